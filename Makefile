@@ -1,0 +1,68 @@
+# Pawl: a thin front for Meson and Ninja. `make help` lists what there is.
+#
+# Settings, all optional:
+#   CC=clang            compiler (at the first build)
+#   PREFIX=/usr/local   where `make install` puts things; DESTDIR goes in front of it
+#   TESTS='core/test_job base/test_json'   run only these with `make test`
+#   FUZZ_SECONDS=60     time for each fuzz target
+#   NO_INSTALL=1        never install packages, only say which are missing
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+TESTS ?=
+export FUZZ_SECONDS NO_INSTALL
+
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := all
+.PHONY: all test lint format sanitize coverage bench fuzz torture machines install clean help
+
+all: ## build build/pawl and build/libpawl.{a,so}; installs missing Debian packages first
+	@scripts/install-deps build
+	@scripts/build build products
+
+test: ## build and run every test; the last line is `N passed, N failed`
+	@scripts/install-deps build
+	@scripts/build build all meson-test-prereq
+	@scripts/run-tests build $(TESTS)
+
+lint: ## formatting, clang-tidy, cppcheck, a clang build, and the house rules
+	@scripts/install-deps build lint
+	@scripts/lint
+
+format: ## format all C files as `make lint` wants them
+	@scripts/install-deps lint
+	@scripts/files | grep -E '^(src|include|tests|bench)/.*\.[ch]$$' | xargs -r clang-format -i
+
+sanitize: ## every test under ASan + UBSan, then under TSan
+	@scripts/install-deps build
+	@scripts/sanitize $(TESTS)
+
+coverage: ## branch coverage of src/core; fails below 95 %
+	@scripts/install-deps build coverage
+	@scripts/coverage
+
+bench: ## instructions per job, counted by callgrind
+	@scripts/install-deps build bench
+	@scripts/bench
+
+fuzz: ## each fuzz target for FUZZ_SECONDS (60)
+	@scripts/install-deps build fuzz
+	@scripts/fuzz
+
+torture: ## the long form of every reliability test
+	@scripts/install-deps build fuzz
+	@scripts/torture
+
+machines: all ## write docs/machines.md anew from the tables in the code
+	@scripts/machines > docs/machines.md.new
+	@mv docs/machines.md.new docs/machines.md
+
+install: all ## install under PREFIX (/usr/local), below DESTDIR if given
+	@scripts/build build products -Dprefix=$(PREFIX)
+	@DESTDIR='$(DESTDIR)' meson install -C build --no-rebuild --quiet
+
+clean: ## remove everything that was built
+	@rm -rf build build-*
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile

@@ -1,0 +1,206 @@
+/* The rules: a command on a job at a moment gives the events to append, or one clear error.
+ *
+ * job_decide is pure. Time, randomness and everything known of the job come in; events, the state after them, and
+ * the answer for the caller go out. On an error nothing has changed anywhere. */
+#ifndef PAWL_CORE_DECIDE_H
+#define PAWL_CORE_DECIDE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/str.h"
+#include "core/command_type.h"
+#include "core/event.h"
+#include "core/job.h"
+#include "core/resource.h"
+#include "core/spec.h"
+#include "core/token.h"
+
+enum {
+    SOFT_CANCEL_MS_DEFAULT = 30 * 1000,
+    STORED_SIGNALS_MAX = 1000,
+    APPEND_MAX = 1000,
+    PARK_AFTER_MS = 60 * 60 * 1000, /* a wait with a longer timeout is parked */
+};
+
+/* How a claim wants its lease; 0: as the job, the kind, or the default says. */
+struct lease_terms {
+    int64_t lease_ttl_ms;
+    int64_t heartbeat_ms;
+};
+
+struct failure {
+    enum error_class error_class; /* CLASS_NONE: transient */
+    struct str message;
+    enum stage stage;
+    struct str details;    /* raw JSON */
+    bool has_retry_after;  /* retry_after_ms replaces the backoff */
+    int64_t retry_after_ms;
+};
+
+struct wait_request {
+    enum wait_type type;
+    struct str correlation_key; /* may be absent for a timer */
+    int64_t timeout_ms;         /* 0: for ever */
+    int64_t delay_ms;           /* timer */
+    int64_t until;              /* timer, instead of delay_ms */
+    bool park;
+    struct str prompt;
+    struct str choices; /* raw JSON array */
+    struct str assignee;
+};
+
+struct question {
+    struct str prompt;
+    struct str choices; /* raw JSON array */
+    struct str assignee;
+    int64_t timeout_ms; /* 0: for ever */
+    struct str default_answer;
+};
+
+struct appended {
+    struct str type;
+    struct str payload; /* raw JSON */
+};
+
+/* A command and what it carries. `step` names the step that a CALLER's or ENGINE's command is about; a
+ * WORKER's token says that itself. */
+struct command {
+    enum command_type type;
+    struct str actor; /* who: a worker, a user, "pawl" */
+    struct str token; /* WORKER's commands; absent for an operator's APPEND and VERDICT */
+    struct str step;
+    union {
+        struct {
+            const struct spec *spec;     /* checked by decide */
+            const struct job *duplicate; /* the job that has its idempotency key, if any */
+        } submit;
+        struct {
+            struct str worker_id;
+            struct lease_terms terms;
+            const struct names *capabilities; /* of the worker; NULL: none */
+            const struct resource *resource;  /* STEP_CLAIM, unless judging */
+            bool start;                       /* run at once: both events in one commit */
+            bool judge;                       /* STEP_CLAIM: take a finished step to judge it */
+        } claim; /* CLAIM, STEP_CLAIM */
+        struct {
+            struct str progress; /* raw JSON */
+            struct str cursor;
+        } heartbeat;
+        struct {
+            struct str result; /* raw JSON */
+        } complete;
+        struct failure fail;
+        struct wait_request wait;
+        struct {
+            struct str key;
+            struct str input; /* raw JSON */
+        } effect_begin;
+        struct {
+            struct str key;
+            struct str result;   /* raw JSON */
+            struct str next_key; /* set: begin this one in the same commit */
+            struct str next_input;
+        } effect_commit;
+        struct {
+            int64_t expected_version; /* -1: any */
+            const struct appended *events;
+            uint32_t count;
+        } append;
+        struct {
+            struct str correlation_key;
+            struct str payload; /* raw JSON */
+            struct str signal_id;
+            bool early; /* store it although the job waits for another key */
+        } signal;
+        struct {
+            enum cancel_mode mode; /* CANCEL_NONE: soft */
+            struct str reason;
+            int64_t soft_ms; /* until it turns hard; 0: SOFT_CANCEL_MS_DEFAULT */
+        } cancel;
+        struct {
+            enum dead_letter_reason reason_code;
+            enum stage stage;
+            struct str message;
+        } dead_letter; /* DEAD_LETTER, ABANDON */
+        struct {
+            struct str reason;
+            bool fresh; /* forget effects, results of steps, cursor and progress */
+        } requeue;
+        struct {
+            struct str steps; /* raw JSON array */
+            struct str reason;
+        } plan;
+        struct {
+            enum verdict decision;
+            struct str reason;
+            struct str result;        /* accept: instead of the held one; raw JSON */
+            struct question question; /* needs_user */
+        } verdict;
+        struct {
+            struct str answer; /* raw JSON */
+            struct str by;
+        } answer;
+        struct {
+            int64_t attempt; /* of the lease that was seen to end */
+        } expire;
+    };
+};
+
+/* Everything from outside that a decision may depend on. */
+struct context {
+    int64_t now;
+    int64_t up_since; /* since when clock and store have been there without a break: leases last renewed
+                         before get one heartbeat of grace after it */
+    uint64_t random;  /* for jitter and look-up tables */
+    uint8_t secret[TOKEN_SECRET_LEN]; /* fresh random bytes: a token's secret or a job's salt */
+    const struct kind_settings *kind; /* NULL: none set */
+    struct hasher *hasher;
+    struct arena *arena;
+};
+
+enum signal_fate { SIGNAL_DELIVERED = 1, SIGNAL_STORED, SIGNAL_REPEATED };
+enum effect_status { EFFECT_EXECUTE = 1, EFFECT_RECORDED, EFFECT_IN_DOUBT };
+
+/* What the caller is told besides the job itself. */
+struct answer {
+    bool repeated;  /* the command had been carried out before: no events now */
+    bool duplicate; /* SUBMIT: the idempotency key is known, `duplicate` is the job */
+    struct str token; /* CLAIM, STEP_CLAIM */
+    int64_t expires_at;
+    bool cancel_requested;
+    enum signal_fate signal;
+    enum effect_status effect;
+    struct str effect_result;
+    struct str effect_idempotency_key; /* the same for every attempt: for systems downstream */
+};
+
+struct decision {
+    struct event *events; /* not yet sealed */
+    uint32_t count;
+    uint32_t cap;
+    struct job_slice after; /* the state with the events folded in */
+    struct answer answer;
+};
+
+/* Decides. `slice` is the job with the parts that the command needs:
+ *   effects    those named, and, when the header says that some are open, one of the open ones
+ *   signals    SIGNAL: those with its key or id; WAIT and a step's WAKE: the oldest stored one with the key
+ *   steps      the step, and its children; PLAN and REQUEUE: all; SIGNAL: the step that asks for its key
+ * Everything returned lives in context->arena, or points into slice, command and context. Errors: see docs/machines.md;
+ * always one code, with the values in the detail, and `ret` untouched. */
+enum error_code job_decide(const struct job_slice *slice, const struct command *command,
+                           const struct context *context, struct decision *ret, struct err *err);
+
+/* Seals the events of a decision onto `head`, the hash of the job's last event before it, and puts the new head into
+ * the state after. Fails with no_memory only. */
+enum error_code decision_seal(struct decision *decision, const uint8_t head[HASH_LEN],
+                              struct hasher *hasher, struct arena *arena, struct err *err);
+
+/* When a lease can be taken: expires_at, or later after an outage. */
+int64_t lease_ends_at(const struct lease *lease, int64_t up_since);
+
+#endif

@@ -1,0 +1,198 @@
+/* Commands about a whole job: submit, cancel and its deadline, requeue, append. */
+#include <assert.h>
+
+#include "base/json.h"
+#include "core/decider.h"
+#include "core/plan.h"
+#include "core/planted.h"
+
+/* The array of a submitted plan: {"steps": […]}. */
+static enum error_code plan_steps(struct decider *d, struct str plan, struct str *ret)
+{
+    struct json_iter iter;
+    struct str key;
+    struct str value;
+    *ret = (struct str){NULL, 0};
+    if (!json_object_begin(&iter, plan))
+        return err_set(d->err, ERR_UNPROCESSABLE_PLAN, "plan must be an object with steps");
+    while (json_object_next(&iter, &key, &value)) {
+        if (!json_key_is(key, STR("steps")))
+            return err_set(d->err, ERR_UNKNOWN_FIELD, "plan: unknown field %.*s", STR_ARG(key));
+        *ret = value;
+    }
+    if (!str_is_set(*ret))
+        return err_set(d->err, ERR_UNPROCESSABLE_PLAN, "plan has no steps");
+    return ERR_OK;
+}
+
+/* The spec as it is kept: with a due time instead of a delay, and without the plan, which is an event of its own. */
+static enum error_code spec_to_keep(struct decider *d, struct spec **ret)
+{
+    struct spec *spec = arena_alloc(d->context->arena, sizeof *spec);
+    if (spec == NULL)
+        return decider_no_memory(d);
+    *spec = *d->command->submit.spec;
+    enum error_code code = spec_check(spec, d->context->arena, d->err);
+    if (code == ERR_OK)
+        code = decider_json(d, "payload", spec->payload, &spec->payload);
+    if (code != ERR_OK)
+        return code;
+    if (spec->delay_ms > 0)
+        spec->run_at = d->now + spec->delay_ms;
+    spec->delay_ms = 0;
+    spec->plan = (struct str){NULL, 0};
+    *ret = spec;
+    return ERR_OK;
+}
+
+enum error_code decide_submit(struct decider *d)
+{
+    struct spec *spec = NULL;
+    enum error_code code = spec_to_keep(d, &spec);
+    if (code != ERR_OK)
+        return code;
+    if (d->command->submit.duplicate != NULL) {
+        d->out->after.job = *d->command->submit.duplicate;
+        d->out->answer.duplicate = true;
+        return ERR_OK;
+    }
+
+    memcpy(d->job->salt, d->context->secret, SALT_LEN);
+    struct event *event = decider_add(d, EVENT_JOB_CREATED);
+    if (event == NULL)
+        return decider_no_memory(d);
+    event->correlation_id = spec->correlation_id;
+    event->data.spec = spec;
+    code = decider_fold(d);
+    if (code != ERR_OK || !str_is_set(d->command->submit.spec->plan))
+        return code;
+    struct str steps;
+    code = plan_steps(d, d->command->submit.spec->plan, &steps);
+    return code == ERR_OK ? decider_plan(d, steps, (struct str){NULL, 0}, false) : code;
+}
+
+enum error_code decide_cancel(struct decider *d)
+{
+    bool hard = d->command->cancel.mode == CANCEL_HARD;
+    int64_t soft_ms = d->command->cancel.soft_ms;
+    enum error_code code = decider_text(d, "reason", d->command->cancel.reason);
+    if (code != ERR_OK)
+        return code;
+    if (soft_ms < 0 || soft_ms > DELAY_MS_MAX)
+        return err_set(d->err, ERR_BAD_REQUEST, "soft_ms must be from 0 to %lld, not %lld",
+                       (long long)DELAY_MS_MAX, (long long)soft_ms);
+    if (d->job->status == JOB_CANCELLED || (d->job->cancel_requested && !hard &&
+                                            !job_status_terminal(d->job->status))) {
+        d->out->answer.repeated = true;
+        return ERR_OK;
+    }
+    code = decider_allows(d, EVENT_JOB_CANCELLED, "cancel");
+    if (code != ERR_OK)
+        return code;
+
+    /* Nobody works on it: there is nothing to wait for. */
+    bool idle = !d->job->lease.live && d->job->steps[STANDING_ACTIVE] == 0;
+    if (hard || idle)
+        return decider_job_cancelled(d, hard ? CANCEL_HARD : CANCEL_SOFT,
+                                     d->command->cancel.reason);
+    struct event *event = decider_add(d, EVENT_JOB_CANCEL_REQUESTED);
+    if (event == NULL)
+        return decider_no_memory(d);
+    event->data.reason = d->command->cancel.reason;
+    event->data.until = d->now + (soft_ms > 0 ? soft_ms : SOFT_CANCEL_MS_DEFAULT);
+    return decider_fold(d);
+}
+
+enum error_code decide_cancel_due(struct decider *d)
+{
+    enum error_code code = decider_allows(d, EVENT_JOB_CANCELLED, "cancel");
+    if (code != ERR_OK)
+        return code;
+    if (!d->job->cancel_requested || d->job->cancel_at > d->now)
+        return err_set(d->err, ERR_INVALID_TRANSITION, "no soft cancel of this job is due");
+    return decider_job_cancelled(d, CANCEL_HARD, d->job->cancel_reason);
+}
+
+enum error_code decide_requeue(struct decider *d)
+{
+    enum error_code code = decider_text(d, "reason", d->command->requeue.reason);
+    if (code == ERR_OK)
+        code = decider_allows(d, EVENT_JOB_REQUEUED, "requeue");
+    if (code != ERR_OK)
+        return code;
+    bool ended = job_status_terminal(d->job->status);
+    if (!ended && d->job->status != JOB_RETRYING)
+        return err_set(d->err, ERR_INVALID_TRANSITION,
+                       "only a failed, dead-lettered or retrying job is requeued; this one is %.*s",
+                       STR_ARG(job_status_name(d->job->status)));
+
+    struct event *event = decider_add(d, EVENT_JOB_REQUEUED);
+    if (event == NULL)
+        return decider_no_memory(d);
+    event->data.reason = d->command->requeue.reason;
+    event->data.epoch = ended ? d->job->epoch + (PLANTED(EPOCH_NOT_RAISED) ? 0 : 1) : 0;
+    event->data.failures = ended ? 0 : d->job->failures;
+    event->data.fresh = d->command->requeue.fresh;
+    code = decider_fold(d);
+    if (code != ERR_OK || !job_has_plan(d->job))
+        return code;
+    return decider_plan(d, (struct str){NULL, 0}, d->command->requeue.reason,
+                        d->command->requeue.fresh);
+}
+
+/* Whether a type may come from outside, from the lease holder or (without a token) from an operator. */
+static enum error_code check_appended_type(struct decider *d, struct str name, enum event_type type)
+{
+    bool holder = str_is_set(d->command->token);
+    enum job_status to;
+    bool failed = job_status_terminal(d->job->status) &&
+                  job_move(d->job->status, EVENT_JOB_REQUEUED, MOVE_PLAIN, &to);
+    if (event_type_class(type) != EVENT_CLASS_APPENDED)
+        return err_set(d->err, ERR_BAD_REQUEST,
+                       "events of type \"%.*s\" are written by Pawl alone", STR_ARG(name));
+    if (type == EVENT_UNKNOWN)
+        return err_set(d->err, ERR_BAD_REQUEST,
+                       "event type \"%.*s\" is not known; a type of your own has a dot in its name",
+                       STR_ARG(name));
+    if (type == EVENT_CUSTOM || holder || (type == EVENT_JOB_COMPENSATED && failed))
+        return ERR_OK;
+    return err_set(d->err, ERR_INVALID_TRANSITION, "\"%.*s\" needs the token of the live lease%s",
+                   STR_ARG(name),
+                   type == EVENT_JOB_COMPENSATED ? ", or a job that has failed" : "");
+}
+
+static enum error_code append_one(struct decider *d, const struct appended *appended)
+{
+    enum event_type type = event_type_parse(appended->type);
+    struct str payload;
+    enum error_code code = record_check_name(appended->type, "type", d->err);
+    if (code == ERR_OK)
+        code = check_appended_type(d, appended->type, type);
+    if (code == ERR_OK)
+        code = decider_json(d, "payload", appended->payload, &payload);
+    if (code != ERR_OK)
+        return code;
+    struct event *event = decider_add(d, type);
+    if (event == NULL)
+        return decider_no_memory(d);
+    event->type_name = type == EVENT_CUSTOM ? appended->type : (struct str){NULL, 0};
+    event->payload = payload;
+    return decider_fold(d);
+}
+
+enum error_code decide_append(struct decider *d)
+{
+    int64_t expected = d->command->append.expected_version;
+    uint32_t count = d->command->append.count;
+    if (expected >= 0 && expected != d->job->version && !PLANTED(VERSION_CHECK_DROPPED))
+        return err_set(d->err, ERR_VERSION_MISMATCH,
+                       "the job is at version %lld, not at the expected %lld",
+                       (long long)d->job->version, (long long)expected);
+    if (count == 0 || count > APPEND_MAX)
+        return err_set(d->err, ERR_BAD_REQUEST, "from 1 to %d events can be appended, not %u",
+                       APPEND_MAX, count);
+    enum error_code code = ERR_OK;
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++)
+        code = append_one(d, &d->command->append.events[i]);
+    return code;
+}

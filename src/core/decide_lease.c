@@ -1,0 +1,455 @@
+/* Commands about a job's lease: claim, start, heartbeat, complete, fail, release, cancelled, abandon, dead-letter,
+ * expire. decide_step.c has the same for a step's. */
+#include <assert.h>
+
+#include "base/json.h"
+#include "core/decider.h"
+#include "core/planted.h"
+
+int64_t lease_ends_at(const struct lease *lease, int64_t up_since)
+{
+    int64_t grace = lease->beat_at < up_since ? up_since + lease->heartbeat_ms : 0;
+    return grace > lease->expires_at ? grace : lease->expires_at;
+}
+
+static int64_t first_set(int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    return a > 0 ? a : b > 0 ? b : c > 0 ? c : d;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Two missed beats orphan a lease, and its attempt's own end caps it. */
+static int64_t renewed_until(int64_t now, int64_t lease_ttl_ms, int64_t heartbeat_ms,
+                             int64_t timeout_at)
+{
+    int64_t until = now + smaller(lease_ttl_ms, 2 * heartbeat_ms);
+    return timeout_at > 0 ? smaller(until, timeout_at) : until;
+}
+
+enum error_code decider_lease_data(struct decider *d, int64_t attempt, struct event_data *data)
+{
+    static const struct kind_settings no_settings;
+    const struct kind_settings *kind = d->context->kind != NULL ? d->context->kind : &no_settings;
+    const struct lease_terms *terms = &d->command->claim.terms;
+    const struct spec *spec = &d->job->spec;
+    bool claimed = d->command->type == COMMAND_CLAIM || d->command->type == COMMAND_STEP_CLAIM;
+    static const struct lease_terms no_terms;
+    if (!claimed)
+        terms = &no_terms;
+
+    int64_t ttl = first_set(terms->lease_ttl_ms, spec->lease_ttl_ms, kind->lease_ttl_ms,
+                            LEASE_TTL_MS_DEFAULT);
+    int64_t beat =
+        first_set(terms->heartbeat_ms, spec->heartbeat_ms, kind->heartbeat_ms, ttl / 2);
+    int64_t timeout = d->step != NULL ? d->step->spec.timeout_ms
+                                      : first_set(spec->timeout_ms, kind->timeout_ms, 0, 0);
+    struct token token = {.job = d->job->id, .attempt = attempt, .of_step = d->step != NULL};
+    token.step = d->step != NULL ? d->step->ordinal : 0;
+    memcpy(token.secret, d->context->secret, TOKEN_SECRET_LEN);
+    char *text = arena_alloc(d->context->arena, TOKEN_TEXT_MAX);
+    if (text == NULL)
+        return decider_no_memory(d);
+    struct str shown = {text, token_format(&token, text)};
+
+    token_hash(shown, d->context->hasher, data->token_hash);
+    data->worker_id = claimed ? d->command->claim.worker_id : STR("pawl");
+    data->attempt = attempt;
+    data->lease_ttl_ms = ttl;
+    data->heartbeat_ms = smaller(beat, ttl);
+    data->timeout_at = timeout > 0 ? d->now + timeout : 0;
+    data->expires_at = renewed_until(d->now, ttl, data->heartbeat_ms, data->timeout_at);
+    if (claimed) {
+        d->out->answer.token = shown;
+        d->out->answer.expires_at = data->expires_at;
+    }
+    return ERR_OK;
+}
+
+static enum error_code stale(struct decider *d, const char *why)
+{
+    char id[UUID_TEXT_LEN];
+    uuid_format(d->job->id, id);
+    return err_set(d->err, ERR_STALE_LEASE,
+                   "the token of attempt %lld of job %.*s%s%.*s is not live: %s",
+                   (long long)d->cause.attempt, UUID_TEXT_LEN, id,
+                   str_is_set(d->cause.step) ? ", step " : "", STR_ARG(d->cause.step), why);
+}
+
+/* The lease that the token names, with d->step set for a step's. NULL: there is no such thing. */
+static const struct lease *token_lease(struct decider *d, const struct token *token,
+                                       int64_t *ret_attempt)
+{
+    if (!token->of_step) {
+        *ret_attempt = d->job->attempt;
+        return &d->job->lease;
+    }
+    d->step = job_step_at(&d->out->after, token->step);
+    if (d->step == NULL)
+        return NULL;
+    d->cause.step = d->step->spec.id;
+    *ret_attempt = d->step->attempt;
+    return &d->step->lease;
+}
+
+/* A lease that this very command ended: its holder did not hear the answer. Only the same result will do. */
+static enum error_code repeated(struct decider *d)
+{
+    d->out->answer.repeated = true;
+    if (d->command->type == COMMAND_EFFECT_BEGIN || d->command->type == COMMAND_EFFECT_COMMIT)
+        d->out->answer.effect = EFFECT_IN_DOUBT; /* nothing else of theirs ends a lease */
+    if (d->command->type != COMMAND_COMPLETE)
+        return ERR_OK;
+    struct str result;
+    struct str before = d->step != NULL ? d->step->result : d->job->result;
+    enum error_code code = decider_json(d, "result", d->command->complete.result, &result);
+    if (code == ERR_OK && !str_eq(result, before))
+        code = stale(d, "it completed before, with another result");
+    return code;
+}
+
+enum error_code decider_token(struct decider *d)
+{
+    struct token token;
+    if (!token_parse(d->command->token, &token) || !uuid_eq(token.job, d->job->id))
+        return err_set(d->err, ERR_STALE_LEASE, "the token is not one of this job's leases");
+    int64_t attempt = 0;
+    const struct lease *lease = token_lease(d, &token, &attempt);
+    d->cause.attempt = token.attempt;
+    if (lease == NULL)
+        return stale(d, "the plan has no such step");
+    if (token.attempt != attempt && !PLANTED(ATTEMPT_CHECK_DROPPED))
+        return stale(d, "there is a newer attempt");
+
+    uint8_t hash[TOKEN_HASH_LEN];
+    token_hash(d->command->token, d->context->hasher, hash);
+    if (!hash_eq(hash, lease->token_hash, TOKEN_HASH_LEN) && !PLANTED(ATTEMPT_CHECK_DROPPED) &&
+        !PLANTED(TOKEN_HASH_CHECK_DROPPED))
+        return stale(d, "its secret is not the lease's");
+    if (!lease->live && lease->ended_by == d->command->type)
+        return repeated(d);
+    if (!lease->live || job_status_terminal(d->job->status))
+        return stale(d, "the lease has ended");
+    if (d->now >= lease_ends_at(lease, d->context->up_since) && !PLANTED(EXPIRY_CHECK_DROPPED))
+        return stale(d, "the lease has expired");
+    return ERR_OK;
+}
+
+/* Why a claim cannot have the job, if it cannot. */
+static enum error_code claimable(struct decider *d)
+{
+    if (job_has_plan(d->job))
+        return err_set(d->err, ERR_INVALID_TRANSITION,
+                       "the job has a plan: its steps are claimed, not the job");
+    enum error_code code = decider_allows(d, EVENT_JOB_LEASED, "claim");
+    if (code != ERR_OK)
+        return code;
+    if (d->job->run_at > d->now && !PLANTED(CLAIM_BEFORE_DUE))
+        return err_set(d->err, ERR_INVALID_TRANSITION, "the job is not due for another %lld ms",
+                       (long long)(d->job->run_at - d->now));
+    code = record_check_name(d->command->claim.worker_id, "worker_id", d->err);
+    if (code == ERR_OK)
+        code = lease_terms_check(d->command->claim.terms.lease_ttl_ms,
+                                 d->command->claim.terms.heartbeat_ms, d->err);
+    if (code != ERR_OK || !str_is_set(d->job->spec.capabilities))
+        return code;
+
+    static const struct names none;
+    const struct names *have = d->command->claim.capabilities;
+    struct names need;
+    struct str missing;
+    code = names_read(d->job->spec.capabilities, CAPABILITIES_MAX, "capabilities",
+                      d->context->arena, &need, d->err);
+    if (code == ERR_OK && !names_cover(have != NULL ? have : &none, &need, &missing))
+        code = err_set(d->err, ERR_INVALID_TRANSITION,
+                       "the job needs the capability \"%.*s\", which worker %.*s does not have",
+                       STR_ARG(missing), STR_ARG(d->command->claim.worker_id));
+    return code;
+}
+
+enum error_code decide_claim(struct decider *d)
+{
+    enum error_code code = claimable(d);
+    if (code != ERR_OK)
+        return code;
+    struct event *event = decider_add(d, EVENT_JOB_LEASED);
+    if (event == NULL)
+        return decider_no_memory(d);
+    int64_t attempt = d->job->attempt + (PLANTED(ATTEMPT_NOT_RAISED) ? 0 : 1);
+    code = decider_lease_data(d, attempt, &event->data);
+    if (code == ERR_OK)
+        code = decider_fold(d);
+    if (code == ERR_OK && d->command->claim.start)
+        code = decider_emit(d, EVENT_JOB_RUNNING);
+    return code;
+}
+
+enum error_code decide_start(struct decider *d)
+{
+    if (d->job->status == JOB_RUNNING) {
+        d->out->answer.repeated = true;
+        return ERR_OK;
+    }
+    return decider_emit(d, EVENT_JOB_RUNNING);
+}
+
+enum error_code decide_heartbeat(struct decider *d)
+{
+    struct str progress;
+    enum error_code code = decider_json(d, "progress", d->command->heartbeat.progress, &progress);
+    if (code == ERR_OK)
+        code = decider_text(d, "cursor", d->command->heartbeat.cursor);
+    if (code != ERR_OK)
+        return code;
+
+    bool says_more = str_is_set(progress) || str_is_set(d->command->heartbeat.cursor);
+    struct event *event = decider_add(d, says_more ? EVENT_JOB_HEARTBEAT : EVENT_JOB_LEASE_RENEWED);
+    if (event == NULL)
+        return decider_no_memory(d);
+    const struct lease *lease = d->step != NULL ? &d->step->lease : &d->job->lease;
+    event->version = d->job->version;
+    event->data.step = d->step != NULL ? d->step->spec.id : (struct str){NULL, 0};
+    event->data.progress = progress;
+    event->data.cursor = d->command->heartbeat.cursor;
+    event->data.expires_at =
+        renewed_until(d->now, lease->lease_ttl_ms, lease->heartbeat_ms, lease->timeout_at);
+    d->out->answer.expires_at = event->data.expires_at;
+    d->out->answer.cancel_requested = d->job->cancel_requested;
+    return decider_fold(d);
+}
+
+void decider_carry_beats(const struct decider *d, struct event_data *data)
+{
+    if (!d->job->lease.live)
+        return;
+    data->progress = d->job->progress;
+    data->cursor = d->job->cursor;
+}
+
+enum error_code decide_complete(struct decider *d)
+{
+    struct str result;
+    enum error_code code = decider_json(d, "result", d->command->complete.result, &result);
+    if (code == ERR_OK && !PLANTED(COMPLETE_WITHOUT_START))
+        code = decider_allows(d, EVENT_JOB_COMPLETED, "complete");
+    if (code == ERR_OK)
+        code = decider_no_open_effect(d, "complete");
+    if (code != ERR_OK)
+        return code;
+    struct event *event = decider_add(d, EVENT_JOB_COMPLETED);
+    if (event == NULL)
+        return decider_no_memory(d);
+    event->data.result = result;
+    decider_carry_beats(d, &event->data);
+    return decider_fold(d);
+}
+
+enum error_code decider_error_json(struct decider *d, const struct failure *failure,
+                                   struct str *ret)
+{
+    struct str details;
+    enum error_code code = decider_text(d, "error.message", failure->message);
+    if (code == ERR_OK)
+        code = decider_json(d, "error.details", failure->details, &details);
+    if (code != ERR_OK)
+        return code;
+
+    enum error_class class =
+        failure->error_class != CLASS_NONE ? failure->error_class : CLASS_TRANSIENT;
+    struct buf buf;
+    struct json_writer writer;
+    buf_init(&buf, d->context->arena, failure->message.len + details.len + 96);
+    json_writer_init(&writer, &buf);
+    json_begin_object(&writer);
+    json_key(&writer, STR("class"));
+    json_put_string(&writer, error_class_names.at[class]);
+    json_key(&writer, STR("message"));
+    json_put_string(&writer, failure->message);
+    if (failure->stage != STAGE_NONE) {
+        json_key(&writer, STR("stage"));
+        json_put_string(&writer, stage_names.at[failure->stage]);
+    }
+    if (str_is_set(details)) {
+        json_key(&writer, STR("details"));
+        json_put_raw(&writer, details);
+    }
+    json_end_object(&writer);
+    if (buf.failed)
+        return decider_no_memory(d);
+    *ret = buf_str(&buf);
+    return ERR_OK;
+}
+
+enum error_code decider_job_cancelled(struct decider *d, enum cancel_mode mode, struct str reason)
+{
+    struct event *event = decider_add(d, EVENT_JOB_CANCELLED);
+    if (event == NULL)
+        return decider_no_memory(d);
+    event->data.mode = mode;
+    event->data.reason = reason;
+    decider_carry_beats(d, &event->data);
+    return decider_fold(d);
+}
+
+enum error_code decider_requeue(struct decider *d, struct str reason, struct str error,
+                                int64_t failures, int64_t not_before)
+{
+    /* A job that was asked to stop does not come back once its lease is over. */
+    if (d->job->cancel_requested)
+        return decider_job_cancelled(d, CANCEL_SOFT, d->job->cancel_reason);
+    struct event *event = decider_add(d, EVENT_JOB_REQUEUED);
+    if (event == NULL)
+        return decider_no_memory(d);
+    event->data.reason = reason;
+    event->data.error = error;
+    event->data.failures = failures;
+    event->data.not_before = not_before > d->now ? not_before : 0;
+    event->data.last_lease_expires_at = d->job->lease.live ? d->job->lease.expires_at : 0;
+    decider_carry_beats(d, &event->data);
+    return decider_fold(d);
+}
+
+/* The end of a job that failed for good: `reason_code` is for the dead letter. */
+static enum error_code end_in_failure(struct decider *d, enum event_type type, struct str reason,
+                                      struct str error, int64_t failures,
+                                      enum dead_letter_reason reason_code, enum stage stage)
+{
+    struct event *event = decider_add(d, type);
+    if (event == NULL)
+        return decider_no_memory(d);
+    event->data.reason = reason;
+    event->data.error = error;
+    event->data.failures = failures;
+    decider_carry_beats(d, &event->data);
+    if (type == EVENT_JOB_DEAD_LETTERED) {
+        const struct lease *lease = &d->job->lease;
+        event->data.reason_code = reason_code;
+        event->data.stage = stage;
+        event->data.attempts = d->job->attempt;
+        event->data.last_owner = lease->worker_id;
+        event->data.last_lease_expires_at = lease->live ? lease->expires_at : 0;
+    }
+    return decider_fold(d);
+}
+
+enum error_code decider_job_failure(struct decider *d, struct str reason,
+                                    const struct failure *failure)
+{
+    struct str error;
+    enum error_code code = decider_error_json(d, failure, &error);
+    if (code != ERR_OK)
+        return code;
+    if (d->job->cancel_requested)
+        return decider_job_cancelled(d, CANCEL_SOFT, d->job->cancel_reason);
+
+    const struct retry_policy *policy = &d->job->spec.retry;
+    enum error_class class = failure->error_class;
+    bool final = class == CLASS_PERMANENT || class == CLASS_VALIDATION;
+    int64_t failures = d->job->failures + (PLANTED(FAILURE_NOT_COUNTED) ? 0 : 1);
+    bool exhausted = failures >= policy->max_attempts && !PLANTED(RETRIES_UNBOUNDED);
+    if (!final && !exhausted) {
+        int64_t delay = failure->has_retry_after
+                            ? failure->retry_after_ms
+                            : retry_delay_ms(policy, failures, d->context->random);
+        return decider_requeue(d, reason, error, failures, d->now + delay);
+    }
+
+    /* A job that was never started cannot have failed: it is a dead letter. */
+    enum job_status to;
+    bool can_fail = job_move(d->job->status, EVENT_JOB_FAILED, MOVE_PLAIN, &to);
+    bool fails = can_fail && (final || policy->on_exhausted == EXHAUSTED_FAIL);
+    enum dead_letter_reason reason_code = !final                       ? DEAD_EXHAUSTED_RETRIES
+                                          : class == CLASS_VALIDATION ? DEAD_VALIDATION_FAILED
+                                                                      : DEAD_POLICY_VIOLATION;
+    return end_in_failure(d, fails ? EVENT_JOB_FAILED : EVENT_JOB_DEAD_LETTERED, reason, error,
+                          failures, reason_code, failure->stage);
+}
+
+enum error_code decider_check_failure(struct decider *d, const struct failure *failure)
+{
+    if (failure->has_retry_after &&
+        (failure->retry_after_ms < 0 || failure->retry_after_ms > DELAY_MS_MAX))
+        return err_set(d->err, ERR_BAD_REQUEST, "retry_after_ms must be from 0 to %lld, not %lld",
+                       (long long)DELAY_MS_MAX, (long long)failure->retry_after_ms);
+    return ERR_OK;
+}
+
+enum error_code decide_fail(struct decider *d)
+{
+    enum error_code code = decider_check_failure(d, &d->command->fail);
+    return code == ERR_OK ? decider_job_failure(d, STR("failed"), &d->command->fail) : code;
+}
+
+enum error_code decide_release(struct decider *d)
+{
+    int64_t failures = d->job->failures + (PLANTED(RELEASE_COSTS_A_FAILURE) ? 1 : 0);
+    return decider_requeue(d, STR("released"), (struct str){NULL, 0}, failures, d->now);
+}
+
+enum error_code decider_cancel_asked(struct decider *d)
+{
+    if (d->job->cancel_requested)
+        return ERR_OK;
+    return err_set(d->err, ERR_INVALID_TRANSITION,
+                   "nobody asked to cancel this job: release it or fail it instead");
+}
+
+enum error_code decide_cancelled(struct decider *d)
+{
+    enum error_code code = decider_cancel_asked(d);
+    return code == ERR_OK ? decider_job_cancelled(d, CANCEL_SOFT, d->job->cancel_reason) : code;
+}
+
+enum error_code decide_abandon(struct decider *d)
+{
+    if (d->command->dead_letter.reason_code == DEAD_NONE)
+        return err_set(d->err, ERR_BAD_REQUEST, "reason_code is required for a dead letter");
+    struct str error = {NULL, 0};
+    if (str_is_set(d->command->dead_letter.message)) {
+        struct failure failure = {.error_class = CLASS_PERMANENT,
+                                  .message = d->command->dead_letter.message,
+                                  .stage = d->command->dead_letter.stage};
+        enum error_code code = decider_error_json(d, &failure, &error);
+        if (code != ERR_OK)
+            return code;
+    }
+    return end_in_failure(d, EVENT_JOB_DEAD_LETTERED, (struct str){NULL, 0}, error,
+                          d->job->failures, d->command->dead_letter.reason_code,
+                          d->command->dead_letter.stage);
+}
+
+enum error_code decide_dead_letter(struct decider *d)
+{
+    enum error_code code = decider_allows(d, EVENT_JOB_DEAD_LETTERED, "dead-letter");
+    if (code == ERR_OK && job_status_rank(d->job->status) > 0)
+        code = err_set(d->err, ERR_INVALID_TRANSITION,
+                       "the job is %.*s: its worker may dead-letter it, or cancel it first",
+                       STR_ARG(job_status_name(d->job->status)));
+    return code == ERR_OK ? decide_abandon(d) : code;
+}
+
+enum error_code decide_expire(struct decider *d)
+{
+    const struct lease *lease = &d->job->lease;
+    if (!lease->live || d->command->expire.attempt != d->job->attempt)
+        return err_set(d->err, ERR_STALE_LEASE, "attempt %lld has no live lease to expire",
+                       (long long)d->command->expire.attempt);
+    if (d->now < lease_ends_at(lease, d->context->up_since) && !PLANTED(REAPER_TOO_EARLY))
+        return err_set(d->err, ERR_STALE_LEASE, "the lease of attempt %lld lives on for %lld ms",
+                       (long long)d->job->attempt,
+                       (long long)(lease_ends_at(lease, d->context->up_since) - d->now));
+
+    bool timed_out = lease->timeout_at > 0 && d->now >= lease->timeout_at;
+    struct buf message;
+    buf_init(&message, d->context->arena, 96);
+    buf_addf(&message, timed_out ? "attempt %lld of worker %.*s ran into its timeout"
+                                 : "the lease of attempt %lld, held by worker %.*s, expired",
+             (long long)d->job->attempt, STR_ARG(lease->worker_id));
+    if (message.failed)
+        return decider_no_memory(d);
+    struct failure failure = {.error_class = CLASS_TIMEOUT, .message = buf_str(&message)};
+    return decider_job_failure(d, timed_out ? STR("timeout") : STR("lease_expired"), &failure);
+}

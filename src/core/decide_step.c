@@ -1,0 +1,537 @@
+/* Commands on a step: claim, start, complete, fail, release, expire, verdict, answer. decide_lease.c checks the
+ * tokens, decide_plan.c knows what a step's move means for its job. */
+#include <assert.h>
+
+#include "base/json.h"
+#include "core/decider.h"
+#include "core/plan.h"
+#include "core/planted.h"
+
+struct event *decider_add_step(struct decider *d, enum event_type type)
+{
+    struct event *event = decider_add(d, type);
+    if (event != NULL)
+        event->data.step = d->step->spec.id;
+    return event;
+}
+
+enum error_code decider_emit_step(struct decider *d, enum event_type type)
+{
+    return decider_add_step(d, type) == NULL ? decider_no_memory(d) : decider_fold(d);
+}
+
+void decider_carry_step_beats(const struct decider *d, struct event_data *data)
+{
+    data->progress = d->step->progress;
+    data->cursor = d->step->cursor;
+}
+
+static enum error_code refuse_step(struct decider *d, const char *verb, const char *why)
+{
+    return err_set(d->err, ERR_INVALID_TRANSITION, "cannot %s step \"%.*s\": it is %.*s%s", verb,
+                   STR_ARG(d->step->spec.id), STR_ARG(step_state_name(d->step->state)), why);
+}
+
+enum error_code decider_takes_claims(struct decider *d)
+{
+    if (d->job->status != JOB_RUNNING) {
+        enum error_code code = decider_allows(d, EVENT_JOB_RUNNING, "claim a step of");
+        if (code != ERR_OK)
+            return code;
+    }
+    if (d->job->cancel_requested)
+        return err_set(d->err, ERR_INVALID_TRANSITION, "the job is being cancelled");
+    if (d->job->replan)
+        return err_set(d->err, ERR_INVALID_TRANSITION, "the job waits for a new plan");
+    if (d->job->run_at > d->now)
+        return err_set(d->err, ERR_INVALID_TRANSITION, "the job is not due for another %lld ms",
+                       (long long)(d->job->run_at - d->now));
+    return ERR_OK;
+}
+
+static enum error_code claimable(struct decider *d)
+{
+    const struct resource *resource = d->command->claim.resource;
+    enum error_code code = decider_takes_claims(d);
+    if (code == ERR_OK)
+        code = record_check_name(d->command->claim.worker_id, "worker_id", d->err);
+    if (code == ERR_OK)
+        code = lease_terms_check(d->command->claim.terms.lease_ttl_ms,
+                                 d->command->claim.terms.heartbeat_ms, d->err);
+    if (code != ERR_OK)
+        return code;
+    if (str_is_set(d->step->spec.wait))
+        return refuse_step(d, "claim", " and waits by itself: no worker runs it");
+    if (d->command->claim.judge)
+        return d->step->held && !d->step->lease.live
+                   ? ERR_OK
+                   : refuse_step(d, "judge", d->step->held ? " and being judged" : "");
+    if (step_standing(d->step) != STANDING_READY && !PLANTED(DEPENDENCY_IGNORED))
+        return refuse_step(d, "claim", d->step->open_deps > 0 ? ", its dependencies are open" : "");
+    if (d->step->not_before > d->now)
+        return err_set(d->err, ERR_INVALID_TRANSITION,
+                       "step \"%.*s\" is not due for another %lld ms", STR_ARG(d->step->spec.id),
+                       (long long)(d->step->not_before - d->now));
+    if (resource == NULL)
+        return err_set(d->err, ERR_BAD_REQUEST, "resource_id is required to claim a step");
+    return PLANTED(AVOID_LIST_IGNORED) ? ERR_OK
+                                       : resource_fits(resource, d->step, d->now,
+                                                       d->context->arena, d->err);
+}
+
+enum error_code decide_step_claim(struct decider *d)
+{
+    enum error_code code = claimable(d);
+    if (code == ERR_OK)
+        code = decider_ensure_running(d);
+    if (code != ERR_OK)
+        return code;
+
+    /* What retries or was answered goes straight on running, as the machine has it. */
+    bool judge = d->command->claim.judge;
+    bool leased = step_move(d->step->state, STEP_LEASED);
+    struct event *event = decider_add_step(d, judge    ? EVENT_STEP_JUDGING
+                                              : leased ? EVENT_STEP_LEASED
+                                                       : EVENT_STEP_RUNNING);
+    if (event == NULL)
+        return decider_no_memory(d);
+    event->data.resource_id = judge ? (struct str){NULL, 0} : d->command->claim.resource->id;
+    code = decider_lease_data(d, d->step->attempt + 1, &event->data);
+    if (code == ERR_OK)
+        code = decider_fold(d);
+    if (code == ERR_OK && leased && !judge && d->command->claim.start)
+        code = decider_emit_step(d, EVENT_STEP_RUNNING);
+    return code;
+}
+
+enum error_code decide_step_start(struct decider *d)
+{
+    if (d->step->state == STEP_RUNNING) {
+        d->out->answer.repeated = true;
+        return ERR_OK;
+    }
+    return decider_emit_step(d, EVENT_STEP_RUNNING);
+}
+
+/* An end of the running attempt that is not a success. */
+static enum error_code end_attempt(struct decider *d, enum event_type type, enum verdict verdict,
+                                   struct str reason, struct str error, int64_t failures)
+{
+    struct event *event = decider_add_step(d, type);
+    if (event == NULL)
+        return decider_no_memory(d);
+    event->data.verdict = verdict;
+    event->data.reason = reason;
+    event->data.error = error;
+    event->data.failures = failures;
+    if (type == EVENT_STEP_FAILED_RESOURCE)
+        event->data.resource_id = d->step->lease.resource_id;
+    decider_carry_step_beats(d, &event->data);
+    return decider_fold(d);
+}
+
+static enum error_code fatal(struct decider *d, enum verdict verdict, struct str reason,
+                             struct str error, int64_t failures)
+{
+    enum error_code code =
+        end_attempt(d, EVENT_STEP_FAILED_FATAL, verdict, reason, error, failures);
+    if (code == ERR_OK)
+        code = decider_emit_step(d, EVENT_STEP_FAILED);
+    return code == ERR_OK ? decider_settle(d) : code;
+}
+
+enum error_code decider_step_fatal(struct decider *d, struct str reason, struct str error)
+{
+    return fatal(d, VERDICT_NONE, reason, error, d->step->failures + 1);
+}
+
+static enum error_code retry_later(struct decider *d, enum verdict verdict, struct str reason,
+                                   struct str error, int64_t failures, int64_t delay_ms)
+{
+    enum error_code code =
+        end_attempt(d, EVENT_STEP_FAILED_RETRYABLE, verdict, reason, error, failures);
+    if (code != ERR_OK)
+        return code;
+    struct event *event = decider_add_step(d, EVENT_STEP_RETRYING);
+    if (event == NULL)
+        return decider_no_memory(d);
+    event->data.not_before = d->now + delay_ms;
+    code = decider_fold(d);
+    return code == ERR_OK ? decider_settle(d) : code;
+}
+
+static enum error_code switch_resource(struct decider *d, enum verdict verdict, struct str reason,
+                                       struct str error)
+{
+    enum error_code code = end_attempt(d, EVENT_STEP_FAILED_RESOURCE, verdict, reason, error,
+                                       d->step->failures);
+    if (code == ERR_OK)
+        code = decider_emit_step(d, EVENT_STEP_SWITCHING_RESOURCE);
+    return code == ERR_OK ? decider_settle(d) : code;
+}
+
+static enum error_code succeed(struct decider *d, enum verdict verdict, struct str reason,
+                               struct str result)
+{
+    struct event *event = decider_add_step(d, EVENT_STEP_SUCCEEDED);
+    if (event == NULL)
+        return decider_no_memory(d);
+    event->data.verdict = verdict;
+    event->data.reason = reason;
+    event->data.result = str_is_set(result) ? result : d->step->result;
+    decider_carry_step_beats(d, &event->data);
+    enum error_code code = decider_fold(d);
+    if (code == ERR_OK)
+        code = decider_start_waiting_children(d);
+    return code == ERR_OK ? decider_settle(d) : code;
+}
+
+/* The state that seed 004 gives a verdict, and all that follows from it. */
+static enum error_code apply_verdict(struct decider *d, enum verdict verdict, struct str reason,
+                                     struct str error, const struct failure *failure)
+{
+    const struct retry_policy *policy = &d->step->spec.retry;
+    int64_t failures = d->step->failures;
+    enum verdict said = d->command->type == COMMAND_VERDICT ? verdict : VERDICT_NONE;
+    enum step_state next = decide_next_state(verdict, failures, policy->max_attempts - 1);
+    if (PLANTED(STEP_RETRIES_UNBOUNDED) && verdict == VERDICT_RETRY)
+        next = STEP_FAILED_RETRYABLE;
+    if (next == STEP_FAILED_RETRYABLE) {
+        int64_t delay = failure != NULL && failure->has_retry_after
+                            ? failure->retry_after_ms
+                            : retry_delay_ms(policy, failures + 1, d->context->random);
+        return retry_later(d, said, reason, error, failures + 1, delay);
+    }
+    /* A list of lost resources that long will not end by itself. */
+    if (next == STEP_FAILED_RESOURCE && d->step->avoided_count < AVOID_MAX)
+        return switch_resource(d, said, reason, error);
+    return fatal(d, said, reason, error, failures + 1);
+}
+
+static enum error_code hold_result(struct decider *d, struct str result)
+{
+    struct event *event = decider_add_step(d, EVENT_STEP_FINISHED);
+    if (event == NULL)
+        return decider_no_memory(d);
+    event->data.result = result;
+    decider_carry_step_beats(d, &event->data);
+    enum error_code code = decider_fold(d);
+    return code == ERR_OK ? decider_settle(d) : code;
+}
+
+/* Accepting ends the attempt for good, so nothing of it may be open. */
+static enum error_code accept(struct decider *d, struct str reason, struct str result)
+{
+    enum error_code code = decider_no_open_effect(d, "complete");
+    if (code != ERR_OK)
+        return code;
+    bool own_word = d->cause.attempt > 0 && !d->step->held;
+    if (d->step->spec.critic && own_word)
+        return hold_result(d, result);
+    return succeed(d, d->command->type == COMMAND_VERDICT ? VERDICT_ACCEPT : VERDICT_NONE, reason,
+                   result);
+}
+
+enum error_code decide_step_complete(struct decider *d)
+{
+    struct str result;
+    enum error_code code = decider_json(d, "result", d->command->complete.result, &result);
+    if (code != ERR_OK)
+        return code;
+    if (d->step->state != STEP_RUNNING)
+        return refuse_step(d, "complete", " and has not started");
+    if (d->step->held)
+        return refuse_step(d, "complete", ", its result is being judged: give a verdict");
+    return accept(d, (struct str){NULL, 0}, result);
+}
+
+/* A lease given back or lost before the work began, or by a critic, costs nothing. */
+static enum error_code give_back(struct decider *d, struct str reason)
+{
+    bool judged = d->step->held;
+    struct event *event =
+        decider_add_step(d, judged ? EVENT_STEP_FINISHED : EVENT_STEP_LEASE_TIMEOUT);
+    if (event == NULL)
+        return decider_no_memory(d);
+    event->data.reason = reason;
+    decider_carry_step_beats(d, &event->data);
+    enum error_code code = decider_fold(d);
+    if (code == ERR_OK && !judged)
+        code = decider_emit_step(d, EVENT_STEP_PENDING);
+    return code == ERR_OK ? decider_settle(d) : code;
+}
+
+enum error_code decide_step_fail(struct decider *d)
+{
+    const struct failure *failure = &d->command->fail;
+    struct str error;
+    enum error_code code = decider_check_failure(d, failure);
+    if (code == ERR_OK)
+        code = decider_error_json(d, failure, &error);
+    if (code != ERR_OK)
+        return code;
+    if (d->step->held)
+        return give_back(d, STR("failed"));
+    /* Only what runs can fail: a failure before the start is one at the start. */
+    if (d->step->state == STEP_LEASED)
+        code = decider_emit_step(d, EVENT_STEP_RUNNING);
+    if (code != ERR_OK)
+        return code;
+    switch (failure->error_class) {
+    case CLASS_PERMANENT:
+    case CLASS_VALIDATION:
+        return decider_step_fatal(d, STR("failed"), error);
+    case CLASS_RESOURCE:
+        return apply_verdict(d, VERDICT_SWITCH_RESOURCE, STR("failed"), error, failure);
+    default:
+        return apply_verdict(d, VERDICT_RETRY, STR("failed"), error, failure);
+    }
+}
+
+enum error_code decide_step_release(struct decider *d)
+{
+    struct str reason = STR("released");
+    if (d->step->state == STEP_LEASED || d->step->held)
+        return give_back(d, reason);
+    return retry_later(d, VERDICT_NONE, reason, (struct str){NULL, 0}, d->step->failures, 0);
+}
+
+enum error_code decide_step_cancelled(struct decider *d)
+{
+    enum error_code code = decider_cancel_asked(d);
+    return code == ERR_OK ? decide_step_release(d) : code;
+}
+
+enum error_code decide_step_expire(struct decider *d)
+{
+    const struct lease *lease = &d->step->lease;
+    int64_t ends_at = lease_ends_at(lease, d->context->up_since);
+    if (!lease->live || d->command->expire.attempt != d->step->attempt ||
+        job_status_terminal(d->job->status))
+        return err_set(d->err, ERR_STALE_LEASE,
+                       "attempt %lld of step \"%.*s\" has no live lease to expire",
+                       (long long)d->command->expire.attempt, STR_ARG(d->step->spec.id));
+    if (d->now < ends_at)
+        return err_set(d->err, ERR_STALE_LEASE, "the lease of step \"%.*s\" lives on for %lld ms",
+                       STR_ARG(d->step->spec.id), (long long)(ends_at - d->now));
+    if (d->step->state == STEP_LEASED || d->step->held)
+        return give_back(d, STR("lease_expired"));
+
+    bool timed_out = lease->timeout_at > 0 && d->now >= lease->timeout_at;
+    struct buf message;
+    struct str error;
+    buf_init(&message, d->context->arena, 96);
+    buf_addf(&message, timed_out ? "attempt %lld of worker %.*s ran into its timeout"
+                                 : "the lease of attempt %lld, held by worker %.*s, expired",
+             (long long)d->step->attempt, STR_ARG(lease->worker_id));
+    struct failure failure = {.error_class = timed_out ? CLASS_TIMEOUT : CLASS_RESOURCE,
+                              .message = buf_str(&message)};
+    enum error_code code =
+        message.failed ? decider_no_memory(d) : decider_error_json(d, &failure, &error);
+    if (code != ERR_OK)
+        return code;
+    return timed_out ? apply_verdict(d, VERDICT_RETRY, STR("timeout"), error, NULL)
+                     : apply_verdict(d, VERDICT_SWITCH_RESOURCE, STR("lease_expired"), error, NULL);
+}
+
+enum error_code decider_step_ask(struct decider *d, const struct question *question,
+                                 struct str reason, enum verdict verdict, struct str effect)
+{
+    struct event *event = decider_add_step(d, EVENT_STEP_NEEDS_USER);
+    if (event == NULL)
+        return decider_no_memory(d);
+    event->data.reason = reason;
+    event->data.verdict = verdict;
+    event->data.wait_type = WAIT_HUMAN;
+    event->data.correlation_key = d->step->spec.id;
+    event->data.prompt = question->prompt;
+    event->data.choices = question->choices;
+    event->data.assignee = question->assignee;
+    event->data.until = question->timeout_ms > 0 ? d->now + question->timeout_ms : 0;
+    event->data.default_answer = question->default_answer;
+    event->data.effect = effect;
+    decider_carry_step_beats(d, &event->data);
+    enum error_code code = decider_fold(d);
+    return code == ERR_OK ? decider_settle(d) : code;
+}
+
+/* Whether `answer` is one of `choices`, byte for byte. */
+static bool is_choice(struct str choices, struct str answer)
+{
+    struct json_iter iter;
+    struct str choice;
+    if (!json_array_begin(&iter, choices))
+        return false;
+    while (json_array_next(&iter, &choice))
+        if (str_eq(choice, answer))
+            return true;
+    return false;
+}
+
+static enum error_code check_question(struct decider *d, struct question *question)
+{
+    *question = d->command->verdict.question;
+    enum error_code code = decider_text(d, "question.prompt", question->prompt);
+    if (code == ERR_OK)
+        code = decider_name(d, "question.assignee", question->assignee);
+    if (code == ERR_OK)
+        code = decider_json(d, "question.choices", question->choices, &question->choices);
+    if (code == ERR_OK)
+        code = decider_json(d, "question.default_answer", question->default_answer,
+                            &question->default_answer);
+    if (code != ERR_OK)
+        return code;
+    if (question->prompt.len == 0)
+        return err_set(d->err, ERR_BAD_REQUEST, "needs_user needs a question with a prompt");
+    if (question->timeout_ms < 0 || question->timeout_ms > DELAY_MS_MAX)
+        return err_set(d->err, ERR_BAD_REQUEST, "question.timeout_ms must be from 0 to %lld",
+                       (long long)DELAY_MS_MAX);
+    if (!str_is_set(question->choices))
+        return ERR_OK;
+    if (json_type(question->choices) != JSON_ARRAY)
+        return err_set(d->err, ERR_BAD_REQUEST, "question.choices must be an array");
+    if (str_is_set(question->default_answer) &&
+        !is_choice(question->choices, question->default_answer))
+        return err_set(d->err, ERR_BAD_REQUEST, "question.default_answer %.*s is not a choice",
+                       STR_ARG(question->default_answer));
+    return ERR_OK;
+}
+
+enum error_code decide_verdict(struct decider *d)
+{
+    enum verdict verdict = d->command->verdict.decision;
+    struct str reason = d->command->verdict.reason;
+    struct str result;
+    struct question question;
+    enum error_code code = decider_text(d, "reason", reason);
+    if (code == ERR_OK)
+        code = decider_json(d, "result", d->command->verdict.result, &result);
+    if (code == ERR_OK && verdict == VERDICT_NEEDS_USER)
+        code = check_question(d, &question);
+    if (code != ERR_OK)
+        return code;
+    if (verdict == VERDICT_NONE)
+        return err_set(d->err, ERR_BAD_REQUEST,
+                       "decision must be accept, retry, switch_resource, replan or needs_user");
+    if (job_status_terminal(d->job->status))
+        return decider_refuse(d, "judge a step of");
+    if (d->step->state != STEP_RUNNING)
+        return refuse_step(d, "judge", "");
+    if (verdict == VERDICT_ACCEPT)
+        return accept(d, reason, result);
+    if (verdict == VERDICT_NEEDS_USER)
+        return decider_step_ask(d, &question, reason, verdict, (struct str){NULL, 0});
+    return apply_verdict(d, verdict, reason, (struct str){NULL, 0}, NULL);
+}
+
+/* What a wait step waited for has come: the engine takes it up and ends it. */
+static enum error_code finish_wait_step(struct decider *d, struct str answer)
+{
+    enum error_code code = decider_ensure_running(d);
+    if (code != ERR_OK)
+        return code;
+    struct event *event = decider_add_step(d, EVENT_STEP_RUNNING);
+    if (event == NULL)
+        return decider_no_memory(d);
+    code = decider_lease_data(d, d->step->attempt + 1, &event->data);
+    if (code == ERR_OK)
+        code = decider_fold(d);
+    return code == ERR_OK ? succeed(d, VERDICT_NONE, (struct str){NULL, 0}, answer) : code;
+}
+
+enum error_code decider_step_answer(struct decider *d, enum outcome outcome, struct str answer,
+                                    struct str by, struct str signal_id,
+                                    const struct signal *stored)
+{
+    enum resolution resolution = RESOLVE_NONE;
+    struct str result = {NULL, 0};
+    enum error_code code = ERR_OK;
+    if (str_is_set(d->step->question.effect))
+        code = decider_resolution(d, answer, &resolution, &result);
+    if (code != ERR_OK)
+        return code;
+    struct event *event = decider_add_step(d, EVENT_SIGNAL_RECEIVED);
+    if (event == NULL)
+        return decider_no_memory(d);
+    event->data.correlation_key = d->step->question.correlation_key;
+    event->data.outcome = outcome;
+    event->data.payload = answer;
+    event->data.signal_id = signal_id;
+    event->data.signal_version = stored != NULL ? stored->version : 0;
+    event->data.by = by;
+    event->data.resolution = resolution;
+    event->data.result = result;
+    code = decider_fold(d);
+    if (code == ERR_OK && d->job->wait.type == WAIT_STEPS) {
+        event = decider_add(d, EVENT_WAIT_COMPLETED);
+        if (event == NULL)
+            return decider_no_memory(d);
+        event->data.outcome = outcome;
+        code = decider_fold(d);
+    }
+    /* While the job waits for a new plan, nothing of the old one moves. */
+    bool moves = d->job->wait.type == WAIT_NONE && str_is_set(d->step->spec.wait);
+    return code == ERR_OK && moves ? finish_wait_step(d, answer) : code;
+}
+
+static enum error_code check_asking(struct decider *d, const char *verb)
+{
+    if (job_status_terminal(d->job->status))
+        return decider_refuse(d, "answer a step of");
+    if (step_standing(d->step) != STANDING_ASKING)
+        return refuse_step(d, verb, d->step->answered ? " and was answered before" : "");
+    return ERR_OK;
+}
+
+enum error_code decide_answer(struct decider *d)
+{
+    struct str answer;
+    struct str by = d->command->answer.by;
+    enum error_code code = decider_json(d, "answer", d->command->answer.answer, &answer);
+    if (code == ERR_OK)
+        code = decider_name(d, "by", by);
+    if (code != ERR_OK)
+        return code;
+    if (!str_is_set(answer))
+        return err_set(d->err, ERR_BAD_REQUEST, "answer is required");
+    if (d->step->answered && str_eq(d->step->answer, answer) && str_eq(d->step->answered_by, by)) {
+        d->out->answer.repeated = true;
+        return ERR_OK;
+    }
+    code = check_asking(d, "answer");
+    if (code != ERR_OK)
+        return code;
+    const struct wait *question = &d->step->question;
+    if (question->type == WAIT_TIMER)
+        return refuse_step(d, "answer", ": it waits for a timer");
+    if (str_is_set(question->choices) && !str_is_set(question->effect) &&
+        !is_choice(question->choices, answer))
+        return err_set(d->err, ERR_BAD_REQUEST, "answer %.*s is not one of %.*s", STR_ARG(answer),
+                       STR_ARG(question->choices));
+    return decider_step_answer(d, OUTCOME_SIGNAL, answer, by, (struct str){NULL, 0}, NULL);
+}
+
+enum error_code decide_step_wake(struct decider *d)
+{
+    /* A wait step of a job that was not due when the step became ready. */
+    if (str_is_set(d->step->spec.wait) && step_standing(d->step) == STANDING_READY &&
+        !d->step->answered)
+        return decider_start_wait_step(d);
+    enum error_code code = check_asking(d, "wake");
+    if (code != ERR_OK)
+        return code;
+    const struct wait *question = &d->step->question;
+    const struct signal *stored = decider_stored_signal(d, question->correlation_key);
+    if (stored != NULL)
+        return decider_step_answer(d, OUTCOME_SIGNAL, stored->payload, STR("pawl"),
+                                   stored->signal_id, stored);
+    if (question->until == 0 || question->until > d->now)
+        return refuse_step(d, "wake", " and its time is not over");
+    struct str answer = d->step->default_answer;
+    if (!str_is_set(answer) && str_is_set(question->effect))
+        answer = STR("\"fail\"");
+    if (!str_is_set(answer) && question->type != WAIT_TIMER)
+        answer = STR("\"timeout\"");
+    return decider_step_answer(d, OUTCOME_TIMEOUT, answer, STR("pawl"), (struct str){NULL, 0},
+                               NULL);
+}

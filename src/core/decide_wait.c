@@ -1,0 +1,261 @@
+/* Waits and the signals that end them. */
+#include <assert.h>
+
+#include "base/json.h"
+#include "core/decider.h"
+#include "core/planted.h"
+
+/* The oldest stored signal with the key, among those loaded. */
+const struct signal *decider_stored_signal(const struct decider *d, struct str key)
+{
+    const struct job_slice *slice = &d->out->after;
+    for (uint32_t i = 0; i < slice->signal_count; i++)
+        if (!slice->signals[i].delivered && str_eq(slice->signals[i].correlation_key, key))
+            return &slice->signals[i];
+    return NULL;
+}
+
+/* A person's word on an effect in doubt: "retry", "done" or "fail", or an object with that as "decision" and, for done,
+ * the "result". */
+enum error_code decider_resolution(struct decider *d, struct str payload,
+                                   enum resolution *ret_resolution, struct str *ret_result)
+{
+    struct json_iter iter;
+    struct str key;
+    struct str value;
+    struct str word = payload;
+    struct str result = {NULL, 0};
+    if (json_object_begin(&iter, payload)) {
+        word = (struct str){NULL, 0};
+        while (json_object_next(&iter, &key, &value)) {
+            if (json_key_is(key, STR("decision")))
+                word = value;
+            else if (json_key_is(key, STR("result")))
+                result = value;
+            else
+                return err_set(d->err, ERR_UNKNOWN_FIELD, "unknown field %.*s", STR_ARG(key));
+        }
+    }
+    struct str text = {NULL, 0};
+    int resolution = 0;
+    if (json_string(word, d->context->arena, &text))
+        resolution = record_enum(&resolution_names, text);
+    if (resolution == 0)
+        return err_set(d->err, ERR_BAD_REQUEST,
+                       "an effect in doubt is answered with retry, done or fail, not with %.*s",
+                       STR_ARG(payload));
+    *ret_resolution = (enum resolution)resolution;
+    return decider_json(d, "result", result, ret_result);
+}
+
+static enum error_code complete_wait(struct decider *d, enum outcome outcome, struct str key,
+                                     struct str payload, struct str signal_id,
+                                     int64_t signal_version)
+{
+    enum resolution resolution = RESOLVE_NONE;
+    struct str result = {NULL, 0};
+    if (str_is_set(d->job->wait.effect)) {
+        enum error_code code = ERR_OK;
+        resolution = RESOLVE_FAIL; /* nobody answered in time */
+        if (outcome == OUTCOME_SIGNAL)
+            code = decider_resolution(d, payload, &resolution, &result);
+        if (code != ERR_OK)
+            return code;
+    }
+    struct event *event = decider_add(d, EVENT_WAIT_COMPLETED);
+    if (event == NULL)
+        return decider_no_memory(d);
+    event->data.outcome = outcome;
+    event->data.correlation_key = key;
+    event->data.payload = payload;
+    event->data.signal_id = signal_id;
+    event->data.signal_version = signal_version;
+    event->data.resolution = resolution;
+    event->data.result = result;
+    decider_carry_beats(d, &event->data);
+    return decider_fold(d);
+}
+
+static enum error_code check_timer(struct decider *d, const struct wait_request *wait)
+{
+    if ((wait->delay_ms != 0) == (wait->until != 0))
+        return err_set(d->err, ERR_BAD_REQUEST, "a timer needs either delay_ms or until");
+    if (wait->timeout_ms != 0)
+        return err_set(d->err, ERR_BAD_REQUEST, "a timer has no timeout_ms: it ends by itself");
+    if (wait->delay_ms < 0 || wait->delay_ms > DELAY_MS_MAX || wait->until < 0 ||
+        wait->until > d->now + DELAY_MS_MAX)
+        return err_set(d->err, ERR_BAD_REQUEST,
+                       "a timer may last up to 10 years; delay_ms is %lld, until %lld",
+                       (long long)wait->delay_ms, (long long)wait->until);
+    return ERR_OK;
+}
+
+static enum error_code check_signal_wait(struct decider *d, const struct wait_request *wait)
+{
+    if (!str_is_set(wait->correlation_key))
+        return err_set(d->err, ERR_BAD_REQUEST, "correlation_key is required to wait for a %.*s",
+                       STR_ARG(wait_type_names.at[wait->type]));
+    if (wait->delay_ms != 0 || wait->until != 0)
+        return err_set(d->err, ERR_BAD_REQUEST, "delay_ms and until are for timers alone");
+    if (wait->timeout_ms < 0 || wait->timeout_ms > DELAY_MS_MAX)
+        return err_set(d->err, ERR_BAD_REQUEST, "timeout_ms must be from 0 to %lld, not %lld",
+                       (long long)DELAY_MS_MAX, (long long)wait->timeout_ms);
+    return ERR_OK;
+}
+
+static enum error_code check_wait(struct decider *d, const struct wait_request *wait,
+                                  struct str *ret_choices)
+{
+    if (wait->type < WAIT_WEBHOOK || wait->type > WAIT_SIGNAL)
+        return err_set(d->err, ERR_BAD_REQUEST,
+                       "type must be webhook, human, timer or signal");
+    enum error_code code = wait->type == WAIT_TIMER ? check_timer(d, wait)
+                                                    : check_signal_wait(d, wait);
+    if (code == ERR_OK)
+        code = decider_name(d, "correlation_key", wait->correlation_key);
+    if (code == ERR_OK)
+        code = decider_name(d, "assignee", wait->assignee);
+    if (code == ERR_OK)
+        code = decider_text(d, "prompt", wait->prompt);
+    if (code == ERR_OK)
+        code = decider_json(d, "choices", wait->choices, ret_choices);
+    if (code == ERR_OK && str_is_set(*ret_choices) && json_type(*ret_choices) != JSON_ARRAY)
+        code = err_set(d->err, ERR_BAD_REQUEST, "choices must be an array");
+    return code;
+}
+
+static enum error_code block(struct decider *d, const struct wait_request *wait, int64_t until,
+                             struct str choices)
+{
+    struct event *event = decider_add(d, EVENT_JOB_WAITING);
+    if (event == NULL)
+        return decider_no_memory(d);
+    event->data.wait_type = wait->type;
+    event->data.correlation_key = wait->correlation_key;
+    event->data.until = until;
+    event->data.prompt = wait->prompt;
+    event->data.choices = choices;
+    event->data.assignee = wait->assignee;
+    event->data.parked = wait->park || (until > 0 && until - d->now > PARK_AFTER_MS);
+    decider_carry_beats(d, &event->data);
+    return decider_fold(d);
+}
+
+enum error_code decide_wait(struct decider *d)
+{
+    const struct wait_request *wait = &d->command->wait;
+    struct str choices;
+    enum error_code code = check_wait(d, wait, &choices);
+    if (code == ERR_OK)
+        code = decider_allows(d, EVENT_JOB_WAITING, "wait in");
+    if (code == ERR_OK)
+        code = decider_no_open_effect(d, "wait");
+    if (code != ERR_OK)
+        return code;
+    if (d->job->cancel_requested)
+        return decider_job_cancelled(d, CANCEL_SOFT, d->job->cancel_reason);
+
+    /* A signal that came early is taken at once: the job does not block. */
+    const struct signal *stored = decider_stored_signal(d, wait->correlation_key);
+    if (stored != NULL && str_is_set(wait->correlation_key) && !PLANTED(EARLY_SIGNAL_LOST))
+        return complete_wait(d, OUTCOME_SIGNAL, stored->correlation_key, stored->payload,
+                             stored->signal_id, stored->version);
+    int64_t until = wait->until;
+    if (wait->delay_ms > 0 || wait->timeout_ms > 0)
+        until = d->now + wait->delay_ms + wait->timeout_ms;
+    if (wait->type == WAIT_TIMER && until <= d->now)
+        return complete_wait(d, OUTCOME_TIMEOUT, wait->correlation_key, (struct str){NULL, 0},
+                             (struct str){NULL, 0}, 0);
+    return block(d, wait, until, choices);
+}
+
+enum error_code decide_wake(struct decider *d)
+{
+    const struct wait *wait = &d->job->wait;
+    if (wait->type == WAIT_NONE)
+        return decider_refuse(d, "wake");
+    if ((wait->until == 0 || wait->until > d->now) && !PLANTED(WAKE_TOO_EARLY))
+        return err_set(d->err, ERR_INVALID_TRANSITION, "the wait of this job is not over yet");
+    return complete_wait(d, OUTCOME_TIMEOUT, wait->correlation_key, (struct str){NULL, 0},
+                         (struct str){NULL, 0}, 0);
+}
+
+/* Whether the signal was received before: by its id, or, without one, as the same payload that its key got last. */
+static bool is_repeat(const struct decider *d, struct str key, struct str signal_id,
+                      struct str payload)
+{
+    const struct job_slice *slice = &d->out->after;
+    const struct signal *last = NULL;
+    for (uint32_t i = 0; i < slice->signal_count; i++) {
+        const struct signal *signal = &slice->signals[i];
+        if (str_is_set(signal_id) && str_eq(signal->signal_id, signal_id))
+            return !PLANTED(SIGNAL_DELIVERED_TWICE);
+        if (str_eq(signal->correlation_key, key))
+            last = signal;
+    }
+    bool open = d->job->wait.type != WAIT_NONE && str_eq(d->job->wait.correlation_key, key);
+    return !str_is_set(signal_id) && !open && last != NULL && last->delivered &&
+           str_eq(last->payload, payload);
+}
+
+/* The step that asks for the key, among those loaded. */
+static struct step *asking_step(const struct decider *d, struct str key)
+{
+    const struct job_slice *slice = &d->out->after;
+    for (uint32_t i = 0; i < slice->step_count; i++)
+        if (step_standing(&slice->steps[i]) == STANDING_ASKING &&
+            str_eq(slice->steps[i].question.correlation_key, key))
+            return &slice->steps[i];
+    return NULL;
+}
+
+static enum error_code store_signal(struct decider *d, struct str payload)
+{
+    if (d->job->stored_signals >= STORED_SIGNALS_MAX)
+        return err_set(d->err, ERR_RATE_LIMITED,
+                       "%d signals are stored for this job and none was taken",
+                       STORED_SIGNALS_MAX);
+    struct event *event = decider_add(d, EVENT_SIGNAL_RECEIVED);
+    if (event == NULL)
+        return decider_no_memory(d);
+    event->data.correlation_key = d->command->signal.correlation_key;
+    event->data.payload = payload;
+    event->data.signal_id = d->command->signal.signal_id;
+    d->out->answer.signal = SIGNAL_STORED;
+    return decider_fold(d);
+}
+
+enum error_code decide_signal(struct decider *d)
+{
+    struct str key = d->command->signal.correlation_key;
+    struct str signal_id = d->command->signal.signal_id;
+    struct str payload;
+    enum error_code code = record_check_name(key, "correlation_key", d->err);
+    if (code == ERR_OK)
+        code = decider_name(d, "signal_id", signal_id);
+    if (code == ERR_OK)
+        code = decider_json(d, "payload", d->command->signal.payload, &payload);
+    if (code != ERR_OK)
+        return code;
+    if (is_repeat(d, key, signal_id, payload)) {
+        d->out->answer.repeated = true;
+        d->out->answer.signal = SIGNAL_REPEATED;
+        return ERR_OK;
+    }
+    if (job_status_terminal(d->job->status))
+        return decider_refuse(d, "signal");
+
+    const struct wait *wait = &d->job->wait;
+    bool blocked = wait->type != WAIT_NONE;
+    d->out->answer.signal = SIGNAL_DELIVERED;
+    if (blocked && (str_eq(wait->correlation_key, key) || PLANTED(WRONG_KEY_DELIVERED)))
+        return complete_wait(d, OUTCOME_SIGNAL, key, payload, signal_id, 0);
+    d->step = asking_step(d, key);
+    if (d->step != NULL)
+        return decider_step_answer(d, OUTCOME_SIGNAL, payload, d->command->actor, signal_id, NULL);
+    if (blocked && !d->command->signal.early)
+        return err_set(d->err, ERR_WRONG_CORRELATION_KEY,
+                       "the job waits for the key \"%.*s\", not \"%.*s\"; early: true would store it",
+                       STR_ARG(wait->correlation_key), STR_ARG(key));
+    return store_signal(d, payload);
+}

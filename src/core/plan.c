@@ -1,0 +1,555 @@
+#include "core/plan.h"
+
+#include <assert.h>
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "core/resource.h"
+#include "core/selector.h"
+
+enum { CYCLE_TEXT_MAX = 240 }; /* ids shown of a cycle, so that the message has room for the rest */
+
+static const struct record_field step_spec_fields[] = {
+    RECORD_FIELD(struct step_spec, id, "id", NAME),
+    RECORD_FIELD(struct step_spec, kind, "kind", NAME),
+    RECORD_FIELD(struct step_spec, deps, "deps", ARRAY),
+    RECORD_FIELD(struct step_spec, payload, "payload", JSON),
+    RECORD_FIELD(struct step_spec, capabilities, "capabilities", ARRAY),
+    RECORD_FIELD_RANGE(struct step_spec, selector, "selector", TEXT, 0, SELECTOR_BYTES_MAX),
+    RECORD_FIELD(struct step_spec, avoid, "avoid", ARRAY),
+    RECORD_FIELD_NESTED(struct step_spec, retry, "retry", retry_policy_record),
+    RECORD_FIELD_RANGE(struct step_spec, timeout_ms, "timeout_ms", INT, 1, DELAY_MS_MAX),
+    RECORD_FIELD(struct step_spec, critic, "critic", BOOL),
+    RECORD_FIELD_ENUM(struct step_spec, on_failure, "on_failure", failure_policy_names),
+    RECORD_FIELD(struct step_spec, wait, "wait", OBJECT),
+};
+
+const struct record_type step_spec_record = {
+    step_spec_fields,
+    sizeof step_spec_fields / sizeof step_spec_fields[0],
+};
+
+/* Of the types of waits, those that a plan may ask for; the rest, at the end of the list, are for
+ * jobs that wait for their steps. */
+#define WAIT_TEXT(symbol, text) RECORD_TEXT_OF(text),
+static const struct str wait_texts[] = {RECORD_TEXT_OF(""), WAIT_TYPES(WAIT_TEXT)};
+static const struct record_names wait_names = {wait_texts, WAIT_SIGNAL + 1};
+_Static_assert(WAIT_STEPS > WAIT_SIGNAL && WAIT_REPLAN > WAIT_SIGNAL, "not for plans");
+
+static const struct record_field wait_spec_fields[] = {
+    RECORD_FIELD_ENUM(struct wait_spec, type, "type", wait_names),
+    RECORD_FIELD(struct wait_spec, correlation_key, "correlation_key", NAME),
+    RECORD_FIELD_RANGE(struct wait_spec, delay_ms, "delay_ms", INT, 1, DELAY_MS_MAX),
+    RECORD_FIELD(struct wait_spec, until, "until", TIME),
+    RECORD_FIELD_RANGE(struct wait_spec, timeout_ms, "timeout_ms", INT, 1, DELAY_MS_MAX),
+    RECORD_FIELD(struct wait_spec, prompt, "prompt", TEXT),
+    RECORD_FIELD(struct wait_spec, choices, "choices", ARRAY),
+    RECORD_FIELD(struct wait_spec, assignee, "assignee", NAME),
+    RECORD_FIELD(struct wait_spec, default_answer, "default_answer", JSON),
+};
+
+const struct record_type wait_spec_record = {
+    wait_spec_fields,
+    sizeof wait_spec_fields / sizeof wait_spec_fields[0],
+};
+
+/* A plan in the making. Dependencies stand in the order of their steps, so those of one step are a
+ * run of `deps`, from dep_starts[i] up to dep_starts[i + 1]. */
+struct builder {
+    struct arena *arena;
+    struct err *err;
+    struct step *steps;
+    uint32_t count;
+    struct map index; /* from ids to ordinals */
+    uint32_t *deps;   /* ordinals */
+    uint32_t dep_count;
+    uint32_t dep_cap;
+    uint32_t *dep_starts;
+};
+
+static enum error_code no_memory(struct err *err)
+{
+    return err_set(err, ERR_NO_MEMORY, "plan: out of memory");
+}
+
+/* Puts the step in front of what a reader said of one of its fields. What is wrong with a field is
+ * wrong with the plan; memory is a matter of its own. */
+static enum error_code step_failure(const struct builder *builder, uint32_t ordinal,
+                                    enum error_code code)
+{
+    const char *detail = builder->err == NULL ? "" : builder->err->detail;
+    struct str id = builder->steps[ordinal].spec.id;
+    if (code != ERR_NO_MEMORY) {
+        code = ERR_UNPROCESSABLE_PLAN;
+    }
+    if (!str_is_set(id)) {
+        return err_set(builder->err, code, "steps[%u]: %s", ordinal, detail);
+    }
+    return err_set(builder->err, code, "step \"%.*s\": %s", STR_ARG(id), detail);
+}
+
+/* ---- waits ---- */
+
+static enum error_code wait_error(struct err *err, const char *problem)
+{
+    return err_set(err, ERR_UNPROCESSABLE_PLAN, "wait: %s", problem);
+}
+
+static enum error_code check_timer(const struct wait_spec *wait, struct err *err)
+{
+    if (wait->delay_ms == 0 && wait->until == 0) {
+        return wait_error(err, "a timer needs delay_ms or until");
+    }
+    if (wait->delay_ms != 0 && wait->until != 0) {
+        return wait_error(err, "a timer takes delay_ms or until, not both");
+    }
+    if (wait->timeout_ms != 0) {
+        return wait_error(err, "a timer ends by itself and takes no timeout_ms");
+    }
+    return ERR_OK;
+}
+
+/* Signals and webhooks come with a key. People answer by the step, so theirs may be left out. */
+static enum error_code check_other(const struct wait_spec *wait, struct err *err)
+{
+    if (wait->type != WAIT_HUMAN && !str_is_set(wait->correlation_key)) {
+        return wait_error(err, "correlation_key is missing: a signal or webhook is told by it");
+    }
+    if (wait->delay_ms != 0 || wait->until != 0) {
+        return wait_error(err, "delay_ms and until are for timers; use timeout_ms");
+    }
+    return ERR_OK;
+}
+
+/* The choices are strings, and the default answer is one of them. */
+static enum error_code check_choices(const struct wait_spec *wait, struct arena *arena,
+                                     struct err *err)
+{
+    struct json_iter iter;
+    struct str raw;
+    struct str answer = {NULL, 0};
+    size_t count = json_count(wait->choices);
+    if (count < 1 || count > CHOICES_MAX) {
+        return err_set(err, ERR_UNPROCESSABLE_PLAN,
+                       "wait: choices must have from 1 to %d entries, not %zu", CHOICES_MAX, count);
+    }
+    if (str_is_set(wait->default_answer)) {
+        enum error_code code =
+            record_string(wait->default_answer, "wait: default_answer", arena, &answer, err);
+        if (code != ERR_OK) {
+            return code;
+        }
+    }
+    bool listed = !str_is_set(answer);
+    (void)json_array_begin(&iter, wait->choices);
+    while (json_array_next(&iter, &raw)) {
+        struct str choice;
+        enum error_code code = record_string(raw, "wait: a choice", arena, &choice, err);
+        if (code != ERR_OK) {
+            return code;
+        }
+        listed = listed || str_eq(choice, answer);
+    }
+    if (!listed) {
+        return err_set(err, ERR_UNPROCESSABLE_PLAN,
+                       "wait: default_answer \"%.*s\" is not among the choices", STR_ARG(answer));
+    }
+    return ERR_OK;
+}
+
+enum error_code wait_spec_read(struct str json, struct arena *arena, struct wait_spec *ret,
+                               struct err *err)
+{
+    assert(arena != NULL);
+    assert(ret != NULL);
+    struct wait_spec wait = {.type = WAIT_NONE};
+    enum error_code code = record_read(&wait_spec_record, json, RECORD_ALL, RECORD_REFUSE_UNKNOWN,
+                                       "wait", arena, &wait, err);
+    if (code == ERR_OK && wait.type == WAIT_NONE) {
+        code = wait_error(err, "type is missing: webhook, human, timer or signal");
+    }
+    if (code == ERR_OK) {
+        code = wait.type == WAIT_TIMER ? check_timer(&wait, err) : check_other(&wait, err);
+    }
+    if (code == ERR_OK && str_is_set(wait.choices)) {
+        code = check_choices(&wait, arena, err);
+    }
+    if (code == ERR_OK) {
+        *ret = wait;
+    } else if (code != ERR_NO_MEMORY) {
+        code = err_set(err, ERR_UNPROCESSABLE_PLAN, "%s", err == NULL ? "" : err->detail);
+    }
+    return code;
+}
+
+/* ---- one step ---- */
+
+/* No worker runs a wait step, so what is said to workers and resources would never be heard. */
+static enum error_code check_wait_step(const struct step_spec *spec, struct arena *arena,
+                                       struct err *err)
+{
+    const char *field = str_is_set(spec->capabilities) ? "capabilities"
+                        : str_is_set(spec->selector)   ? "selector"
+                        : str_is_set(spec->avoid)      ? "avoid"
+                        : spec->critic                 ? "critic"
+                        : spec->timeout_ms != 0        ? "timeout_ms"
+                                                       : NULL;
+    if (field != NULL) {
+        return err_set(err, ERR_UNPROCESSABLE_PLAN,
+                       "a wait step is not run by a worker and takes no %s", field);
+    }
+    struct wait_spec wait;
+    return wait_spec_read(spec->wait, arena, &wait, err);
+}
+
+/* Lists and selector are checked now, so that later code can trust them. */
+static enum error_code check_step(const struct step_spec *spec, struct arena *arena,
+                                  struct err *err)
+{
+    if (!str_is_set(spec->id)) {
+        return err_set(err, ERR_UNPROCESSABLE_PLAN, "id is missing");
+    }
+    if (spec->payload.len > PAYLOAD_BYTES_MAX) {
+        return err_set(err, ERR_UNPROCESSABLE_PLAN,
+                       "payload must be at most %d bytes long, not %zu", PAYLOAD_BYTES_MAX,
+                       spec->payload.len);
+    }
+    if (spec->retry.on_exhausted != EXHAUSTED_NONE) {
+        return err_set(err, ERR_UNPROCESSABLE_PLAN,
+                       "retry.on_exhausted is for jobs; a step has on_failure");
+    }
+    enum error_code code = retry_policy_check(&spec->retry, "retry", err);
+    if (code == ERR_OK && str_is_set(spec->wait)) {
+        return check_wait_step(spec, arena, err);
+    }
+    struct names names;
+    if (code == ERR_OK) {
+        code = names_read(spec->capabilities, CAPABILITIES_MAX, "capabilities", arena, &names, err);
+    }
+    if (code == ERR_OK) {
+        code = names_read(spec->avoid, AVOID_MAX, "avoid", arena, &names, err);
+    }
+    if (code == ERR_OK && str_is_set(spec->selector)) {
+        struct selector selector;
+        code = selector_parse(spec->selector, arena, &selector, err);
+    }
+    return code;
+}
+
+static enum error_code read_step(struct builder *builder, uint32_t ordinal, struct str json)
+{
+    struct step *step = &builder->steps[ordinal];
+    step->ordinal = ordinal;
+    step->state = STEP_PENDING;
+    step->spec.retry = retry_policy_for_steps();
+    step->spec.on_failure = ON_FAILURE_FAIL;
+    enum error_code code = record_read(&step_spec_record, json, RECORD_ALL, RECORD_REFUSE_UNKNOWN,
+                                       NULL, builder->arena, &step->spec, builder->err);
+    if (code == ERR_OK) {
+        code = check_step(&step->spec, builder->arena, builder->err);
+    }
+    if (code != ERR_OK) {
+        return step_failure(builder, ordinal, code);
+    }
+    uint32_t found;
+    if (map_put(&builder->index, step->spec.id, ordinal, &found) != ERR_OK) {
+        return no_memory(builder->err);
+    }
+    if (found != MAP_NONE) {
+        return err_set(builder->err, ERR_UNPROCESSABLE_PLAN,
+                       "step id \"%.*s\" is used twice: by steps[%u] and steps[%u]",
+                       STR_ARG(step->spec.id), found, ordinal);
+    }
+    return ERR_OK;
+}
+
+/* Counts the steps, and stops where there are too many. */
+static enum error_code count_steps(struct str steps_json, uint32_t *ret, struct err *err)
+{
+    struct json_iter iter;
+    struct str value;
+    uint32_t count = 0;
+    if (!json_array_begin(&iter, steps_json)) {
+        return err_set(err, ERR_UNPROCESSABLE_PLAN, "steps must be an array of steps");
+    }
+    while (json_array_next(&iter, &value)) {
+        if (++count > PLAN_STEPS_MAX) {
+            return err_set(err, ERR_UNPROCESSABLE_PLAN, "a plan may have at most %d steps",
+                           PLAN_STEPS_MAX);
+        }
+    }
+    if (!json_iter_ok(&iter)) {
+        return err_set(err, ERR_UNPROCESSABLE_PLAN, "steps is not valid JSON");
+    }
+    if (count == 0) {
+        return err_set(err, ERR_UNPROCESSABLE_PLAN, "a plan needs at least one step");
+    }
+    *ret = count;
+    return ERR_OK;
+}
+
+static enum error_code read_steps(struct builder *builder, struct str steps_json)
+{
+    struct json_iter iter;
+    struct str value;
+    (void)json_array_begin(&iter, steps_json);
+    for (uint32_t i = 0; i < builder->count && json_array_next(&iter, &value); i++) {
+        enum error_code code = read_step(builder, i, value);
+        if (code != ERR_OK) {
+            return code;
+        }
+    }
+    return ERR_OK;
+}
+
+/* ---- edges ---- */
+
+static enum error_code add_dep(struct builder *builder, uint32_t dep)
+{
+    if (builder->dep_count == PLAN_DEPS_MAX) {
+        return err_set(builder->err, ERR_UNPROCESSABLE_PLAN,
+                       "a plan may have at most %d dependencies in all", PLAN_DEPS_MAX);
+    }
+    if (builder->dep_count == builder->dep_cap) {
+        uint32_t cap = builder->dep_cap * 2 + builder->count;
+        uint32_t *deps = arena_grow(builder->arena, builder->deps, builder->dep_cap * sizeof *deps,
+                                    cap * sizeof *deps);
+        if (deps == NULL) {
+            return no_memory(builder->err);
+        }
+        builder->deps = deps;
+        builder->dep_cap = cap;
+    }
+    builder->deps[builder->dep_count++] = dep;
+    return ERR_OK;
+}
+
+/* Resolves one dependency. `last_user` holds, for each step, one more than the ordinal of the last
+ * step that named it, which shows at once when a step names it again. */
+static enum error_code resolve_dep(struct builder *builder, uint32_t ordinal, struct str raw,
+                                   uint32_t *last_user)
+{
+    struct str step_id = builder->steps[ordinal].spec.id;
+    struct str id;
+    enum error_code code = record_string(raw, "a dependency", builder->arena, &id, builder->err);
+    if (code != ERR_OK) {
+        return step_failure(builder, ordinal, code);
+    }
+    uint32_t dep = map_get(&builder->index, id);
+    if (dep == MAP_NONE) {
+        return err_set(builder->err, ERR_UNPROCESSABLE_PLAN,
+                       "step \"%.*s\" depends on \"%.*s\", which is not a step of this plan",
+                       STR_ARG(step_id), STR_ARG(id));
+    }
+    if (dep == ordinal) {
+        return err_set(builder->err, ERR_UNPROCESSABLE_PLAN, "step \"%.*s\" depends on itself",
+                       STR_ARG(step_id));
+    }
+    if (last_user[dep] == ordinal + 1) {
+        return err_set(builder->err, ERR_UNPROCESSABLE_PLAN,
+                       "step \"%.*s\" names \"%.*s\" twice in deps", STR_ARG(step_id), STR_ARG(id));
+    }
+    last_user[dep] = ordinal + 1;
+    builder->steps[dep].child_count++;
+    return add_dep(builder, dep);
+}
+
+static enum error_code resolve_deps(struct builder *builder)
+{
+    uint32_t *last_user = arena_zalloc(builder->arena, builder->count, sizeof *last_user);
+    builder->dep_starts =
+        arena_zalloc(builder->arena, (size_t)builder->count + 1, sizeof *builder->dep_starts);
+    if (last_user == NULL || builder->dep_starts == NULL) {
+        return no_memory(builder->err);
+    }
+    for (uint32_t i = 0; i < builder->count; i++) {
+        struct json_iter iter;
+        struct str raw;
+        struct step *step = &builder->steps[i];
+        builder->dep_starts[i] = builder->dep_count;
+        if (!str_is_set(step->spec.deps)) {
+            continue;
+        }
+        (void)json_array_begin(&iter, step->spec.deps);
+        while (json_array_next(&iter, &raw)) {
+            enum error_code code = resolve_dep(builder, i, raw, last_user);
+            if (code != ERR_OK) {
+                return code;
+            }
+        }
+        if (!json_iter_ok(&iter)) {
+            return err_set(builder->err, ERR_UNPROCESSABLE_PLAN,
+                           "step \"%.*s\": deps is not valid JSON", STR_ARG(step->spec.id));
+        }
+        step->open_deps = builder->dep_count - builder->dep_starts[i];
+    }
+    builder->dep_starts[builder->count] = builder->dep_count;
+    return ERR_OK;
+}
+
+/* The children of all steps share one allocation. Each step's part starts where that of the step
+ * before it ends, and child_count, known by now, counts up once more as it fills. */
+static enum error_code fill_children(struct builder *builder)
+{
+    uint32_t *children = arena_zalloc(builder->arena, builder->dep_count, sizeof *children);
+    if (children == NULL) {
+        return no_memory(builder->err);
+    }
+    for (uint32_t i = 0; i < builder->count; i++) {
+        struct step *step = &builder->steps[i];
+        step->children = children;
+        children += step->child_count;
+        step->child_count = 0;
+    }
+    for (uint32_t i = 0; i < builder->count; i++) {
+        for (uint32_t at = builder->dep_starts[i]; at < builder->dep_starts[i + 1]; at++) {
+            struct step *dep = &builder->steps[builder->deps[at]];
+            dep->children[dep->child_count++] = i;
+        }
+    }
+    return ERR_OK;
+}
+
+/* ---- cycles ---- */
+
+/* A dependency of the step that is itself stuck: every stuck step has one. */
+static uint32_t stuck_dep(const struct builder *builder, const uint32_t *open, uint32_t ordinal)
+{
+    uint32_t at = builder->dep_starts[ordinal];
+    while (open[builder->deps[at]] == 0) {
+        at++;
+        assert(at < builder->dep_starts[ordinal + 1]);
+    }
+    return builder->deps[at];
+}
+
+/* Writes the cycle that starts and ends at `first`, its middle left out when it is long. */
+static struct str cycle_text(const struct builder *builder, const uint32_t *next, uint32_t first,
+                             uint32_t length)
+{
+    struct buf buf;
+    buf_init(&buf, builder->arena, 2 * CYCLE_TEXT_MAX);
+    uint32_t ordinal = first;
+    for (uint32_t i = 0; i < length; i++, ordinal = next[ordinal]) {
+        struct str id = builder->steps[ordinal].spec.id;
+        if (buf.len + id.len > CYCLE_TEXT_MAX) {
+            buf_add(&buf, STR("… ("));
+            buf_add_int(&buf, length - i);
+            buf_add(&buf, STR(" more) → "));
+            break;
+        }
+        buf_add(&buf, id);
+        buf_add(&buf, STR(" → "));
+    }
+    buf_add(&buf, builder->steps[first].spec.id);
+    return buf_str(&buf);
+}
+
+/* Shows one cycle. Going from a stuck step to a stuck dependency again and again must come back to
+ * a step that was seen; from there on it is the cycle. It is shown from its earliest step. */
+static enum error_code refuse_cycle(const struct builder *builder, const uint32_t *open)
+{
+    uint32_t *next = arena_alloc(builder->arena, builder->count * sizeof *next);
+    if (next == NULL) {
+        return no_memory(builder->err);
+    }
+    for (uint32_t i = 0; i < builder->count; i++) {
+        next[i] = MAP_NONE;
+    }
+    uint32_t start = 0;
+    while (open[start] == 0) {
+        start++;
+    }
+    while (next[start] == MAP_NONE) {
+        next[start] = stuck_dep(builder, open, start);
+        start = next[start];
+    }
+    uint32_t first = start;
+    uint32_t length = 1;
+    for (uint32_t at = next[start]; at != start; at = next[at]) {
+        first = at < first ? at : first;
+        length++;
+    }
+    struct str text = cycle_text(builder, next, first, length);
+    return err_set(builder->err, ERR_UNPROCESSABLE_PLAN,
+                   "the plan has a cycle, in which each step depends on the next: %.*s",
+                   (int)text.len, text.at);
+}
+
+/* Kahn: takes away steps whose dependencies are all gone. What cannot be taken away is in a cycle
+ * or behind one. */
+static enum error_code check_cycles(const struct builder *builder)
+{
+    uint32_t *open = arena_alloc(builder->arena, builder->count * sizeof *open);
+    uint32_t *ready = arena_alloc(builder->arena, builder->count * sizeof *ready);
+    if (open == NULL || ready == NULL) {
+        return no_memory(builder->err);
+    }
+    uint32_t ready_count = 0;
+    for (uint32_t i = 0; i < builder->count; i++) {
+        open[i] = builder->dep_starts[i + 1] - builder->dep_starts[i];
+        if (open[i] == 0) {
+            ready[ready_count++] = i;
+        }
+    }
+    for (uint32_t done = 0; done < ready_count; done++) {
+        const struct step *step = &builder->steps[ready[done]];
+        for (uint32_t i = 0; i < step->child_count; i++) {
+            uint32_t child = step->children[i];
+            if (--open[child] == 0) {
+                ready[ready_count++] = child;
+            }
+        }
+    }
+    return ready_count == builder->count ? ERR_OK : refuse_cycle(builder, open);
+}
+
+enum error_code plan_read(struct str steps_json, uint64_t seed, struct arena *arena,
+                          struct plan *ret, struct err *err)
+{
+    assert(arena != NULL);
+    assert(ret != NULL);
+    struct builder builder = {.arena = arena, .err = err};
+    enum error_code code = count_steps(steps_json, &builder.count, err);
+    if (code != ERR_OK) {
+        return code;
+    }
+    map_init(&builder.index, arena, builder.count, seed);
+    builder.steps = arena_zalloc(arena, builder.count, sizeof *builder.steps);
+    if (builder.steps == NULL) {
+        return no_memory(err);
+    }
+    code = read_steps(&builder, steps_json);
+    if (code == ERR_OK) {
+        code = resolve_deps(&builder);
+    }
+    if (code == ERR_OK) {
+        code = fill_children(&builder);
+    }
+    if (code == ERR_OK) {
+        code = check_cycles(&builder);
+    }
+    if (code == ERR_OK) {
+        *ret = (struct plan){steps_json, builder.steps, builder.count};
+    }
+    return code;
+}
+
+enum step_state decide_next_state(enum verdict verdict, int64_t retries, int64_t retries_max)
+{
+    switch (verdict) {
+    case VERDICT_ACCEPT:
+        return STEP_SUCCEEDED;
+    case VERDICT_RETRY:
+        return retries < retries_max ? STEP_FAILED_RETRYABLE : STEP_FAILED_FATAL;
+    case VERDICT_SWITCH_RESOURCE:
+        return STEP_FAILED_RESOURCE;
+    case VERDICT_NEEDS_USER:
+        return STEP_NEEDS_USER;
+    case VERDICT_REPLAN:
+    case VERDICT_NONE:
+        break;
+    }
+    return STEP_FAILED_FATAL;
+}

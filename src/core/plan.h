@@ -1,0 +1,59 @@
+/* Plans: directed acyclic graphs of steps, read and checked in linear time. */
+#ifndef PAWL_CORE_PLAN_H
+#define PAWL_CORE_PLAN_H
+
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/record.h"
+#include "base/str.h"
+#include "core/job.h"
+
+enum {
+    PLAN_STEPS_MAX = 10000,
+    PLAN_DEPS_MAX = 1000 * 1000, /* of all steps together */
+    PLAN_BYTES_MAX = 8 * 1024 * 1024,
+    AVOID_MAX = 100,
+    CHOICES_MAX = 50,
+};
+
+struct plan {
+    struct str source;  /* raw JSON array of the steps */
+    struct step *steps; /* pending, with children and the count of dependencies filled in */
+    uint32_t count;
+};
+
+extern const struct record_type step_spec_record;
+
+/* Reads the array of steps (checked JSON) into `ret`: ids, dependencies as edges, children,
+ * policies with defaults. Fails with unprocessable_plan, naming the step and the reason: no steps,
+ * over PLAN_STEPS_MAX or PLAN_DEPS_MAX, an id twice, a dependency that is unknown, itself, or named
+ * twice, a cycle (shown), a bad selector or policy, a wrong or unknown field. `seed` is for the
+ * look-up table. */
+enum error_code plan_read(struct str steps_json, uint64_t seed, struct arena *arena,
+                          struct plan *ret, struct err *err);
+
+/* The state that a verdict leads to (seed 004): a retry beyond `retries_max` is fatal. */
+enum step_state decide_next_state(enum verdict verdict, int64_t retries, int64_t retries_max);
+
+/* What a wait step (spec.wait) waits for, read by wait_spec_read in decide.h's terms. */
+struct wait_spec {
+    enum wait_type type;
+    struct str correlation_key; /* human and timer: may be absent */
+    int64_t delay_ms;           /* timer */
+    int64_t until;              /* timer, instead of delay_ms */
+    int64_t timeout_ms;         /* others; 0: for ever */
+    struct str prompt;
+    struct str choices; /* raw JSON array of 1 to CHOICES_MAX strings */
+    struct str assignee;
+    struct str default_answer; /* raw JSON; one of the choices where there are any */
+};
+
+extern const struct record_type wait_spec_record;
+
+/* Reads and checks what a step waits for: unprocessable_plan names the reason. */
+enum error_code wait_spec_read(struct str json, struct arena *arena, struct wait_spec *ret,
+                               struct err *err);
+
+#endif

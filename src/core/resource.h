@@ -1,0 +1,55 @@
+/* Resources: the machines, browsers, accounts or devices on which steps run; and which step fits
+ * where. */
+#ifndef PAWL_CORE_RESOURCE_H
+#define PAWL_CORE_RESOURCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "core/job.h"
+#include "core/selector.h"
+
+/* A list of names, read from a JSON array. */
+struct names {
+    struct str *at;
+    uint32_t count;
+};
+
+struct resource {
+    struct str id;
+    struct names capabilities;
+    struct label *labels;
+    uint32_t label_count;
+    int64_t slots;      /* steps it can hold at once */
+    int64_t used;       /* steps it holds */
+    int64_t expires_at; /* from when it is lost unless it renews */
+    bool draining;      /* takes nothing new */
+};
+
+/* Reads a JSON array of names into `ret`; absent gives none. bad_request names `what`, the limit,
+ * or the element that is not a name; duplicates are refused. */
+enum error_code names_read(struct str json, uint32_t count_max, const char *what,
+                           struct arena *arena, struct names *ret, struct err *err);
+
+bool names_have(const struct names *names, struct str name);
+
+/* Whether `have` contains all of `need`; else `ret_missing` (may be NULL) is the first that is
+ * missing. */
+bool names_cover(const struct names *have, const struct names *need, struct str *ret_missing);
+
+/* Reads a JSON object of strings into labels; absent gives none. */
+enum error_code labels_read(struct str json, uint32_t count_max, const char *what,
+                            struct arena *arena, struct label **ret, uint32_t *ret_count,
+                            struct err *err);
+
+/* Whether `step` may run on `resource` at `now`: it is alive and not draining, has a free slot and
+ * every capability, its labels satisfy the selector, and it is neither on the plan's avoid list nor
+ * one that the step was lost on. OK, or invalid_transition with the reason; bad_request when the
+ * step's own lists are damaged. */
+enum error_code resource_fits(const struct resource *resource, const struct step *step, int64_t now,
+                              struct arena *arena, struct err *err);
+
+#endif

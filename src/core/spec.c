@@ -1,0 +1,230 @@
+#include "core/spec.h"
+
+#include <assert.h>
+
+#include "base/times.h"
+#include "core/plan.h"
+#include "core/resource.h"
+
+enum { TRACEPARENT_LEN = 55, TRACE_ID_AT = 3, SPAN_ID_AT = 36, TRACE_FLAGS_AT = 53 };
+
+static const struct record_field spec_fields[] = {
+    RECORD_FIELD(struct spec, kind, "kind", NAME),
+    RECORD_FIELD(struct spec, queue, "queue", NAME),
+    RECORD_FIELD(struct spec, payload, "payload", JSON),
+    RECORD_FIELD_RANGE(struct spec, priority, "priority", INT, -PRIORITY_MAX, PRIORITY_MAX),
+    RECORD_FIELD(struct spec, run_at, "run_at", TIME),
+    RECORD_FIELD_RANGE(struct spec, delay_ms, "delay_ms", INT, 0, DELAY_MS_MAX),
+    RECORD_FIELD(struct spec, idempotency_key, "idempotency_key", NAME),
+    RECORD_FIELD_NESTED(struct spec, retry, "retry", retry_policy_record),
+    RECORD_FIELD_RANGE(struct spec, lease_ttl_ms, "lease_ttl_ms", INT, LEASE_TTL_MS_MIN,
+                       LEASE_TTL_MS_MAX),
+    RECORD_FIELD_RANGE(struct spec, heartbeat_ms, "heartbeat_ms", INT, HEARTBEAT_MS_MIN,
+                       LEASE_TTL_MS_MAX),
+    RECORD_FIELD_RANGE(struct spec, timeout_ms, "timeout_ms", INT, 1, DELAY_MS_MAX),
+    RECORD_FIELD_ENUM(struct spec, in_doubt, "in_doubt", doubt_policy_names),
+    RECORD_FIELD(struct spec, capabilities, "capabilities", ARRAY),
+    RECORD_FIELD(struct spec, correlation_id, "correlation_id", NAME),
+    RECORD_FIELD(struct spec, traceparent, "traceparent", TEXT),
+    RECORD_FIELD(struct spec, labels, "labels", OBJECT),
+    RECORD_FIELD(struct spec, agent_id, "agent_id", NAME),
+    RECORD_FIELD(struct spec, goal, "goal", TEXT),
+    RECORD_FIELD(struct spec, plan, "plan", OBJECT),
+};
+
+const struct record_type spec_record = {spec_fields, sizeof spec_fields / sizeof spec_fields[0]};
+
+struct spec spec_defaults(const struct kind_settings *kind)
+{
+    bool kind_says = kind != NULL && kind->retry.max_attempts > 0;
+    return (struct spec){
+        .queue = STR("default"),
+        .retry = kind_says ? kind->retry : retry_policy_for_jobs(),
+        .in_doubt = DOUBT_FAIL,
+    };
+}
+
+enum error_code spec_read(struct str json, struct arena *arena, struct spec *spec, struct err *err)
+{
+    assert(spec != NULL);
+    struct spec read = *spec;
+    enum error_code code = record_read(&spec_record, json, RECORD_ALL, RECORD_REFUSE_UNKNOWN,
+                                       "submit", arena, &read, err);
+    if (code == ERR_OK) {
+        code = spec_check(&read, arena, err);
+    }
+    if (code == ERR_OK) {
+        *spec = read;
+    }
+    return code;
+}
+
+static enum error_code check_range(const char *name, int64_t value, int64_t min, int64_t max,
+                                   struct err *err)
+{
+    if (value >= min && value <= max) {
+        return ERR_OK;
+    }
+    return err_set(err, ERR_BAD_REQUEST, "%s must be a whole number from %lld to %lld, not %lld",
+                   name, (long long)min, (long long)max, (long long)value);
+}
+
+enum error_code lease_terms_check(int64_t lease_ttl_ms, int64_t heartbeat_ms, struct err *err)
+{
+    enum error_code code = ERR_OK;
+    if (lease_ttl_ms != 0) {
+        code = check_range("lease_ttl_ms", lease_ttl_ms, LEASE_TTL_MS_MIN, LEASE_TTL_MS_MAX, err);
+    }
+    if (code == ERR_OK && heartbeat_ms != 0) {
+        code = check_range("heartbeat_ms", heartbeat_ms, HEARTBEAT_MS_MIN, LEASE_TTL_MS_MAX, err);
+    }
+    if (code == ERR_OK && lease_ttl_ms != 0 && heartbeat_ms > lease_ttl_ms) {
+        code = err_set(err, ERR_BAD_REQUEST,
+                       "heartbeat_ms must be at most lease_ttl_ms, but %lld is more than %lld",
+                       (long long)heartbeat_ms, (long long)lease_ttl_ms);
+    }
+    return code;
+}
+
+/* Names that may be left out. */
+static enum error_code check_names(const struct spec *spec, struct err *err)
+{
+    const struct {
+        struct str value;
+        const char *name;
+    } names[] = {
+        {spec->idempotency_key, "idempotency_key"},
+        {spec->correlation_id, "correlation_id"},
+        {spec->agent_id, "agent_id"},
+    };
+    if (!str_is_set(spec->kind)) {
+        return err_set(err, ERR_BAD_REQUEST, "kind is missing: it says what kind of job this is");
+    }
+    enum error_code code = record_check_name(spec->kind, "kind", err);
+    if (code == ERR_OK) {
+        code = record_check_name(spec->queue, "queue", err);
+    }
+    for (size_t i = 0; code == ERR_OK && i < sizeof names / sizeof names[0]; i++) {
+        if (str_is_set(names[i].value)) {
+            code = record_check_name(names[i].value, names[i].name, err);
+        }
+    }
+    return code;
+}
+
+static enum error_code check_times(const struct spec *spec, struct err *err)
+{
+    enum error_code code = check_range("delay_ms", spec->delay_ms, 0, DELAY_MS_MAX, err);
+    if (code != ERR_OK) {
+        return code;
+    }
+    if (spec->run_at < 0 || spec->run_at > TIME_MAX_MS) {
+        return err_set(err, ERR_BAD_REQUEST, "run_at must be a time up to the year 9999, not %lld",
+                       (long long)spec->run_at);
+    }
+    if (spec->run_at != 0 && spec->delay_ms != 0) {
+        return err_set(err, ERR_BAD_REQUEST,
+                       "run_at and delay_ms say the same thing: give one of them, not both");
+    }
+    /* 0 means that none is given. */
+    return check_range("timeout_ms", spec->timeout_ms, 0, DELAY_MS_MAX, err);
+}
+
+/* The ids must be lower-case hex digits and not all zero. */
+static bool trace_id_is_good(struct str digits)
+{
+    uint8_t bytes[16] = {0};
+    uint8_t any = 0;
+    assert(digits.len / 2 <= sizeof bytes);
+    if (!record_hex(digits, bytes, digits.len / 2)) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        any |= bytes[i];
+    }
+    return any != 0;
+}
+
+/* The form of version 00, which is what W3C Trace Context gives to pass on. */
+static bool traceparent_is_good(struct str text)
+{
+    uint8_t flags;
+    return text.len == TRACEPARENT_LEN && memcmp(text.at, "00-", TRACE_ID_AT) == 0 &&
+           trace_id_is_good((struct str){text.at + TRACE_ID_AT, 32}) &&
+           text.at[SPAN_ID_AT - 1] == '-' &&
+           trace_id_is_good((struct str){text.at + SPAN_ID_AT, 16}) &&
+           text.at[TRACE_FLAGS_AT - 1] == '-' &&
+           record_hex((struct str){text.at + TRACE_FLAGS_AT, 2}, &flags, 1);
+}
+
+static enum error_code check_texts(const struct spec *spec, struct err *err)
+{
+    if (str_is_set(spec->traceparent) && !traceparent_is_good(spec->traceparent)) {
+        return err_set(err, ERR_BAD_REQUEST,
+                       "traceparent must be as W3C Trace Context has it, such as "
+                       "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01, not \"%.*s\"",
+                       STR_ARG(spec->traceparent));
+    }
+    if (spec->goal.len > TEXT_BYTES_MAX) {
+        return err_set(err, ERR_BAD_REQUEST, "goal must be at most %d bytes long, not %zu",
+                       TEXT_BYTES_MAX, spec->goal.len);
+    }
+    if ((int)spec->in_doubt < 0 || (size_t)spec->in_doubt >= doubt_policy_names.count) {
+        return err_set(err, ERR_BAD_REQUEST, "in_doubt has no word number %d", (int)spec->in_doubt);
+    }
+    return ERR_OK;
+}
+
+static enum error_code check_json(const struct spec *spec, struct arena *arena, struct err *err)
+{
+    if (spec->payload.len > PAYLOAD_BYTES_MAX) {
+        return err_set(err, ERR_PAYLOAD_TOO_LARGE, "payload must be at most %d bytes long, not %zu",
+                       PAYLOAD_BYTES_MAX, spec->payload.len);
+    }
+    if (str_is_set(spec->payload) && json_type(json_trim(spec->payload)) == JSON_INVALID) {
+        return err_set(err, ERR_BAD_REQUEST, "payload must be JSON, not \"%.*s\"",
+                       STR_ARG(spec->payload));
+    }
+    if (spec->plan.len > PLAN_BYTES_MAX) {
+        return err_set(err, ERR_PAYLOAD_TOO_LARGE, "plan must be at most %d bytes long, not %zu",
+                       PLAN_BYTES_MAX, spec->plan.len);
+    }
+    if (str_is_set(spec->plan) && json_type(json_trim(spec->plan)) != JSON_OBJECT) {
+        return err_set(err, ERR_BAD_REQUEST, "plan must be an object, not \"%.*s\"",
+                       STR_ARG(spec->plan));
+    }
+    struct names capabilities;
+    enum error_code code =
+        names_read(spec->capabilities, CAPABILITIES_MAX, "capabilities", arena, &capabilities, err);
+    if (code == ERR_OK) {
+        struct label *labels;
+        uint32_t label_count;
+        code = labels_read(spec->labels, LABELS_MAX, "labels", arena, &labels, &label_count, err);
+    }
+    return code;
+}
+
+enum error_code spec_check(const struct spec *spec, struct arena *arena, struct err *err)
+{
+    assert(spec != NULL);
+    enum error_code code = check_names(spec, err);
+    if (code == ERR_OK) {
+        code = check_range("priority", spec->priority, -PRIORITY_MAX, PRIORITY_MAX, err);
+    }
+    if (code == ERR_OK) {
+        code = check_times(spec, err);
+    }
+    if (code == ERR_OK) {
+        code = retry_policy_check(&spec->retry, "retry", err);
+    }
+    if (code == ERR_OK) {
+        code = lease_terms_check(spec->lease_ttl_ms, spec->heartbeat_ms, err);
+    }
+    if (code == ERR_OK) {
+        code = check_texts(spec, err);
+    }
+    if (code == ERR_OK) {
+        code = check_json(spec, arena, err);
+    }
+    return code;
+}

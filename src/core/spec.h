@@ -1,0 +1,80 @@
+/* What a job is submitted as: everything about it that never changes afterwards.
+ *
+ * The payload of job_created is a spec written out, so the same table reads requests and histories.
+ */
+#ifndef PAWL_CORE_SPEC_H
+#define PAWL_CORE_SPEC_H
+
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/record.h"
+#include "base/str.h"
+#include "core/retry.h"
+#include "core/words.h"
+
+enum {
+    PAYLOAD_BYTES_MAX = 1024 * 1024,
+    LABELS_MAX = 16,
+    CAPABILITIES_MAX = 64,
+    PRIORITY_MAX = 1000 * 1000,
+    LEASE_TTL_MS_MIN = 100,
+    LEASE_TTL_MS_MAX = 24 * 60 * 60 * 1000,
+    LEASE_TTL_MS_DEFAULT = 30 * 1000,
+    HEARTBEAT_MS_MIN = 50,
+};
+
+/* The longest delay, wait or timeout: 10 years. */
+#define DELAY_MS_MAX (INT64_C(10) * 366 * 24 * 60 * 60 * 1000)
+
+struct spec {
+    struct str kind;
+    struct str queue;
+    struct str payload; /* raw JSON */
+    int64_t priority;   /* higher first */
+    int64_t run_at;     /* 0: at once */
+    int64_t delay_ms;   /* requests only: turned into run_at */
+    struct str idempotency_key;
+    struct retry_policy retry;
+    int64_t lease_ttl_ms; /* 0: as the kind or the default says */
+    int64_t heartbeat_ms;
+    int64_t timeout_ms; /* 0: none */
+    enum doubt_policy in_doubt;
+    struct str capabilities; /* raw JSON array of names */
+    struct str correlation_id;
+    struct str traceparent;
+    struct str labels; /* raw JSON object of strings */
+    struct str agent_id;
+    struct str goal;
+    struct str plan; /* requests only: raw JSON object, turned into plan_generated */
+};
+
+/* Defaults of a kind of job, set by an operator; zeros mean that nothing is set. */
+struct kind_settings {
+    int64_t lease_ttl_ms;
+    int64_t heartbeat_ms;
+    int64_t timeout_ms;
+    struct retry_policy retry; /* max_attempts 0: not set */
+    int64_t retention_ms;
+};
+
+extern const struct record_type spec_record;
+
+/* A spec with the defaults of contract and kind (NULL: none), for spec_read to fill. */
+struct spec spec_defaults(const struct kind_settings *kind);
+
+/* Reads a request (checked JSON) over the defaults in `spec`, and checks it. Errors: bad_request,
+ * unknown_field, payload_too_large, each naming the field and its value. Views point into `json` or
+ * `arena`. */
+enum error_code spec_read(struct str json, struct arena *arena, struct spec *spec, struct err *err);
+
+/* Checks a spec however it was filled: limits, policy, labels, capabilities, payload. The raw JSON
+ * in it must have passed json_check; `arena` is for decoding it. Fails as spec_read does. */
+enum error_code spec_check(const struct spec *spec, struct arena *arena, struct err *err);
+
+/* Lease terms within bounds: a TTL of 100 ms to 24 h, a heartbeat of 50 ms up to the TTL (or 24 h
+ * when none is given). bad_request names them; 0 means not given. */
+enum error_code lease_terms_check(int64_t lease_ttl_ms, int64_t heartbeat_ms, struct err *err);
+
+#endif

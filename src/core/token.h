@@ -1,0 +1,36 @@
+/* Lease tokens: what a worker shows with every write.
+ *
+ * Text: job '.' attempt '.' secret for a job, job '.' step ordinal '.' attempt '.' secret for a
+ * step; job and secret in hex. Streams and rows keep only a hash of it, so that who reads a history
+ * cannot use a lease. */
+#ifndef PAWL_CORE_TOKEN_H
+#define PAWL_CORE_TOKEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+#include "base/str.h"
+#include "base/uuid.h"
+#include "core/job.h"
+
+enum { TOKEN_TEXT_MAX = 128, TOKEN_SECRET_LEN = 16 };
+
+struct token {
+    struct uuid job;
+    bool of_step;
+    uint32_t step; /* ordinal */
+    int64_t attempt;
+    uint8_t secret[TOKEN_SECRET_LEN];
+};
+
+/* Writes the text (no NUL) and returns its length. */
+size_t token_format(const struct token *token, char ret[TOKEN_TEXT_MAX]);
+
+/* Reads a token; false when the text is not one. Only the form that token_format writes is read. */
+bool token_parse(struct str text, struct token *ret);
+
+/* What streams and rows keep of a token. */
+void token_hash(struct str text, struct hasher *hasher, uint8_t ret[TOKEN_HASH_LEN]);
+
+#endif

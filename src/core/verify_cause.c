@@ -1,0 +1,215 @@
+/* The checker's view of causes: which command may produce which event, and under which lease. */
+#include <assert.h>
+
+#include "core/plan.h"
+#include "core/verifier.h"
+
+#define BY(command) (UINT32_C(1) << COMMAND_##command)
+
+enum {
+    COMMANDS_END = 0
+#define COMMAND(symbol, number, name, by) | (number)
+#include "core/command.def"
+#undef COMMAND
+};
+_Static_assert(COMMANDS_END < 32, "a mask of commands has 32 bits");
+
+/* To commit an effect can begin the next, which may be in doubt. */
+#define DOUBTS (BY(EFFECT_BEGIN) | BY(EFFECT_COMMIT))
+
+/* What moves one step may move others, and their job with them: a success starts wait steps or
+ * completes the job, an answer wakes it, a failure fails it. Any of these commands can set off such
+ * a cascade. */
+#define CASCADE                                                                                    \
+    (BY(SUBMIT) | BY(PLAN) | BY(REQUEUE) | BY(STEP_CLAIM) | BY(START) | BY(COMPLETE) | BY(FAIL) |  \
+     BY(RELEASE) | BY(WAIT) | BY(CANCELLED) | BY(ABANDON) | DOUBTS | BY(SIGNAL) | BY(VERDICT) |    \
+     BY(ANSWER) | BY(EXPIRE) | BY(WAKE))
+
+#define ENDS_OF_ATTEMPT (BY(FAIL) | BY(RELEASE) | BY(EXPIRE) | BY(VERDICT) | BY(CANCELLED))
+#define FATAL_ENDS (BY(FAIL) | BY(EXPIRE) | BY(VERDICT) | BY(ABANDON) | DOUBTS)
+
+/* The commands that may produce an event. For jobs: without a plan, and with one. For steps: one
+ * that a worker runs, and one that only waits, which the cascade carries through all its states. */
+struct producers {
+    uint32_t plain;
+    uint32_t planned;
+};
+
+static const struct producers producers[] = {
+    [EVENT_JOB_CREATED] = {BY(SUBMIT), BY(SUBMIT)},
+    [EVENT_JOB_QUEUED] = {BY(SUBMIT), BY(SUBMIT)},
+    [EVENT_JOB_REQUEUED] = {BY(FAIL) | BY(RELEASE) | BY(EXPIRE) | BY(REQUEUE), BY(REQUEUE)},
+    [EVENT_JOB_LEASED] = {BY(CLAIM), 0},
+    [EVENT_JOB_RUNNING] = {BY(CLAIM) | BY(START), CASCADE},
+    [EVENT_JOB_WAITING] = {BY(WAIT) | DOUBTS, CASCADE},
+    [EVENT_WAIT_COMPLETED] = {BY(SIGNAL) | BY(ANSWER) | BY(WAKE) | BY(WAIT), CASCADE},
+    [EVENT_JOB_COMPLETED] = {BY(COMPLETE), CASCADE},
+    [EVENT_JOB_FAILED] = {BY(FAIL) | BY(EXPIRE) | DOUBTS, CASCADE},
+    [EVENT_JOB_CANCELLED] = {BY(CANCEL) | BY(CANCELLED) | BY(CANCEL_DUE),
+                             BY(CANCEL) | BY(CANCELLED) | BY(CANCEL_DUE)},
+    [EVENT_JOB_DEAD_LETTERED] = {BY(FAIL) | BY(EXPIRE) | BY(ABANDON) | BY(DEAD_LETTER) | DOUBTS,
+                                 BY(DEAD_LETTER) | CASCADE},
+
+    [EVENT_SIGNAL_RECEIVED] = {BY(SIGNAL), CASCADE},
+    [EVENT_JOB_CANCEL_REQUESTED] = {BY(CANCEL), BY(CANCEL)},
+    [EVENT_TOOL_CALLED] = {DOUBTS, DOUBTS},
+    [EVENT_TOOL_RETURNED] = {BY(EFFECT_COMMIT), BY(EFFECT_COMMIT)},
+    [EVENT_PLAN_GENERATED] = {BY(SUBMIT) | BY(PLAN), BY(SUBMIT) | BY(PLAN) | BY(REQUEUE)},
+
+    [EVENT_STEP_PENDING] = {ENDS_OF_ATTEMPT, CASCADE},
+    [EVENT_STEP_WAITING_DEPS] = {CASCADE, CASCADE},
+    [EVENT_STEP_LEASED] = {BY(STEP_CLAIM), CASCADE},
+    /* A leased step can end only by way of running: to fail it starts it. */
+    [EVENT_STEP_RUNNING] = {BY(STEP_CLAIM) | BY(START) | BY(FAIL) | BY(ABANDON), CASCADE},
+    [EVENT_STEP_SUCCEEDED] = {BY(COMPLETE) | BY(VERDICT), CASCADE},
+    [EVENT_STEP_FAILED_RETRYABLE] = {ENDS_OF_ATTEMPT, CASCADE},
+    [EVENT_STEP_RETRYING] = {ENDS_OF_ATTEMPT, CASCADE},
+    [EVENT_STEP_FAILED_RESOURCE] = {ENDS_OF_ATTEMPT, CASCADE},
+    [EVENT_STEP_SWITCHING_RESOURCE] = {ENDS_OF_ATTEMPT, CASCADE},
+    [EVENT_STEP_FAILED_FATAL] = {FATAL_ENDS, CASCADE},
+    [EVENT_STEP_FAILED] = {FATAL_ENDS, CASCADE},
+    [EVENT_STEP_NEEDS_USER] = {BY(VERDICT) | BY(WAIT) | DOUBTS, CASCADE},
+    [EVENT_STEP_LEASE_TIMEOUT] = {ENDS_OF_ATTEMPT, CASCADE},
+    [EVENT_STEP_FINISHED] = {BY(COMPLETE) | ENDS_OF_ATTEMPT, 0},
+    [EVENT_STEP_JUDGING] = {BY(STEP_CLAIM), 0},
+
+    [EVENT_NODE_STARTED] = {BY(APPEND), BY(APPEND)},
+    [EVENT_NODE_FINISHED] = {BY(APPEND), BY(APPEND)},
+    [EVENT_JOB_COMPENSATED] = {BY(APPEND), BY(APPEND)},
+    [EVENT_CUSTOM] = {BY(APPEND), BY(APPEND)},
+};
+
+/* Events that are about one step, by class or by name. */
+static bool is_step_event(enum event_type type)
+{
+    return event_type_class(type) == EVENT_CLASS_STEP || type == EVENT_STEP_FINISHED ||
+           type == EVENT_STEP_JUDGING;
+}
+
+static uint32_t producers_of_event(const struct verifier *v)
+{
+    const struct event *event = v->event;
+    const struct producers *of = &producers[event->type];
+    if (is_step_event(event->type)) {
+        const struct step_account *step = v->blind ? NULL : step_account(v, event->data.step);
+        /* Which step it was is not known any more. */
+        if (step == NULL)
+            return of->plain | of->planned;
+        return step_waits(step) ? of->planned : of->plain;
+    }
+
+    uint32_t commands = v->has_plan ? of->planned : of->plain;
+    /* Once asked to stop, a job that loses its lease need not be given out again to be told. */
+    if (event->type == EVENT_JOB_CANCELLED && v->cancel_requested)
+        commands |= CASCADE;
+    return commands;
+}
+
+static void verify_producer(struct verifier *v)
+{
+    const struct event *event = v->event;
+    enum command_type command = event->cause.command;
+    if (command == COMMAND_NONE) {
+        buf_addf(violate(v, VERIFY_CAUSE), "cause \"%.*s\" names no command",
+                 STR_ARG(event->cause_text));
+        return;
+    }
+    bool judged =
+        event->type != EVENT_UNKNOWN && event_type_class(event->type) != EVENT_CLASS_TELEMETRY;
+    if (judged && (producers_of_event(v) & (UINT32_C(1) << command)) == 0)
+        buf_addf(violate(v, VERIFY_CAUSE), "%.*s cannot produce %.*s of a %s",
+                 STR_ARG(command_text(v)), STR_ARG(event_text(v)),
+                 v->has_plan ? "job with a plan" : "job without a plan");
+}
+
+/* A command may produce several events, the first of which can end the lease that all are written
+ * under: it counts at the start of the command. */
+static bool continues_command(const struct verifier *v)
+{
+    const struct cause *cause = &v->event->cause;
+    return v->cause.command == cause->command && v->cause.attempt == cause->attempt &&
+           text_eq(v->cause.step, cause->step) && v->cause_at == v->event->at;
+}
+
+static bool verify_holder(struct verifier *v)
+{
+    const struct cause *cause = &v->event->cause;
+    if (cause->attempt == 0) {
+        /* An operator may append and judge without a lease. */
+        if (cause->command == COMMAND_APPEND || cause->command == COMMAND_VERDICT)
+            return true;
+        buf_addf(violate(v, VERIFY_LEASE_HOLDER), "%.*s came without a lease",
+                 STR_ARG(command_text(v)));
+        return false;
+    }
+
+    const struct lease_account *lease = &v->lease;
+    bool live = lease->live;
+    if (str_is_set(cause->step)) {
+        /* Steps cannot be told apart any more. */
+        if (v->blind)
+            return true;
+        const struct step_account *step = step_account(v, cause->step);
+        if (step == NULL) {
+            buf_addf(violate(v, VERIFY_LEASE_HOLDER),
+                     "%.*s came from step \"%.*s\", not in the plan", STR_ARG(command_text(v)),
+                     STR_ARG(cause->step));
+            return false;
+        }
+        lease = &step->lease;
+        live = step_lease_live(v, step);
+    }
+    if (live && lease->attempt == cause->attempt)
+        return true;
+    struct buf *detail = violate(v, VERIFY_LEASE_HOLDER);
+    buf_addf(detail, "%.*s came under the lease of attempt %lld, ", STR_ARG(command_text(v)),
+             INT_ARG(cause->attempt));
+    if (live)
+        buf_addf(detail, "live is that of attempt %lld", INT_ARG(lease->attempt));
+    else
+        buf_addf(detail, "no lease is live");
+    return false;
+}
+
+/* A worker's lease is of one step: it moves no other, except wait steps that it sets off. */
+static void verify_same_step(struct verifier *v)
+{
+    const struct event *event = v->event;
+    bool about_step = is_step_event(event->type) || event->type == EVENT_TOOL_CALLED ||
+                      event->type == EVENT_TOOL_RETURNED;
+    if (v->blind || !about_step || event->cause.attempt == 0 ||
+        text_eq(event->cause.step, event->data.step))
+        return;
+    const struct step_account *step = step_account(v, event->data.step);
+    if (step != NULL && step_waits(step))
+        return;
+    /* When a step waits for its dependencies is for their worker to find out. */
+    if (event->type == EVENT_STEP_WAITING_DEPS)
+        return;
+    buf_addf(violate(v, VERIFY_LEASE_HOLDER), "a lease of step \"%.*s\" was used for step \"%.*s\"",
+             STR_ARG(event->cause.step), STR_ARG(event->data.step));
+}
+
+void verify_cause(struct verifier *v)
+{
+    const struct event *event = v->event;
+    enum command_type command = event->cause.command;
+    verify_producer(v);
+    if (command == COMMAND_NONE) {
+        v->cause = event->cause;
+        return;
+    }
+
+    if (command_type_by(command) == COMMAND_BY_WORKER) {
+        bool continued = continues_command(v) && v->cause_live;
+        v->cause_live = continued || verify_holder(v);
+        verify_same_step(v);
+    } else {
+        if (event->cause.attempt != 0)
+            buf_addf(violate(v, VERIFY_CAUSE), "%.*s needs no lease, yet carries attempt %lld",
+                     STR_ARG(command_text(v)), INT_ARG(event->cause.attempt));
+        v->cause_live = false;
+    }
+    v->cause = event->cause;
+    v->cause_at = event->at;
+}

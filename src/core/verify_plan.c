@@ -1,0 +1,174 @@
+/* The checker's account of plans: which steps there are, what a new plan keeps, and how a planned
+ * job ends. */
+#include "core/plan.h"
+#include "core/verifier.h"
+
+struct step_account *step_account(const struct verifier *v, struct str id)
+{
+    uint32_t found = str_is_set(id) ? map_get(&v->step_index, id) : MAP_NONE;
+    return found == MAP_NONE ? NULL : &v->steps[found];
+}
+
+struct step_account *event_step_account(struct verifier *v)
+{
+    struct str id = v->event->data.step;
+    struct step_account *step = step_account(v, id);
+    if (step == NULL)
+        buf_addf(violate(v, VERIFY_STEP_KNOWN), "step \"%.*s\" is not in plan %lld", STR_ARG(id),
+                 INT_ARG(v->plan_version));
+    return step;
+}
+
+bool step_is_passing(enum step_state state)
+{
+    return state == STEP_FAILED_RETRYABLE || state == STEP_FAILED_RESOURCE ||
+           state == STEP_FAILED_FATAL || state == STEP_LEASE_TIMEOUT;
+}
+
+/* The steps that stand where no decision may leave them: at the end of a stream, and when a plan
+ * begins. */
+void verify_plan_rest(struct verifier *v)
+{
+    for (uint32_t i = 0; v->steps_passing > 0 && i < v->step_count; i++) {
+        const struct step_account *step = &v->steps[i];
+        if (!step_is_passing(step->state))
+            continue;
+        buf_addf(violate(v, VERIFY_STEP_PASSING), "step \"%.*s\" was left %.*s by event %lld",
+                 STR_ARG(step->planned->spec.id), STR_ARG(step_state_name(step->state)),
+                 INT_ARG(step->entered));
+        v->steps_passing--;
+    }
+}
+
+/* ---- a plan begins ---- */
+
+static void verify_plan_version(struct verifier *v)
+{
+    const struct event_data *data = &v->event->data;
+    int64_t expected = v->plan_version + 1;
+    bool again = data->plan == NULL && data->plan_version == v->plan_version;
+    if (data->plan_version != expected && !again)
+        buf_addf(violate(v, VERIFY_PLAN), "plan_version is %lld after %lld",
+                 INT_ARG(data->plan_version), INT_ARG(v->plan_version));
+    v->plan_version = count_or(data->plan_version, expected);
+}
+
+/* The steps that the event brings, or those there are when the plan starts again. */
+static const struct step *planned_step(const struct verifier *v, uint32_t ordinal)
+{
+    const struct plan *plan = v->event->data.plan;
+    return plan != NULL ? &plan->steps[ordinal] : v->steps[ordinal].planned;
+}
+
+/* What succeeded stays so, unless all starts fresh; numbers that fence and resources that were lost
+ * are not forgotten in any case. */
+static struct step_account step_begin(const struct verifier *v, const struct step *planned)
+{
+    const struct step_account *before = step_account(v, planned->spec.id);
+    struct step_account step = {.planned = planned, .state = STEP_PENDING};
+    step.attempt = before != NULL ? before->attempt : v->step_attempt_base;
+    if (before == NULL)
+        return step;
+    step.lost = before->lost;
+    if (before->state == STEP_SUCCEEDED && !v->event->data.fresh)
+        step.state = STEP_SUCCEEDED;
+    return step;
+}
+
+static void count_dependencies(struct verifier *v, struct step_account *steps, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const struct step *planned = steps[i].planned;
+        for (uint32_t c = 0; c < planned->child_count; c++) {
+            if (planned->children[c] >= count)
+                buf_addf(violate(v, VERIFY_PLAN), "step \"%.*s\" has a child outside the plan",
+                         STR_ARG(planned->spec.id));
+            else if (steps[i].state != STEP_SUCCEEDED)
+                steps[planned->children[c]].open_deps++;
+        }
+    }
+}
+
+static bool plan_begin(struct verifier *v, uint32_t count)
+{
+    struct map index;
+    struct step_account *steps = arena_zalloc(v->arena, count, sizeof *steps);
+    if (steps == NULL)
+        return false;
+    map_init(&index, v->arena, count, v->seed);
+
+    for (uint32_t i = 0; i < v->step_count; i++)
+        if (v->steps[i].attempt > v->step_attempt_base)
+            v->step_attempt_base = v->steps[i].attempt;
+
+    v->steps_succeeded = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t found;
+        steps[i] = step_begin(v, planned_step(v, i));
+        if (map_put(&index, steps[i].planned->spec.id, i, &found) != ERR_OK)
+            return false;
+        if (found != MAP_NONE)
+            buf_addf(violate(v, VERIFY_PLAN), "the plan has step \"%.*s\" twice",
+                     STR_ARG(steps[i].planned->spec.id));
+        v->steps_succeeded += steps[i].state == STEP_SUCCEEDED;
+    }
+    count_dependencies(v, steps, count);
+    v->steps = steps;
+    v->step_count = count;
+    v->step_index = index;
+    return true;
+}
+
+void verify_plan_generated(struct verifier *v)
+{
+    const struct event_data *data = &v->event->data;
+    bool had_plan = v->has_plan;
+    v->has_plan = true;
+    v->replan = false;
+    v->life++;
+    if (v->blind) {
+        v->plan_version++;
+        return;
+    }
+
+    verify_plan_rest(v);
+    verify_plan_version(v);
+    if (v->lease.live)
+        buf_addf(violate(v, VERIFY_PLAN), "the job is leased, by attempt %lld",
+                 INT_ARG(v->lease.attempt));
+    if (data->plan == NULL && str_is_set(data->steps)) {
+        buf_addf(violate(v, VERIFY_PLAN), "the plan could not be read");
+        /* Steps are unknown from here on, as after a redaction. */
+        v->blind = true;
+        return;
+    }
+    if (data->plan == NULL && !had_plan)
+        buf_addf(violate(v, VERIFY_PLAN), "there is no plan to start again");
+
+    uint32_t count = data->plan != NULL ? data->plan->count : v->step_count;
+    if (data->plan != NULL && (count == 0 || count > PLAN_STEPS_MAX))
+        buf_addf(violate(v, VERIFY_PLAN), "the plan has %lld steps", INT_ARG(count));
+    v->steps_active = 0;
+    v->steps_passing = 0;
+    if (!plan_begin(v, count))
+        v->no_memory = true;
+}
+
+/* ---- a planned job moves ---- */
+
+void verify_planned_state(struct verifier *v)
+{
+    const struct event *event = v->event;
+    if (!v->has_plan || v->blind)
+        return;
+    if (event->type == EVENT_JOB_COMPLETED && v->steps_succeeded != (int64_t)v->step_count)
+        buf_addf(violate(v, VERIFY_PLAN_END), "%lld of %lld steps succeeded",
+                 INT_ARG(v->steps_succeeded), INT_ARG(v->step_count));
+    if (event->type != EVENT_JOB_WAITING)
+        return;
+    if (v->steps_active > 0)
+        buf_addf(violate(v, VERIFY_PLAN_END), "the job waits while %lld of its steps run",
+                 INT_ARG(v->steps_active));
+    if (event->data.wait_type == WAIT_REPLAN && !v->replan)
+        buf_addf(violate(v, VERIFY_PLAN_END), "the job waits for a new plan that no one asked for");
+}

@@ -1,0 +1,396 @@
+/* The checker's account of steps: moves, claims, resources, failures, questions, verdicts. */
+#include "base/json.h"
+#include "core/plan.h"
+#include "core/verifier.h"
+
+static struct str step_id(const struct step_account *step)
+{
+    return step->planned->spec.id;
+}
+
+/* ---- moves ---- */
+
+static bool is_active(const struct step_account *step)
+{
+    return step->state == STEP_LEASED || (step->state == STEP_RUNNING && !step->held);
+}
+
+/* Keeps the sums over all steps: called with -1 before a step changes and with 1 after. */
+static void count_step(struct verifier *v, const struct step_account *step, int64_t change)
+{
+    if (is_active(step))
+        v->steps_active += change;
+    if (step_is_passing(step->state))
+        v->steps_passing += change;
+    if (step->state == STEP_SUCCEEDED)
+        v->steps_succeeded += change;
+}
+
+bool verify_not_passing(struct verifier *v, const struct step_account *step)
+{
+    if (!step_is_passing(step->state))
+        return true;
+    buf_addf(violate(v, VERIFY_STEP_PASSING), "%.*s while step \"%.*s\" is %.*s",
+             STR_ARG(event_text(v)), STR_ARG(step_id(step)), STR_ARG(step_state_name(step->state)));
+    return false;
+}
+
+static void verify_step_move(struct verifier *v, const struct step_account *step,
+                             enum step_state to)
+{
+    if (step_move(step->state, to) || !verify_not_passing(v, step))
+        return;
+    buf_addf(violate(v, VERIFY_STEP_MOVE), "step \"%.*s\" goes from %.*s to %.*s",
+             STR_ARG(step_id(step)), STR_ARG(step_state_name(step->state)),
+             STR_ARG(step_state_name(to)));
+}
+
+/* ---- claims ---- */
+
+static bool is_step_claim(const struct verifier *v, const struct step_account *step)
+{
+    enum event_type type = v->event->type;
+    return type == EVENT_STEP_LEASED || type == EVENT_STEP_JUDGING ||
+           (type == EVENT_STEP_RUNNING && step->state != STEP_LEASED);
+}
+
+/* A step is given out while its job runs and is not on its way to an end or to another plan. What
+ * was finished or answered may be brought to its end even then. */
+static void verify_step_ready(struct verifier *v, const struct step_account *step)
+{
+    const struct event *event = v->event;
+    bool judging = event->type == EVENT_STEP_JUDGING;
+    bool ending = judging || (step_waits(step) && step->state == STEP_NEEDS_USER);
+    struct str id = step_id(step);
+    if (v->status != JOB_RUNNING)
+        buf_addf(violate(v, VERIFY_STEP_CLAIM), "step \"%.*s\" is claimed while its job is %.*s",
+                 STR_ARG(id), STR_ARG(job_status_name(v->status)));
+    if (!judging && step->open_deps > 0)
+        buf_addf(violate(v, VERIFY_STEP_CLAIM), "step \"%.*s\" has %lld open dependencies",
+                 STR_ARG(id), INT_ARG(step->open_deps));
+    if (!ending && v->cancel_requested)
+        buf_addf(violate(v, VERIFY_STEP_CLAIM), "step \"%.*s\" is claimed of a job to be cancelled",
+                 STR_ARG(id));
+    if (!ending && v->replan)
+        buf_addf(violate(v, VERIFY_STEP_CLAIM), "step \"%.*s\" is claimed before the new plan",
+                 STR_ARG(id));
+    if (step_waits(step) && event_caused_by(v, COMMAND_STEP_CLAIM) &&
+        text_eq(event->cause.step, id))
+        buf_addf(violate(v, VERIFY_STEP_CLAIM), "step \"%.*s\" only waits: no worker runs it",
+                 STR_ARG(id));
+    if (judging && (step->state != STEP_RUNNING || !step->held))
+        buf_addf(violate(v, VERIFY_STEP_CLAIM), "step \"%.*s\" is judged before it finished",
+                 STR_ARG(id));
+    if (step->state == STEP_RETRYING && event->at < step->not_before)
+        buf_addf(violate(v, VERIFY_STEP_CLAIM), "step \"%.*s\" retries at %lld ms, due at %lld ms",
+                 STR_ARG(id), INT_ARG(event->at), INT_ARG(step->not_before));
+}
+
+static void verify_question_closed(struct verifier *v, const struct step_account *step)
+{
+    int64_t until = step->question.until;
+    bool timed_out = step_waits(step) && until != 0 && v->event->at >= until;
+    if (step->state == STEP_NEEDS_USER && !step->answered && !timed_out)
+        buf_addf(violate(v, VERIFY_STEP_ANSWER), "step \"%.*s\" goes on without an answer",
+                 STR_ARG(step_id(step)));
+}
+
+static bool plan_avoids(struct verifier *v, const struct step_account *step, struct str resource)
+{
+    struct json_iter iter;
+    struct str raw;
+    struct str name;
+    if (!json_array_begin(&iter, step->planned->spec.avoid))
+        return false;
+    while (json_array_next(&iter, &raw))
+        if (json_string(raw, v->arena, &name) && text_eq(name, resource))
+            return true;
+    return false;
+}
+
+static void verify_resource(struct verifier *v, const struct step_account *step)
+{
+    struct str resource = v->event->data.resource_id;
+    if (resource.len == 0)
+        return;
+    if (plan_avoids(v, step, resource))
+        buf_addf(violate(v, VERIFY_STEP_RESOURCE), "step \"%.*s\" avoids resource \"%.*s\"",
+                 STR_ARG(step_id(step)), STR_ARG(resource));
+    for (const struct lost_resource *lost = step->lost; lost != NULL; lost = lost->next) {
+        if (!text_eq(lost->id, resource))
+            continue;
+        buf_addf(violate(v, VERIFY_STEP_RESOURCE), "step \"%.*s\" lost resource \"%.*s\" before",
+                 STR_ARG(step_id(step)), STR_ARG(resource));
+        return;
+    }
+}
+
+static void verify_step_claim(struct verifier *v, struct step_account *step)
+{
+    const struct event *event = v->event;
+    const struct event_data *data = &event->data;
+    bool judging = event->type == EVENT_STEP_JUDGING;
+    verify_step_ready(v, step);
+    verify_question_closed(v, step);
+    if (step_lease_live(v, step))
+        buf_addf(violate(v, VERIFY_SINGLE_LEASE),
+                 "the lease of attempt %lld of step \"%.*s\" is live", INT_ARG(step->lease.attempt),
+                 STR_ARG(step_id(step)));
+
+    /* No worker holds a step that only waits, so that it needs no terms. */
+    int64_t expected = step->attempt + 1;
+    bool counted = data->attempt != 0 || !step_waits(step);
+    if (counted && data->attempt != expected)
+        buf_addf(violate(v, VERIFY_STEP_ATTEMPT),
+                 "attempt of step \"%.*s\" is %lld, claims make it %lld", STR_ARG(step_id(step)),
+                 INT_ARG(data->attempt), INT_ARG(expected));
+    if (!step_waits(step))
+        verify_lease_terms(v, judging ? 0 : step->planned->spec.timeout_ms);
+    if (!judging) {
+        verify_resource(v, step);
+        step->resource_id = data->resource_id;
+    }
+
+    step->attempt = data->attempt != 0 ? count_or(data->attempt, expected) : expected;
+    step->not_before = 0;
+    step->lease = (struct lease_account){
+        .live = true,
+        .attempt = step->attempt,
+        .expires_at = data->expires_at,
+        .timeout_at = data->timeout_at,
+        .life = v->life,
+    };
+}
+
+/* A step that goes on under the lease it has says nothing new of it. */
+static void verify_step_start(struct verifier *v, const struct step_account *step)
+{
+    int64_t attempt = v->event->data.attempt;
+    if (attempt != 0 && attempt != step->attempt)
+        buf_addf(violate(v, VERIFY_STEP_ATTEMPT),
+                 "step \"%.*s\" starts attempt %lld, leased as %lld", STR_ARG(step_id(step)),
+                 INT_ARG(attempt), INT_ARG(step->attempt));
+}
+
+/* ---- ends ---- */
+
+/* Seed 004's mapping of verdicts to states; a retry or switch beyond the limit is fatal. */
+static bool verdict_leads_to(enum verdict verdict, enum step_state state)
+{
+    switch (verdict) {
+    case VERDICT_ACCEPT:
+        return state == STEP_SUCCEEDED;
+    case VERDICT_RETRY:
+        return state == STEP_FAILED_RETRYABLE || state == STEP_FAILED_FATAL;
+    case VERDICT_SWITCH_RESOURCE:
+        return state == STEP_FAILED_RESOURCE || state == STEP_FAILED_FATAL;
+    case VERDICT_REPLAN:
+        return state == STEP_FAILED_FATAL;
+    case VERDICT_NEEDS_USER:
+        return state == STEP_NEEDS_USER;
+    default:
+        return false;
+    }
+}
+
+static void verify_verdict(struct verifier *v, const struct step_account *step, enum step_state to)
+{
+    const struct event *event = v->event;
+    enum verdict verdict = event->data.verdict;
+    bool judged = event_caused_by(v, COMMAND_VERDICT) &&
+                  text_eq(event->cause.step, event->data.step) && !step_waits(step);
+    bool decides = to == STEP_SUCCEEDED || to == STEP_FAILED_RETRYABLE ||
+                   to == STEP_FAILED_RESOURCE || to == STEP_FAILED_FATAL || to == STEP_NEEDS_USER;
+    if (decides && (verdict != VERDICT_NONE || judged) && !verdict_leads_to(verdict, to))
+        buf_addf(violate(v, VERIFY_STEP_VERDICT), "verdict %d leads step \"%.*s\" to %.*s",
+                 (int)verdict, STR_ARG(step_id(step)), STR_ARG(step_state_name(to)));
+}
+
+static void verify_success(struct verifier *v, struct step_account *step)
+{
+    const struct step *planned = step->planned;
+    /* A wait step that a new plan put in the place of a worker's has nobody to resolve its effects. */
+    if (!step_waits(step))
+        verify_no_open_effect(v, planned->spec.id);
+    if (planned->spec.critic && !step->held && event_caused_by(v, COMMAND_COMPLETE))
+        buf_addf(violate(v, VERIFY_STEP_VERDICT), "step \"%.*s\" succeeded without its critic",
+                 STR_ARG(step_id(step)));
+    /* A second success of one step is reported already, and frees no one. */
+    for (uint32_t i = 0; step->state != STEP_SUCCEEDED && i < planned->child_count; i++)
+        if (planned->children[i] < v->step_count)
+            v->steps[planned->children[i]].open_deps--;
+}
+
+static void lose_resource(struct verifier *v, struct step_account *step)
+{
+    struct str resource = v->event->data.resource_id;
+    if (step->resource_id.len > 0 && !text_eq(resource, step->resource_id))
+        buf_addf(violate(v, VERIFY_STEP_RESOURCE),
+                 "step \"%.*s\" ran on \"%.*s\" and lost \"%.*s\"", STR_ARG(step_id(step)),
+                 STR_ARG(step->resource_id), STR_ARG(resource));
+    if (resource.len == 0)
+        return;
+    struct lost_resource *lost = arena_alloc(v->arena, sizeof *lost);
+    if (lost == NULL) {
+        v->no_memory = true;
+        return;
+    }
+    *lost = (struct lost_resource){.id = resource, .next = step->lost};
+    step->lost = lost;
+}
+
+static void verify_failure(struct verifier *v, struct step_account *step, enum step_state to)
+{
+    const struct event_data *data = &v->event->data;
+    bool released = text_eq(data->reason, STR("released"));
+    /* A retry counts, and a release does not. Whether a lost resource or a verdict does is for the
+     * payload to say. */
+    bool retry = to == STEP_FAILED_RETRYABLE;
+    int64_t least = step->failures + (retry && !released ? 1 : 0);
+    int64_t most = step->failures + (retry && released ? 0 : 1);
+    if (data->failures < least || data->failures > most)
+        buf_addf(violate(v, VERIFY_STEP_FAILURES), "failures of step \"%.*s\" is %lld, %lld before",
+                 STR_ARG(step_id(step)), INT_ARG(data->failures), INT_ARG(step->failures));
+    step->failures = count_or(data->failures, least);
+
+    int64_t limit = step->planned->spec.retry.max_attempts;
+    if (retry && !released && limit > 0 && step->failures >= limit)
+        buf_addf(violate(v, VERIFY_STEP_FAILURES),
+                 "step \"%.*s\" retries after %lld of %lld failures", STR_ARG(step_id(step)),
+                 INT_ARG(step->failures), INT_ARG(limit));
+    if (data->verdict == VERDICT_REPLAN)
+        v->replan = true;
+    if (to == STEP_FAILED_RESOURCE)
+        lose_resource(v, step);
+}
+
+/* A lost resource ends leases before their time, and says so with another reason. */
+static void verify_step_expiry(struct verifier *v, const struct step_account *step)
+{
+    if (event_caused_by(v, COMMAND_EXPIRE) && step_lease_live(v, step) && !step_waits(step) &&
+        text_eq(v->event->data.reason, STR("lease_expired")))
+        verify_lease_over(v, &step->lease);
+}
+
+/* ---- questions ---- */
+
+static void verify_question(struct verifier *v, struct step_account *step)
+{
+    const struct event_data *data = &v->event->data;
+    if (event_caused_by(v, COMMAND_WAIT))
+        verify_no_open_effect(v, step_id(step));
+    if (str_is_set(data->effect))
+        verify_doubt(v, step_id(step), data->effect);
+    step->answered = false;
+    step->question = (struct wait_account){
+        .type = data->wait_type,
+        .key = data->correlation_key,
+        .until = data->until,
+        .effect = data->effect,
+    };
+}
+
+void verify_answer(struct verifier *v)
+{
+    const struct event *event = v->event;
+    const struct event_data *data = &event->data;
+    struct step_account *step = event_step_account(v);
+    if (step == NULL || !verify_not_passing(v, step))
+        return;
+    const struct wait_account *question = &step->question;
+    struct str id = step_id(step);
+    if (step->state != STEP_NEEDS_USER || step->answered) {
+        buf_addf(violate(v, VERIFY_STEP_ANSWER), "step \"%.*s\" has no open question", STR_ARG(id));
+        return;
+    }
+    if (data->outcome == OUTCOME_TIMEOUT && (question->until == 0 || event->at < question->until))
+        buf_addf(violate(v, VERIFY_STEP_ANSWER),
+                 "step \"%.*s\" timed out at %lld ms, open until %lld ms", STR_ARG(id),
+                 INT_ARG(event->at), INT_ARG(question->until));
+    if (data->correlation_key.len > 0 && !text_eq(data->correlation_key, question->key))
+        buf_addf(violate(v, VERIFY_STEP_ANSWER),
+                 "step \"%.*s\" asks for \"%.*s\", answered \"%.*s\"", STR_ARG(id),
+                 STR_ARG(question->key), STR_ARG(data->correlation_key));
+    if (data->resolution != RESOLVE_NONE)
+        verify_resolution(v, id, question->effect);
+    step->answered = true;
+}
+
+/* ---- the critic ---- */
+
+/* The result is held for a critic; when a critic gives up, it is held again. */
+static void verify_finished(struct verifier *v, struct step_account *step)
+{
+    if (!verify_not_passing(v, step))
+        return;
+    if (step->state != STEP_RUNNING || (step->held && !step_lease_live(v, step)))
+        buf_addf(violate(v, VERIFY_STEP_MOVE), "step \"%.*s\" finished while %.*s%s",
+                 STR_ARG(step_id(step)), STR_ARG(step_state_name(step->state)),
+                 step->held ? " and held" : "");
+    if (!step->planned->spec.critic)
+        buf_addf(violate(v, VERIFY_STEP_VERDICT), "step \"%.*s\" is held, and asks for no critic",
+                 STR_ARG(step_id(step)));
+    verify_no_open_effect(v, step_id(step));
+    step->lease.live = false;
+    step->held = true;
+}
+
+/* ---- the step ---- */
+
+/* Everything that entering a state means besides the move itself. */
+static void enter_state(struct verifier *v, struct step_account *step, enum step_state to)
+{
+    verify_verdict(v, step, to);
+    verify_step_expiry(v, step);
+    switch (to) {
+    case STEP_LEASED:
+        verify_step_claim(v, step);
+        return;
+    case STEP_RUNNING:
+        if (is_step_claim(v, step))
+            verify_step_claim(v, step);
+        else
+            verify_step_start(v, step);
+        return;
+    case STEP_SUCCEEDED:
+        verify_success(v, step);
+        break;
+    case STEP_FAILED_RETRYABLE:
+    case STEP_FAILED_RESOURCE:
+    case STEP_FAILED_FATAL:
+        verify_failure(v, step, to);
+        break;
+    case STEP_RETRYING:
+        step->not_before = v->event->data.not_before;
+        break;
+    case STEP_NEEDS_USER:
+        verify_question(v, step);
+        break;
+    default:
+        break;
+    }
+    step->lease.live = false;
+    step->held = false;
+}
+
+void verify_step(struct verifier *v)
+{
+    struct step_account *step = v->blind ? NULL : event_step_account(v);
+    enum step_state to;
+    if (step == NULL)
+        return;
+
+    count_step(v, step, -1);
+    if (v->event->type == EVENT_STEP_FINISHED) {
+        verify_finished(v, step);
+    } else if (v->event->type == EVENT_STEP_JUDGING) {
+        if (verify_not_passing(v, step))
+            verify_step_claim(v, step);
+    } else if (step_event_state(v->event->type, &to)) {
+        verify_step_move(v, step, to);
+        enter_state(v, step, to);
+        step->state = to;
+        step->entered = v->event->version;
+    }
+    count_step(v, step, 1);
+}

@@ -1,0 +1,582 @@
+#include "random_commands.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/times.h"
+
+enum { TOKENS_KEPT = 6, STEPS_MOST = 8, RESOURCES = 3 };
+
+struct run {
+    struct world *world;
+    bool plans;
+    struct str tokens[TOKENS_KEPT]; /* newest first */
+    struct resource resources[RESOURCES];
+    struct random_stats *stats;
+    const char *fault;
+};
+
+static uint64_t below(struct run *run, uint64_t limit)
+{
+    return world_random(run->world) % limit;
+}
+
+static bool chance(struct run *run, uint64_t percent)
+{
+    return below(run, 100) < percent;
+}
+
+static struct str pick(struct run *run, const struct str *from, size_t count)
+{
+    return from[below(run, count)];
+}
+
+#define PICK(run, list) pick(run, list, sizeof(list) / sizeof((list)[0]))
+
+static const struct str keys[] = {{"alpha", 5}, {"beta", 4}, {"gamma", 5}};
+static const struct str values[] = {
+    {"1", 1}, {"\"two\"", 5}, {"{\"n\":3.10}", 10}, {"null", 4}, {" [4] ", 5}, {NULL, 0}};
+static const struct str ids[] = {{"id-1", 4}, {"id-2", 4}, {"id-3", 4}, {NULL, 0}, {NULL, 0}};
+static const struct str resource_ids[RESOURCES] = {{"r1", 2}, {"r2", 2}, {"r3", 2}};
+
+static struct spec random_spec(struct run *run)
+{
+    struct spec spec = world_spec();
+    spec.payload = PICK(run, values);
+    spec.retry.max_attempts = (int64_t)below(run, 4) + 1;
+    spec.retry.initial_ms = chance(run, 30) ? 0 : 100;
+    spec.retry.max_ms = 1000;
+    spec.retry.on_exhausted = chance(run, 50) ? EXHAUSTED_FAIL : EXHAUSTED_DEAD_LETTER;
+    spec.in_doubt = (enum doubt_policy)(below(run, 3) + 1);
+    spec.delay_ms = chance(run, 20) ? 500 : 0;
+    spec.timeout_ms = chance(run, 20) ? 4000 : 0;
+    spec.lease_ttl_ms = chance(run, 50) ? 1000 : 0;
+    if (chance(run, 20))
+        spec.correlation_id = STR("order-7");
+    return spec;
+}
+
+/* A random plan: each step may depend on earlier ones. */
+static struct str random_plan(struct run *run)
+{
+    struct buf buf;
+    buf_init(&buf, &run->world->arena, 512);
+    uint64_t count = below(run, STEPS_MOST) + 1;
+    buf_add_char(&buf, '[');
+    for (uint64_t i = 0; i < count; i++) {
+        bool waits = chance(run, 15);
+        buf_addf(&buf, "%s{\"id\":\"s%d\",\"deps\":[", i > 0 ? "," : "", (int)i);
+        bool first = true;
+        for (uint64_t dep = 0; dep < i; dep++) {
+            if (!chance(run, 30))
+                continue;
+            buf_addf(&buf, "%s\"s%d\"", first ? "" : ",", (int)dep);
+            first = false;
+        }
+        buf_addf(&buf, "],\"retry\":{\"max_attempts\":%d,\"initial_ms\":50}",
+                 (int)below(run, 3) + 1);
+        if (waits && chance(run, 50))
+            buf_addf(&buf, ",\"wait\":{\"type\":\"timer\",\"delay_ms\":200}");
+        else if (waits)
+            buf_addf(&buf, ",\"wait\":{\"type\":\"signal\",\"correlation_key\":\"alpha\","
+                           "\"timeout_ms\":900}");
+        if (!waits && chance(run, 20))
+            buf_addf(&buf, ",\"critic\":true");
+        if (!waits && chance(run, 20))
+            buf_addf(&buf, ",\"timeout_ms\":700");
+        if (chance(run, 40))
+            buf_addf(&buf, ",\"on_failure\":\"continue\"");
+        if (!waits && chance(run, 20))
+            buf_addf(&buf, ",\"avoid\":[\"r1\"]");
+        buf_add_char(&buf, '}');
+    }
+    buf_add_char(&buf, ']');
+    return buf_str(&buf);
+}
+
+/* Mostly the live token; sometimes an old one, one with a forged secret, or nonsense. */
+static struct str random_token(struct run *run)
+{
+    uint64_t which = below(run, 100);
+    struct str token = run->tokens[which < 82 ? 0 : below(run, TOKENS_KEPT)];
+    if (run->plans)
+        token = run->tokens[below(run, which < 60 ? 2 : TOKENS_KEPT)];
+    if (which >= 96)
+        return STR("not-a-token");
+    if (which >= 92 && token.len > 4) {
+        char *forged = arena_alloc(&run->world->arena, token.len);
+        memcpy(forged, token.at, token.len);
+        forged[token.len - 1] = forged[token.len - 1] == '0' ? '1' : '0';
+        return (struct str){forged, token.len};
+    }
+    return token;
+}
+
+static struct str random_step(struct run *run)
+{
+    const struct job_slice *slice = &run->world->slice;
+    if (slice->step_count == 0 || chance(run, 3))
+        return STR("nobody");
+    return slice->steps[below(run, slice->step_count)].spec.id;
+}
+
+static void random_claim(struct run *run, struct command *command)
+{
+    command->claim.worker_id = chance(run, 50) ? STR("w1") : STR("w2");
+    command->claim.start = chance(run, 80);
+    command->claim.terms.lease_ttl_ms = chance(run, 30) ? 700 : 0;
+    if (command->type != COMMAND_STEP_CLAIM)
+        return;
+    command->step = random_step(run);
+    command->claim.resource = &run->resources[below(run, RESOURCES)];
+    command->claim.judge = chance(run, 25);
+}
+
+static void random_wait(struct run *run, struct command *command)
+{
+    struct wait_request *wait = &command->wait;
+    wait->type = (enum wait_type)(below(run, 4) + WAIT_WEBHOOK);
+    wait->park = chance(run, 20);
+    if (wait->type == WAIT_TIMER) {
+        wait->delay_ms = chance(run, 70) ? 300 : 0;
+        wait->until = wait->delay_ms == 0 ? run->world->now + (int64_t)below(run, 300) - 100 : 0;
+        return;
+    }
+    wait->correlation_key = PICK(run, keys);
+    wait->timeout_ms = chance(run, 50) ? (chance(run, 20) ? 2 * PARK_AFTER_MS : 800) : 0;
+    wait->prompt = chance(run, 30) ? STR("May I?\n\"Yes\" or no") : (struct str){NULL, 0};
+}
+
+static void random_verdict(struct run *run, struct command *command)
+{
+    command->verdict.decision = (enum verdict)(below(run, 5) + VERDICT_ACCEPT);
+    command->verdict.reason = STR("because");
+    command->verdict.result = PICK(run, values);
+    command->verdict.question = (struct question){.prompt = STR("Go on?"),
+                                                  .choices = STR("[\"yes\",\"no\"]"),
+                                                  .timeout_ms = chance(run, 50) ? 600 : 0,
+                                                  .default_answer = STR("\"no\"")};
+    if (chance(run, 40))
+        command->token = (struct str){NULL, 0};
+    command->step = str_is_set(command->token) ? (struct str){NULL, 0} : random_step(run);
+}
+
+static void random_signal(struct run *run, struct command *command)
+{
+    static const struct str doubt[] = {
+        {"\"retry\"", 7}, {"\"fail\"", 6}, {"{\"decision\":\"done\",\"result\":5}", 30}};
+    command->signal.correlation_key = PICK(run, keys);
+    command->signal.payload = PICK(run, values);
+    command->signal.signal_id = PICK(run, ids);
+    command->signal.early = chance(run, 40);
+    if (str_is_set(run->world->slice.job.wait.effect) && chance(run, 80)) {
+        command->signal.correlation_key = run->world->slice.job.wait.correlation_key;
+        command->signal.payload = PICK(run, doubt);
+    }
+}
+
+static void random_append(struct run *run, struct command *command)
+{
+    static const struct appended some[] = {
+        {{"billing.invoice_sent", 20}, {"{\"n\":1}", 7}}, {{"node_started", 12}, {NULL, 0}}};
+    static const struct appended bad[] = {{{"job_completed", 13}, {"{}", 2}}};
+    static const struct appended compensated[] = {{{"job_compensated", 15}, {"{}", 2}}};
+    command->append.events = chance(run, 80) ? some : chance(run, 50) ? bad : compensated;
+    command->append.count = command->append.events == some ? (uint32_t)below(run, 2) + 1 : 1;
+    command->append.expected_version = chance(run, 50) ? -1 : run->world->slice.job.version;
+    if (chance(run, 20))
+        command->append.expected_version = run->world->slice.job.version - 1;
+    if (chance(run, 20))
+        command->token = (struct str){NULL, 0};
+}
+
+static void random_answer(struct run *run, struct command *command)
+{
+    static const struct str answers[] = {{"\"yes\"", 5}, {"\"no\"", 4}, {"\"maybe\"", 7}};
+    command->step = random_step(run);
+    command->answer.answer = PICK(run, answers);
+    command->answer.by = STR("bob");
+    const struct step *step = job_step(&run->world->slice, command->step);
+    if (step != NULL && str_is_set(step->question.effect))
+        command->answer.answer = chance(run, 50) ? STR("\"retry\"") : STR("\"fail\"");
+}
+
+static void random_expire(struct run *run, struct command *command)
+{
+    command->expire.attempt = run->world->slice.job.attempt;
+    if (job_has_plan(&run->world->slice.job)) {
+        command->step = random_step(run);
+        const struct step *step = job_step(&run->world->slice, command->step);
+        command->expire.attempt = step != NULL ? step->attempt : 1;
+    }
+    if (chance(run, 10))
+        command->expire.attempt--;
+}
+
+static void random_effect(struct run *run, struct command *command)
+{
+    struct str key = PICK(run, keys);
+    struct str input = chance(run, 90) ? STR("{\"to\":\"x\"}") : STR("{\"to\":\"y\"}");
+    if (command->type == COMMAND_EFFECT_BEGIN) {
+        command->effect_begin.key = key;
+        command->effect_begin.input = input;
+        return;
+    }
+    command->effect_commit.key = key;
+    command->effect_commit.result = PICK(run, values);
+    if (chance(run, 40)) {
+        command->effect_commit.next_key = PICK(run, keys);
+        command->effect_commit.next_input = input;
+    }
+}
+
+/* A command that the job is ready for, so that lives get long. */
+static enum command_type fitting_type(struct run *run)
+{
+    static const uint8_t working[] = {
+        COMMAND_HEARTBEAT,     COMMAND_EFFECT_BEGIN,  COMMAND_EFFECT_BEGIN, COMMAND_EFFECT_COMMIT,
+        COMMAND_EFFECT_COMMIT, COMMAND_EFFECT_COMMIT, COMMAND_WAIT,         COMMAND_WAIT,
+        COMMAND_FAIL,          COMMAND_RELEASE,       COMMAND_EXPIRE,       COMMAND_APPEND,
+        COMMAND_SIGNAL,        COMMAND_COMPLETE,
+    };
+    const struct job *job = &run->world->slice.job;
+    if (job_status_terminal(job->status))
+        return COMMAND_REQUEUE;
+    if (job->wait.type != WAIT_NONE)
+        return chance(run, 60) ? COMMAND_SIGNAL : COMMAND_WAKE;
+    if (!job->lease.live)
+        return COMMAND_CLAIM;
+    return job->status == JOB_LEASED ? COMMAND_START : working[below(run, sizeof working)];
+}
+
+static enum command_type random_type(struct run *run)
+{
+    static const uint8_t for_jobs[] = {
+        COMMAND_CLAIM,         COMMAND_CLAIM,         COMMAND_CLAIM,        COMMAND_START,
+        COMMAND_HEARTBEAT,     COMMAND_HEARTBEAT,     COMMAND_COMPLETE,     COMMAND_FAIL,
+        COMMAND_FAIL,          COMMAND_RELEASE,       COMMAND_WAIT,         COMMAND_WAIT,
+        COMMAND_CANCELLED,     COMMAND_ABANDON,       COMMAND_EFFECT_BEGIN, COMMAND_EFFECT_BEGIN,
+        COMMAND_EFFECT_COMMIT, COMMAND_EFFECT_COMMIT, COMMAND_APPEND,       COMMAND_SIGNAL,
+        COMMAND_SIGNAL,        COMMAND_SIGNAL,        COMMAND_DEAD_LETTER,  COMMAND_REQUEUE,
+        COMMAND_REQUEUE,       COMMAND_EXPIRE,        COMMAND_EXPIRE,       COMMAND_WAKE,
+        COMMAND_WAKE,          COMMAND_CANCEL_DUE,    COMMAND_CANCEL,
+    };
+    static const uint8_t for_plans[] = {
+        COMMAND_STEP_CLAIM,    COMMAND_STEP_CLAIM, COMMAND_STEP_CLAIM,   COMMAND_STEP_CLAIM,
+        COMMAND_STEP_CLAIM,    COMMAND_STEP_CLAIM, COMMAND_START,        COMMAND_HEARTBEAT,
+        COMMAND_COMPLETE,      COMMAND_COMPLETE,   COMMAND_COMPLETE,     COMMAND_FAIL,
+        COMMAND_RELEASE,       COMMAND_CANCELLED,  COMMAND_EFFECT_BEGIN, COMMAND_EFFECT_COMMIT,
+        COMMAND_APPEND,        COMMAND_SIGNAL,     COMMAND_REQUEUE,      COMMAND_PLAN,
+        COMMAND_VERDICT,       COMMAND_VERDICT,    COMMAND_ANSWER,       COMMAND_ANSWER,
+        COMMAND_EXPIRE,        COMMAND_EXPIRE,     COMMAND_WAKE,         COMMAND_WAKE,
+        COMMAND_CANCEL_DUE,    COMMAND_CLAIM,
+    };
+    bool planned = job_has_plan(&run->world->slice.job);
+    if (run->plans && chance(run, planned ? 2 : 8))
+        return planned ? COMMAND_CANCEL : COMMAND_PLAN;
+    if (!planned && chance(run, 75))
+        return fitting_type(run);
+    return planned ? for_plans[below(run, sizeof for_plans)]
+                      : for_jobs[below(run, sizeof for_jobs)];
+}
+
+static struct command random_command(struct run *run)
+{
+    struct command command = {.type = random_type(run), .actor = STR("tester")};
+    if (command_type_by(command.type) == COMMAND_BY_WORKER)
+        command.token = random_token(run);
+    switch (command.type) {
+    case COMMAND_CLAIM:
+    case COMMAND_STEP_CLAIM:
+        random_claim(run, &command);
+        break;
+    case COMMAND_HEARTBEAT:
+        command.heartbeat.progress = PICK(run, values);
+        command.heartbeat.cursor = chance(run, 30) ? STR("page=2") : (struct str){NULL, 0};
+        break;
+    case COMMAND_COMPLETE:
+        command.complete.result = PICK(run, values);
+        break;
+    case COMMAND_FAIL:
+        command.fail.error_class = (enum error_class)(chance(run, 70) ? CLASS_TRANSIENT
+                                                                      : below(run, 6));
+        command.fail.message = STR("broken\tpipe");
+        command.fail.has_retry_after = chance(run, 20);
+        command.fail.retry_after_ms = 250;
+        break;
+    case COMMAND_WAIT:
+        random_wait(run, &command);
+        break;
+    case COMMAND_EFFECT_BEGIN:
+    case COMMAND_EFFECT_COMMIT:
+        random_effect(run, &command);
+        break;
+    case COMMAND_APPEND:
+        random_append(run, &command);
+        break;
+    case COMMAND_SIGNAL:
+        random_signal(run, &command);
+        break;
+    case COMMAND_CANCEL:
+        command.cancel.mode = (enum cancel_mode)below(run, 3);
+        command.cancel.reason = STR("no longer wanted");
+        command.cancel.soft_ms = 400;
+        break;
+    case COMMAND_ABANDON:
+    case COMMAND_DEAD_LETTER:
+        command.dead_letter.reason_code = (enum dead_letter_reason)(below(run, 8) + 1);
+        command.dead_letter.message = STR("give up");
+        break;
+    case COMMAND_REQUEUE:
+        command.requeue.reason = STR("again");
+        command.requeue.fresh = chance(run, 30);
+        break;
+    case COMMAND_PLAN:
+        command.plan.steps = random_plan(run);
+        break;
+    case COMMAND_VERDICT:
+        random_verdict(run, &command);
+        break;
+    case COMMAND_ANSWER:
+        random_answer(run, &command);
+        break;
+    case COMMAND_EXPIRE:
+        random_expire(run, &command);
+        break;
+    case COMMAND_WAKE:
+        if (job_has_plan(&run->world->slice.job))
+            command.step = random_step(run);
+        break;
+    default:
+        break;
+    }
+    return command;
+}
+
+/* Time passes: usually a little, sometimes exactly to a deadline, sometimes past all of them, seldom back. */
+static void random_time(struct run *run)
+{
+    struct world *world = run->world;
+    const struct job *job = &world->slice.job;
+    uint64_t which = below(run, 100);
+    if (which < 50)
+        world->now += (int64_t)below(run, 50);
+    else if (which < 60)
+        world->now += 400;
+    else if (which < 65 && job->lease.live)
+        world->now = job->lease.expires_at;
+    else if (which < 70 && job->run_at > world->now)
+        world->now = job->run_at;
+    else if (which < 73)
+        world->now += 5000;
+    else if (which < 74)
+        world->now -= 1000;
+    else if (which < 75)
+        world->up_since = world->now;
+}
+
+/* ---- the judge ---- */
+
+struct before {
+    struct job job;
+    bool knew_signal;  /* a signal with this id was received */
+    bool had_stored;   /* a stored signal has the key of the wait */
+    bool knew_effect;  /* the effect was begun, not forgotten */
+    bool other_input;  /* with another input */
+    bool was_returned;
+    struct lease lease; /* that the live token belongs to */
+    int64_t step_failures;
+};
+
+static const struct lease *lease_of(const struct job_slice *slice, struct str token)
+{
+    struct token parsed;
+    if (!token_parse(token, &parsed))
+        return NULL;
+    if (!parsed.of_step)
+        return &slice->job.lease;
+    const struct step *step = job_step_at(slice, parsed.step);
+    return step == NULL ? NULL : &step->lease;
+}
+
+static struct before look(struct run *run, const struct command *command)
+{
+    const struct job_slice *slice = &run->world->slice;
+    struct before before = {.job = slice->job};
+    const struct lease *lease = lease_of(slice, command->token);
+    if (lease != NULL)
+        before.lease = *lease;
+    for (uint32_t i = 0; i < slice->signal_count; i++) {
+        const struct signal *signal = &slice->signals[i];
+        if (command->type == COMMAND_SIGNAL && str_is_set(command->signal.signal_id) &&
+            str_eq(signal->signal_id, command->signal.signal_id))
+            before.knew_signal = true;
+        if (command->type == COMMAND_WAIT && !signal->delivered &&
+            str_is_set(command->wait.correlation_key) &&
+            str_eq(signal->correlation_key, command->wait.correlation_key))
+            before.had_stored = true;
+    }
+    if (command->type == COMMAND_EFFECT_BEGIN && !run->plans) {
+        const struct effect *effect = job_effect(slice, command->effect_begin.key);
+        uint8_t hash[HASH_LEN];
+        hasher_sha256(&run->world->hasher, &command->effect_begin.input, 1, hash);
+        before.knew_effect = effect != NULL;
+        before.other_input =
+            effect != NULL && memcmp(effect->input_hash, hash, INPUT_HASH_LEN) != 0;
+        before.was_returned = effect != NULL && effect->returned;
+    }
+    return before;
+}
+
+static const char *judge_worker(struct run *run, const struct command *command,
+                                const struct before *before)
+{
+    const struct world *world = run->world;
+    uint8_t hash[TOKEN_HASH_LEN];
+    int64_t now = world->now > before->job.updated_at ? world->now : before->job.updated_at;
+    token_hash(command->token, &run->world->hasher, hash);
+    if (memcmp(hash, before->lease.token_hash, TOKEN_HASH_LEN) != 0)
+        return "a token was taken that is not the lease's";
+    if (world->last.answer.repeated)
+        return world->last.count == 0 ? NULL : "a repeated command wrote events";
+    if (!before->lease.live)
+        return "a token was taken although the lease had ended";
+    if (now >= before->lease.expires_at && before->lease.beat_at >= world->up_since)
+        return "a token was taken although the lease had expired";
+    return NULL;
+}
+
+static const char *judge(struct run *run, const struct command *command,
+                         const struct before *before)
+{
+    const struct world *world = run->world;
+    const struct job *job = &before->job;
+    int64_t now = world->now > job->updated_at ? world->now : job->updated_at;
+    if (str_is_set(command->token)) {
+        const char *fault = judge_worker(run, command, before);
+        if (fault != NULL || world->last.answer.repeated)
+            return fault;
+    }
+    switch (command->type) {
+    case COMMAND_CLAIM:
+        if (job->run_at > now)
+            return "a job was claimed before it was due";
+        return job->lease.live || job->wait.type != WAIT_NONE ? "a held job was claimed" : NULL;
+    case COMMAND_EXPIRE:
+        return !run->plans && now < job->lease.expires_at ? "a live lease was reaped" : NULL;
+    case COMMAND_WAKE:
+        return !run->plans && (job->wait.until == 0 || job->wait.until > now)
+                   ? "a wait ended before its time"
+                   : NULL;
+    case COMMAND_APPEND:
+        return command->append.expected_version >= 0 &&
+                       command->append.expected_version != job->version
+                   ? "an append with the wrong version was taken"
+                   : NULL;
+    case COMMAND_SIGNAL:
+        return before->knew_signal && world->last.count > 0 ? "a repeated signal did something"
+                                                            : NULL;
+    case COMMAND_WAIT:
+        return before->had_stored && world->slice.job.wait.type != WAIT_NONE
+                   ? "a wait blocked although its signal was there"
+                   : NULL;
+    case COMMAND_EFFECT_BEGIN:
+        if (before->other_input)
+            return "an effect was begun with another input";
+        return before->was_returned && world->last.answer.effect != EFFECT_RECORDED
+                   ? "a recorded effect was not answered with its record"
+                   : NULL;
+    default:
+        return NULL;
+    }
+}
+
+static void keep_token(struct run *run)
+{
+    if (!str_is_set(run->world->last.answer.token))
+        return;
+    memmove(run->tokens + 1, run->tokens, (TOKENS_KEPT - 1) * sizeof run->tokens[0]);
+    run->tokens[0] = run->world->last.answer.token;
+}
+
+static void count(struct run *run, const struct command *command)
+{
+    struct random_stats *stats = run->stats;
+    const struct decision *last = &run->world->last;
+    stats->accepted++;
+    stats->by_command[command->type]++;
+    stats->events += last->count;
+    for (uint32_t i = 0; i < last->count; i++) {
+        enum step_state state;
+        if (step_event_state(last->events[i].type, &state))
+            stats->by_step_state[state]++;
+    }
+}
+
+static const char *give(struct run *run, const struct command *command)
+{
+    struct world *world = run->world;
+    struct before before = look(run, command);
+    bool compare = chance(run, 4);
+    struct str row = compare ? world_row(world, &world->slice) : (struct str){NULL, 0};
+    struct job_slice given = world->slice;
+    run->stats->commands++;
+    enum error_code code = world_do(world, command);
+    if (compare && !str_eq(row, world_row(world, &given)))
+        return "a command changed the state it was given";
+    if (code == ERR_NO_MEMORY || code == ERR_CORRUPT)
+        return world->err.detail;
+    if (code != ERR_OK)
+        return world->err.detail[0] == '\0' ? "an error came without a detail" : NULL;
+    count(run, command);
+    keep_token(run);
+    const char *fault = judge(run, command, &before);
+    if (fault == NULL && derive_status(world->log, world->log_count) != world->slice.job.status)
+        fault = "the derived status is not the folded one";
+    return fault;
+}
+
+static void make_resources(struct run *run)
+{
+    for (int i = 0; i < RESOURCES; i++)
+        run->resources[i] = (struct resource){
+            .id = resource_ids[i], .slots = 4, .expires_at = TIME_MAX_MS};
+}
+
+static struct str plan_object(struct run *run)
+{
+    struct buf buf;
+    buf_init(&buf, &run->world->arena, 512);
+    buf_add(&buf, STR("{\"steps\":"));
+    buf_add(&buf, random_plan(run));
+    buf_add_char(&buf, '}');
+    return buf_str(&buf);
+}
+
+const char *random_run(struct world *world, uint64_t seed, bool plans, struct random_stats *stats)
+{
+    world_clear(world, seed);
+    struct run run = {.world = world, .plans = plans, .stats = stats};
+    make_resources(&run);
+    struct spec spec = random_spec(&run);
+    if (plans && chance(&run, 80))
+        spec.plan = plan_object(&run);
+    struct command submit = {.type = COMMAND_SUBMIT, .actor = STR("alice")};
+    submit.submit.spec = &spec;
+    const char *fault = give(&run, &submit);
+    uint64_t length = below(&run, 50) + 5;
+    for (uint64_t i = 0; i < length && fault == NULL; i++) {
+        random_time(&run);
+        struct command command = random_command(&run);
+        fault = give(&run, &command);
+        if (fault == NULL && chance(&run, 2))
+            fault = world_check(world);
+    }
+    if (fault == NULL)
+        fault = world_check(world);
+    stats->runs++;
+    if (world->slice.job.status < JOB_STATUS_COUNT)
+        stats->by_status[world->slice.job.status]++;
+    return fault;
+}

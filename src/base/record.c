@@ -527,23 +527,38 @@ static enum error_code read_field(const struct reader *reader, const struct reco
     return read_object(&nested, value, member);
 }
 
+/* Among the fields of `mask`, as a key without escapes, whose length rules out most of them before
+ * a byte is compared. */
+static const struct record_field *find_plain(const struct record_type *type, uint64_t mask,
+                                             struct str key)
+{
+    for (; mask != 0; mask &= mask - 1) {
+        const struct record_field *field = &type->fields[__builtin_ctzll(mask)];
+        if (key.len == field->name.len + 2 &&
+            memcmp(key.at + 1, field->name.at, field->name.len) == 0) {
+            return field;
+        }
+    }
+    return NULL;
+}
+
 /* The field of a key, searched first among those from `next` on: what record_write wrote comes in
- * the table's order, and then the first look finds it. */
+ * the table's order, and then one of the first looks finds it. */
 static const struct record_field *find_field(const struct reader *reader, struct str key,
                                              size_t next)
 {
     uint64_t later = next < FIELDS_MAX ? reader->mask & RECORD_ALL << next : 0;
-    uint64_t rest = later;
-    for (int turn = 0; turn < 2; turn++) {
-        for (; rest != 0; rest &= rest - 1) {
-            const struct record_field *field = &reader->type->fields[__builtin_ctzll(rest)];
-            if (json_key_is(key, field->name)) {
-                return field;
-            }
-        }
-        rest = reader->mask & ~later;
+    const struct record_field *field = find_plain(reader->type, later, key);
+    if (field == NULL) {
+        field = find_plain(reader->type, reader->mask & ~later, key);
     }
-    return NULL;
+    if (field == NULL && memchr(key.at, '\\', key.len) != NULL) {
+        for (uint64_t rest = reader->mask; field == NULL && rest != 0; rest &= rest - 1) {
+            const struct record_field *candidate = &reader->type->fields[__builtin_ctzll(rest)];
+            field = json_key_is(key, candidate->name) ? candidate : NULL;
+        }
+    }
+    return field;
 }
 
 static enum error_code read_object(const struct reader *reader, struct str json, void *record)
@@ -606,6 +621,14 @@ static bool bytes_are_zero(const uint8_t *bytes, size_t len)
     return any == 0;
 }
 
+static unsigned enum_value(const struct record_field *field, const void *member)
+{
+    unsigned word;
+    assert(field->size == sizeof word);
+    memcpy(&word, member, sizeof word);
+    return word;
+}
+
 static bool record_is_set(const struct record_type *type, const char *base);
 
 static bool member_is_set(const struct record_field *field, const void *member)
@@ -624,9 +647,10 @@ static bool member_is_set(const struct record_field *field, const void *member)
     case RECORD_BOOL:
         return *(const bool *)member;
     case RECORD_HEX:
+        return !bytes_are_zero(member, field->size);
     case RECORD_ENUM:
     case RECORD_NUMBER:
-        return !bytes_are_zero(member, field->size);
+        return enum_value(field, member) != 0;
     case RECORD_NESTED:
         break;
     }
@@ -642,14 +666,6 @@ static bool record_is_set(const struct record_type *type, const char *base)
         }
     }
     return false;
-}
-
-static unsigned enum_value(const struct record_field *field, const void *member)
-{
-    unsigned word;
-    assert(field->size == sizeof word);
-    memcpy(&word, member, sizeof word);
-    return word;
 }
 
 static struct str enum_text(const struct record_field *field, const void *member)

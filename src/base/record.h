@@ -102,35 +102,28 @@ enum error_code record_string(struct str raw, const char *what, struct arena *ar
 /* Reads `size` bytes from exactly twice as many lower-case hex digits; false for anything else. */
 bool record_hex(struct str digits, uint8_t *ret, size_t size);
 
-/* Entries of a table: RECORD_FIELD(struct lease, worker_id, "worker_id", NAME). The name is a view
- * in braces, since ISO C takes no compound literal, as STR is, in a constant initializer. */
-#define RECORD_TEXT_OF(text)                                                                       \
-    {                                                                                              \
-        "" text, sizeof(text) - 1                                                                  \
-    }
+/* Entries of a table: RECORD_FIELD(struct lease, worker_id, "worker_id", NAME). */
 #define RECORD_SIZE(type, member) (uint32_t)sizeof(((type *)0)->member)
 #define RECORD_FIELD(type, member, text, kind_)                                                    \
     {                                                                                              \
-        .name = RECORD_TEXT_OF(text), .kind = RECORD_##kind_,                                      \
+        .name = STR_INIT(text), .kind = RECORD_##kind_,                                            \
         .offset = (uint32_t)offsetof(type, member), .size = RECORD_SIZE(type, member)              \
     }
 #define RECORD_FIELD_RANGE(type, member, text, kind_, min_, max_)                                  \
     {                                                                                              \
-        .name = RECORD_TEXT_OF(text), .kind = RECORD_##kind_,                                      \
+        .name = STR_INIT(text), .kind = RECORD_##kind_,                                            \
         .offset = (uint32_t)offsetof(type, member), .size = RECORD_SIZE(type, member),             \
         .min = (min_), .max = (max_)                                                               \
     }
 #define RECORD_FIELD_ENUM(type, member, text, names_)                                              \
     {                                                                                              \
-        .name = RECORD_TEXT_OF(text), .kind = RECORD_ENUM,                                         \
-        .offset = (uint32_t)offsetof(type, member), .size = RECORD_SIZE(type, member),             \
-        .names = &(names_)                                                                         \
+        .name = STR_INIT(text), .kind = RECORD_ENUM, .offset = (uint32_t)offsetof(type, member),   \
+        .size = RECORD_SIZE(type, member), .names = &(names_)                                      \
     }
 #define RECORD_FIELD_NESTED(type, member, text, nested_)                                           \
     {                                                                                              \
-        .name = RECORD_TEXT_OF(text), .kind = RECORD_NESTED,                                       \
-        .offset = (uint32_t)offsetof(type, member), .size = RECORD_SIZE(type, member),             \
-        .nested = &(nested_)                                                                       \
+        .name = STR_INIT(text), .kind = RECORD_NESTED, .offset = (uint32_t)offsetof(type, member), \
+        .size = RECORD_SIZE(type, member), .nested = &(nested_)                                    \
     }
 
 #endif

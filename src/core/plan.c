@@ -32,8 +32,8 @@ const struct record_type step_spec_record = {
 
 /* Of the types of waits, those that a plan may ask for; the rest, at the end of the list, are for
  * jobs that wait for their steps. */
-#define WAIT_TEXT(symbol, text) RECORD_TEXT_OF(text),
-static const struct str wait_texts[] = {RECORD_TEXT_OF(""), WAIT_TYPES(WAIT_TEXT)};
+#define WAIT_TEXT(symbol, text) STR_INIT(text),
+static const struct str wait_texts[] = {STR_INIT(""), WAIT_TYPES(WAIT_TEXT)};
 static const struct record_names wait_names = {wait_texts, WAIT_SIGNAL + 1};
 _Static_assert(WAIT_STEPS > WAIT_SIGNAL && WAIT_REPLAN > WAIT_SIGNAL, "not for plans");
 

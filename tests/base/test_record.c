@@ -10,9 +10,9 @@
 enum colour { COLOUR_NONE, COLOUR_RED, COLOUR_GREEN };
 
 static const struct str colour_texts[] = {
-    RECORD_TEXT_OF(""),
-    RECORD_TEXT_OF("red"),
-    RECORD_TEXT_OF("green"),
+    STR_INIT(""),
+    STR_INIT("red"),
+    STR_INIT("green"),
 };
 static const struct record_names colour_names = {colour_texts, 3};
 
@@ -482,15 +482,15 @@ static void a_decimal_number_is_written_without_needless_zeros(void **state)
         int64_t milli;
         struct str text;
     } cases[] = {
-        {1500, RECORD_TEXT_OF("{\"milli\":1.5}")},
-        {2000, RECORD_TEXT_OF("{\"milli\":2}")},
-        {1, RECORD_TEXT_OF("{\"milli\":0.001}")},
-        {10, RECORD_TEXT_OF("{\"milli\":0.01}")},
-        {100, RECORD_TEXT_OF("{\"milli\":0.1}")},
-        {1010, RECORD_TEXT_OF("{\"milli\":1.01}")},
-        {-250, RECORD_TEXT_OF("{\"milli\":-0.25}")},
-        {INT64_MAX, RECORD_TEXT_OF("{\"milli\":9223372036854775.807}")},
-        {INT64_MIN, RECORD_TEXT_OF("{\"milli\":-9223372036854775.808}")},
+        {1500, STR_INIT("{\"milli\":1.5}")},
+        {2000, STR_INIT("{\"milli\":2}")},
+        {1, STR_INIT("{\"milli\":0.001}")},
+        {10, STR_INIT("{\"milli\":0.01}")},
+        {100, STR_INIT("{\"milli\":0.1}")},
+        {1010, STR_INIT("{\"milli\":1.01}")},
+        {-250, STR_INIT("{\"milli\":-0.25}")},
+        {INT64_MAX, STR_INIT("{\"milli\":9223372036854775.807}")},
+        {INT64_MIN, STR_INIT("{\"milli\":-9223372036854775.808}")},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct sample sample = {.milli = cases[i].milli};
@@ -701,8 +701,8 @@ static struct str random_text(uint64_t *seed, struct arena *arena, size_t len_mi
 static struct str random_json(uint64_t *seed)
 {
     static const struct str values[] = {
-        RECORD_TEXT_OF("1.10"),       RECORD_TEXT_OF("\"x\\u0041\""), RECORD_TEXT_OF("[ null ]"),
-        RECORD_TEXT_OF("{\"a\":{}}"), RECORD_TEXT_OF("false"),        RECORD_TEXT_OF("-0e5"),
+        STR_INIT("1.10"),       STR_INIT("\"x\\u0041\""), STR_INIT("[ null ]"),
+        STR_INIT("{\"a\":{}}"), STR_INIT("false"),        STR_INIT("-0e5"),
     };
     return values[draw(seed) % 6];
 }

@@ -121,6 +121,18 @@ static struct str random_step(struct run *run)
     return slice->steps[below(run, slice->step_count)].spec.id;
 }
 
+/* A step that stands there, if there is one. */
+static struct str standing_step(struct run *run, enum step_standing standing)
+{
+    const struct job_slice *slice = &run->world->slice;
+    for (uint32_t i = 0, at = (uint32_t)below(run, 8); i < slice->step_count; i++) {
+        const struct step *step = &slice->steps[(at + i) % slice->step_count];
+        if (step_standing(step) == standing && chance(run, 90))
+            return step->spec.id;
+    }
+    return random_step(run);
+}
+
 static void random_claim(struct run *run, struct command *command)
 {
     command->claim.worker_id = chance(run, 50) ? STR("w1") : STR("w2");
@@ -128,9 +140,9 @@ static void random_claim(struct run *run, struct command *command)
     command->claim.terms.lease_ttl_ms = chance(run, 30) ? 700 : 0;
     if (command->type != COMMAND_STEP_CLAIM)
         return;
-    command->step = random_step(run);
     command->claim.resource = &run->resources[below(run, RESOURCES)];
     command->claim.judge = chance(run, 25);
+    command->step = standing_step(run, command->claim.judge ? STANDING_HELD : STANDING_READY);
 }
 
 static void random_wait(struct run *run, struct command *command)
@@ -194,7 +206,7 @@ static void random_append(struct run *run, struct command *command)
 static void random_answer(struct run *run, struct command *command)
 {
     static const struct str answers[] = {{"\"yes\"", 5}, {"\"no\"", 4}, {"\"maybe\"", 7}};
-    command->step = random_step(run);
+    command->step = standing_step(run, STANDING_ASKING);
     command->answer.answer = PICK(run, answers);
     command->answer.by = STR("bob");
     const struct step *step = job_step(&run->world->slice, command->step);
@@ -206,7 +218,7 @@ static void random_expire(struct run *run, struct command *command)
 {
     command->expire.attempt = run->world->slice.job.attempt;
     if (job_has_plan(&run->world->slice.job)) {
-        command->step = random_step(run);
+        command->step = standing_step(run, STANDING_ACTIVE);
         const struct step *step = job_step(&run->world->slice, command->step);
         command->expire.attempt = step != NULL ? step->attempt : 1;
     }
@@ -250,6 +262,26 @@ static enum command_type fitting_type(struct run *run)
     return job->status == JOB_LEASED ? COMMAND_START : working[below(run, sizeof working)];
 }
 
+/* The same for a job with a plan: what a step that was picked at random is ready for. */
+static enum command_type fitting_step_type(struct run *run)
+{
+    static const uint8_t working[] = {
+        COMMAND_COMPLETE, COMMAND_COMPLETE,     COMMAND_COMPLETE,      COMMAND_VERDICT,
+        COMMAND_FAIL,     COMMAND_EFFECT_BEGIN, COMMAND_EFFECT_COMMIT, COMMAND_HEARTBEAT,
+        COMMAND_START,    COMMAND_EXPIRE,
+    };
+    const struct job *job = &run->world->slice.job;
+    if (job_status_terminal(job->status))
+        return COMMAND_REQUEUE;
+    if (job->wait.type == WAIT_REPLAN)
+        return COMMAND_PLAN;
+    if (job->steps[STANDING_ASKING] > 0 && chance(run, 30))
+        return chance(run, 50) ? COMMAND_ANSWER : COMMAND_WAKE;
+    if (job->steps[STANDING_READY] + job->steps[STANDING_HELD] > 0 && chance(run, 60))
+        return COMMAND_STEP_CLAIM;
+    return working[below(run, sizeof working)];
+}
+
 static enum command_type random_type(struct run *run)
 {
     static const uint8_t for_jobs[] = {
@@ -275,8 +307,8 @@ static enum command_type random_type(struct run *run)
     bool planned = job_has_plan(&run->world->slice.job);
     if (run->plans && chance(run, planned ? 2 : 8))
         return planned ? COMMAND_CANCEL : COMMAND_PLAN;
-    if (!planned && chance(run, 75))
-        return fitting_type(run);
+    if (chance(run, 75))
+        return planned ? fitting_step_type(run) : fitting_type(run);
     return planned ? for_plans[below(run, sizeof for_plans)]
                       : for_jobs[below(run, sizeof for_jobs)];
 }
@@ -346,7 +378,7 @@ static struct command random_command(struct run *run)
         break;
     case COMMAND_WAKE:
         if (job_has_plan(&run->world->slice.job))
-            command.step = random_step(run);
+            command.step = standing_step(run, STANDING_ASKING);
         break;
     default:
         break;

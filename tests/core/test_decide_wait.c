@@ -399,10 +399,15 @@ static void only_so_many_signals_are_stored(void **state)
 {
     struct world *w = *state;
     submitted(w);
-    w->slice.job.stored_signals = STORED_SIGNALS_MAX - 1;
-    do_ok(w, signal_of(w, "k", "1"));
-    refused(w, signal_of(w, "k", "2"), ERR_RATE_LIMITED,
+    for (int i = 0; i < STORED_SIGNALS_MAX; i++)
+        do_ok(w, signal_of(w, "k", "1"));
+    refused(w, signal_of(w, "k", "1"), ERR_RATE_LIMITED,
             "1000 signals are stored for this job and none was taken");
+    do_ok(w, claim_by("w1", true));
+    do_ok(w, wait_for(w, "k", 0));
+    do_ok(w, signal_of(w, "k", "2"));
+    assert_int_equal(w->slice.job.stored_signals, STORED_SIGNALS_MAX);
+    assert_null(world_check(w));
 }
 
 static void a_signal_may_carry_nothing(void **state)

@@ -1,0 +1,526 @@
+/* Effects: execute, recorded, in doubt; what a policy or a person then says; and what is kept how long. */
+#include "scenario.h"
+
+static void submit_in_doubt(struct world *w, enum doubt_policy policy)
+{
+    struct spec spec = world_spec();
+    spec.in_doubt = policy;
+    struct command command = by_user(COMMAND_SUBMIT);
+    command.submit.spec = &spec;
+    do_ok(w, command);
+    do_ok(w, claim_by("w1", true));
+}
+
+/* The worker of the open attempt dies and another takes over. */
+static void taken_over(struct world *w)
+{
+    w->now += 30000;
+    do_ok(w, expire_of(w->slice.job.attempt));
+    w->now += 60000;
+    do_ok(w, claim_by("w2", true));
+}
+
+static struct command commit_and_begin(struct world *w, const char *key, const char *result,
+                                       const char *next_key, const char *next_input)
+{
+    struct command command = commit_of(w, key, result);
+    command.effect_commit.next_key = str_from(next_key);
+    command.effect_commit.next_input = js(w, next_input);
+    return command;
+}
+
+/* ---- begin and commit ---- */
+
+static void an_effect_is_executed_once_and_then_recorded(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    do_ok(w, begin_of(w, "charge", "{'amount':5}"));
+    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_int_equal(w->slice.job.open_effects, 1);
+    assert_text(last_event(w)->cause_text, "effect_begin#1");
+    do_ok(w, commit_of(w, "charge", " {'id': 'c-1'} "));
+    assert_int_equal(w->slice.job.open_effects, 0);
+    do_ok(w, begin_of(w, "charge", "{'amount':5}"));
+    assert_int_equal(w->last.answer.effect, EFFECT_RECORDED);
+    assert_str(w->last.answer.effect_result, js(w, "{'id': 'c-1'}"));
+    assert_int_equal(w->last.count, 0);
+    do_ok(w, complete_with(w, "1"));
+    story(w, "job_created job_leased job_running tool_called tool_returned job_completed");
+}
+
+static void the_same_attempt_that_asks_again_executes_again(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    do_ok(w, begin_of(w, "charge", "5"));
+    do_ok(w, begin_of(w, "charge", "5"));
+    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_int_equal(w->last.count, 0);
+    assert_int_equal(w->slice.job.open_effects, 1);
+    story(w, "job_created job_leased job_running tool_called");
+}
+
+static void the_key_for_systems_downstream_is_the_same_for_every_attempt(void **state)
+{
+    struct world *w = *state;
+    submit_in_doubt(w, DOUBT_RETRY);
+    do_ok(w, begin_of(w, "charge", "5"));
+    struct str key = w->last.answer.effect_idempotency_key;
+    assert_str(key, message_text(w, "{job}/0/charge"));
+    taken_over(w);
+    do_ok(w, begin_of(w, "charge", "5"));
+    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_str(w->last.answer.effect_idempotency_key, key);
+    assert_int_equal(w->slice.effects[0].attempt, 2);
+    story(w, "job_created job_leased job_running tool_called job_requeued job_leased "
+             "job_running tool_called");
+}
+
+static void another_input_under_a_known_key_is_a_replay_mismatch(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    do_ok(w, begin_of(w, "charge", "5"));
+    refused(w, begin_of(w, "charge", "6"), ERR_REPLAY_MISMATCH,
+            "effect \"charge\" was begun with another input by attempt 1");
+    refused(w, begin_of(w, "charge", NULL), ERR_REPLAY_MISMATCH,
+            "effect \"charge\" was begun with another input by attempt 1");
+    do_ok(w, commit_of(w, "charge", "1"));
+    refused(w, begin_of(w, "charge", "6"), ERR_REPLAY_MISMATCH,
+            "effect \"charge\" was begun with another input by attempt 1");
+    story(w, "job_created job_leased job_running tool_called tool_returned");
+}
+
+static void no_input_and_null_are_the_same_input(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    do_ok(w, begin_of(w, "ping", NULL));
+    do_ok(w, begin_of(w, "ping", " null "));
+    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    story(w, "job_created job_leased job_running tool_called");
+}
+
+static void a_repeated_commit_is_answered_and_another_result_is_refused(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    do_ok(w, begin_of(w, "charge", "5"));
+    do_ok(w, commit_of(w, "charge", "1"));
+    do_again(w, commit_of(w, "charge", "1"));
+    refused(w, commit_of(w, "charge", "2"), ERR_REPLAY_MISMATCH,
+            "effect \"charge\" was committed before, with another result");
+    story(w, "job_created job_leased job_running tool_called tool_returned");
+}
+
+static void what_was_never_begun_cannot_be_committed(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    refused(w, commit_of(w, "charge", "1"), ERR_NOT_FOUND, "no effect \"charge\" was begun");
+    story(w, "job_created job_leased job_running");
+}
+
+static void an_effect_of_an_earlier_attempt_is_begun_again_before_its_commit(void **state)
+{
+    struct world *w = *state;
+    submit_in_doubt(w, DOUBT_RETRY);
+    do_ok(w, begin_of(w, "charge", "5"));
+    taken_over(w);
+    refused(w, commit_of(w, "charge", "1"), ERR_INVALID_TRANSITION,
+            "effect \"charge\" was begun by attempt 1: begin it again first");
+    do_ok(w, begin_of(w, "charge", "5"));
+    do_ok(w, commit_of(w, "charge", "1"));
+    story(w, "job_created job_leased job_running tool_called job_requeued job_leased "
+             "job_running tool_called tool_returned");
+}
+
+static void effects_need_a_job_that_has_started_and_sound_names(void **state)
+{
+    struct world *w = *state;
+    submitted(w);
+    do_ok(w, claim_by("w1", false));
+    refused(w, begin_of(w, "charge", "5"), ERR_INVALID_TRANSITION,
+            "cannot begin an effect of job {job}: it is leased and has not started");
+    refused(w, commit_of(w, "charge", "5"), ERR_INVALID_TRANSITION,
+            "cannot commit an effect of job {job}: it is leased and has not started");
+    do_ok(w, by_worker(w, COMMAND_START));
+    refused(w, begin_of(w, "", "5"), ERR_BAD_REQUEST, "effect key must not be empty");
+    refused(w, commit_of(w, "", "5"), ERR_BAD_REQUEST, "effect key must not be empty");
+    char *large = arena_alloc(&w->arena, PAYLOAD_BYTES_MAX + 1);
+    memset(large, '7', PAYLOAD_BYTES_MAX + 1);
+    struct command command = begin_of(w, "charge", NULL);
+    command.effect_begin.input = (struct str){large, PAYLOAD_BYTES_MAX + 1};
+    refused(w, command, ERR_PAYLOAD_TOO_LARGE, "input has 1048577 bytes; the most is 1048576");
+    command = commit_of(w, "charge", NULL);
+    command.effect_commit.result = (struct str){large, PAYLOAD_BYTES_MAX + 1};
+    refused(w, command, ERR_PAYLOAD_TOO_LARGE, "result has 1048577 bytes; the most is 1048576");
+    story(w, "job_created job_leased job_running");
+}
+
+static void nothing_completes_or_waits_while_an_effect_is_open(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    do_ok(w, begin_of(w, "charge", "5"));
+    do_ok(w, begin_of(w, "mail", "6"));
+    do_ok(w, commit_of(w, "charge", "1"));
+    refused(w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
+            "cannot complete while the effect \"mail\" is open: commit it first");
+    refused(w, wait_for(w, "k", 0), ERR_INVALID_TRANSITION,
+            "cannot wait while the effect \"mail\" is open: commit it first");
+    do_ok(w, commit_of(w, "mail", NULL));
+    do_ok(w, complete_with(w, "1"));
+    story(w, "job_created job_leased job_running tool_called tool_called tool_returned "
+             "tool_returned job_completed");
+}
+
+static void an_open_effect_of_an_earlier_attempt_holds_up_the_next(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    do_ok(w, begin_of(w, "charge", "5"));
+    taken_over(w);
+    refused(w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
+            "cannot complete while the effect \"charge\" is open: commit it first");
+    story(w, "job_created job_leased job_running tool_called job_requeued job_leased "
+             "job_running");
+}
+
+static void an_open_effect_that_is_not_loaded_still_refuses(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    do_ok(w, begin_of(w, "charge", "5"));
+    struct job_slice whole = w->slice;
+    w->slice.effect_count = 0;
+    refused(w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
+            "cannot complete while the effect \"(not loaded)\" is open: commit it first");
+    w->slice = whole;
+    story(w, "job_created job_leased job_running tool_called");
+}
+
+/* ---- commit and begin in one ---- */
+
+static void one_call_commits_an_effect_and_begins_the_next(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    do_ok(w, begin_of(w, "a", "1"));
+    do_ok(w, commit_and_begin(w, "a", "10", "b", "2"));
+    assert_int_equal(w->last.count, 2);
+    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_int_equal(w->slice.job.open_effects, 1);
+    do_ok(w, commit_and_begin(w, "a", "10", "b", "2")); /* the answer was lost */
+    assert_true(w->last.answer.repeated);
+    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_int_equal(w->last.count, 0);
+    do_ok(w, commit_and_begin(w, "a", "10", "c", "3"));
+    assert_false(w->last.answer.repeated); /* the commit was there, the begin is new */
+    assert_int_equal(w->last.count, 1);
+    story(w, "job_created job_leased job_running tool_called tool_returned tool_called "
+             "tool_called");
+}
+
+static void commit_and_begin_happen_both_or_not_at_all(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    do_ok(w, begin_of(w, "a", "1"));
+    do_ok(w, begin_of(w, "b", "2"));
+    refused(w, commit_and_begin(w, "a", "10", "b", "3"), ERR_REPLAY_MISMATCH,
+            "effect \"b\" was begun with another input by attempt 1");
+    refused(w, commit_and_begin(w, "a", "10", "", "3"), ERR_BAD_REQUEST,
+            "effect key must not be empty");
+    assert_int_equal(w->slice.job.open_effects, 2);
+    story(w, "job_created job_leased job_running tool_called tool_called");
+}
+
+/* ---- in doubt ---- */
+
+static void in_doubt_with_policy_fail_fails_the_job(void **state)
+{
+    struct world *w = *state;
+    submit_in_doubt(w, DOUBT_FAIL);
+    do_ok(w, begin_of(w, "charge", "5"));
+    taken_over(w);
+    do_ok(w, begin_of(w, "charge", "5"));
+    assert_int_equal(w->last.answer.effect, EFFECT_IN_DOUBT);
+    assert_status(w, "failed");
+    assert_text(last_event(w)->data.reason, "effect_in_doubt");
+    assert_str(w->slice.job.error,
+               js(w, "{'class':'permanent','message':'effect \\'charge\\' is in doubt: attempt 1 "
+                     "began it and never committed it','stage':'commit'}"));
+    do_again(w, begin_of(w, "charge", "5"));
+    assert_int_equal(w->last.answer.effect, EFFECT_IN_DOUBT);
+    story(w, "job_created job_leased job_running tool_called job_requeued job_leased "
+             "job_running job_failed");
+}
+
+static void in_doubt_with_policy_retry_executes_again(void **state)
+{
+    struct world *w = *state;
+    submit_in_doubt(w, DOUBT_RETRY);
+    do_ok(w, begin_of(w, "charge", "5"));
+    taken_over(w);
+    do_ok(w, begin_of(w, "charge", "5"));
+    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_int_equal(w->slice.job.open_effects, 1);
+    do_ok(w, commit_of(w, "charge", "1"));
+    do_ok(w, complete_with(w, "1"));
+    story(w, "job_created job_leased job_running tool_called job_requeued job_leased "
+             "job_running tool_called tool_returned job_completed");
+}
+
+/* Up to the question whether the effect "charge" happened. */
+static void asked_about_charge(struct world *w)
+{
+    submit_in_doubt(w, DOUBT_ASK);
+    do_ok(w, begin_of(w, "charge", "5"));
+    taken_over(w);
+    do_ok(w, begin_of(w, "charge", "5"));
+    assert_int_equal(w->last.answer.effect, EFFECT_IN_DOUBT);
+    assert_status(w, "waiting");
+    assert_int_equal(w->slice.job.wait.type, WAIT_HUMAN);
+    assert_text(w->slice.job.wait.correlation_key, "charge");
+    assert_text(w->slice.job.wait.effect, "charge");
+    assert_str(w->slice.job.wait.choices, js(w, "['retry','done','fail']"));
+}
+
+#define ASKED                                                                                      \
+    "job_created job_leased job_running tool_called job_requeued job_leased job_running "         \
+    "job_waiting"
+
+static void in_doubt_with_policy_ask_asks_a_person(void **state)
+{
+    struct world *w = *state;
+    asked_about_charge(w);
+    assert_text(w->slice.job.wait.prompt,
+                "Effect \"charge\" was begun by an earlier attempt and never committed. It may or "
+                "may not have happened. retry runs it again, done records it as done, fail gives "
+                "up.");
+    do_again(w, begin_of(w, "charge", "5"));
+    assert_int_equal(w->last.answer.effect, EFFECT_IN_DOUBT);
+    story(w, ASKED);
+}
+
+static void a_person_may_say_that_it_is_tried_again(void **state)
+{
+    struct world *w = *state;
+    asked_about_charge(w);
+    do_ok(w, signal_of(w, "charge", "'retry'"));
+    assert_status(w, "queued");
+    do_ok(w, claim_by("w3", true));
+    do_ok(w, begin_of(w, "charge", "5"));
+    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    do_ok(w, commit_of(w, "charge", "1"));
+    do_ok(w, complete_with(w, "1"));
+    story(w, ASKED " wait_completed job_leased job_running tool_called tool_returned "
+                   "job_completed");
+}
+
+static void a_person_may_say_that_it_is_done_with_a_result(void **state)
+{
+    struct world *w = *state;
+    asked_about_charge(w);
+    do_ok(w, signal_of(w, "charge", "{'decision':'done','result':{'id':7}}"));
+    assert_int_equal(w->slice.job.open_effects, 0);
+    do_ok(w, claim_by("w3", true));
+    do_ok(w, begin_of(w, "charge", "5"));
+    assert_int_equal(w->last.answer.effect, EFFECT_RECORDED);
+    assert_str(w->last.answer.effect_result, js(w, "{'id':7}"));
+    do_ok(w, complete_with(w, "1"));
+    story(w, ASKED " wait_completed job_leased job_running job_completed");
+}
+
+static void a_person_may_say_that_it_fails(void **state)
+{
+    struct world *w = *state;
+    asked_about_charge(w);
+    do_ok(w, signal_of(w, "charge", "'fail'"));
+    do_ok(w, claim_by("w3", true));
+    do_ok(w, begin_of(w, "charge", "5"));
+    assert_int_equal(w->last.answer.effect, EFFECT_IN_DOUBT);
+    assert_status(w, "failed");
+    story(w, ASKED " wait_completed job_leased job_running job_failed");
+}
+
+static void a_word_that_is_none_is_refused_and_the_question_stays(void **state)
+{
+    struct world *w = *state;
+    asked_about_charge(w);
+    refused(w, signal_of(w, "charge", "'maybe'"), ERR_BAD_REQUEST,
+            "an effect in doubt is answered with retry, done or fail, not with \"maybe\"");
+    refused(w, signal_of(w, "charge", "5"), ERR_BAD_REQUEST,
+            "an effect in doubt is answered with retry, done or fail, not with 5");
+    refused(w, signal_of(w, "charge", NULL), ERR_BAD_REQUEST,
+            "an effect in doubt is answered with retry, done or fail, not with ");
+    refused(w, signal_of(w, "charge", "{'result':1}"), ERR_BAD_REQUEST,
+            "an effect in doubt is answered with retry, done or fail, not with {\"result\":1}");
+    refused(w, signal_of(w, "charge", "{'decision':'done','resultz':1}"), ERR_UNKNOWN_FIELD,
+            "unknown field \"resultz\"");
+    story(w, ASKED);
+}
+
+static void an_effect_retried_by_a_word_can_come_into_doubt_again(void **state)
+{
+    struct world *w = *state;
+    asked_about_charge(w);
+    do_ok(w, signal_of(w, "charge", "'retry'"));
+    do_ok(w, claim_by("w3", true));
+    do_ok(w, begin_of(w, "charge", "5"));
+    taken_over(w);
+    do_ok(w, begin_of(w, "charge", "5"));
+    assert_int_equal(w->last.answer.effect, EFFECT_IN_DOUBT);
+    assert_status(w, "waiting");
+    story(w, ASKED " wait_completed job_leased job_running tool_called job_requeued job_leased "
+                   "job_running job_waiting");
+}
+
+static void a_doubt_while_a_soft_cancel_is_open_cancels_and_asks_no_one(void **state)
+{
+    struct world *w = *state;
+    submit_in_doubt(w, DOUBT_ASK);
+    do_ok(w, begin_of(w, "charge", "5"));
+    taken_over(w);
+    do_ok(w, cancel_by(CANCEL_SOFT, "stop"));
+    do_ok(w, begin_of(w, "charge", "5"));
+    assert_int_equal(w->last.answer.effect, EFFECT_IN_DOUBT);
+    assert_status(w, "cancelled");
+    story(w, "job_created job_leased job_running tool_called job_requeued job_leased "
+             "job_running job_cancel_requested job_cancelled");
+}
+
+static void a_commit_whose_next_effect_is_in_doubt_asks_in_the_same_commit(void **state)
+{
+    struct world *w = *state;
+    submit_in_doubt(w, DOUBT_ASK);
+    do_ok(w, begin_of(w, "b", "2"));
+    taken_over(w);
+    do_ok(w, begin_of(w, "a", "1"));
+    do_ok(w, commit_and_begin(w, "a", "10", "b", "2"));
+    assert_int_equal(w->last.answer.effect, EFFECT_IN_DOUBT);
+    assert_status(w, "waiting");
+    do_again(w, commit_and_begin(w, "a", "10", "b", "2"));
+    assert_int_equal(w->last.answer.effect, EFFECT_IN_DOUBT);
+    story(w, "job_created job_leased job_running tool_called job_requeued job_leased "
+             "job_running tool_called tool_returned job_waiting");
+}
+
+static void a_commit_whose_next_effect_is_in_doubt_fails_where_the_policy_says_so(void **state)
+{
+    struct world *w = *state;
+    submit_in_doubt(w, DOUBT_FAIL);
+    do_ok(w, begin_of(w, "b", "2"));
+    taken_over(w);
+    do_ok(w, begin_of(w, "a", "1"));
+    do_ok(w, commit_and_begin(w, "a", "10", "b", "2"));
+    assert_status(w, "failed");
+    story(w, "job_created job_leased job_running tool_called job_requeued job_leased "
+             "job_running tool_called tool_returned job_failed");
+}
+
+/* ---- across requeues ---- */
+
+static void results_survive_requeues(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    do_ok(w, begin_of(w, "charge", "5"));
+    do_ok(w, commit_of(w, "charge", "1"));
+    do_ok(w, fail_as(w, CLASS_PERMANENT));
+    do_ok(w, requeue_by("again", false));
+    do_ok(w, claim_by("w1", true));
+    do_ok(w, begin_of(w, "charge", "5"));
+    assert_int_equal(w->last.answer.effect, EFFECT_RECORDED);
+    story(w, "job_created job_leased job_running tool_called tool_returned job_failed "
+             "job_requeued job_leased job_running");
+}
+
+static void a_fresh_start_forgets_effects_and_gives_a_new_key_downstream(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    do_ok(w, begin_of(w, "charge", "5"));
+    do_ok(w, commit_of(w, "charge", "1"));
+    do_ok(w, begin_of(w, "open", "1"));
+    do_ok(w, fail_as(w, CLASS_PERMANENT));
+    do_ok(w, requeue_by("again", true));
+    assert_int_equal(w->slice.job.open_effects, 0);
+    assert_int_equal(w->slice.job.effects_from, 8);
+    assert_null(world_check(w));
+    do_ok(w, claim_by("w1", true));
+    do_ok(w, begin_of(w, "charge", "6")); /* another input is fine now */
+    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_str(w->last.answer.effect_idempotency_key, message_text(w, "{job}/8/charge"));
+    refused(w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
+            "cannot complete while the effect \"charge\" is open: commit it first");
+    do_ok(w, commit_of(w, "charge", "2"));
+    do_ok(w, complete_with(w, "1"));
+    story(w, "job_created job_leased job_running tool_called tool_returned tool_called "
+             "job_failed job_requeued job_leased job_running tool_called tool_returned "
+             "job_completed");
+}
+
+/* A name that outlives the command that brings it. */
+static const char *numbered(struct world *w, const char *prefix, int number)
+{
+    struct buf buf;
+    buf_init(&buf, &w->arena, 16);
+    buf_addf(&buf, "%s%d", prefix, number);
+    buf_add_char(&buf, '\0');
+    return buf.at;
+}
+
+static void many_effects_are_found_by_their_names(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    for (int i = 0; i < 40; i++) {
+        do_ok(w, begin_of(w, numbered(w, "e", i), "1"));
+        do_ok(w, commit_of(w, numbered(w, "e", i), "2"));
+    }
+    for (int i = 0; i < 40; i++) {
+        do_ok(w, begin_of(w, numbered(w, "e", i), "1"));
+        assert_int_equal(w->last.answer.effect, EFFECT_RECORDED);
+    }
+    refused(w, commit_of(w, "e40", "1"), ERR_NOT_FOUND, "no effect \"e40\" was begun");
+    assert_int_equal(w->slice.effect_count, 40);
+    assert_null(world_check(w));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCENARIO(an_effect_is_executed_once_and_then_recorded),
+        SCENARIO(the_same_attempt_that_asks_again_executes_again),
+        SCENARIO(the_key_for_systems_downstream_is_the_same_for_every_attempt),
+        SCENARIO(another_input_under_a_known_key_is_a_replay_mismatch),
+        SCENARIO(no_input_and_null_are_the_same_input),
+        SCENARIO(a_repeated_commit_is_answered_and_another_result_is_refused),
+        SCENARIO(what_was_never_begun_cannot_be_committed),
+        SCENARIO(an_effect_of_an_earlier_attempt_is_begun_again_before_its_commit),
+        SCENARIO(effects_need_a_job_that_has_started_and_sound_names),
+        SCENARIO(nothing_completes_or_waits_while_an_effect_is_open),
+        SCENARIO(an_open_effect_of_an_earlier_attempt_holds_up_the_next),
+        SCENARIO(an_open_effect_that_is_not_loaded_still_refuses),
+        SCENARIO(one_call_commits_an_effect_and_begins_the_next),
+        SCENARIO(commit_and_begin_happen_both_or_not_at_all),
+        SCENARIO(in_doubt_with_policy_fail_fails_the_job),
+        SCENARIO(in_doubt_with_policy_retry_executes_again),
+        SCENARIO(in_doubt_with_policy_ask_asks_a_person),
+        SCENARIO(a_person_may_say_that_it_is_tried_again),
+        SCENARIO(a_person_may_say_that_it_is_done_with_a_result),
+        SCENARIO(a_person_may_say_that_it_fails),
+        SCENARIO(a_word_that_is_none_is_refused_and_the_question_stays),
+        SCENARIO(an_effect_retried_by_a_word_can_come_into_doubt_again),
+        SCENARIO(a_doubt_while_a_soft_cancel_is_open_cancels_and_asks_no_one),
+        SCENARIO(a_commit_whose_next_effect_is_in_doubt_asks_in_the_same_commit),
+        SCENARIO(a_commit_whose_next_effect_is_in_doubt_fails_where_the_policy_says_so),
+        SCENARIO(results_survive_requeues),
+        SCENARIO(a_fresh_start_forgets_effects_and_gives_a_new_key_downstream),
+        SCENARIO(many_effects_are_found_by_their_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -49,11 +49,11 @@ static size_t whole_characters(const char *text, size_t len)
     return len;
 }
 
-enum error_code err_set(struct err *err, enum error_code code, const char *format, ...)
+void err_write(struct err *err, enum error_code code, const char *format, ...)
 {
     assert(format != NULL);
     if (err == NULL) {
-        return code;
+        return;
     }
     /* Not straight into err->detail, since callers pass the old detail to put words before it. */
     char text[sizeof err->detail];
@@ -82,5 +82,4 @@ enum error_code err_set(struct err *err, enum error_code code, const char *forma
     assert(out < err->detail + sizeof err->detail);
     *out = '\0';
     err->code = code;
-    return code;
 }

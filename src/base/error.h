@@ -31,10 +31,13 @@ struct error_info {
 /* The entry of a code; never NULL for a code of the list. */
 const struct error_info *error_info(enum error_code code);
 
-/* Sets code and detail, and returns the code, so that a caller can `return err_set(...)`. Values of
- * the request may go in raw: bytes that are not printable UTF-8 come out as '?'. `err` may be NULL.
- */
-enum error_code err_set(struct err *err, enum error_code code, const char *format, ...)
+/* Sets code and detail. `err` may be NULL. Values of the request may go in raw: bytes that are not printable UTF-8 come
+ * out as '?'. */
+void err_write(struct err *err, enum error_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* err_write, with the code as its value: `return err_set(err, ERR_NOT_FOUND, "there is no job %s", id)`. A macro, so that
+ * whoever reads the caller, compilers and analyzers included, sees which code comes back. */
+#define err_set(err, code, ...) (err_write((err), (code), __VA_ARGS__), (enum error_code)(code))
 
 #endif

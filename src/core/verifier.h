@@ -221,10 +221,10 @@ void verify_no_open_effect(struct verifier *v, struct str step);
 void effects_start_fresh(struct verifier *v);
 
 /* What a person said of an effect in doubt. Reports an effect that is not open. */
-void verify_resolution(struct verifier *v, struct str step, struct str effect);
+void verify_resolution(struct verifier *v, struct str step, struct str name);
 
 /* A question is asked of an effect: it must be open. */
-void verify_doubt(struct verifier *v, struct str step, struct str effect);
+void verify_doubt(struct verifier *v, struct str step, struct str name);
 
 /* verify_plan.c */
 void verify_plan_generated(struct verifier *v);

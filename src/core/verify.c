@@ -389,6 +389,7 @@ static bool report_write(struct verifier *v, size_t count, struct verify_report 
     return true;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): every argument is something else to check against. */
 enum error_code job_verify(struct uuid id, const struct event *events, size_t count,
                            const uint8_t *salt, const struct job_slice *row, uint64_t seed,
                            struct hasher *hasher, struct arena *arena, struct verify_report *ret,

@@ -209,7 +209,8 @@ static void verify_verdict(struct verifier *v, const struct step_account *step, 
 static void verify_success(struct verifier *v, struct step_account *step)
 {
     const struct step *planned = step->planned;
-    /* A wait step that a new plan put in the place of a worker's has nobody to resolve its effects. */
+    /* A wait step that a new plan put in the place of a worker's has nobody to resolve its
+     * effects. */
     if (!step_waits(step))
         verify_no_open_effect(v, planned->spec.id);
     if (planned->spec.critic && !step->held && event_caused_by(v, COMMAND_COMPLETE))

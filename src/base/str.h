@@ -47,7 +47,18 @@ static inline int str_cmp(struct str a, struct str b)
     return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-/* For printf's "%.*s": `printf("%.*s", STR_ARG(s))`. Cut at 200 bytes, since it is for messages. */
-#define STR_ARG(s) (int)((s).len < 200 ? (s).len : 200), ((s).at == NULL ? "" : (s).at)
+/* The two arguments of printf's "%.*s": `printf("%.*s", STR_ARG(s))`. Cut at 200 bytes, since it is
+ * for messages. */
+static inline int str_shown(struct str s)
+{
+    return (int)(s.len < 200 ? s.len : 200);
+}
+
+static inline const char *str_start(struct str s)
+{
+    return s.at == NULL ? "" : s.at;
+}
+
+#define STR_ARG(s) str_shown(s), str_start(s)
 
 #endif

@@ -95,6 +95,8 @@ static enum error_code ask_about(struct decider *d, struct str key)
                                 .choices = STR("[\"retry\",\"done\",\"fail\"]")};
     if (d->step != NULL)
         return decider_step_ask(d, &question, STR("effect_in_doubt"), VERDICT_NONE, key);
+    if (d->job->cancel_requested)
+        return decider_job_cancelled(d, CANCEL_SOFT, d->job->cancel_reason);
 
     struct event *event = decider_add(d, EVENT_JOB_WAITING);
     if (event == NULL)

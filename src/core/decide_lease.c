@@ -330,7 +330,7 @@ static enum error_code end_in_failure(struct decider *d, enum event_type type, s
         event->data.stage = stage;
         event->data.attempts = d->job->attempt;
         event->data.last_owner = lease->worker_id;
-        event->data.last_lease_expires_at = lease->live ? lease->expires_at : 0;
+        event->data.last_lease_expires_at = lease->expires_at;
     }
     return decider_fold(d);
 }

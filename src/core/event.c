@@ -85,7 +85,9 @@ static struct str cause_write(const struct cause *cause, struct arena *arena)
         buf_add_char(&buf, ':');
         buf_add(&buf, cause->step);
     }
-    if (cause->attempt > 0) {
+    /* A '#' in the id would be taken for the one before the attempt. */
+    bool hash_in_step = cause->step.len > 0 && memchr(cause->step.at, '#', cause->step.len) != NULL;
+    if (cause->attempt > 0 || hash_in_step) {
         buf_add_char(&buf, '#');
         buf_add_int(&buf, cause->attempt);
     }
@@ -234,7 +236,8 @@ static enum error_code open_plan(struct event *event, uint64_t seed, struct aren
     struct plan *plan = arena_zalloc(arena, 1, sizeof *plan);
     if (plan == NULL)
         return err_set(err, ERR_NO_MEMORY, "no memory for a plan");
-    enum error_code code = plan_read(event->data.steps, seed, arena, plan, err);
+    enum error_code code = plan_read(event->data.steps, RECORD_IGNORE_UNKNOWN, seed, arena,
+                                     plan, err);
     event->data.plan = plan;
     return code;
 }

@@ -79,7 +79,7 @@ enum event_field {
 };
 
 /* The command behind an event. As text: "complete#3" (under the lease of attempt 3), "complete:fetch#2" (of
- * step fetch), "submit" (no lease). */
+ * step fetch), "submit" (no lease). A step whose id has a '#' always brings the number: "verdict:a#7#0". */
 struct cause {
     enum command_type command;
     struct str step;

@@ -61,6 +61,9 @@ static void fold_requeued(struct job *job, const struct event *event)
 {
     const struct event_data *data = &event->data;
     lease_end(&job->lease, event);
+    /* A dead letter tells when the last lease would have ended. */
+    if (data->last_lease_expires_at > 0)
+        job->lease.expires_at = data->last_lease_expires_at;
     job->failures = data->failures;
     job->run_at = data->not_before > event->at ? data->not_before : event->at;
     if (str_is_set(data->error))
@@ -267,7 +270,9 @@ static enum error_code fold_answer(struct job_slice *slice, const struct event *
     slice->job.steps[step_standing(step)]++;
     if (str_is_set(step->question.effect) && data->resolution != RESOLVE_NONE) {
         struct str name = effect_name(step->spec.id, step->question.effect, arena);
-        struct effect *effect = str_is_set(name) ? job_effect(slice, name) : NULL;
+        if (!str_is_set(name))
+            return err_set(err, ERR_NO_MEMORY, "no memory for the name of an effect");
+        struct effect *effect = job_effect(slice, name);
         if (effect == NULL)
             return fold_corrupt(err, event, "the effect", step->question.effect);
         resolve_effect(effect, data->resolution, data->result, &step->open_effects);
@@ -282,6 +287,8 @@ static enum error_code fold_tool(struct job_slice *slice, const struct event *ev
     struct step *step = event_step(slice, event);
     if (step == NULL && str_is_set(data->step))
         return fold_corrupt(err, event, "step", data->step);
+    if (!str_is_set(data->key))
+        return fold_corrupt(err, event, "effect", data->key);
     int64_t *open_effects = step != NULL ? &step->open_effects : &slice->job.open_effects;
     struct str name = effect_name(data->step, data->key, arena);
     if (!str_is_set(name))

@@ -137,9 +137,11 @@ static void fold_claim(struct step *step, const struct event *event)
     step->not_before = 0;
     struct str resource_id = step->lease.resource_id;
     lease_begin(&step->lease, event);
-    /* A critic judges the work of the resource that did it. */
+    /* A critic judges the work of the resource that did it; any other claim starts without a result. */
     if (event->type == EVENT_STEP_JUDGING)
         step->lease.resource_id = resource_id;
+    else
+        step->result = (struct str){NULL, 0};
 }
 
 static enum error_code fold_failure(struct job_slice *slice, struct step *step,

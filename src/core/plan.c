@@ -57,6 +57,7 @@ const struct record_type wait_spec_record = {
 /* A plan in the making. Dependencies stand in the order of their steps, so those of one step are a
  * run of `deps`, from dep_starts[i] up to dep_starts[i + 1]. */
 struct builder {
+    enum record_unknown unknown; /* a request, or a plan that was stored */
     struct arena *arena;
     struct err *err;
     struct step *steps;
@@ -158,14 +159,14 @@ static enum error_code check_choices(const struct wait_spec *wait, struct arena 
     return ERR_OK;
 }
 
-enum error_code wait_spec_read(struct str json, struct arena *arena, struct wait_spec *ret,
-                               struct err *err)
+enum error_code wait_spec_read(struct str json, enum record_unknown unknown, struct arena *arena,
+                               struct wait_spec *ret, struct err *err)
 {
     assert(arena != NULL);
     assert(ret != NULL);
     struct wait_spec wait = {.type = WAIT_NONE};
-    enum error_code code = record_read(&wait_spec_record, json, RECORD_ALL, RECORD_REFUSE_UNKNOWN,
-                                       "wait", arena, &wait, err);
+    enum error_code code =
+        record_read(&wait_spec_record, json, RECORD_ALL, unknown, "wait", arena, &wait, err);
     if (code == ERR_OK && wait.type == WAIT_NONE) {
         code = wait_error(err, "type is missing: webhook, human, timer or signal");
     }
@@ -186,8 +187,8 @@ enum error_code wait_spec_read(struct str json, struct arena *arena, struct wait
 /* ---- one step ---- */
 
 /* No worker runs a wait step, so what is said to workers and resources would never be heard. */
-static enum error_code check_wait_step(const struct step_spec *spec, struct arena *arena,
-                                       struct err *err)
+static enum error_code check_wait_step(const struct step_spec *spec, enum record_unknown unknown,
+                                       struct arena *arena, struct err *err)
 {
     const char *field = str_is_set(spec->capabilities) ? "capabilities"
                         : str_is_set(spec->selector)   ? "selector"
@@ -200,12 +201,12 @@ static enum error_code check_wait_step(const struct step_spec *spec, struct aren
                        "a wait step is not run by a worker and takes no %s", field);
     }
     struct wait_spec wait;
-    return wait_spec_read(spec->wait, arena, &wait, err);
+    return wait_spec_read(spec->wait, unknown, arena, &wait, err);
 }
 
 /* Lists and selector are checked now, so that later code can trust them. */
-static enum error_code check_step(const struct step_spec *spec, struct arena *arena,
-                                  struct err *err)
+static enum error_code check_step(const struct step_spec *spec, enum record_unknown unknown,
+                                  struct arena *arena, struct err *err)
 {
     if (!str_is_set(spec->id)) {
         return err_set(err, ERR_UNPROCESSABLE_PLAN, "id is missing");
@@ -221,7 +222,7 @@ static enum error_code check_step(const struct step_spec *spec, struct arena *ar
     }
     enum error_code code = retry_policy_check(&spec->retry, "retry", err);
     if (code == ERR_OK && str_is_set(spec->wait)) {
-        return check_wait_step(spec, arena, err);
+        return check_wait_step(spec, unknown, arena, err);
     }
     struct names names;
     if (code == ERR_OK) {
@@ -242,12 +243,15 @@ static enum error_code read_step(struct builder *builder, uint32_t ordinal, stru
     struct step *step = &builder->steps[ordinal];
     step->ordinal = ordinal;
     step->state = STEP_PENDING;
-    step->spec.retry = retry_policy_for_steps();
-    step->spec.on_failure = ON_FAILURE_FAIL;
-    enum error_code code = record_read(&step_spec_record, json, RECORD_ALL, RECORD_REFUSE_UNKNOWN,
-                                       NULL, builder->arena, &step->spec, builder->err);
+    /* A stored plan has every default written out, so that it means the same for ever. */
+    if (builder->unknown == RECORD_REFUSE_UNKNOWN) {
+        step->spec.retry = retry_policy_for_steps();
+        step->spec.on_failure = ON_FAILURE_FAIL;
+    }
+    enum error_code code = record_read(&step_spec_record, json, RECORD_ALL, builder->unknown, NULL,
+                                       builder->arena, &step->spec, builder->err);
     if (code == ERR_OK) {
-        code = check_step(&step->spec, builder->arena, builder->err);
+        code = check_step(&step->spec, builder->unknown, builder->arena, builder->err);
     }
     if (code != ERR_OK) {
         return step_failure(builder, ordinal, code);
@@ -505,12 +509,33 @@ static enum error_code check_cycles(const struct builder *builder)
     return ready_count == builder->count ? ERR_OK : refuse_cycle(builder, open);
 }
 
-enum error_code plan_read(struct str steps_json, uint64_t seed, struct arena *arena,
-                          struct plan *ret, struct err *err)
+/* The steps with all defaults written out. */
+static enum error_code write_source(const struct builder *builder, size_t guess, struct str *ret)
+{
+    struct buf buf;
+    struct json_writer writer;
+    buf_init(&buf, builder->arena, guess);
+    json_writer_init(&writer, &buf);
+    json_begin_array(&writer);
+    for (uint32_t i = 0; i < builder->count; i++) {
+        json_begin_object(&writer);
+        record_write(&step_spec_record, &builder->steps[i].spec, RECORD_ALL, &writer);
+        json_end_object(&writer);
+    }
+    json_end_array(&writer);
+    if (buf.failed) {
+        return no_memory(builder->err);
+    }
+    *ret = buf_str(&buf);
+    return ERR_OK;
+}
+
+enum error_code plan_read(struct str steps_json, enum record_unknown unknown, uint64_t seed,
+                          struct arena *arena, struct plan *ret, struct err *err)
 {
     assert(arena != NULL);
     assert(ret != NULL);
-    struct builder builder = {.arena = arena, .err = err};
+    struct builder builder = {.arena = arena, .unknown = unknown, .err = err};
     enum error_code code = count_steps(steps_json, &builder.count, err);
     if (code != ERR_OK) {
         return code;
@@ -530,8 +555,12 @@ enum error_code plan_read(struct str steps_json, uint64_t seed, struct arena *ar
     if (code == ERR_OK) {
         code = check_cycles(&builder);
     }
+    struct str source = steps_json;
+    if (code == ERR_OK && unknown == RECORD_REFUSE_UNKNOWN) {
+        code = write_source(&builder, steps_json.len + builder.count * 128, &source);
+    }
     if (code == ERR_OK) {
-        *ret = (struct plan){steps_json, builder.steps, builder.count};
+        *ret = (struct plan){source, builder.steps, builder.count};
     }
     return code;
 }

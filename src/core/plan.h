@@ -19,7 +19,7 @@ enum {
 };
 
 struct plan {
-    struct str source;  /* raw JSON array of the steps */
+    struct str source;  /* JSON array of the steps, every default written out */
     struct step *steps; /* pending, with children and the count of dependencies filled in */
     uint32_t count;
 };
@@ -29,10 +29,11 @@ extern const struct record_type step_spec_record;
 /* Reads the array of steps (checked JSON) into `ret`: ids, dependencies as edges, children,
  * policies with defaults. Fails with unprocessable_plan, naming the step and the reason: no steps,
  * over PLAN_STEPS_MAX or PLAN_DEPS_MAX, an id twice, a dependency that is unknown, itself, or named
- * twice, a cycle (shown), a bad selector or policy, a wrong or unknown field. `seed` is for the
- * look-up table. */
-enum error_code plan_read(struct str steps_json, uint64_t seed, struct arena *arena,
-                          struct plan *ret, struct err *err);
+ * twice, a cycle (shown), a bad selector or policy, a wrong field. An unknown field is refused in a
+ * request; in a plan that was stored, by a newer version perhaps, it is left alone, and there no
+ * default is filled in. `seed` is for the look-up table. */
+enum error_code plan_read(struct str steps_json, enum record_unknown unknown, uint64_t seed,
+                          struct arena *arena, struct plan *ret, struct err *err);
 
 /* The state that a verdict leads to (seed 004): a retry beyond `retries_max` is fatal. */
 enum step_state decide_next_state(enum verdict verdict, int64_t retries, int64_t retries_max);
@@ -53,7 +54,7 @@ struct wait_spec {
 extern const struct record_type wait_spec_record;
 
 /* Reads and checks what a step waits for: unprocessable_plan names the reason. */
-enum error_code wait_spec_read(struct str json, struct arena *arena, struct wait_spec *ret,
-                               struct err *err);
+enum error_code wait_spec_read(struct str json, enum record_unknown unknown, struct arena *arena,
+                               struct wait_spec *ret, struct err *err);
 
 #endif

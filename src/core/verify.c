@@ -265,14 +265,26 @@ struct fold {
     bool whole; /* every event so far is in it */
 };
 
+/* What redaction took away cannot be folded, nor can an event that does not name its step or
+ * effect; a plan that was not read would be taken for none. Each of these has been reported by now.
+ */
+static bool is_foldable(const struct verifier *v)
+{
+    const struct event_data *data = &v->event->data;
+    enum event_type type = v->event->type;
+    enum event_class class = event_type_class(type);
+    bool of_step =
+        class == EVENT_CLASS_STEP || type == EVENT_STEP_FINISHED || type == EVENT_STEP_JUDGING;
+    bool of_effect = type == EVENT_TOOL_CALLED || type == EVENT_TOOL_RETURNED;
+    return !v->blind && class != EVENT_CLASS_TELEMETRY &&
+           (data->plan != NULL || !str_is_set(data->steps)) &&
+           (!of_step || str_is_set(data->step)) && (!of_effect || str_is_set(data->key));
+}
+
 static void fold_event(struct verifier *v, struct fold *fold, uint32_t violations_before)
 {
     const struct event *event = v->event;
-    /* What redaction took away cannot be folded; a plan that was not read would be taken for none.
-     */
-    bool foldable = !v->blind && (event->data.plan != NULL || !str_is_set(event->data.steps)) &&
-                    event_type_class(event->type) != EVENT_CLASS_TELEMETRY;
-    if (!fold->whole || !foldable) {
+    if (!fold->whole || !is_foldable(v)) {
         fold->whole = false;
         return;
     }

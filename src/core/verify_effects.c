@@ -167,7 +167,9 @@ void verify_tool(struct verifier *v)
         if (step != NULL)
             verify_not_passing(v, step);
     }
-    if (event->type == EVENT_TOOL_CALLED)
+    if (event->data.key.len == 0)
+        buf_addf(violate(v, VERIFY_EFFECT), "the effect has no key");
+    else if (event->type == EVENT_TOOL_CALLED)
         verify_called(v);
     else
         verify_returned(v);

@@ -13,7 +13,26 @@ static enum error_code read_plan(struct str json, struct arena *arena, struct pl
                                  struct err *err)
 {
     assert_int_equal(json_check(json, PLAN_BYTES_MAX, "the test's own text", arena, err), ERR_OK);
-    return plan_read(json, SEED, arena, plan, err);
+    return plan_read(json, RECORD_REFUSE_UNKNOWN, SEED, arena, plan, err);
+}
+
+/* What is stored is read back as the same plan, without any default of the day. */
+static void stored_and_read_again(const struct plan *plan, struct arena *arena)
+{
+    struct plan again;
+    struct err err;
+    if (plan_read(plan->source, RECORD_IGNORE_UNKNOWN, SEED, arena, &again, &err) != ERR_OK) {
+        fail_msg("%s", err.detail);
+    }
+    assert_int_equal(again.count, plan->count);
+    for (uint32_t i = 0; i < plan->count; i++) {
+        const struct step *step = &again.steps[i];
+        assert_null(record_differs(&step_spec_record, &plan->steps[i].spec, &step->spec,
+                                   RECORD_ALL));
+        assert_int_equal(step->child_count, plan->steps[i].child_count);
+        assert_int_equal(step->open_deps, plan->steps[i].open_deps);
+    }
+    assert_true(str_eq(again.source, plan->source));
 }
 
 static struct plan plan_of(struct str json, struct arena *arena)
@@ -23,7 +42,7 @@ static struct plan plan_of(struct str json, struct arena *arena)
     if (read_plan(json, arena, &plan, &err) != ERR_OK) {
         fail_msg("%s", err.detail);
     }
-    assert_ptr_equal(plan.source.at, json.at);
+    stored_and_read_again(&plan, arena);
     return plan;
 }
 
@@ -37,7 +56,7 @@ static void refused_with(struct str json, struct arena *arena, const char *detai
         fail_msg("%.200s gives: %s", json.at, err.detail);
     }
     assert_int_equal(plan.count, 99);
-    assert_int_equal(plan_read(json, SEED, arena, &plan, NULL), ERR_UNPROCESSABLE_PLAN);
+    assert_int_equal(plan_read(json, RECORD_REFUSE_UNKNOWN, SEED, arena, &plan, NULL), ERR_UNPROCESSABLE_PLAN);
 }
 
 static void refused(const char *json, struct arena *arena, const char *detail)
@@ -111,7 +130,7 @@ static void the_seed_changes_nothing(void **state)
     struct str json = STR("[{\"id\":\"a\",\"deps\":[\"b\"]},{\"id\":\"b\"}]");
     for (uint64_t seed = 0; seed < 50; seed++) {
         struct plan plan;
-        assert_int_equal(plan_read(json, seed, *state, &plan, NULL), ERR_OK);
+        assert_int_equal(plan_read(json, RECORD_REFUSE_UNKNOWN, seed, *state, &plan, NULL), ERR_OK);
         assert_int_equal(plan.steps[1].children[0], 0);
     }
 }
@@ -231,7 +250,7 @@ static void damaged_text_is_refused_without_reading_past_it(void **state)
         struct str text = exact(str_from(texts[i]));
         struct plan plan;
         struct err err = {0};
-        assert_int_equal(plan_read(text, SEED, *state, &plan, &err), ERR_UNPROCESSABLE_PLAN);
+        assert_int_equal(plan_read(text, RECORD_REFUSE_UNKNOWN, SEED, *state, &plan, &err), ERR_UNPROCESSABLE_PLAN);
         assert_int_equal(err.code, ERR_UNPROCESSABLE_PLAN);
         exact_free(text);
     }
@@ -544,7 +563,7 @@ static struct wait_spec wait_of(const char *json, struct arena *arena)
 {
     struct wait_spec wait;
     struct err err;
-    if (wait_spec_read(str_from(json), arena, &wait, &err) != ERR_OK) {
+    if (wait_spec_read(str_from(json), RECORD_REFUSE_UNKNOWN, arena, &wait, &err) != ERR_OK) {
         fail_msg("%s", err.detail);
     }
     return wait;
@@ -617,14 +636,14 @@ static void a_wait_that_makes_no_sense_is_refused(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct wait_spec wait = {.delay_ms = 99};
         struct err err = {0};
-        assert_int_equal(wait_spec_read(str_from(cases[i].json), *state, &wait, &err),
+        assert_int_equal(wait_spec_read(str_from(cases[i].json), RECORD_REFUSE_UNKNOWN, *state, &wait, &err),
                          ERR_UNPROCESSABLE_PLAN);
         assert_int_equal(err.code, ERR_UNPROCESSABLE_PLAN);
         if (strstr(err.detail, cases[i].detail) == NULL) {
             fail_msg("%s gives: %s", cases[i].json, err.detail);
         }
         assert_int_equal(wait.delay_ms, 99);
-        assert_int_equal(wait_spec_read(str_from(cases[i].json), *state, &wait, NULL),
+        assert_int_equal(wait_spec_read(str_from(cases[i].json), RECORD_REFUSE_UNKNOWN, *state, &wait, NULL),
                          ERR_UNPROCESSABLE_PLAN);
     }
 }
@@ -640,10 +659,10 @@ static void at_most_50_choices_are_offered(void **state)
         buf_addf(&buf, ",\"%d\"", i);
     }
     buf_add(&buf, STR("]}"));
-    assert_int_equal(wait_spec_read(buf_str(&buf), *state, &wait, &err), ERR_OK);
+    assert_int_equal(wait_spec_read(buf_str(&buf), RECORD_REFUSE_UNKNOWN, *state, &wait, &err), ERR_OK);
     buf.len -= 2;
     buf_add(&buf, STR(",\"50\"]}"));
-    assert_int_equal(wait_spec_read(buf_str(&buf), *state, &wait, &err), ERR_UNPROCESSABLE_PLAN);
+    assert_int_equal(wait_spec_read(buf_str(&buf), RECORD_REFUSE_UNKNOWN, *state, &wait, &err), ERR_UNPROCESSABLE_PLAN);
     assert_string_equal(err.detail, "wait: choices must have from 1 to 50 entries, not 51");
 }
 
@@ -670,7 +689,7 @@ static void verdicts_lead_where_seed_004_says(void **state)
 static bool read_in(struct arena *arena, void *data)
 {
     struct plan plan;
-    return plan_read(*(struct str *)data, SEED, arena, &plan, NULL) != ERR_NO_MEMORY;
+    return plan_read(*(struct str *)data, RECORD_REFUSE_UNKNOWN, SEED, arena, &plan, NULL) != ERR_NO_MEMORY;
 }
 
 static void without_memory_it_fails_as_no_memory(void **state)
@@ -688,6 +707,19 @@ static void without_memory_it_fails_as_no_memory(void **state)
     assert_true(starve(read_in, &cycle) >= 8);
 }
 
+static void a_stored_plan_may_have_fields_of_a_newer_version(void **state)
+{
+    struct plan plan;
+    struct err err;
+    struct str json = STR("[{\"id\":\"a\",\"colour\":\"red\",\"on_failure\":\"fail\",\"retry\":"
+                          "{\"max_attempts\":2,\"strategy\":\"fixed\",\"factor\":1,\"max_ms\":5,"
+                          "\"jitter\":\"none\",\"shade\":1}}]");
+    assert_int_equal(plan_read(json, RECORD_REFUSE_UNKNOWN, SEED, *state, &plan, &err),
+                     ERR_UNPROCESSABLE_PLAN);
+    assert_int_equal(plan_read(json, RECORD_IGNORE_UNKNOWN, SEED, *state, &plan, &err), ERR_OK);
+    assert_int_equal(plan.steps[0].spec.retry.max_attempts, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -696,6 +728,7 @@ int main(void)
         WITH_ARENA(a_dependency_may_come_later_and_be_escaped),
         WITH_ARENA(the_seed_changes_nothing),
         WITH_ARENA(a_plan_needs_steps),
+        WITH_ARENA(a_stored_plan_may_have_fields_of_a_newer_version),
         WITH_ARENA(wrong_and_unknown_fields_name_the_step),
         WITH_ARENA(an_id_is_a_name),
         WITH_ARENA(an_id_twice_is_refused_with_both_places),

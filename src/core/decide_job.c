@@ -26,11 +26,8 @@ static enum error_code plan_steps(struct decider *d, struct str plan, struct str
 }
 
 /* The spec as it is kept: with a due time instead of a delay, and without the plan, which is an event of its own. */
-static enum error_code spec_to_keep(struct decider *d, struct spec **ret)
+static enum error_code spec_to_keep(struct decider *d, struct spec *spec)
 {
-    struct spec *spec = arena_alloc(d->context->arena, sizeof *spec);
-    if (spec == NULL)
-        return decider_no_memory(d);
     *spec = *d->command->submit.spec;
     enum error_code code = spec_check(spec, d->context->arena, d->err);
     if (code == ERR_OK)
@@ -41,14 +38,15 @@ static enum error_code spec_to_keep(struct decider *d, struct spec **ret)
         spec->run_at = d->now + spec->delay_ms;
     spec->delay_ms = 0;
     spec->plan = (struct str){NULL, 0};
-    *ret = spec;
     return ERR_OK;
 }
 
 enum error_code decide_submit(struct decider *d)
 {
-    struct spec *spec = NULL;
-    enum error_code code = spec_to_keep(d, &spec);
+    struct spec *spec = arena_alloc(d->context->arena, sizeof *spec);
+    if (spec == NULL)
+        return decider_no_memory(d);
+    enum error_code code = spec_to_keep(d, spec);
     if (code != ERR_OK)
         return code;
     if (d->command->submit.duplicate != NULL) {

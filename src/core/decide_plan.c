@@ -203,7 +203,9 @@ static enum error_code job_failed(struct decider *d)
         return decider_no_memory(d);
     event->data.reason = STR("step_failed");
     event->data.failures = d->job->failures;
-    event->data.error = d->step != NULL ? d->step->error : (struct str){NULL, 0};
+    /* The step that moved last may have got over its error. */
+    if (d->step != NULL && d->step->state == STEP_FAILED)
+        event->data.error = d->step->error;
     return decider_fold(d);
 }
 

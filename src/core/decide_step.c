@@ -384,8 +384,9 @@ static enum error_code check_question(struct decider *d, struct question *questi
     if (question->prompt.len == 0)
         return err_set(d->err, ERR_BAD_REQUEST, "needs_user needs a question with a prompt");
     if (question->timeout_ms < 0 || question->timeout_ms > DELAY_MS_MAX)
-        return err_set(d->err, ERR_BAD_REQUEST, "question.timeout_ms must be from 0 to %lld",
-                       (long long)DELAY_MS_MAX);
+        return err_set(d->err, ERR_BAD_REQUEST,
+                       "question.timeout_ms must be from 0 to %lld, not %lld",
+                       (long long)DELAY_MS_MAX, (long long)question->timeout_ms);
     if (!str_is_set(question->choices))
         return ERR_OK;
     if (json_type(question->choices) != JSON_ARRAY)

@@ -36,10 +36,14 @@ enum error_code decider_resolution(struct decider *d, struct str payload,
                 return err_set(d->err, ERR_UNKNOWN_FIELD, "unknown field %.*s", STR_ARG(key));
         }
     }
-    struct str text = {NULL, 0};
     int resolution = 0;
-    if (json_string(word, d->context->arena, &text))
+    if (json_type(word) == JSON_STRING) {
+        struct str text;
+        enum error_code code = record_string(word, "decision", d->context->arena, &text, d->err);
+        if (code != ERR_OK)
+            return code;
         resolution = record_enum(&resolution_names, text);
+    }
     if (resolution == 0)
         return err_set(d->err, ERR_BAD_REQUEST,
                        "an effect in doubt is answered with retry, done or fail, not with %.*s",
@@ -180,6 +184,17 @@ enum error_code decide_wake(struct decider *d)
                          (struct str){NULL, 0}, 0);
 }
 
+/* The step that asks for the key, among those loaded. */
+static struct step *asking_step(const struct decider *d, struct str key)
+{
+    const struct job_slice *slice = &d->out->after;
+    for (uint32_t i = 0; i < slice->step_count; i++)
+        if (step_standing(&slice->steps[i]) == STANDING_ASKING &&
+            str_eq(slice->steps[i].question.correlation_key, key))
+            return &slice->steps[i];
+    return NULL;
+}
+
 /* Whether the signal was received before: by its id, or, without one, as the same payload that its key got last. */
 static bool is_repeat(const struct decider *d, struct str key, struct str signal_id,
                       struct str payload)
@@ -193,20 +208,10 @@ static bool is_repeat(const struct decider *d, struct str key, struct str signal
         if (str_eq(signal->correlation_key, key))
             last = signal;
     }
-    bool open = d->job->wait.type != WAIT_NONE && str_eq(d->job->wait.correlation_key, key);
+    bool open = (d->job->wait.type != WAIT_NONE && str_eq(d->job->wait.correlation_key, key)) ||
+                asking_step(d, key) != NULL;
     return !str_is_set(signal_id) && !open && last != NULL && last->delivered &&
            str_eq(last->payload, payload);
-}
-
-/* The step that asks for the key, among those loaded. */
-static struct step *asking_step(const struct decider *d, struct str key)
-{
-    const struct job_slice *slice = &d->out->after;
-    for (uint32_t i = 0; i < slice->step_count; i++)
-        if (step_standing(&slice->steps[i]) == STANDING_ASKING &&
-            str_eq(slice->steps[i].question.correlation_key, key))
-            return &slice->steps[i];
-    return NULL;
 }
 
 static enum error_code store_signal(struct decider *d, struct str payload)

@@ -86,8 +86,9 @@ static struct str cause_write(const struct cause *cause, struct arena *arena)
         buf_add(&buf, cause->step);
     }
     /* A '#' in the id would be taken for the one before the attempt. */
-    bool hash_in_step = cause->step.len > 0 && memchr(cause->step.at, '#', cause->step.len) != NULL;
-    if (cause->attempt > 0 || hash_in_step) {
+    struct str step = cause->step;
+    bool ambiguous = step.len > 0 && memchr(step.at, '#', step.len) != NULL;
+    if (cause->attempt > 0 || ambiguous) {
         buf_add_char(&buf, '#');
         buf_add_int(&buf, cause->attempt);
     }

@@ -142,7 +142,8 @@ static void resolve_effect(struct effect *effect, enum resolution resolution, st
         return;
     effect->returned = true;
     effect->result = result;
-    (*open_effects)--;
+    if (*open_effects > 0)
+        (*open_effects)--;
 }
 
 static enum error_code fold_wait_completed(struct job_slice *slice, const struct event *event,
@@ -298,7 +299,7 @@ static enum error_code fold_tool(struct job_slice *slice, const struct event *ev
     if (event->type == EVENT_TOOL_RETURNED) {
         if (effect == NULL)
             return fold_corrupt(err, event, "effect", data->key);
-        if (!effect->returned)
+        if (!effect->returned && *open_effects > 0)
             (*open_effects)--;
         effect->returned = true;
         effect->result = data->result;
@@ -313,7 +314,8 @@ static enum error_code fold_tool(struct job_slice *slice, const struct event *ev
         effect->key = data->key;
         effect->version = event->version;
         (*open_effects)++;
-    } else if (effect->returned) {
+    } else if (effect->returned || *open_effects == 0) {
+        /* 0: its step left the plan for a while, and the count with it. */
         (*open_effects)++;
     }
     effect->attempt = data->attempt;

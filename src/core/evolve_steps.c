@@ -137,7 +137,7 @@ static void fold_claim(struct step *step, const struct event *event)
     step->not_before = 0;
     struct str resource_id = step->lease.resource_id;
     lease_begin(&step->lease, event);
-    /* A critic judges the work of the resource that did it; any other claim starts without a result. */
+    /* A critic judges the work of the resource that did it; any other claim has no result yet. */
     if (event->type == EVENT_STEP_JUDGING)
         step->lease.resource_id = resource_id;
     else
@@ -236,9 +236,10 @@ static enum error_code fold_into_step(struct job_slice *slice, struct step *step
 enum error_code step_fold(struct job_slice *slice, const struct event *event, struct arena *arena,
                           struct err *err)
 {
-    struct step *step = job_step(slice, event->data.step);
+    struct str id = event->data.step;
+    struct step *step = str_is_set(id) ? job_step(slice, id) : NULL;
     if (step == NULL)
-        return fold_corrupt(err, event, "step", event->data.step);
+        return fold_corrupt(err, event, "step", id);
     slice->job.steps[step_standing(step)]--;
     enum error_code code = fold_into_step(slice, step, event, arena, err);
     slice->job.steps[step_standing(step)]++;

@@ -91,6 +91,7 @@ struct effect *job_effect_add(struct job_slice *slice, struct str name, struct a
         if (!array_reserve(arena, (void **)&slice->effects, slice->effect_count,
                            &slice->effect_cap, sizeof *slice->effects))
             return NULL;
+        assert(slice->effects != NULL);
         effect = &slice->effects[slice->effect_count++];
         *effect = (struct effect){.name = name};
         if (slice->effect_index.count > 0) {

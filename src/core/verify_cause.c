@@ -21,9 +21,14 @@ _Static_assert(COMMANDS_END < 32, "a mask of commands has 32 bits");
  * completes the job, an answer wakes it, a failure fails it. Any of these commands can set off such
  * a cascade. */
 #define CASCADE                                                                                    \
-    (BY(SUBMIT) | BY(PLAN) | BY(REQUEUE) | BY(STEP_CLAIM) | BY(START) | BY(COMPLETE) | BY(FAIL) |  \
-     BY(RELEASE) | BY(WAIT) | BY(CANCELLED) | BY(ABANDON) | DOUBTS | BY(SIGNAL) | BY(VERDICT) |    \
-     BY(ANSWER) | BY(EXPIRE) | BY(WAKE))
+    (OPENINGS | BY(STEP_CLAIM) | BY(START) | BY(COMPLETE) | BY(FAIL) | BY(RELEASE) | BY(WAIT) |    \
+     BY(CANCELLED) | BY(ABANDON) | DOUBTS | BY(VERDICT) | BY(EXPIRE))
+
+#define PLANNINGS (BY(SUBMIT) | BY(PLAN) | BY(REQUEUE))
+#define ANSWERS (BY(SIGNAL) | BY(ANSWER) | BY(WAKE))
+
+/* What finds a job with a plan at rest and sets it going. */
+#define OPENINGS (PLANNINGS | ANSWERS)
 
 #define ENDS_OF_ATTEMPT (BY(FAIL) | BY(RELEASE) | BY(EXPIRE) | BY(VERDICT) | BY(CANCELLED))
 #define FATAL_ENDS (BY(FAIL) | BY(EXPIRE) | BY(VERDICT) | BY(ABANDON) | DOUBTS)
@@ -40,9 +45,9 @@ static const struct producers producers[] = {
     [EVENT_JOB_QUEUED] = {BY(SUBMIT), BY(SUBMIT)},
     [EVENT_JOB_REQUEUED] = {BY(FAIL) | BY(RELEASE) | BY(EXPIRE) | BY(REQUEUE), BY(REQUEUE)},
     [EVENT_JOB_LEASED] = {BY(CLAIM), 0},
-    [EVENT_JOB_RUNNING] = {BY(CLAIM) | BY(START), CASCADE},
+    [EVENT_JOB_RUNNING] = {BY(CLAIM) | BY(START), OPENINGS | BY(STEP_CLAIM)},
     [EVENT_JOB_WAITING] = {BY(WAIT) | DOUBTS, CASCADE},
-    [EVENT_WAIT_COMPLETED] = {BY(SIGNAL) | BY(ANSWER) | BY(WAKE) | BY(WAIT), CASCADE},
+    [EVENT_WAIT_COMPLETED] = {ANSWERS | BY(WAIT), OPENINGS | BY(VERDICT) | BY(STEP_CLAIM)},
     [EVENT_JOB_COMPLETED] = {BY(COMPLETE), CASCADE},
     [EVENT_JOB_FAILED] = {BY(FAIL) | BY(EXPIRE) | DOUBTS, CASCADE},
     [EVENT_JOB_CANCELLED] = {BY(CANCEL) | BY(CANCELLED) | BY(CANCEL_DUE),
@@ -50,14 +55,14 @@ static const struct producers producers[] = {
     [EVENT_JOB_DEAD_LETTERED] = {BY(FAIL) | BY(EXPIRE) | BY(ABANDON) | BY(DEAD_LETTER) | DOUBTS,
                                  BY(DEAD_LETTER) | CASCADE},
 
-    [EVENT_SIGNAL_RECEIVED] = {BY(SIGNAL), CASCADE},
+    [EVENT_SIGNAL_RECEIVED] = {BY(SIGNAL), ANSWERS},
     [EVENT_JOB_CANCEL_REQUESTED] = {BY(CANCEL), BY(CANCEL)},
     [EVENT_TOOL_CALLED] = {DOUBTS, DOUBTS},
     [EVENT_TOOL_RETURNED] = {BY(EFFECT_COMMIT), BY(EFFECT_COMMIT)},
     [EVENT_PLAN_GENERATED] = {BY(SUBMIT) | BY(PLAN), BY(SUBMIT) | BY(PLAN) | BY(REQUEUE)},
 
     [EVENT_STEP_PENDING] = {ENDS_OF_ATTEMPT, CASCADE},
-    [EVENT_STEP_WAITING_DEPS] = {CASCADE, CASCADE},
+    [EVENT_STEP_WAITING_DEPS] = {PLANNINGS, PLANNINGS},
     [EVENT_STEP_LEASED] = {BY(STEP_CLAIM), CASCADE},
     /* A leased step can end only by way of running: to fail it starts it. */
     [EVENT_STEP_RUNNING] = {BY(STEP_CLAIM) | BY(START) | BY(FAIL) | BY(ABANDON), CASCADE},
@@ -122,13 +127,14 @@ static void verify_producer(struct verifier *v)
                  v->has_plan ? "job with a plan" : "job without a plan");
 }
 
-/* A command may produce several events, the first of which can end the lease that all are written
- * under: it counts at the start of the command. */
+/* A step's command may produce several events, the first of which can end the lease that all are
+ * written under: it counts at the start of the command. A job's ends its lease last. */
 static bool continues_command(const struct verifier *v)
 {
     const struct cause *cause = &v->event->cause;
-    return v->cause.command == cause->command && v->cause.attempt == cause->attempt &&
-           text_eq(v->cause.step, cause->step) && v->cause_at == v->event->at;
+    return str_is_set(cause->step) && v->cause.command == cause->command &&
+           v->cause.attempt == cause->attempt && text_eq(v->cause.step, cause->step) &&
+           v->cause_at == v->event->at;
 }
 
 static bool verify_holder(struct verifier *v)

@@ -95,11 +95,25 @@ static void verify_epoch(struct verifier *v)
             buf_addf(violate(v, VERIFY_EPOCH), "epoch is %lld, the requeue opens %lld",
                      INT_ARG(data->epoch), INT_ARG(expected));
         v->epoch = v->blind ? expected : count_or(data->epoch, expected);
-    } else if (!v->blind && data->epoch != 0 && data->epoch != v->epoch) {
-        buf_addf(violate(v, VERIFY_EPOCH), "epoch became %lld, from %lld, when %.*s",
+    } else if (!v->blind && data->epoch != 0) {
+        buf_addf(violate(v, VERIFY_EPOCH), "epoch %lld is opened, after %lld, when %.*s",
                  INT_ARG(data->epoch), INT_ARG(v->epoch), STR_ARG(job_status_name(v->from)));
         v->epoch = count_or(data->epoch, v->epoch);
     }
+}
+
+/* Each command finds the job where it can put it back from: a worker's lease, or an end or a delay
+ * that an operator cuts short. */
+static void verify_requeued(struct verifier *v)
+{
+    if (v->event->type != EVENT_JOB_REQUEUED || v->from == JOB_NONE)
+        return;
+    bool held = v->from == JOB_LEASED || v->from == JOB_RUNNING;
+    /* A delay may have been redacted. */
+    bool queued = v->from == JOB_QUEUED && !v->blind;
+    if (event_caused_by(v, COMMAND_REQUEUE) ? held || queued : !held)
+        buf_addf(violate(v, VERIFY_CAUSE), "%.*s requeued a job that was %.*s",
+                 STR_ARG(command_text(v)), STR_ARG(job_status_name(v->from)));
 }
 
 /* Called with the account settled: a queued job counts for its next attempt, and what ends there
@@ -239,8 +253,7 @@ static void verify_expiry(struct verifier *v)
 
 /* ---- failures ---- */
 
-/* How many failures an event may add. A plan's failure is that of a step, which the job may count
- * or not; so are a worker's giving up and an effect in doubt. */
+/* How many failures an event may add. What fails in a plan is a step, which counts for itself. */
 struct failure_range {
     int64_t least;
     int64_t most;
@@ -248,17 +261,18 @@ struct failure_range {
 
 static struct failure_range failures_added(const struct verifier *v)
 {
-    bool ends = v->event->type != EVENT_JOB_REQUEUED;
-    switch (v->event->cause.command) {
-    case COMMAND_REQUEUE:
-    case COMMAND_RELEASE:
-    case COMMAND_DEAD_LETTER:
+    if (v->has_plan)
         return (struct failure_range){0, 0};
+    switch (v->event->cause.command) {
     case COMMAND_FAIL:
     case COMMAND_EXPIRE:
-        return (struct failure_range){v->has_plan ? 0 : 1, 1};
+        return (struct failure_range){1, 1};
+    /* Whether an effect in doubt is a failure is for the payload to say. */
+    case COMMAND_EFFECT_BEGIN:
+    case COMMAND_EFFECT_COMMIT:
+        return (struct failure_range){0, 1};
     default:
-        return (struct failure_range){0, ends ? 1 : 0};
+        return (struct failure_range){0, 0};
     }
 }
 
@@ -395,6 +409,7 @@ void verify_state(struct verifier *v)
     if (!v->blind && v->from != JOB_NONE)
         verify_variant(v);
     verify_epoch(v);
+    verify_requeued(v);
     verify_claim(v);
     verify_expiry(v);
     verify_failures(v);

@@ -144,7 +144,7 @@ static void verify_step_claim(struct verifier *v, struct step_account *step)
         buf_addf(violate(v, VERIFY_STEP_ATTEMPT),
                  "attempt of step \"%.*s\" is %lld, claims make it %lld", STR_ARG(step_id(step)),
                  INT_ARG(data->attempt), INT_ARG(expected));
-    if (!step_waits(step))
+    if (!step_waits(step) || data->lease_ttl_ms != 0)
         verify_lease_terms(v, judging ? 0 : step->planned->spec.timeout_ms);
     if (!judging) {
         verify_resource(v, step);
@@ -308,6 +308,10 @@ void verify_answer(struct verifier *v)
         buf_addf(violate(v, VERIFY_STEP_ANSWER),
                  "step \"%.*s\" timed out at %lld ms, open until %lld ms", STR_ARG(id),
                  INT_ARG(event->at), INT_ARG(question->until));
+    if ((data->outcome == OUTCOME_TIMEOUT || data->signal_version != 0) !=
+        event_caused_by(v, COMMAND_WAKE))
+        buf_addf(violate(v, VERIFY_STEP_ANSWER), "%.*s answered step \"%.*s\" with outcome %d",
+                 STR_ARG(command_text(v)), STR_ARG(id), (int)data->outcome);
     if (data->correlation_key.len > 0 && !text_eq(data->correlation_key, question->key))
         buf_addf(violate(v, VERIFY_STEP_ANSWER),
                  "step \"%.*s\" asks for \"%.*s\", answered \"%.*s\"", STR_ARG(id),
@@ -344,6 +348,11 @@ static void enter_state(struct verifier *v, struct step_account *step, enum step
     verify_verdict(v, step, to);
     verify_step_expiry(v, step);
     switch (to) {
+    case STEP_WAITING_DEPS:
+        if (step->open_deps <= 0)
+            buf_addf(violate(v, VERIFY_STEP_MOVE), "step \"%.*s\" has no open dependency",
+                     STR_ARG(step_id(step)));
+        break;
     case STEP_LEASED:
         verify_step_claim(v, step);
         return;

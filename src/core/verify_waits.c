@@ -77,6 +77,9 @@ static void signal_add(struct verifier *v, bool taken)
 static void signal_take(struct verifier *v)
 {
     const struct event_data *data = &v->event->data;
+    if (data->outcome != OUTCOME_SIGNAL)
+        buf_addf(violate(v, VERIFY_SIGNAL), "outcome %d takes the signal of event %lld",
+                 (int)data->outcome, INT_ARG(data->signal_version));
     struct signal_account *signal = signal_at(v, data->signal_version);
     if (signal == NULL) {
         buf_addf(violate(v, VERIFY_SIGNAL), "event %lld, whose signal is taken, received none",
@@ -106,6 +109,9 @@ void verify_signal_received(struct verifier *v)
     if (!str_is_set(data->step)) {
         if (data->correlation_key.len == 0)
             buf_addf(violate(v, VERIFY_SIGNAL), "the signal has no correlation_key");
+        if (!event_caused_by(v, COMMAND_SIGNAL) && v->has_plan)
+            buf_addf(violate(v, VERIFY_CAUSE), "%.*s cannot produce a signal for no step",
+                     STR_ARG(command_text(v)));
         if (data->signal_version != 0)
             buf_addf(violate(v, VERIFY_SIGNAL), "the signal takes that of event %lld, for no step",
                      INT_ARG(data->signal_version));
@@ -186,6 +192,8 @@ static void verify_wait_skipped(struct verifier *v)
 static void verify_wait_timeout(struct verifier *v)
 {
     const struct event *event = v->event;
+    if (!event_caused_by(v, COMMAND_WAKE))
+        buf_addf(violate(v, VERIFY_WAIT_END), "%.*s timed a wait out", STR_ARG(command_text(v)));
     /* The time of a wait for steps is that of their questions, each of which is checked. */
     if (v->wait.type == WAIT_STEPS && v->wait.until == 0)
         return;

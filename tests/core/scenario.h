@@ -1,8 +1,8 @@
 /* Sentences for scenario tests: what a world is told to do, and what must then hold.
  *
- * A scenario runs on a fresh world whose fake clock stands at WORLD_START_MS. do_ok expects a command to be
- * carried out; refused expects one code and one message and proves that nothing changed. JSON is written
- * with ' for ", so that it can be read. */
+ * A scenario runs on a fresh world whose fake clock stands at WORLD_START_MS. do_ok expects a
+ * command to be carried out; refused expects one code and one message and proves that nothing
+ * changed. JSON is written with ' for ", so that it can be read. */
 #ifndef PAWL_TESTS_SCENARIO_H
 #define PAWL_TESTS_SCENARIO_H
 
@@ -238,8 +238,7 @@ static inline void do_again_(struct world *w, struct command command, const char
     size_t events = w->log_count;
     struct str row = world_row(w, &w->slice);
     do_ok_(w, command, file, line);
-    if (w->last.answer.repeated && w->log_count == events &&
-        str_eq(row, world_row(w, &w->slice)))
+    if (w->last.answer.repeated && w->log_count == events && str_eq(row, world_row(w, &w->slice)))
         return;
     print_error("repeated is %d, %zu events were %zu\n", w->last.answer.repeated, w->log_count,
                 events);
@@ -328,8 +327,7 @@ static inline void assert_str_(struct str actual, struct str expected, const cha
 /* The stored bytes of an event's payload. */
 #define assert_payload(w, event, expected) assert_str((event)->payload, js(w, expected))
 
-#define assert_status(w, expected)                                                                 \
-    assert_text(job_status_name((w)->slice.job.status), expected)
+#define assert_status(w, expected) assert_text(job_status_name((w)->slice.job.status), expected)
 
 #define assert_step(w, step, expected)                                                             \
     assert_text(step_state_name(step_named(w, step)->state), expected)

@@ -1,4 +1,5 @@
-/* Effects: execute, recorded, in doubt; what a policy or a person then says; and what is kept how long. */
+/* Effects: execute, recorded, in doubt; what a policy or a person then says; and what is kept how
+ * long. */
 #include "scenario.h"
 
 static void submit_in_doubt(struct world *w, enum doubt_policy policy)
@@ -289,7 +290,7 @@ static void asked_about_charge(struct world *w)
 }
 
 #define ASKED                                                                                      \
-    "job_created job_leased job_running tool_called job_requeued job_leased job_running "         \
+    "job_created job_leased job_running tool_called job_requeued job_leased job_running "          \
     "job_waiting"
 
 static void in_doubt_with_policy_ask_asks_a_person(void **state)

@@ -1,4 +1,5 @@
-/* Failures of jobs: classes, retries, backoff, exhaustion; dead letters by worker, engine and operator. */
+/* Failures of jobs: classes, retries, backoff, exhaustion; dead letters by worker, engine and
+ * operator. */
 #include "scenario.h"
 
 static void submit_with_retry(struct world *w, struct retry_policy retry)
@@ -108,8 +109,7 @@ static void a_failure_out_of_bounds_is_refused_with_its_value(void **state)
     memset(large, '7', PAYLOAD_BYTES_MAX + 1);
     fail.fail.message = STR("m");
     fail.fail.details = (struct str){large, PAYLOAD_BYTES_MAX + 1};
-    refused(w, fail, ERR_PAYLOAD_TOO_LARGE,
-            "error.details has 1048577 bytes; the most is 1048576");
+    refused(w, fail, ERR_PAYLOAD_TOO_LARGE, "error.details has 1048577 bytes; the most is 1048576");
     story(w, "job_created job_leased job_running");
 }
 

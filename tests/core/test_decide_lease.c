@@ -1,4 +1,5 @@
-/* The life of a lease: claim, start, heartbeat, complete, fail, release, cancelled, abandon, expire. */
+/* The life of a lease: claim, start, heartbeat, complete, fail, release, cancelled, abandon,
+ * expire. */
 #include "scenario.h"
 
 /* ---- claim and start ---- */
@@ -57,8 +58,7 @@ static void a_job_is_not_claimed_before_it_is_due(void **state)
     spec.delay_ms = 1000;
     assert_int_equal(world_submit(w, &spec), ERR_OK);
     w->now += 999;
-    refused(w, claim_by("w1", true), ERR_INVALID_TRANSITION,
-            "the job is not due for another 1 ms");
+    refused(w, claim_by("w1", true), ERR_INVALID_TRANSITION, "the job is not due for another 1 ms");
     w->now += 1;
     do_ok(w, claim_by("w1", true));
     story(w, "job_created job_leased job_running");
@@ -250,9 +250,15 @@ static void every_write_of_a_worker_needs_the_live_lease(void **state)
     struct command abandon = by_worker(w, COMMAND_ABANDON);
     abandon.dead_letter.reason_code = DEAD_PARSE_ERROR;
     struct command commands[] = {
-        by_worker(w, COMMAND_START), by_worker(w, COMMAND_HEARTBEAT), complete_with(w, "1"),
-        fail_as(w, CLASS_TRANSIENT), wait_for(w, "k", 0),             by_worker(w, COMMAND_CANCELLED),
-        begin_of(w, "k", "1"),       commit_of(w, "k", "1"),          abandon,
+        by_worker(w, COMMAND_START),
+        by_worker(w, COMMAND_HEARTBEAT),
+        complete_with(w, "1"),
+        fail_as(w, CLASS_TRANSIENT),
+        wait_for(w, "k", 0),
+        by_worker(w, COMMAND_CANCELLED),
+        begin_of(w, "k", "1"),
+        commit_of(w, "k", "1"),
+        abandon,
         append,
     };
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
@@ -344,8 +350,9 @@ static void a_timeout_caps_an_attempt_however_well_it_beats(void **state)
             "the token of attempt 1 of job {job} is not live: the lease has expired");
     do_ok(w, expire_of(1));
     assert_text(last_event(w)->data.reason, "timeout");
-    assert_str(w->slice.job.error,
-               js(w, "{'class':'timeout','message':'attempt 1 of worker w1 ran into its timeout'}"));
+    assert_str(
+        w->slice.job.error,
+        js(w, "{'class':'timeout','message':'attempt 1 of worker w1 ran into its timeout'}"));
     story(w, "job_created job_leased job_running job_requeued");
 }
 
@@ -483,6 +490,19 @@ static void an_expired_lease_requeues_the_job_with_backoff(void **state)
     assert_str(w->slice.job.error,
                js(w, "{'class':'timeout',"
                      "'message':'the lease of attempt 1, held by worker w1, expired'}"));
+    story(w, "job_created job_leased job_running job_requeued");
+}
+
+static void a_lease_lost_before_its_timeout_is_no_timeout(void **state)
+{
+    struct world *w = *state;
+    struct spec spec = world_spec();
+    spec.timeout_ms = 60000;
+    assert_int_equal(world_submit(w, &spec), ERR_OK);
+    do_ok(w, claim_by("w1", true));
+    w->now += 30000;
+    do_ok(w, expire_of(1));
+    assert_text(last_event(w)->data.reason, "lease_expired");
     story(w, "job_created job_leased job_running job_requeued");
 }
 
@@ -640,6 +660,7 @@ int main(void)
         SCENARIO(a_release_before_the_start_requeues_too),
         SCENARIO(a_release_while_a_soft_cancel_is_open_cancels),
         SCENARIO(an_expired_lease_requeues_the_job_with_backoff),
+        SCENARIO(a_lease_lost_before_its_timeout_is_no_timeout),
         SCENARIO(the_reaper_cannot_take_a_live_lease),
         SCENARIO(the_reaper_cannot_overwrite_what_came_first),
         SCENARIO(the_reaper_acts_only_on_the_attempt_it_saw),

@@ -1,4 +1,5 @@
-/* What operators do to a job: cancel softly or hard, requeue, append, and name things that are not there. */
+/* What operators do to a job: cancel softly or hard, requeue, append, and name things that are not
+ * there. */
 #include "scenario.h"
 
 static struct command append_of(const struct appended *events, uint32_t count)
@@ -139,8 +140,7 @@ static void a_cancel_that_is_not_sound_is_refused(void **state)
     cancel.cancel.soft_ms = -1;
     refused(w, cancel, ERR_BAD_REQUEST, "soft_ms must be from 0 to 316224000000, not -1");
     cancel.cancel.soft_ms = DELAY_MS_MAX + 1;
-    refused(w, cancel, ERR_BAD_REQUEST,
-            "soft_ms must be from 0 to 316224000000, not 316224000001");
+    refused(w, cancel, ERR_BAD_REQUEST, "soft_ms must be from 0 to 316224000000, not 316224000001");
     story(w, "job_created job_leased job_running");
 }
 
@@ -275,18 +275,14 @@ static void an_append_at_another_version_is_a_mismatch(void **state)
     struct appended event = {STR("a.b"), absent};
     struct command command = with_token(append_of(&event, 1), w->token);
     command.append.expected_version = 2;
-    refused(w, command, ERR_VERSION_MISMATCH,
-            "the job is at version 3, not at the expected 2");
+    refused(w, command, ERR_VERSION_MISMATCH, "the job is at version 3, not at the expected 2");
     command.append.expected_version = 4;
-    refused(w, command, ERR_VERSION_MISMATCH,
-            "the job is at version 3, not at the expected 4");
+    refused(w, command, ERR_VERSION_MISMATCH, "the job is at version 3, not at the expected 4");
     command.append.expected_version = 3;
     do_ok(w, command);
-    refused(w, command, ERR_VERSION_MISMATCH,
-            "the job is at version 4, not at the expected 3");
+    refused(w, command, ERR_VERSION_MISMATCH, "the job is at version 4, not at the expected 3");
     command.append.expected_version = 0;
-    refused(w, command, ERR_VERSION_MISMATCH,
-            "the job is at version 4, not at the expected 0");
+    refused(w, command, ERR_VERSION_MISMATCH, "the job is at version 4, not at the expected 0");
     story(w, "job_created job_leased job_running a.b");
 }
 
@@ -294,8 +290,8 @@ static void events_of_the_machine_are_never_appended_raw(void **state)
 {
     struct world *w = *state;
     running(w);
-    static const char *const types[] = {"job_completed", "job_claimed",   "tool_called",
-                                        "step_running",  "job_heartbeat", "plan_generated",
+    static const char *const types[] = {"job_completed", "job_claimed",    "tool_called",
+                                        "step_running",  "job_heartbeat",  "plan_generated",
                                         "step_finished", "signal_received"};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         struct appended event = {str_from(types[i]), absent};

@@ -1,4 +1,5 @@
-/* Steps that ask: needs_user with its answers and deadlines, effects in doubt, and steps that only wait. */
+/* Steps that ask: needs_user with its answers and deadlines, effects in doubt, and steps that only
+ * wait. */
 #include "scenario.h"
 
 #define ONE "[{'id':'a'}]"
@@ -99,10 +100,11 @@ static void two_questions_are_answered_one_by_one(void **state)
     do_ok(w, complete_with(w, "1"));
     assert_status(w, "completed");
     assert_text(w->slice.job.result, NULL); /* two final steps: none speaks for the job */
-    story_since(w, 5, "step_needs_user:a step_leased:b step_running:b step_needs_user:b "
-                      "job_waiting signal_received:b wait_completed signal_received:a job_running "
-                      "step_running:b step_succeeded:b step_running:a step_succeeded:a "
-                      "job_completed");
+    story_since(w, 5,
+                "step_needs_user:a step_leased:b step_running:b step_needs_user:b "
+                "job_waiting signal_received:b wait_completed signal_received:a job_running "
+                "step_running:b step_succeeded:b step_running:a step_succeeded:a "
+                "job_completed");
 }
 
 static void an_answer_is_one_of_the_choices_and_given_once(void **state)
@@ -118,6 +120,11 @@ static void an_answer_is_one_of_the_choices_and_given_once(void **state)
     struct command answer = answer_of(w, "a", "'yes'");
     answer.answer.by = STR("");
     refused(w, answer, ERR_BAD_REQUEST, "by must not be empty");
+    char *large = arena_alloc(&w->arena, PAYLOAD_BYTES_MAX + 1);
+    memset(large, '7', PAYLOAD_BYTES_MAX + 1);
+    struct command long_answer = answer_of(w, "a", NULL);
+    long_answer.answer.answer = (struct str){large, PAYLOAD_BYTES_MAX + 1};
+    refused(w, long_answer, ERR_PAYLOAD_TOO_LARGE, "answer has 1048577 bytes; the most is 1048576");
     do_ok(w, answer_of(w, "a", "'yes'"));
     do_again(w, answer_of(w, "a", "'yes'"));
     refused(w, answer_of(w, "a", "'no'"), ERR_INVALID_TRANSITION,
@@ -218,7 +225,8 @@ static void a_signal_with_the_name_of_the_step_answers_it(void **state)
     story(w, ASKED " signal_received:a wait_completed signal_received");
 }
 
-/* A question is a wait on its key like any other: the second time it is asked, the same answer counts. */
+/* A question is a wait on its key like any other: the second time it is asked, the same answer
+ * counts. */
 static void the_same_answer_is_no_repeat_when_it_is_asked_again(void **state)
 {
     struct world *w = *state;
@@ -273,7 +281,7 @@ static void asked_about_mail(struct world *w)
 }
 
 #define DOUBTED                                                                                    \
-    BEGUN " tool_called:a step_failed_retryable:a step_retrying:a step_running:a "                \
+    BEGUN " tool_called:a step_failed_retryable:a step_retrying:a step_running:a "                 \
           "step_needs_user:a job_waiting"
 
 static void a_person_says_that_the_effect_of_a_step_is_tried_again(void **state)
@@ -378,8 +386,9 @@ static void a_wait_step_that_times_out_has_its_default_as_the_result(void **stat
     w->now += 5000;
     do_ok(w, on_step(by_engine(COMMAND_WAKE), "ok"));
     assert_str(w->slice.job.result, js(w, "'no'"));
-    story_since(w, 7, "signal_received:ok wait_completed job_running step_running:ok "
-                      "step_succeeded:ok job_completed");
+    story_since(w, 7,
+                "signal_received:ok wait_completed job_running step_running:ok "
+                "step_succeeded:ok job_completed");
 }
 
 static void a_timer_step_ends_by_itself_and_takes_no_answer(void **state)
@@ -398,9 +407,10 @@ static void a_timer_step_ends_by_itself_and_takes_no_answer(void **state)
     w->now += 8000;
     do_ok(w, on_step(by_engine(COMMAND_WAKE), "late"));
     assert_status(w, "completed");
-    story_since(w, 10, "signal_received:nap wait_completed job_running step_running:nap "
-                       "step_succeeded:nap job_waiting signal_received:late wait_completed "
-                       "job_running step_running:late step_succeeded:late job_completed");
+    story_since(w, 10,
+                "signal_received:nap wait_completed job_running step_running:nap "
+                "step_succeeded:nap job_waiting signal_received:late wait_completed "
+                "job_running step_running:late step_succeeded:late job_completed");
 }
 
 static void a_signal_stored_before_the_wait_step_began_ends_it(void **state)
@@ -416,9 +426,10 @@ static void a_signal_stored_before_the_wait_step_began_ends_it(void **state)
     assert_status(w, "completed");
     assert_text(w->slice.job.result, "7");
     assert_int_equal(w->slice.job.stored_signals, 0);
-    story_since(w, 7, "step_succeeded:a step_leased:gate step_running:gate step_needs_user:gate "
-                      "job_waiting signal_received:gate wait_completed job_running "
-                      "step_running:gate step_succeeded:gate job_completed");
+    story_since(w, 7,
+                "step_succeeded:a step_leased:gate step_running:gate step_needs_user:gate "
+                "job_waiting signal_received:gate wait_completed job_running "
+                "step_running:gate step_succeeded:gate job_completed");
 }
 
 static void no_worker_claims_a_wait_step(void **state)
@@ -461,10 +472,11 @@ static void wait_steps_follow_each_other_without_a_worker(void **state)
     assert_status(w, "waiting");
     do_ok(w, signal_of(w, "y", "2"));
     assert_status(w, "completed");
-    story_since(w, 8, "signal_received:x wait_completed job_running step_running:x "
-                      "step_succeeded:x step_leased:y step_running:y step_needs_user:y "
-                      "job_waiting signal_received:y wait_completed job_running step_running:y "
-                      "step_succeeded:y job_completed");
+    story_since(w, 8,
+                "signal_received:x wait_completed job_running step_running:x "
+                "step_succeeded:x step_leased:y step_running:y step_needs_user:y "
+                "job_waiting signal_received:y wait_completed job_running step_running:y "
+                "step_succeeded:y job_completed");
 }
 
 static void no_wait_step_begins_while_the_job_is_being_cancelled(void **state)

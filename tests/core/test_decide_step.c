@@ -402,6 +402,16 @@ static void a_step_that_runs_into_its_timeout_is_retried(void **state)
     story(w, BEGUN " step_failed_retryable:a step_retrying:a");
 }
 
+static void a_step_lost_before_its_timeout_switches_its_resource(void **state)
+{
+    struct world *w = *state;
+    step_running(w, "[{'id':'a','timeout_ms':60000}]");
+    w->now += 30000;
+    do_ok(w, on_step(expire_of(1), "a"));
+    assert_step(w, "a", "switching_resource");
+    story(w, BEGUN " step_failed_resource:a step_switching_resource:a");
+}
+
 static void a_step_lease_from_before_an_outage_gets_grace(void **state)
 {
     struct world *w = *state;
@@ -693,8 +703,9 @@ static void an_open_effect_of_a_step_stays_in_doubt_across_a_requeue(void **stat
     do_ok(w, commit_of(w, "mail", "2"));
     assert_int_equal(step_named(w, "a")->open_effects, 0);
     do_ok(w, complete_with(w, "1"));
-    story_since(w, 9, "job_requeued plan_generated job_running step_leased:a step_running:a "
-                      "tool_called:a tool_returned:a step_succeeded:a job_completed");
+    story_since(w, 9,
+                "job_requeued plan_generated job_running step_leased:a step_running:a "
+                "tool_called:a tool_returned:a step_succeeded:a job_completed");
 }
 
 static void the_holder_of_a_step_appends_under_its_lease(void **state)
@@ -728,6 +739,50 @@ static void a_step_may_have_a_hash_in_its_name(void **state)
              "step_succeeded:a#7 step_leased:a step_running:a step_succeeded:a job_completed");
 }
 
+/* ---- the whole machine ---- */
+
+/* Folds the stream and notes every move that a step made. */
+static void note_moves(struct world *w, bool seen[STEP_STATE_COUNT][STEP_STATE_COUNT])
+{
+    struct job_slice slice;
+    size_t count;
+    struct event *events = world_stream(w, &count);
+    job_slice_init(&slice, w->slice.job.id, 1);
+    for (size_t i = 0; i < count; i++) {
+        bool moves = event_type_class(events[i].type) == EVENT_CLASS_STEP;
+        enum step_state from = moves ? job_step(&slice, events[i].data.step)->state : STEP_PENDING;
+        assert_int_equal(job_evolve(&slice, &events[i], &w->arena, &w->err), ERR_OK);
+        if (moves)
+            seen[from][job_step(&slice, events[i].data.step)->state] = true;
+    }
+}
+
+static void every_move_of_the_machine_is_made_and_no_other(void **state)
+{
+    struct world *w = *state;
+    bool seen[STEP_STATE_COUNT][STEP_STATE_COUNT] = {{false}};
+    planned(w, "[{'id':'a'},{'id':'b','deps':['a']}]");
+    do_ok(w, step_claim_of(w, "a", "r1", false));
+    do_ok(w, by_worker(w, COMMAND_RELEASE));
+    do_ok(w, step_claim_of(w, "a", "r1", true));
+    do_ok(w, fail_as(w, CLASS_TRANSIENT));
+    w->now += 1000;
+    do_ok(w, step_claim_of(w, "a", "r1", true));
+    do_ok(w, fail_as(w, CLASS_RESOURCE));
+    do_ok(w, step_claim_of(w, "a", "r2", true));
+    do_ok(w, verdict_on("a", VERDICT_NEEDS_USER));
+    do_ok(w, answer_of(w, "a", "1"));
+    do_ok(w, step_claim_of(w, "a", "r2", true));
+    do_ok(w, complete_with(w, "1"));
+    do_ok(w, step_claim_of(w, "b", "r2", true));
+    do_ok(w, fail_as(w, CLASS_PERMANENT));
+    note_moves(w, seen);
+    for (int from = 0; from < STEP_STATE_COUNT; from++)
+        for (int to = 0; to < STEP_STATE_COUNT; to++)
+            assert_int_equal(seen[from][to], step_move((enum step_state)from, (enum step_state)to));
+    assert_null(world_check(w));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -754,6 +809,7 @@ int main(void)
         SCENARIO(a_lease_that_ends_before_the_start_is_a_lease_timeout),
         SCENARIO(a_running_step_whose_lease_dies_switches_its_resource),
         SCENARIO(a_step_that_runs_into_its_timeout_is_retried),
+        SCENARIO(a_step_lost_before_its_timeout_switches_its_resource),
         SCENARIO(a_step_lease_from_before_an_outage_gets_grace),
         SCENARIO(an_operator_accepts_a_running_step),
         SCENARIO(a_worker_judges_its_own_step),
@@ -773,6 +829,7 @@ int main(void)
         SCENARIO(an_open_effect_of_a_step_stays_in_doubt_across_a_requeue),
         SCENARIO(the_holder_of_a_step_appends_under_its_lease),
         SCENARIO(a_step_may_have_a_hash_in_its_name),
+        SCENARIO(every_move_of_the_machine_is_made_and_no_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -149,6 +149,19 @@ static void a_redacted_history_is_clean(void **state)
     assert_only(h, 0, VERIFY_ROW);
 }
 
+static void a_redacted_delay_may_have_been_cut_short(void **state)
+{
+    struct history *h = *state;
+    created(h);
+    claimed(h, 1);
+    ADD(h, JOB_REQUEUED, "fail#1", .failures = 1, .not_before = h->now + 5000);
+    ADD(h, JOB_REQUEUED, "requeue", .failures = 1);
+    claimed(h, 2);
+    assert_clean(h);
+    redact(h, 3);
+    assert_clean(h);
+}
+
 static void redaction_hides_payloads_and_nothing_else(void **state)
 {
     struct history *h = *state;
@@ -261,6 +274,22 @@ static void a_write_without_the_live_lease_is_reported(void **state)
     tick(h, 1);
     NOTE(h, NODE_FINISHED, "append#4");
     assert_last(h, VERIFY_LEASE_HOLDER);
+}
+
+static void a_requeue_that_no_one_could_make_is_reported(void **state)
+{
+    struct history *h = *state;
+    dead_letter(h);
+    ADD(h, JOB_REQUEUED, "requeue", .epoch = 2);
+    NOTE(h, JOB_REQUEUED, "requeue");
+    assert_last(h, VERIFY_CAUSE);
+
+    h->count = 3;
+    h->sealed = false;
+    NOTE(h, JOB_REQUEUED, "release#1");
+    NOTE(h, JOB_REQUEUED, "release#1");
+    assert_reported(h, 5, VERIFY_CAUSE);
+    assert_true(is_reported(h, 5, VERIFY_LEASE_HOLDER));
 }
 
 /* ---- damage: the job ---- */
@@ -717,6 +746,7 @@ int main(void)
         HISTORY_TEST(a_dead_letter_that_is_requeued_is_clean),
         HISTORY_TEST(a_row_with_a_live_lease_may_have_beaten),
         HISTORY_TEST(a_redacted_history_is_clean),
+        HISTORY_TEST(a_redacted_delay_may_have_been_cut_short),
         HISTORY_TEST(redaction_hides_payloads_and_nothing_else),
         HISTORY_TEST(an_event_of_another_job_is_reported),
         HISTORY_TEST(a_gap_in_the_versions_is_reported),
@@ -725,6 +755,7 @@ int main(void)
         HISTORY_TEST(types_that_do_not_belong_are_reported),
         HISTORY_TEST(a_cause_that_cannot_be_is_reported),
         HISTORY_TEST(a_write_without_the_live_lease_is_reported),
+        HISTORY_TEST(a_requeue_that_no_one_could_make_is_reported),
         HISTORY_TEST(an_illegal_move_is_reported),
         HISTORY_TEST(a_job_is_created_first_and_once),
         HISTORY_TEST(what_follows_the_end_is_reported),

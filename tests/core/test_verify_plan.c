@@ -12,15 +12,20 @@ static const char judged[] = "[{\"id\":\"a\",\"critic\":true}]";
 static const char waits[] = "[{\"id\":\"a\"},{\"id\":\"gate\",\"deps\":[\"a\"],"
                             "\"wait\":{\"type\":\"signal\",\"correlation_key\":\"go\"}}]";
 
-static struct str steps_of(const char *json)
+/* The plan as it is stored: with every default written out. */
+static struct str steps_of(struct history *h, const char *json)
 {
-    return str_from(json);
+    struct plan plan;
+    struct err err;
+    assert_int_equal(plan_read(str_from(json), RECORD_REFUSE_UNKNOWN, 1, &h->arena, &plan, &err),
+                     ERR_OK);
+    return plan.source;
 }
 
 static void planned(struct history *h, const char *json)
 {
     created(h);
-    ADD(h, PLAN_GENERATED, "submit", .plan_version = 1, .steps = steps_of(json));
+    ADD(h, PLAN_GENERATED, "submit", .plan_version = 1, .steps = steps_of(h, json));
 }
 
 static void runs(struct history *h, const char *cause, int64_t attempt)
@@ -197,7 +202,7 @@ static void a_new_plan_keeps_what_succeeded(void **state)
     struct history *h = *state;
     static const char other[] = "[{\"id\":\"fetch\"},{\"id\":\"load\",\"deps\":[\"fetch\"]}]";
     replans(h);
-    ADD(h, PLAN_GENERATED, "plan", .plan_version = 2, .steps = steps_of(other));
+    ADD(h, PLAN_GENERATED, "plan", .plan_version = 2, .steps = steps_of(h, other));
     ADD(h, WAIT_COMPLETED, "plan", .outcome = OUTCOME_PLAN);
     runs(h, "step_claim:load", 2);
     step_claimed(h, "load", 2, "r1"); /* above all attempts of the plan before */
@@ -255,19 +260,20 @@ static void effects_of_a_step_are_clean(void **state)
     assert_clean(h);
 }
 
+/* Wherever redaction begins: also between a failure and what must follow it. */
 static void a_redacted_plan_is_clean(void **state)
 {
     struct history *h = *state;
     replans(h);
     history_seal(h);
     history_fold(h);
-    for (size_t i = 0; i < h->count; i++) {
+    for (size_t i = h->count; i-- > 0;) {
         struct err err;
         h->events[i].redacted = true;
         h->events[i].payload = (struct str){NULL, 0};
         assert_int_equal(event_open(&h->events[i], 0, &h->arena, &err), ERR_OK);
+        assert_clean(h);
     }
-    assert_clean(h);
 }
 
 /* ---- damage: plans ---- */
@@ -285,7 +291,7 @@ static void a_plan_for_a_leased_job_is_reported(void **state)
     struct history *h = *state;
     created(h);
     claimed(h, 1);
-    ADD(h, PLAN_GENERATED, "plan", .plan_version = 1, .steps = steps_of(chain));
+    ADD(h, PLAN_GENERATED, "plan", .plan_version = 1, .steps = steps_of(h, chain));
     assert_last(h, VERIFY_PLAN);
 }
 
@@ -538,6 +544,7 @@ static void a_step_that_goes_on_without_its_answer_is_reported(void **state)
 
     h->sealed = false;
     h->events[h->count - 1].data.outcome = OUTCOME_SIGNAL;
+    h->events[h->count - 1].cause.command = COMMAND_ANSWER;
     ADD(h, SIGNAL_RECEIVED, "answer:a", .step = STR("a"), .outcome = OUTCOME_SIGNAL);
     assert_last(h, VERIFY_STEP_ANSWER); /* a second answer */
 }
@@ -579,6 +586,17 @@ static void a_step_event_after_the_end_is_reported(void **state)
     ADD(h, JOB_CANCELLED, "cancel", .mode = CANCEL_HARD);
     step_does(h, EVENT_STEP_SUCCEEDED, "verdict", "a", 0)->data.verdict = VERDICT_ACCEPT;
     assert_last(h, VERIFY_TERMINAL);
+}
+
+/* Nothing of an event may be taken for granted: not even that it says which step it is of. */
+static void a_step_event_without_a_step_is_reported(void **state)
+{
+    struct history *h = *state;
+    planned(h, single);
+    runs(h, "step_claim:a", 1);
+    NOTE(h, STEP_LEASED, "step_claim:a");
+    history_seal(h);
+    assert_last(h, VERIFY_STEP_KNOWN);
 }
 
 /* ---- size ---- */
@@ -660,6 +678,7 @@ int main(void)
         HISTORY_TEST(a_verdict_that_leads_elsewhere_is_reported),
         HISTORY_TEST(an_open_effect_of_a_step_is_reported),
         HISTORY_TEST(a_step_event_after_the_end_is_reported),
+        HISTORY_TEST(a_step_event_without_a_step_is_reported),
         HISTORY_TEST(a_chain_of_ten_thousand_steps_takes_no_time),
         cmocka_unit_test(every_rule_for_plans_was_broken_above),
     };

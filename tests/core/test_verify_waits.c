@@ -184,17 +184,21 @@ static void a_wait_for_nothing_is_reported(void **state)
 static void a_wait_that_ends_wrongly_is_reported(void **state)
 {
     struct history *h = *state;
-    const struct event_data bad[] = {
-        {.correlation_key = KEY, .outcome = OUTCOME_TIMEOUT}, /* before its time */
-        {.correlation_key = STR("other"), .outcome = OUTCOME_SIGNAL},
-        {.correlation_key = KEY},
-        {.correlation_key = KEY, .outcome = OUTCOME_PLAN},
+    static const struct {
+        const char *cause;
+        struct event_data data;
+    } bad[] = {
+        {"wake", {.correlation_key = {"approval", 8}, .outcome = OUTCOME_TIMEOUT}}, /* too early */
+        {"wake", {.correlation_key = {"approval", 8}, .outcome = OUTCOME_SIGNAL}},
+        {"signal", {.correlation_key = {"other", 5}, .outcome = OUTCOME_SIGNAL}},
+        {"signal", {.correlation_key = {"approval", 8}}},
+        {"signal", {.correlation_key = {"approval", 8}, .outcome = OUTCOME_PLAN}},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         h->count = 0;
         h->sealed = false;
         waiting(h);
-        history_add(h, EVENT_WAIT_COMPLETED, "signal", bad[i]);
+        history_add(h, EVENT_WAIT_COMPLETED, bad[i].cause, bad[i].data);
         assert_last(h, VERIFY_WAIT_END);
     }
 }
@@ -327,6 +331,21 @@ static void another_input_under_a_known_key_is_reported(void **state)
     assert_last(h, VERIFY_EFFECT_INPUT);
 }
 
+static void an_effect_before_the_start_or_without_a_key_is_reported(void **state)
+{
+    struct history *h = *state;
+    created(h);
+    leased(h, 1);
+    called(h, "effect_begin#1", "charge", 1);
+    assert_last(h, VERIFY_EFFECT);
+
+    h->count = 1;
+    h->sealed = false;
+    claimed(h, 1);
+    ADD(h, TOOL_CALLED, "effect_begin#1", .attempt = 1);
+    assert_last(h, VERIFY_EFFECT);
+}
+
 static void an_end_with_an_open_effect_is_reported(void **state)
 {
     struct history *h = *state;
@@ -388,6 +407,7 @@ int main(void)
         HISTORY_TEST(an_effect_in_doubt_that_is_run_again_is_reported),
         HISTORY_TEST(an_effect_that_returns_to_no_call_is_reported),
         HISTORY_TEST(another_input_under_a_known_key_is_reported),
+        HISTORY_TEST(an_effect_before_the_start_or_without_a_key_is_reported),
         HISTORY_TEST(an_end_with_an_open_effect_is_reported),
         HISTORY_TEST(ten_thousand_effects_take_no_time),
         cmocka_unit_test(every_rule_for_waits_and_effects_was_broken_above),

@@ -19,7 +19,6 @@ enum { JOBS = 2000, LIFE_EVENTS = 4 };
 
 struct bench {
     struct arena arena;
-    struct hasher hasher;
     struct spec spec;
     bool seal;
     struct event events[LIFE_EVENTS];
@@ -30,14 +29,14 @@ struct bench {
 static void decide(struct bench *bench, const struct command *command)
 {
     struct context context = {
-        .now = 1767225600000, .hasher = &bench->hasher, .arena = &bench->arena};
+        .now = 1767225600000, .arena = &bench->arena};
     struct decision decision;
     struct err err;
     uint8_t head[HASH_LEN];
     memcpy(head, bench->job.job.head, HASH_LEN);
     enum error_code code = job_decide(&bench->job, command, &context, &decision, &err);
     if (code == ERR_OK && bench->seal)
-        code = decision_seal(&decision, head, &bench->hasher, &bench->arena, &err);
+        code = decision_seal(&decision, head, &bench->arena, &err);
     assert(code == ERR_OK);
     (void)code;
     for (uint32_t i = 0; bench->seal && i < decision.count; i++)
@@ -95,9 +94,11 @@ __attribute__((noinline)) static void measure_verified(struct bench *bench)
 {
     struct verify_report report;
     struct err err;
-    enum error_code code = job_verify((struct uuid){{1}}, bench->events, bench->event_count,
-                                      bench->job.job.salt, NULL, 1, &bench->hasher, &bench->arena,
-                                      &report, &err);
+    struct verify_input input = {.id = {{1}},
+                                 .events = bench->events,
+                                 .count = bench->event_count,
+                                 .salt = bench->job.job.salt};
+    enum error_code code = job_verify(&input, &bench->arena, &report, &err);
     assert(code == ERR_OK && report.violation_count == 0);
     (void)code;
 }
@@ -120,11 +121,10 @@ int main(int argc, char **argv)
     memset(payload, 'x', sizeof payload);
     payload[0] = payload[sizeof payload - 1] = '"';
     struct bench bench = {.spec = spec_defaults(NULL)};
-    struct err err;
     bench.spec.kind = STR("mail.send");
     bench.spec.payload = (struct str){payload, sizeof payload};
     arena_init(&bench.arena);
-    if (argc != 2 || hasher_init(&bench.hasher, &err) != ERR_OK)
+    if (argc != 2)
         return 2;
 
     int status = 2;
@@ -141,7 +141,6 @@ int main(int argc, char **argv)
             status = printf("%d job\n", JOBS) < 0;
         }
     }
-    hasher_release(&bench.hasher);
     arena_release(&bench.arena);
     return status;
 }

@@ -1,48 +1,23 @@
+/* libcrypto's older interface to SHA-256, which 3.0 calls deprecated: its newer one allocates for every hash, so that it
+ * can fail halfway through a batch, and takes 120 instead of 75 ns for a short one. */
+#define OPENSSL_API_COMPAT 0x10100000L
 #include "base/hash.h"
 
 #include <assert.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
+#include <openssl/sha.h>
 
-enum error_code hasher_init(struct hasher *hasher, struct err *err)
-{
-    assert(hasher != NULL);
-    EVP_MD *digest = EVP_MD_fetch(NULL, "SHA256", NULL);
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
-    /* The first start makes the context allocate; after it, nothing can fail any more. */
-    if (digest == NULL || context == NULL || EVP_DigestInit_ex2(context, digest, NULL) != 1) {
-        EVP_MD_CTX_free(context);
-        EVP_MD_free(digest);
-        return err_set(err, ERR_NO_MEMORY,
-                       "libcrypto cannot give SHA-256: there is no memory, or its configuration "
-                       "has no provider for it");
-    }
-    assert(EVP_MD_get_size(digest) == HASH_LEN);
-    hasher->context = context;
-    hasher->digest = digest;
-    return ERR_OK;
-}
+_Static_assert(HASH_LEN == SHA256_DIGEST_LENGTH, "a hash is a SHA-256");
 
-void hasher_release(struct hasher *hasher)
+void hash_sha256(const struct str *parts, size_t count, uint8_t ret[HASH_LEN])
 {
-    assert(hasher != NULL);
-    EVP_MD_CTX_free(hasher->context);
-    EVP_MD_free(hasher->digest);
-    *hasher = (struct hasher){NULL, NULL};
-}
-
-void hasher_sha256(struct hasher *hasher, const struct str *parts, size_t count,
-                   uint8_t ret[HASH_LEN])
-{
-    assert(hasher->context != NULL);
     assert(parts != NULL || count == 0);
-    int ok = EVP_DigestInit_ex2(hasher->context, hasher->digest, NULL);
-    for (size_t i = 0; i < count; i++) {
-        if (parts[i].len > 0) {
-            ok &= EVP_DigestUpdate(hasher->context, parts[i].at, parts[i].len);
-        }
-    }
-    ok &= EVP_DigestFinal_ex(hasher->context, ret, NULL);
+    SHA256_CTX context;
+    int ok = SHA256_Init(&context);
+    for (size_t i = 0; i < count; i++)
+        if (parts[i].len > 0)
+            ok &= SHA256_Update(&context, parts[i].at, parts[i].len);
+    ok &= SHA256_Final(ret, &context);
     assert(ok == 1);
     (void)ok;
 }

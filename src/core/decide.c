@@ -211,14 +211,13 @@ enum error_code job_decide(const struct job_slice *slice, const struct command *
     return code;
 }
 
-enum error_code decision_seal(struct decision *decision, const uint8_t head[HASH_LEN],
-                              struct hasher *hasher, struct arena *arena, struct err *err)
+enum error_code decision_seal(struct decision *decision, const uint8_t head[HASH_LEN], struct arena *arena, struct err *err)
 {
     const uint8_t *previous = head;
     for (uint32_t i = 0; i < decision->count; i++) {
         struct event *event = &decision->events[i];
         enum error_code code =
-            event_seal(event, previous, decision->after.job.salt, hasher, arena, err);
+            event_seal(event, previous, decision->after.job.salt, arena, err);
         if (code != ERR_OK)
             return code;
         if (event_type_class(event->type) != EVENT_CLASS_TELEMETRY)

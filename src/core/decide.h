@@ -158,7 +158,6 @@ struct context {
     uint64_t random;  /* for jitter and look-up tables */
     uint8_t secret[TOKEN_SECRET_LEN]; /* fresh random bytes: a token's secret or a job's salt */
     const struct kind_settings *kind; /* NULL: none set */
-    struct hasher *hasher;
     struct arena *arena;
 };
 
@@ -187,7 +186,8 @@ struct decision {
 };
 
 /* Decides. `slice` is the job with the parts that the command needs:
- *   effects    those named, and, when the header says that some are open, one of the open ones
+ *   effects    those named, and, when the header says that some are open, one of the open ones; PLAN and REQUEUE: all
+ *              that are open
  *   signals    SIGNAL: those with its key or id; WAIT and a step's WAKE: the oldest stored one with the key
  *   steps      the step, and its children; PLAN and REQUEUE: all; SIGNAL: the step that asks for its key
  * Everything returned lives in context->arena, or points into slice, command and context. Errors: see docs/machines.md;
@@ -197,8 +197,7 @@ enum error_code job_decide(const struct job_slice *slice, const struct command *
 
 /* Seals the events of a decision onto `head`, the hash of the job's last event before it, and puts the new head into
  * the state after. Fails with no_memory only. */
-enum error_code decision_seal(struct decision *decision, const uint8_t head[HASH_LEN],
-                              struct hasher *hasher, struct arena *arena, struct err *err);
+enum error_code decision_seal(struct decision *decision, const uint8_t head[HASH_LEN], struct arena *arena, struct err *err);
 
 /* When a lease can be taken: expires_at, or later after an outage. */
 int64_t lease_ends_at(const struct lease *lease, int64_t up_since);

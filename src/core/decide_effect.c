@@ -115,9 +115,10 @@ static enum error_code ask_about(struct decider *d, struct str key)
 static enum error_code in_doubt(struct decider *d, const struct effect *effect, struct str input)
 {
     enum doubt_policy policy = d->job->spec.in_doubt;
-    if (effect->resolution == RESOLVE_RETRY || PLANTED(DOUBT_RERUN))
+    bool resolved = effect->resolved_epoch == d->job->epoch;
+    if ((resolved && effect->resolution == RESOLVE_RETRY) || PLANTED(DOUBT_RERUN))
         policy = DOUBT_RETRY;
-    if (effect->resolution == RESOLVE_FAIL)
+    if (resolved && effect->resolution == RESOLVE_FAIL)
         policy = DOUBT_FAIL;
     if (policy == DOUBT_RETRY)
         return call_tool(d, effect->key, input, effect->input_hash);
@@ -156,7 +157,7 @@ static enum error_code begin(struct decider *d, struct str key, struct str raw_i
     name = effect_name(step_id(d), key, d->context->arena);
     if (!str_is_set(name))
         return decider_no_memory(d);
-    hasher_sha256(d->context->hasher, &input, str_is_set(input) ? 1 : 0, hash);
+    hash_sha256(&input, str_is_set(input) ? 1 : 0, hash);
 
     const struct effect *effect = job_effect(&d->out->after, name);
     if (effect == NULL)

@@ -55,7 +55,7 @@ enum error_code decider_lease_data(struct decider *d, int64_t attempt, struct ev
         return decider_no_memory(d);
     struct str shown = {text, token_format(&token, text)};
 
-    token_hash(shown, d->context->hasher, data->token_hash);
+    token_hash(shown, data->token_hash);
     data->worker_id = claimed ? d->command->claim.worker_id : STR("pawl");
     data->attempt = attempt;
     data->lease_ttl_ms = ttl;
@@ -125,7 +125,7 @@ enum error_code decider_token(struct decider *d)
         return stale(d, "there is a newer attempt");
 
     uint8_t hash[TOKEN_HASH_LEN];
-    token_hash(d->command->token, d->context->hasher, hash);
+    token_hash(d->command->token, hash);
     if (!hash_eq(hash, lease->token_hash, TOKEN_HASH_LEN) && !PLANTED(ATTEMPT_CHECK_DROPPED) &&
         !PLANTED(TOKEN_HASH_CHECK_DROPPED))
         return stale(d, "its secret is not the lease's");
@@ -216,6 +216,8 @@ enum error_code decide_heartbeat(struct decider *d)
     event->data.cursor = d->command->heartbeat.cursor;
     event->data.expires_at =
         renewed_until(d->now, lease->lease_ttl_ms, lease->heartbeat_ms, lease->timeout_at);
+    if (event->data.expires_at < lease->expires_at)
+        event->data.expires_at = lease->expires_at; /* a clock that went back takes nothing away */
     d->out->answer.expires_at = event->data.expires_at;
     d->out->answer.cancel_requested = d->job->cancel_requested;
     return decider_fold(d);

@@ -179,6 +179,17 @@ static enum error_code job_waits_for(struct decider *d, enum wait_type type, str
     return decider_fold(d);
 }
 
+/* With one final step its result is the job's; with several none speaks for the job. The one is the step that moved, or
+ * else the whole plan is loaded. */
+static struct str final_result(const struct decider *d)
+{
+    const struct job_slice *slice = &d->out->after;
+    for (uint32_t i = 0; d->job->final_steps == 1 && i < slice->step_count; i++)
+        if (slice->steps[i].child_count == 0)
+            return slice->steps[i].result;
+    return (struct str){NULL, 0};
+}
+
 static enum error_code job_completed(struct decider *d)
 {
     enum error_code code = decider_ensure_running(d);
@@ -187,9 +198,7 @@ static enum error_code job_completed(struct decider *d)
     struct event *event = decider_add(d, EVENT_JOB_COMPLETED);
     if (event == NULL)
         return decider_no_memory(d);
-    /* With one final step its result is the job's; with several none speaks for the job. */
-    if (d->job->final_steps == 1 && d->step != NULL)
-        event->data.result = d->step->result;
+    event->data.result = final_result(d);
     return decider_fold(d);
 }
 

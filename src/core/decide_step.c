@@ -446,9 +446,15 @@ enum error_code decider_step_answer(struct decider *d, enum outcome outcome, str
 {
     enum resolution resolution = RESOLVE_NONE;
     struct str result = {NULL, 0};
+    const struct wait *question = &d->step->question;
     enum error_code code = ERR_OK;
-    if (str_is_set(d->step->question.effect))
+    if (str_is_set(question->effect))
         code = decider_resolution(d, answer, &resolution, &result);
+    /* Whoever answers now can be told; what was stored was acknowledged before the choices were known. */
+    else if (outcome == OUTCOME_SIGNAL && stored == NULL && str_is_set(question->choices) &&
+             !is_choice(question->choices, answer))
+        code = err_set(d->err, ERR_BAD_REQUEST, "answer %.*s is not one of %.*s", STR_ARG(answer),
+                       STR_ARG(question->choices));
     if (code != ERR_OK)
         return code;
     struct event *event = decider_add_step(d, EVENT_SIGNAL_RECEIVED);
@@ -479,6 +485,8 @@ static enum error_code check_asking(struct decider *d, const char *verb)
 {
     if (job_status_terminal(d->job->status))
         return decider_refuse(d, "answer a step of");
+    if (d->job->replan)
+        return refuse_step(d, verb, ", and the job waits for a new plan");
     if (step_standing(d->step) != STANDING_ASKING)
         return refuse_step(d, verb, d->step->answered ? " and was answered before" : "");
     return ERR_OK;
@@ -502,13 +510,8 @@ enum error_code decide_answer(struct decider *d)
     code = check_asking(d, "answer");
     if (code != ERR_OK)
         return code;
-    const struct wait *question = &d->step->question;
-    if (question->type == WAIT_TIMER)
+    if (d->step->question.type == WAIT_TIMER)
         return refuse_step(d, "answer", ": it waits for a timer");
-    if (str_is_set(question->choices) && !str_is_set(question->effect) &&
-        !is_choice(question->choices, answer))
-        return err_set(d->err, ERR_BAD_REQUEST, "answer %.*s is not one of %.*s", STR_ARG(answer),
-                       STR_ARG(question->choices));
     return decider_step_answer(d, OUTCOME_SIGNAL, answer, by, (struct str){NULL, 0}, NULL);
 }
 
@@ -529,8 +532,6 @@ enum error_code decide_step_wake(struct decider *d)
     if (question->until == 0 || question->until > d->now)
         return refuse_step(d, "wake", " and its time is not over");
     struct str answer = d->step->default_answer;
-    if (!str_is_set(answer) && str_is_set(question->effect))
-        answer = STR("\"fail\"");
     if (!str_is_set(answer) && question->type != WAIT_TIMER)
         answer = STR("\"timeout\"");
     return decider_step_answer(d, OUTCOME_TIMEOUT, answer, STR("pawl"), (struct str){NULL, 0},

@@ -59,10 +59,7 @@ static enum error_code complete_wait(struct decider *d, enum outcome outcome, st
     enum resolution resolution = RESOLVE_NONE;
     struct str result = {NULL, 0};
     if (str_is_set(d->job->wait.effect)) {
-        enum error_code code = ERR_OK;
-        resolution = RESOLVE_FAIL; /* nobody answered in time */
-        if (outcome == OUTCOME_SIGNAL)
-            code = decider_resolution(d, payload, &resolution, &result);
+        enum error_code code = decider_resolution(d, payload, &resolution, &result);
         if (code != ERR_OK)
             return code;
     }
@@ -184,14 +181,17 @@ enum error_code decide_wake(struct decider *d)
                          (struct str){NULL, 0}, 0);
 }
 
-/* The step that asks for the key, among those loaded. */
+/* The step that asks for the key, among those loaded. A timer asks nobody, and a plan that is about to be replaced has no
+ * use for answers. */
 static struct step *asking_step(const struct decider *d, struct str key)
 {
     const struct job_slice *slice = &d->out->after;
-    for (uint32_t i = 0; i < slice->step_count; i++)
-        if (step_standing(&slice->steps[i]) == STANDING_ASKING &&
-            str_eq(slice->steps[i].question.correlation_key, key))
-            return &slice->steps[i];
+    for (uint32_t i = 0; i < slice->step_count && !d->job->replan; i++) {
+        struct step *step = &slice->steps[i];
+        if (step_standing(step) == STANDING_ASKING && step->question.type != WAIT_TIMER &&
+            str_eq(step->question.correlation_key, key))
+            return step;
+    }
     return NULL;
 }
 
@@ -230,6 +230,18 @@ static enum error_code store_signal(struct decider *d, struct str payload)
     return decider_fold(d);
 }
 
+static enum error_code wrong_key(struct decider *d, struct str key)
+{
+    const struct wait *wait = &d->job->wait;
+    if (!str_is_set(wait->correlation_key))
+        return err_set(d->err, ERR_WRONG_CORRELATION_KEY,
+                       "the job waits for %s, not for \"%.*s\"; early: true would store it",
+                       wait->type == WAIT_REPLAN ? "a new plan" : "its steps", STR_ARG(key));
+    return err_set(d->err, ERR_WRONG_CORRELATION_KEY,
+                   "the job waits for the key \"%.*s\", not \"%.*s\"; early: true would store it",
+                   STR_ARG(wait->correlation_key), STR_ARG(key));
+}
+
 enum error_code decide_signal(struct decider *d)
 {
     struct str key = d->command->signal.correlation_key;
@@ -259,8 +271,6 @@ enum error_code decide_signal(struct decider *d)
     if (d->step != NULL)
         return decider_step_answer(d, OUTCOME_SIGNAL, payload, d->command->actor, signal_id, NULL);
     if (blocked && !d->command->signal.early)
-        return err_set(d->err, ERR_WRONG_CORRELATION_KEY,
-                       "the job waits for the key \"%.*s\", not \"%.*s\"; early: true would store it",
-                       STR_ARG(wait->correlation_key), STR_ARG(key));
+        return wrong_key(d, key);
     return store_signal(d, payload);
 }

@@ -163,14 +163,14 @@ static struct str bytes(const uint8_t *at, size_t len)
     return (struct str){(const char *)at, len};
 }
 
-void event_digest(const struct event *event, const uint8_t salt[SALT_LEN], struct hasher *hasher,
+void event_digest(const struct event *event, const uint8_t salt[SALT_LEN],
                   uint8_t ret[HASH_LEN])
 {
     const struct str parts[] = {bytes(salt, SALT_LEN), event->payload};
-    hasher_sha256(hasher, parts, str_is_set(event->payload) ? 2 : 1, ret);
+    hash_sha256(parts, str_is_set(event->payload) ? 2 : 1, ret);
 }
 
-void event_hash(const struct event *event, const uint8_t previous[HASH_LEN], struct hasher *hasher,
+void event_hash(const struct event *event, const uint8_t previous[HASH_LEN],
                 uint8_t ret[HASH_LEN])
 {
     enum { FIELDS = 8 };
@@ -199,11 +199,11 @@ void event_hash(const struct event *event, const uint8_t previous[HASH_LEN], str
         if (fields[i].len > 0)
             parts[count++] = fields[i];
     }
-    hasher_sha256(hasher, parts, count, ret);
+    hash_sha256(parts, count, ret);
 }
 
 enum error_code event_seal(struct event *event, const uint8_t previous[HASH_LEN],
-                           const uint8_t salt[SALT_LEN], struct hasher *hasher,
+                           const uint8_t salt[SALT_LEN],
                            struct arena *arena, struct err *err)
 {
     enum error_code code = payload_write(event, arena, err);
@@ -215,8 +215,8 @@ enum error_code event_seal(struct event *event, const uint8_t previous[HASH_LEN]
     if (event_type_class(event->type) == EVENT_CLASS_TELEMETRY)
         return ERR_OK;
 
-    event_digest(event, salt, hasher, event->digest);
-    event_hash(event, previous, hasher, event->hash);
+    event_digest(event, salt, event->digest);
+    event_hash(event, previous, event->hash);
     return ERR_OK;
 }
 

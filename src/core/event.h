@@ -112,7 +112,7 @@ struct str event_name(const struct event *event);
  * the event before (32 zero bytes before the first). An APPENDED event keeps the payload it has, TELEMETRY gets
  * no hash. Fails with no_memory only. */
 enum error_code event_seal(struct event *event, const uint8_t previous[HASH_LEN],
-                           const uint8_t salt[SALT_LEN], struct hasher *hasher,
+                           const uint8_t salt[SALT_LEN],
                            struct arena *arena, struct err *err);
 
 /* Reads data and cause from payload and cause_text. The event's type, type_name, payload, cause_text and
@@ -126,9 +126,9 @@ enum error_code event_open(struct event *event, uint64_t seed, struct arena *are
  *   hash   = SHA-256(previous, field × 8), each field a 4-byte big-endian length and its bytes:
  *            job id (16 bytes), version and time in ms (8 bytes, big-endian), type, actor, cause, correlation_id, digest
  * An absent payload counts as empty. */
-void event_digest(const struct event *event, const uint8_t salt[SALT_LEN], struct hasher *hasher,
+void event_digest(const struct event *event, const uint8_t salt[SALT_LEN],
                   uint8_t ret[HASH_LEN]);
-void event_hash(const struct event *event, const uint8_t previous[HASH_LEN], struct hasher *hasher,
+void event_hash(const struct event *event, const uint8_t previous[HASH_LEN],
                 uint8_t ret[HASH_LEN]);
 
 /* An event's id is its hash, cut to a UUID of version 8: nothing more needs to be stored. */

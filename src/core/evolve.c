@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "base/times.h"
 #include "core/fold.h"
 #include "core/planted.h"
 
@@ -134,10 +135,11 @@ enum error_code take_signal(struct job_slice *slice, const struct event *event,
 }
 
 /* A person's word on an effect in doubt: "done" brings the result, which closes the effect. */
-static void resolve_effect(struct effect *effect, enum resolution resolution, struct str result,
-                           int64_t *open_effects)
+static void resolve_effect(struct effect *effect, const struct job *job, enum resolution resolution,
+                           struct str result, int64_t *open_effects)
 {
     effect->resolution = resolution;
+    effect->resolved_epoch = job->epoch;
     if (resolution != RESOLVE_DONE || effect->returned)
         return;
     effect->returned = true;
@@ -155,7 +157,7 @@ static enum error_code fold_wait_completed(struct job_slice *slice, const struct
         struct effect *effect = job_effect(slice, job->wait.effect);
         if (effect == NULL)
             return fold_corrupt(err, event, "the effect", job->wait.effect);
-        resolve_effect(effect, data->resolution, data->result, &job->open_effects);
+        resolve_effect(effect, job, data->resolution, data->result, &job->open_effects);
     }
     lease_end(&job->lease, event);
     keep_beats(data, &job->progress, &job->cursor);
@@ -276,7 +278,8 @@ static enum error_code fold_answer(struct job_slice *slice, const struct event *
         struct effect *effect = job_effect(slice, name);
         if (effect == NULL)
             return fold_corrupt(err, event, "the effect", step->question.effect);
-        resolve_effect(effect, data->resolution, data->result, &step->open_effects);
+        resolve_effect(effect, &slice->job, data->resolution, data->result,
+                       &step->open_effects);
     }
     return data->outcome == OUTCOME_SIGNAL ? take_signal(slice, event, arena, err) : ERR_OK;
 }
@@ -314,13 +317,13 @@ static enum error_code fold_tool(struct job_slice *slice, const struct event *ev
         effect->key = data->key;
         effect->version = event->version;
         (*open_effects)++;
-    } else if (effect->returned || *open_effects == 0) {
-        /* 0: its step left the plan for a while, and the count with it. */
+    } else if (effect->returned) {
         (*open_effects)++;
     }
     effect->attempt = data->attempt;
     effect->returned = false;
     effect->resolution = RESOLVE_NONE;
+    effect->resolved_epoch = 0;
     memcpy(effect->input_hash, data->input_hash, INPUT_HASH_LEN);
     return ERR_OK;
 }
@@ -365,7 +368,8 @@ static enum error_code fold_telemetry(struct job_slice *slice, const struct even
     }
     if (!lease->live)
         return err_set(err, ERR_CORRUPT, "a heartbeat without a live lease");
-    lease->beat_at = event->at;
+    if (event->at > lease->beat_at)
+        lease->beat_at = event->at;
     lease->expires_at = event->data.expires_at;
     keep_beats(&event->data, progress, cursor);
     return ERR_OK;
@@ -376,6 +380,9 @@ enum error_code job_evolve(struct job_slice *slice, const struct event *event,
 {
     struct job *job = &slice->job;
     enum event_class class = event_type_class(event->type);
+    if (event->at < 0 || event->at > TIME_MAX_MS)
+        return err_set(err, ERR_CORRUPT, "event %lld is of no time that there is",
+                       (long long)event->version);
     if (class == EVENT_CLASS_TELEMETRY)
         return fold_telemetry(slice, event, err);
     if (event->version != job->version + 1)

@@ -24,9 +24,6 @@ static struct step step_begin(const struct job *job, const struct step *planned,
     step.attempt = before->attempt;
     step.avoided = before->avoided;
     step.avoided_count = before->avoided_count;
-    /* What was begun and not committed stays in doubt; a wait step has no effects to resolve. */
-    if (!fresh && !str_is_set(planned->spec.wait))
-        step.open_effects = before->open_effects;
     if (before->state == STEP_SUCCEEDED && !fresh) {
         step.state = STEP_SUCCEEDED;
         step.result = before->result;
@@ -58,6 +55,20 @@ static enum error_code release_kept(struct job_slice *slice, const struct event 
     return ERR_OK;
 }
 
+/* What a step began and did not commit stays in doubt, also when the step was out of the plan for a while. A wait
+ * step has nobody to resolve effects. All open effects are loaded here. */
+static void count_open_effects(struct job_slice *slice)
+{
+    for (uint32_t i = 0; i < slice->effect_count; i++) {
+        const struct effect *effect = &slice->effects[i];
+        bool open = !effect->returned && effect->version > slice->job.effects_from;
+        struct step *step =
+            open && str_is_set(effect->step) ? job_step(slice, effect->step) : NULL;
+        if (step != NULL && !str_is_set(step->spec.wait))
+            step->open_effects++;
+    }
+}
+
 enum error_code plan_fold(struct job_slice *slice, const struct event *event, struct arena *arena,
                           struct err *err)
 {
@@ -86,6 +97,7 @@ enum error_code plan_fold(struct job_slice *slice, const struct event *event, st
     if (code != ERR_OK)
         return code;
 
+    count_open_effects(slice);
     memset(job->steps, 0, sizeof job->steps);
     job->final_steps = 0;
     for (uint32_t i = 0; i < count; i++) {

@@ -127,6 +127,7 @@ struct effect {
     uint8_t input_hash[INPUT_HASH_LEN];
     bool returned;
     enum resolution resolution; /* a person's word when it was in doubt */
+    int64_t resolved_epoch;     /* the word holds in this epoch only */
     struct str result;          /* raw JSON */
 };
 

@@ -113,6 +113,7 @@ static const struct record_field effect_fields[] = {
     FIELD(input_hash, "input_hash", HEX),
     FIELD(returned, "returned", BOOL),
     RECORD_FIELD_ENUM(struct effect, resolution, "resolution", resolution_names),
+    FIELD(resolved_epoch, "resolved_epoch", INT),
     FIELD(result, "result", JSON),
 #undef RECORD_OF
 };

@@ -102,9 +102,9 @@ bool token_parse(struct str text, struct token *ret)
     return true;
 }
 
-void token_hash(struct str text, struct hasher *hasher, uint8_t ret[TOKEN_HASH_LEN])
+void token_hash(struct str text, uint8_t ret[TOKEN_HASH_LEN])
 {
     uint8_t hash[HASH_LEN];
-    hasher_sha256(hasher, &text, 1, hash);
+    hash_sha256(&text, 1, hash);
     memcpy(ret, hash, TOKEN_HASH_LEN);
 }

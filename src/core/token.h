@@ -31,6 +31,6 @@ size_t token_format(const struct token *token, char ret[TOKEN_TEXT_MAX]);
 bool token_parse(struct str text, struct token *ret);
 
 /* What streams and rows keep of a token. */
-void token_hash(struct str text, struct hasher *hasher, uint8_t ret[TOKEN_HASH_LEN]);
+void token_hash(struct str text, uint8_t ret[TOKEN_HASH_LEN]);
 
 #endif

@@ -91,7 +91,6 @@ struct step_account {
 
 struct verifier {
     struct arena *arena;
-    struct hasher *hasher;
     const uint8_t *salt;
     uint64_t seed;
     struct uuid id;

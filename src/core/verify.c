@@ -181,11 +181,11 @@ static void verify_chain(struct verifier *v)
     const struct event *event = v->event;
     uint8_t computed[HASH_LEN];
     if (!event->redacted && v->salt != NULL) {
-        event_digest(event, v->salt, v->hasher, computed);
+        event_digest(event, v->salt, computed);
         if (!hash_eq(computed, event->digest, HASH_LEN))
             describe_hashes(violate(v, VERIFY_DIGEST), "digest", event->digest, computed);
     }
-    event_hash(event, v->head, v->hasher, computed);
+    event_hash(event, v->head, computed);
     if (!hash_eq(computed, event->hash, HASH_LEN))
         describe_hashes(violate(v, VERIFY_HASH), "hash", event->hash, computed);
     memcpy(v->head, event->hash, HASH_LEN);
@@ -359,15 +359,15 @@ static void verify_status(struct verifier *v, const struct fold *fold, const str
 
 /* ---- the whole ---- */
 
-static bool verifier_init(struct verifier *v, struct uuid id, const uint8_t *salt, uint64_t seed,
-                          struct hasher *hasher, struct arena *arena)
+static bool verifier_init(struct verifier *v, const struct verify_input *input,
+                          struct arena *arena)
 {
+    uint64_t seed = input->seed;
     *v = (struct verifier){
         .arena = arena,
-        .hasher = hasher,
-        .salt = salt,
+        .salt = input->salt,
         .seed = seed,
-        .id = id,
+        .id = input->id,
         .types_listed = true,
         .status = JOB_NONE,
         .other = JOB_NONE,
@@ -401,32 +401,30 @@ static bool report_write(struct verifier *v, size_t count, struct verify_report 
     return true;
 }
 
-/* NOLINTNEXTLINE(readability-function-size): every argument is something else to check against. */
-enum error_code job_verify(struct uuid id, const struct event *events, size_t count,
-                           const uint8_t *salt, const struct job_slice *row, uint64_t seed,
-                           struct hasher *hasher, struct arena *arena, struct verify_report *ret,
-                           struct err *err)
+enum error_code job_verify(const struct verify_input *input, struct arena *arena,
+                           struct verify_report *ret, struct err *err)
 {
-    assert(hasher != NULL && arena != NULL && ret != NULL);
-    assert(events != NULL || count == 0);
+    size_t count = input->count;
+    assert(arena != NULL && ret != NULL);
+    assert(input->events != NULL || count == 0);
 
     struct verifier v;
     struct fold fold = {.whole = true};
-    if (!verifier_init(&v, id, salt, seed, hasher, arena))
+    if (!verifier_init(&v, input, arena))
         return err_set(err, ERR_NO_MEMORY, "no memory to verify a job");
-    job_slice_init(&fold.slice, id, seed);
+    job_slice_init(&fold.slice, input->id, input->seed);
 
     for (size_t i = 0; i < count && !v.no_memory; i++) {
         uint32_t violations_before = v.violation_count;
-        verify_event(&v, &events[i]);
+        verify_event(&v, &input->events[i]);
         fold_event(&v, &fold, violations_before);
     }
     if (count > 0 && !v.no_memory) {
         verify_plan_rest(&v);
-        verify_status(&v, &fold, events, count);
+        verify_status(&v, &fold, input->events, count);
     }
-    if (row != NULL && !v.no_memory)
-        verify_row(&v, &fold, row, count);
+    if (input->row != NULL && !v.no_memory)
+        verify_row(&v, &fold, input->row, count);
     if (v.no_memory || !report_write(&v, count, ret))
         return err_set(err, ERR_NO_MEMORY, "no memory to verify %zu events", count);
     return ERR_OK;

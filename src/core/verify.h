@@ -40,12 +40,19 @@ struct verify_report {
     uint8_t head[HASH_LEN];
 };
 
-/* Checks the stream `events` of job `id`, opened, oldest first, and that its fold equals `row` (NULL: no row to compare).
- * `salt` may be NULL when the history is redacted: then digests are taken as they are. Events are never changed. Returns OK
- * whatever it finds; no_memory when it could not finish. Everything in the report lives in `arena`. */
-enum error_code job_verify(struct uuid id, const struct event *events, size_t count,
-                           const uint8_t *salt, const struct job_slice *row, uint64_t seed,
-                           struct hasher *hasher, struct arena *arena,
+/* What is to be checked. */
+struct verify_input {
+    struct uuid id;
+    const struct event *events; /* opened, oldest first; never changed */
+    size_t count;
+    const uint8_t *salt;         /* NULL: erased by redaction, digests are taken as they are */
+    const struct job_slice *row; /* what the fold must equal; NULL: there is no row to compare */
+    uint64_t seed;               /* for look-up tables; changes no result */
+};
+
+/* Checks a history. Returns OK whatever it finds, no_memory when it could not finish. Everything in the report lives in
+ * `arena`. */
+enum error_code job_verify(const struct verify_input *input, struct arena *arena,
                            struct verify_report *ret, struct err *err);
 
 #endif

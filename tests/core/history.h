@@ -23,7 +23,6 @@
 
 struct history {
     struct arena arena;
-    struct hasher hasher;
     struct uuid id;
     uint8_t salt[SALT_LEN];
     struct spec spec;
@@ -44,7 +43,7 @@ static inline int history_setup(void **state)
 {
     struct history *h = calloc(1, sizeof *h);
     struct err err;
-    if (h == NULL || hasher_init(&h->hasher, &err) != ERR_OK)
+    if (h == NULL)
         return -1;
     arena_init(&h->arena);
     memset(h->id.bytes, 7, sizeof h->id.bytes);
@@ -64,7 +63,6 @@ static inline int history_teardown(void **state)
 {
     struct history *h = *state;
     arena_release(&h->arena);
-    hasher_release(&h->hasher);
     free(h);
     return 0;
 }
@@ -152,7 +150,7 @@ static inline void history_seal(struct history *h)
         struct event *event = &h->events[i];
         if (event->type == EVENT_JOB_CREATED)
             event->data.spec = &h->spec;
-        enum error_code code = event_seal(event, previous, h->salt, &h->hasher, &h->arena, &err);
+        enum error_code code = event_seal(event, previous, h->salt, &h->arena, &err);
         if (code == ERR_OK)
             code = event_open(event, 0, &h->arena, &err);
         if (code != ERR_OK)
@@ -176,9 +174,13 @@ static inline void history_fold(struct history *h)
 static inline void history_report(struct history *h)
 {
     struct err err;
-    enum error_code code =
-        job_verify(h->id, h->events, h->count, h->salt, h->has_row ? &h->row : NULL, 5, &h->hasher,
-                   &h->arena, &h->report, &err);
+    struct verify_input input = {.id = h->id,
+                                 .events = h->events,
+                                 .count = h->count,
+                                 .salt = h->salt,
+                                 .row = h->has_row ? &h->row : NULL,
+                                 .seed = 5};
+    enum error_code code = job_verify(&input, &h->arena, &h->report, &err);
     assert_int_equal(code, ERR_OK);
     assert_int_equal(h->report.version, h->count);
     for (uint32_t i = 0; i < h->report.violation_count; i++)

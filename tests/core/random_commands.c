@@ -452,7 +452,7 @@ static struct before look(struct run *run, const struct command *command)
     if (command->type == COMMAND_EFFECT_BEGIN && !run->plans) {
         const struct effect *effect = job_effect(slice, command->effect_begin.key);
         uint8_t hash[HASH_LEN];
-        hasher_sha256(&run->world->hasher, &command->effect_begin.input, 1, hash);
+        hash_sha256(&command->effect_begin.input, 1, hash);
         before.knew_effect = effect != NULL;
         before.other_input =
             effect != NULL && memcmp(effect->input_hash, hash, INPUT_HASH_LEN) != 0;
@@ -467,7 +467,7 @@ static const char *judge_worker(struct run *run, const struct command *command,
     const struct world *world = run->world;
     uint8_t hash[TOKEN_HASH_LEN];
     int64_t now = world->now > before->job.updated_at ? world->now : before->job.updated_at;
-    token_hash(command->token, &run->world->hasher, hash);
+    token_hash(command->token, hash);
     if (memcmp(hash, before->lease.token_hash, TOKEN_HASH_LEN) != 0)
         return "a token was taken that is not the lease's";
     if (world->last.answer.repeated)

@@ -527,19 +527,19 @@ static void a_new_plan_may_begin_with_a_wait(void **state)
                 "step_running:g step_needs_user:g job_waiting");
 }
 
-static void a_question_answered_while_a_plan_is_awaited_moves_nothing(void **state)
+static void an_answer_is_refused_while_a_plan_is_awaited_since_it_would_be_lost(void **state)
 {
     struct world *w = *state;
     planned(w, "[{'id':'a'},{'id':'g','wait':{'type':'signal','correlation_key':'k'}}]");
     do_ok(w, step_claim_of(w, "a", "r1", true));
     do_ok(w, verdict_on("a", VERDICT_REPLAN));
     assert_status(w, "waiting");
-    do_ok(w, signal_of(w, "k", "1"));
-    assert_status(w, "waiting");
+    refused(w, signal_of(w, "k", "1"), ERR_WRONG_CORRELATION_KEY,
+            "the job waits for a new plan, not for \"k\"; early: true would store it");
     assert_int_equal(w->slice.job.wait.type, WAIT_REPLAN);
     refused(w, on_step(by_engine(COMMAND_WAKE), "g"), ERR_INVALID_TRANSITION,
-            "cannot wake step \"g\": it is needs_user and was answered before");
-    story_since(w, 10, "job_waiting signal_received:g");
+            "cannot wake step \"g\": it is needs_user, and the job waits for a new plan");
+    story_since(w, 10, "job_waiting");
 }
 
 static void an_awaited_plan_can_be_cancelled(void **state)
@@ -652,7 +652,7 @@ int main(void)
         SCENARIO(a_step_that_a_later_plan_brings_back_starts_above_all_that_left),
         SCENARIO(a_new_plan_of_nothing_but_finished_steps_completes_the_job),
         SCENARIO(a_new_plan_may_begin_with_a_wait),
-        SCENARIO(a_question_answered_while_a_plan_is_awaited_moves_nothing),
+        SCENARIO(an_answer_is_refused_while_a_plan_is_awaited_since_it_would_be_lost),
         SCENARIO(an_awaited_plan_can_be_cancelled),
         SCENARIO(an_open_effect_outlives_a_plan_without_its_step),
         SCENARIO(no_wait_step_begins_while_a_plan_is_awaited),

@@ -340,7 +340,7 @@ static void a_wait_step_waits_from_the_start_and_ends_with_its_signal(void **sta
     assert_int_equal(step_named(w, "gate")->question.type, WAIT_SIGNAL);
     assert_status(w, "waiting");
     refused(w, signal_of(w, "shut", "1"), ERR_WRONG_CORRELATION_KEY,
-            "the job waits for the key \"\", not \"shut\"; early: true would store it");
+            "the job waits for its steps, not for \"shut\"; early: true would store it");
     do_ok(w, signal_of(w, "open", "{'by':'wind'}"));
     assert_status(w, "completed");
     assert_str(w->slice.job.result, js(w, "{'by':'wind'}"));

@@ -91,7 +91,6 @@ static bool try_to_decide(struct arena *arena, void *data)
         .now = trial->world->now,
         .random = 7,
         .kind = NULL,
-        .hasher = &trial->world->hasher,
         .arena = arena,
     };
     struct err err = {0};
@@ -107,7 +106,7 @@ static bool try_to_decide(struct arena *arena, void *data)
     if (trial->code == ERR_OK) {
         uint8_t head[HASH_LEN];
         memcpy(head, trial->world->slice.job.head, HASH_LEN);
-        trial->code = decision_seal(&decision, head, &trial->world->hasher, arena, &err);
+        trial->code = decision_seal(&decision, head, arena, &err);
     }
     return trial->code != ERR_NO_MEMORY;
 }

@@ -406,7 +406,7 @@ static enum error_code decide_aside(struct world *w, const struct command *comma
 {
     struct str before = slice_bytes(w, &w->slice);
     struct context context = {
-        .now = w->now, .kind = &w->kind, .hasher = &w->hasher, .arena = &w->arena};
+        .now = w->now, .kind = &w->kind, .arena = &w->arena};
     struct decision decision;
     enum error_code code = job_decide(&w->slice, command, &context, &decision, &w->err);
     struct str after = slice_bytes(w, &w->slice);
@@ -530,7 +530,7 @@ static void a_slice_of_a_plan_gives_what_the_whole_gives(void **state)
     do_ok(w, step_claim_of(w, "a", "r1", true));
     struct command command = complete_with(w, "1");
     struct context context = {
-        .now = w->now, .kind = &w->kind, .hasher = &w->hasher, .arena = &w->arena};
+        .now = w->now, .kind = &w->kind, .arena = &w->arena};
     struct decision whole;
     struct decision part;
     struct job_slice slice = sliced(w, "a");

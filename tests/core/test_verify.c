@@ -705,8 +705,9 @@ static void memory_that_runs_out_is_an_error(void **state)
         struct arena arena = {NULL, memory, memory + bytes};
         struct err err;
         blocks_fail = true;
-        code = job_verify(h->id, h->events, h->count, h->salt, NULL, 0, &h->hasher, &arena,
-                          &h->report, &err);
+        struct verify_input input = {
+            .id = h->id, .events = h->events, .count = h->count, .salt = h->salt};
+        code = job_verify(&input, &arena, &h->report, &err);
         blocks_fail = false;
         failed += code == ERR_NO_MEMORY;
     }

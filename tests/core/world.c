@@ -9,16 +9,12 @@ void world_init(struct world *world, uint64_t seed)
 {
     *world = (struct world){0};
     arena_init(&world->arena);
-    enum error_code code = hasher_init(&world->hasher, &world->err);
-    assert(code == ERR_OK);
-    (void)code;
     world_clear(world, seed);
 }
 
 void world_release(struct world *world)
 {
     free(world->log);
-    hasher_release(&world->hasher);
     arena_release(&world->arena);
 }
 
@@ -64,7 +60,6 @@ enum error_code world_do(struct world *world, const struct command *command)
         .up_since = world->up_since,
         .random = world_random(world),
         .kind = &world->kind,
-        .hasher = &world->hasher,
         .arena = &world->arena,
     };
     for (size_t i = 0; i < sizeof context.secret; i++)
@@ -77,7 +72,7 @@ enum error_code world_do(struct world *world, const struct command *command)
     enum error_code code = job_decide(&world->slice, command, &context, &decision, &world->err);
     if (code != ERR_OK)
         return code;
-    code = decision_seal(&decision, head, &world->hasher, &world->arena, &world->err);
+    code = decision_seal(&decision, head, &world->arena, &world->err);
     assert(code == ERR_OK);
     for (uint32_t i = 0; i < decision.count; i++)
         log_event(world, &decision.events[i]);
@@ -185,9 +180,13 @@ const char *world_check(struct world *world)
         return "is_blocked and the wait disagree";
 
     struct verify_report report;
-    enum error_code code = job_verify(world->slice.job.id, events, count, world->slice.job.salt,
-                                      &world->slice, 3, &world->hasher, &world->arena, &report,
-                                      &world->err);
+    struct verify_input input = {.id = world->slice.job.id,
+                                 .events = events,
+                                 .count = count,
+                                 .salt = world->slice.job.salt,
+                                 .row = &world->slice,
+                                 .seed = 3};
+    enum error_code code = job_verify(&input, &world->arena, &report, &world->err);
     if (code != ERR_OK)
         return "verify could not finish";
     for (uint32_t i = 0; i < report.violation_count; i++) {

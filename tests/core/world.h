@@ -13,7 +13,6 @@
 
 struct world {
     struct arena arena;
-    struct hasher hasher;
     int64_t now;
     int64_t up_since;
     uint64_t random; /* state of the generator */

@@ -1,4 +1,5 @@
-/* What a whole life of a job costs in the core: created, leased, running, completed, with a payload of 200 bytes.
+/* What a whole life of a job costs in the core: created, leased, running, completed, with a payload
+ * of 200 bytes.
  *
  *   life      decide and evolve, nothing else
  *   sealed    the same, with the events' JSON written and their hash chain computed
@@ -28,8 +29,7 @@ struct bench {
 
 static void decide(struct bench *bench, const struct command *command)
 {
-    struct context context = {
-        .now = 1767225600000, .arena = &bench->arena};
+    struct context context = {.now = 1767225600000, .arena = &bench->arena};
     struct decision decision;
     struct err err;
     uint8_t head[HASH_LEN];

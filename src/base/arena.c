@@ -52,18 +52,15 @@ static void use_block(struct arena *arena, struct arena_block *block)
 static bool add_block(struct arena *arena, size_t need)
 {
     size_t size = ARENA_BLOCK_MIN - sizeof(struct arena_block);
-    if (arena->blocks != NULL && arena->blocks->size < ARENA_BLOCK_MAX) {
+    if (arena->blocks != NULL && arena->blocks->size < ARENA_BLOCK_MAX)
         size = arena->blocks->size * 2;
-    } else if (arena->blocks != NULL) {
+    else if (arena->blocks != NULL)
         size = ARENA_BLOCK_MAX;
-    }
-    if (size < need) {
+    if (size < need)
         size = need;
-    }
     struct arena_block *block = malloc(sizeof *block + size);
-    if (block == NULL) {
+    if (block == NULL)
         return false;
-    }
     block->older = arena->blocks;
     block->size = size;
     use_block(arena, block);
@@ -80,13 +77,11 @@ void *arena_alloc_slow(struct arena *arena, size_t size)
 {
     assert(arena != NULL);
     assert((uintptr_t)arena->next % ARENA_ALIGN == 0);
-    if (size > ARENA_PIECE_MAX) {
+    if (size > ARENA_PIECE_MAX)
         return NULL;
-    }
     size_t need = piece_size(size);
-    if ((size_t)(arena->end - arena->next) < need && !add_block(arena, need)) {
+    if ((size_t)(arena->end - arena->next) < need && !add_block(arena, need))
         return NULL;
-    }
     char *piece = arena->next;
     arena->next += need;
     ARENA_UNFENCE(piece, size);
@@ -95,13 +90,11 @@ void *arena_alloc_slow(struct arena *arena, size_t size)
 
 void *arena_zalloc(struct arena *arena, size_t count, size_t size)
 {
-    if (size != 0 && count > ARENA_PIECE_MAX / size) {
+    if (size != 0 && count > ARENA_PIECE_MAX / size)
         return NULL;
-    }
     void *piece = arena_alloc(arena, count * size);
-    if (piece != NULL) {
+    if (piece != NULL)
         memset(piece, 0, count * size);
-    }
     return piece;
 }
 
@@ -109,9 +102,8 @@ void *arena_grow(struct arena *arena, void *old, size_t old_size, size_t new_siz
 {
     assert(arena != NULL);
     assert(old != NULL || old_size == 0);
-    if (new_size > ARENA_PIECE_MAX) {
+    if (new_size > ARENA_PIECE_MAX)
         return NULL;
-    }
     char *start = old;
     if (start != NULL && start + piece_size(old_size) == arena->next &&
         piece_size(new_size) <= (size_t)(arena->end - start)) {
@@ -120,26 +112,22 @@ void *arena_grow(struct arena *arena, void *old, size_t old_size, size_t new_siz
         arena->next = start + piece_size(new_size);
         return old;
     }
-    if (start != NULL && new_size <= old_size) {
+    if (start != NULL && new_size <= old_size)
         return old;
-    }
     void *piece = arena_alloc(arena, new_size);
-    if (piece != NULL && old_size > 0) {
+    if (piece != NULL && old_size > 0)
         memcpy(piece, old, old_size);
-    }
     return piece;
 }
 
 struct str arena_copy(struct arena *arena, struct str s)
 {
     assert(s.at != NULL || s.len == 0);
-    if (s.len == 0) {
+    if (s.len == 0)
         return (struct str){s.at == NULL ? NULL : "", 0};
-    }
     char *copy = arena_alloc(arena, s.len);
-    if (copy == NULL) {
+    if (copy == NULL)
         return (struct str){NULL, 0};
-    }
     memcpy(copy, s.at, s.len);
     return (struct str){copy, s.len};
 }
@@ -148,18 +136,15 @@ void arena_clear(struct arena *arena)
 {
     assert(arena != NULL);
     struct arena_block *largest = arena->blocks;
-    if (largest == NULL) {
+    if (largest == NULL)
         return;
-    }
-    for (struct arena_block *block = largest->older; block != NULL; block = block->older) {
+    for (struct arena_block *block = largest->older; block != NULL; block = block->older)
         largest = block->size > largest->size ? block : largest;
-    }
     struct arena_block *block = arena->blocks;
     while (block != NULL) {
         struct arena_block *older = block->older;
-        if (block != largest) {
+        if (block != largest)
             free(block);
-        }
         block = older;
     }
     largest->older = NULL;

@@ -22,20 +22,17 @@ void buf_init(struct buf *buf, struct arena *arena, size_t cap)
     assert(buf != NULL);
     assert(arena != NULL);
     *buf = (struct buf){.arena = arena};
-    if (cap > 0) {
+    if (cap > 0)
         (void)buf_reserve(buf, cap);
-    }
 }
 
 char *buf_reserve(struct buf *buf, size_t len)
 {
     assert(buf->len <= buf->cap);
-    if (buf->failed) {
+    if (buf->failed)
         return NULL;
-    }
-    if (len <= buf->cap - buf->len && buf->at != NULL) {
+    if (len <= buf->cap - buf->len && buf->at != NULL)
         return buf->at + buf->len;
-    }
     if (len > SIZE_MAX - buf->len) {
         mark_failed(buf);
         return NULL;
@@ -56,9 +53,8 @@ char *buf_reserve(struct buf *buf, size_t len)
 void buf_add_slow(struct buf *buf, struct str s)
 {
     assert(s.at != NULL || s.len == 0);
-    if (s.len == 0) {
+    if (s.len == 0)
         return;
-    }
     char *room = buf_reserve(buf, s.len);
     if (room != NULL) {
         memcpy(room, s.at, s.len);
@@ -76,9 +72,8 @@ void buf_add_int(struct buf *buf, int64_t value)
         text[--start] = (char)('0' + rest % 10);
         rest /= 10;
     } while (rest > 0);
-    if (value < 0) {
+    if (value < 0)
         text[--start] = '-';
-    }
     buf_add(buf, (struct str){text + start, sizeof text - start});
 }
 
@@ -91,9 +86,8 @@ void buf_add_hex(struct buf *buf, const uint8_t *bytes, size_t len)
         return;
     }
     char *room = buf_reserve(buf, len * 2);
-    if (room == NULL) {
+    if (room == NULL)
         return;
-    }
     for (size_t i = 0; i < len; i++) {
         *room++ = digits[bytes[i] >> 4];
         *room++ = digits[bytes[i] & 15];
@@ -115,13 +109,11 @@ void buf_addf(struct buf *buf, const char *format, ...)
     } else if ((size_t)len >= room_len) {
         /* vsnprintf ends with a NUL, which needs room but is not counted. */
         room = buf_reserve(buf, (size_t)len + 1);
-        if (room != NULL) {
+        if (room != NULL)
             (void)vsnprintf(room, (size_t)len + 1, format, again);
-        }
     }
-    if (!buf->failed) {
+    if (!buf->failed)
         buf->len += (size_t)len;
-    }
     va_end(again);
     va_end(args);
 }

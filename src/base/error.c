@@ -26,9 +26,8 @@ static size_t printable_length(const char *at, const char *end)
 {
     size_t len = utf8_length(at, end);
     unsigned char first = (unsigned char)at[0];
-    if (len == 1) {
+    if (len == 1)
         return first < 0x20 || first == 0x7f ? 0 : 1;
-    }
     return len == 2 && first == 0xc2 && (unsigned char)at[1] < 0xa0 ? 0 : len;
 }
 
@@ -42,9 +41,8 @@ static size_t whole_characters(const char *text, size_t len)
             size_t need = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2;
             return need > back ? len - back : len;
         }
-        if (byte < 0x80) {
+        if (byte < 0x80)
             break;
-        }
     }
     return len;
 }
@@ -52,9 +50,8 @@ static size_t whole_characters(const char *text, size_t len)
 void err_write(struct err *err, enum error_code code, const char *format, ...)
 {
     assert(format != NULL);
-    if (err == NULL) {
+    if (err == NULL)
         return;
-    }
     /* Not straight into err->detail, since callers pass the old detail to put words before it. */
     char text[sizeof err->detail];
     va_list args;
@@ -63,9 +60,8 @@ void err_write(struct err *err, enum error_code code, const char *format, ...)
     va_end(args);
 
     size_t len = printed < 0 ? 0 : (size_t)printed;
-    if (len >= sizeof text) {
+    if (len >= sizeof text)
         len = whole_characters(text, sizeof text - 1);
-    }
     const char *end = text + len;
     char *out = err->detail;
     for (const char *at = text; at < end;) {

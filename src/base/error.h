@@ -31,13 +31,14 @@ struct error_info {
 /* The entry of a code; never NULL for a code of the list. */
 const struct error_info *error_info(enum error_code code);
 
-/* Sets code and detail. `err` may be NULL. Values of the request may go in raw: bytes that are not printable UTF-8 come
- * out as '?'. */
+/* Sets code and detail. `err` may be NULL. Values of the request may go in raw: bytes that are not
+ * printable UTF-8 come out as '?'. */
 void err_write(struct err *err, enum error_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* err_write, with the code as its value: `return err_set(err, ERR_NOT_FOUND, "there is no job %s", id)`. A macro, so that
- * whoever reads the caller, compilers and analyzers included, sees which code comes back. */
+/* err_write, with the code as its value: `return err_set(err, ERR_NOT_FOUND, "there is no job %s",
+ * id)`. A macro, so that whoever reads the caller, compilers and analyzers included, sees which
+ * code comes back. */
 #define err_set(err, code, ...) (err_write((err), (code), __VA_ARGS__), (enum error_code)(code))
 
 #endif

@@ -1,5 +1,6 @@
-/* libcrypto's older interface to SHA-256, which 3.0 calls deprecated: its newer one allocates for every hash, so that it
- * can fail halfway through a batch, and takes 120 instead of 75 ns for a short one. */
+/* libcrypto's older interface to SHA-256, which 3.0 calls deprecated: its newer one allocates for
+ * every hash, so that it can fail halfway through a batch, and takes 120 instead of 75 ns for a
+ * short one. */
 #define OPENSSL_API_COMPAT 0x10100000L
 #include "base/hash.h"
 

@@ -10,22 +10,19 @@
 
 struct str json_trim(struct str text)
 {
-    if (text.len == 0) {
+    if (text.len == 0)
         return text;
-    }
     const char *end = text.at + text.len;
     const char *at = json_scan_space(text.at, end);
-    while (end > at && json_is_space(end[-1])) {
+    while (end > at && json_is_space(end[-1]))
         end--;
-    }
     return (struct str){at, (size_t)(end - at)};
 }
 
 enum json_type json_type(struct str value)
 {
-    if (value.len == 0) {
+    if (value.len == 0)
         return JSON_INVALID;
-    }
     switch (value.at[0]) {
     case '{':
         return JSON_OBJECT;
@@ -51,15 +48,12 @@ static const char *skip_string(const char *at, const char *end)
 {
     for (;;) {
         at = json_scan_plain(at, end);
-        if (at == end) {
+        if (at == end)
             return NULL;
-        }
-        if (*at == '"') {
+        if (*at == '"')
             return at + 1;
-        }
-        if (*at == '\\' && ++at == end) {
+        if (*at == '\\' && ++at == end)
             return NULL;
-        }
         at++;
     }
 }
@@ -74,25 +68,21 @@ static const char *skip_container(const char *at, const char *end)
         switch (*at++) {
         case '"':
             at = skip_string(at, end);
-            if (at == NULL) {
+            if (at == NULL)
                 return NULL;
-            }
             break;
         case '[':
         case '{':
-            if (depth++ == JSON_DEPTH_MAX) {
+            if (depth++ == JSON_DEPTH_MAX)
                 return NULL;
-            }
             objects = objects << 1 | (at[-1] == '{');
             break;
         case ']':
         case '}':
-            if ((objects & 1) != (at[-1] == '}')) {
+            if ((objects & 1) != (at[-1] == '}'))
                 return NULL;
-            }
-            if (--depth == 0) {
+            if (--depth == 0)
                 return at;
-            }
             objects >>= 1;
             break;
         default:
@@ -134,13 +124,11 @@ static bool iter_damaged(struct json_iter *iter)
 static bool iter_begin(struct json_iter *iter, struct str value, char bracket)
 {
     value = json_trim(value);
-    if (value.len == 0 || value.at[0] != bracket) {
+    if (value.len == 0 || value.at[0] != bracket)
         return false;
-    }
     *iter = (struct json_iter){value.at + 1, value.at + value.len, true};
-    if (iter->at == iter->end) {
+    if (iter->at == iter->end)
         iter->at = NULL;
-    }
     return true;
 }
 
@@ -159,21 +147,18 @@ bool json_array_begin(struct json_iter *iter, struct str value)
 /* Moves to the start of the next element or member; false at the end and at damage. */
 static bool iter_next(struct json_iter *iter, char bracket)
 {
-    if (iter->at == NULL || iter->at == iter->end) {
+    if (iter->at == NULL || iter->at == iter->end)
         return false;
-    }
     const char *at = json_scan_space(iter->at, iter->end);
-    if (at == iter->end) {
+    if (at == iter->end)
         return iter_damaged(iter);
-    }
     if (*at == bracket) {
         iter->at = iter->end;
         return at + 1 == iter->end ? false : iter_damaged(iter);
     }
     if (!iter->first) {
-        if (*at != ',') {
+        if (*at != ',')
             return iter_damaged(iter);
-        }
         at = json_scan_space(at + 1, iter->end);
     }
     iter->first = false;
@@ -185,9 +170,8 @@ static bool iter_next(struct json_iter *iter, char bracket)
 static bool iter_value(struct json_iter *iter, const char *at, struct str *ret_value)
 {
     const char *after = skip_value(at, iter->end);
-    if (after == NULL || after == iter->end) {
+    if (after == NULL || after == iter->end)
         return iter_damaged(iter);
-    }
     iter->at = after;
     *ret_value = (struct str){at, (size_t)(after - at)};
     return true;
@@ -197,22 +181,18 @@ bool json_object_next(struct json_iter *iter, struct str *ret_key, struct str *r
 {
     assert(ret_key != NULL);
     assert(ret_value != NULL);
-    if (!iter_next(iter, '}')) {
+    if (!iter_next(iter, '}'))
         return false;
-    }
     const char *end = iter->end;
     const char *key = iter->at;
     const char *key_end = key < end && *key == '"' ? skip_string(key + 1, end) : NULL;
-    if (key_end == NULL) {
+    if (key_end == NULL)
         return iter_damaged(iter);
-    }
     const char *colon = json_scan_space(key_end, end);
-    if (colon == end || *colon != ':') {
+    if (colon == end || *colon != ':')
         return iter_damaged(iter);
-    }
-    if (!iter_value(iter, json_scan_space(colon + 1, end), ret_value)) {
+    if (!iter_value(iter, json_scan_space(colon + 1, end), ret_value))
         return false;
-    }
     *ret_key = (struct str){key, (size_t)(key_end - key)};
     return true;
 }
@@ -234,46 +214,38 @@ size_t json_count(struct str value)
     struct json_iter iter;
     struct str ignored;
     size_t count = 0;
-    if (json_object_begin(&iter, value)) {
-        while (json_object_next(&iter, &ignored, &ignored)) {
+    if (json_object_begin(&iter, value))
+        while (json_object_next(&iter, &ignored, &ignored))
             count++;
-        }
-    } else if (json_array_begin(&iter, value)) {
-        while (json_array_next(&iter, &ignored)) {
+    else if (json_array_begin(&iter, value))
+        while (json_array_next(&iter, &ignored))
             count++;
-        }
-    } else {
+    else
         return 0;
-    }
     return json_iter_ok(&iter) ? count : 0;
 }
 
 bool json_key_is(struct str raw, struct str name)
 {
     assert(name.at != NULL);
-    if (raw.len < name.len + 2 || raw.at[0] != '"' || raw.at[raw.len - 1] != '"') {
+    if (raw.len < name.len + 2 || raw.at[0] != '"' || raw.at[raw.len - 1] != '"')
         return false;
-    }
-    if (raw.len == name.len + 2) {
+    if (raw.len == name.len + 2)
         return memcmp(raw.at + 1, name.at, name.len) == 0;
-    }
     /* Longer than the name, it can be equal only if there are escapes in it. */
     const char *at = raw.at + 1;
     const char *end = raw.at + raw.len - 1;
     for (size_t i = 0; i < name.len; i++) {
         uint32_t code_point;
         struct json_flaw flaw;
-        if (at == end) {
+        if (at == end)
             return false;
-        }
-        if (*at != '\\') {
+        if (*at != '\\')
             code_point = (unsigned char)*at++;
-        } else {
+        else
             at = json_scan_escape(at, end, &code_point, &flaw);
-        }
-        if (at == NULL || code_point != (unsigned char)name.at[i]) {
+        if (at == NULL || code_point != (unsigned char)name.at[i])
             return false;
-        }
     }
     return at == end;
 }
@@ -281,21 +253,18 @@ bool json_key_is(struct str raw, struct str name)
 bool json_string(struct str raw, struct arena *arena, struct str *ret)
 {
     assert(ret != NULL);
-    if (raw.len < 2 || raw.at[0] != '"') {
+    if (raw.len < 2 || raw.at[0] != '"')
         return false;
-    }
     const char *end = raw.at + raw.len;
     bool escaped = false;
     struct json_flaw flaw;
-    if (json_scan_string(raw.at + 1, end, &escaped, &flaw) != end) {
+    if (json_scan_string(raw.at + 1, end, &escaped, &flaw) != end)
         return false;
-    }
     struct str inside = {raw.at + 1, raw.len - 2};
     if (escaped) {
         char *decoded = arena_alloc(arena, inside.len);
-        if (decoded == NULL) {
+        if (decoded == NULL)
             return false;
-        }
         inside = (struct str){decoded, json_decode(inside, decoded)};
     }
     *ret = inside;
@@ -312,20 +281,17 @@ static bool is_number(struct str raw)
 bool json_int64(struct str raw, int64_t *ret)
 {
     assert(ret != NULL);
-    if (!is_number(raw)) {
+    if (!is_number(raw))
         return false;
-    }
     bool negative = raw.at[0] == '-';
     uint64_t limit = negative ? UINT64_C(1) << 63 : INT64_MAX;
     uint64_t magnitude = 0;
     for (size_t i = negative ? 1 : 0; i < raw.len; i++) {
-        if (raw.at[i] < '0' || raw.at[i] > '9') {
+        if (raw.at[i] < '0' || raw.at[i] > '9')
             return false;
-        }
         uint64_t digit = (uint64_t)(raw.at[i] - '0');
-        if (magnitude > (limit - digit) / 10) {
+        if (magnitude > (limit - digit) / 10)
             return false;
-        }
         magnitude = magnitude * 10 + digit;
     }
     *ret =
@@ -352,11 +318,9 @@ static int64_t read_exponent(const char *at, const char *end)
 {
     bool negative = at < end && *at == '-';
     int64_t exponent = 0;
-    for (at += at < end && (*at == '-' || *at == '+'); at < end; at++) {
-        if (exponent < INT64_MAX / 100) {
+    for (at += at < end && (*at == '-' || *at == '+'); at < end; at++)
+        if (exponent < INT64_MAX / 100)
             exponent = exponent * 10 + (*at - '0');
-        }
-    }
     return negative ? -exponent : exponent;
 }
 
@@ -377,9 +341,8 @@ static void read_decimal(struct str raw, struct decimal *ret)
         } else if (*at != '-') {
             bool leading = ret->count == 0 && *at == '0';
             bool kept = !leading && ret->count < DECIMAL_DIGITS_MAX;
-            if (kept) {
+            if (kept)
                 ret->digits[ret->count++] = *at;
-            }
             more = more || (!kept && *at != '0');
             ret->exponent += (in_fraction ? -1 : 0) + (kept || leading ? 0 : 1);
         }
@@ -397,13 +360,11 @@ static bool decimal_quick(const struct decimal *decimal, double *ret)
                                     1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                                     1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
     if (FLT_EVAL_METHOD != 0 || decimal->count > 15 || decimal->exponent < -22 ||
-        decimal->exponent > 22) {
+        decimal->exponent > 22)
         return false;
-    }
     int64_t digits = 0;
-    for (size_t i = 0; i < decimal->count; i++) {
+    for (size_t i = 0; i < decimal->count; i++)
         digits = digits * 10 + (decimal->digits[i] - '0');
-    }
     *ret = decimal->exponent < 0 ? (double)digits / powers[-decimal->exponent]
                                  : (double)digits * powers[decimal->exponent];
     return true;
@@ -426,18 +387,15 @@ static double decimal_slow(struct decimal *decimal)
 bool json_double(struct str raw, double *ret)
 {
     assert(ret != NULL);
-    if (!is_number(raw)) {
+    if (!is_number(raw))
         return false;
-    }
     struct decimal decimal;
     read_decimal(raw, &decimal);
     double value = 0;
-    if (decimal.count > 0 && !decimal_quick(&decimal, &value)) {
+    if (decimal.count > 0 && !decimal_quick(&decimal, &value))
         value = decimal_slow(&decimal);
-    }
-    if (!isfinite(value)) {
+    if (!isfinite(value))
         return false;
-    }
     *ret = raw.at[0] == '-' ? -value : value;
     return true;
 }

@@ -110,9 +110,8 @@ static bool key_eq(const struct key *a, const struct key *b)
 /* Equal keys stand together, in the order of the text. */
 static bool key_before(const struct key *a, const struct key *b)
 {
-    if (a->hash != b->hash) {
+    if (a->hash != b->hash)
         return a->hash < b->hash;
-    }
     int order = str_cmp(a->text, b->text);
     return order != 0 ? order < 0 : a->offset < b->offset;
 }
@@ -123,15 +122,12 @@ static void sift_down(struct key *keys, size_t root, size_t count)
     struct key moved = keys[root];
     for (;;) {
         size_t child = root * 2 + 1;
-        if (child >= count) {
+        if (child >= count)
             break;
-        }
-        if (child + 1 < count && key_before(&keys[child], &keys[child + 1])) {
+        if (child + 1 < count && key_before(&keys[child], &keys[child + 1]))
             child++;
-        }
-        if (!key_before(&moved, &keys[child])) {
+        if (!key_before(&moved, &keys[child]))
             break;
-        }
         keys[root] = keys[child];
         root = child;
     }
@@ -141,9 +137,8 @@ static void sift_down(struct key *keys, size_t root, size_t count)
 /* Heapsort: n log n whatever the keys are, in place. The qsort of libc promises neither. */
 static void sort_keys(struct key *keys, size_t count)
 {
-    for (size_t root = count / 2; root-- > 0;) {
+    for (size_t root = count / 2; root-- > 0;)
         sift_down(keys, root, count);
-    }
     for (size_t last = count; last-- > 1;) {
         struct key largest = keys[0];
         keys[0] = keys[last];
@@ -158,13 +153,11 @@ static bool search_by_hash(struct arena *arena, const struct key *keys, size_t c
                            const struct key **ret_duplicate)
 {
     size_t slots = KEYS_LOCAL;
-    while (slots < count * 2) {
+    while (slots < count * 2)
         slots *= 2;
-    }
     uint32_t *table = arena_zalloc(arena, slots, sizeof *table); /* index + 1; 0 is free */
-    if (table == NULL || count >= UINT32_MAX) {
+    if (table == NULL || count >= UINT32_MAX)
         return false;
-    }
     size_t patience = count * 8;
     for (size_t i = 0; i < count; i++) {
         size_t slot = keys[i].hash & (slots - 1);
@@ -173,9 +166,8 @@ static bool search_by_hash(struct arena *arena, const struct key *keys, size_t c
                 *ret_duplicate = &keys[i];
                 return true;
             }
-            if (patience-- == 0) {
+            if (patience-- == 0)
                 return false;
-            }
         }
         table[slot] = (uint32_t)(i + 1);
     }
@@ -188,12 +180,10 @@ static const struct key *search_by_order(struct key *keys, size_t count)
 {
     const struct key *duplicate = NULL;
     sort_keys(keys, count);
-    for (size_t i = 1; i < count; i++) {
+    for (size_t i = 1; i < count; i++)
         if (key_eq(&keys[i - 1], &keys[i]) &&
-            (duplicate == NULL || keys[i].offset < duplicate->offset)) {
+            (duplicate == NULL || keys[i].offset < duplicate->offset))
             duplicate = &keys[i];
-        }
-    }
     return duplicate;
 }
 
@@ -201,9 +191,8 @@ static bool check_many_keys(struct checker *checker, struct key *keys, size_t co
 {
     assert(count > KEYS_FEW);
     const struct key *duplicate;
-    if (!search_by_hash(checker->arena, keys, count, &duplicate)) {
+    if (!search_by_hash(checker->arena, keys, count, &duplicate))
         duplicate = search_by_order(keys, count);
-    }
     return duplicate == NULL || fail_duplicate(checker, duplicate);
 }
 
@@ -213,15 +202,13 @@ static bool grow_keys(struct checker *checker)
     struct key *keys;
     if (checker->keys == checker->local) {
         keys = arena_alloc(checker->arena, size * 2);
-        if (keys != NULL) {
+        if (keys != NULL)
             memcpy(keys, checker->local, size);
-        }
     } else {
         keys = arena_grow(checker->arena, checker->keys, size, size * 2);
     }
-    if (keys == NULL) {
+    if (keys == NULL)
         return fail_memory(checker);
-    }
     checker->keys = keys;
     checker->key_cap *= 2;
     return true;
@@ -232,18 +219,15 @@ static bool add_key(struct checker *checker, struct str text, size_t offset)
 {
     struct container *object = &checker->open[checker->depth - 1];
     assert(object->is_object);
-    if (checker->key_count == checker->key_cap && !grow_keys(checker)) {
+    if (checker->key_count == checker->key_cap && !grow_keys(checker))
         return false;
-    }
     struct key *key = &checker->keys[checker->key_count];
     *key = (struct key){text, hash_key(text), offset};
     uint64_t bit = UINT64_C(1) << (key->hash & 63);
     if ((object->seen & bit) != 0 && checker->key_count - object->keys_before < KEYS_FEW) {
-        for (struct key *k = &checker->keys[object->keys_before]; k < key; k++) {
-            if (key_eq(k, key)) {
+        for (struct key *k = &checker->keys[object->keys_before]; k < key; k++)
+            if (key_eq(k, key))
                 return fail_duplicate(checker, key);
-            }
-        }
     }
     object->seen |= bit;
     checker->key_count++;
@@ -260,15 +244,13 @@ static inline bool is_at(const struct checker *checker, const char *at, char c)
 static const char *check_key(struct checker *checker, const char *at)
 {
     const char *quote = json_scan_space(at, checker->end);
-    if (!is_at(checker, quote, '"')) {
+    if (!is_at(checker, quote, '"'))
         return fail_expected(checker, quote, "a key in quotes");
-    }
     bool escaped = false;
     struct json_flaw flaw;
     at = json_scan_string(quote + 1, checker->end, &escaped, &flaw);
-    if (at == NULL) {
+    if (at == NULL)
         return fail(checker, flaw.at, flaw.problem);
-    }
     struct str text = {quote + 1, (size_t)(at - quote) - 2};
     if (escaped) {
         char *decoded = arena_alloc(checker->arena, text.len);
@@ -278,9 +260,8 @@ static const char *check_key(struct checker *checker, const char *at)
         }
         text = (struct str){decoded, json_decode(text, decoded)};
     }
-    if (!add_key(checker, text, offset_of(checker, quote))) {
+    if (!add_key(checker, text, offset_of(checker, quote)))
         return NULL;
-    }
     at = json_scan_space(at, checker->end);
     return is_at(checker, at, ':') ? at + 1 : fail_expected(checker, at, "':'");
 }
@@ -292,9 +273,8 @@ static const char *close_container(struct checker *checker, const char *at)
     struct container *closed = &checker->open[--checker->depth];
     size_t count = checker->key_count - closed->keys_before;
     checker->key_count = closed->keys_before;
-    if (count > KEYS_FEW && !check_many_keys(checker, &checker->keys[closed->keys_before], count)) {
+    if (count > KEYS_FEW && !check_many_keys(checker, &checker->keys[closed->keys_before], count))
         return NULL;
-    }
     return at + 1;
 }
 
@@ -302,15 +282,13 @@ static const char *close_container(struct checker *checker, const char *at)
 static const char *open_container(struct checker *checker, const char *at)
 {
     bool is_object = *at == '{';
-    if (checker->depth == JSON_DEPTH_MAX) {
+    if (checker->depth == JSON_DEPTH_MAX)
         return fail(checker, at, "nested deeper than 64 levels");
-    }
     checker->open[checker->depth] = (struct container){is_object, checker->key_count, 0};
     checker->depth++;
     at = json_scan_space(at + 1, checker->end);
-    if (is_at(checker, at, is_object ? '}' : ']')) {
+    if (is_at(checker, at, is_object ? '}' : ']'))
         return close_container(checker, at);
-    }
     return is_object ? check_key(checker, at) : at;
 }
 
@@ -318,9 +296,8 @@ static const char *open_container(struct checker *checker, const char *at)
 static const char *check_value(struct checker *checker, const char *at)
 {
     at = json_scan_space(at, checker->end);
-    if (at == checker->end) {
+    if (at == checker->end)
         return fail_expected(checker, at, "a value");
-    }
     bool escaped;
     struct json_flaw flaw;
     switch (*at) {
@@ -336,9 +313,8 @@ static const char *check_value(struct checker *checker, const char *at)
         at = json_scan_literal(at, checker->end, &flaw);
         break;
     default:
-        if (*at != '-' && (*at < '0' || *at > '9')) {
+        if (*at != '-' && (*at < '0' || *at > '9'))
             return fail_expected(checker, at, "a value");
-        }
         at = json_scan_number(at, checker->end, &flaw);
         break;
     }
@@ -351,16 +327,13 @@ static const char *check_after_value(struct checker *checker, const char *at)
     while (checker->depth > 0) {
         bool in_object = checker->open[checker->depth - 1].is_object;
         at = json_scan_space(at, checker->end);
-        if (is_at(checker, at, ',')) {
+        if (is_at(checker, at, ','))
             return in_object ? check_key(checker, at + 1) : at + 1;
-        }
-        if (!is_at(checker, at, in_object ? '}' : ']')) {
+        if (!is_at(checker, at, in_object ? '}' : ']'))
             return fail_expected(checker, at, in_object ? "',' or '}'" : "',' or ']'");
-        }
         at = close_container(checker, at);
-        if (at == NULL) {
+        if (at == NULL)
             return NULL;
-        }
     }
     return at;
 }
@@ -368,18 +341,15 @@ static const char *check_after_value(struct checker *checker, const char *at)
 static const char *check_text(struct checker *checker)
 {
     const char *at = checker->start;
-    if (checker->end - at >= 3 && memcmp(at, "\xef\xbb\xbf", 3) == 0) {
+    if (checker->end - at >= 3 && memcmp(at, "\xef\xbb\xbf", 3) == 0)
         return fail(checker, at, "a byte order mark is not allowed");
-    }
     do {
         size_t depth = checker->depth;
         at = check_value(checker, at);
-        if (at != NULL && checker->depth <= depth) {
+        if (at != NULL && checker->depth <= depth)
             at = check_after_value(checker, at);
-        }
-        if (at == NULL) {
+        if (at == NULL)
             return NULL;
-        }
     } while (checker->depth > 0);
     at = json_scan_space(at, checker->end);
     return at == checker->end ? at : fail_expected(checker, at, "the end of the text");

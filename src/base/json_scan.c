@@ -18,19 +18,17 @@ static bool is_digit(char c)
 /* The number that four hex digits at `at` stand for; false when there are not four. */
 static bool read_hex4(const char *at, const char *end, uint32_t *ret)
 {
-    if (end - at < 4) {
+    if (end - at < 4)
         return false;
-    }
     uint32_t value = 0;
     for (int i = 0; i < 4; i++) {
         char lower = (char)(at[i] | 0x20);
-        if (is_digit(at[i])) {
+        if (is_digit(at[i]))
             value = value << 4 | (uint32_t)(at[i] - '0');
-        } else if (lower >= 'a' && lower <= 'f') {
+        else if (lower >= 'a' && lower <= 'f')
             value = value << 4 | (uint32_t)(lower - 'a' + 10);
-        } else {
+        else
             return false;
-        }
     }
     *ret = value;
     return true;
@@ -42,18 +40,16 @@ static const char *scan_unicode_escape(const char *at, const char *end, uint32_t
 {
     assert(at[0] == '\\' && at[1] == 'u');
     uint32_t high;
-    if (!read_hex4(at + 2, end, &high)) {
+    if (!read_hex4(at + 2, end, &high))
         return set_flaw(flaw, at, "\\u needs four hex digits");
-    }
     if (high < 0xd800 || high > 0xdfff) {
         *ret_code_point = high;
         return at + 6;
     }
     uint32_t low;
     if (high > 0xdbff || end - at < 12 || at[6] != '\\' || at[7] != 'u' ||
-        !read_hex4(at + 8, end, &low) || low < 0xdc00 || low > 0xdfff) {
+        !read_hex4(at + 8, end, &low) || low < 0xdc00 || low > 0xdfff)
         return set_flaw(flaw, at, "half of a surrogate pair stands alone");
-    }
     *ret_code_point = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
     return at + 12;
 }
@@ -62,9 +58,8 @@ const char *json_scan_escape(const char *at, const char *end, uint32_t *ret_code
                              struct json_flaw *flaw)
 {
     assert(at < end && *at == '\\');
-    if (end - at < 2) {
+    if (end - at < 2)
         return set_flaw(flaw, end, "the string is not closed");
-    }
     switch (at[1]) {
     case '"':
     case '\\':
@@ -98,9 +93,8 @@ const char *json_scan_string_slow(const char *at, const char *end, bool *ret_esc
 {
     bool escaped = false;
     for (;;) {
-        if (at == end) {
+        if (at == end)
             return set_flaw(flaw, end, "the string is not closed");
-        }
         if (*at == '"') {
             *ret_escaped = escaped;
             return at + 1;
@@ -108,9 +102,8 @@ const char *json_scan_string_slow(const char *at, const char *end, bool *ret_esc
         if (*at == '\\') {
             uint32_t code_point;
             at = json_scan_escape(at, end, &code_point, flaw);
-            if (at == NULL) {
+            if (at == NULL)
                 return NULL;
-            }
             escaped = true;
         } else if ((unsigned char)*at < 0x20) {
             return set_flaw(flaw, at, "a control character in a string must be escaped");
@@ -118,9 +111,8 @@ const char *json_scan_string_slow(const char *at, const char *end, bool *ret_esc
         /* Characters outside ASCII mostly come in runs. */
         while (at < end && (unsigned char)*at >= 0x80) {
             size_t len = utf8_length(at, end);
-            if (len == 0) {
+            if (len == 0)
                 return set_flaw(flaw, at, "the string is not valid UTF-8");
-            }
             at += len;
         }
         at = json_scan_plain(at, end);
@@ -132,30 +124,25 @@ static const char *scan_digits(const char *at, const char *end, const char *prob
                                struct json_flaw *flaw)
 {
     const char *first = at;
-    while (at < end && is_digit(*at)) {
+    while (at < end && is_digit(*at))
         at++;
-    }
     return at == first ? set_flaw(flaw, at, problem) : at;
 }
 
 const char *json_scan_number(const char *at, const char *end, struct json_flaw *flaw)
 {
-    if (at < end && *at == '-') {
+    if (at < end && *at == '-')
         at++;
-    }
     const char *first = at;
     at = scan_digits(at, end, "a number needs a digit here", flaw);
-    if (at != NULL && *first == '0' && at - first > 1) {
+    if (at != NULL && *first == '0' && at - first > 1)
         return set_flaw(flaw, first, "a number must not begin with 0");
-    }
-    if (at != NULL && at < end && *at == '.') {
+    if (at != NULL && at < end && *at == '.')
         at = scan_digits(at + 1, end, "a digit must follow the decimal point", flaw);
-    }
     if (at != NULL && at < end && (*at == 'e' || *at == 'E')) {
         at++;
-        if (at < end && (*at == '+' || *at == '-')) {
+        if (at < end && (*at == '+' || *at == '-'))
             at++;
-        }
         at = scan_digits(at, end, "the exponent needs a digit", flaw);
     }
     return at;
@@ -165,9 +152,8 @@ const char *json_scan_literal(const char *at, const char *end, struct json_flaw 
 {
     assert(at < end);
     struct str literal = *at == 't' ? STR("true") : *at == 'f' ? STR("false") : STR("null");
-    if ((size_t)(end - at) < literal.len || memcmp(at, literal.at, literal.len) != 0) {
+    if ((size_t)(end - at) < literal.len || memcmp(at, literal.at, literal.len) != 0)
         return set_flaw(flaw, at, "this is neither true, false nor null");
-    }
     return at + literal.len;
 }
 

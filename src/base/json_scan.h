@@ -52,14 +52,12 @@ static inline const char *json_scan_plain(const char *at, const char *end)
     while (end - at >= 8) {
         uint64_t word = json_scan_word(at);
         uint64_t special = json_scan_escaped(word) | (word & JSON_HIGH_BITS);
-        if (special != 0) {
+        if (special != 0)
             return at + __builtin_ctzll(special) / 8;
-        }
         at += 8;
     }
-    while (at < end && json_is_plain(*at)) {
+    while (at < end && json_is_plain(*at))
         at++;
-    }
     return at;
 }
 
@@ -71,12 +69,10 @@ static inline bool json_is_space(char c)
 static inline const char *json_scan_space(const char *at, const char *end)
 {
     /* Texts made by programs have none, so one comparison should tell. */
-    if (at < end && (unsigned char)*at > ' ') {
+    if (at < end && (unsigned char)*at > ' ')
         return at;
-    }
-    while (at < end && json_is_space(*at)) {
+    while (at < end && json_is_space(*at))
         at++;
-    }
     return at;
 }
 

@@ -28,11 +28,10 @@ static bool comma_due(struct json_writer *writer)
 /* Writes what must stand before a value. */
 static void before_value(struct json_writer *writer)
 {
-    if (writer->after_key) {
+    if (writer->after_key)
         writer->after_key = false;
-    } else if (comma_due(writer)) {
+    else if (comma_due(writer))
         buf_add_char(writer->buf, ',');
-    }
 }
 
 static void put_text(struct json_writer *writer, struct str text)
@@ -86,13 +85,11 @@ void json_key(struct json_writer *writer, struct str name)
     char *room = buf_reserve(writer->buf, name.len + 4);
     bool comma = comma_due(writer);
     writer->after_key = true;
-    if (room == NULL) {
+    if (room == NULL)
         return;
-    }
     char *out = room;
-    if (comma) {
+    if (comma)
         *out++ = ',';
-    }
     *out++ = '"';
     memcpy(out, name.at, name.len);
     out += name.len;
@@ -106,14 +103,12 @@ static const char *scan_unescaped(const char *at, const char *end)
 {
     while (end - at >= 8) {
         uint64_t escaped = json_scan_escaped(json_scan_word(at));
-        if (escaped != 0) {
+        if (escaped != 0)
             return at + __builtin_ctzll(escaped) / 8;
-        }
         at += 8;
     }
-    while (at < end && (unsigned char)*at >= 0x20 && *at != '"' && *at != '\\') {
+    while (at < end && (unsigned char)*at >= 0x20 && *at != '"' && *at != '\\')
         at++;
-    }
     return at;
 }
 
@@ -145,9 +140,8 @@ void json_put_string(struct json_writer *writer, struct str text)
     for (;;) {
         const char *stop = scan_unescaped(at, last);
         buf_add(buf, (struct str){at, (size_t)(stop - at)});
-        if (stop == last) {
+        if (stop == last)
             break;
-        }
         put_escape(buf, *stop);
         at = stop + 1;
     }

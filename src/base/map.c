@@ -67,9 +67,8 @@ static uint32_t hash_key(uint64_t seed, struct str key)
         at += sizeof word;
     }
     word = (uint64_t)key.len << 56;
-    for (size_t i = 0; i < rest; i++) {
+    for (size_t i = 0; i < rest; i++)
         word |= (uint64_t)(unsigned char)at[i] << (8 * i);
-    }
     sip_take(&sip, word);
     sip.c ^= 0xff;
     sip_round(&sip);
@@ -89,9 +88,8 @@ void map_init(struct map *map, struct arena *arena, uint32_t expected, uint64_t 
     assert(map != NULL);
     assert(arena != NULL);
     uint32_t slots = MAP_SLOTS_MIN;
-    while (keys_max(slots) < expected && slots < MAP_SLOTS_MAX) {
+    while (keys_max(slots) < expected && slots < MAP_SLOTS_MAX)
         slots *= 2;
-    }
     *map = (struct map){.arena = arena, .mask = slots - 1, .seed = seed};
 }
 
@@ -103,9 +101,8 @@ static struct map_slot *find_slot(const struct map *map, struct str key, uint32_
     uint32_t index = hash & map->mask;
     for (;;) {
         struct map_slot *slot = &map->slots[index];
-        if (slot->value == MAP_NONE || (slot->hash == hash && str_eq(slot->key, key))) {
+        if (slot->value == MAP_NONE || (slot->hash == hash && str_eq(slot->key, key)))
             return slot;
-        }
         index = (index + 1) & map->mask;
     }
 }
@@ -113,9 +110,8 @@ static struct map_slot *find_slot(const struct map *map, struct str key, uint32_
 uint32_t map_get(const struct map *map, struct str key)
 {
     assert(key.at != NULL);
-    if (map->count == 0) {
+    if (map->count == 0)
         return MAP_NONE;
-    }
     return find_slot(map, key, hash_key(map->seed, key))->value;
 }
 
@@ -127,17 +123,14 @@ static bool resize(struct map *map, uint32_t slots)
     struct map larger = *map;
     larger.slots = arena_zalloc(map->arena, slots, sizeof *larger.slots);
     larger.mask = slots - 1;
-    if (larger.slots == NULL) {
+    if (larger.slots == NULL)
         return false;
-    }
-    for (uint32_t i = 0; i < slots; i++) {
+    for (uint32_t i = 0; i < slots; i++)
         larger.slots[i].value = MAP_NONE;
-    }
     for (uint32_t i = 0; map->slots != NULL && i <= map->mask; i++) {
         struct map_slot *slot = &map->slots[i];
-        if (slot->value != MAP_NONE) {
+        if (slot->value != MAP_NONE)
             *find_slot(&larger, slot->key, slot->hash) = *slot;
-        }
     }
     *map = larger;
     return true;
@@ -147,9 +140,8 @@ enum error_code map_put(struct map *map, struct str key, uint32_t value, uint32_
 {
     assert(key.at != NULL);
     assert(value != MAP_NONE);
-    if (map->slots == NULL && !resize(map, map->mask + 1)) {
+    if (map->slots == NULL && !resize(map, map->mask + 1))
         return ERR_NO_MEMORY;
-    }
     uint32_t hash = hash_key(map->seed, key);
     struct map_slot *slot = find_slot(map, key, hash);
     if (slot->value != MAP_NONE) {
@@ -157,9 +149,8 @@ enum error_code map_put(struct map *map, struct str key, uint32_t value, uint32_
         return ERR_OK;
     }
     if (map->count == keys_max(map->mask + 1)) {
-        if (map->mask + 1 == MAP_SLOTS_MAX || !resize(map, (map->mask + 1) * 2)) {
+        if (map->mask + 1 == MAP_SLOTS_MAX || !resize(map, (map->mask + 1) * 2))
             return ERR_NO_MEMORY;
-        }
         slot = find_slot(map, key, hash);
     }
     *slot = (struct map_slot){key, hash, value};

@@ -47,9 +47,8 @@ static size_t cut_length(struct str text, size_t len_max)
     size_t len = text.len;
     if (len > len_max) {
         len = len_max;
-        while (len > 0 && ((unsigned char)text.at[len] & 0xc0) == 0x80) {
+        while (len > 0 && ((unsigned char)text.at[len] & 0xc0) == 0x80)
             len--;
-        }
     }
     return len;
 }
@@ -78,9 +77,8 @@ static struct shown show(struct str value)
 static size_t path_of(const struct reader *reader, char ret[PATH_MAX_LEN])
 {
     ret[0] = '\0';
-    if (reader->outer == NULL) {
+    if (reader->outer == NULL)
         return 0;
-    }
     size_t len = path_of(reader->outer, ret);
     struct str name = reader->field->name;
     int added = snprintf(ret + len, PATH_MAX_LEN - len, "%.*s.", STR_ARG(name));
@@ -114,12 +112,10 @@ static size_t milli_format(int64_t value, char ret[MILLI_TEXT_MAX])
     uint64_t fraction = magnitude % 1000;
     if (fraction > 0) {
         int digits = 3;
-        for (; fraction % 10 == 0; fraction /= 10) {
+        for (; fraction % 10 == 0; fraction /= 10)
             digits--;
-        }
-        for (; digits > 0; digits--, fraction /= 10) {
+        for (; digits > 0; digits--, fraction /= 10)
             text[--start] = (char)('0' + fraction % 10);
-        }
         text[--start] = '.';
     }
     uint64_t whole = magnitude / 1000;
@@ -127,9 +123,8 @@ static size_t milli_format(int64_t value, char ret[MILLI_TEXT_MAX])
         text[--start] = (char)('0' + whole % 10);
         whole /= 10;
     } while (whole > 0);
-    if (value < 0) {
+    if (value < 0)
         text[--start] = '-';
-    }
     size_t len = sizeof text - start;
     memcpy(ret, text + start, len);
     return len;
@@ -156,11 +151,10 @@ static void describe_range(const struct record_field *field, char *ret, size_t s
         min[milli_format(field->min, min)] = '\0';
         max[milli_format(upper, max)] = '\0';
     }
-    if (upper == INT64_MAX) {
+    if (upper == INT64_MAX)
         (void)snprintf(ret, size, "%s from %s up", number, min);
-    } else {
+    else
         (void)snprintf(ret, size, "%s from %s to %s", number, min, max);
-    }
 }
 
 static void describe_words(const struct record_names *names, char *ret, size_t size)
@@ -244,12 +238,10 @@ static enum name_flaw name_flaw_from(const char *at, const char *end)
     while (at < end) {
         size_t len = utf8_length(at, end);
         unsigned char first = (unsigned char)at[0];
-        if (len == 0) {
+        if (len == 0)
             return NAME_NOT_UTF8;
-        }
-        if (first < 0x20 || first == 0x7f || (first == 0xc2 && (unsigned char)at[1] < 0xa0)) {
+        if (first < 0x20 || first == 0x7f || (first == 0xc2 && (unsigned char)at[1] < 0xa0))
             return NAME_CONTROL;
-        }
         at += len;
     }
     return NAME_GOOD;
@@ -257,14 +249,11 @@ static enum name_flaw name_flaw_from(const char *at, const char *end)
 
 static enum name_flaw name_flaw(struct str name)
 {
-    if (name.len - 1 >= NAME_BYTES_MAX) {
+    if (name.len - 1 >= NAME_BYTES_MAX)
         return name.len == 0 ? NAME_EMPTY : NAME_LONG;
-    }
-    for (size_t i = 0; i < name.len; i++) {
-        if ((unsigned char)(name.at[i] - 0x20) >= 0x7f - 0x20) {
+    for (size_t i = 0; i < name.len; i++)
+        if ((unsigned char)(name.at[i] - 0x20) >= 0x7f - 0x20)
             return name_flaw_from(name.at + i, name.at + name.len);
-        }
-    }
     return NAME_GOOD;
 }
 
@@ -310,34 +299,28 @@ enum error_code record_string(struct str raw, const char *what, struct arena *ar
                               struct str *ret, struct err *err)
 {
     assert(what != NULL);
-    if (json_type(raw) != JSON_STRING) {
+    if (json_type(raw) != JSON_STRING)
         return err_set(err, ERR_BAD_REQUEST, "%s must be a string, not %s", what, show(raw).text);
-    }
-    if (!json_string(raw, arena, ret)) {
+    if (!json_string(raw, arena, ret))
         return string_failure(raw, what, arena, err);
-    }
     return ERR_OK;
 }
 
 /* The value of a digit, or -1. */
 static int hex_value(char c)
 {
-    if (c >= '0' && c <= '9') {
+    if (c >= '0' && c <= '9')
         return c - '0';
-    }
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 bool record_hex(struct str digits, uint8_t *ret, size_t size)
 {
-    if (digits.len % 2 != 0 || digits.len / 2 != size) {
+    if (digits.len % 2 != 0 || digits.len / 2 != size)
         return false;
-    }
-    for (size_t i = 0; i < digits.len; i++) {
-        if (hex_value(digits.at[i]) < 0) {
+    for (size_t i = 0; i < digits.len; i++)
+        if (hex_value(digits.at[i]) < 0)
             return false;
-        }
-    }
     for (size_t i = 0; i < size; i++) {
         int high = hex_value(digits.at[2 * i]);
         int low = hex_value(digits.at[2 * i + 1]);
@@ -348,11 +331,9 @@ bool record_hex(struct str digits, uint8_t *ret, size_t size)
 
 int record_enum(const struct record_names *names, struct str text)
 {
-    for (size_t i = 1; i < names->count; i++) {
-        if (str_eq(names->at[i], text)) {
+    for (size_t i = 1; i < names->count; i++)
+        if (str_eq(names->at[i], text))
             return (int)i;
-        }
-    }
     return 0;
 }
 
@@ -361,9 +342,8 @@ int record_enum(const struct record_names *names, struct str text)
 /* A decimal number with at most three decimals, exactly; false for anything else, exponents too. */
 static bool milli_parse(struct str raw, int64_t *ret)
 {
-    if (json_type(raw) != JSON_NUMBER) {
+    if (json_type(raw) != JSON_NUMBER)
         return false;
-    }
     bool negative = raw.at[0] == '-';
     bool point = false;
     int decimals = 0;
@@ -375,15 +355,13 @@ static bool milli_parse(struct str raw, int64_t *ret)
         }
         uint64_t digit = (uint64_t)(unsigned char)raw.at[i] - '0';
         decimals += point ? 1 : 0;
-        if (digit > 9 || decimals > 3 || magnitude > (INT64_MAX - digit) / 10) {
+        if (digit > 9 || decimals > 3 || magnitude > (INT64_MAX - digit) / 10)
             return false;
-        }
         magnitude = magnitude * 10 + digit;
     }
     for (; decimals < 3; decimals++) {
-        if (magnitude > INT64_MAX / 10) {
+        if (magnitude > INT64_MAX / 10)
             return false;
-        }
         magnitude *= 10;
     }
     *ret = negative ? -(int64_t)magnitude : (int64_t)magnitude;
@@ -393,9 +371,8 @@ static bool milli_parse(struct str raw, int64_t *ret)
 static enum error_code read_string(const struct reader *reader, const struct record_field *field,
                                    struct str value, struct str *ret)
 {
-    if (json_type(value) != JSON_STRING) {
+    if (json_type(value) != JSON_STRING)
         return refuse(reader, field, value);
-    }
     struct str text;
     if (!json_string(value, reader->arena, &text)) {
         return string_failure(value, label_of(reader, field->name).text, reader->arena,
@@ -403,9 +380,8 @@ static enum error_code read_string(const struct reader *reader, const struct rec
     }
     if (field->kind == RECORD_NAME) {
         enum name_flaw flaw = name_flaw(text);
-        if (flaw != NAME_GOOD) {
+        if (flaw != NAME_GOOD)
             return refuse_name(flaw, text, label_of(reader, field->name).text, reader->err);
-        }
     } else if (field->kind == RECORD_TEXT) {
         size_t len_max = field->max == 0 ? TEXT_BYTES_MAX : (size_t)field->max;
         if (text.len > len_max) {
@@ -424,12 +400,10 @@ static enum error_code read_raw(const struct reader *reader, const struct record
     enum json_type type = json_type(value);
     if (field->kind == RECORD_JSON
             ? type == JSON_INVALID
-            : type != (field->kind == RECORD_OBJECT ? JSON_OBJECT : JSON_ARRAY)) {
+            : type != (field->kind == RECORD_OBJECT ? JSON_OBJECT : JSON_ARRAY))
         return refuse(reader, field, value);
-    }
-    if (type != JSON_NULL) {
+    if (type != JSON_NULL)
         *ret = value;
-    }
     return ERR_OK;
 }
 
@@ -439,9 +413,8 @@ static enum error_code read_number(const struct reader *reader, const struct rec
     int64_t number;
     bool good =
         field->kind == RECORD_MILLI ? milli_parse(value, &number) : json_int64(value, &number);
-    if (!good || number < field->min || number > field_max(field)) {
+    if (!good || number < field->min || number > field_max(field))
         return refuse(reader, field, value);
-    }
     *ret = number;
     return ERR_OK;
 }
@@ -466,24 +439,20 @@ static enum error_code read_encoded(const struct reader *reader, const struct re
 {
     struct str text = {NULL, 0};
     enum error_code code = read_string(reader, field, value, &text);
-    if (code != ERR_OK) {
+    if (code != ERR_OK)
         return code;
-    }
     if (field->kind == RECORD_TIME) {
         int64_t time_ms;
-        if (!time_parse(text, &time_ms)) {
+        if (!time_parse(text, &time_ms))
             return refuse(reader, field, value);
-        }
         memcpy(ret, &time_ms, sizeof time_ms);
         return ERR_OK;
     }
-    if (field->kind == RECORD_HEX) {
+    if (field->kind == RECORD_HEX)
         return record_hex(text, ret, field->size) ? ERR_OK : refuse(reader, field, value);
-    }
     int word = record_enum(field->names, text);
-    if (word == 0) {
+    if (word == 0)
         return refuse(reader, field, value);
-    }
     assert(field->size == sizeof word);
     memcpy(ret, &word, sizeof word);
     return ERR_OK;
@@ -516,9 +485,8 @@ static enum error_code read_field(const struct reader *reader, const struct reco
     case RECORD_NESTED:
         break;
     }
-    if (json_type(value) != JSON_OBJECT) {
+    if (json_type(value) != JSON_OBJECT)
         return refuse(reader, field, value);
-    }
     struct reader nested = *reader;
     nested.type = field->nested;
     nested.mask = fields_mask(field->nested);
@@ -535,9 +503,8 @@ static const struct record_field *find_plain(const struct record_type *type, uin
     for (; mask != 0; mask &= mask - 1) {
         const struct record_field *field = &type->fields[__builtin_ctzll(mask)];
         if (key.len == field->name.len + 2 &&
-            memcmp(key.at + 1, field->name.at, field->name.len) == 0) {
+            memcmp(key.at + 1, field->name.at, field->name.len) == 0)
             return field;
-        }
     }
     return NULL;
 }
@@ -549,9 +516,8 @@ static const struct record_field *find_field(const struct reader *reader, struct
 {
     uint64_t later = next < FIELDS_MAX ? reader->mask & RECORD_ALL << next : 0;
     const struct record_field *field = find_plain(reader->type, later, key);
-    if (field == NULL) {
+    if (field == NULL)
         field = find_plain(reader->type, reader->mask & ~later, key);
-    }
     if (field == NULL && memchr(key.at, '\\', key.len) != NULL) {
         for (uint64_t rest = reader->mask; field == NULL && rest != 0; rest &= rest - 1) {
             const struct record_field *candidate = &reader->type->fields[__builtin_ctzll(rest)];
@@ -576,20 +542,17 @@ static enum error_code read_object(const struct reader *reader, struct str json,
     while (json_object_next(&iter, &key, &value)) {
         const struct record_field *field = find_field(reader, key, next);
         if (field == NULL) {
-            if (reader->unknown == RECORD_REFUSE_UNKNOWN) {
+            if (reader->unknown == RECORD_REFUSE_UNKNOWN)
                 return refuse_unknown(reader, key);
-            }
             continue;
         }
         enum error_code code = read_field(reader, field, value, base + field->offset);
-        if (code != ERR_OK) {
+        if (code != ERR_OK)
             return code;
-        }
         next = (size_t)(field - reader->type->fields) + 1;
     }
-    if (!json_iter_ok(&iter)) {
+    if (!json_iter_ok(&iter))
         return err_set(reader->err, ERR_BAD_REQUEST, "%s is not valid JSON", what);
-    }
     return ERR_OK;
 }
 
@@ -615,9 +578,8 @@ enum error_code record_read(const struct record_type *type, struct str json, uin
 static bool bytes_are_zero(const uint8_t *bytes, size_t len)
 {
     uint8_t any = 0;
-    for (size_t i = 0; i < len; i++) {
+    for (size_t i = 0; i < len; i++)
         any |= bytes[i];
-    }
     return any == 0;
 }
 
@@ -660,11 +622,9 @@ static bool member_is_set(const struct record_field *field, const void *member)
 /* A nested record is set when one of its fields is. */
 static bool record_is_set(const struct record_type *type, const char *base)
 {
-    for (size_t i = 0; i < type->count; i++) {
-        if (member_is_set(&type->fields[i], base + type->fields[i].offset)) {
+    for (size_t i = 0; i < type->count; i++)
+        if (member_is_set(&type->fields[i], base + type->fields[i].offset))
             return true;
-        }
-    }
     return false;
 }
 
@@ -767,9 +727,8 @@ const struct record_field *record_differs(const struct record_type *type, const 
     const char *base_b = b;
     for (uint64_t rest = mask & fields_mask(type); rest != 0; rest &= rest - 1) {
         const struct record_field *field = &type->fields[__builtin_ctzll(rest)];
-        if (!members_equal(field, base_a + field->offset, base_b + field->offset)) {
+        if (!members_equal(field, base_a + field->offset, base_b + field->offset))
             return field;
-        }
     }
     return NULL;
 }

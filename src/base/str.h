@@ -19,7 +19,10 @@ struct str {
 #define STR(literal) ((struct str){"" literal, sizeof(literal) - 1})
 
 /* The same as an initializer, for tables that must be constant. */
-#define STR_INIT(literal) {"" literal, sizeof(literal) - 1}
+#define STR_INIT(literal)                                                                          \
+    {                                                                                              \
+        "" literal, sizeof(literal) - 1                                                            \
+    }
 
 /* A view of a NUL-terminated string; NULL gives an absent view. */
 static inline struct str str_from(const char *text)

@@ -92,9 +92,8 @@ static bool is_digit(char c)
 
 static bool take_char(struct reader *reader, char wanted)
 {
-    if (reader->at == reader->end || *reader->at != wanted) {
+    if (reader->at == reader->end || *reader->at != wanted)
         return false;
-    }
     reader->at++;
     return true;
 }
@@ -103,13 +102,11 @@ static bool take_char(struct reader *reader, char wanted)
 static bool take_number(struct reader *reader, int count, int64_t min, int64_t max, int64_t *ret)
 {
     int64_t number = 0;
-    if (reader->end - reader->at < count) {
+    if (reader->end - reader->at < count)
         return false;
-    }
     for (int i = 0; i < count; i++) {
-        if (!is_digit(reader->at[i])) {
+        if (!is_digit(reader->at[i]))
             return false;
-        }
         number = number * 10 + (reader->at[i] - '0');
     }
     reader->at += count;
@@ -121,9 +118,8 @@ static bool take_number(struct reader *reader, int count, int64_t min, int64_t m
 static bool take_fraction(struct reader *reader, int64_t *ret_ms)
 {
     *ret_ms = 0;
-    if (!take_char(reader, '.')) {
+    if (!take_char(reader, '.'))
         return true;
-    }
     int64_t unit_ms = 100;
     const char *first = reader->at;
     while (reader->at < reader->end && is_digit(*reader->at)) {
@@ -138,19 +134,16 @@ static bool take_fraction(struct reader *reader, int64_t *ret_ms)
 static bool take_offset(struct reader *reader, int64_t *ret_ms)
 {
     *ret_ms = 0;
-    if (take_char(reader, 'Z') || take_char(reader, 'z')) {
+    if (take_char(reader, 'Z') || take_char(reader, 'z'))
         return true;
-    }
     int64_t sign = take_char(reader, '-') ? -1 : 1;
-    if (sign == 1 && !take_char(reader, '+')) {
+    if (sign == 1 && !take_char(reader, '+'))
         return false;
-    }
     int64_t hours;
     int64_t minutes;
     if (!take_number(reader, 2, 0, 23, &hours) || !take_char(reader, ':') ||
-        !take_number(reader, 2, 0, 59, &minutes)) {
+        !take_number(reader, 2, 0, 59, &minutes))
         return false;
-    }
     *ret_ms = sign * (hours * HOUR_MS + minutes * MINUTE_MS);
     return true;
 }
@@ -165,9 +158,8 @@ static bool take_date(struct reader *reader, struct date *ret)
 bool time_parse(struct str text, int64_t *ret_ms)
 {
     assert(ret_ms != NULL);
-    if (text.len == 0) {
+    if (text.len == 0)
         return false;
-    }
     struct reader reader = {text.at, text.at + text.len};
     struct date date;
     int64_t hour;
@@ -179,14 +171,12 @@ bool time_parse(struct str text, int64_t *ret_ms)
         !take_number(&reader, 2, 0, 23, &hour) || !take_char(&reader, ':') ||
         !take_number(&reader, 2, 0, 59, &minute) || !take_char(&reader, ':') ||
         !take_number(&reader, 2, 0, 59, &second) || !take_fraction(&reader, &fraction_ms) ||
-        !take_offset(&reader, &offset_ms) || reader.at != reader.end) {
+        !take_offset(&reader, &offset_ms) || reader.at != reader.end)
         return false;
-    }
     int64_t time_ms = days_from_date(date) * DAY_MS + hour * HOUR_MS + minute * MINUTE_MS +
                       second * SECOND_MS + fraction_ms - offset_ms;
-    if (time_ms < 0 || time_ms > TIME_MAX_MS) {
+    if (time_ms < 0 || time_ms > TIME_MAX_MS)
         return false;
-    }
     *ret_ms = time_ms;
     return true;
 }
@@ -198,9 +188,8 @@ static bool take_amount(struct reader *reader, int64_t *ret)
     int64_t amount = 0;
     while (reader->at < reader->end && is_digit(*reader->at)) {
         amount = amount * 10 + (*reader->at - '0');
-        if (amount > DURATION_MAX_MS) {
+        if (amount > DURATION_MAX_MS)
             return false;
-        }
         reader->at++;
     }
     *ret = amount;
@@ -216,28 +205,23 @@ bool duration_parse(struct str text, int64_t *ret_ms)
     enum { UNITS = sizeof units / sizeof units[0] };
 
     assert(ret_ms != NULL);
-    if (text.len == 0) {
+    if (text.len == 0)
         return false;
-    }
     struct reader reader = {text.at, text.at + text.len};
     int64_t total_ms = 0;
     size_t unit = 0; /* the largest that may still come */
     while (reader.at < reader.end) {
         int64_t amount;
-        if (!take_amount(&reader, &amount)) {
+        if (!take_amount(&reader, &amount))
             return false;
-        }
         const char *name = reader.at;
-        while (reader.at < reader.end && !is_digit(*reader.at)) {
+        while (reader.at < reader.end && !is_digit(*reader.at))
             reader.at++;
-        }
         struct str wanted = {name, (size_t)(reader.at - name)};
-        while (unit < UNITS && !str_eq(wanted, str_from(units[unit].name))) {
+        while (unit < UNITS && !str_eq(wanted, str_from(units[unit].name)))
             unit++;
-        }
-        if (unit == UNITS || amount > (DURATION_MAX_MS - total_ms) / units[unit].ms) {
+        if (unit == UNITS || amount > (DURATION_MAX_MS - total_ms) / units[unit].ms)
             return false;
-        }
         total_ms += amount * units[unit].ms;
         unit++;
     }

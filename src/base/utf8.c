@@ -10,21 +10,17 @@ static bool is_tail(char c)
 
 size_t utf8_length(const char *at, const char *end)
 {
-    if (at >= end) {
+    if (at >= end)
         return 0;
-    }
     size_t room = (size_t)(end - at);
     unsigned char first = (unsigned char)at[0];
-    if (first < 0x80) {
+    if (first < 0x80)
         return 1;
-    }
     /* 0x80 to 0xbf are tails; 0xc0 and 0xc1 could only begin a form that is not the shortest. */
-    if (first < 0xc2 || room < 2 || !is_tail(at[1])) {
+    if (first < 0xc2 || room < 2 || !is_tail(at[1]))
         return 0;
-    }
-    if (first < 0xe0) {
+    if (first < 0xe0)
         return 2;
-    }
     /* The second byte decides what is too long a form, a surrogate, or past U+10FFFF. */
     unsigned char second = (unsigned char)at[1];
     if (first < 0xf0) {
@@ -38,9 +34,8 @@ size_t utf8_length(const char *at, const char *end)
 
 bool utf8_valid(struct str s)
 {
-    if (s.len == 0) {
+    if (s.len == 0)
         return true;
-    }
     const char *at = s.at;
     const char *end = at + s.len;
     while (at < end) {
@@ -53,9 +48,8 @@ bool utf8_valid(struct str s)
             }
         }
         size_t len = utf8_length(at, end);
-        if (len == 0) {
+        if (len == 0)
             return false;
-        }
         at += len;
     }
     return true;

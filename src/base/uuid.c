@@ -15,9 +15,8 @@ struct uuid uuid_v7(int64_t time_ms, const uint8_t random[10])
     assert(time_ms >= 0);
     assert(time_ms < INT64_C(1) << 48);
     struct uuid id;
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 6; i++)
         id.bytes[i] = (uint8_t)(time_ms >> (40 - 8 * i));
-    }
     memcpy(id.bytes + 6, random, 10);
     set_version(&id, 7);
     return id;
@@ -42,9 +41,8 @@ void uuid_format(struct uuid id, char ret[UUID_TEXT_LEN])
     static const char digits[] = "0123456789abcdef";
     char *out = ret;
     for (size_t i = 0; i < sizeof id.bytes; i++) {
-        if (dash_before(i)) {
+        if (dash_before(i))
             *out++ = '-';
-        }
         *out++ = digits[id.bytes[i] >> 4];
         *out++ = digits[id.bytes[i] & 15];
     }
@@ -54,9 +52,8 @@ void uuid_format(struct uuid id, char ret[UUID_TEXT_LEN])
 /* The value of a hex digit, or -1. */
 static int hex_value(char c)
 {
-    if (c >= '0' && c <= '9') {
+    if (c >= '0' && c <= '9')
         return c - '0';
-    }
     /* Upper and lower case differ in one bit. */
     char lower = (char)(c | 0x20);
     return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
@@ -65,20 +62,17 @@ static int hex_value(char c)
 bool uuid_parse(struct str text, struct uuid *ret)
 {
     assert(ret != NULL);
-    if (text.len != UUID_TEXT_LEN) {
+    if (text.len != UUID_TEXT_LEN)
         return false;
-    }
     struct uuid id;
     const char *at = text.at;
     for (size_t i = 0; i < sizeof id.bytes; i++) {
-        if (dash_before(i) && *at++ != '-') {
+        if (dash_before(i) && *at++ != '-')
             return false;
-        }
         int high = hex_value(at[0]);
         int low = hex_value(at[1]);
-        if (high < 0 || low < 0) {
+        if (high < 0 || low < 0)
             return false;
-        }
         id.bytes[i] = (uint8_t)(high << 4 | low);
         at += 2;
     }

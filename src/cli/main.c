@@ -61,10 +61,9 @@ static const struct verb *nearest_verb(const char *name)
 
 const struct verb *cli_verb(const char *name)
 {
-    for (size_t i = 0; i < cli_verb_count; i++) {
+    for (size_t i = 0; i < cli_verb_count; i++)
         if (strcmp(name, cli_verbs[i]->name) == 0)
             return cli_verbs[i];
-    }
 
     const struct verb *nearest = nearest_verb(name);
     fprintf(stderr, "pawl: there is no verb '%s'; the nearest is '%s'\n", name, nearest->name);
@@ -108,10 +107,9 @@ bool cli_option(int argc, char **argv, int *at, const char *name, const char **r
 /* Whether a verb is asked for its help; what stands behind "--" is not for us. */
 static bool wants_help(int argc, char **argv)
 {
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             return true;
-    }
     return false;
 }
 

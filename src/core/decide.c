@@ -52,8 +52,7 @@ struct event *decider_add(struct decider *d, enum event_type type)
     if (out->count == out->cap) {
         uint32_t cap = out->cap == 0 ? 2 : out->cap * 2;
         struct event *moved = arena_grow(d->context->arena, out->events,
-                                         out->cap * sizeof *out->events,
-                                         cap * sizeof *out->events);
+                                         out->cap * sizeof *out->events, cap * sizeof *out->events);
         if (moved == NULL)
             return NULL;
         out->events = moved;
@@ -211,13 +210,13 @@ enum error_code job_decide(const struct job_slice *slice, const struct command *
     return code;
 }
 
-enum error_code decision_seal(struct decision *decision, const uint8_t head[HASH_LEN], struct arena *arena, struct err *err)
+enum error_code decision_seal(struct decision *decision, const uint8_t head[HASH_LEN],
+                              struct arena *arena, struct err *err)
 {
     const uint8_t *previous = head;
     for (uint32_t i = 0; i < decision->count; i++) {
         struct event *event = &decision->events[i];
-        enum error_code code =
-            event_seal(event, previous, decision->after.job.salt, arena, err);
+        enum error_code code = event_seal(event, previous, decision->after.job.salt, arena, err);
         if (code != ERR_OK)
             return code;
         if (event_type_class(event->type) != EVENT_CLASS_TELEMETRY)

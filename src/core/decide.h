@@ -1,7 +1,7 @@
 /* The rules: a command on a job at a moment gives the events to append, or one clear error.
  *
- * job_decide is pure. Time, randomness and everything known of the job come in; events, the state after them, and
- * the answer for the caller go out. On an error nothing has changed anywhere. */
+ * job_decide is pure. Time, randomness and everything known of the job come in; events, the state
+ * after them, and the answer for the caller go out. On an error nothing has changed anywhere. */
 #ifndef PAWL_CORE_DECIDE_H
 #define PAWL_CORE_DECIDE_H
 
@@ -36,8 +36,8 @@ struct failure {
     enum error_class error_class; /* CLASS_NONE: transient */
     struct str message;
     enum stage stage;
-    struct str details;    /* raw JSON */
-    bool has_retry_after;  /* retry_after_ms replaces the backoff */
+    struct str details;   /* raw JSON */
+    bool has_retry_after; /* retry_after_ms replaces the backoff */
     int64_t retry_after_ms;
 };
 
@@ -66,8 +66,8 @@ struct appended {
     struct str payload; /* raw JSON */
 };
 
-/* A command and what it carries. `step` names the step that a CALLER's or ENGINE's command is about; a
- * WORKER's token says that itself. */
+/* A command and what it carries. `step` names the step that a CALLER's or ENGINE's command is
+ * about; a WORKER's token says that itself. */
 struct command {
     enum command_type type;
     struct str actor; /* who: a worker, a user, "pawl" */
@@ -85,7 +85,7 @@ struct command {
             const struct resource *resource;  /* STEP_CLAIM, unless judging */
             bool start;                       /* run at once: both events in one commit */
             bool judge;                       /* STEP_CLAIM: take a finished step to judge it */
-        } claim; /* CLAIM, STEP_CLAIM */
+        } claim;                              /* CLAIM, STEP_CLAIM */
         struct {
             struct str progress; /* raw JSON */
             struct str cursor;
@@ -153,8 +153,8 @@ struct command {
 /* Everything from outside that a decision may depend on. */
 struct context {
     int64_t now;
-    int64_t up_since; /* since when clock and store have been there without a break: leases last renewed
-                         before get one heartbeat of grace after it */
+    int64_t up_since; /* since when clock and store have been there without a break: leases last
+                         renewed before get one heartbeat of grace after it */
     uint64_t random;  /* for jitter and look-up tables */
     uint8_t secret[TOKEN_SECRET_LEN]; /* fresh random bytes: a token's secret or a job's salt */
     const struct kind_settings *kind; /* NULL: none set */
@@ -166,8 +166,8 @@ enum effect_status { EFFECT_EXECUTE = 1, EFFECT_RECORDED, EFFECT_IN_DOUBT };
 
 /* What the caller is told besides the job itself. */
 struct answer {
-    bool repeated;  /* the command had been carried out before: no events now */
-    bool duplicate; /* SUBMIT: the idempotency key is known, `duplicate` is the job */
+    bool repeated;    /* the command had been carried out before: no events now */
+    bool duplicate;   /* SUBMIT: the idempotency key is known, `duplicate` is the job */
     struct str token; /* CLAIM, STEP_CLAIM */
     int64_t expires_at;
     bool cancel_requested;
@@ -186,18 +186,37 @@ struct decision {
 };
 
 /* Decides. `slice` is the job with the parts that the command needs:
- *   effects    those named, and, when the header says that some are open, one of the open ones; PLAN and REQUEUE: all
- *              that are open
- *   signals    SIGNAL: those with its key or id; WAIT and a step's WAKE: the oldest stored one with the key
- *   steps      the step, and its children; PLAN and REQUEUE: all; SIGNAL: the step that asks for its key
- * Everything returned lives in context->arena, or points into slice, command and context. Errors: see docs/machines.md;
- * always one code, with the values in the detail, and `ret` untouched. */
+ *
+ *   effects   those named; one that is open, when the header says that some are
+ *             PLAN, REQUEUE: all that are open
+ *   signals   SIGNAL: those with its key, and the one with its id
+ *             WAIT, a step's WAKE: the oldest stored one with the key
+ *   steps     the step and its children
+ *             SIGNAL: the step that asks for its key, and its children
+ *             PLAN, REQUEUE: all
+ *
+ * A wait step that begins while the header says that signals are stored should be given a WAKE at
+ * once: the signal it waits for may be among them.
+ *
+ * Everything returned lives in context->arena, or points into slice, command and context. On
+ * failure `ret` is untouched, and the detail has the values:
+ *
+ *   bad_request, unknown_field, payload_too_large, unprocessable_plan   the command is not well
+ * formed not_found               there is no such job, step or effect stale_lease             the
+ * token is not that of a live lease; nothing to expire version_mismatch        APPEND: the job has
+ * moved on invalid_transition      the job or step is not in a state that allows this
+ *   wrong_correlation_key   SIGNAL: the job waits for something else
+ *   replay_mismatch         an effect has another input or result on record
+ *   rate_limited            SIGNAL: too many are stored
+ *   no_memory               nothing was done
+ *   corrupt                 the slice lacks a part that the events of this command are about */
 enum error_code job_decide(const struct job_slice *slice, const struct command *command,
                            const struct context *context, struct decision *ret, struct err *err);
 
-/* Seals the events of a decision onto `head`, the hash of the job's last event before it, and puts the new head into
- * the state after. Fails with no_memory only. */
-enum error_code decision_seal(struct decision *decision, const uint8_t head[HASH_LEN], struct arena *arena, struct err *err);
+/* Seals the events of a decision onto `head`, the hash of the job's last event before it, and puts
+ * the new head into the state after. Fails with no_memory only. */
+enum error_code decision_seal(struct decision *decision, const uint8_t head[HASH_LEN],
+                              struct arena *arena, struct err *err);
 
 /* When a lease can be taken: expires_at, or later after an outage. */
 int64_t lease_ends_at(const struct lease *lease, int64_t up_since);

@@ -1,4 +1,5 @@
-/* Effects: what a worker does to the world, at most once for each key however often the job is replayed. */
+/* Effects: what a worker does to the world, at most once for each key however often the job is
+ * replayed. */
 #include <assert.h>
 
 #include "base/json.h"
@@ -111,7 +112,8 @@ static enum error_code ask_about(struct decider *d, struct str key)
     return decider_fold(d);
 }
 
-/* Begun by an earlier attempt and never committed: the policy, or a person's word, says what now. */
+/* Begun by an earlier attempt and never committed: the policy, or a person's word, says what now.
+ */
 static enum error_code in_doubt(struct decider *d, const struct effect *effect, struct str input)
 {
     enum doubt_policy policy = d->job->spec.in_doubt;
@@ -132,9 +134,8 @@ static enum error_code in_doubt(struct decider *d, const struct effect *effect, 
              STR_ARG(effect->key), (long long)effect->attempt);
     if (message.failed)
         return decider_no_memory(d);
-    struct failure failure = {.error_class = CLASS_PERMANENT,
-                              .message = buf_str(&message),
-                              .stage = STAGE_COMMIT};
+    struct failure failure = {
+        .error_class = CLASS_PERMANENT, .message = buf_str(&message), .stage = STAGE_COMMIT};
     if (d->step == NULL)
         return decider_job_failure(d, STR("effect_in_doubt"), &failure);
     struct str error;
@@ -162,11 +163,10 @@ static enum error_code begin(struct decider *d, struct str key, struct str raw_i
     const struct effect *effect = job_effect(&d->out->after, name);
     if (effect == NULL)
         return call_tool(d, key, input, hash);
-    if (memcmp(effect->input_hash, hash, INPUT_HASH_LEN) != 0 &&
-        !PLANTED(REPLAY_MISMATCH_IGNORED))
+    if (memcmp(effect->input_hash, hash, INPUT_HASH_LEN) != 0 && !PLANTED(REPLAY_MISMATCH_IGNORED))
         return err_set(d->err, ERR_REPLAY_MISMATCH,
-                       "effect \"%.*s\" was begun with another input by attempt %lld",
-                       STR_ARG(key), (long long)effect->attempt);
+                       "effect \"%.*s\" was begun with another input by attempt %lld", STR_ARG(key),
+                       (long long)effect->attempt);
     if (effect->returned) {
         d->out->answer.effect = EFFECT_RECORDED;
         d->out->answer.effect_result = effect->result;
@@ -182,9 +182,8 @@ static enum error_code begin(struct decider *d, struct str key, struct str raw_i
 enum error_code decide_effect_begin(struct decider *d)
 {
     enum error_code code = check_started(d, "begin an effect of");
-    return code == ERR_OK
-               ? begin(d, d->command->effect_begin.key, d->command->effect_begin.input)
-               : code;
+    return code == ERR_OK ? begin(d, d->command->effect_begin.key, d->command->effect_begin.input)
+                          : code;
 }
 
 static enum error_code commit(struct decider *d, struct str key, struct str result)

@@ -25,7 +25,8 @@ static enum error_code plan_steps(struct decider *d, struct str plan, struct str
     return ERR_OK;
 }
 
-/* The spec as it is kept: with a due time instead of a delay, and without the plan, which is an event of its own. */
+/* The spec as it is kept: with a due time instead of a delay, and without the plan, which is an
+ * event of its own. */
 static enum error_code spec_to_keep(struct decider *d, struct spec *spec)
 {
     *spec = *d->command->submit.spec;
@@ -79,8 +80,8 @@ enum error_code decide_cancel(struct decider *d)
     if (soft_ms < 0 || soft_ms > DELAY_MS_MAX)
         return err_set(d->err, ERR_BAD_REQUEST, "soft_ms must be from 0 to %lld, not %lld",
                        (long long)DELAY_MS_MAX, (long long)soft_ms);
-    if (d->job->status == JOB_CANCELLED || (d->job->cancel_requested && !hard &&
-                                            !job_status_terminal(d->job->status))) {
+    if (d->job->status == JOB_CANCELLED ||
+        (d->job->cancel_requested && !hard && !job_status_terminal(d->job->status))) {
         d->out->answer.repeated = true;
         return ERR_OK;
     }
@@ -138,7 +139,8 @@ enum error_code decide_requeue(struct decider *d)
                         d->command->requeue.fresh);
 }
 
-/* Whether a type may come from outside, from the lease holder or (without a token) from an operator. */
+/* Whether a type may come from outside, from the lease holder or (without a token) from an
+ * operator. */
 static enum error_code check_appended_type(struct decider *d, struct str name, enum event_type type)
 {
     bool holder = str_is_set(d->command->token);
@@ -146,8 +148,8 @@ static enum error_code check_appended_type(struct decider *d, struct str name, e
     bool failed = job_status_terminal(d->job->status) &&
                   job_move(d->job->status, EVENT_JOB_REQUEUED, MOVE_PLAIN, &to);
     if (event_type_class(type) != EVENT_CLASS_APPENDED)
-        return err_set(d->err, ERR_BAD_REQUEST,
-                       "events of type \"%.*s\" are written by Pawl alone", STR_ARG(name));
+        return err_set(d->err, ERR_BAD_REQUEST, "events of type \"%.*s\" are written by Pawl alone",
+                       STR_ARG(name));
     if (type == EVENT_UNKNOWN)
         return err_set(d->err, ERR_BAD_REQUEST,
                        "event type \"%.*s\" is not known; a type of your own has a dot in its name",

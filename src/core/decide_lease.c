@@ -1,5 +1,5 @@
-/* Commands about a job's lease: claim, start, heartbeat, complete, fail, release, cancelled, abandon, dead-letter,
- * expire. decide_step.c has the same for a step's. */
+/* Commands about a job's lease: claim, start, heartbeat, complete, fail, release, cancelled,
+ * abandon, dead-letter, expire. decide_step.c has the same for a step's. */
 #include <assert.h>
 
 #include "base/json.h"
@@ -43,8 +43,7 @@ enum error_code decider_lease_data(struct decider *d, int64_t attempt, struct ev
 
     int64_t ttl = first_set(terms->lease_ttl_ms, spec->lease_ttl_ms, kind->lease_ttl_ms,
                             LEASE_TTL_MS_DEFAULT);
-    int64_t beat =
-        first_set(terms->heartbeat_ms, spec->heartbeat_ms, kind->heartbeat_ms, ttl / 2);
+    int64_t beat = first_set(terms->heartbeat_ms, spec->heartbeat_ms, kind->heartbeat_ms, ttl / 2);
     int64_t timeout = d->step != NULL ? d->step->spec.timeout_ms
                                       : first_set(spec->timeout_ms, kind->timeout_ms, 0, 0);
     struct token token = {.job = d->job->id, .attempt = attempt, .of_step = d->step != NULL};
@@ -95,7 +94,8 @@ static const struct lease *token_lease(struct decider *d, const struct token *to
     return &d->step->lease;
 }
 
-/* A lease that this very command ended: its holder did not hear the answer. Only the same result will do. */
+/* A lease that this very command ended: its holder did not hear the answer. Only the same result
+ * will do. */
 static enum error_code repeated(struct decider *d)
 {
     d->out->answer.repeated = true;
@@ -363,7 +363,7 @@ enum error_code decider_job_failure(struct decider *d, struct str reason,
     enum job_status to;
     bool can_fail = job_move(d->job->status, EVENT_JOB_FAILED, MOVE_PLAIN, &to);
     bool fails = can_fail && (final || policy->on_exhausted == EXHAUSTED_FAIL);
-    enum dead_letter_reason reason_code = !final                       ? DEAD_EXHAUSTED_RETRIES
+    enum dead_letter_reason reason_code = !final                      ? DEAD_EXHAUSTED_RETRIES
                                           : class == CLASS_VALIDATION ? DEAD_VALIDATION_FAILED
                                                                       : DEAD_POLICY_VIOLATION;
     return end_in_failure(d, fails ? EVENT_JOB_FAILED : EVENT_JOB_DEAD_LETTERED, reason, error,
@@ -447,8 +447,9 @@ enum error_code decide_expire(struct decider *d)
     bool timed_out = lease->timeout_at > 0 && d->now >= lease->timeout_at;
     struct buf message;
     buf_init(&message, d->context->arena, 96);
-    buf_addf(&message, timed_out ? "attempt %lld of worker %.*s ran into its timeout"
-                                 : "the lease of attempt %lld, held by worker %.*s, expired",
+    buf_addf(&message,
+             timed_out ? "attempt %lld of worker %.*s ran into its timeout"
+                       : "the lease of attempt %lld, held by worker %.*s, expired",
              (long long)d->job->attempt, STR_ARG(lease->worker_id));
     if (message.failed)
         return decider_no_memory(d);

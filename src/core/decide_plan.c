@@ -25,8 +25,7 @@ static enum error_code begin_wait(struct decider *d)
 {
     struct wait_spec wait;
     enum error_code code =
-        wait_spec_read(d->step->spec.wait, RECORD_IGNORE_UNKNOWN, d->context->arena, &wait,
-                       d->err);
+        wait_spec_read(d->step->spec.wait, RECORD_IGNORE_UNKNOWN, d->context->arena, &wait, d->err);
     if (code == ERR_OK)
         code = decider_ensure_running(d);
     if (code != ERR_OK)
@@ -179,8 +178,8 @@ static enum error_code job_waits_for(struct decider *d, enum wait_type type, str
     return decider_fold(d);
 }
 
-/* With one final step its result is the job's; with several none speaks for the job. The one is the step that moved, or
- * else the whole plan is loaded. */
+/* With one final step its result is the job's; with several none speaks for the job. The one is the
+ * step that moved, or else the whole plan is loaded. */
 static struct str final_result(const struct decider *d)
 {
     const struct job_slice *slice = &d->out->after;
@@ -237,9 +236,8 @@ enum error_code decider_settle(struct decider *d)
     if (fatal)
         return job_failed(d);
     if (d->job->replan)
-        return steps[STANDING_ACTIVE] == 0
-                   ? job_waits_for(d, WAIT_REPLAN, d->job->replan_reason)
-                   : ERR_OK;
+        return steps[STANDING_ACTIVE] == 0 ? job_waits_for(d, WAIT_REPLAN, d->job->replan_reason)
+                                           : ERR_OK;
     if (moving)
         return ERR_OK;
     return steps[STANDING_ASKING] > 0 ? job_waits_for(d, WAIT_STEPS, (struct str){NULL, 0})

@@ -1,5 +1,5 @@
-/* Commands on a step: claim, start, complete, fail, release, expire, verdict, answer. decide_lease.c checks the
- * tokens, decide_plan.c knows what a step's move means for its job. */
+/* Commands on a step: claim, start, complete, fail, release, expire, verdict, answer.
+ * decide_lease.c checks the tokens, decide_plan.c knows what a step's move means for its job. */
 #include <assert.h>
 
 #include "base/json.h"
@@ -74,9 +74,9 @@ static enum error_code claimable(struct decider *d)
                        (long long)(d->step->not_before - d->now));
     if (resource == NULL)
         return err_set(d->err, ERR_BAD_REQUEST, "resource_id is required to claim a step");
-    return PLANTED(AVOID_LIST_IGNORED) ? ERR_OK
-                                       : resource_fits(resource, d->step, d->now,
-                                                       d->context->arena, d->err);
+    return PLANTED(AVOID_LIST_IGNORED)
+               ? ERR_OK
+               : resource_fits(resource, d->step, d->now, d->context->arena, d->err);
 }
 
 enum error_code decide_step_claim(struct decider *d)
@@ -163,8 +163,8 @@ static enum error_code retry_later(struct decider *d, enum verdict verdict, stru
 static enum error_code switch_resource(struct decider *d, enum verdict verdict, struct str reason,
                                        struct str error)
 {
-    enum error_code code = end_attempt(d, EVENT_STEP_FAILED_RESOURCE, verdict, reason, error,
-                                       d->step->failures);
+    enum error_code code =
+        end_attempt(d, EVENT_STEP_FAILED_RESOURCE, verdict, reason, error, d->step->failures);
     if (code == ERR_OK)
         code = decider_emit_step(d, EVENT_STEP_SWITCHING_RESOURCE);
     return code == ERR_OK ? decider_settle(d) : code;
@@ -321,8 +321,9 @@ enum error_code decide_step_expire(struct decider *d)
     struct buf message;
     struct str error;
     buf_init(&message, d->context->arena, 96);
-    buf_addf(&message, timed_out ? "attempt %lld of worker %.*s ran into its timeout"
-                                 : "the lease of attempt %lld, held by worker %.*s, expired",
+    buf_addf(&message,
+             timed_out ? "attempt %lld of worker %.*s ran into its timeout"
+                       : "the lease of attempt %lld, held by worker %.*s, expired",
              (long long)d->step->attempt, STR_ARG(lease->worker_id));
     struct failure failure = {.error_class = timed_out ? CLASS_TIMEOUT : CLASS_RESOURCE,
                               .message = buf_str(&message)};
@@ -450,7 +451,8 @@ enum error_code decider_step_answer(struct decider *d, enum outcome outcome, str
     enum error_code code = ERR_OK;
     if (str_is_set(question->effect))
         code = decider_resolution(d, answer, &resolution, &result);
-    /* Whoever answers now can be told; what was stored was acknowledged before the choices were known. */
+    /* Whoever answers now can be told; what was stored was acknowledged before the choices were
+     * known. */
     else if (outcome == OUTCOME_SIGNAL && stored == NULL && str_is_set(question->choices) &&
              !is_choice(question->choices, answer))
         code = err_set(d->err, ERR_BAD_REQUEST, "answer %.*s is not one of %.*s", STR_ARG(answer),

@@ -15,8 +15,8 @@ const struct signal *decider_stored_signal(const struct decider *d, struct str k
     return NULL;
 }
 
-/* A person's word on an effect in doubt: "retry", "done" or "fail", or an object with that as "decision" and, for done,
- * the "result". */
+/* A person's word on an effect in doubt: "retry", "done" or "fail", or an object with that as
+ * "decision" and, for done, the "result". */
 enum error_code decider_resolution(struct decider *d, struct str payload,
                                    enum resolution *ret_resolution, struct str *ret_result)
 {
@@ -27,14 +27,13 @@ enum error_code decider_resolution(struct decider *d, struct str payload,
     struct str result = {NULL, 0};
     if (json_object_begin(&iter, payload)) {
         word = (struct str){NULL, 0};
-        while (json_object_next(&iter, &key, &value)) {
+        while (json_object_next(&iter, &key, &value))
             if (json_key_is(key, STR("decision")))
                 word = value;
             else if (json_key_is(key, STR("result")))
                 result = value;
             else
                 return err_set(d->err, ERR_UNKNOWN_FIELD, "unknown field %.*s", STR_ARG(key));
-        }
     }
     int resolution = 0;
     if (json_type(word) == JSON_STRING) {
@@ -108,10 +107,9 @@ static enum error_code check_wait(struct decider *d, const struct wait_request *
                                   struct str *ret_choices)
 {
     if (wait->type < WAIT_WEBHOOK || wait->type > WAIT_SIGNAL)
-        return err_set(d->err, ERR_BAD_REQUEST,
-                       "type must be webhook, human, timer or signal");
-    enum error_code code = wait->type == WAIT_TIMER ? check_timer(d, wait)
-                                                    : check_signal_wait(d, wait);
+        return err_set(d->err, ERR_BAD_REQUEST, "type must be webhook, human, timer or signal");
+    enum error_code code =
+        wait->type == WAIT_TIMER ? check_timer(d, wait) : check_signal_wait(d, wait);
     if (code == ERR_OK)
         code = decider_name(d, "correlation_key", wait->correlation_key);
     if (code == ERR_OK)
@@ -181,8 +179,8 @@ enum error_code decide_wake(struct decider *d)
                          (struct str){NULL, 0}, 0);
 }
 
-/* The step that asks for the key, among those loaded. A timer asks nobody, and a plan that is about to be replaced has no
- * use for answers. */
+/* The step that asks for the key, among those loaded. A timer asks nobody, and a plan that is about
+ * to be replaced has no use for answers. */
 static struct step *asking_step(const struct decider *d, struct str key)
 {
     const struct job_slice *slice = &d->out->after;
@@ -195,7 +193,8 @@ static struct step *asking_step(const struct decider *d, struct str key)
     return NULL;
 }
 
-/* Whether the signal was received before: by its id, or, without one, as the same payload that its key got last. */
+/* Whether the signal was received before: by its id, or, without one, as the same payload that its
+ * key got last. */
 static bool is_repeat(const struct decider *d, struct str key, struct str signal_id,
                       struct str payload)
 {
@@ -218,8 +217,7 @@ static enum error_code store_signal(struct decider *d, struct str payload)
 {
     if (d->job->stored_signals >= STORED_SIGNALS_MAX)
         return err_set(d->err, ERR_RATE_LIMITED,
-                       "%d signals are stored for this job and none was taken",
-                       STORED_SIGNALS_MAX);
+                       "%d signals are stored for this job and none was taken", STORED_SIGNALS_MAX);
     struct event *event = decider_add(d, EVENT_SIGNAL_RECEIVED);
     if (event == NULL)
         return decider_no_memory(d);

@@ -1,7 +1,7 @@
 /* What the parts of decide share; no one else includes this.
  *
- * A decider holds the decision in the making. decider_emit appends an event and folds it into `after` at once, so
- * that what follows sees the job as the event leaves it. */
+ * A decider holds the decision in the making. decider_emit appends an event and folds it into
+ * `after` at once, so that what follows sees the job as the event leaves it. */
 #ifndef PAWL_CORE_DECIDER_H
 #define PAWL_CORE_DECIDER_H
 
@@ -10,11 +10,11 @@
 struct decider {
     const struct command *command;
     const struct context *context;
-    int64_t now;          /* never before the job's last event */
-    struct cause cause;   /* goes into every event */
+    int64_t now;        /* never before the job's last event */
+    struct cause cause; /* goes into every event */
     struct decision *out;
-    struct job *job;      /* the header as it stands: &out->after.job */
-    struct step *step;    /* the step that the command is about, if any */
+    struct job *job;   /* the header as it stands: &out->after.job */
+    struct step *step; /* the step that the command is about, if any */
     struct err *err;
 };
 
@@ -53,12 +53,12 @@ enum error_code decide_step_wake(struct decider *d);
 enum error_code decide_verdict(struct decider *d);
 enum error_code decide_answer(struct decider *d);
 
-/* A new event of this command at the end of the decision, its data still empty; NULL when there is no memory. The
- * caller fills in the data and calls decider_fold before it adds another. */
+/* A new event of this command at the end of the decision, its data still empty; NULL when there is
+ * no memory. The caller fills in the data and calls decider_fold before it adds another. */
 struct event *decider_add(struct decider *d, enum event_type type);
 
-/* Folds the event added last into `after`. Its move must be legal: that is asserted, since every handler checks
- * first. */
+/* Folds the event added last into `after`. Its move must be legal: that is asserted, since every
+ * handler checks first. */
 enum error_code decider_fold(struct decider *d);
 
 /* decider_add and decider_fold in one, for an event without data. */
@@ -67,7 +67,8 @@ enum error_code decider_emit(struct decider *d, enum event_type type);
 /* no_memory, for allocations that failed. */
 enum error_code decider_no_memory(struct decider *d);
 
-/* Raw JSON of a command as it is kept: without white space around it, null as absent, at most 1 MiB. */
+/* Raw JSON of a command as it is kept: without white space around it, null as absent, at most 1
+ * MiB. */
 enum error_code decider_json(struct decider *d, const char *what, struct str raw, struct str *ret);
 
 /* Text of a command: valid UTF-8 of at most TEXT_BYTES_MAX bytes. */
@@ -84,12 +85,12 @@ enum error_code decider_allows(struct decider *d, enum event_type type, const ch
 
 /* ---- leases (decide_lease.c) ---- */
 
-/* Checks the command's token and finds its step: OK when the lease is live, or when this command ended it before
- * (then answer.repeated is set); stale_lease otherwise. */
+/* Checks the command's token and finds its step: OK when the lease is live, or when this command
+ * ended it before (then answer.repeated is set); stale_lease otherwise. */
 enum error_code decider_token(struct decider *d);
 
-/* Terms resolved (claim > job > kind > default) into the lease fields of a job_leased or step_* event, with a
- * fresh token, whose text goes into the answer. */
+/* Terms resolved (claim > job > kind > default) into the lease fields of a job_leased or step_*
+ * event, with a fresh token, whose text goes into the answer. */
 enum error_code decider_lease_data(struct decider *d, int64_t attempt, struct event_data *data);
 
 /* Refuses a failure whose numbers are out of bounds. */
@@ -102,8 +103,8 @@ enum error_code decider_cancel_asked(struct decider *d);
 enum error_code decider_error_json(struct decider *d, const struct failure *failure,
                                    struct str *ret);
 
-/* Ends the job's lease without an end of the job: requeued for `reason` at `not_before`, or cancelled when that was
- * asked for. `error` may be absent. */
+/* Ends the job's lease without an end of the job: requeued for `reason` at `not_before`, or
+ * cancelled when that was asked for. `error` may be absent. */
 enum error_code decider_requeue(struct decider *d, struct str reason, struct str error,
                                 int64_t failures, int64_t not_before);
 
@@ -137,14 +138,15 @@ enum error_code decider_plan(struct decider *d, struct str steps, struct str rea
 /* The job runs from the first step's lease: emits job_running unless it does already. */
 enum error_code decider_ensure_running(struct decider *d);
 
-/* Starts d->step, a wait step that is ready. It needs no worker: the engine takes it and asks at once. */
+/* Starts d->step, a wait step that is ready. It needs no worker: the engine takes it and asks at
+ * once. */
 enum error_code decider_start_wait_step(struct decider *d);
 
 /* Starts the wait steps among the children of d->step that have become ready. */
 enum error_code decider_start_waiting_children(struct decider *d);
 
-/* Brings the job in line with its steps: completed, failed, waiting, cancelled, or left as it is. d->step is the step
- * that moved. */
+/* Brings the job in line with its steps: completed, failed, waiting, cancelled, or left as it is.
+ * d->step is the step that moved. */
 enum error_code decider_settle(struct decider *d);
 
 /* ---- steps (decide_step.c) ---- */
@@ -164,12 +166,13 @@ void decider_carry_step_beats(const struct decider *d, struct event_data *data);
 /* The running step fails for good. */
 enum error_code decider_step_fatal(struct decider *d, struct str reason, struct str error);
 
-/* Asks a person about the running step, which gives up its lease. `effect` is set when it is about one in doubt. */
+/* Asks a person about the running step, which gives up its lease. `effect` is set when it is about
+ * one in doubt. */
 enum error_code decider_step_ask(struct decider *d, const struct question *question,
                                  struct str reason, enum verdict verdict, struct str effect);
 
-/* Gives an answer, or the outcome of what a wait step waits for, to the step that asks. `stored` is the stored signal
- * that brings it, if one does. */
+/* Gives an answer, or the outcome of what a wait step waits for, to the step that asks. `stored` is
+ * the stored signal that brings it, if one does. */
 enum error_code decider_step_answer(struct decider *d, enum outcome outcome, struct str answer,
                                     struct str by, struct str signal_id,
                                     const struct signal *stored);

@@ -37,8 +37,8 @@ struct uuid event_id(const struct event *event)
 
 enum move_variant event_variant(const struct event *event)
 {
-    bool later = event->type == EVENT_JOB_REQUEUED ? event->data.not_before > event->at
-                                                   : event->data.parked;
+    bool later =
+        event->type == EVENT_JOB_REQUEUED ? event->data.not_before > event->at : event->data.parked;
     return later ? MOVE_LATER : MOVE_PLAIN;
 }
 
@@ -163,15 +163,13 @@ static struct str bytes(const uint8_t *at, size_t len)
     return (struct str){(const char *)at, len};
 }
 
-void event_digest(const struct event *event, const uint8_t salt[SALT_LEN],
-                  uint8_t ret[HASH_LEN])
+void event_digest(const struct event *event, const uint8_t salt[SALT_LEN], uint8_t ret[HASH_LEN])
 {
     const struct str parts[] = {bytes(salt, SALT_LEN), event->payload};
     hash_sha256(parts, str_is_set(event->payload) ? 2 : 1, ret);
 }
 
-void event_hash(const struct event *event, const uint8_t previous[HASH_LEN],
-                uint8_t ret[HASH_LEN])
+void event_hash(const struct event *event, const uint8_t previous[HASH_LEN], uint8_t ret[HASH_LEN])
 {
     enum { FIELDS = 8 };
     uint8_t version[8];
@@ -203,8 +201,7 @@ void event_hash(const struct event *event, const uint8_t previous[HASH_LEN],
 }
 
 enum error_code event_seal(struct event *event, const uint8_t previous[HASH_LEN],
-                           const uint8_t salt[SALT_LEN],
-                           struct arena *arena, struct err *err)
+                           const uint8_t salt[SALT_LEN], struct arena *arena, struct err *err)
 {
     enum error_code code = payload_write(event, arena, err);
     if (code != ERR_OK)
@@ -237,14 +234,13 @@ static enum error_code open_plan(struct event *event, uint64_t seed, struct aren
     struct plan *plan = arena_zalloc(arena, 1, sizeof *plan);
     if (plan == NULL)
         return err_set(err, ERR_NO_MEMORY, "no memory for a plan");
-    enum error_code code = plan_read(event->data.steps, RECORD_IGNORE_UNKNOWN, seed, arena,
-                                     plan, err);
+    enum error_code code =
+        plan_read(event->data.steps, RECORD_IGNORE_UNKNOWN, seed, arena, plan, err);
     event->data.plan = plan;
     return code;
 }
 
-enum error_code event_open(struct event *event, uint64_t seed, struct arena *arena,
-                           struct err *err)
+enum error_code event_open(struct event *event, uint64_t seed, struct arena *arena, struct err *err)
 {
     cause_read(event->cause_text, &event->cause);
     event->data = (struct event_data){0};

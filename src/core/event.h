@@ -1,8 +1,10 @@
-/* One event of a job's stream: what happened, when, by whom, and the hash that binds it to the one before.
+/* One event of a job's stream: what happened, when, by whom, and the hash that binds it to the one
+ * before.
  *
- * An event is made by decide with its data filled in, then sealed: its payload is written as JSON and its hash
- * computed. A stored event comes back with its payload and is opened: the data is read from the payload again. evolve
- * works on the data, so that nothing is parsed on the way from decide to the store. */
+ * An event is made by decide with its data filled in, then sealed: its payload is written as JSON
+ * and its hash computed. A stored event comes back with its payload and is opened: the data is read
+ * from the payload again. evolve works on the data, so that nothing is parsed on the way from
+ * decide to the store. */
 #ifndef PAWL_CORE_EVENT_H
 #define PAWL_CORE_EVENT_H
 
@@ -78,8 +80,9 @@ enum event_field {
     EVENT_FIELD_COUNT,
 };
 
-/* The command behind an event. As text: "complete#3" (under the lease of attempt 3), "complete:fetch#2" (of
- * step fetch), "submit" (no lease). A step whose id has a '#' always brings the number: "verdict:a#7#0". */
+/* The command behind an event. As text: "complete#3" (under the lease of attempt 3),
+ * "complete:fetch#2" (of step fetch), "submit" (no lease). A step whose id has a '#' always brings
+ * the number: "verdict:a#7#0". */
 struct cause {
     enum command_type command;
     struct str step;
@@ -108,33 +111,34 @@ struct event {
 /* Name as stored and shown. */
 struct str event_name(const struct event *event);
 
-/* Writes payload and cause as text, then digest and hash, which bind the event to `previous`, the hash of
- * the event before (32 zero bytes before the first). An APPENDED event keeps the payload it has, TELEMETRY gets
- * no hash. Fails with no_memory only. */
+/* Writes payload and cause as text, then digest and hash, which bind the event to `previous`, the
+ * hash of the event before (32 zero bytes before the first). An APPENDED event keeps the payload it
+ * has, TELEMETRY gets no hash. Fails with no_memory only. */
 enum error_code event_seal(struct event *event, const uint8_t previous[HASH_LEN],
-                           const uint8_t salt[SALT_LEN],
-                           struct arena *arena, struct err *err);
+                           const uint8_t salt[SALT_LEN], struct arena *arena, struct err *err);
 
-/* Reads data and cause from payload and cause_text. The event's type, type_name, payload, cause_text and
- * redacted must be set. A redacted event gets empty data. Damaged text gives corrupt; unknown fields are left
- * alone, since a newer version may have written them. `seed` is for look-up tables. */
+/* Reads data and cause from payload and cause_text. The event's type, type_name, payload,
+ * cause_text and redacted must be set. A redacted event gets empty data. Damaged text gives
+ * corrupt; unknown fields are left alone, since a newer version may have written them. `seed` is
+ * for look-up tables. */
 enum error_code event_open(struct event *event, uint64_t seed, struct arena *arena,
                            struct err *err);
 
 /* The hash chain, as docs/chain.md specifies it:
+ *
  *   digest = SHA-256(salt, payload)
- *   hash   = SHA-256(previous, field × 8), each field a 4-byte big-endian length and its bytes:
- *            job id (16 bytes), version and time in ms (8 bytes, big-endian), type, actor, cause, correlation_id, digest
- * An absent payload counts as empty. */
-void event_digest(const struct event *event, const uint8_t salt[SALT_LEN],
-                  uint8_t ret[HASH_LEN]);
-void event_hash(const struct event *event, const uint8_t previous[HASH_LEN],
-                uint8_t ret[HASH_LEN]);
+ *   hash   = SHA-256(previous, job id, version, time, type, actor, cause, correlation_id, digest)
+ *
+ * Each field of the hash but `previous` has its length in front of it. An absent payload counts as
+ * empty. */
+void event_digest(const struct event *event, const uint8_t salt[SALT_LEN], uint8_t ret[HASH_LEN]);
+void event_hash(const struct event *event, const uint8_t previous[HASH_LEN], uint8_t ret[HASH_LEN]);
 
 /* An event's id is its hash, cut to a UUID of version 8: nothing more needs to be stored. */
 struct uuid event_id(const struct event *event);
 
-/* The status that a stream says: its last state event wins, legal or not. JOB_NONE when there is none. */
+/* The status that a stream says: its last state event wins, legal or not. JOB_NONE when there is
+ * none. */
 enum job_status derive_status(const struct event *events, size_t count);
 
 /* Whether the last state event is job_waiting: nothing may reclaim such a job. */

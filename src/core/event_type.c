@@ -91,10 +91,9 @@ enum event_type event_type_parse(struct str name)
     if (name.len > 0 && memchr(name.at, '.', name.len) != NULL)
         return EVENT_CUSTOM;
 
-    for (size_t i = 0; i < sizeof event_aliases / sizeof event_aliases[0]; i++) {
+    for (size_t i = 0; i < sizeof event_aliases / sizeof event_aliases[0]; i++)
         if (str_eq(name, event_aliases[i].name))
             return event_aliases[i].type;
-    }
     return EVENT_UNKNOWN;
 }
 

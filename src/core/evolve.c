@@ -107,8 +107,8 @@ static void fold_waiting(struct job *job, const struct event *event)
     keep_beats(data, &job->progress, &job->cursor);
 }
 
-enum error_code take_signal(struct job_slice *slice, const struct event *event,
-                            struct arena *arena, struct err *err)
+enum error_code take_signal(struct job_slice *slice, const struct event *event, struct arena *arena,
+                            struct err *err)
 {
     const struct event_data *data = &event->data;
     if (data->signal_version == 0) {
@@ -278,8 +278,7 @@ static enum error_code fold_answer(struct job_slice *slice, const struct event *
         struct effect *effect = job_effect(slice, name);
         if (effect == NULL)
             return fold_corrupt(err, event, "the effect", step->question.effect);
-        resolve_effect(effect, &slice->job, data->resolution, data->result,
-                       &step->open_effects);
+        resolve_effect(effect, &slice->job, data->resolution, data->result, &step->open_effects);
     }
     return data->outcome == OUTCOME_SIGNAL ? take_signal(slice, event, arena, err) : ERR_OK;
 }
@@ -375,8 +374,8 @@ static enum error_code fold_telemetry(struct job_slice *slice, const struct even
     return ERR_OK;
 }
 
-enum error_code job_evolve(struct job_slice *slice, const struct event *event,
-                           struct arena *arena, struct err *err)
+enum error_code job_evolve(struct job_slice *slice, const struct event *event, struct arena *arena,
+                           struct err *err)
 {
     struct job *job = &slice->job;
     enum event_class class = event_type_class(event->type);
@@ -386,8 +385,8 @@ enum error_code job_evolve(struct job_slice *slice, const struct event *event,
     if (class == EVENT_CLASS_TELEMETRY)
         return fold_telemetry(slice, event, err);
     if (event->version != job->version + 1)
-        return err_set(err, ERR_CORRUPT, "event %lld follows event %lld",
-                       (long long)event->version, (long long)job->version);
+        return err_set(err, ERR_CORRUPT, "event %lld follows event %lld", (long long)event->version,
+                       (long long)job->version);
 
     enum error_code code = ERR_OK;
     if (class == EVENT_CLASS_STATE)

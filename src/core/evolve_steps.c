@@ -1,5 +1,5 @@
-/* The fold of plans and steps. A step's success is told to its children here, edge by edge, so that whether a
- * step is ready never needs the whole plan. */
+/* The fold of plans and steps. A step's success is told to its children here, edge by edge, so that
+ * whether a step is ready never needs the whole plan. */
 #include <assert.h>
 
 #include "core/fold.h"
@@ -32,7 +32,8 @@ static struct step step_begin(const struct job *job, const struct step *planned,
     return step;
 }
 
-/* Fencing numbers never come again: a step that a later plan brings back starts above all that left. */
+/* Fencing numbers never come again: a step that a later plan brings back starts above all that
+ * left. */
 static void remember_attempts(struct job_slice *slice)
 {
     for (uint32_t i = 0; i < slice->step_count; i++)
@@ -55,15 +56,14 @@ static enum error_code release_kept(struct job_slice *slice, const struct event 
     return ERR_OK;
 }
 
-/* What a step began and did not commit stays in doubt, also when the step was out of the plan for a while. A wait
- * step has nobody to resolve effects. All open effects are loaded here. */
+/* What a step began and did not commit stays in doubt, also when the step was out of the plan for a
+ * while. A wait step has nobody to resolve effects. All open effects are loaded here. */
 static void count_open_effects(struct job_slice *slice)
 {
     for (uint32_t i = 0; i < slice->effect_count; i++) {
         const struct effect *effect = &slice->effects[i];
         bool open = !effect->returned && effect->version > slice->job.effects_from;
-        struct step *step =
-            open && str_is_set(effect->step) ? job_step(slice, effect->step) : NULL;
+        struct step *step = open && str_is_set(effect->step) ? job_step(slice, effect->step) : NULL;
         if (step != NULL && !str_is_set(step->spec.wait))
             step->open_effects++;
     }
@@ -157,8 +157,7 @@ static void fold_claim(struct step *step, const struct event *event)
 }
 
 static enum error_code fold_failure(struct job_slice *slice, struct step *step,
-                                    const struct event *event, struct arena *arena,
-                                    struct err *err)
+                                    const struct event *event, struct arena *arena, struct err *err)
 {
     const struct event_data *data = &event->data;
     lease_end(&step->lease, event);

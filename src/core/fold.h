@@ -12,15 +12,16 @@ enum error_code fold_corrupt(struct err *err, const struct event *event, const c
 /* Begins a lease with the event's terms. */
 void lease_begin(struct lease *lease, const struct event *event);
 
-/* Ends a live lease. It forgets what heartbeats moved: the event that ends it carries what must stay. */
+/* Ends a live lease. It forgets what heartbeats moved: the event that ends it carries what must
+ * stay. */
 void lease_end(struct lease *lease, const struct event *event);
 
 /* Takes over what the event recorded of the heartbeats. */
 void keep_beats(const struct event_data *data, struct str *progress, struct str *cursor);
 
 /* Takes the signal that the event delivers: one that came with it, or a stored one. */
-enum error_code take_signal(struct job_slice *slice, const struct event *event,
-                            struct arena *arena, struct err *err);
+enum error_code take_signal(struct job_slice *slice, const struct event *event, struct arena *arena,
+                            struct err *err);
 
 /* plan_generated: the steps of a new plan, or of the same one again (evolve_steps.c). */
 enum error_code plan_fold(struct job_slice *slice, const struct event *event, struct arena *arena,

@@ -88,8 +88,8 @@ struct effect *job_effect_add(struct job_slice *slice, struct str name, struct a
     /* After a fresh start the same name comes again and takes the place of what is forgotten. */
     struct effect *effect = effect_slot(slice, name);
     if (effect == NULL) {
-        if (!array_reserve(arena, (void **)&slice->effects, slice->effect_count,
-                           &slice->effect_cap, sizeof *slice->effects))
+        if (!array_reserve(arena, (void **)&slice->effects, slice->effect_count, &slice->effect_cap,
+                           sizeof *slice->effects))
             return NULL;
         assert(slice->effects != NULL);
         effect = &slice->effects[slice->effect_count++];

@@ -1,12 +1,13 @@
 /* A job as the fold of its events, and the parts of it that a command needs.
  *
- * struct job is the header: small, always loaded. Effects, signals and steps are kept apart and only those
- * that a command touches are loaded: header and loaded parts are a struct job_slice. A slice with all parts
- * is a whole job, which is what replay and verify work on.
+ * struct job is the header: small, always loaded. Effects, signals and steps are kept apart and
+ * only those that a command touches are loaded: header and loaded parts are a struct job_slice. A
+ * slice with all parts is a whole job, which is what replay and verify work on.
  *
- * Members marked (beside) are not derived from the stream while a lease is live: heartbeats move them. The
- * event that ends the lease records what they came to, so that without a live lease every member is a fold
- * of the stream. Views point into the events or into the arena that the slice was loaded with. */
+ * Members marked (beside) are not derived from the stream while a lease is live: heartbeats move
+ * them. The event that ends the lease records what they came to, so that without a live lease every
+ * member is a fold of the stream. Views point into the events or into the arena that the slice was
+ * loaded with. */
 #ifndef PAWL_CORE_JOB_H
 #define PAWL_CORE_JOB_H
 
@@ -72,11 +73,11 @@ struct dead_letter {
 
 /* Where the steps of a plan stand, as far as their job cares. */
 enum step_standing {
-    STANDING_BLOCKED,   /* a dependency is open */
-    STANDING_READY,     /* may be claimed, now or when its delay is over */
-    STANDING_ACTIVE,    /* leased or running, or between two states in one decision */
-    STANDING_HELD,      /* finished, its result held for a critic */
-    STANDING_ASKING,    /* a person is asked, or a wait step waits */
+    STANDING_BLOCKED, /* a dependency is open */
+    STANDING_READY,   /* may be claimed, now or when its delay is over */
+    STANDING_ACTIVE,  /* leased or running, or between two states in one decision */
+    STANDING_HELD,    /* finished, its result held for a critic */
+    STANDING_ASKING,  /* a person is asked, or a wait step waits */
     STANDING_SUCCEEDED,
     STANDING_FAILED,
     STANDING_COUNT,
@@ -103,18 +104,18 @@ struct job {
     struct str cursor;   /* (beside) */
     bool cancel_requested;
     struct str cancel_reason;
-    int64_t cancel_at;      /* when a soft cancel turns hard */
-    int64_t effects_from;   /* version of the last fresh start: earlier effects do not count */
-    int64_t open_effects;   /* begun for the job itself, not yet committed */
-    int64_t stored_signals; /* received, not yet taken by a wait */
-    int64_t plan_version;   /* 0: no plan */
+    int64_t cancel_at;         /* when a soft cancel turns hard */
+    int64_t effects_from;      /* version of the last fresh start: earlier effects do not count */
+    int64_t open_effects;      /* begun for the job itself, not yet committed */
+    int64_t stored_signals;    /* received, not yet taken by a wait */
+    int64_t plan_version;      /* 0: no plan */
     int64_t step_attempt_base; /* no step that a new plan brings starts below this */
     bool replan;               /* a step asked for a new plan */
     struct str replan_reason;
     int64_t steps[STANDING_COUNT]; /* how many stand where */
     int64_t final_steps;           /* on which no other depends */
-    uint8_t head[HASH_LEN]; /* hash of the last event */
-    uint8_t salt[SALT_LEN]; /* beside the stream, erased by redaction */
+    uint8_t head[HASH_LEN];        /* hash of the last event */
+    uint8_t salt[SALT_LEN];        /* beside the stream, erased by redaction */
 };
 
 /* A side effect that must not be repeated. */
@@ -135,8 +136,8 @@ struct effect {
 struct signal {
     struct str correlation_key;
     struct str signal_id;
-    struct str payload;   /* raw JSON */
-    int64_t version;      /* of the event that received it */
+    struct str payload; /* raw JSON */
+    int64_t version;    /* of the event that received it */
     bool delivered;
 };
 
@@ -200,8 +201,8 @@ struct job_slice {
 /* The empty slice: a job before its first event. */
 void job_slice_init(struct job_slice *slice, struct uuid id, uint64_t seed);
 
-/* A deep enough copy for evolve to work on without touching `from`; no_memory, with `ret` to be thrown away,
- * otherwise. */
+/* A deep enough copy for evolve to work on without touching `from`; no_memory, with `ret` to be
+ * thrown away, otherwise. */
 enum error_code job_slice_copy(const struct job_slice *from, struct arena *arena,
                                struct job_slice *ret);
 
@@ -226,19 +227,20 @@ static inline bool job_has_plan(const struct job *job)
     return job->plan_version > 0;
 }
 
-/* Writes the row: header and loaded parts, as canonical JSON. Two slices are equal when their rows are. */
+/* Writes the row: header and loaded parts, as canonical JSON. Two slices are equal when their rows
+ * are. */
 void job_row_write(const struct job_slice *slice, struct buf *buf);
 
-/* Where two rows differ first: in the "job", or an "effect", "signal" or "step" of that name, and in which
- * member. `part` is absent when they are equal. */
+/* Where two rows differ first: in the "job", or an "effect", "signal" or "step" of that name, and
+ * in which member. `part` is absent when they are equal. */
 struct row_difference {
     struct str part;
     struct str name;
     struct str member;
 };
 
-/* Compares two slices with the same parts loaded, in the order in which events brought them. Members (beside)
- * are compared only where no lease is live in either. */
+/* Compares two slices with the same parts loaded, in the order in which events brought them.
+ * Members (beside) are compared only where no lease is live in either. */
 struct row_difference job_row_differs(const struct job_slice *a, const struct job_slice *b);
 
 #endif

@@ -21,7 +21,10 @@ static const struct record_field lease_fields[] = {
     FIELD(timeout_at, "timeout_at", TIME),
 #undef RECORD_OF
 };
-#define TYPE(name) {name, sizeof name / sizeof name[0]}
+#define TYPE(name)                                                                                 \
+    {                                                                                              \
+        name, sizeof name / sizeof name[0]                                                         \
+    }
 static const struct record_type lease_record = TYPE(lease_fields);
 
 static const struct record_field wait_fields[] = {

@@ -9,8 +9,8 @@
  *             │               └─ job_requeued, later ───────┘
  *             └─ wait_completed ─ waiting, parked ◄─ job_waiting ─ running
  *
- * docs/machines.md has the whole of it. The lists are in job_machine.def and step_machine.def; nothing
- * else says what is legal. Everything here is a constant or a pure look-up. */
+ * docs/machines.md has the whole of it. The lists are in job_machine.def and step_machine.def;
+ * nothing else says what is legal. Everything here is a constant or a pure look-up. */
 #ifndef PAWL_CORE_MACHINE_H
 #define PAWL_CORE_MACHINE_H
 

@@ -33,10 +33,9 @@ static void job_rows(enum job_status ret[JOB_ROWS])
     size_t count = 0;
     ret[count++] = JOB_NONE;
     for (int rank = 0; count < JOB_ROWS; rank++) {
-        for (int i = 0; i < JOB_STATUS_COUNT; i++) {
+        for (int i = 0; i < JOB_STATUS_COUNT; i++)
             if (job_status_rank((enum job_status)i) == rank)
                 ret[count++] = (enum job_status)i;
-        }
     }
     assert(count == JOB_ROWS);
 }
@@ -374,10 +373,9 @@ static void step_mermaid(struct buf *buf)
     add_bare_arrow(buf, outside, step_state_name(STEP_PENDING));
     for (int from = 0; from < STEP_STATE_COUNT; from++) {
         struct str name = step_state_name((enum step_state)from);
-        for (int to = 0; to < STEP_STATE_COUNT; to++) {
+        for (int to = 0; to < STEP_STATE_COUNT; to++)
             if (step_move((enum step_state)from, (enum step_state)to))
                 add_bare_arrow(buf, name, step_state_name((enum step_state)to));
-        }
         if (step_state_terminal((enum step_state)from))
             add_bare_arrow(buf, name, outside);
     }

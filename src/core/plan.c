@@ -81,12 +81,10 @@ static enum error_code step_failure(const struct builder *builder, uint32_t ordi
 {
     const char *detail = builder->err == NULL ? "" : builder->err->detail;
     struct str id = builder->steps[ordinal].spec.id;
-    if (code != ERR_NO_MEMORY) {
+    if (code != ERR_NO_MEMORY)
         code = ERR_UNPROCESSABLE_PLAN;
-    }
-    if (!str_is_set(id)) {
+    if (!str_is_set(id))
         return err_set(builder->err, code, "steps[%u]: %s", ordinal, detail);
-    }
     return err_set(builder->err, code, "step \"%.*s\": %s", STR_ARG(id), detail);
 }
 
@@ -99,27 +97,22 @@ static enum error_code wait_error(struct err *err, const char *problem)
 
 static enum error_code check_timer(const struct wait_spec *wait, struct err *err)
 {
-    if (wait->delay_ms == 0 && wait->until == 0) {
+    if (wait->delay_ms == 0 && wait->until == 0)
         return wait_error(err, "a timer needs delay_ms or until");
-    }
-    if (wait->delay_ms != 0 && wait->until != 0) {
+    if (wait->delay_ms != 0 && wait->until != 0)
         return wait_error(err, "a timer takes delay_ms or until, not both");
-    }
-    if (wait->timeout_ms != 0) {
+    if (wait->timeout_ms != 0)
         return wait_error(err, "a timer ends by itself and takes no timeout_ms");
-    }
     return ERR_OK;
 }
 
 /* Signals and webhooks come with a key. People answer by the step, so theirs may be left out. */
 static enum error_code check_other(const struct wait_spec *wait, struct err *err)
 {
-    if (wait->type != WAIT_HUMAN && !str_is_set(wait->correlation_key)) {
+    if (wait->type != WAIT_HUMAN && !str_is_set(wait->correlation_key))
         return wait_error(err, "correlation_key is missing: a signal or webhook is told by it");
-    }
-    if (wait->delay_ms != 0 || wait->until != 0) {
+    if (wait->delay_ms != 0 || wait->until != 0)
         return wait_error(err, "delay_ms and until are for timers; use timeout_ms");
-    }
     return ERR_OK;
 }
 
@@ -138,18 +131,16 @@ static enum error_code check_choices(const struct wait_spec *wait, struct arena 
     if (str_is_set(wait->default_answer)) {
         enum error_code code =
             record_string(wait->default_answer, "wait: default_answer", arena, &answer, err);
-        if (code != ERR_OK) {
+        if (code != ERR_OK)
             return code;
-        }
     }
     bool listed = !str_is_set(answer);
     (void)json_array_begin(&iter, wait->choices);
     while (json_array_next(&iter, &raw)) {
         struct str choice;
         enum error_code code = record_string(raw, "wait: a choice", arena, &choice, err);
-        if (code != ERR_OK) {
+        if (code != ERR_OK)
             return code;
-        }
         listed = listed || str_eq(choice, answer);
     }
     if (!listed) {
@@ -167,20 +158,16 @@ enum error_code wait_spec_read(struct str json, enum record_unknown unknown, str
     struct wait_spec wait = {.type = WAIT_NONE};
     enum error_code code =
         record_read(&wait_spec_record, json, RECORD_ALL, unknown, "wait", arena, &wait, err);
-    if (code == ERR_OK && wait.type == WAIT_NONE) {
+    if (code == ERR_OK && wait.type == WAIT_NONE)
         code = wait_error(err, "type is missing: webhook, human, timer or signal");
-    }
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = wait.type == WAIT_TIMER ? check_timer(&wait, err) : check_other(&wait, err);
-    }
-    if (code == ERR_OK && str_is_set(wait.choices)) {
+    if (code == ERR_OK && str_is_set(wait.choices))
         code = check_choices(&wait, arena, err);
-    }
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         *ret = wait;
-    } else if (code != ERR_NO_MEMORY) {
+    else if (code != ERR_NO_MEMORY)
         code = err_set(err, ERR_UNPROCESSABLE_PLAN, "%s", err == NULL ? "" : err->detail);
-    }
     return code;
 }
 
@@ -208,9 +195,8 @@ static enum error_code check_wait_step(const struct step_spec *spec, enum record
 static enum error_code check_step(const struct step_spec *spec, enum record_unknown unknown,
                                   struct arena *arena, struct err *err)
 {
-    if (!str_is_set(spec->id)) {
+    if (!str_is_set(spec->id))
         return err_set(err, ERR_UNPROCESSABLE_PLAN, "id is missing");
-    }
     if (spec->payload.len > PAYLOAD_BYTES_MAX) {
         return err_set(err, ERR_UNPROCESSABLE_PLAN,
                        "payload must be at most %d bytes long, not %zu", PAYLOAD_BYTES_MAX,
@@ -221,16 +207,13 @@ static enum error_code check_step(const struct step_spec *spec, enum record_unkn
                        "retry.on_exhausted is for jobs; a step has on_failure");
     }
     enum error_code code = retry_policy_check(&spec->retry, "retry", err);
-    if (code == ERR_OK && str_is_set(spec->wait)) {
+    if (code == ERR_OK && str_is_set(spec->wait))
         return check_wait_step(spec, unknown, arena, err);
-    }
     struct names names;
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = names_read(spec->capabilities, CAPABILITIES_MAX, "capabilities", arena, &names, err);
-    }
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = names_read(spec->avoid, AVOID_MAX, "avoid", arena, &names, err);
-    }
     if (code == ERR_OK && str_is_set(spec->selector)) {
         struct selector selector;
         code = selector_parse(spec->selector, arena, &selector, err);
@@ -250,16 +233,13 @@ static enum error_code read_step(struct builder *builder, uint32_t ordinal, stru
     }
     enum error_code code = record_read(&step_spec_record, json, RECORD_ALL, builder->unknown, NULL,
                                        builder->arena, &step->spec, builder->err);
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = check_step(&step->spec, builder->unknown, builder->arena, builder->err);
-    }
-    if (code != ERR_OK) {
+    if (code != ERR_OK)
         return step_failure(builder, ordinal, code);
-    }
     uint32_t found;
-    if (map_put(&builder->index, step->spec.id, ordinal, &found) != ERR_OK) {
+    if (map_put(&builder->index, step->spec.id, ordinal, &found) != ERR_OK)
         return no_memory(builder->err);
-    }
     if (found != MAP_NONE) {
         return err_set(builder->err, ERR_UNPROCESSABLE_PLAN,
                        "step id \"%.*s\" is used twice: by steps[%u] and steps[%u]",
@@ -274,21 +254,18 @@ static enum error_code count_steps(struct str steps_json, uint32_t *ret, struct 
     struct json_iter iter;
     struct str value;
     uint32_t count = 0;
-    if (!json_array_begin(&iter, steps_json)) {
+    if (!json_array_begin(&iter, steps_json))
         return err_set(err, ERR_UNPROCESSABLE_PLAN, "steps must be an array of steps");
-    }
     while (json_array_next(&iter, &value)) {
         if (++count > PLAN_STEPS_MAX) {
             return err_set(err, ERR_UNPROCESSABLE_PLAN, "a plan may have at most %d steps",
                            PLAN_STEPS_MAX);
         }
     }
-    if (!json_iter_ok(&iter)) {
+    if (!json_iter_ok(&iter))
         return err_set(err, ERR_UNPROCESSABLE_PLAN, "steps is not valid JSON");
-    }
-    if (count == 0) {
+    if (count == 0)
         return err_set(err, ERR_UNPROCESSABLE_PLAN, "a plan needs at least one step");
-    }
     *ret = count;
     return ERR_OK;
 }
@@ -300,9 +277,8 @@ static enum error_code read_steps(struct builder *builder, struct str steps_json
     (void)json_array_begin(&iter, steps_json);
     for (uint32_t i = 0; i < builder->count && json_array_next(&iter, &value); i++) {
         enum error_code code = read_step(builder, i, value);
-        if (code != ERR_OK) {
+        if (code != ERR_OK)
             return code;
-        }
     }
     return ERR_OK;
 }
@@ -319,9 +295,8 @@ static enum error_code add_dep(struct builder *builder, uint32_t dep)
         uint32_t cap = builder->dep_cap * 2 + builder->count;
         uint32_t *deps = arena_grow(builder->arena, builder->deps, builder->dep_cap * sizeof *deps,
                                     cap * sizeof *deps);
-        if (deps == NULL) {
+        if (deps == NULL)
             return no_memory(builder->err);
-        }
         builder->deps = deps;
         builder->dep_cap = cap;
     }
@@ -337,9 +312,8 @@ static enum error_code resolve_dep(struct builder *builder, uint32_t ordinal, st
     struct str step_id = builder->steps[ordinal].spec.id;
     struct str id;
     enum error_code code = record_string(raw, "a dependency", builder->arena, &id, builder->err);
-    if (code != ERR_OK) {
+    if (code != ERR_OK)
         return step_failure(builder, ordinal, code);
-    }
     uint32_t dep = map_get(&builder->index, id);
     if (dep == MAP_NONE) {
         return err_set(builder->err, ERR_UNPROCESSABLE_PLAN,
@@ -364,23 +338,20 @@ static enum error_code resolve_deps(struct builder *builder)
     uint32_t *last_user = arena_zalloc(builder->arena, builder->count, sizeof *last_user);
     builder->dep_starts =
         arena_zalloc(builder->arena, (size_t)builder->count + 1, sizeof *builder->dep_starts);
-    if (last_user == NULL || builder->dep_starts == NULL) {
+    if (last_user == NULL || builder->dep_starts == NULL)
         return no_memory(builder->err);
-    }
     for (uint32_t i = 0; i < builder->count; i++) {
         struct json_iter iter;
         struct str raw;
         struct step *step = &builder->steps[i];
         builder->dep_starts[i] = builder->dep_count;
-        if (!str_is_set(step->spec.deps)) {
+        if (!str_is_set(step->spec.deps))
             continue;
-        }
         (void)json_array_begin(&iter, step->spec.deps);
         while (json_array_next(&iter, &raw)) {
             enum error_code code = resolve_dep(builder, i, raw, last_user);
-            if (code != ERR_OK) {
+            if (code != ERR_OK)
                 return code;
-            }
         }
         if (!json_iter_ok(&iter)) {
             return err_set(builder->err, ERR_UNPROCESSABLE_PLAN,
@@ -397,9 +368,8 @@ static enum error_code resolve_deps(struct builder *builder)
 static enum error_code fill_children(struct builder *builder)
 {
     uint32_t *children = arena_zalloc(builder->arena, builder->dep_count, sizeof *children);
-    if (children == NULL) {
+    if (children == NULL)
         return no_memory(builder->err);
-    }
     for (uint32_t i = 0; i < builder->count; i++) {
         struct step *step = &builder->steps[i];
         step->children = children;
@@ -455,16 +425,13 @@ static struct str cycle_text(const struct builder *builder, const uint32_t *next
 static enum error_code refuse_cycle(const struct builder *builder, const uint32_t *open)
 {
     uint32_t *next = arena_alloc(builder->arena, builder->count * sizeof *next);
-    if (next == NULL) {
+    if (next == NULL)
         return no_memory(builder->err);
-    }
-    for (uint32_t i = 0; i < builder->count; i++) {
+    for (uint32_t i = 0; i < builder->count; i++)
         next[i] = MAP_NONE;
-    }
     uint32_t start = 0;
-    while (open[start] == 0) {
+    while (open[start] == 0)
         start++;
-    }
     while (next[start] == MAP_NONE) {
         next[start] = stuck_dep(builder, open, start);
         start = next[start];
@@ -487,23 +454,20 @@ static enum error_code check_cycles(const struct builder *builder)
 {
     uint32_t *open = arena_alloc(builder->arena, builder->count * sizeof *open);
     uint32_t *ready = arena_alloc(builder->arena, builder->count * sizeof *ready);
-    if (open == NULL || ready == NULL) {
+    if (open == NULL || ready == NULL)
         return no_memory(builder->err);
-    }
     uint32_t ready_count = 0;
     for (uint32_t i = 0; i < builder->count; i++) {
         open[i] = builder->dep_starts[i + 1] - builder->dep_starts[i];
-        if (open[i] == 0) {
+        if (open[i] == 0)
             ready[ready_count++] = i;
-        }
     }
     for (uint32_t done = 0; done < ready_count; done++) {
         const struct step *step = &builder->steps[ready[done]];
         for (uint32_t i = 0; i < step->child_count; i++) {
             uint32_t child = step->children[i];
-            if (--open[child] == 0) {
+            if (--open[child] == 0)
                 ready[ready_count++] = child;
-            }
         }
     }
     return ready_count == builder->count ? ERR_OK : refuse_cycle(builder, open);
@@ -523,9 +487,8 @@ static enum error_code write_source(const struct builder *builder, size_t guess,
         json_end_object(&writer);
     }
     json_end_array(&writer);
-    if (buf.failed) {
+    if (buf.failed)
         return no_memory(builder->err);
-    }
     *ret = buf_str(&buf);
     return ERR_OK;
 }
@@ -537,31 +500,24 @@ enum error_code plan_read(struct str steps_json, enum record_unknown unknown, ui
     assert(ret != NULL);
     struct builder builder = {.arena = arena, .unknown = unknown, .err = err};
     enum error_code code = count_steps(steps_json, &builder.count, err);
-    if (code != ERR_OK) {
+    if (code != ERR_OK)
         return code;
-    }
     map_init(&builder.index, arena, builder.count, seed);
     builder.steps = arena_zalloc(arena, builder.count, sizeof *builder.steps);
-    if (builder.steps == NULL) {
+    if (builder.steps == NULL)
         return no_memory(err);
-    }
     code = read_steps(&builder, steps_json);
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = resolve_deps(&builder);
-    }
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = fill_children(&builder);
-    }
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = check_cycles(&builder);
-    }
     struct str source = steps_json;
-    if (code == ERR_OK && unknown == RECORD_REFUSE_UNKNOWN) {
+    if (code == ERR_OK && unknown == RECORD_REFUSE_UNKNOWN)
         code = write_source(&builder, steps_json.len + builder.count * 128, &source);
-    }
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         *ret = (struct plan){source, builder.steps, builder.count};
-    }
     return code;
 }
 

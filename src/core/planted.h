@@ -1,5 +1,6 @@
-/* Planted bugs: one build of the core, for tests only, in which a bug of planted.def can be switched on at run time.
- * In every other build PLANTED is the constant false and the compiler drops what stands behind it.
+/* Planted bugs: one build of the core, for tests only, in which a bug of planted.def can be
+ * switched on at run time. In every other build PLANTED is the constant false and the compiler
+ * drops what stands behind it.
  *
  * They prove the checkers: a test that passes with a planted bug switched on is not a test. */
 #ifndef PAWL_CORE_PLANTED_H

@@ -44,15 +44,12 @@ static enum error_code name_read(struct str raw, const struct names *before, con
 {
     struct str name;
     enum error_code code = record_string(raw, "", arena, &name, err);
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = record_check_name(name, "", err);
-    }
-    if (code == ERR_OK && names_have(before, name)) {
+    if (code == ERR_OK && names_have(before, name))
         code = err_set(err, ERR_BAD_REQUEST, " is there twice: \"%.*s\"", STR_ARG(name));
-    }
-    if (code != ERR_OK) {
+    if (code != ERR_OK)
         return err_set(err, code, "%s[%u]%s", what, before->count, err == NULL ? "" : err->detail);
-    }
     *ret = name;
     return ERR_OK;
 }
@@ -69,37 +66,31 @@ enum error_code names_read(struct str json, uint32_t count_max, const char *what
         return ERR_OK;
     }
     enum error_code code = list_begin(json, JSON_ARRAY, count_max, what, &count, err);
-    if (code != ERR_OK) {
+    if (code != ERR_OK)
         return code;
-    }
     names.at = arena_zalloc(arena, count, sizeof *names.at);
-    if (names.at == NULL) {
+    if (names.at == NULL)
         return no_memory(what, err);
-    }
     struct json_iter iter;
     struct str raw;
     (void)json_array_begin(&iter, json);
     while (names.count < count && json_array_next(&iter, &raw)) {
         code = name_read(raw, &names, what, arena, &names.at[names.count], err);
-        if (code != ERR_OK) {
+        if (code != ERR_OK)
             return code;
-        }
         names.count++;
     }
-    if (json_array_next(&iter, &raw) || !json_iter_ok(&iter)) {
+    if (json_array_next(&iter, &raw) || !json_iter_ok(&iter))
         return damaged(what, err);
-    }
     *ret = names;
     return ERR_OK;
 }
 
 bool names_have(const struct names *names, struct str name)
 {
-    for (uint32_t i = 0; i < names->count; i++) {
-        if (str_eq(names->at[i], name)) {
+    for (uint32_t i = 0; i < names->count; i++)
+        if (str_eq(names->at[i], name))
             return true;
-        }
-    }
     return false;
 }
 
@@ -107,9 +98,8 @@ bool names_cover(const struct names *have, const struct names *need, struct str 
 {
     for (uint32_t i = 0; i < need->count; i++) {
         if (!names_have(have, need->at[i])) {
-            if (ret_missing != NULL) {
+            if (ret_missing != NULL)
                 *ret_missing = need->at[i];
-            }
             return false;
         }
     }
@@ -122,16 +112,13 @@ static enum error_code label_read(struct str raw_key, struct str raw_value, cons
 {
     struct label label;
     enum error_code code = record_string(raw_key, "a key", arena, &label.key, err);
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = record_check_name(label.key, "a key", err);
-    }
-    if (code != ERR_OK) {
+    if (code != ERR_OK)
         return err_set(err, code, "%s: %s", what, err == NULL ? "" : err->detail);
-    }
     code = record_string(raw_value, "", arena, &label.value, err);
-    if (code == ERR_OK && label.value.len > 0) {
+    if (code == ERR_OK && label.value.len > 0)
         code = record_check_name(label.value, "", err);
-    }
     if (code != ERR_OK) {
         return err_set(err, code, "%s[\"%.*s\"]%s", what, STR_ARG(label.key),
                        err == NULL ? "" : err->detail);
@@ -153,13 +140,11 @@ enum error_code labels_read(struct str json, uint32_t count_max, const char *wha
         return ERR_OK;
     }
     enum error_code code = list_begin(json, JSON_OBJECT, count_max, what, &count, err);
-    if (code != ERR_OK) {
+    if (code != ERR_OK)
         return code;
-    }
     struct label *labels = arena_zalloc(arena, count, sizeof *labels);
-    if (labels == NULL) {
+    if (labels == NULL)
         return no_memory(what, err);
-    }
     struct json_iter iter;
     struct str key;
     struct str value;
@@ -167,14 +152,12 @@ enum error_code labels_read(struct str json, uint32_t count_max, const char *wha
     (void)json_object_begin(&iter, json);
     while (done < count && json_object_next(&iter, &key, &value)) {
         code = label_read(key, value, what, arena, &labels[done], err);
-        if (code != ERR_OK) {
+        if (code != ERR_OK)
             return code;
-        }
         done++;
     }
-    if (json_object_next(&iter, &key, &value) || !json_iter_ok(&iter)) {
+    if (json_object_next(&iter, &key, &value) || !json_iter_ok(&iter))
         return damaged(what, err);
-    }
     *ret = labels;
     *ret_count = count;
     return ERR_OK;
@@ -200,20 +183,17 @@ static enum error_code capabilities_fit(const struct resource *resource, const s
 static enum error_code labels_fit(const struct resource *resource, const struct step *step,
                                   struct arena *arena, struct err *err)
 {
-    if (!str_is_set(step->spec.selector)) {
+    if (!str_is_set(step->spec.selector))
         return ERR_OK;
-    }
     struct selector selector;
     enum error_code code = selector_parse(step->spec.selector, arena, &selector, err);
-    if (code != ERR_OK) {
+    if (code != ERR_OK)
         return code;
-    }
     /* One requirement at a time, so that the reason can say which one failed. */
     for (uint32_t i = 0; i < selector.count; i++) {
         struct selector one = {&selector.at[i], 1};
-        if (selector_matches(&one, resource->labels, resource->label_count)) {
+        if (selector_matches(&one, resource->labels, resource->label_count))
             continue;
-        }
         const struct label *label =
             label_find(resource->labels, resource->label_count, selector.at[i].key);
         return err_set(err, ERR_INVALID_TRANSITION,
@@ -231,9 +211,8 @@ static enum error_code not_avoided(const struct resource *resource, const struct
 {
     struct names avoid = {NULL, 0};
     enum error_code code = names_read(step->spec.avoid, AVOID_MAX, "avoid", arena, &avoid, err);
-    if (code != ERR_OK) {
+    if (code != ERR_OK)
         return code;
-    }
     if (names_have(&avoid, resource->id)) {
         return err_set(err, ERR_INVALID_TRANSITION,
                        "resource \"%.*s\" is on the avoid list of step \"%.*s\"",
@@ -270,11 +249,9 @@ enum error_code resource_fits(const struct resource *resource, const struct step
                        (long long)resource->slots);
     }
     enum error_code code = capabilities_fit(resource, step, arena, err);
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = labels_fit(resource, step, arena, err);
-    }
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = not_avoided(resource, step, arena, err);
-    }
     return code;
 }

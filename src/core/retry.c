@@ -52,9 +52,8 @@ struct retry_policy retry_policy_for_steps(void)
 static enum error_code check_range(const char *what, const char *name, int64_t value, int64_t min,
                                    int64_t max, struct err *err)
 {
-    if (value >= min && value <= max) {
+    if (value >= min && value <= max)
         return ERR_OK;
-    }
     return err_set(err, ERR_BAD_REQUEST, "%s.%s must be a whole number from %lld to %lld, not %lld",
                    what, name, (long long)min, (long long)max, (long long)value);
 }
@@ -64,12 +63,10 @@ static enum error_code check_factor(const struct retry_policy *policy, const cha
                                     struct err *err)
 {
     int64_t factor = policy->factor_milli;
-    if (factor == 0 && policy->strategy != RETRY_EXPONENTIAL) {
+    if (factor == 0 && policy->strategy != RETRY_EXPONENTIAL)
         return ERR_OK;
-    }
-    if (factor >= FACTOR_MILLI_MIN && factor <= FACTOR_MILLI_MAX) {
+    if (factor >= FACTOR_MILLI_MIN && factor <= FACTOR_MILLI_MAX)
         return ERR_OK;
-    }
     /* The sign is written apart, since it would be lost in front of a whole part of 0. */
     long long whole = (long long)(factor / 1000);
     long long rest = (long long)(factor % 1000);
@@ -80,12 +77,10 @@ static enum error_code check_factor(const struct retry_policy *policy, const cha
 static enum error_code check_word(const char *what, const char *name, unsigned word,
                                   const struct record_names *names, struct err *err)
 {
-    if (word == 0) {
+    if (word == 0)
         return err_set(err, ERR_BAD_REQUEST, "%s.%s is missing", what, name);
-    }
-    if (word >= names->count) {
+    if (word >= names->count)
         return err_set(err, ERR_BAD_REQUEST, "%s.%s has no word number %u", what, name, word);
-    }
     return ERR_OK;
 }
 
@@ -96,26 +91,21 @@ enum error_code retry_policy_check(const struct retry_policy *policy, const char
     assert(what != NULL);
     enum error_code code =
         check_range(what, "max_attempts", policy->max_attempts, 1, ATTEMPTS_MAX, err);
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = check_word(what, "strategy", policy->strategy, &retry_strategy_names, err);
-    }
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = check_range(what, "initial_ms", policy->initial_ms, 0, DELAY_MS_MAX, err);
-    }
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = check_factor(policy, what, err);
-    }
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = check_range(what, "max_ms", policy->max_ms, 0, DELAY_MS_MAX, err);
-    }
     if (code == ERR_OK && policy->initial_ms > policy->max_ms) {
         code = err_set(err, ERR_BAD_REQUEST,
                        "%s.initial_ms must be at most max_ms, but %lld is more than %lld", what,
                        (long long)policy->initial_ms, (long long)policy->max_ms);
     }
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = check_word(what, "jitter", policy->jitter, &jitter_names, err);
-    }
     return code;
 }
 
@@ -128,31 +118,26 @@ static int64_t exponential_ms(const struct retry_policy *policy, int64_t failure
     const int64_t unit = 1000000;
     int64_t factor =
         policy->factor_milli < FACTOR_MILLI_MAX ? policy->factor_milli : FACTOR_MILLI_MAX;
-    if (policy->initial_ms >= max_ms) {
+    if (policy->initial_ms >= max_ms)
         return max_ms;
-    }
-    if (policy->initial_ms == 0 || factor <= 1000) {
+    if (policy->initial_ms == 0 || factor <= 1000)
         return policy->initial_ms;
-    }
     int64_t delay = policy->initial_ms * unit;
     int64_t longest = max_ms * unit;
     for (int64_t i = 1; i < failures; i++) {
-        if (delay / 1000 >= longest / factor + 1) {
+        if (delay / 1000 >= longest / factor + 1)
             return max_ms;
-        }
         delay = delay / 1000 * factor + delay % 1000 * factor / 1000;
-        if (delay >= longest) {
+        if (delay >= longest)
             return max_ms;
-        }
     }
     return delay / unit;
 }
 
 static int64_t linear_ms(const struct retry_policy *policy, int64_t failures, int64_t max_ms)
 {
-    if (policy->initial_ms == 0) {
+    if (policy->initial_ms == 0)
         return 0;
-    }
     return failures > max_ms / policy->initial_ms ? max_ms : policy->initial_ms * failures;
 }
 
@@ -170,11 +155,10 @@ int64_t retry_delay_ms(const struct retry_policy *policy, int64_t failures, uint
     assert(failures >= 1);
     int64_t max_ms = policy->max_ms < DELAY_MS_MAX ? policy->max_ms : DELAY_MS_MAX;
     int64_t delay = policy->initial_ms < max_ms ? policy->initial_ms : max_ms;
-    if (policy->strategy == RETRY_EXPONENTIAL) {
+    if (policy->strategy == RETRY_EXPONENTIAL)
         delay = exponential_ms(policy, failures, max_ms);
-    } else if (policy->strategy == RETRY_LINEAR) {
+    else if (policy->strategy == RETRY_LINEAR)
         delay = linear_ms(policy, failures, max_ms);
-    }
     assert(delay >= 0);
     if (policy->jitter == JITTER_EQUAL) {
         int64_t half = delay / 2;

@@ -71,12 +71,10 @@ static struct symbol look(const struct parser *parser)
 {
     struct str text = parser->text;
     size_t start = parser->at;
-    while (start < text.len && is_space(text.at[start])) {
+    while (start < text.len && is_space(text.at[start]))
         start++;
-    }
-    if (start == text.len) {
+    if (start == text.len)
         return make_symbol(parser, SYMBOL_END, start, 0);
-    }
     bool equal_next = start + 1 < text.len && text.at[start + 1] == '=';
     switch (text.at[start]) {
     case ',':
@@ -94,9 +92,8 @@ static struct symbol look(const struct parser *parser)
         break;
     }
     size_t end = start;
-    while (end < text.len && is_word(text.at[end])) {
+    while (end < text.len && is_word(text.at[end]))
         end++;
-    }
     return make_symbol(parser, SYMBOL_WORD, start, end - start);
 }
 
@@ -108,14 +105,12 @@ static void take(struct parser *parser, struct symbol symbol)
 /* One part of a key, or a value: it starts and ends with a letter or a digit. */
 static bool part_is_good(struct str part)
 {
-    if (part.len == 0 || !is_alnum(part.at[0]) || !is_alnum(part.at[part.len - 1])) {
+    if (part.len == 0 || !is_alnum(part.at[0]) || !is_alnum(part.at[part.len - 1]))
         return false;
-    }
     for (size_t i = 0; i < part.len; i++) {
         char c = part.at[i];
-        if (!is_alnum(c) && c != '-' && c != '_' && c != '.') {
+        if (!is_alnum(c) && c != '-' && c != '_' && c != '.')
             return false;
-        }
     }
     return true;
 }
@@ -123,9 +118,8 @@ static bool part_is_good(struct str part)
 static bool key_is_good(struct str key)
 {
     const char *slash = memchr(key.at, '/', key.len);
-    if (slash == NULL) {
+    if (slash == NULL)
         return part_is_good(key);
-    }
     size_t prefix_len = (size_t)(slash - key.at);
     return part_is_good((struct str){key.at, prefix_len}) &&
            part_is_good((struct str){slash + 1, key.len - prefix_len - 1});
@@ -134,17 +128,15 @@ static bool key_is_good(struct str key)
 static enum error_code parse_key(struct parser *parser, struct str *ret)
 {
     struct symbol symbol = look(parser);
-    if (symbol.type != SYMBOL_WORD) {
+    if (symbol.type != SYMBOL_WORD)
         return fail_at(parser, symbol, "expected a label's key");
-    }
     if (!key_is_good(symbol.text)) {
         return fail_at(parser, symbol,
                        "a key has letters, digits, '-', '_' and '.', starts and ends with a letter "
                        "or digit, and may have one prefix with '/'");
     }
-    if (symbol.text.len > NAME_BYTES_MAX) {
+    if (symbol.text.len > NAME_BYTES_MAX)
         return fail_at(parser, symbol, "a key has at most 128 bytes");
-    }
     take(parser, symbol);
     *ret = symbol.text;
     return ERR_OK;
@@ -161,9 +153,8 @@ static enum error_code parse_value(struct parser *parser)
                            "a value has letters, digits, '-', '_' and '.', and starts and ends "
                            "with a letter or digit");
         }
-        if (symbol.text.len > NAME_BYTES_MAX) {
+        if (symbol.text.len > NAME_BYTES_MAX)
             return fail_at(parser, symbol, "a value has at most 128 bytes");
-        }
         take(parser, symbol);
         value = symbol.text;
     }
@@ -175,27 +166,23 @@ static enum error_code parse_value(struct parser *parser)
 static enum error_code parse_set(struct parser *parser)
 {
     struct symbol symbol = look(parser);
-    if (symbol.type != SYMBOL_OPEN) {
+    if (symbol.type != SYMBOL_OPEN)
         return fail_at(parser, symbol, "expected '(' after in or notin");
-    }
     take(parser, symbol);
     symbol = look(parser);
-    if (symbol.type == SYMBOL_CLOSE) {
+    if (symbol.type == SYMBOL_CLOSE)
         return fail_at(parser, symbol, "expected at least one value");
-    }
     for (;;) {
         enum error_code code = parse_value(parser);
-        if (code != ERR_OK) {
+        if (code != ERR_OK)
             return code;
-        }
         symbol = look(parser);
         if (symbol.type == SYMBOL_CLOSE) {
             take(parser, symbol);
             return ERR_OK;
         }
-        if (symbol.type != SYMBOL_COMMA) {
+        if (symbol.type != SYMBOL_COMMA)
             return fail_at(parser, symbol, "expected ',' or ')'");
-        }
         take(parser, symbol);
     }
 }
@@ -235,20 +222,17 @@ static enum error_code parse_requirement(struct parser *parser)
     uint32_t values_before = parser->value_count;
     struct symbol symbol = look(parser);
     bool negated = symbol.type == SYMBOL_NOT;
-    if (negated) {
+    if (negated)
         take(parser, symbol);
-    }
     enum error_code code = parse_key(parser, &requirement.key);
-    if (code != ERR_OK) {
+    if (code != ERR_OK)
         return code;
-    }
     if (negated) {
         requirement.op = SELECTOR_NOT_EXISTS;
     } else {
         code = parse_comparison(parser, &requirement);
-        if (code != ERR_OK) {
+        if (code != ERR_OK)
             return code;
-        }
     }
     if (parser->requirement_count == SELECTOR_REQUIREMENTS_MAX) {
         return err_set(parser->err, ERR_BAD_REQUEST,
@@ -262,21 +246,17 @@ static enum error_code parse_requirement(struct parser *parser)
 
 static enum error_code parse_all(struct parser *parser)
 {
-    if (look(parser).type == SYMBOL_END) {
+    if (look(parser).type == SYMBOL_END)
         return ERR_OK;
-    }
     for (;;) {
         enum error_code code = parse_requirement(parser);
-        if (code != ERR_OK) {
+        if (code != ERR_OK)
             return code;
-        }
         struct symbol symbol = look(parser);
-        if (symbol.type == SYMBOL_END) {
+        if (symbol.type == SYMBOL_END)
             return ERR_OK;
-        }
-        if (symbol.type != SYMBOL_COMMA) {
+        if (symbol.type != SYMBOL_COMMA)
             return fail_at(parser, symbol, "expected ','");
-        }
         take(parser, symbol);
     }
 }
@@ -293,9 +273,8 @@ enum error_code selector_parse(struct str text, struct arena *arena, struct sele
     /* Requirements are separated by commas, and so are values: there is one more than commas at
      * most. */
     size_t items = 1;
-    for (size_t i = 0; i < text.len; i++) {
+    for (size_t i = 0; i < text.len; i++)
         items += text.at[i] == ',' ? 1 : 0;
-    }
     size_t room = items < SELECTOR_REQUIREMENTS_MAX ? items : SELECTOR_REQUIREMENTS_MAX;
     struct parser parser = {
         .text = str_is_set(text) ? text : STR(""),
@@ -303,13 +282,11 @@ enum error_code selector_parse(struct str text, struct arena *arena, struct sele
         .requirements = arena_zalloc(arena, room, sizeof *parser.requirements),
         .values = arena_zalloc(arena, items, sizeof *parser.values),
     };
-    if (parser.requirements == NULL || parser.values == NULL) {
+    if (parser.requirements == NULL || parser.values == NULL)
         return err_set(err, ERR_NO_MEMORY, "selector: out of memory");
-    }
     enum error_code code = parse_all(&parser);
-    if (code != ERR_OK) {
+    if (code != ERR_OK)
         return code;
-    }
     assert(parser.value_count <= items);
     *ret = (struct selector){parser.requirements, parser.requirement_count};
     return ERR_OK;
@@ -318,21 +295,17 @@ enum error_code selector_parse(struct str text, struct arena *arena, struct sele
 const struct label *label_find(const struct label *labels, uint32_t label_count, struct str key)
 {
     assert(labels != NULL || label_count == 0);
-    for (uint32_t i = 0; i < label_count; i++) {
-        if (str_eq(labels[i].key, key)) {
+    for (uint32_t i = 0; i < label_count; i++)
+        if (str_eq(labels[i].key, key))
             return &labels[i];
-        }
-    }
     return NULL;
 }
 
 static bool value_is_listed(const struct requirement *requirement, struct str value)
 {
-    for (uint32_t i = 0; i < requirement->value_count; i++) {
-        if (str_eq(requirement->values[i], value)) {
+    for (uint32_t i = 0; i < requirement->value_count; i++)
+        if (str_eq(requirement->values[i], value))
             return true;
-        }
-    }
     return false;
 }
 
@@ -357,9 +330,8 @@ bool selector_matches(const struct selector *selector, const struct label *label
     assert(selector != NULL);
     for (uint32_t i = 0; i < selector->count; i++) {
         const struct requirement *requirement = &selector->at[i];
-        if (!requirement_holds(requirement, label_find(labels, label_count, requirement->key))) {
+        if (!requirement_holds(requirement, label_find(labels, label_count, requirement->key)))
             return false;
-        }
     }
     return true;
 }

@@ -50,21 +50,18 @@ enum error_code spec_read(struct str json, struct arena *arena, struct spec *spe
     struct spec read = *spec;
     enum error_code code = record_read(&spec_record, json, RECORD_ALL, RECORD_REFUSE_UNKNOWN,
                                        "submit", arena, &read, err);
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = spec_check(&read, arena, err);
-    }
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         *spec = read;
-    }
     return code;
 }
 
 static enum error_code check_range(const char *name, int64_t value, int64_t min, int64_t max,
                                    struct err *err)
 {
-    if (value >= min && value <= max) {
+    if (value >= min && value <= max)
         return ERR_OK;
-    }
     return err_set(err, ERR_BAD_REQUEST, "%s must be a whole number from %lld to %lld, not %lld",
                    name, (long long)min, (long long)max, (long long)value);
 }
@@ -72,12 +69,10 @@ static enum error_code check_range(const char *name, int64_t value, int64_t min,
 enum error_code lease_terms_check(int64_t lease_ttl_ms, int64_t heartbeat_ms, struct err *err)
 {
     enum error_code code = ERR_OK;
-    if (lease_ttl_ms != 0) {
+    if (lease_ttl_ms != 0)
         code = check_range("lease_ttl_ms", lease_ttl_ms, LEASE_TTL_MS_MIN, LEASE_TTL_MS_MAX, err);
-    }
-    if (code == ERR_OK && heartbeat_ms != 0) {
+    if (code == ERR_OK && heartbeat_ms != 0)
         code = check_range("heartbeat_ms", heartbeat_ms, HEARTBEAT_MS_MIN, LEASE_TTL_MS_MAX, err);
-    }
     if (code == ERR_OK && lease_ttl_ms != 0 && heartbeat_ms > lease_ttl_ms) {
         code = err_set(err, ERR_BAD_REQUEST,
                        "heartbeat_ms must be at most lease_ttl_ms, but %lld is more than %lld",
@@ -97,27 +92,22 @@ static enum error_code check_names(const struct spec *spec, struct err *err)
         {spec->correlation_id, "correlation_id"},
         {spec->agent_id, "agent_id"},
     };
-    if (!str_is_set(spec->kind)) {
+    if (!str_is_set(spec->kind))
         return err_set(err, ERR_BAD_REQUEST, "kind is missing: it says what kind of job this is");
-    }
     enum error_code code = record_check_name(spec->kind, "kind", err);
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = record_check_name(spec->queue, "queue", err);
-    }
-    for (size_t i = 0; code == ERR_OK && i < sizeof names / sizeof names[0]; i++) {
-        if (str_is_set(names[i].value)) {
+    for (size_t i = 0; code == ERR_OK && i < sizeof names / sizeof names[0]; i++)
+        if (str_is_set(names[i].value))
             code = record_check_name(names[i].value, names[i].name, err);
-        }
-    }
     return code;
 }
 
 static enum error_code check_times(const struct spec *spec, struct err *err)
 {
     enum error_code code = check_range("delay_ms", spec->delay_ms, 0, DELAY_MS_MAX, err);
-    if (code != ERR_OK) {
+    if (code != ERR_OK)
         return code;
-    }
     if (spec->run_at < 0 || spec->run_at > TIME_MAX_MS) {
         return err_set(err, ERR_BAD_REQUEST, "run_at must be a time up to the year 9999, not %lld",
                        (long long)spec->run_at);
@@ -136,12 +126,10 @@ static bool trace_id_is_good(struct str digits)
     uint8_t bytes[16] = {0};
     uint8_t any = 0;
     assert(digits.len / 2 <= sizeof bytes);
-    if (!record_hex(digits, bytes, digits.len / 2)) {
+    if (!record_hex(digits, bytes, digits.len / 2))
         return false;
-    }
-    for (size_t i = 0; i < sizeof bytes; i++) {
+    for (size_t i = 0; i < sizeof bytes; i++)
         any |= bytes[i];
-    }
     return any != 0;
 }
 
@@ -169,9 +157,8 @@ static enum error_code check_texts(const struct spec *spec, struct err *err)
         return err_set(err, ERR_BAD_REQUEST, "goal must be at most %d bytes long, not %zu",
                        TEXT_BYTES_MAX, spec->goal.len);
     }
-    if ((int)spec->in_doubt < 0 || (size_t)spec->in_doubt >= doubt_policy_names.count) {
+    if ((int)spec->in_doubt < 0 || (size_t)spec->in_doubt >= doubt_policy_names.count)
         return err_set(err, ERR_BAD_REQUEST, "in_doubt has no word number %d", (int)spec->in_doubt);
-    }
     return ERR_OK;
 }
 
@@ -208,23 +195,17 @@ enum error_code spec_check(const struct spec *spec, struct arena *arena, struct 
 {
     assert(spec != NULL);
     enum error_code code = check_names(spec, err);
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = check_range("priority", spec->priority, -PRIORITY_MAX, PRIORITY_MAX, err);
-    }
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = check_times(spec, err);
-    }
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = retry_policy_check(&spec->retry, "retry", err);
-    }
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = lease_terms_check(spec->lease_ttl_ms, spec->heartbeat_ms, err);
-    }
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = check_texts(spec, err);
-    }
-    if (code == ERR_OK) {
+    if (code == ERR_OK)
         code = check_json(spec, arena, err);
-    }
     return code;
 }

@@ -35,9 +35,8 @@ size_t token_format(const struct token *token, char ret[TOKEN_TEXT_MAX])
 
 static bool take_dot(struct reader *reader)
 {
-    if (reader->at == reader->end || *reader->at != '.') {
+    if (reader->at == reader->end || *reader->at != '.')
         return false;
-    }
     reader->at++;
     return true;
 }
@@ -45,9 +44,8 @@ static bool take_dot(struct reader *reader)
 static bool take_hex(struct reader *reader, uint8_t *ret, size_t size)
 {
     if ((size_t)(reader->end - reader->at) < size * 2 ||
-        !record_hex((struct str){reader->at, size * 2}, ret, size)) {
+        !record_hex((struct str){reader->at, size * 2}, ret, size))
         return false;
-    }
     reader->at += size * 2;
     return true;
 }
@@ -59,14 +57,12 @@ static bool take_number(struct reader *reader, int64_t max, int64_t *ret)
     int64_t number = 0;
     for (; reader->at < reader->end && *reader->at >= '0' && *reader->at <= '9'; reader->at++) {
         int64_t digit = *reader->at - '0';
-        if (number > (max - digit) / 10) {
+        if (number > (max - digit) / 10)
             return false;
-        }
         number = number * 10 + digit;
     }
-    if (reader->at == first || (*first == '0' && reader->at - first > 1)) {
+    if (reader->at == first || (*first == '0' && reader->at - first > 1))
         return false;
-    }
     *ret = number;
     return true;
 }
@@ -74,30 +70,26 @@ static bool take_number(struct reader *reader, int64_t max, int64_t *ret)
 bool token_parse(struct str text, struct token *ret)
 {
     assert(ret != NULL);
-    if (text.len == 0) {
+    if (text.len == 0)
         return false;
-    }
     struct reader reader = {text.at, text.at + text.len};
     struct token token = {.of_step = false};
     int64_t number;
     if (!take_hex(&reader, token.job.bytes, sizeof token.job.bytes) || !take_dot(&reader) ||
-        !take_number(&reader, INT64_MAX, &number) || !take_dot(&reader)) {
+        !take_number(&reader, INT64_MAX, &number) || !take_dot(&reader))
         return false;
-    }
     /* After the first number comes the secret, or else a second number. What is left tells which.
      */
     token.of_step = (size_t)(reader.end - reader.at) != SECRET_DIGITS;
     token.attempt = number;
     if (token.of_step) {
         if (number > UINT32_MAX || !take_number(&reader, INT64_MAX, &token.attempt) ||
-            !take_dot(&reader)) {
+            !take_dot(&reader))
             return false;
-        }
         token.step = (uint32_t)number;
     }
-    if (!take_hex(&reader, token.secret, sizeof token.secret) || reader.at != reader.end) {
+    if (!take_hex(&reader, token.secret, sizeof token.secret) || reader.at != reader.end)
         return false;
-    }
     *ret = token;
     return true;
 }

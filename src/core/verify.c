@@ -359,8 +359,7 @@ static void verify_status(struct verifier *v, const struct fold *fold, const str
 
 /* ---- the whole ---- */
 
-static bool verifier_init(struct verifier *v, const struct verify_input *input,
-                          struct arena *arena)
+static bool verifier_init(struct verifier *v, const struct verify_input *input, struct arena *arena)
 {
     uint64_t seed = input->seed;
     *v = (struct verifier){

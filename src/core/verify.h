@@ -1,7 +1,8 @@
 /* The checker: proves a history right, or says which event breaks which rule.
  *
- * It shares the tables and the fold with the rest, and no code with decide, so that one can catch the other: it keeps
- * its own account of leases, attempts, failures, effects, signals and steps from the events alone. */
+ * It shares the tables and the fold with the rest, and no code with decide, so that one can catch
+ * the other: it keeps its own account of leases, attempts, failures, effects, signals and steps
+ * from the events alone. */
 #ifndef PAWL_CORE_VERIFY_H
 #define PAWL_CORE_VERIFY_H
 
@@ -50,8 +51,8 @@ struct verify_input {
     uint64_t seed;               /* for look-up tables; changes no result */
 };
 
-/* Checks a history. Returns OK whatever it finds, no_memory when it could not finish. Everything in the report lives in
- * `arena`. */
+/* Checks a history. Returns OK whatever it finds, no_memory when it could not finish. Everything in
+ * the report lives in `arena`. */
 enum error_code job_verify(const struct verify_input *input, struct arena *arena,
                            struct verify_report *ret, struct err *err);
 

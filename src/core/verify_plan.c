@@ -79,13 +79,12 @@ static void count_dependencies(struct verifier *v, struct step_account *steps, u
 {
     for (uint32_t i = 0; i < count; i++) {
         const struct step *planned = steps[i].planned;
-        for (uint32_t c = 0; c < planned->child_count; c++) {
+        for (uint32_t c = 0; c < planned->child_count; c++)
             if (planned->children[c] >= count)
                 buf_addf(violate(v, VERIFY_PLAN), "step \"%.*s\" has a child outside the plan",
                          STR_ARG(planned->spec.id));
             else if (steps[i].state != STEP_SUCCEEDED)
                 steps[planned->children[c]].open_deps++;
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 #define WORD_TEXT(symbol, text) STR_INIT(text),
 #define NAMES(name, LIST)                                                                          \
-    static const struct str name##_texts[] = {STR_INIT(""), LIST(WORD_TEXT)};                           \
+    static const struct str name##_texts[] = {STR_INIT(""), LIST(WORD_TEXT)};                      \
     const struct record_names name##_names = {name##_texts,                                        \
                                               sizeof name##_texts / sizeof name##_texts[0]};
 

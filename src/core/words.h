@@ -7,8 +7,8 @@
 
 #include "base/record.h"
 
-/* What kind of failure a worker reports. transient and timeout are retried, resource moves a step to
- * another resource (and is retried for a plain job), permanent and validation are final. */
+/* What kind of failure a worker reports. transient and timeout are retried, resource moves a step
+ * to another resource (and is retried for a plain job), permanent and validation are final. */
 #define ERROR_CLASSES(WORD)                                                                        \
     WORD(CLASS_TRANSIENT, "transient")                                                             \
     WORD(CLASS_TIMEOUT, "timeout")                                                                 \

@@ -17,9 +17,8 @@
 static inline int arena_setup(void **state)
 {
     struct arena *arena = malloc(sizeof *arena);
-    if (arena == NULL) {
+    if (arena == NULL)
         return -1;
-    }
     arena_init(arena);
     *state = arena;
     return 0;
@@ -40,9 +39,8 @@ static inline struct str exact(struct str text)
 {
     char *block = calloc(1, text.len);
     assert_non_null(block);
-    if (text.len > 0) {
+    if (text.len > 0)
         memcpy(block, text.at, text.len);
-    }
     return (struct str){block, text.len};
 }
 

@@ -65,9 +65,8 @@ struct json_tour {
 
 static inline void tour_expect(struct json_tour *tour, bool holds, const char *promise)
 {
-    if (!holds && tour->wrong == NULL) {
+    if (!holds && tour->wrong == NULL)
         tour->wrong = promise;
-    }
 }
 
 static inline void tour_number(struct json_tour *tour, struct str value)
@@ -159,22 +158,18 @@ static inline const char *compare_object(struct str value, const json_t *theirs,
     struct json_iter iter;
     struct str key;
     struct str inner;
-    if (!json_object_begin(&iter, value) || json_count(value) != json_object_size(theirs)) {
+    if (!json_object_begin(&iter, value) || json_count(value) != json_object_size(theirs))
         return "an object of another size";
-    }
     while (json_object_next(&iter, &key, &inner)) {
         struct str name;
-        if (!json_string(key, arena, &name)) {
+        if (!json_string(key, arena, &name))
             return "a key cannot be read";
-        }
         const json_t *member = json_object_getn(theirs, name.at, name.len);
-        if (member == NULL) {
+        if (member == NULL)
             return "a key that jansson does not have";
-        }
         const char *difference = compare_value(inner, member, arena);
-        if (difference != NULL) {
+        if (difference != NULL)
             return difference;
-        }
     }
     return json_iter_ok(&iter) ? NULL : "an object that does not end";
 }
@@ -184,14 +179,12 @@ static inline const char *compare_array(struct str value, const json_t *theirs, 
     struct json_iter iter;
     struct str inner;
     size_t index = 0;
-    if (!json_array_begin(&iter, value) || json_count(value) != json_array_size(theirs)) {
+    if (!json_array_begin(&iter, value) || json_count(value) != json_array_size(theirs))
         return "an array of another size";
-    }
     while (json_array_next(&iter, &inner)) {
         const char *difference = compare_value(inner, json_array_get(theirs, index), arena);
-        if (difference != NULL) {
+        if (difference != NULL)
             return difference;
-        }
         index++;
     }
     return json_iter_ok(&iter) ? NULL : "an array that does not end";
@@ -261,21 +254,17 @@ static inline const char *json_compare(struct str text, struct arena *arena,
 {
     struct err err;
     enum error_code code = json_check(text, SIZE_MAX, "text", arena, &err);
-    if (code != ERR_OK && code != ERR_BAD_REQUEST) {
+    if (code != ERR_OK && code != ERR_BAD_REQUEST)
         return "json_check fails with a code of its own";
-    }
     bool ours = code == ERR_OK;
     struct str trimmed = json_trim(text);
     struct json_tour tour = {.arena = arena, .start = text.at, .end = text.at + text.len};
-    if (trimmed.len > 0) {
+    if (trimmed.len > 0)
         tour_value(&tour, trimmed);
-    }
-    if (tour.wrong != NULL) {
+    if (tour.wrong != NULL)
         return tour.wrong;
-    }
-    if (ours && (tour.damaged || tour.values == 0)) {
+    if (ours && (tour.damaged || tour.values == 0))
         return "the readers refuse a checked text";
-    }
 
     json_error_t error;
     json_t *theirs = json_loadb(text.at, text.len,

@@ -28,11 +28,9 @@ static void pieces_are_aligned_and_apart(void **state)
         assert_int_equal((uintptr_t)pieces[i] % 16, 0);
         memset(pieces[i], (int)(i & 0xff), i);
     }
-    for (size_t i = 0; i < 300; i++) {
-        for (size_t k = 0; k < i; k++) {
+    for (size_t i = 0; i < 300; i++)
+        for (size_t k = 0; k < i; k++)
             assert_int_equal(pieces[i][k], i & 0xff);
-        }
-    }
     arena_release(&arena);
 }
 
@@ -89,9 +87,8 @@ static void zalloc_gives_zeroes_even_in_used_memory(void **state)
     arena_clear(&arena);
     const char *zeroes = arena_zalloc(&arena, 100, 10);
     assert_non_null(zeroes);
-    for (size_t i = 0; i < 1000; i++) {
+    for (size_t i = 0; i < 1000; i++)
         assert_int_equal(zeroes[i], 0);
-    }
     arena_release(&arena);
 }
 
@@ -142,9 +139,8 @@ static void a_piece_grows_past_its_block(void **state)
         memset(piece + size, 'a', size);
         size *= 2;
     }
-    for (size_t i = 0; i < size; i++) {
+    for (size_t i = 0; i < size; i++)
         assert_int_equal(piece[i], 'a');
-    }
     arena_release(&arena);
 }
 
@@ -232,15 +228,13 @@ static void repeated_operations_settle_on_one_block(void **state)
     struct arena arena;
     arena_init(&arena);
     for (int round = 0; round < 20; round++) {
-        for (int i = 0; i < 1000; i++) {
+        for (int i = 0; i < 1000; i++)
             memset(arena_alloc(&arena, 100), round, 100);
-        }
         arena_clear(&arena);
     }
     struct arena_block *block = arena.blocks;
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 1000; i++)
         (void)arena_alloc(&arena, 100);
-    }
     assert_ptr_equal(arena.blocks, block);
     arena_release(&arena);
 }

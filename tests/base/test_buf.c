@@ -30,9 +30,8 @@ static void a_buffer_grows_as_far_as_needed(void **state)
 {
     struct buf buf;
     buf_init(&buf, *state, 1);
-    for (int i = 0; i < 100000; i++) {
+    for (int i = 0; i < 100000; i++)
         buf_add_char(&buf, (char)('a' + i % 26));
-    }
     for (int i = 0; i < 1000; i++) {
         buf_add(&buf, STR("0123456789"));
         (void)arena_alloc(*state, 1); /* so that it cannot grow in place */

@@ -19,9 +19,8 @@ static void every_code_has_an_entry_of_its_own(void **state)
         assert_true(strlen(info->title) > 0);
         assert_true(info->http_status >= 200 && info->http_status < 600);
         assert_true(info->exit_code >= 0 && info->exit_code <= 5);
-        for (size_t k = 0; k < i; k++) {
+        for (size_t k = 0; k < i; k++)
             assert_string_not_equal(error_info(codes[k])->name, info->name);
-        }
     }
 }
 

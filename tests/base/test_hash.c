@@ -19,10 +19,8 @@ static void assert_hash(const struct str *parts, size_t count, const char *expec
 static void the_known_vectors_of_fips_180_hold(void **state)
 {
     (void)state;
-    assert_hash(&STR(""), 1,
-                "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-    assert_hash(&STR("abc"), 1,
-                "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    assert_hash(&STR(""), 1, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    assert_hash(&STR("abc"), 1, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     assert_hash(&STR("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"), 1,
                 "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
     char *million = malloc(1000000);
@@ -36,19 +34,16 @@ static void parts_hash_as_if_they_were_one_string(void **state)
 {
     (void)state;
     const struct str parts[] = {STR("a"), STR(""), {NULL, 0}, STR("bc")};
-    assert_hash(parts, 4,
-                "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-    assert_hash(NULL, 0,
-                "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    assert_hash(parts, 4, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    assert_hash(NULL, 0, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
 static void every_split_of_a_text_gives_the_same_hash(void **state)
 {
     (void)state;
     char text[200];
-    for (size_t i = 0; i < sizeof text; i++) {
+    for (size_t i = 0; i < sizeof text; i++)
         text[i] = (char)(i * 31);
-    }
     uint8_t whole[HASH_LEN];
     hash_sha256(&(struct str){text, sizeof text}, 1, whole);
     for (size_t cut = 0; cut <= sizeof text; cut++) {

@@ -21,13 +21,11 @@ static struct str nested(struct arena *arena, const char *before, const char *mi
 {
     struct buf buf;
     buf_init(&buf, arena, 0);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         buf_add(&buf, str_from(before));
-    }
     buf_add(&buf, str_from(middle));
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         buf_add(&buf, str_from(after));
-    }
     return buf_str(&buf);
 }
 
@@ -41,9 +39,8 @@ static void types_are_told_by_the_first_byte(void **state)
     assert_int_equal(json_type(STR("false")), JSON_BOOL);
     assert_int_equal(json_type(STR("null")), JSON_NULL);
     assert_int_equal(json_type(STR("-1")), JSON_NUMBER);
-    for (const char *digit = "0123456789"; *digit != '\0'; digit++) {
+    for (const char *digit = "0123456789"; *digit != '\0'; digit++)
         assert_int_equal(json_type((struct str){digit, 1}), JSON_NUMBER);
-    }
     assert_int_equal(json_type(STR("")), JSON_INVALID);
     assert_int_equal(json_type((struct str){NULL, 0}), JSON_INVALID);
     assert_int_equal(json_type(STR("x")), JSON_INVALID);
@@ -195,11 +192,9 @@ static void damage_ends_a_walk_and_is_told(void **state)
                                         "{:}",
                                         "[]]",
                                         "{}}"};
-    for (size_t i = 0; i < LENGTH(texts); i++) {
-        if (walks(str_from(texts[i]))) {
+    for (size_t i = 0; i < LENGTH(texts); i++)
+        if (walks(str_from(texts[i])))
             fail_msg("%s was walked to its end", texts[i]);
-        }
-    }
     assert_true(walks(STR("[]")));
     assert_true(walks(STR("{}")));
     assert_true(walks(STR(" [ ] ")));
@@ -225,9 +220,8 @@ static void no_truncation_or_change_makes_a_walk_read_outside(void **state)
 {
     struct str text = STR("{\"a\\n\":[1,\"b\\u0041\xc3\xa9\",{\"c\":[true,null]}],\"d\":-1.5e3}");
     assert_true(walks(text));
-    for (size_t len = 0; len < text.len; len++) {
+    for (size_t len = 0; len < text.len; len++)
         assert_false(walks((struct str){text.at, len}));
-    }
     static const char bytes[] = "\"\\[]{},:0e. \0\xc3";
     for (size_t i = 0; i < text.len; i++) {
         for (size_t b = 0; b < sizeof bytes - 1; b++) {
@@ -237,9 +231,8 @@ static void no_truncation_or_change_makes_a_walk_read_outside(void **state)
             struct str damaged = {changed, text.len};
             /* What passes the check must also walk; what does not may, since it looks less close.
              */
-            if (accepted(*state, damaged)) {
+            if (accepted(*state, damaged))
                 assert_true(walks(damaged));
-            }
             (void)walks(damaged);
         }
     }
@@ -285,11 +278,9 @@ static void damaged_keys_equal_nothing(void **state)
     static const char *const keys[] = {"",        "\"",          "id",          "\"id",
                                        "id\"",    "\"\\u006\"",  "\"\\u0069\\", "\"\\\"",
                                        "\"i\\\"", "\"\\ud83d\"", "\"\\q\\q\"",  "\"i\\u0064"};
-    for (size_t i = 0; i < LENGTH(keys); i++) {
-        if (key_is(str_from(keys[i]), STR("id"))) {
+    for (size_t i = 0; i < LENGTH(keys); i++)
+        if (key_is(str_from(keys[i]), STR("id")))
             fail_msg("%s equals id", keys[i]);
-        }
-    }
     assert_false(json_key_is((struct str){NULL, 0}, STR("id")));
 }
 
@@ -322,9 +313,8 @@ static void every_basic_escape_decodes_to_its_code_point(void **state)
         struct str text;
         (void)snprintf(raw, sizeof raw, "\"\\u%04x\"", code_point);
         bool surrogate = code_point >= 0xd800 && code_point <= 0xdfff;
-        if (json_string((struct str){raw, 8}, *state, &text) == surrogate) {
+        if (json_string((struct str){raw, 8}, *state, &text) == surrogate)
             fail_msg("%s", raw);
-        }
         if (!surrogate) {
             size_t len = utf8_encode(code_point, expected);
             assert_true(str_eq(text, (struct str){expected, len}));
@@ -370,9 +360,8 @@ static void damaged_strings_are_not_read(void **state)
     for (size_t i = 0; i < LENGTH(texts); i++) {
         struct str copy = exact(str_from(texts[i]));
         struct str text = STR("untouched");
-        if (json_string(copy, *state, &text)) {
+        if (json_string(copy, *state, &text))
             fail_msg("%s was read", texts[i]);
-        }
         assert_str_equal(text, STR("untouched"));
         exact_free(copy);
     }
@@ -425,11 +414,9 @@ static void integers_that_do_not_fit_or_are_not_plain_are_refused(void **state)
                                         "\"1\"",
                                         "0x1",
                                         "1."};
-    for (size_t i = 0; i < LENGTH(texts); i++) {
-        if (reads_int(str_from(texts[i]), 0)) {
+    for (size_t i = 0; i < LENGTH(texts); i++)
+        if (reads_int(str_from(texts[i]), 0))
             fail_msg("%s was read", texts[i]);
-        }
-    }
     int64_t ignored;
     assert_false(json_int64((struct str){NULL, 0}, &ignored));
 }
@@ -480,9 +467,8 @@ static void doubles_are_the_nearest(void **state)
         double value = 77;
         assert_true(json_double(copy, &value));
         exact_free(copy);
-        if (value != doubles[i].value) {
+        if (value != doubles[i].value)
             fail_msg("%s was read as %.17g", doubles[i].text, value);
-        }
     }
     double zero = 1;
     assert_true(json_double(STR("-0.0"), &zero));
@@ -495,9 +481,8 @@ static void a_number_of_a_million_digits_is_rounded_by_all_of_them(void **state)
     struct buf buf;
     buf_init(&buf, *state, 0);
     buf_add(&buf, STR("9007199254740993."));
-    for (int i = 0; i < 1000000; i++) {
+    for (int i = 0; i < 1000000; i++)
         buf_add_char(&buf, '0');
-    }
     double value;
     assert_true(json_double(buf_str(&buf), &value));
     assert_true(value == 9007199254740992.0);
@@ -514,18 +499,16 @@ static void long_shifts_of_the_decimal_point_cancel_out(void **state)
     struct buf buf;
     buf_init(&buf, *state, 0);
     buf_add(&buf, STR("0."));
-    for (int i = 0; i < 100000; i++) {
+    for (int i = 0; i < 100000; i++)
         buf_add_char(&buf, '0');
-    }
     buf_add(&buf, STR("25e100001"));
     double value;
     assert_true(json_double(buf_str(&buf), &value));
     assert_true(value == 2.5);
     buf_init(&buf, *state, 0);
     buf_add(&buf, STR("25"));
-    for (int i = 0; i < 100000; i++) {
+    for (int i = 0; i < 100000; i++)
         buf_add_char(&buf, '0');
-    }
     buf_add(&buf, STR("e-100001"));
     assert_true(json_double(buf_str(&buf), &value));
     assert_true(value == 2.5);
@@ -543,9 +526,8 @@ static void what_is_no_finite_number_is_not_read_as_a_double(void **state)
     for (size_t i = 0; i < LENGTH(texts); i++) {
         struct str copy = exact(str_from(texts[i]));
         double value = 77;
-        if (json_double(copy, &value) || value != 77) {
+        if (json_double(copy, &value) || value != 77)
             fail_msg("%s was read", texts[i]);
-        }
         exact_free(copy);
     }
     double ignored;
@@ -556,12 +538,10 @@ static void a_locale_with_a_decimal_comma_changes_nothing(void **state)
 {
     static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE"};
     bool found = false;
-    for (size_t i = 0; i < 4 && !found; i++) {
+    for (size_t i = 0; i < 4 && !found; i++)
         found = setlocale(LC_ALL, names[i]) != NULL;
-    }
-    if (!found) {
+    if (!found)
         print_message("no locale with a decimal comma is installed; the C locale is tested\n");
-    }
     doubles_are_the_nearest(state);
     double value = 0;
     assert_true(json_double(STR("1234.5678901234567890123"), &value));

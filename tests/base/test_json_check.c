@@ -42,13 +42,11 @@ static struct str nested(struct arena *arena, const char *before, const char *mi
 {
     struct buf buf;
     buf_init(&buf, arena, 0);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         buf_add(&buf, str_from(before));
-    }
     buf_add(&buf, str_from(middle));
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         buf_add(&buf, str_from(after));
-    }
     return buf_str(&buf);
 }
 
@@ -201,31 +199,26 @@ static void every_text_of_the_grammar_is_accepted(void **state)
 {
     for (size_t i = 0; i < LENGTH(good_texts); i++) {
         struct err err;
-        if (check_detail(*state, str_from(good_texts[i]), &err) != ERR_OK) {
+        if (check_detail(*state, str_from(good_texts[i]), &err) != ERR_OK)
             fail_msg("%s: %s", good_texts[i], err.detail);
-        }
     }
 }
 
 static void assert_all_refused(struct arena *arena, const char *const *texts, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (accepted(arena, str_from(texts[i]))) {
+    for (size_t i = 0; i < count; i++)
+        if (accepted(arena, str_from(texts[i])))
             fail_msg("%s was accepted", texts[i]);
-        }
-    }
 }
 
 /* Also where they stand in an array or an object. */
 static void assert_all_refused_inside(struct arena *arena, const char *const *texts, size_t count)
 {
     assert_all_refused(arena, texts, count);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         if (accepted(arena, nested(arena, "[", texts[i], "]", 1)) ||
-            accepted(arena, nested(arena, "{\"k\":", texts[i], "}", 1))) {
+            accepted(arena, nested(arena, "{\"k\":", texts[i], "}", 1)))
             fail_msg("%s was accepted inside a container", texts[i]);
-        }
-    }
 }
 
 static void a_text_is_exactly_one_value(void **state)
@@ -330,9 +323,8 @@ static void every_control_character_and_special_byte_is_seen_at_every_place(void
                 bool good = c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
                 struct err err;
                 if ((json_check((struct str){text, len}, MEBIBYTE, "t", *state, &err) == ERR_OK) !=
-                    good) {
+                    good)
                     fail_msg("byte %d at %zu of %zu", c, at, len);
-                }
             }
         }
     }
@@ -358,9 +350,8 @@ static const struct {
 
 static void a_duplicate_key_after_decoding_is_refused(void **state)
 {
-    for (size_t i = 0; i < LENGTH(duplicate_keys); i++) {
+    for (size_t i = 0; i < LENGTH(duplicate_keys); i++)
         assert_refused(*state, str_from(duplicate_keys[i].text), duplicate_keys[i].detail);
-    }
 }
 
 /* An object of `count` keys, of which key number `copy` has the name of key number `original`. */
@@ -385,9 +376,8 @@ static void one_duplicate_is_found_in_objects_of_every_size(void **state)
         for (int original = 0; original < count; original += 1 + count / 7) {
             for (int copy = original + 1; copy < count; copy += 1 + count / 5) {
                 struct str text = object_of(*state, count, "key", "", original, copy);
-                if (accepted(*state, text)) {
+                if (accepted(*state, text))
                     fail_msg("%d keys, %d is a copy of %d", count, copy, original);
-                }
             }
         }
         arena_clear(*state);
@@ -412,19 +402,16 @@ static void keys_of_other_objects_are_no_duplicates(void **state)
     struct buf buf;
     buf_init(&buf, *state, 0);
     buf_add_char(&buf, '[');
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 200; i++)
         buf_add(&buf, STR("{\"a\":{\"a\":1,\"b\":[{\"a\":1,\"b\":2}]},\"b\":{\"a\":1},\"c\":0},"));
-    }
     buf_add(&buf, STR("0]"));
     assert_true(accepted(*state, buf_str(&buf)));
     buf_init(&buf, *state, 0);
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < 60; i++)
         buf_add(&buf, STR("{\"a\":1,\"b\":2,\"c\":"));
-    }
     buf_add_char(&buf, '0');
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < 60; i++)
         buf_add(&buf, STR(",\"d\":3}"));
-    }
     assert_true(accepted(*state, buf_str(&buf)));
     buf.len--;
     buf_add(&buf, STR(",\"a\":4}"));
@@ -438,9 +425,8 @@ static void a_megabyte_of_hostile_keys_is_checked(void **state)
     buf_init(&buf, *state, MEBIBYTE);
     buf_add_char(&buf, '{');
     int count = 0;
-    while (buf.len < MEBIBYTE - 100) {
+    while (buf.len < MEBIBYTE - 100)
         buf_addf(&buf, "\"aaaaaaaa%08dbbbbbbbb\":0,", count++);
-    }
     size_t end = buf.len;
     buf_add(&buf, STR("\"last\":1}"));
     assert_true(accepted(*state, buf_str(&buf)));
@@ -454,9 +440,8 @@ static void the_first_of_many_duplicates_is_named_among_hostile_keys_too(void **
     struct buf buf;
     buf_init(&buf, *state, 0);
     buf_add_char(&buf, '{');
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 1000; i++)
         buf_addf(&buf, "\"aaaaaaaa%03dbbbbbbbb\":0,", i);
-    }
     char expected[100];
     (void)snprintf(expected, sizeof expected,
                    "payload: byte %zu: duplicate key \"aaaaaaaa500bbbbbbbb\"", buf.len);
@@ -498,9 +483,8 @@ static void many_shallow_values_are_not_deep(void **state)
     struct buf buf;
     buf_init(&buf, *state, 0);
     buf_add_char(&buf, '[');
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 1000; i++)
         buf_add(&buf, STR("[[]],{},"));
-    }
     buf_add(&buf, STR("1]"));
     assert_true(accepted(*state, buf_str(&buf)));
 }
@@ -523,9 +507,8 @@ static void every_truncation_is_refused(void **state)
     for (size_t i = 0; i < LENGTH(texts); i++) {
         struct str text = str_from(texts[i]);
         assert_true(accepted(*state, text));
-        for (size_t len = 0; len < text.len; len++) {
+        for (size_t len = 0; len < text.len; len++)
             assert_false(accepted(*state, (struct str){text.at, len}));
-        }
     }
 }
 
@@ -546,17 +529,15 @@ static bool check_starved(struct arena *arena, void *data)
     struct starved_check *starved = data;
     struct err err = {.code = ERR_OK};
     enum error_code code = json_check(starved->text, MEBIBYTE, "payload", arena, &err);
-    if (code != ERR_OK && (code != ERR_NO_MEMORY || err.code != ERR_NO_MEMORY)) {
+    if (code != ERR_OK && (code != ERR_NO_MEMORY || err.code != ERR_NO_MEMORY))
         starved->other_code = true;
-    }
     return code == ERR_OK;
 }
 
 static void without_memory_the_check_fails_with_no_memory(void **state)
 {
-    if (!STARVING) {
+    if (!STARVING)
         skip();
-    }
     static const char *const formats[] = {"key", "\\u006bey"};
     for (size_t i = 0; i < LENGTH(formats); i++) {
         struct starved_check starved = {object_of(*state, 100, formats[i], "", -1, -1), false};

@@ -33,9 +33,8 @@ static const char *pick(struct random *random, const char *const *texts, size_t 
 static void add_space(struct random *random, struct buf *buf)
 {
     static const char *const spaces[] = {" ", "\n", "\t", "\r", "  \r\n"};
-    if (random_below(random, 8) == 0) {
+    if (random_below(random, 8) == 0)
         buf_add(buf, str_from(PICK(random, spaces)));
-    }
 }
 
 static void add_string(struct random *random, struct buf *buf)
@@ -80,20 +79,17 @@ static void add_string(struct random *random, struct buf *buf)
                                       "\\ud83d\\ud83d\\ude00",
                                       "\\"};
     buf_add_char(buf, '"');
-    for (size_t i = random_below(random, 4); i > 0; i--) {
+    for (size_t i = random_below(random, 4); i > 0; i--)
         buf_add(buf, str_from(PICK(random, pieces)));
-    }
-    if (random_below(random, 200) == 0) {
+    if (random_below(random, 200) == 0)
         buf_add(buf, str_from(PICK(random, bad)));
-    }
     buf_add_char(buf, '"');
 }
 
 static void add_digits(struct random *random, struct buf *buf, size_t most)
 {
-    for (size_t i = random_below(random, most) + 1; i > 0; i--) {
+    for (size_t i = random_below(random, most) + 1; i > 0; i--)
         buf_add_char(buf, (char)('0' + random_below(random, 10)));
-    }
 }
 
 static void add_number(struct random *random, struct buf *buf)
@@ -137,13 +133,11 @@ static void add_number(struct random *random, struct buf *buf)
         buf_add(buf, str_from(PICK(random, known)));
         return;
     }
-    if (random_below(random, 3) == 0) {
+    if (random_below(random, 3) == 0)
         buf_add_char(buf, '-');
-    }
     buf_add_int(buf, (int64_t)random_below(random, 1000) + 1);
-    if (random_below(random, 3) == 0) {
+    if (random_below(random, 3) == 0)
         add_digits(random, buf, 14);
-    }
     if (random_below(random, 3) == 0) {
         buf_add_char(buf, '.');
         add_digits(random, buf, 20);
@@ -164,9 +158,8 @@ static void add_container(struct random *random, struct buf *buf, int depth, boo
     buf_add_char(buf, is_object ? '{' : '[');
     add_space(random, buf);
     for (size_t i = 0; i < count; i++) {
-        if (i > 0) {
+        if (i > 0)
             buf_add_char(buf, ',');
-        }
         add_space(random, buf);
         if (is_object && random_below(random, 3) > 0) {
             buf_addf(buf, "\"k%zu\":", random_below(random, 4) == 0 ? i : i * 7);
@@ -185,15 +178,14 @@ static void add_value(struct random *random, struct buf *buf, int depth)
 {
     static const char *const literals[] = {"true", "false", "null", "true", "false", "null", "nul"};
     size_t choice = random_below(random, depth > 4 ? 12 : 20);
-    if (choice < 5) {
+    if (choice < 5)
         add_string(random, buf);
-    } else if (choice < 9) {
+    else if (choice < 9)
         add_number(random, buf);
-    } else if (choice < 12) {
+    else if (choice < 12)
         buf_add(buf, str_from(PICK(random, literals)));
-    } else {
+    else
         add_container(random, buf, depth, choice % 2 == 0);
-    }
 }
 
 /* Brackets nested around the limits of both sides. */
@@ -202,22 +194,19 @@ static void add_deep(struct random *random, struct buf *buf)
     size_t depth = random_below(random, 8) == 0 ? 2040 + random_below(random, 20)
                                                 : 60 + random_below(random, 10);
     bool is_object = random_below(random, 2) == 0;
-    for (size_t i = 0; i < depth; i++) {
+    for (size_t i = 0; i < depth; i++)
         buf_add(buf, is_object ? STR("{\"a\":") : STR("["));
-    }
     buf_add_char(buf, '1');
-    for (size_t i = 0; i < depth; i++) {
+    for (size_t i = 0; i < depth; i++)
         buf_add_char(buf, is_object ? '}' : ']');
-    }
 }
 
 /* Damages a text in one place. */
 static void mutate(struct random *random, struct buf *buf)
 {
     static const char alphabet[] = "{}[]\",:\\ \n0123456789-+.eEtfnu/\x01\x80\xc3\xed\xf0\xff\0a";
-    if (buf->len == 0) {
+    if (buf->len == 0)
         return;
-    }
     size_t at = random_below(random, buf->len);
     char c = alphabet[random_below(random, sizeof alphabet - 1)];
     switch (random_below(random, 5)) {
@@ -252,21 +241,18 @@ static void random_texts_are_judged_and_read_as_by_jansson(void **state)
         struct buf buf;
         buf_init(&buf, arena, 256);
         add_space(&random, &buf);
-        if (random_below(&random, 400) == 0) {
+        if (random_below(&random, 400) == 0)
             add_deep(&random, &buf);
-        } else {
+        else
             add_value(&random, &buf, 0);
-        }
         add_space(&random, &buf);
-        for (size_t m = random_below(&random, 2) * (1 + random_below(&random, 3)); m > 0; m--) {
+        for (size_t m = random_below(&random, 2) * (1 + random_below(&random, 3)); m > 0; m--)
             mutate(&random, &buf);
-        }
         struct str text = exact(buf_str(&buf));
         enum json_verdict verdict = JSON_VERDICTS;
         const char *difference = json_compare(text, arena, &verdict);
-        if (difference != NULL) {
+        if (difference != NULL)
             fail_msg("text %d: %s: %.*s", i, difference, (int)text.len, text.at);
-        }
         exact_free(text);
         verdicts[verdict]++;
     }

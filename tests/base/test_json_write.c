@@ -114,9 +114,8 @@ static void every_ascii_character_at_every_place_reads_back(void **state)
                 json_put_string(&writer, source);
                 struct str again;
                 if (json_check(buf_str(&buf), SIZE_MAX, "written", *state, NULL) != ERR_OK ||
-                    !json_string(buf_str(&buf), *state, &again) || !str_eq(again, source)) {
+                    !json_string(buf_str(&buf), *state, &again) || !str_eq(again, source))
                     fail_msg("character %d at %zu of %zu", c, at, len);
-                }
                 exact_free(source);
                 arena_clear(*state);
             }
@@ -129,11 +128,9 @@ static void every_code_point_reads_back(void **state)
     for (uint32_t start = 0; start < 0x110000; start += 64) {
         char text[64 * 4];
         size_t len = 0;
-        for (uint32_t code_point = start; code_point < start + 64; code_point++) {
-            if (code_point < 0xd800 || code_point > 0xdfff) {
+        for (uint32_t code_point = start; code_point < start + 64; code_point++)
+            if (code_point < 0xd800 || code_point > 0xdfff)
                 len += utf8_encode(code_point, text + len);
-            }
-        }
         struct buf buf;
         struct json_writer writer = writer_on(&buf, *state);
         json_put_string(&writer, (struct str){text, len});

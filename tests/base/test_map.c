@@ -56,9 +56,8 @@ static void keys_differ_by_every_byte_and_by_length(void **state)
         assert_int_equal(map_put(&map, (struct str){zeroes, len}, len, &found), ERR_OK);
         assert_int_equal(found, MAP_NONE);
     }
-    for (uint32_t len = 0; len < sizeof zeroes; len++) {
+    for (uint32_t len = 0; len < sizeof zeroes; len++)
         assert_int_equal(map_get(&map, (struct str){zeroes, len}), len);
-    }
     assert_int_equal(map_get(&map, STR("\0\0\x01")), MAP_NONE);
 }
 
@@ -69,17 +68,14 @@ static void a_map_holds_100_000_keys(void **state)
     map_init(&map, *state, 0, 42);
     for (int i = 0; i < 100000; i++) {
         struct str key = numbered_key(*state, "job-", i);
-        if (map_put(&map, key, (uint32_t)i, &found) != ERR_OK || found != MAP_NONE) {
+        if (map_put(&map, key, (uint32_t)i, &found) != ERR_OK || found != MAP_NONE)
             fail_msg("key %d", i);
-        }
     }
     assert_int_equal(map.count, 100000);
-    for (int i = 0; i < 100000; i++) {
+    for (int i = 0; i < 100000; i++)
         if (map_get(&map, numbered_key(*state, "job-", i)) != (uint32_t)i ||
-            map_get(&map, numbered_key(*state, "jub-", i)) != MAP_NONE) {
+            map_get(&map, numbered_key(*state, "jub-", i)) != MAP_NONE)
             fail_msg("key %d", i);
-        }
-    }
 }
 
 static void keys_with_a_long_equal_prefix_are_told_apart(void **state)
@@ -95,9 +91,8 @@ static void keys_with_a_long_equal_prefix_are_told_apart(void **state)
         assert_int_equal(map_put(&map, key, (uint32_t)i, &found), ERR_OK);
         assert_int_equal(found, MAP_NONE);
     }
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < 2000; i++)
         assert_int_equal(map_get(&map, numbered_key(*state, prefix, i)), i);
-    }
     assert_int_equal(map_get(&map, str_from(prefix)), MAP_NONE);
 }
 
@@ -176,9 +171,8 @@ static bool put_starved(struct arena *arena, void *data)
 static void without_memory_the_map_stays_as_it_was(void **state)
 {
     (void)state;
-    if (!STARVING) {
+    if (!STARVING)
         skip();
-    }
     bool intact = true;
     assert_true(starve(put_starved, &intact) > 10);
     assert_true(intact);

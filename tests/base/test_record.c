@@ -101,9 +101,8 @@ static struct sample sample_of(const char *json, struct arena *arena)
 {
     struct sample sample = {0};
     struct err err = {0};
-    if (read_sample(str_from(json), arena, &sample, &err) != ERR_OK) {
+    if (read_sample(str_from(json), arena, &sample, &err) != ERR_OK)
         fail_msg("%s", err.detail);
-    }
     return sample;
 }
 
@@ -315,9 +314,8 @@ static void a_wrong_type_is_refused_with_the_type_that_is_wanted(void **state)
          "submit: middle.inner.count must be a whole number from 1 to 1000000, not null"},
         {"7", "submit must be an object, not 7"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         refuses_with(*state, cases[i].json, ERR_BAD_REQUEST, cases[i].detail);
-    }
 }
 
 static void a_value_out_of_range_is_refused_with_the_range(void **state)
@@ -343,9 +341,8 @@ static void a_value_out_of_range_is_refused_with_the_range(void **state)
         {"{\"colour\":\"blue\"}", "submit: colour must be one of red, green, not \"blue\""},
         {"{\"colour\":\"\"}", "submit: colour must be one of red, green, not \"\""},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         refuses_with(*state, cases[i].json, ERR_BAD_REQUEST, cases[i].detail);
-    }
 }
 
 static void a_long_value_is_cut_at_a_character_in_messages(void **state)
@@ -576,9 +573,8 @@ static void without_memory_escaped_strings_fail_as_no_memory(void **state)
 {
     struct str json = STR("{\"name\":\"\\u0061\",\"inner\":{\"note\":\"\\u0062\"}}");
     (void)state;
-    if (!STARVING) {
+    if (!STARVING)
         skip();
-    }
     assert_int_equal(starve(read_in, &json), 2);
 }
 
@@ -692,9 +688,8 @@ static struct str random_text(uint64_t *seed, struct arena *arena, size_t len_mi
     struct buf buf;
     buf_init(&buf, arena, 0);
     size_t count = len_min + draw(seed) % 12;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         buf_add(&buf, str_from(pieces[draw(seed) % (controls ? 11 : 8)]));
-    }
     return buf_str(&buf);
 }
 
@@ -723,9 +718,8 @@ static struct sample random_sample(uint64_t *seed, struct arena *arena)
     sample.bounded_milli = set & 512 ? (int64_t)(draw(seed) % 101501) - 1500 : 0;
     sample.time = set & 1024 ? (int64_t)(draw(seed) % (TIME_MAX_MS + 1)) : 0;
     sample.flag = (set & 2048) != 0;
-    for (size_t i = 0; (set & 4096) != 0 && i < sizeof sample.hash; i++) {
+    for (size_t i = 0; (set & 4096) != 0 && i < sizeof sample.hash; i++)
         sample.hash[i] = (uint8_t)draw(seed);
-    }
     sample.colour = (enum colour)(set & 8192 ? draw(seed) % 3 : 0);
     sample.state = (enum colour)(draw(seed) % 3);
     sample.inner.count = set & 16384 ? 1 + (int64_t)(draw(seed) % 1000000) : 0;
@@ -743,14 +737,12 @@ static void any_struct_comes_back_as_it_was_written(void **state)
         struct str text = written(&sample, RECORD_ALL, *state);
         struct sample again = {0};
         struct err err;
-        if (read_sample(text, *state, &again, &err) != ERR_OK) {
+        if (read_sample(text, *state, &again, &err) != ERR_OK)
             fail_msg("round %d: %s", i, err.detail);
-        }
         const struct record_field *field =
             record_differs(&sample_record, &sample, &again, RECORD_ALL);
-        if (field != NULL) {
+        if (field != NULL)
             fail_msg("round %d: %.*s differs", i, STR_ARG(field->name));
-        }
         assert_str_equal(written(&again, RECORD_ALL, *state), text);
     }
 }

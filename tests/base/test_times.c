@@ -66,9 +66,8 @@ static void every_day_up_to_9999_is_written_and_read_in_order(void **state)
         time_format(time_ms, text);
         int64_t again = -1;
         if (!time_parse((struct str){text, TIME_TEXT_LEN}, &again) || again != time_ms ||
-            memcmp(previous, text, TIME_TEXT_LEN) >= 0) {
+            memcmp(previous, text, TIME_TEXT_LEN) >= 0)
             fail_msg("day %lld: %.24s", (long long)day, text);
-        }
         memcpy(previous, text, TIME_TEXT_LEN);
     }
 }
@@ -157,11 +156,9 @@ static void other_texts_are_no_times(void **state)
                                         "2026-11-15T12:00:0 Z",
                                         "2026/11/15T12:00:00Z",
                                         "2026-11-15T12.00.00Z"};
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        if (parsed(str_from(texts[i])) != -1) {
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (parsed(str_from(texts[i])) != -1)
             fail_msg("%s was taken", texts[i]);
-        }
-    }
     int64_t ignored = 0;
     assert_false(time_parse((struct str){NULL, 0}, &ignored));
 }
@@ -170,9 +167,8 @@ static void every_truncation_and_every_changed_byte_is_handled(void **state)
 {
     (void)state;
     struct str text = STR("2026-11-15T19:53:15.042+01:30");
-    for (size_t len = 0; len < text.len; len++) {
+    for (size_t len = 0; len < text.len; len++)
         assert_int_equal(parsed((struct str){text.at, len}), -1);
-    }
     for (size_t i = 0; i < text.len; i++) {
         char changed[64];
         memcpy(changed, text.at, text.len);
@@ -229,11 +225,9 @@ static void other_texts_are_no_durations(void **state)
                                         "1m1",    "1d1h1m1s1ms1ms",
                                         "ms",     "P1D",
                                         "1h 30m", "1hm"};
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        if (parsed_duration(str_from(texts[i])) != -1) {
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (parsed_duration(str_from(texts[i])) != -1)
             fail_msg("\"%s\" was taken", texts[i]);
-        }
-    }
     int64_t ignored = 0;
     assert_false(duration_parse((struct str){NULL, 0}, &ignored));
 }

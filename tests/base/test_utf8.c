@@ -22,23 +22,19 @@ static void every_code_point_is_encoded_and_recognised(void **state)
 {
     (void)state;
     for (uint32_t code_point = 0; code_point <= 0x10ffff; code_point++) {
-        if (code_point >= 0xd800 && code_point <= 0xdfff) {
+        if (code_point >= 0xd800 && code_point <= 0xdfff)
             continue;
-        }
         char encoded[4];
         size_t len = utf8_encode(code_point, encoded);
         size_t expected = code_point < 0x80      ? 1
                           : code_point < 0x800   ? 2
                           : code_point < 0x10000 ? 3
                                                  : 4;
-        if (len != expected || utf8_length(encoded, encoded + len) != len) {
+        if (len != expected || utf8_length(encoded, encoded + len) != len)
             fail_msg("code point %x: length %zu", code_point, len);
-        }
-        for (size_t cut = 0; cut < len; cut++) {
-            if (utf8_length(encoded, encoded + cut) != 0) {
+        for (size_t cut = 0; cut < len; cut++)
+            if (utf8_length(encoded, encoded + cut) != 0)
                 fail_msg("code point %x cut to %zu bytes", code_point, cut);
-            }
-        }
     }
 }
 
@@ -64,19 +60,16 @@ static size_t length_by_decoding(const unsigned char *bytes, size_t len)
                   : bytes[0] < 0xe0 ? 2
                   : bytes[0] < 0xf0 ? 3
                                     : 4;
-    if (need > len) {
+    if (need > len)
         return 0;
-    }
     uint32_t code_point = need == 1 ? bytes[0] : bytes[0] & (0x7fU >> need);
     for (size_t i = 1; i < need; i++) {
-        if (bytes[i] >> 6 != 2) {
+        if (bytes[i] >> 6 != 2)
             return 0;
-        }
         code_point = code_point << 6 | (bytes[i] & 0x3f);
     }
-    if (bytes[0] >= 0xf8 || code_point > 0x10ffff || (code_point >> 11) == 0x1b) {
+    if (bytes[0] >= 0xf8 || code_point > 0x10ffff || (code_point >> 11) == 0x1b)
         return 0;
-    }
     char again[4];
     return utf8_encode(code_point, again) == need ? need : 0;
 }
@@ -84,11 +77,9 @@ static size_t length_by_decoding(const unsigned char *bytes, size_t len)
 static void assert_judged_as_by_decoding(const unsigned char bytes[4])
 {
     const char *at = (const char *)bytes;
-    for (size_t len = 1; len <= 4; len++) {
-        if (utf8_length(at, at + len) != length_by_decoding(bytes, len)) {
+    for (size_t len = 1; len <= 4; len++)
+        if (utf8_length(at, at + len) != length_by_decoding(bytes, len))
             fail_msg("%02x %02x %02x %02x, %zu bytes", bytes[0], bytes[1], bytes[2], bytes[3], len);
-        }
-    }
 }
 
 static void every_pair_of_first_bytes_is_judged_as_by_decoding(void **state)

@@ -23,9 +23,8 @@ static bool taken(struct str text)
     struct uuid id = {{0x55}};
     bool ok = uuid_parse(copy, &id);
     exact_free(copy);
-    if (!ok) {
+    if (!ok)
         assert_int_equal(id.bytes[0], 0x55); /* untouched on failure */
-    }
     return ok;
 }
 
@@ -99,9 +98,8 @@ static void every_changed_byte_is_refused(void **state)
             text[i] = (char)c;
             bool dash = good.at[i] == '-';
             bool hex = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-            if (taken((struct str){text, sizeof text}) != (dash ? c == '-' : hex)) {
+            if (taken((struct str){text, sizeof text}) != (dash ? c == '-' : hex))
                 fail_msg("byte %zu changed to %d", i, c);
-            }
         }
     }
 }
@@ -110,9 +108,8 @@ static void other_lengths_are_refused(void **state)
 {
     (void)state;
     struct str text = STR("abcdef01-2345-6789-abcd-ef01234567890000");
-    for (size_t len = 0; len <= text.len; len++) {
+    for (size_t len = 0; len <= text.len; len++)
         assert_int_equal(taken((struct str){text.at, len}), len == UUID_TEXT_LEN);
-    }
     assert_false(taken(STR("{abcdef01-2345-6789-abcd-ef0123456789}")));
     assert_false(taken(STR("abcdef0123456789abcdef0123456789")));
     struct uuid ignored;

@@ -42,7 +42,6 @@ static bool rules_seen[VERIFY_RULE_COUNT];
 static inline int history_setup(void **state)
 {
     struct history *h = calloc(1, sizeof *h);
-    struct err err;
     if (h == NULL)
         return -1;
     arena_init(&h->arena);

@@ -35,8 +35,8 @@ static struct str pick(struct run *run, const struct str *from, size_t count)
 #define PICK(run, list) pick(run, list, sizeof(list) / sizeof((list)[0]))
 
 static const struct str keys[] = {{"alpha", 5}, {"beta", 4}, {"gamma", 5}};
-static const struct str values[] = {
-    {"1", 1}, {"\"two\"", 5}, {"{\"n\":3.10}", 10}, {"null", 4}, {" [4] ", 5}, {NULL, 0}};
+static const struct str values[] = {{"1", 1},    {"\"two\"", 5}, {"{\"n\":3.10}", 10},
+                                    {"null", 4}, {" [4] ", 5},   {NULL, 0}};
 static const struct str ids[] = {{"id-1", 4}, {"id-2", 4}, {"id-3", 4}, {NULL, 0}, {NULL, 0}};
 static const struct str resource_ids[RESOURCES] = {{"r1", 2}, {"r2", 2}, {"r3", 2}};
 
@@ -190,8 +190,8 @@ static void random_signal(struct run *run, struct command *command)
 
 static void random_append(struct run *run, struct command *command)
 {
-    static const struct appended some[] = {
-        {{"billing.invoice_sent", 20}, {"{\"n\":1}", 7}}, {{"node_started", 12}, {NULL, 0}}};
+    static const struct appended some[] = {{{"billing.invoice_sent", 20}, {"{\"n\":1}", 7}},
+                                           {{"node_started", 12}, {NULL, 0}}};
     static const struct appended bad[] = {{{"job_completed", 13}, {"{}", 2}}};
     static const struct appended compensated[] = {{{"job_compensated", 15}, {"{}", 2}}};
     command->append.events = chance(run, 80) ? some : chance(run, 50) ? bad : compensated;
@@ -295,14 +295,14 @@ static enum command_type random_type(struct run *run)
         COMMAND_WAKE,          COMMAND_CANCEL_DUE,    COMMAND_CANCEL,
     };
     static const uint8_t for_plans[] = {
-        COMMAND_STEP_CLAIM,    COMMAND_STEP_CLAIM, COMMAND_STEP_CLAIM,   COMMAND_STEP_CLAIM,
-        COMMAND_STEP_CLAIM,    COMMAND_STEP_CLAIM, COMMAND_START,        COMMAND_HEARTBEAT,
-        COMMAND_COMPLETE,      COMMAND_COMPLETE,   COMMAND_COMPLETE,     COMMAND_FAIL,
-        COMMAND_RELEASE,       COMMAND_CANCELLED,  COMMAND_EFFECT_BEGIN, COMMAND_EFFECT_COMMIT,
-        COMMAND_APPEND,        COMMAND_SIGNAL,     COMMAND_REQUEUE,      COMMAND_PLAN,
-        COMMAND_VERDICT,       COMMAND_VERDICT,    COMMAND_ANSWER,       COMMAND_ANSWER,
-        COMMAND_EXPIRE,        COMMAND_EXPIRE,     COMMAND_WAKE,         COMMAND_WAKE,
-        COMMAND_CANCEL_DUE,    COMMAND_CLAIM,
+        COMMAND_STEP_CLAIM, COMMAND_STEP_CLAIM, COMMAND_STEP_CLAIM,   COMMAND_STEP_CLAIM,
+        COMMAND_STEP_CLAIM, COMMAND_STEP_CLAIM, COMMAND_START,        COMMAND_HEARTBEAT,
+        COMMAND_COMPLETE,   COMMAND_COMPLETE,   COMMAND_COMPLETE,     COMMAND_FAIL,
+        COMMAND_RELEASE,    COMMAND_CANCELLED,  COMMAND_EFFECT_BEGIN, COMMAND_EFFECT_COMMIT,
+        COMMAND_APPEND,     COMMAND_SIGNAL,     COMMAND_REQUEUE,      COMMAND_PLAN,
+        COMMAND_VERDICT,    COMMAND_VERDICT,    COMMAND_ANSWER,       COMMAND_ANSWER,
+        COMMAND_EXPIRE,     COMMAND_EXPIRE,     COMMAND_WAKE,         COMMAND_WAKE,
+        COMMAND_CANCEL_DUE, COMMAND_CLAIM,
     };
     bool planned = job_has_plan(&run->world->slice.job);
     if (run->plans && chance(run, planned ? 2 : 8))
@@ -310,7 +310,15 @@ static enum command_type random_type(struct run *run)
     if (chance(run, 75))
         return planned ? fitting_step_type(run) : fitting_type(run);
     return planned ? for_plans[below(run, sizeof for_plans)]
-                      : for_jobs[below(run, sizeof for_jobs)];
+                   : for_jobs[below(run, sizeof for_jobs)];
+}
+
+static void random_failure(struct run *run, struct failure *failure)
+{
+    failure->error_class = (enum error_class)(chance(run, 70) ? CLASS_TRANSIENT : below(run, 6));
+    failure->message = STR("broken\tpipe");
+    failure->has_retry_after = chance(run, 20);
+    failure->retry_after_ms = 250;
 }
 
 static struct command random_command(struct run *run)
@@ -331,11 +339,7 @@ static struct command random_command(struct run *run)
         command.complete.result = PICK(run, values);
         break;
     case COMMAND_FAIL:
-        command.fail.error_class = (enum error_class)(chance(run, 70) ? CLASS_TRANSIENT
-                                                                      : below(run, 6));
-        command.fail.message = STR("broken\tpipe");
-        command.fail.has_retry_after = chance(run, 20);
-        command.fail.retry_after_ms = 250;
+        random_failure(run, &command.fail);
         break;
     case COMMAND_WAIT:
         random_wait(run, &command);
@@ -386,7 +390,8 @@ static struct command random_command(struct run *run)
     return command;
 }
 
-/* Time passes: usually a little, sometimes exactly to a deadline, sometimes past all of them, seldom back. */
+/* Time passes: usually a little, sometimes exactly to a deadline, sometimes past all of them,
+ * seldom back. */
 static void random_time(struct run *run)
 {
     struct world *world = run->world;
@@ -412,10 +417,10 @@ static void random_time(struct run *run)
 
 struct before {
     struct job job;
-    bool knew_signal;  /* a signal with this id was received */
-    bool had_stored;   /* a stored signal has the key of the wait */
-    bool knew_effect;  /* the effect was begun, not forgotten */
-    bool other_input;  /* with another input */
+    bool knew_signal; /* a signal with this id was received */
+    bool had_stored;  /* a stored signal has the key of the wait */
+    bool knew_effect; /* the effect was begun, not forgotten */
+    bool other_input; /* with another input */
     bool was_returned;
     struct lease lease; /* that the live token belongs to */
     int64_t step_failures;
@@ -572,8 +577,8 @@ static const char *give(struct run *run, const struct command *command)
 static void make_resources(struct run *run)
 {
     for (int i = 0; i < RESOURCES; i++)
-        run->resources[i] = (struct resource){
-            .id = resource_ids[i], .slots = 4, .expires_at = TIME_MAX_MS};
+        run->resources[i] =
+            (struct resource){.id = resource_ids[i], .slots = 4, .expires_at = TIME_MAX_MS};
 }
 
 static struct str plan_object(struct run *run)

@@ -1,13 +1,13 @@
 /* The main of the random tests: as many lives as the budget says, from a seed.
  *
- * PAWL_SEED=N starts elsewhere, PAWL_RUNS=N runs that many, TORTURE=1 runs twenty times as many. A failing seed prints
- * its history; PAWL_SEED=<seed> PAWL_RUNS=1 repeats it. */
+ * PAWL_SEED=N starts elsewhere, PAWL_RUNS=N runs that many, TORTURE=1 runs twenty times as many. A
+ * failing seed prints its history; PAWL_SEED=<seed> PAWL_RUNS=1 repeats it. */
 #ifndef PAWL_TESTS_RANDOM_MAIN_H
 #define PAWL_TESTS_RANDOM_MAIN_H
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
@@ -23,7 +23,8 @@ static uint64_t random_setting(const char *name, uint64_t otherwise)
     return text == NULL ? otherwise : strtoull(text, NULL, 10);
 }
 
-/* Runs the lives and fails on the first that is not clean. Every command and status must have been reached. */
+/* Runs the lives and fails on the first that is not clean. Every command and status must have been
+ * reached. */
 static inline struct random_stats random_lives(uint64_t runs, bool plans)
 {
     struct world world;

@@ -405,8 +405,7 @@ static struct str slice_bytes(struct world *w, const struct job_slice *slice)
 static enum error_code decide_aside(struct world *w, const struct command *command)
 {
     struct str before = slice_bytes(w, &w->slice);
-    struct context context = {
-        .now = w->now, .kind = &w->kind, .arena = &w->arena};
+    struct context context = {.now = w->now, .kind = &w->kind, .arena = &w->arena};
     struct decision decision;
     enum error_code code = job_decide(&w->slice, command, &context, &decision, &w->err);
     struct str after = slice_bytes(w, &w->slice);
@@ -529,8 +528,7 @@ static void a_slice_of_a_plan_gives_what_the_whole_gives(void **state)
                "{'id':'z','deps':['b']}]");
     do_ok(w, step_claim_of(w, "a", "r1", true));
     struct command command = complete_with(w, "1");
-    struct context context = {
-        .now = w->now, .kind = &w->kind, .arena = &w->arena};
+    struct context context = {.now = w->now, .kind = &w->kind, .arena = &w->arena};
     struct decision whole;
     struct decision part;
     struct job_slice slice = sliced(w, "a");

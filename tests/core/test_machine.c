@@ -25,10 +25,9 @@ static enum job_status status_of(const char *name)
 
 static enum step_state step_of(const char *name)
 {
-    for (int i = 0; i < STEP_STATE_COUNT; i++) {
+    for (int i = 0; i < STEP_STATE_COUNT; i++)
         if (str_eq(step_state_name((enum step_state)i), str_from(name)))
             return (enum step_state)i;
-    }
     fail_msg("there is no step state %s", name);
     return STEP_PENDING;
 }
@@ -138,10 +137,9 @@ static void every_event_in_every_state_leads_where_the_table_says(void **state)
 
 static bool is_job_event(int number)
 {
-    for (size_t e = 0; e < JOB_EVENTS; e++) {
+    for (size_t e = 0; e < JOB_EVENTS; e++)
         if ((int)event_of(job_events[e]) == number)
             return true;
-    }
     return false;
 }
 
@@ -237,11 +235,10 @@ static bool same_text(const char *a, const char *b)
 
 static bool has_move(const struct move *moves, size_t count, const struct move *move)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         if (same_text(moves[i].from, move->from) && same_text(moves[i].event, move->event) &&
             same_text(moves[i].to, move->to))
             return true;
-    }
     return false;
 }
 

@@ -21,14 +21,13 @@ static void stored_and_read_again(const struct plan *plan, struct arena *arena)
 {
     struct plan again;
     struct err err;
-    if (plan_read(plan->source, RECORD_IGNORE_UNKNOWN, SEED, arena, &again, &err) != ERR_OK) {
+    if (plan_read(plan->source, RECORD_IGNORE_UNKNOWN, SEED, arena, &again, &err) != ERR_OK)
         fail_msg("%s", err.detail);
-    }
     assert_int_equal(again.count, plan->count);
     for (uint32_t i = 0; i < plan->count; i++) {
         const struct step *step = &again.steps[i];
-        assert_null(record_differs(&step_spec_record, &plan->steps[i].spec, &step->spec,
-                                   RECORD_ALL));
+        assert_null(
+            record_differs(&step_spec_record, &plan->steps[i].spec, &step->spec, RECORD_ALL));
         assert_int_equal(step->child_count, plan->steps[i].child_count);
         assert_int_equal(step->open_deps, plan->steps[i].open_deps);
     }
@@ -39,9 +38,8 @@ static struct plan plan_of(struct str json, struct arena *arena)
 {
     struct plan plan;
     struct err err;
-    if (read_plan(json, arena, &plan, &err) != ERR_OK) {
+    if (read_plan(json, arena, &plan, &err) != ERR_OK)
         fail_msg("%s", err.detail);
-    }
     stored_and_read_again(&plan, arena);
     return plan;
 }
@@ -52,11 +50,11 @@ static void refused_with(struct str json, struct arena *arena, const char *detai
     struct err err = {0};
     assert_int_equal(read_plan(json, arena, &plan, &err), ERR_UNPROCESSABLE_PLAN);
     assert_int_equal(err.code, ERR_UNPROCESSABLE_PLAN);
-    if (strstr(err.detail, detail) == NULL) {
+    if (strstr(err.detail, detail) == NULL)
         fail_msg("%.200s gives: %s", json.at, err.detail);
-    }
     assert_int_equal(plan.count, 99);
-    assert_int_equal(plan_read(json, RECORD_REFUSE_UNKNOWN, SEED, arena, &plan, NULL), ERR_UNPROCESSABLE_PLAN);
+    assert_int_equal(plan_read(json, RECORD_REFUSE_UNKNOWN, SEED, arena, &plan, NULL),
+                     ERR_UNPROCESSABLE_PLAN);
 }
 
 static void refused(const char *json, struct arena *arena, const char *detail)
@@ -186,9 +184,8 @@ static void an_id_is_a_name(void **state)
     struct buf buf;
     buf_init(&buf, *state, 0);
     buf_add(&buf, STR("[{\"id\":\""));
-    for (int i = 0; i < 128; i++) {
+    for (int i = 0; i < 128; i++)
         buf_add_char(&buf, 'i');
-    }
     buf_add(&buf, STR("\"}]"));
     (void)plan_of(buf_str(&buf), *state);
     buf.len -= 3;
@@ -221,9 +218,8 @@ static void a_steps_payload_is_limited_in_bytes(void **state)
     struct buf buf;
     buf_init(&buf, *state, PAYLOAD_BYTES_MAX + 64);
     buf_add(&buf, STR("[{\"id\":\"a\",\"payload\":\""));
-    for (int i = 2; i < PAYLOAD_BYTES_MAX; i++) {
+    for (int i = 2; i < PAYLOAD_BYTES_MAX; i++)
         buf_add_char(&buf, 'x');
-    }
     buf_add(&buf, STR("\"}]"));
     assert_int_equal(plan_of(buf_str(&buf), *state).steps[0].spec.payload.len, PAYLOAD_BYTES_MAX);
     buf.len -= 3;
@@ -250,7 +246,8 @@ static void damaged_text_is_refused_without_reading_past_it(void **state)
         struct str text = exact(str_from(texts[i]));
         struct plan plan;
         struct err err = {0};
-        assert_int_equal(plan_read(text, RECORD_REFUSE_UNKNOWN, SEED, *state, &plan, &err), ERR_UNPROCESSABLE_PLAN);
+        assert_int_equal(plan_read(text, RECORD_REFUSE_UNKNOWN, SEED, *state, &plan, &err),
+                         ERR_UNPROCESSABLE_PLAN);
         assert_int_equal(err.code, ERR_UNPROCESSABLE_PLAN);
         exact_free(text);
     }
@@ -317,9 +314,8 @@ static void a_chain_of_10000_steps_is_taken_and_one_more_is_not(void **state)
     struct buf buf;
     buf_init(&buf, *state, 0);
     buf_add(&buf, STR("[{\"id\":\"s0\"}"));
-    for (int i = 1; i < 10000; i++) {
+    for (int i = 1; i < 10000; i++)
         buf_addf(&buf, ",{\"id\":\"s%d\",\"deps\":[\"s%d\"]}", i, i - 1);
-    }
     buf_add_char(&buf, ']');
     struct plan plan = plan_of(buf_str(&buf), *state);
     assert_int_equal(plan.count, 10000);
@@ -418,11 +414,9 @@ static struct graph random_graph(uint64_t *seed, bool anywhere)
         order[at] = i;
     }
     uint64_t density = 1 + draw(seed) % 10;
-    for (uint32_t i = 0; i < graph.count; i++) {
-        for (uint32_t j = 0; j < i; j++) {
+    for (uint32_t i = 0; i < graph.count; i++)
+        for (uint32_t j = 0; j < i; j++)
             graph.depends[order[i]][order[j]] = draw(seed) % 12 < density;
-        }
-    }
     for (int i = 0; anywhere && i < 2; i++) {
         uint32_t from = (uint32_t)(draw(seed) % graph.count);
         uint32_t to = (uint32_t)(draw(seed) % graph.count);
@@ -455,17 +449,13 @@ static bool has_cycle(const struct graph *graph)
 {
     struct graph closure = *graph;
     for (uint32_t k = 0; k < graph->count; k++) {
-        for (uint32_t i = 0; i < graph->count; i++) {
-            for (uint32_t j = 0; closure.depends[i][k] && j < graph->count; j++) {
+        for (uint32_t i = 0; i < graph->count; i++)
+            for (uint32_t j = 0; closure.depends[i][k] && j < graph->count; j++)
                 closure.depends[i][j] = closure.depends[i][j] || closure.depends[k][j];
-            }
-        }
     }
-    for (uint32_t i = 0; i < graph->count; i++) {
-        if (closure.depends[i][i]) {
+    for (uint32_t i = 0; i < graph->count; i++)
+        if (closure.depends[i][i])
             return true;
-        }
-    }
     return false;
 }
 
@@ -563,9 +553,8 @@ static struct wait_spec wait_of(const char *json, struct arena *arena)
 {
     struct wait_spec wait;
     struct err err;
-    if (wait_spec_read(str_from(json), RECORD_REFUSE_UNKNOWN, arena, &wait, &err) != ERR_OK) {
+    if (wait_spec_read(str_from(json), RECORD_REFUSE_UNKNOWN, arena, &wait, &err) != ERR_OK)
         fail_msg("%s", err.detail);
-    }
     return wait;
 }
 
@@ -636,15 +625,16 @@ static void a_wait_that_makes_no_sense_is_refused(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct wait_spec wait = {.delay_ms = 99};
         struct err err = {0};
-        assert_int_equal(wait_spec_read(str_from(cases[i].json), RECORD_REFUSE_UNKNOWN, *state, &wait, &err),
-                         ERR_UNPROCESSABLE_PLAN);
+        assert_int_equal(
+            wait_spec_read(str_from(cases[i].json), RECORD_REFUSE_UNKNOWN, *state, &wait, &err),
+            ERR_UNPROCESSABLE_PLAN);
         assert_int_equal(err.code, ERR_UNPROCESSABLE_PLAN);
-        if (strstr(err.detail, cases[i].detail) == NULL) {
+        if (strstr(err.detail, cases[i].detail) == NULL)
             fail_msg("%s gives: %s", cases[i].json, err.detail);
-        }
         assert_int_equal(wait.delay_ms, 99);
-        assert_int_equal(wait_spec_read(str_from(cases[i].json), RECORD_REFUSE_UNKNOWN, *state, &wait, NULL),
-                         ERR_UNPROCESSABLE_PLAN);
+        assert_int_equal(
+            wait_spec_read(str_from(cases[i].json), RECORD_REFUSE_UNKNOWN, *state, &wait, NULL),
+            ERR_UNPROCESSABLE_PLAN);
     }
 }
 
@@ -655,14 +645,15 @@ static void at_most_50_choices_are_offered(void **state)
     struct err err;
     buf_init(&buf, *state, 0);
     buf_add(&buf, STR("{\"type\":\"human\",\"choices\":[\"0\""));
-    for (int i = 1; i < 50; i++) {
+    for (int i = 1; i < 50; i++)
         buf_addf(&buf, ",\"%d\"", i);
-    }
     buf_add(&buf, STR("]}"));
-    assert_int_equal(wait_spec_read(buf_str(&buf), RECORD_REFUSE_UNKNOWN, *state, &wait, &err), ERR_OK);
+    assert_int_equal(wait_spec_read(buf_str(&buf), RECORD_REFUSE_UNKNOWN, *state, &wait, &err),
+                     ERR_OK);
     buf.len -= 2;
     buf_add(&buf, STR(",\"50\"]}"));
-    assert_int_equal(wait_spec_read(buf_str(&buf), RECORD_REFUSE_UNKNOWN, *state, &wait, &err), ERR_UNPROCESSABLE_PLAN);
+    assert_int_equal(wait_spec_read(buf_str(&buf), RECORD_REFUSE_UNKNOWN, *state, &wait, &err),
+                     ERR_UNPROCESSABLE_PLAN);
     assert_string_equal(err.detail, "wait: choices must have from 1 to 50 entries, not 51");
 }
 
@@ -689,7 +680,8 @@ static void verdicts_lead_where_seed_004_says(void **state)
 static bool read_in(struct arena *arena, void *data)
 {
     struct plan plan;
-    return plan_read(*(struct str *)data, RECORD_REFUSE_UNKNOWN, SEED, arena, &plan, NULL) != ERR_NO_MEMORY;
+    return plan_read(*(struct str *)data, RECORD_REFUSE_UNKNOWN, SEED, arena, &plan, NULL) !=
+           ERR_NO_MEMORY;
 }
 
 static void without_memory_it_fails_as_no_memory(void **state)
@@ -700,9 +692,8 @@ static void without_memory_it_fails_as_no_memory(void **state)
                           "\"default_answer\":\"\\u0061\"}}]");
     struct str cycle = STR("[{\"id\":\"a\",\"deps\":[\"b\"]},{\"id\":\"b\",\"deps\":[\"a\"]}]");
     (void)state;
-    if (!STARVING) {
+    if (!STARVING)
         skip();
-    }
     assert_true(starve(read_in, &good) >= 12);
     assert_true(starve(read_in, &cycle) >= 8);
 }

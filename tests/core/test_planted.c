@@ -1,9 +1,11 @@
-/* Every planted bug is caught: by an assertion in the core, by the judge beside the random commands, or by the checker.
+/* Every planted bug is caught: by an assertion in the core, by the judge beside the random
+ * commands, or by the checker.
  *
- * Linked with the core built with -DPAWL_PLANTED. Each bug runs in a child process, since an assertion ends it. */
+ * Linked with the core built with -DPAWL_PLANTED. Each bug runs in a child process, since an
+ * assertion ends it. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 

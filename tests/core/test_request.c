@@ -1,6 +1,6 @@
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
 
@@ -55,9 +55,8 @@ static void a_key_is_forgotten_after_a_day_and_not_before(void **state)
     struct request_record record = recorded();
     enum request_standing standing = REQUEST_NEW;
     struct err err;
-    assert_int_equal(
-        request_check(&record, other_body, NOW + REQUEST_KEPT_MS - 1, &standing, &err),
-        ERR_IDEMPOTENCY_MISMATCH);
+    assert_int_equal(request_check(&record, other_body, NOW + REQUEST_KEPT_MS - 1, &standing, &err),
+                     ERR_IDEMPOTENCY_MISMATCH);
     assert_int_equal(request_check(&record, other_body, NOW + REQUEST_KEPT_MS, &standing, &err),
                      ERR_OK);
     assert_int_equal(standing, REQUEST_NEW);

@@ -57,9 +57,8 @@ static void a_list_that_is_not_one_of_names_is_refused(void **state)
         assert_int_equal(names_read(json, 3, "capabilities", *state, &names, &err),
                          ERR_BAD_REQUEST);
         assert_int_equal(err.code, ERR_BAD_REQUEST);
-        if (strncmp(err.detail, cases[i].detail, strlen(cases[i].detail)) != 0) {
+        if (strncmp(err.detail, cases[i].detail, strlen(cases[i].detail)) != 0)
             fail_msg("%s gives: %s", cases[i].json, err.detail);
-        }
         assert_int_equal(names.count, 9);
         assert_int_equal(names_read(json, 3, "capabilities", *state, &names, NULL),
                          ERR_BAD_REQUEST);
@@ -129,9 +128,8 @@ static void labels_that_are_not_strings_are_refused(void **state)
         struct str json = exact(str_from(cases[i].json));
         assert_int_equal(labels_read(json, 2, "labels", *state, &labels, &count, &err),
                          ERR_BAD_REQUEST);
-        if (strncmp(err.detail, cases[i].detail, strlen(cases[i].detail)) != 0) {
+        if (strncmp(err.detail, cases[i].detail, strlen(cases[i].detail)) != 0)
             fail_msg("%s gives: %s", cases[i].json, err.detail);
-        }
         assert_int_equal(count, 9);
         assert_null(labels);
         assert_int_equal(labels_read(json, 2, "labels", *state, &labels, &count, NULL),
@@ -148,9 +146,8 @@ static void a_labels_value_has_at_most_128_bytes(void **state)
     struct buf buf;
     buf_init(&buf, *state, 0);
     buf_add(&buf, STR("{\"a\":\""));
-    for (int i = 0; i < 128; i++) {
+    for (int i = 0; i < 128; i++)
         buf_add_char(&buf, 'v');
-    }
     buf_add(&buf, STR("\"}"));
     assert_int_equal(labels_read(buf_str(&buf), 2, "labels", *state, &labels, &count, &err),
                      ERR_OK);
@@ -328,9 +325,8 @@ static bool labels_in(struct arena *arena, void *data)
 
 static void without_memory_it_fails_as_no_memory(void **state)
 {
-    if (!STARVING) {
+    if (!STARVING)
         skip();
-    }
     struct fitting fitting = {a_resource(*state), a_step()};
     fitting.step.spec.capabilities = STR("[\"g\\u0070u\"]");
     assert_true(starve(fits_in, &fitting) >= 5);

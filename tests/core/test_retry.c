@@ -41,9 +41,8 @@ static void steps_get_3_retries_from_a_second_up_to_half_a_minute(void **state)
 
 static void delays_are(const struct retry_policy *policy, const int64_t *delays, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         assert_int_equal(retry_delay_ms(policy, (int64_t)i + 1, 12345), delays[i]);
-    }
 }
 
 static void a_step_rests_as_seed_004_says(void **state)
@@ -189,9 +188,8 @@ static void spreads_evenly_over(const struct retry_policy *policy, int64_t min, 
         assert_true(delay >= min && delay <= max);
         buckets[(delay - min) * BUCKETS / (max - min + 1)]++;
     }
-    for (int i = 0; i < BUCKETS; i++) {
+    for (int i = 0; i < BUCKETS; i++)
         assert_in_range(buckets[i], DRAWS / BUCKETS * 9 / 10, DRAWS / BUCKETS * 11 / 10);
-    }
 }
 
 static void equal_jitter_keeps_half_and_draws_the_other_half(void **state)

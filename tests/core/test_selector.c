@@ -15,9 +15,8 @@ static bool matches(const char *text, struct arena *arena)
 {
     struct selector selector;
     struct err err;
-    if (selector_parse(str_from(text), arena, &selector, &err) != ERR_OK) {
+    if (selector_parse(str_from(text), arena, &selector, &err) != ERR_OK)
         fail_msg("%s", err.detail);
-    }
     return selector_matches(&selector, labels, sizeof labels / sizeof labels[0]);
 }
 
@@ -72,11 +71,9 @@ static void selectors_match_as_kubernetes_does(void **state)
         {"GPU=a100", false},
         {"gpu=A100", false},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        if (matches(cases[i].text, *state) != cases[i].matches) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (matches(cases[i].text, *state) != cases[i].matches)
             fail_msg("%s", cases[i].text);
-        }
-    }
 }
 
 static void an_absent_selector_matches_everything(void **state)
@@ -194,9 +191,8 @@ static void what_is_wrong_is_shown_with_its_place(void **state)
         assert_int_equal(selector.count, 99);
         if (strncmp(err.detail, "selector \"", 10) != 0 ||
             strstr(err.detail, cases[i].place) == NULL ||
-            strstr(err.detail, cases[i].problem) == NULL) {
+            strstr(err.detail, cases[i].problem) == NULL)
             fail_msg("%s gives: %s", cases[i].text, err.detail);
-        }
         assert_int_equal(selector_parse(text, *state, &selector, NULL), ERR_BAD_REQUEST);
         exact_free(text);
     }
@@ -208,9 +204,8 @@ static struct str repeated(const char *piece, int count, struct arena *arena)
 {
     struct buf buf;
     buf_init(&buf, arena, 0);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         buf_add(&buf, str_from(piece));
-    }
     return buf_str(&buf);
 }
 
@@ -279,9 +274,8 @@ static void without_memory_it_fails_as_no_memory(void **state)
 {
     struct str text = STR("a=b");
     (void)state;
-    if (!STARVING) {
+    if (!STARVING)
         skip();
-    }
     assert_true(starve(parse_in, &text) >= 2);
 }
 

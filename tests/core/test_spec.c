@@ -24,9 +24,8 @@ static struct spec submitted(struct str json, struct arena *arena)
 {
     struct spec spec;
     struct err err;
-    if (submit(json, arena, &spec, &err) != ERR_OK) {
+    if (submit(json, arena, &spec, &err) != ERR_OK)
         fail_msg("%s", err.detail);
-    }
     return spec;
 }
 
@@ -36,9 +35,8 @@ static void refused(struct arena *arena, const char *json, enum error_code code,
     struct err err = {0};
     assert_int_equal(submit(str_from(json), arena, &spec, &err), code);
     assert_int_equal(err.code, code);
-    if (strstr(err.detail, detail) == NULL) {
+    if (strstr(err.detail, detail) == NULL)
         fail_msg("%.200s gives: %s", json, err.detail);
-    }
     /* Outputs are untouched on failure. */
     assert_false(str_is_set(spec.kind));
     assert_str_equal(spec.queue, STR("default"));
@@ -241,9 +239,8 @@ static void at_most_64_capabilities_are_taken(void **state)
     struct buf buf;
     buf_init(&buf, *state, 0);
     buf_add(&buf, STR("{\"kind\":\"a\",\"capabilities\":[\"0\""));
-    for (int i = 1; i < 64; i++) {
+    for (int i = 1; i < 64; i++)
         buf_addf(&buf, ",\"%d\"", i);
-    }
     buf_add(&buf, STR("]}"));
     (void)submitted(buf_str(&buf), *state);
     buf.len -= 2;
@@ -283,9 +280,8 @@ static char *with_long_value(const char *field, size_t len, struct arena *arena)
     struct buf buf;
     buf_init(&buf, arena, len + 64);
     buf_addf(&buf, "{\"kind\":\"a\",\"%s\":\"", field);
-    for (size_t i = 2; i < len; i++) {
+    for (size_t i = 2; i < len; i++)
         buf_add_char(&buf, 'x');
-    }
     buf_addf(&buf, "\"}%c", 0);
     return buf.at;
 }
@@ -415,9 +411,8 @@ static void without_memory_it_fails_as_no_memory(void **state)
     struct str json = STR("{\"kind\":\"\\u0061\",\"capabilities\":[\"\\u0062\"],"
                           "\"labels\":{\"\\u0063\":\"\\u0064\"}}");
     (void)state;
-    if (!STARVING) {
+    if (!STARVING)
         skip();
-    }
     assert_true(starve(read_in, &json) >= 6);
 }
 

@@ -102,9 +102,8 @@ static void only_what_is_written_is_read(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         struct str text = exact(str_from(texts[i]));
         struct token token = {.attempt = 77};
-        if (token_parse(text, &token)) {
+        if (token_parse(text, &token))
             fail_msg("read as a token: %s", texts[i]);
-        }
         assert_int_equal(token.attempt, 77);
         exact_free(text);
     }
@@ -121,9 +120,8 @@ static void every_cut_and_every_changed_byte_gives_another_token_or_none(void **
     token.of_step = true;
     token.step = 12;
     struct str good = formatted(&token, text);
-    for (size_t len = 0; len < good.len; len++) {
+    for (size_t len = 0; len < good.len; len++)
         assert_false(token_parse((struct str){good.at, len}, &changed));
-    }
     for (size_t i = 0; i < good.len * 256; i++) {
         char old = text[i / 256];
         text[i / 256] = (char)(i % 256);

@@ -242,8 +242,7 @@ enum error_code world_claim(struct world *world)
 
 enum error_code world_complete(struct world *world, const char *result)
 {
-    struct command command = {
-        .type = COMMAND_COMPLETE, .actor = STR("w1"), .token = world->token};
+    struct command command = {.type = COMMAND_COMPLETE, .actor = STR("w1"), .token = world->token};
     command.complete.result = str_from(result);
     return world_do(world, &command);
 }

@@ -1,7 +1,8 @@
 /* One job, its stream and a clock, for tests of the core: the smallest engine there can be.
  *
- * world_do decides a command, seals its events, appends them to the stream and keeps the state after. world_check
- * proves the whole: the checker is clean, the derived status is the folded one, and a replay gives the same row. */
+ * world_do decides a command, seals its events, appends them to the stream and keeps the state
+ * after. world_check proves the whole: the checker is clean, the derived status is the folded one,
+ * and a replay gives the same row. */
 #ifndef PAWL_TESTS_WORLD_H
 #define PAWL_TESTS_WORLD_H
 
@@ -53,7 +54,8 @@ struct str world_row(struct world *world, const struct job_slice *slice);
 /* NULL when all is well; else what is wrong, as text in the world's arena. */
 const char *world_check(struct world *world);
 
-/* The stream as a readable trace: "job_created job_leased job_running", step events with their step. */
+/* The stream as a readable trace: "job_created job_leased job_running", step events with their
+ * step. */
 const char *world_trace(struct world *world);
 
 /* The usual commands, with "w1" as the worker and the last token. */

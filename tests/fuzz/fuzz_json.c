@@ -11,9 +11,8 @@ static bool survives_writing(struct str value, struct arena *arena)
 {
     struct str text;
     struct str again;
-    if (!json_string(value, arena, &text)) {
+    if (!json_string(value, arena, &text))
         return true;
-    }
     struct buf buf;
     struct json_writer writer;
     buf_init(&buf, arena, 0);
@@ -30,9 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct str text = {size == 0 ? "" : (const char *)data, size};
     enum json_verdict verdict = JSON_VERDICTS;
     const char *difference = json_compare(text, &arena, &verdict);
-    if (difference == NULL && !survives_writing(json_trim(text), &arena)) {
+    if (difference == NULL && !survives_writing(json_trim(text), &arena))
         difference = "a string changes when it is written";
-    }
     if (difference != NULL) {
         (void)fprintf(stderr, "%s\n", difference);
         abort();

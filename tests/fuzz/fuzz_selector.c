@@ -46,11 +46,10 @@ static uint32_t labels_for(const struct selector *selector, struct label *labels
     uint32_t count = 0;
     for (uint32_t i = 0; i < selector->count; i++) {
         const struct requirement *requirement = &selector->at[i];
-        if (requirement->op == SELECTOR_IN) {
+        if (requirement->op == SELECTOR_IN)
             labels[count++] = (struct label){requirement->key, requirement->values[0]};
-        } else if (requirement->op == SELECTOR_EXISTS) {
+        else if (requirement->op == SELECTOR_EXISTS)
             labels[count++] = (struct label){requirement->key, STR("x")};
-        }
     }
     return count;
 }
@@ -68,18 +67,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct str plain = written(&selector, &arena);
         /* The plain form may be longer than what came in, and so too long. */
         if (plain.len <= SELECTOR_BYTES_MAX) {
-            if (selector_parse(plain, &arena, &again, &err) != ERR_OK) {
+            if (selector_parse(plain, &arena, &again, &err) != ERR_OK)
                 fail(err.detail, plain);
-            }
-            if (!str_eq(written(&again, &arena), plain) && plain.len < SELECTOR_BYTES_MAX / 2) {
+            if (!str_eq(written(&again, &arena), plain) && plain.len < SELECTOR_BYTES_MAX / 2)
                 fail("reads differently", plain);
-            }
             uint32_t count = labels_for(&selector, labels);
             if (selector_matches(&selector, labels, count) !=
                     selector_matches(&again, labels, count) ||
-                selector_matches(&selector, NULL, 0) != selector_matches(&again, NULL, 0)) {
+                selector_matches(&selector, NULL, 0) != selector_matches(&again, NULL, 0))
                 fail("matches differently", plain);
-            }
         }
     } else if (err.code != ERR_BAD_REQUEST || err.detail[0] == '\0') {
         fail("an error without a reason", text);

@@ -201,10 +201,12 @@ struct decision {
  * Everything returned lives in context->arena, or points into slice, command and context. On
  * failure `ret` is untouched, and the detail has the values:
  *
- *   bad_request, unknown_field, payload_too_large, unprocessable_plan   the command is not well
- * formed not_found               there is no such job, step or effect stale_lease             the
- * token is not that of a live lease; nothing to expire version_mismatch        APPEND: the job has
- * moved on invalid_transition      the job or step is not in a state that allows this
+ *   bad_request             the command is not well formed; also unknown_field,
+ *                           payload_too_large, unprocessable_plan
+ *   not_found               there is no such job, step or effect
+ *   stale_lease             the token is not that of a live lease; nothing to expire
+ *   version_mismatch        APPEND: the job has moved on
+ *   invalid_transition      the job or step is not in a state that allows this
  *   wrong_correlation_key   SIGNAL: the job waits for something else
  *   replay_mismatch         an effect has another input or result on record
  *   rate_limited            SIGNAL: too many are stored

@@ -1,8 +1,7 @@
 /* Memory that runs out where a test wants it: an arena of exactly so many bytes, and a malloc that
  * then gives no more. Include in one file of a program.
  *
- * The address sanitizer brings a malloc of its own, so under it STARVING is 0 and such tests skip.
- */
+ * Sanitizers bring a malloc of their own, so under them STARVING is 0 and such tests skip. */
 #ifndef PAWL_TESTS_BASE_STARVE_H
 #define PAWL_TESTS_BASE_STARVE_H
 
@@ -10,7 +9,7 @@
 
 #include "fixture.h"
 
-#ifdef ARENA_FENCES
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define STARVING 0
 static inline void malloc_fails(bool fails)
 {

@@ -1,45 +1,7 @@
 /* Memory that runs out: at whatever allocation, a command then fails with no_memory and nothing has
  * changed. */
-#include <openssl/crypto.h>
-
 #include "../base/starve.h"
 #include "scenario.h"
-
-/* libcrypto takes memory for every digest and is not what is starved here: it has a supply of its
- * own. */
-#if STARVING
-static void *crypto_malloc(size_t size, const char *file, int line)
-{
-    (void)file;
-    (void)line;
-    return __libc_malloc(size);
-}
-
-static void *crypto_realloc(void *block, size_t size, const char *file, int line)
-{
-    (void)file;
-    (void)line;
-    return realloc(block, size);
-}
-
-static void crypto_free(void *block, const char *file, int line)
-{
-    (void)file;
-    (void)line;
-    free(block);
-}
-
-static void feed_libcrypto(void)
-{
-    int set = CRYPTO_set_mem_functions(crypto_malloc, crypto_realloc, crypto_free);
-    if (set != 1)
-        abort();
-}
-#else
-static void feed_libcrypto(void)
-{
-}
-#endif
 
 /* One decision, tried with less and less memory. */
 struct trial {
@@ -398,6 +360,5 @@ int main(void)
         SCENARIO(a_delayed_wait_step_survives_without_memory),
         SCENARIO(a_replay_survives_without_memory),
     };
-    feed_libcrypto();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ enum {
 struct reader {
     const struct record_type *type;
     uint64_t mask;
-    enum record_unknown unknown;
+    enum record_source source;
     const char *what;
     struct arena *arena;
     struct err *err;
@@ -380,11 +380,11 @@ static enum error_code read_string(const struct reader *reader, const struct rec
     }
     if (field->kind == RECORD_NAME) {
         enum name_flaw flaw = name_flaw(text);
-        if (flaw != NAME_GOOD)
+        if (flaw != NAME_GOOD && (flaw != NAME_LONG || reader->source == RECORD_REQUEST))
             return refuse_name(flaw, text, label_of(reader, field->name).text, reader->err);
     } else if (field->kind == RECORD_TEXT) {
         size_t len_max = field->max == 0 ? TEXT_BYTES_MAX : (size_t)field->max;
-        if (text.len > len_max) {
+        if (text.len > len_max && reader->source == RECORD_REQUEST) {
             return err_set(reader->err, ERR_BAD_REQUEST,
                            "%s must be at most %zu bytes long, not %zu",
                            label_of(reader, field->name).text, len_max, text.len);
@@ -413,7 +413,12 @@ static enum error_code read_number(const struct reader *reader, const struct rec
     int64_t number;
     bool good =
         field->kind == RECORD_MILLI ? milli_parse(value, &number) : json_int64(value, &number);
-    if (!good || number < field->min || number > field_max(field))
+    /* No sum of what was stored can overflow. */
+    const int64_t stored_max = INT64_C(1) << 53;
+    bool stored = reader->source == RECORD_STORED;
+    int64_t min = stored ? -stored_max : field->min;
+    int64_t max = stored ? stored_max : field_max(field);
+    if (!good || number < min || number > max)
         return refuse(reader, field, value);
     *ret = number;
     return ERR_OK;
@@ -542,7 +547,7 @@ static enum error_code read_object(const struct reader *reader, struct str json,
     while (json_object_next(&iter, &key, &value)) {
         const struct record_field *field = find_field(reader, key, next);
         if (field == NULL) {
-            if (reader->unknown == RECORD_REFUSE_UNKNOWN)
+            if (reader->source == RECORD_REQUEST)
                 return refuse_unknown(reader, key);
             continue;
         }
@@ -557,7 +562,7 @@ static enum error_code read_object(const struct reader *reader, struct str json,
 }
 
 enum error_code record_read(const struct record_type *type, struct str json, uint64_t mask,
-                            enum record_unknown unknown, const char *what, struct arena *arena,
+                            enum record_source source, const char *what, struct arena *arena,
                             void *record, struct err *err)
 {
     assert(type != NULL);
@@ -565,7 +570,7 @@ enum error_code record_read(const struct record_type *type, struct str json, uin
     struct reader reader = {
         .type = type,
         .mask = mask & fields_mask(type),
-        .unknown = unknown,
+        .source = source,
         .what = what,
         .arena = arena,
         .err = err,

@@ -25,7 +25,7 @@ static enum error_code begin_wait(struct decider *d)
 {
     struct wait_spec wait;
     enum error_code code =
-        wait_spec_read(d->step->spec.wait, RECORD_IGNORE_UNKNOWN, d->context->arena, &wait, d->err);
+        wait_spec_read(d->step->spec.wait, RECORD_STORED, d->context->arena, &wait, d->err);
     if (code == ERR_OK)
         code = decider_ensure_running(d);
     if (code != ERR_OK)
@@ -122,7 +122,7 @@ enum error_code decider_plan(struct decider *d, struct str steps, struct str rea
         if (steps.len > PLAN_BYTES_MAX)
             return err_set(d->err, ERR_PAYLOAD_TOO_LARGE, "the plan has %zu bytes; the most is %d",
                            steps.len, PLAN_BYTES_MAX);
-        code = plan_read(steps, RECORD_REFUSE_UNKNOWN, d->context->random, d->context->arena, plan,
+        code = plan_read(steps, RECORD_REQUEST, d->context->random, d->context->arena, plan,
                          d->err);
         if (code != ERR_OK)
             return code;

@@ -223,7 +223,7 @@ static enum error_code open_created(struct event *event, struct arena *arena, st
     if (spec == NULL)
         return err_set(err, ERR_NO_MEMORY, "no memory for a job's spec");
     enum error_code code = record_read(&spec_record, event->payload, RECORD_ALL,
-                                       RECORD_IGNORE_UNKNOWN, "job_created", arena, spec, err);
+                                       RECORD_STORED, "job_created", arena, spec, err);
     event->data.spec = spec;
     return code;
 }
@@ -235,7 +235,7 @@ static enum error_code open_plan(struct event *event, uint64_t seed, struct aren
     if (plan == NULL)
         return err_set(err, ERR_NO_MEMORY, "no memory for a plan");
     enum error_code code =
-        plan_read(event->data.steps, RECORD_IGNORE_UNKNOWN, seed, arena, plan, err);
+        plan_read(event->data.steps, RECORD_STORED, seed, arena, plan, err);
     event->data.plan = plan;
     return code;
 }
@@ -254,7 +254,7 @@ enum error_code event_open(struct event *event, uint64_t seed, struct arena *are
         code = open_created(event, arena, &detail);
     else
         code = record_read(&event_record, event->payload, event_type_fields(event->type),
-                           RECORD_IGNORE_UNKNOWN, "payload", arena, &event->data, &detail);
+                           RECORD_STORED, "payload", arena, &event->data, &detail);
     if (code == ERR_OK && str_is_set(event->data.steps))
         code = open_plan(event, seed, arena, &detail);
     if (code == ERR_OK || code == ERR_NO_MEMORY)

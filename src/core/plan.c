@@ -57,7 +57,7 @@ const struct record_type wait_spec_record = {
 /* A plan in the making. Dependencies stand in the order of their steps, so those of one step are a
  * run of `deps`, from dep_starts[i] up to dep_starts[i + 1]. */
 struct builder {
-    enum record_unknown unknown; /* a request, or a plan that was stored */
+    enum record_source source; /* a request, or a plan that was stored */
     struct arena *arena;
     struct err *err;
     struct step *steps;
@@ -150,16 +150,20 @@ static enum error_code check_choices(const struct wait_spec *wait, struct arena 
     return ERR_OK;
 }
 
-enum error_code wait_spec_read(struct str json, enum record_unknown unknown, struct arena *arena,
+enum error_code wait_spec_read(struct str json, enum record_source source, struct arena *arena,
                                struct wait_spec *ret, struct err *err)
 {
     assert(arena != NULL);
     assert(ret != NULL);
     struct wait_spec wait = {.type = WAIT_NONE};
     enum error_code code =
-        record_read(&wait_spec_record, json, RECORD_ALL, unknown, "wait", arena, &wait, err);
+        record_read(&wait_spec_record, json, RECORD_ALL, source, "wait", arena, &wait, err);
     if (code == ERR_OK && wait.type == WAIT_NONE)
         code = wait_error(err, "type is missing: webhook, human, timer or signal");
+    if (code == ERR_OK && source == RECORD_STORED) {
+        *ret = wait;
+        return ERR_OK;
+    }
     if (code == ERR_OK)
         code = wait.type == WAIT_TIMER ? check_timer(&wait, err) : check_other(&wait, err);
     if (code == ERR_OK && str_is_set(wait.choices))
@@ -174,8 +178,8 @@ enum error_code wait_spec_read(struct str json, enum record_unknown unknown, str
 /* ---- one step ---- */
 
 /* No worker runs a wait step, so what is said to workers and resources would never be heard. */
-static enum error_code check_wait_step(const struct step_spec *spec, enum record_unknown unknown,
-                                       struct arena *arena, struct err *err)
+static enum error_code check_wait_step(const struct step_spec *spec, struct arena *arena,
+                                       struct err *err)
 {
     const char *field = str_is_set(spec->capabilities) ? "capabilities"
                         : str_is_set(spec->selector)   ? "selector"
@@ -188,15 +192,13 @@ static enum error_code check_wait_step(const struct step_spec *spec, enum record
                        "a wait step is not run by a worker and takes no %s", field);
     }
     struct wait_spec wait;
-    return wait_spec_read(spec->wait, unknown, arena, &wait, err);
+    return wait_spec_read(spec->wait, RECORD_REQUEST, arena, &wait, err);
 }
 
 /* Lists and selector are checked now, so that later code can trust them. */
-static enum error_code check_step(const struct step_spec *spec, enum record_unknown unknown,
-                                  struct arena *arena, struct err *err)
+static enum error_code check_step(const struct step_spec *spec, struct arena *arena,
+                                  struct err *err)
 {
-    if (!str_is_set(spec->id))
-        return err_set(err, ERR_UNPROCESSABLE_PLAN, "id is missing");
     if (spec->payload.len > PAYLOAD_BYTES_MAX) {
         return err_set(err, ERR_UNPROCESSABLE_PLAN,
                        "payload must be at most %d bytes long, not %zu", PAYLOAD_BYTES_MAX,
@@ -208,7 +210,7 @@ static enum error_code check_step(const struct step_spec *spec, enum record_unkn
     }
     enum error_code code = retry_policy_check(&spec->retry, "retry", err);
     if (code == ERR_OK && str_is_set(spec->wait))
-        return check_wait_step(spec, unknown, arena, err);
+        return check_wait_step(spec, arena, err);
     struct names names;
     if (code == ERR_OK)
         code = names_read(spec->capabilities, CAPABILITIES_MAX, "capabilities", arena, &names, err);
@@ -227,14 +229,16 @@ static enum error_code read_step(struct builder *builder, uint32_t ordinal, stru
     step->ordinal = ordinal;
     step->state = STEP_PENDING;
     /* A stored plan has every default written out, so that it means the same for ever. */
-    if (builder->unknown == RECORD_REFUSE_UNKNOWN) {
+    if (builder->source == RECORD_REQUEST) {
         step->spec.retry = retry_policy_for_steps();
         step->spec.on_failure = ON_FAILURE_FAIL;
     }
-    enum error_code code = record_read(&step_spec_record, json, RECORD_ALL, builder->unknown, NULL,
+    enum error_code code = record_read(&step_spec_record, json, RECORD_ALL, builder->source, NULL,
                                        builder->arena, &step->spec, builder->err);
-    if (code == ERR_OK)
-        code = check_step(&step->spec, builder->unknown, builder->arena, builder->err);
+    if (code == ERR_OK && builder->source == RECORD_REQUEST)
+        code = check_step(&step->spec, builder->arena, builder->err);
+    if (code == ERR_OK && !str_is_set(step->spec.id))
+        code = err_set(builder->err, ERR_UNPROCESSABLE_PLAN, "id is missing");
     if (code != ERR_OK)
         return step_failure(builder, ordinal, code);
     uint32_t found;
@@ -493,12 +497,12 @@ static enum error_code write_source(const struct builder *builder, size_t guess,
     return ERR_OK;
 }
 
-enum error_code plan_read(struct str steps_json, enum record_unknown unknown, uint64_t seed,
+enum error_code plan_read(struct str steps_json, enum record_source source, uint64_t seed,
                           struct arena *arena, struct plan *ret, struct err *err)
 {
     assert(arena != NULL);
     assert(ret != NULL);
-    struct builder builder = {.arena = arena, .unknown = unknown, .err = err};
+    struct builder builder = {.arena = arena, .source = source, .err = err};
     enum error_code code = count_steps(steps_json, &builder.count, err);
     if (code != ERR_OK)
         return code;
@@ -513,11 +517,11 @@ enum error_code plan_read(struct str steps_json, enum record_unknown unknown, ui
         code = fill_children(&builder);
     if (code == ERR_OK)
         code = check_cycles(&builder);
-    struct str source = steps_json;
-    if (code == ERR_OK && unknown == RECORD_REFUSE_UNKNOWN)
-        code = write_source(&builder, steps_json.len + builder.count * 128, &source);
+    struct str written = steps_json;
+    if (code == ERR_OK && source == RECORD_REQUEST)
+        code = write_source(&builder, steps_json.len + builder.count * 128, &written);
     if (code == ERR_OK)
-        *ret = (struct plan){source, builder.steps, builder.count};
+        *ret = (struct plan){written, builder.steps, builder.count};
     return code;
 }
 

@@ -29,16 +29,16 @@ extern const struct record_type step_spec_record;
 /* Reads the array of steps (checked JSON) into `ret`: ids, dependencies as edges, children,
  * policies with defaults. Fails with unprocessable_plan, naming the step and the reason: no steps,
  * over PLAN_STEPS_MAX or PLAN_DEPS_MAX, an id twice, a dependency that is unknown, itself, or named
- * twice, a cycle (shown), a bad selector or policy, a wrong field. An unknown field is refused in a
- * request; in a plan that was stored, by a newer version perhaps, it is left alone, and there no
- * default is filled in. `seed` is for the look-up table. */
-enum error_code plan_read(struct str steps_json, enum record_unknown unknown, uint64_t seed,
+ * twice, a cycle (shown), a bad selector or policy, a wrong or unknown field. A plan that was stored has
+ * passed all that: of it only what the graph needs is checked, no limit and no default of the day is
+ * applied, and fields that a newer version wrote are left alone. `seed` is for the look-up table. */
+enum error_code plan_read(struct str steps_json, enum record_source source, uint64_t seed,
                           struct arena *arena, struct plan *ret, struct err *err);
 
 /* The state that a verdict leads to (seed 004): a retry beyond `retries_max` is fatal. */
 enum step_state decide_next_state(enum verdict verdict, int64_t retries, int64_t retries_max);
 
-/* What a wait step (spec.wait) waits for, read by wait_spec_read in decide.h's terms. */
+/* What a wait step waits for: its spec.wait. */
 struct wait_spec {
     enum wait_type type;
     struct str correlation_key; /* human and timer: may be absent */
@@ -54,7 +54,7 @@ struct wait_spec {
 extern const struct record_type wait_spec_record;
 
 /* Reads and checks what a step waits for: unprocessable_plan names the reason. */
-enum error_code wait_spec_read(struct str json, enum record_unknown unknown, struct arena *arena,
+enum error_code wait_spec_read(struct str json, enum record_source source, struct arena *arena,
                                struct wait_spec *ret, struct err *err);
 
 #endif

@@ -13,7 +13,7 @@ static enum error_code read_plan(struct str json, struct arena *arena, struct pl
                                  struct err *err)
 {
     assert_int_equal(json_check(json, PLAN_BYTES_MAX, "the test's own text", arena, err), ERR_OK);
-    return plan_read(json, RECORD_REFUSE_UNKNOWN, SEED, arena, plan, err);
+    return plan_read(json, RECORD_REQUEST, SEED, arena, plan, err);
 }
 
 /* What is stored is read back as the same plan, without any default of the day. */
@@ -21,7 +21,7 @@ static void stored_and_read_again(const struct plan *plan, struct arena *arena)
 {
     struct plan again;
     struct err err;
-    if (plan_read(plan->source, RECORD_IGNORE_UNKNOWN, SEED, arena, &again, &err) != ERR_OK)
+    if (plan_read(plan->source, RECORD_STORED, SEED, arena, &again, &err) != ERR_OK)
         fail_msg("%s", err.detail);
     assert_int_equal(again.count, plan->count);
     for (uint32_t i = 0; i < plan->count; i++) {
@@ -53,7 +53,7 @@ static void refused_with(struct str json, struct arena *arena, const char *detai
     if (strstr(err.detail, detail) == NULL)
         fail_msg("%.200s gives: %s", json.at, err.detail);
     assert_int_equal(plan.count, 99);
-    assert_int_equal(plan_read(json, RECORD_REFUSE_UNKNOWN, SEED, arena, &plan, NULL),
+    assert_int_equal(plan_read(json, RECORD_REQUEST, SEED, arena, &plan, NULL),
                      ERR_UNPROCESSABLE_PLAN);
 }
 
@@ -128,7 +128,7 @@ static void the_seed_changes_nothing(void **state)
     struct str json = STR("[{\"id\":\"a\",\"deps\":[\"b\"]},{\"id\":\"b\"}]");
     for (uint64_t seed = 0; seed < 50; seed++) {
         struct plan plan;
-        assert_int_equal(plan_read(json, RECORD_REFUSE_UNKNOWN, seed, *state, &plan, NULL), ERR_OK);
+        assert_int_equal(plan_read(json, RECORD_REQUEST, seed, *state, &plan, NULL), ERR_OK);
         assert_int_equal(plan.steps[1].children[0], 0);
     }
 }
@@ -246,7 +246,7 @@ static void damaged_text_is_refused_without_reading_past_it(void **state)
         struct str text = exact(str_from(texts[i]));
         struct plan plan;
         struct err err = {0};
-        assert_int_equal(plan_read(text, RECORD_REFUSE_UNKNOWN, SEED, *state, &plan, &err),
+        assert_int_equal(plan_read(text, RECORD_REQUEST, SEED, *state, &plan, &err),
                          ERR_UNPROCESSABLE_PLAN);
         assert_int_equal(err.code, ERR_UNPROCESSABLE_PLAN);
         exact_free(text);
@@ -553,7 +553,7 @@ static struct wait_spec wait_of(const char *json, struct arena *arena)
 {
     struct wait_spec wait;
     struct err err;
-    if (wait_spec_read(str_from(json), RECORD_REFUSE_UNKNOWN, arena, &wait, &err) != ERR_OK)
+    if (wait_spec_read(str_from(json), RECORD_REQUEST, arena, &wait, &err) != ERR_OK)
         fail_msg("%s", err.detail);
     return wait;
 }
@@ -626,14 +626,14 @@ static void a_wait_that_makes_no_sense_is_refused(void **state)
         struct wait_spec wait = {.delay_ms = 99};
         struct err err = {0};
         assert_int_equal(
-            wait_spec_read(str_from(cases[i].json), RECORD_REFUSE_UNKNOWN, *state, &wait, &err),
+            wait_spec_read(str_from(cases[i].json), RECORD_REQUEST, *state, &wait, &err),
             ERR_UNPROCESSABLE_PLAN);
         assert_int_equal(err.code, ERR_UNPROCESSABLE_PLAN);
         if (strstr(err.detail, cases[i].detail) == NULL)
             fail_msg("%s gives: %s", cases[i].json, err.detail);
         assert_int_equal(wait.delay_ms, 99);
         assert_int_equal(
-            wait_spec_read(str_from(cases[i].json), RECORD_REFUSE_UNKNOWN, *state, &wait, NULL),
+            wait_spec_read(str_from(cases[i].json), RECORD_REQUEST, *state, &wait, NULL),
             ERR_UNPROCESSABLE_PLAN);
     }
 }
@@ -648,11 +648,11 @@ static void at_most_50_choices_are_offered(void **state)
     for (int i = 1; i < 50; i++)
         buf_addf(&buf, ",\"%d\"", i);
     buf_add(&buf, STR("]}"));
-    assert_int_equal(wait_spec_read(buf_str(&buf), RECORD_REFUSE_UNKNOWN, *state, &wait, &err),
+    assert_int_equal(wait_spec_read(buf_str(&buf), RECORD_REQUEST, *state, &wait, &err),
                      ERR_OK);
     buf.len -= 2;
     buf_add(&buf, STR(",\"50\"]}"));
-    assert_int_equal(wait_spec_read(buf_str(&buf), RECORD_REFUSE_UNKNOWN, *state, &wait, &err),
+    assert_int_equal(wait_spec_read(buf_str(&buf), RECORD_REQUEST, *state, &wait, &err),
                      ERR_UNPROCESSABLE_PLAN);
     assert_string_equal(err.detail, "wait: choices must have from 1 to 50 entries, not 51");
 }
@@ -680,7 +680,7 @@ static void verdicts_lead_where_seed_004_says(void **state)
 static bool read_in(struct arena *arena, void *data)
 {
     struct plan plan;
-    return plan_read(*(struct str *)data, RECORD_REFUSE_UNKNOWN, SEED, arena, &plan, NULL) !=
+    return plan_read(*(struct str *)data, RECORD_REQUEST, SEED, arena, &plan, NULL) !=
            ERR_NO_MEMORY;
 }
 
@@ -705,9 +705,9 @@ static void a_stored_plan_may_have_fields_of_a_newer_version(void **state)
     struct str json = STR("[{\"id\":\"a\",\"colour\":\"red\",\"on_failure\":\"fail\",\"retry\":"
                           "{\"max_attempts\":2,\"strategy\":\"fixed\",\"factor\":1,\"max_ms\":5,"
                           "\"jitter\":\"none\",\"shade\":1}}]");
-    assert_int_equal(plan_read(json, RECORD_REFUSE_UNKNOWN, SEED, *state, &plan, &err),
+    assert_int_equal(plan_read(json, RECORD_REQUEST, SEED, *state, &plan, &err),
                      ERR_UNPROCESSABLE_PLAN);
-    assert_int_equal(plan_read(json, RECORD_IGNORE_UNKNOWN, SEED, *state, &plan, &err), ERR_OK);
+    assert_int_equal(plan_read(json, RECORD_STORED, SEED, *state, &plan, &err), ERR_OK);
     assert_int_equal(plan.steps[0].spec.retry.max_attempts, 2);
 }
 

@@ -297,7 +297,7 @@ static void a_policy_is_read_as_the_contract_has_it(void **state)
                                  STR("{\"max_attempts\":3,\"strategy\":\"linear\","
                                      "\"initial_ms\":10,\"factor\":1.5,\"max_ms\":20,"
                                      "\"jitter\":\"full\",\"on_exhausted\":\"fail\"}"),
-                                 RECORD_ALL, RECORD_REFUSE_UNKNOWN, "retry", *state, &policy, &err),
+                                 RECORD_ALL, RECORD_REQUEST, "retry", *state, &policy, &err),
                      ERR_OK);
     assert_int_equal(policy.max_attempts, 3);
     assert_int_equal(policy.strategy, RETRY_LINEAR);

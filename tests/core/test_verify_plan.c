@@ -17,7 +17,7 @@ static struct str steps_of(struct history *h, const char *json)
 {
     struct plan plan;
     struct err err;
-    assert_int_equal(plan_read(str_from(json), RECORD_REFUSE_UNKNOWN, 1, &h->arena, &plan, &err),
+    assert_int_equal(plan_read(str_from(json), RECORD_REQUEST, 1, &h->arena, &plan, &err),
                      ERR_OK);
     return plan.source;
 }

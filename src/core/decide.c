@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/json.h"
+#include "base/times.h"
 #include "base/utf8.h"
 #include "core/decider.h"
 #include "core/evolve.h"
@@ -117,6 +118,9 @@ enum error_code decider_json(struct decider *d, const char *what, struct str raw
     if (value.len > PAYLOAD_BYTES_MAX)
         return err_set(d->err, ERR_PAYLOAD_TOO_LARGE, "%s has %zu bytes; the most is %d", what,
                        value.len, PAYLOAD_BYTES_MAX);
+    if (str_is_set(raw) && json_type(value) == JSON_INVALID)
+        return err_set(d->err, ERR_BAD_REQUEST, "%s must be JSON, not \"%.*s\"", what,
+                       STR_ARG(value));
     *ret = json_type(value) == JSON_NULL ? (struct str){NULL, 0} : value;
     return ERR_OK;
 }
@@ -167,18 +171,33 @@ static enum error_code resolve(struct decider *d)
     return ERR_OK;
 }
 
+/* What a clock and a caller can get wrong whatever the command. */
+static enum error_code check_context(struct decider *d)
+{
+    /* Every time that a decision works out lies within a few of the longest delays. */
+    if (d->now < 0 || d->now > TIME_MAX_MS - 4 * DELAY_MS_MAX)
+        return err_set(d->err, ERR_UNAVAILABLE, "the clock is wrong: it says %lld ms since 1970",
+                       (long long)d->now);
+    return d->command->actor.len > 0 ? decider_name(d, "actor", d->command->actor) : ERR_OK;
+}
+
 static enum error_code dispatch(struct decider *d)
 {
-    enum error_code code = check_exists(d);
+    enum error_code code = check_context(d);
+    if (code == ERR_OK)
+        code = check_exists(d);
     if (code == ERR_OK)
         code = resolve(d);
     if (code != ERR_OK || d->out->answer.repeated)
         return code;
     enum command_type type = d->command->type;
     handler handle = d->step != NULL ? handlers[type].on_step : handlers[type].on_job;
+    if (handle == NULL && d->step == NULL)
+        return err_set(d->err, ERR_BAD_REQUEST, "%.*s needs a step",
+                       STR_ARG(command_type_name(type)));
     if (handle == NULL)
-        return err_set(d->err, ERR_INVALID_TRANSITION, "%.*s is not for a %s",
-                       STR_ARG(command_type_name(type)), d->step != NULL ? "step" : "job");
+        return err_set(d->err, ERR_INVALID_TRANSITION, "%.*s is not for a step",
+                       STR_ARG(command_type_name(type)));
     return handle(d);
 }
 

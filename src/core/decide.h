@@ -145,7 +145,8 @@ struct command {
             struct str by;
         } answer;
         struct {
-            int64_t attempt; /* of the lease that was seen to end */
+            int64_t attempt;    /* of the lease that was seen to end */
+            bool resource_lost; /* a step's: its resource is gone, however well the worker beats */
         } expire;
     };
 };
@@ -153,10 +154,12 @@ struct command {
 /* Everything from outside that a decision may depend on. */
 struct context {
     int64_t now;
+    int64_t down_since; /* when the last break began, as far as is known; 0: not known */
     int64_t up_since; /* since when clock and store have been there without a break: leases last
                          renewed before get one heartbeat of grace after it */
     uint64_t random;  /* for jitter and look-up tables */
-    uint8_t secret[TOKEN_SECRET_LEN]; /* fresh random bytes: a token's secret or a job's salt */
+    uint8_t secret[TOKEN_SECRET_LEN]; /* fresh random bytes: a token's secret */
+    uint8_t salt[SALT_LEN];           /* fresh random bytes: a new job's salt */
     const struct kind_settings *kind; /* NULL: none set */
     struct arena *arena;
 };
@@ -171,6 +174,7 @@ struct answer {
     struct str token; /* CLAIM, STEP_CLAIM */
     int64_t expires_at;
     bool cancel_requested;
+    bool wake; /* a wait step began while signals are stored: give it a WAKE in the same commit */
     enum signal_fate signal;
     enum effect_status effect;
     struct str effect_result;
@@ -187,16 +191,19 @@ struct decision {
 
 /* Decides. `slice` is the job with the parts that the command needs:
  *
- *   effects   those named; one that is open, when the header says that some are
+ *   effects   those named, by the command, the job's wait or the step's question; one that is open,
+ *             when the header says that some are
  *             PLAN, REQUEUE: all that are open
- *   signals   SIGNAL: those with its key, and the one with its id
+ *   signals   SIGNAL: the newest with its key, the oldest stored with its key, the one with its id
  *             WAIT, a step's WAKE: the oldest stored one with the key
  *   steps     the step and its children
  *             SIGNAL: the step that asks for its key, and its children
  *             PLAN, REQUEUE: all
  *
- * A wait step that begins while the header says that signals are stored should be given a WAKE at
- * once: the signal it waits for may be among them.
+ *             a planned job's WAKE: all, or those that wait by themselves
+ *
+ * Raw JSON in a command must have passed json_check, and its enums must be values that there are: whoever
+ * reads the request sees to that. context->kind is that of the job's kind.
  *
  * Everything returned lives in context->arena, or points into slice, command and context. On
  * failure `ret` is untouched, and the detail has the values:
@@ -220,7 +227,8 @@ enum error_code job_decide(const struct job_slice *slice, const struct command *
 enum error_code decision_seal(struct decision *decision, const uint8_t head[HASH_LEN],
                               struct arena *arena, struct err *err);
 
-/* When a lease can be taken: expires_at, or later after an outage. */
-int64_t lease_ends_at(const struct lease *lease, int64_t up_since);
+/* When a lease can be taken: at expires_at; or, when a break cut its holder off, one heartbeat after the break,
+ * but not past the end of the attempt. */
+int64_t lease_ends_at(const struct lease *lease, const struct context *context);
 
 #endif

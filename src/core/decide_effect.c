@@ -30,7 +30,7 @@ enum error_code decider_no_open_effect(struct decider *d, const char *verb)
             key = effect->key;
     }
     return err_set(d->err, ERR_INVALID_TRANSITION,
-                   "cannot %s while the effect \"%.*s\" is open: commit it first", verb,
+                   "cannot %s while the effect \"%.*s\" is open: commit it, or begin it again, first", verb,
                    STR_ARG(key));
 }
 
@@ -45,6 +45,17 @@ static enum error_code check_started(struct decider *d, const char *verb)
                    verb, STR_ARG(d->step->spec.id));
 }
 
+/* Names may contain what separates them, so that is written as %2F, and % as %25. */
+static void add_escaped(struct buf *buf, struct str name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        if (name.at[i] == '/' || name.at[i] == '%')
+            buf_add(buf, name.at[i] == '/' ? STR("%2F") : STR("%25"));
+        else
+            buf_add_char(buf, name.at[i]);
+    }
+}
+
 /* The same for every attempt of the same job and key, and new after a fresh start. */
 static enum error_code idempotency_key(struct decider *d, struct str key, struct str *ret)
 {
@@ -57,10 +68,10 @@ static enum error_code idempotency_key(struct decider *d, struct str key, struct
     buf_add_int(&buf, d->job->effects_from);
     buf_add_char(&buf, '/');
     if (d->step != NULL) {
-        buf_add(&buf, step_id(d));
+        add_escaped(&buf, step_id(d));
         buf_add_char(&buf, '/');
     }
-    buf_add(&buf, key);
+    add_escaped(&buf, key);
     if (buf.failed)
         return decider_no_memory(d);
     *ret = buf_str(&buf);
@@ -118,6 +129,9 @@ static enum error_code in_doubt(struct decider *d, const struct effect *effect, 
 {
     enum doubt_policy policy = d->job->spec.in_doubt;
     bool resolved = effect->resolved_epoch == d->job->epoch;
+    /* An operator who requeues a job that failed over this wants an end to it, not the same again. */
+    if (policy == DOUBT_FAIL && effect->epoch < d->job->epoch)
+        policy = DOUBT_ASK;
     if ((resolved && effect->resolution == RESOLVE_RETRY) || PLANTED(DOUBT_RERUN))
         policy = DOUBT_RETRY;
     if (resolved && effect->resolution == RESOLVE_FAIL)

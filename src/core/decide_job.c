@@ -56,7 +56,7 @@ enum error_code decide_submit(struct decider *d)
         return ERR_OK;
     }
 
-    memcpy(d->job->salt, d->context->secret, SALT_LEN);
+    memcpy(d->job->salt, d->context->salt, SALT_LEN);
     struct event *event = decider_add(d, EVENT_JOB_CREATED);
     if (event == NULL)
         return decider_no_memory(d);
@@ -107,8 +107,12 @@ enum error_code decide_cancel_due(struct decider *d)
     enum error_code code = decider_allows(d, EVENT_JOB_CANCELLED, "cancel");
     if (code != ERR_OK)
         return code;
-    if (!d->job->cancel_requested || d->job->cancel_at > d->now)
-        return err_set(d->err, ERR_INVALID_TRANSITION, "no soft cancel of this job is due");
+    if (!d->job->cancel_requested)
+        return err_set(d->err, ERR_INVALID_TRANSITION, "nobody asked to cancel this job");
+    if (d->job->cancel_at > d->now)
+        return err_set(d->err, ERR_INVALID_TRANSITION,
+                       "the worker has another %lld ms to end this job by itself",
+                       (long long)(d->job->cancel_at - d->now));
     return decider_job_cancelled(d, CANCEL_HARD, d->job->cancel_reason);
 }
 
@@ -154,6 +158,10 @@ static enum error_code check_appended_type(struct decider *d, struct str name, e
         return err_set(d->err, ERR_BAD_REQUEST,
                        "event type \"%.*s\" is not known; a type of your own has a dot in its name",
                        STR_ARG(name));
+    bool named = name.at[0] != '.' && name.at[name.len - 1] != '.';
+    if (type == EVENT_CUSTOM && !named)
+        return err_set(d->err, ERR_BAD_REQUEST,
+                       "event type \"%.*s\" has nothing on one side of its dot", STR_ARG(name));
     if (type == EVENT_CUSTOM || holder || (type == EVENT_JOB_COMPENSATED && failed))
         return ERR_OK;
     return err_set(d->err, ERR_INVALID_TRANSITION, "\"%.*s\" needs the token of the live lease%s",

@@ -6,20 +6,24 @@
 #include "core/decider.h"
 #include "core/planted.h"
 
-int64_t lease_ends_at(const struct lease *lease, int64_t up_since)
+static int64_t smaller(int64_t a, int64_t b)
 {
-    int64_t grace = lease->beat_at < up_since ? up_since + lease->heartbeat_ms : 0;
+    return a < b ? a : b;
+}
+
+int64_t lease_ends_at(const struct lease *lease, const struct context *context)
+{
+    /* What had ended before the break stays ended, or a token that was refused would come back to life. */
+    bool cut_off = lease->beat_at < context->up_since && lease->expires_at > context->down_since;
+    int64_t grace = cut_off ? context->up_since + lease->heartbeat_ms : 0;
+    if (lease->timeout_at > 0)
+        grace = smaller(grace, lease->timeout_at);
     return grace > lease->expires_at ? grace : lease->expires_at;
 }
 
 static int64_t first_set(int64_t a, int64_t b, int64_t c, int64_t d)
 {
     return a > 0 ? a : b > 0 ? b : c > 0 ? c : d;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* Two missed beats orphan a lease, and its attempt's own end caps it. */
@@ -94,21 +98,54 @@ static const struct lease *token_lease(struct decider *d, const struct token *to
     return &d->step->lease;
 }
 
-/* A lease that this very command ended: its holder did not hear the answer. Only the same result
- * will do. */
+/* Whether the command asks for what was done when it ended the lease. */
+static enum error_code same_request(struct decider *d, bool *ret)
+{
+    const struct command *command = d->command;
+    const struct job *job = d->job;
+    struct str said;
+    enum error_code code = ERR_OK;
+    *ret = true;
+    switch (command->type) {
+    case COMMAND_COMPLETE:
+        code = decider_json(d, "result", command->complete.result, &said);
+        *ret = code == ERR_OK && str_eq(said, d->step != NULL ? d->step->result : job->result);
+        break;
+    case COMMAND_FAIL:
+        code = decider_error_json(d, &command->fail, &said);
+        *ret = code == ERR_OK && (job->cancel_requested ||
+                                  str_eq(said, d->step != NULL ? d->step->error : job->error));
+        break;
+    case COMMAND_WAIT:
+        *ret = str_eq(command->wait.correlation_key, job->wait.type != WAIT_NONE
+                                                         ? job->wait.correlation_key
+                                                         : job->resume.correlation_key);
+        break;
+    case COMMAND_ABANDON:
+        *ret = command->dead_letter.reason_code == job->dead_letter.reason_code;
+        break;
+    case COMMAND_VERDICT:
+        *ret = command->verdict.decision == (d->step->held ? VERDICT_ACCEPT : d->step->verdict);
+        break;
+    default:
+        break;
+    }
+    return code;
+}
+
+/* A lease that this very command ended: its holder did not hear the answer. */
 static enum error_code repeated(struct decider *d)
 {
+    bool same;
+    enum error_code code = same_request(d, &same);
+    if (code != ERR_OK)
+        return code;
+    if (!same)
+        return stale(d, "it ended before, with other words");
     d->out->answer.repeated = true;
     if (d->command->type == COMMAND_EFFECT_BEGIN || d->command->type == COMMAND_EFFECT_COMMIT)
         d->out->answer.effect = EFFECT_IN_DOUBT; /* nothing else of theirs ends a lease */
-    if (d->command->type != COMMAND_COMPLETE)
-        return ERR_OK;
-    struct str result;
-    struct str before = d->step != NULL ? d->step->result : d->job->result;
-    enum error_code code = decider_json(d, "result", d->command->complete.result, &result);
-    if (code == ERR_OK && !str_eq(result, before))
-        code = stale(d, "it completed before, with another result");
-    return code;
+    return ERR_OK;
 }
 
 enum error_code decider_token(struct decider *d)
@@ -121,6 +158,8 @@ enum error_code decider_token(struct decider *d)
     d->cause.attempt = token.attempt;
     if (lease == NULL)
         return stale(d, "the plan has no such step");
+    if (str_is_set(d->command->step) && !str_eq(d->command->step, d->cause.step))
+        return stale(d, "it is not that of the step that is named");
     if (token.attempt != attempt && !PLANTED(ATTEMPT_CHECK_DROPPED))
         return stale(d, "there is a newer attempt");
 
@@ -133,7 +172,7 @@ enum error_code decider_token(struct decider *d)
         return repeated(d);
     if (!lease->live || job_status_terminal(d->job->status))
         return stale(d, "the lease has ended");
-    if (d->now >= lease_ends_at(lease, d->context->up_since) && !PLANTED(EXPIRY_CHECK_DROPPED))
+    if (d->now >= lease_ends_at(lease, d->context) && !PLANTED(EXPIRY_CHECK_DROPPED))
         return stale(d, "the lease has expired");
     return ERR_OK;
 }
@@ -269,7 +308,7 @@ enum error_code decider_error_json(struct decider *d, const struct failure *fail
     json_key(&writer, STR("class"));
     json_put_string(&writer, error_class_names.at[class]);
     json_key(&writer, STR("message"));
-    json_put_string(&writer, failure->message);
+    json_put_string(&writer, str_is_set(failure->message) ? failure->message : STR(""));
     if (failure->stage != STAGE_NONE) {
         json_key(&writer, STR("stage"));
         json_put_string(&writer, stage_names.at[failure->stage]);
@@ -285,15 +324,22 @@ enum error_code decider_error_json(struct decider *d, const struct failure *fail
     return ERR_OK;
 }
 
-enum error_code decider_job_cancelled(struct decider *d, enum cancel_mode mode, struct str reason)
+static enum error_code cancelled_with(struct decider *d, enum cancel_mode mode, struct str reason,
+                                      struct str error)
 {
     struct event *event = decider_add(d, EVENT_JOB_CANCELLED);
     if (event == NULL)
         return decider_no_memory(d);
+    event->data.error = error;
     event->data.mode = mode;
     event->data.reason = reason;
     decider_carry_beats(d, &event->data);
     return decider_fold(d);
+}
+
+enum error_code decider_job_cancelled(struct decider *d, enum cancel_mode mode, struct str reason)
+{
+    return cancelled_with(d, mode, reason, (struct str){NULL, 0});
 }
 
 enum error_code decider_requeue(struct decider *d, struct str reason, struct str error,
@@ -345,7 +391,7 @@ enum error_code decider_job_failure(struct decider *d, struct str reason,
     if (code != ERR_OK)
         return code;
     if (d->job->cancel_requested)
-        return decider_job_cancelled(d, CANCEL_SOFT, d->job->cancel_reason);
+        return cancelled_with(d, CANCEL_SOFT, d->job->cancel_reason, error);
 
     const struct retry_policy *policy = &d->job->spec.retry;
     enum error_class class = failure->error_class;
@@ -428,9 +474,29 @@ enum error_code decide_dead_letter(struct decider *d)
     enum error_code code = decider_allows(d, EVENT_JOB_DEAD_LETTERED, "dead-letter");
     if (code == ERR_OK && job_status_rank(d->job->status) > 0)
         code = err_set(d->err, ERR_INVALID_TRANSITION,
-                       "the job is %.*s: its worker may dead-letter it, or cancel it first",
+                       "the job is %.*s: only its worker can make it a dead letter now",
                        STR_ARG(job_status_name(d->job->status)));
     return code == ERR_OK ? decide_abandon(d) : code;
+}
+
+enum error_code decider_expiry(struct decider *d, const struct lease *lease, int64_t attempt,
+                               struct str *ret_reason, struct failure *ret_failure)
+{
+    bool lost = d->command->expire.resource_lost;
+    bool timed_out = !lost && lease->timeout_at > 0 && d->now >= lease->timeout_at;
+    struct buf message;
+    buf_init(&message, d->context->arena, 96);
+    buf_addf(&message,
+             lost        ? "attempt %lld of worker %.*s lost its resource"
+             : timed_out ? "attempt %lld of worker %.*s ran into its timeout"
+                         : "the lease of attempt %lld, held by worker %.*s, expired",
+             (long long)attempt, STR_ARG(lease->worker_id));
+    if (message.failed)
+        return decider_no_memory(d);
+    *ret_reason = lost ? STR("resource_lost") : timed_out ? STR("timeout") : STR("lease_expired");
+    enum error_class class = d->step == NULL || timed_out ? CLASS_TIMEOUT : CLASS_RESOURCE;
+    *ret_failure = (struct failure){.error_class = class, .message = buf_str(&message)};
+    return ERR_OK;
 }
 
 enum error_code decide_expire(struct decider *d)
@@ -439,20 +505,13 @@ enum error_code decide_expire(struct decider *d)
     if (!lease->live || d->command->expire.attempt != d->job->attempt)
         return err_set(d->err, ERR_STALE_LEASE, "attempt %lld has no live lease to expire",
                        (long long)d->command->expire.attempt);
-    if (d->now < lease_ends_at(lease, d->context->up_since) && !PLANTED(REAPER_TOO_EARLY))
+    if (d->now < lease_ends_at(lease, d->context) && !PLANTED(REAPER_TOO_EARLY))
         return err_set(d->err, ERR_STALE_LEASE, "the lease of attempt %lld lives on for %lld ms",
                        (long long)d->job->attempt,
-                       (long long)(lease_ends_at(lease, d->context->up_since) - d->now));
+                       (long long)(lease_ends_at(lease, d->context) - d->now));
 
-    bool timed_out = lease->timeout_at > 0 && d->now >= lease->timeout_at;
-    struct buf message;
-    buf_init(&message, d->context->arena, 96);
-    buf_addf(&message,
-             timed_out ? "attempt %lld of worker %.*s ran into its timeout"
-                       : "the lease of attempt %lld, held by worker %.*s, expired",
-             (long long)d->job->attempt, STR_ARG(lease->worker_id));
-    if (message.failed)
-        return decider_no_memory(d);
-    struct failure failure = {.error_class = CLASS_TIMEOUT, .message = buf_str(&message)};
-    return decider_job_failure(d, timed_out ? STR("timeout") : STR("lease_expired"), &failure);
+    struct str reason;
+    struct failure failure;
+    enum error_code code = decider_expiry(d, lease, d->job->attempt, &reason, &failure);
+    return code == ERR_OK ? decider_job_failure(d, reason, &failure) : code;
 }

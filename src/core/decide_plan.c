@@ -45,8 +45,10 @@ static enum error_code begin_wait(struct decider *d)
     if (event == NULL)
         return decider_no_memory(d);
     event->data.wait_type = wait.type;
-    event->data.correlation_key =
-        str_is_set(wait.correlation_key) ? wait.correlation_key : d->step->spec.id;
+    /* People answer by the step; a timer is ended by a signal only where it was given a key. */
+    event->data.correlation_key = wait.correlation_key;
+    if (!str_is_set(wait.correlation_key) && wait.type != WAIT_TIMER)
+        event->data.correlation_key = d->step->spec.id;
     event->data.until = wait.until;
     if (wait.delay_ms > 0 || wait.timeout_ms > 0)
         event->data.until = d->now + wait.delay_ms + wait.timeout_ms;
@@ -54,6 +56,7 @@ static enum error_code begin_wait(struct decider *d)
     event->data.choices = wait.choices;
     event->data.assignee = wait.assignee;
     event->data.default_answer = wait.default_answer;
+    d->out->answer.wake = d->out->answer.wake || d->job->stored_signals > 0;
     return decider_fold(d);
 }
 
@@ -84,6 +87,25 @@ enum error_code decider_start_waiting_children(struct decider *d)
     enum error_code code = ERR_OK;
     for (uint32_t i = 0; i < parent->child_count && code == ERR_OK; i++)
         code = start_if_waiting(d, job_step_at(&d->out->after, parent->children[i]));
+    return code;
+}
+
+/* Starts what is ready and waits by itself, among the steps that are loaded. */
+static enum error_code start_loaded_waits(struct decider *d)
+{
+    enum error_code code = ERR_OK;
+    for (uint32_t i = 0; i < d->out->after.step_count && code == ERR_OK; i++)
+        code = start_if_waiting(d, &d->out->after.steps[i]);
+    return code == ERR_OK ? decider_settle(d) : code;
+}
+
+enum error_code decider_start_ready_waits(struct decider *d)
+{
+    enum error_code code = decider_takes_claims(d);
+    if (code == ERR_OK)
+        code = start_loaded_waits(d);
+    if (code == ERR_OK && d->out->count == 0)
+        code = err_set(d->err, ERR_INVALID_TRANSITION, "no step of this job is to be woken");
     return code;
 }
 
@@ -138,11 +160,9 @@ enum error_code decider_plan(struct decider *d, struct str steps, struct str rea
     code = decider_fold(d);
     if (code == ERR_OK)
         code = announce_steps(d);
-    if (code == ERR_OK && d->job->wait.type == WAIT_REPLAN)
+    if (code == ERR_OK && d->job->wait.type != WAIT_NONE)
         code = wait_completed_by(d, OUTCOME_PLAN);
-    for (uint32_t i = 0; i < d->out->after.step_count && code == ERR_OK; i++)
-        code = start_if_waiting(d, &d->out->after.steps[i]);
-    return code == ERR_OK ? decider_settle(d) : code;
+    return code == ERR_OK ? start_loaded_waits(d) : code;
 }
 
 enum error_code decide_plan(struct decider *d)
@@ -151,7 +171,8 @@ enum error_code decide_plan(struct decider *d)
     if (code != ERR_OK)
         return code;
     bool queued = job_status_rank(d->job->status) == 0;
-    if (!queued && d->job->wait.type != WAIT_REPLAN)
+    bool at_rest = d->job->wait.type == WAIT_REPLAN || d->job->wait.type == WAIT_STEPS;
+    if (!queued && !at_rest)
         return job_has_plan(d->job) && !job_status_terminal(d->job->status)
                    ? err_set(d->err, ERR_INVALID_TRANSITION,
                              "the plan is being carried out: give a step the verdict replan first")
@@ -212,9 +233,13 @@ static enum error_code job_failed(struct decider *d)
     event->data.reason = STR("step_failed");
     event->data.failures = d->job->failures;
     /* The step that moved last may have got over its error. */
-    if (d->step != NULL && d->step->state == STEP_FAILED)
+    struct failure failure = {.error_class = CLASS_PERMANENT,
+                              .message = STR("a step failed, and nothing is left that could run")};
+    if (d->step != NULL && d->step->state == STEP_FAILED && str_is_set(d->step->error))
         event->data.error = d->step->error;
-    return decider_fold(d);
+    else
+        code = decider_error_json(d, &failure, &event->data.error);
+    return code == ERR_OK ? decider_fold(d) : code;
 }
 
 enum error_code decider_settle(struct decider *d)

@@ -74,6 +74,9 @@ static enum error_code claimable(struct decider *d)
                        (long long)(d->step->not_before - d->now));
     if (resource == NULL)
         return err_set(d->err, ERR_BAD_REQUEST, "resource_id is required to claim a step");
+    code = record_check_name(resource->id, "resource_id", d->err);
+    if (code != ERR_OK)
+        return code;
     return PLANTED(AVOID_LIST_IGNORED)
                ? ERR_OK
                : resource_fits(resource, d->step, d->now, d->context->arena, d->err);
@@ -161,10 +164,10 @@ static enum error_code retry_later(struct decider *d, enum verdict verdict, stru
 }
 
 static enum error_code switch_resource(struct decider *d, enum verdict verdict, struct str reason,
-                                       struct str error)
+                                       struct str error, int64_t failures)
 {
     enum error_code code =
-        end_attempt(d, EVENT_STEP_FAILED_RESOURCE, verdict, reason, error, d->step->failures);
+        end_attempt(d, EVENT_STEP_FAILED_RESOURCE, verdict, reason, error, failures);
     if (code == ERR_OK)
         code = decider_emit_step(d, EVENT_STEP_SWITCHING_RESOURCE);
     return code == ERR_OK ? decider_settle(d) : code;
@@ -204,7 +207,7 @@ static enum error_code apply_verdict(struct decider *d, enum verdict verdict, st
     }
     /* A list of lost resources that long will not end by itself. */
     if (next == STEP_FAILED_RESOURCE && d->step->avoided_count < AVOID_MAX)
-        return switch_resource(d, said, reason, error);
+        return switch_resource(d, said, reason, error, failures);
     return fatal(d, said, reason, error, failures + 1);
 }
 
@@ -245,8 +248,8 @@ enum error_code decide_step_complete(struct decider *d)
     return accept(d, (struct str){NULL, 0}, result);
 }
 
-/* A lease given back or lost before the work began, or by a critic, costs nothing. */
-static enum error_code give_back(struct decider *d, struct str reason)
+/* A lease that ends before the work began, or a critic's. */
+static enum error_code give_back(struct decider *d, struct str reason, int64_t failures)
 {
     bool judged = d->step->held;
     struct event *event =
@@ -254,6 +257,7 @@ static enum error_code give_back(struct decider *d, struct str reason)
     if (event == NULL)
         return decider_no_memory(d);
     event->data.reason = reason;
+    event->data.failures = failures;
     decider_carry_step_beats(d, &event->data);
     enum error_code code = decider_fold(d);
     if (code == ERR_OK && !judged)
@@ -271,7 +275,7 @@ enum error_code decide_step_fail(struct decider *d)
     if (code != ERR_OK)
         return code;
     if (d->step->held)
-        return give_back(d, STR("failed"));
+        return give_back(d, STR("failed"), d->step->failures);
     /* Only what runs can fail: a failure before the start is one at the start. */
     if (d->step->state == STEP_LEASED)
         code = decider_emit_step(d, EVENT_STEP_RUNNING);
@@ -292,7 +296,7 @@ enum error_code decide_step_release(struct decider *d)
 {
     struct str reason = STR("released");
     if (d->step->state == STEP_LEASED || d->step->held)
-        return give_back(d, reason);
+        return give_back(d, reason, d->step->failures);
     return retry_later(d, VERDICT_NONE, reason, (struct str){NULL, 0}, d->step->failures, 0);
 }
 
@@ -302,37 +306,46 @@ enum error_code decide_step_cancelled(struct decider *d)
     return code == ERR_OK ? decide_step_release(d) : code;
 }
 
+/* A lost lease is a failure, or a step that kills whoever takes it would be handed on for ever. A critic's is
+ * not. */
+static enum error_code lose_lease(struct decider *d, struct str reason, struct str error)
+{
+    int64_t failures = d->step->failures + 1;
+    bool spent = failures >= d->step->spec.retry.max_attempts;
+    enum error_code code = ERR_OK;
+    if (d->step->held)
+        return give_back(d, reason, d->step->failures);
+    if (str_eq(reason, STR("timeout")) && d->step->state == STEP_RUNNING)
+        return apply_verdict(d, VERDICT_RETRY, reason, error, NULL);
+    if (d->step->state == STEP_LEASED && !spent)
+        return give_back(d, reason, failures);
+    if (d->step->state == STEP_LEASED)
+        code = decider_emit_step(d, EVENT_STEP_RUNNING); /* only what runs can fail */
+    if (code != ERR_OK)
+        return code;
+    return spent ? fatal(d, VERDICT_NONE, reason, error, failures)
+                 : switch_resource(d, VERDICT_NONE, reason, error, failures);
+}
+
 enum error_code decide_step_expire(struct decider *d)
 {
     const struct lease *lease = &d->step->lease;
-    int64_t ends_at = lease_ends_at(lease, d->context->up_since);
+    int64_t ends_at = lease_ends_at(lease, d->context);
     if (!lease->live || d->command->expire.attempt != d->step->attempt ||
         job_status_terminal(d->job->status))
         return err_set(d->err, ERR_STALE_LEASE,
                        "attempt %lld of step \"%.*s\" has no live lease to expire",
                        (long long)d->command->expire.attempt, STR_ARG(d->step->spec.id));
-    if (d->now < ends_at)
+    if (d->now < ends_at && !d->command->expire.resource_lost)
         return err_set(d->err, ERR_STALE_LEASE, "the lease of step \"%.*s\" lives on for %lld ms",
                        STR_ARG(d->step->spec.id), (long long)(ends_at - d->now));
-    if (d->step->state == STEP_LEASED || d->step->held)
-        return give_back(d, STR("lease_expired"));
-
-    bool timed_out = lease->timeout_at > 0 && d->now >= lease->timeout_at;
-    struct buf message;
+    struct str reason;
     struct str error;
-    buf_init(&message, d->context->arena, 96);
-    buf_addf(&message,
-             timed_out ? "attempt %lld of worker %.*s ran into its timeout"
-                       : "the lease of attempt %lld, held by worker %.*s, expired",
-             (long long)d->step->attempt, STR_ARG(lease->worker_id));
-    struct failure failure = {.error_class = timed_out ? CLASS_TIMEOUT : CLASS_RESOURCE,
-                              .message = buf_str(&message)};
-    enum error_code code =
-        message.failed ? decider_no_memory(d) : decider_error_json(d, &failure, &error);
-    if (code != ERR_OK)
-        return code;
-    return timed_out ? apply_verdict(d, VERDICT_RETRY, STR("timeout"), error, NULL)
-                     : apply_verdict(d, VERDICT_SWITCH_RESOURCE, STR("lease_expired"), error, NULL);
+    struct failure failure;
+    enum error_code code = decider_expiry(d, lease, d->step->attempt, &reason, &failure);
+    if (code == ERR_OK)
+        code = decider_error_json(d, &failure, &error);
+    return code == ERR_OK ? lose_lease(d, reason, error) : code;
 }
 
 enum error_code decider_step_ask(struct decider *d, const struct question *question,
@@ -388,15 +401,9 @@ static enum error_code check_question(struct decider *d, struct question *questi
         return err_set(d->err, ERR_BAD_REQUEST,
                        "question.timeout_ms must be from 0 to %lld, not %lld",
                        (long long)DELAY_MS_MAX, (long long)question->timeout_ms);
-    if (!str_is_set(question->choices))
-        return ERR_OK;
-    if (json_type(question->choices) != JSON_ARRAY)
-        return err_set(d->err, ERR_BAD_REQUEST, "question.choices must be an array");
-    if (str_is_set(question->default_answer) &&
-        !is_choice(question->choices, question->default_answer))
-        return err_set(d->err, ERR_BAD_REQUEST, "question.default_answer %.*s is not a choice",
-                       STR_ARG(question->default_answer));
-    return ERR_OK;
+    return str_is_set(question->choices) ? choices_check(question->choices, question->default_answer,
+                                                         d->context->arena, d->err)
+                                         : ERR_OK;
 }
 
 enum error_code decide_verdict(struct decider *d)
@@ -421,6 +428,10 @@ enum error_code decide_verdict(struct decider *d)
         return refuse_step(d, "judge", "");
     if (verdict == VERDICT_ACCEPT)
         return accept(d, reason, result);
+    if (verdict == VERDICT_NEEDS_USER)
+        code = decider_no_open_effect(d, "ask about");
+    if (code != ERR_OK)
+        return code;
     if (verdict == VERDICT_NEEDS_USER)
         return decider_step_ask(d, &question, reason, verdict, (struct str){NULL, 0});
     return apply_verdict(d, verdict, reason, (struct str){NULL, 0}, NULL);
@@ -467,7 +478,7 @@ enum error_code decider_step_answer(struct decider *d, enum outcome outcome, str
     event->data.payload = answer;
     event->data.signal_id = signal_id;
     event->data.signal_version = stored != NULL ? stored->version : 0;
-    event->data.by = by;
+    event->data.by = by.len > 0 ? by : (struct str){NULL, 0};
     event->data.resolution = resolution;
     event->data.result = result;
     code = decider_fold(d);
@@ -478,9 +489,7 @@ enum error_code decider_step_answer(struct decider *d, enum outcome outcome, str
         event->data.outcome = outcome;
         code = decider_fold(d);
     }
-    /* While the job waits for a new plan, nothing of the old one moves. */
-    bool moves = d->job->wait.type == WAIT_NONE && str_is_set(d->step->spec.wait);
-    return code == ERR_OK && moves ? finish_wait_step(d, answer) : code;
+    return code == ERR_OK && str_is_set(d->step->spec.wait) ? finish_wait_step(d, answer) : code;
 }
 
 static enum error_code check_asking(struct decider *d, const char *verb)

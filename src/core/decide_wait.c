@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "core/decider.h"
+#include "core/plan.h"
 #include "core/planted.h"
 
 /* The oldest stored signal with the key, among those loaded. */
@@ -118,8 +119,8 @@ static enum error_code check_wait(struct decider *d, const struct wait_request *
         code = decider_text(d, "prompt", wait->prompt);
     if (code == ERR_OK)
         code = decider_json(d, "choices", wait->choices, ret_choices);
-    if (code == ERR_OK && str_is_set(*ret_choices) && json_type(*ret_choices) != JSON_ARRAY)
-        code = err_set(d->err, ERR_BAD_REQUEST, "choices must be an array");
+    if (code == ERR_OK && str_is_set(*ret_choices))
+        code = choices_check(*ret_choices, (struct str){NULL, 0}, d->context->arena, d->err);
     return code;
 }
 
@@ -171,10 +172,16 @@ enum error_code decide_wait(struct decider *d)
 enum error_code decide_wake(struct decider *d)
 {
     const struct wait *wait = &d->job->wait;
+    if (wait->type == WAIT_NONE && job_has_plan(d->job))
+        return decider_start_ready_waits(d);
     if (wait->type == WAIT_NONE)
         return decider_refuse(d, "wake");
-    if ((wait->until == 0 || wait->until > d->now) && !PLANTED(WAKE_TOO_EARLY))
-        return err_set(d->err, ERR_INVALID_TRANSITION, "the wait of this job is not over yet");
+    if (wait->until == 0 && !PLANTED(WAKE_TOO_EARLY))
+        return err_set(d->err, ERR_INVALID_TRANSITION, "the wait of this job does not end by itself");
+    if (wait->until > d->now && !PLANTED(WAKE_TOO_EARLY))
+        return err_set(d->err, ERR_INVALID_TRANSITION,
+                       "the wait of this job goes on for another %lld ms",
+                       (long long)(wait->until - d->now));
     return complete_wait(d, OUTCOME_TIMEOUT, wait->correlation_key, (struct str){NULL, 0},
                          (struct str){NULL, 0}, 0);
 }
@@ -186,7 +193,7 @@ static struct step *asking_step(const struct decider *d, struct str key)
     const struct job_slice *slice = &d->out->after;
     for (uint32_t i = 0; i < slice->step_count && !d->job->replan; i++) {
         struct step *step = &slice->steps[i];
-        if (step_standing(step) == STANDING_ASKING && step->question.type != WAIT_TIMER &&
+        if (step_standing(step) == STANDING_ASKING &&
             str_eq(step->question.correlation_key, key))
             return step;
     }
@@ -234,10 +241,28 @@ static enum error_code wrong_key(struct decider *d, struct str key)
     if (!str_is_set(wait->correlation_key))
         return err_set(d->err, ERR_WRONG_CORRELATION_KEY,
                        "the job waits for %s, not for \"%.*s\"; early: true would store it",
-                       wait->type == WAIT_REPLAN ? "a new plan" : "its steps", STR_ARG(key));
+                       wait->type == WAIT_REPLAN  ? "a new plan"
+                       : wait->type == WAIT_TIMER ? "a timer"
+                                                  : "its steps",
+                       STR_ARG(key));
     return err_set(d->err, ERR_WRONG_CORRELATION_KEY,
                    "the job waits for the key \"%.*s\", not \"%.*s\"; early: true would store it",
                    STR_ARG(wait->correlation_key), STR_ARG(key));
+}
+
+/* What came first is delivered first: with an older signal still stored, the new one is stored behind it. */
+static enum error_code answer_step(struct decider *d, struct str payload)
+{
+    struct str key = d->command->signal.correlation_key;
+    struct str signal_id = d->command->signal.signal_id;
+    const struct signal *stored = decider_stored_signal(d, key);
+    if (stored == NULL)
+        return decider_step_answer(d, OUTCOME_SIGNAL, payload, d->command->actor, signal_id, NULL);
+    struct signal older = *stored;
+    enum error_code code = store_signal(d, payload);
+    return code == ERR_OK ? decider_step_answer(d, OUTCOME_SIGNAL, older.payload, STR("pawl"),
+                                                older.signal_id, &older)
+                          : code;
 }
 
 enum error_code decide_signal(struct decider *d)
@@ -267,7 +292,7 @@ enum error_code decide_signal(struct decider *d)
         return complete_wait(d, OUTCOME_SIGNAL, key, payload, signal_id, 0);
     d->step = asking_step(d, key);
     if (d->step != NULL)
-        return decider_step_answer(d, OUTCOME_SIGNAL, payload, d->command->actor, signal_id, NULL);
+        return answer_step(d, payload);
     if (blocked && !d->command->signal.early)
         return wrong_key(d, key);
     return store_signal(d, payload);

@@ -99,6 +99,10 @@ enum error_code decider_check_failure(struct decider *d, const struct failure *f
 /* Refuses unless a soft cancel was asked for. */
 enum error_code decider_cancel_asked(struct decider *d);
 
+/* Why a lease was lost, as a reason and as a failure: the resource, the attempt's timeout, or silence. */
+enum error_code decider_expiry(struct decider *d, const struct lease *lease, int64_t attempt,
+                               struct str *ret_reason, struct failure *ret_failure);
+
 /* The error object of a failure as JSON, its fields checked. */
 enum error_code decider_error_json(struct decider *d, const struct failure *failure,
                                    struct str *ret);
@@ -141,6 +145,9 @@ enum error_code decider_ensure_running(struct decider *d);
 /* Starts d->step, a wait step that is ready. It needs no worker: the engine takes it and asks at
  * once. */
 enum error_code decider_start_wait_step(struct decider *d);
+
+/* A planned job is due: starts the wait steps that are ready, among those loaded. */
+enum error_code decider_start_ready_waits(struct decider *d);
 
 /* Starts the wait steps among the children of d->step that have become ready. */
 enum error_code decider_start_waiting_children(struct decider *d);

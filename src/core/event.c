@@ -180,8 +180,8 @@ void event_hash(const struct event *event, const uint8_t previous[HASH_LEN], uin
     const struct str fields[FIELDS] = {
         bytes(event->job_id.bytes, sizeof event->job_id.bytes),
         bytes(version, sizeof version),
-        bytes(at, sizeof at),
         event_name(event),
+        bytes(at, sizeof at),
         event->actor,
         event->cause_text,
         event->correlation_id,

@@ -127,7 +127,7 @@ enum error_code event_open(struct event *event, uint64_t seed, struct arena *are
 /* The hash chain, as docs/chain.md specifies it:
  *
  *   digest = SHA-256(salt, payload)
- *   hash   = SHA-256(previous, job id, version, time, type, actor, cause, correlation_id, digest)
+ *   hash   = SHA-256(previous, job id, version, type, time, actor, cause, correlation_id, digest)
  *
  * Each field of the hash but `previous` has its length in front of it. An absent payload counts as
  * empty. */

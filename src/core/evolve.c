@@ -46,6 +46,21 @@ void keep_beats(const struct event_data *data, struct str *progress, struct str 
         *cursor = data->cursor;
 }
 
+struct wait wait_of(const struct event *event)
+{
+    const struct event_data *data = &event->data;
+    return (struct wait){
+        .type = data->wait_type,
+        .correlation_key = data->correlation_key,
+        .since = event->at,
+        .until = data->until,
+        .prompt = data->prompt,
+        .choices = data->choices,
+        .assignee = data->assignee,
+        .effect = data->effect,
+    };
+}
+
 static void fold_created(struct job *job, const struct event *event)
 {
     job->epoch = 1;
@@ -94,16 +109,7 @@ static void fold_waiting(struct job *job, const struct event *event)
     const struct event_data *data = &event->data;
     lease_end(&job->lease, event);
     job->resume = (struct resume){0};
-    job->wait = (struct wait){
-        .type = data->wait_type,
-        .correlation_key = data->correlation_key,
-        .since = event->at,
-        .until = data->until,
-        .prompt = data->prompt,
-        .choices = data->choices,
-        .assignee = data->assignee,
-        .effect = data->effect,
-    };
+    job->wait = wait_of(event);
     keep_beats(data, &job->progress, &job->cursor);
 }
 
@@ -320,6 +326,7 @@ static enum error_code fold_tool(struct job_slice *slice, const struct event *ev
         (*open_effects)++;
     }
     effect->attempt = data->attempt;
+    effect->epoch = slice->job.epoch;
     effect->returned = false;
     effect->resolution = RESOLVE_NONE;
     effect->resolved_epoch = 0;

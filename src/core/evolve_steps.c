@@ -8,7 +8,7 @@
 
 /* The step as a plan begins it: what an earlier version of the plan finished stays finished. */
 static struct step step_begin(const struct job *job, const struct step *planned,
-                              const struct step *before, bool fresh)
+                              const struct step *before, bool restart, bool fresh)
 {
     struct step step = {
         .ordinal = planned->ordinal,
@@ -22,8 +22,11 @@ static struct step step_begin(const struct job *job, const struct step *planned,
     if (before == NULL)
         return step;
     step.attempt = before->attempt;
-    step.avoided = before->avoided;
-    step.avoided_count = before->avoided_count;
+    /* In a new epoch, or from the start, the step may go anywhere again. */
+    if (!restart) {
+        step.avoided = before->avoided;
+        step.avoided_count = before->avoided_count;
+    }
     if (before->state == STEP_SUCCEEDED && !fresh) {
         step.state = STEP_SUCCEEDED;
         step.result = before->result;
@@ -77,22 +80,18 @@ enum error_code plan_fold(struct job_slice *slice, const struct event *event, st
     const struct step *planned = plan != NULL ? plan->steps : slice->steps;
     uint32_t count = plan != NULL ? plan->count : slice->step_count;
     struct step *steps = arena_zalloc(arena, count, sizeof *steps);
-    struct map index;
-    map_init(&index, arena, count, slice->seed);
     if (steps == NULL)
         return err_set(err, ERR_NO_MEMORY, "no memory for %u steps", count);
 
     remember_attempts(slice);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t found;
         const struct step *before = job_step(slice, planned[i].spec.id);
-        steps[i] = step_begin(job, &planned[i], before, event->data.fresh);
-        if (map_put(&index, steps[i].spec.id, i, &found) != ERR_OK)
-            return err_set(err, ERR_NO_MEMORY, "no memory for %u steps", count);
+        steps[i] = step_begin(job, &planned[i], before, plan == NULL, event->data.fresh);
     }
     slice->steps = steps;
     slice->step_count = count;
-    slice->step_index = index;
+    if (job_slice_index(slice, arena) != ERR_OK)
+        return err_set(err, ERR_NO_MEMORY, "no memory for %u steps", count);
     enum error_code code = release_kept(slice, event, err);
     if (code != ERR_OK)
         return code;
@@ -167,6 +166,7 @@ static enum error_code fold_failure(struct job_slice *slice, struct step *step,
     step->result = (struct str){NULL, 0};
     if (str_is_set(data->error))
         step->error = data->error;
+    step->verdict = data->verdict;
     if (data->verdict == VERDICT_REPLAN) {
         slice->job.replan = true;
         slice->job.replan_reason = data->reason;
@@ -181,21 +181,13 @@ static void fold_question(struct step *step, const struct event *event)
     const struct event_data *data = &event->data;
     lease_end(&step->lease, event);
     keep_beats(data, &step->progress, &step->cursor);
+    step->verdict = data->verdict;
     step->held = false;
     step->answered = false;
     step->answer = (struct str){NULL, 0};
     step->answered_by = (struct str){NULL, 0};
     step->default_answer = data->default_answer;
-    step->question = (struct wait){
-        .type = data->wait_type,
-        .correlation_key = data->correlation_key,
-        .since = event->at,
-        .until = data->until,
-        .prompt = data->prompt,
-        .choices = data->choices,
-        .assignee = data->assignee,
-        .effect = data->effect,
-    };
+    step->question = wait_of(event);
 }
 
 /* Everything about the step itself; its standing is counted by the caller. */
@@ -223,6 +215,7 @@ static enum error_code fold_into_step(struct job_slice *slice, struct step *step
         if (str_is_set(data->result))
             step->result = data->result;
         step->held = event->type == EVENT_STEP_FINISHED;
+        step->verdict = data->verdict;
         break;
     case EVENT_STEP_FAILED_RETRYABLE:
     case EVENT_STEP_FAILED_RESOURCE:
@@ -236,6 +229,7 @@ static enum error_code fold_into_step(struct job_slice *slice, struct step *step
         break;
     case EVENT_STEP_LEASE_TIMEOUT:
         lease_end(&step->lease, event);
+        step->failures = data->failures;
         keep_beats(data, &step->progress, &step->cursor);
         break;
     default:

@@ -16,6 +16,9 @@ void lease_begin(struct lease *lease, const struct event *event);
  * stay. */
 void lease_end(struct lease *lease, const struct event *event);
 
+/* What the event says is waited for. */
+struct wait wait_of(const struct event *event);
+
 /* Takes over what the event recorded of the heartbeats. */
 void keep_beats(const struct event_data *data, struct str *progress, struct str *cursor);
 

@@ -131,12 +131,30 @@ struct step *job_step(const struct job_slice *slice, struct str id)
 
 struct step *job_step_at(const struct job_slice *slice, uint32_t ordinal)
 {
-    if (ordinal < slice->step_count && slice->steps[ordinal].ordinal == ordinal)
+    uint32_t low = 0;
+    uint32_t high = slice->step_count;
+    if (ordinal < high && slice->steps[ordinal].ordinal == ordinal)
         return &slice->steps[ordinal];
-    for (uint32_t i = 0; i < slice->step_count; i++)
-        if (slice->steps[i].ordinal == ordinal)
-            return &slice->steps[i];
-    return NULL;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (slice->steps[middle].ordinal < ordinal)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    bool found = low < slice->step_count && slice->steps[low].ordinal == ordinal;
+    return found ? &slice->steps[low] : NULL;
+}
+
+enum error_code job_slice_index(struct job_slice *slice, struct arena *arena)
+{
+    map_init(&slice->step_index, arena, slice->step_count, slice->seed);
+    for (uint32_t i = 0; i < slice->step_count; i++) {
+        uint32_t found;
+        if (map_put(&slice->step_index, slice->steps[i].spec.id, i, &found) != ERR_OK)
+            return ERR_NO_MEMORY;
+    }
+    return ERR_OK;
 }
 
 struct str effect_name(struct str step, struct str key, struct arena *arena)
@@ -164,7 +182,8 @@ enum step_standing step_standing(const struct step *step)
     case STEP_NEEDS_USER:
         return step->answered ? STANDING_READY : STANDING_ASKING;
     case STEP_RUNNING:
-        return step->held ? STANDING_HELD : STANDING_ACTIVE;
+        /* A critic at work counts as work. */
+        return step->held && !step->lease.live ? STANDING_HELD : STANDING_ACTIVE;
     case STEP_SUCCEEDED:
         return STANDING_SUCCEEDED;
     case STEP_FAILED:

@@ -1,6 +1,6 @@
 /* A job as the fold of its events, and the parts of it that a command needs.
  *
- * struct job is the header: small, always loaded. Effects, signals and steps are kept apart and
+ * struct job is the header, always loaded. Effects, signals and steps are kept apart and
  * only those that a command touches are loaded: header and loaded parts are a struct job_slice. A
  * slice with all parts is a whole job, which is what replay and verify work on.
  *
@@ -125,6 +125,7 @@ struct effect {
     struct str key;
     int64_t version; /* of the first tool_called */
     int64_t attempt; /* that called last */
+    int64_t epoch;   /* in which it did */
     uint8_t input_hash[INPUT_HASH_LEN];
     bool returned;
     enum resolution resolution; /* a person's word when it was in doubt */
@@ -176,7 +177,8 @@ struct step {
     bool answered;
     struct str answer; /* raw JSON */
     struct str answered_by;
-    bool held; /* finished, result held for a critic */
+    bool held;            /* finished, result held for a critic */
+    enum verdict verdict; /* the last one given */
     struct str result;
     struct str error;
     struct str progress; /* (beside) */
@@ -191,7 +193,7 @@ struct job_slice {
     struct signal *signals;
     uint32_t signal_count;
     uint32_t signal_cap;
-    struct step *steps; /* by ordinal; all of them, or a slice: see step_loads in decide.h */
+    struct step *steps; /* by ordinal, rising; all of them, or those that job_decide asks for */
     uint32_t step_count;
     uint64_t seed; /* for the look-up tables; changes no result */
     struct map effect_index;
@@ -211,6 +213,9 @@ enum error_code job_slice_copy(const struct job_slice *from, struct arena *arena
 struct effect *job_effect(const struct job_slice *slice, struct str name);
 struct step *job_step(const struct job_slice *slice, struct str id);
 struct step *job_step_at(const struct job_slice *slice, uint32_t ordinal);
+
+/* Makes look-ups in a slice with many steps fast: for whoever loads one from elsewhere. */
+enum error_code job_slice_index(struct job_slice *slice, struct arena *arena);
 
 /* Adds an effect or a signal to the slice; NULL when there is no memory. */
 struct effect *job_effect_add(struct job_slice *slice, struct str name, struct arena *arena);

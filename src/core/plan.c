@@ -116,38 +116,45 @@ static enum error_code check_other(const struct wait_spec *wait, struct err *err
     return ERR_OK;
 }
 
-/* The choices are strings, and the default answer is one of them. */
-static enum error_code check_choices(const struct wait_spec *wait, struct arena *arena,
-                                     struct err *err)
+enum error_code choices_check(struct str choices, struct str default_answer, struct arena *arena,
+                              struct err *err)
 {
     struct json_iter iter;
     struct str raw;
     struct str answer = {NULL, 0};
-    size_t count = json_count(wait->choices);
-    if (count < 1 || count > CHOICES_MAX) {
-        return err_set(err, ERR_UNPROCESSABLE_PLAN,
-                       "wait: choices must have from 1 to %d entries, not %zu", CHOICES_MAX, count);
-    }
-    if (str_is_set(wait->default_answer)) {
-        enum error_code code =
-            record_string(wait->default_answer, "wait: default_answer", arena, &answer, err);
+    size_t count = json_count(choices);
+    if (json_type(choices) != JSON_ARRAY)
+        return err_set(err, ERR_BAD_REQUEST, "choices must be an array");
+    if (count < 1 || count > CHOICES_MAX)
+        return err_set(err, ERR_BAD_REQUEST, "choices must have from 1 to %d entries, not %zu",
+                       CHOICES_MAX, count);
+    if (str_is_set(default_answer)) {
+        enum error_code code = record_string(default_answer, "default_answer", arena, &answer, err);
         if (code != ERR_OK)
             return code;
     }
     bool listed = !str_is_set(answer);
-    (void)json_array_begin(&iter, wait->choices);
+    (void)json_array_begin(&iter, choices);
     while (json_array_next(&iter, &raw)) {
         struct str choice;
-        enum error_code code = record_string(raw, "wait: a choice", arena, &choice, err);
+        enum error_code code = record_string(raw, "a choice", arena, &choice, err);
         if (code != ERR_OK)
             return code;
         listed = listed || str_eq(choice, answer);
     }
     if (!listed) {
-        return err_set(err, ERR_UNPROCESSABLE_PLAN,
-                       "wait: default_answer \"%.*s\" is not among the choices", STR_ARG(answer));
+        return err_set(err, ERR_BAD_REQUEST, "default_answer \"%.*s\" is not among the choices",
+                       STR_ARG(answer));
     }
     return ERR_OK;
+}
+
+static enum error_code check_wait_choices(const struct wait_spec *wait, struct arena *arena,
+                                          struct err *err)
+{
+    struct err detail = {0};
+    enum error_code code = choices_check(wait->choices, wait->default_answer, arena, &detail);
+    return code == ERR_OK ? code : err_set(err, code, "wait: %s", detail.detail);
 }
 
 enum error_code wait_spec_read(struct str json, enum record_source source, struct arena *arena,
@@ -167,7 +174,7 @@ enum error_code wait_spec_read(struct str json, enum record_source source, struc
     if (code == ERR_OK)
         code = wait.type == WAIT_TIMER ? check_timer(&wait, err) : check_other(&wait, err);
     if (code == ERR_OK && str_is_set(wait.choices))
-        code = check_choices(&wait, arena, err);
+        code = check_wait_choices(&wait, arena, err);
     if (code == ERR_OK)
         *ret = wait;
     else if (code != ERR_NO_MEMORY)

@@ -53,6 +53,11 @@ struct wait_spec {
 
 extern const struct record_type wait_spec_record;
 
+/* What a person may answer: an array of 1 to CHOICES_MAX strings, with the default answer, where there is
+ * one, among them. bad_request says what is wrong. */
+enum error_code choices_check(struct str choices, struct str default_answer, struct arena *arena,
+                              struct err *err);
+
 /* Reads and checks what a step waits for: unprocessable_plan names the reason. */
 enum error_code wait_spec_read(struct str json, enum record_source source, struct arena *arena,
                                struct wait_spec *ret, struct err *err);

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/times.h"
+#include "base/utf8.h"
 #include "core/plan.h"
 #include "core/resource.h"
 
@@ -157,6 +158,8 @@ static enum error_code check_texts(const struct spec *spec, struct err *err)
         return err_set(err, ERR_BAD_REQUEST, "goal must be at most %d bytes long, not %zu",
                        TEXT_BYTES_MAX, spec->goal.len);
     }
+    if (!utf8_valid(spec->goal))
+        return err_set(err, ERR_BAD_REQUEST, "goal is not valid UTF-8");
     if ((int)spec->in_doubt < 0 || (size_t)spec->in_doubt >= doubt_policy_names.count)
         return err_set(err, ERR_BAD_REQUEST, "in_doubt has no word number %d", (int)spec->in_doubt);
     return ERR_OK;
@@ -207,5 +210,19 @@ enum error_code spec_check(const struct spec *spec, struct arena *arena, struct 
         code = check_texts(spec, err);
     if (code == ERR_OK)
         code = check_json(spec, arena, err);
+    return code;
+}
+
+enum error_code kind_settings_check(const struct kind_settings *kind, struct err *err)
+{
+    enum error_code code = lease_terms_check(kind->lease_ttl_ms, kind->heartbeat_ms, err);
+    if (code == ERR_OK && (kind->timeout_ms < 0 || kind->timeout_ms > DELAY_MS_MAX))
+        code = err_set(err, ERR_BAD_REQUEST, "timeout_ms must be from 0 to %lld, not %lld",
+                       (long long)DELAY_MS_MAX, (long long)kind->timeout_ms);
+    if (code == ERR_OK && (kind->retention_ms < 0 || kind->retention_ms > DELAY_MS_MAX))
+        code = err_set(err, ERR_BAD_REQUEST, "retention_ms must be from 0 to %lld, not %lld",
+                       (long long)DELAY_MS_MAX, (long long)kind->retention_ms);
+    if (code == ERR_OK && kind->retry.max_attempts != 0)
+        code = retry_policy_check(&kind->retry, "retry", err);
     return code;
 }

@@ -73,6 +73,9 @@ enum error_code spec_read(struct str json, struct arena *arena, struct spec *spe
  * in it must have passed json_check; `arena` is for decoding it. Fails as spec_read does. */
 enum error_code spec_check(const struct spec *spec, struct arena *arena, struct err *err);
 
+/* Checks the settings of a kind as spec_check does those of a job; zeros are not set. */
+enum error_code kind_settings_check(const struct kind_settings *kind, struct err *err);
+
 /* Lease terms within bounds: a TTL of 100 ms to 24 h, a heartbeat of 50 ms up to the TTL (or 24 h
  * when none is given). bad_request names them; 0 means not given. */
 enum error_code lease_terms_check(int64_t lease_ttl_ms, int64_t heartbeat_ms, struct err *err);

@@ -162,8 +162,7 @@ struct verifier {
     int64_t step_attempt_base; /* steps that were not there before start here */
     uint64_t life;             /* raised when all steps' leases die at once */
     int64_t steps_succeeded;
-    int64_t steps_active;  /* leased or running, and not held */
-    int64_t steps_passing; /* in a state that must be left in the same decision */
+    int64_t steps_active; /* leased or running, and not held */
 };
 
 /* Notes a violation by the event at hand and returns the buffer for its detail. */
@@ -220,10 +219,10 @@ void verify_no_open_effect(struct verifier *v, struct str step);
 void effects_start_fresh(struct verifier *v);
 
 /* What a person said of an effect in doubt. Reports an effect that is not open. */
-void verify_resolution(struct verifier *v, struct str step, struct str name);
+void verify_resolution(struct verifier *v, struct str step, struct str key);
 
 /* A question is asked of an effect: it must be open. */
-void verify_doubt(struct verifier *v, struct str step, struct str name);
+void verify_doubt(struct verifier *v, struct str step, struct str key);
 
 /* verify_plan.c */
 void verify_plan_generated(struct verifier *v);

@@ -235,27 +235,20 @@ static void verify_event(struct verifier *v, const struct event *event)
 {
     v->event = sanitize(v, event);
     v->blind = v->blind || event->redacted;
+    enum event_class class = event_type_class(v->event->type);
     verify_place(v);
     verify_type(v);
-    if (event_type_class(v->event->type) == EVENT_CLASS_TELEMETRY)
+    if (class == EVENT_CLASS_TELEMETRY)
         return;
     verify_chain(v);
     verify_cause(v);
 
-    switch (event_type_class(v->event->type)) {
-    case EVENT_CLASS_STATE:
+    if (class == EVENT_CLASS_STATE)
         verify_state(v);
-        break;
-    case EVENT_CLASS_FACT:
-    case EVENT_CLASS_STEP:
-        verify_fact(v);
-        break;
-    case EVENT_CLASS_APPENDED:
+    else if (class == EVENT_CLASS_APPENDED)
         verify_appended(v);
-        break;
-    case EVENT_CLASS_TELEMETRY:
-        break;
-    }
+    else
+        verify_fact(v);
 }
 
 /* ---- fold and row ---- */
@@ -265,9 +258,8 @@ struct fold {
     bool whole; /* every event so far is in it */
 };
 
-/* What redaction took away cannot be folded, nor can an event that does not name its step or
- * effect; a plan that was not read would be taken for none. Each of these has been reported by now.
- */
+/* What redaction took away cannot be folded, nor can what follows a plan that could not be read,
+ * nor an event that does not name its step or effect. Each of these has been reported by now. */
 static bool is_foldable(const struct verifier *v)
 {
     const struct event_data *data = &v->event->data;
@@ -276,9 +268,8 @@ static bool is_foldable(const struct verifier *v)
     bool of_step =
         class == EVENT_CLASS_STEP || type == EVENT_STEP_FINISHED || type == EVENT_STEP_JUDGING;
     bool of_effect = type == EVENT_TOOL_CALLED || type == EVENT_TOOL_RETURNED;
-    return !v->blind && class != EVENT_CLASS_TELEMETRY &&
-           (data->plan != NULL || !str_is_set(data->steps)) &&
-           (!of_step || str_is_set(data->step)) && (!of_effect || str_is_set(data->key));
+    return !v->blind && class != EVENT_CLASS_TELEMETRY && (!of_step || str_is_set(data->step)) &&
+           (!of_effect || str_is_set(data->key));
 }
 
 static void fold_event(struct verifier *v, struct fold *fold, uint32_t violations_before)

@@ -21,8 +21,8 @@ _Static_assert(COMMANDS_END < 32, "a mask of commands has 32 bits");
  * completes the job, an answer wakes it, a failure fails it. Any of these commands can set off such
  * a cascade. */
 #define CASCADE                                                                                    \
-    (OPENINGS | BY(STEP_CLAIM) | BY(START) | BY(COMPLETE) | BY(FAIL) | BY(RELEASE) | BY(WAIT) |    \
-     BY(CANCELLED) | BY(ABANDON) | DOUBTS | BY(VERDICT) | BY(EXPIRE))
+    (OPENINGS | BY(STEP_CLAIM) | BY(START) | BY(COMPLETE) | BY(FAIL) | BY(RELEASE) |               \
+     BY(CANCELLED) | DOUBTS | BY(VERDICT) | BY(EXPIRE))
 
 #define PLANNINGS (BY(SUBMIT) | BY(PLAN) | BY(REQUEUE))
 #define ANSWERS (BY(SIGNAL) | BY(ANSWER) | BY(WAKE))
@@ -31,7 +31,7 @@ _Static_assert(COMMANDS_END < 32, "a mask of commands has 32 bits");
 #define OPENINGS (PLANNINGS | ANSWERS)
 
 #define ENDS_OF_ATTEMPT (BY(FAIL) | BY(RELEASE) | BY(EXPIRE) | BY(VERDICT) | BY(CANCELLED))
-#define FATAL_ENDS (BY(FAIL) | BY(EXPIRE) | BY(VERDICT) | BY(ABANDON) | DOUBTS)
+#define FATAL_ENDS (BY(FAIL) | BY(EXPIRE) | BY(VERDICT) | DOUBTS)
 
 /* The commands that may produce an event. For jobs: without a plan, and with one. For steps: one
  * that a worker runs, and one that only waits, which the cascade carries through all its states. */
@@ -47,13 +47,13 @@ static const struct producers producers[] = {
     [EVENT_JOB_LEASED] = {BY(CLAIM), 0},
     [EVENT_JOB_RUNNING] = {BY(CLAIM) | BY(START), OPENINGS | BY(STEP_CLAIM)},
     [EVENT_JOB_WAITING] = {BY(WAIT) | DOUBTS, CASCADE},
-    [EVENT_WAIT_COMPLETED] = {ANSWERS | BY(WAIT), OPENINGS | BY(VERDICT) | BY(STEP_CLAIM)},
+    [EVENT_WAIT_COMPLETED] = {BY(SIGNAL) | BY(WAKE) | BY(WAIT), ANSWERS | BY(PLAN)},
     [EVENT_JOB_COMPLETED] = {BY(COMPLETE), CASCADE},
     [EVENT_JOB_FAILED] = {BY(FAIL) | BY(EXPIRE) | DOUBTS, CASCADE},
     [EVENT_JOB_CANCELLED] = {BY(CANCEL) | BY(CANCELLED) | BY(CANCEL_DUE),
                              BY(CANCEL) | BY(CANCELLED) | BY(CANCEL_DUE)},
     [EVENT_JOB_DEAD_LETTERED] = {BY(FAIL) | BY(EXPIRE) | BY(ABANDON) | BY(DEAD_LETTER) | DOUBTS,
-                                 BY(DEAD_LETTER) | CASCADE},
+                                 BY(DEAD_LETTER)},
 
     [EVENT_SIGNAL_RECEIVED] = {BY(SIGNAL), ANSWERS},
     [EVENT_JOB_CANCEL_REQUESTED] = {BY(CANCEL), BY(CANCEL)},
@@ -65,7 +65,7 @@ static const struct producers producers[] = {
     [EVENT_STEP_WAITING_DEPS] = {PLANNINGS, PLANNINGS},
     [EVENT_STEP_LEASED] = {BY(STEP_CLAIM), CASCADE},
     /* A leased step can end only by way of running: to fail it starts it. */
-    [EVENT_STEP_RUNNING] = {BY(STEP_CLAIM) | BY(START) | BY(FAIL) | BY(ABANDON), CASCADE},
+    [EVENT_STEP_RUNNING] = {BY(STEP_CLAIM) | BY(START) | BY(FAIL) | BY(EXPIRE), CASCADE},
     [EVENT_STEP_SUCCEEDED] = {BY(COMPLETE) | BY(VERDICT), CASCADE},
     [EVENT_STEP_FAILED_RETRYABLE] = {ENDS_OF_ATTEMPT, CASCADE},
     [EVENT_STEP_RETRYING] = {ENDS_OF_ATTEMPT, CASCADE},
@@ -73,7 +73,7 @@ static const struct producers producers[] = {
     [EVENT_STEP_SWITCHING_RESOURCE] = {ENDS_OF_ATTEMPT, CASCADE},
     [EVENT_STEP_FAILED_FATAL] = {FATAL_ENDS, CASCADE},
     [EVENT_STEP_FAILED] = {FATAL_ENDS, CASCADE},
-    [EVENT_STEP_NEEDS_USER] = {BY(VERDICT) | BY(WAIT) | DOUBTS, CASCADE},
+    [EVENT_STEP_NEEDS_USER] = {BY(VERDICT) | DOUBTS, CASCADE},
     [EVENT_STEP_LEASE_TIMEOUT] = {ENDS_OF_ATTEMPT, CASCADE},
     [EVENT_STEP_FINISHED] = {BY(COMPLETE) | ENDS_OF_ATTEMPT, 0},
     [EVENT_STEP_JUDGING] = {BY(STEP_CLAIM), 0},
@@ -106,7 +106,7 @@ static uint32_t producers_of_event(const struct verifier *v)
     uint32_t commands = v->has_plan ? of->planned : of->plain;
     /* Once asked to stop, a job that loses its lease need not be given out again to be told. */
     if (event->type == EVENT_JOB_CANCELLED && v->cancel_requested)
-        commands |= CASCADE;
+        commands |= CASCADE | BY(WAIT);
     return commands;
 }
 
@@ -119,9 +119,7 @@ static void verify_producer(struct verifier *v)
                  STR_ARG(event->cause_text));
         return;
     }
-    bool judged =
-        event->type != EVENT_UNKNOWN && event_type_class(event->type) != EVENT_CLASS_TELEMETRY;
-    if (judged && (producers_of_event(v) & (UINT32_C(1) << command)) == 0)
+    if (event->type != EVENT_UNKNOWN && (producers_of_event(v) & (UINT32_C(1) << command)) == 0)
         buf_addf(violate(v, VERIFY_CAUSE), "%.*s cannot produce %.*s of a %s",
                  STR_ARG(command_text(v)), STR_ARG(event_text(v)),
                  v->has_plan ? "job with a plan" : "job without a plan");

@@ -1,4 +1,6 @@
 /* The checker's account of effects: called, returned, in doubt. */
+#include <assert.h>
+
 #include "core/verifier.h"
 
 static const char separator = '\x1f';
@@ -6,6 +8,7 @@ static const char separator = '\x1f';
 /* Names cannot contain the separator, so that no two pairs give the same text. */
 static struct str index_name(struct verifier *v, struct str step, struct str key)
 {
+    assert(str_is_set(key));
     char *name = arena_alloc(v->arena, step.len + 1 + key.len);
     if (name == NULL) {
         v->no_memory = true;
@@ -14,8 +17,7 @@ static struct str index_name(struct verifier *v, struct str step, struct str key
     if (step.len > 0)
         memcpy(name, step.at, step.len);
     name[step.len] = separator;
-    if (key.len > 0)
-        memcpy(name + step.len + 1, key.at, key.len);
+    memcpy(name + step.len + 1, key.at, key.len);
     return (struct str){name, step.len + 1 + key.len};
 }
 
@@ -181,14 +183,15 @@ void verify_tool(struct verifier *v)
 
 /* ---- open and in doubt ---- */
 
+/* Of an owner that has one by its count. */
 static const struct effect_account *first_open(const struct verifier *v, uint32_t owner)
 {
-    for (uint32_t i = 0; i < v->effect_count; i++) {
-        const struct effect_account *effect = &v->effects[i];
-        if (effect->owner == owner && effect->start == v->start && !effect->returned)
-            return effect;
+    const struct effect_account *effect = v->effects;
+    while (effect->owner != owner || effect->start != v->start || effect->returned) {
+        effect++;
+        assert(effect < v->effects + v->effect_count);
     }
-    return NULL;
+    return effect;
 }
 
 void verify_no_open_effect(struct verifier *v, struct str step)
@@ -204,30 +207,20 @@ void verify_no_open_effect(struct verifier *v, struct str step)
              INT_ARG(open != NULL ? open->version : 0));
 }
 
-/* The key of a named effect: the name may have the step in front. */
-static struct str effect_key(struct str step, struct str name)
+void verify_doubt(struct verifier *v, struct str step, struct str key)
 {
-    if (str_is_set(step) && name.len > step.len && name.at[step.len] == separator &&
-        memcmp(name.at, step.at, step.len) == 0)
-        return (struct str){name.at + step.len + 1, name.len - step.len - 1};
-    return name;
-}
-
-void verify_doubt(struct verifier *v, struct str step, struct str name)
-{
-    const struct effect_account *effect = effect_account(v, step, effect_key(step, name));
+    const struct effect_account *effect = effect_account(v, step, key);
     if (effect == NULL || effect->returned)
         buf_addf(violate(v, VERIFY_EFFECT), "effect \"%.*s\" is asked about and is not open",
-                 STR_ARG(name));
+                 STR_ARG(key));
 }
 
-void verify_resolution(struct verifier *v, struct str step, struct str name)
+void verify_resolution(struct verifier *v, struct str step, struct str key)
 {
-    struct effect_account *effect =
-        str_is_set(name) ? effect_account(v, step, effect_key(step, name)) : NULL;
+    struct effect_account *effect = str_is_set(key) ? effect_account(v, step, key) : NULL;
     if (effect == NULL || effect->returned) {
         buf_addf(violate(v, VERIFY_EFFECT), "effect \"%.*s\" is resolved and is not open",
-                 STR_ARG(name));
+                 STR_ARG(key));
         return;
     }
     enum resolution resolution = v->event->data.resolution;

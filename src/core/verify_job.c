@@ -11,11 +11,13 @@ static bool is_claimable(enum job_status status)
     return status == JOB_QUEUED || status == JOB_RETRYING;
 }
 
-/* Not yet in the account: whether the event at hand takes the job out of the queue. */
+/* Not yet in the account: whether the event at hand, job_leased or job_running, takes the job out
+ * of the queue. */
 static bool is_claim(const struct verifier *v)
 {
     enum event_type type = v->event->type;
-    return type == EVENT_JOB_LEASED || (type == EVENT_JOB_RUNNING && v->from != JOB_LEASED);
+    assert(type == EVENT_JOB_LEASED || type == EVENT_JOB_RUNNING);
+    return type == EVENT_JOB_LEASED || v->from != JOB_LEASED;
 }
 
 static bool opens_epoch(const struct verifier *v)
@@ -48,10 +50,8 @@ static void verify_move(struct verifier *v)
     const struct event *event = v->event;
     enum move_variant variant = event_variant(event);
     enum job_status to;
-    bool legal = job_move(v->from, event->type, variant, &to) ||
-                 (v->blind && job_move(v->other, event->type, variant, &to));
     enum verify_rule broken = broken_invariant(v->from, event->type);
-    if (broken == VERIFY_RULE_COUNT && !legal)
+    if (broken == VERIFY_RULE_COUNT && !job_move(v->from, event->type, variant, &to))
         broken = VERIFY_LEGAL_MOVE;
     if (broken != VERIFY_RULE_COUNT)
         buf_addf(violate(v, broken), "%.*s when %.*s", STR_ARG(event_text(v)),
@@ -67,21 +67,6 @@ static void verify_move(struct verifier *v)
         v->other = JOB_RETRYING;
     if (event->redacted && event->type == EVENT_JOB_WAITING)
         v->other = JOB_PARKED;
-}
-
-/* What the payload says must be what the job becomes: the table is asked with the right variant. */
-static void verify_variant(struct verifier *v)
-{
-    const struct event *event = v->event;
-    enum job_status expected = v->status;
-    if (event->type == EVENT_JOB_REQUEUED)
-        expected = event->data.not_before > event->at ? JOB_RETRYING : JOB_QUEUED;
-    else if (event->type == EVENT_JOB_WAITING)
-        expected = event->data.parked ? JOB_PARKED : JOB_WAITING;
-    if (v->status != expected)
-        buf_addf(violate(v, VERIFY_LEGAL_MOVE), "%.*s gave %.*s, its payload says %.*s",
-                 STR_ARG(event_text(v)), STR_ARG(job_status_name(v->status)),
-                 STR_ARG(job_status_name(expected)));
 }
 
 static void verify_epoch(struct verifier *v)
@@ -406,8 +391,6 @@ void verify_state(struct verifier *v)
 {
     v->from = v->status;
     verify_move(v);
-    if (!v->blind && v->from != JOB_NONE)
-        verify_variant(v);
     verify_epoch(v);
     verify_requeued(v);
     verify_claim(v);

@@ -29,14 +29,12 @@ bool step_is_passing(enum step_state state)
  * begins. */
 void verify_plan_rest(struct verifier *v)
 {
-    for (uint32_t i = 0; !v->blind && v->steps_passing > 0 && i < v->step_count; i++) {
+    for (uint32_t i = 0; !v->blind && i < v->step_count; i++) {
         const struct step_account *step = &v->steps[i];
-        if (!step_is_passing(step->state))
-            continue;
-        buf_addf(violate(v, VERIFY_STEP_PASSING), "step \"%.*s\" was left %.*s by event %lld",
-                 STR_ARG(step->planned->spec.id), STR_ARG(step_state_name(step->state)),
-                 INT_ARG(step->entered));
-        v->steps_passing--;
+        if (step_is_passing(step->state))
+            buf_addf(violate(v, VERIFY_STEP_PASSING), "step \"%.*s\" was left %.*s by event %lld",
+                     STR_ARG(step->planned->spec.id), STR_ARG(step_state_name(step->state)),
+                     INT_ARG(step->entered));
     }
 }
 
@@ -60,8 +58,8 @@ static const struct step *planned_step(const struct verifier *v, uint32_t ordina
     return plan != NULL ? &plan->steps[ordinal] : v->steps[ordinal].planned;
 }
 
-/* What succeeded stays so, unless all starts fresh; numbers that fence and resources that were lost
- * are not forgotten in any case. */
+/* What succeeded stays so, unless all starts fresh. Numbers that fence are not forgotten in any
+ * case; resources that were lost are when the same plan starts again, in a new epoch. */
 static struct step_account step_begin(const struct verifier *v, const struct step *planned)
 {
     const struct step_account *before = step_account(v, planned->spec.id);
@@ -69,7 +67,8 @@ static struct step_account step_begin(const struct verifier *v, const struct ste
     step.attempt = before != NULL ? before->attempt : v->step_attempt_base;
     if (before == NULL)
         return step;
-    step.lost = before->lost;
+    if (v->event->data.plan != NULL)
+        step.lost = before->lost;
     if (before->state == STEP_SUCCEEDED && !v->event->data.fresh)
         step.state = STEP_SUCCEEDED;
     return step;
@@ -148,7 +147,6 @@ void verify_plan_generated(struct verifier *v)
     if (data->plan != NULL && (count == 0 || count > PLAN_STEPS_MAX))
         buf_addf(violate(v, VERIFY_PLAN), "the plan has %lld steps", INT_ARG(count));
     v->steps_active = 0;
-    v->steps_passing = 0;
     if (!plan_begin(v, count))
         v->no_memory = true;
 }

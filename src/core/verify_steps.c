@@ -1,4 +1,6 @@
 /* The checker's account of steps: moves, claims, resources, failures, questions, verdicts. */
+#include <assert.h>
+
 #include "base/json.h"
 #include "core/plan.h"
 #include "core/verifier.h"
@@ -20,8 +22,6 @@ static void count_step(struct verifier *v, const struct step_account *step, int6
 {
     if (is_active(step))
         v->steps_active += change;
-    if (step_is_passing(step->state))
-        v->steps_passing += change;
     if (step->state == STEP_SUCCEEDED)
         v->steps_succeeded += change;
 }
@@ -47,13 +47,6 @@ static void verify_step_move(struct verifier *v, const struct step_account *step
 
 /* ---- claims ---- */
 
-static bool is_step_claim(const struct verifier *v, const struct step_account *step)
-{
-    enum event_type type = v->event->type;
-    return type == EVENT_STEP_LEASED || type == EVENT_STEP_JUDGING ||
-           (type == EVENT_STEP_RUNNING && step->state != STEP_LEASED);
-}
-
 /* A step is given out while its job runs and is not on its way to an end or to another plan. What
  * was finished or answered may be brought to its end even then. */
 static void verify_step_ready(struct verifier *v, const struct step_account *step)
@@ -74,8 +67,7 @@ static void verify_step_ready(struct verifier *v, const struct step_account *ste
     if (!ending && v->replan)
         buf_addf(violate(v, VERIFY_STEP_CLAIM), "step \"%.*s\" is claimed before the new plan",
                  STR_ARG(id));
-    if (step_waits(step) && event_caused_by(v, COMMAND_STEP_CLAIM) &&
-        text_eq(event->cause.step, id))
+    if (step_waits(step) && event_caused_by(v, COMMAND_STEP_CLAIM))
         buf_addf(violate(v, VERIFY_STEP_CLAIM), "step \"%.*s\" only waits: no worker runs it",
                  STR_ARG(id));
     if (judging && (step->state != STEP_RUNNING || !step->held))
@@ -88,9 +80,7 @@ static void verify_step_ready(struct verifier *v, const struct step_account *ste
 
 static void verify_question_closed(struct verifier *v, const struct step_account *step)
 {
-    int64_t until = step->question.until;
-    bool timed_out = step_waits(step) && until != 0 && v->event->at >= until;
-    if (step->state == STEP_NEEDS_USER && !step->answered && !timed_out)
+    if (step->state == STEP_NEEDS_USER && !step->answered)
         buf_addf(violate(v, VERIFY_STEP_ANSWER), "step \"%.*s\" goes on without an answer",
                  STR_ARG(step_id(step)));
 }
@@ -102,9 +92,16 @@ static bool plan_avoids(struct verifier *v, const struct step_account *step, str
     struct str name;
     if (!json_array_begin(&iter, step->planned->spec.avoid))
         return false;
-    while (json_array_next(&iter, &raw))
-        if (json_string(raw, v->arena, &name) && text_eq(name, resource))
+    while (json_array_next(&iter, &raw)) {
+        if (json_type(raw) != JSON_STRING)
+            continue;
+        if (!json_string(raw, v->arena, &name)) {
+            v->no_memory = true;
+            return false;
+        }
+        if (text_eq(name, resource))
             return true;
+    }
     return false;
 }
 
@@ -137,13 +134,12 @@ static void verify_step_claim(struct verifier *v, struct step_account *step)
                  "the lease of attempt %lld of step \"%.*s\" is live", INT_ARG(step->lease.attempt),
                  STR_ARG(step_id(step)));
 
-    /* No worker holds a step that only waits, so that it needs no terms. */
     int64_t expected = step->attempt + 1;
-    bool counted = data->attempt != 0 || !step_waits(step);
-    if (counted && data->attempt != expected)
+    if (data->attempt != expected)
         buf_addf(violate(v, VERIFY_STEP_ATTEMPT),
                  "attempt of step \"%.*s\" is %lld, claims make it %lld", STR_ARG(step_id(step)),
                  INT_ARG(data->attempt), INT_ARG(expected));
+    /* No worker holds a step that only waits, so that it needs no terms. */
     if (!step_waits(step) || data->lease_ttl_ms != 0)
         verify_lease_terms(v, judging ? 0 : step->planned->spec.timeout_ms);
     if (!judging) {
@@ -197,8 +193,8 @@ static void verify_verdict(struct verifier *v, const struct step_account *step, 
 {
     const struct event *event = v->event;
     enum verdict verdict = event->data.verdict;
-    bool judged = event_caused_by(v, COMMAND_VERDICT) &&
-                  text_eq(event->cause.step, event->data.step) && !step_waits(step);
+    bool judged =
+        event_caused_by(v, COMMAND_VERDICT) && text_eq(event->cause.step, event->data.step);
     bool decides = to == STEP_SUCCEEDED || to == STEP_FAILED_RETRYABLE ||
                    to == STEP_FAILED_RESOURCE || to == STEP_FAILED_FATAL || to == STEP_NEEDS_USER;
     if (decides && (verdict != VERDICT_NONE || judged) && !verdict_leads_to(verdict, to))
@@ -240,24 +236,30 @@ static void lose_resource(struct verifier *v, struct step_account *step)
     step->lost = lost;
 }
 
+/* A retry and an end count, and so does a lease that was lost. Giving it back does not, nor does
+ * moving to another resource on someone's word. */
+static bool counts(const struct verifier *v, enum step_state to)
+{
+    if (to == STEP_FAILED_RESOURCE || to == STEP_LEASE_TIMEOUT)
+        return event_caused_by(v, COMMAND_EXPIRE);
+    return to == STEP_FAILED_FATAL || !text_eq(v->event->data.reason, STR("released"));
+}
+
 static void verify_failure(struct verifier *v, struct step_account *step, enum step_state to)
 {
     const struct event_data *data = &v->event->data;
-    bool released = text_eq(data->reason, STR("released"));
-    /* A retry counts, and a release does not. Whether a lost resource or a verdict does is for the
-     * payload to say. */
-    bool retry = to == STEP_FAILED_RETRYABLE;
-    int64_t least = step->failures + (retry && !released ? 1 : 0);
-    int64_t most = step->failures + (retry && released ? 0 : 1);
-    if (data->failures < least || data->failures > most)
+    bool counted = counts(v, to);
+    int64_t expected = step->failures + (counted ? 1 : 0);
+    if (data->failures != expected)
         buf_addf(violate(v, VERIFY_STEP_FAILURES), "failures of step \"%.*s\" is %lld, %lld before",
                  STR_ARG(step_id(step)), INT_ARG(data->failures), INT_ARG(step->failures));
-    step->failures = count_or(data->failures, least);
+    step->failures = count_or(data->failures, expected);
 
     int64_t limit = step->planned->spec.retry.max_attempts;
-    if (retry && !released && limit > 0 && step->failures >= limit)
+    bool again = to != STEP_FAILED_FATAL && counted;
+    if (again && limit > 0 && step->failures >= limit)
         buf_addf(violate(v, VERIFY_STEP_FAILURES),
-                 "step \"%.*s\" retries after %lld of %lld failures", STR_ARG(step_id(step)),
+                 "step \"%.*s\" goes on after %lld of %lld failures", STR_ARG(step_id(step)),
                  INT_ARG(step->failures), INT_ARG(limit));
     if (data->verdict == VERDICT_REPLAN)
         v->replan = true;
@@ -268,7 +270,7 @@ static void verify_failure(struct verifier *v, struct step_account *step, enum s
 /* A lost resource ends leases before their time, and says so with another reason. */
 static void verify_step_expiry(struct verifier *v, const struct step_account *step)
 {
-    if (event_caused_by(v, COMMAND_EXPIRE) && step_lease_live(v, step) && !step_waits(step) &&
+    if (event_caused_by(v, COMMAND_EXPIRE) && step_lease_live(v, step) &&
         text_eq(v->event->data.reason, STR("lease_expired")))
         verify_lease_over(v, &step->lease);
 }
@@ -278,8 +280,6 @@ static void verify_step_expiry(struct verifier *v, const struct step_account *st
 static void verify_question(struct verifier *v, struct step_account *step)
 {
     const struct event_data *data = &v->event->data;
-    if (event_caused_by(v, COMMAND_WAIT))
-        verify_no_open_effect(v, step_id(step));
     if (str_is_set(data->effect))
         verify_doubt(v, step_id(step), data->effect);
     step->answered = false;
@@ -308,8 +308,10 @@ void verify_answer(struct verifier *v)
         buf_addf(violate(v, VERIFY_STEP_ANSWER),
                  "step \"%.*s\" timed out at %lld ms, open until %lld ms", STR_ARG(id),
                  INT_ARG(event->at), INT_ARG(question->until));
-    if ((data->outcome == OUTCOME_TIMEOUT || data->signal_version != 0) !=
-        event_caused_by(v, COMMAND_WAKE))
+    /* A stored signal is delivered by a wake, or when a younger one comes. */
+    bool by_wake = data->outcome == OUTCOME_TIMEOUT || data->signal_version != 0;
+    bool pushed = data->signal_version != 0 && event_caused_by(v, COMMAND_SIGNAL);
+    if (by_wake != event_caused_by(v, COMMAND_WAKE) && !pushed)
         buf_addf(violate(v, VERIFY_STEP_ANSWER), "%.*s answered step \"%.*s\" with outcome %d",
                  STR_ARG(command_text(v)), STR_ARG(id), (int)data->outcome);
     if (data->correlation_key.len > 0 && !text_eq(data->correlation_key, question->key))
@@ -357,10 +359,10 @@ static void enter_state(struct verifier *v, struct step_account *step, enum step
         verify_step_claim(v, step);
         return;
     case STEP_RUNNING:
-        if (is_step_claim(v, step))
-            verify_step_claim(v, step);
-        else
+        if (step->state == STEP_LEASED)
             verify_step_start(v, step);
+        else
+            verify_step_claim(v, step);
         return;
     case STEP_SUCCEEDED:
         verify_success(v, step);
@@ -368,6 +370,7 @@ static void enter_state(struct verifier *v, struct step_account *step, enum step
     case STEP_FAILED_RETRYABLE:
     case STEP_FAILED_RESOURCE:
     case STEP_FAILED_FATAL:
+    case STEP_LEASE_TIMEOUT:
         verify_failure(v, step, to);
         break;
     case STEP_RETRYING:
@@ -386,7 +389,6 @@ static void enter_state(struct verifier *v, struct step_account *step, enum step
 void verify_step(struct verifier *v)
 {
     struct step_account *step = v->blind ? NULL : event_step_account(v);
-    enum step_state to;
     if (step == NULL)
         return;
 
@@ -396,7 +398,11 @@ void verify_step(struct verifier *v)
     } else if (v->event->type == EVENT_STEP_JUDGING) {
         if (verify_not_passing(v, step))
             verify_step_claim(v, step);
-    } else if (step_event_state(v->event->type, &to)) {
+    } else {
+        enum step_state to = STEP_PENDING;
+        bool enters = step_event_state(v->event->type, &to);
+        assert(enters);
+        (void)enters;
         verify_step_move(v, step, to);
         enter_state(v, step, to);
         step->state = to;

@@ -220,8 +220,7 @@ static void verify_wait_outcome(struct verifier *v)
                      STR_ARG(command_text(v)), (int)v->wait.type);
         break;
     case OUTCOME_SIGNAL:
-        if (data->signal_version == 0 && !v->has_plan && !event_caused_by(v, COMMAND_SIGNAL) &&
-            !event_caused_by(v, COMMAND_ANSWER))
+        if (data->signal_version == 0 && !v->has_plan && !event_caused_by(v, COMMAND_SIGNAL))
             buf_addf(violate(v, VERIFY_WAIT_END), "%.*s brought no signal",
                      STR_ARG(command_text(v)));
         break;

@@ -33,6 +33,7 @@ struct history {
     struct job_slice row;
     bool has_row;
     bool sealed;
+    bool salt_erased;
     struct verify_report report;
 };
 
@@ -138,6 +139,49 @@ static inline void claimed(struct history *h, int64_t attempt)
     ADD(h, JOB_RUNNING, "claim", .attempt = attempt);
 }
 
+/* One failure, one lost lease, one release that costs nothing, then success. */
+static inline void retries(struct history *h)
+{
+    created(h);
+    claimed(h, 1);
+    tick(h, 10);
+    ADD(h, JOB_REQUEUED, "fail#1", .error = STR("{\"class\":\"transient\"}"), .failures = 1,
+        .not_before = h->now + 500);
+    tick(h, 500);
+    claimed(h, 2);
+    tick(h, 30000);
+    ADD(h, JOB_REQUEUED, "expire", .reason = STR("lease_expired"), .failures = 2,
+        .not_before = h->now + 1000, .last_lease_expires_at = h->now);
+    tick(h, 1000);
+    claimed(h, 3);
+    ADD(h, JOB_REQUEUED, "release#3", .reason = STR("released"), .failures = 2);
+    claimed(h, 4);
+}
+
+/* Out of retries at the first failure. */
+static inline void dead_letter(struct history *h)
+{
+    h->spec.retry.max_attempts = 1;
+    created(h);
+    claimed(h, 1);
+    ADD(h, JOB_DEAD_LETTERED, "fail#1", .failures = 1, .reason_code = DEAD_EXHAUSTED_RETRIES,
+        .attempts = 1, .last_owner = STR("w1"), .last_lease_expires_at = h->now + 30000);
+}
+
+/* Forgets the events from number `count` + 1 on. */
+static inline void back_to(struct history *h, size_t count)
+{
+    h->count = count;
+    h->sealed = false;
+}
+
+/* Starts the history anew. */
+static inline void restart(struct history *h)
+{
+    back_to(h, 0);
+    h->now = START_MS;
+}
+
 /* ---- seal, fold, verify ---- */
 
 static inline void history_seal(struct history *h)
@@ -176,7 +220,7 @@ static inline void history_report(struct history *h)
     struct verify_input input = {.id = h->id,
                                  .events = h->events,
                                  .count = h->count,
-                                 .salt = h->salt,
+                                 .salt = h->salt_erased ? NULL : h->salt,
                                  .row = h->has_row ? &h->row : NULL,
                                  .seed = 5};
     enum error_code code = job_verify(&input, &h->arena, &h->report, &err);

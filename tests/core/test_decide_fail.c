@@ -335,10 +335,10 @@ static void an_operator_cannot_dead_letter_what_a_worker_holds(void **state)
     submitted(w);
     do_ok(w, claim_by("w1", false));
     refused(w, dead_letter_of(DEAD_TIMEOUT), ERR_INVALID_TRANSITION,
-            "the job is leased: its worker may dead-letter it, or cancel it first");
+            "the job is leased: only its worker can make it a dead letter now");
     do_ok(w, by_worker(w, COMMAND_START));
     refused(w, dead_letter_of(DEAD_TIMEOUT), ERR_INVALID_TRANSITION,
-            "the job is running: its worker may dead-letter it, or cancel it first");
+            "the job is running: only its worker can make it a dead letter now");
     do_ok(w, wait_for(w, "k", 0));
     refused(w, dead_letter_of(DEAD_TIMEOUT), ERR_INVALID_TRANSITION,
             "cannot dead-letter job {job}: it is waiting");

@@ -382,8 +382,8 @@ static void the_token_answers_a_repeated_complete_with_the_same_result(void **st
     do_ok(w, complete_with(w, "{'n':1}"));
     do_again(w, complete_with(w, " {'n':1} "));
     refused(w, complete_with(w, "{'n':2}"), ERR_STALE_LEASE,
-            "the token of attempt 1 of job {job} is not live: it completed before, with another "
-            "result");
+            "the token of attempt 1 of job {job} is not live: it ended before, with other "
+            "words");
     refused(w, fail_as(w, CLASS_TRANSIENT), ERR_STALE_LEASE,
             "the token of attempt 1 of job {job} is not live: the lease has ended");
     story(w, "job_created job_leased job_running job_completed");
@@ -607,8 +607,18 @@ static void a_short_outage_never_shortens_a_lease(void **state)
     w->up_since = w->now + 1;
     w->now += 29999;
     refused(w, expire_of(1), ERR_STALE_LEASE, "the lease of attempt 1 lives on for 1 ms");
-    assert_int_equal(lease_ends_at(&w->slice.job.lease, w->up_since), WORLD_START_MS + 30000);
-    assert_int_equal(lease_ends_at(&w->slice.job.lease, w->now), w->now + 15000);
+    const struct lease *lease = &w->slice.job.lease;
+    struct context context = {.up_since = w->up_since};
+    assert_int_equal(lease_ends_at(lease, &context), WORLD_START_MS + 30000);
+    context.up_since = w->now;
+    assert_int_equal(lease_ends_at(lease, &context), w->now + 15000);
+    /* What had ended before the break stays ended, and a timeout is not lifted. */
+    context.down_since = lease->expires_at;
+    assert_int_equal(lease_ends_at(lease, &context), WORLD_START_MS + 30000);
+    struct lease capped = *lease;
+    capped.timeout_at = w->now + 2;
+    context.down_since = 0;
+    assert_int_equal(lease_ends_at(&capped, &context), w->now + 2);
     story(w, "job_created job_leased job_running");
 }
 

@@ -78,13 +78,13 @@ static void a_soft_cancel_turns_hard_after_its_time_and_not_before(void **state)
     struct world *w = *state;
     running(w);
     refused(w, by_engine(COMMAND_CANCEL_DUE), ERR_INVALID_TRANSITION,
-            "no soft cancel of this job is due");
+            "nobody asked to cancel this job");
     struct command cancel = cancel_by(CANCEL_SOFT, "stop");
     cancel.cancel.soft_ms = 5000;
     do_ok(w, cancel);
     w->now += 4999;
     refused(w, by_engine(COMMAND_CANCEL_DUE), ERR_INVALID_TRANSITION,
-            "no soft cancel of this job is due");
+            "the worker has another 1 ms to end this job by itself");
     w->now += 1;
     do_ok(w, by_engine(COMMAND_CANCEL_DUE));
     assert_status(w, "cancelled");
@@ -380,11 +380,9 @@ static void a_command_for_a_step_is_not_for_a_job_and_back(void **state)
             "claim is not for a step");
     refused(w, on_step(cancel_by(CANCEL_HARD, ""), "a"), ERR_INVALID_TRANSITION,
             "cancel is not for a step");
-    refused(w, verdict_on(NULL, VERDICT_ACCEPT), ERR_INVALID_TRANSITION,
-            "verdict is not for a job");
-    refused(w, answer_of(w, NULL, "1"), ERR_INVALID_TRANSITION, "answer is not for a job");
-    refused(w, step_claim_of(w, NULL, "r1", true), ERR_INVALID_TRANSITION,
-            "step_claim is not for a job");
+    refused(w, verdict_on(NULL, VERDICT_ACCEPT), ERR_BAD_REQUEST, "verdict needs a step");
+    refused(w, answer_of(w, NULL, "1"), ERR_BAD_REQUEST, "answer needs a step");
+    refused(w, step_claim_of(w, NULL, "r1", true), ERR_BAD_REQUEST, "step_claim needs a step");
     refused(w, step_claim_of(w, "b", "r1", true), ERR_NOT_FOUND, "the job has no step \"b\"");
     do_ok(w, step_claim_of(w, "a", "r1", true));
     refused(w, wait_for(w, "k", 0), ERR_INVALID_TRANSITION, "wait is not for a step");

@@ -106,7 +106,7 @@ static void a_job_in_the_hands_of_a_worker_takes_no_plan(void **state)
     do_ok(w, begin_of(w, "mail", "1"));
     do_ok(w, by_worker(w, COMMAND_RELEASE));
     refused(w, plan_of(w, "[{'id':'b'}]"), ERR_INVALID_TRANSITION,
-            "cannot plan while the effect \"mail\" is open: commit it first");
+            "cannot plan while the effect \"mail\" is open: commit it, or begin it again, first");
     story(w, "job_created job_leased job_running tool_called job_requeued");
 }
 
@@ -240,7 +240,8 @@ static void the_error_of_a_step_that_succeeded_is_not_that_of_its_job(void **sta
     w->now += 1000;
     step_done(w, "b", "1");
     assert_status(w, "failed");
-    assert_text(w->slice.job.error, NULL);
+    assert_text(w->slice.job.error, "{\"class\":\"permanent\",\"message\":\"a step failed, and "
+                                    "nothing is left that could run\"}");
     assert_null(world_check(w));
 }
 
@@ -399,18 +400,18 @@ static void a_fresh_requeue_runs_every_step_again(void **state)
     assert_null(world_check(w));
 }
 
-static void a_lost_resource_stays_lost_across_a_requeue(void **state)
+static void a_lost_resource_stays_lost_until_an_operator_starts_again(void **state)
 {
     struct world *w = *state;
     planned(w, "[{'id':'a'}]");
     do_ok(w, step_claim_of(w, "a", "r1", true));
     do_ok(w, fail_as(w, CLASS_RESOURCE));
-    do_ok(w, step_claim_of(w, "a", "r2", true));
-    do_ok(w, fail_as(w, CLASS_PERMANENT));
-    do_ok(w, requeue_by("again", true));
     refused(w, step_claim_of(w, "a", "r1", true), ERR_INVALID_TRANSITION,
             "step \"a\" already failed on resource \"r1\" and avoids it");
     do_ok(w, step_claim_of(w, "a", "r2", true));
+    do_ok(w, fail_as(w, CLASS_PERMANENT));
+    do_ok(w, requeue_by("again", false));
+    do_ok(w, step_claim_of(w, "a", "r1", true));
     assert_null(world_check(w));
 }
 
@@ -549,7 +550,7 @@ static void an_awaited_plan_can_be_cancelled(void **state)
     do_ok(w, step_claim_of(w, "a", "r1", true));
     do_ok(w, verdict_on("a", VERDICT_REPLAN));
     refused(w, by_engine(COMMAND_WAKE), ERR_INVALID_TRANSITION,
-            "the wait of this job is not over yet");
+            "the wait of this job does not end by itself");
     do_ok(w, cancel_by(CANCEL_SOFT, ""));
     assert_status(w, "cancelled");
     story_since(w, 7, "job_waiting job_cancelled");
@@ -577,7 +578,7 @@ static void an_open_effect_outlives_a_plan_without_its_step(void **state)
     do_ok(w, begin_of(w, "mail", "1"));
     assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
     refused(w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
-            "cannot complete while the effect \"post\" is open: commit it first");
+            "cannot complete while the effect \"post\" is open: commit it, or begin it again, first");
     do_ok(w, begin_of(w, "post", "1"));
     do_ok(w, commit_of(w, "mail", "2"));
     do_ok(w, commit_of(w, "post", "2"));
@@ -601,7 +602,7 @@ static void no_wait_step_begins_while_a_plan_is_awaited(void **state)
     story_since(w, 8, "step_failed_fatal:a step_failed:a step_succeeded:b job_waiting");
 }
 
-static void a_critic_may_finish_its_judgement_while_a_plan_is_awaited(void **state)
+static void a_critic_at_work_holds_up_the_wait_for_a_new_plan(void **state)
 {
     struct world *w = *state;
     planned(w, "[{'id':'a'},{'id':'b','critic':true}]");
@@ -611,14 +612,14 @@ static void a_critic_may_finish_its_judgement_while_a_plan_is_awaited(void **sta
     struct str of_critic = w->token;
     do_ok(w, step_claim_of(w, "a", "r1", true));
     do_ok(w, verdict_on("a", VERDICT_REPLAN));
-    assert_status(w, "waiting");
+    assert_status(w, "running");
     do_ok(w, with_token(verdict_on(NULL, VERDICT_ACCEPT), of_critic));
     assert_status(w, "waiting");
     assert_step(w, "b", "succeeded");
     do_ok(w, plan_of(w, "[{'id':'b'},{'id':'c','deps':['b']}]"));
     assert_text(step_named(w, "b")->result, "7");
     story_since(w, 9,
-                "step_failed_fatal:a step_failed:a job_waiting step_succeeded:b "
+                "step_failed_fatal:a step_failed:a step_succeeded:b job_waiting "
                 "plan_generated wait_completed");
 }
 
@@ -645,7 +646,7 @@ int main(void)
         SCENARIO(a_step_that_fails_or_is_given_back_ends_a_cancelled_plan),
         SCENARIO(a_requeued_plan_keeps_what_succeeded),
         SCENARIO(a_fresh_requeue_runs_every_step_again),
-        SCENARIO(a_lost_resource_stays_lost_across_a_requeue),
+        SCENARIO(a_lost_resource_stays_lost_until_an_operator_starts_again),
         SCENARIO(an_operator_may_dead_letter_a_plan_that_has_not_begun),
         SCENARIO(a_replan_fails_the_step_and_waits_once_nothing_else_runs),
         SCENARIO(while_a_plan_is_awaited_nothing_of_the_old_one_is_claimed),
@@ -656,7 +657,7 @@ int main(void)
         SCENARIO(an_awaited_plan_can_be_cancelled),
         SCENARIO(an_open_effect_outlives_a_plan_without_its_step),
         SCENARIO(no_wait_step_begins_while_a_plan_is_awaited),
-        SCENARIO(a_critic_may_finish_its_judgement_while_a_plan_is_awaited),
+        SCENARIO(a_critic_at_work_holds_up_the_wait_for_a_new_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,7 +47,7 @@ static void a_question_drops_the_lease_and_the_job_waits_when_nothing_else_can_r
     refused(w, step_claim_of(w, "a", "r1", true), ERR_INVALID_TRANSITION,
             "cannot claim a step of job {job}: it is waiting");
     refused(w, by_engine(COMMAND_WAKE), ERR_INVALID_TRANSITION,
-            "the wait of this job is not over yet");
+            "the wait of this job does not end by itself");
     story(w, ASKED);
 }
 
@@ -152,9 +152,9 @@ static void a_question_that_is_not_sound_is_refused(void **state)
     refused(w, ask, ERR_BAD_REQUEST,
             "question.timeout_ms must be from 0 to 316224000000, not 316224000001");
     ask = ask_of(w, "{'yes':1}", 0, NULL);
-    refused(w, ask, ERR_BAD_REQUEST, "question.choices must be an array");
+    refused(w, ask, ERR_BAD_REQUEST, "choices must be an array");
     ask = ask_of(w, "['yes']", 0, "'no'");
-    refused(w, ask, ERR_BAD_REQUEST, "question.default_answer \"no\" is not a choice");
+    refused(w, ask, ERR_BAD_REQUEST, "default_answer \"no\" is not among the choices");
     ask = ask_of(w, NULL, 0, NULL);
     ask.verdict.question.assignee = STR("");
     refused(w, ask, ERR_BAD_REQUEST, "question.assignee must not be empty");

@@ -259,6 +259,7 @@ static void plans_survive_without_memory(void **state)
     planned(w, "[{'id':'a'}]");
     do_ok(w, step_claim_of(w, "a", "r1", true));
     starved_ok(w, verdict_on("a", VERDICT_REPLAN));
+    starved(w, plan_of(w, "[{'id':'c'},{'id':'d','deps':['c']}]"));
     starved_ok(w, plan_of(w, "[{'id':'c'},{'id':'t','wait':{'type':'timer','delay_ms':5}}]"));
     w->now += 5;
     starved_ok(w, on_step(by_engine(COMMAND_WAKE), "t"));
@@ -266,6 +267,61 @@ static void plans_survive_without_memory(void **state)
     do_ok(w, cancel_by(CANCEL_SOFT, ""));
     starved(w, by_worker(w, COMMAND_CANCELLED));
     starved_ok(w, complete_with(w, "1"));
+    assert_null(world_check(w));
+}
+
+/* Each of these plans makes another event of the cascade the one that the list has no room for. */
+static void cascades_survive_without_memory(void **state)
+{
+    static const char *const plans[] = {
+        "{'steps':[{'id':'g','wait':{'type':'timer','delay_ms':5}},{'id':'b','deps':['g']}]}",
+        "{'steps':[{'id':'g','wait':{'type':'timer','delay_ms':5}},{'id':'b','deps':['g']},"
+        "{'id':'c','deps':['g']},{'id':'d','deps':['g']}]}",
+    };
+    struct world *w = *state;
+    for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
+        struct spec spec = world_spec();
+        spec.plan = js(w, plans[i]);
+        struct command submit = by_user(COMMAND_SUBMIT);
+        submit.submit.spec = &spec;
+        starved_ok(w, submit);
+        w->now += 5;
+        starved_ok(w, on_step(by_engine(COMMAND_WAKE), "g"));
+        assert_null(world_check(w));
+        world_clear(w, i + 2);
+    }
+    planned(w, "[{'id':'a'},{'id':'g','deps':['a'],'wait':{'type':'human','prompt':'?'}},"
+               "{'id':'h','deps':['a'],'wait':{'type':'human','prompt':'?'}}]");
+    do_ok(w, step_claim_of(w, "a", "r1", true));
+    starved_ok(w, complete_with(w, "1"));
+    assert_null(world_check(w));
+}
+
+/* A wait step is answered while the job is queued, since another step was answered before. */
+static void an_answer_to_a_queued_job_survives_without_memory(void **state)
+{
+    struct world *w = *state;
+    planned(w, "[{'id':'a'},{'id':'g','wait':{'type':'human','prompt':'?'}}]");
+    do_ok(w, step_claim_of(w, "a", "r1", true));
+    do_ok(w, verdict_on("a", VERDICT_NEEDS_USER));
+    do_ok(w, answer_of(w, "a", "1"));
+    assert_status(w, "queued");
+    starved_ok(w, answer_of(w, "g", "1"));
+    assert_null(world_check(w));
+}
+
+static void effects_of_a_step_survive_without_memory(void **state)
+{
+    struct world *w = *state;
+    planned(w, "[{'id':'a'}]");
+    do_ok(w, step_claim_of(w, "a", "r1", true));
+    starved_ok(w, begin_of(w, "mail", "1"));
+    starved_ok(w, commit_of(w, "mail", "1"));
+    do_ok(w, begin_of(w, "post", "1"));
+    do_ok(w, by_worker(w, COMMAND_RELEASE));
+    do_ok(w, step_claim_of(w, "a", "r1", true));
+    starved_ok(w, begin_of(w, "post", "1")); /* in doubt, which fails the step */
+    assert_status(w, "failed");
     assert_null(world_check(w));
 }
 
@@ -347,6 +403,23 @@ static void a_replay_survives_without_memory(void **state)
     assert_null(world_check(w));
 }
 
+/* More than the first look-up table has room for. */
+static void a_replay_of_many_effects_survives_without_memory(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    for (int i = 0; i < 50; i++) {
+        char *key = arena_alloc(&w->arena, 8);
+        (void)snprintf(key, 8, "k%d", i);
+        do_ok(w, begin_of(w, key, NULL));
+    }
+    struct replay replay = {.world = w};
+    if (STARVING)
+        assert_true(starve(try_to_replay, &replay) > 0);
+    assert_int_equal(replay.code, ERR_OK);
+    assert_null(world_check(w));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,9 +429,13 @@ int main(void)
         SCENARIO(many_effects_survive_without_memory),
         SCENARIO(steps_survive_without_memory),
         SCENARIO(plans_survive_without_memory),
+        SCENARIO(cascades_survive_without_memory),
+        SCENARIO(an_answer_to_a_queued_job_survives_without_memory),
+        SCENARIO(effects_of_a_step_survive_without_memory),
         SCENARIO(a_plan_of_finished_steps_survives_without_memory),
         SCENARIO(a_delayed_wait_step_survives_without_memory),
         SCENARIO(a_replay_survives_without_memory),
+        SCENARIO(a_replay_of_many_effects_survives_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

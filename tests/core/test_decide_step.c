@@ -167,8 +167,8 @@ static void a_repeated_step_complete_is_answered_with_the_same_result_only(void 
     do_ok(w, complete_with(w, "1"));
     do_again(w, complete_with(w, "1"));
     refused(w, complete_with(w, "2"), ERR_STALE_LEASE,
-            "the token of attempt 1 of job {job}, step a is not live: it completed before, with "
-            "another result");
+            "the token of attempt 1 of job {job}, step a is not live: it ended before, with "
+            "other words");
     story(w, BEGUN " step_succeeded:a");
 }
 
@@ -365,7 +365,7 @@ static void a_lease_that_ends_before_the_start_is_a_lease_timeout(void **state)
     w->now += 1000;
     do_ok(w, on_step(expire_of(1), "a"));
     assert_step(w, "a", "pending");
-    assert_int_equal(step_named(w, "a")->failures, 0);
+    assert_int_equal(step_named(w, "a")->failures, 1);
     refused(w, on_step(expire_of(1), "a"), ERR_STALE_LEASE,
             "attempt 1 of step \"a\" has no live lease to expire");
     do_ok(w, step_claim_of(w, "a", "r1", true)); /* the resource was not lost */
@@ -656,9 +656,9 @@ static void effects_of_a_step_are_its_own(void **state)
     do_ok(w, begin_of(w, "mail", "2"));
     assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
     refused(w, with_token(complete_with(w, "1"), of_a), ERR_INVALID_TRANSITION,
-            "cannot complete while the effect \"mail\" is open: commit it first");
+            "cannot complete while the effect \"mail\" is open: commit it, or begin it again, first");
     refused(w, verdict_on("b", VERDICT_ACCEPT), ERR_INVALID_TRANSITION,
-            "cannot complete while the effect \"mail\" is open: commit it first");
+            "cannot complete while the effect \"mail\" is open: commit it, or begin it again, first");
     do_ok(w, commit_of(w, "mail", "3"));
     do_ok(w, complete_with(w, "1"));
     assert_int_equal(step_named(w, "a")->open_effects, 1);
@@ -697,7 +697,7 @@ static void an_open_effect_of_a_step_stays_in_doubt_across_a_requeue(void **stat
     do_ok(w, requeue_by("again", false));
     do_ok(w, step_claim_of(w, "a", "r1", true));
     refused(w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
-            "cannot complete while the effect \"mail\" is open: commit it first");
+            "cannot complete while the effect \"mail\" is open: commit it, or begin it again, first");
     do_ok(w, begin_of(w, "mail", "1"));
     assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
     do_ok(w, commit_of(w, "mail", "2"));
@@ -783,6 +783,17 @@ static void every_move_of_the_machine_is_made_and_no_other(void **state)
     assert_null(world_check(w));
 }
 
+/* The caller loads too little: nothing is written. */
+static void a_success_whose_children_are_not_loaded_is_corrupt(void **state)
+{
+    struct world *w = *state;
+    planned(w, "[{'id':'a'},{'id':'b','deps':['a']}]");
+    do_ok(w, step_claim_of(w, "a", "r1", true));
+    w->slice.step_count = 1;
+    refused(w, complete_with(w, "1"), ERR_CORRUPT,
+            "event 7 (step_succeeded) names a child of step \"a\", which is not there");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -830,6 +841,7 @@ int main(void)
         SCENARIO(the_holder_of_a_step_appends_under_its_lease),
         SCENARIO(a_step_may_have_a_hash_in_its_name),
         SCENARIO(every_move_of_the_machine_is_made_and_no_other),
+        SCENARIO(a_success_whose_children_are_not_loaded_is_corrupt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

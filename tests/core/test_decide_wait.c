@@ -62,7 +62,7 @@ static void nothing_reclaims_a_blocked_job(void **state)
     refused(w, requeue_by("go", false), ERR_INVALID_TRANSITION,
             "cannot requeue job {job}: it is waiting");
     refused(w, by_engine(COMMAND_WAKE), ERR_INVALID_TRANSITION,
-            "the wait of this job is not over yet");
+            "the wait of this job does not end by itself");
     story(w, "job_created job_leased job_running job_waiting");
 }
 
@@ -158,7 +158,7 @@ static void a_timer_wakes_its_job_when_it_is_due_and_not_before(void **state)
     assert_int_equal(w->slice.job.wait.until, w->now + 2000);
     w->now += 1999;
     refused(w, by_engine(COMMAND_WAKE), ERR_INVALID_TRANSITION,
-            "the wait of this job is not over yet");
+            "the wait of this job goes on for another 1 ms");
     w->now += 1;
     do_ok(w, by_engine(COMMAND_WAKE));
     assert_status(w, "queued");

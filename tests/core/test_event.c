@@ -349,8 +349,8 @@ static void the_hash_is_what_the_header_says_it_is(void **state)
     put(&hash, previous, sizeof previous);
     put_field(&hash, event.job_id.bytes, 16);
     put_field(&hash, version, sizeof version);
-    put_field(&hash, at, sizeof at);
     put_field(&hash, "job_completed", 13);
+    put_field(&hash, at, sizeof at);
     put_field(&hash, "w1", 2);
     put_field(&hash, "complete#3", 10);
     put_field(&hash, "order-7", 7);
@@ -382,8 +382,8 @@ static void an_absent_payload_and_absent_names_count_as_empty(void **state)
     put(&hash, zero_hash, HASH_LEN);
     put_field(&hash, zeros, 16);
     put_field(&hash, one, 8);
-    put_field(&hash, zeros, 8);
     put_field(&hash, "a.b", 3);
+    put_field(&hash, zeros, 8);
     put_field(&hash, "", 0);
     put_field(&hash, "append", 6);
     put_field(&hash, "", 0);

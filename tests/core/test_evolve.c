@@ -260,6 +260,30 @@ static void an_effect_that_returned_is_not_closed_again_by_a_word(void **state)
     assert_text(slice.effects[0].result, "2");
 }
 
+/* A damaged count: what is closed was not counted. */
+static void open_effects_are_never_fewer_than_none(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    do_ok(w, begin_of(w, "mail", "1"));
+    w->slice.job.open_effects = 0;
+    struct event event = next_event(w, EVENT_TOOL_RETURNED);
+    event.data.key = STR("mail");
+    struct job_slice slice;
+    assert_int_equal(fold(w, &event, &slice), ERR_OK);
+    assert_int_equal(slice.job.open_effects, 0);
+
+    event = next_event(w, EVENT_JOB_WAITING);
+    event.data.effect = STR("mail");
+    assert_int_equal(fold(w, &event, &slice), ERR_OK);
+    event = next_event(w, EVENT_WAIT_COMPLETED);
+    event.version++;
+    event.data.resolution = RESOLVE_DONE;
+    assert_int_equal(job_evolve(&slice, &event, &w->arena, &w->err), ERR_OK);
+    assert_int_equal(slice.job.open_effects, 0);
+    assert_true(slice.effects[0].returned);
+}
+
 static void a_resource_is_lost_once_however_often_it_is_named(void **state)
 {
     struct world *w = *state;
@@ -356,8 +380,7 @@ static void a_hostile_stream_is_folded_or_refused_and_never_crashes(void **state
         planned(w, "[{'id':'a'},{'id':'b','deps':['a']},{'id':'gate','deps':['a'],"
                    "'wait':{'type':'signal','correlation_key':'k'}}]");
         struct str other = js(w, "[{'id':'b'},{'id':'zz','deps':['b']}]");
-        assert_int_equal(plan_read(other, RECORD_REQUEST, seed, &w->arena, &plan, &w->err),
-                         ERR_OK);
+        assert_int_equal(plan_read(other, RECORD_REQUEST, seed, &w->arena, &plan, &w->err), ERR_OK);
         struct job_slice slice = w->slice;
         for (int i = 0; i < 100; i++) {
             struct event event = any_event(w, &slice, &plan);
@@ -578,6 +601,7 @@ int main(void)
         SCENARIO(a_stream_may_begin_with_any_state_event),
         SCENARIO(an_effect_called_again_after_it_returned_is_open_again),
         SCENARIO(an_effect_that_returned_is_not_closed_again_by_a_word),
+        SCENARIO(open_effects_are_never_fewer_than_none),
         SCENARIO(a_resource_is_lost_once_however_often_it_is_named),
         SCENARIO(a_hostile_stream_is_folded_or_refused_and_never_crashes),
         SCENARIO(no_command_on_a_job_changes_what_it_was_given),

@@ -155,6 +155,8 @@ static void beats_are_compared_only_where_no_lease_is_live(void **state)
     slice = copied(w);
     slice.job.cursor = STR("c");
     differs(w, &slice, "job", NULL, "cursor");
+    slice.job.lease.live = true;
+    differs(w, &slice, "job", NULL, "lease");
 }
 
 static void beats_of_a_step_are_compared_only_where_its_lease_is_not_live(void **state)

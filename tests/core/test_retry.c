@@ -74,6 +74,15 @@ static void a_job_by_default_comes_to_an_hour_at_the_fourteenth_failure(void **s
     delays_are(&policy, delays, COUNT(delays));
 }
 
+static void a_delay_that_doubles_to_the_longest_exactly_is_the_longest(void **state)
+{
+    static const int64_t delays[] = {15000, 30000, 30000};
+    struct retry_policy policy = retry_policy_for_steps();
+    (void)state;
+    policy.initial_ms = 15000;
+    delays_are(&policy, delays, COUNT(delays));
+}
+
 static void linear_adds_the_first_delay_each_time(void **state)
 {
     static const int64_t delays[] = {700, 1400, 2100, 2800, 3000, 3000};
@@ -332,6 +341,7 @@ int main(void)
         cmocka_unit_test(a_step_rests_as_seed_004_says),
         cmocka_unit_test(seed_003s_example_doubles_from_half_a_second_to_a_minute),
         cmocka_unit_test(a_job_by_default_comes_to_an_hour_at_the_fourteenth_failure),
+        cmocka_unit_test(a_delay_that_doubles_to_the_longest_exactly_is_the_longest),
         cmocka_unit_test(linear_adds_the_first_delay_each_time),
         cmocka_unit_test(fixed_stays_as_it_is),
         cmocka_unit_test(a_factor_with_decimals_rounds_down_only_at_the_end),

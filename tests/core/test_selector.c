@@ -172,6 +172,7 @@ static void what_is_wrong_is_shown_with_its_place(void **state)
         {"/b", "byte 0: ", "a key has letters, digits"},
         {"a/", "byte 0: ", "a key has letters, digits"},
         {"-a", "byte 0: ", "a key has letters, digits"},
+        {"~a", "byte 0: ", "a key has letters, digits"},
         {"a.", "byte 0: ", "a key has letters, digits"},
         {"a$b", "byte 0: ", "not \"a$b\""},
         {"x,é", "byte 2: ", "not \"é\""},

@@ -340,6 +340,8 @@ static void numbers_filled_by_hand_are_checked(void **state)
     spec = a_spec();
     spec.in_doubt = (enum doubt_policy)7;
     check_refuses(&spec, *state, ERR_BAD_REQUEST, "in_doubt has no word number 7");
+    spec.in_doubt = (enum doubt_policy) - 1;
+    check_refuses(&spec, *state, ERR_BAD_REQUEST, "in_doubt has no word number -1");
     spec = a_spec();
     spec.retry.max_attempts = 0;
     check_refuses(&spec, *state, ERR_BAD_REQUEST,

@@ -87,6 +87,7 @@ static void only_what_is_written_is_read(void **state)
         JOB_TEXT ".3." SECRET_TEXT "0",
         JOB_TEXT ".3." SECRET_TEXT " ",
         JOB_TEXT ".3." SECRET_TEXT ".",
+        JOB_TEXT ".1.3." SECRET_TEXT "0",
         JOB_TEXT ".3.deadbeef000102030405060708090af",
         JOB_TEXT ".3.deadbeef000102030405060708090afg",
         JOB_TEXT ".3.DEADBEEF000102030405060708090aff",

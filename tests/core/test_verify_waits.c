@@ -1,5 +1,5 @@
 /* The checker on waits, signals and effects: see test_verify.c. */
-#include "core/history.h"
+#include "core/history_steps.h"
 
 #define KEY STR("approval")
 
@@ -122,8 +122,7 @@ static void an_effect_in_doubt_that_a_person_resolves_is_clean(void **state)
     NOTE(h, JOB_COMPLETED, "complete#3");
     assert_clean(h);
 
-    h->count = 0;
-    h->sealed = false;
+    back_to(h, 0);
     doubt(h, RESOLVE_DONE);
     NOTE(h, JOB_COMPLETED, "complete#3");
     assert_clean(h);
@@ -142,8 +141,7 @@ static void a_fresh_start_forgets_effects(void **state)
     NOTE(h, JOB_COMPLETED, "complete#2");
     assert_clean(h);
 
-    h->count = forgotten;
-    h->sealed = false;
+    back_to(h, forgotten);
     ADD(h, TOOL_CALLED, "effect_begin#2", .key = STR("charge"), .attempt = 2, .input_hash = {9});
     returned(h, "effect_commit#2", "charge");
     NOTE(h, JOB_COMPLETED, "complete#2");
@@ -195,8 +193,7 @@ static void a_wait_that_ends_wrongly_is_reported(void **state)
         {"signal", {.correlation_key = {"approval", 8}, .outcome = OUTCOME_PLAN}},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        h->count = 0;
-        h->sealed = false;
+        back_to(h, 0);
         waiting(h);
         history_add(h, EVENT_WAIT_COMPLETED, bad[i].cause, bad[i].data);
         assert_last(h, VERIFY_WAIT_END);
@@ -210,8 +207,7 @@ static void a_wait_that_was_not_open_cannot_end(void **state)
     ADD(h, WAIT_COMPLETED, "signal", .correlation_key = KEY, .outcome = OUTCOME_SIGNAL);
     assert_last(h, VERIFY_WAIT_END);
 
-    h->count = 1;
-    h->sealed = false;
+    back_to(h, 1);
     claimed(h, 1);
     ADD(h, WAIT_COMPLETED, "signal", .correlation_key = KEY, .outcome = OUTCOME_SIGNAL);
     assert_last(h, VERIFY_WAIT_END);
@@ -258,10 +254,148 @@ static void a_signal_that_is_not_delivered_is_reported(void **state)
     ADD(h, JOB_WAITING, "wait#1", .wait_type = WAIT_SIGNAL, .correlation_key = KEY);
     assert_last(h, VERIFY_SIGNAL);
 
-    h->count = 0;
-    h->sealed = false;
+    back_to(h, 0);
     waiting(h);
     ADD(h, SIGNAL_RECEIVED, "signal", .correlation_key = KEY);
+    assert_last(h, VERIFY_SIGNAL);
+}
+
+static void a_doubt_that_names_no_effect_is_reported(void **state)
+{
+    struct history *h = *state;
+    created(h);
+    claimed(h, 1);
+    ADD(h, JOB_WAITING, "effect_begin#1", .wait_type = WAIT_HUMAN, .correlation_key = KEY);
+    assert_last(h, VERIFY_WAIT);
+}
+
+static void a_wait_that_skips_without_a_stored_signal_is_reported(void **state)
+{
+    struct history *h = *state;
+    created(h);
+    claimed(h, 1);
+    ADD(h, WAIT_COMPLETED, "wait#1", .correlation_key = KEY, .outcome = OUTCOME_SIGNAL);
+    assert_last(h, VERIFY_WAIT_END); /* no signal was stored */
+}
+
+static void only_a_wake_times_a_wait_out(void **state)
+{
+    struct history *h = *state;
+    waiting(h);
+    tick(h, 60000);
+    ADD(h, WAIT_COMPLETED, "signal", .correlation_key = KEY, .outcome = OUTCOME_TIMEOUT);
+    assert_last(h, VERIFY_WAIT_END);
+}
+
+static void a_wait_without_end_cannot_time_out(void **state)
+{
+    struct history *h = *state;
+    waiting(h);
+    tick(h, 60000);
+    ADD(h, WAIT_COMPLETED, "wake", .correlation_key = KEY, .outcome = OUTCOME_TIMEOUT);
+    assert_clean(h);
+    h->sealed = false;
+    h->events[3].data.until = 0;
+    assert_last(h, VERIFY_WAIT_END);
+}
+
+/* Steps end their job's wait when they are answered; a time that it has itself counts as well. */
+static void a_wait_for_steps_that_times_out_early_is_reported(void **state)
+{
+    struct history *h = *state;
+    started(h, single);
+    step_asks(h, "a", 1);
+    ADD(h, JOB_WAITING, "verdict:a#1", .wait_type = WAIT_STEPS, .until = h->now + 60000);
+    tick(h, 59999);
+    ADD(h, WAIT_COMPLETED, "wake", .outcome = OUTCOME_TIMEOUT);
+    assert_last(h, VERIFY_WAIT_END);
+    h->sealed = false;
+    h->events[7].at++;
+    assert_clean(h);
+}
+
+static void a_plan_ends_no_other_wait(void **state)
+{
+    struct history *h = *state;
+    waiting(h);
+    ADD(h, WAIT_COMPLETED, "plan", .correlation_key = KEY, .outcome = OUTCOME_PLAN);
+    assert_reported(h, 5, VERIFY_WAIT_END);
+    assert_true(is_reported(h, 5, VERIFY_CAUSE));
+
+    restart(h);
+    replans(h);
+    ADD(h, PLAN_GENERATED, "plan", .plan_version = 2, .steps = steps_of(h, single));
+    h->events[10].data.wait_type = WAIT_SIGNAL; /* reported: it waits for no plan */
+    ADD(h, WAIT_COMPLETED, "plan", .outcome = OUTCOME_PLAN);
+    assert_reported(h, 13, VERIFY_WAIT_END);
+    assert_true(is_reported(h, 11, VERIFY_WAIT));
+}
+
+static void an_answer_to_a_job_without_a_plan_is_reported(void **state)
+{
+    struct history *h = *state;
+    waiting(h);
+    ADD(h, WAIT_COMPLETED, "answer", .correlation_key = KEY, .outcome = OUTCOME_SIGNAL);
+    assert_reported(h, 5, VERIFY_WAIT_END);
+    assert_true(is_reported(h, 5, VERIFY_CAUSE));
+}
+
+/* Stored and taken all the same: it is one fault. */
+static void a_signal_without_a_key_is_reported(void **state)
+{
+    struct history *h = *state;
+    created(h);
+    ADD(h, SIGNAL_RECEIVED, "signal", .payload = STR("1"));
+    claimed(h, 1);
+    ADD(h, WAIT_COMPLETED, "wait#1", .outcome = OUTCOME_SIGNAL, .signal_version = 2);
+    assert_only(h, 2, VERIFY_SIGNAL);
+
+    restart(h);
+    waiting(h);
+    ADD(h, SIGNAL_RECEIVED, "signal", .payload = STR("1"));
+    assert_last(h, VERIFY_SIGNAL);
+}
+
+static void a_signal_taken_under_another_id_is_reported(void **state)
+{
+    struct history *h = *state;
+    early_signal(h);
+    ADD(h, WAIT_COMPLETED, "wait#1", .correlation_key = KEY, .outcome = OUTCOME_SIGNAL,
+        .signal_id = STR("s2"), .signal_version = 2);
+    assert_last(h, VERIFY_SIGNAL);
+}
+
+static void a_signal_for_no_step_is_brought_by_signal_only(void **state)
+{
+    struct history *h = *state;
+    planned(h, single);
+    ADD(h, SIGNAL_RECEIVED, "signal", .correlation_key = KEY);
+    assert_clean(h);
+    h->sealed = false;
+    ADD(h, SIGNAL_RECEIVED, "wake", .correlation_key = KEY);
+    assert_last(h, VERIFY_CAUSE);
+
+    restart(h);
+    created(h);
+    ADD(h, SIGNAL_RECEIVED, "wake", .correlation_key = KEY);
+    assert_last(h, VERIFY_CAUSE);
+}
+
+/* However the step was answered, the id that came with it was received. */
+static void an_id_that_answered_a_step_does_not_come_again(void **state)
+{
+    struct history *h = *state;
+    started(h, single);
+    step_asks(h, "a", 1);
+    ADD(h, JOB_WAITING, "verdict:a#1", .wait_type = WAIT_STEPS);
+    tick(h, 60000);
+    ADD(h, SIGNAL_RECEIVED, "wake:a", .step = STR("a"), .outcome = OUTCOME_TIMEOUT,
+        .signal_id = STR("s1"));
+    ADD(h, WAIT_COMPLETED, "wake:a", .outcome = OUTCOME_TIMEOUT);
+    ADD(h, SIGNAL_RECEIVED, "signal", .correlation_key = KEY, .signal_id = STR("s2"));
+    assert_clean(h);
+    h->sealed = false;
+    ADD(h, SIGNAL_RECEIVED, "signal", .correlation_key = KEY, .signal_id = STR("s1"));
     assert_last(h, VERIFY_SIGNAL);
 }
 
@@ -276,8 +410,7 @@ static void an_effect_called_twice_is_reported(void **state)
     called(h, "effect_begin#1", "charge", 1);
     assert_last(h, VERIFY_EFFECT);
 
-    h->count = 4;
-    h->sealed = false;
+    back_to(h, 4);
     returned(h, "effect_commit#1", "charge");
     called(h, "effect_begin#1", "charge", 1);
     assert_last(h, VERIFY_EFFECT);
@@ -294,8 +427,7 @@ static void an_effect_in_doubt_that_is_run_again_is_reported(void **state)
     called(h, "effect_begin#2", "charge", 2);
     assert_last(h, VERIFY_EFFECT);
 
-    h->count = 0;
-    h->sealed = false;
+    back_to(h, 0);
     doubt(h, RESOLVE_FAIL);
     called(h, "effect_begin#3", "charge", 3);
     assert_last(h, VERIFY_EFFECT);
@@ -309,8 +441,7 @@ static void an_effect_that_returns_to_no_call_is_reported(void **state)
     returned(h, "effect_commit#1", "charge");
     assert_last(h, VERIFY_EFFECT_RETURN);
 
-    h->count = 3;
-    h->sealed = false;
+    back_to(h, 3);
     called(h, "effect_begin#1", "charge", 1);
     ADD(h, JOB_REQUEUED, "fail#1", .failures = 1);
     claimed(h, 2);
@@ -339,8 +470,7 @@ static void an_effect_before_the_start_or_without_a_key_is_reported(void **state
     called(h, "effect_begin#1", "charge", 1);
     assert_last(h, VERIFY_EFFECT);
 
-    h->count = 1;
-    h->sealed = false;
+    back_to(h, 1);
     claimed(h, 1);
     ADD(h, TOOL_CALLED, "effect_begin#1", .attempt = 1);
     assert_last(h, VERIFY_EFFECT);
@@ -355,10 +485,79 @@ static void an_end_with_an_open_effect_is_reported(void **state)
     NOTE(h, JOB_COMPLETED, "complete#1");
     assert_last(h, VERIFY_EFFECT_OPEN);
 
-    h->count = 4;
-    h->sealed = false;
+    back_to(h, 4);
     ADD(h, JOB_WAITING, "wait#1", .wait_type = WAIT_SIGNAL, .correlation_key = KEY);
     assert_last(h, VERIFY_EFFECT_OPEN);
+}
+
+/* The one that is open is named, whatever else was called: by another, before, or in vain. */
+static void the_open_effect_is_found_among_others(void **state)
+{
+    struct history *h = *state;
+    h->spec.in_doubt = DOUBT_RETRY;
+    created(h);
+    claimed(h, 1);
+    called(h, "effect_begin#1", "forgotten", 1);
+    ADD(h, JOB_FAILED, "fail#1", .failures = 1);
+    ADD(h, JOB_REQUEUED, "requeue", .epoch = 2, .fresh = true);
+    ADD(h, PLAN_GENERATED, "plan", .plan_version = 1, .steps = steps_of(h, two));
+    runs(h, "step_claim:a", 2);
+    step_claimed(h, "a", 1, "r1");
+    step_claimed(h, "b", 1, "r1");
+    ADD(h, TOOL_CALLED, "effect_begin:b#1", .step = STR("b"), .key = STR("other"), .attempt = 1);
+    ADD(h, TOOL_CALLED, "effect_begin:a#1", .step = STR("a"), .key = STR("done"), .attempt = 1);
+    ADD(h, TOOL_RETURNED, "effect_commit:a#1", .step = STR("a"), .key = STR("done"));
+    ADD(h, TOOL_CALLED, "effect_commit:a#1", .step = STR("a"), .key = STR("open"), .attempt = 1);
+    step_succeeds(h, "a", 1);
+    assert_last(h, VERIFY_EFFECT_OPEN);
+    assert_non_null(strstr(h->report.violations[0].detail.at, "effect \"open\" of event 16"));
+}
+
+/* Attempt 1 called "old" and failed for good; after a fresh start "new" is called. */
+static void what_a_fresh_start_forgot_is_not_open(void **state)
+{
+    struct history *h = *state;
+    created(h);
+    claimed(h, 1);
+    called(h, "effect_begin#1", "old", 1);
+    ADD(h, JOB_FAILED, "fail#1", .failures = 1);
+    ADD(h, JOB_REQUEUED, "requeue", .epoch = 2, .fresh = true);
+    claimed(h, 2);
+    called(h, "effect_begin#2", "new", 2);
+    NOTE(h, JOB_COMPLETED, "complete#2");
+    assert_last(h, VERIFY_EFFECT_OPEN);
+    assert_non_null(strstr(h->report.violations[0].detail.at, "effect \"new\""));
+}
+
+static void a_question_about_an_effect_that_is_not_open_is_reported(void **state)
+{
+    struct history *h = *state;
+    created(h);
+    claimed(h, 1);
+    ADD(h, JOB_WAITING, "effect_begin#1", .wait_type = WAIT_HUMAN, .correlation_key = KEY,
+        .effect = STR("charge"));
+    assert_last(h, VERIFY_EFFECT); /* never called */
+
+    back_to(h, 3);
+    called(h, "effect_begin#1", "charge", 1);
+    returned(h, "effect_commit#1", "charge");
+    ADD(h, JOB_WAITING, "effect_begin#1", .wait_type = WAIT_HUMAN, .correlation_key = KEY,
+        .effect = STR("charge"));
+    assert_last(h, VERIFY_EFFECT); /* returned */
+
+    h->sealed = false;
+    ADD(h, WAIT_COMPLETED, "signal", .correlation_key = KEY, .outcome = OUTCOME_SIGNAL,
+        .resolution = RESOLVE_RETRY);
+    assert_reported(h, 7, VERIFY_EFFECT);
+}
+
+static void a_word_on_no_effect_is_reported(void **state)
+{
+    struct history *h = *state;
+    waiting(h);
+    ADD(h, WAIT_COMPLETED, "signal", .correlation_key = KEY, .outcome = OUTCOME_SIGNAL,
+        .resolution = RESOLVE_DONE);
+    assert_last(h, VERIFY_EFFECT);
 }
 
 /* ---- size ---- */
@@ -403,12 +602,27 @@ int main(void)
         HISTORY_TEST(a_signal_of_another_key_cannot_be_taken),
         HISTORY_TEST(a_signal_received_twice_is_reported),
         HISTORY_TEST(a_signal_that_is_not_delivered_is_reported),
+        HISTORY_TEST(a_doubt_that_names_no_effect_is_reported),
+        HISTORY_TEST(a_wait_that_skips_without_a_stored_signal_is_reported),
+        HISTORY_TEST(only_a_wake_times_a_wait_out),
+        HISTORY_TEST(a_wait_without_end_cannot_time_out),
+        HISTORY_TEST(a_wait_for_steps_that_times_out_early_is_reported),
+        HISTORY_TEST(a_plan_ends_no_other_wait),
+        HISTORY_TEST(an_answer_to_a_job_without_a_plan_is_reported),
+        HISTORY_TEST(a_signal_without_a_key_is_reported),
+        HISTORY_TEST(a_signal_taken_under_another_id_is_reported),
+        HISTORY_TEST(a_signal_for_no_step_is_brought_by_signal_only),
+        HISTORY_TEST(an_id_that_answered_a_step_does_not_come_again),
         HISTORY_TEST(an_effect_called_twice_is_reported),
         HISTORY_TEST(an_effect_in_doubt_that_is_run_again_is_reported),
         HISTORY_TEST(an_effect_that_returns_to_no_call_is_reported),
         HISTORY_TEST(another_input_under_a_known_key_is_reported),
         HISTORY_TEST(an_effect_before_the_start_or_without_a_key_is_reported),
         HISTORY_TEST(an_end_with_an_open_effect_is_reported),
+        HISTORY_TEST(the_open_effect_is_found_among_others),
+        HISTORY_TEST(what_a_fresh_start_forgot_is_not_open),
+        HISTORY_TEST(a_question_about_an_effect_that_is_not_open_is_reported),
+        HISTORY_TEST(a_word_on_no_effect_is_reported),
         HISTORY_TEST(ten_thousand_effects_take_no_time),
         cmocka_unit_test(every_rule_for_waits_and_effects_was_broken_above),
     };

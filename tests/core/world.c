@@ -64,6 +64,8 @@ enum error_code world_do(struct world *world, const struct command *command)
     };
     for (size_t i = 0; i < sizeof context.secret; i++)
         context.secret[i] = (uint8_t)world_random(world);
+    for (size_t i = 0; i < sizeof context.salt; i++)
+        context.salt[i] = (uint8_t)world_random(world);
 
     struct decision decision;
     uint8_t head[HASH_LEN];

@@ -64,17 +64,18 @@ struct record_type {
 /* For `mask` arguments: field i is bit i. */
 #define RECORD_ALL UINT64_MAX
 
-/* Where an object comes from. The limits of the day are for requests: what was stored under other limits
- * must be readable for ever. */
+/* Where an object comes from. The limits of the day are for requests: what was stored under other
+ * limits must be readable for ever. */
 enum record_source {
     RECORD_REQUEST, /* ranges and lengths hold; unknown_field names what is not in the table */
-    RECORD_STORED,  /* numbers are within ±2^53; a field that a newer version wrote is left alone */
+    RECORD_STORED, /* numbers are within ±2^53; a field that a newer version wrote is left alone */
 };
 
 /* Reads the object `json` into `record`. The text must have passed json_check; decoded strings that
- * had escapes are in `arena`, others are views of `json`. Fields outside `mask` are not in the table.
- * Errors name `what` (NULL: nothing) and the field, with its path when it is nested: bad_request
- * for a wrong type or range, unknown_field, no_memory; `record` may then be partly filled. */
+ * had escapes are in `arena`, others are views of `json`. Fields outside `mask` are not in the
+ * table. Errors name `what` (NULL: nothing) and the field, with its path when it is nested:
+ * bad_request for a wrong type or range, unknown_field, no_memory; `record` may then be partly
+ * filled. */
 enum error_code record_read(const struct record_type *type, struct str json, uint64_t mask,
                             enum record_source source, const char *what, struct arena *arena,
                             void *record, struct err *err);

@@ -155,9 +155,9 @@ struct command {
 struct context {
     int64_t now;
     int64_t down_since; /* when the last break began, as far as is known; 0: not known */
-    int64_t up_since; /* since when clock and store have been there without a break: leases last
-                         renewed before get one heartbeat of grace after it */
-    uint64_t random;  /* for jitter and look-up tables */
+    int64_t up_since;   /* since when clock and store have been there without a break: leases last
+                           renewed before get one heartbeat of grace after it */
+    uint64_t random;    /* for jitter and look-up tables */
     uint8_t secret[TOKEN_SECRET_LEN]; /* fresh random bytes: a token's secret */
     uint8_t salt[SALT_LEN];           /* fresh random bytes: a new job's salt */
     const struct kind_settings *kind; /* NULL: none set */
@@ -202,8 +202,8 @@ struct decision {
  *
  *             a planned job's WAKE: all, or those that wait by themselves
  *
- * Raw JSON in a command must have passed json_check, and its enums must be values that there are: whoever
- * reads the request sees to that. context->kind is that of the job's kind.
+ * Raw JSON in a command must have passed json_check, and its enums must be values that there are:
+ * whoever reads the request sees to that. context->kind is that of the job's kind.
  *
  * Everything returned lives in context->arena, or points into slice, command and context. On
  * failure `ret` is untouched, and the detail has the values:
@@ -227,8 +227,8 @@ enum error_code job_decide(const struct job_slice *slice, const struct command *
 enum error_code decision_seal(struct decision *decision, const uint8_t head[HASH_LEN],
                               struct arena *arena, struct err *err);
 
-/* When a lease can be taken: at expires_at; or, when a break cut its holder off, one heartbeat after the break,
- * but not past the end of the attempt. */
+/* When a lease can be taken: at expires_at; or, when a break cut its holder off, one heartbeat
+ * after the break, but not past the end of the attempt. */
 int64_t lease_ends_at(const struct lease *lease, const struct context *context);
 
 #endif

@@ -29,9 +29,10 @@ enum error_code decider_no_open_effect(struct decider *d, const char *verb)
             str_eq(effect->step, step_id(d)))
             key = effect->key;
     }
-    return err_set(d->err, ERR_INVALID_TRANSITION,
-                   "cannot %s while the effect \"%.*s\" is open: commit it, or begin it again, first", verb,
-                   STR_ARG(key));
+    return err_set(
+        d->err, ERR_INVALID_TRANSITION,
+        "cannot %s while the effect \"%.*s\" is open: commit it, or begin it again, first", verb,
+        STR_ARG(key));
 }
 
 /* Effects belong to work that has started. */
@@ -48,12 +49,11 @@ static enum error_code check_started(struct decider *d, const char *verb)
 /* Names may contain what separates them, so that is written as %2F, and % as %25. */
 static void add_escaped(struct buf *buf, struct str name)
 {
-    for (size_t i = 0; i < name.len; i++) {
+    for (size_t i = 0; i < name.len; i++)
         if (name.at[i] == '/' || name.at[i] == '%')
             buf_add(buf, name.at[i] == '/' ? STR("%2F") : STR("%25"));
         else
             buf_add_char(buf, name.at[i]);
-    }
 }
 
 /* The same for every attempt of the same job and key, and new after a fresh start. */
@@ -129,7 +129,8 @@ static enum error_code in_doubt(struct decider *d, const struct effect *effect, 
 {
     enum doubt_policy policy = d->job->spec.in_doubt;
     bool resolved = effect->resolved_epoch == d->job->epoch;
-    /* An operator who requeues a job that failed over this wants an end to it, not the same again. */
+    /* An operator who requeues a job that failed over this wants an end to it, not the same again.
+     */
     if (policy == DOUBT_FAIL && effect->epoch < d->job->epoch)
         policy = DOUBT_ASK;
     if ((resolved && effect->resolution == RESOLVE_RETRY) || PLANTED(DOUBT_RERUN))

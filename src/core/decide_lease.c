@@ -13,7 +13,8 @@ static int64_t smaller(int64_t a, int64_t b)
 
 int64_t lease_ends_at(const struct lease *lease, const struct context *context)
 {
-    /* What had ended before the break stays ended, or a token that was refused would come back to life. */
+    /* What had ended before the break stays ended, or a token that was refused would come back to
+     * life. */
     bool cut_off = lease->beat_at < context->up_since && lease->expires_at > context->down_since;
     int64_t grace = cut_off ? context->up_since + lease->heartbeat_ms : 0;
     if (lease->timeout_at > 0)

@@ -144,8 +144,8 @@ enum error_code decider_plan(struct decider *d, struct str steps, struct str rea
         if (steps.len > PLAN_BYTES_MAX)
             return err_set(d->err, ERR_PAYLOAD_TOO_LARGE, "the plan has %zu bytes; the most is %d",
                            steps.len, PLAN_BYTES_MAX);
-        code = plan_read(steps, RECORD_REQUEST, d->context->random, d->context->arena, plan,
-                         d->err);
+        code =
+            plan_read(steps, RECORD_REQUEST, d->context->random, d->context->arena, plan, d->err);
         if (code != ERR_OK)
             return code;
     }

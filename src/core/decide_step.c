@@ -306,8 +306,8 @@ enum error_code decide_step_cancelled(struct decider *d)
     return code == ERR_OK ? decide_step_release(d) : code;
 }
 
-/* A lost lease is a failure, or a step that kills whoever takes it would be handed on for ever. A critic's is
- * not. */
+/* A lost lease is a failure, or a step that kills whoever takes it would be handed on for ever. A
+ * critic's is not. */
 static enum error_code lose_lease(struct decider *d, struct str reason, struct str error)
 {
     int64_t failures = d->step->failures + 1;
@@ -401,9 +401,10 @@ static enum error_code check_question(struct decider *d, struct question *questi
         return err_set(d->err, ERR_BAD_REQUEST,
                        "question.timeout_ms must be from 0 to %lld, not %lld",
                        (long long)DELAY_MS_MAX, (long long)question->timeout_ms);
-    return str_is_set(question->choices) ? choices_check(question->choices, question->default_answer,
-                                                         d->context->arena, d->err)
-                                         : ERR_OK;
+    return str_is_set(question->choices)
+               ? choices_check(question->choices, question->default_answer, d->context->arena,
+                               d->err)
+               : ERR_OK;
 }
 
 enum error_code decide_verdict(struct decider *d)

@@ -177,7 +177,8 @@ enum error_code decide_wake(struct decider *d)
     if (wait->type == WAIT_NONE)
         return decider_refuse(d, "wake");
     if (wait->until == 0 && !PLANTED(WAKE_TOO_EARLY))
-        return err_set(d->err, ERR_INVALID_TRANSITION, "the wait of this job does not end by itself");
+        return err_set(d->err, ERR_INVALID_TRANSITION,
+                       "the wait of this job does not end by itself");
     if (wait->until > d->now && !PLANTED(WAKE_TOO_EARLY))
         return err_set(d->err, ERR_INVALID_TRANSITION,
                        "the wait of this job goes on for another %lld ms",
@@ -193,8 +194,7 @@ static struct step *asking_step(const struct decider *d, struct str key)
     const struct job_slice *slice = &d->out->after;
     for (uint32_t i = 0; i < slice->step_count && !d->job->replan; i++) {
         struct step *step = &slice->steps[i];
-        if (step_standing(step) == STANDING_ASKING &&
-            str_eq(step->question.correlation_key, key))
+        if (step_standing(step) == STANDING_ASKING && str_eq(step->question.correlation_key, key))
             return step;
     }
     return NULL;
@@ -250,7 +250,8 @@ static enum error_code wrong_key(struct decider *d, struct str key)
                    STR_ARG(wait->correlation_key), STR_ARG(key));
 }
 
-/* What came first is delivered first: with an older signal still stored, the new one is stored behind it. */
+/* What came first is delivered first: with an older signal still stored, the new one is stored
+ * behind it. */
 static enum error_code answer_step(struct decider *d, struct str payload)
 {
     struct str key = d->command->signal.correlation_key;

@@ -99,7 +99,8 @@ enum error_code decider_check_failure(struct decider *d, const struct failure *f
 /* Refuses unless a soft cancel was asked for. */
 enum error_code decider_cancel_asked(struct decider *d);
 
-/* Why a lease was lost, as a reason and as a failure: the resource, the attempt's timeout, or silence. */
+/* Why a lease was lost, as a reason and as a failure: the resource, the attempt's timeout, or
+ * silence. */
 enum error_code decider_expiry(struct decider *d, const struct lease *lease, int64_t attempt,
                                struct str *ret_reason, struct failure *ret_failure);
 

@@ -222,8 +222,8 @@ static enum error_code open_created(struct event *event, struct arena *arena, st
     struct spec *spec = arena_zalloc(arena, 1, sizeof *spec);
     if (spec == NULL)
         return err_set(err, ERR_NO_MEMORY, "no memory for a job's spec");
-    enum error_code code = record_read(&spec_record, event->payload, RECORD_ALL,
-                                       RECORD_STORED, "job_created", arena, spec, err);
+    enum error_code code = record_read(&spec_record, event->payload, RECORD_ALL, RECORD_STORED,
+                                       "job_created", arena, spec, err);
     event->data.spec = spec;
     return code;
 }
@@ -234,8 +234,7 @@ static enum error_code open_plan(struct event *event, uint64_t seed, struct aren
     struct plan *plan = arena_zalloc(arena, 1, sizeof *plan);
     if (plan == NULL)
         return err_set(err, ERR_NO_MEMORY, "no memory for a plan");
-    enum error_code code =
-        plan_read(event->data.steps, RECORD_STORED, seed, arena, plan, err);
+    enum error_code code = plan_read(event->data.steps, RECORD_STORED, seed, arena, plan, err);
     event->data.plan = plan;
     return code;
 }

@@ -167,7 +167,7 @@ static enum error_code fold_wait_completed(struct job_slice *slice, const struct
     }
     lease_end(&job->lease, event);
     keep_beats(data, &job->progress, &job->cursor);
-    job->run_at = event->at;
+    job->run_at = PLANTED(WOKEN_FOR_NOBODY) ? TIME_MAX_MS : event->at;
     job->wait = (struct wait){0};
     job->resume = (struct resume){.outcome = data->outcome,
                                   .correlation_key = data->correlation_key,

@@ -29,9 +29,10 @@ extern const struct record_type step_spec_record;
 /* Reads the array of steps (checked JSON) into `ret`: ids, dependencies as edges, children,
  * policies with defaults. Fails with unprocessable_plan, naming the step and the reason: no steps,
  * over PLAN_STEPS_MAX or PLAN_DEPS_MAX, an id twice, a dependency that is unknown, itself, or named
- * twice, a cycle (shown), a bad selector or policy, a wrong or unknown field. A plan that was stored has
- * passed all that: of it only what the graph needs is checked, no limit and no default of the day is
- * applied, and fields that a newer version wrote are left alone. `seed` is for the look-up table. */
+ * twice, a cycle (shown), a bad selector or policy, a wrong or unknown field. A plan that was
+ * stored has passed all that: of it only what the graph needs is checked, no limit and no default
+ * of the day is applied, and fields that a newer version wrote are left alone. `seed` is for the
+ * look-up table. */
 enum error_code plan_read(struct str steps_json, enum record_source source, uint64_t seed,
                           struct arena *arena, struct plan *ret, struct err *err);
 
@@ -53,8 +54,8 @@ struct wait_spec {
 
 extern const struct record_type wait_spec_record;
 
-/* What a person may answer: an array of 1 to CHOICES_MAX strings, with the default answer, where there is
- * one, among them. bad_request says what is wrong. */
+/* What a person may answer: an array of 1 to CHOICES_MAX strings, with the default answer, where
+ * there is one, among them. bad_request says what is wrong. */
 enum error_code choices_check(struct str choices, struct str default_answer, struct arena *arena,
                               struct err *err);
 

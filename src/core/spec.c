@@ -49,8 +49,8 @@ enum error_code spec_read(struct str json, struct arena *arena, struct spec *spe
 {
     assert(spec != NULL);
     struct spec read = *spec;
-    enum error_code code = record_read(&spec_record, json, RECORD_ALL, RECORD_REQUEST,
-                                       "submit", arena, &read, err);
+    enum error_code code =
+        record_read(&spec_record, json, RECORD_ALL, RECORD_REQUEST, "submit", arena, &read, err);
     if (code == ERR_OK)
         code = spec_check(&read, arena, err);
     if (code == ERR_OK)

@@ -93,8 +93,8 @@ static enum error_code read_sample(struct str json, struct arena *arena, struct 
                                    struct err *err)
 {
     assert_int_equal(json_check(json, SIZE_MAX, "the test's own text", arena, err), ERR_OK);
-    return record_read(&sample_record, json, RECORD_ALL, RECORD_REQUEST, "submit", arena,
-                       sample, err);
+    return record_read(&sample_record, json, RECORD_ALL, RECORD_REQUEST, "submit", arena, sample,
+                       err);
 }
 
 static struct sample sample_of(const char *json, struct arena *arena)
@@ -241,13 +241,13 @@ static void a_field_outside_the_mask_is_unknown(void **state)
     struct err err;
     uint64_t mask = UINT64_C(1) << FIELD_NAME | UINT64_C(1) << FIELD_INT;
     struct str json = STR("{\"number\":3,\"text\":\"x\",\"name\":\"a\"}");
-    assert_int_equal(record_read(&sample_record, json, mask, RECORD_REQUEST, "submit",
-                                 *state, &sample, &err),
-                     ERR_UNKNOWN_FIELD);
+    assert_int_equal(
+        record_read(&sample_record, json, mask, RECORD_REQUEST, "submit", *state, &sample, &err),
+        ERR_UNKNOWN_FIELD);
     assert_string_equal(err.detail, "submit: unknown field \"text\"");
-    assert_int_equal(record_read(&sample_record, json, mask, RECORD_STORED, "submit",
-                                 *state, &sample, &err),
-                     ERR_OK);
+    assert_int_equal(
+        record_read(&sample_record, json, mask, RECORD_STORED, "submit", *state, &sample, &err),
+        ERR_OK);
     assert_int_equal(sample.number, 3);
     assert_false(str_is_set(sample.text));
     assert_str_equal(sample.name, STR("a"));
@@ -260,8 +260,7 @@ static void stored_data_may_have_fields_that_are_not_known_yet(void **state)
     assert_int_equal(record_read(&sample_record,
                                  STR("{\"new\":[{}],\"inner\":{\"newer\":1,\"count\":2},"
                                      "\"flag\":true}"),
-                                 RECORD_ALL, RECORD_STORED, "payload", *state, &sample,
-                                 &err),
+                                 RECORD_ALL, RECORD_STORED, "payload", *state, &sample, &err),
                      ERR_OK);
     assert_int_equal(sample.inner.count, 2);
     assert_true(sample.flag);
@@ -275,8 +274,8 @@ static void without_a_what_only_the_field_is_named(void **state)
                                  RECORD_REQUEST, NULL, *state, &sample, &err),
                      ERR_BAD_REQUEST);
     assert_string_equal(err.detail, "inner.count must be a whole number from 1 to 1000000, not 0");
-    assert_int_equal(record_read(&sample_record, STR("{\"x\":0}"), RECORD_ALL,
-                                 RECORD_REQUEST, NULL, *state, &sample, &err),
+    assert_int_equal(record_read(&sample_record, STR("{\"x\":0}"), RECORD_ALL, RECORD_REQUEST, NULL,
+                                 *state, &sample, &err),
                      ERR_UNKNOWN_FIELD);
     assert_string_equal(err.detail, "unknown field \"x\"");
     assert_int_equal(record_read(&sample_record, STR("[]"), RECORD_ALL, RECORD_REQUEST, NULL,
@@ -515,8 +514,8 @@ static void damaged_text_is_refused_without_reading_past_it(void **state)
         struct str text = exact(str_from(texts[i]));
         struct sample sample = {0};
         struct err err = {0};
-        assert_int_equal(record_read(&sample_record, text, RECORD_ALL, RECORD_STORED,
-                                     "payload", *state, &sample, &err),
+        assert_int_equal(record_read(&sample_record, text, RECORD_ALL, RECORD_STORED, "payload",
+                                     *state, &sample, &err),
                          ERR_BAD_REQUEST);
         assert_memory_equal(err.detail, "payload", 7);
         exact_free(text);
@@ -565,8 +564,8 @@ static void a_word_is_found_by_its_text(void **state)
 static bool read_in(struct arena *arena, void *data)
 {
     struct sample sample = {0};
-    return record_read(&sample_record, *(struct str *)data, RECORD_ALL, RECORD_REQUEST,
-                       "submit", arena, &sample, NULL) != ERR_NO_MEMORY;
+    return record_read(&sample_record, *(struct str *)data, RECORD_ALL, RECORD_REQUEST, "submit",
+                       arena, &sample, NULL) != ERR_NO_MEMORY;
 }
 
 static void without_memory_escaped_strings_fail_as_no_memory(void **state)
@@ -658,14 +657,14 @@ static void a_table_may_have_64_fields(void **state)
     json_end_object(&writer);
     int64_t again[64] = {0};
     struct err err;
-    assert_int_equal(record_read(&type, buf_str(&buf), RECORD_ALL, RECORD_REQUEST, "it",
-                                 *state, again, &err),
-                     ERR_OK);
+    assert_int_equal(
+        record_read(&type, buf_str(&buf), RECORD_ALL, RECORD_REQUEST, "it", *state, again, &err),
+        ERR_OK);
     assert_memory_equal(values, again, sizeof values);
     assert_null(record_differs(&type, values, again, RECORD_ALL));
     /* After the last field of the table the search starts over. */
-    assert_int_equal(record_read(&type, STR("{\"f63\":5,\"f0\":6}"), RECORD_ALL,
-                                 RECORD_REQUEST, "it", *state, again, &err),
+    assert_int_equal(record_read(&type, STR("{\"f63\":5,\"f0\":6}"), RECORD_ALL, RECORD_REQUEST,
+                                 "it", *state, again, &err),
                      ERR_OK);
     assert_int_equal(again[63], 5);
     assert_int_equal(again[0], 6);

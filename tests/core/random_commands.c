@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/times.h"
+#include "slice_loader.h"
 
 enum { TOKENS_KEPT = 6, STEPS_MOST = 8, RESOURCES = 3 };
 
@@ -390,6 +391,19 @@ static struct command random_command(struct run *run)
     return command;
 }
 
+/* To the moment at which something of a step is due. */
+static void step_deadline(struct run *run)
+{
+    struct world *world = run->world;
+    const struct step *step = &world->slice.steps[below(run, world->slice.step_count)];
+    int64_t due = step->lease.live                    ? step->lease.expires_at
+                  : step->state == STEP_RETRYING      ? step->not_before
+                  : step->question.until > world->now ? step->question.until
+                                                      : world->now;
+    if (due > world->now)
+        world->now = due;
+}
+
 /* Time passes: usually a little, sometimes exactly to a deadline, sometimes past all of them,
  * seldom back. */
 static void random_time(struct run *run)
@@ -411,6 +425,8 @@ static void random_time(struct run *run)
         world->now -= 1000;
     else if (which < 75)
         world->up_since = world->now;
+    else if (which < 85 && world->slice.step_count > 0)
+        step_deadline(run);
 }
 
 /* ---- the judge ---- */
@@ -551,6 +567,35 @@ static void count(struct run *run, const struct command *command)
     }
 }
 
+/* The command decided once more, on no more than a store would load for it: the outcome must be the
+ * same. */
+static const char *compare_slices(struct run *run, const struct job_slice *given,
+                                  const struct command *command, enum error_code code)
+{
+    struct world *world = run->world;
+    struct job_slice part = slice_for(given, command, &world->arena);
+    struct decision decision;
+    struct err err = {0};
+    if (job_decide(&part, command, &world->context, &decision, &err) != code)
+        return "on a slice the command ends differently";
+    if (code != ERR_OK)
+        return NULL;
+    if (decision_seal(&decision, given->job.head, &world->arena, &err) != ERR_OK)
+        return "a slice could not be sealed";
+    if (decision.count != world->last.count)
+        return "on a slice there are more or fewer events";
+    for (uint32_t i = 0; i < decision.count; i++)
+        if (memcmp(decision.events[i].hash, world->last.events[i].hash, HASH_LEN) != 0)
+            return "on a slice an event differs";
+    struct job_slice header = decision.after;
+    struct job_slice whole = world->last.after;
+    header.effect_count = header.signal_count = header.step_count = 0;
+    whole.effect_count = whole.signal_count = whole.step_count = 0;
+    return str_eq(world_row(world, &header), world_row(world, &whole))
+               ? NULL
+               : "on a slice the header differs";
+}
+
 static const char *give(struct run *run, const struct command *command)
 {
     struct world *world = run->world;
@@ -562,6 +607,9 @@ static const char *give(struct run *run, const struct command *command)
     enum error_code code = world_do(world, command);
     if (compare && !str_eq(row, world_row(world, &given)))
         return "a command changed the state it was given";
+    const char *sliced = chance(run, 10) ? compare_slices(run, &given, command, code) : NULL;
+    if (sliced != NULL)
+        return sliced;
     if (code == ERR_NO_MEMORY || code == ERR_CORRUPT)
         return world->err.detail;
     if (code != ERR_OK)
@@ -572,6 +620,67 @@ static const char *give(struct run *run, const struct command *command)
     if (fault == NULL && derive_status(world->log, world->log_count) != world->slice.job.status)
         fault = "the derived status is not the folded one";
     return fault;
+}
+
+/* ---- liveness ---- */
+
+static bool accepted(struct run *run, struct command command)
+{
+    return world_do(run->world, &command) == ERR_OK;
+}
+
+static struct command engine_command(enum command_type type, struct str step)
+{
+    return (struct command){.type = type, .actor = STR("pawl"), .step = step};
+}
+
+/* Whether an engine, a worker with a resource that nobody had, or a person can move the step. */
+static bool step_can_move(struct run *run, const struct step *step)
+{
+    struct str id = step->spec.id;
+    struct resource fresh = {.id = STR("fresh"), .slots = 1, .expires_at = TIME_MAX_MS};
+    struct command expire = engine_command(COMMAND_EXPIRE, id);
+    struct command claim = engine_command(COMMAND_STEP_CLAIM, id);
+    struct command answer = engine_command(COMMAND_ANSWER, id);
+    expire.expire.attempt = step->attempt;
+    claim.claim.worker_id = STR("w9");
+    claim.claim.resource = &fresh;
+    struct command judge = claim;
+    judge.claim.judge = true;
+    answer.answer.answer = str_is_set(step->question.effect) ? STR("\"retry\"") : STR("\"yes\"");
+    return accepted(run, expire) || accepted(run, claim) || accepted(run, judge) ||
+           accepted(run, answer) || accepted(run, engine_command(COMMAND_WAKE, id));
+}
+
+/* A job that has not ended can always be moved by someone other than a person who cancels it. */
+static const char *stuck(struct run *run)
+{
+    struct world *world = run->world;
+    const struct job job = world->slice.job;
+    struct str no_step = {NULL, 0};
+    if (job_status_terminal(job.status))
+        return NULL;
+    world->now += INT64_C(366) * 24 * 60 * 60 * 1000;
+    struct command expire = engine_command(COMMAND_EXPIRE, no_step);
+    struct command claim = engine_command(COMMAND_CLAIM, no_step);
+    struct command signal = engine_command(COMMAND_SIGNAL, no_step);
+    struct command plan = engine_command(COMMAND_PLAN, no_step);
+    expire.expire.attempt = job.attempt;
+    claim.claim.worker_id = STR("w9");
+    signal.signal.correlation_key =
+        str_is_set(job.wait.correlation_key) ? job.wait.correlation_key : STR("none");
+    signal.signal.payload = STR("\"retry\"");
+    plan.plan.steps = STR("[{\"id\":\"last\"}]");
+    if (accepted(run, expire) || accepted(run, claim) ||
+        accepted(run, engine_command(COMMAND_CANCEL_DUE, no_step)) ||
+        (job.wait.type != WAIT_NONE && accepted(run, signal)) ||
+        accepted(run, engine_command(COMMAND_WAKE, no_step)) ||
+        (job.wait.type == WAIT_REPLAN && accepted(run, plan)))
+        return NULL;
+    for (uint32_t i = 0; i < world->slice.step_count; i++)
+        if (step_can_move(run, &world->slice.steps[i]))
+            return NULL;
+    return "nothing can move this job any more";
 }
 
 static void make_resources(struct run *run)
@@ -610,10 +719,10 @@ const char *random_run(struct world *world, uint64_t seed, bool plans, struct ra
         if (fault == NULL && chance(&run, 2))
             fault = world_check(world);
     }
-    if (fault == NULL)
-        fault = world_check(world);
     stats->runs++;
     if (world->slice.job.status < JOB_STATUS_COUNT)
         stats->by_status[world->slice.job.status]++;
-    return fault;
+    if (fault == NULL)
+        fault = stuck(&run);
+    return fault == NULL ? world_check(world) : fault;
 }

@@ -167,8 +167,9 @@ static void nothing_completes_or_waits_while_an_effect_is_open(void **state)
     do_ok(w, begin_of(w, "charge", "5"));
     do_ok(w, begin_of(w, "mail", "6"));
     do_ok(w, commit_of(w, "charge", "1"));
-    refused(w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
-            "cannot complete while the effect \"mail\" is open: commit it, or begin it again, first");
+    refused(
+        w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
+        "cannot complete while the effect \"mail\" is open: commit it, or begin it again, first");
     refused(w, wait_for(w, "k", 0), ERR_INVALID_TRANSITION,
             "cannot wait while the effect \"mail\" is open: commit it, or begin it again, first");
     do_ok(w, commit_of(w, "mail", NULL));
@@ -183,8 +184,9 @@ static void an_open_effect_of_an_earlier_attempt_holds_up_the_next(void **state)
     running(w);
     do_ok(w, begin_of(w, "charge", "5"));
     taken_over(w);
-    refused(w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
-            "cannot complete while the effect \"charge\" is open: commit it, or begin it again, first");
+    refused(
+        w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
+        "cannot complete while the effect \"charge\" is open: commit it, or begin it again, first");
     story(w, "job_created job_leased job_running tool_called job_requeued job_leased "
              "job_running");
 }
@@ -197,7 +199,8 @@ static void an_open_effect_that_is_not_loaded_still_refuses(void **state)
     struct job_slice whole = w->slice;
     w->slice.effect_count = 0;
     refused(w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
-            "cannot complete while the effect \"(not loaded)\" is open: commit it, or begin it again, first");
+            "cannot complete while the effect \"(not loaded)\" is open: commit it, or begin it "
+            "again, first");
     w->slice = whole;
     story(w, "job_created job_leased job_running tool_called");
 }
@@ -455,8 +458,9 @@ static void a_fresh_start_forgets_effects_and_gives_a_new_key_downstream(void **
     do_ok(w, begin_of(w, "charge", "6")); /* another input is fine now */
     assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
     assert_str(w->last.answer.effect_idempotency_key, message_text(w, "{job}/8/charge"));
-    refused(w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
-            "cannot complete while the effect \"charge\" is open: commit it, or begin it again, first");
+    refused(
+        w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
+        "cannot complete while the effect \"charge\" is open: commit it, or begin it again, first");
     do_ok(w, commit_of(w, "charge", "2"));
     do_ok(w, complete_with(w, "1"));
     story(w, "job_created job_leased job_running tool_called tool_returned tool_called "

@@ -648,8 +648,7 @@ static void at_most_50_choices_are_offered(void **state)
     for (int i = 1; i < 50; i++)
         buf_addf(&buf, ",\"%d\"", i);
     buf_add(&buf, STR("]}"));
-    assert_int_equal(wait_spec_read(buf_str(&buf), RECORD_REQUEST, *state, &wait, &err),
-                     ERR_OK);
+    assert_int_equal(wait_spec_read(buf_str(&buf), RECORD_REQUEST, *state, &wait, &err), ERR_OK);
     buf.len -= 2;
     buf_add(&buf, STR(",\"50\"]}"));
     assert_int_equal(wait_spec_read(buf_str(&buf), RECORD_REQUEST, *state, &wait, &err),

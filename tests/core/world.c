@@ -67,6 +67,8 @@ enum error_code world_do(struct world *world, const struct command *command)
     for (size_t i = 0; i < sizeof context.salt; i++)
         context.salt[i] = (uint8_t)world_random(world);
 
+    world->context = context;
+
     struct decision decision;
     uint8_t head[HASH_LEN];
     memcpy(head, world->slice.job.head, HASH_LEN);

@@ -22,9 +22,10 @@ struct world {
     struct event *log; /* the stream, with the telemetry where it happened */
     size_t log_count;
     size_t log_cap;
-    struct decision last; /* of the last command that was carried out */
-    struct err err;       /* of the last command that was refused */
-    struct str token;     /* handed out last */
+    struct context context; /* of the last command */
+    struct decision last;   /* of the last command that was carried out */
+    struct err err;         /* of the last command that was refused */
+    struct str token;       /* handed out last */
 };
 
 /* The clock of every world starts here: 2026-01-01T00:00:00.000Z. */

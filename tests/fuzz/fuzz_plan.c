@@ -76,8 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct str text = {size == 0 ? "" : (const char *)data, size};
     arena_init(&arena);
     bool checked = json_check(text, PLAN_BYTES_MAX, "plan", &arena, &err) == ERR_OK;
-    enum error_code code =
-        plan_read(text, RECORD_REQUEST, size * 2654435761u, &arena, &plan, &err);
+    enum error_code code = plan_read(text, RECORD_REQUEST, size * 2654435761u, &arena, &plan, &err);
     if (code == ERR_OK && checked) {
         holds_together(&plan, &arena);
         runs_to_its_end(&plan, &arena);

@@ -3,7 +3,7 @@
 # Settings, all optional:
 #   CC=clang            compiler (at the first build)
 #   PREFIX=/usr/local   where `make install` puts things; DESTDIR goes in front of it
-#   TESTS='core/test_job base/test_json'   run only these with `make test`
+#   TESTS='core/test_machine base/test_json'   run only these with `make test`
 #   FUZZ_SECONDS=60     time for each fuzz target
 #   NO_INSTALL=1        never install packages, only say which are missing
 

@@ -45,16 +45,22 @@ static size_t edit_distance(const char *a, const char *b)
     return distance[a_len][b_len];
 }
 
-/* The verb that was most likely meant: one that starts like that, else the nearest in letters. */
+/* The verb that was most likely meant: one that starts like that, else the nearest within two letters;
+ * NULL when none is near. */
 static const struct verb *nearest_verb(const char *name)
 {
-    const struct verb *nearest = cli_verbs[0];
+    enum { NEAR = 2 };
+    const struct verb *nearest = NULL;
+    size_t distance = NEAR + 1;
     for (size_t i = 0; i < cli_verb_count; i++) {
         const struct verb *verb = cli_verbs[i];
         if (name[0] != '\0' && strncmp(verb->name, name, strlen(name)) == 0)
             return verb;
-        if (edit_distance(name, verb->name) < edit_distance(name, nearest->name))
+        size_t away = edit_distance(name, verb->name);
+        if (away < distance) {
             nearest = verb;
+            distance = away;
+        }
     }
     return nearest;
 }
@@ -66,7 +72,10 @@ const struct verb *cli_verb(const char *name)
             return cli_verbs[i];
 
     const struct verb *nearest = nearest_verb(name);
-    fprintf(stderr, "pawl: there is no verb '%s'; the nearest is '%s'\n", name, nearest->name);
+    if (nearest == NULL)
+        fprintf(stderr, "pawl: there is no verb '%s'\n", name);
+    else
+        fprintf(stderr, "pawl: there is no verb '%s'; the nearest is '%s'\n", name, nearest->name);
     fprintf(stderr, "'pawl help' lists them all.\n");
     return NULL;
 }

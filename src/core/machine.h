@@ -1,13 +1,14 @@
 /* The job machine and the step machine as tables: states, names, and which moves are legal.
  *
- *                     job_requeued (backoff over)
- *             ┌───────────────────────────────────────────┐
- *             ▼                                           │
- *  (none) ─► queued ─► leased ─► running ─► completed   retrying
- *             ▲          │         │  │ └──► failed         ▲
- *             │          └────┬────┘  └────► cancelled      │
- *             │               └─ job_requeued, later ───────┘
- *             └─ wait_completed ─ waiting, parked ◄─ job_waiting ─ running
+ *  (none) ─► queued ──┐                    ┌─► completed, failed, cancelled, dead_lettered
+ *               ▲     ├─► leased ─► running ┤
+ *               │  retrying ▲         │     └─► waiting, parked
+ *               │     ▲     └───┬─────┘                │
+ *               ├─────┴─ job_requeued (now, later)     │
+ *               └──────────────── wait_completed ──────┘
+ *
+ * Left out: from queued, retrying and leased a job may also be cancelled or dead-lettered, and failed and
+ * dead_lettered ones may be requeued.
  *
  * docs/machines.md has the whole of it. The lists are in job_machine.def and step_machine.def;
  * nothing else says what is legal. Everything here is a constant or a pure look-up. */

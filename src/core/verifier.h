@@ -73,6 +73,19 @@ struct lost_resource {
     const struct lost_resource *next;
 };
 
+/* Where a step stands, as far as its job cares. */
+enum step_place {
+    PLACE_BLOCKED, /* a dependency is open */
+    PLACE_READY,   /* may be claimed, now or later */
+    PLACE_WORKING, /* a worker or a critic has it */
+    PLACE_HELD,    /* finished, no critic has it yet */
+    PLACE_ASKING,
+    PLACE_SUCCEEDED,
+    PLACE_FAILED,
+    PLACE_REPLANNED, /* failed by the verdict that asks for another plan */
+    PLACE_COUNT,
+};
+
 struct step_account {
     const struct step *planned; /* id, policy and children, as the plan has them */
     enum step_state state;
@@ -86,7 +99,8 @@ struct step_account {
     const struct lost_resource *lost;
     struct wait_account question;
     bool answered;
-    bool held; /* finished, waiting for a critic's verdict */
+    bool held;    /* finished, waiting for a critic's verdict */
+    bool replans; /* the verdict on it asked for a new plan */
 };
 
 struct verifier {
@@ -161,8 +175,10 @@ struct verifier {
     struct map step_index;
     int64_t step_attempt_base; /* steps that were not there before start here */
     uint64_t life;             /* raised when all steps' leases die at once */
-    int64_t steps_succeeded;
-    int64_t steps_active; /* leased or running, and not held */
+    int64_t steps_in[PLACE_COUNT];
+    int64_t steps_fatal; /* failed, and by their policy the job with them */
+    bool unsettled;
+    uint32_t command_violations; /* before the command at hand */
 };
 
 /* Notes a violation by the event at hand and returns the buffer for its detail. */
@@ -229,6 +245,9 @@ void verify_plan_generated(struct verifier *v);
 void verify_planned_state(struct verifier *v);
 void verify_plan_rest(struct verifier *v);
 
+/* At the end of each command: the last event is still at hand. */
+void verify_settled(struct verifier *v);
+
 /* The account of a step, or NULL. */
 struct step_account *step_account(const struct verifier *v, struct str id);
 
@@ -249,6 +268,9 @@ static inline bool step_waits(const struct step_account *step)
 bool step_is_passing(enum step_state state);
 
 /* verify_steps.c */
+
+/* Keeps the sums over all steps: called with -1 before a step changes and with 1 after. */
+void count_step(struct verifier *v, const struct step_account *step, int64_t change);
 void verify_step(struct verifier *v);
 void verify_answer(struct verifier *v);
 

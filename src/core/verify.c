@@ -350,6 +350,14 @@ static void verify_status(struct verifier *v, const struct fold *fold, const str
 
 /* ---- the whole ---- */
 
+/* Whether an event is of another command than the one before, as far as can be told. */
+static bool begins_command(const struct event *before, const struct event *event)
+{
+    return before->at != event->at || before->cause.command != event->cause.command ||
+           before->cause.attempt != event->cause.attempt ||
+           !text_eq(before->cause.step, event->cause.step);
+}
+
 static bool verifier_init(struct verifier *v, const struct verify_input *input, struct arena *arena)
 {
     uint64_t seed = input->seed;
@@ -391,6 +399,12 @@ static bool report_write(struct verifier *v, size_t count, struct verify_report 
     return true;
 }
 
+static void verify_command_end(struct verifier *v)
+{
+    verify_settled(v);
+    v->command_violations = v->violation_count;
+}
+
 enum error_code job_verify(const struct verify_input *input, struct arena *arena,
                            struct verify_report *ret, struct err *err)
 {
@@ -405,11 +419,14 @@ enum error_code job_verify(const struct verify_input *input, struct arena *arena
     job_slice_init(&fold.slice, input->id, input->seed);
 
     for (size_t i = 0; i < count && !v.no_memory; i++) {
+        if (i > 0 && begins_command(v.event, &input->events[i]))
+            verify_command_end(&v);
         uint32_t violations_before = v.violation_count;
         verify_event(&v, &input->events[i]);
         fold_event(&v, &fold, violations_before);
     }
     if (count > 0 && !v.no_memory) {
+        verify_command_end(&v);
         verify_plan_rest(&v);
         verify_status(&v, &fold, input->events, count);
     }

@@ -135,15 +135,42 @@ static bool continues_command(const struct verifier *v)
            v->cause_at == v->event->at;
 }
 
+/* These cannot be carried out twice without an event of another command in between. */
+#define ONCE                                                                                       \
+    (BY(SUBMIT) | BY(CLAIM) | BY(START) | BY(COMPLETE) | BY(FAIL) | BY(RELEASE) | BY(WAIT) |       \
+     BY(CANCELLED) | BY(ABANDON) | BY(DEAD_LETTER) | BY(REQUEUE) | BY(STEP_CLAIM) | BY(VERDICT) |  \
+     BY(ANSWER) | BY(EXPIRE) | BY(CANCEL_DUE))
+
+static void verify_one_time(struct verifier *v)
+{
+    const struct cause *cause = &v->event->cause;
+    if ((ONCE & (UINT32_C(1) << cause->command)) != 0 && v->cause.command == cause->command &&
+        v->cause.attempt == cause->attempt && text_eq(v->cause.step, cause->step) &&
+        v->event->at > v->cause_at)
+        buf_addf(violate(v, VERIFY_TIME), "%.*s goes on at %lld ms, begun at %lld ms",
+                 STR_ARG(command_text(v)), INT_ARG(v->event->at), INT_ARG(v->cause_at));
+}
+
+/* An operator may judge, append what has a name of its own, and say that a failed job was
+ * compensated. */
+static bool needs_no_lease(const struct verifier *v)
+{
+    bool failed = v->status == JOB_FAILED || v->status == JOB_DEAD_LETTERED;
+    enum event_type type = v->event->type;
+    if (event_caused_by(v, COMMAND_APPEND))
+        return type != EVENT_NODE_STARTED && type != EVENT_NODE_FINISHED &&
+               (type != EVENT_JOB_COMPENSATED || failed);
+    return event_caused_by(v, COMMAND_VERDICT);
+}
+
 static bool verify_holder(struct verifier *v)
 {
     const struct cause *cause = &v->event->cause;
     if (cause->attempt == 0) {
-        /* An operator may append and judge without a lease. */
-        if (cause->command == COMMAND_APPEND || cause->command == COMMAND_VERDICT)
+        if (needs_no_lease(v))
             return true;
-        buf_addf(violate(v, VERIFY_LEASE_HOLDER), "%.*s came without a lease",
-                 STR_ARG(command_text(v)));
+        buf_addf(violate(v, VERIFY_LEASE_HOLDER), "%.*s of %.*s came without a lease",
+                 STR_ARG(command_text(v)), STR_ARG(event_text(v)));
         return false;
     }
 
@@ -204,6 +231,7 @@ void verify_cause(struct verifier *v)
         return;
     }
 
+    verify_one_time(v);
     if (command_type_by(command) == COMMAND_BY_WORKER) {
         bool continued = continues_command(v) && v->cause_live;
         v->cause_live = continued || verify_holder(v);

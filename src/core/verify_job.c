@@ -1,6 +1,7 @@
 /* The checker's account of the job: moves, claims, leases, failures. */
 #include <assert.h>
 
+#include "base/json.h"
 #include "base/times.h"
 #include "core/verifier.h"
 
@@ -261,6 +262,49 @@ static struct failure_range failures_added(const struct verifier *v)
     }
 }
 
+/* Whether the error is of a class that is not retried. */
+static bool is_final_error(struct str error)
+{
+    struct json_iter iter;
+    struct str key;
+    struct str raw;
+    if (!json_object_begin(&iter, error))
+        return false;
+    while (json_object_next(&iter, &key, &raw))
+        if (json_key_is(key, STR("class")))
+            return json_key_is(raw, STR("permanent")) || json_key_is(raw, STR("validation"));
+    return false;
+}
+
+/* Called with the failure counted: whether it may be retried, and how a job ends that may not. */
+static void verify_retry(struct verifier *v)
+{
+    const struct event_data *data = &v->event->data;
+    enum event_type type = v->event->type;
+    int64_t limit = v->spec.retry.max_attempts;
+    bool fails = event_caused_by(v, COMMAND_FAIL);
+    bool final = fails && is_final_error(data->error);
+    if (limit <= 0 || (!fails && !event_caused_by(v, COMMAND_EXPIRE)))
+        return;
+    if (type == EVENT_JOB_REQUEUED && final)
+        buf_addf(violate(v, VERIFY_RETRY_LIMIT), "retried after the error %.*s",
+                 STR_ARG(data->error));
+    else if (type == EVENT_JOB_REQUEUED && v->failures >= limit)
+        buf_addf(violate(v, VERIFY_RETRY_LIMIT), "retried after %lld of %lld failures",
+                 INT_ARG(v->failures), INT_ARG(limit));
+    if (type == EVENT_JOB_REQUEUED || final)
+        return;
+    if (v->failures != limit)
+        buf_addf(violate(v, VERIFY_RETRY_LIMIT), "ended after %lld of %lld failures",
+                 INT_ARG(v->failures), INT_ARG(limit));
+    /* What was not started cannot fail. */
+    bool may_fail = v->spec.retry.on_exhausted == EXHAUSTED_FAIL && v->from == JOB_RUNNING;
+    if ((type == EVENT_JOB_FAILED) != may_fail)
+        buf_addf(violate(v, VERIFY_EXHAUSTED), "%.*s when %.*s, on_exhausted is \"%.*s\"",
+                 STR_ARG(event_text(v)), STR_ARG(job_status_name(v->from)),
+                 STR_ARG(exhausted_policy_names.at[v->spec.retry.on_exhausted]));
+}
+
 static void verify_failures(struct verifier *v)
 {
     const struct event_data *data = &v->event->data;
@@ -276,23 +320,20 @@ static void verify_failures(struct verifier *v)
                  INT_ARG(data->failures), STR_ARG(command_text(v)), INT_ARG(before));
     v->failures = count_or(data->failures, before + added.least);
 
-    int64_t limit = v->spec.retry.max_attempts;
-    bool failed = event_caused_by(v, COMMAND_FAIL) || event_caused_by(v, COMMAND_EXPIRE);
-    if (limit <= 0 || !failed || v->has_plan)
-        return;
-    if (type == EVENT_JOB_REQUEUED && v->failures >= limit)
-        buf_addf(violate(v, VERIFY_RETRY_LIMIT), "retried after %lld of %lld failures",
-                 INT_ARG(v->failures), INT_ARG(limit));
-    if (type == EVENT_JOB_DEAD_LETTERED && data->reason_code == DEAD_EXHAUSTED_RETRIES &&
-        v->failures != limit)
-        buf_addf(violate(v, VERIFY_RETRY_LIMIT), "exhausted after %lld of %lld failures",
-                 INT_ARG(v->failures), INT_ARG(limit));
+    if (v->has_spec && !v->has_plan)
+        verify_retry(v);
 }
 
 static void verify_dead_letter(struct verifier *v)
 {
     const struct event *event = v->event;
-    if (event->type != EVENT_JOB_DEAD_LETTERED || v->blind)
+    if (event->type != EVENT_JOB_DEAD_LETTERED)
+        return;
+    if (event_caused_by(v, COMMAND_DEAD_LETTER) &&
+        (v->from == JOB_LEASED || v->from == JOB_RUNNING))
+        buf_addf(violate(v, VERIFY_CAUSE), "%.*s ended a job that was %.*s",
+                 STR_ARG(command_text(v)), STR_ARG(job_status_name(v->from)));
+    if (v->blind)
         return;
     if (event->data.reason_code == DEAD_NONE)
         buf_addf(violate(v, VERIFY_DEAD_LETTER), "there is no reason_code");
@@ -315,11 +356,15 @@ void verify_cancel_requested(struct verifier *v)
 static void verify_cancelled(struct verifier *v)
 {
     const struct event *event = v->event;
-    if (event->type != EVENT_JOB_CANCELLED || !event_caused_by(v, COMMAND_CANCEL_DUE))
+    if (event->type != EVENT_JOB_CANCELLED)
         return;
-    if (!v->cancel_requested)
+    bool works = v->lease.live || v->steps_in[PLACE_WORKING] > 0;
+    if (!v->blind && works && event_caused_by(v, COMMAND_CANCEL) && event->data.mode == CANCEL_SOFT)
+        buf_addf(violate(v, VERIFY_CANCEL), "a soft cancel ended a job that a worker has");
+    bool due = event_caused_by(v, COMMAND_CANCEL_DUE);
+    if (!v->cancel_requested && (due || event_caused_by(v, COMMAND_CANCELLED)))
         buf_addf(violate(v, VERIFY_CANCEL), "no cancellation was requested");
-    else if (!v->blind && event->at < v->cancel_at)
+    else if (due && !v->blind && event->at < v->cancel_at)
         buf_addf(violate(v, VERIFY_CANCEL), "turned hard at %lld ms, due at %lld ms",
                  INT_ARG(event->at), INT_ARG(v->cancel_at));
 }

@@ -44,8 +44,7 @@ static void verify_plan_version(struct verifier *v)
 {
     const struct event_data *data = &v->event->data;
     int64_t expected = v->plan_version + 1;
-    bool again = data->plan == NULL && data->plan_version == v->plan_version;
-    if (data->plan_version != expected && !again)
+    if (data->plan_version != expected)
         buf_addf(violate(v, VERIFY_PLAN), "plan_version is %lld after %lld",
                  INT_ARG(data->plan_version), INT_ARG(v->plan_version));
     v->plan_version = count_or(data->plan_version, expected);
@@ -99,7 +98,6 @@ static bool plan_begin(struct verifier *v, uint32_t count)
         if (v->steps[i].attempt > v->step_attempt_base)
             v->step_attempt_base = v->steps[i].attempt;
 
-    v->steps_succeeded = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t found;
         steps[i] = step_begin(v, planned_step(v, i));
@@ -108,9 +106,12 @@ static bool plan_begin(struct verifier *v, uint32_t count)
         if (found != MAP_NONE)
             buf_addf(violate(v, VERIFY_PLAN), "the plan has step \"%.*s\" twice",
                      STR_ARG(steps[i].planned->spec.id));
-        v->steps_succeeded += steps[i].state == STEP_SUCCEEDED;
     }
     count_dependencies(v, steps, count);
+    memset(v->steps_in, 0, sizeof v->steps_in);
+    v->steps_fatal = 0;
+    for (uint32_t i = 0; i < count; i++)
+        count_step(v, &steps[i], 1);
     v->steps = steps;
     v->step_count = count;
     v->step_index = index;
@@ -134,6 +135,10 @@ void verify_plan_generated(struct verifier *v)
     if (v->lease.live)
         buf_addf(violate(v, VERIFY_PLAN), "the job is leased, by attempt %lld",
                  INT_ARG(v->lease.attempt));
+    /* The steps of a job that ended stay as they were until it is requeued. */
+    if (v->steps_in[PLACE_WORKING] > 0 && !event_caused_by(v, COMMAND_REQUEUE))
+        buf_addf(violate(v, VERIFY_PLAN), "%lld steps of plan %lld are leased or running",
+                 INT_ARG(v->steps_in[PLACE_WORKING]), INT_ARG(v->plan_version));
     if (data->plan == NULL && str_is_set(data->steps)) {
         buf_addf(violate(v, VERIFY_PLAN), "the plan could not be read");
         /* Steps are unknown from here on, as after a redaction. */
@@ -146,26 +151,85 @@ void verify_plan_generated(struct verifier *v)
     uint32_t count = data->plan != NULL ? data->plan->count : v->step_count;
     if (data->plan != NULL && (count == 0 || count > PLAN_STEPS_MAX))
         buf_addf(violate(v, VERIFY_PLAN), "the plan has %lld steps", INT_ARG(count));
-    v->steps_active = 0;
     if (!plan_begin(v, count))
         v->no_memory = true;
 }
 
 /* ---- a planned job moves ---- */
 
+static bool can_go_on(const struct verifier *v)
+{
+    return v->steps_in[PLACE_READY] > 0 || v->steps_in[PLACE_WORKING] > 0 ||
+           v->steps_in[PLACE_HELD] > 0;
+}
+
+static void verify_planned_wait(struct verifier *v)
+{
+    enum wait_type type = v->event->data.wait_type;
+    if (v->steps_in[PLACE_WORKING] > 0)
+        buf_addf(violate(v, VERIFY_PLAN_END), "the job waits while %lld of its steps run",
+                 INT_ARG(v->steps_in[PLACE_WORKING]));
+    else if (type == WAIT_STEPS && can_go_on(v))
+        buf_addf(violate(v, VERIFY_PLAN_END), "the job waits while %lld of its steps can go on",
+                 INT_ARG(v->steps_in[PLACE_READY] + v->steps_in[PLACE_HELD]));
+    if (type == WAIT_STEPS && v->steps_in[PLACE_ASKING] == 0)
+        buf_addf(violate(v, VERIFY_PLAN_END), "the job waits for its steps, none of which asks");
+    if (type == WAIT_REPLAN && !v->replan)
+        buf_addf(violate(v, VERIFY_PLAN_END), "the job waits for a new plan that no one asked for");
+}
+
 void verify_planned_state(struct verifier *v)
 {
-    const struct event *event = v->event;
+    enum event_type type = v->event->type;
     if (!v->has_plan || v->blind)
         return;
-    if (event->type == EVENT_JOB_COMPLETED && v->steps_succeeded != (int64_t)v->step_count)
+    if (type == EVENT_JOB_COMPLETED && v->steps_in[PLACE_SUCCEEDED] != (int64_t)v->step_count)
         buf_addf(violate(v, VERIFY_PLAN_END), "%lld of %lld steps succeeded",
-                 INT_ARG(v->steps_succeeded), INT_ARG(v->step_count));
-    if (event->type != EVENT_JOB_WAITING)
+                 INT_ARG(v->steps_in[PLACE_SUCCEEDED]), INT_ARG(v->step_count));
+    if (type == EVENT_JOB_FAILED && v->steps_in[PLACE_FAILED] == 0)
+        buf_addf(violate(v, VERIFY_PLAN_END), "the job failed and none of its steps did");
+    else if (type == EVENT_JOB_FAILED && v->steps_fatal == 0 &&
+             (can_go_on(v) || v->steps_in[PLACE_ASKING] > 0))
+        buf_addf(violate(v, VERIFY_PLAN_END), "the job failed while other steps may continue");
+    if (type == EVENT_JOB_WAITING)
+        verify_planned_wait(v);
+}
+
+/* ---- a command ends ---- */
+
+/* What a planned job that is not at its end should have done, or NULL. */
+static const char *plan_unsettled(const struct verifier *v)
+{
+    bool waits = v->status == JOB_WAITING || v->status == JOB_PARKED;
+    bool runs = v->status == JOB_RUNNING;
+    if (v->steps_in[PLACE_SUCCEEDED] == (int64_t)v->step_count)
+        return "all steps succeeded";
+    if (v->steps_fatal > 0 && !v->replan)
+        return "a step failed that the job fails with";
+    if (waits && v->wait.type == WAIT_STEPS && can_go_on(v))
+        return "a step can go on";
+    if (runs && v->replan && v->steps_in[PLACE_WORKING] == 0)
+        return "a new plan was asked for and no step runs";
+    if (runs && !can_go_on(v))
+        return v->steps_in[PLACE_ASKING] > 0 ? "no step can go on before an answer"
+                                             : "no step can go on";
+    return NULL;
+}
+
+void verify_settled(struct verifier *v)
+{
+    if (v->blind || v->status == JOB_NONE)
         return;
-    if (v->steps_active > 0)
-        buf_addf(violate(v, VERIFY_PLAN_END), "the job waits while %lld of its steps run",
-                 INT_ARG(v->steps_active));
-    if (event->data.wait_type == WAIT_REPLAN && !v->replan)
-        buf_addf(violate(v, VERIFY_PLAN_END), "the job waits for a new plan that no one asked for");
+    const char *why = NULL;
+    if (job_status_terminal(v->status))
+        why = NULL;
+    else if (v->cancel_requested && !v->lease.live && v->steps_in[PLACE_WORKING] == 0)
+        why = "it is to be cancelled and no one works on it";
+    else if (v->has_plan)
+        why = plan_unsettled(v);
+    /* A fault in the command itself has been reported. */
+    if (why != NULL && !v->unsettled && v->violation_count == v->command_violations)
+        buf_addf(violate(v, VERIFY_SETTLED), "the job is left %.*s, but %s",
+                 STR_ARG(job_status_name(v->status)), why);
+    v->unsettled = why != NULL;
 }

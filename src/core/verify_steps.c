@@ -12,18 +12,34 @@ static struct str step_id(const struct step_account *step)
 
 /* ---- moves ---- */
 
-static bool is_active(const struct step_account *step)
+static enum step_place step_place(const struct step_account *step)
 {
-    return step->state == STEP_LEASED || (step->state == STEP_RUNNING && !step->held);
+    switch (step->state) {
+    case STEP_PENDING:
+    case STEP_WAITING_DEPS:
+        return step->open_deps > 0 ? PLACE_BLOCKED : PLACE_READY;
+    case STEP_RETRYING:
+    case STEP_SWITCHING_RESOURCE:
+        return PLACE_READY;
+    case STEP_RUNNING:
+        return step->held && !step->lease.live ? PLACE_HELD : PLACE_WORKING;
+    case STEP_NEEDS_USER:
+        return step->answered ? PLACE_READY : PLACE_ASKING;
+    case STEP_SUCCEEDED:
+        return PLACE_SUCCEEDED;
+    case STEP_FAILED:
+        return step->replans ? PLACE_REPLANNED : PLACE_FAILED;
+    default:
+        return PLACE_WORKING;
+    }
 }
 
-/* Keeps the sums over all steps: called with -1 before a step changes and with 1 after. */
-static void count_step(struct verifier *v, const struct step_account *step, int64_t change)
+void count_step(struct verifier *v, const struct step_account *step, int64_t change)
 {
-    if (is_active(step))
-        v->steps_active += change;
-    if (step->state == STEP_SUCCEEDED)
-        v->steps_succeeded += change;
+    enum step_place place = step_place(step);
+    v->steps_in[place] += change;
+    if (place == PLACE_FAILED && step->planned->spec.on_failure != ON_FAILURE_CONTINUE)
+        v->steps_fatal += change;
 }
 
 bool verify_not_passing(struct verifier *v, const struct step_account *step)
@@ -213,9 +229,14 @@ static void verify_success(struct verifier *v, struct step_account *step)
         buf_addf(violate(v, VERIFY_STEP_VERDICT), "step \"%.*s\" succeeded without its critic",
                  STR_ARG(step_id(step)));
     /* A second success of one step is reported already, and frees no one. */
-    for (uint32_t i = 0; step->state != STEP_SUCCEEDED && i < planned->child_count; i++)
-        if (planned->children[i] < v->step_count)
-            v->steps[planned->children[i]].open_deps--;
+    for (uint32_t i = 0; step->state != STEP_SUCCEEDED && i < planned->child_count; i++) {
+        if (planned->children[i] >= v->step_count)
+            continue;
+        struct step_account *child = &v->steps[planned->children[i]];
+        count_step(v, child, -1);
+        child->open_deps--;
+        count_step(v, child, 1);
+    }
 }
 
 static void lose_resource(struct verifier *v, struct step_account *step)
@@ -261,8 +282,8 @@ static void verify_failure(struct verifier *v, struct step_account *step, enum s
         buf_addf(violate(v, VERIFY_STEP_FAILURES),
                  "step \"%.*s\" goes on after %lld of %lld failures", STR_ARG(step_id(step)),
                  INT_ARG(step->failures), INT_ARG(limit));
-    if (data->verdict == VERDICT_REPLAN)
-        v->replan = true;
+    step->replans = data->verdict == VERDICT_REPLAN;
+    v->replan = v->replan || step->replans;
     if (to == STEP_FAILED_RESOURCE)
         lose_resource(v, step);
 }
@@ -320,7 +341,9 @@ void verify_answer(struct verifier *v)
                  STR_ARG(question->key), STR_ARG(data->correlation_key));
     if (data->resolution != RESOLVE_NONE)
         verify_resolution(v, id, question->effect);
+    count_step(v, step, -1);
     step->answered = true;
+    count_step(v, step, 1);
 }
 
 /* ---- the critic ---- */

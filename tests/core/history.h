@@ -114,6 +114,19 @@ static inline struct event *history_add(struct history *h, enum event_type type,
     history_add(h, EVENT_##type_, cause_, (struct event_data){__VA_ARGS__})
 #define NOTE(h, type_, cause_) ADD(h, type_, cause_, .attempt = 0)
 
+/* Errors that are not retried, and that are. */
+#define PERMANENT STR("{\"class\":\"permanent\"}")
+#define TRANSIENT STR("{\"class\":\"transient\"}")
+
+/* What an operator may append without a lease. */
+static inline struct event *remark(struct history *h, const char *cause)
+{
+    struct event *event = NOTE(h, CUSTOM, cause);
+    event->type_name = STR("audit.remark");
+    event->payload = STR("{}");
+    return event;
+}
+
 static inline void tick(struct history *h, int64_t ms)
 {
     h->now += ms;

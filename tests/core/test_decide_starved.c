@@ -409,8 +409,8 @@ static void a_replay_of_many_effects_survives_without_memory(void **state)
     struct world *w = *state;
     running(w);
     for (int i = 0; i < 50; i++) {
-        char *key = arena_alloc(&w->arena, 8);
-        (void)snprintf(key, 8, "k%d", i);
+        char *key = arena_alloc(&w->arena, 16);
+        (void)snprintf(key, 16, "k%d", i);
         do_ok(w, begin_of(w, key, NULL));
     }
     struct replay replay = {.world = w};

@@ -69,7 +69,7 @@ static void a_dead_letter_that_is_requeued_is_clean(void **state)
     history_add(h, EVENT_JOB_COMPENSATED, "append", (struct event_data){0});
     ADD(h, JOB_REQUEUED, "requeue", .reason = STR("fixed"), .epoch = 2);
     claimed(h, 2);
-    ADD(h, JOB_FAILED, "fail#2", .failures = 1);
+    ADD(h, JOB_FAILED, "fail#2", .error = PERMANENT, .failures = 1);
     ADD(h, JOB_REQUEUED, "requeue", .epoch = 3, .fresh = true);
     claimed(h, 3);
     NOTE(h, JOB_COMPLETED, "complete#3");
@@ -439,6 +439,78 @@ static void a_soft_cancel_that_turns_hard_early_is_reported(void **state)
     assert_last(h, VERIFY_CANCEL);
 }
 
+/* How attempt 1 ends by a failure, and which rule of its policy that breaks. */
+static void a_failure_that_its_policy_handles_otherwise_is_reported(void **state)
+{
+    static const struct {
+        const char *error_class;
+        enum event_type type;
+        int64_t max_attempts;
+        enum exhausted_policy on_exhausted;
+        enum verify_rule broken; /* VERIFY_RULE_COUNT: none */
+    } ends[] = {
+        {"permanent", EVENT_JOB_REQUEUED, 3, EXHAUSTED_FAIL, VERIFY_RETRY_LIMIT},
+        {"validation", EVENT_JOB_REQUEUED, 3, EXHAUSTED_FAIL, VERIFY_RETRY_LIMIT},
+        {"transient", EVENT_JOB_FAILED, 3, EXHAUSTED_FAIL, VERIFY_RETRY_LIMIT},
+        {"timeout", EVENT_JOB_DEAD_LETTERED, 3, EXHAUSTED_DEAD_LETTER, VERIFY_RETRY_LIMIT},
+        {"transient", EVENT_JOB_FAILED, 1, EXHAUSTED_DEAD_LETTER, VERIFY_EXHAUSTED},
+        {"resource", EVENT_JOB_DEAD_LETTERED, 1, EXHAUSTED_FAIL, VERIFY_EXHAUSTED},
+        {"permanent", EVENT_JOB_FAILED, 3, EXHAUSTED_DEAD_LETTER, VERIFY_RULE_COUNT},
+        {"resource", EVENT_JOB_REQUEUED, 3, EXHAUSTED_FAIL, VERIFY_RULE_COUNT},
+        {"transient", EVENT_JOB_FAILED, 1, EXHAUSTED_FAIL, VERIFY_RULE_COUNT},
+        {"transient", EVENT_JOB_DEAD_LETTERED, 1, EXHAUSTED_DEAD_LETTER, VERIFY_RULE_COUNT},
+    };
+    struct history *h = *state;
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        char error[64];
+        int len =
+            snprintf(error, sizeof error, "{\"message\":1,\"class\":\"%s\"}", ends[i].error_class);
+        restart(h);
+        h->spec.retry.max_attempts = ends[i].max_attempts;
+        h->spec.retry.on_exhausted = ends[i].on_exhausted;
+        created(h);
+        claimed(h, 1);
+        struct event_data data = {.error = {error, (size_t)len}, .failures = 1};
+        if (ends[i].type == EVENT_JOB_DEAD_LETTERED) {
+            data.reason_code = DEAD_TIMEOUT;
+            data.attempts = 1;
+        }
+        history_add(h, ends[i].type, "fail#1", data);
+        if (ends[i].broken == VERIFY_RULE_COUNT)
+            assert_clean(h);
+        else
+            assert_last(h, ends[i].broken);
+    }
+}
+
+/* It cannot fail, whatever its policy says. */
+static void a_job_that_never_started_is_dead_lettered(void **state)
+{
+    struct history *h = *state;
+    h->spec.retry.max_attempts = 1;
+    h->spec.retry.on_exhausted = EXHAUSTED_FAIL;
+    created(h);
+    leased(h, 1);
+    tick(h, 30000);
+    ADD(h, JOB_DEAD_LETTERED, "expire", .reason = STR("lease_expired"), .failures = 1,
+        .reason_code = DEAD_EXHAUSTED_RETRIES, .attempts = 1);
+    assert_clean(h);
+}
+
+static void a_command_that_takes_time_is_reported(void **state)
+{
+    struct history *h = *state;
+    created(h);
+    leased(h, 1);
+    tick(h, 5);
+    ADD(h, JOB_RUNNING, "claim", .attempt = 1);
+    assert_last(h, VERIFY_TIME);
+
+    back_to(h, 2);
+    ADD(h, JOB_RUNNING, "start#1", .attempt = 1);
+    assert_clean(h);
+}
+
 /* ---- damage: chain, fold, row ---- */
 
 static void an_edited_payload_is_reported(void **state)
@@ -555,7 +627,7 @@ static void a_time_that_there_is_not_is_reported(void **state)
 {
     struct history *h = *state;
     created(h);
-    history_add(h, EVENT_NODE_STARTED, "append", (struct event_data){0})->at = TIME_MAX_MS + 1;
+    remark(h, "append")->at = TIME_MAX_MS + 1;
     assert_last(h, VERIFY_TIME);
 
     back_to(h, 0);
@@ -857,6 +929,9 @@ int main(void)
         HISTORY_TEST(exhaustion_before_the_limit_is_reported),
         HISTORY_TEST(a_dead_letter_without_its_facts_is_reported),
         HISTORY_TEST(a_soft_cancel_that_turns_hard_early_is_reported),
+        HISTORY_TEST(a_failure_that_its_policy_handles_otherwise_is_reported),
+        HISTORY_TEST(a_job_that_never_started_is_dead_lettered),
+        HISTORY_TEST(a_command_that_takes_time_is_reported),
         HISTORY_TEST(an_edited_payload_is_reported),
         HISTORY_TEST(an_edited_event_is_reported_where_it_is),
         HISTORY_TEST(a_removed_event_breaks_the_chain),

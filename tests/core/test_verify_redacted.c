@@ -115,7 +115,7 @@ static void a_redacted_dead_letter_may_come_back(void **state)
     dead_letter(h);
     ADD(h, JOB_REQUEUED, "requeue", .epoch = 2);
     claimed(h, 2);
-    ADD(h, JOB_FAILED, "fail#2", .failures = 1);
+    ADD(h, JOB_FAILED, "fail#2", .error = PERMANENT, .failures = 1);
     ADD(h, JOB_REQUEUED, "requeue", .epoch = 3, .fresh = true);
     claimed(h, 3);
     tick(h, 30000);
@@ -159,7 +159,7 @@ static void without_its_salt_digests_are_taken_as_they_are(void **state)
 {
     struct history *h = *state;
     created(h);
-    history_add(h, EVENT_NODE_STARTED, "append", (struct event_data){0})->payload = STR("{}");
+    remark(h, "append");
     history_seal(h);
     history_fold(h);
     h->salt_erased = true;

@@ -134,7 +134,7 @@ static void a_fresh_start_forgets_effects(void **state)
     created(h);
     claimed(h, 1);
     called(h, "effect_begin#1", "charge", 1);
-    ADD(h, JOB_FAILED, "fail#1", .failures = 1);
+    ADD(h, JOB_FAILED, "fail#1", .error = PERMANENT, .failures = 1);
     ADD(h, JOB_REQUEUED, "requeue", .epoch = 2, .fresh = true);
     claimed(h, 2);
     size_t forgotten = h->count;
@@ -498,7 +498,7 @@ static void the_open_effect_is_found_among_others(void **state)
     created(h);
     claimed(h, 1);
     called(h, "effect_begin#1", "forgotten", 1);
-    ADD(h, JOB_FAILED, "fail#1", .failures = 1);
+    ADD(h, JOB_FAILED, "fail#1", .error = PERMANENT, .failures = 1);
     ADD(h, JOB_REQUEUED, "requeue", .epoch = 2, .fresh = true);
     ADD(h, PLAN_GENERATED, "plan", .plan_version = 1, .steps = steps_of(h, two));
     runs(h, "step_claim:a", 2);
@@ -520,7 +520,7 @@ static void what_a_fresh_start_forgot_is_not_open(void **state)
     created(h);
     claimed(h, 1);
     called(h, "effect_begin#1", "old", 1);
-    ADD(h, JOB_FAILED, "fail#1", .failures = 1);
+    ADD(h, JOB_FAILED, "fail#1", .error = PERMANENT, .failures = 1);
     ADD(h, JOB_REQUEUED, "requeue", .epoch = 2, .fresh = true);
     claimed(h, 2);
     called(h, "effect_begin#2", "new", 2);

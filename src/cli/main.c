@@ -45,8 +45,8 @@ static size_t edit_distance(const char *a, const char *b)
     return distance[a_len][b_len];
 }
 
-/* The verb that was most likely meant: one that starts like that, else the nearest within two letters;
- * NULL when none is near. */
+/* The verb that was most likely meant: one that starts like that, else the nearest within two
+ * letters; NULL when none is near. */
 static const struct verb *nearest_verb(const char *name)
 {
     enum { NEAR = 2 };

@@ -292,7 +292,7 @@ enum error_code decide_complete(struct decider *d)
 enum error_code decider_error_json(struct decider *d, const struct failure *failure,
                                    struct str *ret)
 {
-    struct str details;
+    struct str details = {NULL, 0};
     enum error_code code = decider_text(d, "error.message", failure->message);
     if (code == ERR_OK)
         code = decider_json(d, "error.details", failure->details, &details);
@@ -483,7 +483,7 @@ enum error_code decide_dead_letter(struct decider *d)
 enum error_code decider_expiry(struct decider *d, const struct lease *lease, int64_t attempt,
                                struct str *ret_reason, struct failure *ret_failure)
 {
-    bool lost = d->command->expire.resource_lost;
+    bool lost = d->step != NULL && d->command->expire.resource_lost;
     bool timed_out = !lost && lease->timeout_at > 0 && d->now >= lease->timeout_at;
     struct buf message;
     buf_init(&message, d->context->arena, 96);
@@ -511,8 +511,8 @@ enum error_code decide_expire(struct decider *d)
                        (long long)d->job->attempt,
                        (long long)(lease_ends_at(lease, d->context) - d->now));
 
-    struct str reason;
-    struct failure failure;
+    struct str reason = {NULL, 0};
+    struct failure failure = {0};
     enum error_code code = decider_expiry(d, lease, d->job->attempt, &reason, &failure);
     return code == ERR_OK ? decider_job_failure(d, reason, &failure) : code;
 }

@@ -339,9 +339,9 @@ enum error_code decide_step_expire(struct decider *d)
     if (d->now < ends_at && !d->command->expire.resource_lost)
         return err_set(d->err, ERR_STALE_LEASE, "the lease of step \"%.*s\" lives on for %lld ms",
                        STR_ARG(d->step->spec.id), (long long)(ends_at - d->now));
-    struct str reason;
-    struct str error;
-    struct failure failure;
+    struct str reason = {NULL, 0};
+    struct str error = {NULL, 0};
+    struct failure failure = {0};
     enum error_code code = decider_expiry(d, lease, d->step->attempt, &reason, &failure);
     if (code == ERR_OK)
         code = decider_error_json(d, &failure, &error);

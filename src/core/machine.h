@@ -7,8 +7,8 @@
  *               ├─────┴─ job_requeued (now, later)     │
  *               └──────────────── wait_completed ──────┘
  *
- * Left out: from queued, retrying and leased a job may also be cancelled or dead-lettered, and failed and
- * dead_lettered ones may be requeued.
+ * Left out: from queued, retrying and leased a job may also be cancelled or dead-lettered, and
+ * failed and dead_lettered ones may be requeued.
  *
  * docs/machines.md has the whole of it. The lists are in job_machine.def and step_machine.def;
  * nothing else says what is legal. Everything here is a constant or a pure look-up. */

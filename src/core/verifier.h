@@ -119,7 +119,10 @@ struct verifier {
     const struct event *event; /* at hand */
     struct event sanitized;    /* the event at hand, when its numbers are in no list */
     bool blind;
-    bool types_listed; /* so far */
+    bool redacted;
+    bool begun;                /* an event has been seen */
+    bool types_listed;         /* so far */
+    struct str correlation_id; /* of the first event */
     int64_t version;
     int64_t at;
     uint8_t head[HASH_LEN];
@@ -204,6 +207,12 @@ static inline bool text_eq(struct str a, struct str b)
     return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
 }
 
+/* For details: the text of an enum's value. */
+static inline struct str word(const struct record_names *names, int value)
+{
+    return value > 0 && (size_t)value < names->count ? names->at[value] : STR("none");
+}
+
 static inline bool event_caused_by(const struct verifier *v, enum command_type command)
 {
     return v->event->cause.command == command;
@@ -221,6 +230,17 @@ void verify_cause(struct verifier *v);
 /* verify_job.c */
 void verify_state(struct verifier *v);
 void verify_cancel_requested(struct verifier *v);
+
+/* The class that a worker's error says; CLASS_NONE when it says none. */
+enum error_class error_class_of(struct str error);
+
+static inline bool error_is_final(struct str error)
+{
+    enum error_class of = error_class_of(error);
+    return of == CLASS_PERMANENT || of == CLASS_VALIDATION;
+}
+
+void verify_lease_holder(struct verifier *v);
 void verify_lease_terms(struct verifier *v, int64_t timeout_ms);
 void verify_lease_over(struct verifier *v, const struct lease_account *lease);
 

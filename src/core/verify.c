@@ -149,6 +149,30 @@ static void verify_place(struct verifier *v)
     v->at = event->at;
 }
 
+/* Called with the event in the account. Where the spec is gone, the first event has it. */
+static void verify_correlation(struct verifier *v)
+{
+    if (!v->begun)
+        v->correlation_id = v->event->correlation_id;
+    v->begun = true;
+    struct str expected = v->has_spec ? v->spec.correlation_id : v->correlation_id;
+    if (!text_eq(v->event->correlation_id, expected))
+        buf_addf(violate(v, VERIFY_CORRELATION), "correlation_id is \"%.*s\", the job's \"%.*s\"",
+                 STR_ARG(v->event->correlation_id), STR_ARG(expected));
+}
+
+/* Reported once: the salt is one for all events. */
+static void verify_redaction(struct verifier *v)
+{
+    if (!v->event->redacted)
+        return;
+    if (!v->redacted && v->salt != NULL)
+        buf_addf(violate(v, VERIFY_REDACTION),
+                 "the payload is erased, and the salt is still there");
+    v->redacted = true;
+    v->blind = true;
+}
+
 static void verify_type(struct verifier *v)
 {
     const struct event *event = v->event;
@@ -234,7 +258,7 @@ static void verify_appended(struct verifier *v)
 static void verify_event(struct verifier *v, const struct event *event)
 {
     v->event = sanitize(v, event);
-    v->blind = v->blind || event->redacted;
+    verify_redaction(v);
     enum event_class class = event_type_class(v->event->type);
     verify_place(v);
     verify_type(v);
@@ -249,6 +273,7 @@ static void verify_event(struct verifier *v, const struct event *event)
         verify_appended(v);
     else
         verify_fact(v);
+    verify_correlation(v);
 }
 
 /* ---- fold and row ---- */
@@ -297,13 +322,19 @@ static void row_violation(struct verifier *v, const char *member, int64_t of_row
              INT_ARG(of_row), INT_ARG(of_events));
 }
 
+static struct str row_status_text(const struct job *row)
+{
+    return row->status <= JOB_NONE ? job_status_name(row->status) : STR("unknown");
+}
+
 /* What a row can be held against when the payloads are gone. */
 static void verify_row_header(struct verifier *v, const struct job *row, size_t count)
 {
     if (row->version != (int64_t)count)
         row_violation(v, "version", row->version, (int64_t)count);
     if (row->status != v->status && row->status != v->other)
-        row_violation(v, "status", (int64_t)row->status, (int64_t)v->status);
+        buf_addf(violate_at(v, VERIFY_ROW, 0), "status is %.*s in the row, %.*s by the events",
+                 STR_ARG(row_status_text(row)), STR_ARG(job_status_name(v->status)));
     if (row->attempt != v->claims)
         row_violation(v, "attempt", row->attempt, v->claims);
     if (memcmp(row->head, v->head, HASH_LEN) != 0)
@@ -392,6 +423,7 @@ static bool report_write(struct verifier *v, size_t count, struct verify_report 
     *ret = (struct verify_report){
         .violations = v->violations,
         .violation_count = v->violation_count,
+        .partial = v->redacted,
         .version = (int64_t)count,
         .status = v->status,
     };

@@ -6,6 +6,7 @@
 #ifndef PAWL_CORE_VERIFY_H
 #define PAWL_CORE_VERIFY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/arena.h"
@@ -36,6 +37,7 @@ enum { VIOLATIONS_MAX = 100 };
 struct verify_report {
     struct violation *violations; /* the first VIOLATIONS_MAX, in stream order */
     uint32_t violation_count;
+    bool partial; /* an event was redacted: from there on only types and causes were checked */
     int64_t version;
     enum job_status status; /* as derived from the events */
     uint8_t head[HASH_LEN];

@@ -190,12 +190,15 @@ static bool verify_holder(struct verifier *v)
         lease = &step->lease;
         live = step_lease_live(v, step);
     }
-    if (live && lease->attempt == cause->attempt)
+    bool late = lease->timeout_at != 0 && v->event->at >= lease->timeout_at;
+    if (live && lease->attempt == cause->attempt && !late)
         return true;
     struct buf *detail = violate(v, VERIFY_LEASE_HOLDER);
     buf_addf(detail, "%.*s came under the lease of attempt %lld, ", STR_ARG(command_text(v)),
              INT_ARG(cause->attempt));
-    if (live)
+    if (live && lease->attempt == cause->attempt)
+        buf_addf(detail, "which ended at %lld ms", INT_ARG(lease->timeout_at));
+    else if (live)
         buf_addf(detail, "live is that of attempt %lld", INT_ARG(lease->attempt));
     else
         buf_addf(detail, "no lease is live");

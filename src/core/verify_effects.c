@@ -117,6 +117,16 @@ static void verify_called_again(struct verifier *v, struct effect_account *effec
         owner_count_open(v, effect->owner, 1);
 }
 
+static void verify_input_hash(struct verifier *v)
+{
+    const struct event_data *data = &v->event->data;
+    uint8_t hash[HASH_LEN];
+    hash_sha256(&data->input, str_is_set(data->input) ? 1 : 0, hash);
+    if (memcmp(hash, data->input_hash, INPUT_HASH_LEN) != 0)
+        buf_addf(violate(v, VERIFY_EFFECT_INPUT), "the input of effect \"%.*s\" is not of its hash",
+                 STR_ARG(data->key));
+}
+
 static void verify_called(struct verifier *v)
 {
     const struct event *event = v->event;
@@ -125,6 +135,7 @@ static void verify_called(struct verifier *v)
         buf_addf(violate(v, VERIFY_EFFECT), "effect \"%.*s\" says attempt %lld, called by %lld",
                  STR_ARG(event->data.key), INT_ARG(event->data.attempt),
                  INT_ARG(event->cause.attempt));
+    verify_input_hash(v);
     if (effect != NULL)
         verify_called_again(v, effect);
     else

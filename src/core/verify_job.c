@@ -136,6 +136,17 @@ static int64_t lease_span_max(const struct event_data *data)
     return two_beats < data->lease_ttl_ms ? two_beats : data->lease_ttl_ms;
 }
 
+/* Whoever holds a lease has a name and a token: without one, anyone could write. */
+void verify_lease_holder(struct verifier *v)
+{
+    static const uint8_t none[TOKEN_HASH_LEN];
+    const struct event_data *data = &v->event->data;
+    if (data->worker_id.len == 0)
+        buf_addf(violate(v, VERIFY_LEASE_TERMS), "the lease has no worker_id");
+    if (memcmp(data->token_hash, none, TOKEN_HASH_LEN) == 0)
+        buf_addf(violate(v, VERIFY_LEASE_TERMS), "the lease has no token_hash");
+}
+
 void verify_lease_terms(struct verifier *v, int64_t timeout_ms)
 {
     const struct event *event = v->event;
@@ -196,8 +207,10 @@ static void verify_claim(struct verifier *v)
         buf_addf(violate(v, VERIFY_CLAIM), "claimed at %lld ms, due at %lld ms", INT_ARG(event->at),
                  INT_ARG(v->run_at));
     verify_attempt(v);
-    if (event->type == EVENT_JOB_LEASED)
-        verify_lease_terms(v, v->spec.timeout_ms);
+    if (event->type != EVENT_JOB_LEASED)
+        return;
+    verify_lease_holder(v);
+    verify_lease_terms(v, v->spec.timeout_ms);
 }
 
 /* Heartbeats only make a lease longer: before the end that it was given out with, it cannot expire.
@@ -262,18 +275,18 @@ static struct failure_range failures_added(const struct verifier *v)
     }
 }
 
-/* Whether the error is of a class that is not retried. */
-static bool is_final_error(struct str error)
+enum error_class error_class_of(struct str error)
 {
     struct json_iter iter;
     struct str key;
     struct str raw;
     if (!json_object_begin(&iter, error))
-        return false;
+        return CLASS_NONE;
     while (json_object_next(&iter, &key, &raw))
-        if (json_key_is(key, STR("class")))
-            return json_key_is(raw, STR("permanent")) || json_key_is(raw, STR("validation"));
-    return false;
+        for (size_t i = 1; json_key_is(key, STR("class")) && i < error_class_names.count; i++)
+            if (json_key_is(raw, error_class_names.at[i]))
+                return (enum error_class)i;
+    return CLASS_NONE;
 }
 
 /* Called with the failure counted: whether it may be retried, and how a job ends that may not. */
@@ -283,7 +296,7 @@ static void verify_retry(struct verifier *v)
     enum event_type type = v->event->type;
     int64_t limit = v->spec.retry.max_attempts;
     bool fails = event_caused_by(v, COMMAND_FAIL);
-    bool final = fails && is_final_error(data->error);
+    bool final = fails && error_is_final(data->error);
     if (limit <= 0 || (!fails && !event_caused_by(v, COMMAND_EXPIRE)))
         return;
     if (type == EVENT_JOB_REQUEUED && final)
@@ -302,7 +315,7 @@ static void verify_retry(struct verifier *v)
     if ((type == EVENT_JOB_FAILED) != may_fail)
         buf_addf(violate(v, VERIFY_EXHAUSTED), "%.*s when %.*s, on_exhausted is \"%.*s\"",
                  STR_ARG(event_text(v)), STR_ARG(job_status_name(v->from)),
-                 STR_ARG(exhausted_policy_names.at[v->spec.retry.on_exhausted]));
+                 STR_ARG(word(&exhausted_policy_names, (int)v->spec.retry.on_exhausted)));
 }
 
 static void verify_failures(struct verifier *v)
@@ -340,9 +353,6 @@ static void verify_dead_letter(struct verifier *v)
     if (event->data.attempts != v->claims)
         buf_addf(violate(v, VERIFY_DEAD_LETTER), "attempts is %lld, the job had %lld",
                  INT_ARG(event->data.attempts), INT_ARG(v->claims));
-    if (v->has_spec && !text_eq(event->correlation_id, v->spec.correlation_id))
-        buf_addf(violate(v, VERIFY_DEAD_LETTER), "correlation_id is \"%.*s\", the job's \"%.*s\"",
-                 STR_ARG(event->correlation_id), STR_ARG(v->spec.correlation_id));
 }
 
 /* ---- cancellation ---- */

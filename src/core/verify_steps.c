@@ -124,6 +124,9 @@ static bool plan_avoids(struct verifier *v, const struct step_account *step, str
 static void verify_resource(struct verifier *v, const struct step_account *step)
 {
     struct str resource = v->event->data.resource_id;
+    if (resource.len == 0 && !step_waits(step))
+        buf_addf(violate(v, VERIFY_STEP_RESOURCE), "step \"%.*s\" runs on no resource",
+                 STR_ARG(step_id(step)));
     if (resource.len == 0)
         return;
     if (plan_avoids(v, step, resource))
@@ -156,6 +159,8 @@ static void verify_step_claim(struct verifier *v, struct step_account *step)
                  "attempt of step \"%.*s\" is %lld, claims make it %lld", STR_ARG(step_id(step)),
                  INT_ARG(data->attempt), INT_ARG(expected));
     /* No worker holds a step that only waits, so that it needs no terms. */
+    if (!step_waits(step))
+        verify_lease_holder(v);
     if (!step_waits(step) || data->lease_ttl_ms != 0)
         verify_lease_terms(v, judging ? 0 : step->planned->spec.timeout_ms);
     if (!judging) {
@@ -214,8 +219,9 @@ static void verify_verdict(struct verifier *v, const struct step_account *step, 
     bool decides = to == STEP_SUCCEEDED || to == STEP_FAILED_RETRYABLE ||
                    to == STEP_FAILED_RESOURCE || to == STEP_FAILED_FATAL || to == STEP_NEEDS_USER;
     if (decides && (verdict != VERDICT_NONE || judged) && !verdict_leads_to(verdict, to))
-        buf_addf(violate(v, VERIFY_STEP_VERDICT), "verdict %d leads step \"%.*s\" to %.*s",
-                 (int)verdict, STR_ARG(step_id(step)), STR_ARG(step_state_name(to)));
+        buf_addf(violate(v, VERIFY_STEP_VERDICT), "verdict %.*s leads step \"%.*s\" to %.*s",
+                 STR_ARG(word(&verdict_names, (int)verdict)), STR_ARG(step_id(step)),
+                 STR_ARG(step_state_name(to)));
 }
 
 static void verify_success(struct verifier *v, struct step_account *step)
@@ -266,6 +272,24 @@ static bool counts(const struct verifier *v, enum step_state to)
     return to == STEP_FAILED_FATAL || !text_eq(v->event->data.reason, STR("released"));
 }
 
+/* Called with the failure counted: the class of a worker's error says whether it is the end. A step
+ * may also run out of resources. */
+static void verify_step_class(struct verifier *v, const struct step_account *step,
+                              enum step_state to)
+{
+    struct str error = v->event->data.error;
+    int64_t limit = step->planned->spec.retry.max_attempts;
+    if (!event_caused_by(v, COMMAND_FAIL))
+        return;
+    if (to != STEP_FAILED_FATAL && error_is_final(error))
+        buf_addf(violate(v, VERIFY_STEP_FAILURES), "step \"%.*s\" goes on after the error %.*s",
+                 STR_ARG(step_id(step)), STR_ARG(error));
+    if (to == STEP_FAILED_FATAL && step->failures < limit && !error_is_final(error) &&
+        error_class_of(error) != CLASS_RESOURCE)
+        buf_addf(violate(v, VERIFY_STEP_FAILURES), "step \"%.*s\" ends after %lld of %lld failures",
+                 STR_ARG(step_id(step)), INT_ARG(step->failures), INT_ARG(limit));
+}
+
 static void verify_failure(struct verifier *v, struct step_account *step, enum step_state to)
 {
     const struct event_data *data = &v->event->data;
@@ -282,6 +306,7 @@ static void verify_failure(struct verifier *v, struct step_account *step, enum s
         buf_addf(violate(v, VERIFY_STEP_FAILURES),
                  "step \"%.*s\" goes on after %lld of %lld failures", STR_ARG(step_id(step)),
                  INT_ARG(step->failures), INT_ARG(limit));
+    verify_step_class(v, step, to);
     step->replans = data->verdict == VERDICT_REPLAN;
     v->replan = v->replan || step->replans;
     if (to == STEP_FAILED_RESOURCE)
@@ -301,6 +326,9 @@ static void verify_step_expiry(struct verifier *v, const struct step_account *st
 static void verify_question(struct verifier *v, struct step_account *step)
 {
     const struct event_data *data = &v->event->data;
+    if (data->wait_type == WAIT_NONE)
+        buf_addf(violate(v, VERIFY_WAIT), "the question of step \"%.*s\" has no type",
+                 STR_ARG(step_id(step)));
     if (str_is_set(data->effect))
         verify_doubt(v, step_id(step), data->effect);
     step->answered = false;
@@ -333,14 +361,18 @@ void verify_answer(struct verifier *v)
     bool by_wake = data->outcome == OUTCOME_TIMEOUT || data->signal_version != 0;
     bool pushed = data->signal_version != 0 && event_caused_by(v, COMMAND_SIGNAL);
     if (by_wake != event_caused_by(v, COMMAND_WAKE) && !pushed)
-        buf_addf(violate(v, VERIFY_STEP_ANSWER), "%.*s answered step \"%.*s\" with outcome %d",
-                 STR_ARG(command_text(v)), STR_ARG(id), (int)data->outcome);
+        buf_addf(violate(v, VERIFY_STEP_ANSWER), "%.*s answered step \"%.*s\" with outcome %.*s",
+                 STR_ARG(command_text(v)), STR_ARG(id),
+                 STR_ARG(word(&outcome_names, (int)data->outcome)));
     if (data->correlation_key.len > 0 && !text_eq(data->correlation_key, question->key))
         buf_addf(violate(v, VERIFY_STEP_ANSWER),
                  "step \"%.*s\" asks for \"%.*s\", answered \"%.*s\"", STR_ARG(id),
                  STR_ARG(question->key), STR_ARG(data->correlation_key));
     if (data->resolution != RESOLVE_NONE)
         verify_resolution(v, id, question->effect);
+    else if (str_is_set(question->effect))
+        buf_addf(violate(v, VERIFY_STEP_ANSWER), "effect \"%.*s\" of step \"%.*s\" stays in doubt",
+                 STR_ARG(question->effect), STR_ARG(id));
     count_step(v, step, -1);
     step->answered = true;
     count_step(v, step, 1);

@@ -1,6 +1,9 @@
 /* The checker's account of waits and signals. */
 #include "core/verifier.h"
 
+/* What is longer stays out of every hot structure. */
+enum { LONG_WAIT_MS = 60 * 60 * 1000 };
+
 static bool waits_for_plan(enum wait_type type)
 {
     return type == WAIT_STEPS || type == WAIT_REPLAN;
@@ -78,8 +81,8 @@ static void signal_take(struct verifier *v)
 {
     const struct event_data *data = &v->event->data;
     if (data->outcome != OUTCOME_SIGNAL)
-        buf_addf(violate(v, VERIFY_SIGNAL), "outcome %d takes the signal of event %lld",
-                 (int)data->outcome, INT_ARG(data->signal_version));
+        buf_addf(violate(v, VERIFY_SIGNAL), "outcome %.*s takes the signal of event %lld",
+                 STR_ARG(word(&outcome_names, (int)data->outcome)), INT_ARG(data->signal_version));
     struct signal_account *signal = signal_at(v, data->signal_version);
     if (signal == NULL) {
         buf_addf(violate(v, VERIFY_SIGNAL), "event %lld, whose signal is taken, received none",
@@ -140,12 +143,16 @@ static void verify_wait_type(struct verifier *v)
         return;
     }
     if (waits_for_plan(type) != v->has_plan)
-        buf_addf(violate(v, VERIFY_WAIT), "a job with%s a plan waits for type %d",
-                 v->has_plan ? "" : "out", (int)type);
+        buf_addf(violate(v, VERIFY_WAIT), "a job with%s a plan waits for type %.*s",
+                 v->has_plan ? "" : "out", STR_ARG(word(&wait_type_names, (int)type)));
     if (!waits_for_plan(type) && type != WAIT_TIMER && data->correlation_key.len == 0)
         buf_addf(violate(v, VERIFY_WAIT), "the wait has no correlation_key");
     if (type == WAIT_TIMER && data->until == 0)
         buf_addf(violate(v, VERIFY_WAIT), "the timer has no end");
+    if (!data->parked && v->event->at >= 0 && data->until > v->event->at &&
+        data->until - v->event->at > LONG_WAIT_MS)
+        buf_addf(violate(v, VERIFY_WAIT), "a wait of %lld ms is not parked",
+                 INT_ARG(data->until - v->event->at));
     if (data->until != 0 && data->until < v->event->at)
         buf_addf(violate(v, VERIFY_WAIT), "the wait ends at %lld ms, begun at %lld ms",
                  INT_ARG(data->until), INT_ARG(v->event->at));
@@ -216,8 +223,8 @@ static void verify_wait_outcome(struct verifier *v)
         break;
     case OUTCOME_PLAN:
         if (!event_caused_by(v, COMMAND_PLAN) || !waits_for_plan(v->wait.type))
-            buf_addf(violate(v, VERIFY_WAIT_END), "%.*s brought no plan to a wait of type %d",
-                     STR_ARG(command_text(v)), (int)v->wait.type);
+            buf_addf(violate(v, VERIFY_WAIT_END), "%.*s brought no plan to a wait of type %.*s",
+                     STR_ARG(command_text(v)), STR_ARG(word(&wait_type_names, (int)v->wait.type)));
         break;
     case OUTCOME_SIGNAL:
         if (data->signal_version == 0 && !v->has_plan && !event_caused_by(v, COMMAND_SIGNAL))
@@ -251,5 +258,8 @@ void verify_wait_completed(struct verifier *v)
 
     if (waited && data->resolution != RESOLVE_NONE)
         verify_resolution(v, (struct str){NULL, 0}, v->wait.effect);
+    else if (waited && str_is_set(v->wait.effect))
+        buf_addf(violate(v, VERIFY_WAIT_END), "effect \"%.*s\" stays in doubt",
+                 STR_ARG(v->wait.effect));
     v->wait = (struct wait_account){0};
 }

@@ -115,6 +115,8 @@ static void keys_for_systems_downstream_never_collide(void **state)
     const size_t tail = strlen("/0/a/b%2Fc");
     assert_memory_equal(first.at + first.len - tail, "/0/a/b%2Fc", tail);
     assert_memory_equal(second.at + second.len - tail, "/0/a%2Fb/c", tail);
+    do_ok(w, begin_of(w, "%2F", "1"));
+    assert_str(w->last.answer.effect_idempotency_key, message_text(w, "{job}/0/a%2Fb/%252F"));
 }
 
 static void an_operator_who_requeues_over_a_doubt_is_asked(void **state)
@@ -219,7 +221,11 @@ static void settings_of_a_kind_have_bounds(void **state)
     kind = (struct kind_settings){.timeout_ms = -1};
     assert_int_equal(kind_settings_check(&kind, &err), ERR_BAD_REQUEST);
     assert_string_equal(err.detail, "timeout_ms must be from 0 to 316224000000, not -1");
-    kind = (struct kind_settings){.retention_ms = INT64_MAX};
+    kind.timeout_ms = INT64_MAX;
+    assert_int_equal(kind_settings_check(&kind, &err), ERR_BAD_REQUEST);
+    kind = (struct kind_settings){.retention_ms = -1};
+    assert_int_equal(kind_settings_check(&kind, &err), ERR_BAD_REQUEST);
+    kind.retention_ms = INT64_MAX;
     assert_int_equal(kind_settings_check(&kind, &err), ERR_BAD_REQUEST);
     kind = (struct kind_settings){.retry = {.max_attempts = 3}};
     assert_int_equal(kind_settings_check(&kind, &err), ERR_BAD_REQUEST);

@@ -363,6 +363,16 @@ static void a_dead_letter_is_redriven_into_a_new_epoch(void **state)
              "job_running job_completed");
 }
 
+static void a_failure_may_have_no_message(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    struct command fail = fail_as(w, CLASS_PERMANENT);
+    fail.fail.message = absent;
+    do_ok(w, fail);
+    assert_str(w->slice.job.error, js(w, "{'class':'permanent','message':''}"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -386,6 +396,7 @@ int main(void)
         SCENARIO(a_dead_letter_of_a_retrying_job_tells_of_its_last_lease),
         SCENARIO(an_operator_cannot_dead_letter_what_a_worker_holds),
         SCENARIO(a_dead_letter_is_redriven_into_a_new_epoch),
+        SCENARIO(a_failure_may_have_no_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -636,6 +636,21 @@ static void time_never_runs_backwards_for_a_job(void **state)
     story(w, "job_created job_leased job_running job_completed");
 }
 
+/* A repeated command has no events: the head is the one there was, even when it is given itself. */
+static void a_decision_without_events_keeps_the_head(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    struct command complete = complete_with(w, "1");
+    do_ok(w, complete);
+    do_again(w, complete);
+    uint8_t head[HASH_LEN];
+    struct job *after = &w->last.after.job;
+    memcpy(head, after->head, HASH_LEN);
+    assert_int_equal(decision_seal(&w->last, after->head, &w->arena, &w->err), ERR_OK);
+    assert_memory_equal(after->head, head, HASH_LEN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -680,6 +695,7 @@ int main(void)
         SCENARIO(the_grace_ends_for_a_worker_that_does_not_come_back),
         SCENARIO(a_short_outage_never_shortens_a_lease),
         SCENARIO(time_never_runs_backwards_for_a_job),
+        SCENARIO(a_decision_without_events_keeps_the_head),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -390,6 +390,23 @@ static void a_command_for_a_step_is_not_for_a_job_and_back(void **state)
     story(w, "job_created plan_generated job_running step_leased:a step_running:a");
 }
 
+static void a_type_of_ones_own_has_a_word_on_both_sides_of_its_dot(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    struct appended event = {STR(".sent"), STR("1")};
+    struct command append = by_user(COMMAND_APPEND);
+    append.append.events = &event;
+    append.append.count = 1;
+    append.append.expected_version = -1;
+    refused(w, append, ERR_BAD_REQUEST, "event type \".sent\" has nothing on one side of its dot");
+    event.type = STR("invoice.");
+    refused(w, append, ERR_BAD_REQUEST,
+            "event type \"invoice.\" has nothing on one side of its dot");
+    event.type = STR("invoice.sent");
+    do_ok(w, append);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -416,6 +433,7 @@ int main(void)
         SCENARIO(an_operator_says_compensated_only_after_failure),
         SCENARIO(a_completed_job_has_nothing_to_compensate),
         SCENARIO(a_command_for_a_step_is_not_for_a_job_and_back),
+        SCENARIO(a_type_of_ones_own_has_a_word_on_both_sides_of_its_dot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

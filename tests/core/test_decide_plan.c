@@ -624,6 +624,22 @@ static void a_critic_at_work_holds_up_the_wait_for_a_new_plan(void **state)
                 "plan_generated wait_completed");
 }
 
+/* The result that "a" holds for its critic can be judged; the job waits on. */
+static void a_held_step_can_be_judged_while_the_job_waits_for_a_new_plan(void **state)
+{
+    struct world *w = *state;
+    planned(w, "[{'id':'a','critic':true},{'id':'b'}]");
+    do_ok(w, step_claim_of(w, "a", "r1", true));
+    do_ok(w, complete_with(w, "1"));
+    do_ok(w, step_claim_of(w, "b", "r1", true));
+    do_ok(w, verdict_on("b", VERDICT_REPLAN));
+    assert_status(w, "waiting");
+    do_ok(w, verdict_on("a", VERDICT_ACCEPT));
+    assert_step(w, "a", "succeeded");
+    assert_status(w, "waiting");
+    assert_null(world_check(w));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -659,6 +675,7 @@ int main(void)
         SCENARIO(an_open_effect_outlives_a_plan_without_its_step),
         SCENARIO(no_wait_step_begins_while_a_plan_is_awaited),
         SCENARIO(a_critic_at_work_holds_up_the_wait_for_a_new_plan),
+        SCENARIO(a_held_step_can_be_judged_while_the_job_waits_for_a_new_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

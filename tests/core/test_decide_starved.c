@@ -335,6 +335,18 @@ static void a_plan_of_finished_steps_survives_without_memory(void **state)
     do_ok(w, verdict_on("b", VERDICT_REPLAN));
     starved_ok(w, plan_of(w, "[{'id':'a'}]"));
     assert_null(world_check(w));
+
+    world_clear(w, 2);
+    planned(w, "[{'id':'a'},{'id':'b'}]");
+    do_ok(w, step_claim_of(w, "a", "r1", true));
+    do_ok(w, complete_with(w, "1"));
+    do_ok(w, step_claim_of(w, "b", "r1", true));
+    do_ok(w, verdict_on("b", VERDICT_NEEDS_USER));
+    do_ok(w, answer_of(w, "b", "1"));
+    assert_status(w, "queued");
+    starved_ok(w, plan_of(w, "[{'id':'a'}]"));
+    assert_status(w, "completed");
+    assert_null(world_check(w));
 }
 
 static void a_delayed_wait_step_survives_without_memory(void **state)
@@ -350,6 +362,54 @@ static void a_delayed_wait_step_survives_without_memory(void **state)
     starved_ok(w, on_step(by_engine(COMMAND_WAKE), "g"));
     starved_ok(w, answer_of(w, "g", "1"));
     assert_status(w, "completed");
+    assert_null(world_check(w));
+}
+
+/* The plan fails by a step that moved before: the job's error is written anew. */
+static void the_end_of_a_plan_survives_without_memory(void **state)
+{
+    struct world *w = *state;
+    planned(w, "[{'id':'a','on_failure':'continue'},{'id':'b'}]");
+    do_ok(w, step_claim_of(w, "a", "r1", true));
+    do_ok(w, fail_as(w, CLASS_PERMANENT));
+    do_ok(w, step_claim_of(w, "b", "r1", true));
+    starved_ok(w, complete_with(w, "1"));
+    assert_status(w, "failed");
+    assert_null(world_check(w));
+}
+
+static void the_last_lease_of_a_step_survives_without_memory(void **state)
+{
+    struct world *w = *state;
+    planned(w, "[{'id':'a','retry':{'max_attempts':1}}]");
+    do_ok(w, step_claim_of(w, "a", "r1", false));
+    w->now += 30000;
+    starved_ok(w, on_step(expire_of(1), "a"));
+    assert_step(w, "a", "failed");
+    assert_null(world_check(w));
+}
+
+static void a_repeated_failure_survives_without_memory(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    struct command fail = fail_as(w, CLASS_PERMANENT);
+    do_ok(w, fail);
+    starved(w, fail);
+    assert_null(world_check(w));
+}
+
+/* "g" asks for what is stored: a second signal is stored behind the first, which is delivered. */
+static void a_signal_behind_another_survives_without_memory(void **state)
+{
+    struct world *w = *state;
+    planned(w, "[{'id':'a'},{'id':'g','deps':['a'],"
+               "'wait':{'type':'signal','correlation_key':'k'}}]");
+    do_ok(w, signal_of(w, "k", "1"));
+    do_ok(w, step_claim_of(w, "a", "r1", true));
+    do_ok(w, complete_with(w, "1"));
+    starved_ok(w, signal_of(w, "k", "2"));
+    assert_step(w, "g", "succeeded");
     assert_null(world_check(w));
 }
 
@@ -434,6 +494,10 @@ int main(void)
         SCENARIO(effects_of_a_step_survive_without_memory),
         SCENARIO(a_plan_of_finished_steps_survives_without_memory),
         SCENARIO(a_delayed_wait_step_survives_without_memory),
+        SCENARIO(the_end_of_a_plan_survives_without_memory),
+        SCENARIO(the_last_lease_of_a_step_survives_without_memory),
+        SCENARIO(a_repeated_failure_survives_without_memory),
+        SCENARIO(a_signal_behind_another_survives_without_memory),
         SCENARIO(a_replay_survives_without_memory),
         SCENARIO(a_replay_of_many_effects_survives_without_memory),
     };

@@ -797,6 +797,13 @@ static void a_success_whose_children_are_not_loaded_is_corrupt(void **state)
             "event 7 (step_succeeded) names a child of step \"a\", which is not there");
 }
 
+static void a_resource_without_a_name_is_refused(void **state)
+{
+    struct world *w = *state;
+    planned(w, "[{'id':'a'}]");
+    refused(w, step_claim_of(w, "a", "", true), ERR_BAD_REQUEST, "resource_id must not be empty");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -845,6 +852,7 @@ int main(void)
         SCENARIO(a_step_may_have_a_hash_in_its_name),
         SCENARIO(every_move_of_the_machine_is_made_and_no_other),
         SCENARIO(a_success_whose_children_are_not_loaded_is_corrupt),
+        SCENARIO(a_resource_without_a_name_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -217,7 +217,7 @@ static void check_fixture(struct str text, struct arena *arena)
     struct job_line job = {0};
     struct event *events = arena_zalloc(arena, EVENTS_MAX, sizeof *events);
     struct job_slice slice;
-    struct str line;
+    struct str line = {NULL, 0};
     struct err err;
     size_t count = 0;
     assert_true(next_line(&text, &line));

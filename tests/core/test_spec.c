@@ -368,6 +368,8 @@ static void texts_filled_by_hand_are_checked(void **state)
     spec.goal = (struct str){"", TEXT_BYTES_MAX + 1};
     check_refuses(&spec, *state, ERR_BAD_REQUEST,
                   "goal must be at most 65536 bytes long, not 65537");
+    spec.goal = STR("\xff");
+    check_refuses(&spec, *state, ERR_BAD_REQUEST, "goal is not valid UTF-8");
     spec = a_spec();
     spec.payload = STR("");
     check_refuses(&spec, *state, ERR_BAD_REQUEST, "payload must be JSON, not \"\"");

@@ -245,7 +245,9 @@ static const char patient[] = "[{\"id\":\"a\",\"on_failure\":\"continue\"},"
 
 static void step_fails(struct history *h, const char *step, int64_t attempt)
 {
-    step_does(h, EVENT_STEP_FAILED_FATAL, "fail", step, attempt)->data.failures = 1;
+    struct event_data *data = &step_does(h, EVENT_STEP_FAILED_FATAL, "fail", step, attempt)->data;
+    data->failures = 1;
+    data->error = PERMANENT;
     step_does(h, EVENT_STEP_FAILED, "fail", step, attempt);
 }
 
@@ -264,6 +266,24 @@ static void a_job_that_fails_without_need_is_reported(void **state)
     h->sealed = false;
     ADD(h, JOB_FAILED, "fail:a#1", .reason = STR("step_failed"));
     assert_last(h, VERIFY_PLAN_END); /* "b" may go on */
+
+    restart(h);
+    started(h, patient);
+    step_claimed(h, "b", 1, "r1");
+    step_asks(h, "b", 1);
+    step_fails(h, "a", 1);
+    ADD(h, JOB_FAILED, "fail:a#1", .reason = STR("step_failed"));
+    assert_last(h, VERIFY_PLAN_END); /* "b" may be answered */
+}
+
+/* The machine lets a job be parked whatever it waits for. */
+static void a_planned_job_that_is_parked_waits_as_any_other(void **state)
+{
+    struct history *h = *state;
+    started(h, single);
+    step_asks(h, "a", 1);
+    ADD(h, JOB_WAITING, "verdict:a#1", .wait_type = WAIT_STEPS, .parked = true);
+    assert_clean(h);
 }
 
 static void a_job_that_waits_for_no_step_is_reported(void **state)
@@ -405,6 +425,35 @@ static void an_append_that_needs_a_lease_is_reported(void **state)
     h->sealed = false;
     h->events[2].type = EVENT_JOB_COMPENSATED; /* it has not failed */
     assert_last(h, VERIFY_LEASE_HOLDER);
+}
+
+static void a_lease_that_no_one_holds_is_reported(void **state)
+{
+    struct history *h = *state;
+    created(h);
+    struct event_data *data = &leased(h, 1)->data;
+    data->worker_id = (struct str){NULL, 0};
+    memset(data->token_hash, 1, TOKEN_HASH_LEN);
+    assert_last(h, VERIFY_LEASE_TERMS);
+
+    back_to(h, 1);
+    leased(h, 1);
+    h->bare = true; /* no token_hash */
+    assert_last(h, VERIFY_LEASE_TERMS);
+}
+
+static void a_command_that_takes_time_is_reported(void **state)
+{
+    struct history *h = *state;
+    created(h);
+    leased(h, 1);
+    tick(h, 5);
+    ADD(h, JOB_RUNNING, "claim", .attempt = 1);
+    assert_last(h, VERIFY_TIME);
+
+    back_to(h, 2);
+    ADD(h, JOB_RUNNING, "start#1", .attempt = 1);
+    assert_clean(h);
 }
 
 static void a_soft_cancel_waits_for_workers_and_critics(void **state)
@@ -592,6 +641,7 @@ int main(void)
         HISTORY_TEST(a_plan_while_a_step_is_at_work_is_reported),
         HISTORY_TEST(a_plan_that_starts_again_under_its_number_is_reported),
         HISTORY_TEST(a_job_that_fails_without_need_is_reported),
+        HISTORY_TEST(a_planned_job_that_is_parked_waits_as_any_other),
         HISTORY_TEST(a_job_that_waits_for_no_step_is_reported),
         HISTORY_TEST(a_job_that_stays_when_its_steps_are_done_is_reported),
         HISTORY_TEST(a_job_that_does_not_wait_for_its_steps_is_reported),
@@ -600,6 +650,8 @@ int main(void)
         HISTORY_TEST(a_cancel_that_takes_work_softly_or_unasked_is_reported),
         HISTORY_TEST(a_job_to_be_cancelled_that_goes_back_is_reported),
         HISTORY_TEST(an_append_that_needs_a_lease_is_reported),
+        HISTORY_TEST(a_lease_that_no_one_holds_is_reported),
+        HISTORY_TEST(a_command_that_takes_time_is_reported),
         HISTORY_TEST(a_soft_cancel_waits_for_workers_and_critics),
         HISTORY_TEST(a_plan_of_too_few_or_too_many_steps_is_reported),
         HISTORY_TEST(a_plan_with_a_step_twice_is_reported),

@@ -6,6 +6,7 @@
 /* Erases the payloads of the events from number `from` + 1 to number `end`. */
 static void redact(struct history *h, size_t from, size_t end)
 {
+    h->salt_erased = true;
     for (size_t i = from; i < end; i++) {
         struct err err;
         h->events[i].payload = (struct str){NULL, 0};
@@ -56,6 +57,7 @@ static void a_redacted_history_is_clean(void **state)
     h->row.job.head[0] ^= 1;
     h->row.job.status = JOB_RUNNING;
     assert_only(h, 0, VERIFY_ROW);
+    assert_non_null(strstr(h->report.violations[0].detail.at, "status is running in the row"));
 }
 
 static void a_redacted_delay_may_have_been_cut_short(void **state)
@@ -181,6 +183,33 @@ static void a_job_cancelled_by_no_request_is_reported_though_redacted(void **sta
     assert_last(h, VERIFY_CANCEL);
 }
 
+/* Once, at the first; and the report says that it does not tell all. */
+static void a_payload_erased_without_the_salt_is_reported(void **state)
+{
+    struct history *h = *state;
+    retries(h);
+    assert_clean(h);
+    assert_false(h->report.partial);
+    redact(h, 3, 6);
+    assert_clean(h);
+    assert_true(h->report.partial);
+    h->salt_erased = false;
+    assert_only(h, 4, VERIFY_REDACTION);
+    assert_true(h->report.partial);
+}
+
+/* It is no part of the payload. */
+static void another_correlation_is_reported_though_redacted(void **state)
+{
+    struct history *h = *state;
+    created(h);
+    claimed(h, 1);
+    h->events[1].correlation_id = STR("order-8");
+    history_seal(h);
+    redact(h, 0, h->count);
+    assert_only(h, 2, VERIFY_CORRELATION);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,6 +222,8 @@ int main(void)
         HISTORY_TEST(a_redacted_plan_is_clean),
         HISTORY_TEST(without_its_salt_digests_are_taken_as_they_are),
         HISTORY_TEST(a_job_cancelled_by_no_request_is_reported_though_redacted),
+        HISTORY_TEST(a_payload_erased_without_the_salt_is_reported),
+        HISTORY_TEST(another_correlation_is_reported_though_redacted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,18 +35,6 @@ static void a_start_that_names_its_attempt_is_clean(void **state)
     assert_last(h, VERIFY_STEP_ATTEMPT);
 }
 
-static void a_step_without_a_resource_loses_none(void **state)
-{
-    struct history *h = *state;
-    planned(h, single);
-    runs(h, "step_claim:a", 1);
-    step_claimed(h, "a", 1, NULL);
-    step_does(h, EVENT_STEP_FAILED_RESOURCE, "fail", "a", 1);
-    step_does(h, EVENT_STEP_SWITCHING_RESOURCE, "fail", "a", 1);
-    step_claimed(h, "a", 2, "r1");
-    assert_clean(h);
-}
-
 /* Up to the question of a wait step that is open for a second, and the end of that second. */
 static void gate_asks(struct history *h)
 {
@@ -593,6 +581,89 @@ static void a_question_without_end_cannot_time_out(void **state)
     assert_only(h, 8, VERIFY_STEP_ANSWER);
 }
 
+static void a_step_whose_error_is_handled_otherwise_is_reported(void **state)
+{
+    struct history *h = *state;
+    started(h, two);
+    step_retries(h, "a", 1, 1);
+    h->events[5].data.error = TRANSIENT;
+    assert_clean(h);
+    h->sealed = false;
+    h->events[5].data.error = PERMANENT;
+    assert_only(h, 6, VERIFY_STEP_FAILURES);
+
+    back_to(h, 5);
+    struct event_data *data = &step_does(h, EVENT_STEP_FAILED_FATAL, "fail", "a", 1)->data;
+    data->failures = 1;
+    data->error = PERMANENT;
+    step_does(h, EVENT_STEP_FAILED, "fail", "a", 1);
+    ADD(h, JOB_FAILED, "fail:a#1", .reason = STR("step_failed"));
+    assert_clean(h);
+    h->sealed = false;
+    data->error = TRANSIENT; /* the first of four */
+    assert_only(h, 6, VERIFY_STEP_FAILURES);
+}
+
+/* However well the worker beats. */
+static void a_write_after_the_end_of_the_attempt_is_reported(void **state)
+{
+    struct history *h = *state;
+    started(h, single);
+    h->events[3].data.timeout_at = h->now + 40000;
+    tick(h, 39999);
+    step_succeeds(h, "a", 1);
+    NOTE(h, JOB_COMPLETED, "complete:a#1");
+    assert_clean(h);
+    h->sealed = false;
+    h->events[5].at++;
+    h->events[6].at++;
+    assert_reported(h, 6, VERIFY_LEASE_HOLDER);
+}
+
+static void a_question_without_a_type_is_reported(void **state)
+{
+    struct history *h = *state;
+    started(h, two);
+    step_asks(h, "a", 1);
+    h->events[5].data.wait_type = WAIT_NONE;
+    assert_last(h, VERIFY_WAIT);
+}
+
+/* "a" called an effect and failed; its next attempt asks about it. */
+static void an_answer_that_leaves_an_effect_in_doubt_is_reported(void **state)
+{
+    struct history *h = *state;
+    started(h, two);
+    ADD(h, TOOL_CALLED, "effect_begin:a#1", .step = STR("a"), .key = STR("k"), .attempt = 1);
+    step_retries(h, "a", 1, 1);
+    tick(h, 1000);
+    claim_as(h, EVENT_STEP_RUNNING, "a", 2, "r1");
+    ADD(h, STEP_NEEDS_USER, "effect_begin:a#2", .step = STR("a"), .effect = STR("k"),
+        .wait_type = WAIT_HUMAN);
+    struct event_data *answer = &ADD(h, SIGNAL_RECEIVED, "answer:a", .step = STR("a"),
+                                     .outcome = OUTCOME_SIGNAL, .resolution = RESOLVE_DONE)
+                                     ->data;
+    assert_clean(h);
+    h->sealed = false;
+    answer->resolution = RESOLVE_NONE;
+    assert_last(h, VERIFY_STEP_ANSWER);
+}
+
+static void a_step_that_no_one_runs_is_reported(void **state)
+{
+    struct history *h = *state;
+    planned(h, single);
+    runs(h, "step_claim:a", 1);
+    claim_as(h, EVENT_STEP_LEASED, "a", 1, NULL);
+    assert_last(h, VERIFY_STEP_RESOURCE);
+
+    back_to(h, 3);
+    struct event_data *data = &claim_as(h, EVENT_STEP_LEASED, "a", 1, "r1")->data;
+    data->worker_id = (struct str){NULL, 0};
+    memset(data->token_hash, 1, TOKEN_HASH_LEN);
+    assert_last(h, VERIFY_LEASE_TERMS);
+}
+
 static void an_answer_to_a_step_that_asked_nothing_is_reported(void **state)
 {
     struct history *h = *state;
@@ -644,7 +715,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         HISTORY_TEST(a_start_that_names_its_attempt_is_clean),
-        HISTORY_TEST(a_step_without_a_resource_loses_none),
         HISTORY_TEST(a_wait_step_whose_time_is_over_is_clean),
         HISTORY_TEST(a_stored_plan_means_what_it_says_and_no_more),
         HISTORY_TEST(every_verdict_leads_only_where_it_says),
@@ -681,6 +751,11 @@ int main(void)
         HISTORY_TEST(a_result_that_cannot_be_held_is_reported),
         HISTORY_TEST(an_answer_that_does_not_fit_its_question_is_reported),
         HISTORY_TEST(a_question_without_end_cannot_time_out),
+        HISTORY_TEST(a_step_whose_error_is_handled_otherwise_is_reported),
+        HISTORY_TEST(a_write_after_the_end_of_the_attempt_is_reported),
+        HISTORY_TEST(a_question_without_a_type_is_reported),
+        HISTORY_TEST(an_answer_that_leaves_an_effect_in_doubt_is_reported),
+        HISTORY_TEST(a_step_that_no_one_runs_is_reported),
         HISTORY_TEST(an_answer_to_a_step_that_asked_nothing_is_reported),
         HISTORY_TEST(a_wait_step_that_goes_on_unanswered_is_reported),
         HISTORY_TEST(a_wait_step_that_times_out_early_is_reported),

@@ -72,7 +72,7 @@ static void timers_are_clean(void **state)
 
 static void called(struct history *h, const char *cause, const char *key, int64_t attempt)
 {
-    ADD(h, TOOL_CALLED, cause, .key = str_from(key), .attempt = attempt, .input_hash = {1, 2, 3});
+    ADD(h, TOOL_CALLED, cause, .key = str_from(key), .attempt = attempt, .input = STR("1"));
 }
 
 static void returned(struct history *h, const char *cause, const char *key)
@@ -142,7 +142,7 @@ static void a_fresh_start_forgets_effects(void **state)
     assert_clean(h);
 
     back_to(h, forgotten);
-    ADD(h, TOOL_CALLED, "effect_begin#2", .key = STR("charge"), .attempt = 2, .input_hash = {9});
+    ADD(h, TOOL_CALLED, "effect_begin#2", .key = STR("charge"), .attempt = 2, .input = STR("9"));
     returned(h, "effect_commit#2", "charge");
     NOTE(h, JOB_COMPLETED, "complete#2");
     assert_clean(h);
@@ -458,8 +458,47 @@ static void another_input_under_a_known_key_is_reported(void **state)
     called(h, "effect_begin#1", "charge", 1);
     ADD(h, JOB_REQUEUED, "fail#1", .failures = 1);
     claimed(h, 2);
-    ADD(h, TOOL_CALLED, "effect_begin#2", .key = STR("charge"), .attempt = 2, .input_hash = {4});
+    ADD(h, TOOL_CALLED, "effect_begin#2", .key = STR("charge"), .attempt = 2, .input = STR("4"));
     assert_last(h, VERIFY_EFFECT_INPUT);
+}
+
+static void an_input_that_is_not_of_its_hash_is_reported(void **state)
+{
+    struct history *h = *state;
+    created(h);
+    claimed(h, 1);
+    called(h, "effect_begin#1", "charge", 1);
+    assert_clean(h);
+    h->sealed = false;
+    h->events[3].data.input = STR("666"); /* the hash stays */
+    assert_last(h, VERIFY_EFFECT_INPUT);
+    h->sealed = false;
+    h->events[3].data.input = (struct str){NULL, 0};
+    assert_last(h, VERIFY_EFFECT_INPUT);
+}
+
+static void a_doubt_that_ends_without_a_word_is_reported(void **state)
+{
+    struct history *h = *state;
+    doubt(h, RESOLVE_NONE);
+    assert_only(h, 9, VERIFY_WAIT_END);
+}
+
+static void a_long_wait_that_is_not_parked_is_reported(void **state)
+{
+    struct history *h = *state;
+    created(h);
+    claimed(h, 1);
+    struct event_data *data = &ADD(h, JOB_WAITING, "wait#1", .wait_type = WAIT_SIGNAL,
+                                   .correlation_key = KEY, .until = h->now + 3600000)
+                                   ->data;
+    assert_clean(h);
+    h->sealed = false;
+    data->until++;
+    assert_last(h, VERIFY_WAIT);
+    h->sealed = false;
+    data->parked = true;
+    assert_clean(h);
 }
 
 static void an_effect_before_the_start_or_without_a_key_is_reported(void **state)
@@ -617,6 +656,9 @@ int main(void)
         HISTORY_TEST(an_effect_in_doubt_that_is_run_again_is_reported),
         HISTORY_TEST(an_effect_that_returns_to_no_call_is_reported),
         HISTORY_TEST(another_input_under_a_known_key_is_reported),
+        HISTORY_TEST(an_input_that_is_not_of_its_hash_is_reported),
+        HISTORY_TEST(a_doubt_that_ends_without_a_word_is_reported),
+        HISTORY_TEST(a_long_wait_that_is_not_parked_is_reported),
         HISTORY_TEST(an_effect_before_the_start_or_without_a_key_is_reported),
         HISTORY_TEST(an_end_with_an_open_effect_is_reported),
         HISTORY_TEST(the_open_effect_is_found_among_others),

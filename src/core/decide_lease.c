@@ -356,7 +356,7 @@ enum error_code decider_requeue(struct decider *d, struct str reason, struct str
     event->data.error = error;
     event->data.failures = failures;
     event->data.not_before = not_before > d->now ? not_before : 0;
-    event->data.last_lease_expires_at = d->job->lease.live ? d->job->lease.expires_at : 0;
+    event->data.last_lease_expires_at = d->job->lease.expires_at;
     decider_carry_beats(d, &event->data);
     return decider_fold(d);
 }

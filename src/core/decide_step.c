@@ -102,7 +102,7 @@ enum error_code decide_step_claim(struct decider *d)
     code = decider_lease_data(d, d->step->attempt + 1, &event->data);
     if (code == ERR_OK)
         code = decider_fold(d);
-    if (code == ERR_OK && leased && !judge && d->command->claim.start)
+    if (code == ERR_OK && leased && d->command->claim.start)
         code = decider_emit_step(d, EVENT_STEP_RUNNING);
     return code;
 }
@@ -530,8 +530,7 @@ enum error_code decide_answer(struct decider *d)
 enum error_code decide_step_wake(struct decider *d)
 {
     /* A wait step of a job that was not due when the step became ready. */
-    if (str_is_set(d->step->spec.wait) && step_standing(d->step) == STANDING_READY &&
-        !d->step->answered)
+    if (str_is_set(d->step->spec.wait) && step_standing(d->step) == STANDING_READY)
         return decider_start_wait_step(d);
     enum error_code code = check_asking(d, "wake");
     if (code != ERR_OK)

@@ -157,7 +157,7 @@ enum error_code decide_wait(struct decider *d)
 
     /* A signal that came early is taken at once: the job does not block. */
     const struct signal *stored = decider_stored_signal(d, wait->correlation_key);
-    if (stored != NULL && str_is_set(wait->correlation_key) && !PLANTED(EARLY_SIGNAL_LOST))
+    if (stored != NULL && !PLANTED(EARLY_SIGNAL_LOST))
         return complete_wait(d, OUTCOME_SIGNAL, stored->correlation_key, stored->payload,
                              stored->signal_id, stored->version);
     int64_t until = wait->until;

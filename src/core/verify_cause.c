@@ -205,13 +205,16 @@ static bool verify_holder(struct verifier *v)
     return false;
 }
 
-/* A worker's lease is of one step: it moves no other, except wait steps that it sets off. */
+/* A command about one step, by its lease or by name, moves no other, except wait steps that it sets
+ * off. */
 static void verify_same_step(struct verifier *v)
 {
     const struct event *event = v->event;
     bool about_step = is_step_event(event->type) || event->type == EVENT_TOOL_CALLED ||
-                      event->type == EVENT_TOOL_RETURNED;
-    if (v->blind || !about_step || event->cause.attempt == 0 ||
+                      event->type == EVENT_TOOL_RETURNED ||
+                      (event->type == EVENT_SIGNAL_RECEIVED && str_is_set(event->data.step));
+    bool named = event->cause.attempt != 0 || str_is_set(event->cause.step);
+    if (v->blind || !about_step || !named || event->data.step.len == 0 ||
         text_eq(event->cause.step, event->data.step))
         return;
     const struct step_account *step = step_account(v, event->data.step);
@@ -220,8 +223,9 @@ static void verify_same_step(struct verifier *v)
     /* When a step waits for its dependencies is for their worker to find out. */
     if (event->type == EVENT_STEP_WAITING_DEPS)
         return;
-    buf_addf(violate(v, VERIFY_LEASE_HOLDER), "a lease of step \"%.*s\" was used for step \"%.*s\"",
-             STR_ARG(event->cause.step), STR_ARG(event->data.step));
+    buf_addf(violate(v, VERIFY_LEASE_HOLDER),
+             "a command on step \"%.*s\" was used for step \"%.*s\"", STR_ARG(event->cause.step),
+             STR_ARG(event->data.step));
 }
 
 void verify_cause(struct verifier *v)
@@ -238,13 +242,13 @@ void verify_cause(struct verifier *v)
     if (command_type_by(command) == COMMAND_BY_WORKER) {
         bool continued = continues_command(v) && v->cause_live;
         v->cause_live = continued || verify_holder(v);
-        verify_same_step(v);
     } else {
         if (event->cause.attempt != 0)
             buf_addf(violate(v, VERIFY_CAUSE), "%.*s needs no lease, yet carries attempt %lld",
                      STR_ARG(command_text(v)), INT_ARG(event->cause.attempt));
         v->cause_live = false;
     }
+    verify_same_step(v);
     v->cause = event->cause;
     v->cause_at = event->at;
 }

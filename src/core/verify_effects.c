@@ -177,9 +177,11 @@ void verify_tool(struct verifier *v)
         return;
     if (str_is_set(event->data.step)) {
         const struct step_account *step = event_step_account(v);
-        if (step != NULL && verify_not_passing(v, step) && step->state != STEP_RUNNING)
-            buf_addf(violate(v, VERIFY_EFFECT), "step \"%.*s\" is %.*s, not running",
-                     STR_ARG(event->data.step), STR_ARG(step_state_name(step->state)));
+        if (step != NULL && verify_not_passing(v, step) &&
+            (step->state != STEP_RUNNING || step->held))
+            buf_addf(violate(v, VERIFY_EFFECT), "step \"%.*s\" is %.*s%s",
+                     STR_ARG(event->data.step), STR_ARG(step_state_name(step->state)),
+                     step->held ? " and its result is held" : ", not running");
     } else if (v->status != JOB_RUNNING && !job_status_terminal(v->status)) {
         buf_addf(violate(v, VERIFY_EFFECT), "the job is %.*s, not running",
                  STR_ARG(job_status_name(v->status)));

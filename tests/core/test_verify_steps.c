@@ -520,6 +520,26 @@ static void a_step_judged_before_it_finished_is_reported(void **state)
     assert_true(is_reported(h, 6, VERIFY_SINGLE_LEASE));
 }
 
+static void an_effect_under_a_critics_lease_is_reported(void **state)
+{
+    struct history *h = *state;
+    started(h, judged);
+    step_does(h, EVENT_STEP_FINISHED, "complete", "a", 1);
+    claim_as(h, EVENT_STEP_JUDGING, "a", 2, NULL);
+    ADD(h, TOOL_CALLED, "effect_begin:a#2", .step = STR("a"), .key = STR("k"), .attempt = 2);
+    assert_last(h, VERIFY_EFFECT);
+}
+
+static void a_command_on_one_step_that_moves_another_is_reported(void **state)
+{
+    struct history *h = *state;
+    started(h, two);
+    step_does(h, EVENT_STEP_FAILED_RETRYABLE, "verdict", "a", 0)->cause.step = STR("b");
+    h->events[h->count - 1].data.failures = 1;
+    step_does(h, EVENT_STEP_RETRYING, "verdict", "a", 0);
+    assert_reported(h, (int64_t)h->count - 1, VERIFY_LEASE_HOLDER);
+}
+
 static void a_result_that_cannot_be_held_is_reported(void **state)
 {
     struct history *h = *state;
@@ -748,6 +768,8 @@ int main(void)
         HISTORY_TEST(another_resource_than_it_ran_on_cannot_be_lost),
         HISTORY_TEST(a_failure_of_a_step_that_counts_twice_is_reported),
         HISTORY_TEST(a_step_judged_before_it_finished_is_reported),
+        HISTORY_TEST(an_effect_under_a_critics_lease_is_reported),
+        HISTORY_TEST(a_command_on_one_step_that_moves_another_is_reported),
         HISTORY_TEST(a_result_that_cannot_be_held_is_reported),
         HISTORY_TEST(an_answer_that_does_not_fit_its_question_is_reported),
         HISTORY_TEST(a_question_without_end_cannot_time_out),

@@ -1,0 +1,29 @@
+#!/bin/sh
+# The checker includes nothing of decide, so that one can catch the other, and each private header of the
+# core is included by the files it is for and by no others.
+#
+# usage: private_headers.sh BUILD_DIRECTORY SOURCE_DIRECTORY
+set -eu
+cd "$2/src/core"
+
+# only PATTERN HEADER: HEADER is included by files named PATTERN alone.
+only() {
+    for file in $(grep -lE "#include \"core/$2\"" ./*.c ./*.h ../engine/* ../cli/* || :); do
+        case ${file#./} in
+        # shellcheck disable=SC2254 # a pattern, and meant as one
+        $1) ;;
+        *)
+            echo "$file includes core/$2"
+            exit 1
+            ;;
+        esac
+    done
+}
+
+only 'decide*.c' decider.h
+only 'evolve*.c' fold.h
+only 'verify*.c' verifier.h
+if grep -nE '#include "core/(decide|decider)\.h"' verif*; then
+    echo 'The checker must not include decide.'
+    exit 1
+fi

@@ -9,8 +9,8 @@ cd "$2/src/core"
 # only PATTERN HEADER: HEADER is included by files named PATTERN alone.
 only() {
     for file in $(grep -lE "#include \"core/$2\"" ./*.c ./*.h ../engine/* ../cli/* || :); do
-        case ${file#./} in
         # shellcheck disable=SC2254 # a pattern, and meant as one
+        case ${file#./} in
         $1) ;;
         *)
             echo "$file includes core/$2"

@@ -308,14 +308,15 @@ enum error_code decide_step_cancelled(struct decider *d)
 
 /* A lost lease is a failure, or a step that kills whoever takes it would be handed on for ever. A
  * critic's is not. */
-static enum error_code lose_lease(struct decider *d, struct str reason, struct str error)
+static enum error_code lose_lease(struct decider *d, struct str reason, struct str error,
+                                  bool timed_out)
 {
     int64_t failures = d->step->failures + 1;
     bool spent = failures >= d->step->spec.retry.max_attempts;
     enum error_code code = ERR_OK;
     if (d->step->held)
         return give_back(d, reason, d->step->failures);
-    if (str_eq(reason, STR("timeout")) && d->step->state == STEP_RUNNING)
+    if (timed_out && d->step->state == STEP_RUNNING)
         return apply_verdict(d, VERDICT_RETRY, reason, error, NULL);
     if (d->step->state == STEP_LEASED && !spent)
         return give_back(d, reason, failures);
@@ -345,7 +346,8 @@ enum error_code decide_step_expire(struct decider *d)
     enum error_code code = decider_expiry(d, lease, d->step->attempt, &reason, &failure);
     if (code == ERR_OK)
         code = decider_error_json(d, &failure, &error);
-    return code == ERR_OK ? lose_lease(d, reason, error) : code;
+    bool timed_out = failure.error_class == CLASS_TIMEOUT;
+    return code == ERR_OK ? lose_lease(d, reason, error, timed_out) : code;
 }
 
 enum error_code decider_step_ask(struct decider *d, const struct question *question,
@@ -429,12 +431,12 @@ enum error_code decide_verdict(struct decider *d)
         return refuse_step(d, "judge", "");
     if (verdict == VERDICT_ACCEPT)
         return accept(d, reason, result);
-    if (verdict == VERDICT_NEEDS_USER)
+    if (verdict == VERDICT_NEEDS_USER) {
         code = decider_no_open_effect(d, "ask about");
-    if (code != ERR_OK)
-        return code;
-    if (verdict == VERDICT_NEEDS_USER)
-        return decider_step_ask(d, &question, reason, verdict, (struct str){NULL, 0});
+        return code == ERR_OK
+                   ? decider_step_ask(d, &question, reason, verdict, (struct str){NULL, 0})
+                   : code;
+    }
     return apply_verdict(d, verdict, reason, (struct str){NULL, 0}, NULL);
 }
 

@@ -378,4 +378,21 @@ static inline void planned(struct world *w, const char *steps)
     do_ok(w, command);
 }
 
+/* A plan whose step "a" is claimed on r1 and started. */
+static inline void step_running(struct world *w, const char *steps)
+{
+    planned(w, steps);
+    do_ok(w, step_claim_of(w, "a", "r1", true));
+}
+
+/* A name that outlives the command that brings it. */
+static inline const char *numbered(struct world *w, const char *prefix, int number)
+{
+    struct buf buf;
+    buf_init(&buf, &w->arena, 16);
+    buf_addf(&buf, "%s%d", prefix, number);
+    buf_add_char(&buf, '\0');
+    return buf.at;
+}
+
 #endif

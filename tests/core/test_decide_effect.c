@@ -468,16 +468,6 @@ static void a_fresh_start_forgets_effects_and_gives_a_new_key_downstream(void **
              "job_completed");
 }
 
-/* A name that outlives the command that brings it. */
-static const char *numbered(struct world *w, const char *prefix, int number)
-{
-    struct buf buf;
-    buf_init(&buf, &w->arena, 16);
-    buf_addf(&buf, "%s%d", prefix, number);
-    buf_add_char(&buf, '\0');
-    return buf.at;
-}
-
 static void many_effects_are_found_by_their_names(void **state)
 {
     struct world *w = *state;

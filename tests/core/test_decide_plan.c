@@ -15,16 +15,6 @@ static void step_fails(struct world *w, const char *step)
     do_ok(w, fail_as(w, CLASS_PERMANENT));
 }
 
-/* A name that outlives the command that brings it. */
-static const char *numbered(struct world *w, const char *prefix, int number)
-{
-    struct buf buf;
-    buf_init(&buf, &w->arena, 16);
-    buf_addf(&buf, "%s%d", prefix, number);
-    buf_add_char(&buf, '\0');
-    return buf.at;
-}
-
 /* ---- plans ---- */
 
 static void a_queued_job_takes_a_plan(void **state)

@@ -20,18 +20,12 @@ static struct command ask_of(struct world *w, const char *choices, int64_t timeo
     return command;
 }
 
-static void begun(struct world *w, const char *steps)
-{
-    planned(w, steps);
-    do_ok(w, step_claim_of(w, "a", "r1", true));
-}
-
 /* ---- needs_user ---- */
 
 static void a_question_drops_the_lease_and_the_job_waits_when_nothing_else_can_run(void **state)
 {
     struct world *w = *state;
-    begun(w, ONE);
+    step_running(w, ONE);
     struct command ask = ask_of(w, "['yes','no']", 60000, "'no'");
     do_ok(w, ask);
     const struct step *step = step_named(w, "a");
@@ -54,7 +48,7 @@ static void a_question_drops_the_lease_and_the_job_waits_when_nothing_else_can_r
 static void an_answered_step_is_claimed_straight_into_running(void **state)
 {
     struct world *w = *state;
-    begun(w, ONE);
+    step_running(w, ONE);
     do_ok(w, ask_of(w, "['yes','no']", 0, NULL));
     do_ok(w, answer_of(w, "a", " 'yes' "));
     assert_status(w, "queued");
@@ -72,7 +66,7 @@ static void an_answered_step_is_claimed_straight_into_running(void **state)
 static void the_job_runs_on_while_another_step_can(void **state)
 {
     struct world *w = *state;
-    begun(w, "[{'id':'a'},{'id':'b'}]");
+    step_running(w, "[{'id':'a'},{'id':'b'}]");
     do_ok(w, ask_of(w, NULL, 0, NULL));
     assert_status(w, "running");
     do_ok(w, step_claim_of(w, "b", "r1", true));
@@ -86,7 +80,7 @@ static void the_job_runs_on_while_another_step_can(void **state)
 static void two_questions_are_answered_one_by_one(void **state)
 {
     struct world *w = *state;
-    begun(w, "[{'id':'a'},{'id':'b'}]");
+    step_running(w, "[{'id':'a'},{'id':'b'}]");
     do_ok(w, ask_of(w, NULL, 0, NULL));
     do_ok(w, step_claim_of(w, "b", "r1", true));
     do_ok(w, ask_of(w, NULL, 0, NULL));
@@ -110,7 +104,7 @@ static void two_questions_are_answered_one_by_one(void **state)
 static void an_answer_is_one_of_the_choices_and_given_once(void **state)
 {
     struct world *w = *state;
-    begun(w, ONE);
+    step_running(w, ONE);
     refused(w, answer_of(w, "a", "'yes'"), ERR_INVALID_TRANSITION,
             "cannot answer step \"a\": it is running");
     do_ok(w, ask_of(w, "['yes','no']", 0, NULL));
@@ -140,7 +134,7 @@ static void an_answer_is_one_of_the_choices_and_given_once(void **state)
 static void a_question_that_is_not_sound_is_refused(void **state)
 {
     struct world *w = *state;
-    begun(w, ONE);
+    step_running(w, ONE);
     struct command ask = ask_of(w, NULL, 0, NULL);
     ask.verdict.question.prompt = STR("");
     refused(w, ask, ERR_BAD_REQUEST, "needs_user needs a question with a prompt");
@@ -170,7 +164,7 @@ static void a_question_that_is_not_sound_is_refused(void **state)
 static void a_question_that_times_out_takes_its_default_answer(void **state)
 {
     struct world *w = *state;
-    begun(w, ONE);
+    step_running(w, ONE);
     do_ok(w, ask_of(w, "['yes','no']", 60000, "'no'"));
     w->now += 59999;
     refused(w, on_step(by_engine(COMMAND_WAKE), "a"), ERR_INVALID_TRANSITION,
@@ -188,7 +182,7 @@ static void a_question_that_times_out_takes_its_default_answer(void **state)
 static void a_question_that_times_out_without_a_default_says_timeout(void **state)
 {
     struct world *w = *state;
-    begun(w, ONE);
+    step_running(w, ONE);
     do_ok(w, ask_of(w, NULL, 1000, NULL));
     w->now += 1000;
     do_ok(w, on_step(by_engine(COMMAND_WAKE), "a"));
@@ -200,7 +194,7 @@ static void a_question_that_times_out_without_a_default_says_timeout(void **stat
 static void a_question_without_a_deadline_never_times_out(void **state)
 {
     struct world *w = *state;
-    begun(w, ONE);
+    step_running(w, ONE);
     do_ok(w, ask_of(w, NULL, 0, NULL));
     w->now += DELAY_MS_MAX;
     refused(w, on_step(by_engine(COMMAND_WAKE), "a"), ERR_INVALID_TRANSITION,
@@ -211,7 +205,7 @@ static void a_question_without_a_deadline_never_times_out(void **state)
 static void a_signal_with_the_name_of_the_step_answers_it(void **state)
 {
     struct world *w = *state;
-    begun(w, ONE);
+    step_running(w, ONE);
     do_ok(w, ask_of(w, NULL, 0, NULL));
     struct command signal = signal_of(w, "a", "'go'");
     signal.signal.signal_id = STR("s-1");
@@ -230,7 +224,7 @@ static void a_signal_with_the_name_of_the_step_answers_it(void **state)
 static void the_same_answer_is_no_repeat_when_it_is_asked_again(void **state)
 {
     struct world *w = *state;
-    begun(w, ONE);
+    step_running(w, ONE);
     do_ok(w, ask_of(w, NULL, 0, NULL));
     do_ok(w, signal_of(w, "a", "'go'"));
     do_ok(w, step_claim_of(w, "a", "r1", true));
@@ -246,7 +240,7 @@ static void the_same_answer_is_no_repeat_when_it_is_asked_again(void **state)
 static void a_job_that_has_ended_takes_no_answers(void **state)
 {
     struct world *w = *state;
-    begun(w, ONE);
+    step_running(w, ONE);
     do_ok(w, ask_of(w, NULL, 1000, NULL));
     do_ok(w, cancel_by(CANCEL_SOFT, ""));
     assert_status(w, "cancelled");

@@ -4,13 +4,6 @@
 #define ONE "[{'id':'a'}]"
 #define BEGUN "job_created plan_generated job_running step_leased:a step_running:a"
 
-/* A plan of the one step "a", claimed on r1 and started. */
-static void step_running(struct world *w, const char *steps)
-{
-    planned(w, steps);
-    do_ok(w, step_claim_of(w, "a", "r1", true));
-}
-
 /* ---- claim and start ---- */
 
 static void the_first_lease_of_a_step_makes_its_job_run(void **state)
@@ -289,16 +282,6 @@ static void a_resource_failure_switches_and_never_goes_back(void **state)
     story(w, BEGUN " step_failed_resource:a step_switching_resource:a step_leased:a "
                    "step_running:a step_failed_resource:a step_switching_resource:a "
                    "step_leased:a step_running:a step_succeeded:a job_completed");
-}
-
-/* A name that outlives the command that brings it. */
-static const char *numbered(struct world *w, const char *prefix, int number)
-{
-    struct buf buf;
-    buf_init(&buf, &w->arena, 16);
-    buf_addf(&buf, "%s%d", prefix, number);
-    buf_add_char(&buf, '\0');
-    return buf.at;
 }
 
 static void a_step_that_lost_too_many_resources_fails(void **state)

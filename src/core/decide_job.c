@@ -128,6 +128,9 @@ enum error_code decide_requeue(struct decider *d)
         return err_set(d->err, ERR_INVALID_TRANSITION,
                        "only a failed, dead-lettered or retrying job is requeued; this one is %.*s",
                        STR_ARG(job_status_name(d->job->status)));
+    if (d->job->redacted)
+        return err_set(d->err, ERR_INVALID_TRANSITION,
+                       "the payloads of this job are erased: there is nothing to run again");
 
     struct event *event = decider_add(d, EVENT_JOB_REQUEUED);
     if (event == NULL)

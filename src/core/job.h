@@ -116,6 +116,7 @@ struct job {
     int64_t final_steps;           /* on which no other depends */
     uint8_t head[HASH_LEN];        /* hash of the last event */
     uint8_t salt[SALT_LEN];        /* beside the stream, erased by redaction */
+    bool redacted;                 /* beside the stream: payloads and salt are erased */
 };
 
 /* A side effect that must not be repeated. */

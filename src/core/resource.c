@@ -227,11 +227,8 @@ static enum error_code not_avoided(const struct resource *resource, const struct
     return ERR_OK;
 }
 
-enum error_code resource_fits(const struct resource *resource, const struct step *step, int64_t now,
-                              struct arena *arena, struct err *err)
+enum error_code resource_check_free(const struct resource *resource, int64_t now, struct err *err)
 {
-    assert(resource != NULL);
-    assert(step != NULL);
     if (now >= resource->expires_at) {
         return err_set(err, ERR_INVALID_TRANSITION,
                        "resource \"%.*s\" is lost: it should have renewed %lld ms ago",
@@ -248,7 +245,17 @@ enum error_code resource_fits(const struct resource *resource, const struct step
                        STR_ARG(resource->id), (long long)resource->used,
                        (long long)resource->slots);
     }
-    enum error_code code = capabilities_fit(resource, step, arena, err);
+    return ERR_OK;
+}
+
+enum error_code resource_fits(const struct resource *resource, const struct step *step, int64_t now,
+                              struct arena *arena, struct err *err)
+{
+    assert(resource != NULL);
+    assert(step != NULL);
+    enum error_code code = resource_check_free(resource, now, err);
+    if (code == ERR_OK)
+        code = capabilities_fit(resource, step, arena, err);
     if (code == ERR_OK)
         code = labels_fit(resource, step, arena, err);
     if (code == ERR_OK)

@@ -45,6 +45,10 @@ enum error_code labels_read(struct str json, uint32_t count_max, const char *wha
                             struct arena *arena, struct label **ret, uint32_t *ret_count,
                             struct err *err);
 
+/* Whether the resource takes anything new at `now`: it is alive, not draining, and has a free slot.
+ * OK, or invalid_transition with the reason. */
+enum error_code resource_check_free(const struct resource *resource, int64_t now, struct err *err);
+
 /* Whether `step` may run on `resource` at `now`: it is alive and not draining, has a free slot and
  * every capability, its labels satisfy the selector, and it is neither on the plan's avoid list nor
  * one that the step was lost on. OK, or invalid_transition with the reason; bad_request when the

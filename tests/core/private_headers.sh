@@ -22,6 +22,7 @@ only() {
 
 only 'decide*.c' decider.h
 only 'evolve*.c' fold.h
+only 'job_*.c' job_records.h
 only 'verify*.c' verifier.h
 if grep -nE '#include "core/(decide|decider)\.h"' verif*; then
     echo 'The checker must not include decide.'

@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/times.h"
+#include "random_placement.h"
 #include "slice_loader.h"
 
 enum { TOKENS_KEPT = 6, STEPS_MOST = 8, RESOURCES = 3 };
@@ -14,6 +15,8 @@ struct run {
     bool plans;
     struct str tokens[TOKENS_KEPT]; /* newest first */
     struct resource resources[RESOURCES];
+    struct label zones[RESOURCES];
+    struct str gpu;
     struct random_stats *stats;
     const char *fault;
 };
@@ -90,6 +93,10 @@ static struct str random_plan(struct run *run)
             buf_addf(&buf, ",\"on_failure\":\"continue\"");
         if (!waits && chance(run, 20))
             buf_addf(&buf, ",\"avoid\":[\"r1\"]");
+        if (!waits && chance(run, 10))
+            buf_addf(&buf, ",\"selector\":\"zone in (a), !old\"");
+        if (!waits && chance(run, 10))
+            buf_addf(&buf, ",\"capabilities\":[\"gpu\"]");
         buf_add_char(&buf, '}');
     }
     buf_add_char(&buf, ']');
@@ -567,6 +574,32 @@ static void count(struct run *run, const struct command *command)
     }
 }
 
+/* What a command left of the loaded parts is what it left of the whole. */
+static const char *compare_parts(struct world *world, const struct job_slice *part)
+{
+    const struct job_slice *whole = &world->last.after;
+    struct job_slice same = {.job = whole->job};
+    same.effects = arena_zalloc(&world->arena, part->effect_count + 1, sizeof *same.effects);
+    same.signals = arena_zalloc(&world->arena, part->signal_count + 1, sizeof *same.signals);
+    same.steps = arena_zalloc(&world->arena, part->step_count + 1, sizeof *same.steps);
+    for (uint32_t i = 0; i < part->effect_count; i++)
+        for (uint32_t k = 0; k < whole->effect_count; k++)
+            if (str_eq(whole->effects[k].name, part->effects[i].name))
+                same.effects[same.effect_count++] = whole->effects[k];
+    for (uint32_t i = 0; i < part->signal_count; i++)
+        for (uint32_t k = 0; k < whole->signal_count; k++)
+            if (whole->signals[k].version == part->signals[i].version)
+                same.signals[same.signal_count++] = whole->signals[k];
+    for (uint32_t i = 0; i < part->step_count; i++) {
+        const struct step *step = job_step_at(whole, part->steps[i].ordinal);
+        if (step != NULL)
+            same.steps[same.step_count++] = *step;
+    }
+    return str_eq(world_row(world, &same), world_row(world, part))
+               ? NULL
+               : "on a slice the job or a part of it differs";
+}
+
 /* The command decided once more, on no more than a store would load for it: the outcome must be the
  * same. */
 static const char *compare_slices(struct run *run, const struct job_slice *given,
@@ -587,13 +620,26 @@ static const char *compare_slices(struct run *run, const struct job_slice *given
     for (uint32_t i = 0; i < decision.count; i++)
         if (memcmp(decision.events[i].hash, world->last.events[i].hash, HASH_LEN) != 0)
             return "on a slice an event differs";
-    struct job_slice header = decision.after;
-    struct job_slice whole = world->last.after;
-    header.effect_count = header.signal_count = header.step_count = 0;
-    whole.effect_count = whole.signal_count = whole.step_count = 0;
-    return str_eq(world_row(world, &header), world_row(world, &whole))
-               ? NULL
-               : "on a slice the header differs";
+    return compare_parts(world, &decision.after);
+}
+
+/* What stores are told: a little after every command, more after some, and by trial and error after
+ * few, since that is slow. */
+static const char *check_placed(struct run *run, const struct job_slice *given,
+                                const struct command *command)
+{
+    struct placed placed = {.world = run->world,
+                            .given = given,
+                            .command = command,
+                            .resources = run->resources,
+                            .resource_count = RESOURCES,
+                            .tokens = run->tokens,
+                            .token_count = TOKENS_KEPT};
+    uint64_t which = below(run, 100);
+    const char *fault = placements_follow(&placed);
+    if (fault == NULL && which < 30)
+        fault = states_survive(&placed, which < 6);
+    return fault == NULL && which < 6 ? placements_hold(&placed) : fault;
 }
 
 static const char *give(struct run *run, const struct command *command)
@@ -619,7 +665,7 @@ static const char *give(struct run *run, const struct command *command)
     const char *fault = judge(run, command, &before);
     if (fault == NULL && derive_status(world->log, world->log_count) != world->slice.job.status)
         fault = "the derived status is not the folded one";
-    return fault;
+    return fault == NULL ? check_placed(run, &given, command) : fault;
 }
 
 /* ---- liveness ---- */
@@ -638,7 +684,8 @@ static struct command engine_command(enum command_type type, struct str step)
 static bool step_can_move(struct run *run, const struct step *step)
 {
     struct str id = step->spec.id;
-    struct resource fresh = {.id = STR("fresh"), .slots = 1, .expires_at = TIME_MAX_MS};
+    struct resource fresh = run->resources[RESOURCES - 1];
+    fresh.id = STR("fresh");
     struct command expire = engine_command(COMMAND_EXPIRE, id);
     struct command claim = engine_command(COMMAND_STEP_CLAIM, id);
     struct command answer = engine_command(COMMAND_ANSWER, id);
@@ -683,11 +730,19 @@ static const char *stuck(struct run *run)
     return "nothing can move this job any more";
 }
 
+/* The last one has all that a plan may ask for. */
 static void make_resources(struct run *run)
 {
-    for (int i = 0; i < RESOURCES; i++)
-        run->resources[i] =
-            (struct resource){.id = resource_ids[i], .slots = 4, .expires_at = TIME_MAX_MS};
+    run->gpu = STR("gpu");
+    for (uint32_t i = 0; i < RESOURCES; i++) {
+        run->zones[i] = (struct label){STR("zone"), i == 1 ? STR("b") : STR("a")};
+        run->resources[i] = (struct resource){.id = resource_ids[i],
+                                              .capabilities = {&run->gpu, i > 0 ? 1 : 0},
+                                              .labels = &run->zones[i],
+                                              .label_count = 1,
+                                              .slots = 4,
+                                              .expires_at = TIME_MAX_MS};
+    }
 }
 
 static struct str plan_object(struct run *run)

@@ -2,23 +2,17 @@
 
 #include <assert.h>
 
-static bool loads_all(const struct job *job, enum command_type type)
-{
-    return type == COMMAND_PLAN || type == COMMAND_REQUEUE ||
-           (type == COMMAND_WAKE && job_has_plan(job));
-}
+#include "core/needs.h"
 
-/* The step that the command is about: by its id, its token, or the key that it asks for. */
-static const struct step *step_of(const struct job_slice *whole, const struct command *command)
+static const struct step *find_step(const struct job_slice *whole, const struct step_needs *needs)
 {
-    struct token token;
-    if (str_is_set(command->token) && token_parse(command->token, &token))
-        return token.of_step ? job_step_at(whole, token.step) : NULL;
-    if (str_is_set(command->step))
-        return job_step(whole, command->step);
-    for (uint32_t i = 0; command->type == COMMAND_SIGNAL && i < whole->step_count; i++)
+    if (needs->by_ordinal)
+        return job_step_at(whole, needs->ordinal);
+    if (str_is_set(needs->id))
+        return job_step(whole, needs->id);
+    for (uint32_t i = 0; str_is_set(needs->asking_key) && i < whole->step_count; i++)
         if (step_standing(&whole->steps[i]) == STANDING_ASKING &&
-            str_eq(whole->steps[i].question.correlation_key, command->signal.correlation_key))
+            str_eq(whole->steps[i].question.correlation_key, needs->asking_key))
             return &whole->steps[i];
     return NULL;
 }
@@ -35,65 +29,45 @@ static void load_steps(const struct job_slice *whole, bool all, const struct ste
     }
 }
 
-static bool names_effect(const struct job_slice *whole, const struct command *command,
-                         const struct step *step, const struct effect *effect)
+static bool is_named(const struct part_needs *needs, const struct effect *effect)
 {
-    struct str own_step = step != NULL ? step->spec.id : (struct str){NULL, 0};
-    struct str asked = step != NULL ? step->question.effect : whole->job.wait.effect;
-    struct str keys[3] = {asked, {NULL, 0}, {NULL, 0}};
-    if (command->type == COMMAND_EFFECT_BEGIN)
-        keys[1] = command->effect_begin.key;
-    if (command->type == COMMAND_EFFECT_COMMIT) {
-        keys[1] = command->effect_commit.key;
-        keys[2] = command->effect_commit.next_key;
-    }
-    for (int i = 0; i < 3; i++)
-        if (str_is_set(keys[i]) && str_eq(effect->key, keys[i]) && str_eq(effect->step, own_step))
+    for (size_t i = 0; i < sizeof needs->effect_keys / sizeof needs->effect_keys[0]; i++)
+        if (str_is_set(needs->effect_keys[i]) && str_eq(effect->key, needs->effect_keys[i]) &&
+            str_eq(effect->step, needs->step))
             return true;
     return false;
 }
 
-static void load_effects(const struct job_slice *whole, const struct command *command, bool all,
-                         const struct step *step, struct job_slice *part)
+static void load_effects(const struct job_slice *whole, const struct part_needs *needs,
+                         struct job_slice *part)
 {
-    struct str own_step = step != NULL ? step->spec.id : (struct str){NULL, 0};
-    bool has_open = false;
     for (uint32_t i = 0; i < whole->effect_count; i++) {
         const struct effect *effect = &whole->effects[i];
-        bool open = !effect->returned && effect->version > whole->job.effects_from;
-        bool first_open = open && !has_open && str_eq(effect->step, own_step);
-        has_open = has_open || first_open;
-        if (first_open || (all && open) || names_effect(whole, command, step, effect))
+        bool open = !effect->returned;
+        bool own = str_eq(effect->step, needs->step);
+        if ((open && (needs->all_open_effects || (needs->open_effects && own))) ||
+            is_named(needs, effect))
             part->effects[part->effect_count++] = *effect;
     }
 }
 
-static void load_signals(const struct job_slice *whole, const struct command *command,
-                         const struct step *step, struct job_slice *part)
+static void load_signals(const struct job_slice *whole, const struct part_needs *needs,
+                         struct job_slice *part)
 {
-    bool signal_comes = command->type == COMMAND_SIGNAL;
-    struct str key = {NULL, 0};
-    if (signal_comes)
-        key = command->signal.correlation_key;
-    else if (command->type == COMMAND_WAIT)
-        key = command->wait.correlation_key;
-    else if (command->type == COMMAND_WAKE && step != NULL)
-        key = step->question.correlation_key;
-
+    struct str key = needs->signal_key;
     uint32_t newest = whole->signal_count;
-    for (uint32_t i = 0; i < whole->signal_count; i++)
-        if (str_eq(whole->signals[i].correlation_key, key))
-            newest = i;
-    bool has_stored = false;
+    uint32_t oldest = whole->signal_count;
+    for (uint32_t i = whole->signal_count; i-- > 0;) {
+        if (!str_is_set(key) || !str_eq(whole->signals[i].correlation_key, key))
+            continue;
+        newest = newest == whole->signal_count ? i : newest;
+        oldest = whole->signals[i].delivered ? oldest : i;
+    }
     for (uint32_t i = 0; i < whole->signal_count; i++) {
-        const struct signal *signal = &whole->signals[i];
-        bool oldest_stored =
-            !has_stored && !signal->delivered && str_eq(signal->correlation_key, key);
-        has_stored = has_stored || oldest_stored;
-        bool same_id = signal_comes && str_is_set(command->signal.signal_id) &&
-                       str_eq(signal->signal_id, command->signal.signal_id);
-        if (str_is_set(key) && (oldest_stored || same_id || (signal_comes && i == newest)))
-            part->signals[part->signal_count++] = *signal;
+        bool same_id = str_is_set(needs->signal_id) &&
+                       str_eq(whole->signals[i].signal_id, needs->signal_id);
+        if (i == newest || i == oldest || same_id)
+            part->signals[part->signal_count++] = whole->signals[i];
     }
 }
 
@@ -107,10 +81,11 @@ struct job_slice slice_for(const struct job_slice *whole, const struct command *
     part.signals = arena_zalloc(arena, whole->signal_count + 1, sizeof *part.signals);
     part.steps = arena_zalloc(arena, whole->step_count + 1, sizeof *part.steps);
     assert(part.effects != NULL && part.signals != NULL && part.steps != NULL);
-    const struct step *step = step_of(whole, command);
-    bool all = loads_all(&whole->job, command->type) && step == NULL;
-    load_steps(whole, all, step, &part);
-    load_effects(whole, command, all, step, &part);
-    load_signals(whole, command, step, &part);
+    struct step_needs steps = command_step_needs(&whole->job, command);
+    const struct step *step = find_step(whole, &steps);
+    struct part_needs parts = command_part_needs(&whole->job, step, command);
+    load_steps(whole, steps.all, step, &part);
+    load_effects(whole, &parts, &part);
+    load_signals(whole, &parts, &part);
     return part;
 }

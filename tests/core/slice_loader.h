@@ -1,8 +1,6 @@
-/* What a store would load for a command: of a whole job, just the parts that job_decide's manual
- * asks for.
+/* What a store would load for a command: of a whole job, just the parts that core/needs.h asks for.
  *
- * The random lives decide commands on both and compare, so that the manual is a contract and not a
- * hope. */
+ * The random lives decide commands on both and compare, so that needs and decide cannot part. */
 #ifndef PAWL_TESTS_SLICE_LOADER_H
 #define PAWL_TESTS_SLICE_LOADER_H
 

@@ -27,9 +27,9 @@ static void a_row_has_every_member_that_is_set(void **state)
     memset(job->salt, 0, sizeof job->salt);
     job->spec = (struct spec){.kind = STR("mail")};
     assert_str(world_row(w, &w->slice),
-               js(w, "{'status':0,'version':1,'epoch':1,'run_at':'2026-01-01T00:00:00.000Z',"
-                     "'created_at':'2026-01-01T00:00:00.000Z',"
+               js(w, "{'status':0,'version':1,'created_at':'2026-01-01T00:00:00.000Z',"
                      "'updated_at':'2026-01-01T00:00:00.000Z','spec':{'kind':'mail'},"
+                     "'epoch':1,'run_at':'2026-01-01T00:00:00.000Z',"
                      "'effects':[],'signals':[],'steps':[]}"));
 }
 
@@ -48,7 +48,8 @@ static void a_row_has_the_parts_that_are_loaded(void **state)
         "\"effects\":[{\"step\":\"a\",\"key\":\"mail\",\"version\":7,\"attempt\":1,",
         "\"returned\":true,\"result\":3}]",
         "\"signals\":[{\"correlation_key\":\"k\",\"payload\":[2],\"version\":8}]",
-        "\"steps\":[{\"state\":8,\"spec\":{\"id\":\"a\",",
+        "\"steps\":[{\"spec\":{\"id\":\"a\",",
+        "},\"state\":8,",
         "\"avoided\":[\"r1\"]}",
         "\"avoided\":[]}",
     };

@@ -1,0 +1,311 @@
+#include "core/job_state.h"
+
+#include <assert.h>
+
+#include "base/json.h"
+#include "core/job_records.h"
+#include "core/plan.h"
+
+static void write_record(const struct record_type *type, const void *record, uint64_t mask,
+                         struct buf *buf)
+{
+    struct json_writer writer;
+    json_writer_init(&writer, buf);
+    json_begin_object(&writer);
+    record_write(type, record, mask, &writer);
+    json_end_object(&writer);
+}
+
+/* What stores hand back was checked when it was written; if it cannot be read now, it is damaged.
+ */
+static enum error_code damaged(enum error_code code, const char *what, struct err *err)
+{
+    if (code == ERR_OK || code == ERR_NO_MEMORY)
+        return code;
+    struct str detail = err == NULL ? (struct str){NULL, 0} : str_from(err->detail);
+    char kept[sizeof err->detail];
+    memcpy(kept, str_start(detail), detail.len);
+    return err_set(err, ERR_CORRUPT, "%s cannot be read: %.*s", what, (int)detail.len, kept);
+}
+
+static enum error_code read_record(const struct record_type *type, struct str json, uint64_t mask,
+                                   const char *what, struct arena *arena, void *record,
+                                   struct err *err)
+{
+    return damaged(record_read(type, json, mask, RECORD_STORED, NULL, arena, record, err), what,
+                   err);
+}
+
+void job_state_write(const struct job *job, struct buf *buf)
+{
+    write_record(&job_record, job, RECORD_FROM(JOB_COLUMNS), buf);
+}
+
+enum error_code job_state_read(struct str json, struct arena *arena, struct job *job,
+                               struct err *err)
+{
+    return read_record(&job_record, json, RECORD_FROM(JOB_COLUMNS), "the state of a job", arena,
+                       job, err);
+}
+
+enum error_code job_spec_read(struct str payload, struct arena *arena, struct spec *spec,
+                              struct err *err)
+{
+    if (!str_is_set(payload))
+        return ERR_OK;
+    return read_record(&spec_record, payload, RECORD_ALL, "the spec of a job", arena, spec, err);
+}
+
+void effect_state_write(const struct effect *effect, struct buf *buf)
+{
+    write_record(&effect_record, effect, RECORD_FROM(EFFECT_COLUMNS), buf);
+}
+
+enum error_code effect_state_read(struct str json, struct arena *arena, struct effect *effect,
+                                  struct err *err)
+{
+    enum error_code code = read_record(&effect_record, json, RECORD_FROM(EFFECT_COLUMNS),
+                                       "the state of an effect", arena, effect, err);
+    if (code == ERR_OK && !str_is_set(effect->key))
+        code = err_set(err, ERR_CORRUPT, "an effect has no key");
+    if (code != ERR_OK)
+        return code;
+    effect->name = effect_name(effect->step, effect->key, arena);
+    return str_is_set(effect->name)
+               ? ERR_OK
+               : err_set(err, ERR_NO_MEMORY, "there is no memory for an effect");
+}
+
+void step_plan_write(const struct step *step, struct buf *buf)
+{
+    struct json_writer writer;
+    json_writer_init(&writer, buf);
+    json_begin_object(&writer);
+    json_key(&writer, STR("children"));
+    json_begin_array(&writer);
+    for (uint32_t i = 0; i < step->child_count; i++)
+        json_put_int(&writer, step->children[i]);
+    json_end_array(&writer);
+    json_key(&writer, STR("spec"));
+    json_begin_object(&writer);
+    record_write(&step_spec_record, &step->spec, RECORD_ALL, &writer);
+    json_end_object(&writer);
+    json_end_object(&writer);
+}
+
+void step_state_write(const struct step *step, struct buf *buf)
+{
+    struct json_writer writer;
+    json_writer_init(&writer, buf);
+    json_begin_object(&writer);
+    record_write(&step_record, step, RECORD_FROM(STEP_COLUMNS), &writer);
+    if (step->avoided_count > 0) {
+        json_key(&writer, STR("avoided"));
+        json_begin_array(&writer);
+        for (uint32_t i = 0; i < step->avoided_count; i++)
+            json_put_string(&writer, step->avoided[i]);
+        json_end_array(&writer);
+    }
+    json_end_object(&writer);
+}
+
+/* The raw value of a member; absent when it is not there. */
+static struct str member(struct str object, struct str name)
+{
+    struct json_iter iter;
+    struct str key;
+    struct str value;
+    if (!json_object_begin(&iter, object))
+        return (struct str){NULL, 0};
+    while (json_object_next(&iter, &key, &value))
+        if (json_key_is(key, name))
+            return value;
+    return (struct str){NULL, 0};
+}
+
+static enum error_code bad_children(struct err *err)
+{
+    return err_set(err, ERR_CORRUPT, "the children of a step cannot be read");
+}
+
+static enum error_code read_children(struct str json, struct arena *arena, struct step *step,
+                                     struct err *err)
+{
+    size_t count = json_count(json);
+    struct json_iter iter;
+    struct str raw;
+    int64_t ordinal;
+    if (count > PLAN_STEPS_MAX || !json_array_begin(&iter, json))
+        return bad_children(err);
+    step->children = arena_zalloc(arena, count + 1, sizeof *step->children);
+    if (step->children == NULL)
+        return err_set(err, ERR_NO_MEMORY, "there is no memory for a step");
+    for (step->child_count = 0; json_array_next(&iter, &raw); step->child_count++) {
+        /* Damaged text counts as nothing, and may have something in it all the same. */
+        if (step->child_count == count || !json_int64(raw, &ordinal) || ordinal < 0 ||
+            ordinal >= PLAN_STEPS_MAX)
+            return bad_children(err);
+        step->children[step->child_count] = (uint32_t)ordinal;
+    }
+    return json_iter_ok(&iter) ? ERR_OK : bad_children(err);
+}
+
+enum error_code step_plan_read(struct str json, struct arena *arena, struct step *step,
+                               struct err *err)
+{
+    struct str spec = member(json, STR("spec"));
+    if (!str_is_set(spec))
+        return err_set(err, ERR_CORRUPT, "the plan of a step cannot be read");
+    enum error_code code = read_record(&step_spec_record, spec, RECORD_ALL, "the plan of a step",
+                                       arena, &step->spec, err);
+    return code == ERR_OK ? read_children(member(json, STR("children")), arena, step, err) : code;
+}
+
+enum error_code step_state_read(struct str json, struct arena *arena, struct step *step,
+                                struct err *err)
+{
+    enum error_code code = read_record(&step_record, json, RECORD_FROM(STEP_COLUMNS),
+                                       "the state of a step", arena, step, err);
+    struct str avoided = member(json, STR("avoided"));
+    struct names names = {0};
+    if (code == ERR_OK && (unsigned)step->state >= STEP_STATE_COUNT)
+        code = err_set(err, ERR_CORRUPT, "a step has the state %d, which there is not",
+                       (int)step->state);
+    if (code != ERR_OK || !str_is_set(avoided))
+        return code;
+    code = damaged(names_read(avoided, UINT32_MAX, "avoided", arena, &names, err),
+                   "the state of a step", err);
+    if (code == ERR_OK) {
+        step->avoided = names.at;
+        step->avoided_count = names.count;
+    }
+    return code;
+}
+
+void resource_state_write(const struct resource *resource, struct buf *buf)
+{
+    struct json_writer writer;
+    json_writer_init(&writer, buf);
+    json_begin_object(&writer);
+    record_write(&resource_record, resource, RECORD_ALL, &writer);
+    json_key(&writer, STR("capabilities"));
+    json_begin_array(&writer);
+    for (uint32_t i = 0; i < resource->capabilities.count; i++)
+        json_put_string(&writer, resource->capabilities.at[i]);
+    json_end_array(&writer);
+    /* Pairs, since a key may need escapes. */
+    json_key(&writer, STR("labels"));
+    json_begin_array(&writer);
+    for (uint32_t i = 0; i < resource->label_count; i++) {
+        json_put_string(&writer, resource->labels[i].key);
+        json_put_string(&writer, resource->labels[i].value);
+    }
+    json_end_array(&writer);
+    json_end_object(&writer);
+}
+
+static enum error_code bad_labels(struct err *err)
+{
+    return err_set(err, ERR_CORRUPT, "the labels of a resource cannot be read");
+}
+
+static enum error_code read_labels(struct str json, struct arena *arena, struct resource *resource,
+                                   struct err *err)
+{
+    size_t count = json_count(json);
+    struct json_iter iter;
+    struct str raw;
+    if (count > 2 * LABELS_MAX || count % 2 != 0 || !json_array_begin(&iter, json))
+        return bad_labels(err);
+    resource->labels = arena_zalloc(arena, count / 2 + 1, sizeof *resource->labels);
+    if (resource->labels == NULL)
+        return err_set(err, ERR_NO_MEMORY, "there is no memory for labels");
+    for (size_t i = 0; json_array_next(&iter, &raw); i++) {
+        if (i == count)
+            return bad_labels(err); /* as for children */
+        struct label *label = &resource->labels[i / 2];
+        struct str *text = i % 2 == 0 ? &label->key : &label->value;
+        enum error_code code =
+            damaged(record_string(raw, "label", arena, text, err), "a resource", err);
+        if (code != ERR_OK)
+            return code;
+    }
+    resource->label_count = (uint32_t)(count / 2);
+    return json_iter_ok(&iter) ? ERR_OK : bad_labels(err);
+}
+
+enum error_code resource_state_read(struct str json, struct arena *arena, struct resource *resource,
+                                    struct err *err)
+{
+    enum error_code code =
+        read_record(&resource_record, json, RECORD_ALL, "a resource", arena, resource, err);
+    if (code == ERR_OK)
+        code = damaged(names_read(member(json, STR("capabilities")), UINT32_MAX, "capabilities",
+                                  arena, &resource->capabilities, err),
+                       "a resource", err);
+    return code == ERR_OK ? read_labels(member(json, STR("labels")), arena, resource, err) : code;
+}
+
+void kind_settings_write(const struct kind_settings *kind, struct buf *buf)
+{
+    write_record(&kind_settings_record, kind, RECORD_ALL, buf);
+}
+
+enum error_code kind_settings_read(struct str json, struct arena *arena, struct kind_settings *kind,
+                                   struct err *err)
+{
+    return read_record(&kind_settings_record, json, RECORD_ALL, "the settings of a kind", arena,
+                       kind, err);
+}
+
+static void erase(struct str *text)
+{
+    *text = (struct str){NULL, 0};
+}
+
+static void erase_wait(struct wait *wait)
+{
+    erase(&wait->prompt);
+    erase(&wait->choices);
+}
+
+static void redact_step(struct step *step)
+{
+    erase(&step->spec.payload);
+    erase(&step->spec.wait);
+    erase_wait(&step->question);
+    erase(&step->default_answer);
+    erase(&step->answer);
+    erase(&step->result);
+    erase(&step->error);
+    erase(&step->progress);
+    erase(&step->cursor);
+}
+
+void job_redact(struct job_slice *slice)
+{
+    struct job *job = &slice->job;
+    erase(&job->spec.payload);
+    erase(&job->spec.goal);
+    erase(&job->spec.labels);
+    erase_wait(&job->wait);
+    erase(&job->resume.payload);
+    erase(&job->dead_letter.last_error);
+    erase(&job->result);
+    erase(&job->error);
+    erase(&job->progress);
+    erase(&job->cursor);
+    erase(&job->cancel_reason);
+    erase(&job->replan_reason);
+    memset(job->salt, 0, sizeof job->salt);
+    job->redacted = true;
+    for (uint32_t i = 0; i < slice->effect_count; i++) {
+        erase(&slice->effects[i].result);
+        /* Who guesses an input could tell by its hash. */
+        memset(slice->effects[i].input_hash, 0, sizeof slice->effects[i].input_hash);
+    }
+    for (uint32_t i = 0; i < slice->signal_count; i++)
+        erase(&slice->signals[i].payload);
+    for (uint32_t i = 0; i < slice->step_count; i++)
+        redact_step(&slice->steps[i]);
+}

@@ -1,0 +1,56 @@
+/* Lanes: work that the same claims may take stands in one line.
+ *
+ * A lane is everything that decides whether a claim may have a piece of work: what it is (a job, a
+ * step, or a finished step to be judged), its queue and kind, the capabilities it needs, and for
+ * steps the selector and the resources to avoid. A claim looks only into lanes that it may take, so
+ * it never walks over what it cannot have. Stores give each lane a number, for ever. */
+#ifndef PAWL_CORE_LANE_H
+#define PAWL_CORE_LANE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "core/job.h"
+#include "core/resource.h"
+#include "core/selector.h"
+
+enum lane_work { LANE_JOBS, LANE_STEPS, LANE_JUDGING };
+
+struct lane {
+    enum lane_work work;
+    struct str queue;
+    struct str kind;
+    struct names capabilities; /* sorted */
+    struct str selector;       /* absent: any resource */
+    struct names avoid;        /* sorted */
+    struct selector parsed;    /* the selector, read */
+};
+
+/* The key of the lane that a job, or a step of it, stands in when it can be claimed: a JSON array
+ * that is the same for the same lane, in every store. A step that is held for its critic stands in
+ * a lane of its own. Fails with no_memory, and with corrupt when the job's own lists are damaged.
+ */
+enum error_code lane_key_of_job(const struct job *job, struct arena *arena, struct str *ret,
+                                struct err *err);
+enum error_code lane_key_of_step(const struct job *job, const struct step *step,
+                                 struct arena *arena, struct str *ret, struct err *err);
+
+/* Reads a key; corrupt when it is not one, or no_memory. Views of `key` are kept. */
+enum error_code lane_read(struct str key, struct arena *arena, struct lane *ret, struct err *err);
+
+/* Who claims, as far as lanes care. Empty queues and kinds mean all. */
+struct claimer {
+    enum lane_work work;
+    struct names queues;
+    struct names kinds;
+    struct names capabilities;       /* LANE_JOBS: the worker's */
+    const struct resource *resource; /* LANE_STEPS */
+};
+
+/* Whether the claimer may take work of the lane. */
+bool lane_takes(const struct lane *lane, const struct claimer *claimer);
+
+#endif

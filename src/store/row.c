@@ -1,0 +1,171 @@
+#include "store/row.h"
+
+#include <assert.h>
+
+#include "core/job_state.h"
+
+/* Most states fit; longer ones grow. */
+enum { STATE_BYTES = 768 };
+
+static enum error_code finish(const struct buf *buf, struct str *ret)
+{
+    *ret = buf_str(buf);
+    return buf->failed ? ERR_NO_MEMORY : ERR_OK;
+}
+
+enum error_code row_of_job(const struct store_job_write *write, struct arena *arena,
+                           struct job_row *ret)
+{
+    const struct job *job = &write->after->job;
+    struct buf buf;
+    buf_init(&buf, arena, STATE_BYTES);
+    job_state_write(job, &buf);
+    *ret = (struct job_row){
+        .id = job->id,
+        .status = job->status,
+        .version = job->version,
+        .retry_count = job->failures,
+        .created_at = job->created_at,
+        .updated_at = job->updated_at,
+        .cursor = job->cursor,
+        .redacted = write->redact || job->redacted,
+        .kind = job->spec.kind,
+        .queue = job->spec.queue,
+        .priority = job->spec.priority,
+        .agent_id = job->spec.agent_id,
+        .goal = job->spec.goal,
+        .correlation_id = job->spec.correlation_id,
+        .idempotency_key = job->spec.idempotency_key,
+        .labels = job->spec.labels,
+        .reason_code = job->dead_letter.reason_code,
+        .purge_at = write->purge_at,
+    };
+    memcpy(ret->head, job->head, sizeof ret->head);
+    memcpy(ret->salt, job->salt, sizeof ret->salt);
+    return finish(&buf, &ret->state);
+}
+
+enum error_code row_of_step(const struct step *step, struct arena *arena, struct step_row *ret)
+{
+    struct buf plan;
+    struct buf state;
+    buf_init(&plan, arena, STATE_BYTES);
+    step_plan_write(step, &plan);
+    *ret = (struct step_row){
+        .ordinal = step->ordinal,
+        .id = step->spec.id,
+        .state_number = step->state,
+    };
+    if (step_standing(step) == STANDING_ASKING)
+        ret->asking_key = step->question.correlation_key;
+    if (finish(&plan, &ret->plan) != ERR_OK)
+        return ERR_NO_MEMORY;
+    buf_init(&state, arena, STATE_BYTES);
+    step_state_write(step, &state);
+    return finish(&state, &ret->state);
+}
+
+enum error_code row_of_effect(const struct effect *effect, struct arena *arena,
+                              struct effect_row *ret)
+{
+    struct buf buf;
+    buf_init(&buf, arena, STATE_BYTES / 2);
+    effect_state_write(effect, &buf);
+    *ret = (struct effect_row){
+        .name = effect->name,
+        .step = effect->step,
+        .key = effect->key,
+        .version = effect->version,
+        .open = !effect->returned,
+    };
+    return finish(&buf, &ret->state);
+}
+
+struct claim_row row_of_lease(const struct job *job, const struct step *step, int64_t due_at)
+{
+    const struct lease *lease = step != NULL ? &step->lease : &job->lease;
+    return (struct claim_row){
+        .present = true,
+        .worker_id = lease->worker_id,
+        .resource_id = lease->resource_id,
+        .attempt = step != NULL ? step->attempt : job->attempt,
+        .beat_at = lease->beat_at,
+        .expires_at = lease->expires_at,
+        .due_at = due_at,
+        .progress = step != NULL ? step->progress : job->progress,
+        .cursor = step != NULL ? step->cursor : job->cursor,
+    };
+}
+
+/* Heartbeats write the claim and nothing else: it knows better than the state. */
+static void take_beats(const struct claim_row *claim, struct lease *lease, struct str *progress,
+                       struct str *cursor)
+{
+    if (!claim->present)
+        return;
+    lease->beat_at = claim->beat_at;
+    lease->expires_at = claim->expires_at;
+    *progress = claim->progress;
+    *cursor = claim->cursor;
+}
+
+enum error_code row_to_job(const struct job_row *row, uint64_t seed, struct arena *arena,
+                           struct job_slice *ret, struct err *err)
+{
+    struct job_slice slice;
+    job_slice_init(&slice, row->id, seed);
+    struct job *job = &slice.job;
+    if (row->status < 0 || row->status >= JOB_STATUS_COUNT)
+        return err_set(err, ERR_CORRUPT, "a job has the status %lld, which there is not",
+                       (long long)row->status);
+    job->status = (enum job_status)row->status;
+    job->version = row->version;
+    job->failures = row->retry_count;
+    job->created_at = row->created_at;
+    job->updated_at = row->updated_at;
+    job->cursor = row->cursor;
+    memcpy(job->head, row->head, sizeof job->head);
+    memcpy(job->salt, row->salt, sizeof job->salt);
+    enum error_code code = job_state_read(row->state, arena, job, err);
+    if (code == ERR_OK)
+        code = job_spec_read(row->created, arena, &job->spec, err);
+    if (code != ERR_OK)
+        return code;
+    job->redacted = row->redacted;
+    if (row->redacted) {
+        /* Of the spec only what the job is found by is left. */
+        job->spec.kind = row->kind;
+        job->spec.queue = row->queue;
+        job->spec.priority = row->priority;
+        job->spec.agent_id = row->agent_id;
+        job->spec.correlation_id = row->correlation_id;
+        job->spec.idempotency_key = row->idempotency_key;
+    }
+    take_beats(&row->claim, &job->lease, &job->progress, &job->cursor);
+    *ret = slice;
+    return ERR_OK;
+}
+
+enum error_code row_to_step(const struct step_row *row, struct arena *arena, struct step *ret,
+                            struct err *err)
+{
+    struct step step = {.ordinal = row->ordinal};
+    enum error_code code = step_plan_read(row->plan, arena, &step, err);
+    if (code == ERR_OK)
+        code = step_state_read(row->state, arena, &step, err);
+    if (code != ERR_OK)
+        return code;
+    take_beats(&row->claim, &step.lease, &step.progress, &step.cursor);
+    *ret = step;
+    return ERR_OK;
+}
+
+enum error_code row_to_effect(const struct effect_row *row, struct arena *arena, struct effect *ret,
+                              struct err *err)
+{
+    struct effect effect = {.step = row->step, .key = row->key, .version = row->version};
+    enum error_code code = effect_state_read(row->state, arena, &effect, err);
+    if (code == ERR_OK)
+        *ret = effect;
+    return code;
+}

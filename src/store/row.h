@@ -1,0 +1,90 @@
+/* Rows as the stores keep them, and slices made from them: what the three have in common.
+ *
+ * A row has columns that people search by, and JSON texts for the rest (core/job_state.h). While a
+ * lease is live its beats, progress and cursor are in a row of their own (job_claims), so that a
+ * heartbeat writes little; they go over those in the text. */
+#ifndef PAWL_STORE_ROW_H
+#define PAWL_STORE_ROW_H
+
+#include "store/store.h"
+
+/* job_claims: a live lease on a job, or on a step of it. */
+struct claim_row {
+    bool present;
+    struct str worker_id;
+    struct str resource_id; /* steps only */
+    int64_t attempt;
+    int64_t beat_at;
+    int64_t expires_at;
+    int64_t due_at;
+    struct str progress; /* raw JSON */
+    struct str cursor;
+};
+
+/* jobs */
+struct job_row {
+    struct uuid id;
+    int64_t status; /* enum job_status as its number */
+    int64_t version;
+    int64_t retry_count; /* failures */
+    int64_t created_at;
+    int64_t updated_at;
+    struct str cursor;
+    struct str state; /* job_state_write */
+    uint8_t head[HASH_LEN];
+    uint8_t salt[SALT_LEN];
+    bool redacted;
+    struct str kind;
+    struct str queue;
+    int64_t priority;
+    struct str agent_id;
+    struct str goal;
+    struct str correlation_id;
+    struct str idempotency_key;
+    struct str labels;      /* raw JSON object */
+    int64_t reason_code;    /* enum dead_letter_reason as its number; 0: no dead letter */
+    int64_t purge_at;       /* 0: never */
+    struct str created;     /* reading only: payload of the first event; absent: redacted */
+    struct claim_row claim; /* reading only: the live lease on the job itself */
+};
+
+/* job_steps */
+struct step_row {
+    uint32_t ordinal;
+    struct str id;
+    int64_t state_number;   /* enum step_state */
+    struct str plan;        /* step_plan_write; written once */
+    struct str state;       /* step_state_write */
+    struct str asking_key;  /* of an open question; else absent */
+    struct claim_row claim; /* reading only */
+};
+
+/* job_effects: `name` is its key in the job; `open` effects have not returned. */
+struct effect_row {
+    struct str name;
+    struct str step; /* absent: the job's own */
+    struct str key;
+    int64_t version;
+    bool open;        /* not returned */
+    struct str state; /* effect_state_write */
+};
+
+/* The row of a job as it is to be written. Texts are in `arena`; no_memory otherwise. */
+enum error_code row_of_job(const struct store_job_write *write, struct arena *arena,
+                           struct job_row *ret);
+enum error_code row_of_step(const struct step *step, struct arena *arena, struct step_row *ret);
+enum error_code row_of_effect(const struct effect *effect, struct arena *arena,
+                              struct effect_row *ret);
+
+/* The lease as it is to be written, for a job or (step not NULL) for a step. */
+struct claim_row row_of_lease(const struct job *job, const struct step *step, int64_t due_at);
+
+/* Back again: every text of `row` must be in `arena` already. Fails with corrupt or no_memory. */
+enum error_code row_to_job(const struct job_row *row, uint64_t seed, struct arena *arena,
+                           struct job_slice *ret, struct err *err);
+enum error_code row_to_step(const struct step_row *row, struct arena *arena, struct step *ret,
+                            struct err *err);
+enum error_code row_to_effect(const struct effect_row *row, struct arena *arena, struct effect *ret,
+                              struct err *err);
+
+#endif

@@ -1,0 +1,178 @@
+/* Opening by URL, and the verbs with what the contract asks of their callers. */
+#include "store/store.h"
+
+#include <assert.h>
+
+#include "store/memory/memory_store.h"
+#include "store/postgres/postgres_store.h"
+#include "store/sqlite/sqlite_store.h"
+
+static bool strip_prefix(struct str *text, struct str prefix)
+{
+    if (text->len < prefix.len || memcmp(text->at, prefix.at, prefix.len) != 0)
+        return false;
+    text->at += prefix.len;
+    text->len -= prefix.len;
+    return true;
+}
+
+enum error_code store_open(struct str url, const struct store_options *options, struct store **ret,
+                           struct err *err)
+{
+    struct str rest = url;
+    struct str whole = url;
+    if (memchr(str_start(url), '\0', url.len) != NULL)
+        return err_set(err, ERR_BAD_REQUEST, "the URL of a store has a NUL byte in it");
+    if (strip_prefix(&rest, STR("memory:")) && rest.len == 0)
+        return memory_store_open(options, ret, err);
+    rest = url;
+    if (strip_prefix(&rest, STR("sqlite:")) && rest.len > 0)
+        return sqlite_store_open(rest, options, ret, err);
+    if (strip_prefix(&whole, STR("postgres://")) || strip_prefix(&whole, STR("postgresql://")))
+        return postgres_store_open(url, options, ret, err);
+    return err_set(err, ERR_BAD_REQUEST,
+                   "\"%.*s\" is not the URL of a store: use memory:, sqlite:PATH or "
+                   "postgres://HOST/DATABASE",
+                   STR_ARG(url));
+}
+
+void store_close(struct store *store)
+{
+    if (store != NULL)
+        store->driver->close(store);
+}
+
+enum error_code store_begin(struct store *store, enum store_mode mode, struct store_txn **ret,
+                            struct err *err)
+{
+    return store->driver->begin(store, mode, ret, err);
+}
+
+/* Whether every element comes after the one before it. */
+static bool load_is_sorted(const struct store_load *load)
+{
+    bool sorted = true;
+    for (uint32_t i = 1; i < load->job_count; i++)
+        sorted = sorted && memcmp(load->jobs[i - 1].id.bytes, load->jobs[i].id.bytes, 16) < 0;
+    for (uint32_t i = 1; i < load->key_count; i++) {
+        int order = str_cmp(load->keys[i - 1].queue, load->keys[i].queue);
+        sorted = sorted && order <= 0 &&
+                 (order < 0 || str_cmp(load->keys[i - 1].key, load->keys[i].key) < 0);
+    }
+    for (uint32_t i = 1; i < load->request_count; i++) {
+        int order = str_cmp(load->requests[i - 1].scope, load->requests[i].scope);
+        sorted = sorted && order <= 0 &&
+                 (order < 0 || str_cmp(load->requests[i - 1].key, load->requests[i].key) < 0);
+    }
+    for (uint32_t i = 1; i < load->resource_count; i++)
+        sorted = sorted && str_cmp(load->resources[i - 1].id, load->resources[i].id) < 0;
+    return sorted;
+}
+
+enum error_code store_load(struct store_txn *txn, struct store_load *load, struct arena *arena,
+                           struct err *err)
+{
+    assert(load_is_sorted(load));
+    return txn->store->driver->load(txn, load, arena, err);
+}
+
+enum error_code store_load_parts(struct store_txn *txn, struct store_parts *parts, uint32_t count,
+                                 struct arena *arena, struct err *err)
+{
+    return count == 0 ? ERR_OK : txn->store->driver->load_parts(txn, parts, count, arena, err);
+}
+
+enum error_code store_lanes(struct store_txn *txn, uint32_t after, struct arena *arena,
+                            struct store_lane **ret, uint32_t *ret_count, struct err *err)
+{
+    return txn->store->driver->lanes(txn, after, arena, ret, ret_count, err);
+}
+
+enum error_code store_candidates(struct store_txn *txn, struct store_search *searches,
+                                 uint32_t count, struct arena *arena, struct err *err)
+{
+    assert(txn->mode == STORE_WRITE);
+    return count == 0 ? ERR_OK : txn->store->driver->candidates(txn, searches, count, arena, err);
+}
+
+enum error_code store_promote(struct store_txn *txn, uint32_t limit, uint32_t *ret_count,
+                              struct err *err)
+{
+    assert(txn->mode == STORE_WRITE);
+    return txn->store->driver->promote(txn, limit, ret_count, err);
+}
+
+enum error_code store_admit(struct store_txn *txn, uint32_t limit, struct arena *arena,
+                            struct store_submission **ret, uint32_t *ret_count, struct err *err)
+{
+    assert(txn->mode == STORE_WRITE);
+    return txn->store->driver->admit(txn, limit, arena, ret, ret_count, err);
+}
+
+enum error_code store_write(struct store_txn *txn, const struct store_write *write, struct err *err)
+{
+    assert(txn->mode == STORE_WRITE);
+    for (uint32_t i = 1; i < write->job_count; i++)
+        assert(memcmp(write->jobs[i - 1].after->job.id.bytes, write->jobs[i].after->job.id.bytes,
+                      16) < 0);
+    return txn->store->driver->write(txn, write, err);
+}
+
+enum error_code store_commit(struct store_txn *txn, enum store_outcome *outcome, struct err *err)
+{
+    return txn->store->driver->commit(txn, outcome, err);
+}
+
+void store_rollback(struct store_txn *txn)
+{
+    txn->store->driver->rollback(txn);
+}
+
+enum error_code store_due(struct store *store, uint32_t limit, struct arena *arena,
+                          struct store_due **ret, uint32_t *ret_count, int64_t *ret_now,
+                          int64_t *ret_next, struct err *err)
+{
+    return store->driver->due(store, limit, arena, ret, ret_count, ret_now, ret_next, err);
+}
+
+enum error_code store_list(struct store_txn *txn, const struct store_filter *filter,
+                           struct arena *arena, struct store_job **ret, uint32_t *ret_count,
+                           struct err *err)
+{
+    assert(filter->limit > 0 && filter->limit <= STORE_LIST_MAX);
+    return txn->store->driver->list(txn, filter, arena, ret, ret_count, err);
+}
+
+enum error_code store_events(struct store_txn *txn, const struct store_stream *stream,
+                             struct arena *arena, struct event **ret, uint32_t *ret_count,
+                             struct err *err)
+{
+    assert(stream->limit > 0 && stream->limit <= STORE_EVENTS_MAX);
+    return txn->store->driver->events(txn, stream, arena, ret, ret_count, err);
+}
+
+enum error_code store_feed(struct store_txn *txn, struct store_position after, uint32_t limit,
+                           struct arena *arena, struct store_fed **ret, uint32_t *ret_count,
+                           struct err *err)
+{
+    assert(limit > 0 && limit <= STORE_EVENTS_MAX);
+    return txn->store->driver->feed(txn, after, limit, arena, ret, ret_count, err);
+}
+
+enum error_code store_watch(struct store *store, uint64_t seen, int64_t wait_ms, uint64_t *ret_seen,
+                            struct err *err)
+{
+    return store->driver->watch(store, seen, wait_ms, ret_seen, err);
+}
+
+enum error_code store_leases_on(struct store_txn *txn, struct str resource_id, struct arena *arena,
+                                struct store_lease **ret, uint32_t *ret_count, struct err *err)
+{
+    return txn->store->driver->leases_on(txn, resource_id, arena, ret, ret_count, err);
+}
+
+enum error_code store_sweep(struct store *store, uint32_t limit, uint32_t *ret_count,
+                            struct err *err)
+{
+    return store->driver->sweep(store, limit, ret_count, err);
+}

@@ -1,0 +1,153 @@
+/* What has come due, and what has been kept for long enough. */
+#include <stdlib.h>
+
+#include "store/sqlite/sqlite.h"
+
+struct due_list {
+    struct store_due *at;
+    uint32_t count;
+    uint32_t cap;
+    int64_t next; /* when the first thing that is not in the list is due */
+};
+
+static void note_next(struct due_list *list, int64_t at)
+{
+    list->next = at < list->next ? at : list->next;
+}
+
+static int compare_due(const void *a, const void *b)
+{
+    const struct store_due *left = a;
+    const struct store_due *right = b;
+    if (left->at != right->at)
+        return left->at < right->at ? -1 : 1;
+    if (left->what != right->what)
+        return left->what < right->what ? -1 : 1;
+    int order = memcmp(left->job.bytes, right->job.bytes, sizeof left->job.bytes);
+    if (order != 0)
+        return order;
+    if (left->step != right->step)
+        return left->step + 1 < right->step + 1 ? -1 : 1; /* STEP_NONE comes first */
+    return str_cmp(left->resource_id, right->resource_id);
+}
+
+static void sort_due(struct due_list *list)
+{
+    if (list->count > 1)
+        qsort(list->at, list->count, sizeof *list->at, compare_due);
+}
+
+/* Adds what is due of one sort, at most `limit`, and notes when the next will be. */
+static enum error_code add_due(struct sqlite_txn *txn, enum statement statement,
+                               enum store_due_what what, uint32_t limit, struct arena *arena,
+                               struct due_list *list, struct err *err)
+{
+    struct query query = lite_query(txn->connection, statement, arena, err);
+    lite_put_int(&query, (int64_t)limit + 1);
+    for (uint32_t taken = 0; lite_next(&query); taken++) {
+        struct store_due due = {.what = what, .at = lite_read_int(&query)};
+        if (due.at > txn->now || taken == limit) {
+            note_next(list, due.at);
+            break;
+        }
+        if (what == DUE_RESOURCE)
+            lite_skip(&query, 1);
+        else
+            due.job = lite_read_uuid(&query);
+        due.step = lite_read_step(&query);
+        if (what == DUE_RESOURCE)
+            due.resource_id = lite_read_text(&query);
+        if (!sqlite_more(arena, (void **)&list->at, list->count, &list->cap, sizeof *list->at))
+            query.out_of_memory = true;
+        if (query.out_of_memory)
+            break;
+        list->at[list->count++] = due;
+    }
+    return lite_end(&query);
+}
+
+static enum error_code note_work(struct sqlite_txn *txn, struct due_list *list, struct err *err)
+{
+    struct query query = lite_query(txn->connection, STATEMENT_DUE_WORK, NULL, err);
+    if (lite_next(&query) && !lite_next_is_null(&query))
+        note_next(list, lite_read_int(&query));
+    return lite_end(&query);
+}
+
+static enum error_code find_due(struct sqlite_txn *txn, uint32_t limit, struct arena *arena,
+                                struct due_list *list, struct err *err)
+{
+    /* Jobs and steps are due in two tables, of which the oldest together count. */
+    enum error_code code = add_due(txn, STATEMENT_DUE_TIMERS, DUE_JOB, limit, arena, list, err);
+    if (code == ERR_OK)
+        code = add_due(txn, STATEMENT_DUE_CLAIMS, DUE_JOB, limit, arena, list, err);
+    sort_due(list);
+    if (list->count > limit) {
+        note_next(list, list->at[limit].at);
+        list->count = limit;
+    }
+    if (code == ERR_OK)
+        code = add_due(txn, STATEMENT_DUE_PURGES, DUE_PURGE, limit, arena, list, err);
+    if (code == ERR_OK)
+        code = add_due(txn, STATEMENT_DUE_RESOURCES, DUE_RESOURCE, limit, arena, list, err);
+    sort_due(list);
+    return code == ERR_OK ? note_work(txn, list, err) : code;
+}
+
+enum error_code sqlite_due(struct store *store, uint32_t limit, struct arena *arena,
+                           struct store_due **ret, uint32_t *ret_count, int64_t *ret_now,
+                           int64_t *ret_next, struct err *err)
+{
+    struct store_txn *base;
+    enum error_code code = sqlite_begin(store, STORE_READ, &base, err);
+    if (code != ERR_OK)
+        return code;
+    struct sqlite_txn *txn = (struct sqlite_txn *)base;
+    struct due_list list = {.next = INT64_MAX};
+    int64_t now = txn->now;
+    code = find_due(txn, limit, arena, &list, err);
+    sqlite_rollback(base);
+    if (code != ERR_OK)
+        return code;
+    *ret = list.at;
+    *ret_count = list.count;
+    *ret_now = now;
+    *ret_next = list.next;
+    return ERR_OK;
+}
+
+/* ---- sweeping ---- */
+
+static enum error_code sweep(struct sqlite_txn *txn, enum statement statement, uint32_t limit,
+                             uint32_t *count, struct err *err)
+{
+    int changes = 0;
+    struct query query = lite_query(txn->connection, statement, NULL, err);
+    lite_put_int(&query, txn->now - REQUEST_KEPT_MS);
+    lite_put_int(&query, limit - *count);
+    enum error_code code = lite_run_counted(&query, &changes);
+    *count += (uint32_t)changes;
+    return code;
+}
+
+enum error_code sqlite_sweep(struct store *store, uint32_t limit, uint32_t *ret_count,
+                             struct err *err)
+{
+    struct store_txn *base;
+    enum error_code code = sqlite_begin(store, STORE_WRITE, &base, err);
+    if (code != ERR_OK)
+        return code;
+    struct sqlite_txn *txn = (struct sqlite_txn *)base;
+    enum store_outcome outcome;
+    uint32_t count = 0;
+    code = sweep(txn, STATEMENT_REQUESTS_SWEEP, limit, &count, err);
+    if (code == ERR_OK)
+        code = sweep(txn, STATEMENT_TELEMETRY_SWEEP, limit, &count, err);
+    if (code != ERR_OK || count == 0)
+        sqlite_rollback(base);
+    else
+        code = sqlite_commit(base, &outcome, err);
+    if (code == ERR_OK)
+        *ret_count = count;
+    return code;
+}

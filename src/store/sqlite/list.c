@@ -1,0 +1,145 @@
+/* Lists of jobs. Ids are found first, by the index that fits the filter best, then headers are
+ * read. */
+#include <stdlib.h>
+
+#include "store/sqlite/sqlite.h"
+
+/* Statuses for which there is no index, since most jobs have them in the end: see jobs_by_status.
+ */
+#define STATUSES_WALKED ((1U << 2) | (1U << 4))
+
+/* From this many on, one walk over all jobs does better than one for each. */
+enum { STATUSES_APART_MAX = 5 };
+
+static const struct uuid none;
+
+struct found_ids {
+    struct uuid *at;
+    uint32_t count;
+    uint32_t cap;
+};
+
+static void put_rest(struct query *query, const struct store_filter *filter)
+{
+    static const uint8_t behind_all[17] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+                                           0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+    if (uuid_eq(filter->before, none))
+        lite_put_blob(query, behind_all, sizeof behind_all);
+    else
+        lite_put_uuid(query, &filter->before);
+    lite_put_text(query, filter->kind);
+    lite_put_text(query, filter->queue);
+    lite_put_text(query, filter->agent_id);
+    lite_put_text(query, filter->correlation_id);
+    lite_put_int(query, filter->created_after);
+    lite_put_int(query, filter->reason_code);
+    lite_put_int(query, filter->statuses);
+    lite_put_text(query, filter->label_key);
+    lite_put_text(query, filter->label_value);
+    lite_put_int(query, filter->limit);
+}
+
+static enum error_code add_ids(struct sqlite_txn *txn, struct query *query, struct found_ids *ids)
+{
+    while (lite_next(query)) {
+        if (!sqlite_more(&txn->scratch, (void **)&ids->at, ids->count, &ids->cap, sizeof *ids->at))
+            query->out_of_memory = true;
+        if (query->out_of_memory)
+            break;
+        ids->at[ids->count++] = lite_read_uuid(query);
+    }
+    return lite_end(query);
+}
+
+static int compare_newest_first(const void *a, const void *b)
+{
+    return memcmp(b, a, sizeof(struct uuid));
+}
+
+/* Each status in turn, then the newest of all. */
+static enum error_code find_by_status(struct sqlite_txn *txn, const struct store_filter *filter,
+                                      struct found_ids *ids, struct err *err)
+{
+    enum error_code code = ERR_OK;
+    for (uint32_t status = 0; status < JOB_STATUS_COUNT && code == ERR_OK; status++) {
+        if ((filter->statuses >> status & 1) == 0)
+            continue;
+        struct query query = lite_query(txn->connection, STATEMENT_LIST_STATUS, NULL, err);
+        put_rest(&query, filter);
+        lite_put_int(&query, status);
+        code = add_ids(txn, &query, ids);
+    }
+    if (ids->count > 1)
+        qsort(ids->at, ids->count, sizeof *ids->at, compare_newest_first);
+    if (ids->count > filter->limit)
+        ids->count = filter->limit;
+    return code;
+}
+
+static uint32_t count_bits(uint32_t bits)
+{
+    uint32_t count = 0;
+    for (; bits != 0; bits &= bits - 1)
+        count++;
+    return count;
+}
+
+static enum error_code find_ids(struct sqlite_txn *txn, const struct store_filter *filter,
+                                struct found_ids *ids, struct err *err)
+{
+    enum statement statement = STATEMENT_LIST_ALL;
+    if (!uuid_eq(filter->id, none))
+        statement = STATEMENT_LIST_ID;
+    else if (str_is_set(filter->correlation_id))
+        statement = STATEMENT_LIST_CORRELATION;
+    else if (str_is_set(filter->agent_id))
+        statement = STATEMENT_LIST_AGENT;
+    else if (filter->statuses != 0 && (filter->statuses & STATUSES_WALKED) == 0 &&
+             count_bits(filter->statuses) <= STATUSES_APART_MAX)
+        return find_by_status(txn, filter, ids, err);
+    struct query query = lite_query(txn->connection, statement, NULL, err);
+    put_rest(&query, filter);
+    if (statement == STATEMENT_LIST_ID)
+        lite_put_uuid(&query, &filter->id);
+    else if (statement == STATEMENT_LIST_CORRELATION)
+        lite_put_text(&query, filter->correlation_id);
+    else if (statement == STATEMENT_LIST_AGENT)
+        lite_put_text(&query, filter->agent_id);
+    return add_ids(txn, &query, ids);
+}
+
+static enum error_code read_jobs(struct sqlite_txn *txn, const struct found_ids *ids,
+                                 struct arena *arena, struct store_job **ret, struct err *err)
+{
+    struct store_job *jobs = arena_zalloc(arena, ids->count + (size_t)1, sizeof *jobs);
+    enum error_code code = ERR_OK;
+    if (jobs == NULL)
+        return sqlite_no_memory(err);
+    for (uint32_t i = 0; i < ids->count && code == ERR_OK; i++) {
+        jobs[i].id = ids->at[i];
+        code = sqlite_read_job(txn, ids->at[i], arena, &jobs[i].slice, &jobs[i].redacted, err);
+    }
+    *ret = jobs;
+    return code;
+}
+
+enum error_code sqlite_list(struct store_txn *base, const struct store_filter *filter,
+                            struct arena *arena, struct store_job **ret, uint32_t *ret_count,
+                            struct err *err)
+{
+    struct sqlite_txn *txn = (struct sqlite_txn *)base;
+    struct found_ids ids = {0};
+    enum error_code code = sqlite_verb_begin(txn, err);
+    if (code != ERR_OK)
+        return code;
+    struct store_job *jobs = NULL;
+    code = find_ids(txn, filter, &ids, err);
+    if (code == ERR_OK)
+        code = read_jobs(txn, &ids, arena, &jobs, err);
+    code = sqlite_verb_end(txn, code);
+    if (code != ERR_OK)
+        return code;
+    *ret = jobs;
+    *ret_count = ids.count;
+    return ERR_OK;
+}

@@ -1,0 +1,316 @@
+#include "store/sqlite/owner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "store/sqlite/sqlite_schema.h"
+
+/* How often to open the lock anew when somebody deletes it meanwhile. */
+enum { LOCK_TRIES = 100 };
+
+enum { REASON_BYTES = 128 };
+
+/* SQLite's header: the first bytes, and where the application's number is. */
+static const char magic[16] = "SQLite format 3";
+enum { HEADER_BYTES = 100, APPLICATION_ID_AT = 68 };
+
+static const char *reason(int number, char text[REASON_BYTES])
+{
+    if (strerror_r(number, text, REASON_BYTES) != 0)
+        (void)snprintf(text, REASON_BYTES, "error %d", number);
+    return text;
+}
+
+static enum error_code cannot(const char *doing, int number, struct err *err)
+{
+    char text[REASON_BYTES];
+    const char *advice = "";
+    if (number == ENOMEM)
+        return err_set(err, ERR_NO_MEMORY, "cannot %s: there is not enough memory", doing);
+    if (number == EACCES || number == EPERM)
+        advice = ": give this user access to the file and its directory";
+    else if (number == EROFS)
+        advice = ": choose a place that can be written to";
+    else if (number == ENOSPC || number == EDQUOT)
+        advice = ": free some space";
+    return err_set(err, ERR_UNAVAILABLE, "cannot %s: %s%s", doing, reason(number, text), advice);
+}
+
+void owner_path(const struct owner *owner, const char *suffix,
+                char ret[PATH_MAX + OWNER_SUFFIX_MAX])
+{
+    (void)snprintf(ret, PATH_MAX + OWNER_SUFFIX_MAX, "%s%s", owner->path, suffix);
+}
+
+/* ---- the path ---- */
+
+/* The path of a file that is not there: its directory must be. */
+static enum error_code resolve_new(const char *path, char ret[PATH_MAX], struct err *err)
+{
+    char directory[PATH_MAX];
+    char real[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    const char *name = slash == NULL ? path : slash + 1;
+    size_t len = slash == NULL ? 0 : (size_t)(slash - path);
+    if (*name == '\0')
+        return err_set(err, ERR_UNAVAILABLE, "this is a directory: name a file in it");
+    memcpy(directory, path, len);
+    directory[len] = '\0';
+    if (realpath(slash == NULL ? "." : len == 0 ? "/" : directory, real) == NULL)
+        return cannot("use the directory", errno, err);
+    int made = snprintf(ret, PATH_MAX, "%s%s%s", real, strcmp(real, "/") == 0 ? "" : "/", name);
+    if (made < 0 || made >= PATH_MAX - OWNER_SUFFIX_MAX)
+        return cannot("use the path", ENAMETOOLONG, err);
+    return ERR_OK;
+}
+
+static enum error_code resolve(struct str path, bool create, char ret[PATH_MAX], struct err *err)
+{
+    char given[PATH_MAX];
+    struct stat status;
+    if (path.len == 0 || memchr(path.at, '\0', path.len) != NULL)
+        return err_set(err, ERR_BAD_REQUEST, "the path is empty or has a NUL byte in it");
+    if (path.len >= PATH_MAX - OWNER_SUFFIX_MAX)
+        return cannot("use the path", ENAMETOOLONG, err);
+    memcpy(given, path.at, path.len);
+    given[path.len] = '\0';
+    if (realpath(given, ret) != NULL)
+        return strlen(ret) >= PATH_MAX - OWNER_SUFFIX_MAX
+                   ? cannot("use the path", ENAMETOOLONG, err)
+                   : ERR_OK;
+    if (errno != ENOENT)
+        return cannot("use the path", errno, err);
+    if (lstat(given, &status) == 0)
+        return err_set(err, ERR_UNAVAILABLE, "this is a link to something that is not there");
+    if (!create)
+        return err_set(err, ERR_NOT_FOUND, "there is no store yet");
+    return resolve_new(given, ret, err);
+}
+
+/* What can be told without opening. */
+static enum error_code check_sort(const struct owner *owner, struct stat *status, bool *ret_there,
+                                  struct err *err)
+{
+    *ret_there = stat(owner->path, status) == 0;
+    if (!*ret_there)
+        return errno == ENOENT ? ERR_OK : cannot("look at the file", errno, err);
+    if (S_ISDIR(status->st_mode))
+        return err_set(err, ERR_UNAVAILABLE, "this is a directory: name a file in it");
+    if (!S_ISREG(status->st_mode))
+        return err_set(err, ERR_UNAVAILABLE, "this is not a file, but a device or pipe");
+    if (access(owner->path, R_OK | W_OK) != 0)
+        return cannot("write to the file", errno, err);
+    return ERR_OK;
+}
+
+/* ---- the lock ---- */
+
+static int open_lock(const char *path, bool *ret_made)
+{
+    int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    *ret_made = false;
+    int lock = open(path, flags);
+    if (lock >= 0 || errno != ENOENT)
+        return lock;
+    lock = open(path, flags | O_CREAT | O_EXCL, 0644);
+    *ret_made = lock >= 0;
+    return lock;
+}
+
+static enum error_code refuse_second(int lock, struct err *err)
+{
+    char text[24] = "";
+    ssize_t len = pread(lock, text, sizeof text - 1, 0);
+    intmax_t number = len > 0 ? strtoimax(text, NULL, 10) : 0;
+    if (number == (intmax_t)getpid())
+        return err_set(err, ERR_UNAVAILABLE,
+                       "the store is open in this process (%jd) already: use that, or close it",
+                       number);
+    if (number <= 0)
+        return err_set(err, ERR_UNAVAILABLE,
+                       "the store is in use by another process: use its server, or end it first");
+    return err_set(err, ERR_UNAVAILABLE,
+                   "the store is in use by process %jd: use its server, or end it first", number);
+}
+
+/* Whether the path still leads to the file that was opened. */
+static bool is_same_file(int lock, const char *path, bool *ret_regular)
+{
+    struct stat opened;
+    struct stat there;
+    if (fstat(lock, &opened) != 0 || stat(path, &there) != 0)
+        return false;
+    *ret_regular = S_ISREG(opened.st_mode);
+    return opened.st_dev == there.st_dev && opened.st_ino == there.st_ino;
+}
+
+static int lock_now(int lock)
+{
+    int result;
+    do
+        result = flock(lock, LOCK_EX | LOCK_NB);
+    while (result != 0 && errno == EINTR);
+    return result;
+}
+
+static enum error_code take_lock(struct owner *owner, struct err *err)
+{
+    char path[PATH_MAX + OWNER_SUFFIX_MAX];
+    owner_path(owner, ".lock", path);
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        bool regular = false;
+        bool made;
+        int lock = open_lock(path, &made);
+        if (lock < 0 && errno == EEXIST)
+            continue;
+        if (lock < 0)
+            return cannot("make the lock file beside it", errno, err);
+        if (lock_now(lock) != 0) {
+            enum error_code code =
+                errno == EWOULDBLOCK ? refuse_second(lock, err) : cannot("lock it", errno, err);
+            (void)close(lock);
+            return code;
+        }
+        if (is_same_file(lock, path, &regular) && regular) {
+            owner->lock = lock;
+            owner->made_lock = made;
+            return ERR_OK;
+        }
+        (void)close(lock);
+    }
+    return err_set(err, ERR_UNAVAILABLE, "cannot lock it: somebody keeps deleting the lock file");
+}
+
+/* For people, and for the message to the next one: on a full disk the lock works without it. */
+static void write_number(const struct owner *owner)
+{
+    char text[24];
+    int len = snprintf(text, sizeof text, "%jd\n", (intmax_t)getpid());
+    bool written =
+        ftruncate(owner->lock, 0) == 0 && pwrite(owner->lock, text, (size_t)len, 0) == len;
+    (void)written;
+}
+
+enum error_code owner_take(struct str path, bool create, struct owner *ret, struct err *err)
+{
+    struct owner owner = {.lock = -1};
+    struct stat status;
+    bool there;
+    enum error_code code = resolve(path, create, owner.path, err);
+    if (code == ERR_OK)
+        code = check_sort(&owner, &status, &there, err);
+    if (code == ERR_OK)
+        code = take_lock(&owner, err);
+    if (code != ERR_OK)
+        return code;
+    write_number(&owner);
+    *ret = owner;
+    return ERR_OK;
+}
+
+void owner_release(struct owner *owner)
+{
+    (void)flock(owner->lock, LOCK_UN);
+    (void)close(owner->lock);
+    owner->lock = -1;
+}
+
+void owner_undo(struct owner *owner)
+{
+    static const char *const suffixes[] = {"", "-journal", "-wal", "-shm"};
+    char path[PATH_MAX + OWNER_SUFFIX_MAX];
+    for (size_t i = 0; owner->made_file && i < sizeof suffixes / sizeof suffixes[0]; i++) {
+        owner_path(owner, suffixes[i], path);
+        (void)unlink(path);
+    }
+    if (owner->made_lock) {
+        owner_path(owner, ".lock", path);
+        (void)unlink(path);
+    }
+    owner_release(owner);
+}
+
+/* ---- the file ---- */
+
+static enum error_code not_ours(struct err *err)
+{
+    return err_set(err, ERR_UNAVAILABLE,
+                   "this file is not a Pawl store, and was not touched: choose another path");
+}
+
+/* A set-up that was cut off may leave a beginning that was never written, and a journal that takes
+ * it back. */
+static bool is_cut_off(const struct owner *owner, const uint8_t header[HEADER_BYTES])
+{
+    char path[PATH_MAX + OWNER_SUFFIX_MAX];
+    struct stat status;
+    for (size_t i = 0; i < HEADER_BYTES; i++)
+        if (header[i] != 0)
+            return false;
+    owner_path(owner, "-journal", path);
+    return stat(path, &status) == 0 && status.st_size > 0;
+}
+
+static enum error_code look_inside(const struct owner *owner, struct err *err)
+{
+    uint8_t header[HEADER_BYTES] = {0};
+    int file = open(owner->path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return cannot("read the file", errno, err);
+    ssize_t len = pread(file, header, sizeof header, 0);
+    int number = errno;
+    (void)close(file);
+    if (len < 0)
+        return cannot("read the file", number, err);
+    const uint8_t *at = header + APPLICATION_ID_AT;
+    uint32_t application =
+        (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+    if (is_cut_off(owner, header))
+        return ERR_OK;
+    if (len < HEADER_BYTES || memcmp(header, magic, sizeof magic) != 0 ||
+        application != SQLITE_APPLICATION_ID)
+        return not_ours(err);
+    return ERR_OK;
+}
+
+enum error_code owner_look(struct owner *owner, bool create, enum file_content *ret,
+                           struct err *err)
+{
+    struct stat status;
+    bool there;
+    enum error_code code = check_sort(owner, &status, &there, err);
+    if (code != ERR_OK)
+        return code;
+    if (there && status.st_size > 0) {
+        code = look_inside(owner, err);
+        if (code == ERR_OK)
+            *ret = FILE_OURS;
+        return code;
+    }
+    if (!create)
+        return err_set(err, ERR_NOT_FOUND, "there is no store yet");
+    if (!there) {
+        int file = open(owner->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        if (file < 0)
+            return cannot("make the file", errno, err);
+        (void)close(file);
+        owner->made_file = true;
+    }
+    *ret = FILE_EMPTY;
+    return ERR_OK;
+}
+
+bool owner_has_log(const struct owner *owner)
+{
+    char path[PATH_MAX + OWNER_SUFFIX_MAX];
+    struct stat status;
+    owner_path(owner, "-wal", path);
+    return stat(path, &status) == 0 && status.st_size > 0;
+}

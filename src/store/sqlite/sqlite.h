@@ -1,0 +1,211 @@
+/* What the parts of the SQLite store share; no one else includes this.
+ *
+ * There is one connection that writes, used by one transaction at a time, and a few that read, each
+ * with a snapshot of its own. */
+#ifndef PAWL_STORE_SQLITE_SQLITE_H
+#define PAWL_STORE_SQLITE_SQLITE_H
+
+#include <pthread.h>
+
+#include "store/lane_book.h"
+#include "store/row.h"
+#include "store/sqlite/connection.h"
+#include "store/sqlite/owner.h"
+#include "store/store.h"
+
+enum {
+    READERS_MAX = 64,     /* transactions that read, at once */
+    READERS_KEPT_MAX = 8, /* connections that are kept for the next */
+};
+
+struct reader_connection;
+
+struct sqlite_txn {
+    struct store_txn base;
+    struct sqlite_store *store;
+    struct connection *connection;
+    struct reader_connection *reader; /* NULL: this is the writer */
+    int64_t now;
+    int64_t feed_end;     /* the last position that was given out */
+    bool dead;            /* a verb has failed */
+    bool lanes_added;     /* to the book, which is wrong if this is rolled back */
+    bool erasing;         /* what is deleted is overwritten everywhere */
+    bool redacting;       /* and is not to be found in the log either */
+    struct arena scratch; /* of the verb that is running */
+};
+
+struct reader_connection {
+    struct connection connection;
+    struct sqlite_txn txn;
+    struct reader_connection *next; /* while it is not used */
+};
+
+/* Somebody who waits for the writer. */
+struct turn {
+    pthread_cond_t came;
+    bool is_mine;
+    struct turn *next;
+};
+
+struct sqlite_store {
+    struct store base;
+    struct owner owner;
+    int64_t patience_ms;
+
+    pthread_mutex_t lock;    /* of what follows, up to the writer */
+    pthread_cond_t changed;  /* commits has grown */
+    pthread_cond_t returned; /* a reader has come back */
+    pthread_condattr_t monotonic;
+    uint64_t commits;
+    bool writing;            /* somebody has the writer */
+    struct turn *first_turn; /* who waits for it, in order */
+    struct turn *last_turn;
+    struct reader_connection *idle;
+    uint32_t idle_count;
+    uint32_t reader_count; /* idle or not */
+
+    struct connection writer; /* of the transaction that writes, with all that follows */
+    struct sqlite_txn txn;
+    struct lane_book lanes;
+    bool lanes_stale; /* to be read anew */
+    int64_t feed_end;
+};
+
+/* ---- transactions (transactions.c) ---- */
+
+/* The locks and conditions of a store. unavailable when the system has none left. */
+enum error_code sqlite_turns_init(struct sqlite_store *store, struct err *err);
+void sqlite_turns_release(struct sqlite_store *store);
+
+enum error_code sqlite_begin(struct store *base, enum store_mode mode, struct store_txn **ret,
+                             struct err *err);
+enum error_code sqlite_commit(struct store_txn *base, enum store_outcome *outcome, struct err *err);
+void sqlite_rollback(struct store_txn *base);
+enum error_code sqlite_watch(struct store *base, uint64_t seen, int64_t wait_ms, uint64_t *ret_seen,
+                             struct err *err);
+
+/* Every verb begins and ends with these: a transaction in which a verb has failed does no more. */
+enum error_code sqlite_verb_begin(struct sqlite_txn *txn, struct err *err);
+enum error_code sqlite_verb_end(struct sqlite_txn *txn, enum error_code code);
+
+/* no_memory, with a text. */
+enum error_code sqlite_no_memory(struct err *err);
+
+/* Room for one more element of an array in `arena`, which may move; false when there is none. */
+bool sqlite_more(struct arena *arena, void **at, uint32_t count, uint32_t *cap, size_t size);
+
+/* ---- headers (headers.c) ---- */
+
+/* The header of a job; JOB_NONE when there is no such job. */
+enum error_code sqlite_read_job(struct sqlite_txn *txn, struct uuid id, struct arena *arena,
+                                struct job_slice *ret, bool *ret_redacted, struct err *err);
+
+/* The lease in the next eight columns, as STEP_COLUMNS and HEADER_COLUMNS end. */
+struct claim_row sqlite_read_claim(struct query *query);
+
+enum error_code sqlite_load(struct store_txn *base, struct store_load *load, struct arena *arena,
+                            struct err *err);
+
+/* ---- parts (parts.c) ---- */
+
+enum error_code sqlite_load_parts(struct store_txn *base, struct store_parts *parts, uint32_t count,
+                                  struct arena *arena, struct err *err);
+
+/* ---- work (work.c, due.c): what is in lanes, and what is due ---- */
+
+/* The number of a lane, which gets one if it has none. */
+enum error_code sqlite_lane(struct sqlite_txn *txn, struct str key, int64_t *ret, struct err *err);
+
+/* Fills the book of lanes from the database. */
+enum error_code sqlite_lanes_read(struct sqlite_store *store, struct err *err);
+
+enum error_code sqlite_lanes(struct store_txn *base, uint32_t after, struct arena *arena,
+                             struct store_lane **ret, uint32_t *ret_count, struct err *err);
+enum error_code sqlite_candidates(struct store_txn *base, struct store_search *searches,
+                                  uint32_t count, struct arena *arena, struct err *err);
+enum error_code sqlite_promote(struct store_txn *base, uint32_t limit, uint32_t *ret_count,
+                               struct err *err);
+enum error_code sqlite_admit(struct store_txn *base, uint32_t limit, struct arena *arena,
+                             struct store_submission **ret, uint32_t *ret_count, struct err *err);
+enum error_code sqlite_due(struct store *store, uint32_t limit, struct arena *arena,
+                           struct store_due **ret, uint32_t *ret_count, int64_t *ret_now,
+                           int64_t *ret_next, struct err *err);
+enum error_code sqlite_sweep(struct store *store, uint32_t limit, uint32_t *ret_count,
+                             struct err *err);
+
+/* ---- places (places.c): ready, timers, claim_rows ---- */
+
+/* Where work stands in the tables. */
+struct place {
+    int64_t lane; /* number; 0: in none */
+    int64_t rank;
+    int64_t run_at;
+    int64_t due_at;
+    bool leased;
+};
+
+/* A placement with its lane's number, or 0 when that lane is not known and `make` is false. */
+enum error_code sqlite_place(struct sqlite_txn *txn, const struct placement *placement, bool make,
+                             struct place *ret, struct err *err);
+
+/* Puts work into its lane, or among the timers when it may not be claimed yet; and when to look
+ * after it, where there is no lease. */
+enum error_code sqlite_put_place(struct sqlite_txn *txn, const struct uuid *job, uint32_t step,
+                                 const struct place *place, struct err *err);
+
+/* Takes work out of its lane, or from among the timers. */
+enum error_code sqlite_take_work(struct sqlite_txn *txn, const struct uuid *job, uint32_t step,
+                                 const struct place *place, bool *ret_found, struct err *err);
+enum error_code sqlite_take_due(struct sqlite_txn *txn, const struct uuid *job, uint32_t step,
+                                const struct place *place, struct err *err);
+
+/* The same where it is known to stand. */
+enum error_code sqlite_ready_insert(struct sqlite_txn *txn, const struct uuid *job, uint32_t step,
+                                    const struct place *place, struct err *err);
+enum error_code sqlite_ready_delete(struct sqlite_txn *txn, const struct uuid *job, uint32_t step,
+                                    const struct place *place, bool *ret_found, struct err *err);
+enum error_code sqlite_timer_delete(struct sqlite_txn *txn, struct str kind, int64_t at,
+                                    const struct uuid *job, uint32_t step, bool *ret_found,
+                                    struct err *err);
+
+/* From one placement to the next, of a job or (step not NULL) of a step, its live lease included.
+ * `same`: of the lease only its beats may have changed. `ret` is where it stands now. corrupt: it
+ * did not stand where the caller said. */
+enum error_code sqlite_replace(struct sqlite_txn *txn, const struct job *job,
+                               const struct step *step, const struct placement *was,
+                               const struct placement *now, bool same, struct place *ret,
+                               struct err *err);
+
+/* Ends a lease, if there is one. */
+enum error_code sqlite_claim_delete(struct sqlite_txn *txn, const struct uuid *job, uint32_t step,
+                                    struct err *err);
+
+/* ---- writing (write.c, write_steps.c) ---- */
+
+enum error_code sqlite_write(struct store_txn *base, const struct store_write *write,
+                             struct err *err);
+
+/* The steps of a job, those that are listed and those that are not. */
+enum error_code sqlite_write_steps(struct sqlite_txn *txn, const struct store_job_write *write,
+                                   struct err *err);
+
+/* Takes all steps of a job out, rows, places and leases. */
+enum error_code sqlite_delete_steps(struct sqlite_txn *txn, const struct uuid *job,
+                                    struct err *err);
+
+/* ---- reading (streams.c, list.c) ---- */
+
+enum error_code sqlite_list(struct store_txn *base, const struct store_filter *filter,
+                            struct arena *arena, struct store_job **ret, uint32_t *ret_count,
+                            struct err *err);
+enum error_code sqlite_events(struct store_txn *base, const struct store_stream *stream,
+                              struct arena *arena, struct event **ret, uint32_t *ret_count,
+                              struct err *err);
+enum error_code sqlite_feed(struct store_txn *base, struct store_position after, uint32_t limit,
+                            struct arena *arena, struct store_fed **ret, uint32_t *ret_count,
+                            struct err *err);
+enum error_code sqlite_leases_on(struct store_txn *base, struct str resource_id,
+                                 struct arena *arena, struct store_lease **ret, uint32_t *ret_count,
+                                 struct err *err);
+
+#endif

@@ -1,0 +1,205 @@
+#include "store/sqlite/sqlite_schema.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* ---- versions ---- */
+
+/* The newest row says what the schema is. */
+static enum error_code read_versions(struct connection *writer, int64_t *ret_version,
+                                     int64_t *ret_usable_from, struct err *err)
+{
+    int64_t there = 0;
+    enum error_code code = lite_get_int(
+        writer, STR("SELECT count(*) FROM sqlite_schema WHERE name = 'pawl_schema'"), &there, err);
+    if (code != ERR_OK)
+        return code;
+    if (there == 0) {
+        *ret_version = 0;
+        *ret_usable_from = 0;
+        return ERR_OK;
+    }
+    code = lite_get_int(writer, STR("SELECT max(version) FROM pawl_schema"), ret_version, err);
+    if (code != ERR_OK)
+        return code;
+    return lite_get_int(writer,
+                        STR("SELECT usable_from FROM pawl_schema ORDER BY version DESC LIMIT 1"),
+                        ret_usable_from, err);
+}
+
+/* What is in a buffer of `size` bytes, of which snprintf has said that it wrote `len`. */
+static enum error_code run_made(struct connection *writer, const char *sql, int len, size_t size,
+                                struct err *err)
+{
+    assert(len > 0 && (size_t)len < size);
+    (void)size;
+    return lite_run_sql(writer, (struct str){sql, (size_t)len}, "note the schema's version", err);
+}
+
+static enum error_code note_applied(struct connection *writer, const struct migration *migration,
+                                    struct err *err)
+{
+    char sql[128];
+    int len =
+        snprintf(sql, sizeof sql,
+                 "INSERT INTO pawl_schema (version, usable_from) VALUES (%" PRId64 ", %" PRId64 ")",
+                 migration->version, migration->usable_from);
+    return run_made(writer, sql, len, sizeof sql, err);
+}
+
+/* In the header of the file, where other programs look. */
+static enum error_code note_whose(struct connection *writer, int64_t version, struct err *err)
+{
+    char sql[128];
+    int len = snprintf(sql, sizeof sql,
+                       "PRAGMA user_version = %" PRId64 "; PRAGMA application_id = %" PRIu32,
+                       version, SQLITE_APPLICATION_ID);
+    return run_made(writer, sql, len, sizeof sql, err);
+}
+
+/* ---- migrations ---- */
+
+static enum error_code apply(struct connection *writer, const struct migrations *known,
+                             int64_t version, struct err *err)
+{
+    enum error_code code = ERR_OK;
+    for (uint32_t i = 0; i < known->count && code == ERR_OK; i++) {
+        const struct migration *migration = &known->at[i];
+        assert(migration->version == (int64_t)i + 1);
+        if (migration->version <= version)
+            continue;
+        code = lite_run_sql(writer, migration->sql, migration->name, err);
+        if (code == ERR_OK)
+            code = note_applied(writer, migration, err);
+    }
+    return code;
+}
+
+/* From `version` (0: nothing) to the newest, in one transaction. */
+static enum error_code migrate(struct connection *writer, const struct migrations *known,
+                               int64_t version, struct err *err)
+{
+    enum error_code code = lite_begin(writer, STORE_WRITE, err);
+    if (code != ERR_OK)
+        return code;
+    code = lite_run_sql(writer,
+                        STR("CREATE TABLE IF NOT EXISTS pawl_schema ("
+                            "version INTEGER PRIMARY KEY, usable_from INTEGER NOT NULL)"),
+                        "set up the schema", err);
+    if (code == ERR_OK)
+        code = apply(writer, known, version, err);
+    if (code == ERR_OK)
+        code = note_whose(writer, known->at[known->count - 1].version, err);
+    if (code == ERR_OK)
+        return lite_commit(writer, err);
+    lite_rollback(writer);
+    return code;
+}
+
+/* ---- the copy ---- */
+
+static enum error_code copy_database(struct connection *writer, const char *path, struct err *err)
+{
+    struct connection copy = {0};
+    int result = sqlite3_open_v2(
+        path, &copy.db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_EXRESCODE, NULL);
+    sqlite3_backup *backup = NULL;
+    if (result == SQLITE_OK) {
+        backup = sqlite3_backup_init(copy.db, "main", writer->db, "main");
+        result = backup == NULL ? sqlite3_errcode(copy.db) : sqlite3_backup_step(backup, -1);
+    }
+    int finished = sqlite3_backup_finish(backup);
+    if (result == SQLITE_DONE)
+        result = finished;
+    enum error_code code = ERR_OK;
+    if (result != SQLITE_OK)
+        code = lite_fail(&copy, result, "copy the database before it is migrated", err);
+    (void)sqlite3_close(copy.db);
+    return code;
+}
+
+/* Makes sure that a name in the directory of `path` is on the disk. */
+static bool sync_directory(const char *path)
+{
+    char directory[PATH_MAX + OWNER_SUFFIX_MAX];
+    const char *slash = strrchr(path, '/');
+    size_t len = slash == NULL || slash == path ? 1 : (size_t)(slash - path);
+    assert(slash != NULL);
+    memcpy(directory, path, len);
+    directory[len] = '\0';
+    int opened = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (opened < 0)
+        return false;
+    bool synced = fsync(opened) == 0;
+    (void)close(opened);
+    return synced;
+}
+
+/* PATH.vN.bak is there only when it is complete. */
+static enum error_code keep_copy(struct connection *writer, const struct owner *owner,
+                                 int64_t version, struct err *err)
+{
+    char path[PATH_MAX + OWNER_SUFFIX_MAX];
+    char unfinished[PATH_MAX + OWNER_SUFFIX_MAX];
+    char suffix[OWNER_SUFFIX_MAX];
+    (void)snprintf(suffix, sizeof suffix, ".v%" PRId64 ".bak", version);
+    owner_path(owner, suffix, path);
+    (void)snprintf(suffix, sizeof suffix, ".v%" PRId64 ".bak.new", version);
+    owner_path(owner, suffix, unfinished);
+    (void)unlink(unfinished);
+    enum error_code code = copy_database(writer, unfinished, err);
+    if (code == ERR_OK && (rename(unfinished, path) != 0 || !sync_directory(path)))
+        code = err_set(err, ERR_UNAVAILABLE,
+                       "cannot put the copy of the database in its place: error %d", errno);
+    if (code != ERR_OK)
+        (void)unlink(unfinished);
+    return code;
+}
+
+/* ---- all of it ---- */
+
+/* The log must be on before anything is done with the store. */
+static enum error_code use_log(struct connection *writer, struct err *err)
+{
+    int64_t is_wal = 0;
+    enum error_code code =
+        lite_run_sql(writer, STR("PRAGMA journal_mode = WAL"), "turn the log on", err);
+    if (code == ERR_OK)
+        code = lite_get_int(writer, STR("SELECT journal_mode = 'wal' FROM pragma_journal_mode"),
+                            &is_wal, err);
+    if (code == ERR_OK && is_wal == 0)
+        code = err_set(err, ERR_UNAVAILABLE,
+                       "this file system cannot share memory between programs, which the log "
+                       "needs: choose a local disk");
+    return code;
+}
+
+enum error_code sqlite_schema_apply(struct connection *writer, const struct owner *owner,
+                                    enum file_content content, const struct migrations *known,
+                                    struct err *err)
+{
+    enum schema_standing standing;
+    int64_t version = 0;
+    int64_t usable_from = 0;
+    enum error_code code = read_versions(writer, &version, &usable_from, err);
+    if (code != ERR_OK)
+        return code;
+    int64_t application = 0;
+    code = lite_get_int(writer, STR("PRAGMA application_id"), &application, err);
+    if (code == ERR_OK && content == FILE_OURS && version == 0 && application != 0)
+        code = err_set(err, ERR_CORRUPT, "the database is damaged: it does not know its version");
+    if (code == ERR_OK)
+        code = schema_standing(known, version, usable_from, &standing, err);
+    if (code != ERR_OK)
+        return code;
+    /* Set up before the log is on, so that the file itself says from the start whose it is. */
+    if (standing == SCHEMA_OLDER)
+        code = keep_copy(writer, owner, version, err);
+    if (code == ERR_OK && standing != SCHEMA_CURRENT)
+        code = migrate(writer, known, version, err);
+    return code == ERR_OK ? use_log(writer, err) : code;
+}

@@ -1,0 +1,136 @@
+#include "store/sqlite/sqlite_store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "store/migrations.h"
+#include "store/sqlite/sqlite.h"
+#include "store/sqlite/sqlite_schema.h"
+
+enum { PATIENCE_MS_DEFAULT = 30 * 1000 };
+
+static void close_store(struct store *base)
+{
+    struct sqlite_store *store = (struct sqlite_store *)base;
+    sqlite_turns_release(store);
+    /* By hand, so that a failed fsync is seen. Whatever else fails, the log stays. */
+    (void)lite_checkpoint(&store->writer, SQLITE_CHECKPOINT_TRUNCATE, NULL);
+    lite_close(&store->writer);
+    lane_book_release(&store->lanes);
+    arena_release(&store->txn.scratch);
+    owner_release(&store->owner);
+    free(store);
+}
+
+static const struct store_driver driver = {
+    .name = "sqlite",
+    .close = close_store,
+    .begin = sqlite_begin,
+    .load = sqlite_load,
+    .load_parts = sqlite_load_parts,
+    .lanes = sqlite_lanes,
+    .candidates = sqlite_candidates,
+    .promote = sqlite_promote,
+    .admit = sqlite_admit,
+    .write = sqlite_write,
+    .commit = sqlite_commit,
+    .rollback = sqlite_rollback,
+    .due = sqlite_due,
+    .list = sqlite_list,
+    .events = sqlite_events,
+    .feed = sqlite_feed,
+    .watch = sqlite_watch,
+    .leases_on = sqlite_leases_on,
+    .sweep = sqlite_sweep,
+};
+
+/* Opens the writer and makes the schema what it should be. */
+static enum error_code open_writer(struct sqlite_store *store, const struct migrations *known,
+                                   struct err *err)
+{
+    enum file_content content;
+    enum error_code code = owner_look(&store->owner, store->base.options.create, &content, err);
+    if (code != ERR_OK)
+        return code;
+    bool had_log = owner_has_log(&store->owner);
+    code = lite_open(&store->writer, store->owner.path, CONNECTION_WRITER, store->patience_ms, err);
+    if (code != ERR_OK)
+        return code;
+    struct str read_version = STR("PRAGMA user_version");
+    code = lite_get_int(&store->writer, read_version, &store->base.schema_found, err);
+    if (code == ERR_OK)
+        code = sqlite_schema_apply(&store->writer, &store->owner, content, known, err);
+    if (code == ERR_OK)
+        code = lite_get_int(&store->writer, read_version, &store->base.schema_version, err);
+    /* What this binary may not use it leaves as it was found. */
+    if (code != ERR_OK && had_log)
+        (void)sqlite3_db_config(store->writer.db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    return code;
+}
+
+static enum error_code read_feed_end(struct sqlite_store *store, struct err *err)
+{
+    struct query query = lite_query(&store->writer, STATEMENT_FEED_END, NULL, err);
+    if (lite_next(&query))
+        store->feed_end = lite_read_int(&query);
+    return lite_end(&query);
+}
+
+static enum error_code open_owned(struct sqlite_store *store, const struct migrations *known,
+                                  struct err *err)
+{
+    enum error_code code = open_writer(store, known, err);
+    if (code == ERR_OK)
+        code = read_feed_end(store, err);
+    if (code == ERR_OK)
+        code = sqlite_lanes_read(store, err);
+    if (code == ERR_OK)
+        code = sqlite_turns_init(store, err);
+    if (code == ERR_OK)
+        return ERR_OK;
+    lite_close(&store->writer);
+    lane_book_release(&store->lanes);
+    return code;
+}
+
+/* The detail with the path in front of it. */
+static void name_path(struct str path, struct err *err)
+{
+    char detail[sizeof err->detail];
+    if (err == NULL)
+        return;
+    memcpy(detail, err->detail, sizeof detail);
+    err_write(err, err->code, "%.*s: %s", STR_ARG(path), detail);
+}
+
+enum error_code sqlite_store_open_known(struct str path, const struct store_options *options,
+                                        const struct migrations *known, struct store **ret,
+                                        struct err *err)
+{
+    struct sqlite_store *store = calloc(1, sizeof *store);
+    if (store == NULL)
+        return sqlite_no_memory(err);
+    store->base = (struct store){.driver = &driver, .options = *options};
+    store->patience_ms = options->patience_ms > 0 ? options->patience_ms : PATIENCE_MS_DEFAULT;
+    arena_init(&store->txn.scratch);
+    lane_book_init(&store->lanes, options->seed);
+    enum error_code code = owner_take(path, options->create, &store->owner, err);
+    if (code == ERR_OK) {
+        code = open_owned(store, known, err);
+        if (code != ERR_OK)
+            owner_undo(&store->owner);
+    }
+    if (code != ERR_OK) {
+        free(store);
+        name_path(path, err);
+        return code;
+    }
+    *ret = &store->base;
+    return ERR_OK;
+}
+
+enum error_code sqlite_store_open(struct str path, const struct store_options *options,
+                                  struct store **ret, struct err *err)
+{
+    return sqlite_store_open_known(path, options, &sqlite_migrations, ret, err);
+}

@@ -1,0 +1,417 @@
+/* Who may use which connection and when; how transactions begin and end; watching for commits. */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "store/sqlite/sqlite.h"
+
+/* From this many pages on the log is moved to the database after a commit. Readers can hold it
+ * back; from many times as many on it is waited for them, so that the log does not grow for ever.
+ */
+enum { LOG_PAGES_MAX = 4000, LOG_PAGES_URGENT = 16 * LOG_PAGES_MAX, READERS_PATIENCE_MS = 1000 };
+
+#define WAIT_MS_MAX (INT64_C(365) * 24 * 60 * 60 * 1000)
+
+/* ---- time ---- */
+
+static int64_t system_clock(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int64_t store_time(const struct sqlite_store *store)
+{
+    const struct store_options *options = &store->base.options;
+    return options->clock != NULL ? options->clock(options->clock_arg) : system_clock();
+}
+
+/* The moment on the clock that is never set, `wait_ms` from now. */
+static struct timespec deadline_after(int64_t wait_ms)
+{
+    struct timespec at;
+    (void)clock_gettime(CLOCK_MONOTONIC, &at);
+    wait_ms = wait_ms < 0 ? 0 : wait_ms > WAIT_MS_MAX ? WAIT_MS_MAX : wait_ms;
+    at.tv_sec += (time_t)(wait_ms / 1000);
+    at.tv_nsec += (long)(wait_ms % 1000) * 1000000;
+    if (at.tv_nsec >= 1000000000) {
+        at.tv_nsec -= 1000000000;
+        at.tv_sec++;
+    }
+    return at;
+}
+
+/* ---- locks ---- */
+
+static void lock(struct sqlite_store *store)
+{
+    int result = pthread_mutex_lock(&store->lock);
+    assert(result == 0);
+    (void)result;
+}
+
+static void unlock(struct sqlite_store *store)
+{
+    int result = pthread_mutex_unlock(&store->lock);
+    assert(result == 0);
+    (void)result;
+}
+
+enum error_code sqlite_turns_init(struct sqlite_store *store, struct err *err)
+{
+    int result = pthread_mutex_init(&store->lock, NULL);
+    if (result != 0)
+        goto out;
+    result = pthread_condattr_init(&store->monotonic);
+    if (result != 0)
+        goto out_mutex;
+    result = pthread_condattr_setclock(&store->monotonic, CLOCK_MONOTONIC);
+    if (result == 0)
+        result = pthread_cond_init(&store->changed, &store->monotonic);
+    if (result != 0)
+        goto out_attributes;
+    result = pthread_cond_init(&store->returned, &store->monotonic);
+    if (result == 0)
+        return ERR_OK;
+    (void)pthread_cond_destroy(&store->changed);
+out_attributes:
+    (void)pthread_condattr_destroy(&store->monotonic);
+out_mutex:
+    (void)pthread_mutex_destroy(&store->lock);
+out:
+    return err_set(err, ERR_UNAVAILABLE, "the system has no locks left (error %d)", result);
+}
+
+void sqlite_turns_release(struct sqlite_store *store)
+{
+    assert(!store->writing && store->first_turn == NULL);
+    assert(store->reader_count == store->idle_count);
+    while (store->idle != NULL) {
+        struct reader_connection *reader = store->idle;
+        store->idle = reader->next;
+        lite_close(&reader->connection);
+        arena_release(&reader->txn.scratch);
+        free(reader);
+    }
+    (void)pthread_cond_destroy(&store->returned);
+    (void)pthread_cond_destroy(&store->changed);
+    (void)pthread_condattr_destroy(&store->monotonic);
+    (void)pthread_mutex_destroy(&store->lock);
+}
+
+/* ---- the writer, one after the other ---- */
+
+static void join_line(struct sqlite_store *store, struct turn *turn)
+{
+    if (store->last_turn == NULL)
+        store->first_turn = turn;
+    else
+        store->last_turn->next = turn;
+    store->last_turn = turn;
+}
+
+static void leave_line(struct sqlite_store *store, struct turn *turn)
+{
+    struct turn *before = NULL;
+    for (struct turn *at = store->first_turn; at != turn; at = at->next)
+        before = at;
+    if (before == NULL)
+        store->first_turn = turn->next;
+    else
+        before->next = turn->next;
+    if (store->last_turn == turn)
+        store->last_turn = before;
+}
+
+static enum error_code take_writer(struct sqlite_store *store, struct err *err)
+{
+    struct turn turn = {.is_mine = false};
+    lock(store);
+    if (!store->writing) {
+        store->writing = true;
+        unlock(store);
+        return ERR_OK;
+    }
+    if (pthread_cond_init(&turn.came, &store->monotonic) != 0) {
+        unlock(store);
+        return err_set(err, ERR_UNAVAILABLE, "the system has no locks left");
+    }
+    join_line(store, &turn);
+
+    struct timespec deadline = deadline_after(store->patience_ms);
+    int result = 0;
+    while (!turn.is_mine && result == 0)
+        result = pthread_cond_timedwait(&turn.came, &store->lock, &deadline);
+    if (!turn.is_mine)
+        leave_line(store, &turn);
+    unlock(store);
+    (void)pthread_cond_destroy(&turn.came);
+    if (turn.is_mine)
+        return ERR_OK;
+    return err_set(err, ERR_UNAVAILABLE, "other transactions took longer than %lld ms: try again",
+                   (long long)store->patience_ms);
+}
+
+/* Hands the writer to whoever has waited longest. */
+static void give_writer(struct sqlite_store *store, bool committed)
+{
+    lock(store);
+    assert(store->writing);
+    struct turn *turn = store->first_turn;
+    if (turn == NULL) {
+        store->writing = false;
+    } else {
+        store->first_turn = turn->next;
+        if (store->first_turn == NULL)
+            store->last_turn = NULL;
+        turn->is_mine = true;
+        (void)pthread_cond_signal(&turn->came);
+    }
+    if (committed) {
+        store->commits++;
+        (void)pthread_cond_broadcast(&store->changed);
+    }
+    unlock(store);
+}
+
+/* ---- readers ---- */
+
+/* An idle one, or NULL with leave to make one. */
+static enum error_code take_reader(struct sqlite_store *store, struct reader_connection **ret,
+                                   struct err *err)
+{
+    struct timespec deadline = deadline_after(store->patience_ms);
+    int result = 0;
+    lock(store);
+    while (store->idle == NULL && store->reader_count >= READERS_MAX && result == 0)
+        result = pthread_cond_timedwait(&store->returned, &store->lock, &deadline);
+    bool found = store->idle != NULL || store->reader_count < READERS_MAX;
+    *ret = store->idle;
+    if (*ret != NULL) {
+        store->idle = (*ret)->next;
+        store->idle_count--;
+    } else if (found) {
+        store->reader_count++;
+    }
+    unlock(store);
+    return found ? ERR_OK
+                 : err_set(err, ERR_UNAVAILABLE, "%d transactions read already: try again",
+                           READERS_MAX);
+}
+
+static void give_reader(struct sqlite_store *store, struct reader_connection *reader)
+{
+    lock(store);
+    bool kept = reader != NULL && store->idle_count < READERS_KEPT_MAX;
+    if (kept) {
+        reader->next = store->idle;
+        store->idle = reader;
+        store->idle_count++;
+    } else {
+        store->reader_count--;
+    }
+    (void)pthread_cond_signal(&store->returned);
+    unlock(store);
+    if (kept || reader == NULL)
+        return;
+    lite_close(&reader->connection);
+    arena_release(&reader->txn.scratch);
+    free(reader);
+}
+
+static enum error_code make_reader(struct sqlite_store *store, struct reader_connection **ret,
+                                   struct err *err)
+{
+    struct reader_connection *reader = calloc(1, sizeof *reader);
+    if (reader == NULL)
+        return sqlite_no_memory(err);
+    enum error_code code = lite_open(&reader->connection, store->owner.path, CONNECTION_READER,
+                                     store->patience_ms, err);
+    if (code != ERR_OK) {
+        free(reader);
+        return code;
+    }
+    arena_init(&reader->txn.scratch);
+    *ret = reader;
+    return ERR_OK;
+}
+
+static enum error_code begin_read(struct sqlite_store *store, struct sqlite_txn **ret,
+                                  struct err *err)
+{
+    struct reader_connection *reader;
+    enum error_code code = take_reader(store, &reader, err);
+    if (code != ERR_OK)
+        return code;
+    if (reader == NULL)
+        code = make_reader(store, &reader, err);
+    if (code == ERR_OK)
+        code = lite_begin(&reader->connection, STORE_READ, err);
+    if (code != ERR_OK) {
+        give_reader(store, reader);
+        return code;
+    }
+    reader->txn.connection = &reader->connection;
+    reader->txn.reader = reader;
+    *ret = &reader->txn;
+    return ERR_OK;
+}
+
+/* ---- transactions ---- */
+
+static enum error_code begin_write(struct sqlite_store *store, struct sqlite_txn **ret,
+                                   struct err *err)
+{
+    enum error_code code = take_writer(store, err);
+    if (code != ERR_OK)
+        return code;
+    code = lite_begin(&store->writer, STORE_WRITE, err);
+    if (code == ERR_OK && store->lanes_stale) {
+        code = sqlite_lanes_read(store, err);
+        if (code != ERR_OK)
+            lite_rollback(&store->writer);
+    }
+    if (code != ERR_OK) {
+        give_writer(store, false);
+        return code;
+    }
+    store->txn.connection = &store->writer;
+    store->txn.reader = NULL;
+    *ret = &store->txn;
+    return ERR_OK;
+}
+
+enum error_code sqlite_begin(struct store *base, enum store_mode mode, struct store_txn **ret,
+                             struct err *err)
+{
+    struct sqlite_store *store = (struct sqlite_store *)base;
+    struct sqlite_txn *txn;
+    enum error_code code =
+        mode == STORE_WRITE ? begin_write(store, &txn, err) : begin_read(store, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    txn->base = (struct store_txn){.store = base, .mode = mode};
+    txn->store = store;
+    txn->now = store_time(store);
+    txn->feed_end = store->feed_end;
+    txn->dead = false;
+    txn->lanes_added = false;
+    txn->erasing = false;
+    txn->redacting = false;
+    *ret = &txn->base;
+    return ERR_OK;
+}
+
+/* What is still in the log is in the way of nobody, unless it was to be erased. Commits are done
+ * when this is called: what cannot be moved now will be another time. */
+static void shorten_log(struct connection *writer, bool erased, int64_t patience_ms)
+{
+    bool urgent = erased || writer->wal_pages >= LOG_PAGES_URGENT;
+    if (!urgent && writer->wal_pages < LOG_PAGES_MAX)
+        return;
+    if (!urgent) {
+        (void)lite_checkpoint(writer, SQLITE_CHECKPOINT_PASSIVE, NULL);
+        return;
+    }
+    (void)sqlite3_busy_timeout(writer->db, READERS_PATIENCE_MS);
+    (void)lite_checkpoint(writer, SQLITE_CHECKPOINT_TRUNCATE, NULL);
+    (void)sqlite3_busy_timeout(writer->db, patience_ms > INT_MAX ? INT_MAX : (int)patience_ms);
+}
+
+static void end_write(struct sqlite_txn *txn, bool committed)
+{
+    struct sqlite_store *store = txn->store;
+    if (txn->erasing)
+        (void)lite_run_sql(&store->writer, STR("PRAGMA secure_delete = FAST"), "write", NULL);
+    if (committed) {
+        store->feed_end = txn->feed_end;
+        shorten_log(&store->writer, txn->redacting, store->patience_ms);
+    } else if (txn->lanes_added) {
+        store->lanes_stale = true;
+    }
+    arena_clear(&txn->scratch);
+    give_writer(store, committed);
+}
+
+static void end_read(struct sqlite_txn *txn)
+{
+    arena_clear(&txn->scratch);
+    give_reader(txn->store, txn->reader);
+}
+
+enum error_code sqlite_commit(struct store_txn *base, enum store_outcome *outcome, struct err *err)
+{
+    struct sqlite_txn *txn = (struct sqlite_txn *)base;
+    enum error_code code = sqlite_verb_begin(txn, err);
+    if (code == ERR_OK)
+        code = lite_commit(txn->connection, err);
+    else
+        lite_rollback(txn->connection);
+    *outcome = code == ERR_OK ? STORE_COMMITTED : STORE_NOT_COMMITTED;
+    if (txn->reader != NULL)
+        end_read(txn);
+    else
+        end_write(txn, code == ERR_OK);
+    return code;
+}
+
+void sqlite_rollback(struct store_txn *base)
+{
+    struct sqlite_txn *txn = (struct sqlite_txn *)base;
+    lite_rollback(txn->connection);
+    if (txn->reader != NULL)
+        end_read(txn);
+    else
+        end_write(txn, false);
+}
+
+enum error_code sqlite_watch(struct store *base, uint64_t seen, int64_t wait_ms, uint64_t *ret_seen,
+                             struct err *err)
+{
+    struct sqlite_store *store = (struct sqlite_store *)base;
+    struct timespec deadline = deadline_after(wait_ms);
+    int result = 0;
+    (void)err;
+    lock(store);
+    while (store->commits == seen && result == 0)
+        result = pthread_cond_timedwait(&store->changed, &store->lock, &deadline);
+    *ret_seen = store->commits;
+    unlock(store);
+    return ERR_OK;
+}
+
+/* ---- verbs ---- */
+
+enum error_code sqlite_verb_begin(struct sqlite_txn *txn, struct err *err)
+{
+    return txn->dead
+               ? err_set(err, ERR_UNAVAILABLE, "this transaction has failed before: roll it back")
+               : ERR_OK;
+}
+
+enum error_code sqlite_verb_end(struct sqlite_txn *txn, enum error_code code)
+{
+    arena_clear(&txn->scratch);
+    txn->dead = txn->dead || code != ERR_OK;
+    return code;
+}
+
+enum error_code sqlite_no_memory(struct err *err)
+{
+    return err_set(err, ERR_NO_MEMORY, "there is not enough memory for the transaction");
+}
+
+bool sqlite_more(struct arena *arena, void **at, uint32_t count, uint32_t *cap, size_t size)
+{
+    if (count < *cap)
+        return true;
+    uint32_t larger = *cap < 8 ? 8 : *cap * 2;
+    void *moved = arena_grow(arena, *at, *cap * size, larger * size);
+    if (moved == NULL)
+        return false;
+    *at = moved;
+    *cap = larger;
+    return true;
+}

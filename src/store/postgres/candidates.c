@@ -1,0 +1,515 @@
+/* candidates: the heads of lanes, locked and never waited for.
+ *
+ * All lanes of all searches are fetched in one flight, a few rows of each, every row locked
+ * together with its job. lane_merge picks from what was fetched; a lane that runs dry is fetched
+ * again. What was picked is deleted and read in one more flight. What was fetched and not picked
+ * stays where it is, locked until the transaction ends.
+ *
+ * Our own locks do not make us skip a row, so nothing is ever fetched twice: a refill goes on
+ * behind the last row fetched, and picked rows are gone when the next search begins. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "store/lane_merge.h"
+#include "store/postgres/postgres.h"
+
+/* One lane of this call, whichever searches look into it. */
+struct lane_feed {
+    uint32_t number;
+    double demand; /* how many rows all searches together are likely to want of it */
+    uint32_t most; /* and how many at most */
+    struct mark_scan scan;
+    struct lane_place *rows; /* in order; picks are taken from the front */
+    uint32_t count;
+    uint32_t cap;
+    uint32_t picked;
+    bool is_dry;          /* nothing is left behind the last row */
+    bool has_gap;         /* nobody has looked before the mark */
+    uint32_t more_behind; /* so many rows from the front on there may be more before the mark; 0: no
+                             more */
+};
+
+struct finder {
+    struct postgres_txn *txn;
+    struct arena *arena; /* scratch */
+    struct lane_feed *feeds;
+    uint32_t feed_count;
+    struct map index; /* number of a lane, as 4 bytes -> feed */
+    struct err *err;
+};
+
+/* A search under way. */
+struct looking {
+    struct finder *finder;
+    const struct store_search *search;
+    struct lane_feed **feeds; /* by index in search->lanes */
+    uint32_t *next;           /* row to give next, of each */
+};
+
+/* ---- which lanes, and how many rows of each ---- */
+
+static uint32_t lane_total(const struct store_search *search)
+{
+    return search->group_count == 0 ? 0 : search->group_ends[search->group_count - 1];
+}
+
+static struct lane_feed *feed_of(struct finder *finder, const uint32_t *number)
+{
+    struct str key = {(const char *)number, sizeof *number};
+    uint32_t found = map_get(&finder->index, key);
+    if (found != MAP_NONE)
+        return &finder->feeds[found];
+    if (map_put(&finder->index, key, finder->feed_count, &found) != ERR_OK)
+        return NULL;
+    struct lane_feed *feed = &finder->feeds[finder->feed_count++];
+    *feed = (struct lane_feed){.number = *number};
+    return feed;
+}
+
+/* Of many lanes each is asked for its share and as much again: what one lacks another has. */
+static double share(const struct store_search *search)
+{
+    uint32_t lanes = lane_total(search);
+    double wanted = 2.0 * search->max / (lanes == 0 ? 1 : lanes);
+    return wanted < search->max ? wanted : search->max;
+}
+
+static enum error_code collect_lanes(struct finder *finder, const struct store_search *searches,
+                                     uint32_t count)
+{
+    size_t total = 0;
+    for (uint32_t i = 0; i < count; i++)
+        total += lane_total(&searches[i]);
+    finder->feeds = arena_zalloc(finder->arena, total + 1, sizeof *finder->feeds);
+    map_init(&finder->index, finder->arena, (uint32_t)total, finder->txn->store->base.options.seed);
+    if (finder->feeds == NULL)
+        return out_of_memory(finder->err);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < lane_total(&searches[i]); k++) {
+            struct lane_feed *feed = feed_of(finder, &searches[i].lanes[k]);
+            if (feed == NULL)
+                return out_of_memory(finder->err);
+            feed->demand += share(&searches[i]);
+            feed->most += searches[i].max;
+        }
+    return ERR_OK;
+}
+
+/* ---- fetching ---- */
+
+static const char fetch_lanes[] =
+    "SELECT l.n, c.rank, c.run_at, c.job_id, c.step"
+    " FROM unnest($1::int4[], $2::int4[], $3::int4[], $4::int8[], $5::uuid[], $6::int4[],"
+    " $7::int4[], $8::int8[], $9::uuid[], $10::int4[]) WITH ORDINALITY"
+    " AS l (lane, wanted, rank, run_at, job_id, step, to_rank, to_run_at, to_job_id, to_step, n)"
+    " CROSS JOIN LATERAL (SELECT r.rank, r.run_at, r.job_id, r.step"
+    " FROM pawl.ready r JOIN pawl.jobs j ON j.id = r.job_id"
+    " WHERE r.lane = l.lane"
+    " AND (r.rank, r.run_at, r.job_id, r.step) > (l.rank, l.run_at, l.job_id, l.step)"
+    " AND (r.rank, r.run_at, r.job_id, r.step)"
+    " <= (l.to_rank, l.to_run_at, l.to_job_id, l.to_step)"
+    " ORDER BY r.rank, r.run_at, r.job_id, r.step LIMIT l.wanted"
+    " FOR UPDATE OF r, j SKIP LOCKED) AS c"
+    " ORDER BY l.n, c.rank, c.run_at, c.job_id, c.step";
+
+/* One lane's part of a fetch: rows behind `from` and up to `to`. */
+struct fetch {
+    struct lane_feed *feed;
+    struct mark_place from;
+    struct mark_place to;
+    uint32_t wanted;
+    uint32_t got;
+};
+
+static struct mark_place mark_of(const struct lane_place *place)
+{
+    return (struct mark_place){place->rank, place->run_at, place->job,
+                               place->step == STEP_NONE ? -1 : (int64_t)place->step};
+}
+
+struct place_arrays {
+    struct array ranks;
+    struct array times;
+    struct array jobs;
+    struct array steps;
+};
+
+static void place_arrays_init(struct place_arrays *arrays, struct arena *arena, uint32_t count)
+{
+    array_init(&arrays->ranks, arena, PARAM_INT4, count);
+    array_init(&arrays->times, arena, PARAM_INT8, count);
+    array_init(&arrays->jobs, arena, PARAM_UUID, count);
+    array_init(&arrays->steps, arena, PARAM_INT4, count);
+}
+
+static void place_arrays_add(struct place_arrays *arrays, const struct mark_place *place)
+{
+    array_add_int4(&arrays->ranks, place->rank);
+    array_add_int8(&arrays->times, place->at);
+    array_add_uuid(&arrays->jobs, place->job);
+    array_add_int4(&arrays->steps, place->step);
+}
+
+static void params_add_places(struct params *params, struct place_arrays *arrays)
+{
+    params_add_array(params, &arrays->ranks);
+    params_add_array(params, &arrays->times);
+    params_add_array(params, &arrays->jobs);
+    params_add_array(params, &arrays->steps);
+}
+
+/* Room for one more row, at index `at`. */
+static bool feed_insert(struct lane_feed *feed, struct arena *arena, uint32_t at,
+                        struct lane_place place)
+{
+    if (feed->count == feed->cap) {
+        uint32_t cap = feed->cap == 0 ? 8 : feed->cap * 2;
+        struct lane_place *rows =
+            arena_grow(arena, feed->rows, feed->cap * sizeof *rows, cap * sizeof *rows);
+        if (rows == NULL)
+            return false;
+        feed->rows = rows;
+        feed->cap = cap;
+    }
+    for (uint32_t i = feed->count; i > at; i--)
+        feed->rows[i] = feed->rows[i - 1];
+    feed->rows[at] = place;
+    feed->count++;
+    return true;
+}
+
+static enum error_code send_fetch(struct finder *finder, const struct fetch *fetches,
+                                  uint32_t count)
+{
+    struct params params;
+    struct array lanes;
+    struct array wanted;
+    struct place_arrays from;
+    struct place_arrays to;
+    array_init(&lanes, finder->arena, PARAM_INT4, count);
+    array_init(&wanted, finder->arena, PARAM_INT4, count);
+    place_arrays_init(&from, finder->arena, count);
+    place_arrays_init(&to, finder->arena, count);
+    for (uint32_t i = 0; i < count; i++) {
+        array_add_int4(&lanes, fetches[i].feed->number);
+        array_add_int4(&wanted, fetches[i].wanted);
+        place_arrays_add(&from, &fetches[i].from);
+        place_arrays_add(&to, &fetches[i].to);
+    }
+    params_init(&params, finder->arena);
+    params_add_array(&params, &lanes);
+    params_add_array(&params, &wanted);
+    params_add_places(&params, &from);
+    params_add_places(&params, &to);
+    enum error_code code =
+        connection_send(finder->txn->connection, fetch_lanes, &params, finder->err);
+    return code == ERR_OK ? txn_flush(finder->txn, finder->err) : code;
+}
+
+/* Fetches; rows come in behind those that a lane has, or before them where they belong there. */
+static enum error_code fetch(struct finder *finder, struct fetch *fetches, uint32_t count)
+{
+    struct reader reader;
+    PGresult *result;
+    enum error_code code = send_fetch(finder, fetches, count);
+    if (code == ERR_OK)
+        code = connection_result(finder->txn->connection, &result, finder->err);
+    if (code != ERR_OK)
+        return code;
+    reader_init(&reader, result, finder->arena);
+    for (int row = 0; row < PQntuples(result) && code == ERR_OK; row++) {
+        reader_row(&reader, row);
+        int64_t number = reader_int(&reader);
+        struct lane_place place = {.rank = reader_int(&reader)};
+        place.run_at = reader_int(&reader);
+        place.job = reader_uuid(&reader);
+        place.step = reader_step(&reader);
+        code = reader_check(&reader, "waiting work", finder->err);
+        if (code == ERR_OK && (number < 1 || number > count))
+            code = err_set(finder->err, ERR_CORRUPT, "PostgreSQL answered for another lane");
+        if (code != ERR_OK)
+            break;
+        struct fetch *from = &fetches[number - 1];
+        bool behind = mark_place_cmp(&from->to, &MARK_LAST) == 0;
+        uint32_t at = behind ? from->feed->count : from->got;
+        if (!feed_insert(from->feed, finder->arena, at, place))
+            code = out_of_memory(finder->err);
+        from->got++;
+    }
+    PQclear(result);
+    return code;
+}
+
+static uint32_t first_ask(const struct lane_feed *feed)
+{
+    double wanted = feed->demand + 1;
+    return wanted < feed->most ? (uint32_t)wanted : feed->most;
+}
+
+/* Notes what the scans of a fetch came to, as far as their time goes. */
+static void note_short(struct fetch *fetches, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (fetches[i].got < fetches[i].wanted)
+            fetches[i].feed->is_dry = true;
+}
+
+/* The first fetch of every lane from its mark; then, of those that had too little, what may stand
+ * before the mark. */
+static enum error_code fetch_first(struct finder *finder, int64_t *ret_took)
+{
+    struct marks *marks = &finder->txn->store->marks;
+    int64_t start = clock_monotonic_ms();
+    struct fetch *fetches =
+        arena_zalloc(finder->arena, finder->feed_count + (size_t)1, sizeof *fetches);
+    if (fetches == NULL)
+        return out_of_memory(finder->err);
+    for (uint32_t i = 0; i < finder->feed_count; i++) {
+        struct lane_feed *feed = &finder->feeds[i];
+        feed->has_gap = !feed->scan.full;
+        fetches[i] = (struct fetch){
+            .feed = feed, .from = feed->scan.from, .to = MARK_LAST, .wanted = first_ask(feed)};
+    }
+    enum error_code code = fetch(finder, fetches, finder->feed_count);
+    if (code != ERR_OK)
+        return code;
+    note_short(fetches, finder->feed_count);
+    uint32_t again = 0;
+    for (uint32_t i = 0; i < finder->feed_count; i++) {
+        struct lane_feed *feed = &finder->feeds[i];
+        if (!feed->is_dry || !marks_may_look_back(marks, &feed->scan, start))
+            continue;
+        fetches[again++] = (struct fetch){.feed = feed,
+                                          .from = MARK_FIRST,
+                                          .to = feed->scan.from,
+                                          .wanted = fetches[i].wanted - fetches[i].got};
+        feed->has_gap = false;
+    }
+    if (again > 0)
+        code = fetch(finder, fetches, again);
+    for (uint32_t i = 0; i < again; i++)
+        if (fetches[i].got == fetches[i].wanted)
+            fetches[i].feed->more_behind = fetches[i].got;
+    *ret_took = clock_monotonic_ms() - start;
+    return code;
+}
+
+/* More rows for every lane of the search that has run out. */
+static enum error_code refill(struct looking *looking)
+{
+    struct finder *finder = looking->finder;
+    uint32_t lanes = lane_total(looking->search);
+    struct fetch *fetches = arena_zalloc(finder->arena, lanes + (size_t)1, sizeof *fetches);
+    uint32_t count = 0;
+    if (fetches == NULL)
+        return out_of_memory(finder->err);
+    for (uint32_t i = 0; i < lanes; i++) {
+        struct lane_feed *feed = looking->feeds[i];
+        if (feed->is_dry || looking->next[i] < feed->count || feed->count == 0)
+            continue;
+        uint32_t wanted = (uint32_t)share(looking->search) + 1;
+        wanted = wanted < looking->search->max ? wanted : looking->search->max;
+        fetches[count++] = (struct fetch){.feed = feed,
+                                          .from = mark_of(&feed->rows[feed->count - 1]),
+                                          .to = MARK_LAST,
+                                          .wanted = wanted};
+    }
+    enum error_code code = fetch(finder, fetches, count);
+    if (code == ERR_OK)
+        note_short(fetches, count);
+    return code;
+}
+
+/* ---- picking ---- */
+
+static enum error_code next_place(void *arg, uint32_t index, struct lane_place *ret,
+                                  bool *ret_found, struct err *err)
+{
+    struct looking *looking = arg;
+    struct lane_feed *feed = looking->feeds[index];
+    uint32_t *next = &looking->next[index];
+    (void)err;
+    for (;;) {
+        if (*next < feed->count) {
+            *ret = feed->rows[(*next)++];
+            *ret_found = true;
+            return ERR_OK;
+        }
+        if (feed->is_dry) {
+            *ret_found = false;
+            return ERR_OK;
+        }
+        enum error_code code = refill(looking);
+        if (code != ERR_OK)
+            return code;
+    }
+}
+
+struct picks {
+    struct lane_pick *at; /* of all searches */
+    uint32_t *numbers;    /* of their lanes */
+    uint32_t count;
+};
+
+static enum error_code search_once(struct finder *finder, struct store_search *search,
+                                   struct picks *picks)
+{
+    uint32_t lanes = lane_total(search);
+    struct looking looking = {
+        .finder = finder,
+        .search = search,
+        .feeds = arena_zalloc(finder->arena, lanes + (size_t)1, sizeof *looking.feeds),
+        .next = arena_zalloc(finder->arena, lanes + (size_t)1, sizeof *looking.next),
+    };
+    if (looking.feeds == NULL || looking.next == NULL)
+        return out_of_memory(finder->err);
+    for (uint32_t i = 0; i < lanes; i++) {
+        looking.feeds[i] = feed_of(finder, &search->lanes[i]);
+        looking.next[i] = looking.feeds[i]->picked;
+    }
+    struct lane_pick *found = &picks->at[picks->count];
+    enum error_code code = lane_merge(search, next_place, &looking, finder->arena, found,
+                                      &search->found_count, finder->err);
+    if (code != ERR_OK)
+        return code;
+    for (uint32_t i = 0; i < search->found_count; i++) {
+        struct lane_feed *feed = looking.feeds[found[i].index];
+        assert(lane_place_cmp(&feed->rows[feed->picked], &found[i].place) == 0);
+        feed->picked++;
+        picks->numbers[picks->count++] = search->lanes[found[i].index];
+    }
+    return ERR_OK;
+}
+
+/* ---- taking ---- */
+
+static const char delete_ready[] =
+    "DELETE FROM pawl.ready r USING unnest($1::int4[], $2::int4[], $3::int8[], $4::uuid[],"
+    " $5::int4[]) AS k (lane, rank, run_at, job_id, step)"
+    " WHERE r.lane = k.lane AND r.rank = k.rank AND r.run_at = k.run_at AND r.job_id = k.job_id"
+    " AND r.step = k.step";
+
+static const char read_headers[] =
+    "SELECT " WHOLE_JOB_COLUMNS " FROM unnest($1::uuid[]) WITH ORDINALITY AS k (id, n)"
+    " JOIN pawl.jobs j ON j.id = k.id" JOB_JOINS "ORDER BY k.n";
+
+static enum error_code send_take(struct finder *finder, const struct picks *picks)
+{
+    struct postgres_txn *txn = finder->txn;
+    struct params params;
+    struct array lanes;
+    struct place_arrays places;
+    array_init(&lanes, finder->arena, PARAM_INT4, picks->count);
+    place_arrays_init(&places, finder->arena, picks->count);
+    for (uint32_t i = 0; i < picks->count; i++) {
+        struct mark_place place = mark_of(&picks->at[i].place);
+        array_add_int4(&lanes, picks->numbers[i]);
+        place_arrays_add(&places, &place);
+        enum error_code code =
+            txn_note(txn, &txn->takes, LINE_LANES + picks->numbers[i], place, finder->err);
+        if (code != ERR_OK)
+            return code;
+    }
+    params_init(&params, finder->arena);
+    params_add_array(&params, &lanes);
+    params_add_places(&params, &places);
+    txn->wrote = true;
+    enum error_code code =
+        connection_send_quiet(txn->connection, delete_ready, &params, finder->err);
+    params_init(&params, finder->arena);
+    params_add_array(&params, &places.jobs);
+    if (code == ERR_OK)
+        code = connection_send(txn->connection, read_headers, &params, finder->err);
+    return code == ERR_OK ? txn_flush(txn, finder->err) : code;
+}
+
+/* Deletes what was picked and reads the jobs. */
+static enum error_code take_picks(struct finder *finder, struct store_search *searches,
+                                  uint32_t count, const struct picks *picks, struct arena *arena)
+{
+    struct reader reader;
+    PGresult *result;
+    struct store_candidate *found = arena_zalloc(arena, picks->count, sizeof *found);
+    if (found == NULL)
+        return out_of_memory(finder->err);
+    for (uint32_t i = 0, at = 0; i < count; i++) {
+        searches[i].found = found + at;
+        at += searches[i].found_count;
+    }
+    if (picks->count == 0)
+        return ERR_OK;
+    enum error_code code = send_take(finder, picks);
+    if (code == ERR_OK)
+        code = connection_result(finder->txn->connection, &result, finder->err);
+    if (code != ERR_OK)
+        return code;
+    if ((uint32_t)PQntuples(result) != picks->count)
+        code = err_set(finder->err, ERR_CORRUPT, "waiting work has no job");
+    reader_init(&reader, result, arena);
+    for (uint32_t i = 0; i < picks->count && code == ERR_OK; i++) {
+        reader_row(&reader, (int)i);
+        found[i].step = picks->at[i].place.step;
+        code = reader_slice(&reader, finder->txn->store->base.options.seed, &found[i].slice,
+                            finder->err);
+    }
+    PQclear(result);
+    return code;
+}
+
+static enum error_code find(struct finder *finder, struct store_search *searches, uint32_t count,
+                            struct arena *arena, int64_t *ret_took)
+{
+    struct picks picks = {0};
+    size_t wanted = 1;
+    for (uint32_t i = 0; i < count; i++)
+        wanted += searches[i].max;
+    picks.at = arena_alloc(finder->arena, wanted * sizeof *picks.at);
+    picks.numbers = arena_alloc(finder->arena, wanted * sizeof *picks.numbers);
+    if (picks.at == NULL || picks.numbers == NULL)
+        return out_of_memory(finder->err);
+    enum error_code code = finder->feed_count == 0 ? ERR_OK : fetch_first(finder, ret_took);
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++)
+        code = search_once(finder, &searches[i], &picks);
+    return code == ERR_OK ? take_picks(finder, searches, count, &picks, arena) : code;
+}
+
+/* Moves the marks, or leaves them where they are when the search failed. */
+static void end_scans(struct finder *finder, enum error_code code, int64_t took)
+{
+    int64_t now = clock_monotonic_ms();
+    for (uint32_t i = 0; i < finder->feed_count; i++) {
+        const struct lane_feed *feed = &finder->feeds[i];
+        struct mark_found found = {
+            .is_full = !feed->has_gap,
+            .was_short = feed->is_dry,
+            .now = now,
+            .took = took,
+            .has_taken = feed->picked > 0,
+        };
+        uint32_t cleared = feed->picked;
+        if (feed->more_behind > 0 && feed->more_behind < cleared)
+            cleared = feed->more_behind;
+        if (cleared > 0)
+            found.taken = mark_of(&feed->rows[cleared - 1]);
+        marks_end(&finder->txn->store->marks, &feed->scan, code == ERR_OK ? &found : NULL);
+    }
+}
+
+enum error_code postgres_candidates(struct store_txn *handle, struct store_search *searches,
+                                    uint32_t count, struct arena *arena, struct err *err)
+{
+    struct postgres_txn *txn = (struct postgres_txn *)handle;
+    struct finder finder = {.txn = txn, .arena = &txn->scratch, .err = err};
+    int64_t took = 0;
+    enum error_code code = txn_start(txn, err);
+    if (code == ERR_OK)
+        code = collect_lanes(&finder, searches, count);
+    if (code != ERR_OK)
+        return txn_end_verb(txn, code);
+    for (uint32_t i = 0; i < finder.feed_count; i++)
+        finder.feeds[i].scan = marks_start(&txn->store->marks, LINE_LANES + finder.feeds[i].number,
+                                           clock_monotonic_ms());
+    code = find(&finder, searches, count, arena, &took);
+    end_scans(&finder, code, took);
+    return txn_end_verb(txn, code);
+}

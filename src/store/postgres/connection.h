@@ -1,0 +1,89 @@
+/* One connection to PostgreSQL in pipeline mode: statements are queued, sent in flights, and their
+ * results read in the same order. Nothing here blocks past a deadline.
+ *
+ * The server works on a statement as soon as it has it, but keeps the results to itself until it is
+ * asked for them: connection_flush asks within a transaction, connection_sync ends it. When a
+ * statement fails the server skips all others up to the next sync.
+ *
+ * Errors say where the server is and never a password. A connection that failed in a way that
+ * nobody knows what it will do next is broken: it is closed and opened anew. */
+#ifndef PAWL_STORE_POSTGRES_CONNECTION_H
+#define PAWL_STORE_POSTGRES_CONNECTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <libpq-fe.h>
+
+#include "base/error.h"
+#include "base/uuid.h"
+#include "store/postgres/params.h"
+
+struct connection {
+    PGconn *pg;          /* NULL: not connected */
+    struct uuid session; /* of this connection: a new one for each */
+    int64_t batch;       /* number of its last writing transaction */
+    int64_t patience_ms; /* for each flight */
+    uint32_t quiet;      /* statements sent whose results nobody wants */
+    bool broken;
+    bool conflicted;  /* the last sync met a row that was there already */
+    bool rolled_back; /* the last sync ended a transaction that the server rolled back */
+    bool unsent;      /* something was queued since the last flush or sync */
+};
+
+/* Monotonic milliseconds, for deadlines. */
+int64_t clock_monotonic_ms(void);
+
+/* Random bytes of the system. */
+void random_fill(void *ret, size_t len);
+
+/* Connects, trying again with growing pauses until `deadline` (monotonic). unavailable when it
+ * cannot, at once when trying again would not help. */
+enum error_code connection_open(struct connection *connection, const char *url, int64_t deadline,
+                                struct err *err);
+void connection_close(struct connection *connection);
+
+/* Sleeps before the next attempt, longer each time and never the same, but not past `deadline`. */
+void connection_pause(int attempt, int64_t deadline);
+
+/* Whether an idle connection is still there, as far as can be seen without asking the server. */
+bool connection_alive(struct connection *connection);
+
+/* Queues a statement. `params` may be NULL. Results come in binary. */
+enum error_code connection_send(struct connection *connection, const char *sql,
+                                struct params *params, struct err *err);
+
+/* The same for a statement whose result is only checked. Its turn comes before the next result that
+ * is asked for, so it must not be queued behind a statement whose result was not read. */
+enum error_code connection_send_quiet(struct connection *connection, const char *sql,
+                                      struct params *params, struct err *err);
+
+/* The result of the next statement, which the caller clears. Fails as connection_error does. */
+enum error_code connection_result(struct connection *connection, PGresult **ret, struct err *err);
+
+/* Sends the statements and one result is read: for flights of one. */
+enum error_code connection_ask(struct connection *connection, const char *sql,
+                               struct params *params, PGresult **ret, struct err *err);
+
+/* Asks for the results of what was sent so far. */
+enum error_code connection_flush(struct connection *connection, struct err *err);
+
+/* Ends the flight and with it the transaction, if that was told to; reads up to the sync and checks
+ * every result that is left. The first failure is returned; `broken` tells whether the server has
+ * come to the sync at all. */
+enum error_code connection_sync(struct connection *connection, struct err *err);
+
+/* Throws away whatever the transaction did. Never fails: a connection that does not answer is
+ * broken. */
+void connection_rollback(struct connection *connection);
+
+/* Runs a script of several statements outside the pipeline, until `deadline`. */
+enum error_code connection_script(struct connection *connection, const char *sql, int64_t deadline,
+                                  struct err *err);
+
+/* Waits up to `deadline` until the server has said something, or `other_fd` (-1: none) can be
+ * read. */
+enum error_code connection_listen(struct connection *connection, int other_fd, int64_t deadline,
+                                  struct err *err);
+
+#endif

@@ -1,0 +1,217 @@
+/* Lanes and their numbers. Numbers are given out behind a lock that is held up to the commit, so
+ * that they are committed in order and without a gap: whoever has read all up to some number misses
+ * none that is smaller. It is the last lock that a batch waits for, so no two batches can wait for
+ * each other over it; and new lanes are rare. */
+#include "base/hash.h"
+#include "store/postgres/postgres.h"
+
+enum error_code postgres_lanes(struct store_txn *handle, uint32_t after, struct arena *arena,
+                               struct store_lane **ret, uint32_t *ret_count, struct err *err)
+{
+    struct postgres_txn *txn = (struct postgres_txn *)handle;
+    struct params params;
+    struct reader reader;
+    PGresult *result = NULL;
+    enum error_code code = txn_start(txn, err);
+    params_init(&params, &txn->scratch);
+    params_add_int8(&params, after);
+    if (code == ERR_OK)
+        code = txn_ask(txn, "SELECT number, key FROM pawl.lanes WHERE number > $1 ORDER BY number",
+                       &params, &result, err);
+    if (code != ERR_OK)
+        return txn_end_verb(txn, code);
+    uint32_t count = (uint32_t)PQntuples(result);
+    struct store_lane *lanes = arena_zalloc(arena, count, sizeof *lanes);
+    if (lanes == NULL)
+        code = out_of_memory(err);
+    reader_init(&reader, result, arena);
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
+        reader_row(&reader, (int)i);
+        lanes[i].number = (uint32_t)reader_int(&reader);
+        lanes[i].key = reader_str(&reader);
+        code = reader_check(&reader, "a lane", err);
+    }
+    PQclear(result);
+    if (code == ERR_OK) {
+        *ret = lanes;
+        *ret_count = count;
+    }
+    return txn_end_verb(txn, code);
+}
+
+/* ---- numbers for a write ---- */
+
+static const char find_lanes[] = "SELECT l.number, l.key FROM unnest($1::bytea[]) AS k (hash)"
+                                 " JOIN pawl.lanes l ON l.hash = k.hash";
+
+static const char lock_lanes[] = "SELECT pg_advisory_xact_lock($1)::text";
+
+/* In the order in which they came. */
+static const char add_lanes[] =
+    "INSERT INTO pawl.lanes (number, hash, key)"
+    " SELECT (SELECT coalesce(max(number), 0) FROM pawl.lanes)"
+    " + row_number() OVER (ORDER BY k.n), k.hash, k.key"
+    " FROM unnest($1::bytea[], $2::text[]) WITH ORDINALITY AS k (hash, key, n)"
+    " WHERE NOT EXISTS (SELECT FROM pawl.lanes l WHERE l.hash = k.hash)"
+    " AND (SELECT coalesce(max(number), 0) FROM pawl.lanes) < $3";
+
+/* Keys as a statement wants them. */
+static void hash_keys(struct params *params, const struct str *keys, uint32_t count)
+{
+    struct array hashes;
+    array_init(&hashes, params->arena, PARAM_BYTEA, count);
+    for (uint32_t i = 0; i < count; i++) {
+        uint8_t hash[HASH_LEN];
+        hash_sha256(&keys[i], 1, hash);
+        array_add_bytes(&hashes, hash, sizeof hash);
+    }
+    params_add_array(params, &hashes);
+}
+
+/* Reads lanes into `ret` (room for all rows), in the arena. */
+static enum error_code read_lanes(PGresult *result, struct arena *arena, struct store_lane *ret,
+                                  struct err *err)
+{
+    struct reader reader;
+    reader_init(&reader, result, arena);
+    for (int row = 0; row < PQntuples(result); row++) {
+        reader_row(&reader, row);
+        ret[row].number = (uint32_t)reader_int(&reader);
+        ret[row].key = reader_str(&reader);
+        reader.damaged = reader.damaged || ret[row].number == 0;
+    }
+    return reader_check(&reader, "a lane", err);
+}
+
+void lanes_learn(struct postgres *store, const struct store_lane *lanes, uint32_t count)
+{
+    struct err ignored;
+    (void)pthread_mutex_lock(&store->mutex);
+    for (uint32_t i = 0; i < count; i++)
+        if (lane_book_find(&store->lanes, lanes[i].key) == 0)
+            /* What cannot be remembered is asked for again. */
+            (void)lane_book_add(&store->lanes, lanes[i].number, lanes[i].key, &ignored);
+    (void)pthread_mutex_unlock(&store->mutex);
+}
+
+struct numbering {
+    struct postgres_txn *txn;
+    const struct str *keys;
+    uint32_t count;
+    uint32_t *numbers;   /* by key; 0: not known */
+    struct str *missing; /* each once */
+    uint32_t missing_count;
+};
+
+/* Looks up all keys that have no number yet in the book, and collects those that are not there. */
+static enum error_code look_up(struct numbering *n, struct err *err)
+{
+    struct postgres *store = n->txn->store;
+    struct map seen;
+    enum error_code code = ERR_OK;
+    n->missing_count = 0;
+    map_init(&seen, &n->txn->scratch, 16, store->base.options.seed);
+    (void)pthread_mutex_lock(&store->mutex);
+    for (uint32_t i = 0; i < n->count && code == ERR_OK; i++) {
+        uint32_t found = MAP_NONE;
+        n->numbers[i] = lane_book_find(&store->lanes, n->keys[i]);
+        if (n->numbers[i] == 0)
+            code = map_put(&seen, n->keys[i], n->missing_count, &found);
+        if (n->numbers[i] == 0 && code == ERR_OK && found == MAP_NONE)
+            n->missing[n->missing_count++] = n->keys[i];
+    }
+    (void)pthread_mutex_unlock(&store->mutex);
+    return code == ERR_OK ? code : out_of_memory(err);
+}
+
+/* Lanes that others have numbered and this process has not heard of. */
+static enum error_code ask_missing(struct numbering *n, struct err *err)
+{
+    struct postgres_txn *txn = n->txn;
+    struct params params;
+    PGresult *result;
+    params_init(&params, &txn->scratch);
+    hash_keys(&params, n->missing, n->missing_count);
+    enum error_code code = txn_ask(txn, find_lanes, &params, &result, err);
+    if (code != ERR_OK)
+        return code;
+    uint32_t count = (uint32_t)PQntuples(result);
+    struct store_lane *lanes = arena_zalloc(&txn->scratch, count, sizeof *lanes);
+    code = lanes == NULL ? out_of_memory(err) : read_lanes(result, &txn->scratch, lanes, err);
+    if (code == ERR_OK)
+        lanes_learn(txn->store, lanes, count);
+    PQclear(result);
+    return code == ERR_OK ? look_up(n, err) : code;
+}
+
+/* Gives out numbers. The book hears of them when they are committed. */
+static enum error_code add_missing(struct numbering *n, struct err *err)
+{
+    struct postgres_txn *txn = n->txn;
+    struct params lock;
+    struct params add;
+    struct params find;
+    struct array texts;
+    PGresult *result = NULL;
+    params_init(&lock, &txn->scratch);
+    params_add_int8(&lock, LOCK_LANES);
+    params_init(&find, &txn->scratch);
+    hash_keys(&find, n->missing, n->missing_count);
+    params_init(&add, &txn->scratch);
+    hash_keys(&add, n->missing, n->missing_count);
+    array_init(&texts, &txn->scratch, PARAM_TEXT, n->missing_count);
+    for (uint32_t i = 0; i < n->missing_count; i++)
+        array_add_str(&texts, n->missing[i]);
+    params_add_array(&add, &texts);
+    params_add_int8(&add, STORE_LANES_MAX);
+    enum error_code code = connection_send_quiet(txn->connection, lock_lanes, &lock, err);
+    if (code == ERR_OK)
+        code = connection_send_quiet(txn->connection, add_lanes, &add, err);
+    if (code == ERR_OK)
+        code = txn_ask(txn, find_lanes, &find, &result, err);
+    if (code != ERR_OK)
+        return code;
+    uint32_t count = (uint32_t)PQntuples(result);
+    struct store_lane *lanes = arena_zalloc(&txn->notes, count, sizeof *lanes);
+    code = lanes == NULL ? out_of_memory(err) : read_lanes(result, &txn->notes, lanes, err);
+    PQclear(result);
+    if (code == ERR_OK) {
+        txn->new_lanes = lanes;
+        txn->new_lane_count = count;
+    }
+    return code;
+}
+
+/* Numbers of the lanes that this transaction has added. */
+static enum error_code look_up_new(struct numbering *n, struct err *err)
+{
+    const struct postgres_txn *txn = n->txn;
+    struct map index;
+    uint32_t found;
+    map_init(&index, &n->txn->scratch, txn->new_lane_count, txn->store->base.options.seed);
+    for (uint32_t i = 0; i < txn->new_lane_count; i++)
+        if (map_put(&index, txn->new_lanes[i].key, i, &found) != ERR_OK)
+            return out_of_memory(err);
+    for (uint32_t i = 0; i < n->count; i++) {
+        found = n->numbers[i] == 0 ? map_get(&index, n->keys[i]) : MAP_NONE;
+        if (found != MAP_NONE)
+            n->numbers[i] = txn->new_lanes[found].number;
+    }
+    return ERR_OK;
+}
+
+enum error_code lanes_number(struct postgres_txn *txn, const struct str *keys, uint32_t count,
+                             bool create, uint32_t *ret, struct err *err)
+{
+    struct numbering n = {.txn = txn, .keys = keys, .count = count, .numbers = ret};
+    n.missing = arena_alloc(&txn->scratch, (count + (size_t)1) * sizeof *n.missing);
+    enum error_code code = n.missing == NULL ? out_of_memory(err) : look_up(&n, err);
+    if (code == ERR_OK && n.missing_count > 0)
+        code = ask_missing(&n, err);
+    if (code == ERR_OK && n.missing_count > 0 && create) {
+        code = add_missing(&n, err);
+        if (code == ERR_OK)
+            code = look_up_new(&n, err);
+    }
+    return code;
+}

@@ -1,0 +1,396 @@
+/* load: locks everything that a batch names, in order, and reads it. All in one flight.
+ *
+ * Locks come first and reads in statements behind them: under READ COMMITTED each statement has a
+ * snapshot of its own, so what is read is what was committed before the locks were had. */
+#include <stdlib.h>
+
+#include "base/hash.h"
+#include "core/job_state.h"
+#include "store/postgres/postgres.h"
+
+/* ---- locks ---- */
+
+/* The order of ids holds because rows are locked behind the sort. */
+static const char lock_jobs[] =
+    "WITH locked AS MATERIALIZED (SELECT id FROM pawl.jobs WHERE id = ANY ($1) ORDER BY id"
+    " FOR UPDATE) SELECT count(*) FROM locked";
+
+/* Keys, requests and resources are locked by the hash of what they are called, whether they are
+ * there or not. The array is sorted, and read in order. The server has room for some thousands of
+ * such locks in all: whoever wants many takes one lock over all names instead, which those who want
+ * few share ($2, first of all). */
+static const char lock_names[] =
+    "SELECT count(*) FROM unnest($1::int8[]) AS name, pg_advisory_xact_lock_shared($2)"
+    " WHERE pg_advisory_xact_lock(name) IS NOT NULL";
+static const char lock_all_names[] = "SELECT pg_advisory_xact_lock($1)::text";
+
+enum { LOCK_KEY = 1, LOCK_REQUEST = 2, LOCK_RESOURCE = 3, NAMES_LOCKED_MAX = 256 };
+
+static int64_t lock_number(char what, struct str first, struct str second)
+{
+    uint8_t hash[HASH_LEN];
+    uint64_t len = first.len;
+    struct str parts[] = {{&what, 1},
+                          {(const char *)&len, sizeof len},
+                          {str_start(first), first.len},
+                          {str_start(second), second.len}};
+    hash_sha256(parts, sizeof parts / sizeof parts[0], hash);
+    uint64_t number = 0;
+    for (int i = 0; i < 8; i++)
+        number = number << 8 | hash[i];
+    return (int64_t)number;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    int64_t left = *(const int64_t *)a;
+    int64_t right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
+static enum error_code send_locks(struct postgres_txn *txn, const struct store_load *load,
+                                  struct array *ids, struct err *err)
+{
+    uint32_t count = load->key_count + load->request_count + load->resource_count;
+    struct params params;
+    enum error_code code = ERR_OK;
+    if (load->job_count > 0) {
+        params_init(&params, &txn->scratch);
+        params_add_array(&params, ids);
+        code = connection_send_quiet(txn->connection, lock_jobs, &params, err);
+    }
+    if (code != ERR_OK || count == 0)
+        return code;
+    params_init(&params, &txn->scratch);
+    if (count > NAMES_LOCKED_MAX) {
+        params_add_int8(&params, LOCK_NAMES);
+        return connection_send_quiet(txn->connection, lock_all_names, &params, err);
+    }
+    int64_t *numbers = arena_alloc(&txn->scratch, count * sizeof *numbers);
+    if (numbers == NULL)
+        return out_of_memory(err);
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < load->key_count; i++)
+        numbers[at++] = lock_number(LOCK_KEY, load->keys[i].queue, load->keys[i].key);
+    for (uint32_t i = 0; i < load->request_count; i++)
+        numbers[at++] = lock_number(LOCK_REQUEST, load->requests[i].scope, load->requests[i].key);
+    for (uint32_t i = 0; i < load->resource_count; i++)
+        numbers[at++] = lock_number(LOCK_RESOURCE, load->resources[i].id, STR(""));
+    qsort(numbers, count, sizeof *numbers, compare_numbers);
+    struct array array;
+    array_init(&array, &txn->scratch, PARAM_INT8, count);
+    for (uint32_t i = 0; i < count; i++)
+        array_add_int8(&array, numbers[i]);
+    params_add_array(&params, &array);
+    params_add_int8(&params, LOCK_NAMES);
+    return connection_send_quiet(txn->connection, lock_names, &params, err);
+}
+
+/* ---- statements ---- */
+
+static const char read_jobs[] =
+    "SELECT " WHOLE_JOB_COLUMNS " FROM pawl.jobs j" JOB_JOINS "WHERE j.id = ANY ($1) ORDER BY j.id";
+
+static const char read_keys[] =
+    "SELECT k.n, " WHOLE_JOB_COLUMNS
+    " FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS k (queue, key, n)"
+    " JOIN pawl.jobs j ON j.queue = k.queue AND j.idempotency_key = k.key" JOB_JOINS "ORDER BY k.n";
+
+static const char read_requests[] = "SELECT k.n, r.body_hash, r.at, r.answer"
+                                    " FROM unnest($1::bytea[]) WITH ORDINALITY AS k (id, n)"
+                                    " JOIN pawl.requests r ON r.id = k.id ORDER BY k.n";
+
+static const char read_resources[] =
+    "SELECT k.n, r.state, r.expires_at,"
+    " (SELECT count(*) FROM pawl.job_claims c WHERE c.resource_id = r.id)"
+    " FROM unnest($1::text[]) WITH ORDINALITY AS k (id, n)"
+    " JOIN pawl.resources r ON r.id = k.id ORDER BY k.n";
+
+/* Sort 0: kinds; 1: paused queues; 2: the time. */
+static const char read_settings[] =
+    "SELECT 0, kind, settings, 0 FROM pawl.kinds"
+    " UNION ALL SELECT 1, queue, NULL, 0 FROM pawl.queues WHERE paused"
+    " UNION ALL SELECT 2, NULL, NULL, " SQL_NOW " ORDER BY 1, 2";
+
+static enum error_code send_keys(struct postgres_txn *txn, const struct store_load *load,
+                                 struct err *err)
+{
+    struct params params;
+    struct array queues;
+    struct array keys;
+    array_init(&queues, &txn->scratch, PARAM_TEXT, load->key_count);
+    array_init(&keys, &txn->scratch, PARAM_TEXT, load->key_count);
+    for (uint32_t i = 0; i < load->key_count; i++) {
+        array_add_str(&queues, load->keys[i].queue);
+        array_add_str(&keys, load->keys[i].key);
+    }
+    params_init(&params, &txn->scratch);
+    params_add_array(&params, &queues);
+    params_add_array(&params, &keys);
+    return connection_send(txn->connection, read_keys, &params, err);
+}
+
+void request_id(struct str scope, struct str key, uint8_t ret[HASH_LEN])
+{
+    uint64_t len = scope.len;
+    uint8_t length[8];
+    for (int i = 0; i < 8; i++)
+        length[i] = (uint8_t)(len >> (56 - 8 * i));
+    struct str parts[] = {{(const char *)length, sizeof length},
+                          {str_start(scope), scope.len},
+                          {str_start(key), key.len}};
+    hash_sha256(parts, sizeof parts / sizeof parts[0], ret);
+}
+
+static enum error_code send_requests(struct postgres_txn *txn, const struct store_load *load,
+                                     struct err *err)
+{
+    struct params params;
+    struct array ids;
+    array_init(&ids, &txn->scratch, PARAM_BYTEA, load->request_count);
+    for (uint32_t i = 0; i < load->request_count; i++) {
+        uint8_t id[HASH_LEN];
+        request_id(load->requests[i].scope, load->requests[i].key, id);
+        array_add_bytes(&ids, id, sizeof id);
+    }
+    params_init(&params, &txn->scratch);
+    params_add_array(&params, &ids);
+    return connection_send(txn->connection, read_requests, &params, err);
+}
+
+static enum error_code send_resources(struct postgres_txn *txn, const struct store_load *load,
+                                      struct err *err)
+{
+    struct params params;
+    struct array ids;
+    array_init(&ids, &txn->scratch, PARAM_TEXT, load->resource_count);
+    for (uint32_t i = 0; i < load->resource_count; i++)
+        array_add_str(&ids, load->resources[i].id);
+    params_init(&params, &txn->scratch);
+    params_add_array(&params, &ids);
+    return connection_send(txn->connection, read_resources, &params, err);
+}
+
+static enum error_code send_load(struct postgres_txn *txn, const struct store_load *load,
+                                 struct err *err)
+{
+    struct params params;
+    struct array ids;
+    enum error_code code = ERR_OK;
+    array_init(&ids, &txn->scratch, PARAM_UUID, load->job_count);
+    for (uint32_t i = 0; i < load->job_count; i++)
+        array_add_uuid(&ids, load->jobs[i].id);
+    if (txn->base.mode == STORE_WRITE)
+        code = send_locks(txn, load, &ids, err);
+    if (code == ERR_OK && load->job_count > 0) {
+        params_init(&params, &txn->scratch);
+        params_add_array(&params, &ids);
+        code = connection_send(txn->connection, read_jobs, &params, err);
+    }
+    if (code == ERR_OK && load->key_count > 0)
+        code = send_keys(txn, load, err);
+    if (code == ERR_OK && load->request_count > 0)
+        code = send_requests(txn, load, err);
+    if (code == ERR_OK && load->resource_count > 0)
+        code = send_resources(txn, load, err);
+    if (code == ERR_OK)
+        code = connection_send(txn->connection, read_settings, NULL, err);
+    return code == ERR_OK ? txn_flush(txn, err) : code;
+}
+
+/* ---- results ---- */
+
+static enum error_code take_jobs(struct postgres_txn *txn, struct store_load *load,
+                                 struct arena *arena, struct err *err)
+{
+    uint64_t seed = txn->store->base.options.seed;
+    struct reader reader;
+    PGresult *result;
+    enum error_code code = connection_result(txn->connection, &result, err);
+    if (code != ERR_OK)
+        return code;
+    reader_init(&reader, result, arena);
+    int rows = PQntuples(result);
+    int row = 0;
+    for (uint32_t i = 0; i < load->job_count && code == ERR_OK; i++) {
+        struct store_job *job = &load->jobs[i];
+        if (row < rows)
+            reader_row(&reader, row);
+        if (row < rows && uuid_eq(reader_uuid(&reader), job->id)) {
+            reader_row(&reader, row++);
+            code = reader_slice(&reader, seed, &job->slice, err);
+            job->redacted = job->slice.job.redacted;
+        } else {
+            job_slice_init(&job->slice, job->id, seed);
+            job->redacted = false;
+        }
+    }
+    PQclear(result);
+    return code;
+}
+
+/* Results that begin with the number of what they are about, from 1 on. */
+static enum error_code next_number(struct reader *reader, int row, uint32_t count, uint32_t *ret,
+                                   struct err *err)
+{
+    reader_row(reader, row);
+    int64_t number = reader_int(reader);
+    if (number < 1 || number > count)
+        return err_set(err, ERR_CORRUPT, "PostgreSQL answered for something that was not asked");
+    *ret = (uint32_t)number - 1;
+    return ERR_OK;
+}
+
+static enum error_code take_keys(struct postgres_txn *txn, struct store_load *load,
+                                 struct arena *arena, struct err *err)
+{
+    static const struct uuid none = {{0}};
+    uint64_t seed = txn->store->base.options.seed;
+    struct reader reader;
+    PGresult *result;
+    enum error_code code = connection_result(txn->connection, &result, err);
+    if (code != ERR_OK)
+        return code;
+    reader_init(&reader, result, arena);
+    for (uint32_t i = 0; i < load->key_count; i++)
+        job_slice_init(&load->keys[i].slice, none, seed);
+    for (int row = 0; row < PQntuples(result) && code == ERR_OK; row++) {
+        uint32_t at;
+        code = next_number(&reader, row, load->key_count, &at, err);
+        if (code == ERR_OK)
+            code = reader_slice(&reader, seed, &load->keys[at].slice, err);
+    }
+    PQclear(result);
+    return code;
+}
+
+static enum error_code take_requests(struct postgres_txn *txn, struct store_load *load,
+                                     struct arena *arena, struct err *err)
+{
+    struct reader reader;
+    PGresult *result;
+    enum error_code code = connection_result(txn->connection, &result, err);
+    if (code != ERR_OK)
+        return code;
+    reader_init(&reader, result, arena);
+    for (uint32_t i = 0; i < load->request_count; i++)
+        load->requests[i].found = false;
+    for (int row = 0; row < PQntuples(result) && code == ERR_OK; row++) {
+        uint32_t at;
+        code = next_number(&reader, row, load->request_count, &at, err);
+        if (code != ERR_OK)
+            break;
+        struct store_request *request = &load->requests[at];
+        request->record = (struct request_record){.scope = arena_copy(arena, request->scope),
+                                                  .key = arena_copy(arena, request->key)};
+        reader_bytes(&reader, request->record.body_hash, sizeof request->record.body_hash);
+        request->record.at = reader_int(&reader);
+        request->record.answer = reader_str(&reader);
+        request->found = true;
+        reader.no_memory = reader.no_memory || !str_is_set(request->record.scope) ||
+                           !str_is_set(request->record.key);
+        code = reader_check(&reader, "the record of a request", err);
+    }
+    PQclear(result);
+    return code;
+}
+
+static enum error_code take_resources(struct postgres_txn *txn, struct store_load *load,
+                                      struct arena *arena, struct err *err)
+{
+    struct reader reader;
+    PGresult *result;
+    enum error_code code = connection_result(txn->connection, &result, err);
+    if (code != ERR_OK)
+        return code;
+    reader_init(&reader, result, arena);
+    for (uint32_t i = 0; i < load->resource_count; i++)
+        load->resources[i].found = false;
+    for (int row = 0; row < PQntuples(result) && code == ERR_OK; row++) {
+        uint32_t at;
+        code = next_number(&reader, row, load->resource_count, &at, err);
+        if (code != ERR_OK)
+            break;
+        struct store_resource *resource = &load->resources[at];
+        struct str state = reader_str(&reader);
+        int64_t expires_at = reader_time(&reader);
+        int64_t used = reader_int(&reader);
+        code = reader_check(&reader, "a resource", err);
+        resource->resource = (struct resource){0};
+        if (code == ERR_OK)
+            code = resource_state_read(state, arena, &resource->resource, err);
+        resource->resource.expires_at = expires_at;
+        resource->resource.used = used;
+        resource->found = true;
+    }
+    PQclear(result);
+    return code;
+}
+
+static enum error_code take_kind(struct reader *reader, struct arena *arena, struct store_kind *ret,
+                                 struct err *err)
+{
+    *ret = (struct store_kind){.kind = reader_str(reader)};
+    struct str settings = reader_str(reader);
+    enum error_code code = reader_check(reader, "the settings of a kind", err);
+    return code == ERR_OK ? kind_settings_read(settings, arena, &ret->settings, err) : code;
+}
+
+static enum error_code take_settings(struct postgres_txn *txn, struct store_load *load,
+                                     struct arena *arena, struct err *err)
+{
+    const struct store_options *options = &txn->store->base.options;
+    struct reader reader;
+    PGresult *result;
+    enum error_code code = connection_result(txn->connection, &result, err);
+    if (code != ERR_OK)
+        return code;
+    reader_init(&reader, result, arena);
+    size_t rows = (size_t)PQntuples(result);
+    load->kinds = arena_zalloc(arena, rows, sizeof *load->kinds);
+    load->paused.at = arena_zalloc(arena, rows, sizeof *load->paused.at);
+    load->kind_count = 0;
+    load->paused.count = 0;
+    if (load->kinds == NULL || load->paused.at == NULL)
+        code = out_of_memory(err);
+    for (int row = 0; row < PQntuples(result) && code == ERR_OK; row++) {
+        reader_row(&reader, row);
+        int64_t sort = reader_int(&reader);
+        if (sort == 0) {
+            code = take_kind(&reader, arena, &load->kinds[load->kind_count++], err);
+        } else if (sort == 1) {
+            load->paused.at[load->paused.count++] = reader_str(&reader);
+        } else {
+            reader_skip(&reader, 2);
+            txn->now = reader_int(&reader);
+        }
+    }
+    if (code == ERR_OK)
+        code = reader_check(&reader, "the settings", err);
+    if (options->clock != NULL)
+        txn->now = options->clock(options->clock_arg);
+    txn->has_now = true;
+    load->now = txn->now;
+    PQclear(result);
+    return code;
+}
+
+enum error_code postgres_load(struct store_txn *handle, struct store_load *load,
+                              struct arena *arena, struct err *err)
+{
+    struct postgres_txn *txn = (struct postgres_txn *)handle;
+    enum error_code code = txn_start(txn, err);
+    if (code == ERR_OK)
+        code = send_load(txn, load, err);
+    if (code == ERR_OK && load->job_count > 0)
+        code = take_jobs(txn, load, arena, err);
+    if (code == ERR_OK && load->key_count > 0)
+        code = take_keys(txn, load, arena, err);
+    if (code == ERR_OK && load->request_count > 0)
+        code = take_requests(txn, load, arena, err);
+    if (code == ERR_OK && load->resource_count > 0)
+        code = take_resources(txn, load, arena, err);
+    if (code == ERR_OK)
+        code = take_settings(txn, load, arena, err);
+    return txn_end_verb(txn, code);
+}

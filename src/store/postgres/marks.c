@@ -1,0 +1,162 @@
+#include "store/postgres/marks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const struct mark_place MARK_FIRST = {INT32_MIN, INT64_MIN, {{0}}, INT32_MIN};
+const struct mark_place MARK_LAST = {
+    INT32_MAX,
+    INT64_MAX,
+    {{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}},
+    INT32_MAX};
+
+int mark_place_cmp(const struct mark_place *a, const struct mark_place *b)
+{
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    if (a->at != b->at)
+        return a->at < b->at ? -1 : 1;
+    int order = memcmp(a->job.bytes, b->job.bytes, sizeof a->job.bytes);
+    return order != 0 ? order : (a->step > b->step) - (a->step < b->step);
+}
+
+struct mark_place mark_place_before(struct mark_place place)
+{
+    /* Steps are from -1 on: there is always room below. */
+    place.step--;
+    return place;
+}
+
+void marks_init(struct marks *marks)
+{
+    *marks = (struct marks){0};
+    (void)pthread_mutex_init(&marks->mutex, NULL);
+}
+
+void marks_release(struct marks *marks)
+{
+    free(marks->lines);
+    (void)pthread_mutex_destroy(&marks->mutex);
+}
+
+/* The mark of a line; NULL when there is no memory, and then the line simply has none. */
+static struct mark *line_of(struct marks *marks, uint32_t line)
+{
+    if (line >= LINES_MAX)
+        return NULL;
+    if (line >= marks->count) {
+        uint32_t count = line < 64 ? 128 : line * 2;
+        struct mark *lines = realloc(marks->lines, count * sizeof *lines);
+        if (lines == NULL)
+            return NULL;
+        for (uint32_t i = marks->count; i < count; i++)
+            lines[i] = (struct mark){.at = MARK_FIRST,
+                                     .eras = {{.lowest = MARK_LAST}, {.lowest = MARK_LAST}}};
+        marks->lines = lines;
+        marks->count = count;
+    }
+    return &marks->lines[line];
+}
+
+static bool may_be_full(const struct mark *mark, int64_t now)
+{
+    return !mark->was_full || mark->full_took < MARKS_CHEAP_MS ||
+           now - mark->full_at >= MARKS_REST * mark->full_took;
+}
+
+/* Where full scans cost little and the last scan was short, a second look would be the rule: then
+ * one full scan is better than two. */
+static bool wants_full(const struct mark *mark, int64_t now)
+{
+    return !mark->was_full || now - mark->full_at >= MARKS_FULL_EVERY_MS ||
+           (mark->was_short && mark->full_took < MARKS_CHEAP_MS);
+}
+
+/* Begins a new era if the scans of the last but one are over. */
+static void begin_era(struct mark *mark)
+{
+    struct mark_era *oldest = &mark->eras[(mark->era + 1) % 2];
+    if (oldest->scans > 0)
+        return;
+    oldest->lowest = MARK_LAST;
+    mark->era++;
+}
+
+struct mark_scan marks_start(struct marks *marks, uint32_t line, int64_t now)
+{
+    struct mark_scan scan = {.line = line, .from = MARK_FIRST, .full = true};
+    (void)pthread_mutex_lock(&marks->mutex);
+    struct mark *mark = line_of(marks, line);
+    if (mark != NULL) {
+        begin_era(mark);
+        scan.era = mark->era;
+        mark->eras[mark->era % 2].scans++;
+    }
+    if (mark != NULL && mark_place_cmp(&mark->at, &MARK_FIRST) > 0 &&
+        !(wants_full(mark, now) && may_be_full(mark, now))) {
+        scan.from = mark->at;
+        scan.full = false;
+    }
+    (void)pthread_mutex_unlock(&marks->mutex);
+    return scan;
+}
+
+bool marks_may_look_back(struct marks *marks, const struct mark_scan *scan, int64_t now)
+{
+    if (scan->full)
+        return false;
+    (void)pthread_mutex_lock(&marks->mutex);
+    const struct mark *mark = line_of(marks, scan->line);
+    bool may = mark == NULL || may_be_full(mark, now);
+    (void)pthread_mutex_unlock(&marks->mutex);
+    return may;
+}
+
+/* The place that a scan may move the mark to. */
+static struct mark_place reached(const struct mark *mark, const struct mark_scan *scan,
+                                 struct mark_place place)
+{
+    for (uint32_t era = scan->era; era <= mark->era; era++) {
+        struct mark_place before = mark_place_before(mark->eras[era % 2].lowest);
+        if (mark_place_cmp(&before, &place) < 0)
+            place = before;
+    }
+    return place;
+}
+
+void marks_end(struct marks *marks, const struct mark_scan *scan, const struct mark_found *found)
+{
+    (void)pthread_mutex_lock(&marks->mutex);
+    struct mark *mark = line_of(marks, scan->line);
+    if (mark != NULL && mark->eras[scan->era % 2].scans > 0)
+        mark->eras[scan->era % 2].scans--;
+    if (mark != NULL && found != NULL) {
+        mark->was_short = found->was_short;
+        if (found->is_full) {
+            mark->was_full = true;
+            mark->full_at = found->now;
+            mark->full_took = found->took;
+        }
+        if (found->has_taken) {
+            struct mark_place place = reached(mark, scan, found->taken);
+            if (found->is_full || mark_place_cmp(&place, &mark->at) > 0)
+                mark->at = place;
+        }
+    }
+    (void)pthread_mutex_unlock(&marks->mutex);
+}
+
+void marks_lower(struct marks *marks, uint32_t line, struct mark_place put)
+{
+    (void)pthread_mutex_lock(&marks->mutex);
+    struct mark *mark = line_of(marks, line);
+    if (mark != NULL) {
+        /* Even a mark that stands before it now could be raised over it by a scan under way. */
+        struct mark_era *era = &mark->eras[mark->era % 2];
+        if (mark_place_cmp(&put, &era->lowest) < 0)
+            era->lowest = put;
+        if (mark_place_cmp(&put, &mark->at) <= 0)
+            mark->at = mark_place_before(put);
+    }
+    (void)pthread_mutex_unlock(&marks->mutex);
+}

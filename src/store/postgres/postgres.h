@@ -1,0 +1,206 @@
+/* What the files of the PostgreSQL store share: the handle with its pool, the transaction, and the
+ * verbs. Private to this directory. */
+#ifndef PAWL_STORE_POSTGRES_POSTGRES_H
+#define PAWL_STORE_POSTGRES_POSTGRES_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "store/lane_book.h"
+#include "store/postgres/connection.h"
+#include "store/postgres/marks.h"
+#include "store/postgres/params.h"
+#include "store/postgres/reader.h"
+#include "store/postgres/watch.h"
+#include "store/schema.h"
+#include "store/store.h"
+
+enum {
+    CONNECTIONS_DEFAULT = 4,
+    CONNECTIONS_MAX = 1000,
+    PATIENCE_MS_DEFAULT = 30 * 1000,
+    CAREFUL_MS = 60 * 1000,
+};
+
+/* Numbers of advisory locks that are not made from keys: "pawl" and a digit. */
+#define LOCK_MIGRATION INT64_C(0x7061776c00000001)
+#define LOCK_LANES INT64_C(0x7061776c00000002)
+#define LOCK_NAMES INT64_C(0x7061776c00000003)
+
+/* The time as SQL, in milliseconds. */
+#define SQL_NOW "floor(extract(epoch FROM clock_timestamp()) * 1000)::int8"
+
+struct postgres {
+    struct store base;
+    char *url; /* with its password: never shown */
+    int64_t patience_ms;
+    char settings[640]; /* the statement that every transaction begins with */
+
+    pthread_mutex_t mutex; /* over the pool and the lane book */
+    pthread_cond_t freed;
+    struct connection *connections; /* the pool */
+    uint32_t *idle;                 /* a stack of indexes, the last used on top */
+    uint32_t idle_count;
+    uint32_t connection_count;
+    struct lane_book lanes;
+
+    struct marks marks;
+    struct watch watch;
+    _Atomic int64_t careful_until; /* something was found where nothing should be: see places.c */
+};
+
+/* A change of the marks that is due when the transaction ends. */
+struct mark_change {
+    uint32_t line;
+    struct mark_place place;
+};
+
+struct mark_changes {
+    struct mark_change *at;
+    uint32_t count;
+    uint32_t cap;
+};
+
+struct postgres_txn {
+    struct store_txn base;
+    struct postgres *store;
+    struct connection *connection;
+    struct arena scratch; /* for building statements: cleared with each verb */
+    struct arena notes;   /* for what must be known at the end */
+    bool begun;           /* BEGIN is queued, or more */
+    bool failed;
+    bool wrote; /* there is something to commit */
+    bool has_now;
+    int64_t now;
+    struct mark_changes puts;  /* for when it is committed */
+    struct mark_changes takes; /* for when it is not */
+    struct store_lane *new_lanes;
+    uint32_t new_lane_count;
+};
+
+/* ---- the pool ---- */
+
+/* A connection that works, or unavailable when there is none within the store's patience. */
+enum error_code pool_take(struct postgres *store, struct connection **ret, struct err *err);
+void pool_give(struct postgres *store, struct connection *connection);
+
+/* ---- transactions ---- */
+
+/* Writes the statement that sets up a transaction: local settings, nothing that a pooler's other
+ * clients would see. We know better than statistics, which may be as old as the last quiet hour,
+ * that everything is to be found by an index. A lock is waited for almost as long as the client has
+ * patience, and a client that fell silent loses its locks. */
+void txn_settings(char *ret, size_t size, int64_t patience_ms);
+
+/* Queues BEGIN, unless that was done. Every verb starts with this. */
+enum error_code txn_start(struct postgres_txn *txn, struct err *err);
+
+/* Sends what was queued so that results can be read. */
+enum error_code txn_flush(struct postgres_txn *txn, struct err *err);
+
+/* Notes a failure: from now on only rollback is left. Returns `code`. */
+enum error_code txn_end_verb(struct postgres_txn *txn, enum error_code code);
+
+/* One statement, one result. */
+enum error_code txn_ask(struct postgres_txn *txn, const char *sql, struct params *params,
+                        PGresult **ret, struct err *err);
+
+/* The time of the transaction: asks for it when load has not brought it. */
+enum error_code txn_now(struct postgres_txn *txn, int64_t *ret, struct err *err);
+
+/* For later: something was put at or taken from a place. */
+enum error_code txn_note(struct postgres_txn *txn, struct mark_changes *changes, uint32_t line,
+                         struct mark_place place, struct err *err);
+
+/* The injected clock, or NULL for the database's: the parameter of many statements. */
+void params_add_clock(struct params *params, const struct postgres *store);
+
+static inline enum error_code out_of_memory(struct err *err)
+{
+    return err_set(err, ERR_NO_MEMORY, "there is not enough memory for the store");
+}
+
+/* ---- lanes ---- */
+
+/* The numbers of lanes by their keys; those that are new get one, if `create`, else 0. */
+enum error_code lanes_number(struct postgres_txn *txn, const struct str *keys, uint32_t count,
+                             bool create, uint32_t *ret, struct err *err);
+
+/* Remembers the numbers of lanes that are committed. */
+void lanes_learn(struct postgres *store, const struct store_lane *lanes, uint32_t count);
+
+/* ---- write, in several files ---- */
+
+/* Where a job or step of a write stood and stands now. */
+struct spot {
+    struct uuid job;
+    int64_t step; /* -1: the job itself */
+    const struct job *header;
+    const struct step *part; /* NULL: the job itself */
+    const struct placement *was;
+    const struct placement *now;
+    uint32_t was_lane; /* 0: none */
+    uint32_t now_lane;
+};
+
+struct spots {
+    struct spot *at;
+    uint32_t count;
+};
+
+enum error_code write_places(struct postgres_txn *txn, const struct spots *spots, struct err *err);
+enum error_code write_closings(struct postgres_txn *txn, const struct store_write *write,
+                               struct err *err);
+enum error_code write_parts(struct postgres_txn *txn, const struct store_write *write,
+                            const struct spots *spots, struct err *err);
+enum error_code write_settings(struct postgres_txn *txn, const struct store_write *write,
+                               struct err *err);
+
+/* The 32 bytes that stand for a request's scope and key. */
+void request_id(struct str scope, struct str key, uint8_t ret[HASH_LEN]);
+
+/* ---- the schema ---- */
+
+enum error_code postgres_migrate(struct postgres *store, struct connection *connection,
+                                 const struct migrations *migrations, struct err *err);
+
+/* ---- verbs ---- */
+
+enum error_code postgres_begin(struct store *store, enum store_mode mode, struct store_txn **ret,
+                               struct err *err);
+enum error_code postgres_load(struct store_txn *txn, struct store_load *load, struct arena *arena,
+                              struct err *err);
+enum error_code postgres_load_parts(struct store_txn *txn, struct store_parts *parts,
+                                    uint32_t count, struct arena *arena, struct err *err);
+enum error_code postgres_lanes(struct store_txn *txn, uint32_t after, struct arena *arena,
+                               struct store_lane **ret, uint32_t *ret_count, struct err *err);
+enum error_code postgres_candidates(struct store_txn *txn, struct store_search *searches,
+                                    uint32_t count, struct arena *arena, struct err *err);
+enum error_code postgres_promote(struct store_txn *txn, uint32_t limit, uint32_t *ret_count,
+                                 struct err *err);
+enum error_code postgres_admit(struct store_txn *txn, uint32_t limit, struct arena *arena,
+                               struct store_submission **ret, uint32_t *ret_count, struct err *err);
+enum error_code postgres_write(struct store_txn *txn, const struct store_write *write,
+                               struct err *err);
+enum error_code postgres_commit(struct store_txn *txn, enum store_outcome *outcome,
+                                struct err *err);
+void postgres_rollback(struct store_txn *txn);
+enum error_code postgres_due(struct store *store, uint32_t limit, struct arena *arena,
+                             struct store_due **ret, uint32_t *ret_count, int64_t *ret_now,
+                             int64_t *ret_next, struct err *err);
+enum error_code postgres_list(struct store_txn *txn, const struct store_filter *filter,
+                              struct arena *arena, struct store_job **ret, uint32_t *ret_count,
+                              struct err *err);
+enum error_code postgres_events(struct store_txn *txn, const struct store_stream *stream,
+                                struct arena *arena, struct event **ret, uint32_t *ret_count,
+                                struct err *err);
+enum error_code postgres_feed(struct store_txn *txn, struct store_position after, uint32_t limit,
+                              struct arena *arena, struct store_fed **ret, uint32_t *ret_count,
+                              struct err *err);
+enum error_code postgres_leases_on(struct store_txn *txn, struct str resource_id,
+                                   struct arena *arena, struct store_lease **ret,
+                                   uint32_t *ret_count, struct err *err);
+enum error_code postgres_sweep(struct store *store, uint32_t limit, uint32_t *ret_count,
+                               struct err *err);
+
+#endif

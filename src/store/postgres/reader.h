@@ -1,0 +1,85 @@
+/* Reads rows of a result in PostgreSQL's binary form. Texts are copied into an arena; what is
+ * missing, too long or damaged is remembered, and asked for once per row. */
+#ifndef PAWL_STORE_POSTGRES_READER_H
+#define PAWL_STORE_POSTGRES_READER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <libpq-fe.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "store/row.h"
+
+/* Where PostgreSQL's time begins: 2000-01-01T00:00:00Z. */
+#define EPOCH_2000_MS INT64_C(946684800000)
+
+/* Stands in front of '0' for NUL and of '1' for itself. */
+enum { FREE_TEXT_ESCAPE = 1 };
+
+struct reader {
+    PGresult *result;
+    struct arena *arena;
+    int row;
+    int column;     /* of the next value */
+    bool no_memory; /* sticky */
+    bool damaged;   /* sticky */
+};
+
+void reader_init(struct reader *reader, PGresult *result, struct arena *arena);
+
+/* Goes to the start of a row. */
+void reader_row(struct reader *reader, int row);
+
+/* OK, or no_memory or corrupt if anything was wrong so far; `what` names the rows. */
+enum error_code reader_check(const struct reader *reader, const char *what, struct err *err);
+
+/* Each reads the next value of the row. NULL reads as 0, false, or absent. */
+int64_t reader_int(struct reader *reader);
+bool reader_bool(struct reader *reader);
+int64_t reader_time(struct reader *reader);
+struct uuid reader_uuid(struct reader *reader);
+struct str reader_str(struct reader *reader);
+struct str reader_free_text(struct reader *reader);
+void reader_bytes(struct reader *reader, uint8_t *ret, size_t len);
+void reader_skip(struct reader *reader, int count);
+
+/* Step ordinals are kept as numbers with -1 for the job itself. */
+uint32_t reader_step(struct reader *reader);
+
+/* The columns of a job in the order in which reader_job wants them; `j`, `c` (its live lease) and
+ * `e` (its first event) are the tables. */
+#define JOB_COLUMNS                                                                                \
+    "j.id, j.created_at, j.updated_at, j.version, j.purge_at, j.status, j.retry_count, "           \
+    "j.reason_code, j.redacted, j.head, j.salt, j.cursor, j.state, j.priority, j.kind, j.queue, "  \
+    "j.agent_id, j.correlation_id, j.idempotency_key"
+#define CLAIM_COLUMNS                                                                              \
+    "c.worker_id, c.resource_id, c.attempt, c.beat_at, c.expires_at, c.due_at, c.progress, "       \
+    "c.cursor"
+/* LIMIT keeps the planner from any other way than one look-up a job. */
+#define CLAIM_OF(job, step_)                                                                       \
+    " LEFT JOIN LATERAL (SELECT * FROM pawl.job_claims WHERE job_id = " job " AND step = " step_   \
+    " LIMIT 1) AS c ON true"
+#define JOB_JOINS                                                                                  \
+    CLAIM_OF("j.id", "-1")                                                                         \
+    " LEFT JOIN LATERAL (SELECT payload FROM pawl.job_events WHERE job_id = j.id AND version = 1"  \
+    " LIMIT 1) AS e ON true "
+#define WHOLE_JOB_COLUMNS JOB_COLUMNS ", " CLAIM_COLUMNS ", e.payload"
+
+void reader_job(struct reader *reader, struct job_row *ret);
+void reader_claim(struct reader *reader, struct claim_row *ret);
+
+/* All of WHOLE_JOB_COLUMNS, made into a slice. */
+enum error_code reader_slice(struct reader *reader, uint64_t seed, struct job_slice *ret,
+                             struct err *err);
+
+/* The columns of an event in the order in which reader_event wants them. */
+#define EVENT_COLUMNS                                                                              \
+    "e.job_id, e.version, e.created_at, e.redacted, e.type, e.payload, e.actor, e.cause, "         \
+    "e.correlation_id, e.digest, e.hash"
+
+void reader_event(struct reader *reader, struct event *ret);
+
+#endif

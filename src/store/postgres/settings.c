@@ -1,0 +1,191 @@
+/* What a batch writes besides jobs: records of requests, resources, settings of kinds and queues.
+ */
+#include "core/job_state.h"
+#include "store/postgres/postgres.h"
+
+static const char upsert_requests[] =
+    "INSERT INTO pawl.requests (id, at, scope, key, body_hash, answer)"
+    " SELECT * FROM unnest($1::bytea[], $2::int8[], $3::text[], $4::text[], $5::bytea[],"
+    " $6::bytea[])"
+    " ON CONFLICT (id) DO UPDATE SET at = EXCLUDED.at, body_hash = EXCLUDED.body_hash,"
+    " answer = EXCLUDED.answer";
+
+static enum error_code write_requests(struct postgres_txn *txn, const struct store_write *write,
+                                      struct err *err)
+{
+    static const enum param_type types[] = {PARAM_BYTEA, PARAM_INT8,  PARAM_TEXT,
+                                            PARAM_TEXT,  PARAM_BYTEA, PARAM_BYTEA};
+    enum { COLUMNS = sizeof types / sizeof types[0] };
+    struct array columns[COLUMNS];
+    struct params params;
+    if (write->request_count == 0)
+        return ERR_OK;
+    for (int i = 0; i < COLUMNS; i++)
+        array_init(&columns[i], &txn->scratch, types[i], write->request_count);
+    for (uint32_t i = 0; i < write->request_count; i++) {
+        const struct request_record *record = &write->requests[i];
+        uint8_t id[HASH_LEN];
+        request_id(record->scope, record->key, id);
+        array_add_bytes(&columns[0], id, sizeof id);
+        array_add_int8(&columns[1], record->at);
+        array_add_str(&columns[2], record->scope);
+        array_add_str(&columns[3], record->key);
+        array_add_bytes(&columns[4], record->body_hash, sizeof record->body_hash);
+        array_add_str(&columns[5], record->answer);
+    }
+    params_init(&params, &txn->scratch);
+    for (int i = 0; i < COLUMNS; i++)
+        params_add_array(&params, &columns[i]);
+    return connection_send_quiet(txn->connection, upsert_requests, &params, err);
+}
+
+/* ---- resources ---- */
+
+/* Sorted, so that two batches that bring the same new ones cannot wait for each other. */
+static const char upsert_resources[] =
+    "INSERT INTO pawl.resources (id, expires_at, state)"
+    " SELECT * FROM unnest($1::text[], $2::timestamptz[], $3::json[]) AS u (id, expires_at, state)"
+    " ORDER BY id COLLATE \"C\""
+    " ON CONFLICT (id) DO UPDATE SET expires_at = EXCLUDED.expires_at, state = EXCLUDED.state";
+
+static enum error_code write_resources(struct postgres_txn *txn, const struct store_write *write,
+                                       struct err *err)
+{
+    struct array ids;
+    struct array ends;
+    struct array states;
+    struct params params;
+    if (write->resource_count == 0)
+        return ERR_OK;
+    array_init(&ids, &txn->scratch, PARAM_TEXT, write->resource_count);
+    array_init(&ends, &txn->scratch, PARAM_TIME, write->resource_count);
+    array_init(&states, &txn->scratch, PARAM_JSON, write->resource_count);
+    for (uint32_t i = 0; i < write->resource_count; i++) {
+        struct buf state;
+        buf_init(&state, &txn->scratch, 256);
+        resource_state_write(&write->resources[i], &state);
+        if (state.failed)
+            return out_of_memory(err);
+        array_add_str(&ids, write->resources[i].id);
+        array_add_time(&ends, write->resources[i].expires_at);
+        array_add_str(&states, buf_str(&state));
+        enum error_code code =
+            txn_note(txn, &txn->puts, LINE_RESOURCES,
+                     (struct mark_place){.at = write->resources[i].expires_at, .step = -1}, err);
+        if (code != ERR_OK)
+            return code;
+    }
+    params_init(&params, &txn->scratch);
+    params_add_array(&params, &ids);
+    params_add_array(&params, &ends);
+    params_add_array(&params, &states);
+    return connection_send_quiet(txn->connection, upsert_resources, &params, err);
+}
+
+/* A list of names as the one parameter of a statement. */
+static enum error_code send_names(struct postgres_txn *txn, const char *sql, struct array *names,
+                                  struct err *err)
+{
+    struct params params;
+    if (names->count == 0)
+        return ERR_OK;
+    params_init(&params, &txn->scratch);
+    params_add_array(&params, names);
+    return connection_send_quiet(txn->connection, sql, &params, err);
+}
+
+static enum error_code write_resources_gone(struct postgres_txn *txn,
+                                            const struct store_write *write, struct err *err)
+{
+    struct array ids;
+    array_init(&ids, &txn->scratch, PARAM_TEXT, write->resource_gone_count);
+    for (uint32_t i = 0; i < write->resource_gone_count; i++)
+        array_add_str(&ids, write->resources_gone[i]);
+    return send_names(txn, "DELETE FROM pawl.resources WHERE id = ANY ($1)", &ids, err);
+}
+
+/* ---- kinds and queues ---- */
+
+static const char upsert_kinds[] = "INSERT INTO pawl.kinds (kind, settings)"
+                                   " SELECT * FROM unnest($1::text[], $2::json[]) AS u (kind, "
+                                   "settings) ORDER BY kind COLLATE \"C\""
+                                   " ON CONFLICT (kind) DO UPDATE SET settings = EXCLUDED.settings";
+
+static bool nothing_set(const struct kind_settings *settings)
+{
+    const struct retry_policy *retry = &settings->retry;
+    return settings->lease_ttl_ms == 0 && settings->heartbeat_ms == 0 &&
+           settings->timeout_ms == 0 && settings->retention_ms == 0 && retry->max_attempts == 0 &&
+           retry->strategy == 0 && retry->initial_ms == 0 && retry->factor_milli == 0 &&
+           retry->max_ms == 0 && retry->jitter == 0 && retry->on_exhausted == 0;
+}
+
+static enum error_code write_kinds(struct postgres_txn *txn, const struct store_write *write,
+                                   struct err *err)
+{
+    struct array kinds;
+    struct array settings;
+    struct array gone;
+    struct params params;
+    array_init(&kinds, &txn->scratch, PARAM_TEXT, write->kind_count);
+    array_init(&settings, &txn->scratch, PARAM_JSON, write->kind_count);
+    array_init(&gone, &txn->scratch, PARAM_TEXT, write->kind_count);
+    for (uint32_t i = 0; i < write->kind_count; i++) {
+        struct buf text;
+        if (nothing_set(&write->kinds[i].settings)) {
+            array_add_str(&gone, write->kinds[i].kind);
+            continue;
+        }
+        buf_init(&text, &txn->scratch, 256);
+        kind_settings_write(&write->kinds[i].settings, &text);
+        if (text.failed)
+            return out_of_memory(err);
+        array_add_str(&kinds, write->kinds[i].kind);
+        array_add_str(&settings, buf_str(&text));
+    }
+    enum error_code code = ERR_OK;
+    if (kinds.count > 0) {
+        params_init(&params, &txn->scratch);
+        params_add_array(&params, &kinds);
+        params_add_array(&params, &settings);
+        code = connection_send_quiet(txn->connection, upsert_kinds, &params, err);
+    }
+    return code != ERR_OK
+               ? code
+               : send_names(txn, "DELETE FROM pawl.kinds WHERE kind = ANY ($1)", &gone, err);
+}
+
+static enum error_code write_queues(struct postgres_txn *txn, const struct store_write *write,
+                                    struct err *err)
+{
+    struct array paused;
+    struct array resumed;
+    array_init(&paused, &txn->scratch, PARAM_TEXT, write->queue_count);
+    array_init(&resumed, &txn->scratch, PARAM_TEXT, write->queue_count);
+    for (uint32_t i = 0; i < write->queue_count; i++)
+        array_add_str(write->queues[i].paused ? &paused : &resumed, write->queues[i].queue);
+    enum error_code code =
+        send_names(txn,
+                   "INSERT INTO pawl.queues (queue, paused) SELECT queue, true"
+                   " FROM unnest($1::text[]) AS u (queue) ORDER BY queue COLLATE \"C\""
+                   " ON CONFLICT (queue) DO UPDATE SET paused = true",
+                   &paused, err);
+    return code != ERR_OK
+               ? code
+               : send_names(txn, "DELETE FROM pawl.queues WHERE queue = ANY ($1)", &resumed, err);
+}
+
+enum error_code write_settings(struct postgres_txn *txn, const struct store_write *write,
+                               struct err *err)
+{
+    enum error_code code = write_requests(txn, write, err);
+    if (code == ERR_OK)
+        code = write_resources(txn, write, err);
+    if (code == ERR_OK)
+        code = write_resources_gone(txn, write, err);
+    if (code == ERR_OK)
+        code = write_kinds(txn, write, err);
+    if (code == ERR_OK)
+        code = write_queues(txn, write, err);
+    return code;
+}

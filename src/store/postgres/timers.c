@@ -1,0 +1,290 @@
+/* What has to do with time: promote, due, sweep; and admit, which works alike. */
+#include <stdlib.h>
+
+#include "core/request.h"
+#include "store/postgres/postgres.h"
+
+/* Adds a place in a line that is ordered by (time, job, step). */
+static void params_add_place(struct params *params, const struct mark_place *place)
+{
+    params_add_int8(params, place->at);
+    params_add_uuid(params, place->job);
+    params_add_int8(params, place->step);
+}
+
+/* The injected clock, or the database's. */
+#define CLOCK_CTE "WITH clock AS MATERIALIZED (SELECT coalesce($1::int8, " SQL_NOW ") AS now)"
+
+/* ---- promote ---- */
+
+/* The jobs are locked too, as weakly as keeps out whoever would write them: such a batch has loaded
+ * them, which does not go with FOR KEY SHARE. So nobody who writes a job ever waits for a promoter,
+ * except in load, where waiting is in order. */
+static const char promote_work[] =
+    CLOCK_CTE ", due AS MATERIALIZED ("
+              " SELECT t.at, t.job_id, t.step, t.lane, t.rank FROM pawl.timers t"
+              " JOIN pawl.jobs j ON j.id = t.job_id"
+              " WHERE t.kind = 0 AND t.at <= (SELECT now FROM clock)"
+              " AND (t.at, t.job_id, t.step) > ($2::int8, $3::uuid, $4::int8)"
+              " AND (t.at, t.job_id, t.step) <= ($5::int8, $6::uuid, $7::int8)"
+              " ORDER BY t.at, t.job_id, t.step LIMIT $8"
+              " FOR UPDATE OF t SKIP LOCKED FOR KEY SHARE OF j SKIP LOCKED"
+              "), gone AS (DELETE FROM pawl.timers t USING due d WHERE t.kind = 0 AND t.at = d.at"
+              " AND t.job_id = d.job_id AND t.step = d.step"
+              "), put AS (INSERT INTO pawl.ready (lane, rank, run_at, job_id, step)"
+              " SELECT lane, rank, at, job_id, step FROM due ON CONFLICT DO NOTHING)"
+              " SELECT lane, rank, at, job_id, step FROM due ORDER BY at, job_id, step";
+
+/* What a scan took: how many, and the last place. */
+struct taken {
+    uint32_t count;
+    struct mark_place last;
+};
+
+/* Moves work that stands behind `from` and up to `to`. */
+static enum error_code promote_range(struct postgres_txn *txn, const struct mark_place *from,
+                                     const struct mark_place *to, uint32_t limit,
+                                     struct taken *taken, struct err *err)
+{
+    struct params params;
+    struct reader reader;
+    PGresult *result;
+    params_init(&params, &txn->scratch);
+    params_add_clock(&params, txn->store);
+    params_add_place(&params, from);
+    params_add_place(&params, to);
+    params_add_int8(&params, limit);
+    txn->wrote = true;
+    enum error_code code = txn_ask(txn, promote_work, &params, &result, err);
+    if (code != ERR_OK)
+        return code;
+    reader_init(&reader, result, &txn->scratch);
+    for (int row = 0; row < PQntuples(result) && code == ERR_OK; row++) {
+        reader_row(&reader, row);
+        uint32_t lane = (uint32_t)reader_int(&reader);
+        struct mark_place place = {.rank = reader_int(&reader)};
+        place.at = reader_int(&reader);
+        place.job = reader_uuid(&reader);
+        place.step = reader_int(&reader);
+        code = reader_check(&reader, "waiting work", err);
+        if (code == ERR_OK)
+            code = txn_note(txn, &txn->puts, LINE_LANES + lane, place, err);
+        place.rank = 0;
+        if (code == ERR_OK)
+            code = txn_note(txn, &txn->takes, LINE_WORK, place, err);
+        taken->last = place;
+        taken->count++;
+    }
+    PQclear(result);
+    return code;
+}
+
+/* What a look before the mark means for it: if there may be more it goes back there; else all was
+ * taken up to where it is at least. */
+static void found_before(struct mark_found *found, const struct taken *before,
+                         const struct mark_scan *scan)
+{
+    if (!found->was_short)
+        found->taken = before->last;
+    else if (!found->has_taken)
+        found->taken = scan->from;
+    found->has_taken = true;
+}
+
+static enum error_code promote(struct postgres_txn *txn, const struct mark_scan *scan,
+                               uint32_t limit, struct taken *taken, struct mark_found *found,
+                               struct err *err)
+{
+    struct marks *marks = &txn->store->marks;
+    int64_t start = clock_monotonic_ms();
+    enum error_code code = promote_range(txn, &scan->from, &MARK_LAST, limit, taken, err);
+    if (code != ERR_OK)
+        return code;
+    found->has_taken = taken->count > 0;
+    found->taken = taken->last;
+    found->is_full = scan->full;
+    found->was_short = taken->count < limit;
+    if (found->was_short && marks_may_look_back(marks, scan, start)) {
+        struct taken before = {0};
+        uint32_t wanted = limit - taken->count;
+        found->is_full = true;
+        code = promote_range(txn, &MARK_FIRST, &scan->from, wanted, &before, err);
+        taken->count += before.count;
+        found->was_short = before.count < wanted;
+        found_before(found, &before, scan);
+    }
+    found->now = clock_monotonic_ms();
+    found->took = found->now - start;
+    return code;
+}
+
+enum error_code postgres_promote(struct store_txn *handle, uint32_t limit, uint32_t *ret_count,
+                                 struct err *err)
+{
+    struct postgres_txn *txn = (struct postgres_txn *)handle;
+    struct taken taken = {0};
+    struct mark_found found = {0};
+    enum error_code code = txn_start(txn, err);
+    if (code != ERR_OK)
+        return txn_end_verb(txn, code);
+    struct mark_scan scan = marks_start(&txn->store->marks, LINE_WORK, clock_monotonic_ms());
+    code = promote(txn, &scan, limit, &taken, &found, err);
+    marks_end(&txn->store->marks, &scan, code == ERR_OK ? &found : NULL);
+    if (code == ERR_OK)
+        *ret_count = taken.count;
+    return txn_end_verb(txn, code);
+}
+
+/* ---- admit ---- */
+
+static const char admit_submissions[] =
+    "WITH taken AS MATERIALIZED ("
+    " SELECT id, seq, kind, payload, options FROM pawl.submissions"
+    " WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT $3 FOR UPDATE SKIP LOCKED"
+    "), gone AS (DELETE FROM pawl.submissions s USING taken t WHERE s.id = t.id)"
+    " SELECT id, seq, kind, payload, options FROM taken ORDER BY seq";
+
+struct admission {
+    struct postgres_txn *txn;
+    struct arena *arena;
+    struct store_submission *at;
+    uint32_t limit;
+    uint32_t count;
+};
+
+static enum error_code admit_range(struct admission *admission, int64_t from, int64_t to,
+                                   struct taken *taken, struct err *err)
+{
+    struct postgres_txn *txn = admission->txn;
+    struct params params;
+    struct reader reader;
+    PGresult *result;
+    params_init(&params, &txn->scratch);
+    params_add_int8(&params, from);
+    params_add_int8(&params, to);
+    params_add_int8(&params, admission->limit - admission->count);
+    txn->wrote = true;
+    enum error_code code = txn_ask(txn, admit_submissions, &params, &result, err);
+    if (code != ERR_OK)
+        return code;
+    size_t count = admission->count;
+    size_t more = (size_t)PQntuples(result);
+    admission->at = arena_grow(admission->arena, admission->at, count * sizeof *admission->at,
+                               (count + more) * sizeof *admission->at);
+    if (admission->at == NULL)
+        code = out_of_memory(err);
+    reader_init(&reader, result, admission->arena);
+    for (size_t row = 0; row < more && code == ERR_OK; row++) {
+        struct store_submission *submission = &admission->at[admission->count++];
+        struct mark_place place = {.step = -1};
+        reader_row(&reader, (int)row);
+        *submission = (struct store_submission){.id = reader_uuid(&reader)};
+        place.at = reader_int(&reader);
+        submission->kind = reader_str(&reader);
+        submission->payload = reader_str(&reader);
+        submission->options = reader_str(&reader);
+        code = reader_check(&reader, "a submission", err);
+        if (code == ERR_OK)
+            code = txn_note(txn, &txn->takes, LINE_SUBMISSIONS, place, err);
+        taken->last = place;
+        taken->count++;
+    }
+    PQclear(result);
+    return code;
+}
+
+static enum error_code admit(struct admission *admission, const struct mark_scan *scan,
+                             struct mark_found *found, struct err *err)
+{
+    struct marks *marks = &admission->txn->store->marks;
+    struct taken taken = {0};
+    int64_t start = clock_monotonic_ms();
+    enum error_code code = admit_range(admission, scan->from.at, INT64_MAX, &taken, err);
+    if (code != ERR_OK)
+        return code;
+    found->has_taken = taken.count > 0;
+    found->taken = taken.last;
+    found->is_full = scan->full;
+    found->was_short = admission->count < admission->limit;
+    if (found->was_short && marks_may_look_back(marks, scan, start)) {
+        struct taken before = {0};
+        found->is_full = true;
+        code = admit_range(admission, INT64_MIN, scan->from.at, &before, err);
+        found->was_short = admission->count < admission->limit;
+        found_before(found, &before, scan);
+    }
+    found->now = clock_monotonic_ms();
+    found->took = found->now - start;
+    return code;
+}
+
+enum error_code postgres_admit(struct store_txn *handle, uint32_t limit, struct arena *arena,
+                               struct store_submission **ret, uint32_t *ret_count, struct err *err)
+{
+    struct postgres_txn *txn = (struct postgres_txn *)handle;
+    struct admission admission = {.txn = txn, .arena = arena, .limit = limit};
+    struct mark_found found = {0};
+    enum error_code code = txn_start(txn, err);
+    if (code != ERR_OK)
+        return txn_end_verb(txn, code);
+    struct mark_scan scan = marks_start(&txn->store->marks, LINE_SUBMISSIONS, clock_monotonic_ms());
+    code = admit(&admission, &scan, &found, err);
+    marks_end(&txn->store->marks, &scan, code == ERR_OK ? &found : NULL);
+    if (code == ERR_OK) {
+        *ret = admission.at;
+        *ret_count = admission.count;
+    }
+    return txn_end_verb(txn, code);
+}
+
+/* ---- sweep ---- */
+
+/* $1: the clock, $2: how long things are kept, $3: how many. Numbers of batches that nobody can ask
+ * for any more go too, and are not counted. */
+static const char sweep_old[] = CLOCK_CTE
+    ", old_requests AS MATERIALIZED (SELECT id FROM pawl.requests"
+    " WHERE at <= (SELECT now FROM clock) - $2 ORDER BY at LIMIT $3 FOR UPDATE SKIP LOCKED"
+    "), gone_requests AS (DELETE FROM pawl.requests WHERE id = ANY (ARRAY("
+    "SELECT id FROM old_requests)) RETURNING 1"
+    "), old_telemetry AS MATERIALIZED (SELECT ctid AS place FROM pawl.job_telemetry"
+    " WHERE at <= (SELECT now FROM clock) - $2 ORDER BY at"
+    " LIMIT greatest($3 - (SELECT count(*) FROM old_requests), 0) FOR UPDATE SKIP LOCKED"
+    "), gone_telemetry AS (DELETE FROM pawl.job_telemetry WHERE ctid = ANY (ARRAY("
+    "SELECT place FROM old_telemetry)) RETURNING 1"
+    "), gone_batches AS (DELETE FROM pawl.batches WHERE ctid = ANY (ARRAY("
+    "SELECT ctid FROM pawl.batches WHERE at < now() - interval '2 days' LIMIT 1000)))"
+    " SELECT (SELECT count(*) FROM gone_requests) + (SELECT count(*) FROM gone_telemetry)";
+
+enum error_code postgres_sweep(struct store *handle, uint32_t limit, uint32_t *ret_count,
+                               struct err *err)
+{
+    struct store_txn *base;
+    struct params params;
+    struct reader reader;
+    PGresult *result = NULL;
+    enum store_outcome outcome;
+    enum error_code code = postgres_begin(handle, STORE_WRITE, &base, err);
+    if (code != ERR_OK)
+        return code;
+    struct postgres_txn *txn = (struct postgres_txn *)base;
+    code = txn_start(txn, err);
+    params_init(&params, &txn->scratch);
+    params_add_clock(&params, txn->store);
+    params_add_int8(&params, REQUEST_KEPT_MS);
+    params_add_int8(&params, limit);
+    if (code == ERR_OK)
+        code = txn_ask(txn, sweep_old, &params, &result, err);
+    if (code != ERR_OK) {
+        postgres_rollback(base);
+        return code;
+    }
+    reader_init(&reader, result, &txn->scratch);
+    reader_row(&reader, 0);
+    int64_t count = reader_int(&reader);
+    PQclear(result);
+    /* Nobody waits for what was swept: it is no news. */
+    code = postgres_commit(base, &outcome, err);
+    if (code == ERR_OK)
+        *ret_count = (uint32_t)count;
+    return code;
+}

@@ -1,0 +1,235 @@
+/* Transactions: begin, commit, rollback, and what every verb does first and last. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "store/postgres/postgres.h"
+#include "store/postgres/resolve.h"
+
+enum {
+    BATCHES_KEPT = 256,      /* how often a session cleans up after itself */
+    IDLE_MS_MIN = 60 * 1000, /* for a transaction whose client says nothing any more */
+};
+
+enum error_code postgres_begin(struct store *handle, enum store_mode mode, struct store_txn **ret,
+                               struct err *err)
+{
+    struct postgres *store = (struct postgres *)handle;
+    struct postgres_txn *txn = calloc(1, sizeof *txn);
+    if (txn == NULL)
+        return out_of_memory(err);
+    enum error_code code = pool_take(store, &txn->connection, err);
+    if (code != ERR_OK) {
+        free(txn);
+        return code;
+    }
+    txn->base = (struct store_txn){.store = handle, .mode = mode};
+    txn->store = store;
+    arena_init(&txn->scratch);
+    arena_init(&txn->notes);
+    *ret = &txn->base;
+    return ERR_OK;
+}
+
+static void txn_free(struct postgres_txn *txn)
+{
+    pool_give(txn->store, txn->connection);
+    arena_release(&txn->scratch);
+    arena_release(&txn->notes);
+    free(txn);
+}
+
+void txn_settings(char *ret, size_t size, int64_t patience_ms)
+{
+    int64_t idle_ms = 2 * patience_ms > IDLE_MS_MIN ? 2 * patience_ms : IDLE_MS_MIN;
+    (void)snprintf(ret, size,
+                   "SELECT set_config('enable_seqscan', 'off', true),"
+                   " set_config('enable_bitmapscan', 'off', true),"
+                   " set_config('enable_hashjoin', 'off', true),"
+                   " set_config('enable_mergejoin', 'off', true),"
+                   " set_config('enable_material', 'off', true), set_config('jit', 'off', true),"
+                   " set_config('lock_timeout', '%lld', true),"
+                   " set_config('idle_in_transaction_session_timeout', '%lld', true)",
+                   (long long)(patience_ms - patience_ms / 8), (long long)idle_ms);
+}
+
+enum error_code txn_start(struct postgres_txn *txn, struct err *err)
+{
+    bool is_reader = txn->base.mode == STORE_READ;
+    arena_clear(&txn->scratch);
+    if (txn->failed)
+        return err_set(err, ERR_UNAVAILABLE,
+                       "this transaction has failed before: roll it back and run it again");
+    if (txn->begun)
+        return ERR_OK;
+    txn->begun = true;
+    enum error_code code =
+        connection_send_quiet(txn->connection,
+                              is_reader ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+                                        : "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+                              NULL, err);
+    return code == ERR_OK ? connection_send_quiet(txn->connection, txn->store->settings, NULL, err)
+                          : code;
+}
+
+enum error_code txn_flush(struct postgres_txn *txn, struct err *err)
+{
+    return connection_flush(txn->connection, err);
+}
+
+enum error_code txn_end_verb(struct postgres_txn *txn, enum error_code code)
+{
+    if (code != ERR_OK)
+        txn->failed = true;
+    return code;
+}
+
+enum error_code txn_ask(struct postgres_txn *txn, const char *sql, struct params *params,
+                        PGresult **ret, struct err *err)
+{
+    return connection_ask(txn->connection, sql, params, ret, err);
+}
+
+enum error_code txn_now(struct postgres_txn *txn, int64_t *ret, struct err *err)
+{
+    const struct store_options *options = &txn->store->base.options;
+    if (!txn->has_now && options->clock != NULL) {
+        txn->now = options->clock(options->clock_arg);
+    } else if (!txn->has_now) {
+        PGresult *result;
+        struct reader reader;
+        enum error_code code = txn_ask(txn, "SELECT " SQL_NOW, NULL, &result, err);
+        if (code != ERR_OK)
+            return code;
+        reader_init(&reader, result, &txn->scratch);
+        reader_row(&reader, 0);
+        txn->now = reader_int(&reader);
+        code = reader_check(&reader, "the time", err);
+        PQclear(result);
+        if (code != ERR_OK)
+            return code;
+    }
+    txn->has_now = true;
+    *ret = txn->now;
+    return ERR_OK;
+}
+
+void params_add_clock(struct params *params, const struct postgres *store)
+{
+    const struct store_options *options = &store->base.options;
+    if (options->clock != NULL)
+        params_add_int8(params, options->clock(options->clock_arg));
+    else
+        params_add_null(params, PARAM_INT8);
+}
+
+enum error_code txn_note(struct postgres_txn *txn, struct mark_changes *changes, uint32_t line,
+                         struct mark_place place, struct err *err)
+{
+    if (changes->count == changes->cap) {
+        uint32_t cap = changes->cap == 0 ? 64 : changes->cap * 2;
+        struct mark_change *at =
+            arena_grow(&txn->notes, changes->at, changes->cap * sizeof *at, cap * sizeof *at);
+        if (at == NULL)
+            return out_of_memory(err);
+        changes->at = at;
+        changes->cap = cap;
+    }
+    changes->at[changes->count++] = (struct mark_change){line, place};
+    return ERR_OK;
+}
+
+static void lower_marks(struct postgres_txn *txn, const struct mark_changes *changes)
+{
+    for (uint32_t i = 0; i < changes->count; i++)
+        marks_lower(&txn->store->marks, changes->at[i].line, changes->at[i].place);
+}
+
+/* ---- the end ---- */
+
+/* Leaves the number of this batch, so that it can be found out whether it was committed; and now
+ * and then takes older ones away. */
+static enum error_code leave_number(struct postgres_txn *txn, struct err *err)
+{
+    struct connection *connection = txn->connection;
+    struct params params;
+    params_init(&params, &txn->scratch);
+    params_add_uuid(&params, connection->session);
+    params_add_int8(&params, ++connection->batch);
+    enum error_code code = connection_send_quiet(
+        connection, "INSERT INTO pawl.batches (session, batch) VALUES ($1, $2)", &params, err);
+    if (code != ERR_OK || connection->batch % BATCHES_KEPT != 0)
+        return code;
+    /* Not from the beginning: what is gone from there may not be vacuumed yet. */
+    params_add_int8(&params, connection->batch - 2 * BATCHES_KEPT);
+    return connection_send_quiet(
+        connection, "DELETE FROM pawl.batches WHERE session = $1 AND batch < $2 AND batch >= $3",
+        &params, err);
+}
+
+/* Sends the rest with COMMIT and hears what came of it. */
+static enum error_code send_commit(struct postgres_txn *txn, enum store_outcome *outcome,
+                                   struct err *err)
+{
+    struct connection *connection = txn->connection;
+    *outcome = STORE_NOT_COMMITTED;
+    enum error_code code = txn->wrote ? leave_number(txn, err) : ERR_OK;
+    if (code == ERR_OK)
+        code = connection_send_quiet(connection, "COMMIT", NULL, err);
+    if (code != ERR_OK) {
+        /* What libpq could not even queue may still have gone out in part, but COMMIT has not. */
+        connection_rollback(connection);
+        return code;
+    }
+    struct uuid session = connection->session;
+    int64_t batch = connection->batch;
+    code = connection_sync(connection, err);
+    if (connection->conflicted)
+        txn->store->careful_until = clock_monotonic_ms() + CAREFUL_MS;
+    if (connection->broken && txn->wrote)
+        return batch_resolve(txn->store, connection, session, batch, outcome, err);
+    if (code == ERR_OK && connection->rolled_back)
+        code = err_set(err, ERR_UNAVAILABLE, "PostgreSQL rolled the batch back");
+    if (code == ERR_OK)
+        *outcome = STORE_COMMITTED;
+    else
+        connection_rollback(connection);
+    return code;
+}
+
+enum error_code postgres_commit(struct store_txn *handle, enum store_outcome *outcome,
+                                struct err *err)
+{
+    struct postgres_txn *txn = (struct postgres_txn *)handle;
+    struct postgres *store = txn->store;
+    enum error_code code = ERR_OK;
+    *outcome = STORE_COMMITTED;
+    if (txn->failed) {
+        *outcome = STORE_NOT_COMMITTED;
+        code = err_set(err, ERR_UNAVAILABLE,
+                       "this transaction has failed before: roll it back and run it again");
+        connection_rollback(txn->connection);
+    } else if (txn->begun) {
+        code = send_commit(txn, outcome, err);
+    }
+    if (*outcome == STORE_COMMITTED)
+        lanes_learn(store, txn->new_lanes, txn->new_lane_count);
+    bool told = *outcome != STORE_NOT_COMMITTED && txn->wrote;
+    /* Of what is not known both may be true. */
+    if (*outcome != STORE_NOT_COMMITTED)
+        lower_marks(txn, &txn->puts);
+    if (*outcome != STORE_COMMITTED)
+        lower_marks(txn, &txn->takes);
+    txn_free(txn);
+    if (told)
+        watch_committed(&store->watch);
+    return code;
+}
+
+void postgres_rollback(struct store_txn *handle)
+{
+    struct postgres_txn *txn = (struct postgres_txn *)handle;
+    if (txn->begun)
+        connection_rollback(txn->connection);
+    lower_marks(txn, &txn->takes);
+    txn_free(txn);
+}

@@ -1,0 +1,60 @@
+/* Tells who waits that something was committed, here or elsewhere.
+ *
+ * Commits of this process are told at once. Those of others come by NOTIFY, which a thread of its
+ * own hears on a connection of its own and also sends, some time after the commits that it is about
+ * and never more than once in a few milliseconds. Where nothing can be heard (behind a pooler), or
+ * what is waited for needs no commit of ours to come, the thread looks for itself now and then. */
+#ifndef PAWL_STORE_POSTGRES_WATCH_H
+#define PAWL_STORE_POSTGRES_WATCH_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "store/postgres/connection.h"
+
+enum {
+    WATCH_NOTIFY_MS = 5, /* between two notifications */
+    WATCH_POLL_MS = 100, /* without notifications */
+    WATCH_LOOK_MS = 500, /* with them: for commits that came before an older one ended */
+    WATCH_RETRY_MS = 1000,
+    WATCH_CLOSE_MS = 2000, /* for the last notification */
+};
+
+struct watch {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    const char *url;
+    uint64_t commits; /* how many there were, or may have been */
+    uint32_t waiting; /* threads */
+    bool is_due;      /* a notification is to be sent */
+    bool started;
+    bool stopping;
+    int wake[2]; /* a pipe that wakes the thread */
+    pthread_t thread;
+
+    /* The thread's own. */
+    struct connection connection;
+    bool listening;
+    char seen[256]; /* the last snapshot that was looked at */
+};
+
+enum error_code watch_init(struct watch *watch, const char *url, struct err *err);
+
+/* Stops the thread, if there is one; what is to be sent is sent first, if it can be in time. */
+void watch_release(struct watch *watch);
+
+/* This process has committed something. */
+void watch_committed(struct watch *watch);
+
+/* Waits as store_watch does. */
+uint64_t watch_wait(struct watch *watch, uint64_t seen, int64_t wait_ms);
+
+/* A condition whose waits are measured by the monotonic clock; false when there is none. */
+bool condition_init(pthread_cond_t *condition);
+
+/* When `wait_ms` from now are over, for it. */
+struct timespec condition_deadline(int64_t wait_ms);
+
+#endif

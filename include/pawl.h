@@ -75,6 +75,30 @@ PAWL_API const char *pawl_code_text(enum pawl_code code);
  * use free(): the program's may be another one. */
 PAWL_API void pawl_free(void *memory);
 
+/* What went wrong, in words: which value, and what to do about it. Functions that take one fill it
+ * in when they fail, and leave it alone otherwise; NULL means that nobody wants to know. */
+struct pawl_error {
+    enum pawl_code code;
+    char message[512]; /* NUL-terminated UTF-8 without control characters */
+};
+
+/* What pawl_migrate has done. Equal versions: there was nothing to do. */
+struct pawl_migration {
+    long long from; /* version of the schema as it was */
+    long long to;   /* and as it is now */
+};
+
+/* Brings the schema of the store at `url` up to date: "sqlite:PATH" (which does that by itself
+ * whenever it is opened, after a copy to PATH.v1.bak or the like) or "postgres://...". Several may
+ * do this at once; servers that are running go on meanwhile if the new schema lets them.
+ *
+ * PAWL_BAD_REQUEST  the URL is none, or that of a store without a schema
+ * PAWL_NOT_FOUND    there is no store
+ * PAWL_UNAVAILABLE  it is out of reach or in use, or its schema is newer than this library
+ * PAWL_NO_MEMORY    there is not enough memory */
+PAWL_API enum pawl_code pawl_migrate(const char *url, struct pawl_migration *ret_migration,
+                                     struct pawl_error *error);
+
 /* The two machines: how a job moves, and how a step of a job's plan moves. */
 enum pawl_machine_kind {
     PAWL_MACHINE_JOB = 1,

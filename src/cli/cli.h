@@ -31,7 +31,21 @@ struct verb {
 
 extern const struct verb verb_help;
 extern const struct verb verb_machine;
+extern const struct verb verb_migrate;
 extern const struct verb verb_version;
+
+struct pawl_error;
+
+/* ---- store.c ---- */
+
+/* Whether argv[*at] is --store, as cli_option; its value goes to *url. */
+bool cli_store_option(int argc, char **argv, int *at, const char **url);
+
+/* The store to use: what --store said (NULL: nothing), else PAWL_STORE, else sqlite:pawl.db. */
+const char *cli_store_url(const char *said);
+
+/* Says on stderr what went wrong in a verb, and returns the exit code for it. */
+enum cli_exit cli_failed(const struct verb *verb, const struct pawl_error *error);
 
 /* ---- main.c ---- */
 

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 
 const struct verb *const cli_verbs[] = {
+    &verb_migrate,
     &verb_machine,
     &verb_help,
     &verb_version,

@@ -1,0 +1,369 @@
+/* A batch from begin to commit. */
+#include "engine/batch.h"
+
+#include <assert.h>
+#include <sys/random.h>
+
+#include "base/json.h"
+#include "core/plan.h"
+#include "engine/batch_private.h"
+
+static void system_random(void *arg, void *ret, size_t len)
+{
+    (void)arg;
+    uint8_t *at = ret;
+    while (len > 0) {
+        ssize_t got = getrandom(at, len, 0);
+        if (got <= 0)
+            continue; /* interrupted: there is no other failure for a buffer that is there */
+        at += got;
+        len -= (size_t)got;
+    }
+}
+
+void batcher_init(struct batcher *batcher, struct store *store,
+                  void (*random)(void *arg, void *ret, size_t len), void *random_arg)
+{
+    *batcher = (struct batcher){
+        .store = store,
+        .random = random != NULL ? random : system_random,
+        .random_arg = random_arg,
+    };
+    arena_init(&batcher->lanes.arena);
+}
+
+void batcher_release(struct batcher *batcher)
+{
+    arena_release(&batcher->lanes.arena);
+}
+
+enum error_code batch_no_memory(struct batch *batch)
+{
+    return err_set(batch->err, ERR_NO_MEMORY, "there is no memory for a batch");
+}
+
+static void take_random(struct batch *batch, void *ret, uint32_t len)
+{
+    assert(len <= RANDOM_BYTES);
+    if (batch->random_used + len > RANDOM_BYTES) {
+        batch->batcher->random(batch->batcher->random_arg, batch->random, RANDOM_BYTES);
+        batch->random_used = 0;
+    }
+    memcpy(ret, batch->random + batch->random_used, len);
+    batch->random_used += len;
+}
+
+struct context batch_context(struct batch *batch, const struct job *job)
+{
+    struct context context = {
+        .now = batch->load.now,
+        .down_since = batch->batcher->down_since,
+        .up_since = batch->batcher->up_since,
+        .arena = batch->arena,
+    };
+    for (uint32_t i = 0; i < batch->load.kind_count; i++)
+        if (str_eq(batch->load.kinds[i].kind, job->spec.kind))
+            context.kind = &batch->load.kinds[i].settings;
+    take_random(batch, &context.random, sizeof context.random);
+    take_random(batch, context.secret, sizeof context.secret);
+    take_random(batch, context.salt, sizeof context.salt);
+    return context;
+}
+
+static struct str id_text(const struct uuid *id)
+{
+    return (struct str){(const char *)id->bytes, sizeof id->bytes};
+}
+
+struct batch_job *batch_job_find(struct batch *batch, struct uuid id)
+{
+    uint32_t place = map_get(&batch->index, id_text(&id));
+    return place == MAP_NONE ? NULL : &batch->jobs[place];
+}
+
+enum error_code batch_jobs_reserve(struct batch *batch, uint32_t count)
+{
+    if (count <= batch->job_cap - batch->job_count)
+        return ERR_OK;
+    uint32_t cap = batch->job_count + count;
+    struct batch_job *jobs =
+        arena_grow(batch->arena, batch->jobs, batch->job_cap * sizeof *jobs, cap * sizeof *jobs);
+    if (jobs == NULL)
+        return batch_no_memory(batch);
+    batch->jobs = jobs;
+    batch->job_cap = cap;
+    return ERR_OK;
+}
+
+enum error_code batch_job_add(struct batch *batch, const struct job_slice *slice,
+                              struct batch_job **ret)
+{
+    assert(batch->job_count < batch->job_cap);
+    struct batch_job *job = &batch->jobs[batch->job_count];
+    *job = (struct batch_job){.before = *slice, .now = *slice};
+    /* The key must stay where it is when the array moves. */
+    struct str key = arena_copy(batch->arena, id_text(&slice->job.id));
+    uint32_t found;
+    if (!str_is_set(key) || map_put(&batch->index, key, batch->job_count, &found) != ERR_OK)
+        return batch_no_memory(batch);
+    assert(found == MAP_NONE);
+    batch->job_count++;
+    *ret = job;
+    return ERR_OK;
+}
+
+struct step_mark *batch_step_mark(struct batch *batch, struct batch_job *job, uint32_t ordinal)
+{
+    for (uint32_t i = 0; i < job->mark_count; i++)
+        if (job->marks[i].ordinal == ordinal)
+            return &job->marks[i];
+    if (job->mark_count == job->mark_cap) {
+        uint32_t cap = job->mark_cap < 4 ? 4 : job->mark_cap * 2;
+        struct step_mark *marks = arena_grow(batch->arena, job->marks,
+                                             job->mark_cap * sizeof *marks, cap * sizeof *marks);
+        if (marks == NULL)
+            return NULL;
+        job->marks = marks;
+        job->mark_cap = cap;
+    }
+    job->marks[job->mark_count] = (struct step_mark){.ordinal = ordinal};
+    return &job->marks[job->mark_count++];
+}
+
+/* A request that came twice and is twice in this batch: the first is carried out. */
+static enum error_code check_twin(const struct op *first, struct op *op)
+{
+    bool same = memcmp(first->request.body_hash, op->request.body_hash, HASH_LEN) == 0;
+    return same ? err_set(&op->err, ERR_UNAVAILABLE,
+                          "the request \"%.*s\" is being carried out: ask again",
+                          STR_ARG(op->request.key))
+                : err_set(&op->err, ERR_IDEMPOTENCY_MISMATCH,
+                          "the key \"%.*s\" was used with another body: use a new key",
+                          STR_ARG(op->request.key));
+}
+
+/* Operations whose answer is on record are not carried out again. */
+static enum error_code check_requests(struct batch *batch)
+{
+    uint32_t count = batch->load.request_count;
+    struct op **first = arena_zalloc(batch->arena, count + (size_t)1, sizeof(void *));
+    if (first == NULL)
+        return batch_no_memory(batch);
+    for (uint32_t i = 0; i < batch->op_count; i++) {
+        struct op *op = &batch->ops[i];
+        const struct store_request *known = batch_request(batch, &op->request);
+        enum request_standing standing = REQUEST_NEW;
+        if (known == NULL)
+            continue;
+        struct op **twin = &first[known - batch->load.requests];
+        op->code = request_check(known->found ? &known->record : NULL, op->request.body_hash,
+                                 batch->load.now, &standing, &op->err);
+        op->request.repeated = op->code == ERR_OK && standing == REQUEST_REPEATED;
+        if (op->request.repeated)
+            op->request.answer = known->record.answer;
+        else if (op->code == ERR_OK && *twin != NULL)
+            op->code = check_twin(*twin, op);
+        else if (op->code == ERR_OK)
+            *twin = op;
+    }
+    return ERR_OK;
+}
+
+static enum error_code take_named(struct batch *batch)
+{
+    map_init(&batch->index, batch->arena, batch->load.job_count + 8,
+             batch->batcher->store->options.seed);
+    enum error_code code = batch_jobs_reserve(batch, batch->load.job_count);
+    for (uint32_t i = 0; i < batch->load.job_count && code == ERR_OK; i++) {
+        struct batch_job *job;
+        code = batch_job_add(batch, &batch->load.jobs[i].slice, &job);
+    }
+    return code;
+}
+
+/* Everything up to the write; the transaction is open and stays open. */
+static enum error_code carry_out(struct batch *batch)
+{
+    enum error_code code = store_load(batch->txn, &batch->load, batch->arena, batch->err);
+    if (code == ERR_OK)
+        code = take_named(batch);
+    if (code == ERR_OK)
+        code = check_requests(batch);
+    if (code == ERR_OK)
+        code = batch_load_named(batch);
+    if (code == ERR_OK)
+        code = batch_search(batch);
+    for (uint32_t i = 0; i < batch->op_count && code == ERR_OK; i++)
+        if (batch->ops[i].code == ERR_OK && !batch->ops[i].request.repeated)
+            code = batch_do(batch, i);
+    return code == ERR_OK ? batch_write(batch) : code;
+}
+
+/* Runs the operations in a transaction that is open, and ends it. */
+static enum error_code run_in(struct batcher *batcher, struct store_txn *txn, struct op *ops,
+                              uint32_t count, struct arena *arena, enum store_outcome *outcome,
+                              struct err *err)
+{
+    struct batch *batch = arena_zalloc(arena, 1, sizeof *batch);
+    enum error_code code = ERR_NO_MEMORY;
+    *outcome = STORE_NOT_COMMITTED;
+    if (batch == NULL)
+        goto undo;
+    batch->batcher = batcher;
+    batch->txn = txn;
+    batch->arena = arena;
+    batch->err = err;
+    batch->ops = ops;
+    batch->op_count = count;
+    batch->random_used = RANDOM_BYTES;
+    for (uint32_t i = 0; i < count; i++) {
+        ops[i].code = ERR_OK;
+        ops[i].grant_count = 0;
+        ops[i].request.repeated = false;
+    }
+    code = batch_collect(batch);
+    if (code == ERR_OK)
+        code = carry_out(batch);
+    if (code == ERR_OK)
+        return store_commit(txn, outcome, err);
+undo:
+    store_rollback(txn);
+    return code;
+}
+
+static enum error_code run_once(struct batcher *batcher, struct op *ops, uint32_t count,
+                                struct arena *arena, enum store_outcome *outcome, struct err *err)
+{
+    struct store_txn *txn;
+    *outcome = STORE_NOT_COMMITTED;
+    enum error_code code = store_begin(batcher->store, STORE_WRITE, &txn, err);
+    return code == ERR_OK ? run_in(batcher, txn, ops, count, arena, outcome, err) : code;
+}
+
+static void tell_all(struct op *ops, uint32_t count, enum error_code code, const struct err *err)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        ops[i].code = code;
+        ops[i].err = *err;
+        ops[i].grant_count = 0;
+    }
+}
+
+enum error_code batch_run(struct batcher *batcher, struct op *ops, uint32_t count,
+                          struct arena *arena, enum store_outcome *outcome, struct err *err)
+{
+    assert(count > 0 && count <= BATCH_OPS_MAX);
+    struct err why = {0};
+    enum error_code code = run_once(batcher, ops, count, arena, outcome, &why);
+    if (code == ERR_OK)
+        return code;
+    bool alone = count == 1 || code == ERR_UNAVAILABLE || code == ERR_NO_MEMORY;
+    if (alone) {
+        tell_all(ops, count, code, &why);
+        if (err != NULL)
+            *err = why;
+        return code;
+    }
+    /* One of them is to blame: the others shall not suffer. */
+    for (uint32_t i = 0; i < count; i++) {
+        code = run_once(batcher, &ops[i], 1, arena, outcome, &why);
+        if (code != ERR_OK)
+            tell_all(&ops[i], 1, code, &why);
+    }
+    *outcome = STORE_COMMITTED;
+    return ERR_OK;
+}
+
+enum error_code batch_promote(struct batcher *batcher, uint32_t limit, uint32_t *ret_count,
+                              struct err *err)
+{
+    struct store_txn *txn;
+    enum store_outcome outcome;
+    uint32_t count = 0;
+    enum error_code code = store_begin(batcher->store, STORE_WRITE, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = store_promote(txn, limit, &count, err);
+    if (code != ERR_OK || count == 0)
+        store_rollback(txn);
+    else
+        code = store_commit(txn, &outcome, err);
+    if (code == ERR_OK)
+        *ret_count = count;
+    return code;
+}
+
+/* The spec of a submission: its options are those of a request. */
+static enum error_code submission_spec(const struct store_submission *submission,
+                                       struct arena *arena, struct spec *ret, struct err *err)
+{
+    enum error_code code = ERR_OK;
+    *ret = spec_defaults(NULL);
+    ret->kind = submission->kind;
+    if (str_is_set(submission->payload))
+        code = json_check(submission->payload, PAYLOAD_BYTES_MAX, "payload", arena, err);
+    if (code != ERR_OK)
+        return code;
+    ret->payload = submission->payload;
+    if (!str_is_set(submission->options))
+        return spec_check(ret, arena, err);
+    code = json_check(submission->options, PLAN_BYTES_MAX, "options", arena, err);
+    if (code == ERR_OK)
+        code = spec_read(submission->options, arena, ret, err);
+    if (code == ERR_OK &&
+        (!str_eq(ret->kind, submission->kind) || !str_eq(ret->payload, submission->payload)))
+        code = err_set(err, ERR_BAD_REQUEST, "options may not give kind and payload again");
+    return code;
+}
+
+/* One submission as operations: it is submitted, and buried at once when it is not well formed,
+ * since its transaction has committed and somebody has its id. */
+static uint32_t submission_ops(const struct store_submission *submission, struct arena *arena,
+                               struct spec *spec, struct op ops[2])
+{
+    struct err why = {0};
+    enum error_code code = submission_spec(submission, arena, spec, &why);
+    ops[0] = (struct op){.type = OP_COMMAND, .job = submission->id};
+    ops[0].command = (struct command){.type = COMMAND_SUBMIT, .actor = STR("pawl_submit")};
+    ops[0].command.submit.spec = spec;
+    if (code == ERR_OK)
+        return 1;
+    *spec = spec_defaults(NULL);
+    spec->kind = submission->kind;
+    ops[1] = (struct op){.type = OP_COMMAND, .job = submission->id};
+    ops[1].command = (struct command){.type = COMMAND_DEAD_LETTER, .actor = STR("pawl")};
+    ops[1].command.dead_letter.reason_code = DEAD_VALIDATION_FAILED;
+    ops[1].command.dead_letter.stage = STAGE_INPUT;
+    ops[1].command.dead_letter.message = arena_copy(arena, str_from(why.detail));
+    return 2;
+}
+
+enum error_code batch_admit(struct batcher *batcher, uint32_t limit, struct arena *arena,
+                            uint32_t *ret_count, struct err *err)
+{
+    struct store_txn *txn;
+    struct store_submission *submissions = NULL;
+    struct op *ops = arena_zalloc(arena, 2 * (size_t)limit, sizeof *ops);
+    struct spec *specs = arena_zalloc(arena, limit, sizeof *specs);
+    uint32_t count = 0;
+    uint32_t op_count = 0;
+    enum store_outcome outcome;
+    if (ops == NULL || specs == NULL)
+        return err_set(err, ERR_NO_MEMORY, "there is no memory for a batch");
+    enum error_code code = store_begin(batcher->store, STORE_WRITE, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = store_admit(txn, limit, arena, &submissions, &count, err);
+    if (code != ERR_OK || count == 0) {
+        store_rollback(txn);
+        if (code == ERR_OK)
+            *ret_count = 0;
+        return code;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        op_count += submission_ops(&submissions[i], arena, &specs[i], &ops[op_count]);
+    code = run_in(batcher, txn, ops, op_count, arena, &outcome, err);
+    if (code == ERR_OK)
+        *ret_count = count;
+    return code;
+}

@@ -1,0 +1,122 @@
+/* A batch of operations as one transaction of a store: load once, decide each, write once, commit,
+ * answer each.
+ *
+ * This is the only code that calls both core and store. An operation that is refused fails alone;
+ * the others are carried out. When the store refuses a batch as a whole it is run again, one
+ * operation at a time, so that one bad operation cannot take others with it. */
+#ifndef PAWL_ENGINE_BATCH_H
+#define PAWL_ENGINE_BATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "core/decide.h"
+#include "core/lane.h"
+#include "store/store.h"
+
+enum { BATCH_OPS_MAX = 1000, CLAIM_MAX = 1000 };
+
+enum op_type {
+    OP_COMMAND,       /* a command on the job `job` */
+    OP_CLAIM,         /* find work and claim it */
+    OP_DUE,           /* a job's or step's time has come: give it the command that is due */
+    OP_PURGE,         /* delete a job that has been kept for long enough */
+    OP_DROP,          /* delete a job that has ended, whenever it did */
+    OP_REDACT,        /* erase the payloads of a job that has ended */
+    OP_RESOURCE,      /* register or renew a resource */
+    OP_RESOURCE_GONE, /* forget it */
+    OP_KIND,          /* settings of a kind */
+    OP_QUEUE,         /* pause or resume a queue */
+};
+
+/* Work that a claim was given. */
+struct grant {
+    struct job_slice slice;  /* after the claim: the header, and the step with its children */
+    const struct step *step; /* NULL: the job itself */
+    struct answer answer;
+};
+
+/* A request that may come twice: `scope` absent when it has no Idempotency-Key. */
+struct op_request {
+    struct str scope;
+    struct str key;
+    uint8_t body_hash[HASH_LEN];
+    /* Writes the answer that is kept for repetitions, from what the operation came to. */
+    void (*render)(void *arg, struct buf *buf);
+    void *arg;
+    bool repeated;     /* out: it was carried out before, */
+    struct str answer; /* out: with this answer */
+};
+
+struct op {
+    enum op_type type;
+    struct uuid job;        /* COMMAND, DUE, PURGE, DROP, REDACT; SUBMIT: the id of the new job */
+    struct command command; /* COMMAND; for CLAIM the worker and its terms, as core wants them */
+    struct op_request request;
+    union {
+        struct {
+            struct claimer claimer; /* resource is filled in from resource_id */
+            struct str resource_id;
+            uint32_t max;
+        } claim;
+        struct {
+            uint32_t step; /* ordinal, or STEP_NONE */
+            int64_t at;    /* as store_due said */
+        } due;
+        const struct resource *resource;
+        struct str resource_gone;
+        const struct store_kind *kind;
+        struct store_queue queue;
+    };
+
+    /* What came of it. */
+    enum error_code code;
+    struct err err;
+    struct answer answer;
+    struct job_slice after; /* COMMAND, DUE: the job as far as it was loaded */
+    struct grant *grants;   /* CLAIM */
+    uint32_t grant_count;
+};
+
+/* Lanes as far as they are known, read once. */
+struct lane_table {
+    struct arena arena;
+    struct lane *at; /* by number - 1 */
+    uint32_t count;
+    uint32_t cap;
+};
+
+/* Runs batches, one after the other; each thread has its own. */
+struct batcher {
+    struct store *store;
+    void (*random)(void *arg, void *ret, size_t len);
+    void *random_arg;
+    int64_t down_since; /* see struct context */
+    int64_t up_since;
+    uint32_t turn; /* which queue is first in the next claim */
+    struct lane_table lanes;
+};
+
+/* `random` fills in bytes that nobody can guess; NULL: from the system. */
+void batcher_init(struct batcher *batcher, struct store *store,
+                  void (*random)(void *arg, void *ret, size_t len), void *random_arg);
+void batcher_release(struct batcher *batcher);
+
+/* Runs `ops` and fills in what came of each. Answers live in `arena`. Returns ok when the batch was
+ * committed, whatever came of each operation; else every operation has that code too. `outcome`
+ * tells whether a batch that failed may have been carried out all the same. */
+enum error_code batch_run(struct batcher *batcher, struct op *ops, uint32_t count,
+                          struct arena *arena, enum store_outcome *outcome, struct err *err);
+
+/* Moves work that is due into its lanes: at most `limit` pieces, in a transaction of its own. */
+enum error_code batch_promote(struct batcher *batcher, uint32_t limit, uint32_t *ret_count,
+                              struct err *err);
+
+/* Takes in what users have submitted in transactions of their own: at most `limit` jobs. What
+ * cannot be taken as it is becomes a dead letter with the reason. */
+enum error_code batch_admit(struct batcher *batcher, uint32_t limit, struct arena *arena,
+                            uint32_t *ret_count, struct err *err);
+
+#endif

@@ -1,0 +1,242 @@
+/* Claims: which lanes each may look into, what was found there, and who gets it. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "engine/batch_private.h"
+
+/* Reads the lanes that came since the last time. */
+static enum error_code learn_lanes(struct batch *batch)
+{
+    struct lane_table *table = &batch->batcher->lanes;
+    struct store_lane *fresh = NULL;
+    uint32_t count = 0;
+    enum error_code code =
+        store_lanes(batch->txn, table->count, batch->arena, &fresh, &count, batch->err);
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
+        uint32_t number = fresh[i].number;
+        assert(number > table->count && number <= STORE_LANES_MAX);
+        if (number > table->cap) {
+            uint32_t cap = number < 32 ? 64 : number * 2;
+            struct lane *at =
+                arena_grow(&table->arena, table->at, table->cap * sizeof *at, cap * sizeof *at);
+            if (at == NULL)
+                return batch_no_memory(batch);
+            table->at = at;
+            table->cap = cap;
+        }
+        struct str key = arena_copy(&table->arena, fresh[i].key);
+        if (!str_is_set(key))
+            return batch_no_memory(batch);
+        struct lane lane;
+        code = lane_read(key, &table->arena, &lane, batch->err);
+        if (code != ERR_OK)
+            return code;
+        /* A number that was never used takes nobody's work. */
+        for (uint32_t gap = table->count; gap < number - 1; gap++)
+            table->at[gap] = (struct lane){0};
+        table->at[number - 1] = lane;
+        table->count = number;
+    }
+    return code;
+}
+
+/* A lane that a claim may look into. */
+struct open_lane {
+    uint32_t number;
+    struct str queue;
+};
+
+static int by_queue(const void *a, const void *b)
+{
+    const struct open_lane *left = a;
+    const struct open_lane *right = b;
+    int order = str_cmp(left->queue, right->queue);
+    return order != 0 ? order : (left->number > right->number) - (left->number < right->number);
+}
+
+static uint32_t find_lanes(const struct batch *batch, const struct claimer *claimer,
+                           struct open_lane *ret)
+{
+    const struct lane_table *table = &batch->batcher->lanes;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < table->count; i++) {
+        const struct lane *lane = &table->at[i];
+        if (!str_is_set(lane->queue) || !lane_takes(lane, claimer) ||
+            names_have(&batch->load.paused, lane->queue))
+            continue;
+        ret[count++] = (struct open_lane){i + 1, lane->queue};
+    }
+    if (count > 1)
+        qsort(ret, count, sizeof *ret, by_queue);
+    return count;
+}
+
+/* Queues take turns: the groups are the queues, and each claim starts with another one. */
+static enum error_code group_lanes(struct batch *batch, const struct open_lane *open,
+                                   uint32_t count, struct store_search *search)
+{
+    uint32_t *lanes = arena_zalloc(batch->arena, count + 1, sizeof *lanes);
+    uint32_t *ends = arena_zalloc(batch->arena, count + 1, sizeof *ends);
+    uint32_t *starts = arena_zalloc(batch->arena, count + 1, sizeof *starts);
+    uint32_t groups = 0;
+    uint32_t filled = 0;
+    if (lanes == NULL || ends == NULL || starts == NULL)
+        return batch_no_memory(batch);
+    for (uint32_t i = 0; i < count; i++)
+        if (i == 0 || !str_eq(open[i - 1].queue, open[i].queue))
+            starts[groups++] = i;
+    starts[groups] = count;
+    for (uint32_t g = 0; g < groups; g++) {
+        uint32_t group = (g + batch->batcher->turn) % groups;
+        for (uint32_t i = starts[group]; i < starts[group + 1]; i++)
+            lanes[filled++] = open[i].number;
+        ends[g] = filled;
+    }
+    search->lanes = lanes;
+    search->group_ends = ends;
+    search->group_count = groups;
+    batch->batcher->turn++;
+    return ERR_OK;
+}
+
+/* A claim of steps needs its resource, alive and with a free slot; more than that it cannot hold.
+ */
+static enum error_code check_resource(struct batch *batch, struct op *op, uint32_t *max)
+{
+    if (op->claim.claimer.work != LANE_STEPS)
+        return ERR_OK;
+    struct resource *resource = batch_resource(batch, op->claim.resource_id);
+    op->claim.claimer.resource = resource;
+    op->command.claim.resource = resource;
+    if (!str_is_set(op->claim.resource_id))
+        return err_set(&op->err, ERR_BAD_REQUEST, "resource_id is required to claim a step");
+    if (resource == NULL)
+        return err_set(&op->err, ERR_NOT_FOUND, "there is no resource \"%.*s\": register it first",
+                       STR_ARG(op->claim.resource_id));
+    if (resource_check_free(resource, batch->load.now, NULL) != ERR_OK)
+        *max = 0;
+    else if (resource->slots - resource->used < *max)
+        *max = (uint32_t)(resource->slots - resource->used);
+    return ERR_OK;
+}
+
+static enum error_code prepare(struct batch *batch, struct op *op, struct store_search *search)
+{
+    struct open_lane *open =
+        arena_zalloc(batch->arena, batch->batcher->lanes.count + 1, sizeof *open);
+    uint32_t max = op->claim.max;
+    if (open == NULL)
+        return batch_no_memory(batch);
+    if (max == 0 || max > CLAIM_MAX) {
+        op->code =
+            err_set(&op->err, ERR_BAD_REQUEST, "max must be from 1 to %d, not %u", CLAIM_MAX, max);
+        return ERR_OK;
+    }
+    op->code = check_resource(batch, op, &max);
+    if (op->code != ERR_OK || max == 0)
+        return ERR_OK;
+    search->max = max;
+    return group_lanes(batch, open, find_lanes(batch, &op->claim.claimer, open), search);
+}
+
+/* Adds what was found to the jobs of the batch and has the parts loaded that a claim needs. */
+static enum error_code take_in(struct batch *batch, struct op *op, struct store_search *search,
+                               struct intent *intents, uint32_t *intent_count)
+{
+    for (uint32_t i = 0; i < search->found_count; i++) {
+        const struct store_candidate *found = &search->found[i];
+        struct batch_job *job = batch_job_find(batch, found->slice.job.id);
+        enum error_code code = ERR_OK;
+        if (job == NULL)
+            code = batch_job_add(batch, &found->slice, &job);
+        if (code != ERR_OK)
+            return code;
+        if (found->step == STEP_NONE) {
+            job->taken = true;
+        } else {
+            struct step_mark *mark = batch_step_mark(batch, job, found->step);
+            if (mark == NULL)
+                return batch_no_memory(batch);
+            mark->taken = true;
+        }
+        intents[(*intent_count)++] =
+            (struct intent){.job = job, .command = &op->command, .step = found->step};
+    }
+    return ERR_OK;
+}
+
+static enum error_code load_found(struct batch *batch, uint32_t total)
+{
+    struct intent *intents = arena_zalloc(batch->arena, total + 1, sizeof *intents);
+    uint32_t count = 0;
+    if (intents == NULL)
+        return batch_no_memory(batch);
+    enum error_code code = batch_jobs_reserve(batch, total);
+    for (uint32_t i = 0; i < batch->op_count && code == ERR_OK; i++)
+        code = take_in(batch, &batch->ops[i], &batch->searches[i], intents, &count);
+    return code == ERR_OK ? batch_load_parts(batch, intents, count) : code;
+}
+
+enum error_code batch_search(struct batch *batch)
+{
+    uint32_t count = 0;
+    uint32_t total = 0;
+    for (uint32_t i = 0; i < batch->op_count; i++)
+        count += batch->ops[i].type == OP_CLAIM && !batch->ops[i].request.repeated;
+    if (count == 0)
+        return ERR_OK;
+    batch->searches = arena_zalloc(batch->arena, batch->op_count, sizeof *batch->searches);
+    struct store_search *asked = arena_zalloc(batch->arena, count, sizeof *asked);
+    if (batch->searches == NULL || asked == NULL)
+        return batch_no_memory(batch);
+    enum error_code code = learn_lanes(batch);
+    count = 0;
+    for (uint32_t i = 0; i < batch->op_count && code == ERR_OK; i++) {
+        struct op *op = &batch->ops[i];
+        if (op->type != OP_CLAIM || op->code != ERR_OK || op->request.repeated)
+            continue;
+        code = prepare(batch, op, &batch->searches[i]);
+        if (batch->searches[i].max > 0 && batch->searches[i].group_count > 0)
+            asked[count++] = batch->searches[i];
+    }
+    if (code == ERR_OK)
+        code = store_candidates(batch->txn, asked, count, batch->arena, batch->err);
+    count = 0;
+    for (uint32_t i = 0; i < batch->op_count && code == ERR_OK; i++) {
+        if (batch->searches[i].max > 0 && batch->searches[i].group_count > 0)
+            batch->searches[i] = asked[count++];
+        total += batch->searches[i].found_count;
+    }
+    return code == ERR_OK && total > 0 ? load_found(batch, total) : code;
+}
+
+enum error_code batch_claim(struct batch *batch, struct op *op, struct store_search *search)
+{
+    op->grants = arena_zalloc(batch->arena, search->found_count + 1, sizeof *op->grants);
+    if (op->grants == NULL)
+        return batch_no_memory(batch);
+    for (uint32_t i = 0; i < search->found_count; i++) {
+        uint32_t ordinal = search->found[i].step;
+        struct batch_job *job = batch_job_find(batch, search->found[i].slice.job.id);
+        struct grant *grant = &op->grants[op->grant_count];
+        struct command command = op->command;
+        const struct step *step = ordinal == STEP_NONE ? NULL : job_step_at(&job->now, ordinal);
+        enum error_code refusal = ERR_OK;
+        struct err why = {0};
+        command.step = step != NULL ? step->spec.id : (struct str){NULL, 0};
+        if (ordinal != STEP_NONE && step == NULL)
+            return err_set(batch->err, ERR_CORRUPT, "a step that can be claimed is not there");
+        enum error_code code = batch_decide(batch, job, &command, &grant->answer, &refusal, &why);
+        if (code != ERR_OK)
+            return code;
+        /* What another operation of this batch has changed meanwhile stays where that put it. */
+        if (refusal != ERR_OK)
+            continue;
+        grant->slice = job->now;
+        grant->step = ordinal == STEP_NONE ? NULL : job_step_at(&grant->slice, ordinal);
+        if (op->claim.claimer.resource != NULL)
+            batch_resource(batch, op->claim.resource_id)->used++;
+        op->grant_count++;
+    }
+    return ERR_OK;
+}

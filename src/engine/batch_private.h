@@ -1,0 +1,123 @@
+/* What the files of a batch share: the jobs it works on, from load to write. Private to
+ * src/engine/batch*.c. */
+#ifndef PAWL_ENGINE_BATCH_PRIVATE_H
+#define PAWL_ENGINE_BATCH_PRIVATE_H
+
+#include "base/map.h"
+#include "engine/batch.h"
+
+enum { RANDOM_BYTES = 4096 };
+
+/* A timer that the engine moves by itself: no event comes of it. */
+struct retiming {
+    bool set;
+    int64_t was; /* 0: kept with the lease, wherever it stands */
+    int64_t now;
+};
+
+/* A step that was taken out of its lane by a search, or whose timer moves. */
+struct step_mark {
+    uint32_t ordinal;
+    bool taken;
+    struct retiming retiming;
+};
+
+/* One job of a batch. */
+struct batch_job {
+    struct job_slice before; /* as loaded, with the parts that were */
+    struct job_slice now;    /* with the events of this batch folded in */
+    struct event *events;
+    uint32_t event_count;
+    uint32_t event_cap;
+    bool taken; /* out of its lane by a search */
+    struct retiming retiming;
+    struct step_mark *marks;
+    uint32_t mark_count;
+    uint32_t mark_cap;
+    bool redact;
+    bool purge;
+};
+
+struct batch {
+    struct batcher *batcher;
+    struct store_txn *txn;
+    struct arena *arena;
+    struct err *err;
+    struct op *ops;
+    uint32_t op_count;
+    struct store_load load;
+    struct batch_job *jobs; /* those that were named, by id; then those that searches found */
+    uint32_t job_count;
+    uint32_t job_cap;
+    struct map index; /* id as 16 bytes -> place in jobs */
+    struct store_search *searches;
+    uint8_t random[RANDOM_BYTES];
+    uint32_t random_used;
+};
+
+/* A command that is going to be decided on a job, so that its parts can be loaded. */
+struct intent {
+    struct batch_job *job;
+    const struct command *command;
+    uint32_t step; /* ordinal where the command does not say which; else STEP_NONE */
+};
+
+enum error_code batch_no_memory(struct batch *batch);
+
+/* The job of that id; NULL when it is not in the batch. */
+struct batch_job *batch_job_find(struct batch *batch, struct uuid id);
+
+/* Makes room for so many more jobs. The array may move. */
+enum error_code batch_jobs_reserve(struct batch *batch, uint32_t count);
+
+/* Adds a job that was loaded, for which there is room. */
+enum error_code batch_job_add(struct batch *batch, const struct job_slice *slice,
+                              struct batch_job **ret);
+
+/* The mark of a step, made when there is none; NULL: no memory. */
+struct step_mark *batch_step_mark(struct batch *batch, struct batch_job *job, uint32_t ordinal);
+
+/* What a decision at this moment may depend on, with fresh random bytes. */
+struct context batch_context(struct batch *batch, const struct job *job);
+
+/* Names everything that the operations name, sorted, in batch->load. */
+enum error_code batch_collect(struct batch *batch);
+
+/* Loads the parts that the commands need, for all of them together. */
+enum error_code batch_load_parts(struct batch *batch, const struct intent *intents, uint32_t count);
+
+/* Loads the parts that the operations on named jobs need. */
+enum error_code batch_load_named(struct batch *batch);
+
+/* Loads what the waking of a step that has just begun to wait needs. */
+enum error_code batch_load_wait(struct batch *batch, struct batch_job *job, uint32_t ordinal);
+
+/* The idempotency key of a new job as load has found it; NULL: it has none. Its slice is the job
+ * that has the key, stored or of this batch. */
+struct store_key *batch_key(struct batch *batch, const struct spec *spec);
+
+/* The record under a request's key; NULL: it has no key. */
+const struct store_request *batch_request(struct batch *batch, const struct op_request *request);
+
+/* Carries one operation out. What is wrong with it alone is in its code. */
+enum error_code batch_do(struct batch *batch, uint32_t index);
+
+/* Finds work for every claim of the batch, and adds it to the jobs. */
+enum error_code batch_search(struct batch *batch);
+
+/* Gives what was found for a claim to it. */
+enum error_code batch_claim(struct batch *batch, struct op *op, struct store_search *search);
+
+/* Decides a command on a job and folds what comes of it into the job. A refusal is told through
+ * `ret_refusal` and op's own err; the code returned is about the batch. */
+enum error_code batch_decide(struct batch *batch, struct batch_job *job,
+                             const struct command *command, struct answer *ret_answer,
+                             enum error_code *ret_refusal, struct err *refusal);
+
+/* The resource that load has found; NULL when there is none. */
+struct resource *batch_resource(struct batch *batch, struct str id);
+
+/* Writes everything that has changed. */
+enum error_code batch_write(struct batch *batch);
+
+#endif

@@ -1,0 +1,325 @@
+/* What has become of the jobs of a batch, as a store wants it: rows that changed, and placements
+ * before and after. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "core/job_state.h"
+#include "engine/batch_private.h"
+
+static bool has_versions(const struct batch_job *job)
+{
+    for (uint32_t i = 0; i < job->event_count; i++)
+        if (event_type_class(job->events[i].type) != EVENT_CLASS_TELEMETRY)
+            return true;
+    return false;
+}
+
+static bool is_touched(const struct batch_job *job)
+{
+    return job->event_count > 0 || job->taken || job->mark_count > 0 || job->retiming.set ||
+           job->redact;
+}
+
+/* Elements were copied as bytes: what is equal has not changed. */
+static bool same(const void *a, const void *b, size_t size)
+{
+    return memcmp(a, b, size) == 0;
+}
+
+static enum error_code changed_effects(struct batch *batch, const struct batch_job *job,
+                                       struct store_job_write *write)
+{
+    const struct job_slice *now = &job->now;
+    if (now->effect_count == 0)
+        return ERR_OK;
+    const struct effect **list =
+        arena_zalloc(batch->arena, now->effect_count, sizeof(const void *));
+    if (list == NULL)
+        return batch_no_memory(batch);
+    for (uint32_t i = 0; i < now->effect_count; i++)
+        if (job->redact || i >= job->before.effect_count ||
+            !same(&now->effects[i], &job->before.effects[i], sizeof now->effects[i]))
+            list[write->effect_count++] = &now->effects[i];
+    write->effects = list;
+    return ERR_OK;
+}
+
+static enum error_code changed_signals(struct batch *batch, const struct batch_job *job,
+                                       struct store_job_write *write)
+{
+    const struct job_slice *now = &job->now;
+    if (now->signal_count == 0)
+        return ERR_OK;
+    const struct signal **list =
+        arena_zalloc(batch->arena, now->signal_count, sizeof(const void *));
+    if (list == NULL)
+        return batch_no_memory(batch);
+    for (uint32_t i = 0; i < now->signal_count; i++)
+        if (job->redact || i >= job->before.signal_count ||
+            !same(&now->signals[i], &job->before.signals[i], sizeof now->signals[i]))
+            list[write->signal_count++] = &now->signals[i];
+    write->signals = list;
+    return ERR_OK;
+}
+
+/* Heartbeats leave the timer where it is: the engine moves it when it fires. */
+static void keep_timer(const struct retiming *retiming, bool beats_only, struct placement *was,
+                       struct placement *now)
+{
+    if (retiming->set) {
+        was->due_at = retiming->was;
+        now->due_at = retiming->now;
+    } else if (beats_only && was->leased && now->leased) {
+        now->due_at = was->due_at;
+    }
+}
+
+static const struct step_mark *mark_of(const struct batch_job *job, uint32_t ordinal)
+{
+    static const struct step_mark none;
+    for (uint32_t i = 0; i < job->mark_count; i++)
+        if (job->marks[i].ordinal == ordinal)
+            return &job->marks[i];
+    return &none;
+}
+
+static enum error_code step_write(struct batch *batch, const struct batch_job *job,
+                                  const struct step *before, const struct step *step,
+                                  bool beats_only, struct store_step_write *ret)
+{
+    const struct step_mark *mark = mark_of(job, step->ordinal);
+    *ret = (struct store_step_write){.step = step};
+    enum error_code code = ERR_OK;
+    if (before != NULL)
+        code = placement_of_step(&job->before.job, before, batch->arena, &ret->was, batch->err);
+    if (code == ERR_OK)
+        code = placement_of_step(&job->now.job, step, batch->arena, &ret->now, batch->err);
+    if (mark->taken)
+        ret->was.lane = (struct str){NULL, 0};
+    keep_timer(&mark->retiming, beats_only, &ret->was, &ret->now);
+    return code;
+}
+
+static enum error_code changed_steps(struct batch *batch, const struct batch_job *job,
+                                     struct store_job_write *write)
+{
+    const struct job_slice *now = &job->now;
+    if (now->step_count == 0)
+        return ERR_OK;
+    struct store_step_write *list = arena_zalloc(batch->arena, now->step_count, sizeof *list);
+    if (list == NULL)
+        return batch_no_memory(batch);
+    enum error_code code = ERR_OK;
+    for (uint32_t i = 0; i < now->step_count && code == ERR_OK; i++) {
+        const struct step *step = &now->steps[i];
+        const struct step *before =
+            write->plan_replaced ? NULL : job_step_at(&job->before, step->ordinal);
+        const struct step_mark *mark = mark_of(job, step->ordinal);
+        bool marked = mark->taken || mark->retiming.set;
+        if (before != NULL && !marked && !job->redact && same(step, before, sizeof *step))
+            continue;
+        code = step_write(batch, job, before, step, write->header_same, &list[write->step_count++]);
+    }
+    write->steps = list;
+    return code;
+}
+
+static const struct kind_settings *settings_of(const struct batch *batch, const struct job *job)
+{
+    for (uint32_t i = 0; i < batch->load.kind_count; i++)
+        if (str_eq(batch->load.kinds[i].kind, job->spec.kind))
+            return &batch->load.kinds[i].settings;
+    return NULL;
+}
+
+static enum error_code job_write(struct batch *batch, struct batch_job *job,
+                                 struct store_job_write *ret)
+{
+    const struct job *before = &job->before.job;
+    const struct job *now = &job->now.job;
+    bool ends = job_status_terminal(now->status);
+    bool ended = before->status != JOB_NONE && job_status_terminal(before->status);
+    if (job->redact)
+        job_redact(&job->now);
+    *ret = (struct store_job_write){
+        .after = &job->now,
+        .events = job->events,
+        .event_count = job->event_count,
+        .created = before->status == JOB_NONE,
+        .header_same = !has_versions(job) && !job->redact,
+        .purge_at = job_purge_at(now, settings_of(batch, now)),
+        .plan_replaced = before->status != JOB_NONE && before->plan_version > 0 &&
+                         before->plan_version != now->plan_version,
+        .steps_closed = job_takes_step_claims(before) && !job_takes_step_claims(now),
+        .steps_ended = job_has_plan(now) && ends && !ended,
+        .redact = job->redact,
+    };
+    enum error_code code = ERR_OK;
+    if (before->status != JOB_NONE)
+        code = placement_of_job(before, batch->arena, &ret->was, batch->err);
+    if (code == ERR_OK)
+        code = placement_of_job(now, batch->arena, &ret->now, batch->err);
+    if (job->taken)
+        ret->was.lane = (struct str){NULL, 0};
+    keep_timer(&job->retiming, ret->header_same, &ret->was, &ret->now);
+    if (code == ERR_OK)
+        code = changed_effects(batch, job, ret);
+    if (code == ERR_OK)
+        code = changed_signals(batch, job, ret);
+    return code == ERR_OK ? changed_steps(batch, job, ret) : code;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct store_job_write *left = a;
+    const struct store_job_write *right = b;
+    return memcmp(left->after->job.id.bytes, right->after->job.id.bytes, 16);
+}
+
+static enum error_code write_jobs(struct batch *batch, struct store_write *write)
+{
+    struct store_job_write *jobs = arena_zalloc(batch->arena, batch->job_count + 1, sizeof *jobs);
+    struct uuid *purged = arena_zalloc(batch->arena, batch->job_count + 1, sizeof *purged);
+    enum error_code code = ERR_OK;
+    if (jobs == NULL || purged == NULL)
+        return batch_no_memory(batch);
+    for (uint32_t i = 0; i < batch->job_count && code == ERR_OK; i++) {
+        struct batch_job *job = &batch->jobs[i];
+        if (job->purge)
+            purged[write->purged_count++] = job->before.job.id;
+        if (is_touched(job))
+            code = job_write(batch, job, &jobs[write->job_count++]);
+    }
+    if (write->job_count > 1)
+        qsort(jobs, write->job_count, sizeof *jobs, by_id);
+    write->jobs = jobs;
+    write->purged = purged;
+    return code;
+}
+
+/* What an operator or a resource has set; the last word on a name counts. */
+struct settings {
+    struct resource *resources;
+    struct str *gone;
+    struct store_kind *kinds;
+    struct store_queue *queues;
+};
+
+static void put_resource(struct store_write *write, struct settings *settings, const struct op *op)
+{
+    struct str id = op->type == OP_RESOURCE ? op->resource->id : op->resource_gone;
+    for (uint32_t i = 0; i < write->resource_count; i++)
+        if (str_eq(settings->resources[i].id, id))
+            settings->resources[i] = settings->resources[--write->resource_count];
+    for (uint32_t i = 0; i < write->resource_gone_count; i++)
+        if (str_eq(settings->gone[i], id))
+            settings->gone[i] = settings->gone[--write->resource_gone_count];
+    if (op->type == OP_RESOURCE)
+        settings->resources[write->resource_count++] = *op->resource;
+    else
+        settings->gone[write->resource_gone_count++] = id;
+}
+
+static void put_kind(struct store_write *write, struct settings *settings,
+                     const struct store_kind *kind)
+{
+    for (uint32_t i = 0; i < write->kind_count; i++)
+        if (str_eq(settings->kinds[i].kind, kind->kind))
+            settings->kinds[i] = settings->kinds[--write->kind_count];
+    settings->kinds[write->kind_count++] = *kind;
+}
+
+static void put_queue(struct store_write *write, struct settings *settings,
+                      const struct store_queue *queue)
+{
+    for (uint32_t i = 0; i < write->queue_count; i++)
+        if (str_eq(settings->queues[i].queue, queue->queue))
+            settings->queues[i] = settings->queues[--write->queue_count];
+    settings->queues[write->queue_count++] = *queue;
+}
+
+static bool is_setting(const struct op *op)
+{
+    return op->type == OP_RESOURCE || op->type == OP_RESOURCE_GONE || op->type == OP_KIND ||
+           op->type == OP_QUEUE;
+}
+
+static enum error_code write_settings(struct batch *batch, struct store_write *write)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < batch->op_count; i++)
+        count += is_setting(&batch->ops[i]);
+    if (count == 0)
+        return ERR_OK;
+    struct settings settings = {
+        .resources = arena_zalloc(batch->arena, count, sizeof *settings.resources),
+        .gone = arena_zalloc(batch->arena, count, sizeof *settings.gone),
+        .kinds = arena_zalloc(batch->arena, count, sizeof *settings.kinds),
+        .queues = arena_zalloc(batch->arena, count, sizeof *settings.queues),
+    };
+    if (settings.resources == NULL || settings.gone == NULL || settings.kinds == NULL ||
+        settings.queues == NULL)
+        return batch_no_memory(batch);
+    for (uint32_t i = 0; i < batch->op_count; i++) {
+        const struct op *op = &batch->ops[i];
+        if (op->code != ERR_OK || op->request.repeated)
+            continue;
+        if (op->type == OP_RESOURCE || op->type == OP_RESOURCE_GONE)
+            put_resource(write, &settings, op);
+        else if (op->type == OP_KIND)
+            put_kind(write, &settings, op->kind);
+        else if (op->type == OP_QUEUE)
+            put_queue(write, &settings, &op->queue);
+    }
+    write->resources = settings.resources;
+    write->resources_gone = settings.gone;
+    write->kinds = settings.kinds;
+    write->queues = settings.queues;
+    return ERR_OK;
+}
+
+/* Answers that will be given again; those of operations that were refused are not kept. */
+static enum error_code write_requests(struct batch *batch, struct store_write *write)
+{
+    if (batch->load.request_count == 0)
+        return ERR_OK;
+    struct request_record *records = arena_zalloc(batch->arena, batch->op_count, sizeof *records);
+    if (records == NULL)
+        return batch_no_memory(batch);
+    for (uint32_t i = 0; i < batch->op_count; i++) {
+        const struct op *op = &batch->ops[i];
+        const struct op_request *request = &op->request;
+        if (!str_is_set(request->scope) || request->repeated || op->code != ERR_OK)
+            continue;
+        struct buf buf;
+        buf_init(&buf, batch->arena, 256);
+        if (request->render != NULL)
+            request->render(request->arg, &buf);
+        if (buf.failed)
+            return batch_no_memory(batch);
+        struct request_record *record = &records[write->request_count++];
+        *record = (struct request_record){
+            .scope = request->scope,
+            .key = request->key,
+            .at = batch->load.now,
+            .answer = buf_str(&buf),
+        };
+        memcpy(record->body_hash, request->body_hash, HASH_LEN);
+    }
+    write->requests = records;
+    return ERR_OK;
+}
+
+enum error_code batch_write(struct batch *batch)
+{
+    struct store_write write = {0};
+    enum error_code code = write_jobs(batch, &write);
+    if (code == ERR_OK)
+        code = write_settings(batch, &write);
+    if (code == ERR_OK)
+        code = write_requests(batch, &write);
+    bool any = write.job_count + write.purged_count + write.request_count + write.resource_count +
+                   write.resource_gone_count + write.kind_count + write.queue_count >
+               0;
+    return code == ERR_OK && any ? store_write(batch->txn, &write, batch->err) : code;
+}

@@ -14,14 +14,15 @@ export FUZZ_SECONDS NO_INSTALL
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := all
-.PHONY: all test lint format sanitize coverage bench fuzz torture machines install clean help
+.PHONY: all test lint format sanitize coverage bench bench-stores fuzz torture machines install \
+	clean help
 
 all: ## build build/pawl and build/libpawl.{a,so}; installs missing Debian packages first
 	@scripts/install-deps build
 	@scripts/build build products
 
 test: ## build and run every test; the last line is `N passed, N failed`
-	@scripts/install-deps build
+	@scripts/install-deps build test
 	@scripts/build build all meson-test-prereq
 	@scripts/run-tests build $(TESTS)
 
@@ -34,23 +35,27 @@ format: ## format all C files as `make lint` wants them
 	@scripts/files | grep -E '^(src|include|tests|bench)/.*\.[ch]$$' | xargs -r clang-format -i
 
 sanitize: ## every test under ASan + UBSan, then under TSan
-	@scripts/install-deps build
+	@scripts/install-deps build test
 	@scripts/sanitize $(TESTS)
 
 coverage: ## branch coverage of src/core; fails below 95 %
-	@scripts/install-deps build coverage
+	@scripts/install-deps build test coverage
 	@scripts/coverage
 
 bench: ## instructions per job, counted by callgrind
 	@scripts/install-deps build bench
 	@scripts/bench
 
+bench-stores: ## events per second of each store, beside the bare database
+	@scripts/install-deps build test
+	@scripts/bench-stores
+
 fuzz: ## each fuzz target for FUZZ_SECONDS (60)
 	@scripts/install-deps build fuzz
 	@scripts/fuzz
 
 torture: ## the long form of every reliability test
-	@scripts/install-deps build fuzz
+	@scripts/install-deps build test fuzz
 	@scripts/torture
 
 machines: all ## write docs/machines.md anew from the tables in the code
@@ -65,4 +70,4 @@ clean: ## remove everything that was built
 	@rm -rf build build-*
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile

@@ -1,0 +1,189 @@
+/* Random scripts on all three stores at once, with memory as the oracle: the same answers, the same
+ * rows, the same events to the byte.
+ *
+ * PAWL_SEED and PAWL_SCRIPTS choose; TORTURE=1 runs forty times as many. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "script.h"
+#include "test_stores.h"
+
+enum { SCRIPTS = 500, BATCHES = 16, SCRIPTS_PER_STORE = 50 };
+static int PLAYERS;
+
+/* How many operations of each sort were carried out, so that no script passes by doing nothing. */
+struct tally {
+    uint64_t ops[OP_QUEUE + 1];
+    uint64_t commands[COMMAND_CANCEL_DUE + 1];
+    uint64_t grants[LANE_JUDGING + 1];
+    uint64_t repeated;
+};
+
+static uint64_t setting(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text == NULL || *text == '\0' ? otherwise : strtoull(text, NULL, 10);
+}
+
+static void show_around(const char *name, struct str text, size_t at)
+{
+    enum { BEFORE = 400, BEHIND = 200 };
+    size_t from = at > BEFORE ? at - BEFORE : 0;
+    size_t to = text.len - at > BEHIND ? at + BEHIND : text.len;
+    fprintf(stderr, "%s: ...%.*s <HERE> %.*s...\n", name, (int)(at - from), text.at + from,
+            (int)(to - at), text.at + at);
+}
+
+/* Shows the first place where two stores differ. */
+static void compare(const struct player *a, const struct player *b, uint64_t seed, const char *what)
+{
+    struct str left = a->told;
+    struct str right = b->told;
+    size_t at = 0;
+    if (str_eq(left, right))
+        return;
+    while (at < left.len && at < right.len && left.at[at] == right.at[at])
+        at++;
+    fprintf(stderr, "seed %llu, %s differs at byte %zu:\n", (unsigned long long)seed, what, at);
+    show_around(a->name, left, at);
+    show_around(b->name, right, at);
+    fail();
+}
+
+static void compare_all(struct player *players, uint64_t seed, const char *what)
+{
+    for (int i = 1; i < PLAYERS; i++)
+        compare(&players[0], &players[i], seed, what);
+}
+
+static void count(struct tally *tally, const struct op *ops, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const struct op *op = &ops[i];
+        tally->repeated += op->request.repeated;
+        if (op->code != ERR_OK || op->request.repeated)
+            continue;
+        tally->ops[op->type]++;
+        if (op->type == OP_COMMAND)
+            tally->commands[op->command.type]++;
+        if (op->type == OP_CLAIM)
+            tally->grants[op->claim.claimer.work] += op->grant_count;
+    }
+}
+
+/* What is due, given to all stores as the first of them says. */
+static void play_due(struct player *players, struct script *script, uint64_t seed,
+                     struct tally *tally)
+{
+    uint32_t counts[3];
+    struct op *due[3];
+    for (int i = 0; i < PLAYERS; i++)
+        player_promote(&players[i], 100);
+    compare_all(players, seed, "promote");
+    for (int i = 0; i < PLAYERS; i++)
+        due[i] = player_due(&players[i], 100, &counts[i]);
+    compare_all(players, seed, "what is due");
+    for (int i = 0; i < PLAYERS && counts[0] > 0; i++)
+        player_run(&players[i], due[i], counts[0]);
+    if (counts[0] == 0)
+        return;
+    compare_all(players, seed, "due");
+    count(tally, players[0].ops, players[0].op_count);
+    script_learn(script, players[0].ops, players[0].op_count);
+}
+
+static uint64_t play(struct player *players, uint64_t seed, int64_t *clock, struct tally *tally)
+{
+    struct script script;
+    uint64_t done = 0;
+    int64_t start = *clock;
+    script_init(&script, seed, start);
+    for (int i = 0; i < PLAYERS; i++)
+        players[i].random = seed;
+    for (int batch = 0; batch < BATCHES; batch++) {
+        struct op ops[SCRIPT_OPS];
+        bool leap = next_random(&script.random) % 8 == 0;
+        *clock += (int64_t)(next_random(&script.random) % (leap ? 1500 : 60));
+        script.now = *clock;
+        if (batch % 4 == 3)
+            play_due(players, &script, seed, tally);
+        uint32_t op_count = script_batch(&script, ops);
+        for (int i = 0; i < PLAYERS; i++)
+            player_run(&players[i], ops, op_count);
+        compare_all(players, seed, "batch");
+        count(tally, players[0].ops, op_count);
+        script_learn(&script, players[0].ops, players[0].op_count);
+        done += op_count;
+    }
+    for (int i = 0; i < PLAYERS; i++)
+        players[i].told = player_dump(&players[i], start - 1);
+    compare_all(players, seed, "dump");
+    if (strstr(players[0].told.at, "VIOLATION") != NULL)
+        fail_msg("seed %llu: %s", (unsigned long long)seed,
+                 strstr(players[0].told.at, "VIOLATION"));
+    for (int i = 0; i < PLAYERS; i++)
+        arena_clear(&players[i].arena);
+    script_release(&script);
+    *clock += 10000;
+    return done;
+}
+
+static void show_one(const char *sort, int number, uint64_t count, bool enough)
+{
+    print_message("%s %d: %llu\n", sort, number, (unsigned long long)count);
+    if (enough && count == 0)
+        fail_msg("no %s %d was ever carried out", sort, number);
+}
+
+static void show(const struct tally *tally, bool enough)
+{
+    for (int i = OP_COMMAND; i <= OP_QUEUE; i++)
+        show_one("operation", i, tally->ops[i], enough);
+    for (int i = COMMAND_SUBMIT; i <= COMMAND_CANCEL_DUE; i++)
+        if (command_type_by((enum command_type)i) != COMMAND_BY_ENGINE && i != COMMAND_CLAIM &&
+            i != COMMAND_STEP_CLAIM && i != COMMAND_ABANDON)
+            show_one("command", i, tally->commands[i], enough);
+    for (int i = LANE_JOBS; i <= LANE_JUDGING; i++)
+        show_one("claim", i, tally->grants[i], enough);
+    show_one("repeated request", 0, tally->repeated, enough);
+}
+
+static void random_scripts_give_the_same_on_every_store(void **state)
+{
+    (void)state;
+    uint64_t runs = setting("PAWL_SCRIPTS", getenv("TORTURE") != NULL ? 40 * SCRIPTS : SCRIPTS);
+    uint64_t seed = setting("PAWL_SEED", 1);
+    PLAYERS = (int)setting("PAWL_STORES", 3);
+    int64_t clock = INT64_C(1767225600000);
+    uint64_t ops = 0;
+    struct tally tally = {0};
+    struct test_stores stores;
+    test_stores_init(&stores);
+    for (uint64_t run = 0; run < runs;) {
+        struct player players[3];
+        for (int i = 0; i < PLAYERS; i++)
+            player_open(&players[i], test_store_names[i], test_stores_fresh(&stores, i), &clock,
+                        seed);
+        for (int i = 0; i < SCRIPTS_PER_STORE && run < runs; i++, run++)
+            ops += play(players, seed + run, &clock, &tally);
+        for (int i = 0; i < PLAYERS; i++)
+            player_close(&players[i]);
+    }
+    test_stores_release(&stores);
+    show(&tally, runs >= 100);
+    print_message("%llu scripts, %llu operations\n", (unsigned long long)runs,
+                  (unsigned long long)ops);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_scripts_give_the_same_on_every_store),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,227 @@
+/* The feed beside transactions that stay open, news from other processes, locks, rows where none
+ * should be, and text that PostgreSQL does not take as it is. */
+#include "store/postgres_case.h"
+
+/* All events that the feed shows behind `after`. */
+static uint32_t feed(struct postgres_case *c, struct store_position after, struct store_fed **ret)
+{
+    struct store_txn *txn;
+    uint32_t count = 0;
+    assert_int_equal(store_begin(c->store, STORE_READ, &txn, &c->err), ERR_OK);
+    assert_int_equal(store_feed(txn, after, STORE_EVENTS_MAX, &c->arena, ret, &count, &c->err),
+                     ERR_OK);
+    store_rollback(txn);
+    return count;
+}
+
+static const struct store_position beginning = {0, 0};
+
+static void nothing_comes_to_stand_before_what_the_feed_has_shown(void **state)
+{
+    struct postgres_case *c = *state;
+    struct store_fed *fed;
+    struct uuid before = submit_job(c);
+    assert_int_equal(feed(c, beginning, &fed), 1);
+    struct store_position seen = fed[0].position;
+
+    /* An older transaction is still at it when a younger one commits. */
+    sql(c, "BEGIN");
+    sql(c, "INSERT INTO pawl.job_events (job_id, version, created_at, seq, type, digest, hash)"
+           " VALUES (gen_random_uuid(), 1, now(), 1, 'test.slow', decode(repeat('00', 32), 'hex'),"
+           " decode(repeat('00', 32), 'hex'))");
+    struct uuid younger = submit_job(c);
+    assert_int_equal(feed(c, seen, &fed), 0);
+    sql(c, "COMMIT");
+    assert_int_equal(feed(c, seen, &fed), 2);
+    assert_true(str_eq(fed[0].event.type_name, STR("test.slow")));
+    assert_true(uuid_eq(fed[1].event.job_id, younger));
+    assert_int_equal(feed(c, fed[0].position, &fed), 1);
+    assert_int_equal(feed(c, beginning, &fed), 3);
+    assert_true(uuid_eq(fed[0].event.job_id, before));
+}
+
+static void an_older_transaction_that_is_rolled_back_only_delays(void **state)
+{
+    struct postgres_case *c = *state;
+    struct store_fed *fed;
+    sql(c, "BEGIN");
+    sql(c, "SELECT pg_current_xact_id()");
+    submit_job(c);
+    assert_int_equal(feed(c, beginning, &fed), 0);
+    sql(c, "ROLLBACK");
+    assert_int_equal(feed(c, beginning, &fed), 1);
+}
+
+/* ---- news ---- */
+
+static struct store *another_handle(struct postgres_case *c)
+{
+    struct store_options options = case_options();
+    struct store *other;
+    if (store_open(str_from(c->url), &options, &other, &c->err) != ERR_OK)
+        fail_msg("%s", c->err.detail);
+    return other;
+}
+
+/* Lets whatever has happened so far be over. */
+static uint64_t settled(struct postgres_case *c, struct store *store)
+{
+    uint64_t seen = 0;
+    uint64_t last;
+    do {
+        last = seen;
+        assert_int_equal(store_watch(store, last, 1500, &seen, &c->err), ERR_OK);
+    } while (seen != last);
+    return seen;
+}
+
+static void commits_of_other_processes_are_heard_of(void **state)
+{
+    struct postgres_case *c = *state;
+    struct store *other = another_handle(c);
+    uint64_t seen = settled(c, other);
+    uint64_t now = seen;
+    submit_job(c);
+    int64_t start = monotonic_ms();
+    assert_int_equal(store_watch(other, seen, 20 * 1000, &now, &c->err), ERR_OK);
+    assert_true(now != seen);
+    assert_true(monotonic_ms() - start < 10 * 1000);
+    store_close(other);
+}
+
+static void the_end_of_what_held_the_feed_back_is_news(void **state)
+{
+    struct postgres_case *c = *state;
+    sql(c, "BEGIN");
+    sql(c, "SELECT pg_current_xact_id()");
+    submit_job(c);
+    uint64_t seen = settled(c, c->store);
+    uint64_t now = seen;
+    sql(c, "ROLLBACK");
+    assert_int_equal(store_watch(c->store, seen, 20 * 1000, &now, &c->err), ERR_OK);
+    assert_true(now != seen);
+}
+
+static void the_last_commit_is_told_before_the_handle_is_gone(void **state)
+{
+    struct postgres_case *c = *state;
+    sql(c, "LISTEN pawl");
+    submit_job(c);
+    batcher_release(&c->batcher);
+    store_close(c->store);
+    c->store = NULL;
+    sql(c, "SELECT 1");
+    PGnotify *notify = PQnotifies(c->sql);
+    assert_non_null(notify);
+    PQfreemem(notify);
+}
+
+/* ---- locks ---- */
+
+/* A server has room for some thousands of locks on names in all. */
+static void many_names_take_one_lock(void **state)
+{
+    enum { NAMES = 1000 };
+    static struct store_request requests[NAMES];
+    static char keys[NAMES][8];
+    struct postgres_case *c = *state;
+    struct store_txn *txn;
+    for (int i = 0; i < NAMES; i++) {
+        (void)snprintf(keys[i], sizeof keys[i], "%04d", i);
+        requests[i] = (struct store_request){.scope = STR("s"), .key = str_from(keys[i])};
+    }
+    struct store_load load = {.requests = requests, .request_count = NAMES};
+    assert_int_equal(store_begin(c->store, STORE_WRITE, &txn, &c->err), ERR_OK);
+    assert_int_equal(store_load(txn, &load, &c->arena, &c->err), ERR_OK);
+    assert_int_equal(sql_int(c, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
+                                " AND database = (SELECT oid FROM pg_database"
+                                " WHERE datname = current_database())"),
+                     1);
+    /* And whoever wants one of them waits. */
+    struct store_options options = case_options();
+    struct store *other;
+    struct store_txn *second;
+    options.patience_ms = 400;
+    assert_int_equal(store_open(str_from(c->url), &options, &other, &c->err), ERR_OK);
+    assert_int_equal(store_begin(other, STORE_WRITE, &second, &c->err), ERR_OK);
+    load = (struct store_load){.requests = requests, .request_count = 1};
+    assert_int_equal(store_load(second, &load, &c->arena, &c->err), ERR_UNAVAILABLE);
+    store_rollback(second);
+    store_rollback(txn);
+    assert_int_equal(store_begin(other, STORE_WRITE, &second, &c->err), ERR_OK);
+    assert_int_equal(store_load(second, &load, &c->arena, &c->err), ERR_OK);
+    store_rollback(second);
+    store_close(other);
+}
+
+/* ---- rows where none should be ---- */
+
+static void a_place_that_is_taken_already_does_not_hold_a_job_for_ever(void **state)
+{
+    struct postgres_case *c = *state;
+    enum store_outcome outcome;
+    submit_job(c);
+    sql(c, "INSERT INTO pawl.job_claims (job_id, step, attempt, expires_at, beat_at, due_at)"
+           " SELECT id, -1, 9, now(), 0, 0 FROM pawl.jobs");
+    struct op claim = {
+        .type = OP_CLAIM,
+        .command = {.type = COMMAND_CLAIM, .actor = STR("w1")},
+        .claim = {.claimer = {.work = LANE_JOBS}, .max = 1},
+    };
+    claim.command.claim.worker_id = STR("w1");
+    (void)batch_run(&c->batcher, &claim, 1, &c->arena, &outcome, &c->err);
+    if (claim.grant_count == 0)
+        assert_int_equal(claim_jobs(c, 1), 1);
+    assert_int_equal(sql_int(c, "SELECT attempt FROM pawl.job_claims"), 1);
+}
+
+/* ---- text ---- */
+
+/* Text may have any character, U+0000 too. */
+static void text_with_a_nul_comes_back(void **state)
+{
+    struct postgres_case *c = *state;
+    enum store_outcome outcome;
+    submit_job(c);
+    struct op claim = {
+        .type = OP_CLAIM,
+        .command = {.type = COMMAND_CLAIM, .actor = STR("w1")},
+        .claim = {.claimer = {.work = LANE_JOBS}, .max = 1},
+    };
+    claim.command.claim.worker_id = STR("w1");
+    claim.command.claim.start = true;
+    assert_int_equal(batch_run(&c->batcher, &claim, 1, &c->arena, &outcome, &c->err), ERR_OK);
+    assert_int_equal(claim.grant_count, 1);
+    struct op beat = {
+        .type = OP_COMMAND,
+        .job = claim.grants[0].slice.job.id,
+        .command = {.type = COMMAND_HEARTBEAT,
+                    .actor = STR("w1"),
+                    .token = claim.grants[0].answer.token,
+                    .heartbeat = {.cursor = STR("a\0b\1c")}},
+    };
+    assert_int_equal(batch_run(&c->batcher, &beat, 1, &c->arena, &outcome, &c->err), ERR_OK);
+    assert_int_equal(beat.code, ERR_OK);
+    struct store_job job = {.id = beat.job};
+    struct store_load load = {.jobs = &job, .job_count = 1};
+    struct store_txn *txn;
+    assert_int_equal(store_begin(c->store, STORE_READ, &txn, &c->err), ERR_OK);
+    assert_int_equal(store_load(txn, &load, &c->arena, &c->err), ERR_OK);
+    store_rollback(txn);
+    assert_true(str_eq(job.slice.job.cursor, STR("a\0b\1c")));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(nothing_comes_to_stand_before_what_the_feed_has_shown),
+        CASE(an_older_transaction_that_is_rolled_back_only_delays),
+        CASE(commits_of_other_processes_are_heard_of),
+        CASE(the_end_of_what_held_the_feed_back_is_news),
+        CASE(the_last_commit_is_told_before_the_handle_is_gone),
+        CASE(many_names_take_one_lock),
+        CASE(a_place_that_is_taken_already_does_not_hold_a_job_for_ever),
+        CASE(text_with_a_nul_comes_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

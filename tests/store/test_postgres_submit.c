@@ -1,0 +1,179 @@
+/* pawl_submit: jobs that users put in with transactions of their own. */
+#include "store/postgres_case.h"
+
+/* Takes in what was submitted; how many there were. */
+static uint32_t admit(struct postgres_case *c)
+{
+    uint32_t count = 0;
+    if (batch_admit(&c->batcher, 100, &c->arena, &count, &c->err) != ERR_OK)
+        fail_msg("%s", c->err.detail);
+    return count;
+}
+
+static int64_t jobs(struct postgres_case *c)
+{
+    return sql_int(c, "SELECT count(*) FROM pawl.jobs");
+}
+
+static void what_is_committed_becomes_one_job_with_that_id(void **state)
+{
+    struct postgres_case *c = *state;
+    char id[64];
+    char check[256];
+    sql(c, "BEGIN");
+    (void)snprintf(id, sizeof id, "%.60s",
+                   sql(c, "SELECT pawl_submit('mail', '{\"to\": 1.10}', '{\"priority\": 5}')"));
+    assert_int_equal(admit(c), 0);
+    sql(c, "COMMIT");
+    assert_int_equal(admit(c), 1);
+    assert_int_equal(admit(c), 0);
+    assert_int_equal(jobs(c), 1);
+    (void)snprintf(check, sizeof check,
+                   "SELECT kind || priority FROM pawl.jobs WHERE id = '%s'::uuid", id);
+    assert_string_equal(sql(c, check), "mail5");
+    assert_int_equal(claim_jobs(c, 10), 1);
+    assert_true(has_text(sql(c, "SELECT payload FROM pawl.job_events WHERE version = 1"), "1.10"));
+}
+
+static void what_is_rolled_back_never_was(void **state)
+{
+    struct postgres_case *c = *state;
+    sql(c, "BEGIN");
+    sql(c, "SELECT pawl_submit('mail')");
+    sql(c, "ROLLBACK");
+    assert_int_equal(admit(c), 0);
+    assert_int_equal(jobs(c), 0);
+}
+
+static void an_admission_that_is_rolled_back_can_be_made_again(void **state)
+{
+    struct postgres_case *c = *state;
+    struct store_submission *submissions;
+    struct store_txn *txn;
+    uint32_t count = 0;
+    sql(c, "SELECT pawl_submit('mail')");
+    assert_int_equal(store_begin(c->store, STORE_WRITE, &txn, &c->err), ERR_OK);
+    assert_int_equal(store_admit(txn, 10, &c->arena, &submissions, &count, &c->err), ERR_OK);
+    assert_int_equal(count, 1);
+    /* Another server passes over what is being taken in. */
+    assert_int_equal(admit(c), 0);
+    store_rollback(txn);
+    assert_int_equal(admit(c), 1);
+}
+
+static void nonsense_is_refused_with_a_reason(void **state)
+{
+    struct postgres_case *c = *state;
+    static const struct {
+        const char *arguments;
+        const char *reason;
+    } refused[] = {
+        {"NULL", "kind must not be empty"},
+        {"''", "kind must not be empty"},
+        {"repeat('x', 129)", "at most 128 bytes long, not 129"},
+        {"repeat('\u00e4', 65)", "at most 128 bytes long, not 130"},
+        {"E'a\\nb'", "control characters"},
+        {"U&'a\\0085b'", "control characters"},
+        {"'mail', to_json(repeat('x', 1048576))", "payload must be at most 1048576 bytes"},
+        {"'mail', '{}', '[]'", "options must be a JSON object, not array"},
+        {"'mail', '{}', 'null'", "options must be a JSON object, not null"},
+        {"'mail', '{}', '{\"queue\": 7}'", "options.queue must be a string, not 7"},
+        {"'mail', '{}', '{\"queue\": \"\"}'", "options.queue must not be empty"},
+        {"'mail', '{}', '{\"idempotency_key\": {}}'", "options.idempotency_key must be a string"},
+        {"'mail', '{', '{}'", "json"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        char statement[512];
+        (void)snprintf(statement, sizeof statement, "SELECT pawl_submit(%s)", refused[i].arguments);
+        const char *message = sql_refused(c, statement);
+        if (!has_text(message, refused[i].reason))
+            fail_msg("%s: %s", refused[i].arguments, message);
+    }
+    sql(c, "SELECT pawl_submit('mail', to_json(repeat('x', 1048574)))");
+    sql(c, "SELECT pawl_submit(repeat('x', 128), NULL, NULL)");
+    assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.submissions"), 2);
+}
+
+static void the_same_key_gives_the_same_id(void **state)
+{
+    struct postgres_case *c = *state;
+    static const char submit[] = "SELECT pawl_submit('mail', '{}', '{\"idempotency_key\": \"k\"}')";
+    char first[64];
+    (void)snprintf(first, sizeof first, "%.60s", sql(c, submit));
+    assert_string_equal(sql(c, submit), first);
+    assert_int_equal(admit(c), 1);
+    assert_string_equal(sql(c, submit), first);
+    assert_int_equal(admit(c), 0);
+    assert_int_equal(jobs(c), 1);
+    assert_string_not_equal(sql(c, "SELECT pawl_submit('mail', '{}', '{\"idempotency_key\": \"k\","
+                                   " \"queue\": \"other\"}')"),
+                            first);
+    assert_int_equal(admit(c), 1);
+    assert_int_equal(jobs(c), 2);
+}
+
+static void a_key_that_a_job_of_the_engine_has_gives_its_id(void **state)
+{
+    struct postgres_case *c = *state;
+    struct uuid id = next_id(c);
+    enum store_outcome outcome;
+    char text[UUID_TEXT_LEN + 1] = "";
+    assert_int_equal(submit_with(c, id, "k", &outcome), ERR_OK);
+    uuid_format(id, text);
+    assert_string_equal(sql(c, "SELECT pawl_submit('mail', '{}', '{\"idempotency_key\": \"k\"}')"),
+                        text);
+    assert_int_equal(admit(c), 0);
+}
+
+static void what_the_engine_refuses_does_not_stop_the_others(void **state)
+{
+    struct postgres_case *c = *state;
+    sql(c, "SELECT pawl_submit('mail', '{}', '{\"nonsense\": 1}')");
+    sql(c, "SELECT pawl_submit('mail', '{\"a\": \"\\u0000\"}', '{\"priority\": \"high\"}')");
+    sql(c, "SELECT pawl_submit('mail')");
+    assert_int_equal(admit(c), 3);
+    assert_int_equal(jobs(c), 3);
+    assert_int_equal(claim_jobs(c, 10), 1);
+}
+
+static void an_application_needs_execute_and_nothing_more(void **state)
+{
+    struct postgres_case *c = *state;
+    char role[128];
+    char statement[512];
+    (void)snprintf(role, sizeof role, "app_%.100s", sql(c, "SELECT current_database()"));
+    (void)snprintf(statement, sizeof statement, "CREATE ROLE \"%s\"", role);
+    sql(c, statement);
+    (void)snprintf(statement, sizeof statement, "SET ROLE \"%s\"", role);
+    sql(c, statement);
+    assert_true(has_text(sql_refused(c, "SELECT pawl_submit('mail')"), "permission denied"));
+    sql(c, "RESET ROLE");
+    (void)snprintf(statement, sizeof statement,
+                   "GRANT EXECUTE ON FUNCTION public.pawl_submit(text, json, json) TO \"%s\"",
+                   role);
+    sql(c, statement);
+    (void)snprintf(statement, sizeof statement, "SET ROLE \"%s\"", role);
+    sql(c, statement);
+    sql(c, "SELECT pawl_submit('mail')");
+    assert_true(has_text(sql_refused(c, "SELECT * FROM pawl.submissions"), "permission denied"));
+    sql(c, "RESET ROLE");
+    (void)snprintf(statement, sizeof statement, "DROP OWNED BY \"%s\"; DROP ROLE \"%s\"", role,
+                   role);
+    sql(c, statement);
+    assert_int_equal(admit(c), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(what_is_committed_becomes_one_job_with_that_id),
+        CASE(what_is_rolled_back_never_was),
+        CASE(an_admission_that_is_rolled_back_can_be_made_again),
+        CASE(nonsense_is_refused_with_a_reason),
+        CASE(the_same_key_gives_the_same_id),
+        CASE(a_key_that_a_job_of_the_engine_has_gives_its_id),
+        CASE(what_the_engine_refuses_does_not_stop_the_others),
+        CASE(an_application_needs_execute_and_nothing_more),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

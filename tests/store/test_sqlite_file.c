@@ -1,0 +1,286 @@
+/* What is in the file of a SQLite store, and what is not: for people who open it, for those who had
+ * something erased, and for the query planner. */
+#include <sqlite3.h>
+
+#include "store/conformance.h"
+#include "store/sqlite_place.h"
+
+/* ---- a store with jobs, in a place ---- */
+
+static enum error_code open_place(void *arg, const struct store_options *options,
+                                  struct store **ret, struct err *err)
+{
+    struct place *place = arg;
+    return sqlite_store_open(str_from(place->path), options, ret, err);
+}
+
+static void discard_place(void *arg)
+{
+    (void)arg;
+}
+
+static struct store_factory factory = {
+    .name = "sqlite", .open = open_place, .discard = discard_place};
+
+static struct trial *trial_in(struct place *place)
+{
+    void *state = &factory;
+    factory.arg = place;
+    assert_int_equal(trial_setup(&state), 0);
+    return state;
+}
+
+static void end(struct trial *t)
+{
+    void *state = t;
+    assert_int_equal(trial_teardown(&state), 0);
+}
+
+static void reopen(struct trial *t)
+{
+    struct store_options options = t->store->options;
+    store_close(t->store);
+    ok(t, factory.open(factory.arg, &options, &t->store, &t->w.err));
+}
+
+static void purge(struct trial *t, struct uuid id)
+{
+    struct store_txn *txn = begin(t, STORE_WRITE);
+    struct store_write write = {.purged = &id, .purged_count = 1};
+    (void)load_whole(t, txn, id);
+    ok(t, store_write(txn, &write, &t->w.err));
+    commit(t, txn);
+}
+
+static void redact(struct trial *t, struct uuid id)
+{
+    struct store_txn *txn = begin(t, STORE_WRITE);
+    struct change change = {
+        .before = load_whole(t, txn, id), .taken_step = STEP_NONE, .redact = true};
+    ok(t, job_slice_copy(&change.before, &t->w.arena, &change.after));
+    ok(t, write_one(t, txn, &change));
+    commit(t, txn);
+}
+
+/* A text from a file that no store has open. */
+static const char *ask(struct place *place, const char *sql)
+{
+    static char text[256];
+    sqlite3 *db;
+    sqlite3_stmt *statement;
+    assert_int_equal(sqlite3_open_v2(place->path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL) != SQLITE_OK)
+        fail_msg("%s", sqlite3_errmsg(db));
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    (void)snprintf(text, sizeof text, "%s", (const char *)sqlite3_column_text(statement, 0));
+    (void)sqlite3_finalize(statement);
+    (void)sqlite3_close(db);
+    return text;
+}
+
+/* ---- for people ---- */
+
+static void ids_can_be_read_as_people_write_them(void **state)
+{
+    struct place *place = *state;
+    struct trial *t = trial_in(place);
+    struct uuid id = submit(t, "a");
+    act(t, id, claim_by("w1", true));
+    char text[UUID_TEXT_LEN + 1] = "";
+    uuid_format(id, text);
+    struct store_txn *txn = begin(t, STORE_READ);
+    struct event *events;
+    uint32_t count;
+    char event[UUID_TEXT_LEN + 1] = "";
+    ok(t, store_events(txn, &(struct store_stream){id, 0, 10, false}, &t->w.arena, &events, &count,
+                       &t->w.err));
+    uuid_format(event_id(&events[1]), event);
+    rollback(t, txn);
+    end(t);
+    assert_string_equal(ask(place, "SELECT id FROM jobs"), text);
+    assert_string_equal(ask(place, "SELECT job_id FROM job_events WHERE version = 2"), text);
+    assert_string_equal(ask(place, "SELECT job_id FROM job_claims"), text);
+    assert_string_equal(ask(place, "SELECT id FROM job_events WHERE version = 2"), event);
+}
+
+/* ---- positions ---- */
+
+static uint64_t last_position(struct trial *t)
+{
+    struct store_txn *txn = begin(t, STORE_READ);
+    struct store_fed *fed;
+    uint32_t count;
+    ok(t, store_feed(txn, (struct store_position){0}, 100, &t->w.arena, &fed, &count, &t->w.err));
+    rollback(t, txn);
+    return count == 0 ? 0 : fed[count - 1].position.major;
+}
+
+static void positions_are_not_given_out_again_when_the_newest_events_are_deleted(void **state)
+{
+    struct trial *t = trial_in(*state);
+    (void)submit(t, "a");
+    struct uuid last = submit(t, "b");
+    act(t, last, cancel_by(CANCEL_HARD, "no"));
+    uint64_t before = last_position(t);
+    purge(t, last);
+    assert_true(last_position(t) < before);
+    reopen(t);
+    (void)submit(t, "c");
+    assert_true(last_position(t) > before);
+    end(t);
+}
+
+static void a_lane_of_a_transaction_that_was_rolled_back_gets_its_number_again(void **state)
+{
+    struct trial *t = trial_in(*state);
+    struct spec spec = world_spec();
+    (void)submit(t, "a");
+    spec.queue = STR("never");
+    struct command command = {.type = COMMAND_SUBMIT, .submit = {.spec = &spec}};
+    struct store_txn *txn = begin(t, STORE_WRITE);
+    struct job_slice none = load_whole(t, txn, new_id(t));
+    struct change change;
+    ok(t, decide(t, &none, &command, &change));
+    ok(t, write_one(t, txn, &change));
+    rollback(t, txn);
+    spec.queue = STR("other");
+    (void)submit_spec(t, "b", spec);
+    txn = begin_empty(t, NULL);
+    struct store_lane *lanes;
+    uint32_t count;
+    ok(t, store_lanes(txn, 0, &t->w.arena, &lanes, &count, &t->w.err));
+    rollback(t, txn);
+    assert_int_equal(count, 2);
+    assert_int_equal(lanes[1].number, 2);
+    assert_non_null(strstr(lanes[1].key.at, "other"));
+    assert_string_equal(ready(t), "a b");
+    end(t);
+}
+
+/* ---- erasing ---- */
+
+static bool file_has(struct place *place, const char *suffix, const char *word)
+{
+    struct str bytes = read_file(place, beside(place, suffix));
+    size_t len = strlen(word);
+    for (size_t i = 0; i + len <= bytes.len; i++)
+        if (memcmp(bytes.at + i, word, len) == 0)
+            return true;
+    return false;
+}
+
+/* A payload that is long enough for pages of its own, and its end, which no index has. */
+static struct spec secret_spec(struct trial *t)
+{
+    struct spec spec = world_spec();
+    struct buf buf;
+    buf_init(&buf, &t->w.arena, 20000);
+    buf_add_char(&buf, '"');
+    for (int i = 0; i < 1000; i++)
+        buf_addf(&buf, "secret%04d ", i);
+    buf_add_char(&buf, '"');
+    spec.payload = buf_str(&buf);
+    return spec;
+}
+
+static void what_is_redacted_is_gone_from_the_file_and_from_the_log(void **state)
+{
+    struct place *place = *state;
+    struct trial *t = trial_in(place);
+    struct uuid id = submit_spec(t, "a", secret_spec(t));
+    act(t, id, cancel_by(CANCEL_HARD, "no"));
+    redact(t, id);
+    /* A child looks, since this process has the file open. */
+    pid_t child = fork();
+    if (child == 0)
+        _exit(file_has(place, "", "secret0") || file_has(place, "-wal", "secret0") ||
+                      file_has(place, "", "secret0999")
+                  ? 1
+                  : 0);
+    assert_int_equal(child_end(child), 0);
+    end(t);
+}
+
+static void what_is_purged_is_gone_from_the_file(void **state)
+{
+    struct place *place = *state;
+    struct trial *t = trial_in(place);
+    struct uuid id = submit_spec(t, "a", secret_spec(t));
+    act(t, id, cancel_by(CANCEL_HARD, "no"));
+    reopen(t);
+    purge(t, id);
+    end(t);
+    assert_false(file_has(place, "", "secret0"));
+    assert_false(file_has(place, "", "secret0999"));
+}
+
+static void without_that_it_is_there(void **state)
+{
+    struct place *place = *state;
+    struct trial *t = trial_in(place);
+    (void)submit_spec(t, "a", secret_spec(t));
+    end(t);
+    assert_true(file_has(place, "", "secret0999"));
+}
+
+/* ---- plans of queries ---- */
+
+static const char *const names[] = {
+#define STATEMENT(symbol, sql) #symbol,
+#include "store/sqlite/statements.def"
+#undef STATEMENT
+};
+
+static const char *const statements[] = {
+#define STATEMENT(symbol, sql) sql,
+#include "store/sqlite/statements.def"
+#undef STATEMENT
+};
+
+/* Small tables that are read as a whole, in order; and the values of one row's labels. */
+static bool may_scan(const char *detail)
+{
+    static const char *const wholes[] = {"SCAN feed_end", "SCAN kinds", "SCAN queues", "SCAN l ",
+                                         "SCAN resources USING COVERING INDEX resources_by_end"};
+    for (size_t i = 0; i < sizeof wholes / sizeof wholes[0]; i++)
+        if (strncmp(detail, wholes[i], strlen(wholes[i])) == 0)
+            return true;
+    return false;
+}
+
+static void no_statement_walks_over_a_table_or_sorts(void **state)
+{
+    struct place *place = *state;
+    sqlite3 *db;
+    end(trial_in(place));
+    assert_int_equal(sqlite3_open(place->path, &db), SQLITE_OK);
+    for (size_t i = 0; i < sizeof statements / sizeof statements[0]; i++) {
+        sqlite3_stmt *plan;
+        char *sql = sqlite3_mprintf("EXPLAIN QUERY PLAN %s", statements[i]);
+        if (sqlite3_prepare_v2(db, sql, -1, &plan, NULL) != SQLITE_OK)
+            fail_msg("%s: %s", names[i], sqlite3_errmsg(db));
+        while (sqlite3_step(plan) == SQLITE_ROW) {
+            const char *detail = (const char *)sqlite3_column_text(plan, 3);
+            bool scans = strncmp(detail, "SCAN", 4) == 0 && !may_scan(detail);
+            if (scans || strstr(detail, "TEMP B-TREE") != NULL)
+                fail_msg("%s: %s", names[i], detail);
+        }
+        (void)sqlite3_finalize(plan);
+        sqlite3_free(sql);
+    }
+    (void)sqlite3_close(db);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        IN_PLACE(ids_can_be_read_as_people_write_them),
+        IN_PLACE(positions_are_not_given_out_again_when_the_newest_events_are_deleted),
+        IN_PLACE(a_lane_of_a_transaction_that_was_rolled_back_gets_its_number_again),
+        IN_PLACE(what_is_redacted_is_gone_from_the_file_and_from_the_log),
+        IN_PLACE(what_is_purged_is_gone_from_the_file),
+        IN_PLACE(without_that_it_is_there),
+        IN_PLACE(no_statement_walks_over_a_table_or_sorts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -467,17 +467,21 @@ void postgres_settle(const char *url)
 #define CONTENT(table, columns)                                                                    \
     "SELECT '" table "', count(*), coalesce(sum(hashtextextended(t::text, 0)::numeric), 0)"        \
     " FROM (SELECT " columns " FROM pawl." table ") t"
-static const char contents[] = CONTENT("jobs", "*") " UNION ALL " CONTENT(
-    "job_events",
-    "job_id, version, created_at, seq, redacted, type, payload, actor, cause,"
-    " correlation_id, digest, hash") " UNION ALL " CONTENT("job_claims",
-                                                           "*") " UNION ALL " CONTENT("ready",
-                                                                                      "*") " UNION "
-                                                                                           "ALL"
-                                                                                           " " CONTENT("timers", "*") " UNION ALL " CONTENT(
-                                                                                               "lan"
-                                                                                               "es",
-                                                                                               "*") " ORDER BY 1";
+#define AND_THEN " UNION ALL "
+#define EVENT_COLUMNS                                                                              \
+    "job_id, version, created_at, seq, redacted, type, payload, actor, cause, correlation_id,"     \
+    " digest, hash"
+
+/* clang-format off */
+static const char contents[] =
+    CONTENT("jobs", "*") AND_THEN
+    CONTENT("job_events", EVENT_COLUMNS) AND_THEN
+    CONTENT("job_claims", "*") AND_THEN
+    CONTENT("ready", "*") AND_THEN
+    CONTENT("timers", "*") AND_THEN
+    CONTENT("lanes", "*")
+    " ORDER BY 1";
+/* clang-format on */
 
 static const char changes[] =
     "SELECT relname, n_tup_ins, n_tup_upd, CASE relname WHEN 'batches' THEN 0 ELSE n_tup_del END"

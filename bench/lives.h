@@ -12,7 +12,7 @@
 
 enum life_stage { LIFE_SUBMIT, LIFE_CLAIM, LIFE_COMPLETE, LIFE_STAGES };
 
-enum { LIFE_EVENTS = 4, LIFE_WORD_LEN = 8 };
+enum { LIFE_EVENTS = 4 };
 
 struct lives {
     struct arena arena;

@@ -149,6 +149,9 @@ static enum error_code take_in(struct batch *batch, struct op *op, struct store_
         enum error_code code = ERR_OK;
         if (job == NULL)
             code = batch_job_add(batch, &found->slice, &job);
+        /* It was named before it was there: another server has made it since. */
+        else if (job->before.job.status == JOB_NONE && job->event_count == 0)
+            job->before = job->now = found->slice;
         if (code != ERR_OK)
             return code;
         if (found->step == STEP_NONE) {
@@ -212,7 +215,7 @@ enum error_code batch_search(struct batch *batch)
 
 enum error_code batch_claim(struct batch *batch, struct op *op, struct store_search *search)
 {
-    op->grants = arena_zalloc(batch->arena, search->found_count + 1, sizeof *op->grants);
+    op->grants = arena_alloc(batch->arena, search->found_count * sizeof *op->grants);
     if (op->grants == NULL)
         return batch_no_memory(batch);
     for (uint32_t i = 0; i < search->found_count; i++) {

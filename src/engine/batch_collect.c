@@ -96,7 +96,7 @@ static enum error_code make_room(struct batch *batch)
         resources +=
             op->type == OP_CLAIM || op->type == OP_RESOURCE || op->type == OP_RESOURCE_GONE;
     }
-    load->jobs = arena_zalloc(batch->arena, jobs, sizeof *load->jobs);
+    load->jobs = arena_alloc(batch->arena, jobs * sizeof *load->jobs); /* the store fills them in */
     load->keys = arena_zalloc(batch->arena, submits, sizeof *load->keys);
     load->requests = arena_zalloc(batch->arena, requests, sizeof *load->requests);
     load->resources = arena_zalloc(batch->arena, resources, sizeof *load->resources);

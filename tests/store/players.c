@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "core/verify.h"
@@ -283,23 +284,41 @@ static void dump_job(struct player *player, struct store_txn *txn, struct buf *b
         dump_event(buf, &events[i]);
 }
 
-static void dump_feed(struct player *player, struct store_txn *txn, struct buf *buf)
+/* One page of the feed, told. */
+static uint32_t feed_page(struct player *player, struct buf *buf)
 {
+    struct store_txn *txn;
+    struct store_fed *page = NULL;
     struct err err = {0};
-    for (;;) {
-        struct store_fed *page = NULL;
-        uint32_t count = 0;
-        must(player, "feed",
-             store_feed(txn, player->position, 50, &player->arena, &page, &count, &err), &err);
-        for (uint32_t i = 0; i < count; i++) {
-            buf_add_hex(buf, page[i].event.job_id.bytes, 16);
-            buf_addf(buf, "#%lld ", (long long)page[i].event.version);
-        }
-        if (count == 0)
-            break;
-        player->position = page[count - 1].position;
+    uint32_t count = 0;
+    must(player, "begin", store_begin(player->store, STORE_READ, &txn, &err), &err);
+    must(player, "feed", store_feed(txn, player->position, 50, &player->arena, &page, &count, &err),
+         &err);
+    store_rollback(txn);
+    for (uint32_t i = 0; i < count; i++) {
+        buf_add_hex(buf, page[i].event.job_id.bytes, 16);
+        buf_addf(buf, "#%lld ", (long long)page[i].event.version);
+        player->position = page[i].position;
     }
-    buf_add_char(buf, '\n');
+    return count;
+}
+
+void player_feed(struct player *player, uint32_t expected)
+{
+    enum { TRIES = 10000 };
+    struct buf buf;
+    uint32_t count = 0;
+    buf_init(&buf, &player->arena, 4096);
+    for (int i = 0; i < TRIES; i++) {
+        uint32_t got = feed_page(player, &buf);
+        count += got;
+        if (got == 0 && count >= expected)
+            break;
+        if (got == 0)
+            (void)usleep(1000);
+    }
+    player->told = buf_str(&buf);
+    player->fed = count;
 }
 
 struct str player_dump(struct player *player, int64_t since)
@@ -321,7 +340,6 @@ struct str player_dump(struct player *player, int64_t since)
             break;
         filter.before = page[count - 1].id;
     }
-    dump_feed(player, txn, &buf);
     store_rollback(txn);
     struct store_due *due = all_due(player, 1000, &count, &next);
     tell_due(&buf, due, count, next);

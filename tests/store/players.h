@@ -18,7 +18,8 @@ struct player {
     struct op *ops;  /* of the last batch, with what came of them */
     uint32_t op_count;
     struct str told;                /* what came of the last batch, as text */
-    struct store_position position; /* in the feed, as far as it was dumped */
+    struct store_position position; /* in the feed, as far as it was read */
+    uint32_t fed;                   /* events that the last player_feed told of */
 };
 
 /* SplitMix64: the next number of a generator. */
@@ -41,8 +42,13 @@ void player_promote(struct player *player, uint32_t limit);
 /* What is due, told, and as operations in the arena of the player, sorted so that stores agree. */
 struct op *player_due(struct player *player, uint32_t limit, uint32_t *ret_count);
 
-/* Everything that is stored of jobs created after `since`: rows, parts, events, telemetry; the feed
- * since the last dump; what is due. Each job's stream is verified against its row too: what is
+/* Tells the feed since the last time. PostgreSQL holds it back while any older transaction of the
+ * server is open, other tests' too, so this waits until there are `expected` events, or ten
+ * seconds. */
+void player_feed(struct player *player, uint32_t expected);
+
+/* Everything that is stored of jobs created after `since`: rows, parts, events, telemetry; what
+ * is due. Each job's stream is verified against its row too: what is
  * wrong comes out in the text as "VIOLATION". */
 struct str player_dump(struct player *player, int64_t since);
 

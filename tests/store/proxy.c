@@ -53,6 +53,8 @@ static void cut_pair(struct proxy_pair *pair)
     cut(&pair->server);
     pair->late_at = 0;
     pair->held_count = 0;
+    pair->kept_count = 0;
+    pair->started = false;
 }
 
 static void forward(int fd, const char *bytes, size_t count)
@@ -66,13 +68,10 @@ static void forward(int fd, const char *bytes, size_t count)
     }
 }
 
-/* A COMMIT begins five bytes before its text: type and length of the message, and an empty name. */
-enum { COMMIT_HEADER = 6 };
-
+/* What is to become of a connection at its COMMIT, which `bytes` begin with. */
 static void meet_commit(struct proxy *proxy, struct proxy_pair *pair, const char *bytes,
-                        size_t count, const char *commit)
+                        size_t count)
 {
-    size_t before = (size_t)(commit - bytes) - COMMIT_HEADER;
     enum proxy_mode mode = (enum proxy_mode)proxy->mode;
     atomic_fetch_add(&proxy->met, 1);
     if (mode != PROXY_VANISH)
@@ -80,9 +79,10 @@ static void meet_commit(struct proxy *proxy, struct proxy_pair *pair, const char
     switch (mode) {
     case PROXY_LATE_DROP:
     case PROXY_LATE_COMMIT:
-        forward(pair->server, bytes, before);
-        pair->held_count = mode == PROXY_LATE_COMMIT ? count - before : 0;
-        memcpy(pair->held, bytes + before, pair->held_count);
+        /* Time for the server to come to the batch's number, before somebody else asks for it. */
+        (void)usleep(PROXY_AHEAD_MS * 1000);
+        pair->held_count = mode == PROXY_LATE_COMMIT ? count : 0;
+        memcpy(pair->held, bytes, pair->held_count);
         pair->late_at = now_ms() + PROXY_LATE_MS;
         cut(&pair->client);
         return;
@@ -96,19 +96,53 @@ static void meet_commit(struct proxy *proxy, struct proxy_pair *pair, const char
     }
 }
 
+static uint32_t read_uint32(const char *bytes)
+{
+    const uint8_t *at = (const uint8_t *)bytes;
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+/* Length of the message that the bytes begin with; 0 when not all of it is there. Messages have a
+ * type in front of their length, but for those before the connection has started. */
+static size_t message_len(const struct proxy_pair *pair, const char *bytes, size_t count)
+{
+    size_t head = pair->started ? 1 : 0;
+    if (count < head + 8 && !(pair->started && count >= 5))
+        return 0;
+    size_t len = head + read_uint32(bytes + head);
+    if (len > sizeof pair->kept)
+        give_up("a message is too long for the proxy");
+    return len <= count ? len : 0;
+}
+
 static void from_client(struct proxy *proxy, struct proxy_pair *pair)
 {
-    static char bytes[PROXY_BYTES];
-    ssize_t count = recv(pair->client, bytes, sizeof bytes, 0);
-    if (count <= 0) {
+    enum { VERSION_3 = 3 << 16 };
+    ssize_t got =
+        recv(pair->client, pair->kept + pair->kept_count, sizeof pair->kept - pair->kept_count, 0);
+    if (got <= 0) {
         cut_pair(pair);
         return;
     }
-    const char *commit = find(bytes, (size_t)count, "COMMIT");
-    if (proxy->mode != PROXY_PASS && commit != NULL && commit - bytes >= COMMIT_HEADER)
-        meet_commit(proxy, pair, bytes, (size_t)count, commit);
-    else
-        forward(pair->server, bytes, (size_t)count);
+    size_t count = pair->kept_count + (size_t)got;
+    size_t done = 0;
+    for (;;) {
+        const char *message = pair->kept + done;
+        size_t len = message_len(pair, message, count - done);
+        if (len == 0)
+            break;
+        if (!pair->started)
+            pair->started = read_uint32(message + 4) == VERSION_3;
+        else if (proxy->mode != PROXY_PASS && find(message, len, "COMMIT") != NULL) {
+            meet_commit(proxy, pair, message, count - done);
+            pair->kept_count = 0;
+            return;
+        }
+        forward(pair->server, message, len);
+        done += len;
+    }
+    memmove(pair->kept, pair->kept + done, count - done);
+    pair->kept_count = count - done;
 }
 
 static void from_server(struct proxy_pair *pair)

@@ -26,6 +26,9 @@ struct proxy_pair {
     int64_t late_at; /* when the server is cut, or gets what is held back */
     size_t held_count;
     char held[PROXY_BYTES];
+    bool started;      /* messages have types from now on */
+    size_t kept_count; /* of a message that is not complete yet */
+    char kept[PROXY_BYTES];
 };
 
 struct proxy {
@@ -39,7 +42,7 @@ struct proxy {
     struct proxy_pair pairs[PROXY_PAIRS];
 };
 
-enum { PROXY_LATE_MS = 300 };
+enum { PROXY_AHEAD_MS = 150, PROXY_LATE_MS = 400 };
 
 /* For a server on 127.0.0.1; aborts when it cannot be had. */
 void proxy_start(struct proxy *proxy, uint16_t server_port);

@@ -102,6 +102,8 @@ static uint64_t play(struct player *players, uint64_t seed, int64_t *clock, stru
     struct script script;
     uint64_t done = 0;
     int64_t start = *clock;
+    const char *violation;
+    players[0].fed = 0;
     script_init(&script, seed, start);
     for (int i = 0; i < PLAYERS; i++)
         players[i].random = seed;
@@ -123,9 +125,12 @@ static uint64_t play(struct player *players, uint64_t seed, int64_t *clock, stru
     for (int i = 0; i < PLAYERS; i++)
         players[i].told = player_dump(&players[i], start - 1);
     compare_all(players, seed, "dump");
-    if (strstr(players[0].told.at, "VIOLATION") != NULL)
-        fail_msg("seed %llu: %s", (unsigned long long)seed,
-                 strstr(players[0].told.at, "VIOLATION"));
+    violation = strstr(players[0].told.at, "VIOLATION");
+    if (violation != NULL)
+        fail_msg("seed %llu: %s", (unsigned long long)seed, violation);
+    for (int i = 0; i < PLAYERS; i++)
+        player_feed(&players[i], players[0].fed);
+    compare_all(players, seed, "feed");
     for (int i = 0; i < PLAYERS; i++)
         arena_clear(&players[i].arena);
     script_release(&script);

@@ -80,46 +80,58 @@ static enum error_code submit_once(struct postgres_case *c, struct uuid id,
     return store_commit(txn, outcome, &c->err);
 }
 
-static void expect_outcome(struct postgres_case *c, enum proxy_mode mode,
-                           enum store_outcome expected)
+/* What is said to have become of a commit that met the proxy; it must be so. */
+static enum store_outcome cut_commit(struct postgres_case *c, enum proxy_mode mode)
 {
     struct uuid id = next_id(c);
     enum store_outcome outcome = STORE_UNKNOWN;
     proxy_set(&proxy, mode);
     enum error_code code = submit_once(c, id, &outcome);
     assert_int_equal(proxy.met, 1);
-    assert_int_equal(outcome, expected);
-    assert_int_equal(code, expected == STORE_COMMITTED ? ERR_OK : ERR_UNAVAILABLE);
-    assert_int_equal(has_job(c, id), expected == STORE_COMMITTED);
+    assert_int_not_equal(outcome, STORE_UNKNOWN);
+    assert_int_equal(code, outcome == STORE_COMMITTED ? ERR_OK : ERR_UNAVAILABLE);
+    assert_int_equal(has_job(c, id), outcome == STORE_COMMITTED);
+    return outcome;
 }
 
 static void a_commit_that_never_arrived_is_known_not_to_be(void **state)
 {
     struct postgres_case *c = *state;
-    expect_outcome(c, PROXY_DROP_COMMIT, STORE_NOT_COMMITTED);
+    assert_int_equal(cut_commit(c, PROXY_DROP_COMMIT), STORE_NOT_COMMITTED);
     submit_job(c);
 }
 
 static void a_commit_whose_answer_was_lost_is_known_to_be(void **state)
 {
     struct postgres_case *c = *state;
-    expect_outcome(c, PROXY_LOSE_ANSWER, STORE_COMMITTED);
+    assert_int_equal(cut_commit(c, PROXY_LOSE_ANSWER), STORE_COMMITTED);
     submit_job(c);
 }
+
+/* Whoever asks may be faster than the server that has yet to come to the batch's number: then the
+ * batch has lost. That is as good, but not what these two are about. */
+enum { TRIES = 10 };
 
 static void a_transaction_that_the_server_still_holds_is_waited_for(void **state)
 {
     struct postgres_case *c = *state;
-    int64_t start = monotonic_ms();
-    expect_outcome(c, PROXY_LATE_DROP, STORE_NOT_COMMITTED);
-    assert_true(monotonic_ms() - start >= PROXY_LATE_MS / 2);
+    bool waited = false;
+    for (int i = 0; i < TRIES && !waited; i++) {
+        int64_t start = monotonic_ms();
+        assert_int_equal(cut_commit(c, PROXY_LATE_DROP), STORE_NOT_COMMITTED);
+        waited = monotonic_ms() - start >= PROXY_LATE_MS;
+    }
+    assert_true(waited);
     submit_job(c);
 }
 
 static void a_commit_that_is_still_on_its_way_counts(void **state)
 {
     struct postgres_case *c = *state;
-    expect_outcome(c, PROXY_LATE_COMMIT, STORE_COMMITTED);
+    bool counted = false;
+    for (int i = 0; i < TRIES && !counted; i++)
+        counted = cut_commit(c, PROXY_LATE_COMMIT) == STORE_COMMITTED;
+    assert_true(counted);
     submit_job(c);
 }
 

@@ -358,7 +358,7 @@ static enum error_code search_once(struct finder *finder, struct store_search *s
     struct looking looking = {
         .finder = finder,
         .search = search,
-        .feeds = arena_zalloc(finder->arena, lanes + (size_t)1, sizeof *looking.feeds),
+        .feeds = arena_zalloc(finder->arena, lanes + (size_t)1, sizeof(void *)),
         .next = arena_zalloc(finder->arena, lanes + (size_t)1, sizeof *looking.next),
     };
     if (looking.feeds == NULL || looking.next == NULL)

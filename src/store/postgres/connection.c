@@ -168,8 +168,6 @@ static enum error_code connect_once(struct connection *connection, const char *u
 {
     const char *keywords[] = {"dbname", "fallback_application_name", "client_encoding", NULL};
     const char *values[] = {url, "pawl", "UTF8", NULL};
-    char at[WHERE_MAX];
-    char why[REASON_MAX];
     connection->pg = PQconnectStartParams(keywords, values, 1);
     if (connection->pg == NULL)
         return err_set(err, ERR_NO_MEMORY, "there is no memory for a connection");
@@ -184,9 +182,12 @@ static enum error_code connect_once(struct connection *connection, const char *u
         if (status == PGRES_POLLING_OK || status == PGRES_POLLING_FAILED)
             break;
     }
-    if (PQstatus(connection->pg) != CONNECTION_OK)
+    if (PQstatus(connection->pg) != CONNECTION_OK) {
+        char at[WHERE_MAX];
+        char why[REASON_MAX];
         return err_set(err, ERR_UNAVAILABLE, "PostgreSQL at %s cannot be reached: %s",
                        where(connection, at), reason(PQerrorMessage(connection->pg), why));
+    }
     (void)PQsetNoticeReceiver(connection->pg, be_silent, NULL);
     if (PQsetnonblocking(connection->pg, 1) != 0 || !PQenterPipelineMode(connection->pg))
         return lost(connection, err);
@@ -362,7 +363,7 @@ enum error_code connection_result(struct connection *connection, PGresult **ret,
 {
     int64_t deadline = clock_monotonic_ms() + connection->patience_ms;
     while (connection->quiet > 0) {
-        PGresult *result;
+        PGresult *result = NULL;
         enum error_code code = checked_result(connection, deadline, &result, err);
         if (code != ERR_OK)
             return code;

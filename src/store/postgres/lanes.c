@@ -203,9 +203,11 @@ static enum error_code look_up_new(struct numbering *n, struct err *err)
 enum error_code lanes_number(struct postgres_txn *txn, const struct str *keys, uint32_t count,
                              bool create, uint32_t *ret, struct err *err)
 {
-    struct numbering n = {.txn = txn, .keys = keys, .count = count, .numbers = ret};
+    struct numbering n = {.txn = txn, .keys = keys, .count = count};
+    n.numbers = arena_alloc(&txn->scratch, (count + (size_t)1) * sizeof *n.numbers);
     n.missing = arena_alloc(&txn->scratch, (count + (size_t)1) * sizeof *n.missing);
-    enum error_code code = n.missing == NULL ? out_of_memory(err) : look_up(&n, err);
+    enum error_code code =
+        n.numbers == NULL || n.missing == NULL ? out_of_memory(err) : look_up(&n, err);
     if (code == ERR_OK && n.missing_count > 0)
         code = ask_missing(&n, err);
     if (code == ERR_OK && n.missing_count > 0 && create) {
@@ -213,5 +215,7 @@ enum error_code lanes_number(struct postgres_txn *txn, const struct str *keys, u
         if (code == ERR_OK)
             code = look_up_new(&n, err);
     }
+    if (code == ERR_OK)
+        memcpy(ret, n.numbers, count * sizeof *ret);
     return code;
 }

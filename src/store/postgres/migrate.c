@@ -106,8 +106,10 @@ static enum error_code apply_one(struct connection *connection, const struct mig
     enum error_code code = run(connection, script, err);
     free(script);
     if (code != ERR_OK) {
-        struct err inner = err == NULL ? (struct err){0} : *err;
-        return err_set(err, code, "migration %s failed: %.300s", migration->name, inner.detail);
+        char why[sizeof err->detail] = "";
+        if (err != NULL)
+            memcpy(why, err->detail, sizeof why);
+        return err_set(err, code, "migration %s failed: %.300s", migration->name, why);
     }
     (void)snprintf(note, sizeof note,
                    "INSERT INTO pawl.schema (version, usable_from) VALUES (%lld, %lld)",

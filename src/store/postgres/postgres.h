@@ -166,41 +166,41 @@ enum error_code postgres_migrate(struct postgres *store, struct connection *conn
 
 /* ---- verbs ---- */
 
-enum error_code postgres_begin(struct store *store, enum store_mode mode, struct store_txn **ret,
+enum error_code postgres_begin(struct store *handle, enum store_mode mode, struct store_txn **ret,
                                struct err *err);
-enum error_code postgres_load(struct store_txn *txn, struct store_load *load, struct arena *arena,
-                              struct err *err);
-enum error_code postgres_load_parts(struct store_txn *txn, struct store_parts *parts,
+enum error_code postgres_load(struct store_txn *handle, struct store_load *load,
+                              struct arena *arena, struct err *err);
+enum error_code postgres_load_parts(struct store_txn *handle, struct store_parts *parts,
                                     uint32_t count, struct arena *arena, struct err *err);
-enum error_code postgres_lanes(struct store_txn *txn, uint32_t after, struct arena *arena,
+enum error_code postgres_lanes(struct store_txn *handle, uint32_t after, struct arena *arena,
                                struct store_lane **ret, uint32_t *ret_count, struct err *err);
-enum error_code postgres_candidates(struct store_txn *txn, struct store_search *searches,
+enum error_code postgres_candidates(struct store_txn *handle, struct store_search *searches,
                                     uint32_t count, struct arena *arena, struct err *err);
-enum error_code postgres_promote(struct store_txn *txn, uint32_t limit, uint32_t *ret_count,
+enum error_code postgres_promote(struct store_txn *handle, uint32_t limit, uint32_t *ret_count,
                                  struct err *err);
-enum error_code postgres_admit(struct store_txn *txn, uint32_t limit, struct arena *arena,
+enum error_code postgres_admit(struct store_txn *handle, uint32_t limit, struct arena *arena,
                                struct store_submission **ret, uint32_t *ret_count, struct err *err);
-enum error_code postgres_write(struct store_txn *txn, const struct store_write *write,
+enum error_code postgres_write(struct store_txn *handle, const struct store_write *write,
                                struct err *err);
-enum error_code postgres_commit(struct store_txn *txn, enum store_outcome *outcome,
+enum error_code postgres_commit(struct store_txn *handle, enum store_outcome *outcome,
                                 struct err *err);
-void postgres_rollback(struct store_txn *txn);
-enum error_code postgres_due(struct store *store, uint32_t limit, struct arena *arena,
+void postgres_rollback(struct store_txn *handle);
+enum error_code postgres_due(struct store *handle, uint32_t limit, struct arena *arena,
                              struct store_due **ret, uint32_t *ret_count, int64_t *ret_now,
                              int64_t *ret_next, struct err *err);
-enum error_code postgres_list(struct store_txn *txn, const struct store_filter *filter,
+enum error_code postgres_list(struct store_txn *handle, const struct store_filter *filter,
                               struct arena *arena, struct store_job **ret, uint32_t *ret_count,
                               struct err *err);
-enum error_code postgres_events(struct store_txn *txn, const struct store_stream *stream,
+enum error_code postgres_events(struct store_txn *handle, const struct store_stream *stream,
                                 struct arena *arena, struct event **ret, uint32_t *ret_count,
                                 struct err *err);
-enum error_code postgres_feed(struct store_txn *txn, struct store_position after, uint32_t limit,
+enum error_code postgres_feed(struct store_txn *handle, struct store_position after, uint32_t limit,
                               struct arena *arena, struct store_fed **ret, uint32_t *ret_count,
                               struct err *err);
-enum error_code postgres_leases_on(struct store_txn *txn, struct str resource_id,
+enum error_code postgres_leases_on(struct store_txn *handle, struct str resource_id,
                                    struct arena *arena, struct store_lease **ret,
                                    uint32_t *ret_count, struct err *err);
-enum error_code postgres_sweep(struct store *store, uint32_t limit, uint32_t *ret_count,
+enum error_code postgres_sweep(struct store *handle, uint32_t limit, uint32_t *ret_count,
                                struct err *err);
 
 #endif

@@ -164,11 +164,14 @@ static enum error_code check_server(const struct connection *connection, struct 
 
 static struct postgres *postgres_new(struct str url, const struct store_options *options)
 {
-    uint32_t count = options->connections == 0 ? CONNECTIONS_DEFAULT : options->connections;
+    uint32_t count = options->connections;
     struct postgres *store = calloc(1, sizeof *store);
     if (store == NULL)
         return NULL;
-    count = count > CONNECTIONS_MAX ? CONNECTIONS_MAX : count;
+    if (count == 0)
+        count = CONNECTIONS_DEFAULT;
+    if (count > CONNECTIONS_MAX)
+        count = CONNECTIONS_MAX;
     store->base = (struct store){.driver = &postgres_driver, .options = *options};
     store->patience_ms = options->patience_ms > 0 ? options->patience_ms : PATIENCE_MS_DEFAULT;
     txn_settings(store->settings, sizeof store->settings, store->patience_ms);

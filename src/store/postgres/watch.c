@@ -116,7 +116,7 @@ static void look(struct watch *watch)
 }
 
 /* A hint need not outlive the server: nobody waits for the disk. */
-static void notify(struct watch *watch)
+static void send_news(struct watch *watch)
 {
     struct connection *connection = &watch->connection;
     struct err ignored;
@@ -218,7 +218,7 @@ static void *watch_run(void *arg)
         if (todo.stop)
             break;
         if (todo.notify) {
-            notify(watch);
+            send_news(watch);
             notified = clock_monotonic_ms();
         }
         if (todo.look) {

@@ -241,8 +241,8 @@ static enum error_code write_jobs(struct postgres_txn *txn, const struct store_w
 static const char *const redactions[] = {
     "UPDATE pawl.job_events SET payload = NULL, redacted = true WHERE job_id = ANY ($1)",
     "DELETE FROM pawl.job_telemetry WHERE job_id = ANY ($1)",
-    "UPDATE pawl.jobs SET redacted = true, salt = decode(repeat('00', 16), 'hex'), goal = NULL,"
-    " labels = NULL WHERE id = ANY ($1)",
+    ("UPDATE pawl.jobs SET redacted = true, salt = decode(repeat('00', 16), 'hex'), goal = NULL,"
+     " labels = NULL WHERE id = ANY ($1)"),
 };
 
 static enum error_code write_redactions(struct postgres_txn *txn, const struct store_write *write,

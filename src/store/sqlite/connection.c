@@ -382,13 +382,14 @@ struct str lite_read_text_view(struct query *query)
     int column = ++query->column;
     if (sqlite3_column_type(query->statement, column) == SQLITE_NULL)
         return (struct str){NULL, 0};
-    const unsigned char *text = sqlite3_column_text(query->statement, column);
+    /* As a blob: asked for a text, SQLite would make a copy with a NUL behind it. */
+    const char *text = sqlite3_column_blob(query->statement, column);
     int len = sqlite3_column_bytes(query->statement, column);
-    if (text == NULL) {
+    if (text == NULL && len > 0) {
         query->out_of_memory = true;
         return (struct str){NULL, 0};
     }
-    return (struct str){(const char *)text, (size_t)len};
+    return (struct str){text == NULL ? "" : text, (size_t)len};
 }
 
 struct str lite_read_text(struct query *query)

@@ -30,23 +30,30 @@ static void header_read(struct query *query, struct job_row *row)
     row->retry_count = lite_read_int(query);
     row->created_at = lite_read_int(query);
     row->updated_at = lite_read_int(query);
-    row->queue = lite_read_text(query);
-    row->kind = lite_read_text(query);
-    row->priority = lite_read_int(query);
-    row->reason_code = lite_read_int(query);
-    row->purge_at = lite_read_int(query);
     row->redacted = lite_read_int(query) != 0;
-    row->agent_id = lite_read_text(query);
-    row->correlation_id = lite_read_text(query);
-    row->idempotency_key = lite_read_text(query);
     lite_read_blob(query, row->head, sizeof row->head);
     lite_read_blob(query, row->salt, sizeof row->salt);
     row->cursor = lite_read_text(query);
-    row->goal = lite_read_text(query);
-    row->labels = lite_read_text(query);
     row->state = lite_read_text(query);
     row->created = lite_read_text(query);
     row->claim = sqlite_read_claim(query);
+}
+
+/* By what a redacted job is found: its first event does not say it any more. */
+static enum error_code read_job_names(struct sqlite_txn *txn, struct arena *arena,
+                                      struct job_row *row, struct err *err)
+{
+    struct query query = lite_query(txn->connection, STATEMENT_JOB_NAMES, arena, err);
+    lite_put_uuid(&query, &row->id);
+    if (lite_next(&query)) {
+        row->queue = lite_read_text(&query);
+        row->kind = lite_read_text(&query);
+        row->priority = lite_read_int(&query);
+        row->agent_id = lite_read_text(&query);
+        row->correlation_id = lite_read_text(&query);
+        row->idempotency_key = lite_read_text(&query);
+    }
+    return lite_end(&query);
 }
 
 /* Ends the query, which gives one header or none. */
@@ -59,6 +66,8 @@ static enum error_code read_one(struct sqlite_txn *txn, struct query *query, str
     if (found)
         header_read(query, &row);
     enum error_code code = lite_end(query);
+    if (code == ERR_OK && row.redacted)
+        code = read_job_names(txn, query->arena, &row, query->err);
     if (code == ERR_OK && found)
         code = row_to_job(&row, seed, query->arena, ret, query->err);
     else if (code == ERR_OK)

@@ -55,6 +55,10 @@ CREATE TABLE pawl.job_events (
     correlation_id text COLLATE "C",
     digest bytea NOT NULL,
     hash bytea NOT NULL,
+    -- The hash, cut to a UUID of version 8: nobody has to write it.
+    id uuid GENERATED ALWAYS AS (encode(
+        set_byte(set_byte(substring(hash FROM 1 FOR 16), 6, (get_byte(hash, 6) & 15) | 128),
+                 8, (get_byte(hash, 8) & 63) | 128), 'hex')::uuid) STORED,
     CONSTRAINT job_events_pkey PRIMARY KEY (job_id, version)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 

@@ -179,8 +179,9 @@ static enum error_code do_erase(struct batch *batch, struct op *op)
         op->code = err_set(&op->err, ERR_INVALID_TRANSITION, "the job is to be kept for longer");
         return ERR_OK;
     }
+    /* What comes after it in this batch must see it. */
     if (op->type == OP_REDACT)
-        job->redact = true;
+        job->redact = job->now.job.redacted = true;
     else
         job->purge = true;
     return ERR_OK;
@@ -203,7 +204,12 @@ static enum error_code do_setting(struct op *op)
 enum error_code batch_do(struct batch *batch, uint32_t index)
 {
     struct op *op = &batch->ops[index];
+    const struct batch_job *job = batch_job_find(batch, op->job);
     op->answer = (struct answer){0};
+    if (job != NULL && job->purge) {
+        op->code = err_set(&op->err, ERR_NOT_FOUND, "the job was deleted just now");
+        return ERR_OK;
+    }
     switch (op->type) {
     case OP_COMMAND:
         return do_command(batch, op);

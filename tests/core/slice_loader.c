@@ -64,8 +64,8 @@ static void load_signals(const struct job_slice *whole, const struct part_needs 
         oldest = whole->signals[i].delivered ? oldest : i;
     }
     for (uint32_t i = 0; i < whole->signal_count; i++) {
-        bool same_id = str_is_set(needs->signal_id) &&
-                       str_eq(whole->signals[i].signal_id, needs->signal_id);
+        bool same_id =
+            str_is_set(needs->signal_id) && str_eq(whole->signals[i].signal_id, needs->signal_id);
         if (i == newest || i == oldest || same_id)
             part->signals[part->signal_count++] = whole->signals[i];
     }

@@ -213,21 +213,22 @@ static struct event *read_events(struct player *player, struct store_txn *txn, s
 {
     struct event *all = NULL;
     uint32_t count = 0;
+    uint32_t limit = telemetry ? STORE_EVENTS_MAX : 25; /* telemetry has no version to go on from */
     struct err err = {0};
     for (;;) {
         struct event *page = NULL;
         uint32_t got = 0;
         int64_t after = count == 0 ? 0 : all[count - 1].version;
         must(player, "events",
-             store_events(txn, &(struct store_stream){job, after, telemetry ? 1000 : 20, telemetry},
-                          &player->arena, &page, &got, &err),
+             store_events(txn, &(struct store_stream){job, after, limit, telemetry}, &player->arena,
+                          &page, &got, &err),
              &err);
         all = arena_grow(&player->arena, all, count * sizeof *all, (count + got + 1) * sizeof *all);
         assert(all != NULL);
         if (got > 0)
             memcpy(all + count, page, got * sizeof *all);
         count += got;
-        if (got == 0 || telemetry)
+        if (got < limit)
             break;
     }
     *ret_count = count;

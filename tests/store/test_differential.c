@@ -178,6 +178,8 @@ static void random_scripts_give_the_same_on_every_store(void **state)
             ops += play(players, seed + run, &clock, &tally);
         for (int i = 0; i < PLAYERS; i++)
             player_close(&players[i]);
+        if (run % 1000 == 0)
+            print_message("%llu scripts\n", (unsigned long long)run);
     }
     test_stores_release(&stores);
     show(&tally, runs >= 100);

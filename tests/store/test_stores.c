@@ -33,7 +33,9 @@ static void run_sql(const char *sql)
 void test_stores_init(struct test_stores *stores)
 {
     *stores = (struct test_stores){0};
-    (void)snprintf(stores->directory, sizeof stores->directory, "/tmp/pawl-test-XXXXXX");
+    const char *parent = getenv("TMPDIR");
+    (void)snprintf(stores->directory, sizeof stores->directory, "%s/pawl-test-XXXXXX",
+                   parent != NULL && strlen(parent) < 32 ? parent : "/tmp");
     if (mkdtemp(stores->directory) == NULL)
         abort();
 }
@@ -41,7 +43,7 @@ void test_stores_init(struct test_stores *stores)
 static void database_name(const struct test_stores *stores, uint32_t number, char *ret, size_t size)
 {
     (void)snprintf(ret, size, "pawl_test_%d_%s_%u", (int)getpid(),
-                   stores->directory + sizeof "/tmp/pawl-test-" - 1, number);
+                   strrchr(stores->directory, '-') + 1, number);
     for (char *at = ret; *at != '\0'; at++)
         if (*at >= 'A' && *at <= 'Z')
             *at = (char)(*at + 'a' - 'A');

@@ -1,7 +1,8 @@
 /* Random scripts on all three stores at once, with memory as the oracle: the same answers, the same
  * rows, the same events to the byte.
  *
- * PAWL_SEED and PAWL_SCRIPTS choose; TORTURE=1 runs forty times as many. */
+ * PAWL_SEED and PAWL_SCRIPTS choose; PAWL_STORES=2 leaves PostgreSQL out; TORTURE=1 runs forty
+ * times as many. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,7 +15,13 @@
 #include "test_stores.h"
 
 enum { SCRIPTS = 500, BATCHES = 16, SCRIPTS_PER_STORE = 50 };
-static int PLAYERS;
+/* The stores that play, memory first. */
+struct game {
+    struct player players[TEST_STORE_COUNT];
+    int count;
+    uint64_t seed; /* of the script */
+    int64_t clock;
+};
 
 /* How many operations of each sort were carried out, so that no script passes by doing nothing. */
 struct tally {
@@ -55,10 +62,10 @@ static void compare(const struct player *a, const struct player *b, uint64_t see
     fail();
 }
 
-static void compare_all(struct player *players, uint64_t seed, const char *what)
+static void compare_all(const struct game *game, const char *what)
 {
-    for (int i = 1; i < PLAYERS; i++)
-        compare(&players[0], &players[i], seed, what);
+    for (int i = 1; i < game->count; i++)
+        compare(&game->players[0], &game->players[i], game->seed, what);
 }
 
 static void count(struct tally *tally, const struct op *ops, uint32_t count)
@@ -77,35 +84,38 @@ static void count(struct tally *tally, const struct op *ops, uint32_t count)
 }
 
 /* What is due, given to all stores as the first of them says. */
-static void play_due(struct player *players, struct script *script, uint64_t seed,
-                     struct tally *tally)
+static void play_due(struct game *game, struct script *script, struct tally *tally)
 {
-    uint32_t counts[3];
-    struct op *due[3];
-    for (int i = 0; i < PLAYERS; i++)
+    struct player *players = game->players;
+    uint32_t counts[TEST_STORE_COUNT];
+    struct op *due[TEST_STORE_COUNT];
+    for (int i = 0; i < game->count; i++)
         player_promote(&players[i], 100);
-    compare_all(players, seed, "promote");
-    for (int i = 0; i < PLAYERS; i++)
+    compare_all(game, "promote");
+    for (int i = 0; i < game->count; i++)
         due[i] = player_due(&players[i], 100, &counts[i]);
-    compare_all(players, seed, "what is due");
-    for (int i = 0; i < PLAYERS && counts[0] > 0; i++)
+    compare_all(game, "what is due");
+    for (int i = 0; i < game->count && counts[0] > 0; i++)
         player_run(&players[i], due[i], counts[0]);
     if (counts[0] == 0)
         return;
-    compare_all(players, seed, "due");
+    compare_all(game, "due");
     count(tally, players[0].ops, players[0].op_count);
     script_learn(script, players[0].ops, players[0].op_count);
 }
 
-static uint64_t play(struct player *players, uint64_t seed, int64_t *clock, struct tally *tally)
+static uint64_t play(struct game *game, struct tally *tally)
 {
+    struct player *players = game->players;
+    uint64_t seed = game->seed;
+    int64_t *clock = &game->clock;
     struct script script;
     uint64_t done = 0;
     int64_t start = *clock;
     const char *violation;
     players[0].fed = 0;
     script_init(&script, seed, start);
-    for (int i = 0; i < PLAYERS; i++)
+    for (int i = 0; i < game->count; i++)
         players[i].random = seed;
     for (int batch = 0; batch < BATCHES; batch++) {
         struct op ops[SCRIPT_OPS];
@@ -113,25 +123,25 @@ static uint64_t play(struct player *players, uint64_t seed, int64_t *clock, stru
         *clock += (int64_t)(next_random(&script.random) % (leap ? 1500 : 60));
         script.now = *clock;
         if (batch % 4 == 3)
-            play_due(players, &script, seed, tally);
+            play_due(game, &script, tally);
         uint32_t op_count = script_batch(&script, ops);
-        for (int i = 0; i < PLAYERS; i++)
+        for (int i = 0; i < game->count; i++)
             player_run(&players[i], ops, op_count);
-        compare_all(players, seed, "batch");
+        compare_all(game, "batch");
         count(tally, players[0].ops, op_count);
         script_learn(&script, players[0].ops, players[0].op_count);
         done += op_count;
     }
-    for (int i = 0; i < PLAYERS; i++)
+    for (int i = 0; i < game->count; i++)
         players[i].told = player_dump(&players[i], start - 1);
-    compare_all(players, seed, "dump");
+    compare_all(game, "dump");
     violation = strstr(players[0].told.at, "VIOLATION");
     if (violation != NULL)
         fail_msg("seed %llu: %s", (unsigned long long)seed, violation);
-    for (int i = 0; i < PLAYERS; i++)
+    for (int i = 0; i < game->count; i++)
         player_feed(&players[i], players[0].fed);
-    compare_all(players, seed, "feed");
-    for (int i = 0; i < PLAYERS; i++)
+    compare_all(game, "feed");
+    for (int i = 0; i < game->count; i++)
         arena_clear(&players[i].arena);
     script_release(&script);
     *clock += 10000;
@@ -163,21 +173,24 @@ static void random_scripts_give_the_same_on_every_store(void **state)
     (void)state;
     uint64_t runs = setting("PAWL_SCRIPTS", getenv("TORTURE") != NULL ? 40 * SCRIPTS : SCRIPTS);
     uint64_t seed = setting("PAWL_SEED", 1);
-    PLAYERS = (int)setting("PAWL_STORES", 3);
-    int64_t clock = INT64_C(1767225600000);
     uint64_t ops = 0;
     struct tally tally = {0};
     struct test_stores stores;
+    struct game game = {
+        .count = (int)setting("PAWL_STORES", TEST_STORE_COUNT),
+        .clock = INT64_C(1767225600000),
+    };
     test_stores_init(&stores);
     for (uint64_t run = 0; run < runs;) {
-        struct player players[3];
-        for (int i = 0; i < PLAYERS; i++)
-            player_open(&players[i], test_store_names[i], test_stores_fresh(&stores, i), &clock,
-                        seed);
-        for (int i = 0; i < SCRIPTS_PER_STORE && run < runs; i++, run++)
-            ops += play(players, seed + run, &clock, &tally);
-        for (int i = 0; i < PLAYERS; i++)
-            player_close(&players[i]);
+        for (int i = 0; i < game.count; i++)
+            player_open(&game.players[i], test_store_names[i],
+                        test_stores_fresh(&stores, (enum test_store)i), &game.clock, seed);
+        for (int i = 0; i < SCRIPTS_PER_STORE && run < runs; i++, run++) {
+            game.seed = seed + run;
+            ops += play(&game, &tally);
+        }
+        for (int i = 0; i < game.count; i++)
+            player_close(&game.players[i]);
         if (run % 1000 == 0)
             print_message("%llu scripts\n", (unsigned long long)run);
     }

@@ -286,7 +286,7 @@ struct contender *contend_bare_sqlite(const char *url)
     run_text(
         bare->db,
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -64000;"
-        "PRAGMA temp_store = 2; PRAGMA secure_delete = FAST; PRAGMA wal_autocheckpoint = 4000");
+        "PRAGMA temp_store = 2; PRAGMA secure_delete = ON; PRAGMA wal_autocheckpoint = 4000");
     for (int i = 0; i < BARE_STATEMENTS; i++)
         check(bare->db, sqlite3_prepare_v3(bare->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT,
                                            &bare->statements[i], NULL));

@@ -4,8 +4,6 @@
 #include <assert.h>
 #include <sys/random.h>
 
-#include "base/json.h"
-#include "core/plan.h"
 #include "engine/batch_private.h"
 
 static void system_random(void *arg, void *ret, size_t len)
@@ -153,7 +151,7 @@ static enum error_code check_requests(struct batch *batch)
         struct op *op = &batch->ops[i];
         const struct store_request *known = batch_request(batch, &op->request);
         enum request_standing standing = REQUEST_NEW;
-        if (known == NULL)
+        if (known == NULL || op->code != ERR_OK)
             continue;
         struct op **twin = &first[known - batch->load.requests];
         op->code = request_check(known->found ? &known->record : NULL, op->request.body_hash,
@@ -199,10 +197,9 @@ static enum error_code carry_out(struct batch *batch)
     return code == ERR_OK ? batch_write(batch) : code;
 }
 
-/* Runs the operations in a transaction that is open, and ends it. */
-static enum error_code run_in(struct batcher *batcher, struct store_txn *txn, struct op *ops,
-                              uint32_t count, struct arena *arena, enum store_outcome *outcome,
-                              struct err *err)
+enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, struct op *ops,
+                             uint32_t count, struct arena *arena, enum store_outcome *outcome,
+                             struct err *err)
 {
     struct batch *batch = arena_zalloc(arena, 1, sizeof *batch);
     enum error_code code = ERR_NO_MEMORY;
@@ -237,7 +234,7 @@ static enum error_code run_once(struct batcher *batcher, struct op *ops, uint32_
     struct store_txn *txn;
     *outcome = STORE_NOT_COMMITTED;
     enum error_code code = store_begin(batcher->store, STORE_WRITE, &txn, err);
-    return code == ERR_OK ? run_in(batcher, txn, ops, count, arena, outcome, err) : code;
+    return code == ERR_OK ? batch_run_in(batcher, txn, ops, count, arena, outcome, err) : code;
 }
 
 static void tell_all(struct op *ops, uint32_t count, enum error_code code, const struct err *err)
@@ -265,12 +262,14 @@ enum error_code batch_run(struct batcher *batcher, struct op *ops, uint32_t coun
         return code;
     }
     /* One of them is to blame: the others shall not suffer. */
+    bool unknown = false;
     for (uint32_t i = 0; i < count; i++) {
         code = run_once(batcher, &ops[i], 1, arena, outcome, &why);
+        unknown = unknown || *outcome == STORE_UNKNOWN;
         if (code != ERR_OK)
             tell_all(&ops[i], 1, code, &why);
     }
-    *outcome = STORE_COMMITTED;
+    *outcome = unknown ? STORE_UNKNOWN : STORE_COMMITTED;
     return ERR_OK;
 }
 
@@ -288,81 +287,6 @@ enum error_code batch_promote(struct batcher *batcher, uint32_t limit, uint32_t 
         store_rollback(txn);
     else
         code = store_commit(txn, &outcome, err);
-    if (code == ERR_OK)
-        *ret_count = count;
-    return code;
-}
-
-/* The spec of a submission: its options are those of a request. */
-static enum error_code submission_spec(const struct store_submission *submission,
-                                       struct arena *arena, struct spec *ret, struct err *err)
-{
-    enum error_code code = ERR_OK;
-    *ret = spec_defaults(NULL);
-    ret->kind = submission->kind;
-    if (str_is_set(submission->payload))
-        code = json_check(submission->payload, PAYLOAD_BYTES_MAX, "payload", arena, err);
-    if (code != ERR_OK)
-        return code;
-    ret->payload = submission->payload;
-    if (!str_is_set(submission->options))
-        return spec_check(ret, arena, err);
-    code = json_check(submission->options, PLAN_BYTES_MAX, "options", arena, err);
-    if (code == ERR_OK)
-        code = spec_read(submission->options, arena, ret, err);
-    if (code == ERR_OK &&
-        (!str_eq(ret->kind, submission->kind) || !str_eq(ret->payload, submission->payload)))
-        code = err_set(err, ERR_BAD_REQUEST, "options may not give kind and payload again");
-    return code;
-}
-
-/* One submission as operations: it is submitted, and buried at once when it is not well formed,
- * since its transaction has committed and somebody has its id. */
-static uint32_t submission_ops(const struct store_submission *submission, struct arena *arena,
-                               struct spec *spec, struct op ops[2])
-{
-    struct err why = {0};
-    enum error_code code = submission_spec(submission, arena, spec, &why);
-    ops[0] = (struct op){.type = OP_COMMAND, .job = submission->id};
-    ops[0].command = (struct command){.type = COMMAND_SUBMIT, .actor = STR("pawl_submit")};
-    ops[0].command.submit.spec = spec;
-    if (code == ERR_OK)
-        return 1;
-    *spec = spec_defaults(NULL);
-    spec->kind = submission->kind;
-    ops[1] = (struct op){.type = OP_COMMAND, .job = submission->id};
-    ops[1].command = (struct command){.type = COMMAND_DEAD_LETTER, .actor = STR("pawl")};
-    ops[1].command.dead_letter.reason_code = DEAD_VALIDATION_FAILED;
-    ops[1].command.dead_letter.stage = STAGE_INPUT;
-    ops[1].command.dead_letter.message = arena_copy(arena, str_from(why.detail));
-    return 2;
-}
-
-enum error_code batch_admit(struct batcher *batcher, uint32_t limit, struct arena *arena,
-                            uint32_t *ret_count, struct err *err)
-{
-    struct store_txn *txn;
-    struct store_submission *submissions = NULL;
-    struct op *ops = arena_zalloc(arena, 2 * (size_t)limit, sizeof *ops);
-    struct spec *specs = arena_zalloc(arena, limit, sizeof *specs);
-    uint32_t count = 0;
-    uint32_t op_count = 0;
-    enum store_outcome outcome;
-    if (ops == NULL || specs == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for a batch");
-    enum error_code code = store_begin(batcher->store, STORE_WRITE, &txn, err);
-    if (code != ERR_OK)
-        return code;
-    code = store_admit(txn, limit, arena, &submissions, &count, err);
-    if (code != ERR_OK || count == 0) {
-        store_rollback(txn);
-        if (code == ERR_OK)
-            *ret_count = 0;
-        return code;
-    }
-    for (uint32_t i = 0; i < count; i++)
-        op_count += submission_ops(&submissions[i], arena, &specs[i], &ops[op_count]);
-    code = run_in(batcher, txn, ops, op_count, arena, &outcome, err);
     if (code == ERR_OK)
         *ret_count = count;
     return code;

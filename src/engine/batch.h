@@ -54,6 +54,8 @@ struct op {
     enum op_type type;
     struct uuid job;        /* COMMAND, DUE, PURGE, DROP, REDACT; SUBMIT: the id of the new job */
     struct command command; /* COMMAND; for CLAIM the worker and its terms, as core wants them */
+    bool keeps_id; /* SUBMIT: somebody has its id already: when its idempotency key is taken it
+                      becomes a dead letter that says so, and not nothing */
     struct op_request request;
     union {
         struct {
@@ -115,7 +117,8 @@ enum error_code batch_promote(struct batcher *batcher, uint32_t limit, uint32_t 
                               struct err *err);
 
 /* Takes in what users have submitted in transactions of their own: at most `limit` jobs. What
- * cannot be taken as it is becomes a dead letter with the reason. */
+ * cannot be taken as it is becomes a dead letter with the reason. `limit` is at most BATCH_OPS_MAX
+ * / 2. */
 enum error_code batch_admit(struct batcher *batcher, uint32_t limit, struct arena *arena,
                             uint32_t *ret_count, struct err *err);
 

@@ -14,7 +14,8 @@ static enum error_code learn_lanes(struct batch *batch)
         store_lanes(batch->txn, table->count, batch->arena, &fresh, &count, batch->err);
     for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
         uint32_t number = fresh[i].number;
-        assert(number > table->count && number <= STORE_LANES_MAX);
+        if (number <= table->count || number > STORE_LANES_MAX)
+            return err_set(batch->err, ERR_CORRUPT, "a lane has the number %u", number);
         if (number > table->cap) {
             uint32_t cap = number < 32 ? 64 : number * 2;
             struct lane *at =

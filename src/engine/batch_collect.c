@@ -2,7 +2,10 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/utf8.h"
 #include "engine/batch_private.h"
+
+enum { REQUEST_KEY_MAX = 255, REQUEST_SCOPE_MAX = 512 };
 
 static bool names_job(const struct op *op)
 {
@@ -56,6 +59,21 @@ static uint32_t sort_once(void *at, uint32_t count, size_t size,
         kept++;
     }
     return kept;
+}
+
+/* A key comes from outside, and stores keep text. */
+static enum error_code check_request(const struct op_request *request, struct err *err)
+{
+    if (!str_is_set(request->scope))
+        return ERR_OK;
+    if (request->key.len == 0 || request->key.len > REQUEST_KEY_MAX ||
+        request->scope.len > REQUEST_SCOPE_MAX)
+        return err_set(err, ERR_BAD_REQUEST, "an Idempotency-Key has 1 to %d bytes, not %zu",
+                       REQUEST_KEY_MAX, request->key.len);
+    if (!utf8_valid(request->key) || !utf8_valid(request->scope) ||
+        memchr(request->key.at, '\0', request->key.len) != NULL)
+        return err_set(err, ERR_BAD_REQUEST, "the Idempotency-Key is not text");
+    return ERR_OK;
 }
 
 static void collect_op(const struct op *op, struct store_load *load)
@@ -112,8 +130,12 @@ enum error_code batch_collect(struct batch *batch)
     enum error_code code = make_room(batch);
     if (code != ERR_OK)
         return code;
-    for (uint32_t i = 0; i < batch->op_count; i++)
-        collect_op(&batch->ops[i], load);
+    for (uint32_t i = 0; i < batch->op_count; i++) {
+        struct op *op = &batch->ops[i];
+        op->code = check_request(&op->request, &op->err);
+        if (op->code == ERR_OK)
+            collect_op(op, load);
+    }
     load->job_count = sort_once(load->jobs, load->job_count, sizeof *load->jobs, by_id);
     load->key_count = sort_once(load->keys, load->key_count, sizeof *load->keys, by_key);
     load->request_count =

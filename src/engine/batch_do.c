@@ -6,7 +6,7 @@
 
 /* A wait step that begins may find its signal stored, end, and let the next one begin: at most so
  * many rounds for one operation. */
-enum { WAKES_MAX = 1000 };
+enum { WAKES_MAX = 1000, LOOK_AGAIN_MS = 1000 };
 
 static enum error_code keep_events(struct batch *batch, struct batch_job *job,
                                    const struct decision *decision)
@@ -97,11 +97,39 @@ enum error_code batch_decide(struct batch *batch, struct batch_job *job,
     return code;
 }
 
+/* The key is taken and the id is promised: the job is made without the key, and buried. */
+static enum error_code bury_duplicate(struct batch *batch, struct batch_job *job, struct op *op,
+                                      const struct job *other)
+{
+    struct spec spec = *op->command.submit.spec;
+    struct command command = op->command;
+    char id[UUID_TEXT_LEN];
+    struct buf message;
+    spec.idempotency_key = (struct str){NULL, 0};
+    command.submit.spec = &spec;
+    uuid_format(other->id, id);
+    buf_init(&message, batch->arena, 256);
+    buf_addf(&message, "the idempotency_key \"%.*s\" belongs to job %.*s",
+             STR_ARG(op->command.submit.spec->idempotency_key), UUID_TEXT_LEN, id);
+    enum error_code code = batch_decide(batch, job, &command, &op->answer, &op->code, &op->err);
+    if (code != ERR_OK || op->code != ERR_OK)
+        return code;
+    command = (struct command){.type = COMMAND_DEAD_LETTER, .actor = STR("pawl")};
+    command.dead_letter.reason_code = DEAD_VALIDATION_FAILED;
+    command.dead_letter.stage = STAGE_INPUT;
+    command.dead_letter.message = buf_str(&message);
+    code = batch_decide(batch, job, &command, &op->answer, &op->code, &op->err);
+    op->after = job->now;
+    return code;
+}
+
 static enum error_code do_submit(struct batch *batch, struct batch_job *job, struct op *op)
 {
     struct command command = op->command;
     struct store_key *key = batch_key(batch, command.submit.spec);
     bool known = key != NULL && key->slice.job.status != JOB_NONE;
+    if (known && op->keeps_id)
+        return bury_duplicate(batch, job, op, &key->slice.job);
     command.submit.duplicate = known ? &key->slice.job : NULL;
     enum error_code code = batch_decide(batch, job, &command, &op->answer, &op->code, &op->err);
     op->after = known ? key->slice : job->now;
@@ -125,7 +153,8 @@ static enum error_code do_command(struct batch *batch, struct op *op)
 static enum error_code retime(struct batch *batch, struct batch_job *job, const struct op *op,
                               bool leased, int64_t next)
 {
-    struct retiming retiming = {.set = true, .was = leased ? 0 : op->due.at, .now = next};
+    struct retiming retiming = {
+        .set = true, .was = leased ? 0 : op->due.at, .now = next, .events = job->event_count};
     if (op->due.step == STEP_NONE) {
         job->retiming = retiming;
         return ERR_OK;
@@ -161,8 +190,10 @@ static enum error_code do_due(struct batch *batch, struct op *op)
     enum error_code refusal = ERR_OK;
     enum error_code code = batch_decide(batch, job, &command, &op->answer, &refusal, &op->err);
     op->after = job->now;
-    /* There was nothing to do after all: the timer has done its duty. */
-    return code == ERR_OK && refusal != ERR_OK ? retime(batch, job, op, leased, 0) : code;
+    if (code != ERR_OK || refusal == ERR_OK || refusal == ERR_UNAVAILABLE)
+        return code;
+    /* There was nothing to do after all. A timer has done its duty; a lease is looked at again. */
+    return retime(batch, job, op, leased, leased ? batch->load.now + LOOK_AGAIN_MS : 0);
 }
 
 static enum error_code do_erase(struct batch *batch, struct op *op)
@@ -176,6 +207,7 @@ static enum error_code do_erase(struct batch *batch, struct op *op)
         return ERR_OK;
     int64_t purge_at = job_purge_at(now, batch_context(batch, now).kind);
     if (op->type == OP_PURGE && (purge_at == 0 || purge_at > batch->load.now)) {
+        job->redate = true;
         op->code = err_set(&op->err, ERR_INVALID_TRANSITION, "the job is to be kept for longer");
         return ERR_OK;
     }

@@ -353,15 +353,12 @@ enum error_code batch_load_named(struct batch *batch)
 
 enum error_code batch_load_wait(struct batch *batch, struct batch_job *job, uint32_t ordinal)
 {
-    const struct step *step = job_step_at(&job->now, ordinal);
-    assert(step != NULL);
-    struct str key = step->question.correlation_key;
     struct store_parts parts = {
         .job = job->before.job.id,
         .ordinals = &ordinal,
         .ordinal_count = 1,
-        .signal_keys = &key,
-        .signal_key_count = 1,
+        /* Several steps may begin to wait for one key: each takes the next signal. */
+        .all_signals = true,
     };
     if (job->before.job.status == JOB_NONE)
         return ERR_OK; /* all of it is in the slice */

@@ -11,8 +11,9 @@ enum { RANDOM_BYTES = 4096 };
 /* A timer that the engine moves by itself: no event comes of it. */
 struct retiming {
     bool set;
-    int64_t was; /* 0: kept with the lease, wherever it stands */
-    int64_t now;
+    int64_t was;     /* 0: kept with the lease, wherever it stands */
+    int64_t now;     /* holds as long as no event has come after it */
+    uint32_t events; /* of the job, when it was set */
 };
 
 /* A step that was taken out of its lane by a search, or whose timer moves. */
@@ -36,6 +37,7 @@ struct batch_job {
     uint32_t mark_cap;
     bool redact;
     bool purge;
+    bool redate; /* it is to be deleted at another time than its row says */
 };
 
 struct batch {
@@ -79,6 +81,11 @@ struct step_mark *batch_step_mark(struct batch *batch, struct batch_job *job, ui
 
 /* What a decision at this moment may depend on, with fresh random bytes. */
 struct context batch_context(struct batch *batch, const struct job *job);
+
+/* Runs the operations in a transaction that is open, and ends it. */
+enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, struct op *ops,
+                             uint32_t count, struct arena *arena, enum store_outcome *outcome,
+                             struct err *err);
 
 /* Names everything that the operations name, sorted, in batch->load. */
 enum error_code batch_collect(struct batch *batch);

@@ -17,7 +17,7 @@ static bool has_versions(const struct batch_job *job)
 static bool is_touched(const struct batch_job *job)
 {
     return job->event_count > 0 || job->taken || job->mark_count > 0 || job->retiming.set ||
-           job->redact;
+           job->redact || job->redate;
 }
 
 /* Elements were copied as bytes: what is equal has not changed. */
@@ -62,13 +62,15 @@ static enum error_code changed_signals(struct batch *batch, const struct batch_j
     return ERR_OK;
 }
 
-/* Heartbeats leave the timer where it is: the engine moves it when it fires. */
-static void keep_timer(const struct retiming *retiming, bool beats_only, struct placement *was,
-                       struct placement *now)
+/* Heartbeats leave the timer where it is: the engine moves it when it fires. What has happened to
+ * the job after that says better when to look again. */
+static void keep_timer(const struct batch_job *job, const struct retiming *retiming,
+                       bool beats_only, struct placement *was, struct placement *now)
 {
     if (retiming->set) {
         was->due_at = retiming->was;
-        now->due_at = retiming->now;
+        if (retiming->events == job->event_count)
+            now->due_at = retiming->now;
     } else if (beats_only && was->leased && now->leased) {
         now->due_at = was->due_at;
     }
@@ -96,7 +98,7 @@ static enum error_code step_write(struct batch *batch, const struct batch_job *j
         code = placement_of_step(&job->now.job, step, batch->arena, &ret->now, batch->err);
     if (mark->taken)
         ret->was.lane = (struct str){NULL, 0};
-    keep_timer(&mark->retiming, beats_only, &ret->was, &ret->now);
+    keep_timer(job, &mark->retiming, beats_only, &ret->was, &ret->now);
     return code;
 }
 
@@ -146,7 +148,7 @@ static enum error_code job_write(struct batch *batch, struct batch_job *job,
         .events = job->events,
         .event_count = job->event_count,
         .created = before->status == JOB_NONE,
-        .header_same = !has_versions(job) && !job->redact,
+        .header_same = !has_versions(job) && !job->redact && !job->redate,
         .purge_at = job_purge_at(now, settings_of(batch, now)),
         .plan_replaced = before->status != JOB_NONE && before->plan_version > 0 &&
                          before->plan_version != now->plan_version,
@@ -161,7 +163,7 @@ static enum error_code job_write(struct batch *batch, struct batch_job *job,
         code = placement_of_job(now, batch->arena, &ret->now, batch->err);
     if (job->taken)
         ret->was.lane = (struct str){NULL, 0};
-    keep_timer(&job->retiming, ret->header_same, &ret->was, &ret->now);
+    keep_timer(job, &job->retiming, ret->header_same, &ret->was, &ret->now);
     if (code == ERR_OK)
         code = changed_effects(batch, job, ret);
     if (code == ERR_OK)

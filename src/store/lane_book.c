@@ -30,7 +30,7 @@ enum error_code lane_book_add(struct lane_book *book, uint32_t number, struct st
 {
     assert(str_is_set(key));
     if (number > STORE_LANES_MAX)
-        return err_set(err, ERR_UNAVAILABLE,
+        return err_set(err, ERR_RATE_LIMITED,
                        "there are over %d different combinations of queue, kind, capabilities, "
                        "selector and avoid list",
                        STORE_LANES_MAX);

@@ -21,7 +21,7 @@ void lane_book_release(struct lane_book *book);
 /* The number of a lane, or 0 when it is not known here. */
 uint32_t lane_book_find(const struct lane_book *book, struct str key);
 
-/* Learns a number, copying the key. Fails with no_memory, with unavailable above STORE_LANES_MAX,
+/* Learns a number, copying the key. Fails with no_memory, with rate_limited above STORE_LANES_MAX,
  * and with corrupt when the number is 0, belongs to another key, or the key has another. */
 enum error_code lane_book_add(struct lane_book *book, uint32_t number, struct str key,
                               struct err *err);

@@ -97,6 +97,12 @@ struct claim_row row_of_lease(const struct job *job, const struct step *step, in
     };
 }
 
+bool row_step_beats_only(const struct store_job_write *write, const struct placement *was,
+                         const struct placement *now)
+{
+    return write->header_same && was->leased && now->leased;
+}
+
 /* Heartbeats write the claim and nothing else: it knows better than the state. */
 static void take_beats(const struct claim_row *claim, struct lease *lease, struct str *progress,
                        struct str *cursor)

@@ -79,6 +79,11 @@ enum error_code row_of_effect(const struct effect *effect, struct arena *arena,
 /* The lease as it is to be written, for a job or (step not NULL) for a step. */
 struct claim_row row_of_lease(const struct job *job, const struct step *step, int64_t due_at);
 
+/* Whether of a listed step only the live lease has changed: a heartbeat's news is all in
+ * job_claims, and the step's own row stays as it is. */
+bool row_step_beats_only(const struct store_job_write *write, const struct placement *was,
+                         const struct placement *now);
+
 /* Back again: every text of `row` must be in `arena` already. Fails with corrupt or no_memory. */
 enum error_code row_to_job(const struct job_row *row, uint64_t seed, struct arena *arena,
                            struct job_slice *ret, struct err *err);

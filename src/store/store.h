@@ -212,8 +212,9 @@ struct store_job_write {
     const struct event *events; /* sealed; with versions that go on from the last, or telemetry */
     uint32_t event_count;
     bool created;         /* there is no row yet */
-    bool header_same;     /* no event has a version: of the job only the live lease (its beats,
-                             progress and cursor) and the placement are written */
+    bool header_same;     /* no event has a version: of the job, and of steps that are leased before
+                             and after, only the live lease (its beats, progress and cursor) and the
+                             placement are written */
     struct placement was; /* as for steps */
     struct placement now;
     int64_t purge_at; /* 0: never */

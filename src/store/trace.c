@@ -466,7 +466,8 @@ enum error_code store_trace(struct store *inner, store_trace_sink sink, void *ar
     struct trace_store *store = calloc(1, sizeof *store);
     if (store == NULL)
         return err_set(err, ERR_NO_MEMORY, "there is not enough memory to trace a store");
-    store->base = (struct store){.driver = &trace_driver, .options = inner->options};
+    store->base = *inner;
+    store->base.driver = &trace_driver;
     store->inner = inner;
     store->sink = sink;
     store->arg = arg;

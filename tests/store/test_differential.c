@@ -14,6 +14,7 @@
 #include "script.h"
 #include "test_stores.h"
 
+enum { DUE_MIXED = 3 };
 enum { SCRIPTS = 500, BATCHES = 16, SCRIPTS_PER_STORE = 50 };
 /* The stores that play, memory first. */
 struct game {
@@ -104,6 +105,18 @@ static void play_due(struct game *game, struct script *script, struct tally *tal
     script_learn(script, players[0].ops, players[0].op_count);
 }
 
+/* Now and then what is due stands in one batch with what users want, in front of it. */
+static uint32_t mix_due(struct game *game, int batch, struct op *ret)
+{
+    uint32_t count = 0;
+    if (batch % 4 != 1)
+        return 0;
+    struct op *due = player_due(&game->players[0], DUE_MIXED, &count);
+    count = count < DUE_MIXED ? count : DUE_MIXED;
+    memcpy(ret, due, count * sizeof *due);
+    return count;
+}
+
 static uint64_t play(struct game *game, struct tally *tally)
 {
     struct player *players = game->players;
@@ -118,13 +131,14 @@ static uint64_t play(struct game *game, struct tally *tally)
     for (int i = 0; i < game->count; i++)
         players[i].random = seed;
     for (int batch = 0; batch < BATCHES; batch++) {
-        struct op ops[SCRIPT_OPS];
+        struct op ops[SCRIPT_OPS + DUE_MIXED];
         bool leap = next_random(&script.random) % 8 == 0;
         *clock += (int64_t)(next_random(&script.random) % (leap ? 1500 : 60));
         script.now = *clock;
         if (batch % 4 == 3)
             play_due(game, &script, tally);
-        uint32_t op_count = script_batch(&script, ops);
+        uint32_t op_count = mix_due(game, batch, ops);
+        op_count += script_batch(&script, ops + op_count);
         for (int i = 0; i < game->count; i++)
             player_run(&players[i], ops, op_count);
         compare_all(game, "batch");

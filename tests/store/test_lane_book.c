@@ -120,8 +120,8 @@ static void there_are_so_many_lanes_and_no_more(void **state)
         int len = snprintf(key, sizeof key, "%u", number);
         assert_int_equal(lane_book_add(book, number, (struct str){key, (size_t)len}, NULL), ERR_OK);
     }
-    refuses(book, STORE_LANES_MAX + 1, STR("more"), ERR_UNAVAILABLE);
-    refuses(book, UINT32_MAX, STR("more"), ERR_UNAVAILABLE);
+    refuses(book, STORE_LANES_MAX + 1, STR("more"), ERR_RATE_LIMITED);
+    refuses(book, UINT32_MAX, STR("more"), ERR_RATE_LIMITED);
     assert_int_equal(book->count, STORE_LANES_MAX);
     for (uint32_t number = 1; number <= STORE_LANES_MAX; number += 997) {
         int len = snprintf(key, sizeof key, "%u", number);

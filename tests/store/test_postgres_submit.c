@@ -136,6 +136,48 @@ static void what_the_engine_refuses_does_not_stop_the_others(void **state)
     assert_int_equal(claim_jobs(c, 10), 1);
 }
 
+static void a_plan_that_cannot_be_carried_out_becomes_a_dead_letter(void **state)
+{
+    struct postgres_case *c = *state;
+    sql(c, "SELECT pawl_submit('mail', '{}', '{\"plan\": {\"steps\": [{\"id\": \"a\", \"deps\":"
+           " [\"a\"]}]}}')");
+    assert_int_equal(admit(c), 1);
+    assert_int_equal(sql_int(c, "SELECT status FROM pawl.jobs"), JOB_DEAD_LETTERED);
+    assert_true(has_text(sql(c, "SELECT state FROM pawl.jobs"), "itself"));
+}
+
+static void a_key_that_is_taken_meanwhile_leaves_a_dead_letter_with_the_id(void **state)
+{
+    struct postgres_case *c = *state;
+    enum store_outcome outcome;
+    char id[64];
+    char check[256];
+    (void)snprintf(id, sizeof id, "%.60s",
+                   sql(c, "SELECT pawl_submit('mail', '{}', '{\"idempotency_key\": \"k\"}')"));
+    assert_int_equal(submit_with(c, next_id(c), "k", &outcome), ERR_OK);
+    assert_int_equal(admit(c), 1);
+    (void)snprintf(check, sizeof check, "SELECT status FROM pawl.jobs WHERE id = '%s'", id);
+    assert_int_equal(sql_int(c, check), JOB_DEAD_LETTERED);
+    (void)snprintf(check, sizeof check, "SELECT state FROM pawl.jobs WHERE id = '%s'", id);
+    assert_true(has_text(sql(c, check), "belongs to job"));
+    assert_int_equal(jobs(c), 2);
+}
+
+static void the_settings_of_a_kind_hold_for_what_is_admitted(void **state)
+{
+    struct postgres_case *c = *state;
+    struct store_kind kind = {.kind = STR("mail")};
+    enum store_outcome outcome;
+    kind.settings.retry = retry_policy_for_jobs();
+    kind.settings.retry.max_attempts = 7;
+    struct op op = {.type = OP_KIND};
+    op.kind = &kind;
+    assert_int_equal(batch_run(&c->batcher, &op, 1, &c->arena, &outcome, &c->err), ERR_OK);
+    sql(c, "SELECT pawl_submit('mail')");
+    assert_int_equal(admit(c), 1);
+    assert_true(has_text(sql(c, "SELECT payload FROM pawl.job_events"), "\"max_attempts\":7"));
+}
+
 static void an_application_needs_execute_and_nothing_more(void **state)
 {
     struct postgres_case *c = *state;
@@ -173,6 +215,9 @@ int main(void)
         CASE(the_same_key_gives_the_same_id),
         CASE(a_key_that_a_job_of_the_engine_has_gives_its_id),
         CASE(what_the_engine_refuses_does_not_stop_the_others),
+        CASE(a_plan_that_cannot_be_carried_out_becomes_a_dead_letter),
+        CASE(a_key_that_is_taken_meanwhile_leaves_a_dead_letter_with_the_id),
+        CASE(the_settings_of_a_kind_hold_for_what_is_admitted),
         CASE(an_application_needs_execute_and_nothing_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

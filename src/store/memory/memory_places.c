@@ -23,7 +23,7 @@ enum error_code memory_lane(struct memory_txn *txn, struct str lane, bool make, 
         return ERR_OK;
     int64_t number = (int64_t)txn->store->tables[TABLE_LANES].count + 1;
     if (number > STORE_LANES_MAX)
-        return err_set(err, ERR_UNAVAILABLE,
+        return err_set(err, ERR_RATE_LIMITED,
                        "the store has %d lanes already: use fewer kinds, queues, capability lists "
                        "and selectors",
                        STORE_LANES_MAX);

@@ -293,13 +293,16 @@ static enum error_code put_step_row(struct memory_txn *txn, struct uuid job,
 }
 
 /* `was` is where the caller says it stood. */
-static enum error_code put_step(struct memory_txn *txn, const struct job *job,
+static enum error_code put_step(struct memory_txn *txn, const struct store_job_write *all,
                                 const struct store_step_write *write, const struct placement *was,
                                 struct err *err)
 {
+    const struct job *job = &all->after->job;
     struct step_row row = {0};
     struct step_row old;
     struct step_place place;
+    if (row_step_beats_only(all, was, &write->now))
+        return memory_replace(txn, job, write->step, was, &write->now, &place, err);
     struct buf key = memory_step_key(txn, job->id, write->step->ordinal);
     const struct entry *entry;
     enum error_code code = memory_get(txn, TABLE_STEPS, &key, &entry);
@@ -324,7 +327,7 @@ static enum error_code put_steps(struct memory_txn *txn, const struct store_job_
     for (uint32_t i = 0; i < write->step_count && code == ERR_OK; i++) {
         const struct store_step_write *step = &write->steps[i];
         const struct placement *was = write->plan_replaced ? &nowhere : &step->was;
-        code = put_step(txn, &write->after->job, step, was, err);
+        code = put_step(txn, write, step, was, err);
     }
     return code;
 }

@@ -95,10 +95,19 @@ static enum error_code statement_failed(struct connection *connection, const PGr
         (strcmp(constraint, "job_events_pkey") == 0 || strcmp(constraint, "jobs_pkey") == 0))
         return err_set(err, ERR_VERSION_MISMATCH, "a job has events of this version already");
     connection->conflicted = connection->conflicted || strcmp(state, "23505") == 0;
+    /* No such statement, or not as it was when it was prepared. */
+    connection->is_stale =
+        connection->is_stale || strcmp(state, "26000") == 0 || strcmp(state, "0A000") == 0;
     if (strcmp(state, "40P01") == 0 || strcmp(state, "40001") == 0 || strcmp(state, "23505") == 0)
         return err_set(err, ERR_UNAVAILABLE,
                        "the batch lost a race in PostgreSQL and must run again: %s",
                        reason(message, why));
+    /* Data that cannot be stored will not be stored the next time either: whoever brought it is to
+     * blame, and nobody else. */
+    if (strncmp(state, "22", 2) == 0 || strncmp(state, "23", 2) == 0 ||
+        strncmp(state, "54", 2) == 0)
+        return err_set(err, ERR_BAD_REQUEST, "PostgreSQL cannot store this: %s (%s)",
+                       reason(message, why), state);
     return err_set(err, ERR_UNAVAILABLE, "PostgreSQL at %s refused a statement: %s (%s)",
                    where(connection, at),
                    reason(message == NULL ? PQresultErrorMessage(result) : message, why), state);
@@ -256,6 +265,7 @@ void connection_close(struct connection *connection)
 {
     if (connection->pg != NULL)
         PQfinish(connection->pg);
+    prepared_release(&connection->prepared);
     *connection = (struct connection){.patience_ms = connection->patience_ms};
 }
 
@@ -281,10 +291,16 @@ enum error_code connection_send(struct connection *connection, const char *sql,
         return err_set(err, ERR_UNAVAILABLE, "the connection to PostgreSQL was lost");
     if (params != NULL && params->failed)
         return err_set(err, ERR_NO_MEMORY, "there is no memory for a batch of this size");
-    int sent = params == NULL
-                   ? PQsendQueryParams(connection->pg, sql, 0, NULL, NULL, NULL, NULL, 1)
-                   : PQsendQueryParams(connection->pg, sql, params->count, params->types,
-                                       params->values, params->lengths, params->formats, 1);
+    char name[PREPARED_NAME_MAX];
+    int sent;
+    if (params == NULL)
+        sent = PQsendQueryParams(connection->pg, sql, 0, NULL, NULL, NULL, NULL, 1);
+    else if (connection->is_naming && prepared_find(&connection->prepared, sql, params, name))
+        sent = PQsendQueryPrepared(connection->pg, name, params->count, params->values,
+                                   params->lengths, params->formats, 1);
+    else
+        sent = PQsendQueryParams(connection->pg, sql, params->count, params->types, params->values,
+                                 params->lengths, params->formats, 1);
     if (!sent)
         return lost(connection, err);
     connection->unsent = true;
@@ -412,6 +428,40 @@ enum error_code connection_sync(struct connection *connection, struct err *err)
     connection->rolled_back = false;
     connection->conflicted = false;
     return drain(connection, clock_monotonic_ms() + connection->patience_ms, err);
+}
+
+/* Whether the server is at the other end, and no pooler, which makes up the numbers of backends. */
+static enum error_code is_direct(struct connection *connection, bool *ret, struct err *err)
+{
+    PGresult *result = NULL;
+    long pid = 0;
+    enum error_code code =
+        connection_ask(connection, "SELECT pg_backend_pid()::text", NULL, &result, err);
+    if (code == ERR_OK && PQntuples(result) == 1)
+        pid = strtol(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    if (code == ERR_OK)
+        code = connection_sync(connection, err);
+    *ret = code == ERR_OK && pid == PQbackendPID(connection->pg);
+    return code;
+}
+
+enum error_code connection_prepare(struct connection *connection, struct err *err)
+{
+    struct prepared *prepared = &connection->prepared;
+    if (connection->broken || prepared->is_refused || prepared->ready == prepared->count)
+        return ERR_OK;
+    bool direct = true;
+    enum error_code code = prepared->ready == 0 ? is_direct(connection, &direct, err) : ERR_OK;
+    if (code == ERR_OK && direct) {
+        if (!prepared_send(prepared, connection->pg))
+            return lost(connection, err);
+        code = connection_sync(connection, err);
+    }
+    prepared->is_refused = code != ERR_OK || !direct;
+    if (code == ERR_OK && direct)
+        prepared->ready = prepared->count;
+    return connection->broken ? code : ERR_OK;
 }
 
 void connection_rollback(struct connection *connection)

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/uuid.h"
 #include "store/postgres/params.h"
+#include "store/postgres/prepared.h"
 
 struct connection {
     PGconn *pg;          /* NULL: not connected */
@@ -26,7 +27,10 @@ struct connection {
     int64_t patience_ms; /* for each flight */
     uint32_t quiet;      /* statements sent whose results nobody wants */
     bool broken;
-    bool conflicted;  /* the last sync met a row that was there already */
+    bool conflicted; /* the last sync met a row that was there already */
+    bool is_naming;  /* statements with parameters may go out under names */
+    bool is_stale;   /* the server does not know what it should: to be closed, not kept */
+    struct prepared prepared;
     bool rolled_back; /* the last sync ended a transaction that the server rolled back */
     bool unsent;      /* something was queued since the last flush or sync */
 };
@@ -48,6 +52,10 @@ void connection_pause(int attempt, int64_t deadline);
 
 /* Whether an idle connection is still there, as far as can be seen without asking the server. */
 bool connection_alive(struct connection *connection);
+
+/* Prepares what was met since the last time, if that can be done here. Not within a transaction.
+ * Fails only when the connection is lost. */
+enum error_code connection_prepare(struct connection *connection, struct err *err);
 
 /* Queues a statement. `params` may be NULL. Results come in binary. */
 enum error_code connection_send(struct connection *connection, const char *sql,

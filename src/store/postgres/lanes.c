@@ -53,7 +53,7 @@ static const char add_lanes[] =
     " + row_number() OVER (ORDER BY k.n), k.hash, k.key"
     " FROM unnest($1::bytea[], $2::text[]) WITH ORDINALITY AS k (hash, key, n)"
     " WHERE NOT EXISTS (SELECT FROM pawl.lanes l WHERE l.hash = k.hash)"
-    " AND (SELECT coalesce(max(number), 0) FROM pawl.lanes) < $3";
+    " AND (SELECT coalesce(max(number), 0) FROM pawl.lanes) + cardinality($1) <= $3";
 
 /* Keys as a statement wants them. */
 static void hash_keys(struct params *params, const struct str *keys, uint32_t count)

@@ -116,7 +116,7 @@ bool marks_may_look_back(struct marks *marks, const struct mark_scan *scan, int6
 static struct mark_place reached(const struct mark *mark, const struct mark_scan *scan,
                                  struct mark_place place)
 {
-    for (uint32_t era = scan->era; era <= mark->era; era++) {
+    for (uint64_t era = scan->era; era <= mark->era; era++) {
         struct mark_place before = mark_place_before(mark->eras[era % 2].lowest);
         if (mark_place_cmp(&before, &place) < 0)
             place = before;

@@ -59,7 +59,7 @@ struct mark_scan {
     uint32_t line;
     struct mark_place from; /* look behind this */
     bool full;
-    uint32_t era;
+    uint64_t era;
 };
 
 /* What came of a scan. */
@@ -86,7 +86,7 @@ struct mark {
     bool was_full;     /* there has been a full scan */
     int64_t full_at;   /* when the last full scan ended */
     int64_t full_took; /* ms */
-    uint32_t era;      /* its number: eras[era % 2] */
+    uint64_t era;      /* its number: eras[era % 2] */
     struct mark_era eras[2];
 };
 

@@ -48,7 +48,8 @@ enum error_code pool_take(struct postgres *store, struct connection **ret, struc
 
 void pool_give(struct postgres *store, struct connection *connection)
 {
-    if (connection->broken)
+    connection->is_naming = false;
+    if (connection->broken || connection->is_stale)
         connection_close(connection);
     (void)pthread_mutex_lock(&store->mutex);
     assert(store->idle_count < store->connection_count);

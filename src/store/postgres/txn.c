@@ -48,7 +48,10 @@ void txn_settings(char *ret, size_t size, int64_t patience_ms)
                    " set_config('enable_mergejoin', 'off', true),"
                    " set_config('enable_material', 'off', true), set_config('jit', 'off', true),"
                    " set_config('lock_timeout', '%lld', true),"
-                   " set_config('idle_in_transaction_session_timeout', '%lld', true)",
+                   " set_config('idle_in_transaction_session_timeout', '%lld', true),"
+                   /* Acknowledged means durable, whatever the database does otherwise. */
+                   " set_config('synchronous_commit', coalesce(nullif("
+                   "current_setting('synchronous_commit'), 'off'), 'on'), true)",
                    (long long)(patience_ms - patience_ms / 8), (long long)idle_ms);
 }
 
@@ -62,12 +65,17 @@ enum error_code txn_start(struct postgres_txn *txn, struct err *err)
     if (txn->begun)
         return ERR_OK;
     txn->begun = true;
-    enum error_code code =
-        connection_send_quiet(txn->connection,
-                              is_reader ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-                                        : "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
-                              NULL, err);
-    return code == ERR_OK ? connection_send_quiet(txn->connection, txn->store->settings, NULL, err)
+    /* Those who read ask for this and that: it is planned as it comes. */
+    txn->connection->is_naming = !is_reader;
+    enum error_code code = is_reader ? ERR_OK : connection_prepare(txn->connection, err);
+    if (code == ERR_OK)
+        code = connection_send_quiet(txn->connection,
+                                     is_reader ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+                                               : "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+                                     NULL, err);
+    struct params none;
+    params_init(&none, &txn->scratch);
+    return code == ERR_OK ? connection_send_quiet(txn->connection, txn->store->settings, &none, err)
                           : code;
 }
 

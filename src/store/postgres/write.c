@@ -359,7 +359,7 @@ static enum error_code number_spots(struct postgres_txn *txn, struct spots *spot
         if (!str_is_set(now ? spot->now->lane : spot->was->lane))
             continue;
         if (now && numbers[at] == 0)
-            return err_set(err, ERR_UNAVAILABLE,
+            return err_set(err, ERR_RATE_LIMITED,
                            "there are over %d different combinations of queue, kind, capabilities, "
                            "selector and avoid list",
                            STORE_LANES_MAX);

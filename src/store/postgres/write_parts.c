@@ -155,12 +155,6 @@ static enum error_code step_arrays_add(struct step_arrays *rows, const struct sp
     return ERR_OK;
 }
 
-/* A heartbeat's news is all in job_claims. */
-static bool is_heartbeat(const struct store_job_write *job, const struct spot *spot)
-{
-    return job->header_same && !job->redact && spot->was->leased && spot->now->leased;
-}
-
 static enum error_code write_steps(struct postgres_txn *txn, const struct store_write *write,
                                    const struct spots *spots, bool redact, struct err *err)
 {
@@ -172,7 +166,7 @@ static enum error_code write_steps(struct postgres_txn *txn, const struct store_
         const struct store_job_write *job = &write->jobs[i];
         spot++; /* the job's own */
         for (uint32_t k = 0; k < job->step_count; k++, spot++) {
-            if (job->redact != redact || is_heartbeat(job, spot))
+            if (job->redact != redact || row_step_beats_only(job, spot->was, spot->now))
                 continue;
             enum error_code code = step_arrays_add(&rows, spot, &txn->scratch, err);
             if (code != ERR_OK)

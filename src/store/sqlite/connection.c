@@ -111,7 +111,7 @@ enum error_code lite_open(struct connection *connection, const char *path,
             sort == CONNECTION_READER
                 ? STR("PRAGMA query_only = 1; PRAGMA cache_size = -8000; PRAGMA temp_store = 2")
                 : STR("PRAGMA synchronous = FULL; PRAGMA cache_size = -64000; "
-                      "PRAGMA temp_store = 2; PRAGMA secure_delete = FAST"),
+                      "PRAGMA temp_store = 2; PRAGMA secure_delete = ON"),
             "open the database", err);
     if (code != ERR_OK)
         lite_close(connection);

@@ -29,7 +29,6 @@ struct sqlite_txn {
     int64_t feed_end;     /* the last position that was given out */
     bool dead;            /* a verb has failed */
     bool lanes_added;     /* to the book, which is wrong if this is rolled back */
-    bool erasing;         /* what is deleted is overwritten everywhere */
     bool redacting;       /* and is not to be found in the log either */
     struct arena scratch; /* of the verb that is running */
 };

@@ -295,10 +295,10 @@ enum error_code sqlite_begin(struct store *base, enum store_mode mode, struct st
     txn->base = (struct store_txn){.store = base, .mode = mode};
     txn->store = store;
     txn->now = store_time(store);
-    txn->feed_end = store->feed_end;
+    if (mode == STORE_WRITE)
+        txn->feed_end = store->feed_end; /* which is the writer's */
     txn->dead = false;
     txn->lanes_added = false;
-    txn->erasing = false;
     txn->redacting = false;
     *ret = &txn->base;
     return ERR_OK;
@@ -323,8 +323,6 @@ static void shorten_log(struct connection *writer, bool erased, int64_t patience
 static void end_write(struct sqlite_txn *txn, bool committed)
 {
     struct sqlite_store *store = txn->store;
-    if (txn->erasing)
-        (void)lite_run_sql(&store->writer, STR("PRAGMA secure_delete = FAST"), "write", NULL);
     if (committed) {
         store->feed_end = txn->feed_end;
         shorten_log(&store->writer, txn->redacting, store->patience_ms);

@@ -311,16 +311,13 @@ static enum error_code purge(struct sqlite_txn *txn, const struct store_write *w
 
 /* ---- all of it ---- */
 
-/* What is erased must be gone from the file too, also from pages that are not used any more. */
-static enum error_code begin_erasing(struct sqlite_txn *txn, const struct store_write *write,
-                                     struct err *err)
+/* What is erased must be gone from the log too. */
+static bool redacts(const struct store_write *write)
 {
     for (uint32_t i = 0; i < write->job_count; i++)
-        txn->redacting = txn->redacting || write->jobs[i].redact;
-    txn->erasing = txn->redacting || write->purged_count > 0;
-    if (!txn->erasing)
-        return ERR_OK;
-    return lite_run_sql(txn->connection, STR("PRAGMA secure_delete = ON"), "write", err);
+        if (write->jobs[i].redact)
+            return true;
+    return false;
 }
 
 enum error_code sqlite_write(struct store_txn *base, const struct store_write *write,
@@ -330,7 +327,7 @@ enum error_code sqlite_write(struct store_txn *base, const struct store_write *w
     enum error_code code = sqlite_verb_begin(txn, err);
     if (code != ERR_OK)
         return code;
-    code = begin_erasing(txn, write, err);
+    txn->redacting = redacts(write);
     for (uint32_t i = 0; i < write->job_count && code == ERR_OK; i++) {
         code = write_job(txn, &write->jobs[i], err);
         arena_clear(&txn->scratch);

@@ -170,6 +170,8 @@ static enum error_code put_step(struct sqlite_txn *txn, const struct store_job_w
         return sqlite_no_memory(err);
     enum error_code code =
         sqlite_replace(txn, job, listed->step, was, &listed->now, write->header_same, &place, err);
+    if (row_step_beats_only(write, was, &listed->now))
+        return code;
     if (code == ERR_OK && !write->plan_replaced && !write->redact)
         code = move_step(txn, &job->id, &row, &place, &found, err);
     if (code == ERR_OK && !found)

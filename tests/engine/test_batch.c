@@ -1,0 +1,258 @@
+/* Several operations on one job in one batch, on every store: each sees what those before it did,
+ * and nothing is lost in between. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "store/players.h"
+#include "store/test_stores.h"
+
+struct theatre {
+    struct test_stores stores;
+    struct player player;
+    int64_t clock;
+    uint8_t ids;
+};
+
+static struct theatre *theatre_of(void **state)
+{
+    return *state;
+}
+
+static void theatre_open(struct theatre *s, enum test_store sort)
+{
+    s->clock = INT64_C(1767225600000);
+    s->ids = 0;
+    test_stores_init(&s->stores);
+    player_open(&s->player, test_store_names[sort], test_stores_fresh(&s->stores, sort), &s->clock,
+                1);
+}
+
+static void theatre_close(struct theatre *s)
+{
+    player_close(&s->player);
+    test_stores_release(&s->stores);
+}
+
+static struct op command_op(struct uuid job, enum command_type type)
+{
+    struct op op = {.type = OP_COMMAND, .job = job};
+    op.command = (struct command){.type = type, .actor = STR("ann")};
+    return op;
+}
+
+static struct op claim_op(void)
+{
+    struct op op = {.type = OP_CLAIM};
+    op.command = (struct command){.type = COMMAND_CLAIM, .actor = STR("w")};
+    op.command.claim.worker_id = STR("w");
+    op.command.claim.start = true;
+    op.claim.max = 1;
+    return op;
+}
+
+static struct op signal_op(struct uuid job, const char *payload)
+{
+    struct op op = command_op(job, COMMAND_SIGNAL);
+    op.command.signal.correlation_key = STR("go");
+    op.command.signal.payload = str_from(payload);
+    return op;
+}
+
+static struct uuid submit(struct theatre *s, struct spec *spec)
+{
+    uint8_t random[10] = {0};
+    random[9] = ++s->ids;
+    spec->kind = STR("mail");
+    struct op op = command_op(uuid_v7(s->clock, random), COMMAND_SUBMIT);
+    op.command.submit.spec = spec;
+    player_run(&s->player, &op, 1);
+    assert_int_equal(s->player.ops[0].code, ERR_OK);
+    return op.job;
+}
+
+static struct str claim(struct theatre *s)
+{
+    struct op op = claim_op();
+    player_run(&s->player, &op, 1);
+    assert_int_equal(s->player.ops[0].grant_count, 1);
+    return s->player.ops[0].grants[0].answer.token;
+}
+
+static void on_every_store(void **state, void (*test)(struct theatre *s))
+{
+    for (int sort = TEST_MEMORY; sort < TEST_STORE_COUNT; sort++) {
+        struct theatre *s = theatre_of(state);
+        theatre_open(s, (enum test_store)sort);
+        test(s);
+        theatre_close(s);
+    }
+}
+
+static void claims_behind_a_timer(struct theatre *s)
+{
+    struct spec spec = spec_defaults(NULL);
+    struct uuid job = submit(s, &spec);
+    struct str token = claim(s);
+    struct op wait = command_op(job, COMMAND_WAIT);
+    wait.command.token = token;
+    wait.command.wait.type = WAIT_SIGNAL;
+    wait.command.wait.correlation_key = STR("go");
+    wait.command.wait.timeout_ms = 500;
+    player_run(&s->player, &wait, 1);
+    assert_int_equal(s->player.ops[0].code, ERR_OK);
+    s->clock += 600;
+    uint32_t count = 0;
+    struct op *due = player_due(&s->player, 10, &count);
+    assert_int_equal(count, 1);
+    struct op signal = signal_op(job, "1");
+    player_run(&s->player, &signal, 1);
+    assert_int_equal(s->player.ops[0].code, ERR_OK);
+    struct op batch[2] = {due[0], claim_op()};
+    player_run(&s->player, batch, 2);
+    assert_int_equal(s->player.ops[1].grant_count, 1);
+    s->clock += 24 * 60 * 60 * 1000;
+    (void)player_due(&s->player, 10, &count);
+    assert_int_equal(count, 1);
+}
+
+static void a_lease_given_in_the_batch_of_an_old_timer_has_its_own(void **state)
+{
+    on_every_store(state, claims_behind_a_timer);
+}
+
+static struct uuid bury(struct theatre *s)
+{
+    struct spec spec = spec_defaults(NULL);
+    struct uuid job = submit(s, &spec);
+    struct op op = command_op(job, COMMAND_DEAD_LETTER);
+    op.command.dead_letter.reason_code = DEAD_POLICY_VIOLATION;
+    player_run(&s->player, &op, 1);
+    assert_int_equal(s->player.ops[0].code, ERR_OK);
+    return job;
+}
+
+static void requeues_what_is_erased(struct theatre *s)
+{
+    for (int redact = 0; redact < 2; redact++) {
+        struct uuid job = bury(s);
+        struct op batch[2] = {{.type = redact ? OP_REDACT : OP_DROP, .job = job},
+                              command_op(job, COMMAND_REQUEUE)};
+        player_run(&s->player, batch, 2);
+        assert_int_equal(s->player.ops[0].code, ERR_OK);
+        assert_int_equal(s->player.ops[1].code, redact ? ERR_INVALID_TRANSITION : ERR_NOT_FOUND);
+        struct op op = claim_op();
+        player_run(&s->player, &op, 1);
+        assert_int_equal(s->player.ops[0].grant_count, 0);
+    }
+}
+
+static void what_is_erased_is_not_requeued_in_the_same_batch(void **state)
+{
+    on_every_store(state, requeues_what_is_erased);
+}
+
+static void gives_three_signals(struct theatre *s)
+{
+    struct spec spec = spec_defaults(NULL);
+    struct uuid job = submit(s, &spec);
+    static const char *const payloads[] = {"1", "2", "3"};
+    for (int i = 0; i < 3; i++) {
+        struct op signal = signal_op(job, payloads[i]);
+        player_run(&s->player, &signal, 1);
+        assert_int_equal(s->player.ops[0].answer.signal, SIGNAL_STORED);
+    }
+    struct op plan = command_op(job, COMMAND_PLAN);
+    plan.command.plan.steps =
+        STR("[{\"id\":\"a\",\"wait\":{\"type\":\"signal\",\"correlation_key\":\"go\"}},"
+            "{\"id\":\"b\",\"wait\":{\"type\":\"signal\",\"correlation_key\":\"go\"}},"
+            "{\"id\":\"c\",\"wait\":{\"type\":\"signal\",\"correlation_key\":\"go\"}}]");
+    player_run(&s->player, &plan, 1);
+    const struct job_slice *after = &s->player.ops[0].after;
+    assert_int_equal(s->player.ops[0].code, ERR_OK);
+    assert_int_equal(after->job.status, JOB_COMPLETED);
+    assert_int_equal(after->step_count, 3);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_true(str_eq(after->steps[i].result, str_from(payloads[i])));
+}
+
+static void steps_that_begin_together_take_stored_signals_in_turn(void **state)
+{
+    on_every_store(state, gives_three_signals);
+}
+
+static void keeps_for_longer(struct theatre *s)
+{
+    struct spec spec = spec_defaults(NULL);
+    struct uuid job = submit(s, &spec);
+    struct op cancel = command_op(job, COMMAND_CANCEL);
+    player_run(&s->player, &cancel, 1);
+    struct store_kind kind = {.kind = STR("mail")};
+    kind.settings.retention_ms = 2 * RETENTION_MS_DEFAULT;
+    struct op set = {.type = OP_KIND};
+    set.kind = &kind;
+    player_run(&s->player, &set, 1);
+    s->clock += RETENTION_MS_DEFAULT;
+    uint32_t count = 0;
+    struct op *due = player_due(&s->player, 10, &count);
+    assert_int_equal(count, 1);
+    player_run(&s->player, due, 1);
+    assert_int_equal(s->player.ops[0].code, ERR_INVALID_TRANSITION);
+    (void)player_due(&s->player, 10, &count);
+    assert_int_equal(count, 0);
+    s->clock += RETENTION_MS_DEFAULT;
+    due = player_due(&s->player, 10, &count);
+    assert_int_equal(count, 1);
+    player_run(&s->player, due, 1);
+    assert_int_equal(s->player.ops[0].code, ERR_OK);
+}
+
+static void a_job_whose_kind_is_kept_for_longer_is_looked_at_again_then(void **state)
+{
+    on_every_store(state, keeps_for_longer);
+}
+
+static void sends_bad_keys(struct theatre *s)
+{
+    struct uuid job = bury(s);
+    struct op batch[4] = {command_op(job, COMMAND_REQUEUE), command_op(job, COMMAND_CANCEL),
+                          command_op(job, COMMAND_CANCEL), command_op(job, COMMAND_CANCEL)};
+    for (int i = 1; i < 4; i++) {
+        batch[i].request.scope = STR("ann");
+        batch[i].request.key = STR("same");
+    }
+    batch[1].request.key = STR("\xe9");
+    player_run(&s->player, batch, 4);
+    assert_int_equal(s->player.ops[0].code, ERR_OK);
+    assert_int_equal(s->player.ops[1].code, ERR_BAD_REQUEST);
+    assert_int_equal(s->player.ops[2].code, ERR_OK);
+    assert_int_equal(s->player.ops[3].code, ERR_UNAVAILABLE);
+    player_run(&s->player, &batch[3], 1);
+    assert_true(s->player.ops[0].request.repeated);
+}
+
+static void a_bad_request_key_fails_alone_and_a_twin_waits(void **state)
+{
+    on_every_store(state, sends_bad_keys);
+}
+
+static int set_up(void **state)
+{
+    static struct theatre theatre;
+    *state = &theatre;
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lease_given_in_the_batch_of_an_old_timer_has_its_own),
+        cmocka_unit_test(what_is_erased_is_not_requeued_in_the_same_batch),
+        cmocka_unit_test(steps_that_begin_together_take_stored_signals_in_turn),
+        cmocka_unit_test(a_job_whose_kind_is_kept_for_longer_is_looked_at_again_then),
+        cmocka_unit_test(a_bad_request_key_fails_alone_and_a_twin_waits),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}

@@ -18,7 +18,7 @@ uint64_t next_random(uint64_t *state)
 
 int64_t player_clock(void *arg)
 {
-    return *(int64_t *)arg;
+    return *(const int64_t *)arg;
 }
 
 static void player_random(void *arg, void *ret, size_t len)
@@ -40,11 +40,11 @@ static void must(const struct player *player, const char *what, enum error_code 
     abort();
 }
 
-void player_open(struct player *player, const char *name, const char *url, int64_t *clock,
+void player_open(struct player *player, const char *name, const char *url, const int64_t *clock,
                  uint64_t seed)
 {
     struct store_options options = {
-        .clock = player_clock, .clock_arg = clock, .create = true, .seed = 1};
+        .clock = player_clock, .clock_arg = (void *)(uintptr_t)clock, .create = true, .seed = 1};
     struct err err = {0};
     *player = (struct player){.name = name, .clock = clock, .random = seed};
     must(player, "open", store_open(str_from(url), &options, &player->store, &err), &err);

@@ -13,9 +13,9 @@ struct player {
     struct store *store;
     struct batcher batcher;
     struct arena arena;
-    uint64_t random; /* state of the generator behind its batcher */
-    int64_t *clock;  /* shared by all players */
-    struct op *ops;  /* of the last batch, with what came of them */
+    uint64_t random;      /* state of the generator behind its batcher */
+    const int64_t *clock; /* shared by all players */
+    struct op *ops;       /* of the last batch, with what came of them */
     uint32_t op_count;
     struct str told;                /* what came of the last batch, as text */
     struct store_position position; /* in the feed, as far as it was read */
@@ -29,7 +29,7 @@ uint64_t next_random(uint64_t *state);
 int64_t player_clock(void *arg);
 
 /* Opens `url` with the shared clock. Aborts, saying why, when that fails. */
-void player_open(struct player *player, const char *name, const char *url, int64_t *clock,
+void player_open(struct player *player, const char *name, const char *url, const int64_t *clock,
                  uint64_t seed);
 void player_close(struct player *player);
 

@@ -30,14 +30,25 @@ static struct sockaddr_in local(uint16_t port)
     return address;
 }
 
-/* Where `text`, NUL and all, starts in the bytes; NULL when it is not there. */
-static const char *find(const char *bytes, size_t count, const char *text)
+/* Whether the bytes have these among them. */
+static bool has(const char *bytes, size_t count, const char *text, size_t len)
 {
-    size_t len = strlen(text) + 1;
     for (size_t i = 0; i + len <= count; i++)
         if (memcmp(bytes + i, text, len) == 0)
-            return bytes + i;
-    return NULL;
+            return true;
+    return false;
+}
+
+/* The whole statement, with its NUL. */
+static bool has_commit(const char *bytes, size_t count)
+{
+    return has(bytes, count, "COMMIT", sizeof "COMMIT");
+}
+
+/* By this the connection of a batch is told from the one that carries news. */
+static bool has_batch(const char *bytes, size_t count)
+{
+    return has(bytes, count, "pawl.batches", sizeof "pawl.batches" - 1);
 }
 
 static void cut(int *fd)
@@ -55,6 +66,7 @@ static void cut_pair(struct proxy_pair *pair)
     pair->held_count = 0;
     pair->kept_count = 0;
     pair->started = false;
+    pair->in_batch = false;
 }
 
 static void forward(int fd, const char *bytes, size_t count)
@@ -133,11 +145,12 @@ static void from_client(struct proxy *proxy, struct proxy_pair *pair)
             break;
         if (!pair->started)
             pair->started = read_uint32(message + 4) == VERSION_3;
-        else if (proxy->mode != PROXY_PASS && find(message, len, "COMMIT") != NULL) {
+        else if (proxy->mode != PROXY_PASS && pair->in_batch && has_commit(message, len)) {
             meet_commit(proxy, pair, message, count - done);
             pair->kept_count = 0;
             return;
         }
+        pair->in_batch = (pair->in_batch || has_batch(message, len)) && !has_commit(message, len);
         forward(pair->server, message, len);
         done += len;
     }
@@ -149,7 +162,7 @@ static void from_server(struct proxy_pair *pair)
 {
     static char bytes[PROXY_BYTES];
     ssize_t count = recv(pair->server, bytes, sizeof bytes, 0);
-    if (count <= 0 || (pair->late_at == INT64_MAX && find(bytes, (size_t)count, "COMMIT") != NULL))
+    if (count <= 0 || (pair->late_at == INT64_MAX && has_commit(bytes, (size_t)count)))
         cut_pair(pair);
     else if (pair->client >= 0 && pair->late_at == 0)
         forward(pair->client, bytes, (size_t)count);

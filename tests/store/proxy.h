@@ -27,6 +27,7 @@ struct proxy_pair {
     size_t held_count;
     char held[PROXY_BYTES];
     bool started;      /* messages have types from now on */
+    bool in_batch;     /* between a batch's number and its COMMIT */
     size_t kept_count; /* of a message that is not complete yet */
     char kept[PROXY_BYTES];
 };

@@ -103,6 +103,8 @@ static void *claim(void *arg)
         last->command.actor = STR("w");
         last->command.claim.worker_id = STR("w");
         last->command.claim.start = true;
+        /* However long a claimer has to queue, its lease lives. */
+        last->command.claim.terms.lease_ttl_ms = LEASE_TTL_MS_MAX;
         last->claim.claimer.work = LANE_JOBS;
         last->claim.max = (uint32_t)(next_random(&self->random) % self->storm->max) + 1;
         run(&batcher, ops, held + 1, arena);

@@ -88,7 +88,7 @@ static void count(struct tally *tally, const struct op *ops, uint32_t count)
 static void play_due(struct game *game, struct script *script, struct tally *tally)
 {
     struct player *players = game->players;
-    uint32_t counts[TEST_STORE_COUNT];
+    uint32_t counts[TEST_STORE_COUNT] = {0};
     struct op *due[TEST_STORE_COUNT];
     for (int i = 0; i < game->count; i++)
         player_promote(&players[i], 100);

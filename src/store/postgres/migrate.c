@@ -109,7 +109,7 @@ static enum error_code apply_one(struct connection *connection, const struct mig
         char why[sizeof err->detail] = "";
         if (err != NULL)
             memcpy(why, err->detail, sizeof why);
-        return err_set(err, code, "migration %s failed: %.300s", migration->name, why);
+        return err_set(err, ERR_UNAVAILABLE, "migration %s failed: %.300s", migration->name, why);
     }
     (void)snprintf(note, sizeof note,
                    "INSERT INTO pawl.schema (version, usable_from) VALUES (%lld, %lld)",

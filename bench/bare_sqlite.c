@@ -283,10 +283,9 @@ struct contender *contend_bare_sqlite(const char *url)
     contender_make_schema(url);
     check(bare->db, sqlite3_open_v2(path_of(url), &bare->db,
                                     SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL));
-    run_text(
-        bare->db,
-        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -64000;"
-        "PRAGMA temp_store = 2; PRAGMA secure_delete = ON; PRAGMA wal_autocheckpoint = 4000");
+    run_text(bare->db,
+             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -64000;"
+             "PRAGMA temp_store = 2; PRAGMA secure_delete = ON; PRAGMA wal_autocheckpoint = 4000");
     for (int i = 0; i < BARE_STATEMENTS; i++)
         check(bare->db, sqlite3_prepare_v3(bare->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT,
                                            &bare->statements[i], NULL));

@@ -32,7 +32,7 @@ lint: ## formatting, clang-tidy, cppcheck, a clang build, and the house rules
 
 format: ## format all C files as `make lint` wants them
 	@scripts/install-deps lint
-	@scripts/files | grep -E '^(src|include|tests|bench)/.*\.[ch]$$' | xargs -r clang-format -i
+	@scripts/files | grep -E '^(src|include|tests|bench|examples)/.*\.[ch]$$' | xargs -r clang-format -i
 
 sanitize: ## every test under ASan + UBSan, then under TSan
 	@scripts/install-deps build test

@@ -49,11 +49,11 @@ static const struct {
          " state) WHERE j.id = u.id"},
     [BARE_EVENTS_INSERT] =
         {"bare_events_insert",
-         "INSERT INTO pawl.job_events (job_id, version, created_at, seq, redacted, type, payload,"
+         "INSERT INTO pawl.job_events (job_id, version, created_at, redacted, type, payload,"
          " actor, cause, correlation_id, digest, hash)"
-         " SELECT * FROM unnest($1::uuid[], $2::int8[], $3::timestamptz[], $4::int4[],"
-         " $5::bool[], $6::text[], $7::json[], $8::text[], $9::text[], $10::text[], $11::bytea[],"
-         " $12::bytea[])"},
+         " SELECT * FROM unnest($1::uuid[], $2::int8[], $3::timestamptz[], $4::bool[],"
+         " $5::text[], $6::json[], $7::text[], $8::text[], $9::text[], $10::bytea[],"
+         " $11::bytea[])"},
     [BARE_READY_INSERT] =
         {"bare_ready_insert",
          "INSERT INTO pawl.ready (lane, rank, run_at, job_id, step)"
@@ -104,7 +104,6 @@ struct part {
     enum life_stage stage;
     uint32_t from;
     uint32_t to;
-    int64_t seq; /* of the next event of the transaction */
 };
 
 /* ---- the server ---- */
@@ -289,13 +288,11 @@ static const struct column just_id[] = {{PARAM_UUID, id}};
 
 struct event_row {
     const struct event *event;
-    int64_t seq;
 };
 
 COLUMN(of_event_job, struct event_row, array_add_uuid, row->event->job_id)
 COLUMN(of_event_version, struct event_row, array_add_int8, row->event->version)
 COLUMN(of_event_at, struct event_row, array_add_time, row->event->at)
-COLUMN(of_event_seq, struct event_row, array_add_int4, row->seq)
 COLUMN(of_event_redacted, struct event_row, array_add_bool, row->event->redacted)
 COLUMN(of_event_type, struct event_row, array_add_str, event_name(row->event))
 COLUMN(of_event_payload, struct event_row, array_add_str, row->event->payload)
@@ -306,12 +303,17 @@ COLUMN(of_event_digest, struct event_row, add_hash, row->event->digest)
 COLUMN(of_event_hash, struct event_row, add_hash, row->event->hash)
 
 static const struct column new_event[] = {
-    {PARAM_UUID, of_event_job},      {PARAM_INT8, of_event_version},
-    {PARAM_TIME, of_event_at},       {PARAM_INT4, of_event_seq},
-    {PARAM_BOOL, of_event_redacted}, {PARAM_TEXT, of_event_type},
-    {PARAM_JSON, of_event_payload},  {PARAM_TEXT, of_event_actor},
-    {PARAM_TEXT, of_event_cause},    {PARAM_TEXT, of_event_correlation_id},
-    {PARAM_BYTEA, of_event_digest},  {PARAM_BYTEA, of_event_hash},
+    {PARAM_UUID, of_event_job},
+    {PARAM_INT8, of_event_version},
+    {PARAM_TIME, of_event_at},
+    {PARAM_BOOL, of_event_redacted},
+    {PARAM_TEXT, of_event_type},
+    {PARAM_JSON, of_event_payload},
+    {PARAM_TEXT, of_event_actor},
+    {PARAM_TEXT, of_event_cause},
+    {PARAM_TEXT, of_event_correlation_id},
+    {PARAM_BYTEA, of_event_digest},
+    {PARAM_BYTEA, of_event_hash},
 };
 
 /* ---- statements of a part ---- */
@@ -336,7 +338,7 @@ static void send_events(struct bare *bare, struct part *part)
     for (uint32_t i = part->from; i < part->to; i++) {
         const struct store_job_write *write = &part->lives->writes[part->stage][i];
         for (uint32_t k = 0; k < write->event_count; k++)
-            rows[count++] = (struct event_row){&write->events[k], part->seq++};
+            rows[count++] = (struct event_row){&write->events[k]};
     }
     send_rows(bare, BARE_EVENTS_INSERT, COLUMNS(new_event), rows, sizeof *rows, count);
 }
@@ -383,7 +385,7 @@ static void run_bare(struct contender *base, const struct lives *lives)
     struct bare *bare = (struct bare *)base;
     uint32_t step = bare->by_row ? 1 : lives->count;
     for (int stage = 0; stage < LIFE_STAGES; stage++) {
-        struct part part = {.lives = lives, .stage = (enum life_stage)stage, .seq = 1};
+        struct part part = {.lives = lives, .stage = (enum life_stage)stage};
         struct params number;
         send_statement(bare, BARE_BEGIN, NULL);
         for (; part.from < lives->count; part.from += step) {
@@ -463,13 +465,14 @@ void postgres_settle(const char *url)
 
 /* ---- comparing ---- */
 
-/* Where an event stands among all (xact) is the server's; who committed a batch is not a job's. */
+/* Where an event stands among all (xact, seq) is the server's; who committed a batch is not a
+ * job's. */
 #define CONTENT(table, columns)                                                                    \
     "SELECT '" table "', count(*), coalesce(sum(hashtextextended(t::text, 0)::numeric), 0)"        \
     " FROM (SELECT " columns " FROM pawl." table ") t"
 #define AND_THEN " UNION ALL "
 #define EVENT_COLUMNS                                                                              \
-    "job_id, version, created_at, seq, redacted, type, payload, actor, cause, correlation_id,"     \
+    "job_id, version, created_at, redacted, type, payload, actor, cause, correlation_id,"          \
     " digest, hash"
 
 /* clang-format off */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "engine/batch.h"
+#include "run_ops.h"
 
 struct writer {
     struct contender base;
@@ -125,7 +126,7 @@ static void prepare_ops(struct contender *base, const struct lives *lives)
     }
 }
 
-static void run_ops(struct contender *base, const struct lives *lives)
+static void run_engine(struct contender *base, const struct lives *lives)
 {
     struct writer *writer = (struct writer *)base;
     for (int stage = 0; stage < LIFE_STAGES; stage++) {
@@ -135,7 +136,7 @@ static void run_ops(struct contender *base, const struct lives *lives)
         struct err err;
         writer->now = lives->now[stage];
         arena_clear(&writer->arena);
-        check(batch_run(&writer->batcher, ops, count, &writer->arena, &outcome, &err), &err);
+        check(run_ops(&writer->batcher, ops, count, &writer->arena, &outcome, &err), &err);
         for (uint32_t i = 0; i < count; i++) {
             check(ops[i].code, &ops[i].err);
             bench_check(stage != LIFE_CLAIM || ops[i].grant_count == ops[i].claim.max,
@@ -148,7 +149,7 @@ struct contender *contend_engine(const char *url, uint32_t claim_max)
 {
     struct writer *writer = open_writer(url, claim_max);
     writer->base.prepare = prepare_ops;
-    writer->base.run = run_ops;
+    writer->base.run = run_engine;
     return &writer->base;
 }
 

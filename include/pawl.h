@@ -1,30 +1,38 @@
 /* Pawl: durable jobs and workflows. This is the only header that a program includes, and the manual
  * of the library.
  *
- *     #include <pawl.h>
- *
- *     char *text;
- *     if (pawl_machine(PAWL_MACHINE_JOB, PAWL_FORMAT_TSV, &text) == PAWL_OK) {
- *         fputs(text, stdout);
- *         pawl_free(text);
+ *     struct pawl_options options = {.create = 1};
+ *     struct pawl_error error;
+ *     struct pawl *pawl;
+ *     char *job;
+ *     if (pawl_open("sqlite:pawl.db", &options, &pawl, &error) == PAWL_OK) {
+ *         if (pawl_submit(pawl, "{\"kind\": \"email\"}", &job, &error) == PAWL_OK) {
+ *             puts(job);
+ *             pawl_free(job);
+ *         }
+ *         pawl_close(pawl);
  *     }
  *
  * What holds for every function, unless its own text says otherwise:
  *
  *   Errors     A function that can fail returns an enum pawl_code: PAWL_OK, or what went wrong. Its
  *              text lists the codes to expect; a later version may add to them, so treat a code
- *              that you do not know as a failure.
- *   Outputs    are the last arguments, named ret_x, and are written only when PAWL_OK is returned.
- *              They must not be NULL.
+ *              that you do not know as a failure. `error` may be NULL.
+ *   Outputs    are named ret_x and are written only when PAWL_OK is returned. They must not be
+ *              NULL.
  *   Ownership  Text that is returned through a char ** is the caller's, NUL-terminated UTF-8, and
  *              is given back with pawl_free. Text that is returned as const char * is the
- *              library's, never changes, and is never freed.
- *   Threads    Any function may be called from any thread at any time. The library has no global
- *              state, starts no thread behind a program's back, and installs no signal handler.
+ *              library's. What a function is given it copies, or needs only until it returns.
+ *   Threads    Any function may be called from any thread at any time, also on one handle. The
+ *              library has no global state and installs no signal handler. A handle has threads of
+ *              its own, from pawl_open to pawl_close; they take no signals.
  *   Silence    Nothing is printed, and the process is never ended because of what a caller asked
- *              for. A failed assertion is a bug of the library, and does end it. */
+ *              for. A failed assertion is a bug of the library, and does end it; so does an fsync
+ *              that fails on a SQLite file, since nobody can tell what is on the disk then. */
 #ifndef PAWL_H
 #define PAWL_H
+
+#include <stddef.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -81,6 +89,440 @@ struct pawl_error {
     enum pawl_code code;
     char message[512]; /* NUL-terminated UTF-8 without control characters */
 };
+
+/* ---- opening ------------------------------------------------------------------------------ */
+
+/* A store that is open: everything below works on one. */
+struct pawl;
+
+struct pawl_options {
+    const char *actor;   /* who acts, as histories will say; NULL: "library" */
+    int create;          /* make the store when it is not there; else PAWL_NOT_FOUND */
+    int patience_ms;     /* how long to try before PAWL_UNAVAILABLE; 0: 30 s */
+    int queue_bytes_max; /* calls that wait at once, in bytes, before PAWL_UNAVAILABLE; 0: 64 MiB */
+
+    /* Milliseconds since 1970, for tests; NULL: the system's clock, or PostgreSQL's. */
+    long long (*clock)(void *arg);
+    void *clock_arg;
+};
+
+/* Opens the store at `url`: "memory:", "sqlite:PATH" or "postgres://...". `options` may be NULL.
+ *
+ * A SQLite file belongs to one process at a time. Whoever opens it while another process has it
+ * reaches it through that process, by a socket beside the file; when that process ends, even by
+ * kill -9, one of the others takes over. Callers see nothing of this but a moment's delay: a call
+ * that was under way is repeated, and is not carried out twice.
+ *
+ * PAWL_BAD_REQUEST  the URL is none
+ * PAWL_NOT_FOUND    there is no store, and `create` is 0
+ * PAWL_UNAVAILABLE  it is out of reach, on a full disk, read-only, not one of Pawl's, or of a
+ *                   version that this library cannot use
+ * PAWL_NO_MEMORY    there is not enough memory */
+PAWL_API enum pawl_code pawl_open(const char *url, const struct pawl_options *options,
+                                  struct pawl **ret_pawl, struct pawl_error *error);
+
+/* Closes it, after all calls on it have returned. NULL does nothing. What was acknowledged stays;
+ * leases stay until they end. */
+PAWL_API void pawl_close(struct pawl *pawl);
+
+/* Ends every wait for work, for a job or for events on this handle at once, now and from now on:
+ * for whoever wants to close it, from any thread. */
+PAWL_API void pawl_interrupt(struct pawl *pawl);
+
+/* ---- verbs -------------------------------------------------------------------------------- */
+
+/* All verbs look alike: a JSON object goes in, a JSON object comes out. A member of a request that
+ * is not known is refused by name (PAWL_UNKNOWN_FIELD). Times are RFC 3339 in UTC, durations are
+ * milliseconds and end in _ms. NULL stands for the empty request, {}.
+ *
+ * Every verb may fail with
+ *
+ *   PAWL_BAD_REQUEST, PAWL_UNKNOWN_FIELD, PAWL_PAYLOAD_TOO_LARGE  the request is not well formed
+ *   PAWL_UNAVAILABLE  the store is out of reach, or too much is waiting: try again
+ *   PAWL_NO_MEMORY, PAWL_CORRUPT
+ *
+ * and besides with the codes that are named at each. When one fails nothing was done; but for
+ * PAWL_UNAVAILABLE from PostgreSQL that went away in the moment of a commit and did not come back
+ * in time to be asked: the message says so then, and a job that was submitted with an
+ * idempotency_key may be submitted again without fear. */
+#define PAWL_VERB(name)                                                                            \
+    PAWL_API enum pawl_code pawl_##name(struct pawl *pawl, const char *request, char **ret_answer, \
+                                        struct pawl_error *error)
+
+/* -- jobs -- */
+
+/* A new job: {"kind", "queue"?, "payload"?, "priority"?, "run_at"? or "delay_ms"?,
+ * "idempotency_key"?, "retry"?, "lease_ttl_ms"?, "heartbeat_ms"?, "timeout_ms"?, "in_doubt"?,
+ * "capabilities"?, "correlation_id"?, "traceparent"?, "labels"?, "agent_id"?, "goal"?, "plan"?},
+ * or {"jobs": [...]}: all of them or none. Answers the job, or {"jobs": [...]}. A job whose
+ * idempotency key its queue knows is not made again: the answer is the one there is, with
+ * "duplicate": true.
+ *
+ * PAWL_UNPROCESSABLE_PLAN */
+PAWL_VERB(submit);
+
+/* {"id", "wait_ms"?}: the job; with wait_ms (at most 55,000) as soon as it has ended, or then.
+ * PAWL_NOT_FOUND */
+PAWL_VERB(get);
+
+/* Jobs, the newest first: {"status"?: "a,b", "kind"?, "queue"?, "agent_id"?, "correlation_id"?,
+ * "label"?: "key:value", "created_after"?, "include"?: "payload,result", "limit"? (50, at most
+ * 500), "cursor"?}. Answers {"jobs": [...], "next_cursor": null or text}. */
+PAWL_VERB(list);
+
+/* The history of a job: {"id", "after"?: version, "limit"? (100, at most 1,000), "telemetry"?,
+ * "wait_ms"?}. Answers {"events": [...]}; with wait_ms as soon as there is one, or then. With
+ * telemetry the heartbeats of the last day instead, where after is a time in ms.
+ * PAWL_NOT_FOUND */
+PAWL_VERB(events);
+
+/* Events of all jobs in the order of their commits: {"after"?: position, "limit"?, "wait_ms"?}.
+ * Answers {"events": [{..., "position"}], "next": position}. A position is a text such as "17-3"
+ * that means nothing by itself. */
+PAWL_VERB(feed);
+
+/* {"id", "expected_version"?, "token"?, "events": [{"type", "payload"?}]}: events of the caller's
+ * own making. Answers {"version"}. PAWL_NOT_FOUND, PAWL_VERSION_MISMATCH, PAWL_STALE_LEASE,
+ * PAWL_INVALID_TRANSITION */
+PAWL_VERB(append);
+
+/* {"id", "mode"?: "soft" or "hard", "reason"?}. Answers the job. PAWL_NOT_FOUND,
+ * PAWL_INVALID_TRANSITION */
+PAWL_VERB(cancel);
+
+/* {"id", "correlation_key", "payload"?, "signal_id"?, "early"?}. Answers {"signal": "delivered",
+ * "repeated" or "stored", "job"}. PAWL_NOT_FOUND, PAWL_WRONG_CORRELATION_KEY,
+ * PAWL_INVALID_TRANSITION, PAWL_RATE_LIMITED */
+PAWL_VERB(signal);
+
+/* {"id", "reason"?, "fresh"?}: a failed job or dead letter starts anew, a retrying one now. Answers
+ * the job. PAWL_NOT_FOUND, PAWL_INVALID_TRANSITION */
+PAWL_VERB(requeue);
+
+/* {"id", "reason_code", "stage"?, "message"?}: makes a dead letter of a job that no worker has.
+ * Answers the job. PAWL_NOT_FOUND, PAWL_INVALID_TRANSITION */
+PAWL_VERB(dead_letter);
+
+/* Many jobs: {"action": "requeue" or "cancel", "filter": {as for list}, "mode"?, "reason"?,
+ * "fresh"?, "rate_per_s"?, "dry_run"?, "limit"? (500), "cursor"?}. One call does at most `limit`
+ * jobs; go on with "next_cursor" until it is null. Answers {"matched", "done", "refused",
+ * "next_cursor"}. */
+PAWL_VERB(bulk);
+
+/* {"id"}: checks the whole history. Answers {"ok", "version", "status", "chain_head", "partial",
+ * "violations": [{"rule", "version", "detail"}]}. PAWL_NOT_FOUND */
+PAWL_VERB(verify);
+
+/* {"id"}: why the job is where it is, and what would move it. Answers {"status", "summary",
+ * "reasons": [text], "moves": [text]}. PAWL_NOT_FOUND */
+PAWL_VERB(explain);
+
+/* {"id"}: erases the payloads of a job that has ended; its hashes stay. Answers the job.
+ * PAWL_NOT_FOUND, PAWL_INVALID_TRANSITION */
+PAWL_VERB(redact);
+
+/* -- plans and people -- */
+
+/* {"id", "steps": [...], "reason"?}: gives the job a plan, or a new version of it. Answers the job.
+ * PAWL_NOT_FOUND, PAWL_UNPROCESSABLE_PLAN, PAWL_INVALID_TRANSITION */
+PAWL_VERB(plan);
+
+/* {"id"}. Answers {"steps": [{"id", "state", ..., "history": [...]}]}. PAWL_NOT_FOUND */
+PAWL_VERB(steps);
+
+/* {"id", "step", "decision": "accept", "retry", "switch_resource", "replan" or "needs_user",
+ * "reason"?, "token"?, "result"?, "question"?}. Answers the job. PAWL_NOT_FOUND, PAWL_STALE_LEASE,
+ * PAWL_INVALID_TRANSITION */
+PAWL_VERB(verdict);
+
+/* {"id", "step", "answer", "by"?}: to a step that asks a person. Answers the job. PAWL_NOT_FOUND,
+ * PAWL_INVALID_TRANSITION */
+PAWL_VERB(answer);
+
+/* Open questions, the newest first: {"limit"?, "cursor"?}. Answers {"questions": [{"id", "step"?,
+ * "kind", "prompt", "choices", "assignee", "correlation_key", "since", "until"}],
+ * "next_cursor"}. */
+PAWL_VERB(inbox);
+
+/* -- workers -- */
+
+/* {"worker_id", "queues"?: [], "kinds"?: [], "capabilities"?: [], "max"? (1, at most 1,000),
+ * "lease_ttl_ms"?, "heartbeat_ms"?, "wait_ms"? (0, at most 55,000), "start"? (true), "history"?}.
+ * Answers {"claims": [{"job", "lease": {"token", "attempt", "expires_at", "heartbeat_ms"},
+ * "resume"?, "events"?, "events_next"?}]}, as soon as there is work, or empty after wait_ms. */
+PAWL_VERB(claim);
+
+/* The same for steps, with "resource_id" or "judge": true. Answers {"claims": [{"step", "job_id",
+ * "inputs", "answer"?, "lease"}]}. PAWL_NOT_FOUND: there is no such resource */
+PAWL_VERB(claim_steps);
+
+/* What the holder of a lease says, each with "token". A token that is not that of a live lease gets
+ * PAWL_STALE_LEASE, and nothing is changed; one that comes again after its answer was lost gets
+ * that answer again. Unless said otherwise they answer {"id", "status", "version", "attempt"}, with
+ * "repeated": true when it had been said before.
+ *
+ *   start          {"token"}: the work begins. Answers also expires_at
+ *   heartbeat      {"token", "progress"?, "cursor"?}. Answers {"expires_at", "cancel_requested"}
+ *   complete       {"token", "result"?}. PAWL_INVALID_TRANSITION: an effect is open
+ *   fail           {"token", "error": {"class"?, "message", "stage"?, "details"?},
+ *                  "retry_after_ms"?}
+ *   wait           {"token", "type", "correlation_key", "timeout_ms"?, "park"?, "prompt"?,
+ *                  "choices"?, "assignee"?}, for a timer "delay_ms" or "until". Status queued: it
+ *                  did not have to wait
+ *   release        {"token"}: gives the work back; costs no attempt of the retries
+ *   cancelled      {"token"}: the work was ended because cancel_requested said so
+ *   abandon        {"token", "reason_code", "stage"?, "message"?}: makes a dead letter of it
+ *   effect_begin   {"token", "key", "input"?}. Answers {"status": "execute", "recorded" or
+ *                  "in_doubt", "result"?, "idempotency_key"}. PAWL_REPLAY_MISMATCH
+ *   effect_commit  {"token", "key", "result"?, "next"?: {"key", "input"?}}. Answers as
+ *                  effect_begin for the next one, or {"status": "recorded"}. PAWL_REPLAY_MISMATCH
+ */
+PAWL_VERB(start);
+PAWL_VERB(heartbeat);
+PAWL_VERB(complete);
+PAWL_VERB(fail);
+PAWL_VERB(wait);
+PAWL_VERB(release);
+PAWL_VERB(cancelled);
+PAWL_VERB(abandon);
+PAWL_VERB(effect_begin);
+PAWL_VERB(effect_commit);
+
+/* Many at once, in one commit, each alone: {"ops": [{"op": "submit", "claim", "start", "heartbeat",
+ * "complete", ..., and what that verb takes}]}, at most 1,000. Answers {"results": [{"status",
+ * "body"}]}, with HTTP's status and either the verb's answer or {"code", "title", "detail"}. */
+PAWL_VERB(batch);
+
+/* -- operators -- */
+
+/* Dead letters, the newest first: {"kind"?, "queue"?, "reason_code"?, "limit"?, "cursor"?}. Answers
+ * {"jobs", "next_cursor"}. */
+PAWL_VERB(dead_letters);
+
+/* {"id"?, "kind"?, "queue"?, "reason_code"?, "reason"?, "fresh"?, "dry_run"?, "rate_per_s"?,
+ * "limit"?, "cursor"?}: dead letters start anew (redrive), or are deleted (drop). Answers as
+ * bulk. */
+PAWL_VERB(redrive);
+PAWL_VERB(drop);
+
+/* {}. Answers {"queues": [{"queue", "paused", "depth", "oldest_at", "by_status": {...}}]}. */
+PAWL_VERB(queues);
+
+/* {"queue"}. No claim takes work of a paused queue. Answers {"queue", "paused"}. */
+PAWL_VERB(pause);
+PAWL_VERB(resume);
+
+/* {"kind", "lease_ttl_ms"?, "heartbeat_ms"?, "timeout_ms"?, "retry"?, "retention_ms"?}: defaults
+ * for jobs of that kind from now on, in place of those there were. Both answer the settings. */
+PAWL_VERB(kind_set);
+PAWL_VERB(kind_get);
+
+/* {}. Answers {"workers": [{"worker_id", "leases", "last_beat_at", "resource_id"?}]}: those who
+ * hold a lease. */
+PAWL_VERB(workers);
+
+/* {}. Answers {"resources": [...]}; the others {"id", ...} and the resource. resource_put
+ * {"id", "capabilities"?, "labels"?, "slots"? (1), "ttl_ms"? (30,000), "draining"?} registers or
+ * renews. PAWL_NOT_FOUND */
+PAWL_VERB(resources);
+PAWL_VERB(resource_put);
+PAWL_VERB(resource_get);
+PAWL_VERB(resource_delete);
+
+/* {}. Answers {"jobs": {status: count}, "leases", "queue_depth", "oldest_queued_at", ...}. */
+PAWL_VERB(stats);
+
+/* {"id"}. Answers the job with all of its history, to be given to import; a job that was redacted
+ * as what is left of it. PAWL_NOT_FOUND, PAWL_CORRUPT: the history is not right, as verify will
+ * say; PAWL_PAYLOAD_TOO_LARGE: it is longer than 64 MiB */
+PAWL_VERB(export);
+
+/* {"jobs": [what export answered]}, at most 100 and 64 MiB: each is checked as verify does before
+ * it is taken, all of them or none. Jobs that are there already with the same history are left
+ * alone. Answers {"imported", "present"}. PAWL_CORRUPT: a history is not right;
+ * PAWL_VERSION_MISMATCH: a job is there with another history; PAWL_IDEMPOTENCY_MISMATCH: its
+ * idempotency key belongs to another job */
+PAWL_VERB(import);
+
+/* {"path"}: a copy of a SQLite store as of this moment, while it is in use. Answers {"path",
+ * "bytes"}. PAWL_BAD_REQUEST: the store is another, or the file is there already */
+PAWL_VERB(backup);
+
+/* {}. Answers {"ok", "checks": [{"name", "ok", "detail"}]}. */
+PAWL_VERB(doctor);
+
+/* ---- JSON --------------------------------------------------------------------------------- */
+
+/* Enough JSON to make requests and to read answers; any other library will do as well. */
+
+/* A value in a text, which it points into. at is NULL when there is none. */
+struct pawl_json {
+    const char *at;
+    size_t len;
+};
+
+/* The value that `text` is; none when it is not strict JSON. */
+PAWL_API struct pawl_json pawl_json_read(const char *text);
+
+/* What is found on a path of names and places: pawl_json_get(answer, "claims.0.lease.token"). None
+ * when it is not there or null. */
+PAWL_API struct pawl_json pawl_json_get(struct pawl_json value, const char *path);
+
+/* Walks an object or array. *item must be none at first; 0 when there are no more. `key` gets the
+ * raw name, quotes and all, and is none in an array; it may be NULL. */
+PAWL_API int pawl_json_next(struct pawl_json list, struct pawl_json *item, struct pawl_json *key);
+
+/* The first letter of: object, array, string, number, true, false; '0' for null; 0: none. */
+PAWL_API char pawl_json_type(struct pawl_json value);
+
+/* A string decoded, anything else as it is written, none as "". NULL: no memory. For pawl_free. */
+PAWL_API char *pawl_json_text(struct pawl_json value);
+
+/* A whole number or `otherwise`; whether it is true; whether it is that string. */
+PAWL_API long long pawl_json_int(struct pawl_json value, long long otherwise);
+PAWL_API int pawl_json_true(struct pawl_json value);
+PAWL_API int pawl_json_is(struct pawl_json value, const char *text);
+
+/* An object that is being made. Values that are NULL are left out, and what goes wrong on the way
+ * (no memory, a text that is not UTF-8, a raw value that is not JSON) shows at the end: then
+ * pawl_object_str returns NULL. One thread at a time. */
+struct pawl_object;
+
+PAWL_API struct pawl_object *pawl_object_new(void); /* NULL: no memory, which the others take too */
+PAWL_API void pawl_object_text(struct pawl_object *object, const char *key, const char *value);
+PAWL_API void pawl_object_int(struct pawl_object *object, const char *key, long long value);
+PAWL_API void pawl_object_flag(struct pawl_object *object, const char *key, int value);
+PAWL_API void pawl_object_json(struct pawl_object *object, const char *key, const char *value);
+PAWL_API void pawl_object_list(struct pawl_object *object, const char *key,
+                               const char *const *values, size_t count);
+
+/* The object as text, valid until the next addition. */
+PAWL_API const char *pawl_object_str(struct pawl_object *object);
+PAWL_API void pawl_object_free(struct pawl_object *object);
+
+/* ---- a worker ----------------------------------------------------------------------------- */
+
+/* What a handler is given: one claim. Everything lives until the handler returns. */
+struct pawl_task {
+    struct pawl *pawl;
+    const char *job_id;
+    const char *kind;
+    const char *payload; /* JSON; "null" when there is none */
+    const char *token;   /* for effects, waits, progress */
+    long long attempt;   /* the fencing number */
+    const char *claim;   /* all of it, as pawl_claim answers */
+};
+
+/* What came of it. A handler starts with `how` PAWL_COMPLETE and nothing else. */
+enum pawl_how {
+    PAWL_COMPLETE = 1,  /* with `result` */
+    PAWL_FAIL = 2,      /* with `error_class`, `message`, `details`, `retry_after_ms` */
+    PAWL_RELEASE = 3,   /* give it back: somebody else may have it, or this worker a moment later */
+    PAWL_CANCELLED = 4, /* it was ended because of pawl_task_cancelled */
+    PAWL_ENDED = 5,     /* the handler has ended the lease itself: by a wait, for example */
+};
+
+struct pawl_outcome {
+    enum pawl_how how;
+    char *result;             /* JSON from pawl_copy, for the library to free, or NULL */
+    const char *error_class;  /* NULL: transient. Not copied: a text that stays */
+    char *details;            /* as `result`: more about the error, or NULL */
+    long long retry_after_ms; /* instead of the backoff of the job; 0: no */
+    char message[4100];       /* what is not UTF-8 in it is replaced */
+};
+
+/* A copy of a text that pawl_free can free; NULL: no memory, or no text. */
+PAWL_API char *pawl_copy(const char *text);
+
+typedef void (*pawl_handler)(void *arg, const struct pawl_task *task, struct pawl_outcome *outcome);
+
+struct pawl_worker_options {
+    const char *worker_id;    /* NULL: host name, process and a random part */
+    const char *const *kinds; /* none: all */
+    size_t kind_count;
+    const char *const *queues; /* none: all */
+    size_t queue_count;
+    const char *const *capabilities;
+    size_t capability_count;
+    int concurrency;        /* handlers at once; 0: 1, at most 1,000 */
+    long long lease_ttl_ms; /* 0: as the job, its kind or the default says */
+    int once;               /* end after one job */
+    int drain;              /* end when there is no work left that can be taken now */
+
+    /* Does the work: called on threads of the worker, which take no signals. */
+    pawl_handler handler;
+
+    /* Told what came of a task, after its handler: `error` is NULL when the outcome is stored (for
+     * PAWL_ENDED: always), else why it never will be. PAWL_STALE_LEASE: somebody else has the job.
+     * On the handler's thread. NULL: nobody wants to know. */
+    void (*reported)(void *arg, const struct pawl_task *task, const struct pawl_outcome *outcome,
+                     const struct pawl_error *error);
+
+    /* Told once when the store is out of reach, with the reason, and once with NULL when it is
+     * back. On any thread of the worker. NULL: nobody wants to know. */
+    void (*trouble)(void *arg, const struct pawl_error *error);
+    void *arg;
+};
+
+/* A worker: claims work, calls the handler on threads of its own, keeps leases alive with
+ * heartbeats, and reports what came of it. Runs until `once` or `drain` is fulfilled, or until
+ * pawl_worker_stop.
+ *
+ * While the store is out of reach it tries again for ever, with pauses that grow to some seconds:
+ * claims as long as it is not stopped, outcomes as long as their lease can be alive. An outcome
+ * that the store refuses (a result that is no JSON, an effect that is still open) makes the job
+ * fail with the reason. Any other error ends the worker, as pawl_worker_join then says; handlers
+ * that run meanwhile are not disturbed.
+ *
+ * The handle must stay open until pawl_worker_join has returned.
+ *
+ * PAWL_BAD_REQUEST  there is no handler, or a number is out of range
+ * PAWL_UNAVAILABLE  a thread could not be started
+ * PAWL_NO_MEMORY    there is not enough memory */
+struct pawl_worker;
+
+PAWL_API enum pawl_code pawl_worker_start(struct pawl *pawl,
+                                          const struct pawl_worker_options *options,
+                                          struct pawl_worker **ret_worker,
+                                          struct pawl_error *error);
+
+/* Takes no new work from now on; handlers that run go on. May be called from a signal handler, and
+ * more than once, but not after pawl_worker_join. NULL does nothing. */
+PAWL_API void pawl_worker_stop(struct pawl_worker *worker);
+
+/* Waits until the worker has ended, but not longer than wait_ms; -1: for ever. 1 when it has: then
+ * pawl_worker_join does not wait any more. So a program can make sure that nobody calls
+ * pawl_worker_stop when it calls pawl_worker_join. */
+PAWL_API int pawl_worker_wait(struct pawl_worker *worker, long long wait_ms);
+
+/* Waits until the worker has ended: all handlers have returned and their outcomes are stored or
+ * given up. Frees it, whatever it returns, and says how many outcomes were stored, those of
+ * PAWL_RELEASE not counted. *ret_done is always written and may be NULL.
+ *
+ * The code is that of the error which ended the worker. */
+PAWL_API enum pawl_code pawl_worker_join(struct pawl_worker *worker, long long *ret_done,
+                                         struct pawl_error *error);
+
+/* Whether a task is to end. */
+enum pawl_end {
+    PAWL_GO_ON = 0,
+    PAWL_CANCEL_ASKED = 1, /* end soon, with PAWL_CANCELLED */
+    PAWL_LEASE_LOST = 2,   /* somebody else may have the job: nothing it reports will be taken */
+};
+
+/* Asked of a task by its handler, from any thread until it returns. Costs nothing: ask often. */
+PAWL_API enum pawl_end pawl_task_cancelled(const struct pawl_task *task);
+
+/* Tells how far it is: JSON, and a text to go on from in a later attempt (NULL: as it was). Sent
+ * with the next heartbeat, within a second or so, or with the outcome.
+ *
+ * PAWL_BAD_REQUEST  it is not JSON, or not UTF-8
+ * PAWL_STALE_LEASE  the lease is lost
+ * PAWL_NO_MEMORY    there is not enough memory */
+PAWL_API enum pawl_code pawl_task_progress(const struct pawl_task *task, const char *progress,
+                                           const char *cursor, struct pawl_error *error);
+
+/* ---- the store as a whole, and the machines ------------------------------------------------ */
 
 /* What pawl_migrate has done. Equal versions: there was nothing to do. */
 struct pawl_migration {

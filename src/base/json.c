@@ -62,8 +62,8 @@ static const char *skip_string(const char *at, const char *end)
 static const char *skip_container(const char *at, const char *end)
 {
     assert(at < end && (*at == '[' || *at == '{'));
-    uint64_t objects = 0; /* bit per depth: the bracket there is a brace */
-    int depth = 0;
+    uint64_t objects[JSON_NESTED_MAX / 64] = {0}; /* bit per depth: the bracket there is a brace */
+    unsigned depth = 0;
     while (at < end) {
         switch (*at++) {
         case '"':
@@ -73,17 +73,19 @@ static const char *skip_container(const char *at, const char *end)
             break;
         case '[':
         case '{':
-            if (depth++ == JSON_DEPTH_MAX)
+            if (depth == JSON_NESTED_MAX)
                 return NULL;
-            objects = objects << 1 | (at[-1] == '{');
+            objects[depth / 64] &= ~(UINT64_C(1) << depth % 64);
+            objects[depth / 64] |= (uint64_t)(at[-1] == '{') << depth % 64;
+            depth++;
             break;
         case ']':
         case '}':
-            if ((objects & 1) != (at[-1] == '}'))
+            depth--;
+            if ((objects[depth / 64] >> depth % 64 & 1) != (at[-1] == '}'))
                 return NULL;
-            if (--depth == 0)
+            if (depth == 0)
                 return at;
-            objects >>= 1;
             break;
         default:
             break;

@@ -16,7 +16,10 @@
 #include "base/error.h"
 #include "base/str.h"
 
-enum { JSON_DEPTH_MAX = 64 };
+enum {
+    JSON_DEPTH_MAX = 64,   /* of what comes from outside */
+    JSON_NESTED_MAX = 128, /* of our own answers, which have such values inside */
+};
 
 enum json_type {
     JSON_INVALID,
@@ -33,6 +36,10 @@ enum json_type {
  * names the byte offset, calling the text `what`. Scratch memory comes from `arena`. */
 enum error_code json_check(struct str text, size_t bytes_max, const char *what, struct arena *arena,
                            struct err *err);
+
+/* The same for text of our own: up to JSON_NESTED_MAX deep. */
+enum error_code json_check_answer(struct str text, const char *what, struct arena *arena,
+                                  struct err *err);
 
 /* `text` without white space around it. */
 struct str json_trim(struct str text);

@@ -32,10 +32,11 @@ struct checker {
     struct err *err;
     enum error_code code; /* why the check failed */
     size_t depth;
+    size_t depth_max;
     struct key *keys; /* of all open objects, innermost last */
     size_t key_count;
     size_t key_cap;
-    struct container open[JSON_DEPTH_MAX];
+    struct container open[JSON_NESTED_MAX];
     struct key local[KEYS_LOCAL];
 };
 
@@ -282,8 +283,10 @@ static const char *close_container(struct checker *checker, const char *at)
 static const char *open_container(struct checker *checker, const char *at)
 {
     bool is_object = *at == '{';
-    if (checker->depth == JSON_DEPTH_MAX)
-        return fail(checker, at, "nested deeper than 64 levels");
+    if (checker->depth == checker->depth_max)
+        return fail(checker, at,
+                    checker->depth_max == JSON_DEPTH_MAX ? "nested deeper than 64 levels"
+                                                         : "nested too deep");
     checker->open[checker->depth] = (struct container){is_object, checker->key_count, 0};
     checker->depth++;
     at = json_scan_space(at + 1, checker->end);
@@ -355,8 +358,8 @@ static const char *check_text(struct checker *checker)
     return at == checker->end ? at : fail_expected(checker, at, "the end of the text");
 }
 
-enum error_code json_check(struct str text, size_t bytes_max, const char *what, struct arena *arena,
-                           struct err *err)
+static enum error_code check_to_depth(struct str text, size_t bytes_max, size_t depth_max,
+                                      const char *what, struct arena *arena, struct err *err)
 {
     assert(what != NULL);
     assert(text.at != NULL || text.len == 0);
@@ -372,6 +375,7 @@ enum error_code json_check(struct str text, size_t bytes_max, const char *what, 
     checker.err = err;
     checker.code = ERR_OK;
     checker.depth = 0;
+    checker.depth_max = depth_max;
     checker.keys = checker.local;
     checker.key_count = 0;
     checker.key_cap = KEYS_LOCAL;
@@ -379,4 +383,16 @@ enum error_code json_check(struct str text, size_t bytes_max, const char *what, 
     assert((end != NULL) == (checker.code == ERR_OK));
     (void)end;
     return checker.code;
+}
+
+enum error_code json_check(struct str text, size_t bytes_max, const char *what, struct arena *arena,
+                           struct err *err)
+{
+    return check_to_depth(text, bytes_max, JSON_DEPTH_MAX, what, arena, err);
+}
+
+enum error_code json_check_answer(struct str text, const char *what, struct arena *arena,
+                                  struct err *err)
+{
+    return check_to_depth(text, SIZE_MAX, JSON_NESTED_MAX, what, arena, err);
 }

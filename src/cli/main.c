@@ -1,117 +1,53 @@
-/* The entry of the command line: finds the verb, runs it, and makes sure that what it printed has
- * arrived. */
+/* The entry of the command line: finds the verb, reads its arguments, runs it, and makes sure that
+ * what it printed has arrived. */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
 
-const struct verb *const cli_verbs[] = {
-    &verb_migrate,
-    &verb_machine,
-    &verb_help,
-    &verb_version,
+const struct verb_line cli_verbs[] = {
+#define GROUP(text) {.title = (text)},
+#define VERB(name) {.verb = &verb_##name},
+#include "cli/verbs.def"
+#undef GROUP
+#undef VERB
 };
 const size_t cli_verb_count = sizeof cli_verbs / sizeof cli_verbs[0];
 
-enum { WORD_LEN_MAX = 31 };
-
-static size_t min_size(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-/* How many letters must be added, dropped, changed or swapped with their neighbour to turn one word
- * into the other. Of a long word only the beginning counts. */
-static size_t edit_distance(const char *a, const char *b)
-{
-    size_t distance[WORD_LEN_MAX + 1][WORD_LEN_MAX + 1];
-    size_t a_len = min_size(strlen(a), WORD_LEN_MAX);
-    size_t b_len = min_size(strlen(b), WORD_LEN_MAX);
-
-    for (size_t i = 0; i <= a_len; i++) {
-        for (size_t k = 0; k <= b_len; k++) {
-            if (i == 0 || k == 0) {
-                distance[i][k] = i + k;
-                continue;
-            }
-            size_t changed = distance[i - 1][k - 1] + (a[i - 1] != b[k - 1]);
-            size_t moved = min_size(distance[i - 1][k], distance[i][k - 1]) + 1;
-            distance[i][k] = min_size(changed, moved);
-            if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
-                distance[i][k] = min_size(distance[i][k], distance[i - 2][k - 2] + 1);
-        }
-    }
-    return distance[a_len][b_len];
-}
-
-/* The verb that was most likely meant: one that starts like that, else the nearest within two
- * letters; NULL when none is near. */
-static const struct verb *nearest_verb(const char *name)
-{
-    enum { NEAR = 2 };
-    const struct verb *nearest = NULL;
-    size_t distance = NEAR + 1;
-    for (size_t i = 0; i < cli_verb_count; i++) {
-        const struct verb *verb = cli_verbs[i];
-        if (name[0] != '\0' && strncmp(verb->name, name, strlen(name)) == 0)
-            return verb;
-        size_t away = edit_distance(name, verb->name);
-        if (away < distance) {
-            nearest = verb;
-            distance = away;
-        }
-    }
-    return nearest;
-}
-
 const struct verb *cli_verb(const char *name)
 {
-    for (size_t i = 0; i < cli_verb_count; i++)
-        if (strcmp(name, cli_verbs[i]->name) == 0)
-            return cli_verbs[i];
+    const char *names[sizeof cli_verbs / sizeof cli_verbs[0]];
+    size_t count = 0;
+    for (size_t i = 0; i < cli_verb_count; i++) {
+        const struct verb *verb = cli_verbs[i].verb;
+        if (verb == NULL)
+            continue;
+        if (strcmp(name, verb->name) == 0)
+            return verb;
+        names[count++] = verb->name;
+    }
 
-    const struct verb *nearest = nearest_verb(name);
+    const char *nearest = nearest_word(name, names, count);
     if (nearest == NULL)
-        fprintf(stderr, "pawl: there is no verb '%s'\n", name);
+        cli_remark("pawl: there is no verb '%s'", name);
     else
-        fprintf(stderr, "pawl: there is no verb '%s'; the nearest is '%s'\n", name, nearest->name);
-    fprintf(stderr, "'pawl help' lists them all.\n");
+        cli_remark("pawl: there is no verb '%s'; the nearest is '%s'", name, nearest);
+    cli_remark("'pawl help' lists them all.");
     return NULL;
 }
 
-enum cli_exit cli_usage(const struct verb *verb, const char *format, ...)
+/* Options belong to verbs, so none can stand in front of one. */
+static enum cli_exit option_first(int argc, char **argv)
 {
-    va_list arguments;
-    va_start(arguments, format);
-    fprintf(stderr, "pawl %s: ", verb->name);
-    vfprintf(stderr, format, arguments);
-    fprintf(stderr, "\n'pawl help %s' says how it is used.\n", verb->name);
-    va_end(arguments);
+    const char *verb = "VERB";
+    for (int i = 2; i < argc && strcmp(verb, "VERB") == 0; i++)
+        for (size_t v = 0; v < cli_verb_count; v++)
+            if (cli_verbs[v].verb != NULL && strcmp(argv[i], cli_verbs[v].verb->name) == 0)
+                verb = cli_verbs[v].verb->name;
+    cli_remark("pawl: options come behind the verb: pawl %s %s ...", verb, argv[1]);
+    cli_remark("'pawl help' lists the verbs.");
     return CLI_USAGE;
-}
-
-bool cli_option(int argc, char **argv, int *at, const char *name, const char **ret_value)
-{
-    size_t len = strlen(name);
-    const char *argument = argv[*at];
-    if (strncmp(argument, name, len) != 0)
-        return false;
-
-    if (argument[len] == '=') {
-        *ret_value = argument + len + 1;
-        return true;
-    }
-    if (argument[len] != '\0')
-        return false;
-
-    *ret_value = NULL;
-    if (*at + 1 < argc) {
-        *at += 1;
-        *ret_value = argv[*at];
-    }
-    return true;
 }
 
 /* Whether a verb is asked for its help; what stands behind "--" is not for us. */
@@ -123,27 +59,40 @@ static bool wants_help(int argc, char **argv)
     return false;
 }
 
+static enum cli_exit run_verb(const struct verb *verb, int argc, char **argv)
+{
+    struct args args;
+    enum cli_exit code = args_parse(verb, argc, argv, &args);
+    if (code == CLI_DONE)
+        code = verb->run(&args);
+    args_free(&args);
+    return code;
+}
+
 static enum cli_exit run(int argc, char **argv)
 {
     if (argc < 2) {
-        fprintf(stderr, "usage: pawl VERB [ARGUMENT]...\n'pawl help' lists the verbs.\n");
+        cli_remark("usage: pawl VERB [ARGUMENT]... [OPTION]...");
+        cli_remark("'pawl help' lists the verbs.");
         return CLI_USAGE;
     }
 
     char *name = argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
-        return verb_help.run(argc - 1, argv + 1);
+        return run_verb(&verb_help, argc - 1, argv + 1);
     if (strcmp(name, "--version") == 0)
-        return verb_version.run(argc - 1, argv + 1);
+        return run_verb(&verb_version, argc - 1, argv + 1);
+    if (name[0] == '-')
+        return option_first(argc, argv);
 
     const struct verb *verb = cli_verb(name);
     if (verb == NULL)
         return CLI_USAGE;
     if (wants_help(argc - 1, argv + 1)) {
-        fputs(verb->help, stdout);
+        help_write(verb);
         return CLI_DONE;
     }
-    return verb->run(argc - 1, argv + 1);
+    return run_verb(verb, argc - 1, argv + 1);
 }
 
 int main(int argc, char **argv)
@@ -152,7 +101,7 @@ int main(int argc, char **argv)
 
     /* A full disk shows only here; without this a cut file would look like success. */
     if ((fflush(stdout) != 0 || ferror(stdout) != 0) && code == CLI_DONE) {
-        fprintf(stderr, "pawl: the output could not be written: %s\n", strerror(errno));
+        cli_remark("pawl: the output could not be written: %s", strerror(errno));
         code = CLI_FAILED;
     }
     return (int)code;

@@ -1,52 +1,190 @@
-/* Which store a verb works on, and how it says what went wrong there. */
+/* Which store a verb works on, how it is opened, and how it is asked. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/cli.h"
-#include "pawl.h"
+#include "cli/duration.h"
+#include "cli/text.h"
 
-bool cli_store_option(int argc, char **argv, int *at, const char **url)
+const char *cli_store_url(const struct args *args)
 {
-    return cli_option(argc, argv, at, "--store", url);
-}
-
-const char *cli_store_url(const char *said)
-{
+    const char *said = cli_value(args, "--store");
     if (said != NULL)
         return said;
     const char *setting = getenv("PAWL_STORE");
     return setting != NULL && *setting != '\0' ? setting : "sqlite:pawl.db";
 }
 
-static enum cli_exit exit_of(enum pawl_code code)
+char *cli_url_text(const char *url)
 {
-    switch (code) {
-    case PAWL_OK:
-        return CLI_DONE;
-    case PAWL_BAD_REQUEST:
-    case PAWL_UNKNOWN_FIELD:
-    case PAWL_PAYLOAD_TOO_LARGE:
-    case PAWL_UNSUPPORTED_MEDIA_TYPE:
-    case PAWL_UNPROCESSABLE_PLAN:
-        return CLI_USAGE;
-    case PAWL_NOT_FOUND:
-        return CLI_NOT_FOUND;
-    case PAWL_STALE_LEASE:
-    case PAWL_VERSION_MISMATCH:
-    case PAWL_INVALID_TRANSITION:
-    case PAWL_WRONG_CORRELATION_KEY:
-    case PAWL_REPLAY_MISMATCH:
-    case PAWL_IDEMPOTENCY_MISMATCH:
-        return CLI_CONFLICT;
-    case PAWL_UNAVAILABLE:
-        return CLI_OUT_OF_REACH;
-    default:
-        return CLI_FAILED;
+    char *text = text_visible(url, strlen(url));
+    if (text == NULL)
+        return NULL;
+    /* user:password@host, and password=... behind the question mark. */
+    char *host = strstr(text, "://");
+    if (host == NULL)
+        return text;
+    host += 3;
+    char *end = host + strcspn(host, "/?");
+    char *at = end;
+    while (at > host && *at != '@')
+        at--;
+    char *colon = memchr(host, ':', (size_t)(end - host));
+    if (*at == '@' && colon != NULL && colon < at)
+        memmove(colon, at, strlen(at) + 1);
+    char *password = strstr(text, "password=");
+    if (password != NULL) {
+        char *value = password + strlen("password=");
+        memmove(value, value + strcspn(value, "&"), strlen(value + strcspn(value, "&")) + 1);
     }
+    return text;
 }
 
-enum cli_exit cli_failed(const struct verb *verb, const struct pawl_error *error)
+const char *cli_user(void)
 {
-    fprintf(stderr, "pawl %s: %s\n", verb->name, error->message);
-    return exit_of(error->code);
+    enum { LEN_MAX = 64 };
+    const char *user = getenv("USER");
+    if (user == NULL || user[0] == '\0' || strlen(user) > LEN_MAX)
+        return NULL;
+    for (const char *c = user; *c != '\0'; c++)
+        if (*c <= ' ' || *c > '~')
+            return NULL;
+    return user;
+}
+
+/* How long to try. */
+static enum cli_exit read_patience(const struct args *args, int *ret_ms)
+{
+    enum { LONGEST_MS = 24 * 60 * 60 * 1000 };
+    const char *setting = getenv("PAWL_PATIENCE");
+    long long ms = 10 * 1000;
+    if (setting != NULL && *setting != '\0' &&
+        (!duration_parse(setting, &ms) || ms < 1 || ms > LONGEST_MS))
+        return cli_usage(args->verb,
+                         "PAWL_PATIENCE must be a duration from 1ms to 24h, like 30s, not '%s'",
+                         setting);
+    *ret_ms = (int)ms;
+    return CLI_DONE;
+}
+
+/* Whether a store in memory takes the request. */
+static bool rehearse(cli_call call, const char *request, struct pawl_error *refusal)
+{
+    struct pawl *pawl;
+    char *answer;
+    if (pawl_open("memory:", NULL, &pawl, refusal) != PAWL_OK)
+        return false;
+    bool taken = call(pawl, request, &answer, refusal) == PAWL_OK;
+    if (taken)
+        pawl_free(answer);
+    pawl_close(pawl);
+    return taken;
+}
+
+/* What to do when there is no store. */
+struct creation {
+    bool wanted;
+    cli_call call; /* NULL: nothing is to be tried first */
+    const char *request;
+    struct pawl_error *refusal;
+};
+
+static enum cli_exit make_store(const struct args *args, const struct creation *creation,
+                                struct pawl_options *options, struct pawl **ret_pawl)
+{
+    const char *url = cli_store_url(args);
+    struct pawl_error error = {0};
+    enum cli_exit result = CLI_DONE;
+    if (creation->call != NULL && !rehearse(creation->call, creation->request, creation->refusal)) {
+        *ret_pawl = NULL;
+        return CLI_DONE;
+    }
+    char *shown = cli_url_text(url);
+    options->create = 1;
+    if (!creation->wanted) {
+        cli_complain(args->verb,
+                     "there is no store at %s; 'pawl submit' makes one, --store names another",
+                     shown != NULL ? shown : "that URL");
+        result = CLI_OUT_OF_REACH;
+    } else if (pawl_open(url, options, ret_pawl, &error) == PAWL_OK) {
+        cli_remark("created %s", shown != NULL ? shown : "the store");
+    } else {
+        result = cli_failed(args->verb, &error);
+    }
+    free(shown);
+    return result;
+}
+
+static enum cli_exit open_store(const struct args *args, const struct creation *creation,
+                                struct pawl **ret_pawl)
+{
+    struct pawl_error error = {0};
+    char actor[80];
+    const char *user = cli_user();
+    snprintf(actor, sizeof actor, "cli%s%s", user != NULL ? ":" : "", user != NULL ? user : "");
+    struct pawl_options options = {.actor = actor};
+    enum cli_exit result = read_patience(args, &options.patience_ms);
+    if (result != CLI_DONE)
+        return result;
+    enum pawl_code code = pawl_open(cli_store_url(args), &options, ret_pawl, &error);
+    if (code == PAWL_OK)
+        return CLI_DONE;
+    return code == PAWL_NOT_FOUND ? make_store(args, creation, &options, ret_pawl)
+                                  : cli_failed(args->verb, &error);
+}
+
+enum cli_exit cli_open(const struct args *args, bool create, struct pawl **ret_pawl)
+{
+    const struct creation creation = {.wanted = create};
+    return open_store(args, &creation, ret_pawl);
+}
+
+enum cli_exit cli_open_for(const struct args *args, cli_call call, const char *request,
+                           struct pawl **ret_pawl, struct pawl_error *refusal)
+{
+    const struct creation creation = {
+        .wanted = true, .call = call, .request = request, .refusal = refusal};
+    return open_store(args, &creation, ret_pawl);
+}
+
+enum cli_exit cli_ask(const struct args *args, struct pawl *pawl, cli_call call,
+                      struct pawl_object *request, char **ret_answer)
+{
+    struct pawl_error error = {0};
+    enum cli_exit result = CLI_DONE;
+    const char *text = request != NULL ? pawl_object_str(request) : NULL;
+    if (text == NULL)
+        result = cli_no_memory(args->verb);
+    else if (call(pawl, text, ret_answer, &error) != PAWL_OK)
+        result = cli_failed(args->verb, &error);
+    pawl_object_free(request);
+    return result;
+}
+
+enum cli_exit cli_ask_once(const struct args *args, cli_call call, struct pawl_object *request,
+                           char **ret_answer)
+{
+    struct pawl *pawl;
+    enum cli_exit result = cli_open(args, false, &pawl);
+    if (result != CLI_DONE) {
+        pawl_object_free(request);
+        return result;
+    }
+    result = cli_ask(args, pawl, call, request, ret_answer);
+    pawl_close(pawl);
+    return result;
+}
+
+bool cli_has_ended(const char *status)
+{
+    char *machine;
+    if (pawl_machine(PAWL_MACHINE_JOB, PAWL_FORMAT_MERMAID, &machine) != PAWL_OK)
+        return false;
+    /* In the diagram the states in which a job ends lead to the black dot. */
+    char line[64];
+    snprintf(line, sizeof line, "    %s --> [*]\n", status);
+    bool ended = strstr(machine, line) != NULL;
+    pawl_free(machine);
+    return ended;
 }

@@ -2,75 +2,24 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "pawl.h"
 
-static bool parse_kind(const char *word, enum pawl_machine_kind *ret)
+static enum pawl_machine_format format_of(const char *word)
 {
-    if (strcmp(word, "job") == 0)
-        *ret = PAWL_MACHINE_JOB;
-    else if (strcmp(word, "step") == 0)
-        *ret = PAWL_MACHINE_STEP;
-    else
-        return false;
-    return true;
+    if (word != NULL && strcmp(word, "tsv") == 0)
+        return PAWL_FORMAT_TSV;
+    if (word != NULL && strcmp(word, "mermaid") == 0)
+        return PAWL_FORMAT_MERMAID;
+    return PAWL_FORMAT_TABLE;
 }
 
-static bool parse_format(const char *word, enum pawl_machine_format *ret)
+static enum cli_exit run(const struct args *args)
 {
-    if (strcmp(word, "table") == 0)
-        *ret = PAWL_FORMAT_TABLE;
-    else if (strcmp(word, "tsv") == 0)
-        *ret = PAWL_FORMAT_TSV;
-    else if (strcmp(word, "mermaid") == 0)
-        *ret = PAWL_FORMAT_MERMAID;
-    else
-        return false;
-    return true;
-}
-
-struct arguments {
-    enum pawl_machine_kind kind; /* 0: not said */
-    enum pawl_machine_format format;
-};
-
-static enum cli_exit parse(int argc, char **argv, struct arguments *ret)
-{
-    struct arguments arguments = {.format = PAWL_FORMAT_TABLE};
-    for (int i = 1; i < argc; i++) {
-        const char *value;
-        if (cli_option(argc, argv, &i, "--format", &value)) {
-            if (value == NULL)
-                return cli_usage(&verb_machine, "--format needs one of: table, tsv, mermaid");
-            if (!parse_format(value, &arguments.format))
-                return cli_usage(&verb_machine,
-                                 "there is no format '%s'; choose from table, tsv, mermaid", value);
-        } else if (argv[i][0] == '-') {
-            return cli_usage(&verb_machine, "there is no option '%s'", argv[i]);
-        } else if (arguments.kind != 0) {
-            return cli_usage(&verb_machine, "one machine at a time, not '%s' too", argv[i]);
-        } else if (!parse_kind(argv[i], &arguments.kind)) {
-            return cli_usage(&verb_machine, "there is no machine '%s'; choose from job, step",
-                             argv[i]);
-        }
-    }
-    if (arguments.kind == 0)
-        return cli_usage(&verb_machine, "say which machine: job or step");
-
-    *ret = arguments;
-    return CLI_DONE;
-}
-
-static enum cli_exit run(int argc, char **argv)
-{
-    struct arguments arguments = {0};
-    enum cli_exit wrong = parse(argc, argv, &arguments);
-    if (wrong != CLI_DONE)
-        return wrong;
-
+    enum pawl_machine_kind kind =
+        strcmp(cli_word(args, 0), "job") == 0 ? PAWL_MACHINE_JOB : PAWL_MACHINE_STEP;
     char *text;
-    enum pawl_code code = pawl_machine(arguments.kind, arguments.format, &text);
+    enum pawl_code code = pawl_machine(kind, format_of(cli_value(args, "--format")), &text);
     if (code != PAWL_OK) {
-        fprintf(stderr, "pawl machine: %s\n", pawl_code_text(code));
+        cli_complain(args->verb, "%s", pawl_code_text(code));
         return CLI_FAILED;
     }
     fputs(text, stdout);
@@ -78,17 +27,22 @@ static enum cli_exit run(int argc, char **argv)
     return CLI_DONE;
 }
 
+static const struct option options[] = {
+    {.name = "--format",
+     .value = "table|tsv|mermaid",
+     .text = "for people (if nothing is said), for programs, or a diagram"},
+    {0},
+};
+
 const struct verb verb_machine = {
     .name = "machine",
     .summary = "how jobs and steps move from state to state",
-    .help = "usage: pawl machine job|step [--format table|tsv|mermaid]\n"
-            "\n"
-            "Prints every legal move of a job, or of a step of a job's plan, as this program\n"
-            "obeys them. It needs no store.\n"
-            "\n"
-            "  --format table    for people (if nothing is said)\n"
-            "  --format tsv      for programs: a move a line, from, event and to for a job,\n"
-            "                    from and to for a step, divided by tabs\n"
-            "  --format mermaid  a diagram for Markdown pages\n",
+    .arguments = "job|step",
+    .about = "Prints every legal move of a job, or of a step of a job's plan, as this program\n"
+             "obeys them. It needs no store. As tsv a line is a move: from, event and to for a\n"
+             "job, from and to for a step, divided by tabs. A mermaid diagram is for Markdown.\n",
+    .options = options,
+    .examples = "  pawl machine job\n"
+                "  pawl machine step --format mermaid\n",
     .run = run,
 };

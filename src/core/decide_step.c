@@ -189,7 +189,7 @@ static enum error_code succeed(struct decider *d, enum verdict verdict, struct s
     return code == ERR_OK ? decider_settle(d) : code;
 }
 
-/* The state that seed 004 gives a verdict, and all that follows from it. */
+/* The state that a verdict leads to, and all that follows from it. */
 static enum error_code apply_verdict(struct decider *d, enum verdict verdict, struct str reason,
                                      struct str error, const struct failure *failure)
 {

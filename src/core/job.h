@@ -245,7 +245,7 @@ struct row_difference {
     struct str member;
 };
 
-/* Compares two slices with the same parts loaded, in the order in which events brought them.
+/* Compares two slices with the same parts loaded, signals and steps in the same order.
  * Members (beside) are compared only where no lease is live in either. */
 struct row_difference job_row_differs(const struct job_slice *a, const struct job_slice *b);
 

@@ -89,6 +89,19 @@ static struct str step_differs(const struct step *a, const struct step *b)
     return (struct str){NULL, 0};
 }
 
+/* The effect of the same name. It stands in the same place, unless a fresh start had the same
+ * effects begin in another order. */
+static const struct effect *effect_like(const struct job_slice *slice, const struct effect *effect,
+                                        uint32_t place)
+{
+    if (str_eq(slice->effects[place].name, effect->name))
+        return &slice->effects[place];
+    for (uint32_t i = 0; i < slice->effect_count; i++)
+        if (str_eq(slice->effects[i].name, effect->name))
+            return &slice->effects[i];
+    return &slice->effects[place];
+}
+
 struct row_difference job_row_differs(const struct job_slice *a, const struct job_slice *b)
 {
     struct str member = job_differs(&a->job, &b->job);
@@ -97,8 +110,9 @@ struct row_difference job_row_differs(const struct job_slice *a, const struct jo
     if (a->effect_count != b->effect_count)
         return (struct row_difference){STR("effects"), {NULL, 0}, STR("count")};
     for (uint32_t i = 0; i < a->effect_count; i++) {
+        const struct effect *other = effect_like(b, &a->effects[i], i);
         const struct record_field *field =
-            record_differs(&effect_record, &a->effects[i], &b->effects[i], RECORD_ALL);
+            record_differs(&effect_record, &a->effects[i], other, RECORD_ALL);
         if (field != NULL)
             return (struct row_difference){STR("effect"), a->effects[i].key, field->name};
     }

@@ -67,8 +67,7 @@ struct str job_status_name(enum job_status status)
     return job_states[status].name;
 }
 
-/* What the seed documents call a status that has another name here: 000 and 002 say pending, 003
- * says assigned and succeeded. */
+/* What others call a status that has another name here. */
 static const struct job_alias {
     const char *name;
     enum job_status status;

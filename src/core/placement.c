@@ -31,6 +31,12 @@ static bool job_can_be_claimed(const struct job *job)
     return !job_has_plan(job) && job_move(job->status, EVENT_JOB_LEASED, MOVE_PLAIN, &to);
 }
 
+bool job_asks(const struct job *job)
+{
+    bool steps_ask = job->steps[STANDING_ASKING] > 0 && !job->replan;
+    return !job_status_terminal(job->status) && (job->wait.type == WAIT_HUMAN || steps_ask);
+}
+
 /* When the engine must look at a job that nobody holds, or whose holder was asked to stop. */
 static int64_t job_due_at(const struct job *job)
 {

@@ -42,6 +42,12 @@ enum error_code placement_of_step(const struct job *job, const struct step *step
  * hand, come to stand in a lane. */
 bool job_takes_step_claims(const struct job *job);
 
+/* Whether somebody is asked something in this job, so that it is to be shown to people: the job
+ * itself waits for a person, or a step of its plan waits for an answer (steps that wait for
+ * something else by themselves count too: the header cannot tell them apart). Ended jobs ask
+ * nobody, nor does a plan that is about to be replaced. */
+bool job_asks(const struct job *job);
+
 /* The command to give at `context->now` to a job (`step` NULL) or step whose time has come: EXPIRE,
  * WAKE or CANCEL_DUE; COMMAND_NONE when it is not due after all. `ret_next` is then when to look
  * again, or 0 for never. */

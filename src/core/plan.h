@@ -36,7 +36,7 @@ extern const struct record_type step_spec_record;
 enum error_code plan_read(struct str steps_json, enum record_source source, uint64_t seed,
                           struct arena *arena, struct plan *ret, struct err *err);
 
-/* The state that a verdict leads to (seed 004): a retry beyond `retries_max` is fatal. */
+/* The state that a verdict leads to: a retry beyond `retries_max` is fatal. */
 enum step_state decide_next_state(enum verdict verdict, int64_t retries, int64_t retries_max);
 
 /* What a wait step waits for: its spec.wait. */

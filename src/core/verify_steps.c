@@ -191,7 +191,7 @@ static void verify_step_start(struct verifier *v, const struct step_account *ste
 
 /* ---- ends ---- */
 
-/* Seed 004's mapping of verdicts to states; a retry or switch beyond the limit is fatal. */
+/* Which states a verdict leads to; a retry or switch beyond the limit is fatal. */
 static bool verdict_leads_to(enum verdict verdict, enum step_state state)
 {
     switch (verdict) {

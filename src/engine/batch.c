@@ -2,21 +2,14 @@
 #include "engine/batch.h"
 
 #include <assert.h>
-#include <sys/random.h>
 
+#include "base/random.h"
 #include "engine/batch_private.h"
 
 static void system_random(void *arg, void *ret, size_t len)
 {
     (void)arg;
-    uint8_t *at = ret;
-    while (len > 0) {
-        ssize_t got = getrandom(at, len, 0);
-        if (got <= 0)
-            continue; /* interrupted: there is no other failure for a buffer that is there */
-        at += got;
-        len -= (size_t)got;
-    }
+    random_fill(ret, len);
 }
 
 void batcher_init(struct batcher *batcher, struct store *store,
@@ -35,6 +28,17 @@ void batcher_release(struct batcher *batcher)
     arena_release(&batcher->lanes.arena);
 }
 
+void batcher_see(struct batcher *batcher, int64_t now)
+{
+    bool first = batcher->up_since == 0;
+    if (batcher->break_ms > 0 && (first || now - batcher->seen_at > batcher->break_ms)) {
+        batcher->down_since = batcher->seen_at;
+        batcher->up_since = now;
+    }
+    if (now > batcher->seen_at)
+        batcher->seen_at = now;
+}
+
 enum error_code batch_no_memory(struct batch *batch)
 {
     return err_set(batch->err, ERR_NO_MEMORY, "there is no memory for a batch");
@@ -51,6 +55,14 @@ static void take_random(struct batch *batch, void *ret, uint32_t len)
     batch->random_used += len;
 }
 
+const struct kind_settings *batch_kind(const struct batch *batch, struct str kind)
+{
+    for (uint32_t i = 0; i < batch->load.kind_count; i++)
+        if (str_eq(batch->load.kinds[i].kind, kind))
+            return &batch->load.kinds[i].settings;
+    return NULL;
+}
+
 struct context batch_context(struct batch *batch, const struct job *job)
 {
     struct context context = {
@@ -59,9 +71,7 @@ struct context batch_context(struct batch *batch, const struct job *job)
         .up_since = batch->batcher->up_since,
         .arena = batch->arena,
     };
-    for (uint32_t i = 0; i < batch->load.kind_count; i++)
-        if (str_eq(batch->load.kinds[i].kind, job->spec.kind))
-            context.kind = &batch->load.kinds[i].settings;
+    context.kind = batch_kind(batch, job->spec.kind);
     take_random(batch, &context.random, sizeof context.random);
     take_random(batch, context.secret, sizeof context.secret);
     take_random(batch, context.salt, sizeof context.salt);
@@ -132,6 +142,7 @@ struct step_mark *batch_step_mark(struct batch *batch, struct batch_job *job, ui
 static enum error_code check_twin(const struct op *first, struct op *op)
 {
     bool same = memcmp(first->request.body_hash, op->request.body_hash, HASH_LEN) == 0;
+    op->request.twin = same;
     return same ? err_set(&op->err, ERR_UNAVAILABLE,
                           "the request \"%.*s\" is being carried out: ask again",
                           STR_ARG(op->request.key))
@@ -148,9 +159,16 @@ static enum error_code check_requests(struct batch *batch)
     if (first == NULL)
         return batch_no_memory(batch);
     for (uint32_t i = 0; i < batch->op_count; i++) {
-        struct op *op = &batch->ops[i];
+        struct op *op = batch->ops[i];
+        const struct op *before = i > 0 ? batch->ops[i - 1] : NULL;
         const struct store_request *known = batch_request(batch, &op->request);
         enum request_standing standing = REQUEST_NEW;
+        if (op->joined && before != NULL && before->code != ERR_OK) {
+            op->code = before->code;
+            op->err = before->err;
+        } else if (op->joined && before != NULL) {
+            op->request.repeated = before->request.repeated;
+        }
         if (known == NULL || op->code != ERR_OK)
             continue;
         struct op **twin = &first[known - batch->load.requests];
@@ -183,21 +201,29 @@ static enum error_code take_named(struct batch *batch)
 static enum error_code carry_out(struct batch *batch)
 {
     enum error_code code = store_load(batch->txn, &batch->load, batch->arena, batch->err);
-    if (code == ERR_OK)
+    if (code == ERR_OK) {
+        batcher_see(batch->batcher, batch->load.now);
         code = take_named(batch);
+    }
     if (code == ERR_OK)
         code = check_requests(batch);
+    if (code == ERR_OK)
+        code = batch_settle(batch);
     if (code == ERR_OK)
         code = batch_load_named(batch);
     if (code == ERR_OK)
         code = batch_search(batch);
-    for (uint32_t i = 0; i < batch->op_count && code == ERR_OK; i++)
-        if (batch->ops[i].code == ERR_OK && !batch->ops[i].request.repeated)
+    for (uint32_t i = 0; i < batch->op_count && code == ERR_OK; i++) {
+        const struct op *op = batch->ops[i];
+        if (op->code == ERR_OK && !op->request.repeated)
             code = batch_do(batch, i);
+        if (code == ERR_OK && op->keeps_id && op->code != ERR_OK)
+            code = err_set(batch->err, op->code, "%s", op->err.detail);
+    }
     return code == ERR_OK ? batch_write(batch) : code;
 }
 
-enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, struct op *ops,
+enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, struct op *const *ops,
                              uint32_t count, struct arena *arena, enum store_outcome *outcome,
                              struct err *err)
 {
@@ -214,9 +240,10 @@ enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, str
     batch->op_count = count;
     batch->random_used = RANDOM_BYTES;
     for (uint32_t i = 0; i < count; i++) {
-        ops[i].code = ERR_OK;
-        ops[i].grant_count = 0;
-        ops[i].request.repeated = false;
+        ops[i]->code = ERR_OK;
+        ops[i]->grant_count = 0;
+        ops[i]->request.repeated = false;
+        ops[i]->request.twin = false;
     }
     code = batch_collect(batch);
     if (code == ERR_OK)
@@ -228,7 +255,7 @@ undo:
     return code;
 }
 
-static enum error_code run_once(struct batcher *batcher, struct op *ops, uint32_t count,
+static enum error_code run_once(struct batcher *batcher, struct op *const *ops, uint32_t count,
                                 struct arena *arena, enum store_outcome *outcome, struct err *err)
 {
     struct store_txn *txn;
@@ -237,24 +264,35 @@ static enum error_code run_once(struct batcher *batcher, struct op *ops, uint32_
     return code == ERR_OK ? batch_run_in(batcher, txn, ops, count, arena, outcome, err) : code;
 }
 
-static void tell_all(struct op *ops, uint32_t count, enum error_code code, const struct err *err)
+static void tell_all(struct op *const *ops, uint32_t count, enum error_code code,
+                     const struct err *err)
 {
     for (uint32_t i = 0; i < count; i++) {
-        ops[i].code = code;
-        ops[i].err = *err;
-        ops[i].grant_count = 0;
+        ops[i]->code = code;
+        ops[i]->err = *err;
+        ops[i]->grant_count = 0;
     }
 }
 
-enum error_code batch_run(struct batcher *batcher, struct op *ops, uint32_t count,
+/* How many operations from the first on stand or fall together. */
+static uint32_t together(struct op *const *ops, uint32_t count)
+{
+    uint32_t n = 1;
+    while (n < count && ops[n]->together)
+        n++;
+    return n;
+}
+
+enum error_code batch_run(struct batcher *batcher, struct op *const *ops, uint32_t count,
                           struct arena *arena, enum store_outcome *outcome, struct err *err)
 {
     assert(count > 0 && count <= BATCH_OPS_MAX);
     struct err why = {0};
+    batcher->news = (struct batch_news){.next_at = INT64_MAX};
     enum error_code code = run_once(batcher, ops, count, arena, outcome, &why);
     if (code == ERR_OK)
         return code;
-    bool alone = count == 1 || code == ERR_UNAVAILABLE || code == ERR_NO_MEMORY;
+    bool alone = together(ops, count) == count || code == ERR_UNAVAILABLE || code == ERR_NO_MEMORY;
     if (alone) {
         tell_all(ops, count, code, &why);
         if (err != NULL)
@@ -263,11 +301,12 @@ enum error_code batch_run(struct batcher *batcher, struct op *ops, uint32_t coun
     }
     /* One of them is to blame: the others shall not suffer. */
     bool unknown = false;
-    for (uint32_t i = 0; i < count; i++) {
-        code = run_once(batcher, &ops[i], 1, arena, outcome, &why);
+    for (uint32_t i = 0, n; i < count; i += n) {
+        n = together(ops + i, count - i);
+        code = run_once(batcher, ops + i, n, arena, outcome, &why);
         unknown = unknown || *outcome == STORE_UNKNOWN;
         if (code != ERR_OK)
-            tell_all(&ops[i], 1, code, &why);
+            tell_all(ops + i, n, code, &why);
     }
     *outcome = unknown ? STORE_UNKNOWN : STORE_COMMITTED;
     return ERR_OK;

@@ -16,7 +16,7 @@
 #include "core/lane.h"
 #include "store/store.h"
 
-enum { BATCH_OPS_MAX = 1000, CLAIM_MAX = 1000 };
+enum { BATCH_OPS_MAX = 1000, CLAIM_MAX = 1000, ADMIT_LEFT_MAX = 256 };
 
 enum op_type {
     OP_COMMAND,       /* a command on the job `job` */
@@ -25,6 +25,7 @@ enum op_type {
     OP_PURGE,         /* delete a job that has been kept for long enough */
     OP_DROP,          /* delete a job that has ended, whenever it did */
     OP_REDACT,        /* erase the payloads of a job that has ended */
+    OP_IMPORT,        /* take in a job with the history that it has elsewhere */
     OP_RESOURCE,      /* register or renew a resource */
     OP_RESOURCE_GONE, /* forget it */
     OP_KIND,          /* settings of a kind */
@@ -48,14 +49,29 @@ struct op_request {
     void *arg;
     bool repeated;     /* out: it was carried out before, */
     struct str answer; /* out: with this answer */
+    bool twin;         /* out: refused, since the same request is in the same batch: run it again */
+};
+
+/* A history from elsewhere, checked: its events, and what they fold to. */
+struct job_import {
+    struct job_slice slice; /* all of it, with its salt */
+    struct event *events;   /* sealed */
+    uint32_t count;
 };
 
 struct op {
     enum op_type type;
-    struct uuid job;        /* COMMAND, DUE, PURGE, DROP, REDACT; SUBMIT: the id of the new job */
+    bool joined;   /* belongs to the operation before it: they are one request, whose key the first
+                      one carries */
+    bool together; /* and shall be done with it or not at all, as far as the store is to blame */
+    struct uuid job; /* COMMAND, DUE, PURGE, DROP, REDACT, IMPORT; SUBMIT: the id of the new job */
     struct command command; /* COMMAND; for CLAIM the worker and its terms, as core wants them */
     bool keeps_id; /* SUBMIT: somebody has its id already: when its idempotency key is taken it
-                      becomes a dead letter that says so, and not nothing */
+                      becomes a dead letter that says so, and not nothing; when it is refused, so
+                      is the batch */
+    struct str spec_json; /* SUBMIT: the request, to be read over the settings of its kind where
+                             there are any; absent: the spec is complete */
+    int64_t ttl_ms;       /* RESOURCE: it lives so long from now on; 0: until its expires_at */
     struct op_request request;
     union {
         struct {
@@ -64,13 +80,18 @@ struct op {
             uint32_t max;
         } claim;
         struct {
-            uint32_t step; /* ordinal, or STEP_NONE */
-            int64_t at;    /* as store_due said */
+            uint32_t step;          /* ordinal, or STEP_NONE */
+            int64_t at;             /* as store_due said */
+            struct str resource_id; /* set: because this resource is lost, if it is */
         } due;
         const struct resource *resource;
-        struct str resource_gone;
+        struct {
+            struct str id;
+            bool if_expired; /* and not renewed meanwhile */
+        } resource_gone;
         const struct store_kind *kind;
         struct store_queue queue;
+        const struct job_import *import;
     };
 
     /* What came of it. */
@@ -80,6 +101,22 @@ struct op {
     struct job_slice after; /* COMMAND, DUE: the job as far as it was loaded */
     struct grant *grants;   /* CLAIM */
     uint32_t grant_count;
+    struct resource registered; /* RESOURCE: as it is now */
+};
+
+/* What a batch that was committed means for those who wait. */
+struct batch_news {
+    struct ready_lane *ready; /* lanes that got work which can be claimed now */
+    uint32_t ready_count;
+    uint32_t ready_cap;
+    int64_t next_at; /* the earliest time that was set: something is due then; INT64_MAX: none */
+    int64_t now;     /* the store's time */
+};
+
+struct ready_lane {
+    struct lane lane; /* in the arena of the batch */
+    struct str key;
+    uint32_t count;
 };
 
 /* Lanes as far as they are known, read once. */
@@ -95,10 +132,16 @@ struct batcher {
     struct store *store;
     void (*random)(void *arg, void *ret, size_t len);
     void *random_arg;
+    int64_t break_ms;   /* not having seen the store for so long is a break; 0: nothing is */
+    int64_t seen_at;    /* the store's time when it was last seen */
     int64_t down_since; /* see struct context */
     int64_t up_since;
     uint32_t turn; /* which queue is first in the next claim */
     struct lane_table lanes;
+    struct uuid left[ADMIT_LEFT_MAX]; /* submissions that the store refuses in any form */
+    uint32_t left_count;
+    int64_t left_at;        /* since when, by the store's time */
+    struct batch_news news; /* of the last batch, until the next one and as long as its arena */
 };
 
 /* `random` fills in bytes that nobody can guess; NULL: from the system. */
@@ -106,10 +149,14 @@ void batcher_init(struct batcher *batcher, struct store *store,
                   void (*random)(void *arg, void *ret, size_t len), void *random_arg);
 void batcher_release(struct batcher *batcher);
 
+/* Tells the store's time, as often as it is known: a break in it (the store was away, the clock
+ * jumped, this process stood still) gives leases their grace. */
+void batcher_see(struct batcher *batcher, int64_t now);
+
 /* Runs `ops` and fills in what came of each. Answers live in `arena`. Returns ok when the batch was
  * committed, whatever came of each operation; else every operation has that code too. `outcome`
  * tells whether a batch that failed may have been carried out all the same. */
-enum error_code batch_run(struct batcher *batcher, struct op *ops, uint32_t count,
+enum error_code batch_run(struct batcher *batcher, struct op *const *ops, uint32_t count,
                           struct arena *arena, enum store_outcome *outcome, struct err *err);
 
 /* Moves work that is due into its lanes: at most `limit` pieces, in a transaction of its own. */
@@ -117,8 +164,9 @@ enum error_code batch_promote(struct batcher *batcher, uint32_t limit, uint32_t 
                               struct err *err);
 
 /* Takes in what users have submitted in transactions of their own: at most `limit` jobs. What
- * cannot be taken as it is becomes a dead letter with the reason. `limit` is at most BATCH_OPS_MAX
- * / 2. */
+ * cannot be taken as it is becomes a dead letter with the reason, whether the engine refuses it or
+ * the store; what the store does not take as that either stays where it is, and holds nobody else
+ * up. `limit` is at most BATCH_OPS_MAX / 2. */
 enum error_code batch_admit(struct batcher *batcher, uint32_t limit, struct arena *arena,
                             uint32_t *ret_count, struct err *err);
 

@@ -6,6 +6,9 @@
 #include "core/plan.h"
 #include "engine/batch_private.h"
 
+/* What can neither be taken in nor buried is tried again after so long. */
+enum { LEFT_MS = 60 * 1000 };
+
 /* Settings of kinds, for the defaults of specs. */
 static enum error_code read_kinds(struct batcher *batcher, struct arena *arena,
                                   struct store_load *ret, struct err *err)
@@ -63,65 +66,197 @@ static enum error_code try_submit(const struct op *op, const struct store_load *
     return job_decide(&nothing, &op->command, &context, &decision, err);
 }
 
-/* One submission as operations: it is submitted, and buried at once when that would be refused. */
-static uint32_t submission_ops(const struct store_submission *submission,
-                               const struct store_load *load, struct arena *arena,
-                               struct spec *spec, struct op ops[2])
+/* How submissions are taken in. */
+enum manner {
+    MANNER_ASKED,  /* as they ask to be, and buried at once when that would be refused */
+    MANNER_BURIED, /* as dead letters that say why */
+    MANNER_BARE,   /* the same, without what they brought along */
+};
+
+struct admission {
+    struct batcher *batcher;
+    struct store_load load; /* settings of kinds */
+    struct arena *arena;
+    enum manner manner;
+    bool has_id;
+    struct uuid id; /* of the first submission that was taken; the one to bury */
+    struct str why;
+};
+
+/* What is known to be good of a submission that is buried. */
+static struct spec spec_to_bury(const struct admission *admission,
+                                const struct store_submission *submission)
 {
-    struct err why = {0};
-    *spec = defaults_of(load, submission->kind);
-    enum error_code code = read_spec(submission, arena, spec, &why);
+    struct err ignored;
+    struct spec spec = defaults_of(&admission->load, submission->kind);
+    if (admission->manner == MANNER_BARE)
+        return spec;
+    if (str_is_set(submission->queue))
+        spec.queue = submission->queue;
+    spec.idempotency_key = submission->idempotency_key;
+    if (str_is_set(submission->payload) &&
+        json_check(submission->payload, PAYLOAD_BYTES_MAX, "payload", admission->arena, &ignored) ==
+            ERR_OK)
+        spec.payload = submission->payload;
+    return spec;
+}
+
+/* One submission as operations: it is submitted, and buried at once where that must be. */
+static uint32_t submission_ops(const struct admission *admission,
+                               const struct store_submission *submission, struct spec *spec,
+                               struct op ops[2])
+{
+    struct err refusal = {0};
+    struct str why = admission->why;
     ops[0] = (struct op){.type = OP_COMMAND, .job = submission->id, .keeps_id = true};
     ops[0].command = (struct command){.type = COMMAND_SUBMIT, .actor = STR("pawl_submit")};
     ops[0].command.submit.spec = spec;
-    if (code == ERR_OK)
-        code = try_submit(&ops[0], load, arena, &why);
-    if (code == ERR_OK)
-        return 1;
-    *spec = defaults_of(load, submission->kind);
+    if (admission->manner == MANNER_ASKED) {
+        *spec = defaults_of(&admission->load, submission->kind);
+        enum error_code code = read_spec(submission, admission->arena, spec, &refusal);
+        if (code == ERR_OK)
+            code = try_submit(&ops[0], &admission->load, admission->arena, &refusal);
+        if (code == ERR_OK)
+            return 1;
+        why = arena_copy(admission->arena, str_from(refusal.detail));
+    }
+    *spec = spec_to_bury(admission, submission);
     ops[1] = (struct op){.type = OP_COMMAND, .job = submission->id};
     ops[1].command = (struct command){.type = COMMAND_DEAD_LETTER, .actor = STR("pawl")};
     ops[1].command.dead_letter.reason_code = DEAD_VALIDATION_FAILED;
     ops[1].command.dead_letter.stage = STAGE_INPUT;
-    ops[1].command.dead_letter.message = arena_copy(arena, str_from(why.detail));
+    ops[1].command.dead_letter.message = why;
     return 2;
 }
 
-/* Takes submissions in the transaction and carries them out. */
-static enum error_code admit_in(struct batcher *batcher, struct store_txn *txn,
-                                const struct store_load *load, uint32_t limit, struct arena *arena,
-                                uint32_t *ret_count, struct err *err)
+/* Carries out what was taken in the transaction, and ends it. */
+static enum error_code run_taken(struct admission *admission, struct store_txn *txn,
+                                 const struct store_submission *submissions, uint32_t count,
+                                 struct err *err)
 {
-    struct store_submission *submissions = NULL;
-    struct op *ops = arena_zalloc(arena, 2 * (size_t)limit, sizeof *ops);
-    struct spec *specs = arena_zalloc(arena, limit, sizeof *specs);
-    uint32_t count = 0;
+    struct arena *arena = admission->arena;
+    struct op *ops = arena_zalloc(arena, 2 * (size_t)count, sizeof *ops);
+    struct op **list = arena_zalloc(arena, 2 * (size_t)count, sizeof(void *));
+    struct spec *specs = arena_zalloc(arena, count, sizeof *specs);
     uint32_t op_count = 0;
     enum store_outcome outcome;
-    enum error_code code = ERR_NO_MEMORY;
-    if (ops != NULL && specs != NULL)
-        code = store_admit(txn, limit, arena, &submissions, &count, err);
+    if (ops == NULL || list == NULL || specs == NULL) {
+        store_rollback(txn);
+        return err_set(err, ERR_NO_MEMORY, "there is no memory for a batch");
+    }
+    for (uint32_t i = 0; i < count; i++)
+        op_count += submission_ops(admission, &submissions[i], &specs[i], &ops[op_count]);
+    for (uint32_t i = 0; i < op_count; i++)
+        list[i] = &ops[i];
+    return batch_run_in(admission->batcher, txn, list, op_count, arena, &outcome, err);
+}
+
+/* Takes submissions and carries them out, all of them or none. */
+static enum error_code take(struct admission *admission, uint32_t limit, uint32_t *ret_count,
+                            struct err *err)
+{
+    struct batcher *batcher = admission->batcher;
+    struct store_admission wanted = {
+        .limit = limit, .left = batcher->left, .left_count = batcher->left_count};
+    struct store_submission *submissions = NULL;
+    struct store_txn *txn;
+    uint32_t count = 0;
+    bool is_one = admission->manner != MANNER_ASKED;
+    admission->has_id = admission->has_id && is_one;
+    enum error_code code = store_begin(batcher->store, STORE_WRITE, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = store_admit(txn, &wanted, admission->arena, &submissions, &count, err);
+    /* Somebody else may have taken the one that is to be buried. */
+    if (code == ERR_OK && count > 0 && is_one && !uuid_eq(submissions[0].id, admission->id))
+        count = 0;
     if (code != ERR_OK || count == 0) {
         store_rollback(txn);
         *ret_count = 0;
         return code;
     }
-    for (uint32_t i = 0; i < count; i++)
-        op_count += submission_ops(&submissions[i], load, arena, &specs[i], &ops[op_count]);
-    code = batch_run_in(batcher, txn, ops, op_count, arena, &outcome, err);
+    admission->has_id = true;
+    admission->id = submissions[0].id;
+    code = run_taken(admission, txn, submissions, count, err);
     if (code == ERR_OK)
         *ret_count = count;
+    return code;
+}
+
+/* ---- one by one ---- */
+
+/* Whether it may go well the next time, with nothing changed. */
+static bool is_passing(enum error_code code)
+{
+    return code == ERR_UNAVAILABLE || code == ERR_NO_MEMORY;
+}
+
+/* Takes one submission: as it asks to be, or else buried, or else not, and then it is left where it
+ * is for a while. `ret_any`: there was one. */
+static enum error_code take_one(struct admission *admission, bool *ret_any, uint32_t *ret_count,
+                                struct err *err)
+{
+    struct batcher *batcher = admission->batcher;
+    admission->manner = MANNER_ASKED;
+    enum error_code code = take(admission, 1, ret_count, err);
+    *ret_any = admission->has_id;
+    if (code != ERR_OK && admission->has_id)
+        admission->why = arena_copy(admission->arena, str_from(err->detail));
+    while (code != ERR_OK && !is_passing(code) && admission->has_id &&
+           admission->manner != MANNER_BARE) {
+        admission->manner++;
+        code = take(admission, 1, ret_count, err);
+    }
+    if (code == ERR_OK || is_passing(code) || !admission->has_id ||
+        batcher->left_count == ADMIT_LEFT_MAX)
+        return code;
+    if (batcher->left_count == 0)
+        batcher->left_at = admission->load.now;
+    batcher->left[batcher->left_count++] = admission->id;
+    *ret_count = 0;
+    return ERR_OK;
+}
+
+static enum error_code take_each(struct admission *admission, uint32_t limit, uint32_t *ret_count,
+                                 struct err *err)
+{
+    enum error_code code = ERR_OK;
+    uint32_t count = 0;
+    bool any = true;
+    for (uint32_t i = 0; i < limit && any && code == ERR_OK; i++) {
+        uint32_t taken = 0;
+        code = take_one(admission, &any, &taken, err);
+        if (code == ERR_OK)
+            count += taken;
+    }
+    /* What was done is news, whatever came then. */
+    if (count > 0)
+        code = ERR_OK;
+    *ret_count = count;
     return code;
 }
 
 enum error_code batch_admit(struct batcher *batcher, uint32_t limit, struct arena *arena,
                             uint32_t *ret_count, struct err *err)
 {
-    struct store_load load;
-    struct store_txn *txn;
+    struct admission admission = {.batcher = batcher, .arena = arena};
+    struct err why = {0};
+    uint32_t count = 0;
     assert(limit > 0 && limit <= BATCH_OPS_MAX / 2);
-    enum error_code code = read_kinds(batcher, arena, &load, err);
+    batcher->news = (struct batch_news){.next_at = INT64_MAX};
+    enum error_code code = read_kinds(batcher, arena, &admission.load, &why);
+    if (code == ERR_OK) {
+        int64_t ago = admission.load.now - batcher->left_at;
+        if (ago < 0 || ago >= LEFT_MS)
+            batcher->left_count = 0;
+        code = take(&admission, limit, &count, &why);
+    }
+    /* One of them is to blame: the others shall not suffer. */
+    if (code != ERR_OK && !is_passing(code) && admission.has_id)
+        code = take_each(&admission, limit, &count, &why);
     if (code == ERR_OK)
-        code = store_begin(batcher->store, STORE_WRITE, &txn, err);
-    return code == ERR_OK ? admit_in(batcher, txn, &load, limit, arena, ret_count, err) : code;
+        *ret_count = count;
+    else if (err != NULL)
+        *err = why;
+    return code;
 }

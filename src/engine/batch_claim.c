@@ -121,6 +121,16 @@ static enum error_code check_resource(struct batch *batch, struct op *op, uint32
     return ERR_OK;
 }
 
+/* What would be refused for any work is refused at once: whoever claims that way shall not think
+ * that there is none. */
+static enum error_code check_terms(const struct command *command, struct err *err)
+{
+    enum error_code code = record_check_name(command->claim.worker_id, "worker_id", err);
+    return code != ERR_OK ? code
+                          : lease_terms_check(command->claim.terms.lease_ttl_ms,
+                                              command->claim.terms.heartbeat_ms, err);
+}
+
 static enum error_code prepare(struct batch *batch, struct op *op, struct store_search *search)
 {
     struct open_lane *open =
@@ -133,7 +143,9 @@ static enum error_code prepare(struct batch *batch, struct op *op, struct store_
             err_set(&op->err, ERR_BAD_REQUEST, "max must be from 1 to %d, not %u", CLAIM_MAX, max);
         return ERR_OK;
     }
-    op->code = check_resource(batch, op, &max);
+    op->code = check_terms(&op->command, &op->err);
+    if (op->code == ERR_OK)
+        op->code = check_resource(batch, op, &max);
     if (op->code != ERR_OK || max == 0)
         return ERR_OK;
     search->max = max;
@@ -177,7 +189,7 @@ static enum error_code load_found(struct batch *batch, uint32_t total)
         return batch_no_memory(batch);
     enum error_code code = batch_jobs_reserve(batch, total);
     for (uint32_t i = 0; i < batch->op_count && code == ERR_OK; i++)
-        code = take_in(batch, &batch->ops[i], &batch->searches[i], intents, &count);
+        code = take_in(batch, batch->ops[i], &batch->searches[i], intents, &count);
     return code == ERR_OK ? batch_load_parts(batch, intents, count) : code;
 }
 
@@ -186,7 +198,7 @@ enum error_code batch_search(struct batch *batch)
     uint32_t count = 0;
     uint32_t total = 0;
     for (uint32_t i = 0; i < batch->op_count; i++)
-        count += batch->ops[i].type == OP_CLAIM && !batch->ops[i].request.repeated;
+        count += batch->ops[i]->type == OP_CLAIM && !batch->ops[i]->request.repeated;
     if (count == 0)
         return ERR_OK;
     batch->searches = arena_zalloc(batch->arena, batch->op_count, sizeof *batch->searches);
@@ -196,7 +208,7 @@ enum error_code batch_search(struct batch *batch)
     enum error_code code = learn_lanes(batch);
     count = 0;
     for (uint32_t i = 0; i < batch->op_count && code == ERR_OK; i++) {
-        struct op *op = &batch->ops[i];
+        struct op *op = batch->ops[i];
         if (op->type != OP_CLAIM || op->code != ERR_OK || op->request.repeated)
             continue;
         code = prepare(batch, op, &batch->searches[i]);

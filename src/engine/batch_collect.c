@@ -10,7 +10,7 @@ enum { REQUEST_KEY_MAX = 255, REQUEST_SCOPE_MAX = 512 };
 static bool names_job(const struct op *op)
 {
     return op->type == OP_COMMAND || op->type == OP_DUE || op->type == OP_PURGE ||
-           op->type == OP_DROP || op->type == OP_REDACT;
+           op->type == OP_DROP || op->type == OP_REDACT || op->type == OP_IMPORT;
 }
 
 static int by_id(const void *a, const void *b)
@@ -76,13 +76,21 @@ static enum error_code check_request(const struct op_request *request, struct er
     return ERR_OK;
 }
 
+/* The spec of the job that an operation makes; NULL: it makes none. */
+static const struct spec *new_spec(const struct op *op)
+{
+    if (op->type == OP_IMPORT)
+        return &op->import->slice.job.spec;
+    return op->type == OP_COMMAND && op->command.type == COMMAND_SUBMIT ? op->command.submit.spec
+                                                                        : NULL;
+}
+
 static void collect_op(const struct op *op, struct store_load *load)
 {
-    bool submit = op->type == OP_COMMAND && op->command.type == COMMAND_SUBMIT;
-    const struct spec *spec = submit ? op->command.submit.spec : NULL;
+    const struct spec *spec = new_spec(op);
     if (names_job(op))
         load->jobs[load->job_count++].id = op->job;
-    if (submit && str_is_set(spec->idempotency_key) && str_is_set(spec->queue))
+    if (spec != NULL && str_is_set(spec->idempotency_key) && str_is_set(spec->queue))
         load->keys[load->key_count++] =
             (struct store_key){.queue = spec->queue, .key = spec->idempotency_key};
     if (str_is_set(op->request.scope))
@@ -93,7 +101,9 @@ static void collect_op(const struct op *op, struct store_load *load)
     if (op->type == OP_RESOURCE)
         load->resources[load->resource_count++].id = op->resource->id;
     if (op->type == OP_RESOURCE_GONE)
-        load->resources[load->resource_count++].id = op->resource_gone;
+        load->resources[load->resource_count++].id = op->resource_gone.id;
+    if (op->type == OP_DUE && str_is_set(op->due.resource_id))
+        load->resources[load->resource_count++].id = op->due.resource_id;
 }
 
 /* Room for what the operations can name; most batches have nothing but jobs, and those are large.
@@ -106,13 +116,12 @@ static enum error_code make_room(struct batch *batch)
     uint32_t requests = 0;
     uint32_t resources = 0;
     for (uint32_t i = 0; i < batch->op_count; i++) {
-        const struct op *op = &batch->ops[i];
+        const struct op *op = batch->ops[i];
         jobs += names_job(op);
-        submits += op->type == OP_COMMAND && op->command.type == COMMAND_SUBMIT &&
-                   str_is_set(op->command.submit.spec->idempotency_key);
+        submits += new_spec(op) != NULL;
         requests += str_is_set(op->request.scope);
-        resources +=
-            op->type == OP_CLAIM || op->type == OP_RESOURCE || op->type == OP_RESOURCE_GONE;
+        resources += op->type == OP_CLAIM || op->type == OP_RESOURCE ||
+                     op->type == OP_RESOURCE_GONE || op->type == OP_DUE;
     }
     load->jobs = arena_alloc(batch->arena, jobs * sizeof *load->jobs); /* the store fills them in */
     load->keys = arena_zalloc(batch->arena, submits, sizeof *load->keys);
@@ -131,7 +140,7 @@ enum error_code batch_collect(struct batch *batch)
     if (code != ERR_OK)
         return code;
     for (uint32_t i = 0; i < batch->op_count; i++) {
-        struct op *op = &batch->ops[i];
+        struct op *op = batch->ops[i];
         op->code = check_request(&op->request, &op->err);
         if (op->code == ERR_OK)
             collect_op(op, load);

@@ -2,6 +2,7 @@
 #include <assert.h>
 
 #include "core/retention.h"
+#include "core/token.h"
 #include "engine/batch_private.h"
 
 /* A wait step that begins may find its signal stored, end, and let the next one begin: at most so
@@ -31,15 +32,17 @@ static enum error_code keep_events(struct batch *batch, struct batch_job *job,
     return ERR_OK;
 }
 
-static enum error_code decide_one(struct batch *batch, struct batch_job *job,
-                                  const struct command *command, struct answer *ret_answer,
-                                  enum error_code *ret_refusal, struct err *refusal)
+/* Decides on `slice`, which is the job's or a part of it, and folds what comes of it in. */
+static enum error_code decide_on(struct batch *batch, struct batch_job *job,
+                                 struct job_slice *slice, const struct command *command,
+                                 struct answer *ret_answer, enum error_code *ret_refusal,
+                                 struct err *refusal)
 {
-    struct context context = batch_context(batch, &job->now.job);
+    struct context context = batch_context(batch, &slice->job);
     struct decision decision;
     uint8_t head[HASH_LEN];
-    memcpy(head, job->now.job.head, HASH_LEN);
-    enum error_code code = job_decide(&job->now, command, &context, &decision, refusal);
+    memcpy(head, slice->job.head, HASH_LEN);
+    enum error_code code = job_decide(slice, command, &context, &decision, refusal);
     *ret_refusal = code;
     if (code == ERR_NO_MEMORY || code == ERR_CORRUPT)
         return err_set(batch->err, code, "%s", refusal->detail);
@@ -52,7 +55,24 @@ static enum error_code decide_one(struct batch *batch, struct batch_job *job,
     if (code == ERR_OK)
         code = keep_events(batch, job, &decision);
     if (code == ERR_OK)
-        job->now = decision.after;
+        *slice = decision.after;
+    return code;
+}
+
+static enum error_code wake_step(struct batch *batch, struct batch_job *job, uint32_t ordinal)
+{
+    struct command wake = {.type = COMMAND_WAKE, .actor = STR("pawl")};
+    struct job_slice narrow;
+    struct answer answer;
+    enum error_code refusal;
+    struct err why = {0};
+    enum error_code code = batch_narrow(batch, job, ordinal, &narrow);
+    if (code != ERR_OK)
+        return code;
+    wake.step = job_step_at(&narrow, ordinal)->spec.id;
+    code = decide_on(batch, job, &narrow, &wake, &answer, &refusal, &why);
+    if (code == ERR_OK && refusal == ERR_OK)
+        batch_widen(job, &narrow);
     return code;
 }
 
@@ -60,24 +80,29 @@ static enum error_code decide_one(struct batch *batch, struct batch_job *job,
 static enum error_code wake_steps(struct batch *batch, struct batch_job *job,
                                   const struct job_slice *before)
 {
+    uint32_t *began = arena_zalloc(batch->arena, job->now.step_count, sizeof *began);
+    uint32_t count = 0;
+    if (began == NULL)
+        return batch_no_memory(batch);
     for (uint32_t i = 0; i < job->now.step_count; i++) {
         const struct step *step = &job->now.steps[i];
         const struct step *was = job_step_at(before, step->ordinal);
-        bool began = step_standing(step) == STANDING_ASKING &&
+        bool fresh = step_standing(step) == STANDING_ASKING &&
                      (was == NULL || step_standing(was) != STANDING_ASKING);
-        if (!began || !str_is_set(step->question.correlation_key))
-            continue;
-        struct command wake = {.type = COMMAND_WAKE, .actor = STR("pawl"), .step = step->spec.id};
-        struct answer answer;
-        enum error_code refusal;
-        struct err why = {0};
-        enum error_code code = batch_load_wait(batch, job, step->ordinal);
-        if (code == ERR_OK)
-            code = decide_one(batch, job, &wake, &answer, &refusal, &why);
-        if (code != ERR_OK)
-            return code;
+        if (fresh && str_is_set(step->question.correlation_key))
+            began[count++] = step->ordinal;
     }
-    return ERR_OK;
+    enum error_code code = count > 0 ? batch_load_waits(batch, job, began, count) : ERR_OK;
+    /* They change in place from here on; the caller goes on to compare with what there was. */
+    struct job_slice own;
+    if (code == ERR_OK && job_slice_copy(&job->now, batch->arena, &own) != ERR_OK)
+        return batch_no_memory(batch);
+    if (code == ERR_OK)
+        job->now = own;
+    /* Each signal wakes one step: when none is left nobody else has to be asked. */
+    for (uint32_t i = 0; i < count && code == ERR_OK && job->now.job.stored_signals > 0; i++)
+        code = wake_step(batch, job, began[i]);
+    return code;
 }
 
 enum error_code batch_decide(struct batch *batch, struct batch_job *job,
@@ -85,7 +110,8 @@ enum error_code batch_decide(struct batch *batch, struct batch_job *job,
                              enum error_code *ret_refusal, struct err *refusal)
 {
     struct job_slice before = job->now;
-    enum error_code code = decide_one(batch, job, command, ret_answer, ret_refusal, refusal);
+    enum error_code code =
+        decide_on(batch, job, &job->now, command, ret_answer, ret_refusal, refusal);
     bool wake = code == ERR_OK && *ret_refusal == ERR_OK && ret_answer->wake;
     for (uint32_t i = 0; wake && code == ERR_OK && i < WAKES_MAX; i++) {
         uint32_t events = job->event_count;
@@ -127,15 +153,28 @@ static enum error_code do_submit(struct batch *batch, struct batch_job *job, str
 {
     struct command command = op->command;
     struct store_key *key = batch_key(batch, command.submit.spec);
-    bool known = key != NULL && key->slice.job.status != JOB_NONE;
-    if (known && op->keeps_id)
-        return bury_duplicate(batch, job, op, &key->slice.job);
-    command.submit.duplicate = known ? &key->slice.job : NULL;
+    const struct job_slice *known =
+        key != NULL && key->slice.job.status != JOB_NONE ? &key->slice : NULL;
+    if (known != NULL && op->keeps_id)
+        return bury_duplicate(batch, job, op, &known->job);
+    command.submit.duplicate = known != NULL ? &known->job : NULL;
     enum error_code code = batch_decide(batch, job, &command, &op->answer, &op->code, &op->err);
-    op->after = known ? key->slice : job->now;
+    op->after = known != NULL ? *known : job->now;
     if (code == ERR_OK && op->code == ERR_OK && key != NULL)
         key->slice = op->after;
     return code;
+}
+
+/* Who shows a token is the worker that was given it, as far as that is known. */
+static struct str holder_of(const struct batch_job *job, struct str text)
+{
+    struct token token;
+    const struct lease *lease = &job->now.job.lease;
+    if (token_parse(text, &token) && token.of_step) {
+        const struct step *step = job_step_at(&job->now, token.step);
+        lease = step != NULL ? &step->lease : NULL;
+    }
+    return lease != NULL && str_is_set(lease->worker_id) ? lease->worker_id : STR("worker");
 }
 
 static enum error_code do_command(struct batch *batch, struct op *op)
@@ -144,7 +183,10 @@ static enum error_code do_command(struct batch *batch, struct op *op)
     assert(job != NULL);
     if (op->command.type == COMMAND_SUBMIT)
         return do_submit(batch, job, op);
-    enum error_code code = batch_decide(batch, job, &op->command, &op->answer, &op->code, &op->err);
+    struct command command = op->command;
+    if (!str_is_set(command.actor))
+        command.actor = holder_of(job, command.token);
+    enum error_code code = batch_decide(batch, job, &command, &op->answer, &op->code, &op->err);
     op->after = job->now;
     return code;
 }
@@ -166,6 +208,14 @@ static enum error_code retime(struct batch *batch, struct batch_job *job, const 
     return ERR_OK;
 }
 
+/* Whether a lease is on that resource, and the resource was not renewed meanwhile. */
+static bool is_lost(struct batch *batch, struct str resource_id, const struct lease *lease)
+{
+    const struct resource *resource = batch_resource(batch, resource_id);
+    return lease->live && str_eq(lease->resource_id, resource_id) &&
+           (resource == NULL || resource->expires_at <= batch->load.now);
+}
+
 static enum error_code do_due(struct batch *batch, struct op *op)
 {
     struct batch_job *job = batch_job_find(batch, op->job);
@@ -179,7 +229,14 @@ static enum error_code do_due(struct batch *batch, struct op *op)
     struct context context = batch_context(batch, &job->now.job);
     struct command command = {.actor = STR("pawl")};
     int64_t next = 0;
-    command.type = placement_due(&job->now.job, step, &context, &next);
+    if (str_is_set(op->due.resource_id)) {
+        if (!is_lost(batch, op->due.resource_id, lease))
+            return ERR_OK;
+        command.type = COMMAND_EXPIRE;
+        command.expire.resource_lost = true;
+    } else {
+        command.type = placement_due(&job->now.job, step, &context, &next);
+    }
     if (command.type == COMMAND_NONE)
         return retime(batch, job, op, lease->live, next);
     if (step != NULL)
@@ -194,6 +251,41 @@ static enum error_code do_due(struct batch *batch, struct op *op)
         return code;
     /* There was nothing to do after all. A timer has done its duty; a lease is looked at again. */
     return retime(batch, job, op, leased, leased ? batch->load.now + LOOK_AGAIN_MS : 0);
+}
+
+/* A job that is there already with the same history is left alone. */
+static enum error_code do_import(struct batch *batch, struct op *op)
+{
+    struct batch_job *job = batch_job_find(batch, op->job);
+    assert(job != NULL);
+    const struct job_import *import = op->import;
+    struct store_key *key = batch_key(batch, &import->slice.job.spec);
+    bool known = job->now.job.status != JOB_NONE;
+    op->after = job->now;
+    if (known && job->now.job.version == import->slice.job.version &&
+        memcmp(job->now.job.head, import->slice.job.head, HASH_LEN) == 0) {
+        op->answer.repeated = true;
+        return ERR_OK;
+    }
+    if (known) {
+        op->code = err_set(&op->err, ERR_VERSION_MISMATCH,
+                           "the job is there with another history, at version %lld",
+                           (long long)job->now.job.version);
+        return ERR_OK;
+    }
+    if (key != NULL && key->slice.job.status != JOB_NONE) {
+        op->code =
+            err_set(&op->err, ERR_IDEMPOTENCY_MISMATCH,
+                    "the idempotency_key \"%.*s\" belongs to another job", STR_ARG(key->key));
+        return ERR_OK;
+    }
+    job->now = import->slice;
+    job->events = import->events;
+    job->event_count = job->event_cap = import->count;
+    op->after = job->now;
+    if (key != NULL)
+        key->slice = job->now;
+    return ERR_OK;
 }
 
 static enum error_code do_erase(struct batch *batch, struct op *op)
@@ -216,10 +308,20 @@ static enum error_code do_erase(struct batch *batch, struct op *op)
         job->redact = job->now.job.redacted = true;
     else
         job->purge = true;
+    op->after = job->now;
     return ERR_OK;
 }
 
-static enum error_code do_setting(struct op *op)
+static void register_resource(struct batch *batch, struct op *op)
+{
+    const struct resource *known = batch_resource(batch, op->resource->id);
+    op->registered = *op->resource;
+    op->registered.used = known != NULL ? known->used : 0;
+    if (op->ttl_ms > 0)
+        op->registered.expires_at = batch->load.now + op->ttl_ms;
+}
+
+static enum error_code do_setting(struct batch *batch, struct op *op)
 {
     if (op->type == OP_KIND) {
         op->code = record_check_name(op->kind->kind, "kind", &op->err);
@@ -229,13 +331,27 @@ static enum error_code do_setting(struct op *op)
         op->code = record_check_name(op->queue.queue, "queue", &op->err);
     } else if (op->type == OP_RESOURCE) {
         op->code = record_check_name(op->resource->id, "resource_id", &op->err);
+        register_resource(batch, op);
     }
+    return ERR_OK;
+}
+
+static enum error_code do_resource_gone(struct batch *batch, struct op *op)
+{
+    struct resource *resource = batch_resource(batch, op->resource_gone.id);
+    if (resource == NULL)
+        op->code = err_set(&op->err, ERR_NOT_FOUND, "there is no resource \"%.*s\"",
+                           STR_ARG(op->resource_gone.id));
+    else if (op->resource_gone.if_expired && resource->expires_at > batch->load.now)
+        op->code = err_set(&op->err, ERR_INVALID_TRANSITION, "the resource was renewed meanwhile");
+    else
+        resource->expires_at = batch->load.now; /* what comes after it in this batch must see it */
     return ERR_OK;
 }
 
 enum error_code batch_do(struct batch *batch, uint32_t index)
 {
-    struct op *op = &batch->ops[index];
+    struct op *op = batch->ops[index];
     const struct batch_job *job = batch_job_find(batch, op->job);
     op->answer = (struct answer){0};
     if (job != NULL && job->purge) {
@@ -253,15 +369,54 @@ enum error_code batch_do(struct batch *batch, uint32_t index)
     case OP_DROP:
     case OP_REDACT:
         return do_erase(batch, op);
+    case OP_IMPORT:
+        return do_import(batch, op);
     case OP_RESOURCE_GONE:
-        if (batch_resource(batch, op->resource_gone) == NULL)
-            op->code = err_set(&op->err, ERR_NOT_FOUND, "there is no resource \"%.*s\"",
-                               STR_ARG(op->resource_gone));
-        return ERR_OK;
+        return do_resource_gone(batch, op);
     case OP_RESOURCE:
     case OP_KIND:
     case OP_QUEUE:
-        return do_setting(op);
+        return do_setting(batch, op);
+    }
+    return ERR_OK;
+}
+
+/* Reads the request again where its kind has settings, which stand behind what it says itself. */
+static enum error_code settle_spec(struct batch *batch, struct op *op)
+{
+    const struct spec *asked = op->command.submit.spec;
+    const struct kind_settings *kind = batch_kind(batch, asked->kind);
+    if (kind == NULL || !str_is_set(op->spec_json))
+        return ERR_OK;
+    struct spec *spec = arena_alloc(batch->arena, sizeof *spec);
+    if (spec == NULL)
+        return batch_no_memory(batch);
+    *spec = spec_defaults(kind);
+    op->code = spec_read(op->spec_json, batch->arena, spec, &op->err);
+    if (op->code == ERR_OK)
+        op->command.submit.spec = spec;
+    return ERR_OK;
+}
+
+enum error_code batch_settle(struct batch *batch)
+{
+    uint32_t first = 0; /* of those that stand or fall together */
+    for (uint32_t i = 0; i < batch->op_count && batch->load.kind_count > 0; i++) {
+        struct op *op = batch->ops[i];
+        if (!op->together)
+            first = i;
+        if (op->type != OP_COMMAND || op->command.type != COMMAND_SUBMIT || op->code != ERR_OK)
+            continue;
+        enum error_code code = settle_spec(batch, op);
+        if (code != ERR_OK)
+            return code;
+        if (op->code == ERR_OK)
+            continue;
+        for (uint32_t k = first; k < batch->op_count && (k == first || batch->ops[k]->together);
+             k++) {
+            batch->ops[k]->code = op->code;
+            batch->ops[k]->err = op->err;
+        }
     }
     return ERR_OK;
 }

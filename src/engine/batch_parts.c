@@ -331,7 +331,7 @@ enum error_code batch_load_named(struct batch *batch)
         return batch_no_memory(batch);
     enum error_code code = ERR_OK;
     for (uint32_t i = 0; i < batch->op_count && code == ERR_OK; i++) {
-        const struct op *op = &batch->ops[i];
+        const struct op *op = batch->ops[i];
         struct batch_job *job = batch_job_find(batch, op->job);
         if (op->code != ERR_OK || job == NULL || op->request.repeated)
             continue;
@@ -351,12 +351,13 @@ enum error_code batch_load_named(struct batch *batch)
     return code == ERR_OK ? batch_load_parts(batch, intents, count) : code;
 }
 
-enum error_code batch_load_wait(struct batch *batch, struct batch_job *job, uint32_t ordinal)
+enum error_code batch_load_waits(struct batch *batch, struct batch_job *job,
+                                 const uint32_t *ordinals, uint32_t count)
 {
     struct store_parts parts = {
         .job = job->before.job.id,
-        .ordinals = &ordinal,
-        .ordinal_count = 1,
+        .ordinals = ordinals,
+        .ordinal_count = count,
         /* Several steps may begin to wait for one key: each takes the next signal. */
         .all_signals = true,
     };
@@ -370,4 +371,63 @@ enum error_code batch_load_wait(struct batch *batch, struct batch_job *job, uint
     if (code == ERR_OK)
         code = merge(batch, &job->before, &parts);
     return code == ERR_OK ? merge(batch, &job->now, &parts) : code;
+}
+
+static enum error_code narrow_steps(struct batch *batch, const struct job_slice *slice,
+                                    const struct step *step, struct job_slice *ret)
+{
+    ret->steps = arena_zalloc(batch->arena, (size_t)step->child_count + 1, sizeof *ret->steps);
+    ret->step_index = (struct map){0};
+    ret->step_count = 0;
+    if (ret->steps == NULL)
+        return batch_no_memory(batch);
+    bool placed = false;
+    for (uint32_t i = 0; i < step->child_count; i++) {
+        const struct step *child = job_step_at(slice, step->children[i]);
+        if (child == NULL)
+            continue;
+        if (!placed && child->ordinal > step->ordinal)
+            ret->steps[ret->step_count++] = *step;
+        placed = placed || child->ordinal > step->ordinal;
+        ret->steps[ret->step_count++] = *child;
+    }
+    if (!placed)
+        ret->steps[ret->step_count++] = *step;
+    return ERR_OK;
+}
+
+enum error_code batch_narrow(struct batch *batch, const struct batch_job *job, uint32_t ordinal,
+                             struct job_slice *ret)
+{
+    const struct step *step = job_step_at(&job->now, ordinal);
+    assert(step != NULL);
+    struct job_slice narrow = job->now;
+    narrow.signals = arena_zalloc(batch->arena, 1, sizeof *narrow.signals);
+    narrow.signal_count = narrow.signal_cap = 0;
+    if (narrow.signals == NULL)
+        return batch_no_memory(batch);
+    for (uint32_t i = 0; i < job->now.signal_count && narrow.signal_count == 0; i++) {
+        const struct signal *signal = &job->now.signals[i];
+        if (!signal->delivered && str_eq(signal->correlation_key, step->question.correlation_key)) {
+            narrow.signals[narrow.signal_count++] = *signal;
+            narrow.signal_cap = 1;
+        }
+    }
+    enum error_code code = narrow_steps(batch, &job->now, step, &narrow);
+    if (code == ERR_OK)
+        *ret = narrow;
+    return code;
+}
+
+void batch_widen(struct batch_job *job, const struct job_slice *narrow)
+{
+    job->now.job = narrow->job;
+    for (uint32_t i = 0; i < narrow->step_count; i++) {
+        struct step *step = job_step_at(&job->now, narrow->steps[i].ordinal);
+        *step = narrow->steps[i];
+    }
+    for (uint32_t i = 0; i < narrow->signal_count; i++)
+        for (uint32_t k = 0; k < job->now.signal_count; k++)
+            if (job->now.signals[k].version == narrow->signals[i].version)
+                job->now.signals[k] = narrow->signals[i];
 }

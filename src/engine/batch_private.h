@@ -45,7 +45,7 @@ struct batch {
     struct store_txn *txn;
     struct arena *arena;
     struct err *err;
-    struct op *ops;
+    struct op *const *ops;
     uint32_t op_count;
     struct store_load load;
     struct batch_job *jobs; /* those that were named, by id; then those that searches found */
@@ -79,11 +79,14 @@ enum error_code batch_job_add(struct batch *batch, const struct job_slice *slice
 /* The mark of a step, made when there is none; NULL: no memory. */
 struct step_mark *batch_step_mark(struct batch *batch, struct batch_job *job, uint32_t ordinal);
 
+/* The settings of a kind; NULL: there are none. */
+const struct kind_settings *batch_kind(const struct batch *batch, struct str kind);
+
 /* What a decision at this moment may depend on, with fresh random bytes. */
 struct context batch_context(struct batch *batch, const struct job *job);
 
 /* Runs the operations in a transaction that is open, and ends it. */
-enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, struct op *ops,
+enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, struct op *const *ops,
                              uint32_t count, struct arena *arena, enum store_outcome *outcome,
                              struct err *err);
 
@@ -96,8 +99,15 @@ enum error_code batch_load_parts(struct batch *batch, const struct intent *inten
 /* Loads the parts that the operations on named jobs need. */
 enum error_code batch_load_named(struct batch *batch);
 
-/* Loads what the waking of a step that has just begun to wait needs. */
-enum error_code batch_load_wait(struct batch *batch, struct batch_job *job, uint32_t ordinal);
+/* Loads what the waking of steps that have just begun to wait needs. */
+enum error_code batch_load_waits(struct batch *batch, struct batch_job *job,
+                                 const uint32_t *ordinals, uint32_t count);
+
+/* The job with no more of its parts than the waking of a step needs, so that waking a thousand
+ * steps does not copy a thousand steps each time; and the way back. Effects are left alone. */
+enum error_code batch_narrow(struct batch *batch, const struct batch_job *job, uint32_t ordinal,
+                             struct job_slice *ret);
+void batch_widen(struct batch_job *job, const struct job_slice *narrow);
 
 /* The idempotency key of a new job as load has found it; NULL: it has none. Its slice is the job
  * that has the key, stored or of this batch. */
@@ -105,6 +115,10 @@ struct store_key *batch_key(struct batch *batch, const struct spec *spec);
 
 /* The record under a request's key; NULL: it has no key. */
 const struct store_request *batch_request(struct batch *batch, const struct op_request *request);
+
+/* Gives new jobs the settings of their kinds. Those that stand or fall together are refused
+ * together. */
+enum error_code batch_settle(struct batch *batch);
 
 /* Carries one operation out. What is wrong with it alone is in its code. */
 enum error_code batch_do(struct batch *batch, uint32_t index);

@@ -126,14 +126,6 @@ static enum error_code changed_steps(struct batch *batch, const struct batch_job
     return code;
 }
 
-static const struct kind_settings *settings_of(const struct batch *batch, const struct job *job)
-{
-    for (uint32_t i = 0; i < batch->load.kind_count; i++)
-        if (str_eq(batch->load.kinds[i].kind, job->spec.kind))
-            return &batch->load.kinds[i].settings;
-    return NULL;
-}
-
 static enum error_code job_write(struct batch *batch, struct batch_job *job,
                                  struct store_job_write *ret)
 {
@@ -149,7 +141,7 @@ static enum error_code job_write(struct batch *batch, struct batch_job *job,
         .event_count = job->event_count,
         .created = before->status == JOB_NONE,
         .header_same = !has_versions(job) && !job->redact && !job->redate,
-        .purge_at = job_purge_at(now, settings_of(batch, now)),
+        .purge_at = job_purge_at(now, batch_kind(batch, now->spec.kind)),
         .plan_replaced = before->status != JOB_NONE && before->plan_version > 0 &&
                          before->plan_version != now->plan_version,
         .steps_closed = job_takes_step_claims(before) && !job_takes_step_claims(now),
@@ -176,6 +168,66 @@ static int by_id(const void *a, const void *b)
     const struct store_job_write *left = a;
     const struct store_job_write *right = b;
     return memcmp(left->after->job.id.bytes, right->after->job.id.bytes, 16);
+}
+
+static void note_time(struct batch_news *news, int64_t at)
+{
+    if (at > 0 && at < news->next_at)
+        news->next_at = at;
+}
+
+/* Work that came to stand in a lane, for those who wait for it. Nothing depends on this but how
+ * soon they look, so that a lane which cannot be kept is left out. */
+static void note_ready(struct batch *batch, struct str key)
+{
+    struct batch_news *news = &batch->batcher->news;
+    for (uint32_t i = news->ready_count; i-- > 0;) {
+        struct ready_lane *known = &news->ready[i];
+        if (str_eq(known->key, key)) {
+            known->count++;
+            return;
+        }
+    }
+    if (news->ready_count == news->ready_cap) {
+        uint32_t cap = news->ready_cap < 8 ? 8 : news->ready_cap * 2;
+        struct ready_lane *ready = arena_grow(batch->arena, news->ready,
+                                              news->ready_cap * sizeof *ready, cap * sizeof *ready);
+        if (ready == NULL)
+            return;
+        news->ready = ready;
+        news->ready_cap = cap;
+    }
+    struct ready_lane *fresh = &news->ready[news->ready_count];
+    *fresh = (struct ready_lane){.key = key, .count = 1};
+    if (lane_read(key, batch->arena, &fresh->lane, NULL) == ERR_OK)
+        news->ready_count++;
+}
+
+static void note_place(struct batch *batch, const struct placement *was,
+                       const struct placement *now)
+{
+    note_time(&batch->batcher->news, now->due_at);
+    if (!str_is_set(now->lane))
+        return;
+    if (now->run_at > batch->load.now)
+        note_time(&batch->batcher->news, now->run_at);
+    else if (!str_is_set(was->lane) || was->run_at > batch->load.now)
+        note_ready(batch, now->lane);
+}
+
+/* What those who wait, for work or for a time, must know of this batch. */
+static void write_news(struct batch *batch, const struct store_write *write)
+{
+    batch->batcher->news.now = batch->load.now;
+    for (uint32_t i = 0; i < write->job_count; i++) {
+        const struct store_job_write *job = &write->jobs[i];
+        note_time(&batch->batcher->news, job->purge_at);
+        note_place(batch, &job->was, &job->now);
+        for (uint32_t k = 0; k < job->step_count; k++)
+            note_place(batch, &job->steps[k].was, &job->steps[k].now);
+    }
+    for (uint32_t i = 0; i < write->resource_count; i++)
+        note_time(&batch->batcher->news, write->resources[i].expires_at);
 }
 
 static enum error_code write_jobs(struct batch *batch, struct store_write *write)
@@ -209,7 +261,7 @@ struct settings {
 
 static void put_resource(struct store_write *write, struct settings *settings, const struct op *op)
 {
-    struct str id = op->type == OP_RESOURCE ? op->resource->id : op->resource_gone;
+    struct str id = op->type == OP_RESOURCE ? op->resource->id : op->resource_gone.id;
     for (uint32_t i = 0; i < write->resource_count; i++)
         if (str_eq(settings->resources[i].id, id))
             settings->resources[i] = settings->resources[--write->resource_count];
@@ -217,7 +269,7 @@ static void put_resource(struct store_write *write, struct settings *settings, c
         if (str_eq(settings->gone[i], id))
             settings->gone[i] = settings->gone[--write->resource_gone_count];
     if (op->type == OP_RESOURCE)
-        settings->resources[write->resource_count++] = *op->resource;
+        settings->resources[write->resource_count++] = op->registered;
     else
         settings->gone[write->resource_gone_count++] = id;
 }
@@ -250,7 +302,7 @@ static enum error_code write_settings(struct batch *batch, struct store_write *w
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < batch->op_count; i++)
-        count += is_setting(&batch->ops[i]);
+        count += is_setting(batch->ops[i]);
     if (count == 0)
         return ERR_OK;
     struct settings settings = {
@@ -263,7 +315,7 @@ static enum error_code write_settings(struct batch *batch, struct store_write *w
         settings.queues == NULL)
         return batch_no_memory(batch);
     for (uint32_t i = 0; i < batch->op_count; i++) {
-        const struct op *op = &batch->ops[i];
+        const struct op *op = batch->ops[i];
         if (op->code != ERR_OK || op->request.repeated)
             continue;
         if (op->type == OP_RESOURCE || op->type == OP_RESOURCE_GONE)
@@ -289,9 +341,13 @@ static enum error_code write_requests(struct batch *batch, struct store_write *w
     if (records == NULL)
         return batch_no_memory(batch);
     for (uint32_t i = 0; i < batch->op_count; i++) {
-        const struct op *op = &batch->ops[i];
+        const struct op *op = batch->ops[i];
         const struct op_request *request = &op->request;
         if (!str_is_set(request->scope) || request->repeated || op->code != ERR_OK)
+            continue;
+        /* A claim that found nothing has changed nothing, and may be waiting still. */
+        bool more = i + 1 < batch->op_count && batch->ops[i + 1]->joined;
+        if (op->type == OP_CLAIM && op->grant_count == 0 && !more)
             continue;
         struct buf buf;
         buf_init(&buf, batch->arena, 256);
@@ -320,6 +376,7 @@ enum error_code batch_write(struct batch *batch)
         code = write_settings(batch, &write);
     if (code == ERR_OK)
         code = write_requests(batch, &write);
+    write_news(batch, &write);
     bool any = write.job_count + write.purged_count + write.request_count + write.resource_count +
                    write.resource_gone_count + write.kind_count + write.queue_count >
                0;

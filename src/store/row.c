@@ -39,6 +39,7 @@ enum error_code row_of_job(const struct store_job_write *write, struct arena *ar
         .labels = job->spec.labels,
         .reason_code = job->dead_letter.reason_code,
         .purge_at = write->purge_at,
+        .asking = job_asks(job),
     };
     memcpy(ret->head, job->head, sizeof ret->head);
     memcpy(ret->salt, job->salt, sizeof ret->salt);

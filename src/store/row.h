@@ -44,6 +44,7 @@ struct job_row {
     struct str labels;      /* raw JSON object */
     int64_t reason_code;    /* enum dead_letter_reason as its number; 0: no dead letter */
     int64_t purge_at;       /* 0: never */
+    bool asking;            /* job_asks; where a store reads the row whole, else writing only */
     struct str created;     /* reading only: payload of the first event; absent: redacted */
     struct claim_row claim; /* reading only: the live lease on the job itself */
 };

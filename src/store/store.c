@@ -16,6 +16,43 @@ static bool strip_prefix(struct str *text, struct str prefix)
     return true;
 }
 
+/* Where `part` begins in the text, from `from` on; its length when it is not there. */
+static size_t find_part(struct str text, size_t from, struct str part)
+{
+    for (size_t i = from; i + part.len <= text.len; i++)
+        if (memcmp(text.at + i, part.at, part.len) == 0)
+            return i;
+    return text.len;
+}
+
+/* Refuses what was given as a URL and repeats it, but not what could be a password: that stands
+ * between a ':' and the last '@', or behind "password=". */
+static enum error_code refuse_url(struct str url, struct err *err)
+{
+    struct str head = {str_start(url), find_part(url, 0, STR("password="))};
+    struct str tail = {NULL, 0};
+    const char *end = head.len < url.len ? "password=***" : "";
+    size_t host = head.len;
+    while (host > 0 && head.at[host - 1] != '@')
+        host--;
+    /* The first ':' may be that of "postgres:/". */
+    size_t from = find_part(head, 0, STR(":")) + 1;
+    size_t name = from;
+    while (name < head.len && head.at[name] == '/')
+        name++;
+    size_t second = find_part(head, name, STR(":")) + 1;
+    if (second < host || name > from)
+        from = second;
+    if (from < host) {
+        tail = (struct str){head.at + host - 1, head.len - host + 1};
+        head.len = from;
+    }
+    return err_set(err, ERR_BAD_REQUEST,
+                   "\"%.*s%s%.*s%s\" is not the URL of a store: use memory:, sqlite:PATH or "
+                   "postgres://HOST/DATABASE",
+                   STR_ARG(head), str_is_set(tail) ? "***" : "", STR_ARG(tail), end);
+}
+
 enum error_code store_open(struct str url, const struct store_options *options, struct store **ret,
                            struct err *err)
 {
@@ -30,10 +67,7 @@ enum error_code store_open(struct str url, const struct store_options *options, 
         return sqlite_store_open(rest, options, ret, err);
     if (strip_prefix(&whole, STR("postgres://")) || strip_prefix(&whole, STR("postgresql://")))
         return postgres_store_open(url, options, ret, err);
-    return err_set(err, ERR_BAD_REQUEST,
-                   "\"%.*s\" is not the URL of a store: use memory:, sqlite:PATH or "
-                   "postgres://HOST/DATABASE",
-                   STR_ARG(url));
+    return refuse_url(url, err);
 }
 
 void store_close(struct store *store)
@@ -102,11 +136,12 @@ enum error_code store_promote(struct store_txn *txn, uint32_t limit, uint32_t *r
     return txn->store->driver->promote(txn, limit, ret_count, err);
 }
 
-enum error_code store_admit(struct store_txn *txn, uint32_t limit, struct arena *arena,
-                            struct store_submission **ret, uint32_t *ret_count, struct err *err)
+enum error_code store_admit(struct store_txn *txn, const struct store_admission *wanted,
+                            struct arena *arena, struct store_submission **ret, uint32_t *ret_count,
+                            struct err *err)
 {
-    assert(txn->mode == STORE_WRITE);
-    return txn->store->driver->admit(txn, limit, arena, ret, ret_count, err);
+    assert(txn->mode == STORE_WRITE && wanted->limit > 0);
+    return txn->store->driver->admit(txn, wanted, arena, ret, ret_count, err);
 }
 
 enum error_code store_write(struct store_txn *txn, const struct store_write *write, struct err *err)
@@ -171,8 +206,41 @@ enum error_code store_leases_on(struct store_txn *txn, struct str resource_id, s
     return txn->store->driver->leases_on(txn, resource_id, arena, ret, ret_count, err);
 }
 
+enum error_code store_queues(struct store_txn *txn, struct arena *arena,
+                             struct store_queue_count **ret, uint32_t *ret_count, struct err *err)
+{
+    return txn->store->driver->queues(txn, arena, ret, ret_count, err);
+}
+
+enum error_code store_workers(struct store_txn *txn, struct arena *arena, struct store_worker **ret,
+                              uint32_t *ret_count, struct err *err)
+{
+    return txn->store->driver->workers(txn, arena, ret, ret_count, err);
+}
+
+enum error_code store_resources(struct store_txn *txn, struct arena *arena, struct resource **ret,
+                                uint32_t *ret_count, struct err *err)
+{
+    return txn->store->driver->resources(txn, arena, ret, ret_count, err);
+}
+
+enum error_code store_backup(struct store *store, struct str path, int64_t *ret_bytes,
+                             struct err *err)
+{
+    if (path.len == 0)
+        return err_set(err, ERR_BAD_REQUEST, "the path of the copy is empty: name a new file");
+    if (memchr(path.at, '\0', path.len) != NULL)
+        return err_set(err, ERR_BAD_REQUEST, "the path of the copy has a NUL byte in it");
+    return store->driver->backup(store, path, ret_bytes, err);
+}
+
 enum error_code store_sweep(struct store *store, uint32_t limit, uint32_t *ret_count,
                             struct err *err)
 {
     return store->driver->sweep(store, limit, ret_count, err);
+}
+
+enum error_code store_attend(struct store *store, int64_t *ret_before, struct err *err)
+{
+    return store->driver->attend(store, ret_before, err);
 }

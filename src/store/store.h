@@ -44,6 +44,8 @@ enum {
     STORE_LIST_MAX = 500,
     STORE_EVENTS_MAX = 1000,
     STORE_LANES_MAX = 100 * 1000, /* in one store: more kinds, queues and lists than anybody has */
+    STORE_WORKERS_MAX = 10 * 1000,
+    STORE_RESOURCES_MAX = 10 * 1000,
 };
 
 /* A transaction that only reads takes no lock, waits for none, and may not write. */
@@ -294,6 +296,7 @@ struct store_filter {
     struct str label_value;
     int64_t created_after;               /* ms; later than this */
     enum dead_letter_reason reason_code; /* of a dead letter */
+    bool asking;                         /* only those in which somebody is asked: job_asks */
     struct uuid before; /* cursor: only jobs with a smaller id; all zero: from the newest */
     uint32_t limit;     /* 1..STORE_LIST_MAX */
 };
@@ -312,6 +315,24 @@ struct store_lease {
     uint32_t step;
 };
 
+/* How many jobs of a queue have a status; there is none for a status that no job has. */
+struct store_queue_count {
+    struct str queue;
+    enum job_status status;
+    int64_t count;     /* at least 1 */
+    int64_t oldest_at; /* the smallest created_at of them */
+};
+
+/* The live leases that a worker holds, apart for each resource that they are on. Live is what has
+ * not been ended, also when its time is over and nobody has seen to it yet. */
+struct store_worker {
+    struct str worker_id;
+    struct str resource_id; /* absent: on none */
+    int64_t leases;         /* at least 1 */
+    int64_t beat_at;        /* the latest of them */
+    int64_t expires_at;     /* the earliest of them */
+};
+
 /* A place in the feed of all events. Positions are opaque and grow; all zero is the beginning. */
 struct store_position {
     uint64_t major;
@@ -325,12 +346,22 @@ struct store_fed {
 
 /* ---- transactional enqueue ---------------------------------------------------------------- */
 
-/* A job that a user put in with a transaction of theirs (PostgreSQL's pawl_submit). */
+/* A job that a user put in with a transaction of theirs (PostgreSQL's pawl_submit). The options say
+ * everything, with the queue and the key, which are also here: they passed as names. */
 struct store_submission {
     struct uuid id;
     struct str kind;
+    struct str queue;
+    struct str idempotency_key;
     struct str payload; /* raw JSON, not checked */
     struct str options; /* raw JSON, not checked */
+};
+
+/* Which submissions to take: the oldest, but for some that are left where they are. */
+struct store_admission {
+    uint32_t limit;
+    const struct uuid *left;
+    uint32_t left_count;
 };
 
 /* ---- the verbs ---------------------------------------------------------------------------- */
@@ -368,10 +399,11 @@ struct store_driver {
     enum error_code (*promote)(struct store_txn *txn, uint32_t limit, uint32_t *ret_count,
                                struct err *err);
 
-    /* Takes at most `limit` committed submissions, which are gone with this transaction. A store
-     * that has none gives none. */
-    enum error_code (*admit)(struct store_txn *txn, uint32_t limit, struct arena *arena,
-                             struct store_submission **ret, uint32_t *ret_count, struct err *err);
+    /* Takes committed submissions, which are gone with this transaction. A store that has none
+     * gives none. */
+    enum error_code (*admit)(struct store_txn *txn, const struct store_admission *wanted,
+                             struct arena *arena, struct store_submission **ret,
+                             uint32_t *ret_count, struct err *err);
 
     /* Writes. Once in a transaction, after everything else. version_mismatch: an event's version is
      * there already (whoever calls did not load); it may also come from commit, with
@@ -417,10 +449,39 @@ struct store_driver {
     enum error_code (*leases_on)(struct store_txn *txn, struct str resource_id, struct arena *arena,
                                  struct store_lease **ret, uint32_t *ret_count, struct err *err);
 
+    /* Counts all jobs, by queue and status, in the order of the queues' names and then of the
+     * statuses' numbers. It looks at every job, though only in an index. A queue without jobs is
+     * not there; which are paused, load says. */
+    enum error_code (*queues)(struct store_txn *txn, struct arena *arena,
+                              struct store_queue_count **ret, uint32_t *ret_count, struct err *err);
+
+    /* Who holds live leases, by worker_id, then resource_id, those on none first; at most
+     * STORE_WORKERS_MAX. */
+    enum error_code (*workers)(struct store_txn *txn, struct arena *arena,
+                               struct store_worker **ret, uint32_t *ret_count, struct err *err);
+
+    /* All resources, by id, as load gives them; at most STORE_RESOURCES_MAX. */
+    enum error_code (*resources)(struct store_txn *txn, struct arena *arena, struct resource **ret,
+                                 uint32_t *ret_count, struct err *err);
+
+    /* Copies a store in a file to a new file at `path`, as of the moment of the call, while it is
+     * in use; writers go on meanwhile. The copy is a store of its own. It is there only when it is
+     * complete and on the disk, or not at all, and takes the place of nothing. `ret_bytes` is its
+     * size. bad_request: this store is in no file (the detail says what to do instead), there is
+     * something at `path` already, or there can be no file; unavailable: it could not be written
+     * (a full disk, for one). A path that is not absolute is that of this process. */
+    enum error_code (*backup)(struct store *store, struct str path, int64_t *ret_bytes,
+                              struct err *err);
+
     /* Deletes at most `limit` records of requests and of telemetry, together, that are older than
      * they are kept (24 hours). `ret_count` says how many. */
     enum error_code (*sweep)(struct store *store, uint32_t limit, uint32_t *ret_count,
                              struct err *err);
+
+    /* Notes that somebody looks after the store at this moment, and says when that was noted last
+     * before, in the store's time; 0: never. Nothing is synced: when the machine crashes an older
+     * note may be left. */
+    enum error_code (*attend)(struct store *store, int64_t *ret_before, struct err *err);
 };
 
 /* Every driver's handle begins with this. */
@@ -429,6 +490,7 @@ struct store {
     struct store_options options;
     int64_t schema_version; /* as it is; 0: this store has no schema */
     int64_t schema_found;   /* as it was before it was opened; 0: there was none */
+    bool shared;            /* other processes may change it too */
 };
 
 /* Every driver's transaction begins with this. */
@@ -450,8 +512,9 @@ enum error_code store_candidates(struct store_txn *txn, struct store_search *sea
                                  uint32_t count, struct arena *arena, struct err *err);
 enum error_code store_promote(struct store_txn *txn, uint32_t limit, uint32_t *ret_count,
                               struct err *err);
-enum error_code store_admit(struct store_txn *txn, uint32_t limit, struct arena *arena,
-                            struct store_submission **ret, uint32_t *ret_count, struct err *err);
+enum error_code store_admit(struct store_txn *txn, const struct store_admission *wanted,
+                            struct arena *arena, struct store_submission **ret, uint32_t *ret_count,
+                            struct err *err);
 enum error_code store_write(struct store_txn *txn, const struct store_write *write,
                             struct err *err);
 enum error_code store_commit(struct store_txn *txn, enum store_outcome *outcome, struct err *err);
@@ -472,7 +535,16 @@ enum error_code store_watch(struct store *store, uint64_t seen, int64_t wait_ms,
                             struct err *err);
 enum error_code store_leases_on(struct store_txn *txn, struct str resource_id, struct arena *arena,
                                 struct store_lease **ret, uint32_t *ret_count, struct err *err);
+enum error_code store_queues(struct store_txn *txn, struct arena *arena,
+                             struct store_queue_count **ret, uint32_t *ret_count, struct err *err);
+enum error_code store_workers(struct store_txn *txn, struct arena *arena, struct store_worker **ret,
+                              uint32_t *ret_count, struct err *err);
+enum error_code store_resources(struct store_txn *txn, struct arena *arena, struct resource **ret,
+                                uint32_t *ret_count, struct err *err);
+enum error_code store_backup(struct store *store, struct str path, int64_t *ret_bytes,
+                             struct err *err);
 enum error_code store_sweep(struct store *store, uint32_t limit, uint32_t *ret_count,
                             struct err *err);
+enum error_code store_attend(struct store *store, int64_t *ret_before, struct err *err);
 
 #endif

@@ -256,15 +256,15 @@ static enum error_code trace_promote(struct store_txn *handle, uint32_t limit, u
     return line_end(&line, code, err, count, "promoted");
 }
 
-static enum error_code trace_admit(struct store_txn *handle, uint32_t limit, struct arena *arena,
-                                   struct store_submission **ret, uint32_t *ret_count,
-                                   struct err *err)
+static enum error_code trace_admit(struct store_txn *handle, const struct store_admission *wanted,
+                                   struct arena *arena, struct store_submission **ret,
+                                   uint32_t *ret_count, struct err *err)
 {
     struct line line;
     struct trace_txn *txn = txn_begin(&line, handle, "admit");
     uint32_t count = 0;
-    add(&line, " at most %u", limit);
-    enum error_code code = store_admit(txn->inner, limit, arena, ret, &count, err);
+    add(&line, " at most %u", wanted->limit);
+    enum error_code code = store_admit(txn->inner, wanted, arena, ret, &count, err);
     if (code == ERR_OK)
         *ret_count = count;
     return line_end(&line, code, err, count, "admitted");
@@ -349,6 +349,8 @@ static void add_filter(struct line *line, const struct store_filter *filter)
             add(line, " %s %.*s", texts[i].name, STR_ARG(texts[i].text));
     if (filter->statuses != 0)
         add(line, " statuses %#x", filter->statuses);
+    if (filter->asking)
+        add(line, " asking");
     if (!uuid_eq(filter->before, none)) {
         add(line, " before");
         add_job(line, filter->before);
@@ -424,6 +426,60 @@ static enum error_code trace_leases_on(struct store_txn *handle, struct str reso
     return line_end(&line, code, err, count, "leases");
 }
 
+static enum error_code trace_queues(struct store_txn *handle, struct arena *arena,
+                                    struct store_queue_count **ret, uint32_t *ret_count,
+                                    struct err *err)
+{
+    struct line line;
+    struct trace_txn *txn = txn_begin(&line, handle, "queues");
+    uint32_t count = 0;
+    enum error_code code = store_queues(txn->inner, arena, ret, &count, err);
+    if (code == ERR_OK)
+        *ret_count = count;
+    return line_end(&line, code, err, count, "counts");
+}
+
+static enum error_code trace_workers(struct store_txn *handle, struct arena *arena,
+                                     struct store_worker **ret, uint32_t *ret_count,
+                                     struct err *err)
+{
+    struct line line;
+    struct trace_txn *txn = txn_begin(&line, handle, "workers");
+    uint32_t count = 0;
+    enum error_code code = store_workers(txn->inner, arena, ret, &count, err);
+    if (code == ERR_OK)
+        *ret_count = count;
+    return line_end(&line, code, err, count, "workers");
+}
+
+static enum error_code trace_resources(struct store_txn *handle, struct arena *arena,
+                                       struct resource **ret, uint32_t *ret_count, struct err *err)
+{
+    struct line line;
+    struct trace_txn *txn = txn_begin(&line, handle, "resources");
+    uint32_t count = 0;
+    enum error_code code = store_resources(txn->inner, arena, ret, &count, err);
+    if (code == ERR_OK)
+        *ret_count = count;
+    return line_end(&line, code, err, count, "resources");
+}
+
+static enum error_code trace_backup(struct store *handle, struct str path, int64_t *ret_bytes,
+                                    struct err *err)
+{
+    struct trace_store *store = (struct trace_store *)handle;
+    struct line line;
+    int64_t bytes = 0;
+    line_begin(&line, store);
+    add(&line, "backup to %.*s", STR_ARG(path));
+    enum error_code code = store_backup(store->inner, path, &bytes, err);
+    if (code == ERR_OK) {
+        add(&line, " of %lld bytes", (long long)bytes);
+        *ret_bytes = bytes;
+    }
+    return line_end(&line, code, err, 0, NULL);
+}
+
 static enum error_code trace_sweep(struct store *handle, uint32_t limit, uint32_t *ret_count,
                                    struct err *err)
 {
@@ -436,6 +492,16 @@ static enum error_code trace_sweep(struct store *handle, uint32_t limit, uint32_
     if (code == ERR_OK)
         *ret_count = count;
     return line_end(&line, code, err, count, "swept");
+}
+
+static enum error_code trace_attend(struct store *handle, int64_t *ret_before, struct err *err)
+{
+    struct trace_store *store = (struct trace_store *)handle;
+    struct line line;
+    line_begin(&line, store);
+    add(&line, "attend");
+    enum error_code code = store_attend(store->inner, ret_before, err);
+    return line_end(&line, code, err, code == ERR_OK, "noted");
 }
 
 static const struct store_driver trace_driver = {
@@ -457,7 +523,12 @@ static const struct store_driver trace_driver = {
     .feed = trace_feed,
     .watch = trace_watch,
     .leases_on = trace_leases_on,
+    .queues = trace_queues,
+    .workers = trace_workers,
+    .resources = trace_resources,
+    .backup = trace_backup,
     .sweep = trace_sweep,
+    .attend = trace_attend,
 };
 
 enum error_code store_trace(struct store *inner, store_trace_sink sink, void *arg,

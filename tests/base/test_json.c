@@ -240,10 +240,10 @@ static void no_truncation_or_change_makes_a_walk_read_outside(void **state)
 
 static void values_nested_too_deep_are_damage(void **state)
 {
-    assert_true(walks(nested(*state, "[", "1", "]", 65)));
-    assert_false(walks(nested(*state, "[", "1", "]", 66)));
+    assert_true(walks(nested(*state, "[", "1", "]", 129)));
+    assert_false(walks(nested(*state, "[", "1", "]", 130)));
     assert_false(walks(nested(*state, "[", "1", "]", 100000)));
-    assert_false(walks(nested(*state, "{\"a\":", "1", "}", 66)));
+    assert_false(walks(nested(*state, "{\"a\":", "1", "}", 130)));
     assert_false(walks(nested(*state, "[", "", "", 100000)));
 }
 

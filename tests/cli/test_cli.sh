@@ -1,53 +1,9 @@
 #!/bin/sh
-# The command line from outside: what it prints, where, and how it exits.
+# The command line from outside: help, options, wrong usage, and the verbs that need no store.
 #
 # usage: test_cli.sh BUILD SOURCE
-set -u
-build=$1
-source=$2
-
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failures=0
-
-complain() {
-    echo "FAIL: $*"
-    sed 's/^/  stdout: /' "$work/out"
-    sed 's/^/  stderr: /' "$work/err"
-    failures=$((failures + 1))
-}
-
-# runs EXIT ARGUMENT... : runs pawl, keeps what it printed, and expects that exit code. Whoever
-# fails prints nothing on stdout and something on stderr, whoever succeeds prints nothing on stderr.
-runs() {
-    expected=$1
-    shift
-    what="pawl $*"
-    "$build/pawl" "$@" >"$work/out" 2>"$work/err"
-    status=$?
-    [ $status -eq "$expected" ] || complain "$what exits with $status, not $expected"
-    if [ "$expected" -eq 0 ]; then
-        [ ! -s "$work/err" ] || complain "$what complains"
-    else
-        [ ! -s "$work/out" ] || complain "$what fails, but prints on stdout"
-        [ -s "$work/err" ] || complain "$what fails without a word"
-    fi
-}
-
-# prints TEXT, says TEXT : the last run had this on stdout, on stderr
-prints() {
-    grep -q -F -e "$1" "$work/out" || complain "$what does not print: $1"
-}
-
-says() {
-    grep -q -F -e "$1" "$work/err" || complain "$what does not say: $1"
-}
-
-# lines COUNT : the last run printed so many
-lines() {
-    count=$(wc -l <"$work/out")
-    [ "$count" -eq "$1" ] || complain "$what prints $count lines, not $1"
-}
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
 
 tab=$(printf '\t')
 
@@ -83,7 +39,7 @@ for kind in job step; do
 done
 
 runs 2 machine
-says 'job or step'
+says 'job, step'
 runs 2 machine worker
 says "'worker'"
 runs 2 machine job step
@@ -108,30 +64,113 @@ version=$(sed -n "s/^  version: '\(.*\)',\$/\1/p" "$source/meson.build")
 prints "pawl $version"
 runs 0 --version
 prints "pawl $version"
+runs 0 version --json
+json "a['version'] == '$version'"
 runs 2 version 2
 says "'2'"
 
 # --- help ---
 runs 0 help
-for verb in help machine version; do
+cp "$work/out" "$work/overview"
+verbs=$(sed -n 's/^  \([a-z][a-z]*\) .*/\1/p' "$work/overview")
+for verb in submit work lease ls show events steps explain signal approve reject inbox cancel requeue \
+    dlq pause resume kind workers resources queues stats machine migrate version help completion; do
     prints "  $verb "
 done
-cp "$work/out" "$work/help"
 runs 0 --help
-cmp -s "$work/out" "$work/help" || complain '--help is not help'
+cmp -s "$work/out" "$work/overview" || complain '--help is not help'
 runs 0 -h
-cmp -s "$work/out" "$work/help" || complain '-h is not help'
-for verb in help machine version; do
-    runs 0 help $verb
+cmp -s "$work/out" "$work/overview" || complain '-h is not help'
+for verb in $verbs; do
+    runs 0 help "$verb"
     prints "usage: pawl $verb"
+    prints '--help'
     cp "$work/out" "$work/help"
-    runs 0 $verb --help
+    awk 'length($0) > 100 { exit 1 }' "$work/help" || complain "help $verb has a line that is too long"
+    runs 0 "$verb" --help
     cmp -s "$work/out" "$work/help" || complain "$verb --help is not help $verb"
+    runs 0 "$verb" -h
+    cmp -s "$work/out" "$work/help" || complain "$verb -h is not help $verb"
 done
 runs 2 help machine version
 says "'version'"
 runs 2 help nothing
 says "'nothing'"
+
+runs 0 help --man
+prints '.TH PAWL 1'
+for verb in $verbs; do
+    prints ".SS pawl $verb"
+done
+if command -v groff >/dev/null; then
+    groff -man -Tutf8 -ww "$work/out" >/dev/null 2>"$work/err"
+    [ ! -s "$work/err" ] || complain 'the man page is not right'
+fi
+runs 2 help --man machine
+
+# --- completion ---
+runs 0 completion bash
+cp "$work/out" "$work/completion"
+bash -n "$work/completion" || complain 'the completion is no script for bash'
+completes() { # LINE WORD : the last word of the line can become that
+    bash -c '. "$1"
+        read -r -a COMP_WORDS <<<"$2"
+        [ "${2% }" = "$2" ] || COMP_WORDS+=("")
+        COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+        _pawl
+        printf "%s\n" "${COMPREPLY[@]}"' bash "$work/completion" "$1" >"$work/out" 2>"$work/err"
+    what="completing '$1'"
+    grep -q -x -e "$2" "$work/out" || complain "$what does not offer $2"
+    [ ! -s "$work/err" ] || complain "$what complains"
+}
+completes 'pawl sub' submit
+completes 'pawl submit --pay' --payload
+completes 'pawl machine ' step
+completes 'pawl machine job --format ' mermaid
+completes 'pawl dlq re' redrive
+completes 'pawl help ver' version
+runs 0 completion zsh
+prints '#compdef pawl'
+if command -v zsh >/dev/null; then
+    zsh -n "$work/out" || complain 'the completion is no script for zsh'
+fi
+runs 2 completion fish
+says 'bash, zsh'
+
+# --- options ---
+runs 2 ls --statu failed
+says "the nearest is '--status'"
+runs 2 ls --frobnicate
+says "there is no option '--frobnicate'"
+runs 2 ls --status failed --status queued
+says '--status is given twice'
+runs 2 ls --status
+says '--status needs a value'
+runs 2 ls --status --json
+says '--status needs a value'
+runs 2 ls --json=yes
+says '--json takes no value'
+runs 2 ls something
+says "'something'"
+runs 2 ls --limit 0
+says '--limit'
+runs 2 ls --limit 5x
+says "'5x'"
+runs 2 ls --limit 99999999999999999999
+runs 2 show
+says 'ID is missing'
+runs 2 show ''
+says 'ID must not be empty'
+runs 2 show "$nobody" "$nobody"
+says 'one argument too many'
+runs 2 show "$(printf '\377')"
+says 'UTF-8'
+runs 2 ls "--kind=$(printf '\033[31m')" "$(printf '\033[31m')"
+says '\x1b[31m'
+for bad in 30 s 1.5s -3s 1m1h 1h1h '1 h' 1w 99999999999999999999s 1hm ''; do
+    runs 2 submit x "--delay=$bad"
+    says 'must be a duration'
+done
 
 # --- wrong verbs ---
 runs 2
@@ -142,11 +181,16 @@ for pair in machin:machine mahcine:machine Machine:machine machines:machine veri
     says "there is no verb '${pair%:*}'"
     says "the nearest is '${pair#*:}'"
 done
+runs 2 --store memory: ls
+says 'options come behind the verb: pawl ls --store ...'
 runs 2 ''
 says "''"
 runs 2 "$(printf '%0300d' 0)"
 runs 2 --store
-says "'--store'"
+says 'pawl VERB --store'
+runs 0 help work
+prints 'usage: pawl work --kind KIND... [OPTION]... -- COMMAND...'
+prints 'Jobs with a plan are not taken'
 
 # --- output that does not arrive is not a success ---
 if [ -w /dev/full ]; then
@@ -157,5 +201,4 @@ if [ -w /dev/full ]; then
     [ -s "$work/err" ] || complain 'pawl on a full disk does not complain'
 fi
 
-[ $failures -eq 0 ] || echo "$failures failed"
-[ $failures -eq 0 ]
+finish

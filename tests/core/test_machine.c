@@ -1,5 +1,5 @@
 /* The machines cell by cell, against tables that were typed here by hand: from the design, and from
- * the seed documents where it started. */
+ * the designs that it started from. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -173,7 +173,7 @@ static void the_events_that_move_a_job_are_those_of_class_state(void **state)
 
 enum { STEP_NEXT_MAX = 5 };
 
-/* Seed document 004's transitions. */
+/* Every state, and those that may follow it. */
 static const struct {
     const char *from;
     const char *next[STEP_NEXT_MAX];
@@ -218,7 +218,7 @@ static void every_pair_of_step_states_is_legal_only_as_the_table_says(void **sta
     }
 }
 
-/* ---- where the table goes beyond the seed documents ---- */
+/* ---- where the table goes beyond its first designs ---- */
 
 /* A move of some table. `event` is NULL where a document knows states only. */
 struct move {
@@ -299,9 +299,10 @@ static size_t settled_moves(bool with_events, struct move ret[MOVES_MAX])
     return count;
 }
 
-enum { SEED_001_EVENTS = 10 };
+enum { FIRST_EVENTS = 10 };
 
-/* Seed document 001's table: no leased state, since a claim already runs, and no dead letters. */
+/* The table as it was first designed: no leased state, since a claim already runs, and no dead
+ * letters. */
 /* clang-format off */
 #define NIL  NULL
 #define Q    "queued"
@@ -313,8 +314,8 @@ enum { SEED_001_EVENTS = 10 };
 
 static const struct {
     const char *from;
-    const char *to[SEED_001_EVENTS]; /* in the order of job_events */
-} seed_001[] = {
+    const char *to[FIRST_EVENTS]; /* in the order of job_events */
+} first_design[] = {
     {"none",      {Q,   Q,   Q,   NIL, NIL, NIL, NIL, NIL, NIL, NIL}},
     {"queued",    {NIL, NIL, Q,   R,   R,   NIL, Q,   NIL, NIL, NIL}},
     {"running",   {NIL, NIL, Q,   NIL, NIL, W,   Q,   C,   F,   X}},
@@ -327,7 +328,7 @@ static const struct {
 };
 /* clang-format on */
 
-static const struct move beyond_001[] = {
+static const struct move beyond_first[] = {
     {"queued", "job_leased", "leased", "leased is a state of its own: claimed, not yet started"},
     {"retrying", "job_leased", "leased",
      "the same: a job whose backoff is over is claimed from there"},
@@ -336,16 +337,17 @@ static const struct move beyond_001[] = {
     {"leased", "job_requeued", "retrying", "the same, with a backoff"},
     {"leased", "job_cancelled", "cancelled", "whatever has not ended can be cancelled"},
     {"leased", "job_dead_lettered", "dead_lettered", "a failure for good before the start"},
-    {"queued", "job_requeued", "retrying", "retrying is a state of its own: 001 leaves it open"},
+    {"queued", "job_requeued", "retrying",
+     "retrying is a state of its own: the first design leaves it open"},
     {"retrying", "job_requeued", "retrying", "the same: another backoff replaces the first"},
     {"running", "job_requeued", "retrying", "the same: the usual way into a backoff"},
     {"failed", "job_requeued", "retrying", "a redrive that is paced"},
     {"running", "job_waiting", "parked",
-     "parked is a state of its own: 001 names it and never enters it"},
+     "parked is a state of its own: the first design names it and never enters it"},
     {"queued", "job_cancelled", "cancelled", "whatever has not ended can be cancelled"},
     {"retrying", "job_cancelled", "cancelled", "whatever has not ended can be cancelled"},
     {"queued", "job_dead_lettered", "dead_lettered",
-     "dead letters come from 003: an operator takes a bad job out"},
+     "dead letters are new: an operator takes a bad job out"},
     {"retrying", "job_dead_lettered", "dead_lettered", "the same"},
     {"running", "job_dead_lettered", "dead_lettered",
      "the same: failures are spent, or the worker gives up"},
@@ -354,35 +356,37 @@ static const struct move beyond_001[] = {
     {"dead_lettered", "job_requeued", "retrying", "the same, paced"},
 };
 
-static const struct move only_in_001[] = {
-    {"queued", "job_leased", "running", "001 merges leased into running"},
-    {"retrying", "job_leased", "running", "001 merges leased into running"},
+static const struct move only_in_first[] = {
+    {"queued", "job_leased", "running", "the first design merges leased into running"},
+    {"retrying", "job_leased", "running", "the first design merges leased into running"},
 };
 
-static void the_table_goes_beyond_seed_001_only_where_it_is_listed(void **state)
+static void the_table_goes_beyond_the_first_design_only_where_it_is_listed(void **state)
 {
     (void)state;
     struct move settled[MOVES_MAX];
     size_t settled_count = settled_moves(true, settled);
-    struct move seed[MOVES_MAX];
-    size_t seed_count = 0;
-    for (size_t r = 0; r < COUNT(seed_001); r++) {
-        for (size_t e = 0; e < SEED_001_EVENTS; e++) {
+    struct move design[MOVES_MAX];
+    size_t design_count = 0;
+    for (size_t r = 0; r < COUNT(first_design); r++) {
+        for (size_t e = 0; e < FIRST_EVENTS; e++) {
             struct move move = {
-                .from = seed_001[r].from, .event = job_events[e], .to = seed_001[r].to[e]};
+                .from = first_design[r].from, .event = job_events[e], .to = first_design[r].to[e]};
             if (move.to != NULL)
-                add_move(seed, &seed_count, &move);
+                add_move(design, &design_count, &move);
         }
     }
-    assert_int_equal(seed_count, 22);
+    assert_int_equal(design_count, 22);
 
-    check_differences(settled, settled_count, seed, seed_count, beyond_001, COUNT(beyond_001));
-    check_differences(seed, seed_count, settled, settled_count, only_in_001, COUNT(only_in_001));
+    check_differences(settled, settled_count, design, design_count, beyond_first,
+                      COUNT(beyond_first));
+    check_differences(design, design_count, settled, settled_count, only_in_first,
+                      COUNT(only_in_first));
 }
 
-/* Seed document 003's transitions, in its own words: those of its first part, then what its second
- * part adds. */
-static const struct move seed_003[] = {
+/* The transitions of the second design, in its own words: those of its first part, then what its
+ * second part adds. */
+static const struct move second_design[] = {
     {.from = "none", .to = "queued"},           {.from = "queued", .to = "assigned"},
     {.from = "assigned", .to = "running"},      {.from = "running", .to = "succeeded"},
     {.from = "running", .to = "failed"},        {.from = "running", .to = "cancelled"},
@@ -391,52 +395,54 @@ static const struct move seed_003[] = {
     {.from = "assigned", .to = "cancelled"},
 };
 
-static const struct move beyond_003[] = {
+static const struct move beyond_second[] = {
     {"queued", NULL, "queued",
      "a requeue or the end of a wait that changes no state is still recorded"},
     {"queued", NULL, "retrying", "a requeue of a queued job with a delay"},
-    {"queued", NULL, "running", "a claim that starts at once, as 001 has it"},
+    {"queued", NULL, "running", "a claim that starts at once, as the first design has it"},
     {"leased", NULL, "queued",
-     "003 forbids going back, and yet returns lost leases to queued: the next attempt"},
+     "the second forbids going back, and yet returns lost leases to queued: the next attempt"},
     {"leased", NULL, "retrying", "the same, with a backoff"},
     {"running", NULL, "queued",
-     "003 forbids going back, and yet returns lost leases to queued: the next attempt"},
+     "the second forbids going back, and yet returns lost leases to queued: the next attempt"},
     {"running", NULL, "retrying", "the same, with a backoff"},
-    {"running", NULL, "waiting", "waits come from 000 and 001"},
-    {"running", NULL, "parked", "long waits come from 001"},
+    {"running", NULL, "waiting", "waits come from the first design"},
+    {"running", NULL, "parked", "long waits come from the first design"},
     {"waiting", NULL, "queued", "the wait is over"},
     {"waiting", NULL, "cancelled", "whatever has not ended can be cancelled"},
     {"parked", NULL, "queued", "the wait is over"},
     {"parked", NULL, "cancelled", "whatever has not ended can be cancelled"},
-    {"retrying", NULL, "queued", "backoffs that show as a state come from 000 and 001"},
+    {"retrying", NULL, "queued", "backoffs that show as a state come from the first design"},
     {"retrying", NULL, "retrying", "another backoff replaces the first"},
     {"retrying", NULL, "leased", "a job whose backoff is over is claimed straight from there"},
     {"retrying", NULL, "running", "the same, started at once"},
     {"retrying", NULL, "cancelled", "whatever has not ended can be cancelled"},
     {"retrying", NULL, "dead_lettered", "an operator takes a bad job out"},
-    {"failed", NULL, "queued", "001 requeues failed jobs: by an operator only, in a new epoch"},
+    {"failed", NULL, "queued",
+     "the first design requeues failed jobs: by an operator only, in a new epoch"},
     {"failed", NULL, "retrying", "the same, paced"},
     {"dead_lettered", NULL, "queued", "a dead letter is sent back likewise"},
     {"dead_lettered", NULL, "retrying", "the same, paced"},
 };
 
-static void the_table_goes_beyond_seed_003_only_where_it_is_listed(void **state)
+static void the_table_goes_beyond_the_second_design_only_where_it_is_listed(void **state)
 {
     (void)state;
     struct move settled[MOVES_MAX];
     size_t settled_count = settled_moves(false, settled);
-    struct move seed[MOVES_MAX];
-    size_t seed_count = 0;
-    for (size_t i = 0; i < COUNT(seed_003); i++) {
+    struct move design[MOVES_MAX];
+    size_t design_count = 0;
+    for (size_t i = 0; i < COUNT(second_design); i++) {
         /* Its assigned and succeeded become what they are called here. */
-        struct move move = {.from = job_status_name(status_of(seed_003[i].from)).at,
-                            .to = job_status_name(status_of(seed_003[i].to)).at};
-        add_move(seed, &seed_count, &move);
+        struct move move = {.from = job_status_name(status_of(second_design[i].from)).at,
+                            .to = job_status_name(status_of(second_design[i].to)).at};
+        add_move(design, &design_count, &move);
     }
-    assert_int_equal(seed_count, 11);
+    assert_int_equal(design_count, 11);
 
-    check_differences(settled, settled_count, seed, seed_count, beyond_003, COUNT(beyond_003));
-    check_differences(seed, seed_count, settled, settled_count, NULL, 0);
+    check_differences(settled, settled_count, design, design_count, beyond_second,
+                      COUNT(beyond_second));
+    check_differences(design, design_count, settled, settled_count, NULL, 0);
 }
 
 /* ---- names, numbers, ranks ---- */
@@ -479,7 +485,7 @@ static void before_the_first_event_a_job_has_no_status(void **state)
     assert_int_equal(status, JOB_FAILED);
 }
 
-static void the_seeds_names_of_statuses_are_read_and_never_written(void **state)
+static void other_names_of_statuses_are_read_and_never_written(void **state)
 {
     (void)state;
     static const struct {
@@ -638,11 +644,11 @@ int main(void)
         cmocka_unit_test(no_other_event_moves_a_job),
         cmocka_unit_test(the_events_that_move_a_job_are_those_of_class_state),
         cmocka_unit_test(every_pair_of_step_states_is_legal_only_as_the_table_says),
-        cmocka_unit_test(the_table_goes_beyond_seed_001_only_where_it_is_listed),
-        cmocka_unit_test(the_table_goes_beyond_seed_003_only_where_it_is_listed),
+        cmocka_unit_test(the_table_goes_beyond_the_first_design_only_where_it_is_listed),
+        cmocka_unit_test(the_table_goes_beyond_the_second_design_only_where_it_is_listed),
         cmocka_unit_test(statuses_keep_their_names_numbers_ranks_and_ends),
         cmocka_unit_test(before_the_first_event_a_job_has_no_status),
-        cmocka_unit_test(the_seeds_names_of_statuses_are_read_and_never_written),
+        cmocka_unit_test(other_names_of_statuses_are_read_and_never_written),
         cmocka_unit_test(what_is_no_status_is_not_read_as_one),
         cmocka_unit_test(a_move_goes_forward_unless_it_leads_to_the_next_attempt),
         cmocka_unit_test(a_job_that_has_ended_moves_only_by_requeue_after_a_failure),

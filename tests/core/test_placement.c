@@ -350,6 +350,66 @@ static void a_wait_step_begins_although_something_else_happened_first(void **sta
     due(w, "t", COMMAND_NONE, 0);
 }
 
+/* ---- questions ---- */
+
+static void a_job_asks_while_it_waits_for_a_person(void **state)
+{
+    struct world *w = *state;
+    static const enum wait_type others[] = {WAIT_SIGNAL, WAIT_WEBHOOK};
+    submitted_later(w, 0, 0, NULL);
+    assert_false(job_asks(&w->slice.job));
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        do_ok(w, claim_by("w1", true));
+        struct command other = wait_for(w, "paid", 0);
+        other.wait.type = others[i];
+        do_ok(w, other);
+        assert_false(job_asks(&w->slice.job));
+        do_ok(w, signal_of(w, "paid", i == 0 ? "1" : "2"));
+    }
+    do_ok(w, claim_by("w1", true));
+    struct command wait = wait_for(w, "ok?", 0);
+    wait.wait.type = WAIT_HUMAN;
+    wait.wait.prompt = STR("Really?");
+    do_ok(w, wait);
+    assert_true(job_asks(&w->slice.job));
+    do_ok(w, signal_of(w, "ok?", "true"));
+    assert_false(job_asks(&w->slice.job));
+}
+
+/* The worker of a step says what is to become of it. */
+static void verdict_in(struct world *w, const char *step, enum verdict verdict)
+{
+    do_ok(w, step_claim_of(w, step, "r1", true));
+    struct command said = with_token(verdict_on(NULL, verdict), w->token);
+    said.actor = STR("w1");
+    do_ok(w, said);
+}
+
+static void a_planned_job_asks_while_a_step_does(void **state)
+{
+    struct world *w = *state;
+    submitted_later(w, 0, 0, "{'steps':[{'id':'a'},{'id':'b'},{'id':'c'}]}");
+    assert_false(job_asks(&w->slice.job));
+    verdict_in(w, "a", VERDICT_NEEDS_USER);
+    assert_true(job_asks(&w->slice.job));
+    do_ok(w, answer_of(w, "a", "1"));
+    assert_false(job_asks(&w->slice.job));
+    verdict_in(w, "b", VERDICT_NEEDS_USER);
+    assert_true(job_asks(&w->slice.job));
+    verdict_in(w, "c", VERDICT_REPLAN);
+    assert_false(job_asks(&w->slice.job)); /* nobody could answer any more */
+}
+
+static void a_job_that_has_ended_asks_nobody(void **state)
+{
+    struct world *w = *state;
+    submitted_later(w, 0, 0, "{'steps':[{'id':'a'}]}");
+    verdict_in(w, "a", VERDICT_NEEDS_USER);
+    do_ok(w, cancel_by(CANCEL_HARD, "no"));
+    assert_true(w->slice.job.steps[STANDING_ASKING] > 0);
+    assert_false(job_asks(&w->slice.job));
+}
+
 /* ---- damage and memory ---- */
 
 static void damaged_lists_leave_the_placement_untouched(void **state)
@@ -463,6 +523,9 @@ int main(void)
         SCENARIO(steps_of_a_job_that_has_ended_are_nowhere),
         SCENARIO(a_plan_for_later_stands_in_its_lanes_from_then_on),
         SCENARIO(a_wait_step_begins_although_something_else_happened_first),
+        SCENARIO(a_job_asks_while_it_waits_for_a_person),
+        SCENARIO(a_planned_job_asks_while_a_step_does),
+        SCENARIO(a_job_that_has_ended_asks_nobody),
         SCENARIO(damaged_lists_leave_the_placement_untouched),
         SCENARIO(placements_survive_without_memory),
         SCENARIO(jobs_that_ended_well_are_kept_for_a_while_and_others_until_handled),

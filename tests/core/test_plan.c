@@ -658,7 +658,7 @@ static void at_most_50_choices_are_offered(void **state)
 
 /* ---- verdicts ---- */
 
-static void verdicts_lead_where_seed_004_says(void **state)
+static void each_verdict_leads_to_its_state(void **state)
 {
     (void)state;
     assert_int_equal(decide_next_state(VERDICT_ACCEPT, 9, 3), STEP_SUCCEEDED);
@@ -737,7 +737,7 @@ int main(void)
         WITH_ARENA(what_a_step_waits_for_is_read),
         WITH_ARENA(a_wait_that_makes_no_sense_is_refused),
         WITH_ARENA(at_most_50_choices_are_offered),
-        WITH_ARENA(verdicts_lead_where_seed_004_says),
+        WITH_ARENA(each_verdict_leads_to_its_state),
         WITH_ARENA(without_memory_it_fails_as_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,7 +45,7 @@ static void delays_are(const struct retry_policy *policy, const int64_t *delays,
         assert_int_equal(retry_delay_ms(policy, (int64_t)i + 1, 12345), delays[i]);
 }
 
-static void a_step_rests_as_seed_004_says(void **state)
+static void a_step_rests_longer_each_time_up_to_half_a_minute(void **state)
 {
     static const int64_t delays[] = {1000, 2000, 4000, 8000, 16000, 30000, 30000, 30000};
     struct retry_policy policy = retry_policy_for_steps();
@@ -53,7 +53,7 @@ static void a_step_rests_as_seed_004_says(void **state)
     delays_are(&policy, delays, COUNT(delays));
 }
 
-static void seed_003s_example_doubles_from_half_a_second_to_a_minute(void **state)
+static void a_job_without_jitter_doubles_from_half_a_second_to_a_minute(void **state)
 {
     static const int64_t delays[] = {500, 1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000};
     struct retry_policy policy = retry_policy_for_jobs();
@@ -338,8 +338,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(jobs_get_20_attempts_from_half_a_second_up_to_an_hour),
         cmocka_unit_test(steps_get_3_retries_from_a_second_up_to_half_a_minute),
-        cmocka_unit_test(a_step_rests_as_seed_004_says),
-        cmocka_unit_test(seed_003s_example_doubles_from_half_a_second_to_a_minute),
+        cmocka_unit_test(a_step_rests_longer_each_time_up_to_half_a_minute),
+        cmocka_unit_test(a_job_without_jitter_doubles_from_half_a_second_to_a_minute),
         cmocka_unit_test(a_job_by_default_comes_to_an_hour_at_the_fourteenth_failure),
         cmocka_unit_test(a_delay_that_doubles_to_the_longest_exactly_is_the_longest),
         cmocka_unit_test(linear_adds_the_first_delay_each_time),

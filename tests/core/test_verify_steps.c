@@ -89,7 +89,7 @@ static void a_stored_plan_means_what_it_says_and_no_more(void **state)
 
 /* ---- verdicts ---- */
 
-/* Where a verdict may lead, as seed 004 has it. */
+/* Where a verdict may lead. */
 static bool may_lead(enum verdict verdict, enum event_type to)
 {
     static const enum event_type first[] = {

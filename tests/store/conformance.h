@@ -18,6 +18,7 @@ struct conformance_tests conformance_plans(void);
 struct conformance_tests conformance_claims(void);
 struct conformance_tests conformance_timers(void);
 struct conformance_tests conformance_read(void);
+struct conformance_tests conformance_counts(void);
 struct conformance_tests conformance_threads(void);
 
 /* Entries of the files' tables. */

@@ -264,6 +264,7 @@ static const char *fed(struct trial *t, struct store_position *position, uint32_
     uint32_t count;
     struct buf buf;
     buf_init(&buf, &t->w.arena, 64);
+    settle_feed(t);
     struct store_txn *txn = begin(t, STORE_READ);
     ok(t, store_feed(txn, *position, limit, &t->w.arena, &list, &count, &t->w.err));
     rollback(t, txn);

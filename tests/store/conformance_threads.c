@@ -271,6 +271,7 @@ static void a_reader_sees_one_moment_while_others_commit(void **state)
     if (t->factory->one_at_a_time)
         skip();
     struct uuid a = submit(t, "a");
+    settle_feed(t);
     struct store_txn *reader = begin(t, STORE_READ);
     struct job_slice before = load_whole(t, reader, a);
     assert_int_equal(before.job.version, 1);
@@ -481,6 +482,70 @@ static void a_storm_of_claims_gives_every_job_out_once(void **state)
     }
 }
 
+/* ---- settings, which nobody has locked ---- */
+
+enum { SETTERS = 4, SETTINGS = 6, SETTING_ROUNDS = 60 };
+
+/* Sets the same queues and kinds as the others, forwards or backwards. The first two set what the
+ * other takes away, the others set all. */
+struct setter {
+    struct trial *t;
+    uint32_t number;
+    pthread_t thread;
+    enum error_code code;
+    struct err err;
+};
+
+static enum error_code set_all(struct setter *setter)
+{
+    static const struct str names[SETTINGS] = {STR_INIT("a"), STR_INIT("b"), STR_INIT("c"),
+                                               STR_INIT("d"), STR_INIT("e"), STR_INIT("f")};
+    struct store_queue queues[SETTINGS];
+    struct store_kind kinds[SETTINGS];
+    for (uint32_t i = 0; i < SETTINGS; i++) {
+        uint32_t at = setter->number % 2 == 0 ? i : SETTINGS - 1 - i;
+        bool first_half = at < SETTINGS / 2;
+        bool set = setter->number >= 2 || first_half == (setter->number == 0);
+        queues[i] = (struct store_queue){.queue = names[at], .paused = set};
+        kinds[i] = (struct store_kind){.kind = names[at], .settings.timeout_ms = set ? 1000 : 0};
+    }
+    struct store_write write = {
+        .queues = queues, .queue_count = SETTINGS, .kinds = kinds, .kind_count = SETTINGS};
+    struct store_txn *txn;
+    enum store_outcome outcome;
+    enum error_code code = store_begin(setter->t->store, STORE_WRITE, &txn, &setter->err);
+    if (code != ERR_OK)
+        return code;
+    code = store_write(txn, &write, &setter->err);
+    if (code == ERR_OK)
+        return store_commit(txn, &outcome, &setter->err);
+    store_rollback(txn);
+    return code;
+}
+
+static void *setter_main(void *arg)
+{
+    struct setter *setter = arg;
+    for (uint32_t round = 0; round < SETTING_ROUNDS && setter->code == ERR_OK; round++)
+        setter->code = set_all(setter);
+    return NULL;
+}
+
+static void settings_may_be_written_by_many_in_any_order(void **state)
+{
+    struct trial *t = *state;
+    struct setter setters[SETTERS];
+    for (uint32_t i = 0; i < SETTERS; i++) {
+        setters[i] = (struct setter){.t = t, .number = i};
+        assert_int_equal(pthread_create(&setters[i].thread, NULL, setter_main, &setters[i]), 0);
+    }
+    for (uint32_t i = 0; i < SETTERS; i++)
+        assert_int_equal(pthread_join(setters[i].thread, NULL), 0);
+    for (uint32_t i = 0; i < SETTERS; i++)
+        if (setters[i].code != ERR_OK)
+            fail_msg("%s", setters[i].err.detail);
+}
+
 struct conformance_tests conformance_threads(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -495,6 +560,7 @@ struct conformance_tests conformance_threads(void)
         TRIAL(a_watch_ends_by_itself_when_nothing_happens),
         TRIAL(a_watch_wakes_when_another_thread_commits),
         TRIAL(a_watch_comes_back_at_once_when_something_was_committed_before),
+        TRIAL(settings_may_be_written_by_many_in_any_order),
         TRIAL(a_storm_of_claims_gives_every_job_out_once),
     };
     return TRIALS(tests);

@@ -309,6 +309,22 @@ static void a_soft_cancel_brings_the_time_of_a_lease_forward(void **state)
     assert_string_equal(due(t), "");
 }
 
+/* ---- looking after ---- */
+
+static void when_somebody_last_looked_after_the_store_is_remembered(void **state)
+{
+    struct trial *t = *state;
+    int64_t before = -1;
+    ok(t, store_attend(t->store, &before, &t->w.err));
+    assert_int_equal(before, 0);
+    int64_t first = t->now;
+    advance(t, 5);
+    ok(t, store_attend(t->store, &before, &t->w.err));
+    assert_int_equal(before, first);
+    ok(t, store_attend(t->store, &before, &t->w.err));
+    assert_int_equal(before, first + 5000);
+}
+
 /* ---- sweeping ---- */
 
 static uint32_t sweep(struct trial *t, uint32_t limit)
@@ -415,6 +431,7 @@ struct conformance_tests conformance_timers(void)
         TRIAL(the_next_time_counts_work_to_promote),
         TRIAL(a_heartbeat_leaves_the_timer_and_the_engine_moves_it),
         TRIAL(a_soft_cancel_brings_the_time_of_a_lease_forward),
+        TRIAL(when_somebody_last_looked_after_the_store_is_remembered),
         TRIAL(requests_and_telemetry_are_swept_after_a_day),
         TRIAL(a_sweep_is_bounded),
         TRIAL(a_request_that_was_made_anew_is_as_young_as_the_last),

@@ -130,12 +130,29 @@ const char *due(struct trial *t);
 const char *due_at_most(struct trial *t, uint32_t limit);
 int64_t next_due(struct trial *t);
 
+/* All counts of jobs, as "mail queued 2@0, mail running 1@3": how many, and since when, in seconds.
+ */
+const char *queues(struct trial *t);
+
+/* Who holds leases, as "w1 2 beat 3 ends 33, w1/r1 1 beat 5 ends 35", in seconds. */
+const char *workers(struct trial *t);
+
+/* All resources, as "r1 1/10": used and slots. */
+const char *resources(struct trial *t);
+
+/* The names of the jobs in which somebody is asked, the newest first: "c a". */
+const char *asking(struct trial *t);
+
 /* The types of the job's events, as world_trace. */
 const char *stream(struct trial *t, struct uuid id);
 
 /* Everything in the store that a verb can show, as text; but for the numbers of lanes, which may be
  * given to lanes that then are not used. */
 const char *everything(struct trial *t);
+
+/* Waits until the feed shows all that was committed. On PostgreSQL every transaction that writes
+ * holds it back, those of other databases of the server too. */
+void settle_feed(struct trial *t);
 
 const char *name_of(struct trial *t, struct uuid id, uint32_t step);
 struct uuid new_id(struct trial *t);

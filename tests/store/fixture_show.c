@@ -1,4 +1,6 @@
 /* What is in a store, as texts that a test can compare. */
+#include <time.h>
+
 #include "core/job_state.h"
 #include "store/fixture.h"
 
@@ -21,6 +23,11 @@ static void add_word(struct buf *buf, const char *word)
     if (buf->len > 0 && buf->at[buf->len - 1] != '\n')
         buf_add_char(buf, ' ');
     buf_add(buf, str_from(word));
+}
+
+static long long seconds(int64_t time_ms)
+{
+    return (long long)((time_ms - WORLD_START_MS) / 1000);
 }
 
 const char *name_of(struct trial *t, struct uuid id, uint32_t step)
@@ -91,7 +98,6 @@ const char *ready(struct trial *t)
 
 static void add_due(struct trial *t, struct buf *buf, const struct store_due *one)
 {
-    long long seconds = (long long)((one->at - WORLD_START_MS) / 1000);
     if (one->what == DUE_RESOURCE) {
         add_word(buf, "resource:");
         buf_add(buf, one->resource_id);
@@ -99,7 +105,7 @@ static void add_due(struct trial *t, struct buf *buf, const struct store_due *on
         add_word(buf, one->what == DUE_PURGE ? "purge:" : "");
         buf_add(buf, str_from(name_of(t, one->job, one->step)));
     }
-    buf_addf(buf, "@%lld", seconds);
+    buf_addf(buf, "@%lld", seconds(one->at));
 }
 
 const char *due_at_most(struct trial *t, uint32_t limit)
@@ -137,6 +143,67 @@ int64_t next_due(struct trial *t)
     int64_t next;
     ok(t, store_due(t->store, 100, &t->w.arena, &list, &count, &now, &next, &t->w.err));
     return next;
+}
+
+const char *queues(struct trial *t)
+{
+    struct buf buf = empty(t);
+    struct store_queue_count *rows;
+    uint32_t count;
+    struct store_txn *txn = begin(t, STORE_READ);
+    ok(t, store_queues(txn, &t->w.arena, &rows, &count, &t->w.err));
+    rollback(t, txn);
+    for (uint32_t i = 0; i < count; i++)
+        buf_addf(&buf, "%s%.*s %.*s %lld@%lld", i > 0 ? ", " : "", STR_ARG(rows[i].queue),
+                 STR_ARG(job_status_name(rows[i].status)), (long long)rows[i].count,
+                 seconds(rows[i].oldest_at));
+    return text(&buf);
+}
+
+const char *workers(struct trial *t)
+{
+    struct buf buf = empty(t);
+    struct store_worker *rows;
+    uint32_t count;
+    struct store_txn *txn = begin(t, STORE_READ);
+    ok(t, store_workers(txn, &t->w.arena, &rows, &count, &t->w.err));
+    rollback(t, txn);
+    assert_in_range(count, 0, STORE_WORKERS_MAX);
+    for (uint32_t i = 0; i < count; i++)
+        buf_addf(&buf, "%s%.*s%s%.*s %lld beat %lld ends %lld", i > 0 ? ", " : "",
+                 STR_ARG(rows[i].worker_id), str_is_set(rows[i].resource_id) ? "/" : "",
+                 STR_ARG(rows[i].resource_id), (long long)rows[i].leases, seconds(rows[i].beat_at),
+                 seconds(rows[i].expires_at));
+    return text(&buf);
+}
+
+const char *resources(struct trial *t)
+{
+    struct buf buf = empty(t);
+    struct resource *rows;
+    uint32_t count;
+    struct store_txn *txn = begin(t, STORE_READ);
+    ok(t, store_resources(txn, &t->w.arena, &rows, &count, &t->w.err));
+    rollback(t, txn);
+    assert_in_range(count, 0, STORE_RESOURCES_MAX);
+    for (uint32_t i = 0; i < count; i++)
+        buf_addf(&buf, "%s%.*s %lld/%lld", i > 0 ? ", " : "", STR_ARG(rows[i].id),
+                 (long long)rows[i].used, (long long)rows[i].slots);
+    return text(&buf);
+}
+
+const char *asking(struct trial *t)
+{
+    struct buf buf = empty(t);
+    struct store_filter filter = {.asking = true, .limit = STORE_LIST_MAX};
+    struct store_job *jobs;
+    uint32_t count;
+    struct store_txn *txn = begin(t, STORE_READ);
+    ok(t, store_list(txn, &filter, &t->w.arena, &jobs, &count, &t->w.err));
+    rollback(t, txn);
+    for (uint32_t i = 0; i < count; i++)
+        add_word(&buf, name_of(t, jobs[i].id, STEP_NONE));
+    return text(&buf);
 }
 
 static void add_stream(struct trial *t, struct store_txn *txn, struct uuid id, struct buf *buf)
@@ -207,6 +274,54 @@ static void add_settings(struct trial *t, const struct store_load *load, struct 
     (void)t;
 }
 
+/* ---- the feed ---- */
+
+/* Events of all jobs that are there. */
+static int64_t count_events(struct trial *t, struct store_txn *txn)
+{
+    struct store_filter filter = {.limit = STORE_LIST_MAX};
+    int64_t events = 0;
+    for (;;) {
+        struct store_job *jobs;
+        uint32_t count;
+        ok(t, store_list(txn, &filter, &t->w.arena, &jobs, &count, &t->w.err));
+        for (uint32_t i = 0; i < count; i++)
+            events += jobs[i].slice.job.version;
+        if (count < filter.limit)
+            return events;
+        filter.before = jobs[count - 1].id;
+    }
+}
+
+static int64_t count_fed(struct trial *t, struct store_txn *txn)
+{
+    struct store_position position = {0};
+    int64_t events = 0;
+    for (;;) {
+        struct store_fed *fed;
+        uint32_t count;
+        ok(t, store_feed(txn, position, STORE_EVENTS_MAX, &t->w.arena, &fed, &count, &t->w.err));
+        events += count;
+        if (count < STORE_EVENTS_MAX)
+            return events;
+        position = fed[count - 1].position;
+    }
+}
+
+void settle_feed(struct trial *t)
+{
+    enum { TRIES = 10 * 1000 };
+    for (int i = 0; i < TRIES; i++) {
+        struct store_txn *txn = begin(t, STORE_READ);
+        bool is_late = count_fed(t, txn) < count_events(t, txn);
+        rollback(t, txn);
+        if (!is_late)
+            return;
+        (void)nanosleep(&(struct timespec){.tv_nsec = 3 * 1000 * 1000}, NULL);
+    }
+    fail_msg("the feed does not show all that was committed");
+}
+
 static void add_feed(struct trial *t, struct store_txn *txn, struct buf *buf)
 {
     struct store_fed *fed;
@@ -232,6 +347,7 @@ const char *everything(struct trial *t)
         .resources = &resource,
         .resource_count = 1,
     };
+    settle_feed(t);
     struct store_txn *txn = begin(t, STORE_READ);
     ok(t, store_load(txn, &load, &t->w.arena, &t->w.err));
     add_jobs(t, txn, &buf);
@@ -240,7 +356,8 @@ const char *everything(struct trial *t)
         buf_addf(&buf, "key %s\n", name_of(t, key.slice.job.id, STEP_NONE));
     add_feed(t, txn, &buf);
     rollback(t, txn);
-    buf_addf(&buf, "\nready %s\n", ready(t));
+    buf_addf(&buf, "\nready %s\nqueues %s\nworkers %s\n", ready(t), queues(t), workers(t));
+    buf_addf(&buf, "resources %s\nasking %s\n", resources(t), asking(t));
     /* Timers are due one day. */
     int64_t now = t->now;
     t->now = at(100 * 24 * 3600);

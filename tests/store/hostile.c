@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "players.h"
+#include "run_ops.h"
 
 enum { HOUR_MS = 60 * 60 * 1000, SORTS = 6 };
 
@@ -25,7 +26,7 @@ void hostile_run(struct batcher *batcher, struct op *ops, uint32_t count, struct
 {
     struct err err = {0};
     enum store_outcome outcome;
-    must("batch", batch_run(batcher, ops, count, arena, &outcome, &err), &err);
+    must("batch", run_ops(batcher, ops, count, arena, &outcome, &err), &err);
     for (uint32_t i = 0; i < count; i++)
         must("operation", ops[i].code, &ops[i].err);
 }

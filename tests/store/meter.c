@@ -31,8 +31,16 @@ static void read_all(struct meter *meter, struct store_txn *txn, struct meter_re
         meter_sqlite_read(meter, ret);
 }
 
+void meter_settle(struct meter *meter)
+{
+    if (meter->sort == TEST_POSTGRES)
+        meter_postgres_settle(meter);
+}
+
 void meter_start(struct meter *meter, struct store_txn *txn)
 {
+    if (txn == NULL)
+        meter_settle(meter);
     if (meter->sort == TEST_SQLITE)
         meter_sqlite_start(meter);
     read_all(meter, txn, &meter->before);

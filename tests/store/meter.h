@@ -44,6 +44,10 @@ struct meter {
 
 void meter_init(struct meter *meter, enum test_store sort, struct store *store);
 
+/* Waits until no transaction keeps rows that are dead by now; meter_start does so by itself outside
+ * a transaction. */
+void meter_settle(struct meter *meter);
+
 /* Around a verb. `txn` is its transaction; NULL: it has none. What stop returns is what has
  * changed. Aborts, saying why, when the database does not tell. */
 void meter_start(struct meter *meter, struct store_txn *txn);

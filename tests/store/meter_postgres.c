@@ -47,6 +47,51 @@ static void wait_for_counts(struct store_txn *txn)
         (void)nanosleep(&pause, NULL);
 }
 
+/* Index entries of rows that are dead are walked over until somebody has marked them, which nobody
+ * may as long as some transaction could still see the rows: one in this database that began
+ * earlier, or one that writes anywhere in the server, since it holds everybody's horizon back. $1:
+ * the first transaction that need not be over. */
+static const char read_is_settled[] =
+    "SELECT (pg_snapshot_xmin(pg_current_snapshot())::text::int8 >= $1 AND NOT EXISTS (SELECT 1"
+    " FROM pg_stat_activity WHERE (datid IS NULL OR datname = current_database())"
+    " AND pid <> pg_backend_pid() AND backend_xmin::text::int8 < $1))::int4::text";
+
+static int64_t read_number(struct meter *meter, const char *sql, const int64_t *param)
+{
+    struct store_txn *txn;
+    struct params params;
+    struct arena arena;
+    struct err err = {0};
+    PGresult *result;
+    arena_init(&arena);
+    params_init(&params, &arena);
+    if (param != NULL)
+        params_add_int8(&params, *param);
+    must("begin", store_begin(meter->store, STORE_READ, &txn, &err), &err);
+    struct postgres_txn *own = (struct postgres_txn *)txn;
+    must("begin", txn_start(own, &err), &err);
+    must("settle", txn_ask(own, sql, param == NULL ? NULL : &params, &result, &err), &err);
+    int64_t number = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    store_rollback(txn);
+    arena_release(&arena);
+    return number;
+}
+
+void meter_postgres_settle(struct meter *meter)
+{
+    enum { TRIES = 60 * 1000 };
+    const struct timespec pause = {.tv_nsec = 2 * 1000 * 1000};
+    int64_t end = read_number(meter, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text", NULL);
+    for (int i = 0; i < TRIES; i++) {
+        if (read_number(meter, read_is_settled, &end) != 0)
+            return;
+        (void)nanosleep(&pause, NULL);
+    }
+    fprintf(stderr, "a transaction on the server stays open: rows cannot be counted\n");
+    abort();
+}
+
 void meter_postgres_read(struct meter *meter, struct store_txn *txn, struct meter_reading *ret)
 {
     struct err err = {0};

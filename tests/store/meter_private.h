@@ -8,6 +8,7 @@
 /* The line of that name, which is made when there is none. */
 struct meter_line *meter_line(struct meter_reading *reading, const char *name);
 
+void meter_postgres_settle(struct meter *meter);
 void meter_postgres_read(struct meter *meter, struct store_txn *txn, struct meter_reading *ret);
 void meter_sqlite_start(struct meter *meter);
 void meter_sqlite_read(struct meter *meter, struct meter_reading *ret);

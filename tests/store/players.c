@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "core/verify.h"
+#include "run_ops.h"
 
 uint64_t next_random(uint64_t *state)
 {
@@ -107,7 +108,7 @@ void player_run(struct player *player, const struct op *ops, uint32_t count)
     memcpy(player->ops, ops, count * sizeof *ops);
     player->op_count = count;
     must(player, "batch",
-         batch_run(&player->batcher, player->ops, count, &player->arena, &outcome, &err), &err);
+         run_ops(&player->batcher, player->ops, count, &player->arena, &outcome, &err), &err);
     assert(outcome == STORE_COMMITTED);
     buf_init(&buf, &player->arena, 4096);
     for (uint32_t i = 0; i < count; i++)

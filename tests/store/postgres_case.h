@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "engine/batch.h"
+#include "run_ops.h"
 #include "store/postgres/postgres_store.h"
 #include "store/test_stores.h"
 
@@ -147,7 +148,7 @@ static inline enum error_code submit_with(struct postgres_case *c, struct uuid i
         .job = id,
         .command = {.type = COMMAND_SUBMIT, .actor = STR("tester"), .submit = {.spec = &spec}},
     };
-    enum error_code code = batch_run(&c->batcher, &op, 1, &c->arena, outcome, &c->err);
+    enum error_code code = run_ops(&c->batcher, &op, 1, &c->arena, outcome, &c->err);
     if (code == ERR_OK && op.code != ERR_OK)
         fail_msg("%s", op.err.detail);
     return code;
@@ -173,7 +174,7 @@ static inline uint32_t claim_jobs(struct postgres_case *c, uint32_t max)
     enum store_outcome outcome;
     op.command.claim.worker_id = STR("w1");
     op.command.claim.start = true;
-    if (batch_run(&c->batcher, &op, 1, &c->arena, &outcome, &c->err) != ERR_OK)
+    if (run_ops(&c->batcher, &op, 1, &c->arena, &outcome, &c->err) != ERR_OK)
         fail_msg("%s", c->err.detail);
     if (op.code != ERR_OK)
         fail_msg("%s", op.err.detail);

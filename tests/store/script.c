@@ -321,7 +321,7 @@ static void random_setting(struct script *script, struct op *op)
         break;
     case 2:
         op->type = OP_RESOURCE_GONE;
-        op->resource_gone = resource->id;
+        op->resource_gone.id = resource->id;
         break;
     case 3:
         op->type = chance(script, 50) ? OP_DROP : OP_REDACT;

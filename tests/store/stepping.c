@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "players.h"
+#include "run_ops.h"
 
 const char *const gate_names[GATE_COUNT] = {"load", "candidates", "write", "commit"};
 
@@ -154,8 +155,8 @@ static void *run_session(void *arg)
         (void)pthread_mutex_unlock(&stepping->lock);
         enum store_outcome outcome;
         session->err = (struct err){0};
-        session->code = batch_run(&session->batcher, session->ops, session->op_count,
-                                  &session->arena, &outcome, &session->err);
+        session->code = run_ops(&session->batcher, session->ops, session->op_count, &session->arena,
+                                &outcome, &session->err);
         (void)pthread_mutex_lock(&stepping->lock);
         move_to(session, SESSION_IDLE);
     }
@@ -286,7 +287,7 @@ static uint32_t running(const struct stepping *stepping, uint64_t *ret_moves)
 {
     uint32_t bits = 0;
     *ret_moves = 0;
-    for (uint32_t i = 0; i < stepping->count; i++) {
+    for (uint32_t i = 0; i < stepping->count && i < SESSIONS_MAX; i++) {
         bits |= (uint32_t)(stepping->sessions[i].state == SESSION_RUNNING) << i;
         *ret_moves += stepping->sessions[i].moves;
     }

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "engine/batch.h"
 #include "players.h"
+#include "run_ops.h"
 
 static void must(const char *what, enum error_code code, const struct err *err)
 {
@@ -23,7 +24,7 @@ static void run(struct batcher *batcher, struct op *ops, uint32_t count, struct 
 {
     struct err err = {0};
     enum store_outcome outcome;
-    must("batch", batch_run(batcher, ops, count, arena, &outcome, &err), &err);
+    must("batch", run_ops(batcher, ops, count, arena, &outcome, &err), &err);
     for (uint32_t i = 0; i < count; i++)
         must("operation", ops[i].code, &ops[i].err);
 }

@@ -171,8 +171,10 @@ static void show_one(const char *sort, int number, uint64_t count, bool enough)
 
 static void show(const struct tally *tally, bool enough)
 {
+    /* Histories that come from elsewhere are engine/test_move's. */
     for (int i = OP_COMMAND; i <= OP_QUEUE; i++)
-        show_one("operation", i, tally->ops[i], enough);
+        if (i != OP_IMPORT)
+            show_one("operation", i, tally->ops[i], enough);
     for (int i = COMMAND_SUBMIT; i <= COMMAND_CANCEL_DUE; i++)
         if (command_type_by((enum command_type)i) != COMMAND_BY_ENGINE && i != COMMAND_CLAIM &&
             i != COMMAND_STEP_CLAIM && i != COMMAND_ABANDON)

@@ -185,6 +185,9 @@ static enum error_code read_attempt(struct trial *t, void *arg)
     struct arena arena;
     struct err err;
     struct event *events;
+    struct store_queue_count *queued;
+    struct store_worker *holders;
+    struct resource *known;
     uint32_t count;
     enum error_code code = store_begin(t->store, STORE_READ, &txn, &err);
     if (code != ERR_OK)
@@ -196,6 +199,12 @@ static enum error_code read_attempt(struct trial *t, void *arg)
     if (code == ERR_OK)
         code = store_events(txn, &(struct store_stream){job.id, 0, 10, false}, &arena, &events,
                             &count, &err);
+    if (code == ERR_OK)
+        code = store_queues(txn, &arena, &queued, &count, &err);
+    if (code == ERR_OK)
+        code = store_workers(txn, &arena, &holders, &count, &err);
+    if (code == ERR_OK)
+        code = store_resources(txn, &arena, &known, &count, &err);
     arena_release(&arena);
     store_rollback(txn);
     return code;
@@ -210,6 +219,8 @@ static void reading_without_memory_fails_and_says_so(void **state)
     spec.payload = filled(t, '1', 100 * 1000);
     struct uuid id = submit_spec(t, "a", spec);
     act(t, id, signal_of(&t->w, "k", NULL));
+    act(t, id, claim_by("w1", true));
+    put_resource(t, "r1", at(500));
     assert_true(starve(t, read_attempt, &id) > 3);
 }
 

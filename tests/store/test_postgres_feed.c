@@ -1,7 +1,9 @@
 /* The feed beside transactions that stay open, news from other processes, locks, rows where none
  * should be, and text that PostgreSQL does not take as it is. */
+#include <pthread.h>
 #include <unistd.h>
 
+#include "run_ops.h"
 #include "store/postgres_case.h"
 
 /* All events that the feed shows behind `after`. */
@@ -42,8 +44,8 @@ static void nothing_comes_to_stand_before_what_the_feed_has_shown(void **state)
 
     /* An older transaction is still at it when a younger one commits. */
     sql(c, "BEGIN");
-    sql(c, "INSERT INTO pawl.job_events (job_id, version, created_at, seq, type, digest, hash)"
-           " VALUES (gen_random_uuid(), 1, now(), 1, 'test.slow', decode(repeat('00', 32), 'hex'),"
+    sql(c, "INSERT INTO pawl.job_events (job_id, version, created_at, type, digest, hash)"
+           " VALUES (gen_random_uuid(), 1, now(), 'test.slow', decode(repeat('00', 32), 'hex'),"
            " decode(repeat('00', 32), 'hex'))");
     struct uuid younger = submit_job(c);
     assert_int_equal(feed(c, seen, &fed), 0);
@@ -66,6 +68,76 @@ static void an_older_transaction_that_is_rolled_back_only_delays(void **state)
     assert_int_equal(feed(c, beginning, &fed), 0);
     sql(c, "ROLLBACK");
     feed_shows(c, beginning, 1, &fed);
+}
+
+/* ---- versions of one job ---- */
+
+struct sender {
+    struct store *store;
+    struct uuid *jobs;
+    uint32_t count;
+    struct str who;
+    enum error_code code;
+};
+
+/* Sends a signal to each job, in one batch. */
+static void *send_signals(void *arg)
+{
+    struct sender *sender = arg;
+    struct batcher batcher;
+    struct arena arena;
+    struct op ops[3] = {{.type = OP_COMMAND}};
+    enum store_outcome outcome;
+    struct err err;
+    batcher_init(&batcher, sender->store, NULL, NULL);
+    arena_init(&arena);
+    for (uint32_t i = 0; i < sender->count; i++) {
+        ops[i] = (struct op){.type = OP_COMMAND, .job = sender->jobs[i]};
+        ops[i].command = (struct command){.type = COMMAND_SIGNAL, .actor = sender->who};
+        ops[i].command.signal.correlation_key = STR("k");
+    }
+    sender->code = run_ops(&batcher, ops, sender->count, &arena, &outcome, &err);
+    arena_release(&arena);
+    batcher_release(&batcher);
+    return NULL;
+}
+
+/* A batch gets its number with the first row that it locks, and may then wait for the next one
+ * while younger batches write the jobs that it will write last. */
+static void the_versions_of_a_job_are_in_order_however_long_a_batch_waited(void **state)
+{
+    enum { TRIES = 10000 };
+    struct postgres_case *c = *state;
+    struct store_fed *fed;
+    char text[128];
+    char id[UUID_TEXT_LEN + 1] = "";
+    struct uuid jobs[3] = {submit_job(c), submit_job(c), submit_job(c)};
+    struct sender slow = {c->store, jobs, 3, STR("slow"), ERR_OK};
+    struct sender quick = {c->store, &jobs[2], 1, STR("quick"), ERR_OK};
+    pthread_t thread;
+    uuid_format(jobs[1], id);
+    (void)snprintf(text, sizeof text, "SELECT 1 FROM pawl.jobs WHERE id = '%s' FOR UPDATE", id);
+    sql(c, "BEGIN");
+    sql(c, text);
+    assert_int_equal(pthread_create(&thread, NULL, send_signals, &slow), 0);
+    int64_t waiting = 0;
+    for (int i = 0; i < TRIES && waiting == 0; i++) {
+        (void)usleep(1000);
+        waiting = sql_int(c, "SELECT count(*) FROM pg_stat_activity"
+                             " WHERE datname = current_database() AND wait_event_type = 'Lock'");
+    }
+    (void)send_signals(&quick);
+    sql(c, "ROLLBACK");
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(waiting > 0);
+    assert_int_equal(slow.code, ERR_OK);
+    assert_int_equal(quick.code, ERR_OK);
+    feed_shows(c, beginning, 7, &fed);
+    int64_t version = 0;
+    for (uint32_t i = 0; i < 7; i++)
+        if (uuid_eq(fed[i].event.job_id, jobs[2]))
+            assert_int_equal(fed[i].event.version, ++version);
+    assert_int_equal(version, 3);
 }
 
 /* ---- news ---- */
@@ -185,7 +257,7 @@ static void a_place_that_is_taken_already_does_not_hold_a_job_for_ever(void **st
         .claim = {.claimer = {.work = LANE_JOBS}, .max = 1},
     };
     claim.command.claim.worker_id = STR("w1");
-    (void)batch_run(&c->batcher, &claim, 1, &c->arena, &outcome, &c->err);
+    (void)run_ops(&c->batcher, &claim, 1, &c->arena, &outcome, &c->err);
     if (claim.grant_count == 0)
         assert_int_equal(claim_jobs(c, 1), 1);
     assert_int_equal(sql_int(c, "SELECT attempt FROM pawl.job_claims"), 1);
@@ -206,7 +278,7 @@ static void text_with_a_nul_comes_back(void **state)
     };
     claim.command.claim.worker_id = STR("w1");
     claim.command.claim.start = true;
-    assert_int_equal(batch_run(&c->batcher, &claim, 1, &c->arena, &outcome, &c->err), ERR_OK);
+    assert_int_equal(run_ops(&c->batcher, &claim, 1, &c->arena, &outcome, &c->err), ERR_OK);
     assert_int_equal(claim.grant_count, 1);
     struct op beat = {
         .type = OP_COMMAND,
@@ -216,7 +288,7 @@ static void text_with_a_nul_comes_back(void **state)
                     .token = claim.grants[0].answer.token,
                     .heartbeat = {.cursor = STR("a\0b\1c")}},
     };
-    assert_int_equal(batch_run(&c->batcher, &beat, 1, &c->arena, &outcome, &c->err), ERR_OK);
+    assert_int_equal(run_ops(&c->batcher, &beat, 1, &c->arena, &outcome, &c->err), ERR_OK);
     assert_int_equal(beat.code, ERR_OK);
     struct store_job job = {.id = beat.job};
     struct store_load load = {.jobs = &job, .job_count = 1};
@@ -232,6 +304,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(nothing_comes_to_stand_before_what_the_feed_has_shown),
         CASE(an_older_transaction_that_is_rolled_back_only_delays),
+        CASE(the_versions_of_a_job_are_in_order_however_long_a_batch_waited),
         CASE(commits_of_other_processes_are_heard_of),
         CASE(the_end_of_what_held_the_feed_back_is_news),
         CASE(the_last_commit_is_told_before_the_handle_is_gone),

@@ -1,6 +1,10 @@
 /* Opening on PostgreSQL: an empty database, older and newer schemas, several at once, and what is
  * not ours. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "store/postgres_case.h"
 
@@ -40,7 +44,7 @@ static void an_empty_database_is_set_up_when_that_is_asked_for(void **state)
     assert_int_equal(store_open(str_from(c->url), &options, &c->store, &c->err), ERR_NOT_FOUND);
     assert_int_equal(sql_int(c, "SELECT count(*) FROM pg_namespace WHERE nspname = 'pawl'"), 0);
     case_open(c, c->url);
-    assert_int_equal(sql_int(c, "SELECT max(version) FROM pawl.schema"), 1);
+    assert_int_equal(sql_int(c, "SELECT max(version) FROM pawl.schema"), 2);
     submit_job(c);
     assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.jobs"), 1);
 }
@@ -151,7 +155,7 @@ static void of_many_that_open_an_empty_database_at_once_all_find_it_set_up(void 
         if (racers[i].code != ERR_OK)
             fail_msg("%s", racers[i].err.detail);
     }
-    assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.schema"), 1);
+    assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.schema"), 2);
 }
 
 /* ---- servers and URLs ---- */
@@ -188,6 +192,123 @@ static void a_server_that_is_not_there_is_given_up_in_time_and_named(void **stat
     int64_t took = monotonic_ms() - start;
     assert_true(took >= 250 && took < 5000);
     assert_true(has_text(c->err.detail, "127.0.0.1:1/nowhere"));
+    /* And why, although time was up in the end. */
+    assert_true(has_text(c->err.detail, "refused"));
+}
+
+/* ---- what waiting cannot cure ---- */
+
+static void assert_hopeless(struct postgres_case *c, const char *url, const char *why)
+{
+    struct store_options options = case_options();
+    int64_t start = monotonic_ms();
+    assert_int_equal(store_open(str_from(url), &options, &c->store, &c->err), ERR_UNAVAILABLE);
+    if (monotonic_ms() - start > options.patience_ms / 2)
+        fail_msg("it took %lld ms: %s", (long long)(monotonic_ms() - start), c->err.detail);
+    if (!has_text(c->err.detail, why))
+        fail_msg("%s", c->err.detail);
+}
+
+static void settings_that_cannot_be_are_no_reason_to_wait(void **state)
+{
+    struct postgres_case *c = *state;
+    char url[1100];
+    assert_hopeless(c, "postgres://u@127.0.0.1:99999/x", "invalid port number");
+    assert_hopeless(c, "postgres://u@127.0.0.1/x?sslmode=nonsense", "invalid sslmode value");
+    /* The server of the tests has no TLS. */
+    const char *server = getenv("PAWL_TEST_POSTGRES_TCP");
+    assert_non_null(server);
+    (void)snprintf(url, sizeof url, "%.1000s?sslmode=require", server);
+    assert_hopeless(c, url, "does not support SSL");
+}
+
+/* A server that says what it is told to say. */
+struct mock {
+    int listener;
+    uint16_t port;
+    bool hangs_up_first; /* on the first that comes; */
+    struct str words;    /* the others are told this, and then nothing */
+    pthread_t thread;
+};
+
+static void *mock_main(void *arg)
+{
+    struct mock *mock = arg;
+    for (bool is_first = true;; is_first = false) {
+        char heard[1024];
+        int client = accept(mock->listener, NULL, NULL);
+        if (client < 0)
+            return NULL;
+        bool told = !(is_first && mock->hangs_up_first) && read(client, heard, sizeof heard) > 0 &&
+                    write(client, mock->words.at, mock->words.len) == (ssize_t)mock->words.len;
+        while (told && read(client, heard, sizeof heard) > 0)
+            ; /* until it hangs up */
+        (void)close(client);
+    }
+}
+
+static void mock_start(struct mock *mock)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t len = sizeof address;
+    mock->listener = socket(AF_INET, SOCK_STREAM, 0);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(bind(mock->listener, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(mock->listener, 8), 0);
+    assert_int_equal(getsockname(mock->listener, (struct sockaddr *)&address, &len), 0);
+    assert_int_equal(pthread_create(&mock->thread, NULL, mock_main, mock), 0);
+    mock->port = ntohs(address.sin_port);
+}
+
+static void mock_end(struct mock *mock)
+{
+    (void)shutdown(mock->listener, SHUT_RDWR);
+    assert_int_equal(pthread_join(mock->thread, NULL), 0);
+    (void)close(mock->listener);
+}
+
+static const char *mock_url(const struct mock *mock)
+{
+    static char url[256];
+    (void)snprintf(url, sizeof url,
+                   "postgres://u@127.0.0.1:%u/x?sslmode=disable&gssencmode=disable"
+                   "&passfile=/nonexistent",
+                   mock->port);
+    return url;
+}
+
+static void a_password_that_was_not_given_is_no_reason_to_wait(void **state)
+{
+    struct postgres_case *c = *state;
+    struct mock mock = {.words = STR("R\0\0\0\10\0\0\0\3")};
+    mock_start(&mock);
+    assert_hopeless(c, mock_url(&mock), "no password supplied");
+    mock_end(&mock);
+}
+
+static void why_it_failed_is_told_although_the_last_attempt_was_not_answered(void **state)
+{
+    struct postgres_case *c = *state;
+    struct store_options options = case_options();
+    struct mock mock = {.hangs_up_first = true, .words = STR("")};
+    options.patience_ms = 500;
+    mock_start(&mock);
+    enum error_code code = store_open(str_from(mock_url(&mock)), &options, &c->store, &c->err);
+    mock_end(&mock);
+    assert_int_equal(code, ERR_UNAVAILABLE);
+    if (!has_text(c->err.detail, "closed the connection"))
+        fail_msg("%s", c->err.detail);
+}
+
+static void a_host_that_is_not_known_is_told(void **state)
+{
+    struct postgres_case *c = *state;
+    struct store_options options = case_options();
+    options.patience_ms = 300;
+    assert_int_equal(
+        store_open(STR("postgres://no-such-host.invalid/x"), &options, &c->store, &c->err),
+        ERR_UNAVAILABLE);
+    assert_true(has_text(c->err.detail, "host name"));
 }
 
 static void a_database_that_does_not_exist_is_no_reason_to_wait(void **state)
@@ -239,6 +360,10 @@ int main(void)
         BARE_CASE(of_many_that_open_an_empty_database_at_once_all_find_it_set_up),
         BARE_CASE(a_password_is_never_shown),
         BARE_CASE(a_server_that_is_not_there_is_given_up_in_time_and_named),
+        BARE_CASE(settings_that_cannot_be_are_no_reason_to_wait),
+        BARE_CASE(a_password_that_was_not_given_is_no_reason_to_wait),
+        BARE_CASE(why_it_failed_is_told_although_the_last_attempt_was_not_answered),
+        BARE_CASE(a_host_that_is_not_known_is_told),
         BARE_CASE(a_database_that_does_not_exist_is_no_reason_to_wait),
         BARE_CASE(a_database_that_is_not_utf8_is_refused),
     };

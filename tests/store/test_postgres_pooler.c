@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "run_ops.h"
 #include "store/postgres_case.h"
 
 static const char program[] = "/usr/sbin/pgbouncer";
@@ -188,7 +189,7 @@ static void *submit_many(void *arg)
                      0x80, [14] = (uint8_t)submitter->number, [15] = (uint8_t)i}},
             .command = {.type = COMMAND_SUBMIT, .actor = STR("me"), .submit = {.spec = &spec}},
         };
-        if (batch_run(&batcher, &op, 1, &arena, &outcome, &err) != ERR_OK || op.code != ERR_OK)
+        if (run_ops(&batcher, &op, 1, &arena, &outcome, &err) != ERR_OK || op.code != ERR_OK)
             submitter->failed++;
         arena_clear(&arena);
     }

@@ -1,7 +1,6 @@
 /* Statements that a connection prepares under names. tests/store/test_postgres_pooler.c has what
  * must not happen behind a pooler. */
-#include "store/postgres/connection.h"
-#include "store/postgres/reader.h"
+#include "store/postgres/postgres.h"
 #include "store/postgres_case.h"
 
 static struct connection open_connection(struct postgres_case *c)
@@ -121,6 +120,49 @@ static void more_statements_than_there_is_room_for_are_sent_as_they_are(void **s
     connection_close(&connection);
 }
 
+/* Which of two connections comes first must not decide what a name means. */
+static void a_name_stands_for_the_same_statement_on_every_connection(void **state)
+{
+    struct postgres_case *c = *state;
+    struct connection one = open_connection(c);
+    struct connection other = open_connection(c);
+    assert_int_equal(answer(c, &one, add_two), 42);
+    assert_int_equal(answer(c, &one, count_names), 0);
+    assert_int_equal(answer(c, &other, count_names), 0);
+    assert_int_equal(answer(c, &other, add_two), 42);
+    assert_int_equal(one.prepared.count, 2);
+    assert_int_equal(other.prepared.count, 2);
+    assert_string_equal(one.prepared.at[0].name, other.prepared.at[1].name);
+    assert_string_equal(one.prepared.at[1].name, other.prepared.at[0].name);
+    assert_string_not_equal(one.prepared.at[0].name, one.prepared.at[1].name);
+    connection_close(&one);
+    connection_close(&other);
+}
+
+/* As behind a pooler that hands on the numbers of real processes. */
+static void a_store_whose_statements_were_forgotten_uses_no_names_any_more(void **state)
+{
+    struct postgres_case *c = *state;
+    struct postgres *store = (struct postgres *)c->store;
+    struct connection *connection;
+    enum store_outcome outcome;
+    submit_job(c);
+    submit_job(c);
+    assert_int_equal(pool_take(store, &connection, &c->err), ERR_OK);
+    assert_true(connection->prepared.ready > 0);
+    assert_int_equal(connection_send_quiet(connection, "DEALLOCATE ALL", NULL, &c->err), ERR_OK);
+    assert_int_equal(connection_sync(connection, &c->err), ERR_OK);
+    pool_give(store, connection);
+    assert_int_equal(submit_with(c, next_id(c), NULL, &outcome), ERR_UNAVAILABLE);
+    assert_int_equal(outcome, STORE_NOT_COMMITTED);
+    for (int i = 0; i < 3; i++)
+        submit_job(c);
+    assert_int_equal(pool_take(store, &connection, &c->err), ERR_OK);
+    uint32_t ready = connection->prepared.ready;
+    pool_give(store, connection);
+    assert_int_equal(ready, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -129,6 +171,8 @@ int main(void)
         BARE_CASE(a_connection_whose_statements_were_forgotten_is_not_kept),
         BARE_CASE(what_cannot_be_prepared_is_sent_as_it_is),
         BARE_CASE(more_statements_than_there_is_room_for_are_sent_as_they_are),
+        BARE_CASE(a_name_stands_for_the_same_statement_on_every_connection),
+        CASE(a_store_whose_statements_were_forgotten_uses_no_names_any_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

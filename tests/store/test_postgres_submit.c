@@ -1,4 +1,5 @@
 /* pawl_submit: jobs that users put in with transactions of their own. */
+#include "run_ops.h"
 #include "store/postgres_case.h"
 
 /* Takes in what was submitted; how many there were. */
@@ -53,7 +54,8 @@ static void an_admission_that_is_rolled_back_can_be_made_again(void **state)
     uint32_t count = 0;
     sql(c, "SELECT pawl_submit('mail')");
     assert_int_equal(store_begin(c->store, STORE_WRITE, &txn, &c->err), ERR_OK);
-    assert_int_equal(store_admit(txn, 10, &c->arena, &submissions, &count, &c->err), ERR_OK);
+    struct store_admission all = {.limit = 10};
+    assert_int_equal(store_admit(txn, &all, &c->arena, &submissions, &count, &c->err), ERR_OK);
     assert_int_equal(count, 1);
     /* Another server passes over what is being taken in. */
     assert_int_equal(admit(c), 0);
@@ -78,6 +80,7 @@ static void nonsense_is_refused_with_a_reason(void **state)
         {"'mail', '{}', '[]'", "options must be a JSON object, not array"},
         {"'mail', '{}', 'null'", "options must be a JSON object, not null"},
         {"'mail', '{}', '{\"queue\": 7}'", "options.queue must be a string, not 7"},
+        {"'mail', '{}', '{\"queue\": null}'", "options.queue must be a string, not null"},
         {"'mail', '{}', '{\"queue\": \"\"}'", "options.queue must not be empty"},
         {"'mail', '{}', '{\"idempotency_key\": {}}'", "options.idempotency_key must be a string"},
         {"'mail', '{', '{}'", "json"},
@@ -136,6 +139,82 @@ static void what_the_engine_refuses_does_not_stop_the_others(void **state)
     assert_int_equal(claim_jobs(c, 10), 1);
 }
 
+static void a_dead_letter_keeps_what_was_submitted_with_it(void **state)
+{
+    struct postgres_case *c = *state;
+    sql(c, "SELECT pawl_submit('mail', '{\"to\": 1.10}', '{\"queue\": \"slow\","
+           " \"idempotency_key\": \"k\", \"nonsense\": 1}')");
+    assert_int_equal(admit(c), 1);
+    assert_string_equal(sql(c, "SELECT status || ' ' || kind || ' ' || queue || ' '"
+                               " || idempotency_key FROM pawl.jobs"),
+                        "9 mail slow k");
+    assert_true(has_text(sql(c, "SELECT payload FROM pawl.job_events WHERE version = 1"),
+                         "{\"to\": 1.10}"));
+    assert_true(has_text(sql(c, "SELECT state FROM pawl.jobs"), "nonsense"));
+    /* A payload that nobody could read is not kept. */
+    sql(c, "SELECT pawl_submit('mail', (repeat('[', 100) || repeat(']', 100))::json)");
+    assert_int_equal(admit(c), 1);
+    assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.jobs WHERE status = 9"), 2);
+    assert_false(has_text(sql(c, "SELECT payload FROM pawl.job_events e WHERE version = 1"
+                                 " AND job_id <> (SELECT id FROM pawl.jobs WHERE queue = 'slow')"),
+                          "[[[["));
+}
+
+static void a_bad_submission_whose_key_is_taken_meanwhile_is_one_dead_letter(void **state)
+{
+    struct postgres_case *c = *state;
+    enum store_outcome outcome;
+    sql(c, "SELECT pawl_submit('mail', '{}', '{\"idempotency_key\": \"k\", \"nonsense\": 1}')");
+    assert_int_equal(submit_with(c, next_id(c), "k", &outcome), ERR_OK);
+    assert_int_equal(admit(c), 1);
+    assert_int_equal(jobs(c), 2);
+    assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.jobs WHERE status = 9"), 1);
+}
+
+/* ---- what the store refuses ---- */
+
+static void what_the_store_refuses_is_buried_and_does_not_stop_the_others(void **state)
+{
+    struct postgres_case *c = *state;
+    submit_job(c);
+    /* There is no room for a lane more, which the queue of the second would need. */
+    sql(c, "INSERT INTO pawl.lanes (number, hash, key)"
+           " SELECT n, sha256(n::text::bytea), 'lane ' || n FROM generate_series(2, 100000) AS n");
+    sql(c, "SELECT pawl_submit('mail')");
+    sql(c, "SELECT pawl_submit('mail', '{\"to\": 2}', '{\"queue\": \"new\"}')");
+    sql(c, "SELECT pawl_submit('mail')");
+    assert_int_equal(admit(c), 3);
+    assert_int_equal(admit(c), 0);
+    assert_int_equal(jobs(c), 4);
+    assert_string_equal(sql(c, "SELECT queue FROM pawl.jobs WHERE status = 9"), "new");
+    assert_true(has_text(sql(c, "SELECT state FROM pawl.jobs WHERE status = 9"), "combinations"));
+    assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.ready"), 3);
+}
+
+static void what_can_be_no_job_stays_and_does_not_stop_the_others(void **state)
+{
+    struct postgres_case *c = *state;
+    struct uuid id = submit_job(c);
+    char text[UUID_TEXT_LEN + 1] = "";
+    char statement[256];
+    uuid_format(id, text);
+    /* With the id of a job that is there: somebody has put it in by hand. */
+    (void)snprintf(
+        statement, sizeof statement,
+        "INSERT INTO pawl.submissions (id, kind, queue) VALUES ('%s', 'mail', 'default')", text);
+    sql(c, statement);
+    sql(c, "SELECT pawl_submit('mail')");
+    sql(c, "SELECT pawl_submit('mail')");
+    assert_int_equal(admit(c), 2);
+    assert_int_equal(jobs(c), 3);
+    assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.submissions"), 1);
+    sql(c, "SELECT pawl_submit('mail')");
+    assert_int_equal(admit(c), 1);
+    assert_int_equal(admit(c), 0);
+    assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.submissions"), 1);
+    assert_int_equal(sql_int(c, "SELECT max(version) FROM pawl.jobs"), 1);
+}
+
 static void a_plan_that_cannot_be_carried_out_becomes_a_dead_letter(void **state)
 {
     struct postgres_case *c = *state;
@@ -172,7 +251,7 @@ static void the_settings_of_a_kind_hold_for_what_is_admitted(void **state)
     kind.settings.retry.max_attempts = 7;
     struct op op = {.type = OP_KIND};
     op.kind = &kind;
-    assert_int_equal(batch_run(&c->batcher, &op, 1, &c->arena, &outcome, &c->err), ERR_OK);
+    assert_int_equal(run_ops(&c->batcher, &op, 1, &c->arena, &outcome, &c->err), ERR_OK);
     sql(c, "SELECT pawl_submit('mail')");
     assert_int_equal(admit(c), 1);
     assert_true(has_text(sql(c, "SELECT payload FROM pawl.job_events"), "\"max_attempts\":7"));
@@ -215,6 +294,10 @@ int main(void)
         CASE(the_same_key_gives_the_same_id),
         CASE(a_key_that_a_job_of_the_engine_has_gives_its_id),
         CASE(what_the_engine_refuses_does_not_stop_the_others),
+        CASE(a_dead_letter_keeps_what_was_submitted_with_it),
+        CASE(a_bad_submission_whose_key_is_taken_meanwhile_is_one_dead_letter),
+        CASE(what_the_store_refuses_is_buried_and_does_not_stop_the_others),
+        CASE(what_can_be_no_job_stays_and_does_not_stop_the_others),
         CASE(a_plan_that_cannot_be_carried_out_becomes_a_dead_letter),
         CASE(a_key_that_is_taken_meanwhile_leaves_a_dead_letter_with_the_id),
         CASE(the_settings_of_a_kind_hold_for_what_is_admitted),

@@ -1,6 +1,7 @@
 /* What is in the file of a SQLite store, and what is not: for people who open it, for those who had
  * something erased, and for the query planner. */
 #include <sqlite3.h>
+#include <time.h>
 
 #include "store/conformance.h"
 #include "store/sqlite_place.h"
@@ -201,6 +202,40 @@ static void what_is_redacted_is_gone_from_the_file_and_from_the_log(void **state
     end(t);
 }
 
+static int64_t monotonic_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* The log cannot be emptied while somebody reads in it: that is waited for, but not each time. */
+static void a_reader_that_stays_does_not_make_every_commit_wait(void **state)
+{
+    enum { JOBS = 8 };
+    struct place *place = *state;
+    struct trial *t = trial_in(place);
+    struct uuid ids[JOBS];
+    for (int i = 0; i < JOBS; i++) {
+        ids[i] = submit_spec(t, numbered(&t->w, "j", i), secret_spec(t));
+        act(t, ids[i], cancel_by(CANCEL_HARD, "no"));
+    }
+    struct store_txn *reader = begin(t, STORE_READ);
+    (void)load_whole(t, reader, ids[0]);
+    int64_t start = monotonic_ms();
+    for (int i = 0; i < JOBS; i++)
+        redact(t, ids[i]);
+    assert_true(monotonic_ms() - start < JOBS * 1000 / 2);
+    rollback(t, reader);
+    /* Whatever is written next, the log goes. */
+    submit(t, "last");
+    pid_t child = fork();
+    if (child == 0)
+        _exit(file_has(place, "", "secret0") || file_has(place, "-wal", "secret0") ? 1 : 0);
+    assert_int_equal(child_end(child), 0);
+    end(t);
+}
+
 static void what_is_purged_is_gone_from_the_file(void **state)
 {
     struct place *place = *state;
@@ -248,6 +283,16 @@ static bool may_scan(const char *detail)
     return false;
 }
 
+/* What an operator asks for now and then is all of something, and takes no lock. */
+static bool shows_all(const char *name)
+{
+    static const char *const shown[] = {"JOB_COUNTS", "CLAIMS_HELD", "RESOURCES"};
+    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++)
+        if (strcmp(name, shown[i]) == 0)
+            return true;
+    return false;
+}
+
 static void no_statement_walks_over_a_table_or_sorts(void **state)
 {
     struct place *place = *state;
@@ -262,7 +307,10 @@ static void no_statement_walks_over_a_table_or_sorts(void **state)
         while (sqlite3_step(plan) == SQLITE_ROW) {
             const char *detail = (const char *)sqlite3_column_text(plan, 3);
             bool scans = strncmp(detail, "SCAN", 4) == 0 && !may_scan(detail);
-            if (scans || strstr(detail, "TEMP B-TREE") != NULL)
+            if (shows_all(names[i])) /* but of jobs only an index is read */
+                scans = strstr(detail, "job_rows") != NULL &&
+                        strcmp(detail, "SCAN job_rows USING COVERING INDEX jobs_by_status") != 0;
+            if (scans || (!shows_all(names[i]) && strstr(detail, "TEMP B-TREE") != NULL))
                 fail_msg("%s: %s", names[i], detail);
         }
         (void)sqlite3_finalize(plan);
@@ -278,6 +326,7 @@ int main(void)
         IN_PLACE(positions_are_not_given_out_again_when_the_newest_events_are_deleted),
         IN_PLACE(a_lane_of_a_transaction_that_was_rolled_back_gets_its_number_again),
         IN_PLACE(what_is_redacted_is_gone_from_the_file_and_from_the_log),
+        IN_PLACE(a_reader_that_stays_does_not_make_every_commit_wait),
         IN_PLACE(what_is_purged_is_gone_from_the_file),
         IN_PLACE(without_that_it_is_there),
         IN_PLACE(no_statement_walks_over_a_table_or_sorts),

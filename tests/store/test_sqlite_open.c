@@ -9,6 +9,9 @@
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
+/* The version that new stores have, and the one after it. */
+enum { NEWEST = 2, NEXT };
+
 /* A number from a file that no store has open. */
 static int64_t ask(const char *path, const char *sql)
 {
@@ -54,9 +57,9 @@ static void the_header_says_whose_file_it_is(void **state)
     struct place *place = *state;
     store_close(open_ok(place, true));
     assert_int_equal(ask(place->path, "PRAGMA application_id"), 0x5061776c);
-    assert_int_equal(ask(place->path, "PRAGMA user_version"), 1);
-    assert_int_equal(ask(place->path, "SELECT max(version) FROM pawl_schema"), 1);
-    assert_int_equal(ask(place->path, "SELECT usable_from FROM pawl_schema"), 1);
+    assert_int_equal(ask(place->path, "PRAGMA user_version"), NEWEST);
+    assert_int_equal(ask(place->path, "SELECT max(version) FROM pawl_schema"), NEWEST);
+    assert_int_equal(ask(place->path, "SELECT max(usable_from) FROM pawl_schema"), NEWEST);
     assert_int_equal(ask(place->path, "SELECT journal_mode = 'wal' FROM pragma_journal_mode"), 1);
 }
 
@@ -305,6 +308,84 @@ static void the_same_file_by_another_name_is_refused_too(void **state)
     store_close(store);
 }
 
+/* Whether somebody else holds a lock of SQLite's on the file. */
+static bool is_locked_by_another(const char *path)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    return file >= 0 && fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+/* How many descriptors this process has. */
+static int count_open(void)
+{
+    struct dirent **entries;
+    int count = scandir("/proc/self/fd", &entries, NULL, NULL);
+    for (int i = 0; i < count; i++)
+        free(entries[i]);
+    free(entries);
+    return count;
+}
+
+static void a_file_with_two_names_has_one_owner(void **state)
+{
+    struct place *place = *state;
+    char path[128];
+    store_close(open_ok(place, true));
+    (void)snprintf(path, sizeof path, "%s/other.db", place->directory);
+    assert_int_equal(link(place->path, path), 0);
+    struct store *store = open_ok(place, false);
+    int before = count_open();
+    assert_says(open_refused(path, true, ERR_UNAVAILABLE), "open in this process");
+    assert_int_equal(count_open(), before);
+    pid_t child = fork();
+    if (child == 0) {
+        /* Another process: what it inherited it does not have open itself. */
+        for (int i = 3; i < 1000; i++)
+            (void)close(i);
+        struct store_options options = {.create = true};
+        struct store *second = NULL;
+        struct err err = {0};
+        bool refused =
+            sqlite_store_open(str_from(path), &options, &second, &err) == ERR_UNAVAILABLE &&
+            strstr(err.detail, "another name of the file") != NULL;
+        _exit(refused && is_locked_by_another(path) ? 0 : 1);
+    }
+    assert_int_equal(child_end(child), 0);
+    assert_string_equal(files_in(place), "jobs.db jobs.db-shm jobs.db-wal jobs.db.lock other.db");
+    pause_ok(store, "mail");
+    store_close(store);
+    struct err err = {0};
+    struct store_options options = {0};
+    assert_int_equal(sqlite_store_open(str_from(path), &options, &store, &err), ERR_OK);
+    assert_true(is_paused(place, store, "mail"));
+    store_close(store);
+}
+
+static void a_lock_file_of_somebody_else_is_refused_and_not_touched(void **state)
+{
+    struct place *place = *state;
+    static const struct str others[] = {
+        STR_INIT("held by the mail program\n"),
+        STR_INIT("12 monkeys"),
+        STR_INIT("\n"),
+        STR_INIT("-7\n"),
+        STR_INIT("7\n8\n"),
+        STR_INIT("1111111111111111111111111111"),
+    };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        write_file(beside(place, ".lock"), others[i]);
+        assert_says(open_refused(place->path, true, ERR_UNAVAILABLE), "not one of Pawl's");
+        assert_true(str_eq(read_file(place, beside(place, ".lock")), others[i]));
+        assert_string_equal(files_in(place), "jobs.db.lock");
+    }
+    static const struct str ours[] = {STR_INIT(""), STR_INIT("4711\n"), STR_INIT("4711")};
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
+        write_file(beside(place, ".lock"), ours[i]);
+        store_close(open_ok(place, true));
+    }
+}
+
 static void a_second_process_is_refused_and_told_who_has_it(void **state)
 {
     struct place *place = *state;
@@ -406,14 +487,16 @@ static void of_many_that_open_at_once_exactly_one_gets_it(void **state)
 
 /* ---- versions ---- */
 
-static struct migration two[2];
+static struct migration with_more[NEXT];
 
-static struct migrations with_second(int64_t usable_from, struct str sql)
+/* The migrations that there are, and one more. */
+static struct migrations with_next(int64_t usable_from, struct str sql)
 {
-    two[0] = sqlite_migrations.at[0];
-    two[1] = (struct migration){
-        .version = 2, .usable_from = usable_from, .name = "0002_more.sql", .sql = sql};
-    return (struct migrations){two, 2};
+    assert_int_equal(sqlite_migrations.count, NEWEST);
+    memcpy(with_more, sqlite_migrations.at, NEWEST * sizeof with_more[0]);
+    with_more[NEWEST] = (struct migration){
+        .version = NEXT, .usable_from = usable_from, .name = "0099_more.sql", .sql = sql};
+    return (struct migrations){with_more, NEXT};
 }
 
 static enum error_code open_known(const struct place *place, const struct migrations *known,
@@ -423,29 +506,29 @@ static enum error_code open_known(const struct place *place, const struct migrat
     return sqlite_store_open_known(str_from(place->path), &options, known, ret, err);
 }
 
-#define SECOND_SQL STR("CREATE TABLE more (a); INSERT INTO more VALUES (7);\n-- that is all\n")
+#define NEXT_SQL STR("CREATE TABLE more (a); INSERT INTO more VALUES (7);\n-- that is all\n")
 
 static void an_older_store_is_copied_and_then_migrated(void **state)
 {
     struct place *place = *state;
-    struct migrations known = with_second(1, SECOND_SQL);
+    struct migrations known = with_next(1, NEXT_SQL);
     struct store *store = open_ok(place, true);
     struct err err;
     pause_ok(store, "mail");
     store_close(store);
-    write_file(beside(place, ".v1.bak.new"), STR("left by somebody who was killed"));
+    write_file(beside(place, ".v2.bak.new"), STR("left by somebody who was killed"));
 
     assert_int_equal(open_known(place, &known, &store, &err), ERR_OK);
     assert_true(is_paused(place, store, "mail"));
     store_close(store);
-    assert_string_equal(files_in(place), "jobs.db jobs.db.lock jobs.db.v1.bak");
-    assert_int_equal(ask(place->path, "PRAGMA user_version"), 2);
-    assert_int_equal(ask(place->path, "SELECT max(version) FROM pawl_schema"), 2);
+    assert_string_equal(files_in(place), "jobs.db jobs.db.lock jobs.db.v2.bak");
+    assert_int_equal(ask(place->path, "PRAGMA user_version"), NEXT);
+    assert_int_equal(ask(place->path, "SELECT max(version) FROM pawl_schema"), NEXT);
     assert_int_equal(ask(place->path, "SELECT a FROM more"), 7);
 
     /* The copy is a store of the version before. */
-    assert_int_equal(rename(beside(place, ".v1.bak"), place->path), 0);
-    assert_int_equal(ask(place->path, "PRAGMA user_version"), 1);
+    assert_int_equal(rename(beside(place, ".v2.bak"), place->path), 0);
+    assert_int_equal(ask(place->path, "PRAGMA user_version"), NEWEST);
     assert_int_equal(ask(place->path, "SELECT integrity_check = 'ok' FROM pragma_integrity_check"),
                      1);
     store = open_ok(place, false);
@@ -453,10 +536,29 @@ static void an_older_store_is_copied_and_then_migrated(void **state)
     store_close(store);
 }
 
+static void the_copy_can_be_read_by_those_who_may_read_the_store(void **state)
+{
+    struct place *place = *state;
+    static const mode_t modes[] = {0600, 0640, 0644};
+    for (size_t i = 0; i < COUNT(modes); i++) {
+        struct migrations known = with_next(1, NEXT_SQL);
+        struct store *store;
+        struct stat status;
+        struct err err;
+        store_close(open_ok(place, true));
+        assert_int_equal(chmod(place->path, modes[i]), 0);
+        assert_int_equal(open_known(place, &known, &store, &err), ERR_OK);
+        store_close(store);
+        assert_int_equal(stat(beside(place, ".v2.bak"), &status), 0);
+        assert_int_equal(status.st_mode & 0777, modes[i]);
+        assert_int_equal(unlink(place->path), 0);
+    }
+}
+
 static void what_a_killed_owner_left_in_the_log_is_migrated_and_copied_too(void **state)
 {
     struct place *place = *state;
-    struct migrations known = with_second(1, SECOND_SQL);
+    struct migrations known = with_next(1, NEXT_SQL);
     struct store *store;
     struct err err;
     pid_t child = fork();
@@ -469,13 +571,13 @@ static void what_a_killed_owner_left_in_the_log_is_migrated_and_copied_too(void 
     assert_int_equal(open_known(place, &known, &store, &err), ERR_OK);
     assert_true(is_paused(place, store, "mail"));
     store_close(store);
-    assert_int_equal(ask(beside(place, ".v1.bak"), "SELECT count(*) FROM queues"), 1);
+    assert_int_equal(ask(beside(place, ".v2.bak"), "SELECT count(*) FROM queues"), 1);
 }
 
 static void a_migration_that_fails_changes_nothing(void **state)
 {
     struct place *place = *state;
-    struct migrations known = with_second(
+    struct migrations known = with_next(
         1, STR("CREATE TABLE more (a); INSERT INTO queues VALUES ('x', 1); SELECT nonsense;"));
     struct store *store = open_ok(place, true);
     struct err err;
@@ -484,8 +586,8 @@ static void a_migration_that_fails_changes_nothing(void **state)
     store = NULL;
     assert_int_equal(open_known(place, &known, &store, &err), ERR_UNAVAILABLE);
     assert_null(store);
-    assert_says(err.detail, "0002_more.sql");
-    assert_int_equal(ask(place->path, "PRAGMA user_version"), 1);
+    assert_says(err.detail, "0099_more.sql");
+    assert_int_equal(ask(place->path, "PRAGMA user_version"), NEWEST);
     store = open_ok(place, false);
     assert_true(is_paused(place, store, "mail"));
     assert_false(is_paused(place, store, "x"));
@@ -495,15 +597,15 @@ static void a_migration_that_fails_changes_nothing(void **state)
 static void a_newer_store_that_we_may_not_use_is_refused_and_not_touched(void **state)
 {
     struct place *place = *state;
-    struct migrations known = with_second(2, SECOND_SQL);
+    struct migrations known = with_next(NEXT, NEXT_SQL);
     struct store *store;
     struct err err;
     assert_int_equal(open_known(place, &known, &store, &err), ERR_OK);
     store_close(store);
     struct str before = read_file(place, place->path);
     const char *detail = open_refused(place->path, true, ERR_UNAVAILABLE);
-    assert_says(detail, "version 2");
-    assert_says(detail, "knows 1");
+    assert_says(detail, "version 3");
+    assert_says(detail, "knows 2");
     assert_str_equal(read_file(place, place->path), before);
     assert_string_equal(files_in(place), "jobs.db jobs.db.lock");
 }
@@ -511,7 +613,7 @@ static void a_newer_store_that_we_may_not_use_is_refused_and_not_touched(void **
 static void nor_is_the_log_of_one_whose_owner_was_killed(void **state)
 {
     struct place *place = *state;
-    struct migrations known = with_second(2, SECOND_SQL);
+    struct migrations known = with_next(NEXT, NEXT_SQL);
     pid_t child = fork();
     if (child == 0) {
         struct store *store;
@@ -524,7 +626,7 @@ static void nor_is_the_log_of_one_whose_owner_was_killed(void **state)
     assert_int_equal(child_end(child), -SIGKILL);
     struct str before = read_file(place, place->path);
     struct str log = read_file(place, beside(place, "-wal"));
-    assert_says(open_refused(place->path, true, ERR_UNAVAILABLE), "version 2");
+    assert_says(open_refused(place->path, true, ERR_UNAVAILABLE), "version 3");
     assert_str_equal(read_file(place, place->path), before);
     assert_str_equal(read_file(place, beside(place, "-wal")), log);
 }
@@ -532,7 +634,7 @@ static void nor_is_the_log_of_one_whose_owner_was_killed(void **state)
 static void a_newer_store_that_we_may_still_use_is_opened_as_it_is(void **state)
 {
     struct place *place = *state;
-    struct migrations known = with_second(1, SECOND_SQL);
+    struct migrations known = with_next(1, NEXT_SQL);
     struct store *store;
     struct err err;
     assert_int_equal(open_known(place, &known, &store, &err), ERR_OK);
@@ -542,7 +644,7 @@ static void a_newer_store_that_we_may_still_use_is_opened_as_it_is(void **state)
     assert_true(is_paused(place, store, "mail"));
     store_close(store);
     assert_string_equal(files_in(place), "jobs.db jobs.db.lock");
-    assert_int_equal(ask(place->path, "PRAGMA user_version"), 2);
+    assert_int_equal(ask(place->path, "PRAGMA user_version"), NEXT);
 }
 
 int main(void)
@@ -566,10 +668,13 @@ int main(void)
         IN_PLACE(a_file_system_that_takes_no_files_gives_a_clear_error),
         IN_PLACE(a_second_open_in_this_process_is_refused_and_names_it),
         IN_PLACE(the_same_file_by_another_name_is_refused_too),
+        IN_PLACE(a_file_with_two_names_has_one_owner),
+        IN_PLACE(a_lock_file_of_somebody_else_is_refused_and_not_touched),
         IN_PLACE(a_second_process_is_refused_and_told_who_has_it),
         IN_PLACE(when_an_owner_is_killed_the_next_takes_over_with_all_it_committed),
         IN_PLACE(of_many_that_open_at_once_exactly_one_gets_it),
         IN_PLACE(an_older_store_is_copied_and_then_migrated),
+        IN_PLACE(the_copy_can_be_read_by_those_who_may_read_the_store),
         IN_PLACE(what_a_killed_owner_left_in_the_log_is_migrated_and_copied_too),
         IN_PLACE(a_migration_that_fails_changes_nothing),
         IN_PLACE(a_newer_store_that_we_may_not_use_is_refused_and_not_touched),

@@ -161,6 +161,9 @@ static enum error_code read_attempt(struct trial *t, void *arg)
     struct store_fed *fed;
     struct store_lane *lanes;
     struct store_due *due;
+    struct store_queue_count *queued;
+    struct store_worker *holders;
+    struct resource *known;
     uint32_t count;
     int64_t now;
     int64_t next;
@@ -181,11 +184,29 @@ static enum error_code read_attempt(struct trial *t, void *arg)
         code = store_feed(txn, (struct store_position){0}, 100, &arena, &fed, &count, &err);
     if (code == ERR_OK)
         code = store_lanes(txn, 0, &arena, &lanes, &count, &err);
+    if (code == ERR_OK)
+        code = store_queues(txn, &arena, &queued, &count, &err);
+    if (code == ERR_OK)
+        code = store_workers(txn, &arena, &holders, &count, &err);
+    if (code == ERR_OK)
+        code = store_resources(txn, &arena, &known, &count, &err);
     store_rollback(txn);
     if (code == ERR_OK)
         code = store_due(t->store, 10, &arena, &due, &count, &now, &next, &err);
     arena_release(&arena);
     return code;
+}
+
+/* A copy that nobody needs. */
+static enum error_code copy_attempt(struct trial *t, void *arg)
+{
+    const struct place *place = t->factory->arg;
+    const char *path = beside(place, ".copy");
+    int64_t bytes;
+    struct err err;
+    (void)arg;
+    (void)unlink(path);
+    return store_backup(t->store, str_from(path), &bytes, &err);
 }
 
 /* A claim that is given back. */
@@ -215,6 +236,7 @@ static void try_all(struct trial *t, struct uuid id, struct store_write *write)
 {
     starve(t, read_attempt, &id);
     starve(t, claim_attempt, NULL);
+    starve(t, copy_attempt, NULL);
     starve(t, write_attempt, write);
 }
 
@@ -256,6 +278,7 @@ static void verbs_without_memory_fail_and_change_nothing(void **state)
         fails_once = once == 1;
         try_all(t, id, &write);
         fails_once = false;
+        assert_null(strstr(files_in(place), "unfinished"));
     }
     assert_int_equal(trial_teardown(&trial), 0);
 }

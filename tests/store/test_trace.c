@@ -158,8 +158,12 @@ static void reading_and_watching_are_told(void **state)
     struct event *events;
     struct store_fed *fed;
     struct store_lease *leases;
+    struct store_queue_count *queued;
+    struct store_worker *holders;
+    struct resource *known;
     struct store_due *list;
     uint32_t count;
+    int64_t bytes;
     int64_t now;
     int64_t next;
     uint64_t seen;
@@ -170,19 +174,34 @@ static void reading_and_watching_are_told(void **state)
                        &count, &t->w.err));
     ok(t, store_feed(txn, (struct store_position){0}, 1, &t->w.arena, &fed, &count, &t->w.err));
     ok(t, store_leases_on(txn, STR("r1"), &t->w.arena, &leases, &count, &t->w.err));
+    filter = (struct store_filter){.asking = true, .limit = 1};
+    ok(t, store_list(txn, &filter, &t->w.arena, &jobs, &count, &t->w.err));
+    ok(t, store_queues(txn, &t->w.arena, &queued, &count, &t->w.err));
+    ok(t, store_workers(txn, &t->w.arena, &holders, &count, &t->w.err));
+    ok(t, store_resources(txn, &t->w.arena, &known, &count, &t->w.err));
     rollback(t, txn);
     ok(t, store_due(t->store, 9, &t->w.arena, &list, &count, &now, &next, &t->w.err));
     ok(t, store_watch(t->store, 7, 1, &seen, &t->w.err));
     ok(t, store_sweep(t->store, 8, &count, &t->w.err));
+    int64_t before;
+    ok(t, store_attend(t->store, &before, &t->w.err));
+    assert_int_equal(store_backup(t->store, STR("x.db"), &bytes, &t->w.err), ERR_BAD_REQUEST);
     assert_told(t, "#1 begin reading: ok\n"
                    "#1 list kind mail statuses 0x2: ok, 0 jobs\n"
                    "#1 events job J after 3: ok, 0 events\n"
                    "#1 feed after 0.0: ok, 0 events\n"
                    "#1 leases_on r1: ok, 0 leases\n"
+                   "#1 list asking: ok, 0 jobs\n"
+                   "#1 queues: ok, 0 counts\n"
+                   "#1 workers: ok, 0 workers\n"
+                   "#1 resources: ok, 0 resources\n"
                    "#1 rollback: ok\n"
                    "due at most 9: ok, 0 due\n"
                    "watch for 1 ms: ok\n"
-                   "sweep at most 8: ok, 0 swept\n");
+                   "sweep at most 8: ok, 0 swept\n"
+                   "attend: ok, 1 noted\n"
+                   "backup to x.db: bad_request (a store in memory has no file to copy: use `pawl "
+                   "export` to keep jobs, or a store at sqlite:PATH)\n");
 }
 
 static void a_long_line_is_cut(void **state)

@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "base/buf.h"
+#include "store/clock.h"
 #include "store/memory/codec.h"
 #include "store/memory/table.h"
 #include "store/row.h"
@@ -54,6 +55,8 @@ enum memory_table {
 
 struct memory_store {
     struct store base;
+    struct store_clock clock;
+    int64_t attended_at;    /* under the lock */
     pthread_mutex_t lock;   /* of busy and commits */
     pthread_cond_t turn;    /* busy has turned false */
     pthread_cond_t changed; /* commits has grown */
@@ -190,6 +193,8 @@ enum error_code memory_unplace_step(struct memory_txn *txn, struct uuid job, uin
 /* ---- the verbs, by file ---- */
 
 /* memory_load.c */
+enum error_code memory_read_resource(struct memory_txn *txn, const struct entry *entry,
+                                     struct arena *arena, struct resource *ret, struct err *err);
 enum error_code memory_load(struct store_txn *handle, struct store_load *load, struct arena *arena,
                             struct err *err);
 /* memory_parts.c */
@@ -209,6 +214,7 @@ enum error_code memory_write(struct store_txn *handle, const struct store_write 
 enum error_code memory_due(struct store *store, uint32_t limit, struct arena *arena,
                            struct store_due **ret, uint32_t *ret_count, int64_t *ret_now,
                            int64_t *ret_next, struct err *err);
+enum error_code memory_attend(struct store *store, int64_t *ret_before, struct err *err);
 enum error_code memory_sweep(struct store *store, uint32_t limit, uint32_t *ret_count,
                              struct err *err);
 /* memory_read.c */
@@ -224,6 +230,13 @@ enum error_code memory_feed(struct store_txn *handle, struct store_position afte
 enum error_code memory_leases_on(struct store_txn *handle, struct str resource_id,
                                  struct arena *arena, struct store_lease **ret, uint32_t *ret_count,
                                  struct err *err);
+/* memory_counts.c */
+enum error_code memory_queues(struct store_txn *handle, struct arena *arena,
+                              struct store_queue_count **ret, uint32_t *ret_count, struct err *err);
+enum error_code memory_workers(struct store_txn *handle, struct arena *arena,
+                               struct store_worker **ret, uint32_t *ret_count, struct err *err);
+enum error_code memory_resources(struct store_txn *handle, struct arena *arena,
+                                 struct resource **ret, uint32_t *ret_count, struct err *err);
 /* memory_store.c */
 enum error_code memory_begin(struct store *handle, enum store_mode mode, struct store_txn **ret,
                              struct err *err);

@@ -160,3 +160,14 @@ enum error_code memory_sweep(struct store *store, uint32_t limit, uint32_t *ret_
         *ret_count = count;
     return code;
 }
+
+enum error_code memory_attend(struct store *base, int64_t *ret_before, struct err *err)
+{
+    struct memory_store *store = (struct memory_store *)base;
+    (void)err;
+    pthread_mutex_lock(&store->lock);
+    *ret_before = store->attended_at;
+    store->attended_at = store_clock_now(&store->clock);
+    pthread_mutex_unlock(&store->lock);
+    return ERR_OK;
+}

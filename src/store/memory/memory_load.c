@@ -57,6 +57,22 @@ static enum error_code count_leases_on(struct memory_txn *txn, struct str id, in
     return ERR_OK;
 }
 
+enum error_code memory_read_resource(struct memory_txn *txn, const struct entry *entry,
+                                     struct arena *arena, struct resource *ret, struct err *err)
+{
+    struct str value = arena_copy(arena, entry_value(entry));
+    struct str id = arena_copy(arena, entry_key(entry));
+    if (!str_is_set(value) || !str_is_set(id))
+        return ERR_NO_MEMORY;
+    struct reader reader = reader_of(value);
+    int64_t expires_at = read_int(&reader);
+    *ret = (struct resource){0};
+    enum error_code code = resource_state_read(read_text(&reader), arena, ret, err);
+    ret->id = id;
+    ret->expires_at = expires_at;
+    return code != ERR_OK ? code : count_leases_on(txn, id, &ret->used);
+}
+
 static enum error_code load_resource(struct memory_txn *txn, struct store_resource *wanted,
                                      struct arena *arena, struct err *err)
 {
@@ -67,19 +83,7 @@ static enum error_code load_resource(struct memory_txn *txn, struct store_resour
     if (code != ERR_OK)
         return code;
     wanted->found = entry != NULL;
-    if (entry == NULL)
-        return ERR_OK;
-    struct str value = arena_copy(arena, entry_value(entry));
-    struct str id = arena_copy(arena, entry_key(entry));
-    if (!str_is_set(value) || !str_is_set(id))
-        return ERR_NO_MEMORY;
-    struct reader reader = reader_of(value);
-    int64_t expires_at = read_int(&reader);
-    wanted->resource = (struct resource){0};
-    code = resource_state_read(read_text(&reader), arena, &wanted->resource, err);
-    wanted->resource.id = id;
-    wanted->resource.expires_at = expires_at;
-    return code != ERR_OK ? code : count_leases_on(txn, id, &wanted->resource.used);
+    return entry == NULL ? ERR_OK : memory_read_resource(txn, entry, arena, &wanted->resource, err);
 }
 
 /* What an operator has set: all of it, since there is little. */

@@ -35,7 +35,7 @@ static bool row_passes(const struct store_filter *filter, const struct job_row *
         text_passes(filter->kind, row->kind) && text_passes(filter->queue, row->queue) &&
         text_passes(filter->agent_id, row->agent_id) &&
         text_passes(filter->correlation_id, row->correlation_id) &&
-        row->created_at > filter->created_after &&
+        row->created_at > filter->created_after && (!filter->asking || row->asking) &&
         (filter->reason_code == DEAD_NONE || row->reason_code == (int64_t)filter->reason_code);
     if (!passes || !str_is_set(filter->label_key))
         return passes;

@@ -31,6 +31,7 @@ void job_row_pack(const struct job_row *row, struct buf *value)
     value_text(value, row->labels);
     value_int(value, row->reason_code);
     value_int(value, row->purge_at);
+    value_int(value, row->asking);
 }
 
 enum error_code job_row_unpack(struct str value, struct uuid id, struct job_row *ret,
@@ -58,6 +59,7 @@ enum error_code job_row_unpack(struct str value, struct uuid id, struct job_row 
     ret->labels = read_text(&reader);
     ret->reason_code = read_int(&reader);
     ret->purge_at = read_int(&reader);
+    ret->asking = read_int(&reader) != 0;
     return unpacked(&reader, "a job", err);
 }
 

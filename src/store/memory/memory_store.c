@@ -12,15 +12,6 @@ enum { PATIENCE_MS_DEFAULT = 30 * 1000 };
 
 /* ---- time ---- */
 
-static int64_t memory_now(const struct memory_store *store)
-{
-    if (store->base.options.clock != NULL)
-        return store->base.options.clock(store->base.options.clock_arg);
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static struct timespec deadline_in(int64_t wait_ms)
 {
     struct timespec at;
@@ -209,7 +200,7 @@ enum error_code memory_begin(struct store *handle, enum store_mode mode, struct 
     }
     txn->base = (struct store_txn){.store = handle, .mode = mode};
     txn->store = store;
-    txn->now = memory_now(store);
+    txn->now = store_clock_now(&store->clock);
     arena_init(&txn->scratch);
     *ret = &txn->base;
     return ERR_OK;
@@ -255,11 +246,11 @@ enum error_code memory_commit(struct store_txn *handle, enum store_outcome *outc
     return ERR_OK;
 }
 
-static enum error_code memory_admit(struct store_txn *txn, uint32_t limit, struct arena *arena,
-                                    struct store_submission **ret, uint32_t *ret_count,
-                                    struct err *err)
+static enum error_code memory_admit(struct store_txn *txn, const struct store_admission *wanted,
+                                    struct arena *arena, struct store_submission **ret,
+                                    uint32_t *ret_count, struct err *err)
 {
-    (void)limit;
+    (void)wanted;
     (void)arena;
     enum error_code code = memory_verb_begin((struct memory_txn *)txn, err);
     if (code != ERR_OK)
@@ -284,6 +275,15 @@ static enum error_code memory_watch(struct store *handle, uint64_t seen, int64_t
     return ERR_OK;
 }
 
+static enum error_code memory_backup(struct store *handle, struct str path, int64_t *ret_bytes,
+                                     struct err *err)
+{
+    (void)handle, (void)path, (void)ret_bytes;
+    return err_set(err, ERR_BAD_REQUEST,
+                   "a store in memory has no file to copy: use `pawl export` to keep jobs, or a "
+                   "store at sqlite:PATH");
+}
+
 /* ---- opening and closing ---- */
 
 static void memory_close(struct store *handle)
@@ -295,6 +295,7 @@ static void memory_close(struct store *handle)
     pthread_cond_destroy(&store->changed);
     pthread_cond_destroy(&store->turn);
     pthread_mutex_destroy(&store->lock);
+    store_clock_release(&store->clock);
     free(store);
 }
 
@@ -317,7 +318,12 @@ static const struct store_driver memory_driver = {
     .feed = memory_feed,
     .watch = memory_watch,
     .leases_on = memory_leases_on,
+    .queues = memory_queues,
+    .workers = memory_workers,
+    .resources = memory_resources,
+    .backup = memory_backup,
     .sweep = memory_sweep,
+    .attend = memory_attend,
 };
 
 /* Waits are measured by a clock that nobody sets. */
@@ -343,12 +349,15 @@ enum error_code memory_store_open(const struct store_options *options, struct st
     if (store == NULL)
         return err_set(err, ERR_NO_MEMORY, "there is not enough memory for a store");
     store->base = (struct store){.driver = &memory_driver, .options = *options};
+    store_clock_init(&store->clock, options->clock, options->clock_arg, NULL, NULL);
     if (pthread_mutex_init(&store->lock, NULL) != 0) {
+        store_clock_release(&store->clock);
         free(store);
         return err_set(err, ERR_UNAVAILABLE, "the system has no lock left for the store");
     }
     if (!conditions_init(store)) {
         pthread_mutex_destroy(&store->lock);
+        store_clock_release(&store->clock);
         free(store);
         return err_set(err, ERR_UNAVAILABLE, "the system has no lock left for the store");
     }

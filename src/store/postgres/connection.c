@@ -6,9 +6,10 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/random.h"
 
 enum {
     BACKOFF_MS_MIN = 20,
@@ -23,20 +24,6 @@ int64_t clock_monotonic_ms(void)
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-void random_fill(void *ret, size_t len)
-{
-    char *at = ret;
-    while (len > 0) {
-        ssize_t got = getrandom(at, len, 0);
-        if (got < 0 && errno != EINTR)
-            abort(); /* a system without randomness is not one to run on */
-        if (got > 0) {
-            at += got;
-            len -= (size_t)got;
-        }
-    }
 }
 
 /* ---- errors ---- */
@@ -61,6 +48,16 @@ static const char *reason(const char *message, char text[REASON_MAX])
     memcpy(text, message == NULL ? "" : message, len);
     text[len] = '\0';
     return text;
+}
+
+/* The last line that is no hint: libpq tells of each address that it tried, the last one last. */
+static const char *last_reason(const char *message, char text[REASON_MAX])
+{
+    const char *found = message;
+    for (const char *at = strchr(message, '\n'); at != NULL; at = strchr(at + 1, '\n'))
+        if (at[1] != '\0' && at[1] != '\t' && at[1] != '\n')
+            found = at + 1;
+    return reason(found, text);
 }
 
 static enum error_code lost(struct connection *connection, struct err *err)
@@ -96,8 +93,9 @@ static enum error_code statement_failed(struct connection *connection, const PGr
         return err_set(err, ERR_VERSION_MISMATCH, "a job has events of this version already");
     connection->conflicted = connection->conflicted || strcmp(state, "23505") == 0;
     /* No such statement, or not as it was when it was prepared. */
+    connection->is_forgetful = connection->is_forgetful || strcmp(state, "26000") == 0;
     connection->is_stale =
-        connection->is_stale || strcmp(state, "26000") == 0 || strcmp(state, "0A000") == 0;
+        connection->is_stale || connection->is_forgetful || strcmp(state, "0A000") == 0;
     if (strcmp(state, "40P01") == 0 || strcmp(state, "40001") == 0 || strcmp(state, "23505") == 0)
         return err_set(err, ERR_UNAVAILABLE,
                        "the batch lost a race in PostgreSQL and must run again: %s",
@@ -171,12 +169,13 @@ static void be_silent(void *arg, const PGresult *result)
     (void)result;
 }
 
-/* One attempt. */
+/* One attempt. `ret_late`: it failed, and only because time is up. */
 static enum error_code connect_once(struct connection *connection, const char *url,
-                                    int64_t deadline, struct err *err)
+                                    int64_t deadline, bool *ret_late, struct err *err)
 {
     const char *keywords[] = {"dbname", "fallback_application_name", "client_encoding", NULL};
     const char *values[] = {url, "pawl", "UTF8", NULL};
+    *ret_late = false;
     connection->pg = PQconnectStartParams(keywords, values, 1);
     if (connection->pg == NULL)
         return err_set(err, ERR_NO_MEMORY, "there is no memory for a connection");
@@ -184,8 +183,10 @@ static enum error_code connect_once(struct connection *connection, const char *u
     while (PQstatus(connection->pg) != CONNECTION_BAD) {
         if (status == PGRES_POLLING_READING || status == PGRES_POLLING_WRITING) {
             short events = status == PGRES_POLLING_READING ? POLLIN : POLLOUT;
-            if (!wait_for(PQsocket(connection->pg), events, deadline))
+            if (!wait_for(PQsocket(connection->pg), events, deadline)) {
+                *ret_late = true;
                 return timed_out(connection, err);
+            }
         }
         status = PQconnectPoll(connection->pg);
         if (status == PGRES_POLLING_OK || status == PGRES_POLLING_FAILED)
@@ -195,7 +196,7 @@ static enum error_code connect_once(struct connection *connection, const char *u
         char at[WHERE_MAX];
         char why[REASON_MAX];
         return err_set(err, ERR_UNAVAILABLE, "PostgreSQL at %s cannot be reached: %s",
-                       where(connection, at), reason(PQerrorMessage(connection->pg), why));
+                       where(connection, at), last_reason(PQerrorMessage(connection->pg), why));
     }
     (void)PQsetNoticeReceiver(connection->pg, be_silent, NULL);
     if (PQsetnonblocking(connection->pg, 1) != 0 || !PQenterPipelineMode(connection->pg))
@@ -203,28 +204,43 @@ static enum error_code connect_once(struct connection *connection, const char *u
     return ERR_OK;
 }
 
-/* Whether the server gave a reason that will not go away by waiting. */
+static bool has_any(const char *text, const char *const *parts, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strstr(text, parts[i]) != NULL)
+            return true;
+    return false;
+}
+
+/* Whether the server, or libpq before it has even asked one, gave a reason that will not go away by
+ * waiting. */
 static bool is_final(const struct connection *connection)
 {
     const char *text = connection->pg == NULL ? "" : PQerrorMessage(connection->pg);
-    const char *passing[] = {"starting up",
-                             "shutting down",
-                             "recovery mode",
-                             "too many clients",
-                             "remaining connection slots",
-                             "terminating connection",
-                             "no more connections",
-                             "server_login_retry",
-                             "query_wait_timeout",
-                             "cannot connect to server",
-                             "not yet accepting",
-                             "server conn crashed"};
+    static const char *const settings[] = {"invalid ",
+                                           "could not match ",
+                                           "does not support SSL",
+                                           "certificate file",
+                                           "private key file",
+                                           "certificate verify failed",
+                                           "does not match host name"};
+    static const char *const passing[] = {"starting up",
+                                          "shutting down",
+                                          "recovery mode",
+                                          "too many clients",
+                                          "remaining connection slots",
+                                          "terminating connection",
+                                          "no more connections",
+                                          "server_login_retry",
+                                          "query_wait_timeout",
+                                          "cannot connect to server",
+                                          "not yet accepting",
+                                          "server conn crashed"};
+    if (connection->pg != NULL && PQconnectionNeedsPassword(connection->pg))
+        return true;
     if (strstr(text, "FATAL:") == NULL)
-        return false;
-    for (size_t i = 0; i < sizeof passing / sizeof passing[0]; i++)
-        if (strstr(text, passing[i]) != NULL)
-            return false;
-    return true;
+        return has_any(text, settings, sizeof settings / sizeof settings[0]);
+    return !has_any(text, passing, sizeof passing / sizeof passing[0]);
 }
 
 void connection_pause(int attempt, int64_t deadline)
@@ -246,17 +262,23 @@ void connection_pause(int attempt, int64_t deadline)
 enum error_code connection_open(struct connection *connection, const char *url, int64_t deadline,
                                 struct err *err)
 {
+    struct err why = {.code = ERR_OK};
     for (int attempt = 0;; attempt++) {
+        struct err last;
+        bool is_late;
         connection_close(connection);
-        enum error_code code = connect_once(connection, url, deadline, err);
+        enum error_code code = connect_once(connection, url, deadline, &is_late, &last);
         if (code == ERR_OK) {
             random_fill(&connection->session, sizeof connection->session);
             return ERR_OK;
         }
-        bool again = code == ERR_UNAVAILABLE && !is_final(connection);
+        bool again = code == ERR_UNAVAILABLE && !is_late && !is_final(connection);
         connection_close(connection);
+        /* That time was up in the end tells less than what was wrong before. */
+        if (why.code == ERR_OK || !is_late)
+            why = last;
         if (!again || clock_monotonic_ms() >= deadline)
-            return code;
+            return err_set(err, why.code, "%s", why.detail);
         connection_pause(attempt, deadline);
     }
 }
@@ -291,11 +313,13 @@ enum error_code connection_send(struct connection *connection, const char *sql,
         return err_set(err, ERR_UNAVAILABLE, "the connection to PostgreSQL was lost");
     if (params != NULL && params->failed)
         return err_set(err, ERR_NO_MEMORY, "there is no memory for a batch of this size");
-    char name[PREPARED_NAME_MAX];
+    const char *name = NULL;
     int sent;
+    if (params != NULL && connection->is_naming)
+        name = prepared_find(&connection->prepared, sql, params);
     if (params == NULL)
         sent = PQsendQueryParams(connection->pg, sql, 0, NULL, NULL, NULL, NULL, 1);
-    else if (connection->is_naming && prepared_find(&connection->prepared, sql, params, name))
+    else if (name != NULL)
         sent = PQsendQueryPrepared(connection->pg, name, params->count, params->values,
                                    params->lengths, params->formats, 1);
     else

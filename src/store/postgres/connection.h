@@ -27,9 +27,10 @@ struct connection {
     int64_t patience_ms; /* for each flight */
     uint32_t quiet;      /* statements sent whose results nobody wants */
     bool broken;
-    bool conflicted; /* the last sync met a row that was there already */
-    bool is_naming;  /* statements with parameters may go out under names */
-    bool is_stale;   /* the server does not know what it should: to be closed, not kept */
+    bool conflicted;   /* the last sync met a row that was there already */
+    bool is_naming;    /* statements with parameters may go out under names */
+    bool is_stale;     /* the server does not know what it should: to be closed, not kept */
+    bool is_forgetful; /* it does not even know a statement that was prepared */
     struct prepared prepared;
     bool rolled_back; /* the last sync ended a transaction that the server rolled back */
     bool unsent;      /* something was queued since the last flush or sync */
@@ -37,9 +38,6 @@ struct connection {
 
 /* Monotonic milliseconds, for deadlines. */
 int64_t clock_monotonic_ms(void);
-
-/* Random bytes of the system. */
-void random_fill(void *ret, size_t len);
 
 /* Connects, trying again with growing pauses until `deadline` (monotonic). unavailable when it
  * cannot, at once when trying again would not help. */

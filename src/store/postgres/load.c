@@ -101,9 +101,7 @@ static const char read_requests[] = "SELECT k.n, r.body_hash, r.at, r.answer"
                                     " JOIN pawl.requests r ON r.id = k.id ORDER BY k.n";
 
 static const char read_resources[] =
-    "SELECT k.n, r.state, r.expires_at,"
-    " (SELECT count(*) FROM pawl.job_claims c WHERE c.resource_id = r.id)"
-    " FROM unnest($1::text[]) WITH ORDINALITY AS k (id, n)"
+    "SELECT k.n, " RESOURCE_COLUMNS " FROM unnest($1::text[]) WITH ORDINALITY AS k (id, n)"
     " JOIN pawl.resources r ON r.id = k.id ORDER BY k.n";
 
 /* Sort 0: kinds; 1: paused queues; 2: the time. */
@@ -311,17 +309,8 @@ static enum error_code take_resources(struct postgres_txn *txn, struct store_loa
         code = next_number(&reader, row, load->resource_count, &at, err);
         if (code != ERR_OK)
             break;
-        struct store_resource *resource = &load->resources[at];
-        struct str state = reader_str(&reader);
-        int64_t expires_at = reader_time(&reader);
-        int64_t used = reader_int(&reader);
-        code = reader_check(&reader, "a resource", err);
-        resource->resource = (struct resource){0};
-        if (code == ERR_OK)
-            code = resource_state_read(state, arena, &resource->resource, err);
-        resource->resource.expires_at = expires_at;
-        resource->resource.used = used;
-        resource->found = true;
+        code = reader_resource(&reader, &load->resources[at].resource, err);
+        load->resources[at].found = code == ERR_OK;
     }
     PQclear(result);
     return code;

@@ -46,6 +46,7 @@ struct postgres {
 
     struct marks marks;
     struct watch watch;
+    atomic_bool is_nameless;       /* names of statements were forgotten: none are used any more */
     _Atomic int64_t careful_until; /* something was found where nothing should be: see places.c */
 };
 
@@ -178,8 +179,9 @@ enum error_code postgres_candidates(struct store_txn *handle, struct store_searc
                                     uint32_t count, struct arena *arena, struct err *err);
 enum error_code postgres_promote(struct store_txn *handle, uint32_t limit, uint32_t *ret_count,
                                  struct err *err);
-enum error_code postgres_admit(struct store_txn *handle, uint32_t limit, struct arena *arena,
-                               struct store_submission **ret, uint32_t *ret_count, struct err *err);
+enum error_code postgres_admit(struct store_txn *handle, const struct store_admission *wanted,
+                               struct arena *arena, struct store_submission **ret,
+                               uint32_t *ret_count, struct err *err);
 enum error_code postgres_write(struct store_txn *handle, const struct store_write *write,
                                struct err *err);
 enum error_code postgres_commit(struct store_txn *handle, enum store_outcome *outcome,
@@ -200,6 +202,14 @@ enum error_code postgres_feed(struct store_txn *handle, struct store_position af
 enum error_code postgres_leases_on(struct store_txn *handle, struct str resource_id,
                                    struct arena *arena, struct store_lease **ret,
                                    uint32_t *ret_count, struct err *err);
+enum error_code postgres_queues(struct store_txn *handle, struct arena *arena,
+                                struct store_queue_count **ret, uint32_t *ret_count,
+                                struct err *err);
+enum error_code postgres_workers(struct store_txn *handle, struct arena *arena,
+                                 struct store_worker **ret, uint32_t *ret_count, struct err *err);
+enum error_code postgres_resources(struct store_txn *handle, struct arena *arena,
+                                   struct resource **ret, uint32_t *ret_count, struct err *err);
+enum error_code postgres_attend(struct store *handle, int64_t *ret_before, struct err *err);
 enum error_code postgres_sweep(struct store *handle, uint32_t limit, uint32_t *ret_count,
                                struct err *err);
 

@@ -49,6 +49,8 @@ enum error_code pool_take(struct postgres *store, struct connection **ret, struc
 void pool_give(struct postgres *store, struct connection *connection)
 {
     connection->is_naming = false;
+    if (connection->is_forgetful)
+        store->is_nameless = true;
     if (connection->broken || connection->is_stale)
         connection_close(connection);
     (void)pthread_mutex_lock(&store->mutex);
@@ -113,6 +115,15 @@ static enum error_code postgres_watch_verb(struct store *handle, uint64_t seen, 
     return ERR_OK;
 }
 
+static enum error_code postgres_backup(struct store *handle, struct str path, int64_t *ret_bytes,
+                                       struct err *err)
+{
+    (void)handle, (void)path, (void)ret_bytes;
+    return err_set(err, ERR_BAD_REQUEST,
+                   "a store in PostgreSQL is in no file of its own: use `pg_dump -n pawl`, or "
+                   "`pawl export` for single jobs");
+}
+
 static const struct store_driver postgres_driver = {
     .name = "postgres",
     .close = postgres_close,
@@ -132,7 +143,12 @@ static const struct store_driver postgres_driver = {
     .feed = postgres_feed,
     .watch = postgres_watch_verb,
     .leases_on = postgres_leases_on,
+    .queues = postgres_queues,
+    .workers = postgres_workers,
+    .resources = postgres_resources,
+    .backup = postgres_backup,
     .sweep = postgres_sweep,
+    .attend = postgres_attend,
 };
 
 /* What is wrong with a URL is not repeated: it may have a password in it. */
@@ -173,7 +189,7 @@ static struct postgres *postgres_new(struct str url, const struct store_options 
         count = CONNECTIONS_DEFAULT;
     if (count > CONNECTIONS_MAX)
         count = CONNECTIONS_MAX;
-    store->base = (struct store){.driver = &postgres_driver, .options = *options};
+    store->base = (struct store){.driver = &postgres_driver, .options = *options, .shared = true};
     store->patience_ms = options->patience_ms > 0 ? options->patience_ms : PATIENCE_MS_DEFAULT;
     txn_settings(store->settings, sizeof store->settings, store->patience_ms);
     (void)pthread_mutex_init(&store->mutex, NULL);

@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+
+enum { NAME_HASH_BYTES = 8 };
+
 void prepared_release(struct prepared *prepared)
 {
     for (uint32_t i = 0; i < prepared->count; i++)
@@ -11,9 +15,18 @@ void prepared_release(struct prepared *prepared)
     *prepared = (struct prepared){.is_refused = prepared->is_refused};
 }
 
-static void name_of(uint32_t index, char ret[PREPARED_NAME_MAX])
+static void make_name(struct prepared_statement *statement)
 {
-    (void)snprintf(ret, PREPARED_NAME_MAX, "pawl_%u", index);
+    uint8_t hash[HASH_LEN];
+    const struct str parts[] = {
+        str_from(statement->text),
+        {(const char *)statement->types, (size_t)statement->count * sizeof *statement->types},
+    };
+    hash_sha256(parts, 2, hash);
+    int len = snprintf(statement->name, sizeof statement->name, "pawl_");
+    for (size_t i = 0; i < NAME_HASH_BYTES; i++)
+        len +=
+            snprintf(statement->name + len, sizeof statement->name - (size_t)len, "%02x", hash[i]);
 }
 
 static bool is_same(const struct prepared_statement *statement, const char *sql,
@@ -25,34 +38,32 @@ static bool is_same(const struct prepared_statement *statement, const char *sql,
            strcmp(statement->text, sql) == 0;
 }
 
-bool prepared_find(struct prepared *prepared, const char *sql, const struct params *params,
-                   char ret[PREPARED_NAME_MAX])
+const char *prepared_find(struct prepared *prepared, const char *sql, const struct params *params)
 {
     if (prepared->is_refused)
-        return false;
+        return NULL;
     for (uint32_t i = 0; i < prepared->count; i++)
-        if (is_same(&prepared->at[i], sql, params)) {
-            name_of(i, ret);
-            return i < prepared->ready;
-        }
+        if (is_same(&prepared->at[i], sql, params))
+            return i < prepared->ready ? prepared->at[i].name : NULL;
     if (prepared->count == PREPARED_MAX)
-        return false;
+        return NULL;
     struct prepared_statement *statement = &prepared->at[prepared->count];
     *statement =
         (struct prepared_statement){.sql = sql, .text = strdup(sql), .count = params->count};
     memcpy(statement->types, params->types, (size_t)params->count * sizeof *params->types);
-    if (statement->text != NULL)
-        prepared->count++;
-    return false;
+    if (statement->text == NULL)
+        return NULL;
+    make_name(statement);
+    prepared->count++;
+    return NULL;
 }
 
 bool prepared_send(const struct prepared *prepared, PGconn *pg)
 {
     for (uint32_t i = prepared->ready; i < prepared->count; i++) {
         const struct prepared_statement *statement = &prepared->at[i];
-        char name[PREPARED_NAME_MAX];
-        name_of(i, name);
-        if (!PQsendPrepare(pg, name, statement->text, statement->count, statement->types))
+        if (!PQsendPrepare(pg, statement->name, statement->text, statement->count,
+                           statement->types))
             return false;
     }
     return true;

@@ -3,7 +3,10 @@
  *
  * Only where the server itself is at the other end: behind a pooler the next transaction may meet
  * another server process, which knows no such name. A statement that is met for the first time goes
- * out as it is, and is prepared before the next transaction. */
+ * out as it is, and is prepared before the next transaction.
+ *
+ * Names are made from what the statements say: should there be a pooler after all that nobody has
+ * noticed, another process knows a name either not at all or as the same statement. */
 #ifndef PAWL_STORE_POSTGRES_PREPARED_H
 #define PAWL_STORE_POSTGRES_PREPARED_H
 
@@ -19,6 +22,7 @@ enum { PREPARED_MAX = 48, PREPARED_NAME_MAX = 24 };
 struct prepared_statement {
     const char *sql; /* where the caller has it, */
     char *text;      /* and a copy, since something else may be there the next time */
+    char name[PREPARED_NAME_MAX];
     int count;
     Oid types[PARAMS_MAX];
 };
@@ -32,9 +36,8 @@ struct prepared {
 
 void prepared_release(struct prepared *prepared);
 
-/* The name of a statement that is ready; false when there is none: it is noted for later. */
-bool prepared_find(struct prepared *prepared, const char *sql, const struct params *params,
-                   char ret[PREPARED_NAME_MAX]);
+/* The name of a statement that is ready; NULL when there is none: it is noted for later. */
+const char *prepared_find(struct prepared *prepared, const char *sql, const struct params *params);
 
 /* Queues what has been noted; the caller syncs and, when that went well, sets `ready`. False when
  * libpq could not. */

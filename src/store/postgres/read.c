@@ -4,15 +4,17 @@
 /* ---- lists ---- */
 
 /* $1: id, $2: statuses, $3: kind, $4: queue, $5: agent_id, $6: correlation_id, $7 $8: a label,
- * $9: created after, $10: reason code, $11: before, $12: how many. The planner knows the values,
- * and what is not set is gone before it looks for an index. */
+ * $9: created after, $10: reason code, $11: before, $12: how many, $13: whether somebody is to be
+ * asked. The planner knows the values, and what is not set is gone before it looks for an index.
+ */
 #define LIST_FILTERS                                                                               \
     " ($1::uuid IS NULL OR j.id = $1) AND ($3::text IS NULL OR j.kind = $3)"                       \
     " AND ($4::text IS NULL OR j.queue = $4) AND ($5::text IS NULL OR j.agent_id = $5)"            \
     " AND ($6::text IS NULL OR j.correlation_id = $6)"                                             \
     " AND ($7::text IS NULL OR j.labels ->> $7 = $8)"                                              \
     " AND ($9::timestamptz IS NULL OR j.created_at > $9)"                                          \
-    " AND ($10::int8 = 0 OR j.reason_code = $10) AND ($11::uuid IS NULL OR j.id < $11)"
+    " AND ($10::int8 = 0 OR j.reason_code = $10) AND ($11::uuid IS NULL OR j.id < $11)"            \
+    " AND ($13::int8 = 0 OR j.asking)"
 
 #define LIST_PAGE                                                                                  \
     " SELECT " WHOLE_JOB_COLUMNS " FROM page j" JOB_JOINS "ORDER BY j.id DESC LIMIT $12"
@@ -21,15 +23,12 @@ static const char list_any[] =
     "WITH page AS MATERIALIZED (SELECT j.* FROM pawl.jobs j WHERE" LIST_FILTERS
     " AND ($2::int4[] IS NULL OR j.status = ANY ($2)) ORDER BY j.id DESC LIMIT $12)" LIST_PAGE;
 
-/* None of the statuses that most old jobs have: each is a list of its own in the index. */
-static const char list_live[] =
+/* Each status is a list of its own in the index. */
+static const char list_statuses[] =
     "WITH page AS MATERIALIZED (SELECT j.* FROM unnest($2::int4[]) AS wanted (status)"
     " CROSS JOIN LATERAL (SELECT j.* FROM pawl.jobs j WHERE" LIST_FILTERS
-    " AND j.status = wanted.status AND j.status NOT IN (2, 4)"
+    " AND j.status = wanted.status"
     " ORDER BY j.id DESC LIMIT $12) AS j ORDER BY j.id DESC LIMIT $12)" LIST_PAGE;
-
-/* The index of statuses leaves these out. */
-enum { STATUSES_LEFT_OUT = 1 << 2 | 1 << 4 };
 
 static void params_add_id(struct params *params, struct uuid id)
 {
@@ -66,6 +65,7 @@ static void list_params(struct params *params, const struct store_filter *filter
     params_add_int8(params, filter->reason_code);
     params_add_id(params, filter->before);
     params_add_int8(params, filter->limit);
+    params_add_int8(params, filter->asking);
 }
 
 enum error_code postgres_list(struct store_txn *handle, const struct store_filter *filter,
@@ -73,14 +73,14 @@ enum error_code postgres_list(struct store_txn *handle, const struct store_filte
                               struct err *err)
 {
     struct postgres_txn *txn = (struct postgres_txn *)handle;
-    bool live = filter->statuses != 0 && (filter->statuses & STATUSES_LEFT_OUT) == 0;
+    bool by_status = filter->statuses != 0 && !filter->asking;
     struct params params;
     struct reader reader;
     PGresult *result = NULL;
     enum error_code code = txn_start(txn, err);
     list_params(&params, filter, &txn->scratch);
     if (code == ERR_OK)
-        code = txn_ask(txn, live ? list_live : list_any, &params, &result, err);
+        code = txn_ask(txn, by_status ? list_statuses : list_any, &params, &result, err);
     if (code != ERR_OK)
         return txn_end_verb(txn, code);
     uint32_t count = (uint32_t)PQntuples(result);
@@ -169,7 +169,7 @@ enum error_code postgres_events(struct store_txn *handle, const struct store_str
 static const char read_feed[] =
     "SELECT e.xact::text::int8, e.seq, " EVENT_COLUMNS " FROM pawl.job_events e"
     " WHERE (e.xact, e.seq) > ($1::int8::text::xid8, $2::int8)"
-    " AND e.xact < pg_snapshot_xmin(pg_current_snapshot())"
+    " AND e.xact <= pg_snapshot_xmin(pg_current_snapshot())"
     " ORDER BY e.xact, e.seq LIMIT $3";
 
 enum error_code postgres_feed(struct store_txn *handle, struct store_position after, uint32_t limit,

@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "core/job_state.h"
+
 void reader_init(struct reader *reader, PGresult *result, struct arena *arena)
 {
     *reader = (struct reader){.result = result, .arena = arena};
@@ -181,6 +183,23 @@ enum error_code reader_slice(struct reader *reader, uint64_t seed, struct job_sl
     row.created = reader_str(reader);
     enum error_code code = reader_check(reader, "a job", err);
     return code == ERR_OK ? row_to_job(&row, seed, reader->arena, ret, err) : code;
+}
+
+enum error_code reader_resource(struct reader *reader, struct resource *ret, struct err *err)
+{
+    struct resource resource = {0};
+    struct str state = reader_str(reader);
+    int64_t expires_at = reader_time(reader);
+    int64_t used = reader_int(reader);
+    enum error_code code = reader_check(reader, "a resource", err);
+    if (code == ERR_OK)
+        code = resource_state_read(state, reader->arena, &resource, err);
+    if (code != ERR_OK)
+        return code;
+    resource.expires_at = expires_at;
+    resource.used = used;
+    *ret = resource;
+    return ERR_OK;
 }
 
 void reader_event(struct reader *reader, struct event *ret)

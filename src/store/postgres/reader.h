@@ -75,6 +75,14 @@ void reader_claim(struct reader *reader, struct claim_row *ret);
 enum error_code reader_slice(struct reader *reader, uint64_t seed, struct job_slice *ret,
                              struct err *err);
 
+/* The columns of a resource in the order in which reader_resource wants them; `r` is the table. The
+ * leases on it are counted. */
+#define RESOURCE_COLUMNS                                                                           \
+    "r.state, r.expires_at,"                                                                       \
+    " (SELECT count(*) FROM pawl.job_claims c WHERE c.resource_id = r.id)"
+
+enum error_code reader_resource(struct reader *reader, struct resource *ret, struct err *err);
+
 /* The columns of an event in the order in which reader_event wants them. */
 #define EVENT_COLUMNS                                                                              \
     "e.job_id, e.version, e.created_at, e.redacted, e.type, e.payload, e.actor, e.cause, "         \

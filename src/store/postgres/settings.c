@@ -82,6 +82,19 @@ static enum error_code write_resources(struct postgres_txn *txn, const struct st
     return connection_send_quiet(txn->connection, upsert_resources, &params, err);
 }
 
+/* Names and what is to be set for each. */
+static enum error_code send_settings(struct postgres_txn *txn, const char *sql, struct array *names,
+                                     struct array *settings, struct err *err)
+{
+    struct params params;
+    if (names->count == 0)
+        return ERR_OK;
+    params_init(&params, &txn->scratch);
+    params_add_array(&params, names);
+    params_add_array(&params, settings);
+    return connection_send_quiet(txn->connection, sql, &params, err);
+}
+
 /* A list of names as the one parameter of a statement. */
 static enum error_code send_names(struct postgres_txn *txn, const char *sql, struct array *names,
                                   struct err *err)
@@ -104,12 +117,21 @@ static enum error_code write_resources_gone(struct postgres_txn *txn,
     return send_names(txn, "DELETE FROM pawl.resources WHERE id = ANY ($1)", &ids, err);
 }
 
-/* ---- kinds and queues ---- */
+/* ---- kinds and queues ----
+ *
+ * Nobody has locked them. What is to go is put in with the others first, so that all rows are
+ * locked in the order of their names, whatever a batch does with each: two batches that set the
+ * same ones cannot wait for each other. */
 
-static const char upsert_kinds[] = "INSERT INTO pawl.kinds (kind, settings)"
-                                   " SELECT * FROM unnest($1::text[], $2::json[]) AS u (kind, "
-                                   "settings) ORDER BY kind COLLATE \"C\""
-                                   " ON CONFLICT (kind) DO UPDATE SET settings = EXCLUDED.settings";
+static const char upsert_kinds[] =
+    "INSERT INTO pawl.kinds (kind, settings) SELECT kind, coalesce(settings, '{}')"
+    " FROM unnest($1::text[], $2::json[]) AS u (kind, settings) ORDER BY kind COLLATE \"C\""
+    " ON CONFLICT (kind) DO UPDATE SET settings = EXCLUDED.settings";
+
+static const char upsert_queues[] =
+    "INSERT INTO pawl.queues (queue, paused) SELECT queue, paused"
+    " FROM unnest($1::text[], $2::bool[]) AS u (queue, paused) ORDER BY queue COLLATE \"C\""
+    " ON CONFLICT (queue) DO UPDATE SET paused = EXCLUDED.paused";
 
 static bool nothing_set(const struct kind_settings *settings)
 {
@@ -126,30 +148,24 @@ static enum error_code write_kinds(struct postgres_txn *txn, const struct store_
     struct array kinds;
     struct array settings;
     struct array gone;
-    struct params params;
     array_init(&kinds, &txn->scratch, PARAM_TEXT, write->kind_count);
     array_init(&settings, &txn->scratch, PARAM_JSON, write->kind_count);
     array_init(&gone, &txn->scratch, PARAM_TEXT, write->kind_count);
     for (uint32_t i = 0; i < write->kind_count; i++) {
         struct buf text;
+        array_add_str(&kinds, write->kinds[i].kind);
         if (nothing_set(&write->kinds[i].settings)) {
             array_add_str(&gone, write->kinds[i].kind);
+            array_add_null(&settings);
             continue;
         }
         buf_init(&text, &txn->scratch, 256);
         kind_settings_write(&write->kinds[i].settings, &text);
         if (text.failed)
             return out_of_memory(err);
-        array_add_str(&kinds, write->kinds[i].kind);
         array_add_str(&settings, buf_str(&text));
     }
-    enum error_code code = ERR_OK;
-    if (kinds.count > 0) {
-        params_init(&params, &txn->scratch);
-        params_add_array(&params, &kinds);
-        params_add_array(&params, &settings);
-        code = connection_send_quiet(txn->connection, upsert_kinds, &params, err);
-    }
+    enum error_code code = send_settings(txn, upsert_kinds, &kinds, &settings, err);
     return code != ERR_OK
                ? code
                : send_names(txn, "DELETE FROM pawl.kinds WHERE kind = ANY ($1)", &gone, err);
@@ -158,18 +174,19 @@ static enum error_code write_kinds(struct postgres_txn *txn, const struct store_
 static enum error_code write_queues(struct postgres_txn *txn, const struct store_write *write,
                                     struct err *err)
 {
+    struct array queues;
     struct array paused;
     struct array resumed;
-    array_init(&paused, &txn->scratch, PARAM_TEXT, write->queue_count);
+    array_init(&queues, &txn->scratch, PARAM_TEXT, write->queue_count);
+    array_init(&paused, &txn->scratch, PARAM_BOOL, write->queue_count);
     array_init(&resumed, &txn->scratch, PARAM_TEXT, write->queue_count);
-    for (uint32_t i = 0; i < write->queue_count; i++)
-        array_add_str(write->queues[i].paused ? &paused : &resumed, write->queues[i].queue);
-    enum error_code code =
-        send_names(txn,
-                   "INSERT INTO pawl.queues (queue, paused) SELECT queue, true"
-                   " FROM unnest($1::text[]) AS u (queue) ORDER BY queue COLLATE \"C\""
-                   " ON CONFLICT (queue) DO UPDATE SET paused = true",
-                   &paused, err);
+    for (uint32_t i = 0; i < write->queue_count; i++) {
+        array_add_str(&queues, write->queues[i].queue);
+        array_add_bool(&paused, write->queues[i].paused);
+        if (!write->queues[i].paused)
+            array_add_str(&resumed, write->queues[i].queue);
+    }
+    enum error_code code = send_settings(txn, upsert_queues, &queues, &paused, err);
     return code != ERR_OK
                ? code
                : send_names(txn, "DELETE FROM pawl.queues WHERE queue = ANY ($1)", &resumed, err);

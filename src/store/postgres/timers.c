@@ -137,20 +137,37 @@ enum error_code postgres_promote(struct store_txn *handle, uint32_t limit, uint3
 
 /* ---- admit ---- */
 
+/* Submissions behind $1 and up to $2, $3 at most, but for those in $4. */
 static const char admit_submissions[] =
     "WITH taken AS MATERIALIZED ("
-    " SELECT id, seq, kind, payload, options FROM pawl.submissions"
-    " WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT $3 FOR UPDATE SKIP LOCKED"
+    " SELECT id, seq, kind, queue, idempotency_key, payload, options FROM pawl.submissions"
+    " WHERE seq > $1 AND seq <= $2 AND id <> ALL ($4::uuid[])"
+    " ORDER BY seq LIMIT $3 FOR UPDATE SKIP LOCKED"
     "), gone AS (DELETE FROM pawl.submissions s USING taken t WHERE s.id = t.id)"
-    " SELECT id, seq, kind, payload, options FROM taken ORDER BY seq";
+    " SELECT id, seq, kind, queue, idempotency_key, payload, options FROM taken ORDER BY seq";
 
 struct admission {
     struct postgres_txn *txn;
+    const struct store_admission *wanted;
     struct arena *arena;
     struct store_submission *at;
-    uint32_t limit;
     uint32_t count;
 };
+
+static void admit_params(struct params *params, const struct admission *admission, int64_t from,
+                         int64_t to)
+{
+    const struct store_admission *wanted = admission->wanted;
+    struct array left;
+    params_init(params, &admission->txn->scratch);
+    params_add_int8(params, from);
+    params_add_int8(params, to);
+    params_add_int8(params, wanted->limit - admission->count);
+    array_init(&left, &admission->txn->scratch, PARAM_UUID, wanted->left_count);
+    for (uint32_t i = 0; i < wanted->left_count; i++)
+        array_add_uuid(&left, wanted->left[i]);
+    params_add_array(params, &left);
+}
 
 static enum error_code admit_range(struct admission *admission, int64_t from, int64_t to,
                                    struct taken *taken, struct err *err)
@@ -159,10 +176,7 @@ static enum error_code admit_range(struct admission *admission, int64_t from, in
     struct params params;
     struct reader reader;
     PGresult *result;
-    params_init(&params, &txn->scratch);
-    params_add_int8(&params, from);
-    params_add_int8(&params, to);
-    params_add_int8(&params, admission->limit - admission->count);
+    admit_params(&params, admission, from, to);
     txn->wrote = true;
     enum error_code code = txn_ask(txn, admit_submissions, &params, &result, err);
     if (code != ERR_OK)
@@ -181,6 +195,8 @@ static enum error_code admit_range(struct admission *admission, int64_t from, in
         *submission = (struct store_submission){.id = reader_uuid(&reader)};
         place.at = reader_int(&reader);
         submission->kind = reader_str(&reader);
+        submission->queue = reader_str(&reader);
+        submission->idempotency_key = reader_str(&reader);
         submission->payload = reader_str(&reader);
         submission->options = reader_str(&reader);
         code = reader_check(&reader, "a submission", err);
@@ -193,24 +209,32 @@ static enum error_code admit_range(struct admission *admission, int64_t from, in
     return code;
 }
 
+/* The last number that a scan leaves out. A place just before a submission has its number and a
+ * smaller step. */
+static int64_t seq_before(const struct mark_place *from)
+{
+    return from->step < -1 && from->at > INT64_MIN ? from->at - 1 : from->at;
+}
+
 static enum error_code admit(struct admission *admission, const struct mark_scan *scan,
                              struct mark_found *found, struct err *err)
 {
     struct marks *marks = &admission->txn->store->marks;
     struct taken taken = {0};
     int64_t start = clock_monotonic_ms();
-    enum error_code code = admit_range(admission, scan->from.at, INT64_MAX, &taken, err);
+    int64_t from = seq_before(&scan->from);
+    enum error_code code = admit_range(admission, from, INT64_MAX, &taken, err);
     if (code != ERR_OK)
         return code;
     found->has_taken = taken.count > 0;
     found->taken = taken.last;
     found->is_full = scan->full;
-    found->was_short = admission->count < admission->limit;
+    found->was_short = admission->count < admission->wanted->limit;
     if (found->was_short && marks_may_look_back(marks, scan, start)) {
         struct taken before = {0};
         found->is_full = true;
-        code = admit_range(admission, INT64_MIN, scan->from.at, &before, err);
-        found->was_short = admission->count < admission->limit;
+        code = admit_range(admission, INT64_MIN, from, &before, err);
+        found->was_short = admission->count < admission->wanted->limit;
         found_before(found, &before, scan);
     }
     found->now = clock_monotonic_ms();
@@ -218,11 +242,12 @@ static enum error_code admit(struct admission *admission, const struct mark_scan
     return code;
 }
 
-enum error_code postgres_admit(struct store_txn *handle, uint32_t limit, struct arena *arena,
-                               struct store_submission **ret, uint32_t *ret_count, struct err *err)
+enum error_code postgres_admit(struct store_txn *handle, const struct store_admission *wanted,
+                               struct arena *arena, struct store_submission **ret,
+                               uint32_t *ret_count, struct err *err)
 {
     struct postgres_txn *txn = (struct postgres_txn *)handle;
-    struct admission admission = {.txn = txn, .arena = arena, .limit = limit};
+    struct admission admission = {.txn = txn, .wanted = wanted, .arena = arena};
     struct mark_found found = {0};
     enum error_code code = txn_start(txn, err);
     if (code != ERR_OK)
@@ -286,5 +311,42 @@ enum error_code postgres_sweep(struct store *handle, uint32_t limit, uint32_t *r
     code = postgres_commit(base, &outcome, err);
     if (code == ERR_OK)
         *ret_count = (uint32_t)count;
+    return code;
+}
+
+/* Whether the note is on the disk matters to nobody. */
+static const char attend[] =
+    CLOCK_CTE ", noted AS (INSERT INTO pawl.attended (one, at) SELECT true, now FROM clock"
+              " ON CONFLICT (one) DO UPDATE SET at = greatest(attended.at, excluded.at))"
+              " SELECT coalesce((SELECT at FROM pawl.attended), 0),"
+              " set_config('synchronous_commit', 'off', true)";
+
+enum error_code postgres_attend(struct store *handle, int64_t *ret_before, struct err *err)
+{
+    struct store_txn *base;
+    struct params params;
+    struct reader reader;
+    PGresult *result = NULL;
+    enum store_outcome outcome;
+    enum error_code code = postgres_begin(handle, STORE_WRITE, &base, err);
+    if (code != ERR_OK)
+        return code;
+    struct postgres_txn *txn = (struct postgres_txn *)base;
+    code = txn_start(txn, err);
+    params_init(&params, &txn->scratch);
+    params_add_clock(&params, txn->store);
+    if (code == ERR_OK)
+        code = txn_ask(txn, attend, &params, &result, err);
+    if (code != ERR_OK) {
+        postgres_rollback(base);
+        return code;
+    }
+    reader_init(&reader, result, &txn->scratch);
+    reader_row(&reader, 0);
+    int64_t before = reader_int(&reader);
+    PQclear(result);
+    code = postgres_commit(base, &outcome, err);
+    if (code == ERR_OK)
+        *ret_before = before;
     return code;
 }

@@ -66,8 +66,9 @@ enum error_code txn_start(struct postgres_txn *txn, struct err *err)
         return ERR_OK;
     txn->begun = true;
     /* Those who read ask for this and that: it is planned as it comes. */
-    txn->connection->is_naming = !is_reader;
-    enum error_code code = is_reader ? ERR_OK : connection_prepare(txn->connection, err);
+    txn->connection->is_naming = !is_reader && !txn->store->is_nameless;
+    enum error_code code =
+        txn->connection->is_naming ? connection_prepare(txn->connection, err) : ERR_OK;
     if (code == ERR_OK)
         code = connection_send_quiet(txn->connection,
                                      is_reader ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"

@@ -7,15 +7,18 @@
 
 /* ---- events ---- */
 
+/* `xact` is the column's default, worked out once for all rows. */
 static const char insert_events[] =
-    "INSERT INTO pawl.job_events (job_id, version, created_at, seq, redacted, type, payload, actor,"
-    " cause, correlation_id, digest, hash)"
-    " SELECT job_id, version, created_at, n, redacted, type, payload, actor, cause, correlation_id,"
-    " digest, hash"
+    "INSERT INTO pawl.job_events (job_id, version, created_at, xact, redacted, type, payload,"
+    " actor, cause, correlation_id, digest, hash)"
+    " SELECT job_id, version, created_at, (SELECT greatest("
+    "(pg_current_xact_id()::text::int8 + 1)::text::xid8,"
+    " pg_snapshot_xmax(pg_current_snapshot()))), redacted, type, payload, actor, cause,"
+    " correlation_id, digest, hash"
     " FROM unnest($1::uuid[], $2::int8[], $3::timestamptz[], $4::text[], $5::json[], $6::text[],"
     " $7::text[], $8::text[], $9::bytea[], $10::bytea[], $11::bool[]) WITH ORDINALITY"
     " AS e (job_id, version, created_at, type, payload, actor, cause, correlation_id, digest, hash,"
-    " redacted, n)";
+    " redacted, n) ORDER BY n";
 
 static const char insert_telemetry[] =
     "INSERT INTO pawl.job_telemetry (job_id, at, type, payload, actor, cause, correlation_id)"
@@ -114,22 +117,24 @@ static enum error_code write_events(struct postgres_txn *txn, const struct store
 
 static const char insert_jobs[] =
     "INSERT INTO pawl.jobs (id, created_at, updated_at, version, purge_at, status, retry_count,"
-    " reason_code, redacted, head, cursor, state, salt, priority, kind, queue, agent_id, goal,"
+    " reason_code, redacted, head, cursor, state, asking, salt, priority, kind, queue, agent_id, "
+    "goal,"
     " correlation_id, idempotency_key, labels)"
     " SELECT * FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::int8[],"
     " $5::int8[], $6::int4[], $7::int8[], $8::int4[], $9::bool[], $10::bytea[], $11::text[],"
-    " $12::json[], $13::bytea[], $14::int4[], $15::text[], $16::text[], $17::text[], $18::text[],"
-    " $19::text[], $20::text[], $21::json[])";
+    " $12::json[], $13::bool[], $14::bytea[], $15::int4[], $16::text[], $17::text[], $18::text[],"
+    " $19::text[], $20::text[], $21::text[], $22::json[])";
 
 /* What the first event says never changes; redaction is a statement of its own. */
 static const char update_jobs[] =
     "UPDATE pawl.jobs j SET updated_at = u.updated_at, version = u.version, purge_at = u.purge_at,"
     " status = u.status, retry_count = u.retry_count, reason_code = u.reason_code, head = u.head,"
-    " cursor = u.cursor, state = u.state"
+    " cursor = u.cursor, state = u.state, asking = u.asking"
     " FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::int8[], $5::int8[],"
-    " $6::int4[], $7::int8[], $8::int4[], $9::bool[], $10::bytea[], $11::text[], $12::json[])"
+    " $6::int4[], $7::int8[], $8::int4[], $9::bool[], $10::bytea[], $11::text[], $12::json[],"
+    " $13::bool[])"
     " AS u (id, created_at, updated_at, version, purge_at, status, retry_count, reason_code,"
-    " redacted, head, cursor, state) WHERE j.id = u.id";
+    " redacted, head, cursor, state, asking) WHERE j.id = u.id";
 
 struct job_arrays {
     struct array ids;
@@ -144,6 +149,7 @@ struct job_arrays {
     struct array heads;
     struct array cursors;
     struct array states;
+    struct array asking;
     struct array salts; /* from here on: of new jobs only */
     struct array priorities;
     struct array kinds;
@@ -155,14 +161,15 @@ struct job_arrays {
     struct array labels;
 };
 
-enum { JOB_ARRAYS = sizeof(struct job_arrays) / sizeof(struct array), JOB_ARRAYS_UPDATED = 12 };
+enum { JOB_ARRAYS = sizeof(struct job_arrays) / sizeof(struct array), JOB_ARRAYS_UPDATED = 13 };
 
 static void job_arrays_init(struct job_arrays *arrays, struct arena *arena, uint32_t count)
 {
     static const enum param_type types[JOB_ARRAYS] = {
-        PARAM_UUID, PARAM_TIME, PARAM_TIME,  PARAM_INT8, PARAM_INT8, PARAM_INT4,  PARAM_INT8,
-        PARAM_INT4, PARAM_BOOL, PARAM_BYTEA, PARAM_TEXT, PARAM_JSON, PARAM_BYTEA, PARAM_INT4,
-        PARAM_TEXT, PARAM_TEXT, PARAM_TEXT,  PARAM_TEXT, PARAM_TEXT, PARAM_TEXT,  PARAM_JSON};
+        PARAM_UUID, PARAM_TIME,  PARAM_TIME, PARAM_INT8,  PARAM_INT8, PARAM_INT4,
+        PARAM_INT8, PARAM_INT4,  PARAM_BOOL, PARAM_BYTEA, PARAM_TEXT, PARAM_JSON,
+        PARAM_BOOL, PARAM_BYTEA, PARAM_INT4, PARAM_TEXT,  PARAM_TEXT, PARAM_TEXT,
+        PARAM_TEXT, PARAM_TEXT,  PARAM_TEXT, PARAM_JSON};
     struct array *at = &arrays->ids;
     for (int i = 0; i < JOB_ARRAYS; i++)
         array_init(&at[i], arena, types[i], count);
@@ -185,6 +192,7 @@ static void job_arrays_add(struct job_arrays *arrays, const struct job_row *row,
     array_add_bytes(&arrays->heads, row->head, sizeof row->head);
     array_add_free_text(&arrays->cursors, row->cursor);
     array_add_str(&arrays->states, row->state);
+    array_add_bool(&arrays->asking, row->asking);
     if (!created)
         return;
     array_add_bytes(&arrays->salts, row->salt, sizeof row->salt);

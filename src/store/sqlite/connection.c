@@ -236,12 +236,12 @@ enum error_code lite_commit(struct connection *connection, struct err *err)
     return code;
 }
 
-enum error_code lite_checkpoint(struct connection *connection, int how, struct err *err)
+bool lite_checkpoint(struct connection *connection, int how)
 {
     int result = sqlite3_wal_checkpoint_v2(connection->db, "main", how, NULL, NULL);
-    if (result == SQLITE_OK || (result & 0xff) == SQLITE_BUSY)
-        return ERR_OK;
-    return lite_fail(connection, result, "move the log to the database", err);
+    if (result != SQLITE_OK && (result & 0xff) != SQLITE_BUSY)
+        (void)lite_fail(connection, result, "move the log to the database", NULL);
+    return result == SQLITE_OK;
 }
 
 /* ---- queries ---- */

@@ -74,8 +74,8 @@ enum error_code lite_commit(struct connection *connection, struct err *err);
 void lite_rollback(struct connection *connection);
 
 /* Moves what is in the log to the database file, as SQLITE_CHECKPOINT_* says. What cannot be moved
- * yet stays in the log, which is no failure. */
-enum error_code lite_checkpoint(struct connection *connection, int how, struct err *err);
+ * yet stays in the log, which is no failure; false then. */
+bool lite_checkpoint(struct connection *connection, int how);
 
 /* A use of a statement: values in by their order, then run, or rows out. Views that are put in must
  * live until the query has ended. After a failure the rest does nothing and the code is kept. */

@@ -151,3 +151,12 @@ enum error_code sqlite_sweep(struct store *store, uint32_t limit, uint32_t *ret_
         *ret_count = count;
     return code;
 }
+
+enum error_code sqlite_attend(struct store *base, int64_t *ret_before, struct err *err)
+{
+    struct sqlite_store *store = (struct sqlite_store *)base;
+    (void)err;
+    *ret_before = store->owner.noted_at;
+    owner_note(&store->owner, store_clock_now(&store->clock));
+    return ERR_OK;
+}

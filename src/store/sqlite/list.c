@@ -4,10 +4,6 @@
 
 #include "store/sqlite/sqlite.h"
 
-/* Statuses for which there is no index, since most jobs have them in the end: see jobs_by_status.
- */
-#define STATUSES_WALKED ((1U << 2) | (1U << 4))
-
 /* From this many on, one walk over all jobs does better than one for each. */
 enum { STATUSES_APART_MAX = 5 };
 
@@ -36,6 +32,7 @@ static void put_rest(struct query *query, const struct store_filter *filter)
     lite_put_int(query, filter->statuses);
     lite_put_text(query, filter->label_key);
     lite_put_text(query, filter->label_value);
+    lite_put_int(query, filter->asking);
     lite_put_int(query, filter->limit);
 }
 
@@ -90,12 +87,13 @@ static enum error_code find_ids(struct sqlite_txn *txn, const struct store_filte
     enum statement statement = STATEMENT_LIST_ALL;
     if (!uuid_eq(filter->id, none))
         statement = STATEMENT_LIST_ID;
+    else if (filter->asking)
+        statement = STATEMENT_LIST_ASKING;
     else if (str_is_set(filter->correlation_id))
         statement = STATEMENT_LIST_CORRELATION;
     else if (str_is_set(filter->agent_id))
         statement = STATEMENT_LIST_AGENT;
-    else if (filter->statuses != 0 && (filter->statuses & STATUSES_WALKED) == 0 &&
-             count_bits(filter->statuses) <= STATUSES_APART_MAX)
+    else if (filter->statuses != 0 && count_bits(filter->statuses) <= STATUSES_APART_MAX)
         return find_by_status(txn, filter, ids, err);
     struct query query = lite_query(txn->connection, statement, NULL, err);
     put_rest(&query, filter);

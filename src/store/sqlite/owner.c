@@ -1,5 +1,7 @@
 #include "store/sqlite/owner.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -8,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "store/sqlite/sqlite_schema.h"
@@ -15,7 +18,7 @@
 /* How often to open the lock anew when somebody deletes it meanwhile. */
 enum { LOCK_TRIES = 100 };
 
-enum { REASON_BYTES = 128 };
+enum { REASON_BYTES = 128, NUMBER_BYTES = 24 };
 
 /* SQLite's header: the first bytes, and where the application's number is. */
 static const char magic[16] = "SQLite format 3";
@@ -124,20 +127,30 @@ static int open_lock(const char *path, bool *ret_made)
     return lock;
 }
 
+static enum error_code refuse_own(struct err *err)
+{
+    return err_set(err, ERR_UNAVAILABLE,
+                   "the store is open in this process (%jd) already: use that, or close it",
+                   (intmax_t)getpid());
+}
+
+/* Whoever is refused goes through the owner's socket instead, so that people see this only where
+ * nobody listens there. */
 static enum error_code refuse_second(int lock, struct err *err)
 {
-    char text[24] = "";
+    char text[NUMBER_BYTES] = "";
     ssize_t len = pread(lock, text, sizeof text - 1, 0);
     intmax_t number = len > 0 ? strtoimax(text, NULL, 10) : 0;
     if (number == (intmax_t)getpid())
-        return err_set(err, ERR_UNAVAILABLE,
-                       "the store is open in this process (%jd) already: use that, or close it",
-                       number);
+        return refuse_own(err);
     if (number <= 0)
         return err_set(err, ERR_UNAVAILABLE,
-                       "the store is in use by another process: use its server, or end it first");
+                       "the store is in use by another process, which cannot be reached: try again, "
+                       "or end it first");
     return err_set(err, ERR_UNAVAILABLE,
-                   "the store is in use by process %jd: use its server, or end it first", number);
+                   "the store is in use by process %jd, which cannot be reached: try again, or end "
+                   "it first",
+                   number);
 }
 
 /* Whether the path still leads to the file that was opened. */
@@ -160,6 +173,25 @@ static int lock_now(int lock)
     return result;
 }
 
+/* Whether there is nothing in a lock file but what we write: the number of a process. */
+static enum error_code check_lock(int lock, const char *path, struct err *err)
+{
+    char text[NUMBER_BYTES];
+    ssize_t len = pread(lock, text, sizeof text, 0);
+    if (len < 0)
+        return cannot("read the lock file beside it", errno, err);
+    ssize_t digits = 0;
+    while (digits < len && isdigit((unsigned char)text[digits]))
+        digits++;
+    if (len < (ssize_t)sizeof text &&
+        (digits == len || (digits == len - 1 && digits > 0 && text[digits] == '\n')))
+        return ERR_OK;
+    return err_set(err, ERR_UNAVAILABLE,
+                   "the lock file %.200s is not one of Pawl's, and was not touched: move it away, "
+                   "or choose another path",
+                   path);
+}
+
 static enum error_code take_lock(struct owner *owner, struct err *err)
 {
     char path[PATH_MAX + OWNER_SUFFIX_MAX];
@@ -179,6 +211,11 @@ static enum error_code take_lock(struct owner *owner, struct err *err)
             return code;
         }
         if (is_same_file(lock, path, &regular) && regular) {
+            enum error_code code = made ? ERR_OK : check_lock(lock, path, err);
+            if (code != ERR_OK) {
+                (void)close(lock);
+                return code;
+            }
             owner->lock = lock;
             owner->made_lock = made;
             return ERR_OK;
@@ -191,7 +228,7 @@ static enum error_code take_lock(struct owner *owner, struct err *err)
 /* For people, and for the message to the next one: on a full disk the lock works without it. */
 static void write_number(const struct owner *owner)
 {
-    char text[24];
+    char text[NUMBER_BYTES];
     int len = snprintf(text, sizeof text, "%jd\n", (intmax_t)getpid());
     bool written =
         ftruncate(owner->lock, 0) == 0 && pwrite(owner->lock, text, (size_t)len, 0) == len;
@@ -200,7 +237,7 @@ static void write_number(const struct owner *owner)
 
 enum error_code owner_take(struct str path, bool create, struct owner *ret, struct err *err)
 {
-    struct owner owner = {.lock = -1};
+    struct owner owner = {.lock = -1, .file = -1};
     struct stat status;
     bool there;
     enum error_code code = resolve(path, create, owner.path, err);
@@ -210,13 +247,29 @@ enum error_code owner_take(struct str path, bool create, struct owner *ret, stru
         code = take_lock(&owner, err);
     if (code != ERR_OK)
         return code;
+    if (!owner.made_lock && fstat(owner.lock, &status) == 0 && status.st_size > 0)
+        owner.noted_at = (int64_t)status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000;
     write_number(&owner);
     *ret = owner;
     return ERR_OK;
 }
 
+void owner_note(struct owner *owner, int64_t now)
+{
+    const struct timespec at = {.tv_sec = (time_t)(now / 1000),
+                                .tv_nsec = (long)(now % 1000) * 1000000};
+    const struct timespec times[2] = {at, at};
+    (void)futimens(owner->lock, times); /* without it leases get some grace that they do not need */
+    owner->noted_at = now;
+}
+
 void owner_release(struct owner *owner)
 {
+    if (owner->file >= 0) {
+        (void)flock(owner->file, LOCK_UN);
+        (void)close(owner->file);
+        owner->file = -1;
+    }
     (void)flock(owner->lock, LOCK_UN);
     (void)close(owner->lock);
     owner->lock = -1;
@@ -261,14 +314,9 @@ static bool is_cut_off(const struct owner *owner, const uint8_t header[HEADER_BY
 static enum error_code look_inside(const struct owner *owner, struct err *err)
 {
     uint8_t header[HEADER_BYTES] = {0};
-    int file = open(owner->path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return cannot("read the file", errno, err);
-    ssize_t len = pread(file, header, sizeof header, 0);
-    int number = errno;
-    (void)close(file);
+    ssize_t len = pread(owner->file, header, sizeof header, 0);
     if (len < 0)
-        return cannot("read the file", number, err);
+        return cannot("read the file", errno, err);
     const uint8_t *at = header + APPLICATION_ID_AT;
     uint32_t application =
         (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
@@ -280,6 +328,72 @@ static enum error_code look_inside(const struct owner *owner, struct err *err)
     return ERR_OK;
 }
 
+/* Whether this process has the file open, by whatever name. */
+static bool is_open_here(const struct stat *status, int except)
+{
+    DIR *list = opendir("/proc/self/fd");
+    bool found = false;
+    if (list == NULL)
+        return false;
+    for (const struct dirent *entry = readdir(list); entry != NULL && !found;
+         entry = readdir(list)) {
+        struct stat opened;
+        int number = (int)strtol(entry->d_name, NULL, 10);
+        found = isdigit((unsigned char)entry->d_name[0]) && number != except &&
+                fstat(number, &opened) == 0 && opened.st_dev == status->st_dev &&
+                opened.st_ino == status->st_ino;
+    }
+    (void)closedir(list);
+    return found;
+}
+
+/* Whether locks of this sort stand beside SQLite's: on these file systems they are the same. */
+static bool has_file_locks(int file)
+{
+    enum { NFS = 0x6969, SMB = 0x517b };
+    const uint32_t cifs = 0xff534d42;
+    const uint32_t smb2 = 0xfe534d42;
+    struct statfs status;
+    if (fstatfs(file, &status) != 0)
+        return false;
+    uint32_t type = (uint32_t)status.f_type;
+    return type != NFS && type != SMB && type != cifs && type != smb2;
+}
+
+/* Locks the file that was opened, and keeps it. */
+static enum error_code hold_file(struct owner *owner, int file, struct err *err)
+{
+    struct stat status;
+    owner->file = file;
+    if (!has_file_locks(file) || lock_now(file) == 0 || errno != EWOULDBLOCK)
+        return ERR_OK;
+    if (fstat(file, &status) == 0 && is_open_here(&status, file)) {
+        /* It was opened by another thread just now, and closing it would end that one's locks. */
+        owner->file = -1;
+        return refuse_own(err);
+    }
+    return err_set(err, ERR_UNAVAILABLE,
+                   "the store is in use by another process under another name of the file (a link "
+                   "or a mount): use that name too, or end it first");
+}
+
+static enum error_code open_file(struct owner *owner, const struct stat *status, struct err *err)
+{
+    if (is_open_here(status, -1))
+        return refuse_own(err);
+    int file = open(owner->path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    return file < 0 ? cannot("open the file", errno, err) : hold_file(owner, file, err);
+}
+
+static enum error_code make_file(struct owner *owner, struct err *err)
+{
+    int file = open(owner->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (file < 0)
+        return cannot("make the file", errno, err);
+    owner->made_file = true;
+    return hold_file(owner, file, err);
+}
+
 enum error_code owner_look(struct owner *owner, bool create, enum file_content *ret,
                            struct err *err)
 {
@@ -288,23 +402,34 @@ enum error_code owner_look(struct owner *owner, bool create, enum file_content *
     enum error_code code = check_sort(owner, &status, &there, err);
     if (code != ERR_OK)
         return code;
-    if (there && status.st_size > 0) {
-        code = look_inside(owner, err);
-        if (code == ERR_OK)
-            *ret = FILE_OURS;
-        return code;
-    }
-    if (!create)
+    bool is_empty = !there || status.st_size == 0;
+    if (is_empty && !create)
         return err_set(err, ERR_NOT_FOUND, "there is no store yet");
-    if (!there) {
-        int file = open(owner->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-        if (file < 0)
-            return cannot("make the file", errno, err);
-        (void)close(file);
-        owner->made_file = true;
+    code = there ? open_file(owner, &status, err) : make_file(owner, err);
+    if (code == ERR_OK && !is_empty)
+        code = look_inside(owner, err);
+    if (code == ERR_OK)
+        *ret = is_empty ? FILE_EMPTY : FILE_OURS;
+    return code;
+}
+
+bool owner_sync_directory(const char *path)
+{
+    char directory[PATH_MAX + OWNER_SUFFIX_MAX] = ".";
+    const char *slash = strrchr(path, '/');
+    if (slash != NULL) {
+        size_t len = slash == path ? 1 : (size_t)(slash - path);
+        memcpy(directory, path, len);
+        directory[len] = '\0';
     }
-    *ret = FILE_EMPTY;
-    return ERR_OK;
+    int opened = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (opened < 0)
+        return false;
+    bool synced = fsync(opened) == 0;
+    int number = errno;
+    (void)close(opened);
+    errno = number;
+    return synced;
 }
 
 bool owner_has_log(const struct owner *owner)

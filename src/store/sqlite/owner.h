@@ -1,15 +1,22 @@
-/* Who owns a database file: the process that holds the lock beside it, PATH.lock.
+/* Who owns a database file: the process that holds the lock beside it, PATH.lock, and the one on
+ * the file itself, which keeps out whoever comes by another name of it (a hard link, a file mounted
+ * elsewhere).
  *
- * The lock is the kernel's and ends with its holder, however that ends. It is taken before the
- * database is touched in any way: opening and closing the file would make SQLite's own locks of
- * another store in this process void. The file of the lock stays where it is, with the number of
- * the process that held it last; only when opening came to nothing and the lock is new, it is
- * deleted, and whoever then has just opened it sees that it is no longer there, and opens anew. */
+ * The locks are the kernel's and end with their holder, however that ends. The one beside the
+ * database is taken before that is touched in any way. The file of the lock stays where it is, with
+ * the number of the process that held it last; only when opening came to nothing and the lock is
+ * new, it is deleted, and whoever then has just opened it sees that it is no longer there, and
+ * opens anew.
+ *
+ * The database is opened here once, before SQLite opens it, and closed after SQLite has closed it:
+ * closing any descriptor of a file ends all locks of the other sort, SQLite's, that the process has
+ * on it. */
 #ifndef PAWL_STORE_SQLITE_OWNER_H
 #define PAWL_STORE_SQLITE_OWNER_H
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/error.h"
 #include "base/str.h"
@@ -19,9 +26,11 @@ enum { OWNER_SUFFIX_MAX = 64 };
 
 struct owner {
     char path[PATH_MAX]; /* of the database, absolute and without links */
-    int lock;
-    bool made_lock; /* it was not there before */
-    bool made_file; /* nor was the database */
+    int lock;            /* on PATH.lock */
+    int file;            /* the database, locked too */
+    int64_t noted_at;    /* when somebody last noted that they look after it; 0: never */
+    bool made_lock;      /* it was not there before */
+    bool made_file;      /* nor was the database */
 };
 
 /* What is in the database file. */
@@ -32,13 +41,17 @@ enum file_content { FILE_EMPTY, FILE_OURS };
  * used, with the reason. */
 enum error_code owner_take(struct str path, bool create, struct owner *ret, struct err *err);
 
-/* Looks at the file without SQLite, so that nothing of somebody else's is touched; makes an empty
- * one where there is none and `create` is set. not_found: there is nothing yet; unavailable: it is
- * not ours, or cannot be used. */
+/* Opens the file, locks it and looks at it, without SQLite, so that nothing of somebody else's is
+ * touched; makes an empty one where there is none and `create` is set. not_found: there is nothing
+ * yet; unavailable: it is not ours, has an owner, or cannot be used. */
 enum error_code owner_look(struct owner *owner, bool create, enum file_content *ret,
                            struct err *err);
 
-/* Gives the lock back. */
+/* Notes that the database is looked after at `now`, without syncing anything: it is the time of
+ * PATH.lock. */
+void owner_note(struct owner *owner, int64_t now);
+
+/* Gives the locks back. SQLite must have closed the file. */
 void owner_release(struct owner *owner);
 
 /* The same when opening came to nothing: what was made on the way is deleted. */
@@ -47,6 +60,9 @@ void owner_undo(struct owner *owner);
 /* PATH with a suffix. */
 void owner_path(const struct owner *owner, const char *suffix,
                 char ret[PATH_MAX + OWNER_SUFFIX_MAX]);
+
+/* Makes sure that the name at `path` is on the disk, in its directory; false, with errno, else. */
+bool owner_sync_directory(const char *path);
 
 /* Whether the database has a log that is not empty. */
 bool owner_has_log(const struct owner *owner);

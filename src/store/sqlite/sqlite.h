@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 
+#include "store/clock.h"
 #include "store/lane_book.h"
 #include "store/row.h"
 #include "store/sqlite/connection.h"
@@ -48,6 +49,7 @@ struct turn {
 
 struct sqlite_store {
     struct store base;
+    struct store_clock clock;
     struct owner owner;
     int64_t patience_ms;
 
@@ -68,6 +70,10 @@ struct sqlite_store {
     struct lane_book lanes;
     bool lanes_stale; /* to be read anew */
     int64_t feed_end;
+    bool log_erased;     /* what was to be erased may still be in the log */
+    bool log_held;       /* readers were waited for in vain, to empty it: */
+    int log_held_pages;  /* when it had so many pages, */
+    int64_t log_held_at; /* at this monotonic time in ms */
 };
 
 /* ---- transactions (transactions.c) ---- */
@@ -124,11 +130,13 @@ enum error_code sqlite_candidates(struct store_txn *base, struct store_search *s
                                   uint32_t count, struct arena *arena, struct err *err);
 enum error_code sqlite_promote(struct store_txn *base, uint32_t limit, uint32_t *ret_count,
                                struct err *err);
-enum error_code sqlite_admit(struct store_txn *base, uint32_t limit, struct arena *arena,
-                             struct store_submission **ret, uint32_t *ret_count, struct err *err);
+enum error_code sqlite_admit(struct store_txn *base, const struct store_admission *wanted,
+                             struct arena *arena, struct store_submission **ret,
+                             uint32_t *ret_count, struct err *err);
 enum error_code sqlite_due(struct store *store, uint32_t limit, struct arena *arena,
                            struct store_due **ret, uint32_t *ret_count, int64_t *ret_now,
                            int64_t *ret_next, struct err *err);
+enum error_code sqlite_attend(struct store *store, int64_t *ret_before, struct err *err);
 enum error_code sqlite_sweep(struct store *store, uint32_t limit, uint32_t *ret_count,
                              struct err *err);
 
@@ -192,7 +200,7 @@ enum error_code sqlite_write_steps(struct sqlite_txn *txn, const struct store_jo
 enum error_code sqlite_delete_steps(struct sqlite_txn *txn, const struct uuid *job,
                                     struct err *err);
 
-/* ---- reading (streams.c, list.c) ---- */
+/* ---- reading (streams.c, list.c, counts.c) ---- */
 
 enum error_code sqlite_list(struct store_txn *base, const struct store_filter *filter,
                             struct arena *arena, struct store_job **ret, uint32_t *ret_count,
@@ -206,5 +214,16 @@ enum error_code sqlite_feed(struct store_txn *base, struct store_position after,
 enum error_code sqlite_leases_on(struct store_txn *base, struct str resource_id,
                                  struct arena *arena, struct store_lease **ret, uint32_t *ret_count,
                                  struct err *err);
+enum error_code sqlite_queues(struct store_txn *base, struct arena *arena,
+                              struct store_queue_count **ret, uint32_t *ret_count, struct err *err);
+enum error_code sqlite_workers(struct store_txn *base, struct arena *arena,
+                               struct store_worker **ret, uint32_t *ret_count, struct err *err);
+enum error_code sqlite_resources(struct store_txn *base, struct arena *arena, struct resource **ret,
+                                 uint32_t *ret_count, struct err *err);
+
+/* ---- copying (backup.c) ---- */
+
+enum error_code sqlite_backup(struct store *base, struct str path, int64_t *ret_bytes,
+                              struct err *err);
 
 #endif

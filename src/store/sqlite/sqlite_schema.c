@@ -5,7 +5,10 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "store/sqlite/backup.h"
 
 /* ---- versions ---- */
 
@@ -102,41 +105,19 @@ static enum error_code migrate(struct connection *writer, const struct migration
 
 /* ---- the copy ---- */
 
-static enum error_code copy_database(struct connection *writer, const char *path, struct err *err)
+/* An empty file that those may read who may read the store, and nobody else. */
+static enum error_code make_empty(const struct owner *owner, const char *path, struct err *err)
 {
-    struct connection copy = {0};
-    int result = sqlite3_open_v2(
-        path, &copy.db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_EXRESCODE, NULL);
-    sqlite3_backup *backup = NULL;
-    if (result == SQLITE_OK) {
-        backup = sqlite3_backup_init(copy.db, "main", writer->db, "main");
-        result = backup == NULL ? sqlite3_errcode(copy.db) : sqlite3_backup_step(backup, -1);
-    }
-    int finished = sqlite3_backup_finish(backup);
-    if (result == SQLITE_DONE)
-        result = finished;
-    enum error_code code = ERR_OK;
-    if (result != SQLITE_OK)
-        code = lite_fail(&copy, result, "copy the database before it is migrated", err);
-    (void)sqlite3_close(copy.db);
-    return code;
-}
-
-/* Makes sure that a name in the directory of `path` is on the disk. */
-static bool sync_directory(const char *path)
-{
-    char directory[PATH_MAX + OWNER_SUFFIX_MAX];
-    const char *slash = strrchr(path, '/');
-    size_t len = slash == NULL || slash == path ? 1 : (size_t)(slash - path);
-    assert(slash != NULL);
-    memcpy(directory, path, len);
-    directory[len] = '\0';
-    int opened = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (opened < 0)
-        return false;
-    bool synced = fsync(opened) == 0;
-    (void)close(opened);
-    return synced;
+    struct stat own;
+    int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool made =
+        file >= 0 && fstat(owner->file, &own) == 0 && fchmod(file, own.st_mode & (mode_t)0666) == 0;
+    int number = errno;
+    if (file >= 0)
+        (void)close(file);
+    return made ? ERR_OK
+                : err_set(err, ERR_UNAVAILABLE, "cannot make a copy of the database: error %d",
+                          number);
 }
 
 /* PATH.vN.bak is there only when it is complete. */
@@ -151,8 +132,11 @@ static enum error_code keep_copy(struct connection *writer, const struct owner *
     (void)snprintf(suffix, sizeof suffix, ".v%" PRId64 ".bak.new", version);
     owner_path(owner, suffix, unfinished);
     (void)unlink(unfinished);
-    enum error_code code = copy_database(writer, unfinished, err);
-    if (code == ERR_OK && (rename(unfinished, path) != 0 || !sync_directory(path)))
+    int64_t bytes;
+    enum error_code code = make_empty(owner, unfinished, err);
+    if (code == ERR_OK)
+        code = sqlite_copy(writer, unfinished, &bytes, err);
+    if (code == ERR_OK && (rename(unfinished, path) != 0 || !owner_sync_directory(path)))
         code = err_set(err, ERR_UNAVAILABLE,
                        "cannot put the copy of the database in its place: error %d", errno);
     if (code != ERR_OK)

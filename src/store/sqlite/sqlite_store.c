@@ -14,11 +14,12 @@ static void close_store(struct store *base)
     struct sqlite_store *store = (struct sqlite_store *)base;
     sqlite_turns_release(store);
     /* By hand, so that a failed fsync is seen. Whatever else fails, the log stays. */
-    (void)lite_checkpoint(&store->writer, SQLITE_CHECKPOINT_TRUNCATE, NULL);
+    (void)lite_checkpoint(&store->writer, SQLITE_CHECKPOINT_TRUNCATE);
     lite_close(&store->writer);
     lane_book_release(&store->lanes);
     arena_release(&store->txn.scratch);
     owner_release(&store->owner);
+    store_clock_release(&store->clock);
     free(store);
 }
 
@@ -41,7 +42,12 @@ static const struct store_driver driver = {
     .feed = sqlite_feed,
     .watch = sqlite_watch,
     .leases_on = sqlite_leases_on,
+    .queues = sqlite_queues,
+    .workers = sqlite_workers,
+    .resources = sqlite_resources,
+    .backup = sqlite_backup,
     .sweep = sqlite_sweep,
+    .attend = sqlite_attend,
 };
 
 /* Opens the writer and makes the schema what it should be. */
@@ -111,6 +117,7 @@ enum error_code sqlite_store_open_known(struct str path, const struct store_opti
     if (store == NULL)
         return sqlite_no_memory(err);
     store->base = (struct store){.driver = &driver, .options = *options};
+    store_clock_init(&store->clock, options->clock, options->clock_arg, NULL, NULL);
     store->patience_ms = options->patience_ms > 0 ? options->patience_ms : PATIENCE_MS_DEFAULT;
     arena_init(&store->txn.scratch);
     lane_book_init(&store->lanes, options->seed);

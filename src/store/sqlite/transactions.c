@@ -8,25 +8,18 @@
 
 /* From this many pages on the log is moved to the database after a commit. Readers can hold it
  * back; from many times as many on it is waited for them, so that the log does not grow for ever.
- */
-enum { LOG_PAGES_MAX = 4000, LOG_PAGES_URGENT = 16 * LOG_PAGES_MAX, READERS_PATIENCE_MS = 1000 };
+ * When that was in vain it is done again only when the log has grown by so many pages, or after a
+ * while: a reader that stays shall not make every commit wait. */
+enum {
+    LOG_PAGES_MAX = 4000,
+    LOG_PAGES_URGENT = 16 * LOG_PAGES_MAX,
+    READERS_PATIENCE_MS = 1000,
+    READERS_REST_MS = 10 * 1000,
+};
 
 #define WAIT_MS_MAX (INT64_C(365) * 24 * 60 * 60 * 1000)
 
 /* ---- time ---- */
-
-static int64_t system_clock(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static int64_t store_time(const struct sqlite_store *store)
-{
-    const struct store_options *options = &store->base.options;
-    return options->clock != NULL ? options->clock(options->clock_arg) : system_clock();
-}
 
 /* The moment on the clock that is never set, `wait_ms` from now. */
 static struct timespec deadline_after(int64_t wait_ms)
@@ -294,7 +287,7 @@ enum error_code sqlite_begin(struct store *base, enum store_mode mode, struct st
         return code;
     txn->base = (struct store_txn){.store = base, .mode = mode};
     txn->store = store;
-    txn->now = store_time(store);
+    txn->now = store_clock_now(&store->clock);
     if (mode == STORE_WRITE)
         txn->feed_end = store->feed_end; /* which is the writer's */
     txn->dead = false;
@@ -304,20 +297,43 @@ enum error_code sqlite_begin(struct store *base, enum store_mode mode, struct st
     return ERR_OK;
 }
 
+static int64_t monotonic_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Empties the log, for which no reader may be in it any more. */
+static void empty_log(struct sqlite_store *store)
+{
+    struct connection *writer = &store->writer;
+    int64_t patience_ms = store->patience_ms > INT_MAX ? INT_MAX : store->patience_ms;
+    bool waits = !store->log_held || writer->wal_pages - store->log_held_pages >= LOG_PAGES_MAX ||
+                 monotonic_ms() - store->log_held_at >= READERS_REST_MS;
+    (void)sqlite3_busy_timeout(writer->db, waits ? READERS_PATIENCE_MS : 0);
+    bool emptied = lite_checkpoint(writer, SQLITE_CHECKPOINT_TRUNCATE);
+    (void)sqlite3_busy_timeout(writer->db, (int)patience_ms);
+    if (emptied) {
+        store->log_erased = false;
+        store->log_held = false;
+    } else if (waits) {
+        store->log_held = true;
+        store->log_held_pages = writer->wal_pages;
+        store->log_held_at = monotonic_ms();
+    }
+}
+
 /* What is still in the log is in the way of nobody, unless it was to be erased. Commits are done
  * when this is called: what cannot be moved now will be another time. */
-static void shorten_log(struct connection *writer, bool erased, int64_t patience_ms)
+static void shorten_log(struct sqlite_store *store, bool erased)
 {
-    bool urgent = erased || writer->wal_pages >= LOG_PAGES_URGENT;
-    if (!urgent && writer->wal_pages < LOG_PAGES_MAX)
-        return;
-    if (!urgent) {
-        (void)lite_checkpoint(writer, SQLITE_CHECKPOINT_PASSIVE, NULL);
-        return;
-    }
-    (void)sqlite3_busy_timeout(writer->db, READERS_PATIENCE_MS);
-    (void)lite_checkpoint(writer, SQLITE_CHECKPOINT_TRUNCATE, NULL);
-    (void)sqlite3_busy_timeout(writer->db, patience_ms > INT_MAX ? INT_MAX : (int)patience_ms);
+    int pages = store->writer.wal_pages;
+    store->log_erased = store->log_erased || erased;
+    if (store->log_erased || pages >= LOG_PAGES_URGENT)
+        empty_log(store);
+    else if (pages >= LOG_PAGES_MAX)
+        (void)lite_checkpoint(&store->writer, SQLITE_CHECKPOINT_PASSIVE);
 }
 
 static void end_write(struct sqlite_txn *txn, bool committed)
@@ -325,7 +341,7 @@ static void end_write(struct sqlite_txn *txn, bool committed)
     struct sqlite_store *store = txn->store;
     if (committed) {
         store->feed_end = txn->feed_end;
-        shorten_log(&store->writer, txn->redacting, store->patience_ms);
+        shorten_log(store, txn->redacting);
     } else if (txn->lanes_added) {
         store->lanes_stale = true;
     }

@@ -77,6 +77,7 @@ static enum error_code insert_job(struct sqlite_txn *txn, const struct job_row *
     lite_put_text(&query, row->goal);
     lite_put_text(&query, row->labels);
     lite_put_text(&query, row->state);
+    lite_put_int(&query, row->asking);
     enum error_code code = lite_run(&query);
     /* The id has an error of its own: this is the key. */
     if (code == ERR_VERSION_MISMATCH &&
@@ -102,6 +103,7 @@ static enum error_code update_job(struct sqlite_txn *txn, const struct job_row *
     lite_put_blob(&query, row->head, sizeof row->head);
     lite_put_text(&query, row->cursor);
     lite_put_text(&query, row->state);
+    lite_put_int(&query, row->asking);
     enum error_code code = lite_run_found(&query, &found);
     if (code == ERR_OK && !found)
         return err_set(err, ERR_VERSION_MISMATCH, "the job is not there any more");

@@ -40,13 +40,16 @@ CREATE INDEX jobs_status ON pawl.jobs (status, id) WHERE status NOT IN (2, 4);
 CREATE INDEX jobs_purge_at ON pawl.jobs (purge_at, id) WHERE purge_at IS NOT NULL;
 
 -- The streams. The place in the feed is (xact, seq): sequences alone are not in the order of
--- commits. `seq` is the place of an event among those of its transaction.
+-- commits. `xact` is later than the transaction itself and than all that had ended when the event
+-- was inserted, so that the versions of a job are in order.
 CREATE TABLE pawl.job_events (
     job_id uuid NOT NULL,
     version bigint NOT NULL,
     created_at timestamptz NOT NULL,
-    xact xid8 NOT NULL DEFAULT pg_current_xact_id(),
-    seq integer NOT NULL,
+    xact xid8 NOT NULL DEFAULT greatest(
+        (pg_current_xact_id()::text::bigint + 1)::text::xid8,
+        pg_snapshot_xmax(pg_current_snapshot())),
+    seq bigint GENERATED ALWAYS AS IDENTITY,
     redacted boolean NOT NULL DEFAULT false,
     type text COLLATE "C" NOT NULL,
     payload json,
@@ -282,7 +285,7 @@ AS $$
 DECLARE
     value json := options -> what;
 BEGIN
-    IF value IS NULL OR json_typeof(value) = 'null' THEN
+    IF value IS NULL THEN
         RETURN NULL;
     END IF;
     IF json_typeof(value) <> 'string' THEN

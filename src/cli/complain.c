@@ -1,0 +1,193 @@
+/* How the command line says that something is wrong, or worth knowing: on stderr, in one line. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/duration.h"
+#include "cli/text.h"
+
+/* What is said may quote anything: arguments, files, what a server answered. */
+static void say(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
+
+static void say(const char *format, va_list arguments)
+{
+    char said[2048];
+    vsnprintf(said, sizeof said, format, arguments);
+    char *visible = text_visible(said, strlen(said));
+    fputs(visible != NULL ? visible : "there is not enough memory", stderr);
+    fputc('\n', stderr);
+    free(visible);
+}
+
+void cli_complain(const struct verb *verb, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "pawl %s: ", verb->name);
+    say(format, arguments);
+    va_end(arguments);
+}
+
+void cli_remark(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
+}
+
+enum cli_exit cli_usage(const struct verb *verb, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "pawl %s: ", verb->name);
+    say(format, arguments);
+    fprintf(stderr, "'pawl help %s' says how it is used.\n", verb->name);
+    va_end(arguments);
+    return CLI_USAGE;
+}
+
+static enum cli_exit exit_of(enum pawl_code code)
+{
+    switch (code) {
+    case PAWL_OK:
+        return CLI_DONE;
+    case PAWL_BAD_REQUEST:
+    case PAWL_UNKNOWN_FIELD:
+    case PAWL_PAYLOAD_TOO_LARGE:
+    case PAWL_UNSUPPORTED_MEDIA_TYPE:
+    case PAWL_UNPROCESSABLE_PLAN:
+        return CLI_USAGE;
+    case PAWL_NOT_FOUND:
+        return CLI_NOT_FOUND;
+    case PAWL_STALE_LEASE:
+    case PAWL_VERSION_MISMATCH:
+    case PAWL_INVALID_TRANSITION:
+    case PAWL_WRONG_CORRELATION_KEY:
+    case PAWL_REPLAY_MISMATCH:
+    case PAWL_IDEMPOTENCY_MISMATCH:
+        return CLI_CONFLICT;
+    case PAWL_UNAVAILABLE:
+        return CLI_OUT_OF_REACH;
+    default:
+        return CLI_FAILED;
+    }
+}
+
+/* ---- what the library says, in the words of the command line ---- */
+
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* The bytes of a name, one of those that | divides, with which the text starts; 0: it does not. */
+static size_t name_at(const char *names, const char *text)
+{
+    while (*names != '\0') {
+        size_t len = strcspn(names, "|");
+        const char *end = text + len;
+        if (strncmp(text, names, len) == 0 && !is_word(*end) && (*end != '.' || !is_word(end[1])))
+            return len;
+        names += len + (names[len] == '|');
+    }
+    return 0;
+}
+
+/* The option whose field the text starts with; NULL: none. */
+static const struct option *option_at(const struct verb *verb, const char *text, bool first,
+                                      size_t *ret_len)
+{
+    for (const struct option *o = verb->options; o != NULL && o->name != NULL; o++) {
+        size_t len = o->field != NULL ? name_at(o->field, text) : 0;
+        /* What might be any English word is one, unless the message begins with it. */
+        if (len == 0 || (!first && strcspn(text, "_.:") >= len))
+            continue;
+        *ret_len = len;
+        return o;
+    }
+    return NULL;
+}
+
+/* The library tells durations as numbers of milliseconds: in its bounds, which begin a message, and
+ * when it compares two, which ends one. */
+static bool reword_bounds(const struct option *option, const char *rest, char *ret, size_t size)
+{
+    char texts[3][DURATION_LEN_MAX];
+    long long ms[3];
+    if (sscanf(rest, " must be a whole number from %lld to %lld, not %lld", &ms[0], &ms[1],
+               &ms[2]) != 3)
+        return false;
+    for (size_t i = 0; i < 3; i++)
+        duration_write(ms[i], texts[i]);
+    snprintf(ret, size, "%s must be from %s to %s, not %s", option->name, texts[0], texts[1],
+             texts[2]);
+    return true;
+}
+
+static void reword_order(char *message, size_t size)
+{
+    char texts[2][DURATION_LEN_MAX];
+    long long ms[2];
+    char *but = strstr(message, ", but ");
+    if (but == NULL || sscanf(but, ", but %lld is more than %lld", &ms[0], &ms[1]) != 2)
+        return;
+    duration_write(ms[0], texts[0]);
+    duration_write(ms[1], texts[1]);
+    snprintf(but, size - (size_t)(but - message), ", but %s is more than %s", texts[0], texts[1]);
+}
+
+static bool is_duration(const struct option *option)
+{
+    return option != NULL && option->value != NULL && strcmp(option->value, "D") == 0;
+}
+
+/* Writes a message with the names of options in place of those of fields; what stands in quotes is
+ * somebody's text. A verb's own name is left out, since it stands in front of all that we say. */
+static void reword(const struct verb *verb, const char *message, char *ret, size_t size)
+{
+    size_t len = strlen(verb->name);
+    size_t used = 0;
+    bool quoted = false;
+    bool duration = false;
+    if (strncmp(message, verb->name, len) == 0 && strncmp(message + len, ": ", 2) == 0)
+        message += len + 2;
+    for (const char *at = message; *at != '\0' && used + 1 < size;) {
+        bool start = !quoted && (at == message || (!is_word(at[-1]) && at[-1] != '.'));
+        const struct option *option = start ? option_at(verb, at, at == message, &len) : NULL;
+        duration = duration || (at == message && is_duration(option));
+        if (duration && at == message && reword_bounds(option, at + len, ret, size))
+            return;
+        if (option != NULL) {
+            snprintf(ret + used, size - used, "%s", option->name);
+            used += strlen(ret + used);
+            at += len;
+            continue;
+        }
+        quoted = quoted != (*at == '"');
+        ret[used++] = *at++;
+    }
+    ret[used] = '\0';
+    if (duration)
+        reword_order(ret, size);
+}
+
+enum cli_exit cli_failed(const struct verb *verb, const struct pawl_error *error)
+{
+    char message[2 * sizeof error->message];
+    /* What is in a plan did not come from options. */
+    if (error->code == PAWL_UNPROCESSABLE_PLAN)
+        snprintf(message, sizeof message, "%s", error->message);
+    else
+        reword(verb, error->message, message, sizeof message);
+    cli_complain(verb, "%s", message[0] != '\0' ? message : pawl_code_text(error->code));
+    return exit_of(error->code);
+}
+
+enum cli_exit cli_no_memory(const struct verb *verb)
+{
+    cli_complain(verb, "there is not enough memory");
+    return CLI_FAILED;
+}

@@ -1,0 +1,44 @@
+/* Which jobs are meant: filters as options and as --filter KEY=VALUE, and the rules of retries that
+ * several verbs take. */
+#ifndef PAWL_CLI_FILTER_H
+#define PAWL_CLI_FILTER_H
+
+#include "cli/cli.h"
+
+/* What pawl_list takes, made of --filter KEY=VALUE. *ret_filter is for pawl_object_free. CLI_USAGE:
+ * a filter is wrong, and that was said. */
+enum cli_exit filter_read(const struct args *args, struct pawl_object **ret_filter);
+
+/* Adds --created-after or the like: a time, or a duration for so long ago. */
+enum cli_exit filter_put_time(const struct args *args, const char *what, const char *said,
+                              struct pawl_object *request, const char *key);
+
+#define RETRY_OPTIONS                                                                              \
+    {.name = "--max-attempts",                                                                     \
+     .value = "N",                                                                                 \
+     .field = "retry.max_attempts",                                                                \
+     .text = "how often it may fail until it is given up"},                                        \
+        {.name = "--strategy",                                                                     \
+         .value = "exponential|linear|fixed",                                                      \
+         .field = "retry.strategy",                                                                \
+         .text = "how the delay between attempts grows"},                                          \
+        {.name = "--initial-delay",                                                                \
+         .value = "D",                                                                             \
+         .field = "retry.initial_ms",                                                              \
+         .text = "the delay after the first failure"},                                             \
+        {.name = "--max-delay",                                                                    \
+         .value = "D",                                                                             \
+         .field = "retry.max_ms|max_ms",                                                           \
+         .text = "the longest delay"},                                                             \
+        {.name = "--jitter",                                                                       \
+         .value = "none|equal|full",                                                               \
+         .text = "how much of the delay is left to chance"},                                       \
+    {                                                                                              \
+        .name = "--on-exhausted", .value = "dead_letter|fail",                                     \
+        .text = "what becomes of a job that has failed too often"                                  \
+    }
+
+/* Adds "retry" to a request when one of the RETRY_OPTIONS was given. */
+enum cli_exit retry_put(const struct args *args, struct pawl_object *request);
+
+#endif

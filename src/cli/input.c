@@ -1,0 +1,109 @@
+/* JSON that a verb is given: as an argument, in a file, or on stdin. */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+/* More than any request may have, so that the library is the one to say that it is too large. */
+enum { INPUT_BYTES_MAX = 16 * 1024 * 1024 };
+
+/* Reads all of a file into memory. NULL: errno says why. */
+static char *read_all(FILE *file, size_t *ret_len)
+{
+    size_t cap = 64 * 1024;
+    size_t len = 0;
+    char *text = malloc(cap);
+    while (text != NULL) {
+        len += fread(text + len, 1, cap - len - 1, file);
+        if (len < cap - 1)
+            break;
+        char *more = cap < INPUT_BYTES_MAX ? realloc(text, cap * 2) : NULL;
+        if (more == NULL) {
+            errno = cap < INPUT_BYTES_MAX ? ENOMEM : EFBIG;
+            free(text);
+            return NULL;
+        }
+        text = more;
+        cap *= 2;
+    }
+    if (text == NULL)
+        return NULL;
+    if (ferror(file) != 0) {
+        int error = errno;
+        free(text);
+        errno = error;
+        return NULL;
+    }
+    text[len] = '\0';
+    *ret_len = len;
+    return text;
+}
+
+static enum cli_exit read_file(const struct args *args, const char *path, char **ret_text)
+{
+    bool is_stdin = strcmp(path, "-") == 0;
+    FILE *file = is_stdin ? stdin : fopen(path, "rb");
+    size_t len = 0;
+    char *text = file != NULL ? read_all(file, &len) : NULL;
+    int error = errno;
+    if (file != NULL && !is_stdin)
+        fclose(file);
+    if (text == NULL) {
+        cli_complain(args->verb, "%s cannot be read: %s", is_stdin ? "stdin" : path,
+                     strerror(error));
+        return CLI_FAILED;
+    }
+    if (strlen(text) != len) {
+        free(text);
+        return cli_usage(args->verb, "%s is not JSON: it has a zero byte in it",
+                         is_stdin ? "stdin" : path);
+    }
+    *ret_text = text;
+    return CLI_DONE;
+}
+
+enum cli_exit cli_json_input(const struct args *args, const char *what, const char *said,
+                             char **ret_json)
+{
+    char *text = NULL;
+    bool elsewhere = said[0] == '@' || strcmp(said, "-") == 0;
+    if (elsewhere) {
+        enum cli_exit code = read_file(args, said[0] == '@' ? said + 1 : said, &text);
+        if (code != CLI_DONE)
+            return code;
+    } else {
+        text = strdup(said);
+        if (text == NULL)
+            return cli_no_memory(args->verb);
+    }
+    assert(text != NULL);
+    struct pawl_json value = pawl_json_read(text);
+    if (value.at == NULL) {
+        enum cli_exit code =
+            elsewhere
+                ? cli_usage(args->verb, "%s: what is in %s is not JSON", what,
+                            said[0] == '@' ? said + 1 : "stdin")
+                : cli_usage(args->verb,
+                            "%s is not JSON: %.100s (a text is written '\"text\"', a file @FILE)",
+                            what, said);
+        free(text);
+        return code;
+    }
+    memmove(text, value.at, value.len);
+    text[value.len] = '\0';
+    *ret_json = text;
+    return CLI_DONE;
+}
+
+enum cli_exit cli_json_option(const struct args *args, const char *name, char **ret_json)
+{
+    const char *said = cli_value(args, name);
+    if (said == NULL) {
+        *ret_json = NULL;
+        return CLI_DONE;
+    }
+    return cli_json_input(args, name, said, ret_json);
+}

@@ -1,0 +1,71 @@
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/screen.h"
+
+/* The path as every process understands it: the one that has the store may be elsewhere. To be
+ * freed; NULL: errno says why. */
+static char *absolute(const char *path)
+{
+    char *directory = path[0] == '/' ? strdup("") : getcwd(NULL, 0);
+    if (directory == NULL)
+        return NULL;
+    size_t size = strlen(directory) + strlen(path) + 2;
+    char *whole = malloc(size);
+    if (whole != NULL)
+        snprintf(whole, size, "%s%s%s", directory, path[0] == '/' ? "" : "/", path);
+    free(directory);
+    return whole;
+}
+
+static void print_copy(const char *answer)
+{
+    enum { KIB = 1024 };
+    struct pawl_json copy = pawl_json_read(answer);
+    long long bytes = pawl_json_int(pawl_json_get(copy, "bytes"), 0);
+    fputs("copied to ", stdout);
+    print_value(pawl_json_get(copy, "path"));
+    printf(" (%lld KiB)\n", (bytes + KIB - 1) / KIB);
+}
+
+static enum cli_exit run(const struct args *args)
+{
+    struct pawl_object *request = pawl_object_new();
+    char *path = absolute(cli_word(args, 0));
+    char *answer;
+    if (path == NULL) {
+        cli_complain(args->verb, "the path of %s is not known: %s", cli_word(args, 0),
+                     strerror(errno));
+        pawl_object_free(request);
+        return CLI_FAILED;
+    }
+    pawl_object_text(request, "path", path);
+    free(path);
+    enum cli_exit code = cli_ask_once(args, pawl_backup, request, &answer);
+    if (code != CLI_DONE)
+        return code;
+    if (cli_has(args, "--json"))
+        print_answer(answer);
+    else
+        print_copy(answer);
+    pawl_free(answer);
+    return CLI_DONE;
+}
+
+const struct verb verb_backup = {
+    .name = "backup",
+    .summary = "copy a SQLite store while it is in use",
+    .arguments = "FILE",
+    .about =
+        "Copies a SQLite store as it is at this moment, while workers go on. The copy is a store\n"
+        "of its own; nothing is overwritten. For PostgreSQL there is pg_dump.\n",
+    .examples = "  pawl backup /backups/pawl-2030-01-31.db\n"
+                "  pawl verify --all --store sqlite:/backups/pawl-2030-01-31.db\n",
+    .takes = TAKES_STORE | TAKES_JSON,
+    .run = run,
+};

@@ -1,0 +1,197 @@
+#include <string.h>
+
+#include "cli/bulk.h"
+#include "cli/cli.h"
+#include "cli/job_view.h"
+#include "cli/screen.h"
+
+static const struct column columns[] = {
+    {.title = "ID"},
+    {.title = "KIND", .gives_way = true},
+    {.title = "QUEUE", .optional = true, .gives_way = true},
+    {.title = "REASON"},
+    {.title = "ATTEMPTS", .optional = true, .right = true},
+    {.title = "SINCE"},
+    {.title = "LAST ERROR", .gives_way = true},
+};
+
+static void add_row(struct table *table, struct pawl_json job)
+{
+    table_value(table, pawl_json_get(job, "id"));
+    table_value(table, pawl_json_get(job, "kind"));
+    table_value(table, pawl_json_get(job, "queue"));
+    table_value(table, pawl_json_get(job, "dead_letter.reason_code"));
+    table_value(table, pawl_json_get(job, "dead_letter.attempts"));
+    table_time(table, pawl_json_get(job, "dead_letter.at"));
+    table_value(table, pawl_json_get(job, "dead_letter.last_error.message"));
+}
+
+static void put_filter(const struct args *args, struct pawl_object *request)
+{
+    cli_put_text(args, "--kind", request, "kind");
+    cli_put_text(args, "--queue", request, "queue");
+    cli_put_text(args, "--reason-code", request, "reason_code");
+}
+
+static enum cli_exit run_ls(const struct args *args, struct pawl *pawl)
+{
+    enum { LIMIT_MAX = 500 };
+    struct pawl_object *request = pawl_object_new();
+    char *answer;
+    enum cli_exit code = cli_put_number(args, "--limit", 1, LIMIT_MAX, request, "limit");
+    if (code != CLI_DONE) {
+        pawl_object_free(request);
+        return code;
+    }
+    put_filter(args, request);
+    cli_put_text(args, "--cursor", request, "cursor");
+    code = cli_ask(args, pawl, pawl_dead_letters, request, &answer);
+    if (code != CLI_DONE)
+        return code;
+    struct pawl_json value = pawl_json_read(answer);
+    if (cli_has(args, "--json")) {
+        print_answer(answer);
+    } else {
+        struct table *table = table_new(columns, sizeof columns / sizeof columns[0]);
+        struct pawl_json job = {NULL, 0};
+        while (pawl_json_next(pawl_json_get(value, "jobs"), &job, NULL) != 0)
+            add_row(table, job);
+        code = table_finish(args->verb, table, "There are no such dead letters.");
+        if (pawl_json_get(value, "next_cursor").at != NULL && screen_is_terminal())
+            cli_remark("There are more; --limit N shows N of them.");
+    }
+    pawl_free(answer);
+    return code;
+}
+
+static enum cli_exit run_show(const struct args *args, struct pawl *pawl)
+{
+    struct pawl_object *request = pawl_object_new();
+    char *answer;
+    pawl_object_text(request, "id", cli_word(args, 1));
+    enum cli_exit code = cli_ask(args, pawl, pawl_get, request, &answer);
+    if (code != CLI_DONE)
+        return code;
+    struct pawl_json job = pawl_json_read(answer);
+    if (pawl_json_get(job, "dead_letter").at == NULL) {
+        cli_complain(args->verb, "%s is no dead letter; 'pawl show' shows it", cli_word(args, 1));
+        code = CLI_NOT_FOUND;
+    } else if (cli_has(args, "--json")) {
+        print_answer(answer);
+    } else {
+        job_print(job);
+    }
+    pawl_free(answer);
+    return code;
+}
+
+/* What redrive and drop ask for: the letter whose id `arg` is, or all that pass. */
+static struct pawl_object *many_request(const struct args *args, void *arg)
+{
+    struct pawl_object *request = pawl_object_new();
+    if (request == NULL)
+        return NULL;
+    pawl_object_text(request, "id", arg);
+    put_filter(args, request);
+    if (strcmp(cli_word(args, 0), "redrive") == 0) {
+        if (cli_has(args, "--fresh"))
+            pawl_object_flag(request, "fresh", 1);
+        cli_put_text(args, "--reason", request, "reason");
+    }
+    return request;
+}
+
+static enum cli_exit run_many(const struct args *args, struct pawl *pawl)
+{
+    bool redrive = strcmp(cli_word(args, 0), "redrive") == 0;
+    struct bulk bulk = {
+        .call = redrive ? pawl_redrive : pawl_drop,
+        .past = redrive ? "redriven" : "dropped",
+        .request = many_request,
+    };
+    if (args->word_count == 1)
+        return bulk_run(args, pawl, &bulk);
+    enum cli_exit result = CLI_DONE;
+    for (size_t i = 1; i < args->word_count; i++) {
+        char *id = pawl_copy(args->words[i]);
+        bulk.arg = id;
+        enum cli_exit code = id != NULL ? bulk_run(args, pawl, &bulk) : cli_no_memory(args->verb);
+        result = result == CLI_DONE ? code : result;
+        pawl_free(id);
+    }
+    return result;
+}
+
+/* Which of its options and words go together. */
+static enum cli_exit check(const struct args *args)
+{
+    const char *action = cli_word(args, 0);
+    bool many = strcmp(action, "redrive") == 0 || strcmp(action, "drop") == 0;
+    bool filtered =
+        cli_has(args, "--kind") || cli_has(args, "--queue") || cli_has(args, "--reason-code");
+    bool named = args->word_count > 1;
+    if (strcmp(action, "show") == 0 && args->word_count != 2)
+        return cli_usage(args->verb, "show takes one ID");
+    if (strcmp(action, "ls") == 0 && named)
+        return cli_usage(args->verb, "ls takes no ID; 'pawl dlq show' does");
+    if (many && named && (filtered || cli_has(args, "--all")))
+        return cli_usage(args->verb, "name dead letters or a filter, not both");
+    if (many && !named && !filtered && !cli_has(args, "--all"))
+        return cli_usage(args->verb,
+                         "say which: ID..., --kind, --queue or --reason-code, or --all of them");
+    if (!many && (cli_has(args, "--all") || cli_has(args, "--dry-run") || cli_has(args, "--rate")))
+        return cli_usage(args->verb, "--all, --dry-run and --rate go with redrive and drop");
+    if (strcmp(action, "redrive") != 0 && (cli_has(args, "--fresh") || cli_has(args, "--reason")))
+        return cli_usage(args->verb, "--fresh and --reason go with redrive");
+    return CLI_DONE;
+}
+
+static enum cli_exit run(const struct args *args)
+{
+    const char *action = cli_word(args, 0);
+    struct pawl *pawl;
+    enum cli_exit code = check(args);
+    if (code == CLI_DONE)
+        code = cli_open(args, false, &pawl);
+    if (code != CLI_DONE)
+        return code;
+    if (strcmp(action, "ls") == 0)
+        code = run_ls(args, pawl);
+    else if (strcmp(action, "show") == 0)
+        code = run_show(args, pawl);
+    else
+        code = run_many(args, pawl);
+    pawl_close(pawl);
+    return code;
+}
+
+static const struct option options[] = {
+    {.name = "--kind", .value = "K", .field = "kind", .text = "only those of this kind"},
+    {.name = "--queue", .value = "Q", .field = "queue", .text = "only those of this queue"},
+    {.name = "--reason-code",
+     .value = "R",
+     .field = "reason_code",
+     .text = "only those that died of this"},
+    {.name = "--all", .text = "redrive, drop: every dead letter"},
+    {.name = "--fresh", .text = "redrive: forget the recorded effects"},
+    {.name = "--reason", .value = "TEXT", .text = "redrive: why, for the history"},
+    BULK_OPTIONS,
+    {.name = "--limit", .value = "N", .text = "ls: at most so many; else 50"},
+    {.name = "--cursor", .value = "TEXT", .field = "cursor", .text = "ls: go on there"},
+    {0},
+};
+
+const struct verb verb_dlq = {
+    .name = "dlq",
+    .summary = "dead letters: list, show, redrive, drop",
+    .arguments = "ls|show|redrive|drop [ID...]",
+    .about =
+        "Works on dead letters: jobs that were given up. redrive starts them anew, drop deletes\n"
+        "them, history and all.\n",
+    .options = options,
+    .examples = "  pawl dlq ls --reason-code exhausted_retries\n"
+                "  pawl dlq redrive --kind email --dry-run\n"
+                "  pawl dlq drop 0190163d-8694-739b-aea5-966c26f8ad91\n",
+    .takes = TAKES_STORE | TAKES_JSON,
+    .run = run,
+};

@@ -1,0 +1,183 @@
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "cli/screen.h"
+#include "cli/table.h"
+
+enum { PAGE = 500, LIMIT_MAX = 1000, WAIT_MS = 20000 };
+
+static const struct column columns[] = {
+    {.title = "VERSION", .width_min = 7, .right = true},
+    {.title = "AT", .width_min = 24},
+    {.title = "TYPE", .width_min = 18},
+    {.title = "ACTOR", .optional = true, .width_min = 12, .gives_way = true},
+    {.title = "PAYLOAD", .gives_way = true},
+};
+
+static void add_row(struct table *table, struct pawl_json event)
+{
+    table_value(table, pawl_json_get(event, "version"));
+    table_value(table, pawl_json_get(event, "at"));
+    table_value(table, pawl_json_get(event, "type"));
+    table_value(table, pawl_json_get(event, "actor"));
+    table_json(table, pawl_json_get(event, "payload"));
+}
+
+/* Where the reader stands. */
+struct reader {
+    const struct args *args;
+    struct pawl *pawl;
+    long long after; /* the last version that was printed */
+    long long printed;
+};
+
+static enum cli_exit ask(const struct reader *reader, long long limit, long long wait_ms,
+                         char **ret_answer)
+{
+    struct pawl_object *request = pawl_object_new();
+    pawl_object_text(request, "id", cli_word(reader->args, 0));
+    pawl_object_int(request, "after", reader->after);
+    pawl_object_int(request, "limit", limit);
+    if (cli_has(reader->args, "--telemetry"))
+        pawl_object_flag(request, "telemetry", 1);
+    if (wait_ms > 0)
+        pawl_object_int(request, "wait_ms", wait_ms);
+    return cli_ask(reader->args, reader->pawl, pawl_events, request, ret_answer);
+}
+
+/* Prints a page of events, each on a line. */
+static enum cli_exit print_page(struct reader *reader, struct pawl_json events,
+                                long long *ret_count)
+{
+    const struct args *args = reader->args;
+    bool json = cli_has(args, "--json");
+    struct table *table = table_new(columns, sizeof columns / sizeof columns[0]);
+    struct pawl_json event = {NULL, 0};
+    long long count = 0;
+    while (pawl_json_next(events, &event, NULL) != 0) {
+        count++;
+        reader->after = pawl_json_int(pawl_json_get(event, "version"), reader->after);
+        if (json)
+            print_json(event);
+        else
+            add_row(table, event);
+    }
+    enum cli_exit code = CLI_DONE;
+    if (!json && count > 0)
+        code = table_print(args->verb, table, reader->printed == 0);
+    table_free(table);
+    reader->printed += count;
+    *ret_count = count;
+    fflush(stdout);
+    return code;
+}
+
+/* Whether the job has ended and all of its events were printed. */
+static enum cli_exit is_over(const struct reader *reader, bool *ret_over)
+{
+    char *text;
+    struct pawl_object *request = pawl_object_new();
+    pawl_object_text(request, "id", cli_word(reader->args, 0));
+    enum cli_exit code = cli_ask(reader->args, reader->pawl, pawl_get, request, &text);
+    if (code != CLI_DONE)
+        return code;
+    struct pawl_json job = pawl_json_read(text);
+    char *status = pawl_json_text(pawl_json_get(job, "status"));
+    *ret_over = status != NULL && cli_has_ended(status) &&
+                pawl_json_int(pawl_json_get(job, "version"), 0) <= reader->after;
+    pawl_free(status);
+    pawl_free(text);
+    return CLI_DONE;
+}
+
+/* All events there are; with --follow also those to come, until the job has ended. */
+static enum cli_exit print_all(struct reader *reader)
+{
+    bool follow = cli_has(reader->args, "--follow");
+    bool over = false;
+    long long count = 0;
+    long long wait_ms = 0;
+    while (!over) {
+        char *text;
+        enum cli_exit code = ask(reader, PAGE, wait_ms, &text);
+        if (code != CLI_DONE)
+            return code;
+        code = print_page(reader, pawl_json_get(pawl_json_read(text), "events"), &count);
+        pawl_free(text);
+        if (code != CLI_DONE)
+            return code;
+        /* A page may be short because its events are long: only an empty one is the last. */
+        if (count > 0 && !follow)
+            continue;
+        over = true;
+        wait_ms = WAIT_MS;
+        if (follow)
+            code = is_over(reader, &over);
+        if (code != CLI_DONE)
+            return code;
+    }
+    if (reader->printed == 0 && !cli_has(reader->args, "--json"))
+        puts("There are no events.");
+    return CLI_DONE;
+}
+
+/* One page, as the library answers it. */
+static enum cli_exit print_once(const struct reader *reader, long long limit)
+{
+    char *answer;
+    enum cli_exit code = ask(reader, limit, 0, &answer);
+    if (code != CLI_DONE)
+        return code;
+    struct pawl_json events = pawl_json_get(pawl_json_read(answer), "events");
+    struct reader copy = *reader;
+    long long count;
+    if (cli_has(reader->args, "--json"))
+        print_answer(answer);
+    else
+        code = print_page(&copy, events, &count);
+    pawl_free(answer);
+    return code;
+}
+
+static enum cli_exit run(const struct args *args)
+{
+    struct reader reader = {.args = args};
+    long long limit = 100;
+    bool follow = cli_has(args, "--follow");
+    enum cli_exit code = cli_number(args, "--after", 0, 1LL << 53, &reader.after);
+    if (code == CLI_DONE)
+        code = cli_number(args, "--limit", 1, LIMIT_MAX, &limit);
+    if (code == CLI_DONE && follow && (cli_has(args, "--limit") || cli_has(args, "--telemetry")))
+        code = cli_usage(args->verb, "--follow goes neither with --limit nor with --telemetry");
+    if (code == CLI_DONE)
+        code = cli_open(args, false, &reader.pawl);
+    if (code != CLI_DONE)
+        return code;
+
+    bool once = cli_has(args, "--limit") || cli_has(args, "--telemetry") ||
+                (cli_has(args, "--json") && !follow);
+    code = once ? print_once(&reader, limit) : print_all(&reader);
+    pawl_close(reader.pawl);
+    return code;
+}
+
+static const struct option options[] = {
+    {.name = "--follow", .text = "go on with new ones until the job has ended", .letter = 'f'},
+    {.name = "--after", .value = "VERSION", .text = "only those behind this one"},
+    {.name = "--limit", .value = "N", .text = "at most so many; else all, with --json 100"},
+    {.name = "--telemetry", .text = "the heartbeats of the last day instead"},
+    {0},
+};
+
+const struct verb verb_events = {
+    .name = "events",
+    .summary = "the history of a job, also while it goes on",
+    .arguments = "ID",
+    .about =
+        "Prints the events of a job, the oldest first. With --follow and --json each event is\n"
+        "a line of its own.\n",
+    .options = options,
+    .examples = "  pawl events 0190163d-8694-739b-aea5-966c26f8ad91 -f\n",
+    .takes = TAKES_STORE | TAKES_JSON,
+    .run = run,
+};

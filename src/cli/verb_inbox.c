@@ -1,0 +1,73 @@
+#include "cli/cli.h"
+#include "cli/screen.h"
+#include "cli/table.h"
+
+static const struct column columns[] = {
+    {.title = "ID"},
+    {.title = "STEP", .gives_way = true},
+    {.title = "KIND", .optional = true, .gives_way = true},
+    {.title = "QUESTION", .gives_way = true},
+    {.title = "CHOICES", .gives_way = true},
+    {.title = "ASKED", .optional = true, .gives_way = true},
+    {.title = "SINCE"},
+    {.title = "UNTIL", .optional = true},
+};
+
+static void add_row(struct table *table, struct pawl_json question)
+{
+    table_value(table, pawl_json_get(question, "id"));
+    table_value(table, pawl_json_get(question, "step"));
+    table_value(table, pawl_json_get(question, "kind"));
+    table_value(table, pawl_json_get(question, "prompt"));
+    table_json(table, pawl_json_get(question, "choices"));
+    table_value(table, pawl_json_get(question, "assignee"));
+    table_time(table, pawl_json_get(question, "since"));
+    table_time(table, pawl_json_get(question, "until"));
+}
+
+static enum cli_exit run(const struct args *args)
+{
+    enum { LIMIT_MAX = 500 };
+    struct pawl_object *request = pawl_object_new();
+    char *answer;
+    enum cli_exit code = cli_put_number(args, "--limit", 1, LIMIT_MAX, request, "limit");
+    cli_put_text(args, "--cursor", request, "cursor");
+    if (code != CLI_DONE) {
+        pawl_object_free(request);
+        return code;
+    }
+    code = cli_ask_once(args, pawl_inbox, request, &answer);
+    if (code != CLI_DONE)
+        return code;
+    if (cli_has(args, "--json")) {
+        print_answer(answer);
+    } else {
+        struct table *table = table_new(columns, sizeof columns / sizeof columns[0]);
+        struct pawl_json questions = pawl_json_get(pawl_json_read(answer), "questions");
+        struct pawl_json question = {NULL, 0};
+        while (pawl_json_next(questions, &question, NULL) != 0)
+            add_row(table, question);
+        code = table_finish(args->verb, table, "Nobody is asked anything.");
+    }
+    pawl_free(answer);
+    return code;
+}
+
+static const struct option options[] = {
+    {.name = "--limit", .value = "N", .text = "at most so many; else 50"},
+    {.name = "--cursor",
+     .value = "TEXT",
+     .field = "cursor",
+     .text = "go on there: next_cursor of an earlier answer"},
+    {0},
+};
+
+const struct verb verb_inbox = {
+    .name = "inbox",
+    .summary = "the questions that wait for a person",
+    .about = "Lists open questions of jobs and steps, the newest first. 'pawl approve' and\n"
+             "'pawl reject' answer them.\n",
+    .options = options,
+    .takes = TAKES_STORE | TAKES_JSON,
+    .run = run,
+};

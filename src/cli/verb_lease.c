@@ -1,0 +1,366 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/child.h"
+#include "cli/cli.h"
+#include "cli/result.h"
+
+/* A request with the lease that we were given; NULL when there is none, which was said. */
+static struct pawl_object *request_new(const struct args *args)
+{
+    const char *token = getenv("PAWL_LEASE");
+    if (token == NULL || *token == '\0') {
+        (void)cli_usage(args->verb, "PAWL_LEASE is not set: this is for commands that 'pawl work' "
+                                    "runs");
+        return NULL;
+    }
+    struct pawl_object *request = pawl_object_new();
+    if (request == NULL)
+        (void)cli_no_memory(args->verb);
+    pawl_object_text(request, "token", token);
+    return request;
+}
+
+/* Says that options are of no use here. */
+static enum cli_exit refuse(const struct args *args, const char *const *names)
+{
+    for (; *names != NULL; names++)
+        if (cli_has(args, *names))
+            return cli_usage(args->verb, "%s has nothing to do with '%s'", *names,
+                             cli_word(args, 0));
+    return CLI_DONE;
+}
+
+/* ---- progress ----------------------------------------------------------------------------- */
+
+static enum cli_exit progress(const struct args *args)
+{
+    static const char *const others[] = {"--timeout", "--type",     "--prompt", "--park", "--delay",
+                                         "--choice",  "--assignee", "--input",  NULL};
+    char *json = NULL;
+    char *answer;
+    enum cli_exit code = refuse(args, others);
+    if (code == CLI_DONE && args->command != NULL)
+        code = cli_usage(args->verb, "progress runs no command");
+    if (code == CLI_DONE)
+        code = cli_json_input(args, "the progress", cli_word(args, 1), &json);
+    if (code != CLI_DONE)
+        return code;
+    struct pawl_object *request = request_new(args);
+    if (request == NULL) {
+        free(json);
+        return CLI_USAGE;
+    }
+    pawl_object_json(request, "progress", json);
+    cli_put_text(args, "--cursor", request, "cursor");
+    free(json);
+    code = cli_ask_once(args, pawl_heartbeat, request, &answer);
+    if (code != CLI_DONE)
+        return code;
+    if (pawl_json_true(pawl_json_get(pawl_json_read(answer), "cancel_requested")))
+        cli_remark("pawl lease: the job is to be cancelled: end soon");
+    pawl_free(answer);
+    return CLI_DONE;
+}
+
+/* ---- wait --------------------------------------------------------------------------------- */
+
+static void put_choices(const struct args *args, struct pawl_object *request)
+{
+    size_t count = cli_count(args, "--choice");
+    const char **choices = calloc(count + 1, sizeof *choices);
+    if (choices == NULL || count == 0) {
+        free(choices);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        choices[i] = cli_value_at(args, "--choice", i);
+    pawl_object_list(request, "choices", choices, count);
+    free(choices);
+}
+
+static enum cli_exit wait_request(const struct args *args, struct pawl_object *request)
+{
+    const char *type = cli_value(args, "--type");
+    if (type == NULL)
+        type = cli_has(args, "--delay")                                       ? "timer"
+               : cli_has(args, "--prompt") || cli_count(args, "--choice") > 0 ? "human"
+                                                                              : "signal";
+    if (cli_has(args, "--delay") && strcmp(type, "timer") != 0)
+        return cli_usage(args->verb, "--delay is for a wait of the type timer, not %s", type);
+    pawl_object_text(request, "type", type);
+    pawl_object_text(request, "correlation_key", cli_word(args, 1));
+    cli_put_text(args, "--prompt", request, "prompt");
+    cli_put_text(args, "--assignee", request, "assignee");
+    put_choices(args, request);
+    if (cli_has(args, "--park"))
+        pawl_object_flag(request, "park", 1);
+    enum cli_exit code = cli_put_duration(args, "--timeout", request, "timeout_ms");
+    if (code == CLI_DONE)
+        code = cli_put_duration(args, "--delay", request, "delay_ms");
+    return code;
+}
+
+static enum cli_exit wait_for(const struct args *args)
+{
+    static const char *const others[] = {"--input", "--cursor", NULL};
+    char *answer;
+    enum cli_exit code = refuse(args, others);
+    if (code == CLI_DONE && args->command != NULL)
+        code = cli_usage(args->verb, "wait runs no command");
+    if (code != CLI_DONE)
+        return code;
+    struct pawl_object *request = request_new(args);
+    if (request == NULL)
+        return CLI_USAGE;
+    code = wait_request(args, request);
+    if (code != CLI_DONE) {
+        pawl_object_free(request);
+        return code;
+    }
+    code = cli_ask_once(args, pawl_wait, request, &answer);
+    if (code != CLI_DONE)
+        return code;
+
+    /* A wait that was answered before it began leads back to the queue. Either way the lease is
+     * over. */
+    char *status = pawl_json_text(pawl_json_get(pawl_json_read(answer), "status"));
+    if (pawl_json_is(pawl_json_get(pawl_json_read(answer), "status"), "queued"))
+        cli_remark("pawl lease: what it waits for is there already, so the job goes on at once; "
+                   "this program should end now");
+    else
+        cli_remark("pawl lease: the job is %s now; this program should end",
+                   status != NULL ? status : "waiting");
+    pawl_free(status);
+    pawl_free(answer);
+    return CLI_DONE;
+}
+
+/* ---- effect ------------------------------------------------------------------------------- */
+
+/* Prints a result as the command has printed it. */
+static enum cli_exit print_result(const struct args *args, struct pawl_json result)
+{
+    char *text = pawl_json_text(result);
+    if (text == NULL)
+        return cli_no_memory(args->verb);
+    if (*text != '\0')
+        printf("%s\n", text);
+    pawl_free(text);
+    return CLI_DONE;
+}
+
+/* Runs the command. Its exit code is ours when it fails. */
+static int execute(const struct args *args, const char *path, const char *idempotency_key,
+                   struct child_end *ret)
+{
+    const char *const pairs[] = {"PAWL_IDEMPOTENCY_KEY", idempotency_key, NULL};
+    char **environment = child_environment(pairs);
+    if (environment == NULL)
+        return (int)cli_no_memory(args->verb);
+    struct child_task child = {
+        .path = path,
+        .argv = args->command,
+        .environment = environment,
+        .output_max = RESULT_BYTES_MAX + 1,
+        .grace_ms = 2000,
+    };
+    int why = child_run(&child, ret);
+    free(environment);
+    if (why != 0) {
+        cli_complain(args->verb, "the command '%s' cannot be run: %s", args->command[0],
+                     strerror(why));
+        return CLI_FAILED;
+    }
+    if (ret->output_cut) {
+        cli_complain(args->verb, "the command printed more than 1 MiB, which is the most that a "
+                                 "result may have; nothing was recorded");
+        return CLI_FAILED;
+    }
+    return ret->signal != 0 ? 128 + ret->signal : ret->code;
+}
+
+static enum cli_exit commit(const struct args *args, struct pawl *pawl, const struct child_end *end)
+{
+    char *json = result_json(end->output, end->output_len, true);
+    if (json == NULL)
+        return cli_no_memory(args->verb);
+    struct pawl_object *request = request_new(args);
+    char *answer;
+    enum cli_exit code = CLI_USAGE;
+    if (request != NULL) {
+        pawl_object_text(request, "key", cli_word(args, 1));
+        pawl_object_json(request, "result", json);
+        code = cli_ask(args, pawl, pawl_effect_commit, request, &answer);
+    }
+    if (code == CLI_DONE) {
+        /* Only what is recorded is shown, so that whoever reads on has what a later attempt will
+         * have. */
+        struct pawl_json result = pawl_json_read(json);
+        if (pawl_json_is(result, "") || strcmp(json, "null") != 0)
+            code = print_result(args, result);
+        pawl_free(answer);
+    }
+    free(json);
+    return code;
+}
+
+/* Asks whether to run it; the request is freed. An effect that is not what it was in an earlier
+ * attempt stays so: then the exit code is one after which 'pawl work' does not try again. */
+static int begin(const struct args *args, struct pawl *pawl, struct pawl_object *request,
+                 char **ret_answer)
+{
+    struct pawl_error error = {0};
+    const char *text = pawl_object_str(request);
+    int code = CLI_DONE;
+    if (text == NULL)
+        code = (int)cli_no_memory(args->verb);
+    else if (pawl_effect_begin(pawl, text, ret_answer, &error) != PAWL_OK)
+        code = (int)cli_failed(args->verb, &error);
+    if (error.code == PAWL_REPLAY_MISMATCH) {
+        cli_remark("An effect is the same in every attempt; another one needs a key of its own.");
+        code = EXIT_PERMANENT;
+    }
+    pawl_object_free(request);
+    return code;
+}
+
+/* What to do, as the store says. */
+static int effect_with(const struct args *args, struct pawl *pawl, const char *path,
+                       struct pawl_json begun)
+{
+    struct pawl_json status = pawl_json_get(begun, "status");
+    const char *key = cli_word(args, 1);
+    if (pawl_json_is(status, "recorded"))
+        return (int)print_result(args, pawl_json_get(begun, "result"));
+    if (!pawl_json_is(status, "execute")) {
+        cli_complain(args->verb,
+                     "effect '%s' is in doubt: an earlier attempt began it, and nobody knows", key);
+        cli_remark(
+            "whether it happened. It is not run again: the job has failed, or asks a person");
+        cli_remark(
+            "('pawl inbox'). This program should end. Where running an effect twice does no");
+        cli_remark("harm, submit jobs with --in-doubt retry.");
+        return CLI_CONFLICT;
+    }
+
+    struct child_end end = {0};
+    char *idempotency_key = pawl_json_text(pawl_json_get(begun, "idempotency_key"));
+    int code = idempotency_key != NULL ? execute(args, path, idempotency_key, &end)
+                                       : (int)cli_no_memory(args->verb);
+    if (code == 0)
+        code = (int)commit(args, pawl, &end);
+    pawl_free(idempotency_key);
+    free(end.output);
+    return code;
+}
+
+static enum cli_exit effect(const struct args *args)
+{
+    static const char *const others[] = {"--timeout", "--type",     "--prompt", "--park", "--delay",
+                                         "--choice",  "--assignee", "--cursor", NULL};
+    char *input = NULL;
+    char *answer;
+    struct pawl *pawl = NULL;
+    enum cli_exit code = refuse(args, others);
+    if (code == CLI_DONE && args->command == NULL)
+        return cli_usage(args->verb, "the command to run is missing: -- COMMAND...");
+    if (code == CLI_DONE)
+        code = cli_json_option(args, "--input", &input);
+    if (code != CLI_DONE)
+        return code;
+    char *path = child_find(args->command[0]);
+    struct pawl_object *request = NULL;
+    if (path == NULL)
+        code = cli_usage(args->verb, "the command '%s' cannot be run: %s", args->command[0],
+                         errno == ENOENT ? "there is no such program" : strerror(errno));
+    else if ((request = request_new(args)) == NULL)
+        code = CLI_USAGE;
+    pawl_object_text(request, "key", cli_word(args, 1));
+    pawl_object_json(request, "input", input);
+    free(input);
+    if (code == CLI_DONE)
+        code = cli_open(args, false, &pawl);
+    if (code != CLI_DONE) {
+        pawl_object_free(request);
+        free(path);
+        return code;
+    }
+    int end = begin(args, pawl, request, &answer);
+    if (end == CLI_DONE) {
+        end = effect_with(args, pawl, path, pawl_json_read(answer));
+        pawl_free(answer);
+    }
+    pawl_close(pawl);
+    free(path);
+    return (enum cli_exit)end;
+}
+
+/* ---- the verb ----------------------------------------------------------------------------- */
+
+static enum cli_exit run(const struct args *args)
+{
+    const char *word = cli_word(args, 0);
+    if (strcmp(word, "progress") == 0)
+        return progress(args);
+    return strcmp(word, "wait") == 0 ? wait_for(args) : effect(args);
+}
+
+static const struct option options[] = {
+    {.name = "--cursor", .value = "TEXT", .text = "progress: where a later attempt may go on"},
+    {.name = "--timeout", .value = "D", .field = "timeout_ms", .text = "wait: no longer than this"},
+    {.name = "--type",
+     .value = "signal|human|webhook|timer",
+     .text = "wait: for what (signal; with a prompt human, with a delay timer)"},
+    {.name = "--delay",
+     .value = "D",
+     .field = "delay_ms",
+     .text = "wait: a timer that rings after this"},
+    {.name = "--prompt",
+     .value = "TEXT",
+     .field = "prompt",
+     .text = "wait: the question to a person"},
+    {.name = "--choice",
+     .value = "TEXT",
+     .field = "choices",
+     .text = "wait: an answer to choose from",
+     .times = OPTION_REPEATED},
+    {.name = "--assignee", .value = "WHO", .field = "assignee", .text = "wait: who is asked"},
+    {.name = "--park", .text = "wait: for long; the job is put aside"},
+    {.name = "--input",
+     .value = "JSON",
+     .text = "effect: what it depends on; another input under its key is refused"},
+    {0},
+};
+
+const struct verb verb_lease = {
+    .name = "lease",
+    .summary = "progress, waits and effects, for a command that works on a job",
+    .arguments = "progress|wait|effect JSON|KEY",
+    .about =
+        "For commands that 'pawl work' runs: the job is the one whose lease PAWL_LEASE names.\n"
+        "\n"
+        "progress JSON   says how far the job is; 'pawl show' has it\n"
+        "wait KEY        gives the job up until 'pawl signal ID KEY' or 'pawl approve', or until\n"
+        "                the time is over. COMMAND must end then. Later it is run again, with the\n"
+        "                reason in PAWL_RESUME: {\"correlation_key\", \"outcome\": \"signal\" or\n"
+        "                \"timeout\", \"payload\"}\n"
+        "effect KEY      runs what is behind -- once for the whole job, and records what it\n"
+        "                prints. A later attempt gets the record and does not run it again. It\n"
+        "                finds PAWL_IDEMPOTENCY_KEY, the same in every attempt, for services that\n"
+        "                take one. If it fails nothing is recorded, and its exit code is ours\n"
+        "\n"
+        "An effect that was begun by an earlier attempt and never ended is in doubt: exit\n"
+        "code 4. One that is not what it was under this key, by its --input: exit code 77,\n"
+        "after which 'pawl work' does not try again. A lease that has ended: exit code 4,\n"
+        "nothing is changed.\n",
+    .options = options,
+    .examples = "  pawl lease progress '{\"done\": 3, \"of\": 10}'\n"
+                "  pawl lease wait approval --prompt 'Send it?' --choice yes --choice no\n"
+                "  pawl lease effect charge --input '{\"cents\": 250}' -- ./charge.sh 250\n",
+    .takes = TAKES_STORE | TAKES_COMMAND_OR_NOT,
+    .run = run,
+};

@@ -1,0 +1,147 @@
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "cli/filter.h"
+#include "cli/job_view.h"
+#include "cli/screen.h"
+
+enum { PAGE_MAX = 500, LIMIT = 50, LIMIT_MAX = 1000000 };
+
+static enum cli_exit make_request(const struct args *args, long long limit, const char *cursor,
+                                  struct pawl_object *request)
+{
+    cli_put_text(args, "--status", request, "status");
+    cli_put_text(args, "--kind", request, "kind");
+    cli_put_text(args, "--queue", request, "queue");
+    cli_put_text(args, "--agent", request, "agent_id");
+    cli_put_text(args, "--correlation", request, "correlation_id");
+    cli_put_text(args, "--label", request, "label");
+    cli_put_text(args, "--include", request, "include");
+    pawl_object_int(request, "limit", limit < PAGE_MAX ? limit : PAGE_MAX);
+    pawl_object_text(request, "cursor", cursor);
+    return filter_put_time(args, "--created-after", cli_value(args, "--created-after"), request,
+                           "created_after");
+}
+
+static enum cli_exit ask(const struct args *args, struct pawl *pawl, long long limit,
+                         const char *cursor, char **ret_answer)
+{
+    struct pawl_object *request = pawl_object_new();
+    enum cli_exit code = make_request(args, limit, cursor, request);
+    if (code != CLI_DONE) {
+        pawl_object_free(request);
+        return code;
+    }
+    return cli_ask(args, pawl, pawl_list, request, ret_answer);
+}
+
+/* Fills the table, page after page. *cursor is where to start, and then where more is; NULL: there
+ * is no more. */
+static enum cli_exit fill(const struct args *args, struct pawl *pawl, long long limit,
+                          struct table *table, char **cursor)
+{
+    while (limit > 0) {
+        char *text;
+        enum cli_exit code = ask(args, pawl, limit, *cursor, &text);
+        if (code != CLI_DONE)
+            return code;
+        struct pawl_json answer = pawl_json_read(text);
+        struct pawl_json next = pawl_json_get(answer, "next_cursor");
+        struct pawl_json job = {NULL, 0};
+        while (pawl_json_next(pawl_json_get(answer, "jobs"), &job, NULL) != 0) {
+            jobs_table_add(table, job);
+            limit--;
+        }
+        pawl_free(*cursor);
+        *cursor = next.at != NULL ? pawl_json_text(next) : NULL;
+        pawl_free(text);
+        if (*cursor == NULL)
+            break;
+    }
+    return CLI_DONE;
+}
+
+static enum cli_exit print_table(const struct args *args, struct pawl *pawl, long long limit)
+{
+    struct table *table = jobs_table();
+    const char *from = cli_value(args, "--cursor");
+    char *cursor = from != NULL ? pawl_copy(from) : NULL;
+    enum cli_exit code = fill(args, pawl, limit, table, &cursor);
+    bool more = cursor != NULL;
+    pawl_free(cursor);
+    if (code != CLI_DONE) {
+        table_free(table);
+        return code;
+    }
+    code = table_finish(args->verb, table, "There are no such jobs.");
+    if (more && screen_is_terminal())
+        cli_remark("There are more; --limit N shows N of them.");
+    return code;
+}
+
+static enum cli_exit run(const struct args *args)
+{
+    bool json = cli_has(args, "--json");
+    long long limit = LIMIT;
+    struct pawl *pawl;
+    enum cli_exit code = cli_number(args, "--limit", 1, json ? PAGE_MAX : LIMIT_MAX, &limit);
+    if (code == CLI_DONE && cli_has(args, "--include") && !json)
+        code =
+            cli_usage(args->verb, "--include goes with --json; 'pawl show ID' prints all of a job");
+    if (code == CLI_DONE)
+        code = cli_open(args, false, &pawl);
+    if (code != CLI_DONE)
+        return code;
+
+    char *answer;
+    if (!json) {
+        code = print_table(args, pawl, limit);
+    } else {
+        code = ask(args, pawl, limit, cli_value(args, "--cursor"), &answer);
+        if (code == CLI_DONE) {
+            print_answer(answer);
+            pawl_free(answer);
+        }
+    }
+    pawl_close(pawl);
+    return code;
+}
+
+static const struct option options[] = {
+    {.name = "--status",
+     .value = "S,S",
+     .field = "status",
+     .text = "only those with one of these statuses"},
+    {.name = "--kind", .value = "K", .field = "kind", .text = "only those of this kind"},
+    {.name = "--queue", .value = "Q", .field = "queue", .text = "only those of this queue"},
+    {.name = "--agent", .value = "A", .field = "agent_id", .text = "only those of this agent"},
+    {.name = "--correlation",
+     .value = "C",
+     .field = "correlation_id",
+     .text = "only those with this correlation id"},
+    {.name = "--label", .value = "K:V", .field = "label", .text = "only those with this label"},
+    {.name = "--created-after",
+     .value = "TIME",
+     .text = "only those made since then: a time, or 1h for the last hour"},
+    {.name = "--limit", .value = "N", .text = "at most so many; else 50"},
+    {.name = "--cursor",
+     .value = "TEXT",
+     .field = "cursor",
+     .text = "go on there: next_cursor of an earlier answer"},
+    {.name = "--include",
+     .value = "PARTS",
+     .field = "include",
+     .text = "with --json also payload,result"},
+    {0},
+};
+
+const struct verb verb_ls = {
+    .name = "ls",
+    .summary = "list jobs, the newest first",
+    .about = "Lists jobs, the newest first.\n",
+    .options = options,
+    .examples = "  pawl ls --status failed,dead_lettered\n"
+                "  pawl ls --kind email --created-after 1h --json\n",
+    .takes = TAKES_STORE | TAKES_JSON,
+    .run = run,
+};

@@ -1,0 +1,44 @@
+#include "cli/listing.h"
+
+static const struct column columns[] = {
+    {.title = "RESOURCE", .gives_way = true},
+    {.title = "USED", .right = true},
+    {.title = "SLOTS", .right = true},
+    {.title = "CAPABILITIES", .gives_way = true},
+    {.title = "LABELS", .gives_way = true},
+    {.title = "DRAINING"},
+    {.title = "EXPIRES"},
+};
+
+static void add_row(struct table *table, struct pawl_json resource)
+{
+    table_value(table, pawl_json_get(resource, "id"));
+    table_value(table, pawl_json_get(resource, "used"));
+    table_value(table, pawl_json_get(resource, "slots"));
+    table_json(table, pawl_json_get(resource, "capabilities"));
+    table_json(table, pawl_json_get(resource, "labels"));
+    table_text(table, pawl_json_true(pawl_json_get(resource, "draining")) != 0 ? "yes" : "no");
+    table_time(table, pawl_json_get(resource, "expires_at"));
+}
+
+static enum cli_exit run(const struct args *args)
+{
+    static const struct listing listing = {
+        .call = pawl_resources,
+        .path = "resources",
+        .columns = columns,
+        .column_count = sizeof columns / sizeof columns[0],
+        .add_row = add_row,
+        .otherwise = "No resource is registered.",
+    };
+    return listing_run(args, &listing);
+}
+
+const struct verb verb_resources = {
+    .name = "resources",
+    .summary = "what steps can run on",
+    .about =
+        "Lists the resources that are registered, with their capabilities, labels and slots.\n",
+    .takes = TAKES_STORE | TAKES_JSON,
+    .run = run,
+};

@@ -1,0 +1,16 @@
+#include "cli/cli.h"
+#include "cli/queue_switch.h"
+
+static enum cli_exit run(const struct args *args)
+{
+    return queue_switch(args, pawl_resume, "resumed");
+}
+
+const struct verb verb_resume = {
+    .name = "resume",
+    .summary = "give out work of a paused queue again",
+    .arguments = "QUEUE...",
+    .about = "Ends the pause of queues.\n",
+    .takes = TAKES_STORE | TAKES_JSON,
+    .run = run,
+};

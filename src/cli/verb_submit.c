@@ -1,0 +1,327 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/filter.h"
+#include "cli/screen.h"
+#include "cli/when.h"
+
+enum { WAIT_MS = 20000, PRIORITY_MAX = 1000000 };
+
+/* Whether a label's key, of that length, is given before place `at`. */
+static bool label_known(const struct args *args, size_t at, const char *key, size_t len)
+{
+    for (size_t i = 0; i < at; i++)
+        if (strncmp(cli_value_at(args, "--label", i), key, len + 1) == 0)
+            return true;
+    return false;
+}
+
+static enum cli_exit put_labels(const struct args *args, struct pawl_object *request)
+{
+    size_t count = cli_count(args, "--label");
+    if (count == 0)
+        return CLI_DONE;
+    struct pawl_object *labels = pawl_object_new();
+    enum cli_exit code = CLI_DONE;
+    for (size_t i = 0; i < count && code == CLI_DONE; i++) {
+        const char *said = cli_value_at(args, "--label", i);
+        size_t len = strcspn(said, ":");
+        char *key = strndup(said, len);
+        if (key == NULL)
+            code = cli_no_memory(args->verb);
+        else if (len == 0 || said[len] == '\0')
+            code = cli_usage(args->verb, "a label is KEY:VALUE, not '%s'", said);
+        else if (label_known(args, i, said, len))
+            code = cli_usage(args->verb, "the label '%s' is given twice", key);
+        else
+            pawl_object_text(labels, key, said + len + 1);
+        free(key);
+    }
+    const char *text = labels != NULL ? pawl_object_str(labels) : NULL;
+    if (code == CLI_DONE && text == NULL)
+        code = cli_no_memory(args->verb);
+    if (code == CLI_DONE)
+        pawl_object_json(request, "labels", text);
+    pawl_object_free(labels);
+    return code;
+}
+
+static enum cli_exit put_capabilities(const struct args *args, struct pawl_object *request)
+{
+    size_t count = cli_count(args, "--capability");
+    if (count == 0)
+        return CLI_DONE;
+    const char **values = calloc(count, sizeof *values);
+    if (values == NULL)
+        return cli_no_memory(args->verb);
+    for (size_t i = 0; i < count; i++)
+        values[i] = cli_value_at(args, "--capability", i);
+    pawl_object_list(request, "capabilities", values, count);
+    free(values);
+    return CLI_DONE;
+}
+
+/* Plans are written as {"steps": [...]}; the list alone will do. */
+static enum cli_exit put_plan(const struct args *args, struct pawl_object *request)
+{
+    char *plan;
+    enum cli_exit code = cli_json_option(args, "--plan", &plan);
+    if (code != CLI_DONE || plan == NULL)
+        return code;
+    if (pawl_json_type(pawl_json_read(plan)) == 'a') {
+        struct pawl_object *whole = pawl_object_new();
+        pawl_object_json(whole, "steps", plan);
+        const char *text = whole != NULL ? pawl_object_str(whole) : NULL;
+        if (text == NULL)
+            code = cli_no_memory(args->verb);
+        else
+            pawl_object_json(request, "plan", text);
+        pawl_object_free(whole);
+    } else {
+        pawl_object_json(request, "plan", plan);
+    }
+    free(plan);
+    return code;
+}
+
+static enum cli_exit put_times(const struct args *args, struct pawl_object *request)
+{
+    static const struct {
+        const char *name;
+        const char *key;
+    } durations[] = {
+        {"--delay", "delay_ms"},
+        {"--timeout", "timeout_ms"},
+        {"--lease-ttl", "lease_ttl_ms"},
+        {"--heartbeat", "heartbeat_ms"},
+    };
+    enum cli_exit code = CLI_DONE;
+    for (size_t i = 0; i < sizeof durations / sizeof durations[0] && code == CLI_DONE; i++)
+        code = cli_put_duration(args, durations[i].name, request, durations[i].key);
+    if (code == CLI_DONE && cli_has(args, "--delay") && cli_has(args, "--run-at"))
+        code = cli_usage(args->verb, "--delay and --run-at say the same; give one of them");
+    cli_put_text(args, "--run-at", request, "run_at");
+    return code;
+}
+
+static enum cli_exit put_all(const struct args *args, struct pawl_object *request)
+{
+    char *payload = NULL;
+    pawl_object_text(request, "kind", cli_word(args, 0));
+    cli_put_text(args, "--queue", request, "queue");
+    cli_put_text(args, "--key", request, "idempotency_key");
+    cli_put_text(args, "--agent", request, "agent_id");
+    cli_put_text(args, "--goal", request, "goal");
+    cli_put_text(args, "--correlation", request, "correlation_id");
+    cli_put_text(args, "--traceparent", request, "traceparent");
+    cli_put_text(args, "--in-doubt", request, "in_doubt");
+    enum cli_exit code =
+        cli_put_number(args, "--priority", -PRIORITY_MAX, PRIORITY_MAX, request, "priority");
+    if (code == CLI_DONE)
+        code = put_times(args, request);
+    if (code == CLI_DONE)
+        code = put_labels(args, request);
+    if (code == CLI_DONE)
+        code = put_capabilities(args, request);
+    if (code == CLI_DONE)
+        code = retry_put(args, request);
+    if (code == CLI_DONE)
+        code = cli_json_option(args, "--payload", &payload);
+    if (code == CLI_DONE) {
+        pawl_object_json(request, "payload", payload);
+        code = put_plan(args, request);
+    }
+    free(payload);
+    return code;
+}
+
+/* ---- waiting ---- */
+
+/* Asks for the job until it has ended. */
+static enum cli_exit wait_for(const struct args *args, struct pawl *pawl, const char *id,
+                              char **ret_job)
+{
+    for (;;) {
+        char *job;
+        struct pawl_object *request = pawl_object_new();
+        pawl_object_text(request, "id", id);
+        pawl_object_int(request, "wait_ms", WAIT_MS);
+        enum cli_exit code = cli_ask(args, pawl, pawl_get, request, &job);
+        if (code != CLI_DONE)
+            return code;
+        char *status = pawl_json_text(pawl_json_get(pawl_json_read(job), "status"));
+        bool ended = status != NULL && cli_has_ended(status);
+        pawl_free(status);
+        if (ended) {
+            *ret_job = job;
+            return CLI_DONE;
+        }
+        pawl_free(job);
+    }
+}
+
+/* Prints what came of it. */
+static enum cli_exit print_end(const struct args *args, const char *text)
+{
+    struct pawl_json job = pawl_json_read(text);
+    struct pawl_json result = pawl_json_get(job, "result");
+    bool completed = pawl_json_is(pawl_json_get(job, "status"), "completed") != 0;
+    if (cli_has(args, "--json"))
+        print_answer(text);
+    else if (completed && result.at != NULL)
+        print_json(result);
+    else if (completed)
+        puts("null");
+    if (completed)
+        return CLI_DONE;
+
+    char *status = pawl_json_text(pawl_json_get(job, "status"));
+    char *message = pawl_json_text(pawl_json_get(job, "error.message"));
+    bool said = message != NULL && *message != '\0';
+    cli_complain(args->verb, "the job did not complete, it is %s%s%s",
+                 status != NULL ? status : "lost", said ? ": " : "", said ? message : "");
+    pawl_free(status);
+    pawl_free(message);
+    return CLI_FAILED;
+}
+
+static enum cli_exit print_submitted(const struct args *args, const char *answer)
+{
+    struct pawl_json job = pawl_json_read(answer);
+    if (cli_has(args, "--json")) {
+        print_answer(answer);
+        return CLI_DONE;
+    }
+    if (pawl_json_true(pawl_json_get(job, "duplicate")) != 0)
+        cli_remark("this key was used before: here is the job that it made");
+    print_value(pawl_json_get(job, "id"));
+    fputc('\n', stdout);
+    return CLI_DONE;
+}
+
+static enum cli_exit submit(const struct args *args, struct pawl *pawl, struct pawl_object *request)
+{
+    char *answer;
+    enum cli_exit code = cli_ask(args, pawl, pawl_submit, request, &answer);
+    if (code != CLI_DONE)
+        return code;
+    if (!cli_has(args, "--wait")) {
+        code = print_submitted(args, answer);
+        pawl_free(answer);
+        return code;
+    }
+    char *end = NULL;
+    char *id = pawl_json_text(pawl_json_get(pawl_json_read(answer), "id"));
+    if (id == NULL)
+        code = cli_no_memory(args->verb);
+    else
+        cli_remark("submitted %s", id);
+    if (code == CLI_DONE)
+        code = wait_for(args, pawl, id, &end);
+    if (code == CLI_DONE)
+        code = print_end(args, end);
+    pawl_free(end);
+    pawl_free(id);
+    pawl_free(answer);
+    return code;
+}
+
+static enum cli_exit run(const struct args *args)
+{
+    struct pawl_object *request = pawl_object_new();
+    struct pawl_error refusal = {0};
+    struct pawl *pawl = NULL;
+    enum cli_exit code = request != NULL ? put_all(args, request) : cli_no_memory(args->verb);
+    const char *text = code == CLI_DONE ? pawl_object_str(request) : NULL;
+    if (code == CLI_DONE && text == NULL)
+        code = cli_no_memory(args->verb);
+    if (code == CLI_DONE)
+        code = cli_open_for(args, pawl_submit, text, &pawl, &refusal);
+    if (code == CLI_DONE && pawl == NULL)
+        code = cli_failed(args->verb, &refusal);
+    if (code != CLI_DONE) {
+        pawl_object_free(request);
+        return code;
+    }
+    code = submit(args, pawl, request);
+    pawl_close(pawl);
+    return code;
+}
+
+static const struct option options[] = {
+    {.name = "--payload",
+     .value = "JSON",
+     .field = "payload",
+     .text = "what the worker gets: JSON, @FILE or - (stdin)"},
+    {.name = "--queue", .value = "Q", .field = "queue", .text = "the queue; else 'default'"},
+    {.name = "--priority", .value = "N", .field = "priority", .text = "higher ones first; else 0"},
+    {.name = "--delay",
+     .value = "D",
+     .field = "delay_ms",
+     .text = "not before so long: 30s, 1h30m, 2d"},
+    {.name = "--run-at",
+     .value = "TIME",
+     .field = "run_at",
+     .text = "not before this time, in RFC 3339"},
+    {.name = "--key",
+     .value = "K",
+     .field = "idempotency_key",
+     .text = "the same key in a queue makes one job, not two"},
+    {.name = "--agent", .value = "A", .field = "agent_id", .text = "whose job it is"},
+    {.name = "--goal", .value = "G", .field = "goal", .text = "what it is for"},
+    {.name = "--correlation",
+     .value = "C",
+     .field = "correlation_id",
+     .text = "an id that belongs to you, to find it by"},
+    {.name = "--label",
+     .value = "K:V",
+     .field = "labels",
+     .text = "a label",
+     .times = OPTION_REPEATED},
+    {.name = "--capability",
+     .value = "NAME",
+     .field = "capabilities",
+     .text = "what its worker must be able to do",
+     .times = OPTION_REPEATED},
+    {.name = "--timeout",
+     .value = "D",
+     .field = "timeout_ms",
+     .text = "the longest that an attempt may take"},
+    {.name = "--lease-ttl",
+     .value = "D",
+     .field = "lease_ttl_ms",
+     .text = "how long a lease lasts without a heartbeat"},
+    {.name = "--heartbeat",
+     .value = "D",
+     .field = "heartbeat_ms",
+     .text = "how often its worker beats"},
+    RETRY_OPTIONS,
+    {.name = "--in-doubt",
+     .value = "fail|retry|ask",
+     .field = "in_doubt",
+     .text = "what to do with an effect that may have happened"},
+    {.name = "--traceparent",
+     .value = "T",
+     .field = "traceparent",
+     .text = "the W3C trace that it belongs to"},
+    {.name = "--plan", .value = "JSON", .field = "plan", .text = "its steps: JSON, @FILE or -"},
+    {.name = "--wait", .text = "wait for its end and print the result"},
+    {0},
+};
+
+const struct verb verb_submit = {
+    .name = "submit",
+    .summary = "make a job",
+    .arguments = "KIND",
+    .about = "Makes a job of a kind and prints its id. Makes the store too, if there is none yet.\n"
+             "With --wait it waits until the job has ended and prints its result as JSON; when\n"
+             "the job did not complete the exit code is 1.\n",
+    .options = options,
+    .examples = "  pawl submit email --payload '{\"to\": \"ada@example.org\"}'\n"
+                "  pawl submit report --delay 1h --key report-2030-01-31 --payload @report.json\n"
+                "  pawl submit add --payload '[1, 2]' --wait\n",
+    .takes = TAKES_STORE | TAKES_JSON,
+    .run = run,
+};

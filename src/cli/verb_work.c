@@ -1,0 +1,685 @@
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/child.h"
+#include "cli/cli.h"
+#include "cli/duration.h"
+#include "cli/fate.h"
+#include "cli/result.h"
+#include "cli/text.h"
+#include "cli/when.h"
+
+enum {
+    GRACE_MS = 10 * 1000, /* from SIGTERM to SIGKILL, when a job is cancelled */
+    HASTE_MS = 2 * 1000,  /* the same when its lease is lost, or we are told to end at once */
+
+    /* Linux takes no setting of more than 128 KiB. */
+    SETTING_BYTES_MAX = 100 * 1024,
+};
+
+/* Why a command was ended before it was done. */
+enum why { WHY_NOT, WHY_CANCELLED, WHY_LOST, WHY_TOLD };
+
+/* A command that runs, or whose outcome is being reported. */
+struct running {
+    struct work *work;
+    const struct pawl_task *task;
+    long long since;
+    enum why why;
+    long long kill_at;
+    struct running *next;
+};
+
+struct work {
+    const struct args *args;
+    struct pawl *pawl;
+    char *path;
+    char *store_url;
+    bool terminal;
+    atomic_int told;   /* how many signals have come */
+    atomic_int broken; /* errno: the command cannot be started any more */
+    atomic_bool over;
+    _Atomic(struct pawl_worker *) worker;
+    pthread_mutex_t lock;
+    struct running *running; /* under the lock */
+};
+
+/* ---- what is said about it ---------------------------------------------------------------- */
+
+static void write_line(const char *text)
+{
+    fprintf(stderr, "%s\n", text);
+}
+
+/* A line about the worker as a whole. */
+static void say(const struct work *work, const char *event, const char *text)
+{
+    if (work->terminal) {
+        char *visible = text_visible(text, strlen(text));
+        if (visible != NULL)
+            write_line(visible);
+        free(visible);
+        return;
+    }
+    char at[WHEN_LEN_MAX];
+    struct pawl_object *line = pawl_object_new();
+    when_write(when_now(), at);
+    pawl_object_text(line, "at", at);
+    pawl_object_text(line, "event", event);
+    pawl_object_text(line, "message", text);
+    const char *written = pawl_object_str(line);
+    if (written != NULL)
+        write_line(written);
+    pawl_object_free(line);
+}
+
+/* A line about a job: what came of it. `fate` says what comes next; NULL: nothing does. */
+static void say_job(const struct work *work, const struct pawl_task *task, const char *how,
+                    long long ms, const char *detail, const struct fate *fate)
+{
+    if (work->terminal) {
+        char took[DURATION_LEN_MAX];
+        char next[128] = "";
+        char line[1024];
+        duration_write(ms, took);
+        if (fate != NULL)
+            fate_next(fate, next, sizeof next);
+        (void)snprintf(line, sizeof line, "%-9s %s %s, attempt %lld, %s%s%s%s%s", how, task->job_id,
+                       task->kind, task->attempt, took, next[0] != '\0' ? ", " : "", next,
+                       *detail != '\0' ? ": " : "", detail);
+        say(work, how, line);
+        return;
+    }
+    char at[WHEN_LEN_MAX];
+    struct pawl_object *line = pawl_object_new();
+    when_write(when_now(), at);
+    pawl_object_text(line, "at", at);
+    pawl_object_text(line, "event", how);
+    pawl_object_text(line, "job_id", task->job_id);
+    pawl_object_text(line, "kind", task->kind);
+    pawl_object_int(line, "attempt", task->attempt);
+    pawl_object_int(line, "took_ms", ms);
+    if (fate != NULL) {
+        pawl_object_text(line, "next", fate->next);
+        pawl_object_text(line, "run_at", fate->run_at[0] != '\0' ? fate->run_at : NULL);
+        pawl_object_text(line, "reason_code",
+                         fate->reason_code[0] != '\0' ? fate->reason_code : NULL);
+    }
+    pawl_object_text(line, "message", *detail != '\0' ? detail : NULL);
+    const char *written = pawl_object_str(line);
+    if (written != NULL)
+        write_line(written);
+    pawl_object_free(line);
+}
+
+/* ---- running the command ------------------------------------------------------------------ */
+
+static struct running *running_begin(struct work *work, const struct pawl_task *task)
+{
+    struct running *running = calloc(1, sizeof *running);
+    if (running == NULL)
+        return NULL;
+    *running = (struct running){.work = work, .task = task, .since = when_now()};
+    pthread_mutex_lock(&work->lock);
+    running->next = work->running;
+    work->running = running;
+    pthread_mutex_unlock(&work->lock);
+    return running;
+}
+
+/* Takes it out of the list; NULL: it never was in it. */
+static struct running *running_end(struct work *work, const struct pawl_task *task)
+{
+    pthread_mutex_lock(&work->lock);
+    struct running **at = &work->running;
+    while (*at != NULL && (*at)->task != task)
+        at = &(*at)->next;
+    struct running *running = *at;
+    if (running != NULL)
+        *at = running->next;
+    pthread_mutex_unlock(&work->lock);
+    return running;
+}
+
+static enum child_wish wish(void *arg)
+{
+    struct running *running = arg;
+    struct work *work = running->work;
+    enum pawl_end end = pawl_task_cancelled(running->task);
+    int told = atomic_load(&work->told);
+    enum why why = running->why;
+    if (end == PAWL_LEASE_LOST)
+        why = WHY_LOST;
+    else if (told >= 2 && why != WHY_CANCELLED)
+        why = WHY_TOLD;
+    else if (end == PAWL_CANCEL_ASKED)
+        why = WHY_CANCELLED;
+    if (why == WHY_NOT)
+        return CHILD_GO_ON;
+    if (why != running->why) {
+        running->why = why;
+        running->kill_at = when_now() + HASTE_MS;
+    }
+    if (told >= 3 || (why != WHY_CANCELLED && when_now() >= running->kill_at))
+        return CHILD_KILL;
+    return CHILD_END;
+}
+
+/* Why the job woke, as a setting: without the payload where that is too long for one. */
+static char *resume_text(const struct pawl_task *task)
+{
+    struct pawl_json resume = pawl_json_get(pawl_json_read(task->claim), "resume");
+    if (resume.at == NULL)
+        return NULL;
+    if (resume.len <= SETTING_BYTES_MAX)
+        return pawl_json_text(resume);
+
+    struct pawl_object *object = pawl_object_new();
+    char *key = pawl_json_text(pawl_json_get(resume, "correlation_key"));
+    char *outcome = pawl_json_text(pawl_json_get(resume, "outcome"));
+    pawl_object_text(object, "correlation_key", key);
+    pawl_object_text(object, "outcome", outcome);
+    pawl_object_json(object, "payload", "null");
+    pawl_object_flag(object, "too_large", 1);
+    char *text = pawl_copy(pawl_object_str(object));
+    pawl_free(key);
+    pawl_free(outcome);
+    pawl_object_free(object);
+    return text;
+}
+
+static int run_command(struct running *running, struct child_end *ret)
+{
+    const struct pawl_task *task = running->task;
+    struct work *work = running->work;
+    struct pawl_json job = pawl_json_get(pawl_json_read(task->claim), "job");
+    struct pawl_json trace = pawl_json_get(job, "traceparent");
+    struct pawl_json cursor = pawl_json_get(job, "cursor");
+    char attempt[32];
+    int why = ENOMEM;
+    (void)snprintf(attempt, sizeof attempt, "%lld", task->attempt);
+    char *traceparent = trace.at != NULL ? pawl_json_text(trace) : NULL;
+    char *cursor_text = cursor.at != NULL ? pawl_json_text(cursor) : NULL;
+    char *resume = resume_text(task);
+
+    const char *const pairs[] = {
+        "PAWL_JOB_ID", task->job_id, "PAWL_ATTEMPT",     attempt,
+        "PAWL_LEASE",  task->token,  "PAWL_STORE",       work->store_url,
+        "PAWL_KIND",   task->kind,   "PAWL_TRACEPARENT", traceparent,
+        "PAWL_CURSOR", cursor_text,  "PAWL_RESUME",      resume,
+        NULL,
+    };
+    size_t payload_len = strlen(task->payload);
+    char *input = malloc(payload_len + 1);
+    char **environment = child_environment(pairs);
+    if (input != NULL && environment != NULL) {
+        memcpy(input, task->payload, payload_len);
+        input[payload_len] = '\n';
+        struct child_task child = {
+            .path = work->path,
+            .argv = work->args->command,
+            .environment = environment,
+            .input = input,
+            .input_len = payload_len + 1,
+            .output_max = RESULT_BYTES_MAX + 1,
+            .own_group = true,
+            .keep_tail = true,
+            .grace_ms = GRACE_MS,
+            .wish = wish,
+            .arg = running,
+        };
+        why = child_run(&child, ret);
+    }
+    free(environment);
+    free(input);
+    pawl_free(resume);
+    pawl_free(cursor_text);
+    pawl_free(traceparent);
+    return why;
+}
+
+/* ---- what comes of it --------------------------------------------------------------------- */
+
+static bool is_permanent(const struct work *work, int code)
+{
+    if (code == EXIT_PERMANENT)
+        return true;
+    size_t count = cli_count(work->args, "--permanent-exit");
+    for (size_t i = 0; i < count; i++)
+        if (strtol(cli_value_at(work->args, "--permanent-exit", i), NULL, 10) == code)
+            return true;
+    return false;
+}
+
+static void fail(struct pawl_outcome *outcome, const char *error_class, const char *message)
+{
+    outcome->how = PAWL_FAIL;
+    outcome->error_class = error_class;
+    (void)snprintf(outcome->message, sizeof outcome->message, "%s", message);
+}
+
+/* The end of what it said on stderr, from the first whole character on, as the message. */
+static void take_tail(struct pawl_outcome *outcome, const struct child_end *end)
+{
+    const char *tail = end->tail;
+    size_t len = end->tail_len;
+    if (len == CHILD_TAIL_MAX)
+        for (int i = 0; i < 3 && len > 0 && ((unsigned char)*tail & 0xC0) == 0x80; i++) {
+            tail++;
+            len--;
+        }
+    while (len > 0 && (tail[len - 1] == '\n' || tail[len - 1] == '\r' || tail[len - 1] == ' '))
+        len--;
+    if (len == 0)
+        return;
+    memcpy(outcome->message, tail, len);
+    outcome->message[len] = '\0';
+    for (size_t i = 0; i < len; i++)
+        if (outcome->message[i] == '\0')
+            outcome->message[i] = '?';
+}
+
+static void take_failure(const struct work *work, const struct child_end *end,
+                         struct pawl_outcome *outcome)
+{
+    char text[128];
+    struct pawl_object *details = pawl_object_new();
+    if (end->signal != 0) {
+        (void)snprintf(text, sizeof text, "the command was killed by signal %d", end->signal);
+        pawl_object_int(details, "signal", end->signal);
+        fail(outcome, "transient", text);
+    } else {
+        (void)snprintf(text, sizeof text, "the command exited with code %d", end->code);
+        pawl_object_int(details, "exit_code", end->code);
+        fail(outcome,
+             is_permanent(work, end->code)  ? "permanent"
+             : end->code == EXIT_VALIDATION ? "validation"
+                                            : "transient",
+             text);
+    }
+    outcome->details = pawl_copy(pawl_object_str(details));
+    pawl_object_free(details);
+    take_tail(outcome, end);
+}
+
+static void take_result(const struct child_end *end, struct pawl_outcome *outcome)
+{
+    char *json = result_json(end->output, end->output_len, false);
+    outcome->result = pawl_copy(json);
+    if (outcome->result == NULL)
+        fail(outcome, "transient", "there was not enough memory for the output of the command");
+    free(json);
+}
+
+static void take_end(const struct running *running, const struct child_end *end,
+                     struct pawl_outcome *outcome)
+{
+    switch (running->why) {
+    case WHY_CANCELLED:
+        outcome->how = PAWL_CANCELLED;
+        return;
+    case WHY_LOST:
+        outcome->how = PAWL_ENDED;
+        return;
+    case WHY_TOLD:
+        outcome->how = PAWL_RELEASE;
+        return;
+    case WHY_NOT:
+        break;
+    }
+    if (end->output_cut || end->output_len > RESULT_BYTES_MAX + 1)
+        fail(outcome, "permanent",
+             "the command printed more than 1 MiB on stdout, which is the most that a result may "
+             "have; let it write a file and print where that is");
+    else if (end->code == 0)
+        take_result(end, outcome);
+    else
+        take_failure(running->work, end, outcome);
+}
+
+static void stop(struct work *work)
+{
+    pawl_worker_stop(atomic_load(&work->worker));
+}
+
+static void handle(void *arg, const struct pawl_task *task, struct pawl_outcome *outcome)
+{
+    struct work *work = arg;
+    struct child_end end = {0};
+    struct running *running = running_begin(work, task);
+    int why = running != NULL ? run_command(running, &end) : ENOMEM;
+    if (why == 0) {
+        take_end(running, &end, outcome);
+    } else {
+        /* Nothing is wrong with the job. When we are short of something that may pass; a command
+         * that cannot be run fails all jobs, so no more are taken. */
+        outcome->how = PAWL_RELEASE;
+        if (why != EAGAIN && why != ENOMEM && why != EMFILE && why != ENFILE) {
+            atomic_store(&work->broken, why);
+            stop(work);
+        }
+    }
+    free(end.output);
+}
+
+/* A job whose lease was over before anything could be reported. */
+static void say_ended(const struct work *work, const struct pawl_task *task, long long ms)
+{
+    struct fate fate;
+    fate_read(work->pawl, task, &fate);
+    if (fate.how != NULL)
+        say_job(work, task, fate.how, ms, fate.detail, &fate);
+    else
+        say_job(work, task, "ended", ms, "its lease is over, so nothing is reported", NULL);
+}
+
+static void say_failed(const struct work *work, const struct pawl_task *task, long long ms,
+                       const struct pawl_outcome *outcome)
+{
+    struct fate fate;
+    char detail[600];
+    fate_read(work->pawl, task, &fate);
+    (void)snprintf(detail, sizeof detail, "%s: %.500s",
+                   outcome->error_class != NULL ? outcome->error_class : "transient",
+                   outcome->message);
+    say_job(work, task, "failed", ms, detail, &fate);
+}
+
+static void reported(void *arg, const struct pawl_task *task, const struct pawl_outcome *outcome,
+                     const struct pawl_error *error)
+{
+    struct work *work = arg;
+    struct running *running = running_end(work, task);
+    long long ms = running != NULL ? when_now() - running->since : 0;
+    free(running);
+    if (error != NULL && error->code != PAWL_STALE_LEASE) {
+        char detail[600];
+        (void)snprintf(detail, sizeof detail, "the outcome could not be stored: %s",
+                       error->message);
+        say_job(work, task, "lost", ms, detail, NULL);
+        return;
+    }
+    if (error != NULL) {
+        say_ended(work, task, ms);
+        return;
+    }
+    switch (outcome->how) {
+    case PAWL_ENDED:
+        say_ended(work, task, ms);
+        return;
+    case PAWL_FAIL:
+        say_failed(work, task, ms, outcome);
+        return;
+    case PAWL_RELEASE:
+        say_job(work, task, "released", ms, "", NULL);
+        return;
+    case PAWL_CANCELLED:
+        say_job(work, task, "cancelled", ms, "", NULL);
+        return;
+    case PAWL_COMPLETE:
+        say_job(work, task, "completed", ms, "", NULL);
+        return;
+    }
+}
+
+static void trouble(void *arg, const struct pawl_error *error)
+{
+    const struct work *work = arg;
+    char text[600];
+    if (error == NULL) {
+        say(work, "store_back", "the store is back");
+        return;
+    }
+    (void)snprintf(text, sizeof text, "the store is out of reach, trying again: %s",
+                   error->message);
+    say(work, "store_away", text);
+}
+
+/* ---- signals ------------------------------------------------------------------------------ */
+
+static void our_signals(sigset_t *ret)
+{
+    (void)sigemptyset(ret);
+    (void)sigaddset(ret, SIGINT);
+    (void)sigaddset(ret, SIGTERM);
+    (void)sigaddset(ret, SIGUSR1); /* from ourselves: it is over */
+}
+
+/* Takes the signals, which are blocked everywhere else. */
+static void *signals_main(void *arg)
+{
+    struct work *work = arg;
+    sigset_t ours;
+    int signal;
+    our_signals(&ours);
+    while (sigwait(&ours, &signal) == 0 && !atomic_load(&work->over)) {
+        if (signal == SIGUSR1)
+            continue;
+        if (atomic_fetch_add(&work->told, 1) == 0)
+            say(work, "draining",
+                "taking no more jobs, and waiting for those that run; a second signal ends them");
+        else
+            say(work, "ending", "ending the commands that run, and giving their jobs back");
+        stop(work);
+    }
+    return NULL;
+}
+
+/* ---- the verb ----------------------------------------------------------------------------- */
+
+/* A SQLite file is named from the root on, since the command may change its directory. */
+static char *absolute_url(const char *url)
+{
+    static const char scheme[] = "sqlite:";
+    size_t len = sizeof scheme - 1;
+    if (strncmp(url, scheme, len) != 0 || url[len] == '/' || url[len] == '\0')
+        return strdup(url);
+    char *here = getcwd(NULL, 0);
+    if (here == NULL)
+        return strdup(url);
+    size_t size = len + strlen(here) + 1 + strlen(url + len) + 1;
+    char *absolute = malloc(size);
+    if (absolute != NULL)
+        (void)snprintf(absolute, size, "%s%s/%s", scheme, here, url + len);
+    free(here);
+    return absolute;
+}
+
+/* All values of an option that may come again; to be freed. */
+static const char **values_of(const struct args *args, const char *name, size_t *ret_count)
+{
+    size_t count = cli_count(args, name);
+    const char **values = calloc(count + 1, sizeof *values);
+    for (size_t i = 0; values != NULL && i < count; i++)
+        values[i] = cli_value_at(args, name, i);
+    *ret_count = count;
+    return values;
+}
+
+static enum cli_exit check_permanent_exits(const struct args *args)
+{
+    size_t count = cli_count(args, "--permanent-exit");
+    for (size_t i = 0; i < count; i++) {
+        const char *value = cli_value_at(args, "--permanent-exit", i);
+        char *end;
+        long code = strtol(value, &end, 10);
+        if (*value == '\0' || *end != '\0' || code < 1 || code > 255)
+            return cli_usage(args->verb,
+                             "--permanent-exit needs exit codes from 1 to 255, not '%s'", value);
+    }
+    return CLI_DONE;
+}
+
+/* Runs the worker until it has ended. */
+static enum cli_exit work_with(struct work *work, const struct pawl_worker_options *wanted)
+{
+    struct pawl_worker *worker;
+    struct pawl_error error = {0};
+    pthread_t signals;
+    if (pthread_create(&signals, NULL, signals_main, work) != 0) {
+        cli_complain(work->args->verb, "a thread could not be started");
+        return CLI_FAILED;
+    }
+
+    long long done = 0;
+    enum pawl_code code = pawl_worker_start(work->pawl, wanted, &worker, &error);
+    if (code == PAWL_OK) {
+        atomic_store(&work->worker, worker);
+        /* Whoever wanted to stop it before it was there. */
+        if (atomic_load(&work->told) > 0 || atomic_load(&work->broken) != 0)
+            pawl_worker_stop(worker);
+        (void)pawl_worker_wait(worker, -1);
+    }
+    atomic_store(&work->over, true);
+    (void)pthread_kill(signals, SIGUSR1);
+    (void)pthread_join(signals, NULL);
+    if (code == PAWL_OK)
+        code = pawl_worker_join(worker, &done, &error);
+
+    if (code != PAWL_OK)
+        return cli_failed(work->args->verb, &error);
+    if (atomic_load(&work->broken) != 0) {
+        cli_complain(work->args->verb, "the command %s cannot be run any more: %s", work->path,
+                     strerror(atomic_load(&work->broken)));
+        return CLI_FAILED;
+    }
+    return CLI_DONE;
+}
+
+static enum cli_exit read_options(const struct args *args, struct pawl_worker_options *ret)
+{
+    long long concurrency = 1;
+    enum cli_exit code = cli_number(args, "--concurrency", 1, 1000, &concurrency);
+    if (code == CLI_DONE)
+        code = cli_duration(args, "--lease-ttl", &ret->lease_ttl_ms);
+    if (code == CLI_DONE)
+        code = check_permanent_exits(args);
+    if (code != CLI_DONE)
+        return code;
+    if (cli_count(args, "--kind") == 0)
+        return cli_usage(args->verb, "say what jobs the command is for: --kind KIND");
+    if (cli_has(args, "--once") && cli_has(args, "--drain"))
+        return cli_usage(args->verb, "--once and --drain do not go together");
+    ret->concurrency = (int)concurrency;
+    ret->once = cli_has(args, "--once");
+    ret->drain = cli_has(args, "--drain");
+    ret->worker_id = cli_value(args, "--worker-id");
+    return CLI_DONE;
+}
+
+static enum cli_exit run(const struct args *args)
+{
+    struct pawl_worker_options wanted = {
+        .handler = handle, .reported = reported, .trouble = trouble};
+    enum cli_exit code = read_options(args, &wanted);
+    if (code != CLI_DONE)
+        return code;
+
+    struct work work = {.args = args, .terminal = isatty(STDERR_FILENO) == 1};
+    work.path = child_find(args->command[0]);
+    if (work.path == NULL)
+        return cli_usage(args->verb, "the command '%s' cannot be run: %s", args->command[0],
+                         errno == ENOENT ? "there is no such program" : strerror(errno));
+    work.store_url = absolute_url(cli_store_url(args));
+    const char **kinds = values_of(args, "--kind", &wanted.kind_count);
+    const char **queues = values_of(args, "--queue", &wanted.queue_count);
+    const char **capabilities = values_of(args, "--capability", &wanted.capability_count);
+    wanted.kinds = kinds;
+    wanted.queues = queues;
+    wanted.capabilities = capabilities;
+    wanted.arg = &work;
+    (void)pthread_mutex_init(&work.lock, NULL);
+
+    /* From here on signals are for their own thread, which all others inherit. */
+    sigset_t ours;
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    our_signals(&ours);
+    (void)pthread_sigmask(SIG_BLOCK, &ours, NULL);
+    (void)sigaction(SIGPIPE, &ignore, NULL);
+
+    if (work.store_url == NULL || kinds == NULL || queues == NULL || capabilities == NULL)
+        code = cli_no_memory(args->verb);
+    if (code == CLI_DONE)
+        code = cli_open(args, true, &work.pawl);
+    if (code == CLI_DONE)
+        code = work_with(&work, &wanted);
+    pawl_close(work.pawl);
+    (void)pthread_mutex_destroy(&work.lock);
+    free(capabilities);
+    free(queues);
+    free(kinds);
+    free(work.store_url);
+    free(work.path);
+    return code;
+}
+
+static const struct option options[] = {
+    {.name = "--kind",
+     .value = "KIND",
+     .text = "jobs of these kinds",
+     .times = OPTION_MANY,
+     .required = true},
+    {.name = "--queue", .value = "Q", .text = "only from these queues (all)", .times = OPTION_MANY},
+    {.name = "--capability",
+     .value = "C",
+     .text = "what this worker can do, for jobs that ask for it",
+     .times = OPTION_MANY},
+    {.name = "--concurrency", .value = "N", .text = "so many jobs at once (1)"},
+    {.name = "--once", .text = "end after one job"},
+    {.name = "--drain", .text = "end when no job can be taken now"},
+    {.name = "--lease-ttl",
+     .value = "D",
+     .field = "lease_ttl_ms",
+     .text = "how long a job stays ours when this program dies"},
+    {.name = "--permanent-exit",
+     .value = "N",
+     .text = "exit codes after which a job is not tried again, besides 77",
+     .times = OPTION_MANY},
+    {.name = "--worker-id",
+     .value = "ID",
+     .field = "worker_id",
+     .text = "a name (host, process and a random part)"},
+    {0},
+};
+
+const struct verb verb_work = {
+    .name = "work",
+    .summary = "run a command for each job",
+    .about =
+        "Takes jobs and runs COMMAND for each, with its payload on stdin. Leases are kept\n"
+        "alive meanwhile. How COMMAND ends decides what becomes of the job:\n"
+        "\n"
+        "  exit 0    completed; stdout is the result, as JSON or else as a string (1 MiB)\n"
+        "  exit 65   failed, since the payload is wrong (validation): not tried again\n"
+        "  exit 77   failed for good (permanent): not tried again\n"
+        "  others, and signals: failed for now (transient), to be tried again later\n"
+        "\n"
+        "The end of stderr is the message of a failure. In its environment COMMAND finds\n"
+        "PAWL_JOB_ID, PAWL_KIND, PAWL_ATTEMPT (a number that rises with every claim),\n"
+        "PAWL_STORE and PAWL_LEASE, with which 'pawl lease' reports progress, waits and\n"
+        "effects; PAWL_CURSOR, PAWL_TRACEPARENT where the job has them; and PAWL_RESUME\n"
+        "after a wait: JSON with correlation_key, outcome (signal or timeout) and payload.\n"
+        "\n"
+        "Jobs with a plan are not taken: their steps are for workers that claim steps, by the\n"
+        "library (pawl_claim_steps).\n"
+        "\n"
+        "When a job is cancelled COMMAND and its process group get SIGTERM, and SIGKILL 10 s\n"
+        "later. When the lease has ended, because COMMAND gave it up by 'pawl lease wait' or\n"
+        "because it was lost, COMMAND is ended and nothing is reported.\n"
+        "\n"
+        "SIGTERM and SIGINT: no more jobs are taken and those that run are finished. A second\n"
+        "signal ends the commands and gives their jobs back. A line for each job is written to\n"
+        "stderr: text on a terminal, JSON elsewhere.\n",
+    .options = options,
+    .examples = "  pawl work --kind email -- ./send-mail.sh\n"
+                "  pawl work --kind resize thumbnail --concurrency 4 --drain -- python3 image.py\n",
+    .takes = TAKES_STORE | TAKES_COMMAND,
+    .run = run,
+};

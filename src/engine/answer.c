@@ -1,0 +1,457 @@
+#include "engine/answer.h"
+
+#include <assert.h>
+
+#include "base/times.h"
+
+/* ---- members ------------------------------------------------------------------------------ */
+
+void answer_text(struct json_writer *writer, struct str key, struct str text)
+{
+    json_key(writer, key);
+    json_put_string(writer, text);
+}
+
+void answer_raw(struct json_writer *writer, struct str key, struct str raw)
+{
+    json_key(writer, key);
+    json_put_raw(writer, raw);
+}
+
+void answer_int(struct json_writer *writer, struct str key, int64_t value)
+{
+    json_key(writer, key);
+    json_put_int(writer, value);
+}
+
+void answer_int_set(struct json_writer *writer, struct str key, int64_t value)
+{
+    json_key(writer, key);
+    if (value != 0)
+        json_put_int(writer, value);
+    else
+        json_put_null(writer);
+}
+
+void answer_bool(struct json_writer *writer, struct str key, bool value)
+{
+    json_key(writer, key);
+    json_put_bool(writer, value);
+}
+
+void answer_time(struct json_writer *writer, struct str key, int64_t time_ms)
+{
+    json_key(writer, key);
+    if (time_ms > 0 && time_ms <= TIME_MAX_MS)
+        json_put_time(writer, time_ms);
+    else
+        json_put_null(writer);
+}
+
+void answer_word(struct json_writer *writer, struct str key, const struct record_names *names,
+                 int word)
+{
+    json_key(writer, key);
+    if (word > 0 && (size_t)word < names->count)
+        json_put_string(writer, names->at[word]);
+    else
+        json_put_null(writer);
+}
+
+void answer_id(struct json_writer *writer, struct str key, struct uuid id)
+{
+    char text[UUID_TEXT_LEN];
+    uuid_format(id, text);
+    json_key(writer, key);
+    json_put_string(writer, (struct str){text, UUID_TEXT_LEN});
+}
+
+void answer_key(struct json_writer *writer, struct str name)
+{
+    assert(writer->depth > 0 && str_is_set(name));
+    json_put_string(writer, name);
+    buf_add_char(writer->buf, ':');
+    writer->after_key = true;
+}
+
+/* ---- jobs --------------------------------------------------------------------------------- */
+
+/* Thousandths as a decimal number. */
+static void put_milli(struct json_writer *writer, int64_t value)
+{
+    char text[24];
+    struct buf buf = {.at = text, .cap = sizeof text};
+    int64_t rest = value % 1000;
+    assert(value >= 0 && value <= INT32_MAX);
+    buf_add_int(&buf, value / 1000);
+    if (rest > 0) {
+        buf_add_char(&buf, '.');
+        for (int64_t unit = 100; rest > 0; unit /= 10) {
+            buf_add_char(&buf, (char)('0' + rest / unit));
+            rest %= unit;
+        }
+    }
+    json_put_raw(writer, buf_str(&buf));
+}
+
+void answer_retry(struct json_writer *writer, const struct retry_policy *policy)
+{
+    json_begin_object(writer);
+    answer_int(writer, STR("max_attempts"), policy->max_attempts);
+    answer_word(writer, STR("strategy"), &retry_strategy_names, (int)policy->strategy);
+    answer_int(writer, STR("initial_ms"), policy->initial_ms);
+    json_key(writer, STR("factor"));
+    if (policy->factor_milli > 0 && policy->factor_milli <= INT32_MAX)
+        put_milli(writer, policy->factor_milli);
+    else
+        json_put_null(writer);
+    answer_int(writer, STR("max_ms"), policy->max_ms);
+    answer_word(writer, STR("jitter"), &jitter_names, (int)policy->jitter);
+    answer_word(writer, STR("on_exhausted"), &exhausted_policy_names, (int)policy->on_exhausted);
+    json_end_object(writer);
+}
+
+/* A lease as anybody may see it: without its token. */
+static void put_lease(struct json_writer *writer, const struct lease *lease, int64_t attempt)
+{
+    json_key(writer, STR("lease"));
+    if (!lease->live) {
+        json_put_null(writer);
+        return;
+    }
+    json_begin_object(writer);
+    answer_text(writer, STR("worker_id"), lease->worker_id);
+    if (str_is_set(lease->resource_id))
+        answer_text(writer, STR("resource_id"), lease->resource_id);
+    answer_int(writer, STR("attempt"), attempt);
+    answer_int(writer, STR("lease_ttl_ms"), lease->lease_ttl_ms);
+    answer_int(writer, STR("heartbeat_ms"), lease->heartbeat_ms);
+    answer_time(writer, STR("beat_at"), lease->beat_at);
+    answer_time(writer, STR("expires_at"), lease->expires_at);
+    answer_time(writer, STR("timeout_at"), lease->timeout_at);
+    json_end_object(writer);
+}
+
+static void put_wait(struct json_writer *writer, struct str key, const struct wait *wait)
+{
+    json_key(writer, key);
+    if (wait->type == WAIT_NONE) {
+        json_put_null(writer);
+        return;
+    }
+    json_begin_object(writer);
+    answer_word(writer, STR("type"), &wait_type_names, (int)wait->type);
+    answer_text(writer, STR("correlation_key"), wait->correlation_key);
+    answer_time(writer, STR("since"), wait->since);
+    answer_time(writer, STR("until"), wait->until);
+    answer_text(writer, STR("prompt"), wait->prompt);
+    answer_raw(writer, STR("choices"), wait->choices);
+    answer_text(writer, STR("assignee"), wait->assignee);
+    answer_text(writer, STR("effect"), wait->effect);
+    json_end_object(writer);
+}
+
+static void put_dead_letter(struct json_writer *writer, const struct dead_letter *letter)
+{
+    json_key(writer, STR("dead_letter"));
+    if (letter->reason_code == DEAD_NONE) {
+        json_put_null(writer);
+        return;
+    }
+    json_begin_object(writer);
+    answer_word(writer, STR("reason_code"), &dead_letter_reason_names, (int)letter->reason_code);
+    answer_word(writer, STR("stage"), &stage_names, (int)letter->stage);
+    answer_raw(writer, STR("last_error"), letter->last_error);
+    answer_int(writer, STR("attempts"), letter->attempts);
+    answer_text(writer, STR("last_owner"), letter->last_owner);
+    answer_time(writer, STR("last_lease_expires_at"), letter->last_lease_expires_at);
+    answer_time(writer, STR("at"), letter->at);
+    json_end_object(writer);
+}
+
+static void put_plan(struct json_writer *writer, const struct job *job)
+{
+    static const struct str names[STANDING_COUNT] = {
+        [STANDING_BLOCKED] = STR_INIT("blocked"), [STANDING_READY] = STR_INIT("ready"),
+        [STANDING_ACTIVE] = STR_INIT("active"),   [STANDING_HELD] = STR_INIT("held"),
+        [STANDING_ASKING] = STR_INIT("asking"),   [STANDING_SUCCEEDED] = STR_INIT("succeeded"),
+        [STANDING_FAILED] = STR_INIT("failed"),
+    };
+    json_key(writer, STR("plan"));
+    if (!job_has_plan(job)) {
+        json_put_null(writer);
+        return;
+    }
+    json_begin_object(writer);
+    answer_int(writer, STR("version"), job->plan_version);
+    json_key(writer, STR("steps"));
+    json_begin_object(writer);
+    for (int i = 0; i < STANDING_COUNT; i++)
+        answer_int(writer, names[i], job->steps[i]);
+    json_end_object(writer);
+    json_end_object(writer);
+}
+
+/* Where the job stands. */
+static void put_standing(struct json_writer *writer, const struct job *job)
+{
+    answer_id(writer, STR("id"), job->id);
+    answer_text(writer, STR("kind"), job->spec.kind);
+    answer_text(writer, STR("queue"), job->spec.queue);
+    answer_text(writer, STR("status"), job_status_name(job->status));
+    answer_int(writer, STR("version"), job->version);
+    answer_int(writer, STR("attempt"), job->attempt);
+    answer_int(writer, STR("epoch"), job->epoch);
+    answer_int(writer, STR("failures"), job->failures);
+    answer_int(writer, STR("priority"), job->spec.priority);
+    answer_time(writer, STR("run_at"), job->run_at);
+    answer_time(writer, STR("created_at"), job->created_at);
+    answer_time(writer, STR("updated_at"), job->updated_at);
+}
+
+/* What it was submitted as, as far as that is not said before. */
+static void put_spec(struct json_writer *writer, const struct job *job)
+{
+    const struct spec *spec = &job->spec;
+    answer_text(writer, STR("idempotency_key"), spec->idempotency_key);
+    answer_text(writer, STR("correlation_id"), spec->correlation_id);
+    answer_text(writer, STR("traceparent"), spec->traceparent);
+    answer_raw(writer, STR("labels"), spec->labels);
+    answer_text(writer, STR("agent_id"), spec->agent_id);
+    answer_text(writer, STR("goal"), spec->goal);
+    json_key(writer, STR("retry"));
+    answer_retry(writer, &spec->retry);
+    put_plan(writer, job);
+    answer_word(writer, STR("in_doubt"), &doubt_policy_names, (int)spec->in_doubt);
+    answer_raw(writer, STR("capabilities"), spec->capabilities);
+    answer_int_set(writer, STR("timeout_ms"), spec->timeout_ms);
+}
+
+static void put_job(struct json_writer *writer, const struct job *job, int parts)
+{
+    json_begin_object(writer);
+    put_standing(writer, job);
+    if ((parts & ANSWER_PAYLOAD) != 0)
+        answer_raw(writer, STR("payload"), job->spec.payload);
+    if ((parts & ANSWER_RESULT) != 0)
+        answer_raw(writer, STR("result"), job->result);
+    answer_raw(writer, STR("error"), job->error);
+    answer_raw(writer, STR("progress"), job->progress);
+    answer_text(writer, STR("cursor"), job->cursor);
+    put_lease(writer, &job->lease, job->attempt);
+    put_wait(writer, STR("wait"), &job->wait);
+    put_dead_letter(writer, &job->dead_letter);
+    answer_bool(writer, STR("cancel_requested"), job->cancel_requested);
+    put_spec(writer, job);
+    answer_bool(writer, STR("redacted"), job->redacted);
+}
+
+void answer_job(struct json_writer *writer, const struct job *job, int parts)
+{
+    put_job(writer, job, parts);
+    json_end_object(writer);
+}
+
+void answer_submitted(struct json_writer *writer, const struct job *job, bool duplicate)
+{
+    put_job(writer, job, ANSWER_WHOLE);
+    if (duplicate)
+        answer_bool(writer, STR("duplicate"), true);
+    json_end_object(writer);
+}
+
+/* ---- events ------------------------------------------------------------------------------- */
+
+/* What the event's own payload says as its reason, raw. What users append is theirs. */
+static struct str reason_of(const struct event *event)
+{
+    struct json_iter iter;
+    struct str key;
+    struct str value;
+    if (event_type_class(event->type) == EVENT_CLASS_APPENDED ||
+        !json_object_begin(&iter, event->payload))
+        return (struct str){NULL, 0};
+    while (json_object_next(&iter, &key, &value))
+        if (json_key_is(key, STR("reason")) && json_type(value) == JSON_STRING)
+            return value;
+    return (struct str){NULL, 0};
+}
+
+/* version, trace-id, parent-id, flags: the id is the second. */
+static struct str trace_id_of(struct str traceparent)
+{
+    enum { ID_AT = 3, ID_LEN = 32 };
+    if (traceparent.len < ID_AT + ID_LEN)
+        return (struct str){NULL, 0};
+    return (struct str){traceparent.at + ID_AT, ID_LEN};
+}
+
+void answer_event_open(struct json_writer *writer, const struct event *event,
+                       struct str traceparent)
+{
+    bool chained = event_type_class(event->type) != EVENT_CLASS_TELEMETRY;
+    json_begin_object(writer);
+    if (chained)
+        answer_id(writer, STR("id"), event_id(event));
+    else
+        answer_raw(writer, STR("id"), (struct str){NULL, 0});
+    answer_id(writer, STR("job_id"), event->job_id);
+    answer_int(writer, STR("version"), event->version);
+    answer_text(writer, STR("type"), event_name(event));
+    answer_time(writer, STR("at"), event->at);
+    answer_text(writer, STR("actor"), event->actor);
+    answer_raw(writer, STR("reason"), reason_of(event));
+    answer_text(writer, STR("correlation_id"), event->correlation_id);
+    answer_text(writer, STR("trace_id"), trace_id_of(traceparent));
+    answer_text(writer, STR("cause"), event->cause_text);
+    answer_raw(writer, STR("payload"), event->payload);
+    json_key(writer, STR("hash"));
+    if (chained)
+        json_put_hex(writer, event->hash, HASH_LEN);
+    else
+        json_put_null(writer);
+}
+
+void answer_event(struct json_writer *writer, const struct event *event, struct str traceparent)
+{
+    answer_event_open(writer, event, traceparent);
+    json_end_object(writer);
+}
+
+/* ---- leases ------------------------------------------------------------------------------- */
+
+void answer_brief(struct json_writer *writer, const struct job *job, const struct step *step,
+                  const struct answer *answer)
+{
+    json_begin_object(writer);
+    answer_id(writer, STR("id"), job->id);
+    answer_text(writer, STR("status"), job_status_name(job->status));
+    answer_int(writer, STR("version"), job->version);
+    answer_int(writer, STR("attempt"), step != NULL ? step->attempt : job->attempt);
+    if (step != NULL) {
+        answer_text(writer, STR("step"), step->spec.id);
+        answer_text(writer, STR("state"), step_state_name(step->state));
+    }
+    if (answer->repeated)
+        answer_bool(writer, STR("repeated"), true);
+}
+
+static void put_granted_lease(struct json_writer *writer, const struct grant *grant)
+{
+    const struct step *step = grant->step;
+    const struct lease *lease = step != NULL ? &step->lease : &grant->slice.job.lease;
+    json_key(writer, STR("lease"));
+    json_begin_object(writer);
+    answer_text(writer, STR("token"), grant->answer.token);
+    answer_int(writer, STR("attempt"), step != NULL ? step->attempt : grant->slice.job.attempt);
+    answer_time(writer, STR("expires_at"), grant->answer.expires_at);
+    answer_int(writer, STR("heartbeat_ms"), lease->heartbeat_ms);
+    json_end_object(writer);
+}
+
+static void put_resume(struct json_writer *writer, const struct resume *resume)
+{
+    if (resume->outcome == OUTCOME_NONE)
+        return;
+    json_key(writer, STR("resume"));
+    json_begin_object(writer);
+    answer_text(writer, STR("correlation_key"), resume->correlation_key);
+    answer_word(writer, STR("outcome"), &outcome_names, (int)resume->outcome);
+    answer_raw(writer, STR("payload"), resume->payload);
+    json_end_object(writer);
+}
+
+void answer_grant(struct json_writer *writer, const struct grant *grant)
+{
+    const struct step *step = grant->step;
+    json_begin_object(writer);
+    if (step == NULL) {
+        json_key(writer, STR("job"));
+        answer_job(writer, &grant->slice.job, ANSWER_WHOLE);
+        put_granted_lease(writer, grant);
+        put_resume(writer, &grant->slice.job.resume);
+        return;
+    }
+    json_key(writer, STR("step"));
+    answer_step(writer, step);
+    json_end_object(writer);
+    answer_id(writer, STR("job_id"), grant->slice.job.id);
+    if (step->answered)
+        answer_raw(writer, STR("answer"), step->answer);
+    put_granted_lease(writer, grant);
+}
+
+/* ---- steps and resources ------------------------------------------------------------------ */
+
+static void put_step_spec(struct json_writer *writer, const struct step_spec *spec)
+{
+    answer_raw(writer, STR("deps"), spec->deps);
+    answer_raw(writer, STR("payload"), spec->payload);
+    answer_raw(writer, STR("capabilities"), spec->capabilities);
+    answer_text(writer, STR("selector"), spec->selector);
+    answer_raw(writer, STR("avoid"), spec->avoid);
+    json_key(writer, STR("retry"));
+    answer_retry(writer, &spec->retry);
+    answer_int_set(writer, STR("timeout_ms"), spec->timeout_ms);
+    answer_bool(writer, STR("critic"), spec->critic);
+    answer_word(writer, STR("on_failure"), &failure_policy_names, (int)spec->on_failure);
+    answer_raw(writer, STR("wait"), spec->wait);
+}
+
+void answer_step(struct json_writer *writer, const struct step *step)
+{
+    json_begin_object(writer);
+    answer_text(writer, STR("id"), step->spec.id);
+    answer_text(writer, STR("kind"), step->spec.kind);
+    answer_text(writer, STR("state"), step_state_name(step->state));
+    put_step_spec(writer, &step->spec);
+    answer_int(writer, STR("attempt"), step->attempt);
+    answer_int(writer, STR("failures"), step->failures);
+    answer_time(writer, STR("not_before"), step->not_before);
+    put_lease(writer, &step->lease, step->attempt);
+    put_wait(writer, STR("question"), &step->question);
+    answer_bool(writer, STR("held"), step->held);
+    answer_word(writer, STR("verdict"), &verdict_names, (int)step->verdict);
+    answer_raw(writer, STR("answer"), step->answered ? step->answer : (struct str){NULL, 0});
+    answer_text(writer, STR("answered_by"), step->answered_by);
+    answer_raw(writer, STR("result"), step->result);
+    answer_raw(writer, STR("error"), step->error);
+    answer_raw(writer, STR("progress"), step->progress);
+    answer_text(writer, STR("cursor"), step->cursor);
+}
+
+void answer_resource(struct json_writer *writer, const struct resource *resource)
+{
+    json_begin_object(writer);
+    answer_text(writer, STR("id"), resource->id);
+    json_key(writer, STR("capabilities"));
+    json_begin_array(writer);
+    for (uint32_t i = 0; i < resource->capabilities.count; i++)
+        json_put_string(writer, resource->capabilities.at[i]);
+    json_end_array(writer);
+    json_key(writer, STR("labels"));
+    json_begin_object(writer);
+    for (uint32_t i = 0; i < resource->label_count; i++) {
+        answer_key(writer, resource->labels[i].key);
+        json_put_string(writer, resource->labels[i].value);
+    }
+    json_end_object(writer);
+    answer_int(writer, STR("slots"), resource->slots);
+    answer_int(writer, STR("used"), resource->used);
+    answer_bool(writer, STR("draining"), resource->draining);
+    answer_time(writer, STR("expires_at"), resource->expires_at);
+    json_end_object(writer);
+}
+
+/* ---- errors ------------------------------------------------------------------------------- */
+
+void answer_error(struct json_writer *writer, enum error_code code, const struct err *err)
+{
+    const struct error_info *info = error_info(code);
+    json_begin_object(writer);
+    answer_int(writer, STR("status"), info->http_status);
+    answer_text(writer, STR("title"), str_from(info->title));
+    answer_text(writer, STR("detail"), str_from(err->detail));
+    answer_text(writer, STR("code"), str_from(info->name));
+    json_end_object(writer);
+}

@@ -1,0 +1,378 @@
+/* The engine's door: opening, threads, the queue of calls, and who is told what. */
+#include "engine/engine.h"
+
+#include <assert.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "engine/engine_private.h"
+
+void call_list_add(struct call_list *list, struct call *call)
+{
+    call->next = NULL;
+    call->previous = list->last;
+    if (list->last != NULL)
+        list->last->next = call;
+    else
+        list->first = call;
+    list->last = call;
+    list->count++;
+}
+
+void call_list_remove(struct call_list *list, struct call *call)
+{
+    assert(list->count > 0);
+    if (call->previous != NULL)
+        call->previous->next = call->next;
+    else
+        list->first = call->next;
+    if (call->next != NULL)
+        call->next->previous = call->previous;
+    else
+        list->last = call->previous;
+    call->next = call->previous = NULL;
+    list->count--;
+}
+
+void call_done(struct call *call)
+{
+    call->done(call, call->arg);
+}
+
+void call_refuse(struct call *call, enum error_code code, const char *why)
+{
+    for (uint32_t i = 0; i < call->count; i++) {
+        call->ops[i]->grant_count = 0;
+        call->ops[i]->code = err_set(&call->ops[i]->err, code, "%s", why);
+    }
+}
+
+void call_release(struct call *call)
+{
+    struct call_memory *memory = call->memory;
+    call->memory = NULL;
+    if (memory == NULL || atomic_fetch_sub(&memory->users, 1) > 1)
+        return;
+    arena_release(&memory->arena);
+    free(memory);
+}
+
+static int64_t steady_ms(void *arg)
+{
+    (void)arg;
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int64_t engine_steady(struct engine *engine)
+{
+    return engine->options.steady(engine->options.steady_arg);
+}
+
+struct str engine_url(const struct engine *engine)
+{
+    return str_from(engine->url);
+}
+
+struct store *engine_store(struct engine *engine)
+{
+    return engine->store;
+}
+
+/* ---- threads ------------------------------------------------------------------------------ */
+
+static void wait_for_work(struct engine *engine, int64_t wait_ms)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += wait_ms / 1000;
+    until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    pthread_mutex_lock(&engine->lock);
+    while (engine->waiting.count == 0 && !engine->changed && !engine->stop)
+        if (pthread_cond_timedwait(&engine->work, &engine->lock, &until) != 0)
+            break;
+    pthread_mutex_unlock(&engine->lock);
+}
+
+static bool is_stopped(struct engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    bool stop = engine->stop;
+    pthread_mutex_unlock(&engine->lock);
+    return stop;
+}
+
+static void *run_turns(void *arg)
+{
+    struct engine *engine = arg;
+    while (!is_stopped(engine)) {
+        int64_t wait_ms = 0;
+        engine_turn(engine, &wait_ms);
+        if (wait_ms > 0)
+            wait_for_work(engine, wait_ms);
+    }
+    return NULL;
+}
+
+/* Tells the runner when another server has changed something. */
+static void *run_watch(void *arg)
+{
+    enum { WATCH_MS = 100 }; /* closing waits so long */
+    struct engine *engine = arg;
+    uint64_t seen = 0;
+    while (!is_stopped(engine)) {
+        uint64_t before = seen;
+        enum error_code code = store_watch(engine->store, seen, WATCH_MS, &seen, NULL);
+        struct timespec pause = {.tv_nsec = (code == ERR_OK ? CHANGE_MS : WATCH_MS) * 1000000L};
+        pthread_mutex_lock(&engine->lock);
+        engine->changed = engine->changed || (code == ERR_OK && seen != before);
+        pthread_cond_signal(&engine->work);
+        pthread_mutex_unlock(&engine->lock);
+        if (code != ERR_OK || seen != before)
+            (void)nanosleep(&pause, NULL);
+    }
+    return NULL;
+}
+
+static void stop_threads(struct engine *engine)
+{
+    if (!engine->threads)
+        return;
+    pthread_mutex_lock(&engine->lock);
+    engine->stop = true;
+    pthread_cond_broadcast(&engine->work);
+    pthread_mutex_unlock(&engine->lock);
+    (void)pthread_join(engine->runner, NULL);
+    if (engine->watches)
+        (void)pthread_join(engine->watcher, NULL);
+}
+
+/* Signals are the program's: its own threads shall have them. */
+static enum error_code start_threads(struct engine *engine, struct err *err)
+{
+    sigset_t all;
+    sigset_t before;
+    (void)sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
+        return err_set(err, ERR_UNAVAILABLE, "signals cannot be kept from the engine's threads");
+    engine->threads = pthread_create(&engine->runner, NULL, run_turns, engine) == 0;
+    bool started = engine->threads;
+    if (started && engine->store->shared) {
+        engine->watches = pthread_create(&engine->watcher, NULL, run_watch, engine) == 0;
+        started = engine->watches;
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (started)
+        return ERR_OK;
+    stop_threads(engine);
+    return err_set(err, ERR_UNAVAILABLE, "the engine's threads cannot be started: too many?");
+}
+
+/* ---- opening and closing ------------------------------------------------------------------ */
+
+static enum error_code init_lock(struct engine *engine, struct err *err)
+{
+    pthread_condattr_t steady;
+    if (pthread_mutex_init(&engine->lock, NULL) != 0)
+        return err_set(err, ERR_NO_MEMORY, "there is no memory for an engine");
+    if (pthread_condattr_init(&steady) == 0) {
+        bool made = pthread_condattr_setclock(&steady, CLOCK_MONOTONIC) == 0 &&
+                    pthread_cond_init(&engine->work, &steady) == 0;
+        (void)pthread_condattr_destroy(&steady);
+        if (made)
+            return ERR_OK;
+    }
+    (void)pthread_mutex_destroy(&engine->lock);
+    return err_set(err, ERR_NO_MEMORY, "there is no memory for an engine");
+}
+
+static void engine_free(struct engine *engine)
+{
+    int64_t before;
+    if (!engine->store->shared)
+        (void)store_attend(engine->store, &before, NULL);
+    batcher_release(&engine->batcher);
+    store_close(engine->store);
+    (void)pthread_cond_destroy(&engine->work);
+    (void)pthread_mutex_destroy(&engine->lock);
+    free(engine->url);
+    free(engine);
+}
+
+enum error_code engine_open(struct str url, const struct engine_options *options,
+                            struct engine **ret, struct err *err)
+{
+    struct engine *engine = calloc(1, sizeof *engine);
+    if (engine == NULL)
+        return err_set(err, ERR_NO_MEMORY, "there is no memory for an engine");
+    engine->options = *options;
+    if (engine->options.steady == NULL)
+        engine->options.steady = steady_ms;
+    if (engine->options.queue_bytes_max == 0)
+        engine->options.queue_bytes_max = QUEUE_BYTES_MAX;
+    engine->park_next = INT64_MAX;
+    engine->url = strndup(url.at, url.len);
+
+    enum error_code code = engine->url != NULL
+                               ? init_lock(engine, err)
+                               : err_set(err, ERR_NO_MEMORY, "there is no memory for an engine");
+    if (code != ERR_OK) {
+        free(engine->url);
+        free(engine);
+        return code;
+    }
+    code = store_open(url, &engine->options.store, &engine->store, err);
+    if (code != ERR_OK) {
+        (void)pthread_cond_destroy(&engine->work);
+        (void)pthread_mutex_destroy(&engine->lock);
+        free(engine->url);
+        free(engine);
+        return code;
+    }
+    batcher_init(&engine->batcher, engine->store, NULL, NULL);
+    engine->batcher.break_ms = BREAK_MS;
+    /* What was not looked after since gets its grace; that nobody knows when it was, is no error.
+     */
+    (void)store_attend(engine->store, &engine->batcher.seen_at, NULL);
+    if (!options->by_hand)
+        code = start_threads(engine, err);
+    if (code != ERR_OK) {
+        engine_free(engine);
+        return code;
+    }
+    *ret = engine;
+    return ERR_OK;
+}
+
+void engine_close(struct engine *engine)
+{
+    struct call_list over = {0};
+    stop_threads(engine);
+    pthread_mutex_lock(&engine->lock);
+    engine->stop = true;
+    engine_unpark(engine, true, &over);
+    while (engine->waiting.first != NULL) {
+        struct call *call = engine->waiting.first;
+        call_list_remove(&engine->waiting, call);
+        call_refuse(call, ERR_UNAVAILABLE, "the engine is closing");
+        call_list_add(&over, call);
+    }
+    pthread_mutex_unlock(&engine->lock);
+    while (over.first != NULL) {
+        struct call *call = over.first;
+        call_list_remove(&over, call);
+        call_done(call);
+    }
+    engine_free(engine);
+}
+
+void engine_interrupt(struct engine *engine)
+{
+    atomic_store(&engine->interrupted, true);
+    pthread_mutex_lock(&engine->lock);
+    engine->park_next = INT64_MIN;
+    engine->changed = true; /* so that the runner looks */
+    pthread_cond_signal(&engine->work);
+    pthread_mutex_unlock(&engine->lock);
+}
+
+bool engine_interrupted(struct engine *engine)
+{
+    return atomic_load(&engine->interrupted);
+}
+
+enum error_code engine_watch(struct engine *engine, uint64_t seen, int64_t wait_ms,
+                             uint64_t *ret_seen, struct err *err)
+{
+    enum { SLICE_MS = 200 };
+    uint64_t now_seen = seen;
+    enum error_code code = ERR_OK;
+    while (code == ERR_OK && !engine_interrupted(engine)) {
+        int64_t slice = wait_ms < SLICE_MS ? wait_ms : SLICE_MS;
+        code = store_watch(engine->store, seen, slice, &now_seen, err);
+        wait_ms -= slice;
+        if (now_seen != seen || wait_ms <= 0)
+            break;
+    }
+    if (code == ERR_OK)
+        *ret_seen = now_seen;
+    return code;
+}
+
+/* ---- the queue ---------------------------------------------------------------------------- */
+
+static size_t room_for(const struct engine *engine, enum call_class class)
+{
+    size_t max = engine->options.queue_bytes_max;
+    switch (class) {
+    case CALL_SUBMIT:
+        return max / 2;
+    case CALL_CLAIM:
+        return max / 4 * 3;
+    case CALL_RESULT:
+        return max;
+    case CALL_OWN:
+        break;
+    }
+    return SIZE_MAX;
+}
+
+enum error_code engine_submit(struct engine *engine, struct call *call, struct err *err)
+{
+    assert(call->count > 0 && call->count <= BATCH_OPS_MAX && call->done != NULL);
+    assert(call->wait_ms == 0 || (call->count == 1 && call->ops[0]->type == OP_CLAIM));
+    enum error_code code = ERR_OK;
+    call->memory = NULL;
+    call->bytes += CALL_WEIGHT * (size_t)call->count;
+    call->park_until = engine_steady(engine) + call->wait_ms;
+    pthread_mutex_lock(&engine->lock);
+    if (engine->stop) {
+        code = err_set(err, ERR_UNAVAILABLE, "the engine is closing");
+    } else if (engine->bytes + call->bytes > room_for(engine, call->class)) {
+        code = err_set(err, ERR_UNAVAILABLE,
+                       "too much is waiting (%zu KiB in the queue): try again in a moment",
+                       engine->bytes / 1024);
+    } else {
+        engine->bytes += call->bytes;
+        call_list_add(&engine->waiting, call);
+        pthread_cond_signal(&engine->work);
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return code;
+}
+
+static void post(struct call *call, void *arg)
+{
+    (void)call;
+    (void)sem_post(arg);
+}
+
+enum error_code engine_run(struct engine *engine, struct call *call, struct err *err)
+{
+    sem_t done;
+    if (sem_init(&done, 0, 0) != 0)
+        return err_set(err, ERR_UNAVAILABLE, "there is no semaphore left");
+    call->done = post;
+    call->arg = &done;
+    enum error_code code = engine_submit(engine, call, err);
+    if (code == ERR_OK && engine->options.by_hand) {
+        while (sem_trywait(&done) != 0) {
+            int64_t wait_ms;
+            engine_turn(engine, &wait_ms);
+        }
+    } else if (code == ERR_OK) {
+        while (sem_wait(&done) != 0) {
+            /* interrupted by a signal */
+        }
+    }
+    call->arg = NULL;
+    (void)sem_destroy(&done);
+    return code;
+}

@@ -1,0 +1,113 @@
+/* The engine: takes operations from many threads, gathers what is waiting into a batch, runs it as
+ * one transaction, and tells each caller what came of theirs. It is also the one who acts when a
+ * time has come: leases, waits, delays, soft cancels, retention, resources.
+ *
+ * One thread runs the batches of a store, so that no job is ever in two of them. While one batch is
+ * being committed the next gathers: a lonely call is run at once, a thousand share an fsync. Due
+ * work goes through the same door in bounded batches that take turns with callers.
+ *
+ * A claim that may wait and finds nothing is parked. It is run again as soon as work comes that it
+ * may take: through this engine at once, through another server when the store says so. */
+#ifndef PAWL_ENGINE_ENGINE_H
+#define PAWL_ENGINE_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "engine/batch.h"
+#include "store/store.h"
+
+struct engine;
+
+/* When too much is waiting, calls are refused in this order. */
+enum call_class {
+    CALL_SUBMIT, /* new work first, */
+    CALL_CLAIM,  /* then claims, */
+    CALL_RESULT, /* heartbeats and results last; operators too */
+    CALL_OWN,    /* the engine's own: never */
+};
+
+/* The memory in which the answers of one batch live, until the last of its callers lets go. */
+struct call_memory;
+
+/* Operations of one caller that go into one batch together. The first members are the caller's; it
+ * owns the memory of the call and of everything that it points to, until done. */
+struct call {
+    struct op **ops;
+    uint32_t count; /* 1..BATCH_OPS_MAX */
+    enum call_class class;
+    size_t bytes;    /* what it weighs while it waits: the size of the request will do */
+    int64_t wait_ms; /* a single claim: wait so long for work; 0: not at all */
+
+    /* Whether somebody still wants the answer; NULL: yes. A claim for nobody is not run. Called on
+     * the engine's thread: it must not block. */
+    bool (*wanted)(void *arg);
+    void *wanted_arg;
+    /* Told once, on the engine's thread, that all is done: it must not block. */
+    void (*done)(struct call *call, void *arg);
+    void *arg;
+
+    /* The engine's. */
+    struct call *next;
+    struct call *previous;
+    struct call_memory *memory;
+    int64_t park_until; /* on the engine's steady clock */
+    uint64_t signature; /* claims with the same one take the same work */
+    bool chained;       /* was woken without a word about work: whoever finds some wakes the next */
+};
+
+struct engine_options {
+    struct store_options store;
+    size_t queue_bytes_max; /* 0: 64 MiB */
+    bool by_hand;           /* start no threads: somebody calls engine_turn */
+    /* Milliseconds that never jump, for deadlines and to see when the clock does; NULL: the
+     * system's. */
+    int64_t (*steady)(void *arg);
+    void *steady_arg;
+};
+
+/* Opens the store and starts the engine. Fails as store_open; unavailable also when no thread can
+ * be started. */
+enum error_code engine_open(struct str url, const struct engine_options *options,
+                            struct engine **ret, struct err *err);
+
+/* Ends it: calls that wait are answered with unavailable. No call may be made any more. */
+void engine_close(struct engine *engine);
+
+/* Hands a call over; `done` will be called, perhaps before this returns. unavailable: too much is
+ * waiting, or the engine is closing; then it never is. */
+enum error_code engine_submit(struct engine *engine, struct call *call, struct err *err);
+
+/* The same, and waits until it is done; `done`, `arg` are the engine's then. Every operation has a
+ * code. */
+enum error_code engine_run(struct engine *engine, struct call *call, struct err *err);
+
+/* Lets go of the answers of a call that is done. Needed once for every call that was done. */
+void call_release(struct call *call);
+
+/* Ends the waiting of all claims that are parked, and of engine_watch: they find nothing, now and
+ * from now on. */
+void engine_interrupt(struct engine *engine);
+bool engine_interrupted(struct engine *engine);
+
+/* Waits for a change in the store, as store_watch does, but not longer than until
+ * engine_interrupt. */
+enum error_code engine_watch(struct engine *engine, uint64_t seen, int64_t wait_ms,
+                             uint64_t *ret_seen, struct err *err);
+
+/* For readers: they begin transactions of their own, in their own thread. */
+struct store *engine_store(struct engine *engine);
+
+/* The URL that it was opened with. */
+struct str engine_url(const struct engine *engine);
+
+/* Milliseconds on the engine's steady clock. */
+int64_t engine_steady(struct engine *engine);
+
+/* One turn, for an engine that is run by hand: a batch of what waits, or what is due. `ret_wait_ms`
+ * is how long there is nothing to do unless a call comes; 0: there is more. */
+void engine_turn(struct engine *engine, int64_t *ret_wait_ms);
+
+#endif

@@ -1,0 +1,183 @@
+/* What is due: leases that have ended, waits, delays, soft cancels, old jobs, lost resources. All
+ * of it as operations through a batch, in bounded portions. */
+#include <assert.h>
+
+#include "engine/engine_private.h"
+
+static struct op *add_op(struct engine *engine, uint32_t *count, struct arena *arena,
+                         enum op_type type)
+{
+    if (*count == BATCH_OPS_MAX)
+        return NULL;
+    struct op *op = arena_zalloc(arena, 1, sizeof *op);
+    if (op == NULL)
+        return NULL;
+    op->type = type;
+    engine->ops[(*count)++] = op;
+    return op;
+}
+
+/* A resource is lost: its steps go elsewhere, then it is forgotten. */
+static enum error_code lose_resource(struct engine *engine, const struct store_due *due,
+                                     uint32_t *count, struct arena *arena, struct err *err)
+{
+    struct store_txn *txn;
+    struct store_lease *leases = NULL;
+    uint32_t lease_count = 0;
+    enum error_code code = store_begin(engine->store, STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = store_leases_on(txn, due->resource_id, arena, &leases, &lease_count, err);
+    store_rollback(txn);
+    for (uint32_t i = 0; i < lease_count && code == ERR_OK; i++) {
+        struct op *op = add_op(engine, count, arena, OP_DUE);
+        if (op == NULL)
+            return ERR_OK; /* the rest in the next turn, and the resource after it */
+        op->job = leases[i].job;
+        op->due.step = leases[i].step;
+        op->due.at = due->at;
+        op->due.resource_id = due->resource_id;
+    }
+    struct op *op = code == ERR_OK ? add_op(engine, count, arena, OP_RESOURCE_GONE) : NULL;
+    if (op != NULL) {
+        op->resource_gone.id = due->resource_id;
+        op->resource_gone.if_expired = true;
+    }
+    return code;
+}
+
+static enum error_code add_due(struct engine *engine, const struct store_due *due, uint32_t *count,
+                               struct arena *arena, struct err *err)
+{
+    struct op *op;
+    switch (due->what) {
+    case DUE_RESOURCE:
+        return lose_resource(engine, due, count, arena, err);
+    case DUE_PURGE:
+        op = add_op(engine, count, arena, OP_PURGE);
+        if (op != NULL)
+            op->job = due->job;
+        return ERR_OK;
+    case DUE_JOB:
+        op = add_op(engine, count, arena, OP_DUE);
+        if (op != NULL) {
+            op->job = due->job;
+            op->due.step = due->step;
+            op->due.at = due->at;
+        }
+        return ERR_OK;
+    }
+    return ERR_OK;
+}
+
+static enum error_code run_own(struct engine *engine, uint32_t count, struct arena *arena,
+                               struct err *err)
+{
+    enum store_outcome outcome;
+    enum error_code code = batch_run(&engine->batcher, engine->ops, count, arena, &outcome, err);
+    if (code != ERR_OK)
+        return code;
+    pthread_mutex_lock(&engine->lock);
+    if (engine->parked.count > 0)
+        engine_wake_news(engine, &engine->batcher.news);
+    pthread_mutex_unlock(&engine->lock);
+    return code;
+}
+
+static enum error_code promote(struct engine *engine, bool *ret_more, struct err *err)
+{
+    uint32_t count = 0;
+    enum error_code code = batch_promote(&engine->batcher, 2 * DUE_LIMIT, &count, err);
+    if (code != ERR_OK || count == 0)
+        return code;
+    *ret_more = *ret_more || count == 2 * DUE_LIMIT;
+    pthread_mutex_lock(&engine->lock);
+    engine_wake_each(engine);
+    pthread_mutex_unlock(&engine->lock);
+    return code;
+}
+
+static enum error_code admit(struct engine *engine, struct arena *arena, bool *ret_more,
+                             struct err *err)
+{
+    uint32_t count = 0;
+    if (!engine->store->shared)
+        return ERR_OK;
+    enum error_code code = batch_admit(&engine->batcher, DUE_LIMIT, arena, &count, err);
+    if (code != ERR_OK || count == 0)
+        return code;
+    *ret_more = *ret_more || count == DUE_LIMIT;
+    pthread_mutex_lock(&engine->lock);
+    engine_wake_news(engine, &engine->batcher.news);
+    pthread_mutex_unlock(&engine->lock);
+    return code;
+}
+
+static enum error_code sweep(struct engine *engine, bool *ret_more, struct err *err)
+{
+    uint32_t count = 0;
+    if (engine_steady(engine) < engine->sweep_at)
+        return ERR_OK;
+    enum error_code code = store_sweep(engine->store, 2 * DUE_LIMIT, &count, err);
+    if (code == ERR_OK && count == 2 * DUE_LIMIT)
+        *ret_more = true;
+    else
+        engine->sweep_at = engine_steady(engine) + SWEEP_MS;
+    return code;
+}
+
+static enum error_code attend(struct engine *engine, struct err *err)
+{
+    int64_t before;
+    if (engine_steady(engine) < engine->attend_at)
+        return ERR_OK;
+    engine->attend_at = engine_steady(engine) + ATTEND_MS;
+    return store_attend(engine->store, &before, err);
+}
+
+static enum error_code do_all(struct engine *engine, struct arena *arena, bool *ret_more,
+                              int64_t *ret_away, struct err *err)
+{
+    struct store_due *due = NULL;
+    uint32_t due_count = 0;
+    uint32_t count = 0;
+    int64_t now = 0;
+    int64_t next = INT64_MAX;
+    enum error_code code =
+        store_due(engine->store, DUE_LIMIT, arena, &due, &due_count, &now, &next, err);
+    if (code == ERR_OK)
+        batcher_see(&engine->batcher, now);
+    for (uint32_t i = 0; i < due_count && code == ERR_OK; i++)
+        code = add_due(engine, &due[i], &count, arena, err);
+    if (code == ERR_OK && count > 0)
+        code = run_own(engine, count, arena, err);
+    *ret_more = due_count > 0;
+    if (code == ERR_OK)
+        code = promote(engine, ret_more, err);
+    if (code == ERR_OK)
+        code = admit(engine, arena, ret_more, err);
+    if (code == ERR_OK)
+        code = sweep(engine, ret_more, err);
+    if (code == ERR_OK)
+        code = attend(engine, err);
+    *ret_away = next > now ? next - now : LOOK_MS_MAX;
+    return code;
+}
+
+void engine_do_due(struct engine *engine)
+{
+    struct arena arena;
+    struct err err = {0};
+    bool more = false;
+    int64_t away = LOOK_MS_MAX;
+    arena_init(&arena);
+    engine->due_at = INT64_MAX; /* batches may set it to an earlier time than we do below */
+    enum error_code code = do_all(engine, &arena, &more, &away, &err);
+    if (code != ERR_OK)
+        away = LOOK_MS_MAX; /* the store is away, or damaged: callers are told, we look again */
+    else if (more)
+        away = 0;
+    int64_t at = engine_steady(engine) + (away < LOOK_MS_MAX ? away : LOOK_MS_MAX);
+    engine->due_at = at < engine->due_at ? at : engine->due_at;
+    arena_release(&arena);
+}

@@ -1,0 +1,196 @@
+/* One turn of the engine: a batch of what callers want, or what is due. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "engine/engine_private.h"
+
+/* Takes calls from the queue for one batch: in their order, as many as fit. Claims that nobody
+ * wants any more go to `ret_over`. */
+static uint32_t gather(struct engine *engine, struct call_list *ret_calls,
+                       struct call_list *ret_over)
+{
+    uint32_t count = 0;
+    pthread_mutex_lock(&engine->lock);
+    while (engine->waiting.first != NULL) {
+        struct call *call = engine->waiting.first;
+        if (count + call->count > BATCH_OPS_MAX)
+            break;
+        call_list_remove(&engine->waiting, call);
+        engine->bytes -= call->bytes;
+        bool wanted =
+            call->wanted == NULL || call->class != CALL_CLAIM || call->wanted(call->wanted_arg);
+        if (!wanted) {
+            call_refuse(call, ERR_UNAVAILABLE, "the caller is gone");
+            call_list_add(ret_over, call);
+            continue;
+        }
+        call_list_add(ret_calls, call);
+        for (uint32_t i = 0; i < call->count; i++)
+            engine->ops[count++] = call->ops[i];
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return count;
+}
+
+/* A request whose twin was in the same batch: its answer is on record now. */
+static bool goes_again(const struct call *call)
+{
+    for (uint32_t i = 0; i < call->count; i++)
+        if (call->ops[i]->request.twin)
+            return true;
+    return false;
+}
+
+/* Sorts out the calls of a batch that was run: who is done, who waits on, who goes again. */
+static void settle(struct engine *engine, struct call_list *calls, struct call_memory *memory,
+                   struct call_list *ret_over)
+{
+    pthread_mutex_lock(&engine->lock);
+    while (calls->first != NULL) {
+        struct call *call = calls->first;
+        call_list_remove(calls, call);
+        if (call->chained && call->ops[0]->code == ERR_OK && call->ops[0]->grant_count > 0)
+            engine_wake_next(engine, call);
+        call->chained = false;
+        if (goes_again(call)) {
+            engine->bytes += call->bytes;
+            call_list_add(&engine->waiting, call);
+            continue;
+        }
+        if (engine_park(engine, call))
+            continue;
+        if (memory != NULL) {
+            call->memory = memory;
+            atomic_fetch_add(&memory->users, 1);
+        }
+        call_list_add(ret_over, call);
+    }
+    pthread_mutex_unlock(&engine->lock);
+}
+
+static void tell(struct call_list *over)
+{
+    while (over->first != NULL) {
+        struct call *call = over->first;
+        call_list_remove(over, call);
+        call_done(call);
+    }
+}
+
+static bool changes_queues(const struct engine *engine, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (engine->ops[i]->type == OP_QUEUE)
+            return true;
+    return false;
+}
+
+/* What a batch means for those who wait, and for the engine's own timer. */
+static void take_news(struct engine *engine, uint32_t count)
+{
+    const struct batch_news *news = &engine->batcher.news;
+    if (news->next_at != INT64_MAX) {
+        int64_t away = news->next_at > news->now ? news->next_at - news->now : 0;
+        int64_t at = engine_steady(engine) + (away < LOOK_MS_MAX ? away : LOOK_MS_MAX);
+        if (at < engine->due_at)
+            engine->due_at = at;
+    }
+    pthread_mutex_lock(&engine->lock);
+    if (engine->parked.count > 0) {
+        engine_wake_news(engine, news);
+        if (changes_queues(engine, count))
+            engine_wake_each(engine);
+    }
+    pthread_mutex_unlock(&engine->lock);
+}
+
+/* A batch that was certainly not committed, because a connection broke or a race was lost, is run
+ * again at once. A store that was away for long has had its chance. */
+static enum error_code run_batch(struct engine *engine, uint32_t count, struct arena *arena)
+{
+    enum { TRIES = 3, QUICK_MS = 1000 };
+    int64_t start = engine_steady(engine);
+    enum store_outcome outcome = STORE_NOT_COMMITTED;
+    enum error_code code = ERR_UNAVAILABLE;
+    for (int i = 0; i < TRIES && code == ERR_UNAVAILABLE && outcome == STORE_NOT_COMMITTED &&
+                    engine_steady(engine) - start < QUICK_MS;
+         i++)
+        code = batch_run(&engine->batcher, engine->ops, count, arena, &outcome, NULL);
+    return code;
+}
+
+/* Runs what callers want. False: nobody wanted anything. */
+static bool run_calls(struct engine *engine)
+{
+    struct call_list calls = {0};
+    struct call_list over = {0};
+    uint32_t count = gather(engine, &calls, &over);
+    bool any = count > 0 || over.count > 0;
+    if (count > 0) {
+        struct call_memory *memory = calloc(1, sizeof *memory);
+        if (memory == NULL) {
+            for (struct call *call = calls.first; call != NULL; call = call->next)
+                call_refuse(call, ERR_NO_MEMORY, "there is no memory for a batch");
+        } else {
+            arena_init(&memory->arena);
+            atomic_init(&memory->users, 1);
+            enum error_code code = run_batch(engine, count, &memory->arena);
+            if (code == ERR_OK)
+                take_news(engine, count);
+        }
+        settle(engine, &calls, memory, &over);
+        tell(&over);
+        struct call own = {.memory = memory};
+        call_release(&own);
+    }
+    tell(&over);
+    return any;
+}
+
+/* Ends the waiting of those who have waited long enough, and looks after changes by others. */
+static void look_around(struct engine *engine, int64_t now)
+{
+    struct call_list over = {0};
+    pthread_mutex_lock(&engine->lock);
+    bool interrupted = engine_interrupted(engine);
+    if (now >= engine->park_next || interrupted)
+        engine_unpark(engine, interrupted, &over);
+    if (engine->changed && now >= engine->look_at) {
+        engine->changed = false;
+        engine->look_at = now + CHANGE_MS;
+        engine_wake_each(engine);
+        if (engine->store->shared)
+            engine->due_at = now < engine->due_at ? now : engine->due_at;
+    }
+    pthread_mutex_unlock(&engine->lock);
+    tell(&over);
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+void engine_turn(struct engine *engine, int64_t *ret_wait_ms)
+{
+    int64_t now = engine_steady(engine);
+    look_around(engine, now);
+    bool due = now >= engine->due_at;
+    bool worked = false;
+    if (due && engine->due_turn) {
+        engine_do_due(engine);
+        engine->due_turn = false;
+        worked = true;
+    } else {
+        worked = run_calls(engine);
+        engine->due_turn = true;
+    }
+    *ret_wait_ms = 0;
+    if (worked || due)
+        return;
+    pthread_mutex_lock(&engine->lock);
+    int64_t next = earlier(engine->due_at, engine->park_next);
+    if (engine->waiting.count == 0)
+        *ret_wait_ms = next > now ? earlier(next - now, LOOK_MS_MAX) : 0;
+    pthread_mutex_unlock(&engine->lock);
+}

@@ -1,0 +1,85 @@
+#include "engine/filter.h"
+
+#include "base/buf.h"
+#include "base/record.h"
+#include "core/machine.h"
+
+/* All of them, for whoever has named another. */
+static enum error_code no_such_status(struct str name, struct err *err)
+{
+    char text[256];
+    struct buf buf = {.at = text, .cap = sizeof text};
+    for (int i = 0; i < JOB_STATUS_COUNT; i++) {
+        buf_add(&buf, i == 0 ? STR("") : STR(", "));
+        buf_add(&buf, job_status_name((enum job_status)i));
+    }
+    return err_set(err, ERR_BAD_REQUEST, "status: \"%.*s\" is none; there are %.*s", STR_ARG(name),
+                   (int)buf.len, buf.at);
+}
+
+static enum error_code read_statuses(struct str list, uint32_t *ret, struct err *err)
+{
+    uint32_t statuses = 0;
+    for (size_t at = 0; at <= list.len;) {
+        const char *comma = at == list.len ? NULL : memchr(list.at + at, ',', list.len - at);
+        size_t end = comma == NULL ? list.len : (size_t)(comma - list.at);
+        struct str name = {list.at + at, end - at};
+        enum job_status status;
+        if (!job_status_parse(name, &status))
+            return no_such_status(name, err);
+        statuses |= UINT32_C(1) << status;
+        at = end + 1;
+    }
+    *ret = statuses;
+    return ERR_OK;
+}
+
+static enum error_code read_label(struct str label, struct store_filter *ret, struct err *err)
+{
+    const char *colon = label.len == 0 ? NULL : memchr(label.at, ':', label.len);
+    if (colon == NULL || colon == label.at)
+        return err_set(err, ERR_BAD_REQUEST, "label is written key:value, not \"%.*s\"",
+                       STR_ARG(label));
+    size_t key_len = (size_t)(colon - label.at);
+    ret->label_key = (struct str){label.at, key_len};
+    ret->label_value = (struct str){colon + 1, label.len - key_len - 1};
+    return ERR_OK;
+}
+
+enum error_code filter_read(const struct filter_request *request, struct store_filter *ret,
+                            struct err *err)
+{
+    enum error_code code = ERR_OK;
+    ret->kind = request->kind;
+    ret->queue = request->queue;
+    ret->agent_id = request->agent_id;
+    ret->correlation_id = request->correlation_id;
+    ret->created_after = request->created_after;
+    if (str_is_set(request->status))
+        code = read_statuses(request->status, &ret->statuses, err);
+    if (code == ERR_OK && str_is_set(request->label))
+        code = read_label(request->label, ret, err);
+    return code;
+}
+
+enum error_code cursor_read(struct str cursor, struct uuid *ret, struct err *err)
+{
+    struct uuid id = {0};
+    if (str_is_set(cursor) && !uuid_parse(cursor, &id))
+        return err_set(err, ERR_BAD_REQUEST, "cursor: \"%.*s\" is no next_cursor of an answer",
+                       STR_ARG(cursor));
+    *ret = id;
+    return ERR_OK;
+}
+
+void cursor_write(struct json_writer *writer, bool more, struct uuid last)
+{
+    char text[UUID_TEXT_LEN];
+    json_key(writer, STR("next_cursor"));
+    if (!more) {
+        json_put_null(writer);
+        return;
+    }
+    uuid_format(last, text);
+    json_put_string(writer, (struct str){text, UUID_TEXT_LEN});
+}

@@ -1,0 +1,48 @@
+/* Which jobs a caller means, and pages of them: read from requests into a store's filter. */
+#ifndef PAWL_ENGINE_FILTER_H
+#define PAWL_ENGINE_FILTER_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "store/store.h"
+
+enum {
+    PAGE_LIMIT_DEFAULT = 50,
+    PAGE_BYTES_MAX = 16 * 1024 * 1024, /* an answer ends after the entry that makes it so long */
+};
+
+/* What a request says of the jobs it is about: the members of list's, as they were given. */
+struct filter_request {
+    struct str status; /* names with commas between */
+    struct str kind;
+    struct str queue;
+    struct str agent_id;
+    struct str correlation_id;
+    struct str label; /* key:value */
+    int64_t created_after;
+};
+
+/* Entries for the table of a request that has a struct filter_request as its member `filter`. */
+#define FILTER_FIELDS(type)                                                                        \
+    RECORD_FIELD(type, filter.status, "status", TEXT),                                             \
+        RECORD_FIELD(type, filter.kind, "kind", NAME),                                             \
+        RECORD_FIELD(type, filter.queue, "queue", NAME),                                           \
+        RECORD_FIELD(type, filter.agent_id, "agent_id", NAME),                                     \
+        RECORD_FIELD(type, filter.correlation_id, "correlation_id", NAME),                         \
+        RECORD_FIELD(type, filter.label, "label", TEXT),                                           \
+        RECORD_FIELD(type, filter.created_after, "created_after", TIME)
+
+/* Reads it into `ret`, whose other members are left alone. bad_request names the member and its
+ * value. Views of the request are kept. */
+enum error_code filter_read(const struct filter_request *request, struct store_filter *ret,
+                            struct err *err);
+
+/* Where a page begins: an absent cursor gives the newest job. bad_request. */
+enum error_code cursor_read(struct str cursor, struct uuid *ret, struct err *err);
+
+/* "next_cursor" of a page that ended with `last`; null when there is no more. */
+void cursor_write(struct json_writer *writer, bool more, struct uuid last);
+
+#endif

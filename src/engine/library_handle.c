@@ -1,0 +1,103 @@
+/* The functions of pawl.h that work on an open store: opening, closing, and all verbs. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "engine/handle.h"
+#include "engine/library_private.h"
+#include "pawl.h"
+
+struct pawl {
+    struct handle *handle;
+    long long (*clock)(void *arg);
+    void *clock_arg;
+};
+
+/* The public clock counts in another type. */
+static int64_t read_clock(void *arg)
+{
+    const struct pawl *pawl = arg;
+    return pawl->clock(pawl->clock_arg);
+}
+
+enum pawl_code pawl_open(const char *url, const struct pawl_options *options,
+                         struct pawl **ret_pawl, struct pawl_error *error)
+{
+    static const struct pawl_options defaults = {0};
+    struct err err = {0};
+    assert(url != NULL && ret_pawl != NULL);
+    if (options == NULL)
+        options = &defaults;
+    if (options->patience_ms < 0 || options->queue_bytes_max < 0)
+        return library_fail(
+            err_set(&err, ERR_BAD_REQUEST, "patience_ms and queue_bytes_max cannot be less than 0"),
+            &err, error);
+    struct pawl *pawl = calloc(1, sizeof *pawl);
+    if (pawl == NULL)
+        return library_fail(err_set(&err, ERR_NO_MEMORY, "there is no memory to open the store"),
+                            &err, error);
+    pawl->clock = options->clock;
+    pawl->clock_arg = options->clock_arg;
+    struct handle_options inner = {.actor = str_from(options->actor)};
+    inner.engine.queue_bytes_max = (size_t)options->queue_bytes_max;
+    inner.engine.store.create = options->create != 0;
+    inner.engine.store.patience_ms = options->patience_ms;
+    inner.engine.store.clock = options->clock == NULL ? NULL : read_clock;
+    inner.engine.store.clock_arg = pawl;
+    enum error_code code = handle_open(str_from(url), &inner, &pawl->handle, &err);
+    if (code != ERR_OK) {
+        free(pawl);
+        return library_fail(code, &err, error);
+    }
+    *ret_pawl = pawl;
+    return PAWL_OK;
+}
+
+void pawl_close(struct pawl *pawl)
+{
+    if (pawl == NULL)
+        return;
+    handle_close(pawl->handle);
+    free(pawl);
+}
+
+void pawl_interrupt(struct pawl *pawl)
+{
+    assert(pawl != NULL);
+    handle_interrupt(pawl->handle);
+}
+
+static enum pawl_code call(struct pawl *pawl, enum verb_name name, const char *request,
+                           char **ret_answer, struct pawl_error *error)
+{
+    struct arena arena;
+    struct buf answer;
+    struct err err = {0};
+    char *copy = NULL;
+    assert(pawl != NULL && ret_answer != NULL);
+    arena_init(&arena);
+    buf_init(&answer, &arena, 1024);
+    enum error_code code =
+        handle_call(pawl->handle, name, str_from(request), &arena, &answer, &err);
+    if (code == ERR_OK) {
+        copy = malloc(answer.len + 1);
+        if (copy == NULL)
+            code = err_set(&err, ERR_NO_MEMORY, "there is not enough memory for the answer");
+    }
+    if (copy != NULL) {
+        assert(answer.len > 0 && memchr(answer.at, '\0', answer.len) == NULL);
+        memcpy(copy, answer.at, answer.len);
+        copy[answer.len] = '\0';
+        *ret_answer = copy;
+    }
+    arena_release(&arena);
+    return code == ERR_OK ? PAWL_OK : library_fail(code, &err, error);
+}
+
+#define VERB(name, method, path, class, safe)                                                      \
+    enum pawl_code pawl_##name(struct pawl *pawl, const char *request, char **ret_answer,          \
+                               struct pawl_error *error)                                           \
+    {                                                                                              \
+        return call(pawl, VERB_##name, request, ret_answer, error);                                \
+    }
+#include "engine/verbs.def"
+#undef VERB

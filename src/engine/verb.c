@@ -1,0 +1,247 @@
+/* Every verb from request to answer, and what verbs share. */
+#include "engine/verb.h"
+
+#include <assert.h>
+
+#include "base/json.h"
+#include "base/record.h"
+#include "core/spec.h"
+
+enum verb_class { READ, WRITE, LONG };
+enum { NO, YES = NO, KEY };
+
+struct entry {
+    struct str name;
+    const struct verb *verb;
+    enum verb_class class;
+    bool needs_key;
+};
+
+static const struct entry entries[VERB_COUNT] = {
+#define VERB(name, method, path, class, safe)                                                      \
+    [VERB_##name] = {STR_INIT(#name), &verb_##name, class, (safe) == KEY},
+#include "engine/verbs.def"
+#undef VERB
+};
+
+enum verb_name verb_find(struct str name)
+{
+    int i = 0;
+    while (i < VERB_COUNT && !str_eq(entries[i].name, name))
+        i++;
+    return (enum verb_name)i;
+}
+
+struct str verb_text(enum verb_name name)
+{
+    return entries[name].name;
+}
+
+const struct verb *verb_at(enum verb_name name)
+{
+    return entries[name].verb;
+}
+
+bool verb_is_write(enum verb_name name)
+{
+    return entries[name].class == WRITE;
+}
+
+bool verb_needs_key(enum verb_name name)
+{
+    return entries[name].needs_key;
+}
+
+size_t verb_bytes_max(enum verb_name name)
+{
+    return name == VERB_import ? IMPORT_BYTES_MAX : REQUEST_BYTES_MAX;
+}
+
+static enum error_code no_memory(struct err *err)
+{
+    return err_set(err, ERR_NO_MEMORY, "there is no memory for the call");
+}
+
+/* ---- operations --------------------------------------------------------------------------- */
+
+struct op *verb_op(struct verb_call *call)
+{
+    uint32_t count = call->call.count;
+    if (count == BATCH_OPS_MAX)
+        return NULL;
+    if (count == call->op_cap) {
+        uint32_t cap = count == 0 ? 1 : count * 4;
+        struct op **ops =
+            arena_grow(call->arena, call->call.ops, count * sizeof(void *), cap * sizeof(void *));
+        if (ops == NULL)
+            return NULL;
+        call->call.ops = ops;
+        call->op_cap = cap;
+    }
+    struct op *op = arena_zalloc(call->arena, 1, sizeof *op);
+    if (op == NULL)
+        return NULL;
+    call->call.ops[call->call.count++] = op;
+    return op;
+}
+
+/* The answer as it is kept for repetitions: its status, a space, its body. */
+static void render(void *arg, struct buf *buf)
+{
+    struct verb_call *call = arg;
+    struct buf body;
+    struct err err = {0};
+    buf_init(&body, buf->arena, 256);
+    call->rendering = true;
+    call->status = 200;
+    enum error_code code = verb_at(call->name)->answer(call, &body, &err);
+    call->rendering = false;
+    if (code != ERR_OK || body.failed)
+        return; /* a record without an answer: see repeated_answer */
+    buf_add_int(buf, call->status);
+    buf_add_char(buf, ' ');
+    buf_add(buf, buf_str(&body));
+}
+
+enum error_code verb_prepare(struct verb_call *call, struct err *err)
+{
+    assert(verb_is_write(call->name));
+    call->call.bytes = call->request.len;
+    call->call.wanted = call->wanted;
+    call->call.wanted_arg = call->wanted_arg;
+    call->status = 200;
+    enum error_code code = verb_at(call->name)->prepare(call, err);
+    if (code != ERR_OK || call->call.count == 0 || !str_is_set(call->scope))
+        return code;
+    struct op_request *request = &call->call.ops[0]->request;
+    const struct str body[] = {verb_text(call->name), STR("\n"), call->request};
+    request->scope = call->scope;
+    request->key = call->key;
+    request->render = render;
+    request->arg = call;
+    hash_sha256(body, sizeof body / sizeof body[0], request->body_hash);
+    for (uint32_t i = 1; i < call->call.count; i++)
+        call->call.ops[i]->joined = true;
+    return ERR_OK;
+}
+
+static enum error_code repeated_answer(struct verb_call *call, struct str kept, struct buf *answer,
+                                       struct err *err)
+{
+    int status = 0;
+    size_t i = 0;
+    while (i < kept.len && i < 3 && kept.at[i] >= '0' && kept.at[i] <= '9')
+        status = status * 10 + (kept.at[i++] - '0');
+    if (i == 0 || i >= kept.len || kept.at[i] != ' ')
+        return err_set(err, ERR_UNAVAILABLE,
+                       "this request was carried out before, but its answer was not kept");
+    call->status = status;
+    buf_add(answer, (struct str){kept.at + i + 1, kept.len - i - 1});
+    return ERR_OK;
+}
+
+enum error_code verb_finish(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    if (call->call.count > 0 && call->call.ops[0]->request.repeated)
+        return repeated_answer(call, call->call.ops[0]->request.answer, answer, err);
+    call->status = 200;
+    enum error_code code = verb_at(call->name)->answer(call, answer, err);
+    return code == ERR_OK && answer->failed ? no_memory(err) : code;
+}
+
+static enum error_code do_write(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    enum error_code code = verb_prepare(call, err);
+    if (code != ERR_OK)
+        return code;
+    if (call->call.count == 0)
+        return verb_finish(call, answer, err);
+    code = engine_run(call->engine, &call->call, err);
+    if (code != ERR_OK)
+        return code;
+    code = verb_finish(call, answer, err);
+    call_release(&call->call);
+    return code;
+}
+
+enum error_code verb_do(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    if (!str_is_set(call->request))
+        call->request = STR("{}");
+    enum error_code code =
+        json_check(call->request, verb_bytes_max(call->name), "the request", call->arena, err);
+    if (code != ERR_OK)
+        return code;
+    call->request = json_trim(call->request);
+    if (json_type(call->request) != JSON_OBJECT)
+        return err_set(err, ERR_BAD_REQUEST, "a request is a JSON object");
+    if (verb_is_write(call->name))
+        return do_write(call, answer, err);
+    call->status = 200;
+    code = verb_at(call->name)->run(call, answer, err);
+    return code == ERR_OK && answer->failed ? no_memory(err) : code;
+}
+
+/* ---- what verbs share --------------------------------------------------------------------- */
+
+enum error_code verb_read(const struct verb_call *call, const struct record_type *type, void *ret,
+                          struct err *err)
+{
+    return record_read(type, call->request, RECORD_ALL, RECORD_REQUEST, NULL, call->arena, ret,
+                       err);
+}
+
+enum error_code verb_job_id(struct str text, struct uuid *ret, struct err *err)
+{
+    if (!str_is_set(text))
+        return err_set(err, ERR_BAD_REQUEST, "id is required: the id of a job");
+    return uuid_parse(text, ret)
+               ? ERR_OK
+               : (enum error_code)err_set(err, ERR_BAD_REQUEST, "\"%.*s\" is not the id of a job",
+                                          STR_ARG(text));
+}
+
+enum error_code verb_no_job(struct uuid id, struct err *err)
+{
+    char text[UUID_TEXT_LEN];
+    uuid_format(id, text);
+    return err_set(err, ERR_NOT_FOUND, "there is no job %.*s", UUID_TEXT_LEN, text);
+}
+
+enum error_code verb_check_payload(struct str json, const char *what, struct err *err)
+{
+    if (json.len > PAYLOAD_BYTES_MAX)
+        return err_set(err, ERR_PAYLOAD_TOO_LARGE, "%s has %zu bytes; at most %d are allowed", what,
+                       json.len, PAYLOAD_BYTES_MAX);
+    return ERR_OK;
+}
+
+enum error_code verb_load_job(struct verb_call *call, struct store_txn *txn, struct uuid id,
+                              bool whole, struct store_job *ret, struct err *err)
+{
+    struct store_job job = {.id = id};
+    struct store_load load = {.jobs = &job, .job_count = 1};
+    enum error_code code = store_load(txn, &load, call->arena, err);
+    if (code != ERR_OK)
+        return code;
+    if (job.slice.job.status == JOB_NONE)
+        return verb_no_job(id, err);
+    if (whole) {
+        struct store_parts parts = {
+            .job = id, .all_steps = true, .all_effects = true, .all_signals = true};
+        code = store_load_parts(txn, &parts, 1, call->arena, err);
+        if (code != ERR_OK)
+            return code;
+        job.slice.steps = parts.steps;
+        job.slice.step_count = parts.step_count;
+        job.slice.effects = parts.effects;
+        job.slice.effect_count = job.slice.effect_cap = parts.effect_count;
+        job.slice.signals = parts.signals;
+        job.slice.signal_count = job.slice.signal_cap = parts.signal_count;
+        code = job_slice_index(&job.slice, call->arena);
+        if (code != ERR_OK)
+            return no_memory(err);
+    }
+    *ret = job;
+    return ERR_OK;
+}

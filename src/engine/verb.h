@@ -1,0 +1,113 @@
+/* Verbs: what callers ask for, as JSON in and JSON out, whichever way they come: through pawl.h,
+ * over the socket beside a SQLite file, or over HTTP.
+ *
+ * A verb either makes operations for the engine and writes an answer from what came of them, or
+ * does all of its work in the caller's thread. verbs.def lists them; each is defined in the
+ * verb_*.c that owns it. */
+#ifndef PAWL_ENGINE_VERB_H
+#define PAWL_ENGINE_VERB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/record.h"
+#include "base/str.h"
+#include "engine/engine.h"
+
+enum {
+    REQUEST_BYTES_MAX = 8 * 1024 * 1024,
+    EXPORT_BYTES_MAX = 64 * 1024 * 1024,        /* a job with all of its history, */
+    IMPORT_BYTES_MAX = EXPORT_BYTES_MAX + 1024, /* and a request with that in it */
+    WAIT_MS_MAX = 55 * 1000, /* the longest that a call waits for something to happen */
+};
+
+enum verb_name {
+#define VERB(name, method, path, class, safe) VERB_##name,
+#include "engine/verbs.def"
+#undef VERB
+    VERB_COUNT,
+};
+
+/* One call, from request to answer. Whoever takes requests fills in the first members; all of it
+ * lives in `arena`, and on one thread. */
+struct verb_call {
+    struct engine *engine;
+    struct arena *arena;
+    enum verb_name name;
+    struct str request; /* a JSON object that has passed json_check */
+    struct str actor;
+    struct str scope; /* with `key`: whose request key; absent: the request has none */
+    struct str key;
+    bool (*wanted)(void *arg); /* as in struct call; NULL: yes */
+    void *wanted_arg;
+
+    struct call call; /* WRITE: what prepare made of it */
+    uint32_t op_cap;
+    bool rendering; /* answer is asked for within the transaction, for the record: it must not
+                       read the store then */
+    void *state;    /* what the verb keeps from prepare to answer */
+    int status;     /* out: HTTP's, when it went well: 200, 201, 202 */
+};
+
+struct verb {
+    /* WRITE: reads the request, checks it, and adds operations with verb_op. */
+    enum error_code (*prepare)(struct verb_call *call, struct err *err);
+    /* WRITE: writes the answer from what came of the operations, or fails with what was wrong with
+     * them. Also used to write the answer that is kept for repetitions. */
+    enum error_code (*answer)(struct verb_call *call, struct buf *answer, struct err *err);
+    /* READ and LONG: all of it. May block. */
+    enum error_code (*run)(struct verb_call *call, struct buf *answer, struct err *err);
+};
+
+/* The verb of that name; VERB_COUNT when there is none. */
+enum verb_name verb_find(struct str name);
+struct str verb_text(enum verb_name name);
+const struct verb *verb_at(enum verb_name name);
+bool verb_is_write(enum verb_name name);
+bool verb_needs_key(enum verb_name name);
+
+/* How long a request for it may be; VERB_COUNT: for one that there is not. */
+size_t verb_bytes_max(enum verb_name name);
+
+/* Adds an operation, zeroed, to a call that is being prepared; NULL: no memory, or too many. */
+struct op *verb_op(struct verb_call *call);
+
+/* Prepares a WRITE: fills in call->call but for `done`. The engine may then run it. */
+enum error_code verb_prepare(struct verb_call *call, struct err *err);
+
+/* Writes the answer of a WRITE that is done: the verb's, or the one of the first time. The call's
+ * memory must not have been released. */
+enum error_code verb_finish(struct verb_call *call, struct buf *answer, struct err *err);
+
+/* Checks `request` (absent: the empty one) and does everything, in this thread. */
+enum error_code verb_do(struct verb_call *call, struct buf *answer, struct err *err);
+
+/* ---- what verbs share --------------------------------------------------------------------- */
+
+/* Reads the request with a record table: bad_request, unknown_field. */
+enum error_code verb_read(const struct verb_call *call, const struct record_type *type, void *ret,
+                          struct err *err);
+
+/* Reads the job id of a request: bad_request when it is none. */
+enum error_code verb_job_id(struct str text, struct uuid *ret, struct err *err);
+
+/* Not found, as every verb says it. */
+enum error_code verb_no_job(struct uuid id, struct err *err);
+
+/* Reads `json`, a value that must be there, as payloads are: within `bytes_max`. */
+enum error_code verb_check_payload(struct str json, const char *what, struct err *err);
+
+/* Reads a job in a transaction of its own: the header, with all parts when `whole`. not_found. */
+enum error_code verb_load_job(struct verb_call *call, struct store_txn *txn, struct uuid id,
+                              bool whole, struct store_job *ret, struct err *err);
+
+/* ---- the verbs ---------------------------------------------------------------------------- */
+
+#define VERB(name, method, path, class, safe) extern const struct verb verb_##name;
+#include "engine/verbs.def"
+#undef VERB
+
+#endif

@@ -1,0 +1,207 @@
+/* batch: many calls in one commit, each of which succeeds or fails alone. */
+#include <assert.h>
+
+#include "engine/answer.h"
+#include "engine/verb.h"
+
+/* When the answer is so long already, nothing more is read for it. */
+enum { ANSWER_BYTES_MAX = 32 * 1024 * 1024 };
+
+/* One of the calls. Those that cannot be prepared have a code, and no operations. */
+struct entry {
+    struct verb_call call;
+    enum error_code code;
+    struct err err;
+};
+
+struct entries {
+    struct entry *at;
+    uint32_t count;
+};
+
+struct batch_request {
+    struct str ops;
+};
+
+static const struct record_field batch_fields[] = {
+    RECORD_FIELD(struct batch_request, ops, "ops", ARRAY),
+};
+static const struct record_type batch_record = {batch_fields, 1};
+
+/* Which verb the entry is for, and its request, which is the entry without "op". */
+static enum error_code read_entry(struct verb_call *call, struct str json, enum verb_name *ret_name,
+                                  struct str *ret_request, struct err *err)
+{
+    struct json_iter iter;
+    struct str key;
+    struct str value;
+    struct str name = {NULL, 0};
+    struct buf request;
+    if (!json_object_begin(&iter, json))
+        return err_set(err, ERR_BAD_REQUEST, "it must be an object");
+    buf_init(&request, call->arena, json.len);
+    buf_add_char(&request, '{');
+    while (json_object_next(&iter, &key, &value)) {
+        if (json_key_is(key, STR("op"))) {
+            enum error_code code = record_string(value, "op", call->arena, &name, err);
+            if (code != ERR_OK)
+                return code;
+            continue;
+        }
+        if (request.len > 1)
+            buf_add_char(&request, ',');
+        buf_add(&request, key);
+        buf_add_char(&request, ':');
+        buf_add(&request, value);
+    }
+    buf_add_char(&request, '}');
+    if (request.failed)
+        return err_set(err, ERR_NO_MEMORY, "there is no memory for a batch");
+    if (!str_is_set(name))
+        return err_set(err, ERR_BAD_REQUEST, "op is missing: it says which verb");
+    enum verb_name verb = verb_find(name);
+    if (verb == VERB_COUNT || !verb_is_write(verb) || verb == VERB_batch)
+        return err_set(err, ERR_BAD_REQUEST,
+                       "op must be a verb that changes something, and not batch itself: \"%.*s\"",
+                       STR_ARG(name));
+    *ret_name = verb;
+    *ret_request = buf_str(&request);
+    return ERR_OK;
+}
+
+/* How much the entry adds to the batch, within its limits. `claims` is what claims may still ask
+ * for. */
+static enum error_code check_size(const struct entry *entry, uint32_t op_count, uint32_t *claims,
+                                  struct err *err)
+{
+    const struct call *call = &entry->call.call;
+    uint32_t asked = 0;
+    if (call->wait_ms != 0)
+        return err_set(err, ERR_BAD_REQUEST,
+                       "wait_ms must be 0 in a batch, not %lld: others would wait too",
+                       (long long)call->wait_ms);
+    if (call->count > BATCH_OPS_MAX - op_count)
+        return err_set(err, ERR_BAD_REQUEST,
+                       "a batch may have at most %d operations, each job of a submit counted",
+                       BATCH_OPS_MAX);
+    for (uint32_t i = 0; i < call->count; i++)
+        asked += call->ops[i]->type == OP_CLAIM ? call->ops[i]->claim.max : 0;
+    if (asked > *claims)
+        return err_set(err, ERR_BAD_REQUEST, "the claims of a batch may ask for at most %d jobs",
+                       CLAIM_MAX);
+    *claims -= asked;
+    return ERR_OK;
+}
+
+static enum error_code prepare_entry(struct verb_call *call, struct str json, struct entry *entry)
+{
+    struct verb_call *sub = &entry->call;
+    *sub = (struct verb_call){
+        .engine = call->engine,
+        .arena = call->arena,
+        .actor = call->actor,
+    };
+    enum error_code code = read_entry(call, json, &sub->name, &sub->request, &entry->err);
+    return code == ERR_OK ? verb_at(sub->name)->prepare(sub, &entry->err) : code;
+}
+
+static enum error_code prepare_entries(struct verb_call *call, struct str ops,
+                                       struct entries *entries, struct op **ret_ops,
+                                       struct err *err)
+{
+    struct json_iter iter;
+    struct str json;
+    uint32_t claims = CLAIM_MAX;
+    enum call_class class = CALL_SUBMIT;
+    (void)json_array_begin(&iter, ops);
+    for (uint32_t i = 0; i < entries->count && json_array_next(&iter, &json); i++) {
+        struct entry *entry = &entries->at[i];
+        const struct call *made = &entry->call.call;
+        entry->code = prepare_entry(call, json, entry);
+        if (entry->code == ERR_OK)
+            entry->code = check_size(entry, call->call.count, &claims, &entry->err);
+        if (entry->code == ERR_NO_MEMORY)
+            return err_set(err, ERR_NO_MEMORY, "%s", entry->err.detail);
+        if (entry->code != ERR_OK)
+            continue;
+        for (uint32_t k = 0; k < made->count; k++)
+            ret_ops[call->call.count++] = made->ops[k];
+        /* It is refused no sooner than the most precious of its entries would be. */
+        class = made->class > class ? made->class : class;
+    }
+    call->call.class = class;
+    return ERR_OK;
+}
+
+static enum error_code batch_prepare(struct verb_call *call, struct err *err)
+{
+    struct batch_request request = {0};
+    enum error_code code = verb_read(call, &batch_record, &request, err);
+    if (code != ERR_OK)
+        return code;
+    if (!str_is_set(request.ops))
+        return err_set(err, ERR_BAD_REQUEST, "ops is missing: it lists what is to be done");
+    size_t count = json_count(request.ops);
+    if (count == 0 || count > BATCH_OPS_MAX)
+        return err_set(err, ERR_BAD_REQUEST, "ops may have from 1 to %d entries, not %zu",
+                       BATCH_OPS_MAX, count);
+    struct entries *entries = arena_zalloc(call->arena, 1, sizeof *entries);
+    struct op **ops = arena_zalloc(call->arena, BATCH_OPS_MAX, sizeof(void *));
+    if (entries != NULL)
+        entries->at = arena_zalloc(call->arena, count, sizeof *entries->at);
+    if (entries == NULL || entries->at == NULL || ops == NULL)
+        return err_set(err, ERR_NO_MEMORY, "there is no memory for a batch");
+    entries->count = (uint32_t)count;
+    call->state = entries;
+    call->call.ops = ops;
+    call->op_cap = BATCH_OPS_MAX;
+    return prepare_entries(call, request.ops, entries, ops, err);
+}
+
+/* The answer of one entry, or what was wrong with it. A brief one reads nothing for it, and says
+ * what is left to read. */
+static enum error_code answer_entry(struct entry *entry, bool brief, struct buf *body,
+                                    struct err *err)
+{
+    struct verb_call *sub = &entry->call;
+    *err = entry->err;
+    if (entry->code != ERR_OK)
+        return entry->code;
+    sub->rendering = brief;
+    sub->status = 200;
+    return verb_at(sub->name)->answer(sub, body, err);
+}
+
+static enum error_code batch_answer(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    const struct entries *entries = call->state;
+    struct json_writer writer;
+    json_writer_init(&writer, answer);
+    json_begin_object(&writer);
+    json_key(&writer, STR("results"));
+    json_begin_array(&writer);
+    for (uint32_t i = 0; i < entries->count; i++) {
+        struct entry *entry = &entries->at[i];
+        struct buf body;
+        struct err why;
+        buf_init(&body, answer->arena, 512);
+        bool brief = call->rendering || answer->len > ANSWER_BYTES_MAX;
+        enum error_code code = answer_entry(entry, brief, &body, &why);
+        if (body.failed)
+            return err_set(err, ERR_NO_MEMORY, "there is no memory for the answer of a batch");
+        json_begin_object(&writer);
+        answer_int(&writer, STR("status"),
+                   code == ERR_OK ? entry->call.status : error_info(code)->http_status);
+        json_key(&writer, STR("body"));
+        if (code == ERR_OK)
+            json_put_raw(&writer, buf_str(&body));
+        else
+            answer_error(&writer, code, &why);
+        json_end_object(&writer);
+    }
+    json_end_array(&writer);
+    json_end_object(&writer);
+    return ERR_OK;
+}
+
+const struct verb verb_batch = {.prepare = batch_prepare, .answer = batch_answer};

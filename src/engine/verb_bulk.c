@@ -1,0 +1,418 @@
+/* Verbs on many jobs at once: bulk, dead_letters, redrive, drop.
+ *
+ * They walk through a list, page by page, and give each job on it to the engine. A job that is not
+ * in a state for it is refused alone and counted. The cursor is the last job that was looked at, so
+ * that jobs which leave the filter on the way change nothing. */
+#include <assert.h>
+#include <time.h>
+
+#include "engine/answer.h"
+#include "engine/filter.h"
+#include "engine/verb.h"
+
+enum {
+    BULK_JOBS_MAX = STORE_LIST_MAX,
+    CHUNK_MAX = 100, /* jobs in one batch */
+    RATE_MAX = 1000 * 1000,
+    NAP_MS = 20,
+};
+
+#define FIELD(type, member, kind) RECORD_FIELD(struct type, member, #member, kind)
+#define RANGE(type, member, min, max)                                                              \
+    RECORD_FIELD_RANGE(struct type, member, #member, INT, min, max)
+#define TABLE(name)                                                                                \
+    static const struct record_type name##_record = {name##_fields, sizeof name##_fields /         \
+                                                                        sizeof name##_fields[0]}
+
+/* ---- walking through jobs ----------------------------------------------------------------- */
+
+/* What is done to how many of which jobs, and how far it has come. */
+struct walk {
+    struct store_filter filter; /* `before` and `limit` move on */
+    struct op op;               /* what each job gets */
+    int64_t rate_per_s;         /* 0: as fast as it goes */
+    bool dry_run;
+    int64_t limit;
+
+    int64_t matched;
+    int64_t done;
+    int64_t refused;
+    struct uuid last;
+    bool more;
+};
+
+/* Sleeps, but not longer than until the handle is to be closed. */
+static void pause_for(struct verb_call *call, int64_t ms)
+{
+    for (; ms > 0 && !engine_interrupted(call->engine); ms -= NAP_MS) {
+        struct timespec nap = {.tv_nsec = (ms < NAP_MS ? ms : NAP_MS) * 1000 * 1000};
+        (void)nanosleep(&nap, NULL);
+    }
+}
+
+static enum error_code list_page(struct verb_call *call, struct walk *walk, struct arena *arena,
+                                 struct store_job **ret, uint32_t *ret_count, struct err *err)
+{
+    struct store_txn *txn;
+    enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = store_list(txn, &walk->filter, arena, ret, ret_count, err);
+    store_rollback(txn);
+    return code;
+}
+
+/* Gives a page of jobs to the engine. */
+static enum error_code do_page(struct verb_call *call, struct walk *walk, struct arena *arena,
+                               const struct store_job *jobs, uint32_t count, struct err *err)
+{
+    struct op *ops = arena_zalloc(arena, count, sizeof *ops);
+    struct op **list = arena_zalloc(arena, count, sizeof(void *));
+    if (ops == NULL || list == NULL)
+        return err_set(err, ERR_NO_MEMORY, "there is no memory for %u jobs", count);
+    for (uint32_t i = 0; i < count; i++) {
+        ops[i] = walk->op;
+        ops[i].job = jobs[i].id;
+        list[i] = &ops[i];
+    }
+    struct call batch = {.ops = list, .count = count, .class = CALL_RESULT};
+    enum error_code code = engine_run(call->engine, &batch, err);
+    if (code != ERR_OK)
+        return code;
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
+        enum error_code each = ops[i].code;
+        if (each == ERR_UNAVAILABLE || each == ERR_NO_MEMORY)
+            code = err_set(err, each, "%s", ops[i].err.detail);
+        walk->done += each == ERR_OK;
+        walk->refused += each != ERR_OK && code == ERR_OK;
+    }
+    call_release(&batch);
+    return code;
+}
+
+/* How many jobs go into the next batch. */
+static uint32_t chunk_size(const struct walk *walk)
+{
+    int64_t size = walk->limit - walk->matched;
+    if (walk->dry_run)
+        return (uint32_t)size;
+    int64_t tenth = walk->rate_per_s / 10;
+    if (size > CHUNK_MAX)
+        size = CHUNK_MAX;
+    if (walk->rate_per_s > 0 && size > tenth)
+        size = tenth > 0 ? tenth : 1;
+    return (uint32_t)size;
+}
+
+static enum error_code walk_page(struct verb_call *call, struct walk *walk, struct arena *arena,
+                                 struct err *err)
+{
+    struct store_job *jobs = NULL;
+    uint32_t count = 0;
+    walk->filter.limit = chunk_size(walk);
+    enum error_code code = list_page(call, walk, arena, &jobs, &count, err);
+    if (code == ERR_OK && count > 0 && !walk->dry_run)
+        code = do_page(call, walk, arena, jobs, count, err);
+    if (code != ERR_OK)
+        return code;
+    walk->more = count == walk->filter.limit;
+    walk->matched += count;
+    if (count > 0)
+        walk->filter.before = walk->last = jobs[count - 1].id;
+    if (walk->rate_per_s > 0 && walk->more && !walk->dry_run && walk->matched < walk->limit)
+        pause_for(call, (int64_t)count * 1000 / walk->rate_per_s);
+    return ERR_OK;
+}
+
+/* Walks until the limit, the end of the list, or the time that a call may take. What was done
+ * before something went wrong is told; whoever goes on from there will hear of it. */
+static enum error_code walk_all(struct verb_call *call, struct walk *walk, struct err *err)
+{
+    int64_t until = engine_steady(call->engine) + WAIT_MS_MAX;
+    struct arena arena;
+    enum error_code code = ERR_OK;
+    arena_init(&arena);
+    walk->more = true;
+    while (code == ERR_OK && walk->more && walk->matched < walk->limit) {
+        if (walk->matched > 0 &&
+            (engine_steady(call->engine) >= until || engine_interrupted(call->engine)))
+            break;
+        code = walk_page(call, walk, &arena, err);
+        arena_clear(&arena);
+    }
+    arena_release(&arena);
+    return walk->matched > 0 ? ERR_OK : code;
+}
+
+static void write_counts(struct buf *answer, const struct walk *walk)
+{
+    struct json_writer writer;
+    json_writer_init(&writer, answer);
+    json_begin_object(&writer);
+    answer_int(&writer, STR("matched"), walk->matched);
+    answer_int(&writer, STR("done"), walk->done);
+    answer_int(&writer, STR("refused"), walk->refused);
+    cursor_write(&writer, walk->more, walk->last);
+    json_end_object(&writer);
+}
+
+/* ---- bulk --------------------------------------------------------------------------------- */
+
+enum bulk_action { BULK_NONE, BULK_REQUEUE, BULK_CANCEL };
+
+static const struct str bulk_action_texts[] = {
+    STR_INIT(""),
+    STR_INIT("requeue"),
+    STR_INIT("cancel"),
+};
+static const struct record_names bulk_action_names = {
+    bulk_action_texts, sizeof bulk_action_texts / sizeof bulk_action_texts[0]};
+
+struct bulk_request {
+    enum bulk_action action;
+    struct str which; /* the filter, raw */
+    enum cancel_mode mode;
+    struct str reason;
+    bool fresh;
+    int64_t rate_per_s;
+    bool dry_run;
+    int64_t limit;
+    struct str cursor;
+};
+
+static const struct record_field bulk_fields[] = {
+    RECORD_FIELD_ENUM(struct bulk_request, action, "action", bulk_action_names),
+    RECORD_FIELD(struct bulk_request, which, "filter", OBJECT),
+    RECORD_FIELD_ENUM(struct bulk_request, mode, "mode", cancel_mode_names),
+    FIELD(bulk_request, reason, TEXT),
+    FIELD(bulk_request, fresh, BOOL),
+    RANGE(bulk_request, rate_per_s, 1, RATE_MAX),
+    FIELD(bulk_request, dry_run, BOOL),
+    RANGE(bulk_request, limit, 1, BULK_JOBS_MAX),
+    FIELD(bulk_request, cursor, TEXT),
+};
+TABLE(bulk);
+
+struct which_request {
+    struct filter_request filter;
+};
+
+static const struct record_field which_fields[] = {FILTER_FIELDS(struct which_request)};
+TABLE(which);
+
+static enum error_code check_bulk(const struct bulk_request *request, struct err *err)
+{
+    if (request->action == BULK_NONE)
+        return err_set(err, ERR_BAD_REQUEST, "action is missing: requeue or cancel");
+    if (!str_is_set(request->which))
+        return err_set(err, ERR_BAD_REQUEST,
+                       "filter is missing: it says which jobs; {} stands for all");
+    if (request->action == BULK_CANCEL && request->fresh)
+        return err_set(err, ERR_BAD_REQUEST, "fresh is for requeue, not for cancel");
+    if (request->action == BULK_REQUEUE && request->mode != CANCEL_NONE)
+        return err_set(err, ERR_BAD_REQUEST, "mode is for cancel, not for requeue");
+    return ERR_OK;
+}
+
+static enum error_code read_which(struct verb_call *call, struct str json, struct store_filter *ret,
+                                  struct err *err)
+{
+    struct which_request request = {0};
+    enum error_code code = record_read(&which_record, json, RECORD_ALL, RECORD_REQUEST, "filter",
+                                       call->arena, &request, err);
+    return code == ERR_OK ? filter_read(&request.filter, ret, err) : code;
+}
+
+static struct op command_op(const struct verb_call *call, enum command_type type)
+{
+    struct op op = {.type = OP_COMMAND};
+    op.command = (struct command){.type = type, .actor = call->actor};
+    return op;
+}
+
+static struct op requeue_op(const struct verb_call *call, struct str reason, bool fresh)
+{
+    struct op op = command_op(call, COMMAND_REQUEUE);
+    op.command.requeue.reason = reason;
+    op.command.requeue.fresh = fresh;
+    return op;
+}
+
+static struct op cancel_op(const struct verb_call *call, struct str reason, enum cancel_mode mode)
+{
+    struct op op = command_op(call, COMMAND_CANCEL);
+    op.command.cancel.reason = reason;
+    op.command.cancel.mode = mode;
+    return op;
+}
+
+static enum error_code run_bulk(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct bulk_request request = {.limit = BULK_JOBS_MAX};
+    struct walk walk = {0};
+    enum error_code code = verb_read(call, &bulk_record, &request, err);
+    if (code == ERR_OK)
+        code = check_bulk(&request, err);
+    if (code == ERR_OK)
+        code = read_which(call, request.which, &walk.filter, err);
+    if (code == ERR_OK)
+        code = cursor_read(request.cursor, &walk.filter.before, err);
+    if (code != ERR_OK)
+        return code;
+    walk.op = request.action == BULK_REQUEUE ? requeue_op(call, request.reason, request.fresh)
+                                             : cancel_op(call, request.reason, request.mode);
+    walk.rate_per_s = request.rate_per_s;
+    walk.dry_run = request.dry_run;
+    walk.limit = request.limit;
+    code = walk_all(call, &walk, err);
+    if (code == ERR_OK)
+        write_counts(answer, &walk);
+    return code;
+}
+
+const struct verb verb_bulk = {.run = run_bulk};
+
+/* ---- dead letters ------------------------------------------------------------------------- */
+
+struct dead_request {
+    struct str id;
+    struct str kind;
+    struct str queue;
+    enum dead_letter_reason reason_code;
+    struct str reason;
+    bool fresh;
+    bool dry_run;
+    int64_t rate_per_s;
+    int64_t limit;
+    struct str cursor;
+};
+
+#define WHICH_LETTERS                                                                              \
+    FIELD(dead_request, kind, NAME), FIELD(dead_request, queue, NAME),                             \
+        RECORD_FIELD_ENUM(struct dead_request, reason_code, "reason_code",                         \
+                          dead_letter_reason_names),                                               \
+        RANGE(dead_request, limit, 1, BULK_JOBS_MAX), FIELD(dead_request, cursor, TEXT)
+
+static const struct record_field dead_letters_fields[] = {WHICH_LETTERS};
+TABLE(dead_letters);
+
+static const struct record_field redrive_fields[] = {
+    FIELD(dead_request, id, TEXT),
+    FIELD(dead_request, reason, TEXT),
+    FIELD(dead_request, fresh, BOOL),
+    FIELD(dead_request, dry_run, BOOL),
+    WHICH_LETTERS,
+    RANGE(dead_request, rate_per_s, 1, RATE_MAX),
+};
+TABLE(redrive);
+
+/* Whoever drops may give a reason too; nothing is left that could keep it. */
+static const struct record_field drop_fields[] = {
+    FIELD(dead_request, id, TEXT),
+    FIELD(dead_request, reason, TEXT),
+    FIELD(dead_request, dry_run, BOOL),
+    WHICH_LETTERS,
+    RANGE(dead_request, rate_per_s, 1, RATE_MAX),
+};
+TABLE(drop);
+
+static enum error_code read_letters(struct verb_call *call, const struct record_type *type,
+                                    struct dead_request *request, struct store_filter *ret,
+                                    struct err *err)
+{
+    enum error_code code = verb_read(call, type, request, err);
+    if (code == ERR_OK && str_is_set(request->id))
+        code = verb_job_id(request->id, &ret->id, err);
+    if (code == ERR_OK)
+        code = cursor_read(request->cursor, &ret->before, err);
+    ret->statuses = UINT32_C(1) << JOB_DEAD_LETTERED;
+    ret->kind = request->kind;
+    ret->queue = request->queue;
+    ret->reason_code = request->reason_code;
+    ret->limit = (uint32_t)request->limit;
+    return code;
+}
+
+static enum error_code run_dead_letters(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct dead_request request = {.limit = PAGE_LIMIT_DEFAULT};
+    struct walk walk = {0};
+    struct store_job *jobs = NULL;
+    uint32_t count = 0;
+    struct json_writer writer;
+    enum error_code code = read_letters(call, &dead_letters_record, &request, &walk.filter, err);
+    if (code == ERR_OK)
+        code = list_page(call, &walk, call->arena, &jobs, &count, err);
+    if (code != ERR_OK)
+        return code;
+    json_writer_init(&writer, answer);
+    json_begin_object(&writer);
+    json_key(&writer, STR("jobs"));
+    json_begin_array(&writer);
+    for (uint32_t i = 0; i < count; i++)
+        answer_job(&writer, &jobs[i].slice.job, 0);
+    json_end_array(&writer);
+    bool more = count == walk.filter.limit;
+    cursor_write(&writer, more, more ? jobs[count - 1].id : (struct uuid){0});
+    json_end_object(&writer);
+    return ERR_OK;
+}
+
+const struct verb verb_dead_letters = {.run = run_dead_letters};
+
+/* The one job that was named is no dead letter: says what it is. */
+static enum error_code no_letter(struct verb_call *call, struct uuid id, struct err *err)
+{
+    struct store_txn *txn;
+    struct store_job job;
+    enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = verb_load_job(call, txn, id, false, &job, err);
+    store_rollback(txn);
+    if (code != ERR_OK)
+        return code;
+    return err_set(err, ERR_INVALID_TRANSITION, "the job is %.*s, and no such dead letter",
+                   STR_ARG(job_status_name(job.slice.job.status)));
+}
+
+static enum error_code walk_letters(struct verb_call *call, const struct dead_request *request,
+                                    struct walk *walk, struct buf *answer, struct err *err)
+{
+    walk->rate_per_s = request->rate_per_s;
+    walk->dry_run = request->dry_run;
+    walk->limit = request->limit;
+    enum error_code code = walk_all(call, walk, err);
+    if (code == ERR_OK && walk->matched == 0 && str_is_set(request->id))
+        code = no_letter(call, walk->filter.id, err);
+    walk->more = walk->more && !str_is_set(request->id);
+    if (code == ERR_OK)
+        write_counts(answer, walk);
+    return code;
+}
+
+static enum error_code run_redrive(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct dead_request request = {.limit = BULK_JOBS_MAX};
+    struct walk walk = {0};
+    enum error_code code = read_letters(call, &redrive_record, &request, &walk.filter, err);
+    if (code != ERR_OK)
+        return code;
+    walk.op = requeue_op(call, request.reason, request.fresh);
+    return walk_letters(call, &request, &walk, answer, err);
+}
+
+const struct verb verb_redrive = {.run = run_redrive};
+
+static enum error_code run_drop(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct dead_request request = {.limit = BULK_JOBS_MAX};
+    struct walk walk = {0};
+    enum error_code code = read_letters(call, &drop_record, &request, &walk.filter, err);
+    if (code != ERR_OK)
+        return code;
+    walk.op = (struct op){.type = OP_DROP};
+    return walk_letters(call, &request, &walk, answer, err);
+}
+
+const struct verb verb_drop = {.run = run_drop};

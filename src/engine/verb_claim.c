@@ -1,0 +1,316 @@
+/* claim and claim_steps: work for a worker, with what it needs to begin. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "engine/answer.h"
+#include "engine/verb.h"
+
+enum {
+    LIST_MAX = 1000,                     /* queues or kinds that a claim may name */
+    HISTORY_BYTES_MAX = 4 * 1024 * 1024, /* of all claims in one answer */
+    INPUTS_BYTES_MAX = 32 * 1024 * 1024,
+    INPUTS_AT_ONCE = 16, /* each may have a mebibyte */
+    PAGE_MIN = 16,       /* events that are read at once */
+    PAGE_MAX = 256,
+    PAGE_BYTES_MAX = 256 * 1024, /* no longer pages when one had so much */
+    EVENT_BYTES = 1024,          /* about what an event has besides its payload */
+};
+
+struct claim_request {
+    struct str worker_id;
+    struct str queues;
+    struct str kinds;
+    struct str capabilities;
+    int64_t max;
+    struct lease_terms terms;
+    int64_t wait_ms;
+    bool start;
+    bool history;
+    struct str resource_id;
+    bool judge;
+};
+
+#define FIELD(member, kind) RECORD_FIELD(struct claim_request, member, #member, kind)
+
+#define CLAIM_FIELDS                                                                               \
+    FIELD(worker_id, NAME), FIELD(queues, ARRAY), FIELD(kinds, ARRAY), FIELD(capabilities, ARRAY), \
+        RECORD_FIELD_RANGE(struct claim_request, max, "max", INT, 1, CLAIM_MAX),                   \
+        RECORD_FIELD_RANGE(struct claim_request, terms.lease_ttl_ms, "lease_ttl_ms", INT,          \
+                           LEASE_TTL_MS_MIN, LEASE_TTL_MS_MAX),                                    \
+        RECORD_FIELD_RANGE(struct claim_request, terms.heartbeat_ms, "heartbeat_ms", INT,          \
+                           HEARTBEAT_MS_MIN, LEASE_TTL_MS_MAX),                                    \
+        RECORD_FIELD_RANGE(struct claim_request, wait_ms, "wait_ms", INT, 0, WAIT_MS_MAX),         \
+        FIELD(start, BOOL), FIELD(history, BOOL)
+
+static const struct record_field claim_fields[] = {CLAIM_FIELDS};
+static const struct record_type claim_record = {claim_fields,
+                                                sizeof claim_fields / sizeof claim_fields[0]};
+
+static const struct record_field claim_steps_fields[] = {CLAIM_FIELDS, FIELD(resource_id, NAME),
+                                                         FIELD(judge, BOOL)};
+static const struct record_type claim_steps_record = {
+    claim_steps_fields, sizeof claim_steps_fields / sizeof claim_steps_fields[0]};
+
+/* ---- asking ------------------------------------------------------------------------------- */
+
+static int by_text(const void *a, const void *b)
+{
+    return str_cmp(*(const struct str *)a, *(const struct str *)b);
+}
+
+/* In one order, so that two who ask for the same can be seen to. */
+static enum error_code read_names(struct verb_call *call, struct str json, uint32_t count_max,
+                                  const char *what, struct names *ret, struct err *err)
+{
+    enum error_code code = names_read(json, count_max, what, call->arena, ret, err);
+    if (code == ERR_OK && ret->count > 1)
+        qsort(ret->at, ret->count, sizeof *ret->at, by_text);
+    return code;
+}
+
+static enum error_code read_claimer(struct verb_call *call, const struct claim_request *request,
+                                    struct claimer *ret, struct err *err)
+{
+    enum error_code code = read_names(call, request->queues, LIST_MAX, "queues", &ret->queues, err);
+    if (code == ERR_OK)
+        code = read_names(call, request->kinds, LIST_MAX, "kinds", &ret->kinds, err);
+    if (code == ERR_OK)
+        code = read_names(call, request->capabilities, CAPABILITIES_MAX, "capabilities",
+                          &ret->capabilities, err);
+    return code;
+}
+
+static enum error_code check_request(const struct verb_call *call,
+                                     const struct claim_request *request, struct err *err)
+{
+    if (!str_is_set(request->worker_id))
+        return err_set(err, ERR_BAD_REQUEST, "worker_id is missing: it says who will do the work");
+    if (call->name == VERB_claim_steps && !request->judge && !str_is_set(request->resource_id))
+        return err_set(err, ERR_BAD_REQUEST,
+                       "resource_id is missing: a step runs on a resource, unless it is only to "
+                       "be judged");
+    return lease_terms_check(request->terms.lease_ttl_ms, request->terms.heartbeat_ms, err);
+}
+
+static enum error_code claim_prepare(struct verb_call *call, struct err *err)
+{
+    bool steps = call->name == VERB_claim_steps;
+    struct claim_request *request = arena_zalloc(call->arena, 1, sizeof *request);
+    struct op *op = verb_op(call);
+    if (request == NULL || op == NULL)
+        return err_set(err, ERR_NO_MEMORY, "there is no memory for a claim");
+    request->max = 1;
+    request->start = true;
+    call->call.class = CALL_CLAIM;
+    enum error_code code =
+        verb_read(call, steps ? &claim_steps_record : &claim_record, request, err);
+    if (code == ERR_OK)
+        code = check_request(call, request, err);
+    if (code == ERR_OK)
+        code = read_claimer(call, request, &op->claim.claimer, err);
+    if (code != ERR_OK)
+        return code;
+    op->type = OP_CLAIM;
+    op->claim.claimer.work = !steps ? LANE_JOBS : request->judge ? LANE_JUDGING : LANE_STEPS;
+    if (!request->judge)
+        op->claim.resource_id = request->resource_id;
+    op->claim.max = (uint32_t)request->max;
+    op->command = (struct command){
+        .type = steps ? COMMAND_STEP_CLAIM : COMMAND_CLAIM,
+        .actor = request->worker_id,
+    };
+    op->command.claim.worker_id = request->worker_id;
+    op->command.claim.terms = request->terms;
+    op->command.claim.capabilities = &op->claim.claimer.capabilities;
+    op->command.claim.start = request->start;
+    op->command.claim.judge = request->judge;
+    call->call.wait_ms = request->wait_ms;
+    call->state = request;
+    return ERR_OK;
+}
+
+/* ---- answering ---------------------------------------------------------------------------- */
+
+/* One who writes an answer with what is read for it. There is no transaction when the answer is
+ * written before the claim is committed, to be kept for repetitions, and when there is none to be
+ * had: then the answer says what is left to read, since the work itself must not get lost. */
+struct teller {
+    struct store_txn *txn; /* NULL: nothing can be read */
+    struct arena page;     /* for what is read, thrown away once it is written */
+    struct json_writer writer;
+    size_t history_left; /* bytes that may still be written */
+    size_t inputs_left;
+    bool failed; /* memory ran out */
+};
+
+/* Reads one page of the events behind `after`; false when there is none to be had. */
+static bool read_page(struct teller *teller, struct uuid job, int64_t after, uint32_t limit,
+                      struct event **ret, uint32_t *ret_count)
+{
+    struct store_stream stream = {.job = job, .after = after, .limit = limit};
+    arena_clear(&teller->page);
+    return teller->txn != NULL &&
+           store_events(teller->txn, &stream, &teller->page, ret, ret_count, NULL) == ERR_OK &&
+           *ret_count > 0;
+}
+
+/* Writes events up to the job's version as far as there is room; returns the last one written. */
+static int64_t put_events(struct teller *teller, const struct job *job)
+{
+    int64_t after = 0;
+    uint32_t limit = PAGE_MIN;
+    struct event *events = NULL;
+    uint32_t count = 0;
+    while (after < job->version && read_page(teller, job->id, after, limit, &events, &count)) {
+        size_t bytes = 0;
+        for (uint32_t i = 0; i < count && after < job->version; i++) {
+            size_t before = teller->writer.buf->len;
+            if (events[i].payload.len + EVENT_BYTES > teller->history_left)
+                return after;
+            answer_event(&teller->writer, &events[i], job->spec.traceparent);
+            size_t written = teller->writer.buf->len - before;
+            teller->history_left -= written < teller->history_left ? written : teller->history_left;
+            bytes += written;
+            after = events[i].version;
+        }
+        if (bytes < PAGE_BYTES_MAX && limit < PAGE_MAX)
+            limit *= 2;
+        else if (bytes >= PAGE_BYTES_MAX)
+            limit = PAGE_MIN;
+    }
+    return after;
+}
+
+static void put_history(struct teller *teller, const struct job *job)
+{
+    json_key(&teller->writer, STR("events"));
+    json_begin_array(&teller->writer);
+    int64_t after = put_events(teller, job);
+    json_end_array(&teller->writer);
+    if (after < job->version)
+        answer_int(&teller->writer, STR("events_next"), after);
+}
+
+/* Some dependencies of a step. */
+struct inputs {
+    struct str raw[INPUTS_AT_ONCE]; /* their ids as the plan has them */
+    struct str ids[INPUTS_AT_ONCE];
+    uint32_t count;
+};
+
+static const struct step *find_step(const struct store_parts *parts, struct str id)
+{
+    for (uint32_t i = 0; i < parts->step_count; i++)
+        if (str_eq(parts->steps[i].spec.id, id))
+            return &parts->steps[i];
+    return NULL;
+}
+
+/* Writes what these dependencies came to, and notes in `left` those that could not be. */
+static void put_some_inputs(struct teller *teller, struct uuid job, struct inputs *inputs,
+                            struct json_writer *left)
+{
+    struct store_parts parts = {
+        .job = job, .step_ids = inputs->ids, .step_id_count = inputs->count, .no_children = true};
+    bool read = teller->txn != NULL && inputs->count > 0 &&
+                store_load_parts(teller->txn, &parts, 1, &teller->page, NULL) == ERR_OK;
+    for (uint32_t i = 0; i < inputs->count; i++) {
+        const struct step *step = read ? find_step(&parts, inputs->ids[i]) : NULL;
+        if (step == NULL || step->result.len > teller->inputs_left) {
+            json_put_raw(left, inputs->raw[i]);
+            continue;
+        }
+        teller->inputs_left -= step->result.len;
+        answer_key(&teller->writer, step->spec.id);
+        json_put_raw(&teller->writer, step->result);
+    }
+    inputs->count = 0;
+    arena_clear(&teller->page);
+}
+
+static void put_inputs(struct teller *teller, const struct grant *grant)
+{
+    struct inputs inputs = {.count = 0};
+    struct json_iter iter;
+    struct json_writer left;
+    struct buf names;
+    struct str raw;
+    buf_init(&names, teller->writer.buf->arena, 0);
+    json_writer_init(&left, &names);
+    json_begin_array(&left);
+    json_key(&teller->writer, STR("inputs"));
+    json_begin_object(&teller->writer);
+    bool more = json_array_begin(&iter, grant->step->spec.deps);
+    while (more) {
+        more = json_array_next(&iter, &raw);
+        struct str *id = &inputs.ids[inputs.count];
+        if (more && json_string(raw, &teller->page, id))
+            inputs.raw[inputs.count++] = raw;
+        else if (more)
+            json_put_raw(&left, raw);
+        if (!more || inputs.count == INPUTS_AT_ONCE)
+            put_some_inputs(teller, grant->slice.job.id, &inputs, &left);
+    }
+    json_end_object(&teller->writer);
+    json_end_array(&left);
+    if (names.len > 2)
+        answer_raw(&teller->writer, STR("inputs_left"), buf_str(&names));
+    teller->failed = teller->failed || names.failed;
+}
+
+static void put_claims(struct teller *teller, const struct op *op, bool history)
+{
+    struct json_writer *writer = &teller->writer;
+    json_begin_object(writer);
+    json_key(writer, STR("claims"));
+    json_begin_array(writer);
+    for (uint32_t i = 0; i < op->grant_count; i++) {
+        const struct grant *grant = &op->grants[i];
+        answer_grant(writer, grant);
+        if (grant->step != NULL)
+            put_inputs(teller, grant);
+        if (history)
+            put_history(teller, &grant->slice.job);
+        json_end_object(writer);
+    }
+    json_end_array(writer);
+    json_end_object(writer);
+}
+
+/* Whether there is something to read for the answer. */
+static bool needs_reading(const struct op *op, bool history)
+{
+    bool needs = false;
+    for (uint32_t i = 0; i < op->grant_count; i++) {
+        const struct step *step = op->grants[i].step;
+        needs = needs || history || (step != NULL && json_count(step->spec.deps) > 0);
+    }
+    return needs;
+}
+
+static enum error_code claim_answer(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    const struct op *op = call->call.ops[0];
+    const struct claim_request *request = call->state;
+    struct teller teller = {
+        .history_left = HISTORY_BYTES_MAX,
+        .inputs_left = INPUTS_BYTES_MAX,
+    };
+    if (op->code != ERR_OK)
+        return err_set(err, op->code, "%s", op->err.detail);
+    bool reads = !call->rendering && needs_reading(op, request->history);
+    if (reads && store_begin(engine_store(call->engine), STORE_READ, &teller.txn, NULL) != ERR_OK)
+        teller.txn = NULL;
+    arena_init(&teller.page);
+    json_writer_init(&teller.writer, answer);
+    put_claims(&teller, op, request->history);
+    arena_release(&teller.page);
+    if (teller.txn != NULL)
+        store_rollback(teller.txn);
+    call->status = 200;
+    return teller.failed ? err_set(err, ERR_NO_MEMORY, "there is no memory for the answer")
+                         : ERR_OK;
+}
+
+const struct verb verb_claim = {.prepare = claim_prepare, .answer = claim_answer};
+const struct verb verb_claim_steps = {.prepare = claim_prepare, .answer = claim_answer};

@@ -1,0 +1,424 @@
+/* Verbs on one job that its submitter, an operator or a person gives: append, cancel, signal,
+ * requeue, dead_letter, redact, plan, verdict, answer. */
+#include <assert.h>
+
+#include "core/job_state.h"
+#include "engine/answer.h"
+#include "engine/verb.h"
+
+/* The members of all of these requests; each verb has a table of its own with those it takes. */
+struct job_request {
+    struct str id;
+    struct str token;
+    struct str step;
+    struct str reason;
+    int64_t expected_version;
+    struct str events;
+    enum cancel_mode mode;
+    struct str correlation_key;
+    struct str payload;
+    struct str signal_id;
+    bool early;
+    bool fresh;
+    enum dead_letter_reason reason_code;
+    enum stage stage;
+    struct str message;
+    struct str steps;
+    enum verdict decision;
+    struct str result;
+    struct question question;
+    struct str answer;
+    struct str by;
+};
+
+#define FIELD(member, kind) RECORD_FIELD(struct job_request, member, #member, kind)
+#define ENUM_FIELD(member, names) RECORD_FIELD_ENUM(struct job_request, member, #member, names)
+#define TABLE(name)                                                                                \
+    static const struct record_type name##_record = {name##_fields, sizeof name##_fields /         \
+                                                                        sizeof name##_fields[0]}
+
+static const struct record_field append_fields[] = {
+    FIELD(id, TEXT),
+    FIELD(expected_version, INT),
+    FIELD(token, TEXT),
+    FIELD(events, ARRAY),
+};
+TABLE(append);
+
+static const struct record_field appended_fields[] = {
+    RECORD_FIELD(struct appended, type, "type", NAME),
+    RECORD_FIELD(struct appended, payload, "payload", JSON),
+};
+TABLE(appended);
+
+static const struct record_field cancel_fields[] = {
+    FIELD(id, TEXT),
+    ENUM_FIELD(mode, cancel_mode_names),
+    FIELD(reason, TEXT),
+};
+TABLE(cancel);
+
+static const struct record_field signal_fields[] = {
+    FIELD(id, TEXT),        FIELD(correlation_key, NAME), FIELD(payload, JSON),
+    FIELD(signal_id, NAME), FIELD(early, BOOL),
+};
+TABLE(signal);
+
+static const struct record_field requeue_fields[] = {
+    FIELD(id, TEXT),
+    FIELD(reason, TEXT),
+    FIELD(fresh, BOOL),
+};
+TABLE(requeue);
+
+static const struct record_field dead_letter_fields[] = {
+    FIELD(id, TEXT),
+    ENUM_FIELD(reason_code, dead_letter_reason_names),
+    ENUM_FIELD(stage, stage_names),
+    FIELD(message, TEXT),
+};
+TABLE(dead_letter);
+
+static const struct record_field redact_fields[] = {FIELD(id, TEXT)};
+TABLE(redact);
+
+static const struct record_field plan_fields[] = {
+    FIELD(id, TEXT),
+    FIELD(steps, ARRAY),
+    FIELD(reason, TEXT),
+};
+TABLE(plan);
+
+static const struct record_field question_fields[] = {
+    RECORD_FIELD(struct question, prompt, "prompt", TEXT),
+    RECORD_FIELD(struct question, choices, "choices", ARRAY),
+    RECORD_FIELD(struct question, assignee, "assignee", NAME),
+    RECORD_FIELD_RANGE(struct question, timeout_ms, "timeout_ms", INT, 0, DELAY_MS_MAX),
+    RECORD_FIELD(struct question, default_answer, "default_answer", JSON),
+};
+TABLE(question);
+
+static const struct record_field verdict_fields[] = {
+    FIELD(id, TEXT),
+    FIELD(step, NAME),
+    ENUM_FIELD(decision, verdict_names),
+    FIELD(reason, TEXT),
+    FIELD(token, TEXT),
+    FIELD(result, JSON),
+    RECORD_FIELD_NESTED(struct job_request, question, "question", question_record),
+};
+TABLE(verdict);
+
+static const struct record_field answer_fields[] = {
+    FIELD(id, TEXT),
+    FIELD(step, NAME),
+    FIELD(answer, JSON),
+    FIELD(by, NAME),
+};
+TABLE(answer);
+
+static enum error_code missing(const char *member, const char *what, struct err *err)
+{
+    return err_set(err, ERR_BAD_REQUEST, "%s is missing: %s", member, what);
+}
+
+/* Reads the request, and adds the operation on its job, which is without a command yet. */
+static enum error_code begin(struct verb_call *call, const struct record_type *type,
+                             struct job_request *ret, struct op **ret_op, struct err *err)
+{
+    struct uuid id;
+    call->call.class = CALL_RESULT;
+    enum error_code code = verb_read(call, type, ret, err);
+    if (code == ERR_OK)
+        code = verb_job_id(ret->id, &id, err);
+    if (code != ERR_OK)
+        return code;
+    struct op *op = verb_op(call);
+    if (op == NULL)
+        return err_set(err, ERR_NO_MEMORY, "there is no memory for a request");
+    op->type = OP_COMMAND;
+    op->job = id;
+    op->command.actor = call->actor;
+    *ret_op = op;
+    return ERR_OK;
+}
+
+/* What came of the only operation. */
+static enum error_code outcome_of(const struct verb_call *call, struct err *err)
+{
+    const struct op *op = call->call.ops[0];
+    return op->code == ERR_OK ? ERR_OK : err_set(err, op->code, "%s", op->err.detail);
+}
+
+static enum error_code job_answer(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct json_writer writer;
+    enum error_code code = outcome_of(call, err);
+    if (code != ERR_OK)
+        return code;
+    json_writer_init(&writer, answer);
+    answer_job(&writer, &call->call.ops[0]->after.job, ANSWER_WHOLE);
+    call->status = 200;
+    return ERR_OK;
+}
+
+/* ---- append ------------------------------------------------------------------------------- */
+
+static enum error_code read_appended(struct verb_call *call, struct str events,
+                                     struct appended **ret, uint32_t *ret_count, struct err *err)
+{
+    struct json_iter iter;
+    struct str json;
+    size_t count = json_count(events);
+    if (count == 0 || count > APPEND_MAX)
+        return err_set(err, ERR_BAD_REQUEST, "from 1 to %d events can be appended, not %zu",
+                       APPEND_MAX, count);
+    struct appended *appended = arena_zalloc(call->arena, count, sizeof *appended);
+    if (appended == NULL)
+        return err_set(err, ERR_NO_MEMORY, "there is no memory for %zu events", count);
+    (void)json_array_begin(&iter, events);
+    uint32_t done = 0;
+    while (done < count && json_array_next(&iter, &json)) {
+        struct err why = {0};
+        struct appended *one = &appended[done];
+        enum error_code code = record_read(&appended_record, json, RECORD_ALL, RECORD_REQUEST,
+                                           "event", call->arena, one, &why);
+        if (code == ERR_OK && !str_is_set(one->type))
+            code = err_set(&why, ERR_BAD_REQUEST, "type is missing");
+        if (code == ERR_OK && str_is_set(one->payload))
+            code = verb_check_payload(one->payload, "payload", &why);
+        if (code != ERR_OK)
+            return err_set(err, code, "events[%u]: %s", done, why.detail);
+        done++;
+    }
+    *ret = appended;
+    *ret_count = done;
+    return ERR_OK;
+}
+
+static enum error_code append_prepare(struct verb_call *call, struct err *err)
+{
+    struct job_request request = {.expected_version = -1};
+    struct op *op;
+    struct appended *events;
+    uint32_t count;
+    enum error_code code = begin(call, &append_record, &request, &op, err);
+    if (code == ERR_OK)
+        code = read_appended(call, request.events, &events, &count, err);
+    if (code != ERR_OK)
+        return code;
+    op->command.type = COMMAND_APPEND;
+    op->command.token = request.token;
+    op->command.append.expected_version = request.expected_version;
+    op->command.append.events = events;
+    op->command.append.count = count;
+    return ERR_OK;
+}
+
+static enum error_code append_answer(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct json_writer writer;
+    enum error_code code = outcome_of(call, err);
+    if (code != ERR_OK)
+        return code;
+    json_writer_init(&writer, answer);
+    json_begin_object(&writer);
+    answer_int(&writer, STR("version"), call->call.ops[0]->after.job.version);
+    json_end_object(&writer);
+    call->status = 200;
+    return ERR_OK;
+}
+
+const struct verb verb_append = {.prepare = append_prepare, .answer = append_answer};
+
+/* ---- cancel, requeue, dead_letter --------------------------------------------------------- */
+
+static enum error_code cancel_prepare(struct verb_call *call, struct err *err)
+{
+    struct job_request request = {0};
+    struct op *op;
+    enum error_code code = begin(call, &cancel_record, &request, &op, err);
+    if (code != ERR_OK)
+        return code;
+    op->command.type = COMMAND_CANCEL;
+    op->command.cancel.mode = request.mode;
+    op->command.cancel.reason = request.reason;
+    return ERR_OK;
+}
+
+const struct verb verb_cancel = {.prepare = cancel_prepare, .answer = job_answer};
+
+static enum error_code requeue_prepare(struct verb_call *call, struct err *err)
+{
+    struct job_request request = {0};
+    struct op *op;
+    enum error_code code = begin(call, &requeue_record, &request, &op, err);
+    if (code != ERR_OK)
+        return code;
+    op->command.type = COMMAND_REQUEUE;
+    op->command.requeue.reason = request.reason;
+    op->command.requeue.fresh = request.fresh;
+    return ERR_OK;
+}
+
+const struct verb verb_requeue = {.prepare = requeue_prepare, .answer = job_answer};
+
+static enum error_code dead_letter_prepare(struct verb_call *call, struct err *err)
+{
+    struct job_request request = {0};
+    struct op *op;
+    enum error_code code = begin(call, &dead_letter_record, &request, &op, err);
+    if (code != ERR_OK)
+        return code;
+    if (request.reason_code == DEAD_NONE)
+        return missing("reason_code", "it says why", err);
+    op->command.type = COMMAND_DEAD_LETTER;
+    op->command.dead_letter.reason_code = request.reason_code;
+    op->command.dead_letter.stage = request.stage;
+    op->command.dead_letter.message = request.message;
+    return ERR_OK;
+}
+
+const struct verb verb_dead_letter = {.prepare = dead_letter_prepare, .answer = job_answer};
+
+/* ---- signal ------------------------------------------------------------------------------- */
+
+static enum error_code signal_prepare(struct verb_call *call, struct err *err)
+{
+    struct job_request request = {0};
+    struct op *op;
+    enum error_code code = begin(call, &signal_record, &request, &op, err);
+    if (code == ERR_OK && !str_is_set(request.correlation_key))
+        code = missing("correlation_key", "it says who waits", err);
+    if (code == ERR_OK && str_is_set(request.payload))
+        code = verb_check_payload(request.payload, "payload", err);
+    if (code != ERR_OK)
+        return code;
+    op->command.type = COMMAND_SIGNAL;
+    op->command.signal.correlation_key = request.correlation_key;
+    op->command.signal.payload = request.payload;
+    op->command.signal.signal_id = request.signal_id;
+    op->command.signal.early = request.early;
+    return ERR_OK;
+}
+
+static enum error_code signal_answer(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    static const struct str fates[] = {
+        [SIGNAL_DELIVERED] = STR_INIT("delivered"),
+        [SIGNAL_STORED] = STR_INIT("stored"),
+        [SIGNAL_REPEATED] = STR_INIT("repeated"),
+    };
+    struct json_writer writer;
+    enum error_code code = outcome_of(call, err);
+    if (code != ERR_OK)
+        return code;
+    const struct op *op = call->call.ops[0];
+    json_writer_init(&writer, answer);
+    json_begin_object(&writer);
+    answer_text(&writer, STR("signal"), fates[op->answer.signal]);
+    json_key(&writer, STR("job"));
+    answer_job(&writer, &op->after.job, ANSWER_WHOLE);
+    json_end_object(&writer);
+    call->status = op->answer.signal == SIGNAL_STORED ? 202 : 200;
+    return ERR_OK;
+}
+
+const struct verb verb_signal = {.prepare = signal_prepare, .answer = signal_answer};
+
+/* ---- redact ------------------------------------------------------------------------------- */
+
+static enum error_code redact_prepare(struct verb_call *call, struct err *err)
+{
+    struct job_request request = {0};
+    struct op *op;
+    enum error_code code = begin(call, &redact_record, &request, &op, err);
+    if (code == ERR_OK)
+        op->type = OP_REDACT;
+    return code;
+}
+
+static enum error_code redact_answer(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct json_writer writer;
+    enum error_code code = outcome_of(call, err);
+    if (code != ERR_OK)
+        return code;
+    /* Later operations of the batch may need what the job was, so this one erases a copy. */
+    struct job_slice erased;
+    job_slice_init(&erased, call->call.ops[0]->job, 0);
+    erased.job = call->call.ops[0]->after.job;
+    job_redact(&erased);
+    json_writer_init(&writer, answer);
+    answer_job(&writer, &erased.job, ANSWER_WHOLE);
+    call->status = 200;
+    return ERR_OK;
+}
+
+const struct verb verb_redact = {.prepare = redact_prepare, .answer = redact_answer};
+
+/* ---- plans and people --------------------------------------------------------------------- */
+
+static enum error_code plan_prepare(struct verb_call *call, struct err *err)
+{
+    struct job_request request = {0};
+    struct op *op;
+    enum error_code code = begin(call, &plan_record, &request, &op, err);
+    if (code == ERR_OK && !str_is_set(request.steps))
+        code = missing("steps", "they are the plan", err);
+    if (code != ERR_OK)
+        return code;
+    op->command.type = COMMAND_PLAN;
+    op->command.plan.steps = request.steps;
+    op->command.plan.reason = request.reason;
+    return ERR_OK;
+}
+
+const struct verb verb_plan = {.prepare = plan_prepare, .answer = job_answer};
+
+static enum error_code verdict_prepare(struct verb_call *call, struct err *err)
+{
+    struct job_request request = {0};
+    struct op *op;
+    enum error_code code = begin(call, &verdict_record, &request, &op, err);
+    if (code == ERR_OK && !str_is_set(request.step))
+        code = missing("step", "it says which step is judged", err);
+    if (code == ERR_OK && request.decision == VERDICT_NONE)
+        code = missing("decision", "accept, retry, switch_resource, replan or needs_user", err);
+    if (code == ERR_OK && str_is_set(request.result))
+        code = verb_check_payload(request.result, "result", err);
+    if (code != ERR_OK)
+        return code;
+    op->command.type = COMMAND_VERDICT;
+    op->command.token = request.token;
+    op->command.step = request.step;
+    op->command.verdict.decision = request.decision;
+    op->command.verdict.reason = request.reason;
+    op->command.verdict.result = request.result;
+    op->command.verdict.question = request.question;
+    return ERR_OK;
+}
+
+const struct verb verb_verdict = {.prepare = verdict_prepare, .answer = job_answer};
+
+static enum error_code answer_prepare(struct verb_call *call, struct err *err)
+{
+    struct job_request request = {0};
+    struct op *op;
+    enum error_code code = begin(call, &answer_record, &request, &op, err);
+    if (code == ERR_OK && !str_is_set(request.step))
+        code = missing("step", "it says which step asked", err);
+    if (code == ERR_OK && !str_is_set(request.answer))
+        code = missing("answer", "null is none either", err);
+    if (code == ERR_OK)
+        code = verb_check_payload(request.answer, "answer", err);
+    if (code != ERR_OK)
+        return code;
+    op->command.type = COMMAND_ANSWER;
+    op->command.step = request.step;
+    op->command.answer.answer = request.answer;
+    op->command.answer.by = request.by;
+    return ERR_OK;
+}
+
+const struct verb verb_answer = {.prepare = answer_prepare, .answer = job_answer};

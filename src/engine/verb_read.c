@@ -1,0 +1,713 @@
+/* Verbs that look at jobs: get, list, events, feed, steps, inbox, explain. */
+#include <assert.h>
+#include <time.h>
+
+#include "core/explain.h"
+#include "engine/answer.h"
+#include "engine/filter.h"
+#include "engine/verb.h"
+
+enum {
+    EVENTS_DEFAULT = 100,
+    POSITION_TEXT_MAX = 48, /* two numbers and what stands between */
+    /* Every commit wakes everybody who waits. Who was woken so often in vain looks again only after
+     * a pause. */
+    EAGER_ROUNDS = 8,
+    NAP_MS = 5,
+};
+
+#define FIELD(type, member, kind) RECORD_FIELD(struct type, member, #member, kind)
+#define RANGE(type, member, min, max)                                                              \
+    RECORD_FIELD_RANGE(struct type, member, #member, INT, min, max)
+#define TABLE(name)                                                                                \
+    static const struct record_type name##_record = {name##_fields, sizeof name##_fields /         \
+                                                                        sizeof name##_fields[0]}
+
+static enum error_code no_memory(struct err *err)
+{
+    return err_set(err, ERR_NO_MEMORY, "there is no memory for an answer");
+}
+
+/* ---- looking until something is there ----------------------------------------------------- */
+
+/* A look at the store that is repeated until it has seen enough, or time is over. */
+struct looking {
+    struct verb_call call; /* as the caller's, with the memory of one look */
+    struct arena arena;
+    int64_t until; /* on the engine's steady clock */
+    uint64_t seen;
+    uint32_t rounds;
+    bool waits;
+};
+
+static enum error_code looking_begin(struct looking *looking, const struct verb_call *call,
+                                     int64_t wait_ms, struct err *err)
+{
+    *looking = (struct looking){.call = *call, .waits = wait_ms > 0};
+    arena_init(&looking->arena);
+    looking->call.arena = &looking->arena;
+    if (!looking->waits)
+        return ERR_OK;
+    looking->until = engine_steady(call->engine) + wait_ms;
+    return engine_watch(call->engine, 0, 0, &looking->seen, err);
+}
+
+static void nap(void)
+{
+    struct timespec pause = {.tv_nsec = NAP_MS * 1000 * 1000};
+    (void)nanosleep(&pause, NULL);
+}
+
+/* Waits until something has changed and forgets what was read; false: it is time to answer. */
+static enum error_code looking_again(struct looking *looking, bool *ret, struct err *err)
+{
+    const struct verb_call *call = &looking->call;
+    int64_t left = looking->waits ? looking->until - engine_steady(call->engine) : 0;
+    bool wanted = call->wanted == NULL || call->wanted(call->wanted_arg);
+    *ret = false;
+    if (left <= 0 || !wanted || engine_interrupted(call->engine))
+        return ERR_OK;
+    if (looking->rounds++ > EAGER_ROUNDS)
+        nap();
+    enum error_code code = engine_watch(call->engine, looking->seen, left, &looking->seen, err);
+    arena_clear(&looking->arena);
+    *ret = code == ERR_OK;
+    return code;
+}
+
+/* ---- get ---------------------------------------------------------------------------------- */
+
+struct get_request {
+    struct str id;
+    int64_t wait_ms;
+};
+
+static const struct record_field get_fields[] = {
+    FIELD(get_request, id, TEXT),
+    RANGE(get_request, wait_ms, 0, WAIT_MS_MAX),
+};
+TABLE(get);
+
+/* One job, in a transaction of its own. */
+static enum error_code look_at_job(struct verb_call *call, struct uuid id, struct store_job *ret,
+                                   struct err *err)
+{
+    struct store_txn *txn;
+    enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = verb_load_job(call, txn, id, false, ret, err);
+    store_rollback(txn);
+    return code;
+}
+
+static enum error_code run_get(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct get_request request = {0};
+    struct looking looking;
+    struct store_job job;
+    struct json_writer writer;
+    struct uuid id;
+    bool again = true;
+    enum error_code code = verb_read(call, &get_record, &request, err);
+    if (code == ERR_OK)
+        code = verb_job_id(request.id, &id, err);
+    if (code != ERR_OK)
+        return code;
+    code = looking_begin(&looking, call, request.wait_ms, err);
+    while (code == ERR_OK && again) {
+        code = look_at_job(&looking.call, id, &job, err);
+        again = code == ERR_OK && !job_status_terminal(job.slice.job.status);
+        if (again)
+            code = looking_again(&looking, &again, err);
+    }
+    if (code == ERR_OK) {
+        json_writer_init(&writer, answer);
+        answer_job(&writer, &job.slice.job, ANSWER_WHOLE);
+    }
+    arena_release(&looking.arena);
+    return code;
+}
+
+const struct verb verb_get = {.run = run_get};
+
+/* ---- list --------------------------------------------------------------------------------- */
+
+struct list_request {
+    struct filter_request filter;
+    struct str include;
+    int64_t limit;
+    struct str cursor;
+};
+
+static const struct record_field list_fields[] = {
+    FILTER_FIELDS(struct list_request),
+    FIELD(list_request, include, TEXT),
+    RANGE(list_request, limit, 1, STORE_LIST_MAX),
+    FIELD(list_request, cursor, TEXT),
+};
+TABLE(list);
+
+/* "payload,result", in any order. */
+static enum error_code read_include(struct str list, int *ret, struct err *err)
+{
+    int parts = 0;
+    for (size_t at = 0; str_is_set(list) && at <= list.len;) {
+        const char *comma = at == list.len ? NULL : memchr(list.at + at, ',', list.len - at);
+        size_t end = comma == NULL ? list.len : (size_t)(comma - list.at);
+        struct str name = {list.at + at, end - at};
+        if (str_eq(name, STR("payload")))
+            parts |= ANSWER_PAYLOAD;
+        else if (str_eq(name, STR("result")))
+            parts |= ANSWER_RESULT;
+        else
+            return err_set(err, ERR_BAD_REQUEST,
+                           "include: \"%.*s\" is none; there are payload and result",
+                           STR_ARG(name));
+        at = end + 1;
+    }
+    *ret = parts;
+    return ERR_OK;
+}
+
+static void write_jobs(struct buf *answer, const struct store_job *jobs, uint32_t count,
+                       uint32_t limit, int parts)
+{
+    struct json_writer writer;
+    uint32_t written = 0;
+    json_writer_init(&writer, answer);
+    json_begin_object(&writer);
+    json_key(&writer, STR("jobs"));
+    json_begin_array(&writer);
+    while (written < count && answer->len < PAGE_BYTES_MAX)
+        answer_job(&writer, &jobs[written++].slice.job, parts);
+    json_end_array(&writer);
+    bool more = written < count || count == limit;
+    cursor_write(&writer, more, more ? jobs[written - 1].id : (struct uuid){0});
+    json_end_object(&writer);
+}
+
+static enum error_code run_list(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct list_request request = {.limit = PAGE_LIMIT_DEFAULT};
+    struct store_filter filter = {0};
+    struct store_txn *txn;
+    struct store_job *jobs = NULL;
+    uint32_t count = 0;
+    int parts = 0;
+    enum error_code code = verb_read(call, &list_record, &request, err);
+    if (code == ERR_OK)
+        code = filter_read(&request.filter, &filter, err);
+    if (code == ERR_OK)
+        code = cursor_read(request.cursor, &filter.before, err);
+    if (code == ERR_OK)
+        code = read_include(request.include, &parts, err);
+    if (code == ERR_OK)
+        code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    filter.limit = (uint32_t)request.limit;
+    code = store_list(txn, &filter, call->arena, &jobs, &count, err);
+    store_rollback(txn);
+    if (code != ERR_OK)
+        return code;
+    write_jobs(answer, jobs, count, filter.limit, parts);
+    return ERR_OK;
+}
+
+const struct verb verb_list = {.run = run_list};
+
+/* ---- events ------------------------------------------------------------------------------- */
+
+struct events_request {
+    struct str id;
+    int64_t after;
+    int64_t limit;
+    bool telemetry;
+    int64_t wait_ms;
+};
+
+static const struct record_field events_fields[] = {
+    FIELD(events_request, id, TEXT),
+    FIELD(events_request, after, INT),
+    RANGE(events_request, limit, 1, STORE_EVENTS_MAX),
+    FIELD(events_request, telemetry, BOOL),
+    RANGE(events_request, wait_ms, 0, WAIT_MS_MAX),
+};
+TABLE(events);
+
+struct seen_events {
+    struct store_job job;
+    struct event *events;
+    uint32_t count;
+};
+
+static enum error_code look_at_events(struct verb_call *call, const struct store_stream *stream,
+                                      struct seen_events *ret, struct err *err)
+{
+    struct store_txn *txn;
+    enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = verb_load_job(call, txn, stream->job, false, &ret->job, err);
+    if (code == ERR_OK)
+        code = store_events(txn, stream, call->arena, &ret->events, &ret->count, err);
+    store_rollback(txn);
+    return code;
+}
+
+static void write_events(struct buf *answer, const struct seen_events *seen)
+{
+    struct json_writer writer;
+    json_writer_init(&writer, answer);
+    json_begin_object(&writer);
+    json_key(&writer, STR("events"));
+    json_begin_array(&writer);
+    for (uint32_t i = 0; i < seen->count && answer->len < PAGE_BYTES_MAX; i++)
+        answer_event(&writer, &seen->events[i], seen->job.slice.job.spec.traceparent);
+    json_end_array(&writer);
+    json_end_object(&writer);
+}
+
+static enum error_code run_events(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct events_request request = {.limit = EVENTS_DEFAULT};
+    struct store_stream stream = {0};
+    struct looking looking;
+    struct seen_events seen = {0};
+    bool again = true;
+    enum error_code code = verb_read(call, &events_record, &request, err);
+    if (code == ERR_OK)
+        code = verb_job_id(request.id, &stream.job, err);
+    if (code != ERR_OK)
+        return code;
+    stream.after = request.after;
+    stream.limit = (uint32_t)request.limit;
+    stream.telemetry = request.telemetry;
+    code = looking_begin(&looking, call, request.wait_ms, err);
+    while (code == ERR_OK && again) {
+        code = look_at_events(&looking.call, &stream, &seen, err);
+        again = code == ERR_OK && seen.count == 0;
+        if (again)
+            code = looking_again(&looking, &again, err);
+    }
+    if (code == ERR_OK)
+        write_events(answer, &seen);
+    arena_release(&looking.arena);
+    return code;
+}
+
+const struct verb verb_events = {.run = run_events};
+
+/* ---- feed --------------------------------------------------------------------------------- */
+
+struct feed_request {
+    struct str after;
+    int64_t limit;
+    int64_t wait_ms;
+};
+
+static const struct record_field feed_fields[] = {
+    FIELD(feed_request, after, TEXT),
+    RANGE(feed_request, limit, 1, STORE_EVENTS_MAX),
+    RANGE(feed_request, wait_ms, 0, WAIT_MS_MAX),
+};
+TABLE(feed);
+
+/* Digits from *at on, up to `end`. */
+static bool read_number(const char **at, const char *end, uint64_t *ret)
+{
+    const char *start = *at;
+    uint64_t value = 0;
+    for (; *at < end && **at >= '0' && **at <= '9'; (*at)++) {
+        uint64_t digit = (uint64_t)(**at - '0');
+        if (value > (UINT64_MAX - digit) / 10)
+            return false;
+        value = value * 10 + digit;
+    }
+    *ret = value;
+    return *at > start;
+}
+
+static enum error_code read_position(struct str text, struct store_position *ret, struct err *err)
+{
+    struct store_position position = {0};
+    const char *at = text.at;
+    const char *end = text.at + text.len;
+    bool ok = !str_is_set(text);
+    if (!ok)
+        ok = read_number(&at, end, &position.major) && at < end && *at++ == '-' &&
+             read_number(&at, end, &position.minor) && at == end;
+    if (!ok)
+        return err_set(err, ERR_BAD_REQUEST, "after: \"%.*s\" is no position of the feed",
+                       STR_ARG(text));
+    *ret = position;
+    return ERR_OK;
+}
+
+static void write_position(struct json_writer *writer, struct str key,
+                           struct store_position position)
+{
+    char text[POSITION_TEXT_MAX];
+    struct buf buf = {.at = text, .cap = sizeof text};
+    buf_addf(&buf, "%llu-%llu", (unsigned long long)position.major,
+             (unsigned long long)position.minor);
+    answer_text(writer, key, buf_str(&buf));
+}
+
+static enum error_code look_at_feed(struct verb_call *call, struct store_position after,
+                                    uint32_t limit, struct store_fed **ret, uint32_t *ret_count,
+                                    struct err *err)
+{
+    struct store_txn *txn;
+    enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = store_feed(txn, after, limit, call->arena, ret, ret_count, err);
+    store_rollback(txn);
+    return code;
+}
+
+static void write_feed(struct buf *answer, const struct store_fed *fed, uint32_t count,
+                       struct store_position after)
+{
+    struct json_writer writer;
+    struct store_position next = after;
+    json_writer_init(&writer, answer);
+    json_begin_object(&writer);
+    json_key(&writer, STR("events"));
+    json_begin_array(&writer);
+    for (uint32_t i = 0; i < count && answer->len < PAGE_BYTES_MAX; i++) {
+        next = fed[i].position;
+        answer_event_open(&writer, &fed[i].event, (struct str){NULL, 0});
+        write_position(&writer, STR("position"), next);
+        json_end_object(&writer);
+    }
+    json_end_array(&writer);
+    write_position(&writer, STR("next"), next);
+    json_end_object(&writer);
+}
+
+static enum error_code run_feed(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct feed_request request = {.limit = EVENTS_DEFAULT};
+    struct store_position after;
+    struct looking looking;
+    struct store_fed *fed = NULL;
+    uint32_t count = 0;
+    bool again = true;
+    enum error_code code = verb_read(call, &feed_record, &request, err);
+    if (code == ERR_OK)
+        code = read_position(request.after, &after, err);
+    if (code != ERR_OK)
+        return code;
+    code = looking_begin(&looking, call, request.wait_ms, err);
+    while (code == ERR_OK && again) {
+        code = look_at_feed(&looking.call, after, (uint32_t)request.limit, &fed, &count, err);
+        again = code == ERR_OK && count == 0;
+        if (again)
+            code = looking_again(&looking, &again, err);
+    }
+    if (code == ERR_OK)
+        write_feed(answer, fed, count, after);
+    arena_release(&looking.arena);
+    return code;
+}
+
+const struct verb verb_feed = {.run = run_feed};
+
+/* ---- steps -------------------------------------------------------------------------------- */
+
+struct id_request {
+    struct str id;
+};
+
+static const struct record_field id_fields[] = {FIELD(id_request, id, TEXT)};
+TABLE(id);
+
+static enum error_code read_id_request(const struct verb_call *call, struct uuid *ret,
+                                       struct err *err)
+{
+    struct id_request request = {0};
+    enum error_code code = verb_read(call, &id_record, &request, err);
+    return code == ERR_OK ? verb_job_id(request.id, ret, err) : code;
+}
+
+/* What happened to a step, oldest first. */
+struct moment {
+    struct event event;
+    struct moment *next;
+};
+
+struct histories {
+    struct moment **first; /* of each step, by place in the slice */
+    struct moment **last;
+};
+
+static enum error_code keep_moment(struct verb_call *call, const struct job_slice *slice,
+                                   const struct event *event, struct histories *histories,
+                                   struct err *err)
+{
+    const struct step *step =
+        str_is_set(event->data.step) ? job_step(slice, event->data.step) : NULL;
+    if (step == NULL)
+        return ERR_OK;
+    struct moment *moment = arena_alloc(call->arena, sizeof *moment);
+    if (moment == NULL)
+        return no_memory(err);
+    size_t place = (size_t)(step - slice->steps);
+    *moment = (struct moment){.event = *event};
+    if (histories->last[place] != NULL)
+        histories->last[place]->next = moment;
+    else
+        histories->first[place] = moment;
+    histories->last[place] = moment;
+    return ERR_OK;
+}
+
+/* Goes through all events of a job, page by page. */
+static enum error_code read_histories(struct verb_call *call, struct store_txn *txn,
+                                      const struct job_slice *slice, struct histories *ret,
+                                      struct err *err)
+{
+    uint64_t seed = engine_store(call->engine)->options.seed;
+    struct store_stream stream = {.job = slice->job.id, .limit = STORE_EVENTS_MAX};
+    uint32_t count = stream.limit;
+    enum error_code code = ERR_OK;
+    ret->first = arena_zalloc(call->arena, slice->step_count + (size_t)1, sizeof(void *));
+    ret->last = arena_zalloc(call->arena, slice->step_count + (size_t)1, sizeof(void *));
+    if (ret->first == NULL || ret->last == NULL)
+        return no_memory(err);
+    while (code == ERR_OK && count == stream.limit && slice->step_count > 0) {
+        struct event *events;
+        code = store_events(txn, &stream, call->arena, &events, &count, err);
+        for (uint32_t i = 0; code == ERR_OK && i < count; i++) {
+            stream.after = events[i].version;
+            code = event_open(&events[i], seed, call->arena, err);
+            if (code == ERR_OK)
+                code = keep_moment(call, slice, &events[i], ret, err);
+        }
+    }
+    return code;
+}
+
+static void write_moment(struct json_writer *writer, const struct event *event)
+{
+    json_begin_object(writer);
+    answer_int(writer, STR("version"), event->version);
+    answer_text(writer, STR("type"), event_name(event));
+    answer_time(writer, STR("at"), event->at);
+    answer_text(writer, STR("actor"), event->actor);
+    answer_text(writer, STR("cause"), event->cause_text);
+    answer_int_set(writer, STR("attempt"), event->data.attempt);
+    answer_text(writer, STR("worker_id"), event->data.worker_id);
+    answer_text(writer, STR("resource_id"), event->data.resource_id);
+    answer_text(writer, STR("reason"), event->data.reason);
+    answer_raw(writer, STR("error"), event->data.error);
+    json_end_object(writer);
+}
+
+static void write_steps(struct buf *answer, const struct job_slice *slice,
+                        const struct histories *histories)
+{
+    struct json_writer writer;
+    json_writer_init(&writer, answer);
+    json_begin_object(&writer);
+    json_key(&writer, STR("steps"));
+    json_begin_array(&writer);
+    for (uint32_t i = 0; i < slice->step_count; i++) {
+        answer_step(&writer, &slice->steps[i]);
+        json_key(&writer, STR("history"));
+        json_begin_array(&writer);
+        for (const struct moment *at = histories->first[i]; at != NULL; at = at->next)
+            write_moment(&writer, &at->event);
+        json_end_array(&writer);
+        json_end_object(&writer);
+    }
+    json_end_array(&writer);
+    json_end_object(&writer);
+}
+
+static enum error_code run_steps(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct uuid id;
+    struct store_txn *txn;
+    struct store_job job;
+    struct histories histories;
+    enum error_code code = read_id_request(call, &id, err);
+    if (code == ERR_OK)
+        code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = verb_load_job(call, txn, id, true, &job, err);
+    if (code == ERR_OK)
+        code = read_histories(call, txn, &job.slice, &histories, err);
+    store_rollback(txn);
+    if (code != ERR_OK)
+        return code;
+    write_steps(answer, &job.slice, &histories);
+    return ERR_OK;
+}
+
+const struct verb verb_steps = {.run = run_steps};
+
+/* ---- inbox -------------------------------------------------------------------------------- */
+
+struct inbox_request {
+    int64_t limit;
+    struct str cursor;
+};
+
+static const struct record_field inbox_fields[] = {
+    RANGE(inbox_request, limit, 1, STORE_LIST_MAX),
+    FIELD(inbox_request, cursor, TEXT),
+};
+TABLE(inbox);
+
+/* Jobs in which somebody is asked, with the steps of those that have any. */
+struct asking {
+    struct store_job *jobs;
+    struct store_parts *parts;
+    uint32_t count;
+};
+
+static enum error_code read_asking(struct verb_call *call, struct store_txn *txn,
+                                   const struct store_filter *filter, struct asking *ret,
+                                   struct err *err)
+{
+    enum error_code code = store_list(txn, filter, call->arena, &ret->jobs, &ret->count, err);
+    if (code != ERR_OK)
+        return code;
+    ret->parts = arena_zalloc(call->arena, ret->count + (size_t)1, sizeof *ret->parts);
+    if (ret->parts == NULL)
+        return no_memory(err);
+    for (uint32_t i = 0; i < ret->count && code == ERR_OK; i++) {
+        const struct job *job = &ret->jobs[i].slice.job;
+        ret->parts[i] = (struct store_parts){.job = job->id, .all_steps = true};
+        if (job->steps[STANDING_ASKING] > 0)
+            code = store_load_parts(txn, &ret->parts[i], 1, call->arena, err);
+    }
+    return code;
+}
+
+static void write_question(struct json_writer *writer, const struct job *job, struct str step,
+                           const struct wait *wait)
+{
+    if (wait->type != WAIT_HUMAN)
+        return; /* no person can answer a timer or a webhook */
+    json_begin_object(writer);
+    answer_id(writer, STR("id"), job->id);
+    answer_text(writer, STR("step"), step);
+    answer_text(writer, STR("kind"), job->spec.kind);
+    answer_text(writer, STR("queue"), job->spec.queue);
+    answer_text(writer, STR("prompt"), wait->prompt);
+    answer_raw(writer, STR("choices"), wait->choices);
+    answer_text(writer, STR("assignee"), wait->assignee);
+    answer_text(writer, STR("correlation_key"), wait->correlation_key);
+    answer_text(writer, STR("effect"), wait->effect);
+    answer_time(writer, STR("since"), wait->since);
+    answer_time(writer, STR("until"), wait->until);
+    json_end_object(writer);
+}
+
+static void write_inbox(struct buf *answer, const struct asking *asking, uint32_t limit)
+{
+    struct json_writer writer;
+    uint32_t written = 0;
+    json_writer_init(&writer, answer);
+    json_begin_object(&writer);
+    json_key(&writer, STR("questions"));
+    json_begin_array(&writer);
+    for (; written < asking->count && answer->len < PAGE_BYTES_MAX; written++) {
+        const struct job *job = &asking->jobs[written].slice.job;
+        const struct store_parts *parts = &asking->parts[written];
+        write_question(&writer, job, (struct str){NULL, 0}, &job->wait);
+        for (uint32_t i = 0; i < parts->step_count; i++)
+            if (step_standing(&parts->steps[i]) == STANDING_ASKING)
+                write_question(&writer, job, parts->steps[i].spec.id, &parts->steps[i].question);
+    }
+    json_end_array(&writer);
+    bool more = written < asking->count || asking->count == limit;
+    cursor_write(&writer, more, more ? asking->jobs[written - 1].id : (struct uuid){0});
+    json_end_object(&writer);
+}
+
+static enum error_code run_inbox(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct inbox_request request = {.limit = PAGE_LIMIT_DEFAULT};
+    struct store_filter filter = {.asking = true};
+    struct store_txn *txn;
+    struct asking asking = {0};
+    enum error_code code = verb_read(call, &inbox_record, &request, err);
+    if (code == ERR_OK)
+        code = cursor_read(request.cursor, &filter.before, err);
+    if (code == ERR_OK)
+        code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    filter.limit = (uint32_t)request.limit;
+    code = read_asking(call, txn, &filter, &asking, err);
+    store_rollback(txn);
+    if (code == ERR_OK)
+        write_inbox(answer, &asking, filter.limit);
+    return code;
+}
+
+const struct verb verb_inbox = {.run = run_inbox};
+
+/* ---- explain ------------------------------------------------------------------------------ */
+
+/* The job with its steps, and what an operator has set, as of one moment. */
+static enum error_code load_explained(struct verb_call *call, struct uuid id,
+                                      struct store_load *ret, struct job_slice *ret_slice,
+                                      struct err *err)
+{
+    struct store_txn *txn;
+    struct store_job *job = arena_zalloc(call->arena, 1, sizeof *job);
+    struct store_parts parts = {.job = id, .all_steps = true};
+    if (job == NULL)
+        return no_memory(err);
+    job->id = id;
+    *ret = (struct store_load){.jobs = job, .job_count = 1};
+    enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = store_load(txn, ret, call->arena, err);
+    if (code == ERR_OK && job->slice.job.status == JOB_NONE)
+        code = verb_no_job(id, err);
+    if (code == ERR_OK && job_has_plan(&job->slice.job))
+        code = store_load_parts(txn, &parts, 1, call->arena, err);
+    store_rollback(txn);
+    if (code != ERR_OK)
+        return code;
+    *ret_slice = job->slice;
+    ret_slice->steps = parts.steps;
+    ret_slice->step_count = parts.step_count;
+    return job_slice_index(ret_slice, call->arena);
+}
+
+static enum error_code run_explain(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct uuid id;
+    struct store_load load;
+    struct job_slice slice;
+    struct json_writer writer;
+    enum error_code code = read_id_request(call, &id, err);
+    if (code == ERR_OK)
+        code = load_explained(call, id, &load, &slice, err);
+    if (code != ERR_OK)
+        return code;
+    struct explain_context context = {
+        .now = load.now,
+        .queue_paused = names_have(&load.paused, slice.job.spec.queue),
+        .arena = call->arena,
+    };
+    for (uint32_t i = 0; i < load.kind_count; i++)
+        if (str_eq(load.kinds[i].kind, slice.job.spec.kind))
+            context.kind = &load.kinds[i].settings;
+    json_writer_init(&writer, answer);
+    job_explain(&slice, &context, &writer);
+    return ERR_OK;
+}
+
+const struct verb verb_explain = {.run = run_explain};

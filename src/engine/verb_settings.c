@@ -1,0 +1,615 @@
+/* Verbs of operators and of resources: queues, pause, resume, kind_set, kind_get, workers, stats,
+ * resources, resource_put, resource_get, resource_delete. */
+#include <assert.h>
+
+#include "core/machine.h"
+#include "core/resource.h"
+#include "engine/answer.h"
+#include "engine/verb.h"
+
+enum {
+    RESOURCE_TTL_MS_DEFAULT = 30 * 1000,
+    RESOURCE_TTL_MS_MIN = 1000,
+    RESOURCE_TTL_MS_MAX = 24 * 60 * 60 * 1000,
+    SLOTS_MAX = 100 * 1000,
+    LOST_ROUNDS_MAX = 20,
+};
+
+#define FIELD(type, member, kind) RECORD_FIELD(struct type, member, #member, kind)
+#define RANGE(type, member, min, max)                                                              \
+    RECORD_FIELD_RANGE(struct type, member, #member, INT, min, max)
+#define TABLE(name)                                                                                \
+    static const struct record_type name##_record = {name##_fields, sizeof name##_fields /         \
+                                                                        sizeof name##_fields[0]}
+
+static enum error_code no_memory(struct err *err)
+{
+    return err_set(err, ERR_NO_MEMORY, "there is no memory for the call");
+}
+
+static enum error_code missing(const char *member, struct err *err)
+{
+    return err_set(err, ERR_BAD_REQUEST, "%s is missing", member);
+}
+
+/* What was wrong with the first operation of a call that is done. */
+static enum error_code outcome(const struct verb_call *call, struct err *err)
+{
+    const struct op *op = call->call.ops[0];
+    return op->code == ERR_OK ? ERR_OK : err_set(err, op->code, "%s", op->err.detail);
+}
+
+/* A request that says nothing. */
+static const struct record_type nothing_record = {NULL, 0};
+
+/* ---- queues and numbers ------------------------------------------------------------------- */
+
+/* Everything that is counted, as of one moment. */
+struct census {
+    struct store_load load; /* now, and which queues are paused */
+    struct store_queue_count *counts;
+    uint32_t count;
+    struct store_worker *workers;
+    uint32_t worker_count;
+};
+
+static enum error_code take_census(struct verb_call *call, bool workers, struct census *ret,
+                                   struct err *err)
+{
+    struct store_txn *txn;
+    struct census census = {0};
+    enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = store_load(txn, &census.load, call->arena, err);
+    if (code == ERR_OK)
+        code = store_queues(txn, call->arena, &census.counts, &census.count, err);
+    if (code == ERR_OK && workers)
+        code = store_workers(txn, call->arena, &census.workers, &census.worker_count, err);
+    store_rollback(txn);
+    if (code == ERR_OK)
+        *ret = census;
+    return code;
+}
+
+/* Jobs by status, and those of them that wait to be taken, now or later. */
+struct tally {
+    int64_t by_status[JOB_STATUS_COUNT];
+    int64_t depth;
+    int64_t oldest_at;
+};
+
+static void tally_add(struct tally *tally, const struct store_queue_count *count)
+{
+    enum job_status to;
+    tally->by_status[count->status] += count->count;
+    if (!job_move(count->status, EVENT_JOB_LEASED, MOVE_PLAIN, &to))
+        return;
+    tally->depth += count->count;
+    if (tally->oldest_at == 0 || count->oldest_at < tally->oldest_at)
+        tally->oldest_at = count->oldest_at;
+}
+
+static void write_by_status(struct json_writer *writer, struct str key, const struct tally *tally)
+{
+    json_key(writer, key);
+    json_begin_object(writer);
+    for (int i = 0; i < JOB_STATUS_COUNT; i++)
+        answer_int(writer, job_status_name((enum job_status)i), tally->by_status[i]);
+    json_end_object(writer);
+}
+
+static void write_queue(struct json_writer *writer, struct str queue, bool paused,
+                        const struct tally *tally)
+{
+    json_begin_object(writer);
+    answer_text(writer, STR("queue"), queue);
+    answer_bool(writer, STR("paused"), paused);
+    answer_int(writer, STR("depth"), tally->depth);
+    answer_time(writer, STR("oldest_at"), tally->oldest_at);
+    write_by_status(writer, STR("by_status"), tally);
+    json_end_object(writer);
+}
+
+/* Both lists are in the order of names: queues with jobs, and queues that are paused. */
+static void write_queues(struct json_writer *writer, const struct census *census)
+{
+    const struct names *paused = &census->load.paused;
+    uint32_t at = 0;
+    uint32_t p = 0;
+    while (at < census->count || p < paused->count) {
+        struct tally tally = {0};
+        bool has_jobs =
+            at < census->count &&
+            (p == paused->count || str_cmp(census->counts[at].queue, paused->at[p]) <= 0);
+        struct str queue = has_jobs ? census->counts[at].queue : paused->at[p];
+        bool is_paused = p < paused->count && str_eq(queue, paused->at[p]);
+        while (at < census->count && str_eq(census->counts[at].queue, queue))
+            tally_add(&tally, &census->counts[at++]);
+        p += is_paused;
+        write_queue(writer, queue, is_paused, &tally);
+    }
+}
+
+static enum error_code run_queues(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct census census;
+    struct json_writer writer;
+    char none;
+    enum error_code code = verb_read(call, &nothing_record, &none, err);
+    if (code == ERR_OK)
+        code = take_census(call, false, &census, err);
+    if (code != ERR_OK)
+        return code;
+    json_writer_init(&writer, answer);
+    json_begin_object(&writer);
+    json_key(&writer, STR("queues"));
+    json_begin_array(&writer);
+    write_queues(&writer, &census);
+    json_end_array(&writer);
+    json_end_object(&writer);
+    return ERR_OK;
+}
+
+const struct verb verb_queues = {.run = run_queues};
+
+static enum error_code run_stats(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct census census;
+    struct tally tally = {0};
+    struct json_writer writer;
+    int64_t leases = 0;
+    int64_t queues = 0;
+    int64_t workers = 0;
+    char none;
+    enum error_code code = verb_read(call, &nothing_record, &none, err);
+    if (code == ERR_OK)
+        code = take_census(call, true, &census, err);
+    if (code != ERR_OK)
+        return code;
+    for (uint32_t i = 0; i < census.count; i++) {
+        queues += i == 0 || !str_eq(census.counts[i].queue, census.counts[i - 1].queue);
+        tally_add(&tally, &census.counts[i]);
+    }
+    for (uint32_t i = 0; i < census.worker_count; i++) {
+        const struct store_worker *worker = &census.workers[i];
+        workers += i == 0 || !str_eq(worker->worker_id, worker[-1].worker_id);
+        leases += worker->leases;
+    }
+    json_writer_init(&writer, answer);
+    json_begin_object(&writer);
+    write_by_status(&writer, STR("jobs"), &tally);
+    answer_int(&writer, STR("leases"), leases);
+    answer_int(&writer, STR("workers"), workers);
+    answer_int(&writer, STR("queues"), queues);
+    answer_int(&writer, STR("queues_paused"), census.load.paused.count);
+    answer_int(&writer, STR("queue_depth"), tally.depth);
+    answer_time(&writer, STR("oldest_queued_at"), tally.oldest_at);
+    answer_time(&writer, STR("now"), census.load.now);
+    json_end_object(&writer);
+    return ERR_OK;
+}
+
+const struct verb verb_stats = {.run = run_stats};
+
+static enum error_code run_workers(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct store_txn *txn;
+    struct store_worker *workers = NULL;
+    uint32_t count = 0;
+    struct json_writer writer;
+    char none;
+    enum error_code code = verb_read(call, &nothing_record, &none, err);
+    if (code == ERR_OK)
+        code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = store_workers(txn, call->arena, &workers, &count, err);
+    store_rollback(txn);
+    if (code != ERR_OK)
+        return code;
+    json_writer_init(&writer, answer);
+    json_begin_object(&writer);
+    json_key(&writer, STR("workers"));
+    json_begin_array(&writer);
+    for (uint32_t i = 0; i < count; i++) {
+        json_begin_object(&writer);
+        answer_text(&writer, STR("worker_id"), workers[i].worker_id);
+        answer_int(&writer, STR("leases"), workers[i].leases);
+        answer_time(&writer, STR("last_beat_at"), workers[i].beat_at);
+        answer_time(&writer, STR("expires_at"), workers[i].expires_at);
+        answer_text(&writer, STR("resource_id"), workers[i].resource_id);
+        json_end_object(&writer);
+    }
+    json_end_array(&writer);
+    json_end_object(&writer);
+    return ERR_OK;
+}
+
+const struct verb verb_workers = {.run = run_workers};
+
+/* ---- pausing ------------------------------------------------------------------------------ */
+
+struct queue_request {
+    struct str queue;
+};
+
+static const struct record_field queue_fields[] = {FIELD(queue_request, queue, NAME)};
+TABLE(queue);
+
+static enum error_code prepare_queue(struct verb_call *call, bool paused, struct err *err)
+{
+    struct queue_request request = {0};
+    call->call.class = CALL_RESULT;
+    enum error_code code = verb_read(call, &queue_record, &request, err);
+    if (code == ERR_OK && !str_is_set(request.queue))
+        code = missing("queue", err);
+    if (code != ERR_OK)
+        return code;
+    struct op *op = verb_op(call);
+    if (op == NULL)
+        return no_memory(err);
+    op->type = OP_QUEUE;
+    op->queue = (struct store_queue){.queue = request.queue, .paused = paused};
+    return ERR_OK;
+}
+
+static enum error_code prepare_pause(struct verb_call *call, struct err *err)
+{
+    return prepare_queue(call, true, err);
+}
+
+static enum error_code prepare_resume(struct verb_call *call, struct err *err)
+{
+    return prepare_queue(call, false, err);
+}
+
+static enum error_code answer_queue(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    const struct store_queue *queue = &call->call.ops[0]->queue;
+    struct json_writer writer;
+    enum error_code code = outcome(call, err);
+    if (code != ERR_OK)
+        return code;
+    json_writer_init(&writer, answer);
+    json_begin_object(&writer);
+    answer_text(&writer, STR("queue"), queue->queue);
+    answer_bool(&writer, STR("paused"), queue->paused);
+    json_end_object(&writer);
+    return ERR_OK;
+}
+
+const struct verb verb_pause = {.prepare = prepare_pause, .answer = answer_queue};
+const struct verb verb_resume = {.prepare = prepare_resume, .answer = answer_queue};
+
+/* ---- kinds -------------------------------------------------------------------------------- */
+
+struct kind_request {
+    struct str kind;
+    struct kind_settings settings;
+    struct str retry; /* raw: over the usual policy */
+};
+
+static const struct record_field kind_set_fields[] = {
+    FIELD(kind_request, kind, NAME),
+    RECORD_FIELD(struct kind_request, settings.lease_ttl_ms, "lease_ttl_ms", INT),
+    RECORD_FIELD(struct kind_request, settings.heartbeat_ms, "heartbeat_ms", INT),
+    RECORD_FIELD(struct kind_request, settings.timeout_ms, "timeout_ms", INT),
+    FIELD(kind_request, retry, OBJECT),
+    RECORD_FIELD(struct kind_request, settings.retention_ms, "retention_ms", INT),
+};
+TABLE(kind_set);
+
+static const struct record_field kind_get_fields[] = {FIELD(kind_request, kind, NAME)};
+TABLE(kind_get);
+
+static enum error_code read_kind(struct verb_call *call, const struct record_type *type,
+                                 struct kind_request *ret, struct err *err)
+{
+    enum error_code code = verb_read(call, type, ret, err);
+    if (code == ERR_OK && !str_is_set(ret->kind))
+        code = missing("kind", err);
+    if (code == ERR_OK && str_is_set(ret->retry)) {
+        ret->settings.retry = retry_policy_for_jobs();
+        code = record_read(&retry_policy_record, ret->retry, RECORD_ALL, RECORD_REQUEST, "retry",
+                           call->arena, &ret->settings.retry, err);
+    }
+    return code == ERR_OK ? kind_settings_check(&ret->settings, err) : code;
+}
+
+static enum error_code prepare_kind(struct verb_call *call, struct err *err)
+{
+    struct kind_request request = {0};
+    call->call.class = CALL_RESULT;
+    enum error_code code = read_kind(call, &kind_set_record, &request, err);
+    if (code != ERR_OK)
+        return code;
+    struct store_kind *kind = arena_zalloc(call->arena, 1, sizeof *kind);
+    struct op *op = verb_op(call);
+    if (kind == NULL || op == NULL)
+        return no_memory(err);
+    *kind = (struct store_kind){.kind = request.kind, .settings = request.settings};
+    op->type = OP_KIND;
+    op->kind = kind;
+    return ERR_OK;
+}
+
+static void write_kind(struct buf *answer, const struct store_kind *kind)
+{
+    const struct kind_settings *settings = &kind->settings;
+    struct json_writer writer;
+    json_writer_init(&writer, answer);
+    json_begin_object(&writer);
+    answer_text(&writer, STR("kind"), kind->kind);
+    answer_int_set(&writer, STR("lease_ttl_ms"), settings->lease_ttl_ms);
+    answer_int_set(&writer, STR("heartbeat_ms"), settings->heartbeat_ms);
+    answer_int_set(&writer, STR("timeout_ms"), settings->timeout_ms);
+    json_key(&writer, STR("retry"));
+    if (settings->retry.max_attempts > 0)
+        answer_retry(&writer, &settings->retry);
+    else
+        json_put_null(&writer);
+    answer_int_set(&writer, STR("retention_ms"), settings->retention_ms);
+    json_end_object(&writer);
+}
+
+static enum error_code answer_kind(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    enum error_code code = outcome(call, err);
+    if (code == ERR_OK)
+        write_kind(answer, call->call.ops[0]->kind);
+    return code;
+}
+
+const struct verb verb_kind_set = {.prepare = prepare_kind, .answer = answer_kind};
+
+static enum error_code run_kind_get(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct kind_request request = {0};
+    struct store_txn *txn;
+    struct store_load load = {0};
+    enum error_code code = read_kind(call, &kind_get_record, &request, err);
+    if (code == ERR_OK)
+        code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = store_load(txn, &load, call->arena, err);
+    store_rollback(txn);
+    if (code != ERR_OK)
+        return code;
+    struct store_kind kind = {.kind = request.kind};
+    for (uint32_t i = 0; i < load.kind_count; i++)
+        if (str_eq(load.kinds[i].kind, request.kind))
+            kind = load.kinds[i];
+    write_kind(answer, &kind);
+    return ERR_OK;
+}
+
+const struct verb verb_kind_get = {.run = run_kind_get};
+
+/* ---- resources ---------------------------------------------------------------------------- */
+
+static enum error_code run_resources(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct store_txn *txn;
+    struct resource *resources = NULL;
+    uint32_t count = 0;
+    struct json_writer writer;
+    char none;
+    enum error_code code = verb_read(call, &nothing_record, &none, err);
+    if (code == ERR_OK)
+        code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = store_resources(txn, call->arena, &resources, &count, err);
+    store_rollback(txn);
+    if (code != ERR_OK)
+        return code;
+    json_writer_init(&writer, answer);
+    json_begin_object(&writer);
+    json_key(&writer, STR("resources"));
+    json_begin_array(&writer);
+    for (uint32_t i = 0; i < count; i++)
+        answer_resource(&writer, &resources[i]);
+    json_end_array(&writer);
+    json_end_object(&writer);
+    return ERR_OK;
+}
+
+const struct verb verb_resources = {.run = run_resources};
+
+struct resource_request {
+    struct str id;
+    struct str capabilities;
+    struct str labels;
+    int64_t slots;
+    int64_t ttl_ms;
+    bool draining;
+};
+
+static const struct record_field resource_put_fields[] = {
+    FIELD(resource_request, id, NAME),
+    FIELD(resource_request, capabilities, ARRAY),
+    FIELD(resource_request, labels, OBJECT),
+    RANGE(resource_request, slots, 1, SLOTS_MAX),
+    RANGE(resource_request, ttl_ms, RESOURCE_TTL_MS_MIN, RESOURCE_TTL_MS_MAX),
+    FIELD(resource_request, draining, BOOL),
+};
+TABLE(resource_put);
+
+static const struct record_field resource_id_fields[] = {FIELD(resource_request, id, NAME)};
+TABLE(resource_id);
+
+static enum error_code read_resource(const struct verb_call *call, const struct record_type *type,
+                                     struct resource_request *ret, struct err *err)
+{
+    enum error_code code = verb_read(call, type, ret, err);
+    return code == ERR_OK && !str_is_set(ret->id) ? missing("id", err) : code;
+}
+
+static enum error_code prepare_resource_put(struct verb_call *call, struct err *err)
+{
+    struct resource_request request = {.slots = 1, .ttl_ms = RESOURCE_TTL_MS_DEFAULT};
+    struct resource *resource = arena_zalloc(call->arena, 1, sizeof *resource);
+    call->call.class = CALL_RESULT;
+    if (resource == NULL)
+        return no_memory(err);
+    enum error_code code = read_resource(call, &resource_put_record, &request, err);
+    if (code == ERR_OK)
+        code = names_read(request.capabilities, CAPABILITIES_MAX, "capabilities", call->arena,
+                          &resource->capabilities, err);
+    if (code == ERR_OK)
+        code = labels_read(request.labels, LABELS_MAX, "labels", call->arena, &resource->labels,
+                           &resource->label_count, err);
+    if (code != ERR_OK)
+        return code;
+    struct op *op = verb_op(call);
+    if (op == NULL)
+        return no_memory(err);
+    resource->id = request.id;
+    resource->slots = request.slots;
+    resource->draining = request.draining;
+    op->type = OP_RESOURCE;
+    op->resource = resource;
+    op->ttl_ms = request.ttl_ms;
+    return ERR_OK;
+}
+
+static enum error_code answer_resource_put(struct verb_call *call, struct buf *answer,
+                                           struct err *err)
+{
+    struct json_writer writer;
+    enum error_code code = outcome(call, err);
+    if (code != ERR_OK)
+        return code;
+    json_writer_init(&writer, answer);
+    answer_resource(&writer, &call->call.ops[0]->registered);
+    return ERR_OK;
+}
+
+const struct verb verb_resource_put = {.prepare = prepare_resource_put,
+                                       .answer = answer_resource_put};
+
+/* A resource, and the steps that are on it, as of one moment. */
+struct tenancy {
+    struct store_resource resource;
+    struct store_lease *leases;
+    uint32_t count;
+};
+
+static enum error_code load_tenancy(struct verb_call *call, struct str id, struct tenancy *ret,
+                                    struct err *err)
+{
+    struct store_txn *txn;
+    struct tenancy tenancy = {.resource = {.id = id}};
+    struct store_load load = {.resources = &tenancy.resource, .resource_count = 1};
+    enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = store_load(txn, &load, call->arena, err);
+    if (code == ERR_OK)
+        code = store_leases_on(txn, id, call->arena, &tenancy.leases, &tenancy.count, err);
+    store_rollback(txn);
+    if (code == ERR_OK)
+        *ret = tenancy;
+    return code;
+}
+
+static enum error_code run_resource_get(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct resource_request request = {0};
+    struct tenancy tenancy;
+    struct json_writer writer;
+    enum error_code code = read_resource(call, &resource_id_record, &request, err);
+    if (code == ERR_OK)
+        code = load_tenancy(call, request.id, &tenancy, err);
+    if (code == ERR_OK && !tenancy.resource.found)
+        code = err_set(err, ERR_NOT_FOUND, "there is no resource \"%.*s\"", STR_ARG(request.id));
+    if (code != ERR_OK)
+        return code;
+    json_writer_init(&writer, answer);
+    answer_resource(&writer, &tenancy.resource.resource);
+    return ERR_OK;
+}
+
+const struct verb verb_resource_get = {.run = run_resource_get};
+
+/* Adds what becomes of the steps on a resource that is gone: at most as much as one batch holds. */
+static enum error_code add_lost(struct verb_call *call, const struct tenancy *tenancy,
+                                bool together, struct err *err)
+{
+    for (uint32_t i = 0; i < tenancy->count && call->call.count < BATCH_OPS_MAX; i++) {
+        struct op *op = verb_op(call);
+        if (op == NULL)
+            return no_memory(err);
+        op->type = OP_DUE;
+        op->job = tenancy->leases[i].job;
+        op->due.step = tenancy->leases[i].step;
+        op->due.resource_id = tenancy->resource.id;
+        op->together = together;
+    }
+    return ERR_OK;
+}
+
+/* The resource goes first: the steps on it are then lost with it, in the same batch. */
+static enum error_code prepare_resource_delete(struct verb_call *call, struct err *err)
+{
+    struct resource_request request = {0};
+    struct tenancy *tenancy = arena_zalloc(call->arena, 1, sizeof *tenancy);
+    call->call.class = CALL_RESULT;
+    if (tenancy == NULL)
+        return no_memory(err);
+    enum error_code code = read_resource(call, &resource_id_record, &request, err);
+    if (code == ERR_OK)
+        code = load_tenancy(call, request.id, tenancy, err);
+    if (code != ERR_OK)
+        return code;
+    struct op *op = verb_op(call);
+    if (op == NULL)
+        return no_memory(err);
+    op->type = OP_RESOURCE_GONE;
+    op->resource_gone.id = request.id;
+    call->state = tenancy;
+    return add_lost(call, tenancy, true, err);
+}
+
+/* Sees to steps that were leased after we had looked and before the resource was gone, and to those
+ * for which there was no room. Should this fail their leases end by themselves. */
+static void lose_the_rest(const struct verb_call *call, struct str id)
+{
+    for (int round = 0; round < LOST_ROUNDS_MAX; round++) {
+        struct tenancy tenancy;
+        struct err err = {0};
+        struct verb_call rest = {
+            .engine = call->engine,
+            .arena = call->arena,
+            .actor = call->actor,
+            .call = {.class = CALL_RESULT},
+        };
+        /* If it is there, somebody has registered it again, and the leases may be new. */
+        if (load_tenancy(&rest, id, &tenancy, &err) != ERR_OK || tenancy.resource.found ||
+            tenancy.count == 0 || add_lost(&rest, &tenancy, false, &err) != ERR_OK ||
+            engine_run(rest.engine, &rest.call, &err) != ERR_OK)
+            return;
+        call_release(&rest.call);
+    }
+}
+
+static enum error_code answer_resource_delete(struct verb_call *call, struct buf *answer,
+                                              struct err *err)
+{
+    const struct tenancy *tenancy = call->state;
+    struct json_writer writer;
+    enum error_code code = outcome(call, err);
+    if (code != ERR_OK)
+        return code;
+    if (!call->rendering)
+        lose_the_rest(call, tenancy->resource.id);
+    json_writer_init(&writer, answer);
+    struct resource gone = {.id = tenancy->resource.id};
+    answer_resource(&writer, tenancy->resource.found ? &tenancy->resource.resource : &gone);
+    return ERR_OK;
+}
+
+const struct verb verb_resource_delete = {.prepare = prepare_resource_delete,
+                                          .answer = answer_resource_delete};

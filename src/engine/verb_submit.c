@@ -1,0 +1,188 @@
+/* submit: one new job, or many that are made together or not at all. */
+#include <assert.h>
+#include <time.h>
+
+#include "base/random.h"
+#include "core/plan.h"
+#include "engine/answer.h"
+#include "engine/verb.h"
+
+enum {
+    JOBS_MAX = BATCH_OPS_MAX,
+    FRACTIONS = 4096, /* of a millisecond, in an id */
+    RANDOM_LEN = 8,
+};
+
+/* A moment as ids have it, so that jobs sort in the order in which they were submitted. */
+struct moment {
+    int64_t ms;
+    int64_t fraction; /* in 4096ths */
+};
+
+/* The store's own clock where it was given one, since list and claims go by these ids. */
+static struct moment moment_now(const struct verb_call *call)
+{
+    const struct store_options *options =
+        call->engine != NULL ? &engine_store(call->engine)->options : NULL;
+    if (options != NULL && options->clock != NULL)
+        return (struct moment){.ms = options->clock(options->clock_arg)};
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (struct moment){
+        .ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000,
+        .fraction = now.tv_nsec % 1000000 * FRACTIONS / 1000000,
+    };
+}
+
+/* The id of the job that stands at `index` in its request: they are to sort as they were given. */
+static struct uuid id_of(struct moment moment, uint32_t index, const uint8_t noise[RANDOM_LEN])
+{
+    int64_t fraction = moment.fraction + index;
+    uint8_t random[10];
+    random[0] = (uint8_t)((fraction % FRACTIONS) >> 8);
+    random[1] = (uint8_t)(fraction % FRACTIONS);
+    memcpy(random + 2, noise, RANDOM_LEN);
+    int64_t ms = moment.ms + fraction / FRACTIONS;
+    return uuid_v7(ms < 0 ? 0 : ms, random);
+}
+
+static enum error_code no_memory(struct err *err)
+{
+    return err_set(err, ERR_NO_MEMORY, "there is no memory for new jobs");
+}
+
+/* Adds the operation that makes the job of `json`. */
+static enum error_code add_job(struct verb_call *call, struct str json, struct uuid id,
+                               struct err *err)
+{
+    struct spec *spec = arena_alloc(call->arena, sizeof *spec);
+    if (spec == NULL)
+        return no_memory(err);
+    *spec = spec_defaults(NULL);
+    enum error_code code = spec_read(json, call->arena, spec, err);
+    if (code != ERR_OK)
+        return code;
+    struct op *op = verb_op(call);
+    if (op == NULL)
+        return no_memory(err);
+    op->type = OP_COMMAND;
+    op->job = id;
+    op->command = (struct command){.type = COMMAND_SUBMIT, .actor = call->actor};
+    op->command.submit.spec = spec;
+    op->spec_json = json;
+    return ERR_OK;
+}
+
+/* One that is refused for its plan would be missing among the others, so that is tried first. What
+ * else can be wrong with it was seen when it was read. */
+static enum error_code try_plan(const struct op *op, int64_t now, struct err *err)
+{
+    if (!str_is_set(op->command.submit.spec->plan))
+        return ERR_OK;
+    struct arena arena;
+    struct job_slice nothing;
+    struct decision decision;
+    arena_init(&arena);
+    struct context context = {.now = now, .arena = &arena};
+    memcpy(&context.random, op->job.bytes + RANDOM_LEN, sizeof context.random);
+    job_slice_init(&nothing, op->job, context.random);
+    enum error_code code = job_decide(&nothing, &op->command, &context, &decision, err);
+    arena_release(&arena);
+    return code;
+}
+
+static enum error_code add_jobs(struct verb_call *call, struct str jobs, struct err *err)
+{
+    struct json_iter iter;
+    struct str json;
+    size_t count = json_count(jobs);
+    struct moment moment = moment_now(call);
+    if (!json_array_begin(&iter, jobs))
+        return err_set(err, ERR_BAD_REQUEST, "jobs must be an array of jobs");
+    if (count == 0 || count > JOBS_MAX)
+        return err_set(err, ERR_BAD_REQUEST, "jobs may have from 1 to %d entries, not %zu",
+                       JOBS_MAX, count);
+    uint8_t *noise = arena_alloc(call->arena, count * RANDOM_LEN);
+    if (noise == NULL)
+        return no_memory(err);
+    random_fill(noise, count * RANDOM_LEN);
+    for (uint32_t i = 0; json_array_next(&iter, &json); i++) {
+        struct err why = {0};
+        struct uuid id = id_of(moment, i, noise + (size_t)i * RANDOM_LEN);
+        enum error_code code = add_job(call, json, id, &why);
+        if (code == ERR_OK) {
+            struct op *op = call->call.ops[call->call.count - 1];
+            op->joined = op->together = i > 0;
+            code = try_plan(op, moment.ms, &why);
+        }
+        if (code != ERR_OK)
+            return err_set(err, code, "jobs[%u]: %s", i, why.detail);
+    }
+    return ERR_OK;
+}
+
+/* The member that makes it a request for many; absent when there is none. `ret_other` is the raw
+ * name of one that stands beside it. */
+static struct str jobs_member(struct str request, struct str *ret_other)
+{
+    struct json_iter iter;
+    struct str key;
+    struct str value;
+    struct str jobs = {NULL, 0};
+    (void)json_object_begin(&iter, request);
+    while (json_object_next(&iter, &key, &value))
+        if (json_key_is(key, STR("jobs")))
+            jobs = value;
+        else
+            *ret_other = key;
+    return jobs;
+}
+
+static enum error_code submit_prepare(struct verb_call *call, struct err *err)
+{
+    struct str other = {NULL, 0};
+    struct str jobs = jobs_member(call->request, &other);
+    call->call.class = CALL_SUBMIT;
+    if (str_is_set(jobs) && str_is_set(other))
+        return err_set(err, ERR_UNKNOWN_FIELD,
+                       "unknown field %.*s beside jobs: each job has its own members",
+                       STR_ARG(other));
+    call->state = str_is_set(jobs) ? call : NULL; /* many: the answer is a list */
+    if (str_is_set(jobs))
+        return add_jobs(call, jobs, err);
+    uint8_t noise[RANDOM_LEN];
+    random_fill(noise, sizeof noise);
+    return add_job(call, call->request, id_of(moment_now(call), 0, noise), err);
+}
+
+static enum error_code submit_answer(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct json_writer writer;
+    struct call *ops = &call->call;
+    bool many = call->state != NULL;
+    for (uint32_t i = 0; i < ops->count; i++) {
+        const struct op *op = ops->ops[i];
+        if (op->code == ERR_OK)
+            continue;
+        return many ? err_set(err, op->code, "jobs[%u]: %s", i, op->err.detail)
+                    : err_set(err, op->code, "%s", op->err.detail);
+    }
+    json_writer_init(&writer, answer);
+    call->status = !many && ops->ops[0]->answer.duplicate ? 200 : 201;
+    if (many) {
+        json_begin_object(&writer);
+        json_key(&writer, STR("jobs"));
+        json_begin_array(&writer);
+    }
+    for (uint32_t i = 0; i < ops->count; i++) {
+        const struct op *op = ops->ops[i];
+        answer_submitted(&writer, &op->after.job, op->answer.duplicate);
+    }
+    if (many) {
+        json_end_array(&writer);
+        json_end_object(&writer);
+    }
+    return ERR_OK;
+}
+
+const struct verb verb_submit = {.prepare = submit_prepare, .answer = submit_answer};

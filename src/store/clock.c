@@ -1,0 +1,61 @@
+#include "store/clock.h"
+
+#include <stddef.h>
+#include <time.h>
+
+static int64_t clock_ms(clockid_t which)
+{
+    struct timespec now;
+    (void)clock_gettime(which, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int64_t system_wall(void *arg)
+{
+    (void)arg;
+    return clock_ms(CLOCK_REALTIME);
+}
+
+static int64_t system_steady(void *arg)
+{
+    (void)arg;
+    return clock_ms(CLOCK_MONOTONIC);
+}
+
+void store_clock_init(struct store_clock *clock, int64_t (*wall)(void *arg), void *wall_arg,
+                      int64_t (*steady)(void *arg), void *steady_arg)
+{
+    *clock = (struct store_clock){
+        .wall = wall != NULL ? wall : system_wall,
+        .wall_arg = wall_arg,
+        .steady = wall == NULL && steady == NULL ? system_steady : steady,
+        .steady_arg = steady_arg,
+        .lock = PTHREAD_MUTEX_INITIALIZER,
+    };
+}
+
+void store_clock_release(struct store_clock *clock)
+{
+    (void)pthread_mutex_destroy(&clock->lock);
+}
+
+int64_t store_clock_now(struct store_clock *clock)
+{
+    if (clock->steady == NULL)
+        return clock->wall(clock->wall_arg);
+    pthread_mutex_lock(&clock->lock);
+    int64_t now = clock->wall(clock->wall_arg);
+    if (now >= clock->last) {
+        clock->anchor = 0;
+    } else {
+        int64_t steady = clock->steady(clock->steady_arg);
+        if (clock->anchor == 0) {
+            clock->anchor = clock->last;
+            clock->anchor_steady = steady;
+        }
+        now = clock->anchor + (steady - clock->anchor_steady) / 2;
+    }
+    clock->last = now;
+    pthread_mutex_unlock(&clock->lock);
+    return now;
+}

@@ -1,0 +1,94 @@
+#!/bin/sh
+# The store as a whole: stats, queues, pause, resume, kind, workers, resources, migrate.
+#
+# usage: test_operate.sh BUILD SOURCE
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+attempts 0 submit job --queue slow
+for verb in stats queues workers resources migrate; do
+    runs 0 $verb
+    [ -s "$work/out" ] || complain "$what prints nothing"
+    runs 0 $verb --json
+    json 'isinstance(a, dict)'
+    runs 2 $verb something
+    runs 2 $verb --nothing
+done
+
+runs 0 stats --json
+json 'a["jobs"]["queued"] == 1'
+runs 0 stats
+prints 'queued:         1'
+runs 0 workers
+prints 'No worker holds a lease.'
+runs 0 resources
+prints 'No resource is registered.'
+
+# --- pause and resume ---
+runs 0 pause slow
+prints 'slow: paused'
+runs 0 queues
+prints 'paused'
+prints 'queued 1'
+runs 0 queues --json
+json '[q["paused"] for q in a["queues"] if q["queue"] == "slow"] == [True]'
+works job false
+runs 0 ls --status queued --json
+json 'len(a["jobs"]) == 1'
+runs 0 resume slow other --json
+lines 2
+works job true
+runs 0 ls --status completed --json
+json 'len(a["jobs"]) == 1'
+runs 2 pause
+says 'QUEUE is missing'
+runs 2 resume
+
+# --- kind ---
+runs 0 kind show job
+prints 'no settings of its own'
+runs 0 kind set job --lease-ttl 2m --timeout 1h30m --retention 2d --max-attempts 7 --strategy fixed \
+    --initial-delay 5s
+prints 'lease ttl:        2m'
+prints 'timeout:          1h 30m'
+prints '7 attempts, fixed from 5s'
+runs 0 kind show job --json
+json 'a["lease_ttl_ms"] == 120000 and a["timeout_ms"] == 5400000 and a["retention_ms"] == 172800000'
+submits job
+runs 0 show "$id" --json
+json 'a["retry"]["max_attempts"] == 7 and a["retry"]["strategy"] == "fixed"'
+runs 2 kind
+says 'set, show'
+runs 2 kind set
+runs 2 kind show job --timeout 1h
+runs 2 kind set job --lease-ttl 1
+runs 2 kind set job --strategy random
+says 'exponential, linear, fixed'
+runs 2 kind set job --lease-ttl 1ms
+
+# --- workers ---
+submits long
+"$build/pawl" work --kind long --once -- sleep 3 >/dev/null 2>&1 &
+worker=$!
+tries=0
+until "$build/pawl" workers --json | grep -q worker_id || [ $tries -gt 100 ]; do
+    tries=$((tries + 1))
+    sleep 0.05
+done
+runs 0 workers
+prints 'LAST BEAT'
+lines 2
+runs 0 show "$id"
+prints 'leased by:'
+runs 0 cancel "$id"
+prints 'told to cancel'
+runs 0 cancel "$id" --hard
+prints "$id: cancelled"
+wait $worker
+
+# --- migrate ---
+runs 0 migrate --json
+json 'a["from"] == a["to"]'
+runs 2 migrate --store memory:
+
+finish

@@ -1,0 +1,56 @@
+#!/bin/sh
+# The command line on PostgreSQL: one pass through a job's life.
+#
+# usage: test_postgres.sh BUILD SOURCE
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+if [ -z "${PAWL_TEST_POSTGRES:-}" ]; then
+    echo 'PAWL_TEST_POSTGRES is not set: scripts/with-postgres sets it'
+    exit 1
+fi
+database=pawl_cli_$$
+psql -q -X "$PAWL_TEST_POSTGRES" -c "CREATE DATABASE $database" || exit 1
+trap 'rm -rf "$work"; psql -q -X "$PAWL_TEST_POSTGRES" -c "DROP DATABASE $database WITH (FORCE)"' EXIT
+PAWL_STORE=$(echo "$PAWL_TEST_POSTGRES" | sed "s|/postgres?|/$database?|")
+
+runs 5 ls
+says 'no store'
+attempts 0 submit email --payload '{"to": "ada"}' --label a:b
+says 'created postgres://'
+id=$(cat "$work/out")
+runs 0 migrate
+prints 'up to date'
+runs 0 show "$id"
+prints 'queued'
+runs 0 ls --kind email
+lines 2
+works email "$build/pawl" lease wait ok --type human --prompt 'Send?'
+runs 0 inbox
+prints 'Send?'
+runs 0 explain "$id"
+runs 0 approve "$id"
+works email sh -c 'echo \"sent\"'
+has_status "$id" completed
+runs 0 events "$id" -f
+prints 'job_completed'
+runs 3 show "$nobody"
+runs 4 cancel "$id"
+submits letter --max-attempts 1
+works letter false
+runs 0 dlq ls
+prints "$id"
+runs 0 dlq redrive --all
+prints '1 redriven'
+runs 0 cancel --filter kind=letter
+prints '1 cancelled'
+runs 0 pause default
+runs 0 queues
+prints 'paused'
+runs 0 resume default
+for verb in stats workers resources queues; do
+    runs 0 $verb --json
+    json 'isinstance(a, dict)'
+done
+
+finish

@@ -1,0 +1,310 @@
+#!/bin/sh
+# `pawl work` from outside: what a command gets, what comes of how it ends, how it is ended, and
+# what happens when the worker itself is told to end or is killed.
+#
+# usage: test_work.sh BUILD SOURCE
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+pawl=$build/pawl
+workers=
+# shellcheck disable=SC2154 # $pid is in the trap
+trap 'for pid in $workers; do kill -9 "$pid" 2>/dev/null; done; rm -rf "$work"' EXIT
+cd "$work" || exit
+
+# takes ARGUMENT... : runs a worker that ends by itself, and must do so well
+takes() {
+    timeout 60 "$pawl" work "$@" >"$work/out" 2>"$work/err"
+    status=$?
+    [ $status -eq 0 ] || complain "work $* exits with $status"
+}
+
+# starts ARGUMENT... : the same in the background; leaves its number in $worker
+starts() {
+    "$pawl" work "$@" >"$work/worker" 2>&1 </dev/null &
+    worker=$!
+    workers="$workers $worker"
+}
+
+# is ID TEXT... : the job as JSON has all of these
+is() {
+    shown=$1
+    shift
+    "$pawl" show "$shown" --json >"$work/job" 2>&1
+    for text in "$@"; do
+        grep -q -F -e "$text" "$work/job" ||
+            complain "the job has no $text: $(cat "$work/job")"
+    done
+}
+
+# until_is ID TEXT : waits for it
+until_is() {
+    for _ in $(seq 150); do
+        "$pawl" show "$1" --json 2>/dev/null | grep -q -F -e "$2" && return
+        sleep 0.1
+    done
+    complain "the job never has $2: $("$pawl" show "$1" --json 2>&1)"
+}
+
+# until_file FILE
+until_file() {
+    for _ in $(seq 150); do
+        [ -s "$1" ] && return
+        sleep 0.1
+    done
+    complain "there is never a file $1"
+}
+
+# ends PID CODE : waits for a worker that was started
+ends() {
+    wait "$1"
+    status=$?
+    [ $status -eq "$2" ] || complain "the worker exits with $status, not $2"
+}
+
+# --- what a command gets, and what its exit code means ---
+attempts 0 submit first # makes the store, and says so
+submits echo --payload '{"to": "ada", "n": 1.10}'
+takes --kind echo --once -- cat
+is "$id" '"status":"completed"' '"result":{"to": "ada", "n": 1.10}' '"attempt":1'
+
+submits text
+takes --kind text --once -- sh -c 'printf "two\nlines \033 \377\n"'
+is "$id" '"status":"completed"' '"result":"two\nlines \u001b '
+
+submits quiet
+takes --kind quiet --once -- true
+is "$id" '"status":"completed"' '"result":null'
+
+submits environment
+# shellcheck disable=SC2016 # for the command
+takes --kind environment --once -- sh -c \
+    'echo "$PAWL_JOB_ID $PAWL_ATTEMPT $PAWL_KIND ${PAWL_LEASE:+lease} $PAWL_STORE ${PAWL_RESUME-none}"'
+is "$id" "\"result\":\"$id 1 environment lease sqlite:$work/pawl.db none\""
+
+submits wrong
+takes --kind wrong --once -- sh -c 'echo not a number >&2; exit 65'
+is "$id" '"status":"failed"' '"class":"validation","message":"not a number"' '"exit_code":65'
+grep -q 'not a number' err || complain 'stderr is not passed on'
+grep -q '"event":"failed".*"next":"final","message":"validation: ' err || complain 'it is not said that this is final'
+
+submits never
+takes --kind never --once -- sh -c 'exit 77'
+is "$id" '"status":"failed"' '"class":"permanent","message":"the command exited with code 77"'
+
+submits never
+takes --kind never --once --permanent-exit 3 4 -- sh -c 'exit 4'
+is "$id" '"status":"failed"' '"class":"permanent"'
+
+submits later
+takes --kind later --once -- sh -c 'exit 1'
+is "$id" '"status":"retrying"' '"class":"transient"' '"failures":1'
+grep -q '"next":"retry","run_at":"2' err || complain 'it is not said when it is tried again'
+
+submits letter --max-attempts 1
+takes --kind letter --once -- sh -c 'exit 1'
+is "$id" '"status":"dead_lettered"'
+grep -q '"next":"dead_letter","reason_code":"exhausted_retries"' err ||
+    complain 'it is not said that this is a dead letter'
+
+# The same on a terminal, in words.
+submits terminal --initial-delay 5s --jitter none
+terminal=$id
+submits terminal --max-attempts 1
+on_terminal 120 "'$pawl' work --kind terminal --drain -- sh -c 'exit 1'"
+grep -q "^failed    $terminal terminal, attempt 1, [0-9a-z ]*, tried again in 5s: transient: the command exited" \
+    out || complain 'it is not said in how long it is tried again'
+grep -q "^failed    $id terminal.*, dead letter (exhausted_retries): transient: " out ||
+    complain 'a dead letter is not called that'
+submits terminal
+on_terminal 120 "'$pawl' work --kind terminal --once -- sh -c 'exit 77'"
+grep -q "^failed    $id terminal.*, final: permanent: " out || complain 'what is final is not called that'
+
+submits killed
+# shellcheck disable=SC2016
+takes --kind killed --once -- sh -c 'kill -SEGV $$'
+is "$id" '"status":"retrying"' '"class":"transient"' 'signal 11' '"signal":11'
+
+submits chatty
+takes --kind chatty --once -- sh -c \
+    'seq 3000 >&2; echo the last word >&2; exit 1'
+is "$id" '3000\nthe last word"'
+grep -q -F '"message":"1\n2\n' job && complain 'more than the end of stderr is kept'
+length=$(sed 's/.*"message":"\([^"]*\)".*/\1/; s/\\n/n/g' job | tr -d '\n' | wc -c)
+if [ "$length" -le 4000 ] || [ "$length" -gt 4096 ]; then
+    complain "the message has $length bytes"
+fi
+
+submits large
+takes --kind large --once -- sh -c 'yes | head -c 1048600; sleep 30'
+is "$id" '"status":"failed"' '"class":"permanent"' '1 MiB'
+submits large
+takes --kind large --once -- sh -c 'head -c 1048574 /dev/zero | tr "\0" x'
+is "$id" '"status":"completed"'
+
+# A payload that is not read, and one that is larger than a pipe.
+awk 'BEGIN { printf "\""; for (i = 0; i < 100000; i++) printf "abcdefg"; printf "\"" }' >long.json
+submits unread --payload @long.json
+takes --kind unread --once -- true
+is "$id" '"status":"completed"'
+submits long --payload @long.json
+takes --kind long --once -- wc -c
+is "$id" '"result":700003'
+
+# Nothing of ours is open in the command.
+submits files
+takes --kind files --once -- sh -c 'ls /proc/self/fd | wc -l'
+is "$id" '"result":4' # the three, and the directory
+
+# --- a command that is not there takes no job ---
+submits nothing
+timeout 20 "$pawl" work --kind nothing --once -- ./nowhere >out 2>err
+status=$?
+[ $status -eq 2 ] || complain "a command that is not there: exit code $status"
+grep -q "'./nowhere' cannot be run: there is no such program" err || complain 'it is not said why'
+is "$id" '"status":"queued"' '"attempt":0'
+
+printf '#!/bin/sh\nrm gone.sh\necho done\n' >gone.sh
+chmod +x gone.sh
+submits nothing
+timeout 20 "$pawl" work --kind nothing -- ./gone.sh >out 2>err
+status=$?
+[ $status -eq 1 ] || complain "a command that has gone away: exit code $status"
+grep -q 'cannot be run any more: No such file' err || complain 'it is not said that it has gone'
+is "$id" '"failures":0'
+
+printf 'echo a script without a first line\n' >plain.sh
+chmod +x plain.sh
+takes --kind nothing --drain -- ./plain.sh
+is "$id" '"status":"completed"' '"result":"a script without'
+
+# --- leases are kept: a second's lease, three seconds' work ---
+submits slow
+takes --kind slow --once --lease-ttl 1s -- sleep 3
+is "$id" '"status":"completed"' '"attempt":1' '"failures":0'
+
+# --- several at once ---
+ids=
+for _ in 1 2 3 4; do
+    submits together
+    ids="$ids $id"
+done
+mkdir here
+# Each waits until it has seen all the others.
+# shellcheck disable=SC2016
+takes --kind together --drain --concurrency 4 -- sh -c \
+    'touch "here/$PAWL_JOB_ID"
+    for i in $(seq 100); do [ "$(ls here | wc -l)" -eq 4 ] && exit 0; sleep 0.1; done; exit 77'
+for id in $ids; do
+    is "$id" '"status":"completed"'
+done
+
+# --- cancellation is SIGTERM ---
+submits cancelled
+# shellcheck disable=SC2016
+starts --kind cancelled --once --lease-ttl 1s -- sh -c \
+    'trap "echo ended >ended; kill \$!; exit 0" TERM; sleep 60 & echo started >started; wait'
+until_file started
+"$pawl" cancel "$id" >/dev/null || complain 'cancel fails'
+until_file ended
+ends "$worker" 0
+is "$id" '"status":"cancelled"'
+grep -q '"event":"cancelled"' worker || complain 'the cancellation is not said'
+
+# --- a job that is taken away ends its command, and nothing is reported ---
+submits taken
+# shellcheck disable=SC2016
+starts --kind taken --once --lease-ttl 1s -- sh -c 'echo $$ >pid; exec sleep 60'
+until_file pid
+"$pawl" cancel --hard "$id" >/dev/null || complain 'cancel --hard fails'
+ends "$worker" 0
+kill -0 "$(cat pid)" 2>/dev/null && complain 'the command of a lost lease runs on'
+grep -q '"event":"cancelled".*"message":"hard"' worker || complain 'the hard cancellation is not said'
+
+# --- one whose lease ended while its worker was not looking; another process has the file ---
+starts --kind nobody -- true
+owner=$worker
+for _ in $(seq 100); do
+    [ "$(cat pawl.db.lock)" = "$owner" ] && break
+    sleep 0.1
+done
+submits stopped
+# shellcheck disable=SC2016
+starts --kind stopped --once --lease-ttl 1s -- sh -c 'echo $$ >stopped; sleep 3; echo late'
+until_file stopped
+kill -STOP "$worker"
+takes --kind stopped --once -- echo other
+kill -CONT "$worker"
+ends "$worker" 0
+is "$id" '"result":"other"'
+grep -q '"event":"lost".*"next":"retry".*its lease had ended' worker || complain 'the lost lease is not said'
+kill -TERM "$owner"
+ends "$owner" 0
+
+# --- SIGTERM drains: what runs is finished, and nothing more is taken ---
+submits drained
+first=$id
+starts --kind drained -- sh -c 'echo started >drained; sleep 1; echo fine'
+until_file drained
+submits drained
+kill -TERM "$worker"
+ends "$worker" 0
+is "$first" '"status":"completed"' '"result":"fine"'
+is "$id" '"status":"queued"'
+"$pawl" cancel "$id" >/dev/null
+
+# --- a second signal ends what runs, and gives it back ---
+submits hurried
+# shellcheck disable=SC2016
+starts --kind hurried -- sh -c 'echo $$ >hurried; exec sleep 60'
+until_file hurried
+kill -INT "$worker"
+sleep 0.3
+kill -0 "$(cat hurried)" 2>/dev/null || complain 'the first signal ends the command'
+kill -INT "$worker"
+ends "$worker" 0
+kill -0 "$(cat hurried)" 2>/dev/null && complain 'the second signal does not end the command'
+is "$id" '"status":"queued"' '"failures":0'
+
+# --- a worker that is killed: its command dies with it, and another one does the job ---
+submits orphan
+# shellcheck disable=SC2016
+starts --kind orphan --lease-ttl 1s -- sh -c 'echo $$ >orphan; exec sleep 60'
+until_file orphan
+kill -9 "$worker"
+wait "$worker" 2>/dev/null
+for _ in $(seq 50); do
+    kill -0 "$(cat orphan)" 2>/dev/null || break
+    sleep 0.1
+done
+kill -0 "$(cat orphan)" 2>/dev/null && complain 'the command outlives its worker'
+# shellcheck disable=SC2016
+takes --kind orphan --once -- sh -c 'echo "attempt $PAWL_ATTEMPT"'
+is "$id" '"status":"completed"' '"result":"attempt 2"' '"failures":1'
+
+# --- two workers and a submitter on one file ---
+starts --kind shared -- true
+one=$worker
+starts --kind shared -- true
+two=$worker
+ids=
+for _ in 1 2 3 4 5 6; do
+    submits shared
+    ids="$ids $id"
+done
+for id in $ids; do
+    until_is "$id" '"status":"completed"'
+done
+kill -TERM "$one" "$two"
+ends "$one" 0
+ends "$two" 0
+
+# --- wrong usage ---
+for wrong in '--once -- true' '--kind a --once --drain -- true' '--kind a --permanent-exit 0 -- true' \
+    '--kind a' '--kind a --concurrency 0 -- true'; do
+    # shellcheck disable=SC2086 # words
+    timeout 20 "$pawl" work $wrong >out 2>err
+    status=$?
+    [ $status -eq 2 ] || complain "work $wrong exits with $status, not 2"
+done
+
+finish

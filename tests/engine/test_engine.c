@@ -1,0 +1,612 @@
+/* The engine, run by hand: what shares a commit, who is woken by what, what happens when a time has
+ * come, and who is refused when too much is waiting. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "engine/engine.h"
+#include "store/test_stores.h"
+
+enum { CALLS_MAX = 128 };
+
+/* One caller's call, and whether it was told. */
+struct caller {
+    struct call call;
+    struct op op;
+    struct op *ops[1];
+    struct spec spec;
+    bool done;
+};
+
+struct scene {
+    struct test_stores stores;
+    struct engine *engine;
+    int64_t clock;
+    int64_t steady;
+    uint8_t ids;
+    struct caller callers[CALLS_MAX];
+    uint32_t count;
+};
+
+static int64_t tell_clock(void *arg)
+{
+    return *(int64_t *)arg;
+}
+
+static void open_scene(struct scene *s, enum test_store sort, size_t queue_bytes_max)
+{
+    struct engine_options options = {
+        .store = {.clock = tell_clock, .clock_arg = &s->clock, .create = true},
+        .queue_bytes_max = queue_bytes_max,
+        .by_hand = true,
+        .steady = tell_clock,
+        .steady_arg = &s->steady,
+    };
+    struct err err = {0};
+    *s = (struct scene){.clock = INT64_C(1767225600000), .steady = 1000};
+    test_stores_init(&s->stores);
+    const char *url = test_stores_fresh(&s->stores, sort);
+    if (engine_open(str_from(url), &options, &s->engine, &err) != ERR_OK)
+        fail_msg("%s", err.detail);
+}
+
+static void close_scene(struct scene *s)
+{
+    if (s->engine != NULL)
+        engine_close(s->engine);
+    for (uint32_t i = 0; i < s->count; i++)
+        call_release(&s->callers[i].call);
+    test_stores_release(&s->stores);
+}
+
+static void be_told(struct call *call, void *arg)
+{
+    (void)call;
+    struct caller *caller = arg;
+    assert_false(caller->done);
+    caller->done = true;
+}
+
+static struct caller *new_caller(struct scene *s, enum call_class class)
+{
+    assert_true(s->count < CALLS_MAX);
+    struct caller *caller = &s->callers[s->count++];
+    caller->ops[0] = &caller->op;
+    caller->call.ops = caller->ops;
+    caller->call.count = 1;
+    caller->call.class = class;
+    caller->call.done = be_told;
+    caller->call.arg = caller;
+    return caller;
+}
+
+static void hand_over(struct scene *s, struct caller *caller)
+{
+    struct err err = {0};
+    assert_int_equal(engine_submit(s->engine, &caller->call, &err), ERR_OK);
+}
+
+static struct caller *prepare_submit(struct scene *s, const char *kind)
+{
+    struct caller *caller = new_caller(s, CALL_SUBMIT);
+    uint8_t random[10] = {0};
+    random[9] = ++s->ids;
+    caller->spec = spec_defaults(NULL);
+    caller->spec.kind = str_from(kind);
+    caller->op.type = OP_COMMAND;
+    caller->op.job = uuid_v7(s->clock, random);
+    caller->op.command = (struct command){.type = COMMAND_SUBMIT, .actor = STR("ann")};
+    caller->op.command.submit.spec = &caller->spec;
+    return caller;
+}
+
+static struct caller *submit(struct scene *s, const char *kind)
+{
+    struct caller *caller = prepare_submit(s, kind);
+    hand_over(s, caller);
+    return caller;
+}
+
+static struct caller *claim(struct scene *s, const struct str *kind, int64_t wait_ms)
+{
+    struct caller *caller = new_caller(s, CALL_CLAIM);
+    caller->op.type = OP_CLAIM;
+    caller->op.command = (struct command){.type = COMMAND_CLAIM, .actor = STR("w")};
+    caller->op.command.claim.worker_id = STR("w");
+    caller->op.command.claim.start = true;
+    caller->op.claim.max = 1;
+    if (kind != NULL)
+        caller->op.claim.claimer.kinds = (struct names){(struct str *)(uintptr_t)kind, 1};
+    caller->call.wait_ms = wait_ms;
+    hand_over(s, caller);
+    return caller;
+}
+
+static struct caller *say(struct scene *s, enum command_type type, const struct caller *claimer)
+{
+    struct caller *caller = new_caller(s, CALL_RESULT);
+    const struct grant *grant = &claimer->op.grants[0];
+    caller->op.type = OP_COMMAND;
+    caller->op.job = grant->slice.job.id;
+    caller->op.command =
+        (struct command){.type = type, .actor = STR("w"), .token = grant->answer.token};
+    hand_over(s, caller);
+    return caller;
+}
+
+/* Turns until there is nothing to do. */
+static void settle(struct scene *s)
+{
+    int64_t wait_ms = 0;
+    for (int i = 0; i < 1000 && wait_ms == 0; i++)
+        engine_turn(s->engine, &wait_ms);
+    assert_true(wait_ms > 0);
+}
+
+/* Lets time go by as it does: the engine looks at the store now and then. */
+static void pass(struct scene *s, int64_t ms)
+{
+    enum { STEP_MS = 500 };
+    for (int64_t passed = 0; passed < ms; passed += STEP_MS) {
+        s->clock += STEP_MS;
+        s->steady += STEP_MS;
+        settle(s);
+    }
+}
+
+static enum job_status status_of(struct scene *s, struct uuid id)
+{
+    struct store_job job = {.id = id};
+    struct store_load load = {.jobs = &job, .job_count = 1};
+    struct store_txn *txn;
+    struct arena arena;
+    struct err err = {0};
+    arena_init(&arena);
+    assert_int_equal(store_begin(engine_store(s->engine), STORE_READ, &txn, &err), ERR_OK);
+    assert_int_equal(store_load(txn, &load, &arena, &err), ERR_OK);
+    enum job_status status = job.slice.job.status;
+    store_rollback(txn);
+    arena_release(&arena);
+    return status;
+}
+
+static uint64_t commits(struct scene *s)
+{
+    uint64_t seen = UINT64_MAX;
+    struct err err = {0};
+    assert_int_equal(store_watch(engine_store(s->engine), seen, 0, &seen, &err), ERR_OK);
+    return seen;
+}
+
+/* ---- each of these on every store ---- */
+
+static void check_lonely_call(struct scene *s)
+{
+    int64_t wait_ms;
+    settle(s);
+    struct caller *caller = submit(s, "mail");
+    engine_turn(s->engine, &wait_ms);
+    engine_turn(s->engine, &wait_ms);
+    assert_true(caller->done);
+    assert_int_equal(caller->op.code, ERR_OK);
+    assert_int_equal(status_of(s, caller->op.job), JOB_QUEUED);
+}
+
+static void check_parked_claim(struct scene *s)
+{
+    struct caller *claimer = claim(s, NULL, 20000);
+    settle(s);
+    assert_false(claimer->done);
+    struct caller *job = submit(s, "mail");
+    settle(s);
+    assert_true(job->done && claimer->done);
+    assert_int_equal(claimer->op.grant_count, 1);
+    assert_memory_equal(&claimer->op.grants[0].slice.job.id, &job->op.job, sizeof job->op.job);
+}
+
+static void check_one_woken(struct scene *s)
+{
+    struct caller *claimers[10];
+    uint32_t told = 0;
+    for (int i = 0; i < 10; i++)
+        claimers[i] = claim(s, NULL, 20000);
+    settle(s);
+    submit(s, "mail");
+    settle(s);
+    for (int i = 0; i < 10; i++)
+        told += claimers[i]->done;
+    assert_int_equal(told, 1);
+}
+
+static void check_other_kinds_sleep(struct scene *s)
+{
+    const struct str mail = STR("mail");
+    const struct str fax = STR("fax");
+    struct caller *first = claim(s, &fax, 20000);
+    struct caller *second = claim(s, &mail, 20000);
+    settle(s);
+    submit(s, "mail");
+    settle(s);
+    assert_false(first->done);
+    assert_true(second->done);
+    assert_int_equal(second->op.grant_count, 1);
+}
+
+static void check_delay_wakes(struct scene *s)
+{
+    struct caller *claimer = claim(s, NULL, 50000);
+    struct caller *job = prepare_submit(s, "mail");
+    job->spec.run_at = s->clock + 3000;
+    hand_over(s, job);
+    pass(s, 2000);
+    assert_true(job->done);
+    assert_false(claimer->done);
+    pass(s, 2000);
+    assert_true(claimer->done);
+    assert_int_equal(claimer->op.grant_count, 1);
+}
+
+static void check_time_over(struct scene *s)
+{
+    struct caller *claimer = claim(s, NULL, 3000);
+    pass(s, 2500);
+    assert_false(claimer->done);
+    pass(s, 1000);
+    assert_true(claimer->done);
+    assert_int_equal(claimer->op.code, ERR_OK);
+    assert_int_equal(claimer->op.grant_count, 0);
+}
+
+static void check_lease_ends(struct scene *s)
+{
+    struct caller *job = submit(s, "mail");
+    settle(s);
+    struct caller *claimer = claim(s, NULL, 0);
+    settle(s);
+    assert_int_equal(claimer->op.grant_count, 1);
+    pass(s, 29000);
+    assert_int_equal(status_of(s, job->op.job), JOB_RUNNING);
+    pass(s, 2000);
+    assert_int_equal(status_of(s, job->op.job), JOB_RETRYING);
+    struct caller *late = say(s, COMMAND_COMPLETE, claimer);
+    settle(s);
+    assert_int_equal(late->op.code, ERR_STALE_LEASE);
+}
+
+/* An hour that nobody saw pass: the worker gets one heartbeat to say that it lives. */
+static void check_jump(struct scene *s)
+{
+    struct caller *job = submit(s, "mail");
+    settle(s);
+    struct caller *claimer = claim(s, NULL, 0);
+    settle(s);
+    s->clock += INT64_C(3600) * 1000;
+    s->steady += 500;
+    settle(s);
+    assert_int_equal(status_of(s, job->op.job), JOB_RUNNING);
+    struct caller *beat = say(s, COMMAND_HEARTBEAT, claimer);
+    settle(s);
+    assert_int_equal(beat->op.code, ERR_OK);
+    pass(s, 20000);
+    struct caller *result = say(s, COMMAND_COMPLETE, claimer);
+    settle(s);
+    assert_int_equal(result->op.code, ERR_OK);
+    assert_int_equal(status_of(s, job->op.job), JOB_COMPLETED);
+}
+
+static void check_jump_of_the_dead(struct scene *s)
+{
+    struct caller *job = submit(s, "mail");
+    settle(s);
+    claim(s, NULL, 0);
+    settle(s);
+    s->clock += INT64_C(3600) * 1000;
+    s->steady += 500;
+    settle(s);
+    pass(s, 14000);
+    assert_int_equal(status_of(s, job->op.job), JOB_RUNNING);
+    pass(s, 2000);
+    assert_int_equal(status_of(s, job->op.job), JOB_RETRYING);
+}
+
+/* Ends the engine, and starts another on the same store when `away_ms` have passed. */
+static void reopen(struct scene *s, int64_t away_ms)
+{
+    struct engine_options options = {
+        .store = {.clock = tell_clock, .clock_arg = &s->clock},
+        .by_hand = true,
+        .steady = tell_clock,
+        .steady_arg = &s->steady,
+    };
+    struct err err = {0};
+    engine_close(s->engine);
+    s->engine = NULL;
+    s->clock += away_ms;
+    if (engine_open(str_from(s->stores.url), &options, &s->engine, &err) != ERR_OK)
+        fail_msg("%s", err.detail);
+}
+
+/* Programs that are started now and then and end soon: each gives leases their grace, but not for
+ * the time before the one that came before it. */
+static void check_short_lives(struct scene *s)
+{
+    struct caller *job = submit(s, "mail");
+    settle(s);
+    claim(s, NULL, 0);
+    settle(s);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(status_of(s, job->op.job), JOB_RUNNING);
+        reopen(s, 20000);
+        settle(s);
+    }
+    assert_int_equal(status_of(s, job->op.job), JOB_RETRYING);
+}
+
+static void check_retention(struct scene *s)
+{
+    struct caller *job = submit(s, "mail");
+    settle(s);
+    struct caller *claimer = claim(s, NULL, 0);
+    settle(s);
+    say(s, COMMAND_COMPLETE, claimer);
+    settle(s);
+    s->clock += INT64_C(8) * 24 * 3600 * 1000;
+    pass(s, 2000);
+    assert_int_equal(status_of(s, job->op.job), JOB_NONE);
+}
+
+static void check_interrupt(struct scene *s)
+{
+    struct caller *claimer = claim(s, NULL, 50000);
+    settle(s);
+    engine_interrupt(s->engine);
+    settle(s);
+    assert_true(claimer->done);
+    struct caller *again = claim(s, NULL, 50000);
+    settle(s);
+    assert_true(again->done);
+    assert_int_equal(again->op.grant_count, 0);
+}
+
+static void set_queue(struct scene *s, bool paused)
+{
+    struct caller *caller = new_caller(s, CALL_RESULT);
+    caller->op.type = OP_QUEUE;
+    caller->op.queue = (struct store_queue){STR("default"), paused};
+    hand_over(s, caller);
+    settle(s);
+    assert_int_equal(caller->op.code, ERR_OK);
+}
+
+static void check_resumed_queue(struct scene *s)
+{
+    set_queue(s, true);
+    submit(s, "mail");
+    struct caller *claimer = claim(s, NULL, 50000);
+    settle(s);
+    assert_false(claimer->done);
+    set_queue(s, false);
+    assert_true(claimer->done);
+    assert_int_equal(claimer->op.grant_count, 1);
+}
+
+static void render_word(void *arg, struct buf *buf)
+{
+    buf_add(buf, str_from(arg));
+}
+
+static void check_twins(struct scene *s)
+{
+    struct caller *twins[2];
+    for (int i = 0; i < 2; i++) {
+        twins[i] = prepare_submit(s, "mail");
+        twins[i]->op.request.scope = STR("ann");
+        twins[i]->op.request.key = STR("k1");
+        twins[i]->op.request.render = render_word;
+        twins[i]->op.request.arg = (void *)(uintptr_t) "done";
+    }
+    hand_over(s, twins[0]);
+    hand_over(s, twins[1]);
+    settle(s);
+    assert_true(twins[0]->done && twins[1]->done);
+    assert_false(twins[0]->op.request.repeated);
+    assert_true(twins[1]->op.request.repeated);
+    assert_true(str_eq(twins[1]->op.request.answer, STR("done")));
+    assert_int_equal(status_of(s, twins[1]->op.job), JOB_NONE);
+}
+
+static void check_closing(struct scene *s)
+{
+    struct caller *parked = claim(s, NULL, 50000);
+    settle(s);
+    struct caller *waiting = submit(s, "mail");
+    engine_close(s->engine);
+    s->engine = NULL;
+    assert_true(parked->done && waiting->done);
+    assert_int_equal(waiting->op.code, ERR_UNAVAILABLE);
+}
+
+static void on_every_store(void (*check)(struct scene *s))
+{
+    struct scene *s = malloc(sizeof *s);
+    assert_non_null(s);
+    for (int sort = 0; sort < TEST_STORE_COUNT; sort++) {
+        open_scene(s, (enum test_store)sort, 0);
+        check(s);
+        close_scene(s);
+    }
+    free(s);
+}
+
+#define ON_EVERY_STORE(name, check)                                                                \
+    static void name(void **state)                                                                 \
+    {                                                                                              \
+        (void)state;                                                                               \
+        on_every_store(check);                                                                     \
+    }
+
+ON_EVERY_STORE(a_lonely_call_is_run_at_once, check_lonely_call)
+ON_EVERY_STORE(a_new_job_goes_to_a_claimer_that_waits, check_parked_claim)
+ON_EVERY_STORE(one_new_job_wakes_one_claimer, check_one_woken)
+ON_EVERY_STORE(claimers_of_other_kinds_sleep_on, check_other_kinds_sleep)
+ON_EVERY_STORE(a_job_whose_delay_is_over_wakes_a_claimer, check_delay_wakes)
+ON_EVERY_STORE(a_claimer_that_has_waited_long_enough_gets_nothing, check_time_over)
+ON_EVERY_STORE(a_lease_without_heartbeats_ends_and_its_holder_is_refused, check_lease_ends)
+ON_EVERY_STORE(an_hour_that_the_clock_jumps_expires_no_lease_that_lives, check_jump)
+ON_EVERY_STORE(after_a_jump_the_dead_are_found_one_heartbeat_later, check_jump_of_the_dead)
+ON_EVERY_STORE(old_jobs_are_deleted, check_retention)
+
+static void a_dead_workers_job_is_taken_back_by_programs_that_never_stay(void **state)
+{
+    (void)state;
+    struct scene *s = malloc(sizeof *s);
+    assert_non_null(s);
+    for (int sort = TEST_SQLITE; sort <= TEST_POSTGRES; sort++) {
+        open_scene(s, (enum test_store)sort, 0);
+        check_short_lives(s);
+        close_scene(s);
+    }
+    free(s);
+}
+
+ON_EVERY_STORE(an_interrupt_ends_every_wait, check_interrupt)
+ON_EVERY_STORE(a_queue_that_is_resumed_wakes_claimers, check_resumed_queue)
+ON_EVERY_STORE(the_same_request_twice_in_a_batch_is_carried_out_once, check_twins)
+ON_EVERY_STORE(closing_answers_everybody, check_closing)
+
+/* ---- where one store will do ---- */
+
+static void calls_that_wait_together_share_one_commit(void **state)
+{
+    (void)state;
+    struct scene *s = malloc(sizeof *s);
+    assert_non_null(s);
+    open_scene(s, TEST_MEMORY, 0);
+    settle(s);
+    uint64_t before = commits(s);
+    for (int i = 0; i < 100; i++)
+        submit(s, "mail");
+    settle(s);
+    for (uint32_t i = 0; i < s->count; i++)
+        assert_int_equal(s->callers[i].op.code, ERR_OK);
+    assert_int_equal(commits(s) - before, 1);
+    close_scene(s);
+    free(s);
+}
+
+static void new_work_is_refused_first_then_claims_then_results(void **state)
+{
+    (void)state;
+    struct scene *s = malloc(sizeof *s);
+    struct err err = {0};
+    assert_non_null(s);
+    open_scene(s, TEST_MEMORY, 8 * sizeof(struct op) + 8);
+    for (int i = 0; i < 4; i++)
+        submit(s, "mail");
+    struct caller *refused = prepare_submit(s, "mail");
+    assert_int_equal(engine_submit(s->engine, &refused->call, &err), ERR_UNAVAILABLE);
+    assert_non_null(strstr(err.detail, "try again"));
+    claim(s, NULL, 0);
+    claim(s, NULL, 0);
+    struct caller *late = new_caller(s, CALL_CLAIM);
+    late->op.type = OP_CLAIM;
+    assert_int_equal(engine_submit(s->engine, &late->call, &err), ERR_UNAVAILABLE);
+    for (int i = 0; i < 3; i++) {
+        struct caller *result = new_caller(s, CALL_RESULT);
+        result->op.type = OP_QUEUE;
+        result->op.queue = (struct store_queue){STR("default"), false};
+        assert_int_equal(engine_submit(s->engine, &result->call, &err),
+                         i < 2 ? ERR_OK : ERR_UNAVAILABLE);
+    }
+    settle(s);
+    submit(s, "mail"); /* there is room again */
+    settle(s);
+    close_scene(s);
+    free(s);
+}
+
+struct producer {
+    struct engine *engine;
+    uint8_t number;
+    uint32_t failed;
+};
+
+static void *produce(void *arg)
+{
+    struct producer *producer = arg;
+    for (uint16_t i = 0; i < 50; i++) {
+        struct op op = {.type = OP_COMMAND};
+        struct op *ops[] = {&op};
+        struct call call = {.ops = ops, .count = 1, .class = CALL_SUBMIT};
+        struct spec spec = spec_defaults(NULL);
+        uint8_t random[10] = {[8] = producer->number, [9] = (uint8_t)i};
+        struct err err = {0};
+        spec.kind = STR("mail");
+        op.job = uuid_v7(INT64_C(1767225600000), random);
+        op.command = (struct command){.type = COMMAND_SUBMIT, .actor = STR("ann")};
+        op.command.submit.spec = &spec;
+        if (engine_run(producer->engine, &call, &err) != ERR_OK || op.code != ERR_OK)
+            producer->failed++;
+        call_release(&call);
+    }
+    return NULL;
+}
+
+static void threads_share_commits(void **state)
+{
+    (void)state;
+    enum { PRODUCERS = 32 };
+    struct test_stores stores;
+    struct engine_options options = {.store = {.create = true}};
+    struct engine *engine;
+    struct err err = {0};
+    struct producer producers[PRODUCERS];
+    pthread_t threads[PRODUCERS];
+    uint64_t seen = UINT64_MAX;
+    uint64_t before;
+    test_stores_init(&stores);
+    const char *url = test_stores_fresh(&stores, TEST_SQLITE);
+    assert_int_equal(engine_open(str_from(url), &options, &engine, &err), ERR_OK);
+    assert_int_equal(store_watch(engine_store(engine), seen, 0, &before, &err), ERR_OK);
+    for (int i = 0; i < PRODUCERS; i++) {
+        producers[i] = (struct producer){engine, (uint8_t)i, 0};
+        assert_int_equal(pthread_create(&threads[i], NULL, produce, &producers[i]), 0);
+    }
+    for (int i = 0; i < PRODUCERS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_equal(producers[i].failed, 0);
+    }
+    assert_int_equal(store_watch(engine_store(engine), seen, 0, &seen, &err), ERR_OK);
+    assert_true(seen - before < 50 * PRODUCERS / 2);
+    engine_close(engine);
+    test_stores_release(&stores);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lonely_call_is_run_at_once),
+        cmocka_unit_test(calls_that_wait_together_share_one_commit),
+        cmocka_unit_test(threads_share_commits),
+        cmocka_unit_test(a_new_job_goes_to_a_claimer_that_waits),
+        cmocka_unit_test(one_new_job_wakes_one_claimer),
+        cmocka_unit_test(claimers_of_other_kinds_sleep_on),
+        cmocka_unit_test(a_job_whose_delay_is_over_wakes_a_claimer),
+        cmocka_unit_test(a_claimer_that_has_waited_long_enough_gets_nothing),
+        cmocka_unit_test(a_lease_without_heartbeats_ends_and_its_holder_is_refused),
+        cmocka_unit_test(an_hour_that_the_clock_jumps_expires_no_lease_that_lives),
+        cmocka_unit_test(after_a_jump_the_dead_are_found_one_heartbeat_later),
+        cmocka_unit_test(a_dead_workers_job_is_taken_back_by_programs_that_never_stay),
+        cmocka_unit_test(old_jobs_are_deleted),
+        cmocka_unit_test(an_interrupt_ends_every_wait),
+        cmocka_unit_test(a_queue_that_is_resumed_wakes_claimers),
+        cmocka_unit_test(the_same_request_twice_in_a_batch_is_carried_out_once),
+        cmocka_unit_test(closing_answers_everybody),
+        cmocka_unit_test(new_work_is_refused_first_then_claims_then_results),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,942 @@
+/* The verbs that look at jobs, those of operators, and those on many jobs at once, on every
+ * store. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "engine/desk.h"
+
+#define NOBODY "01234567-89ab-7def-8123-456789abcdef"
+
+static const char *submit_of(struct desk *d, const char *kind, const char *queue)
+{
+    d->clock++; /* so that ids tell who came first */
+    well(d, VERB_submit, "{\"kind\":\"%s\",\"queue\":\"%s\"}", kind, queue);
+    return said(d, "id");
+}
+
+static const char *submit(struct desk *d)
+{
+    return submit_of(d, "mail", "default");
+}
+
+static const char *claim(struct desk *d)
+{
+    well(d, VERB_claim, "{\"worker_id\":\"w1\"}");
+    const char *token = said(d, "claims.0.lease.token");
+    assert_string_not_equal(token, "");
+    return token;
+}
+
+static void complete(struct desk *d)
+{
+    well(d, VERB_complete, "{\"token\":\"%s\",\"result\":{\"n\": 1.10}}", claim(d));
+}
+
+static void bury(struct desk *d, const char *id, const char *reason_code)
+{
+    well(d, VERB_dead_letter, "{\"id\":\"%s\",\"reason_code\":\"%s\"}", id, reason_code);
+}
+
+/* ---- get ---- */
+
+static void gets(struct desk *d)
+{
+    const char *id = submit(d);
+    complete(d);
+    well(d, VERB_get, "{\"id\":\"%s\"}", id);
+    says(d, "id", id);
+    says(d, "status", "completed");
+    says(d, "result", "{\"n\": 1.10}");
+    well(d, VERB_get, "{\"id\":\"%s\",\"wait_ms\":55000}", id);
+    says(d, "status", "completed");
+    ill(d, VERB_get, ERR_NOT_FOUND, NOBODY, "{\"id\":\"" NOBODY "\"}");
+    ill(d, VERB_get, ERR_BAD_REQUEST, "id", "{}");
+    ill(d, VERB_get, ERR_BAD_REQUEST, "nonsense", "{\"id\":\"nonsense\"}");
+    ill(d, VERB_get, ERR_BAD_REQUEST, "wait_ms", "{\"id\":\"%s\",\"wait_ms\":55001}", id);
+    ill(d, VERB_get, ERR_UNKNOWN_FIELD, "colour", "{\"id\":\"%s\",\"colour\":1}", id);
+}
+
+static void a_job_is_got_by_its_id(void **state)
+{
+    (void)state;
+    at_every_desk(gets);
+}
+
+/* ---- list ---- */
+
+static void lists(struct desk *d)
+{
+    const char *a = submit_of(d, "mail", "default");
+    const char *b = submit_of(d, "sms", "urgent");
+    d->clock++;
+    well(d, VERB_submit,
+         "{\"kind\":\"mail\",\"labels\":{\"team\":\"a:b\"},\"agent_id\":\"ag\",\"correlation_id\":"
+         "\"c\",\"payload\":[1]}");
+    const char *c = said(d, "id");
+    well(d, VERB_list, "{}");
+    says(d, "jobs.0.id", c);
+    says(d, "jobs.1.id", b);
+    says(d, "jobs.2.id", a);
+    says(d, "next_cursor", "");
+    assert_null(strstr(d->answer, "\"payload\""));
+    well(d, VERB_list, "{\"include\":\"payload,result\",\"label\":\"team:a:b\"}");
+    says(d, "jobs.0.payload", "[1]");
+    says(d, "jobs.1", "");
+    static const char *const of_c[] = {"\"agent_id\":\"ag\"", "\"correlation_id\":\"c\"",
+                                       "\"created_after\":\"2026-01-01T00:00:00.002Z\"",
+                                       "\"label\":\"team:a:b\""};
+    for (size_t i = 0; i < sizeof of_c / sizeof of_c[0]; i++) {
+        well(d, VERB_list, "{%s}", of_c[i]);
+        says(d, "jobs.0.id", c);
+        says(d, "jobs.1", "");
+    }
+    well(d, VERB_list, "{\"kind\":\"sms\",\"queue\":\"urgent\",\"status\":\"running,queued\"}");
+    says(d, "jobs.0.id", b);
+    says(d, "jobs.1", "");
+    well(d, VERB_list, "{\"status\":\"pending\",\"limit\":2}");
+    says(d, "jobs.1.id", b);
+    const char *cursor = said(d, "next_cursor");
+    well(d, VERB_list, "{\"status\":\"queued\",\"limit\":2,\"cursor\":\"%s\"}", cursor);
+    says(d, "jobs.0.id", a);
+    says(d, "jobs.1", "");
+    says(d, "next_cursor", "");
+}
+
+static void jobs_are_listed_newest_first_by_everything_there_is(void **state)
+{
+    (void)state;
+    at_every_desk(lists);
+}
+
+static void lists_wrongly(struct desk *d)
+{
+    ill(d, VERB_list, ERR_BAD_REQUEST, "\"asleep\" is none; there are queued, running",
+        "{\"status\":\"queued,asleep\"}");
+    ill(d, VERB_list, ERR_BAD_REQUEST, "status: \"\" is none", "{\"status\":\"queued,\"}");
+    ill(d, VERB_list, ERR_BAD_REQUEST, "status: \"\" is none", "{\"status\":\"\"}");
+    ill(d, VERB_list, ERR_BAD_REQUEST, "key:value", "{\"label\":\"team\"}");
+    ill(d, VERB_list, ERR_BAD_REQUEST, "key:value", "{\"label\":\":x\"}");
+    ill(d, VERB_list, ERR_BAD_REQUEST, "cursor", "{\"cursor\":\"7\"}");
+    ill(d, VERB_list, ERR_BAD_REQUEST, "include: \"all\"", "{\"include\":\"payload,all\"}");
+    ill(d, VERB_list, ERR_BAD_REQUEST, "limit", "{\"limit\":0}");
+    ill(d, VERB_list, ERR_BAD_REQUEST, "limit", "{\"limit\":501}");
+    ill(d, VERB_list, ERR_BAD_REQUEST, "created_after", "{\"created_after\":\"yesterday\"}");
+    ill(d, VERB_list, ERR_UNKNOWN_FIELD, "statuses", "{\"statuses\":\"queued\"}");
+}
+
+static void a_list_that_cannot_be_is_refused_by_name(void **state)
+{
+    (void)state;
+    at_every_desk(lists_wrongly);
+}
+
+/* ---- events, feed ---- */
+
+static void tells_events(struct desk *d)
+{
+    const char *id = submit(d);
+    complete(d);
+    well(d, VERB_events, "{\"id\":\"%s\"}", id);
+    says(d, "events.0.type", "job_created");
+    says(d, "events.0.version", "1");
+    says(d, "events.0.job_id", id);
+    says(d, "events.3.type", "job_completed");
+    says(d, "events.3.payload.result", "{\"n\": 1.10}");
+    says(d, "events.4", "");
+    well(d, VERB_events, "{\"id\":\"%s\",\"after\":1,\"limit\":2}", id);
+    says(d, "events.0.type", "job_leased");
+    says(d, "events.1.type", "job_running");
+    says(d, "events.2", "");
+    well(d, VERB_events, "{\"id\":\"%s\",\"after\":4}", id);
+    assert_string_equal(d->answer, "{\"events\":[]}");
+    ill(d, VERB_events, ERR_NOT_FOUND, NOBODY, "{\"id\":\"" NOBODY "\"}");
+    ill(d, VERB_events, ERR_BAD_REQUEST, "limit", "{\"id\":\"%s\",\"limit\":1001}", id);
+    ill(d, VERB_events, ERR_BAD_REQUEST, "after", "{\"id\":\"%s\",\"after\":-1}", id);
+}
+
+static void a_history_is_told_page_by_page(void **state)
+{
+    (void)state;
+    at_every_desk(tells_events);
+}
+
+static void tells_telemetry(struct desk *d)
+{
+    const char *id = submit(d);
+    const char *token = claim(d);
+    d->clock += 1000;
+    well(d, VERB_heartbeat, "{\"token\":\"%s\",\"progress\":{\"percent\":40}}", token);
+    well(d, VERB_events, "{\"id\":\"%s\",\"telemetry\":true}", id);
+    says(d, "events.0.type", "job_heartbeat");
+    says(d, "events.0.payload.progress.percent", "40");
+    says(d, "events.1", "");
+}
+
+static void heartbeats_are_told_apart(void **state)
+{
+    (void)state;
+    at_every_desk(tells_telemetry);
+}
+
+static void feeds(struct desk *d)
+{
+    const char *a = submit(d);
+    const char *b = submit(d);
+    /* PostgreSQL holds the feed back while any older transaction of the server is open. */
+    for (int i = 0; i < 1000; i++) {
+        well(d, VERB_feed, "{}");
+        if (strcmp(said(d, "events.1.type"), "") != 0)
+            break;
+    }
+    says(d, "events.0.job_id", a);
+    says(d, "events.1.job_id", b);
+    const char *first = said(d, "events.0.position");
+    const char *next = said(d, "next");
+    says(d, "events.1.position", next);
+    well(d, VERB_feed, "{\"after\":\"%s\",\"limit\":1}", first);
+    says(d, "events.0.job_id", b);
+    says(d, "next", next);
+    well(d, VERB_feed, "{\"after\":\"%s\"}", next);
+    says(d, "events.0", "");
+    says(d, "next", next);
+    static const char *const bad[] = {
+        "", "1", "1-", "-1", "1-2-3", "1-x", "99999999999999999999-1"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ill(d, VERB_feed, ERR_BAD_REQUEST, "is no position", "{\"after\":\"%s\"}", bad[i]);
+}
+
+static void the_feed_goes_on_from_where_it_ended(void **state)
+{
+    (void)state;
+    at_every_desk(feeds);
+}
+
+/* ---- plans and people ---- */
+
+#define PLAN                                                                                       \
+    "{\"kind\":\"agent\",\"plan\":{\"steps\":[{\"id\":\"a\",\"kind\":\"k\"},{\"id\":\"b\","        \
+    "\"deps\":[\"a\"]}]}}"
+
+static const char *step_token(struct desk *d)
+{
+    well(d, VERB_resource_put, "{\"id\":\"r1\",\"slots\":2}");
+    well(d, VERB_claim_steps, "{\"worker_id\":\"w1\",\"resource_id\":\"r1\"}");
+    const char *token = said(d, "claims.0.lease.token");
+    assert_string_not_equal(token, "");
+    return token;
+}
+
+static void tells_steps(struct desk *d)
+{
+    well(d, VERB_submit, PLAN);
+    const char *id = said(d, "id");
+    well(d, VERB_complete, "{\"token\":\"%s\",\"result\":7}", step_token(d));
+    well(d, VERB_steps, "{\"id\":\"%s\"}", id);
+    says(d, "steps.0.id", "a");
+    says(d, "steps.0.state", "succeeded");
+    says(d, "steps.0.history.0.type", "step_leased");
+    says(d, "steps.0.history.0.worker_id", "w1");
+    says(d, "steps.0.history.0.resource_id", "r1");
+    says(d, "steps.0.history.1.type", "step_running");
+    says(d, "steps.0.history.2.type", "step_succeeded");
+    says(d, "steps.1.id", "b");
+    says(d, "steps.2", "");
+    submit(d);
+    well(d, VERB_steps, "{\"id\":\"%s\"}", said(d, "id"));
+    assert_string_equal(d->answer, "{\"steps\":[]}");
+    ill(d, VERB_steps, ERR_NOT_FOUND, NOBODY, "{\"id\":\"" NOBODY "\"}");
+}
+
+static void steps_are_told_with_what_happened_to_each(void **state)
+{
+    (void)state;
+    at_every_desk(tells_steps);
+}
+
+static void asks_people(struct desk *d)
+{
+    well(d, VERB_inbox, "{}");
+    assert_string_equal(d->answer, "{\"questions\":[],\"next_cursor\":null}");
+    const char *id = submit(d);
+    well(d, VERB_wait,
+         "{\"token\":\"%s\",\"type\":\"human\",\"correlation_key\":\"ok\",\"prompt\":\"Ship it?\","
+         "\"choices\":[\"yes\",\"no\"],\"assignee\":\"ada\"}",
+         claim(d));
+    submit(d);
+    well(d, VERB_wait, "{\"token\":\"%s\",\"type\":\"signal\",\"correlation_key\":\"go\"}",
+         claim(d));
+    d->clock++;
+    well(d, VERB_submit, PLAN);
+    const char *plan = said(d, "id");
+    well(d, VERB_verdict,
+         "{\"id\":\"%s\",\"step\":\"a\",\"token\":\"%s\",\"decision\":\"needs_user\",\"question\":"
+         "{\"prompt\":\"Which?\"}}",
+         plan, step_token(d));
+    well(d, VERB_inbox, "{}");
+    says(d, "questions.0.id", plan);
+    says(d, "questions.0.step", "a");
+    says(d, "questions.0.prompt", "Which?");
+    says(d, "questions.1.id", id);
+    says(d, "questions.1.step", "");
+    says(d, "questions.1.kind", "mail");
+    says(d, "questions.1.choices", "[\"yes\",\"no\"]");
+    says(d, "questions.1.assignee", "ada");
+    says(d, "questions.1.correlation_key", "ok");
+    says(d, "questions.2", "");
+    well(d, VERB_inbox, "{\"limit\":1}");
+    says(d, "questions.1", "");
+    well(d, VERB_inbox, "{\"limit\":1,\"cursor\":\"%s\"}", said(d, "next_cursor"));
+    says(d, "questions.0.id", id);
+    well(d, VERB_signal, "{\"id\":\"%s\",\"correlation_key\":\"ok\",\"payload\":\"yes\"}", id);
+    well(d, VERB_answer, "{\"id\":\"%s\",\"step\":\"a\",\"answer\":1}", plan);
+    well(d, VERB_inbox, "{}");
+    says(d, "questions.0", "");
+}
+
+static void open_questions_are_in_the_inbox_until_they_are_answered(void **state)
+{
+    (void)state;
+    at_every_desk(asks_people);
+}
+
+static void explains(struct desk *d)
+{
+    const char *id = submit_of(d, "mail", "q1");
+    well(d, VERB_explain, "{\"id\":\"%s\"}", id);
+    says(d, "status", "queued");
+    says(d, "summary", "It waits for a worker to claim it.");
+    well(d, VERB_pause, "{\"queue\":\"q1\"}");
+    well(d, VERB_explain, "{\"id\":\"%s\"}", id);
+    says(d, "moves.0", "pawl resume q1");
+    well(d, VERB_submit, PLAN);
+    well(d, VERB_explain, "{\"id\":\"%s\"}", said(d, "id"));
+    says(d, "summary", "It waits for a worker to claim one of its steps.");
+    ill(d, VERB_explain, ERR_NOT_FOUND, NOBODY, "{\"id\":\"" NOBODY "\"}");
+}
+
+static void a_job_is_explained_with_what_an_operator_has_set(void **state)
+{
+    (void)state;
+    at_every_desk(explains);
+}
+
+/* ---- verify ---- */
+
+static void verifies(struct desk *d)
+{
+    const char *id = submit(d);
+    complete(d);
+    well(d, VERB_events, "{\"id\":\"%s\"}", id);
+    const char *head = said(d, "events.3.hash");
+    well(d, VERB_verify, "{\"id\":\"%s\"}", id);
+    says(d, "ok", "true");
+    says(d, "version", "4");
+    says(d, "status", "completed");
+    says(d, "chain_head", head);
+    says(d, "partial", "false");
+    says(d, "violations", "[]");
+    well(d, VERB_redact, "{\"id\":\"%s\"}", id);
+    well(d, VERB_verify, "{\"id\":\"%s\"}", id);
+    says(d, "ok", "true");
+    says(d, "partial", "true");
+    says(d, "chain_head", head);
+    well(d, VERB_submit, PLAN);
+    const char *plan = said(d, "id");
+    well(d, VERB_complete, "{\"token\":\"%s\"}", step_token(d));
+    well(d, VERB_verify, "{\"id\":\"%s\"}", plan);
+    says(d, "ok", "true");
+    ill(d, VERB_verify, ERR_NOT_FOUND, NOBODY, "{\"id\":\"" NOBODY "\"}");
+}
+
+static void a_history_verifies_also_when_its_payloads_are_erased(void **state)
+{
+    (void)state;
+    at_every_desk(verifies);
+}
+
+/* More events than one page has. */
+static void verifies_long(struct desk *d)
+{
+    const char *id = submit(d);
+    struct buf request;
+    buf_init(&request, &d->arena, 64 * 1024);
+    buf_addf(&request, "{\"id\":\"%s\",\"events\":[", id);
+    for (int i = 0; i < 900; i++)
+        buf_addf(&request, "%s{\"type\":\"a.b\",\"payload\":%d}", i == 0 ? "" : ",", i);
+    buf_add(&request, STR("]}"));
+    buf_add_char(&request, '\0');
+    for (int i = 0; i < 3; i++)
+        well(d, VERB_append, "%s", request.at);
+    well(d, VERB_verify, "{\"id\":\"%s\"}", id);
+    says(d, "ok", "true");
+    says(d, "version", "2701");
+}
+
+static void a_long_history_is_verified_whole(void **state)
+{
+    (void)state;
+    at_every_desk(verifies_long);
+}
+
+/* ---- many jobs ---- */
+
+static void cancels_many(struct desk *d)
+{
+    for (int i = 0; i < 5; i++)
+        submit(d);
+    submit_of(d, "sms", "default");
+    complete(d); /* the oldest mail */
+    well(d, VERB_bulk, "{\"action\":\"cancel\",\"filter\":{\"kind\":\"mail\"},\"dry_run\":true}");
+    assert_string_equal(d->answer, "{\"matched\":5,\"done\":0,\"refused\":0,\"next_cursor\":null}");
+    well(d, VERB_bulk, "{\"action\":\"cancel\",\"filter\":{\"kind\":\"mail\"},\"limit\":3}");
+    says(d, "matched", "3");
+    says(d, "done", "3");
+    well(d, VERB_bulk,
+         "{\"action\":\"cancel\",\"filter\":{\"kind\":\"mail\"},\"limit\":3,\"reason\":\"x\","
+         "\"cursor\":\"%s\"}",
+         said(d, "next_cursor"));
+    assert_string_equal(d->answer, "{\"matched\":2,\"done\":1,\"refused\":1,\"next_cursor\":null}");
+    well(d, VERB_list, "{\"status\":\"queued\"}");
+    says(d, "jobs.0.kind", "sms");
+    says(d, "jobs.1", "");
+}
+
+static void many_jobs_are_cancelled_page_by_page(void **state)
+{
+    (void)state;
+    at_every_desk(cancels_many);
+}
+
+static void does_many_wrongly(struct desk *d)
+{
+    ill(d, VERB_bulk, ERR_BAD_REQUEST, "action is missing", "{\"filter\":{}}");
+    ill(d, VERB_bulk, ERR_BAD_REQUEST, "action", "{\"action\":\"eat\",\"filter\":{}}");
+    ill(d, VERB_bulk, ERR_BAD_REQUEST, "filter is missing", "{\"action\":\"cancel\"}");
+    ill(d, VERB_bulk, ERR_UNKNOWN_FIELD, "colour",
+        "{\"action\":\"cancel\",\"filter\":{\"colour\":1}}");
+    ill(d, VERB_bulk, ERR_BAD_REQUEST, "fresh",
+        "{\"action\":\"cancel\",\"filter\":{},\"fresh\":true}");
+    ill(d, VERB_bulk, ERR_BAD_REQUEST, "mode",
+        "{\"action\":\"requeue\",\"filter\":{},\"mode\":\"hard\"}");
+    ill(d, VERB_bulk, ERR_BAD_REQUEST, "limit",
+        "{\"action\":\"cancel\",\"filter\":{},\"limit\":501}");
+    ill(d, VERB_bulk, ERR_BAD_REQUEST, "rate_per_s",
+        "{\"action\":\"cancel\",\"filter\":{},\"rate_per_s\":0}");
+}
+
+static void a_bulk_that_cannot_be_is_refused_by_name(void **state)
+{
+    (void)state;
+    at_every_desk(does_many_wrongly);
+}
+
+static void redrives(struct desk *d)
+{
+    const char *a = submit(d);
+    const char *b = submit_of(d, "sms", "q2");
+    const char *c = submit(d);
+    const char *alive = submit(d);
+    bury(d, a, "timeout");
+    bury(d, b, "parse_error");
+    bury(d, c, "parse_error");
+    well(d, VERB_dead_letters, "{\"reason_code\":\"parse_error\"}");
+    says(d, "jobs.0.id", c);
+    says(d, "jobs.1.id", b);
+    says(d, "jobs.1.dead_letter.reason_code", "parse_error");
+    says(d, "jobs.2", "");
+    says(d, "next_cursor", "");
+    well(d, VERB_redrive, "{\"reason_code\":\"parse_error\",\"dry_run\":true}");
+    says(d, "matched", "2");
+    says(d, "done", "0");
+    well(d, VERB_redrive, "{\"queue\":\"q2\",\"kind\":\"sms\",\"reason\":\"again\"}");
+    assert_string_equal(d->answer, "{\"matched\":1,\"done\":1,\"refused\":0,\"next_cursor\":null}");
+    well(d, VERB_get, "{\"id\":\"%s\"}", b);
+    says(d, "status", "queued");
+    says(d, "epoch", "2");
+    well(d, VERB_redrive, "{\"id\":\"%s\",\"limit\":1}", c);
+    says(d, "done", "1");
+    says(d, "next_cursor", "");
+    ill(d, VERB_redrive, ERR_INVALID_TRANSITION, "queued", "{\"id\":\"%s\"}", alive);
+    ill(d, VERB_redrive, ERR_NOT_FOUND, NOBODY, "{\"id\":\"" NOBODY "\"}");
+    ill(d, VERB_redrive, ERR_BAD_REQUEST, "reason_code", "{\"reason_code\":\"bad luck\"}");
+    well(d, VERB_drop, "{}");
+    says(d, "done", "1");
+    ill(d, VERB_get, ERR_NOT_FOUND, a, "{\"id\":\"%s\"}", a);
+    well(d, VERB_drop, "{}");
+    assert_string_equal(d->answer, "{\"matched\":0,\"done\":0,\"refused\":0,\"next_cursor\":null}");
+    ill(d, VERB_drop, ERR_INVALID_TRANSITION, "queued", "{\"id\":\"%s\"}", alive);
+}
+
+static void dead_letters_are_redriven_or_dropped_by_what_they_are(void **state)
+{
+    (void)state;
+    at_every_desk(redrives);
+}
+
+/* More than a batch holds, at a rate; the cursor goes on although what is done leaves the list. */
+static void redrives_many(struct desk *d)
+{
+    struct buf jobs;
+    buf_init(&jobs, &d->arena, 64 * 1024);
+    for (int i = 0; i < 250; i++)
+        buf_addf(&jobs, "%s{\"kind\":\"mail\"}", i == 0 ? "" : ",");
+    buf_add_char(&jobs, '\0');
+    well(d, VERB_submit, "{\"jobs\":[%s]}", jobs.at);
+    const char *all = d->answer;
+    for (int i = 0; i < 250; i++) {
+        char path[32];
+        (void)snprintf(path, sizeof path, "jobs.%d.id", i);
+        d->answer = all;
+        bury(d, said(d, path), "timeout");
+    }
+    well(d, VERB_redrive, "{\"limit\":120,\"rate_per_s\":100000}");
+    says(d, "done", "120");
+    well(d, VERB_redrive, "{\"limit\":120,\"cursor\":\"%s\"}", said(d, "next_cursor"));
+    says(d, "done", "120");
+    well(d, VERB_redrive, "{\"limit\":120,\"rate_per_s\":200,\"cursor\":\"%s\"}",
+         said(d, "next_cursor"));
+    assert_string_equal(d->answer,
+                        "{\"matched\":10,\"done\":10,\"refused\":0,\"next_cursor\":null}");
+}
+
+static void many_dead_letters_are_redriven_page_by_page(void **state)
+{
+    (void)state;
+    at_every_desk(redrives_many);
+}
+
+/* ---- settings ---- */
+
+static void counts_queues(struct desk *d)
+{
+    well(d, VERB_queues, "{}");
+    assert_string_equal(d->answer, "{\"queues\":[]}");
+    submit_of(d, "mail", "b");
+    submit_of(d, "mail", "b");
+    submit_of(d, "mail", "c");
+    well(d, VERB_claim, "{\"worker_id\":\"w1\",\"queues\":[\"c\"]}");
+    well(d, VERB_pause, "{\"queue\":\"a\"}");
+    assert_string_equal(d->answer, "{\"queue\":\"a\",\"paused\":true}");
+    well(d, VERB_pause, "{\"queue\":\"b\"}");
+    well(d, VERB_pause, "{\"queue\":\"d\"}");
+    well(d, VERB_queues, "{}");
+    says(d, "queues.0.queue", "a");
+    says(d, "queues.0.paused", "true");
+    says(d, "queues.0.depth", "0");
+    says(d, "queues.0.oldest_at", "");
+    says(d, "queues.1.queue", "b");
+    says(d, "queues.1.paused", "true");
+    says(d, "queues.1.depth", "2");
+    says(d, "queues.1.oldest_at", "2026-01-01T00:00:00.001Z");
+    says(d, "queues.1.by_status.queued", "2");
+    says(d, "queues.1.by_status.running", "0");
+    says(d, "queues.2.queue", "c");
+    says(d, "queues.2.paused", "false");
+    says(d, "queues.2.by_status.running", "1");
+    says(d, "queues.3.queue", "d");
+    says(d, "queues.4", "");
+    well(d, VERB_claim, "{\"worker_id\":\"w1\"}");
+    says(d, "claims", "[]");
+    well(d, VERB_resume, "{\"queue\":\"b\"}");
+    assert_string_equal(d->answer, "{\"queue\":\"b\",\"paused\":false}");
+    claim(d);
+    well(d, VERB_stats, "{}");
+    says(d, "jobs.queued", "1");
+    says(d, "jobs.running", "2");
+    says(d, "leases", "2");
+    says(d, "workers", "1");
+    says(d, "queue_depth", "1");
+    says(d, "queues_paused", "2");
+    says(d, "oldest_queued_at", "2026-01-01T00:00:00.002Z");
+    well(d, VERB_workers, "{}");
+    says(d, "workers.0.worker_id", "w1");
+    says(d, "workers.0.leases", "2");
+    says(d, "workers.0.last_beat_at", "2026-01-01T00:00:00.003Z");
+    says(d, "workers.1", "");
+    ill(d, VERB_pause, ERR_BAD_REQUEST, "queue is missing", "{}");
+    ill(d, VERB_stats, ERR_UNKNOWN_FIELD, "queue", "{\"queue\":\"a\"}");
+}
+
+static void queues_are_counted_paused_and_resumed(void **state)
+{
+    (void)state;
+    at_every_desk(counts_queues);
+}
+
+static void sets_kinds(struct desk *d)
+{
+    static const char unset[] =
+        "{\"kind\":\"mail\",\"lease_ttl_ms\":null,\"heartbeat_ms\":null,\"timeout_ms\":null,"
+        "\"retry\":null,\"retention_ms\":null}";
+    well(d, VERB_kind_get, "{\"kind\":\"mail\"}");
+    assert_string_equal(d->answer, unset);
+    well(d, VERB_kind_set,
+         "{\"kind\":\"mail\",\"lease_ttl_ms\":5000,\"retry\":{\"max_attempts\":2},"
+         "\"retention_ms\":1000}");
+    const char *set = d->answer;
+    says(d, "lease_ttl_ms", "5000");
+    says(d, "retry.max_attempts", "2");
+    says(d, "retry.initial_ms", "500");
+    well(d, VERB_kind_get, "{\"kind\":\"mail\"}");
+    assert_string_equal(d->answer, set);
+    submit(d);
+    says(d, "retry.max_attempts", "2");
+    well(d, VERB_kind_set, "{\"kind\":\"mail\"}");
+    assert_string_equal(d->answer, unset);
+    well(d, VERB_kind_get, "{\"kind\":\"mail\"}");
+    assert_string_equal(d->answer, unset);
+    ill(d, VERB_kind_set, ERR_BAD_REQUEST, "kind is missing", "{}");
+    ill(d, VERB_kind_set, ERR_BAD_REQUEST, "lease_ttl_ms",
+        "{\"kind\":\"mail\",\"lease_ttl_ms\":1}");
+    ill(d, VERB_kind_set, ERR_BAD_REQUEST, "max_attempts",
+        "{\"kind\":\"mail\",\"retry\":{\"max_attempts\":0}}");
+    ill(d, VERB_kind_set, ERR_UNKNOWN_FIELD, "colour", "{\"kind\":\"mail\",\"colour\":1}");
+}
+
+static void the_settings_of_a_kind_are_set_and_got(void **state)
+{
+    (void)state;
+    at_every_desk(sets_kinds);
+}
+
+static void puts_resources(struct desk *d)
+{
+    well(d, VERB_resource_put,
+         "{\"id\":\"r2\",\"capabilities\":[\"gpu\"],\"labels\":{\"zone\":\"eu\"},\"slots\":3,"
+         "\"ttl_ms\":60000,\"draining\":true}");
+    says(d, "id", "r2");
+    says(d, "slots", "3");
+    says(d, "used", "0");
+    says(d, "draining", "true");
+    says(d, "labels.zone", "eu");
+    says(d, "capabilities", "[\"gpu\"]");
+    says(d, "expires_at", "2026-01-01T00:01:00.000Z");
+    const char *put = d->answer;
+    well(d, VERB_resource_get, "{\"id\":\"r2\"}");
+    assert_string_equal(d->answer, put);
+    well(d, VERB_resource_put, "{\"id\":\"r1\"}");
+    says(d, "slots", "1");
+    says(d, "expires_at", "2026-01-01T00:00:30.000Z");
+    well(d, VERB_resources, "{}");
+    says(d, "resources.0.id", "r1");
+    says(d, "resources.1.id", "r2");
+    says(d, "resources.2", "");
+    let_time_pass(d, 31 * 1000);
+    ill(d, VERB_resource_get, ERR_NOT_FOUND, "r1", "{\"id\":\"r1\"}");
+    well(d, VERB_resource_delete, "{\"id\":\"r2\"}");
+    says(d, "id", "r2");
+    ill(d, VERB_resource_delete, ERR_NOT_FOUND, "r2", "{\"id\":\"r2\"}");
+    well(d, VERB_resources, "{}");
+    assert_string_equal(d->answer, "{\"resources\":[]}");
+    ill(d, VERB_resource_put, ERR_BAD_REQUEST, "id is missing", "{}");
+    ill(d, VERB_resource_put, ERR_BAD_REQUEST, "slots", "{\"id\":\"r\",\"slots\":0}");
+    ill(d, VERB_resource_put, ERR_BAD_REQUEST, "ttl_ms", "{\"id\":\"r\",\"ttl_ms\":1}");
+    ill(d, VERB_resource_put, ERR_BAD_REQUEST, "capabilities",
+        "{\"id\":\"r\",\"capabilities\":[1]}");
+    ill(d, VERB_resource_put, ERR_BAD_REQUEST, "labels", "{\"id\":\"r\",\"labels\":{\"a\":1}}");
+}
+
+static void resources_are_put_got_and_lost(void **state)
+{
+    (void)state;
+    at_every_desk(puts_resources);
+}
+
+static void deletes_under_way(struct desk *d)
+{
+    well(d, VERB_submit, PLAN);
+    const char *id = said(d, "id");
+    const char *token = step_token(d);
+    well(d, VERB_resource_get, "{\"id\":\"r1\"}");
+    says(d, "used", "1");
+    well(d, VERB_resource_put, "{\"id\":\"r1\",\"slots\":2}");
+    says(d, "used", "1");
+    d->key = "once";
+    well(d, VERB_resource_delete, "{\"id\":\"r1\"}");
+    const char *first = d->answer;
+    ill(d, VERB_complete, ERR_STALE_LEASE, "", "{\"token\":\"%s\"}", token);
+    well(d, VERB_steps, "{\"id\":\"%s\"}", id);
+    says(d, "steps.0.state", "switching_resource");
+    d->key = "once";
+    well(d, VERB_resource_delete, "{\"id\":\"r1\"}");
+    assert_string_equal(d->answer, first);
+    well(d, VERB_verify, "{\"id\":\"%s\"}", id);
+    says(d, "ok", "true");
+}
+
+static void steps_on_a_resource_that_is_deleted_are_lost_with_it(void **state)
+{
+    (void)state;
+    at_every_desk(deletes_under_way);
+}
+
+static void deletes_in_a_race(struct desk *d)
+{
+    struct buf answer;
+    struct verb_call call = {
+        .engine = d->engine,
+        .arena = &d->arena,
+        .name = VERB_resource_delete,
+        .request = STR("{\"id\":\"r1\"}"),
+        .actor = STR("ann"),
+    };
+    well(d, VERB_submit, PLAN);
+    const char *id = said(d, "id");
+    assert_int_equal(verb_prepare(&call, &d->err), ERR_OK);
+    const char *token = step_token(d); /* between the look at the leases and the batch */
+    buf_init(&answer, &d->arena, 1024);
+    assert_int_equal(engine_run(d->engine, &call.call, &d->err), ERR_OK);
+    assert_int_equal(verb_finish(&call, &answer, &d->err), ERR_OK);
+    call_release(&call.call);
+    ill(d, VERB_complete, ERR_STALE_LEASE, "", "{\"token\":\"%s\"}", token);
+    well(d, VERB_steps, "{\"id\":\"%s\"}", id);
+    says(d, "steps.0.state", "switching_resource");
+    ill(d, VERB_resource_get, ERR_NOT_FOUND, "r1", "{\"id\":\"r1\"}");
+}
+
+static void so_are_those_that_were_leased_while_it_was_deleted(void **state)
+{
+    (void)state;
+    at_every_desk(deletes_in_a_race);
+}
+
+/* ---- the store as a whole ---- */
+
+static void examines(struct desk *d)
+{
+    submit(d);
+    well(d, VERB_doctor, "{}");
+    says(d, "ok", "true");
+    says(d, "checks.0.name", "store");
+    says(d, "checks.0.ok", "true");
+    const char *all[] = {"clock", "lanes", "schema", "engine", "timers", "files", "versions"};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "{\"name\":\"%s\",\"ok\":true,", all[i]);
+        assert_non_null(strstr(d->answer, name));
+    }
+    claim(d);
+    d->clock += 3600 * 1000; /* and nobody turns the engine */
+    well(d, VERB_doctor, "{}");
+    says(d, "ok", "false");
+    assert_non_null(strstr(d->answer, "{\"name\":\"timers\",\"ok\":false,"));
+}
+
+static void the_doctor_looks_at_everything(void **state)
+{
+    (void)state;
+    at_every_desk(examines);
+}
+
+static void backs_up(struct desk *d)
+{
+    struct str url = engine_url(d->engine);
+    ill(d, VERB_backup, ERR_BAD_REQUEST, "path is missing", "{}");
+    if (memcmp(url.at, "sqlite:", 7) != 0) {
+        ill(d, VERB_backup, ERR_BAD_REQUEST, "", "{\"path\":\"/tmp/never\"}");
+        return;
+    }
+    submit(d);
+    char path[128];
+    (void)snprintf(path, sizeof path, "%s/copy.db", d->stores.directory);
+    well(d, VERB_backup, "{\"path\":\"%s\"}", path);
+    says(d, "path", path);
+    assert_string_not_equal(said(d, "bytes"), "0");
+    ill(d, VERB_backup, ERR_BAD_REQUEST, "copy.db", "{\"path\":\"%s\"}", path);
+    (void)remove(path);
+}
+
+static void a_store_in_a_file_is_copied_while_it_is_in_use(void **state)
+{
+    (void)state;
+    at_every_desk(backs_up);
+}
+
+/* ---- waiting ---- */
+
+/* An engine with threads of its own, and one who waits at it. */
+struct waiting {
+    struct test_stores stores;
+    struct engine *engine;
+    struct arena arena;
+    struct arena waiter_arena;
+    pthread_t thread;
+    enum verb_name verb;
+    char request[256];
+    enum error_code code;
+    const char *answer;
+};
+
+static const char *ask_live(struct waiting *w, struct arena *arena, enum verb_name verb,
+                            const char *request, enum error_code *ret_code)
+{
+    struct buf answer;
+    struct err err = {0};
+    struct verb_call call = {
+        .engine = w->engine,
+        .arena = arena,
+        .name = verb,
+        .request = str_from(request),
+        .actor = STR("ann"),
+    };
+    buf_init(&answer, arena, 1024);
+    *ret_code = verb_do(&call, &answer, &err);
+    if (*ret_code != ERR_OK)
+        print_error("%s: %s\n", request, err.detail);
+    buf_add_char(&answer, '\0');
+    return answer.at;
+}
+
+static void *wait_at(void *arg)
+{
+    struct waiting *w = arg;
+    w->answer = ask_live(w, &w->waiter_arena, w->verb, w->request, &w->code);
+    return NULL;
+}
+
+static void waiting_open(struct waiting *w, enum test_store sort)
+{
+    struct engine_options options = {.store = {.create = true}};
+    struct err err = {0};
+    *w = (struct waiting){0};
+    test_stores_init(&w->stores);
+    arena_init(&w->arena);
+    arena_init(&w->waiter_arena);
+    const char *url = test_stores_fresh(&w->stores, sort);
+    if (engine_open(str_from(url), &options, &w->engine, &err) != ERR_OK)
+        fail_msg("%s", err.detail);
+}
+
+static void waiting_close(struct waiting *w)
+{
+    engine_close(w->engine);
+    arena_release(&w->arena);
+    arena_release(&w->waiter_arena);
+    test_stores_release(&w->stores);
+}
+
+static void begin_waiting(struct waiting *w, enum verb_name verb)
+{
+    w->verb = verb;
+    assert_int_equal(pthread_create(&w->thread, NULL, wait_at, w), 0);
+}
+
+static void end_waiting(struct waiting *w, const char *found)
+{
+    assert_int_equal(pthread_join(w->thread, NULL), 0);
+    assert_int_equal(w->code, ERR_OK);
+    if (strstr(w->answer, found) == NULL)
+        fail_msg("\"%s\" is not in %s", found, w->answer);
+}
+
+/* A job, and its id. */
+static void submit_live(struct waiting *w, char id[UUID_TEXT_LEN + 1])
+{
+    enum error_code code;
+    const char *answer = ask_live(w, &w->arena, VERB_submit, "{\"kind\":\"mail\"}", &code);
+    assert_int_equal(code, ERR_OK);
+    memcpy(id, answer + sizeof "{\"id\":\"" - 1, UUID_TEXT_LEN);
+    id[UUID_TEXT_LEN] = '\0';
+}
+
+static void cancel_live(struct waiting *w, const char *id)
+{
+    char request[128];
+    enum error_code code;
+    (void)snprintf(request, sizeof request, "{\"id\":\"%s\"}", id);
+    (void)ask_live(w, &w->arena, VERB_cancel, request, &code);
+    assert_int_equal(code, ERR_OK);
+}
+
+static void who_waits_is_told_as_soon_as_it_happens(void **state)
+{
+    (void)state;
+    for (int sort = TEST_MEMORY; sort < TEST_STORE_COUNT; sort++) {
+        struct waiting w;
+        char id[UUID_TEXT_LEN + 1];
+        waiting_open(&w, (enum test_store)sort);
+        submit_live(&w, id);
+        (void)snprintf(w.request, sizeof w.request, "{\"id\":\"%s\",\"wait_ms\":50000}", id);
+        begin_waiting(&w, VERB_get);
+        cancel_live(&w, id);
+        end_waiting(&w, "\"status\":\"cancelled\"");
+
+        submit_live(&w, id);
+        (void)snprintf(w.request, sizeof w.request, "{\"id\":\"%s\",\"after\":1,\"wait_ms\":50000}",
+                       id);
+        begin_waiting(&w, VERB_events);
+        cancel_live(&w, id);
+        end_waiting(&w, "\"type\":\"job_cancelled\"");
+        waiting_close(&w);
+    }
+}
+
+static void the_feed_is_waited_for(void **state)
+{
+    (void)state;
+    for (int sort = TEST_MEMORY; sort < TEST_STORE_COUNT; sort++) {
+        struct waiting w;
+        char id[UUID_TEXT_LEN + 1];
+        waiting_open(&w, (enum test_store)sort);
+        (void)snprintf(w.request, sizeof w.request, "{\"wait_ms\":50000}");
+        begin_waiting(&w, VERB_feed);
+        submit_live(&w, id);
+        end_waiting(&w, "\"type\":\"job_created\"");
+        waiting_close(&w);
+    }
+}
+
+static void waiting_ends_when_the_time_is_over_or_the_engine_is_interrupted(void **state)
+{
+    (void)state;
+    for (int sort = TEST_MEMORY; sort < TEST_STORE_COUNT; sort++) {
+        struct waiting w;
+        char id[UUID_TEXT_LEN + 1];
+        waiting_open(&w, (enum test_store)sort);
+        submit_live(&w, id);
+        (void)snprintf(w.request, sizeof w.request, "{\"id\":\"%s\",\"wait_ms\":30}", id);
+        begin_waiting(&w, VERB_get);
+        end_waiting(&w, "\"status\":\"queued\"");
+        (void)snprintf(w.request, sizeof w.request, "{\"id\":\"%s\",\"wait_ms\":50000}", id);
+        begin_waiting(&w, VERB_get);
+        engine_interrupt(w.engine);
+        end_waiting(&w, "\"status\":\"queued\"");
+        waiting_close(&w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_is_got_by_its_id),
+        cmocka_unit_test(jobs_are_listed_newest_first_by_everything_there_is),
+        cmocka_unit_test(a_list_that_cannot_be_is_refused_by_name),
+        cmocka_unit_test(a_history_is_told_page_by_page),
+        cmocka_unit_test(heartbeats_are_told_apart),
+        cmocka_unit_test(the_feed_goes_on_from_where_it_ended),
+        cmocka_unit_test(steps_are_told_with_what_happened_to_each),
+        cmocka_unit_test(open_questions_are_in_the_inbox_until_they_are_answered),
+        cmocka_unit_test(a_job_is_explained_with_what_an_operator_has_set),
+        cmocka_unit_test(a_history_verifies_also_when_its_payloads_are_erased),
+        cmocka_unit_test(a_long_history_is_verified_whole),
+        cmocka_unit_test(many_jobs_are_cancelled_page_by_page),
+        cmocka_unit_test(a_bulk_that_cannot_be_is_refused_by_name),
+        cmocka_unit_test(dead_letters_are_redriven_or_dropped_by_what_they_are),
+        cmocka_unit_test(many_dead_letters_are_redriven_page_by_page),
+        cmocka_unit_test(queues_are_counted_paused_and_resumed),
+        cmocka_unit_test(the_settings_of_a_kind_are_set_and_got),
+        cmocka_unit_test(resources_are_put_got_and_lost),
+        cmocka_unit_test(steps_on_a_resource_that_is_deleted_are_lost_with_it),
+        cmocka_unit_test(so_are_those_that_were_leased_while_it_was_deleted),
+        cmocka_unit_test(the_doctor_looks_at_everything),
+        cmocka_unit_test(a_store_in_a_file_is_copied_while_it_is_in_use),
+        cmocka_unit_test(who_waits_is_told_as_soon_as_it_happens),
+        cmocka_unit_test(the_feed_is_waited_for),
+        cmocka_unit_test(waiting_ends_when_the_time_is_over_or_the_engine_is_interrupted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

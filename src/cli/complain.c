@@ -111,32 +111,44 @@ static const struct option *option_at(const struct verb *verb, const char *text,
     return NULL;
 }
 
+/* Reads `before` and the number of milliseconds behind it, as a duration; *at moves past both. */
+static bool take_duration(const char **at, const char *before, char ret[DURATION_LEN_MAX])
+{
+    size_t len = strlen(before);
+    char *end;
+    if (strncmp(*at, before, len) != 0)
+        return false;
+    long long ms = strtoll(*at + len, &end, 10);
+    if (end == *at + len)
+        return false;
+    duration_write(ms, ret);
+    *at = end;
+    return true;
+}
+
 /* The library tells durations as numbers of milliseconds: in its bounds, which begin a message, and
  * when it compares two, which ends one. */
 static bool reword_bounds(const struct option *option, const char *rest, char *ret, size_t size)
 {
-    char texts[3][DURATION_LEN_MAX];
-    long long ms[3];
-    if (sscanf(rest, " must be a whole number from %lld to %lld, not %lld", &ms[0], &ms[1],
-               &ms[2]) != 3)
+    char min[DURATION_LEN_MAX];
+    char max[DURATION_LEN_MAX];
+    char said[DURATION_LEN_MAX];
+    if (!take_duration(&rest, " must be a whole number from ", min) ||
+        !take_duration(&rest, " to ", max) || !take_duration(&rest, ", not ", said))
         return false;
-    for (size_t i = 0; i < 3; i++)
-        duration_write(ms[i], texts[i]);
-    snprintf(ret, size, "%s must be from %s to %s, not %s", option->name, texts[0], texts[1],
-             texts[2]);
+    snprintf(ret, size, "%s must be from %s to %s, not %s", option->name, min, max, said);
     return true;
 }
 
 static void reword_order(char *message, size_t size)
 {
-    char texts[2][DURATION_LEN_MAX];
-    long long ms[2];
+    char more[DURATION_LEN_MAX];
+    char less[DURATION_LEN_MAX];
     char *but = strstr(message, ", but ");
-    if (but == NULL || sscanf(but, ", but %lld is more than %lld", &ms[0], &ms[1]) != 2)
-        return;
-    duration_write(ms[0], texts[0]);
-    duration_write(ms[1], texts[1]);
-    snprintf(but, size - (size_t)(but - message), ", but %s is more than %s", texts[0], texts[1]);
+    const char *at = but;
+    if (but != NULL && take_duration(&at, ", but ", more) &&
+        take_duration(&at, " is more than ", less))
+        snprintf(but, size - (size_t)(but - message), ", but %s is more than %s", more, less);
 }
 
 static bool is_duration(const struct option *option)

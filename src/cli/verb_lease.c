@@ -263,7 +263,7 @@ static enum cli_exit effect(const struct args *args)
     static const char *const others[] = {"--timeout", "--type",     "--prompt", "--park", "--delay",
                                          "--choice",  "--assignee", "--cursor", NULL};
     char *input = NULL;
-    char *answer;
+    char *answer = NULL;
     struct pawl *pawl = NULL;
     enum cli_exit code = refuse(args, others);
     if (code == CLI_DONE && args->command == NULL)

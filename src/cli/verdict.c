@@ -51,11 +51,11 @@ static enum cli_exit read_answer(const struct args *args, const struct question 
                                  char **ret)
 {
     const char *said = cli_value(args, "--answer");
-    char choices[512];
     *ret = NULL;
     if (said == NULL)
         return CLI_DONE;
     if (question->choices.at != NULL) {
+        char choices[512];
         struct pawl_json choice = find_choice(question->choices, said);
         choices_text(question->choices, choices, sizeof choices);
         if (choice.at == NULL)

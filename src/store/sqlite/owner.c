@@ -145,8 +145,8 @@ static enum error_code refuse_second(int lock, struct err *err)
         return refuse_own(err);
     if (number <= 0)
         return err_set(err, ERR_UNAVAILABLE,
-                       "the store is in use by another process, which cannot be reached: try again, "
-                       "or end it first");
+                       "the store is in use by another process, which cannot be reached: try "
+                       "again, or end it first");
     return err_set(err, ERR_UNAVAILABLE,
                    "the store is in use by process %jd, which cannot be reached: try again, or end "
                    "it first",

@@ -141,10 +141,10 @@ PAWL_API void pawl_interrupt(struct pawl *pawl);
  *   PAWL_UNAVAILABLE  the store is out of reach, or too much is waiting: try again
  *   PAWL_NO_MEMORY, PAWL_CORRUPT
  *
- * and besides with the codes that are named at each. When one fails nothing was done; but for
- * PAWL_UNAVAILABLE from PostgreSQL that went away in the moment of a commit and did not come back
- * in time to be asked: the message says so then, and a job that was submitted with an
- * idempotency_key may be submitted again without fear. */
+ * and besides with the codes that are named at each. When one fails nothing was done; but after
+ * PAWL_UNAVAILABLE that may not be known, if the store or the process that has it went silent in
+ * the moment of a commit and did not come back in time to be asked. The message says so then. A job
+ * that has an idempotency_key may be submitted again without fear. */
 #define PAWL_VERB(name)                                                                            \
     PAWL_API enum pawl_code pawl_##name(struct pawl *pawl, const char *request, char **ret_answer, \
                                         struct pawl_error *error)

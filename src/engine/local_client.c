@@ -312,7 +312,7 @@ static enum error_code take_answer(struct local_client *client, const struct lin
         drop_line(client, line, false);
         return err_set(err, ERR_UNAVAILABLE,
                        "the process that has the store does not answer: see whether it is stopped, "
-                       "or end it");
+                       "or end it. Whether the call was carried out is not known");
     case LOCAL_NO_MEMORY:
         drop_line(client, line, false);
         return err_set(err, ERR_NO_MEMORY, "there is not enough memory for the answer");

@@ -278,7 +278,10 @@ static void an_owner_that_is_stopped_does_not_hold_up_others_for_ever(void **sta
     struct pawl_options options = {.patience_ms = 300};
     (void)snprintf(url, sizeof url, "sqlite:%s", place->path);
     assert_int_equal(pawl_open(url, &options, &pawl, &error), PAWL_OK);
+    int status;
     assert_int_equal(kill(owner.pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(owner.pid, &status, WUNTRACED), owner.pid);
+    assert_true(WIFSTOPPED(status));
     assert_int_equal(pawl_submit(pawl, "{\"kind\":\"a\"}", &answer, &error), PAWL_UNAVAILABLE);
     assert_says(error.message, "does not answer");
     assert_int_equal(kill(owner.pid, SIGCONT), 0);

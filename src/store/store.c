@@ -240,6 +240,22 @@ enum error_code store_sweep(struct store *store, uint32_t limit, uint32_t *ret_c
     return store->driver->sweep(store, limit, ret_count, err);
 }
 
+int store_due_cmp(const void *a, const void *b)
+{
+    const struct store_due *left = a;
+    const struct store_due *right = b;
+    if (left->at != right->at)
+        return left->at < right->at ? -1 : 1;
+    if (left->what != right->what)
+        return left->what < right->what ? -1 : 1;
+    int order = memcmp(left->job.bytes, right->job.bytes, sizeof left->job.bytes);
+    if (order != 0)
+        return order;
+    if (left->step != right->step)
+        return left->step + 1 < right->step + 1 ? -1 : 1; /* STEP_NONE comes first */
+    return str_cmp(left->resource_id, right->resource_id);
+}
+
 enum error_code store_attend(struct store *store, int64_t *ret_before, struct err *err)
 {
     return store->driver->attend(store, ret_before, err);

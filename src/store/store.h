@@ -282,6 +282,9 @@ struct store_due {
     struct str resource_id;
 };
 
+/* Orders what is due, the oldest first, for drivers: two struct store_due. */
+int store_due_cmp(const void *a, const void *b);
+
 /* ---- reading ------------------------------------------------------------------------------ */
 
 /* What to list; what is not set does not matter. */

@@ -10,22 +10,6 @@ struct due_list {
     int64_t next; /* when the first thing that is not in the list is due */
 };
 
-static int due_cmp(const void *a, const void *b)
-{
-    const struct store_due *left = a;
-    const struct store_due *right = b;
-    if (left->at != right->at)
-        return left->at < right->at ? -1 : 1;
-    if (left->what != right->what)
-        return left->what < right->what ? -1 : 1;
-    int order = memcmp(left->job.bytes, right->job.bytes, sizeof left->job.bytes);
-    if (order != 0)
-        return order;
-    if (left->step != right->step)
-        return left->step + 1 < right->step + 1 ? -1 : 1; /* STEP_NONE comes first */
-    return str_cmp(left->resource_id, right->resource_id);
-}
-
 /* Adds what is due in one table, at most `limit`, and notes when the next will be. */
 static enum error_code add_due(struct memory_txn *txn, enum memory_table table,
                                enum store_due_what what, uint32_t limit, struct arena *arena,
@@ -59,7 +43,7 @@ static enum error_code add_due(struct memory_txn *txn, enum memory_table table,
 static void due_sort(struct due_list *list)
 {
     if (list->count > 1)
-        qsort(list->at, list->count, sizeof *list->at, due_cmp);
+        qsort(list->at, list->count, sizeof *list->at, store_due_cmp);
 }
 
 static enum error_code find_due(struct memory_txn *txn, uint32_t limit, struct arena *arena,

@@ -65,18 +65,7 @@ struct due_list {
 
 static int due_cmp(const void *a, const void *b)
 {
-    const struct store_due *left = &((const struct due_row *)a)->due;
-    const struct store_due *right = &((const struct due_row *)b)->due;
-    if (left->at != right->at)
-        return left->at < right->at ? -1 : 1;
-    if (left->what != right->what)
-        return left->what < right->what ? -1 : 1;
-    int order = memcmp(left->job.bytes, right->job.bytes, sizeof left->job.bytes);
-    if (order != 0)
-        return order;
-    if (left->step != right->step)
-        return left->step + 1 < right->step + 1 ? -1 : 1; /* STEP_NONE comes first */
-    return str_cmp(left->resource_id, right->resource_id);
+    return store_due_cmp(&((const struct due_row *)a)->due, &((const struct due_row *)b)->due);
 }
 
 /* ---- one statement ---- */

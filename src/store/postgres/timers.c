@@ -280,8 +280,10 @@ static const char sweep_old[] = CLOCK_CTE
     "SELECT ctid FROM pawl.batches WHERE at < now() - interval '2 days' LIMIT 1000)))"
     " SELECT (SELECT count(*) FROM gone_requests) + (SELECT count(*) FROM gone_telemetry)";
 
-enum error_code postgres_sweep(struct store *handle, uint32_t limit, uint32_t *ret_count,
-                               struct err *err)
+/* A statement in a transaction of its own, which gives one number. The first parameter is the
+ * clock; what it changes is no news to anybody. */
+static enum error_code ask_alone(struct store *handle, const char *sql, const int64_t *numbers,
+                                 size_t count, int64_t *ret, struct err *err)
 {
     struct store_txn *base;
     struct params params;
@@ -295,20 +297,30 @@ enum error_code postgres_sweep(struct store *handle, uint32_t limit, uint32_t *r
     code = txn_start(txn, err);
     params_init(&params, &txn->scratch);
     params_add_clock(&params, txn->store);
-    params_add_int8(&params, REQUEST_KEPT_MS);
-    params_add_int8(&params, limit);
+    for (size_t i = 0; i < count; i++)
+        params_add_int8(&params, numbers[i]);
     if (code == ERR_OK)
-        code = txn_ask(txn, sweep_old, &params, &result, err);
+        code = txn_ask(txn, sql, &params, &result, err);
     if (code != ERR_OK) {
         postgres_rollback(base);
         return code;
     }
     reader_init(&reader, result, &txn->scratch);
     reader_row(&reader, 0);
-    int64_t count = reader_int(&reader);
+    int64_t number = reader_int(&reader);
     PQclear(result);
-    /* Nobody waits for what was swept: it is no news. */
     code = postgres_commit(base, &outcome, err);
+    if (code == ERR_OK)
+        *ret = number;
+    return code;
+}
+
+enum error_code postgres_sweep(struct store *handle, uint32_t limit, uint32_t *ret_count,
+                               struct err *err)
+{
+    const int64_t numbers[] = {REQUEST_KEPT_MS, limit};
+    int64_t count;
+    enum error_code code = ask_alone(handle, sweep_old, numbers, 2, &count, err);
     if (code == ERR_OK)
         *ret_count = (uint32_t)count;
     return code;
@@ -323,30 +335,5 @@ static const char attend[] =
 
 enum error_code postgres_attend(struct store *handle, int64_t *ret_before, struct err *err)
 {
-    struct store_txn *base;
-    struct params params;
-    struct reader reader;
-    PGresult *result = NULL;
-    enum store_outcome outcome;
-    enum error_code code = postgres_begin(handle, STORE_WRITE, &base, err);
-    if (code != ERR_OK)
-        return code;
-    struct postgres_txn *txn = (struct postgres_txn *)base;
-    code = txn_start(txn, err);
-    params_init(&params, &txn->scratch);
-    params_add_clock(&params, txn->store);
-    if (code == ERR_OK)
-        code = txn_ask(txn, attend, &params, &result, err);
-    if (code != ERR_OK) {
-        postgres_rollback(base);
-        return code;
-    }
-    reader_init(&reader, result, &txn->scratch);
-    reader_row(&reader, 0);
-    int64_t before = reader_int(&reader);
-    PQclear(result);
-    code = postgres_commit(base, &outcome, err);
-    if (code == ERR_OK)
-        *ret_before = before;
-    return code;
+    return ask_alone(handle, attend, NULL, 0, ret_before, err);
 }

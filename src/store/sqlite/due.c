@@ -15,26 +15,10 @@ static void note_next(struct due_list *list, int64_t at)
     list->next = at < list->next ? at : list->next;
 }
 
-static int compare_due(const void *a, const void *b)
-{
-    const struct store_due *left = a;
-    const struct store_due *right = b;
-    if (left->at != right->at)
-        return left->at < right->at ? -1 : 1;
-    if (left->what != right->what)
-        return left->what < right->what ? -1 : 1;
-    int order = memcmp(left->job.bytes, right->job.bytes, sizeof left->job.bytes);
-    if (order != 0)
-        return order;
-    if (left->step != right->step)
-        return left->step + 1 < right->step + 1 ? -1 : 1; /* STEP_NONE comes first */
-    return str_cmp(left->resource_id, right->resource_id);
-}
-
 static void sort_due(struct due_list *list)
 {
     if (list->count > 1)
-        qsort(list->at, list->count, sizeof *list->at, compare_due);
+        qsort(list->at, list->count, sizeof *list->at, store_due_cmp);
 }
 
 /* Adds what is due of one sort, at most `limit`, and notes when the next will be. */

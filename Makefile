@@ -14,12 +14,15 @@ export FUZZ_SECONDS NO_INSTALL
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := all
-.PHONY: all test lint format sanitize coverage bench bench-stores fuzz torture machines install \
+.PHONY: all run test lint format sanitize coverage bench bench-stores fuzz torture machines install \
 	clean help
 
 all: ## build build/pawl and build/libpawl.{a,so}; installs missing Debian packages first
 	@scripts/install-deps build
 	@scripts/build build products
+
+run: all ## serve on 127.0.0.1:7295 with the store pawl.db (PAWL_STORE, PAWL_LISTEN)
+	@exec build/pawl serve
 
 test: ## build and run every test; the last line is `N passed, N failed`
 	@scripts/install-deps build test

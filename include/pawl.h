@@ -18,8 +18,8 @@
  *   Errors     A function that can fail returns an enum pawl_code: PAWL_OK, or what went wrong. Its
  *              text lists the codes to expect; a later version may add to them, so treat a code
  *              that you do not know as a failure. `error` may be NULL.
- *   Outputs    are named ret_x and are written only when PAWL_OK is returned. They must not be
- *              NULL.
+ *   Outputs    are named ret_x and are written only when PAWL_OK is returned. Where NULL is
+ *              not allowed, for these or for a store, PAWL_BAD_REQUEST says so.
  *   Ownership  Text that is returned through a char ** is the caller's, NUL-terminated UTF-8, and
  *              is given back with pawl_free. Text that is returned as const char * is the
  *              library's. What a function is given it copies, or needs only until it returns.
@@ -104,19 +104,33 @@ struct pawl_options {
     /* Milliseconds since 1970, for tests; NULL: the system's clock, or PostgreSQL's. */
     long long (*clock)(void *arg);
     void *clock_arg;
+
+    const char *token;   /* for a server that wants one; NULL: none */
+    const char *ca_file; /* for https: a PEM file of the authorities to trust instead of the
+                            system's; NULL: those */
 };
 
-/* Opens the store at `url`: "memory:", "sqlite:PATH" or "postgres://...". `options` may be NULL.
+/* Opens the store at `url`: "memory:", "sqlite:PATH" or "postgres://...", or the server at
+ * "http://HOST:PORT" or "https://HOST:PORT". `options` may be NULL.
  *
  * A SQLite file belongs to one process at a time. Whoever opens it while another process has it
  * reaches it through that process, by a socket beside the file; when that process ends, even by
  * kill -9, one of the others takes over. Callers see nothing of this but a moment's delay: a call
- * that was under way is repeated, and is not carried out twice.
+ * that was under way is repeated, and is not carried out twice. When one of the files is deleted or
+ * replaced under the process that has it, every call fails with PAWL_UNAVAILABLE until that process
+ * has closed the store: nothing is acknowledged that would be lost.
  *
- * PAWL_BAD_REQUEST  the URL is none
+ * With a server it is the same: a call whose answer was lost is sent again until `patience_ms` is
+ * over, and is not carried out twice. `create`, `queue_bytes_max` and `clock` are the server's
+ * business then, and `actor` is whom the token belongs to. Neither proxies nor redirects are
+ * followed. A server may take its time for an answer, 35 s or `patience_ms` when that is more.
+ *
+ * PAWL_BAD_REQUEST  the URL is none, or the token cannot be one
  * PAWL_NOT_FOUND    there is no store, and `create` is 0
  * PAWL_UNAVAILABLE  it is out of reach, on a full disk, read-only, not one of Pawl's, or of a
- *                   version that this library cannot use
+ *                   version that this library cannot use; or nobody answers there as a server does,
+ *                   or its certificate is not to be trusted
+ * PAWL_UNAUTHORIZED, PAWL_FORBIDDEN  the server does not let us in
  * PAWL_NO_MEMORY    there is not enough memory */
 PAWL_API enum pawl_code pawl_open(const char *url, const struct pawl_options *options,
                                   struct pawl **ret_pawl, struct pawl_error *error);
@@ -141,9 +155,10 @@ PAWL_API void pawl_interrupt(struct pawl *pawl);
  *   PAWL_UNAVAILABLE  the store is out of reach, or too much is waiting: try again
  *   PAWL_NO_MEMORY, PAWL_CORRUPT
  *
- * and besides with the codes that are named at each. When one fails nothing was done; but after
- * PAWL_UNAVAILABLE that may not be known, if the store or the process that has it went silent in
- * the moment of a commit and did not come back in time to be asked. The message says so then. A job
+ * and besides with the codes that are named at each; from a server also with PAWL_UNAUTHORIZED,
+ * PAWL_FORBIDDEN and PAWL_RATE_LIMITED. When one fails nothing was done; but after PAWL_UNAVAILABLE
+ * that may not be known, if the store, the server or the process that has it went silent in the
+ * moment of a commit and did not come back in time to be asked. The message says so then. A job
  * that has an idempotency_key may be submitted again without fear. */
 #define PAWL_VERB(name)                                                                            \
     PAWL_API enum pawl_code pawl_##name(struct pawl *pawl, const char *request, char **ret_answer, \
@@ -206,7 +221,8 @@ PAWL_VERB(dead_letter);
 /* Many jobs: {"action": "requeue" or "cancel", "filter": {as for list}, "mode"?, "reason"?,
  * "fresh"?, "rate_per_s"?, "dry_run"?, "limit"? (500), "cursor"?}. One call does at most `limit`
  * jobs; go on with "next_cursor" until it is null. Answers {"matched", "done", "refused",
- * "next_cursor"}. */
+ * "next_cursor"}: refused are those that are in no state for it. With dry_run nothing is done, and
+ * matched and refused say what would be. */
 PAWL_VERB(bulk);
 
 /* {"id"}: checks the whole history. Answers {"ok", "version", "status", "chain_head", "partial",
@@ -248,8 +264,10 @@ PAWL_VERB(inbox);
 
 /* {"worker_id", "queues"?: [], "kinds"?: [], "capabilities"?: [], "max"? (1, at most 1,000),
  * "lease_ttl_ms"?, "heartbeat_ms"?, "wait_ms"? (0, at most 55,000), "start"? (true), "history"?}.
- * Answers {"claims": [{"job", "lease": {"token", "attempt", "expires_at", "heartbeat_ms"},
- * "resume"?, "events"?, "events_next"?}]}, as soon as there is work, or empty after wait_ms. */
+ * Answers {"claims": [{"job", "lease": {"token", "attempt", "expires_at", "heartbeat_ms",
+ * "timeout_ms"}, "resume"?, "events"?, "events_next"?}]}, as soon as there is work, or empty after
+ * wait_ms. After the timeout_ms of a lease the attempt is over however well it beats, so its holder
+ * must end the work by then; null: it may take as long as it likes. */
 PAWL_VERB(claim);
 
 /* The same for steps, with "resource_id" or "judge": true. Answers {"claims": [{"step", "job_id",
@@ -332,6 +350,16 @@ PAWL_VERB(resource_delete);
 /* {}. Answers {"jobs": {status: count}, "leases", "queue_depth", "oldest_queued_at", ...}. */
 PAWL_VERB(stats);
 
+/* Access tokens, for those who come to a server over HTTP. token_create {"name", "scopes": some of
+ * "read", "submit", "work", "admin", "queues"? (all), "ttl_ms"? (for ever)} answers {"id", "name",
+ * "scopes", "queues", "created_at", "expires_at", "revoked_at", "token"}: the token itself is shown
+ * this once and kept nowhere, so that a repetition under an Idempotency-Key has null there.
+ * token_list {} answers {"tokens": [...]}, also those that have ended. token_revoke {"id"} ends one
+ * and answers it. PAWL_NOT_FOUND */
+PAWL_VERB(token_create);
+PAWL_VERB(token_list);
+PAWL_VERB(token_revoke);
+
 /* {"id"}. Answers the job with all of its history, to be given to import; a job that was redacted
  * as what is left of it. PAWL_NOT_FOUND, PAWL_CORRUPT: the history is not right, as verify will
  * say; PAWL_PAYLOAD_TOO_LARGE: it is longer than 64 MiB */
@@ -363,6 +391,12 @@ struct pawl_json {
 
 /* The value that `text` is; none when it is not strict JSON. */
 PAWL_API struct pawl_json pawl_json_read(const char *text);
+
+/* The same for a text that somebody has to mend.
+ *
+ * PAWL_BAD_REQUEST  it is not strict JSON: the message says what is wrong, and at which byte
+ * PAWL_NO_MEMORY    there is not enough memory */
+PAWL_API enum pawl_code pawl_json_check(const char *text, struct pawl_error *error);
 
 /* What is found on a path of names and places: pawl_json_get(answer, "claims.0.lease.token"). None
  * when it is not there or null. */
@@ -507,7 +541,7 @@ PAWL_API enum pawl_code pawl_worker_join(struct pawl_worker *worker, long long *
 enum pawl_end {
     PAWL_GO_ON = 0,
     PAWL_CANCEL_ASKED = 1, /* end soon, with PAWL_CANCELLED */
-    PAWL_LEASE_LOST = 2,   /* somebody else may have the job: nothing it reports will be taken */
+    PAWL_LEASE_LOST = 2,   /* the lease is lost or timed out: nothing it reports will be taken */
 };
 
 /* Asked of a task by its handler, from any thread until it returns. Costs nothing: ask often. */
@@ -521,6 +555,48 @@ PAWL_API enum pawl_end pawl_task_cancelled(const struct pawl_task *task);
  * PAWL_NO_MEMORY    there is not enough memory */
 PAWL_API enum pawl_code pawl_task_progress(const struct pawl_task *task, const char *progress,
                                            const char *cursor, struct pawl_error *error);
+
+/* ---- a server ----------------------------------------------------------------------------- */
+
+/* A server in this process: every verb over HTTP, as docs/http.md says. */
+struct pawl_server;
+
+struct pawl_server_options {
+    const char *listen;             /* "ADDRESS:PORT", "[ADDRESS]:PORT"; NULL: "127.0.0.1:7295" */
+    int create;                     /* make the store when it is not there */
+    int patience_ms;                /* how long to try when the store is out of reach; 0: 30 s */
+    const char *token;              /* opens everything; NULL: there is none */
+    const char *certificate;        /* PEM file: TLS, together with */
+    const char *key;                /* its key; NULL: plain HTTP */
+    int threads;                    /* that talk with clients; 0: as many as processors, up to 4 */
+    int connections_max;            /* 0: 8,192, or what the system allows */
+    int connections_per_client_max; /* of one address; 0: half of them */
+
+    /* Told a fact worth a line in a log, on any thread; NULL: nobody wants to know. */
+    void (*log)(void *arg, const char *line);
+    void *log_arg;
+};
+
+/* Opens the store at `url` ("memory:", "sqlite:PATH" or "postgres://...") and serves it, on threads
+ * of its own, until pawl_server_stop. `options` may be NULL. Other processes reach a SQLite file
+ * meanwhile as ever.
+ *
+ * PAWL_BAD_REQUEST  the URL or an option is wrong, or everybody could reach a server that asks for
+ *                   no token
+ * PAWL_NOT_FOUND    there is no store, and `create` is 0
+ * PAWL_UNAVAILABLE  the store is out of reach, or in use by another process; or the address is
+ * PAWL_NO_MEMORY    there is not enough memory */
+PAWL_API enum pawl_code pawl_server_start(const char *url,
+                                          const struct pawl_server_options *options,
+                                          struct pawl_server **ret_server,
+                                          struct pawl_error *error);
+
+/* The port that it listens on. */
+PAWL_API int pawl_server_port(const struct pawl_server *server);
+
+/* Ends it and frees it: no more connections and claims are taken, waits and streams end, and what
+ * was begun is answered, within drain_ms. NULL does nothing. */
+PAWL_API void pawl_server_stop(struct pawl_server *server, int drain_ms);
 
 /* ---- the store as a whole, and the machines ------------------------------------------------ */
 

@@ -94,6 +94,26 @@ static const char *skip_container(const char *at, const char *end)
     return NULL;
 }
 
+size_t json_depth(struct str value)
+{
+    const char *at = str_start(value);
+    const char *end = at + value.len;
+    size_t depth = 0;
+    size_t deepest = 0;
+    while (at != NULL && at < end) {
+        char byte = *at++;
+        if (byte == '"') {
+            at = skip_string(at, end);
+        } else if (byte == '[' || byte == '{') {
+            depth++;
+            deepest = depth > deepest ? depth : deepest;
+        } else if (depth > 0 && (byte == ']' || byte == '}')) {
+            depth--;
+        }
+    }
+    return deepest;
+}
+
 /* From the first byte of a value to the byte after its last, or NULL. */
 static const char *skip_value(const char *at, const char *end)
 {

@@ -17,8 +17,9 @@
 #include "base/str.h"
 
 enum {
-    JSON_DEPTH_MAX = 64,   /* of what comes from outside */
-    JSON_NESTED_MAX = 128, /* of our own answers, which have such values inside */
+    JSON_DEPTH_MAX = 64,   /* of a value that comes from outside, */
+    JSON_REQUEST_MAX = 72, /* of a request with such values inside, */
+    JSON_NESTED_MAX = 128, /* and of our own answers with many of them */
 };
 
 enum json_type {
@@ -36,6 +37,10 @@ enum json_type {
  * names the byte offset, calling the text `what`. Scratch memory comes from `arena`. */
 enum error_code json_check(struct str text, size_t bytes_max, const char *what, struct arena *arena,
                            struct err *err);
+
+/* The same for a request: up to JSON_REQUEST_MAX deep. Who reads it sees to the values inside. */
+enum error_code json_check_request(struct str text, size_t bytes_max, const char *what,
+                                   struct arena *arena, struct err *err);
 
 /* The same for text of our own: up to JSON_NESTED_MAX deep. */
 enum error_code json_check_answer(struct str text, const char *what, struct arena *arena,
@@ -68,6 +73,9 @@ bool json_iter_ok(const struct json_iter *iter);
 
 /* Number of elements of an array or members of an object; 0 for other values and damaged text. */
 size_t json_count(struct str value);
+
+/* How many brackets are open at once, at most; of checked text. */
+size_t json_depth(struct str value);
 
 /* True when the raw key (or string value) decodes to `name`. `name` must be plain ASCII without
  * characters that JSON escapes. */

@@ -391,6 +391,12 @@ enum error_code json_check(struct str text, size_t bytes_max, const char *what, 
     return check_to_depth(text, bytes_max, JSON_DEPTH_MAX, what, arena, err);
 }
 
+enum error_code json_check_request(struct str text, size_t bytes_max, const char *what,
+                                   struct arena *arena, struct err *err)
+{
+    return check_to_depth(text, bytes_max, JSON_REQUEST_MAX, what, arena, err);
+}
+
 enum error_code json_check_answer(struct str text, const char *what, struct arena *arena,
                                   struct err *err)
 {

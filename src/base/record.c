@@ -380,11 +380,11 @@ static enum error_code read_string(const struct reader *reader, const struct rec
     }
     if (field->kind == RECORD_NAME) {
         enum name_flaw flaw = name_flaw(text);
-        if (flaw != NAME_GOOD && (flaw != NAME_LONG || reader->source == RECORD_REQUEST))
+        if (flaw != NAME_GOOD && (flaw != NAME_LONG || reader->source != RECORD_STORED))
             return refuse_name(flaw, text, label_of(reader, field->name).text, reader->err);
     } else if (field->kind == RECORD_TEXT) {
         size_t len_max = field->max == 0 ? TEXT_BYTES_MAX : (size_t)field->max;
-        if (text.len > len_max && reader->source == RECORD_REQUEST) {
+        if (text.len > len_max && reader->source != RECORD_STORED) {
             return err_set(reader->err, ERR_BAD_REQUEST,
                            "%s must be at most %zu bytes long, not %zu",
                            label_of(reader, field->name).text, len_max, text.len);
@@ -402,17 +402,31 @@ static enum error_code read_raw(const struct reader *reader, const struct record
             ? type == JSON_INVALID
             : type != (field->kind == RECORD_OBJECT ? JSON_OBJECT : JSON_ARRAY))
         return refuse(reader, field, value);
+    /* What is shorter cannot be too deep. */
+    if (field->kind == RECORD_JSON && reader->source != RECORD_STORED &&
+        value.len > 2 * (size_t)JSON_DEPTH_MAX && json_depth(value) > JSON_DEPTH_MAX)
+        return err_set(reader->err, ERR_BAD_REQUEST, "%s is nested deeper than %d levels",
+                       label_of(reader, field->name).text, JSON_DEPTH_MAX);
     if (type != JSON_NULL)
         *ret = value;
     return ERR_OK;
+}
+
+/* The value of a number or a flag: of a query, what the string says. */
+static struct str plain_value(const struct reader *reader, struct str value)
+{
+    struct str text;
+    bool quoted = reader->source == RECORD_QUERY && json_type(value) == JSON_STRING;
+    return quoted && json_string(value, reader->arena, &text) ? text : value;
 }
 
 static enum error_code read_number(const struct reader *reader, const struct record_field *field,
                                    struct str value, int64_t *ret)
 {
     int64_t number;
+    struct str plain = plain_value(reader, value);
     bool good =
-        field->kind == RECORD_MILLI ? milli_parse(value, &number) : json_int64(value, &number);
+        field->kind == RECORD_MILLI ? milli_parse(value, &number) : json_int64(plain, &number);
     /* No sum of what was stored can overflow. */
     const int64_t stored_max = INT64_C(1) << 53;
     bool stored = reader->source == RECORD_STORED;
@@ -482,7 +496,8 @@ static enum error_code read_field(const struct reader *reader, const struct reco
     case RECORD_NUMBER:
         return read_enum_number(reader, field, value, member);
     case RECORD_BOOL:
-        return json_bool(value, member) ? ERR_OK : refuse(reader, field, value);
+        return json_bool(plain_value(reader, value), member) ? ERR_OK
+                                                             : refuse(reader, field, value);
     case RECORD_TIME:
     case RECORD_HEX:
     case RECORD_ENUM:
@@ -547,7 +562,7 @@ static enum error_code read_object(const struct reader *reader, struct str json,
     while (json_object_next(&iter, &key, &value)) {
         const struct record_field *field = find_field(reader, key, next);
         if (field == NULL) {
-            if (reader->source == RECORD_REQUEST)
+            if (reader->source != RECORD_STORED)
                 return refuse_unknown(reader, key);
             continue;
         }

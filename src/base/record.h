@@ -68,6 +68,7 @@ struct record_type {
  * limits must be readable for ever. */
 enum record_source {
     RECORD_REQUEST, /* ranges and lengths hold; unknown_field names what is not in the table */
+    RECORD_QUERY,   /* as a request, but numbers and flags may be strings: "50", "true" */
     RECORD_STORED, /* numbers are within ±2^53; a field that a newer version wrote is left alone */
 };
 

@@ -17,15 +17,21 @@ struct counts {
 
 static void print_counts(const struct args *args, const char *past, const struct counts *counts)
 {
+    bool dry = cli_has(args, "--dry-run");
+    long long done = dry ? counts->matched - counts->refused : counts->done;
     if (cli_has(args, "--json"))
         printf("{\"matched\":%lld,\"done\":%lld,\"refused\":%lld}\n", counts->matched, counts->done,
                counts->refused);
-    else if (cli_has(args, "--dry-run"))
-        printf("%lld would be %s\n", counts->matched, past);
     else if (counts->refused > 0)
-        printf("%lld %s, %lld refused\n", counts->done, past, counts->refused);
+        printf("%lld %s%s, %lld refused\n", done, dry ? "would be " : "", past, counts->refused);
     else
-        printf("%lld %s\n", counts->done, past);
+        printf("%lld %s%s\n", done, dry ? "would be " : "", past);
+}
+
+/* Nothing of what was asked for could be done. */
+static bool all_refused(const struct counts *counts)
+{
+    return counts->matched > 0 && counts->refused == counts->matched;
 }
 
 /* One page. *cursor is where it starts, and then where the next one does; NULL: there is none. */
@@ -96,6 +102,11 @@ enum cli_exit bulk_run(const struct args *args, struct pawl *pawl, const struct 
         print_counts(args, bulk->past, &counts);
     else if (counts.done > 0)
         cli_complain(args->verb, "%lld were %s before that", counts.done, bulk->past);
+    if (code == CLI_DONE && all_refused(&counts)) {
+        cli_complain(args->verb, "no job that was found is in a state in which it can be %s",
+                     bulk->past);
+        return CLI_FAILED;
+    }
     return code;
 }
 

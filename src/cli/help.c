@@ -13,7 +13,13 @@ static void option_text(const struct option *option, char *ret, size_t size)
     if (option->letter != 0)
         snprintf(letter, sizeof letter, "-%c, ", option->letter);
     snprintf(ret, size, "%s%s%s%s%s", letter, option->name, option->value != NULL ? " " : "",
-             option->value != NULL ? option->value : "", option->times != OPTION_ONCE ? "..." : "");
+             option->value != NULL ? option->value : "", option->times == OPTION_MANY ? "..." : "");
+}
+
+/* What is said behind the text of an option: dots stand for more values behind one option. */
+static const char *option_again(const struct option *option)
+{
+    return option->times == OPTION_REPEATED ? " (give it again for more)" : "";
 }
 
 static void write_options(const struct option *options)
@@ -21,11 +27,11 @@ static void write_options(const struct option *options)
     for (; options != NULL && options->name != NULL; options++) {
         char text[128];
         option_text(options, text, sizeof text);
-        printf("  %-*s%s%s\n", OPTION_WIDTH, text,
+        printf("  %-*s%s%s%s\n", OPTION_WIDTH, text,
                strlen(text) < OPTION_WIDTH ? "  "
                                            : "\n"
                                              "                          ",
-               options->text);
+               options->text, option_again(options));
     }
 }
 
@@ -126,6 +132,7 @@ static void man_options(const struct option *options)
         roff(text);
         fputc('\n', stdout);
         roff(options->text);
+        roff(option_again(options));
         fputc('\n', stdout);
     }
 }
@@ -166,6 +173,10 @@ void help_man(void)
          ".TP\n.B 5\nstore or server out of reach");
     puts(".SH ENVIRONMENT\n"
          ".TP\n.B PAWL_STORE\nthe store when \\-\\-store says nothing; else sqlite:pawl.db\n"
+         ".TP\n.B PAWL_TOKEN\nthe token for a server that wants one; for serve, one that may do "
+         "everything\n"
+         ".TP\n.B PAWL_CA_FILE\na PEM file of the authorities to trust for https:// instead of the "
+         "system's\n"
          ".TP\n.B PAWL_PATIENCE\nhow long to try to reach the store, like 30s; else 10s\n"
          ".TP\n.B NO_COLOR\nset to anything: no colours\n"
          ".TP\n.B USER\nwho acts, as histories will say");

@@ -65,6 +65,20 @@ static enum cli_exit read_file(const struct args *args, const char *path, char *
     return CLI_DONE;
 }
 
+/* Says what is wrong with it. */
+static enum cli_exit not_json(const struct args *args, const char *what, const char *said,
+                              bool elsewhere, const struct pawl_error *error)
+{
+    if (error->code != PAWL_BAD_REQUEST)
+        return cli_no_memory(args->verb);
+    if (elsewhere)
+        return cli_usage(args->verb, "%s: what is in %s is not JSON: %s", what,
+                         said[0] == '@' ? said + 1 : "stdin", error->message);
+    return cli_usage(args->verb,
+                     "%s is not JSON: %.100s (%s; a text is written '\"text\"', a file @FILE)",
+                     what, said, error->message);
+}
+
 enum cli_exit cli_json_input(const struct args *args, const char *what, const char *said,
                              char **ret_json)
 {
@@ -80,17 +94,13 @@ enum cli_exit cli_json_input(const struct args *args, const char *what, const ch
             return cli_no_memory(args->verb);
     }
     assert(text != NULL);
-    struct pawl_json value = pawl_json_read(text);
+    struct pawl_error error = {0};
+    struct pawl_json value = {NULL, 0};
+    if (pawl_json_check(text, &error) == PAWL_OK)
+        value = pawl_json_read(text);
     if (value.at == NULL) {
-        enum cli_exit code =
-            elsewhere
-                ? cli_usage(args->verb, "%s: what is in %s is not JSON", what,
-                            said[0] == '@' ? said + 1 : "stdin")
-                : cli_usage(args->verb,
-                            "%s is not JSON: %.100s (a text is written '\"text\"', a file @FILE)",
-                            what, said);
         free(text);
-        return code;
+        return not_json(args, what, said, elsewhere, &error);
     }
     memmove(text, value.at, value.len);
     text[value.len] = '\0';

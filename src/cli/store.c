@@ -7,13 +7,20 @@
 #include "cli/duration.h"
 #include "cli/text.h"
 
+/* Of the environment; NULL: it is not there, or empty. */
+static const char *setting(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL && *value != '\0' ? value : NULL;
+}
+
 const char *cli_store_url(const struct args *args)
 {
     const char *said = cli_value(args, "--store");
     if (said != NULL)
         return said;
-    const char *setting = getenv("PAWL_STORE");
-    return setting != NULL && *setting != '\0' ? setting : "sqlite:pawl.db";
+    const char *url = setting("PAWL_STORE");
+    return url != NULL ? url : "sqlite:pawl.db";
 }
 
 char *cli_url_text(const char *url)
@@ -57,13 +64,12 @@ const char *cli_user(void)
 static enum cli_exit read_patience(const struct args *args, int *ret_ms)
 {
     enum { LONGEST_MS = 24 * 60 * 60 * 1000 };
-    const char *setting = getenv("PAWL_PATIENCE");
+    const char *said = setting("PAWL_PATIENCE");
     long long ms = 10 * 1000;
-    if (setting != NULL && *setting != '\0' &&
-        (!duration_parse(setting, &ms) || ms < 1 || ms > LONGEST_MS))
+    if (said != NULL && (!duration_parse(said, &ms) || ms < 1 || ms > LONGEST_MS))
         return cli_usage(args->verb,
                          "PAWL_PATIENCE must be a duration from 1ms to 24h, like 30s, not '%s'",
-                         setting);
+                         said);
     *ret_ms = (int)ms;
     return CLI_DONE;
 }
@@ -123,7 +129,8 @@ static enum cli_exit open_store(const struct args *args, const struct creation *
     char actor[80];
     const char *user = cli_user();
     snprintf(actor, sizeof actor, "cli%s%s", user != NULL ? ":" : "", user != NULL ? user : "");
-    struct pawl_options options = {.actor = actor};
+    struct pawl_options options = {
+        .actor = actor, .token = setting("PAWL_TOKEN"), .ca_file = setting("PAWL_CA_FILE")};
     enum cli_exit result = read_patience(args, &options.patience_ms);
     if (result != CLI_DONE)
         return result;

@@ -135,6 +135,9 @@ static enum cli_exit print_once(const struct reader *reader, long long limit)
         print_answer(answer);
     else
         code = print_page(&copy, events, &count);
+    if (copy.printed == 0 && code == CLI_DONE && !cli_has(reader->args, "--json"))
+        puts(cli_has(reader->args, "--telemetry") ? "There are no heartbeats of the last day."
+                                                  : "There are no events.");
     pawl_free(answer);
     return code;
 }

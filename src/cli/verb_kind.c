@@ -23,6 +23,13 @@ static enum cli_exit put_settings(const struct args *args, struct pawl_object *r
     enum cli_exit code = CLI_DONE;
     for (size_t i = 0; i < DURATION_COUNT && code == CLI_DONE; i++)
         code = cli_put_duration(args, durations[i].name, request, durations[i].key);
+    long long retention_ms = 1;
+    if (code == CLI_DONE)
+        code = cli_duration(args, "--retention", &retention_ms);
+    /* For the library that is the same as nothing at all. */
+    if (code == CLI_DONE && retention_ms == 0)
+        code = cli_usage(args->verb, "--retention must be more than 0; without it ended jobs are "
+                                     "kept for 7 days");
     return code == CLI_DONE ? retry_put(args, request) : code;
 }
 

@@ -123,7 +123,7 @@ static const struct option options[] = {
     {.name = "--created-after",
      .value = "TIME",
      .text = "only those made since then: a time, or 1h for the last hour"},
-    {.name = "--limit", .value = "N", .text = "at most so many; else 50"},
+    {.name = "--limit", .value = "N", .text = "at most so many (with --json 500); else 50"},
     {.name = "--cursor",
      .value = "TEXT",
      .field = "cursor",

@@ -245,6 +245,8 @@ static enum cli_exit run(const struct args *args)
         pawl_object_free(request);
         return code;
     }
+    if (strncmp(cli_store_url(args), "memory:", strlen("memory:")) == 0)
+        cli_remark("the store is in memory: the job is gone as soon as this program ends");
     code = submit(args, pawl, request);
     pawl_close(pawl);
     return code;

@@ -20,6 +20,10 @@ enum {
     GRACE_MS = 10 * 1000, /* from SIGTERM to SIGKILL, when a job is cancelled */
     HASTE_MS = 2 * 1000,  /* the same when its lease is lost, or we are told to end at once */
 
+    /* Where a command cannot be started because something is short, so often is it tried. */
+    STARTS_MAX = 5,
+    START_PAUSE_MS = 500, /* before the second try; twice as long before each one after it */
+
     /* Linux takes no setting of more than 128 KiB. */
     SETTING_BYTES_MAX = 100 * 1024,
 };
@@ -34,7 +38,14 @@ struct running {
     long long since;
     enum why why;
     long long kill_at;
+    atomic_bool started;
     struct running *next;
+};
+
+/* What is known of a lack of files, memory or processes. */
+struct shortage {
+    int tries;          /* so often in a row it was found, one after the other */
+    long long until_ms; /* nothing is tried before this moment of the steady clock */
 };
 
 struct work {
@@ -49,6 +60,7 @@ struct work {
     _Atomic(struct pawl_worker *) worker;
     pthread_mutex_t lock;
     struct running *running; /* under the lock */
+    struct shortage shortage;
 };
 
 /* ---- what is said about it ---------------------------------------------------------------- */
@@ -152,6 +164,7 @@ static enum child_wish wish(void *arg)
 {
     struct running *running = arg;
     struct work *work = running->work;
+    atomic_store(&running->started, true);
     enum pawl_end end = pawl_task_cancelled(running->task);
     int told = atomic_load(&work->told);
     enum why why = running->why;
@@ -330,6 +343,7 @@ static void take_end(const struct running *running, const struct child_end *end,
         return;
     case WHY_TOLD:
         outcome->how = PAWL_RELEASE;
+        (void)snprintf(outcome->message, sizeof outcome->message, "the worker was told to end");
         return;
     case WHY_NOT:
         break;
@@ -349,6 +363,82 @@ static void stop(struct work *work)
     pawl_worker_stop(atomic_load(&work->worker));
 }
 
+/* ---- commands that cannot be started ------------------------------------------------------ */
+
+/* What to look at when there is not enough of something; NULL: it is not that. */
+static const char *short_of(int why)
+{
+    switch (why) {
+    case EMFILE:
+        return "; see 'ulimit -n'";
+    case ENFILE:
+        return "; the whole machine has too many files open";
+    case EAGAIN:
+        return "; see 'ulimit -u'";
+    case ENOMEM:
+        return "; see 'ulimit -v', or lower --concurrency";
+    default:
+        return NULL;
+    }
+}
+
+/* Whether a command runs: when it has ended there may be enough for another. Under the lock. */
+static bool any_started(const struct work *work)
+{
+    for (const struct running *at = work->running; at != NULL; at = at->next)
+        if (atomic_load(&at->started))
+            return true;
+    return false;
+}
+
+static long long steady_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void not_started(struct work *work, int why)
+{
+    bool over = short_of(why) == NULL;
+    pthread_mutex_lock(&work->lock);
+    struct shortage *shortage = &work->shortage;
+    /* Those that were started at the same time have all found the same. */
+    if (steady_ms() >= shortage->until_ms) {
+        shortage->tries += shortage->tries < STARTS_MAX;
+        shortage->until_ms = steady_ms() + ((long long)START_PAUSE_MS << (shortage->tries - 1));
+    }
+    if (shortage->tries == STARTS_MAX && !any_started(work))
+        over = true;
+    pthread_mutex_unlock(&work->lock);
+    if (over) {
+        atomic_store(&work->broken, why);
+        stop(work);
+    }
+}
+
+static void was_started(struct work *work)
+{
+    pthread_mutex_lock(&work->lock);
+    work->shortage = (struct shortage){0};
+    pthread_mutex_unlock(&work->lock);
+}
+
+/* Takes no other job before there is a point in trying again. */
+static void wait_for_more(struct work *work)
+{
+    enum { NAP_MS = 50 };
+    for (;;) {
+        pthread_mutex_lock(&work->lock);
+        long long left = work->shortage.until_ms - steady_ms();
+        pthread_mutex_unlock(&work->lock);
+        if (left <= 0 || atomic_load(&work->told) > 0 || atomic_load(&work->broken) != 0)
+            return;
+        struct timespec nap = {.tv_nsec = (left < NAP_MS ? left : NAP_MS) * 1000000L};
+        (void)nanosleep(&nap, NULL);
+    }
+}
+
 static void handle(void *arg, const struct pawl_task *task, struct pawl_outcome *outcome)
 {
     struct work *work = arg;
@@ -356,15 +446,16 @@ static void handle(void *arg, const struct pawl_task *task, struct pawl_outcome 
     struct running *running = running_begin(work, task);
     int why = running != NULL ? run_command(running, &end) : ENOMEM;
     if (why == 0) {
+        was_started(work);
         take_end(running, &end, outcome);
     } else {
         /* Nothing is wrong with the job. When we are short of something that may pass; a command
          * that cannot be run fails all jobs, so no more are taken. */
         outcome->how = PAWL_RELEASE;
-        if (why != EAGAIN && why != ENOMEM && why != EMFILE && why != ENFILE) {
-            atomic_store(&work->broken, why);
-            stop(work);
-        }
+        (void)snprintf(outcome->message, sizeof outcome->message,
+                       "the command could not be run: %s%s", strerror(why),
+                       short_of(why) != NULL ? short_of(why) : "");
+        not_started(work, why);
     }
     free(end.output);
 }
@@ -418,7 +509,8 @@ static void reported(void *arg, const struct pawl_task *task, const struct pawl_
         say_failed(work, task, ms, outcome);
         return;
     case PAWL_RELEASE:
-        say_job(work, task, "released", ms, "", NULL);
+        say_job(work, task, "released", ms, outcome->message, NULL);
+        wait_for_more(work);
         return;
     case PAWL_CANCELLED:
         say_job(work, task, "cancelled", ms, "", NULL);
@@ -546,8 +638,9 @@ static enum cli_exit work_with(struct work *work, const struct pawl_worker_optio
     if (code != PAWL_OK)
         return cli_failed(work->args->verb, &error);
     if (atomic_load(&work->broken) != 0) {
-        cli_complain(work->args->verb, "the command %s cannot be run any more: %s", work->path,
-                     strerror(atomic_load(&work->broken)));
+        int why = atomic_load(&work->broken);
+        cli_complain(work->args->verb, "the command %s cannot be run any more: %s%s", work->path,
+                     strerror(why), short_of(why) != NULL ? short_of(why) : "");
         return CLI_FAILED;
     }
     return CLI_DONE;
@@ -656,10 +749,13 @@ const struct verb verb_work = {
         "Takes jobs and runs COMMAND for each, with its payload on stdin. Leases are kept\n"
         "alive meanwhile. How COMMAND ends decides what becomes of the job:\n"
         "\n"
-        "  exit 0    completed; stdout is the result, as JSON or else as a string (1 MiB)\n"
+        "  exit 0    completed; stdout is the result, as JSON or else as a string\n"
         "  exit 65   failed, since the payload is wrong (validation): not tried again\n"
         "  exit 77   failed for good (permanent): not tried again\n"
         "  others, and signals: failed for now (transient), to be tried again later\n"
+        "\n"
+        "A result has at most 1 MiB as JSON: in a string line ends and quotes count twice. What\n"
+        "is not UTF-8 is replaced by U+FFFD, so print where binary output is, or encode it.\n"
         "\n"
         "The end of stderr is the message of a failure. In its environment COMMAND finds\n"
         "PAWL_JOB_ID, PAWL_KIND, PAWL_ATTEMPT (a number that rises with every claim),\n"
@@ -671,8 +767,13 @@ const struct verb verb_work = {
         "library (pawl_claim_steps).\n"
         "\n"
         "When a job is cancelled COMMAND and its process group get SIGTERM, and SIGKILL 10 s\n"
-        "later. When the lease has ended, because COMMAND gave it up by 'pawl lease wait' or\n"
-        "because it was lost, COMMAND is ended and nothing is reported.\n"
+        "later. When the lease has ended, because COMMAND gave it up by 'pawl lease wait',\n"
+        "because it was lost, or because the attempt ran into its timeout, COMMAND is ended\n"
+        "(SIGKILL 2 s later) and nothing is reported. All but the timeout is heard of with the\n"
+        "next heartbeat, within 2 s.\n"
+        "\n"
+        "When COMMAND cannot be started, for want of files or memory, its job is given back\n"
+        "and it is tried again after a pause. After 5 times in a row the exit code is 1.\n"
         "\n"
         "SIGTERM and SIGINT: no more jobs are taken and those that run are finished. A second\n"
         "signal ends the commands and gives their jobs back. A line for each job is written to\n"

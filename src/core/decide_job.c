@@ -70,6 +70,33 @@ enum error_code decide_submit(struct decider *d)
     return code == ERR_OK ? decider_plan(d, steps, (struct str){NULL, 0}, false) : code;
 }
 
+/* What a move may be asked of, whatever else the job has. */
+static bool takes_cancel(const struct job *job)
+{
+    enum job_status to;
+    return job->status == JOB_CANCELLED ||
+           job_move(job->status, EVENT_JOB_CANCELLED, MOVE_PLAIN, &to);
+}
+
+static bool takes_requeue(const struct job *job)
+{
+    enum job_status to;
+    return job_move(job->status, EVENT_JOB_REQUEUED, MOVE_PLAIN, &to) &&
+           (job_status_terminal(job->status) || job->status == JOB_RETRYING) && !job->redacted;
+}
+
+bool job_takes(const struct job *job, enum command_type type)
+{
+    switch (type) {
+    case COMMAND_CANCEL:
+        return takes_cancel(job);
+    case COMMAND_REQUEUE:
+        return takes_requeue(job);
+    default:
+        return true;
+    }
+}
+
 enum error_code decide_cancel(struct decider *d)
 {
     bool hard = d->command->cancel.mode == CANCEL_HARD;

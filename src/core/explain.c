@@ -258,6 +258,22 @@ static void move_resume(struct explainer *e)
     put(e);
 }
 
+/* The options that give a worker what a job asks for. */
+static void add_capabilities(struct explainer *e)
+{
+    struct json_iter iter;
+    struct str raw;
+    struct str name;
+    if (!json_array_begin(&iter, e->job->spec.capabilities))
+        return;
+    while (json_array_next(&iter, &raw)) {
+        if (!json_string(raw, e->context->arena, &name))
+            continue;
+        buf_add(&e->line, STR(" --capability "));
+        add_word(&e->line, name);
+    }
+}
+
 /* A worker for it. */
 static void move_work(struct explainer *e)
 {
@@ -265,6 +281,7 @@ static void move_work(struct explainer *e)
     add_word(&e->line, e->job->spec.kind);
     buf_add(&e->line, STR(" --queue "));
     add_word(&e->line, e->job->spec.queue);
+    add_capabilities(e);
     buf_add(&e->line, STR(" -- COMMAND"));
     put(e);
 }
@@ -801,8 +818,6 @@ static void reasons_ended(struct explainer *e)
 
 static void moves_ended(struct explainer *e)
 {
-    if (!e->job->redacted)
-        move(e, "redact", "");
     say(e, STR("Nothing moves it any more: submit a new job."));
 }
 

@@ -179,6 +179,7 @@ static const struct record_field resource_fields[] = {
     FIELD(slots, "slots", INT),
     FIELD(expires_at, "expires_at", TIME),
     FIELD(draining, "draining", BOOL),
+    FIELD(ttl_ms, "ttl_ms", INT),
 #undef RECORD_OF
 };
 const struct record_type resource_record = TYPE(resource_fields);

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/record.h"
+#include "core/decide.h"
 #include "core/plan.h"
 
 /* Starts to walk a list of at most `count_max` elements and counts them. */
@@ -225,6 +226,15 @@ static enum error_code not_avoided(const struct resource *resource, const struct
                        STR_ARG(step->spec.id), STR_ARG(resource->id));
     }
     return ERR_OK;
+}
+
+int64_t resource_ends_at(const struct resource *resource, const struct context *context)
+{
+    int64_t renewed_at = resource->expires_at - resource->ttl_ms;
+    bool cut_off = resource->ttl_ms > 0 && renewed_at < context->up_since &&
+                   resource->expires_at > context->down_since;
+    int64_t grace = cut_off ? context->up_since + resource->ttl_ms : 0;
+    return grace > resource->expires_at ? grace : resource->expires_at;
 }
 
 enum error_code resource_check_free(const struct resource *resource, int64_t now, struct err *err)

@@ -26,6 +26,7 @@ struct resource {
     int64_t slots;      /* steps it can hold at once */
     int64_t used;       /* steps it holds */
     int64_t expires_at; /* from when it is lost unless it renews */
+    int64_t ttl_ms;     /* how long it said it would live when it last renewed; 0: not known */
     bool draining;      /* takes nothing new */
 };
 
@@ -44,6 +45,12 @@ bool names_cover(const struct names *have, const struct names *need, struct str 
 enum error_code labels_read(struct str json, uint32_t count_max, const char *what,
                             struct arena *arena, struct label **ret, uint32_t *ret_count,
                             struct err *err);
+
+struct context;
+
+/* From when the resource is lost: at expires_at; or, when a break kept it from renewing, as much
+ * later as it may take to renew after the break. */
+int64_t resource_ends_at(const struct resource *resource, const struct context *context);
 
 /* Whether the resource takes anything new at `now`: it is alive, not draining, and has a free slot.
  * OK, or invalid_transition with the reason. */

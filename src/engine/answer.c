@@ -346,6 +346,8 @@ static void put_granted_lease(struct json_writer *writer, const struct grant *gr
     answer_int(writer, STR("attempt"), step != NULL ? step->attempt : grant->slice.job.attempt);
     answer_time(writer, STR("expires_at"), grant->answer.expires_at);
     answer_int(writer, STR("heartbeat_ms"), lease->heartbeat_ms);
+    answer_int_set(writer, STR("timeout_ms"),
+                   lease->timeout_at > 0 ? lease->timeout_at - lease->beat_at : 0);
     json_end_object(writer);
 }
 

@@ -30,9 +30,12 @@ void batcher_release(struct batcher *batcher)
 
 void batcher_see(struct batcher *batcher, int64_t now)
 {
+    enum { GRACE_MS = 60 * 1000 };
     bool first = batcher->up_since == 0;
     if (batcher->break_ms > 0 && (first || now - batcher->seen_at > batcher->break_ms)) {
-        batcher->down_since = batcher->seen_at;
+        /* A break that follows so soon finds leases whose grace for the last is not over. */
+        if (first || batcher->seen_at - batcher->up_since > GRACE_MS)
+            batcher->down_since = batcher->seen_at;
         batcher->up_since = now;
     }
     if (now > batcher->seen_at)
@@ -63,14 +66,19 @@ const struct kind_settings *batch_kind(const struct batch *batch, struct str kin
     return NULL;
 }
 
-struct context batch_context(struct batch *batch, const struct job *job)
+struct context batch_times(const struct batch *batch)
 {
-    struct context context = {
+    return (struct context){
         .now = batch->load.now,
         .down_since = batch->batcher->down_since,
         .up_since = batch->batcher->up_since,
         .arena = batch->arena,
     };
+}
+
+struct context batch_context(struct batch *batch, const struct job *job)
+{
+    struct context context = batch_times(batch);
     context.kind = batch_kind(batch, job->spec.kind);
     take_random(batch, &context.random, sizeof context.random);
     take_random(batch, context.secret, sizeof context.secret);
@@ -271,14 +279,16 @@ static void tell_all(struct op *const *ops, uint32_t count, enum error_code code
         ops[i]->code = code;
         ops[i]->err = *err;
         ops[i]->grant_count = 0;
+        ops[i]->request.twin = false;
     }
 }
 
-/* How many operations from the first on stand or fall together. */
+/* How many operations from the first on stand or fall together. One request is never torn apart:
+ * its record tells of all of it. */
 static uint32_t together(struct op *const *ops, uint32_t count)
 {
     uint32_t n = 1;
-    while (n < count && ops[n]->together)
+    while (n < count && (ops[n]->together || ops[n]->joined))
         n++;
     return n;
 }
@@ -305,6 +315,8 @@ enum error_code batch_run(struct batcher *batcher, struct op *const *ops, uint32
         n = together(ops + i, count - i);
         code = run_once(batcher, ops + i, n, arena, outcome, &why);
         unknown = unknown || *outcome == STORE_UNKNOWN;
+        if (code == ERR_UNAVAILABLE)
+            n = count - i; /* the store is away: the rest would only wait for it in turn */
         if (code != ERR_OK)
             tell_all(ops + i, n, code, &why);
     }

@@ -30,6 +30,8 @@ enum op_type {
     OP_RESOURCE_GONE, /* forget it */
     OP_KIND,          /* settings of a kind */
     OP_QUEUE,         /* pause or resume a queue */
+    OP_TOKEN,         /* a new access token */
+    OP_TOKEN_REVOKE,  /* an access token opens nothing any more */
 };
 
 /* Work that a claim was given. */
@@ -69,9 +71,11 @@ struct op {
     bool keeps_id; /* SUBMIT: somebody has its id already: when its idempotency key is taken it
                       becomes a dead letter that says so, and not nothing; when it is refused, so
                       is the batch */
+    const struct names *queues; /* only jobs of these queues, else forbidden; NULL: all */
     struct str spec_json; /* SUBMIT: the request, to be read over the settings of its kind where
                              there are any; absent: the spec is complete */
-    int64_t ttl_ms;       /* RESOURCE: it lives so long from now on; 0: until its expires_at */
+    int64_t ttl_ms;       /* RESOURCE: it lives so long from now on; 0: until its expires_at;
+                             TOKEN: the same; 0: for ever */
     struct op_request request;
     union {
         struct {
@@ -91,6 +95,7 @@ struct op {
         } resource_gone;
         const struct store_kind *kind;
         struct store_queue queue;
+        struct access_token *token; /* its times are filled in; REVOKE: all but its id */
         const struct job_import *import;
     };
 
@@ -109,8 +114,9 @@ struct batch_news {
     struct ready_lane *ready; /* lanes that got work which can be claimed now */
     uint32_t ready_count;
     uint32_t ready_cap;
-    int64_t next_at; /* the earliest time that was set: something is due then; INT64_MAX: none */
-    int64_t now;     /* the store's time */
+    bool slots_freed; /* resources may have room that they had not */
+    int64_t next_at;  /* the earliest time that was set: something is due then; INT64_MAX: none */
+    int64_t now;      /* the store's time */
 };
 
 struct ready_lane {

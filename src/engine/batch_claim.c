@@ -55,15 +55,16 @@ static int by_queue(const void *a, const void *b)
     return order != 0 ? order : (left->number > right->number) - (left->number < right->number);
 }
 
-static uint32_t find_lanes(const struct batch *batch, const struct claimer *claimer,
-                           struct open_lane *ret)
+static uint32_t find_lanes(const struct batch *batch, const struct op *op, struct open_lane *ret)
 {
+    const struct claimer *claimer = &op->claim.claimer;
     const struct lane_table *table = &batch->batcher->lanes;
     uint32_t count = 0;
     for (uint32_t i = 0; i < table->count; i++) {
         const struct lane *lane = &table->at[i];
         if (!str_is_set(lane->queue) || !lane_takes(lane, claimer) ||
-            names_have(&batch->load.paused, lane->queue))
+            names_have(&batch->load.paused, lane->queue) ||
+            (op->queues != NULL && !names_have(op->queues, lane->queue)))
             continue;
         ret[count++] = (struct open_lane){i + 1, lane->queue};
     }
@@ -149,7 +150,7 @@ static enum error_code prepare(struct batch *batch, struct op *op, struct store_
     if (op->code != ERR_OK || max == 0)
         return ERR_OK;
     search->max = max;
-    return group_lanes(batch, open, find_lanes(batch, &op->claim.claimer, open), search);
+    return group_lanes(batch, open, find_lanes(batch, op, open), search);
 }
 
 /* Adds what was found to the jobs of the batch and has the parts loaded that a claim needs. */

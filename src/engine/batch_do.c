@@ -208,12 +208,18 @@ static enum error_code retime(struct batch *batch, struct batch_job *job, const 
     return ERR_OK;
 }
 
+static bool has_ended(struct batch *batch, const struct resource *resource)
+{
+    struct context context = batch_times(batch);
+    return resource_ends_at(resource, &context) <= batch->load.now;
+}
+
 /* Whether a lease is on that resource, and the resource was not renewed meanwhile. */
 static bool is_lost(struct batch *batch, struct str resource_id, const struct lease *lease)
 {
     const struct resource *resource = batch_resource(batch, resource_id);
     return lease->live && str_eq(lease->resource_id, resource_id) &&
-           (resource == NULL || resource->expires_at <= batch->load.now);
+           (resource == NULL || has_ended(batch, resource));
 }
 
 static enum error_code do_due(struct batch *batch, struct op *op)
@@ -223,15 +229,19 @@ static enum error_code do_due(struct batch *batch, struct op *op)
     const struct step *step =
         op->due.step == STEP_NONE ? NULL : job_step_at(&job->now, op->due.step);
     op->after = job->now;
-    if (job->now.job.status == JOB_NONE || (op->due.step != STEP_NONE && step == NULL))
-        return ERR_OK; /* deleted or replanned since */
+    if (job->now.job.status == JOB_NONE || (op->due.step != STEP_NONE && step == NULL)) {
+        op->code = err_set(&op->err, ERR_NOT_FOUND, "it was deleted or replanned since");
+        return ERR_OK;
+    }
     const struct lease *lease = step != NULL ? &step->lease : &job->now.job.lease;
     struct context context = batch_context(batch, &job->now.job);
     struct command command = {.actor = STR("pawl")};
     int64_t next = 0;
     if (str_is_set(op->due.resource_id)) {
-        if (!is_lost(batch, op->due.resource_id, lease))
+        if (!is_lost(batch, op->due.resource_id, lease)) {
+            op->code = err_set(&op->err, ERR_INVALID_TRANSITION, "it is not lost after all");
             return ERR_OK;
+        }
         command.type = COMMAND_EXPIRE;
         command.expire.resource_lost = true;
     } else {
@@ -319,6 +329,7 @@ static void register_resource(struct batch *batch, struct op *op)
     op->registered.used = known != NULL ? known->used : 0;
     if (op->ttl_ms > 0)
         op->registered.expires_at = batch->load.now + op->ttl_ms;
+    op->registered.ttl_ms = op->ttl_ms;
 }
 
 static enum error_code do_setting(struct batch *batch, struct op *op)
@@ -342,11 +353,88 @@ static enum error_code do_resource_gone(struct batch *batch, struct op *op)
     if (resource == NULL)
         op->code = err_set(&op->err, ERR_NOT_FOUND, "there is no resource \"%.*s\"",
                            STR_ARG(op->resource_gone.id));
-    else if (op->resource_gone.if_expired && resource->expires_at > batch->load.now)
-        op->code = err_set(&op->err, ERR_INVALID_TRANSITION, "the resource was renewed meanwhile");
-    else
-        resource->expires_at = batch->load.now; /* what comes after it in this batch must see it */
+    else if (op->resource_gone.if_expired && !has_ended(batch, resource))
+        op->code = err_set(&op->err, ERR_INVALID_TRANSITION, "the resource is not lost after all");
+    else /* what comes after it in this batch must see it */
+        resource->expires_at = resource->ttl_ms = 0;
     return ERR_OK;
+}
+
+/* A new token gets its times; one that is revoked is read first, so that the answer can say what it
+ * was. */
+static enum error_code do_token(struct batch *batch, struct op *op)
+{
+    if (op->type == OP_TOKEN) {
+        op->token->created_at = batch->load.now;
+        op->token->expires_at = op->ttl_ms > 0 ? batch->load.now + op->ttl_ms : 0;
+        return ERR_OK;
+    }
+    struct store_token known = {.id = op->token->id};
+    enum error_code code = store_token(batch->txn, &known, batch->arena, batch->err);
+    if (code != ERR_OK)
+        return code;
+    if (!known.found) {
+        op->code = err_set(&op->err, ERR_NOT_FOUND, "there is no such token");
+        return ERR_OK;
+    }
+    *op->token = known.token;
+    if (op->token->revoked_at == 0)
+        op->token->revoked_at = batch->load.now;
+    return ERR_OK;
+}
+
+/* Steps of other queues may be on the resource, and would be lost with it. */
+static bool may_lose_resource(struct batch *batch, uint32_t index)
+{
+    const struct op *op = batch->ops[index];
+    for (uint32_t i = index + 1; i < batch->op_count && batch->ops[i]->together; i++) {
+        const struct op *lost = batch->ops[i];
+        const struct batch_job *job =
+            lost->type == OP_DUE ? batch_job_find(batch, lost->job) : NULL;
+        if (job != NULL && job->now.job.status != JOB_NONE &&
+            !names_have(op->queues, job->now.job.spec.queue))
+            return false;
+    }
+    return true;
+}
+
+/* Whether a job that is named is in one of the queues; one that is not there is in none. */
+static bool may_touch(const struct op *op, const struct batch_job *job)
+{
+    if (op->type == OP_COMMAND && op->command.type == COMMAND_SUBMIT)
+        return names_have(op->queues, op->command.submit.spec->queue);
+    return job == NULL || job->now.job.status == JOB_NONE ||
+           names_have(op->queues, job->now.job.spec.queue);
+}
+
+/* Whether the operation is about what its queues allow. */
+static bool may_do(struct batch *batch, uint32_t index, const struct batch_job *job)
+{
+    const struct op *op = batch->ops[index];
+    if (op->queues == NULL)
+        return true;
+    switch (op->type) {
+    case OP_COMMAND:
+    case OP_DROP:
+    case OP_PURGE:
+    case OP_REDACT:
+        return may_touch(op, job);
+    case OP_IMPORT:
+        return names_have(op->queues, op->import->slice.job.spec.queue) && may_touch(op, job);
+    case OP_QUEUE:
+        return names_have(op->queues, op->queue.queue);
+    case OP_RESOURCE_GONE:
+        return may_lose_resource(batch, index);
+    case OP_CLAIM:    /* it has looked only where it may */
+    case OP_DUE:      /* not what a caller asks for */
+    case OP_RESOURCE: /* resources belong to no queue */
+        return true;
+    case OP_KIND:
+    case OP_TOKEN:
+    case OP_TOKEN_REVOKE:
+        break;
+    }
+    return false;
 }
 
 enum error_code batch_do(struct batch *batch, uint32_t index)
@@ -356,6 +444,11 @@ enum error_code batch_do(struct batch *batch, uint32_t index)
     op->answer = (struct answer){0};
     if (job != NULL && job->purge) {
         op->code = err_set(&op->err, ERR_NOT_FOUND, "the job was deleted just now");
+        return ERR_OK;
+    }
+    if (!may_do(batch, index, job)) {
+        op->code = err_set(&op->err, ERR_FORBIDDEN,
+                           "the token is for some queues, and this is about another");
         return ERR_OK;
     }
     switch (op->type) {
@@ -377,6 +470,9 @@ enum error_code batch_do(struct batch *batch, uint32_t index)
     case OP_KIND:
     case OP_QUEUE:
         return do_setting(batch, op);
+    case OP_TOKEN:
+    case OP_TOKEN_REVOKE:
+        return do_token(batch, op);
     }
     return ERR_OK;
 }

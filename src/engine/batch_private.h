@@ -82,6 +82,9 @@ struct step_mark *batch_step_mark(struct batch *batch, struct batch_job *job, ui
 /* The settings of a kind; NULL: there are none. */
 const struct kind_settings *batch_kind(const struct batch *batch, struct str kind);
 
+/* The moment of the batch, and the last break. */
+struct context batch_times(const struct batch *batch);
+
 /* What a decision at this moment may depend on, with fresh random bytes. */
 struct context batch_context(struct batch *batch, const struct job *job);
 

@@ -203,31 +203,38 @@ static void note_ready(struct batch *batch, struct str key)
         news->ready_count++;
 }
 
+/* `changed`: an event has brought it there; else it was only looked at, or put back. */
 static void note_place(struct batch *batch, const struct placement *was,
-                       const struct placement *now)
+                       const struct placement *now, bool changed)
 {
     note_time(&batch->batcher->news, now->due_at);
     if (!str_is_set(now->lane))
         return;
     if (now->run_at > batch->load.now)
         note_time(&batch->batcher->news, now->run_at);
-    else if (!str_is_set(was->lane) || was->run_at > batch->load.now)
+    else if (changed && (!str_is_set(was->lane) || was->run_at > batch->load.now))
         note_ready(batch, now->lane);
 }
 
 /* What those who wait, for work or for a time, must know of this batch. */
 static void write_news(struct batch *batch, const struct store_write *write)
 {
-    batch->batcher->news.now = batch->load.now;
+    struct batch_news *news = &batch->batcher->news;
+    news->now = batch->load.now;
+    news->slots_freed = write->resource_count > 0;
     for (uint32_t i = 0; i < write->job_count; i++) {
         const struct store_job_write *job = &write->jobs[i];
-        note_time(&batch->batcher->news, job->purge_at);
-        note_place(batch, &job->was, &job->now);
-        for (uint32_t k = 0; k < job->step_count; k++)
-            note_place(batch, &job->steps[k].was, &job->steps[k].now);
+        note_time(news, job->purge_at);
+        note_place(batch, &job->was, &job->now, job->event_count > 0);
+        news->slots_freed = news->slots_freed || job->steps_ended;
+        for (uint32_t k = 0; k < job->step_count; k++) {
+            const struct store_step_write *step = &job->steps[k];
+            note_place(batch, &step->was, &step->now, job->event_count > 0);
+            news->slots_freed = news->slots_freed || (step->was.leased && !step->now.leased);
+        }
     }
     for (uint32_t i = 0; i < write->resource_count; i++)
-        note_time(&batch->batcher->news, write->resources[i].expires_at);
+        note_time(news, write->resources[i].expires_at);
 }
 
 static enum error_code write_jobs(struct batch *batch, struct store_write *write)
@@ -257,6 +264,7 @@ struct settings {
     struct str *gone;
     struct store_kind *kinds;
     struct store_queue *queues;
+    struct access_token *tokens;
 };
 
 static void put_resource(struct store_write *write, struct settings *settings, const struct op *op)
@@ -292,10 +300,32 @@ static void put_queue(struct store_write *write, struct settings *settings,
     settings->queues[write->queue_count++] = *queue;
 }
 
+static void put_token(struct store_write *write, struct settings *settings,
+                      const struct access_token *token)
+{
+    for (uint32_t i = 0; i < write->token_count; i++)
+        if (uuid_eq(settings->tokens[i].id, token->id))
+            settings->tokens[i] = settings->tokens[--write->token_count];
+    settings->tokens[write->token_count++] = *token;
+}
+
 static bool is_setting(const struct op *op)
 {
     return op->type == OP_RESOURCE || op->type == OP_RESOURCE_GONE || op->type == OP_KIND ||
-           op->type == OP_QUEUE;
+           op->type == OP_QUEUE || op->type == OP_TOKEN || op->type == OP_TOKEN_REVOKE;
+}
+
+/* Adds what one operation has set. */
+static void put_setting(struct store_write *write, struct settings *settings, const struct op *op)
+{
+    if (op->type == OP_RESOURCE || op->type == OP_RESOURCE_GONE)
+        put_resource(write, settings, op);
+    else if (op->type == OP_KIND)
+        put_kind(write, settings, op->kind);
+    else if (op->type == OP_QUEUE)
+        put_queue(write, settings, &op->queue);
+    else if (op->type == OP_TOKEN || op->type == OP_TOKEN_REVOKE)
+        put_token(write, settings, op->token);
 }
 
 static enum error_code write_settings(struct batch *batch, struct store_write *write)
@@ -310,26 +340,35 @@ static enum error_code write_settings(struct batch *batch, struct store_write *w
         .gone = arena_zalloc(batch->arena, count, sizeof *settings.gone),
         .kinds = arena_zalloc(batch->arena, count, sizeof *settings.kinds),
         .queues = arena_zalloc(batch->arena, count, sizeof *settings.queues),
+        .tokens = arena_zalloc(batch->arena, count, sizeof *settings.tokens),
     };
     if (settings.resources == NULL || settings.gone == NULL || settings.kinds == NULL ||
-        settings.queues == NULL)
+        settings.queues == NULL || settings.tokens == NULL)
         return batch_no_memory(batch);
     for (uint32_t i = 0; i < batch->op_count; i++) {
         const struct op *op = batch->ops[i];
         if (op->code != ERR_OK || op->request.repeated)
             continue;
-        if (op->type == OP_RESOURCE || op->type == OP_RESOURCE_GONE)
-            put_resource(write, &settings, op);
-        else if (op->type == OP_KIND)
-            put_kind(write, &settings, op->kind);
-        else if (op->type == OP_QUEUE)
-            put_queue(write, &settings, &op->queue);
+        put_setting(write, &settings, op);
     }
     write->resources = settings.resources;
     write->resources_gone = settings.gone;
     write->kinds = settings.kinds;
     write->queues = settings.queues;
+    write->tokens = settings.tokens;
     return ERR_OK;
+}
+
+/* Whether anything came of a request, all of its operations counted. A claim that found nothing has
+ * changed nothing, and may be waiting still. */
+static bool has_done_something(const struct batch *batch, uint32_t first)
+{
+    for (uint32_t i = first; i < batch->op_count && (i == first || batch->ops[i]->joined); i++) {
+        const struct op *op = batch->ops[i];
+        if (op->code == ERR_OK && (op->type != OP_CLAIM || op->grant_count > 0))
+            return true;
+    }
+    return false;
 }
 
 /* Answers that will be given again; those of operations that were refused are not kept. */
@@ -343,11 +382,8 @@ static enum error_code write_requests(struct batch *batch, struct store_write *w
     for (uint32_t i = 0; i < batch->op_count; i++) {
         const struct op *op = batch->ops[i];
         const struct op_request *request = &op->request;
-        if (!str_is_set(request->scope) || request->repeated || op->code != ERR_OK)
-            continue;
-        /* A claim that found nothing has changed nothing, and may be waiting still. */
-        bool more = i + 1 < batch->op_count && batch->ops[i + 1]->joined;
-        if (op->type == OP_CLAIM && op->grant_count == 0 && !more)
+        if (!str_is_set(request->scope) || request->repeated || request->twin ||
+            !has_done_something(batch, i))
             continue;
         struct buf buf;
         buf_init(&buf, batch->arena, 256);
@@ -378,7 +414,8 @@ enum error_code batch_write(struct batch *batch)
         code = write_requests(batch, &write);
     write_news(batch, &write);
     bool any = write.job_count + write.purged_count + write.request_count + write.resource_count +
-                   write.resource_gone_count + write.kind_count + write.queue_count >
+                   write.resource_gone_count + write.kind_count + write.queue_count +
+                   write.token_count >
                0;
     return code == ERR_OK && any ? store_write(batch->txn, &write, batch->err) : code;
 }

@@ -45,7 +45,26 @@ void call_refuse(struct call *call, enum error_code code, const char *why)
 {
     for (uint32_t i = 0; i < call->count; i++) {
         call->ops[i]->grant_count = 0;
+        call->ops[i]->request.twin = false;
         call->ops[i]->code = err_set(&call->ops[i]->err, code, "%s", why);
+    }
+}
+
+struct call_kept *call_kept_new(void)
+{
+    struct call_kept *kept = calloc(1, sizeof *kept);
+    if (kept != NULL)
+        arena_init(&kept->arena);
+    return kept;
+}
+
+static void free_kept(struct call_kept *kept)
+{
+    while (kept != NULL) {
+        struct call_kept *next = kept->next;
+        arena_release(&kept->arena);
+        free(kept);
+        kept = next;
     }
 }
 
@@ -53,8 +72,11 @@ void call_release(struct call *call)
 {
     struct call_memory *memory = call->memory;
     call->memory = NULL;
+    free_kept(call->kept);
+    call->kept = NULL;
     if (memory == NULL || atomic_fetch_sub(&memory->users, 1) > 1)
         return;
+    free_kept(memory->kept);
     arena_release(&memory->arena);
     free(memory);
 }

@@ -32,6 +32,16 @@ enum call_class {
 /* The memory in which the answers of one batch live, until the last of its callers lets go. */
 struct call_memory;
 
+/* What the operations of a call point to. Answers of other calls in the same batch may point there
+ * too, so that it lives as long as they do: the engine frees it with the batch. */
+struct call_kept {
+    struct arena arena;
+    struct call_kept *next;
+};
+
+/* NULL: no memory. Given to a call, it is freed by call_release at the latest. */
+struct call_kept *call_kept_new(void);
+
 /* Operations of one caller that go into one batch together. The first members are the caller's; it
  * owns the memory of the call and of everything that it points to, until done. */
 struct call {
@@ -49,13 +59,16 @@ struct call {
     void (*done)(struct call *call, void *arg);
     void *arg;
 
+    struct call_kept *kept; /* NULL: what the operations point to lives longer than anything else */
+
     /* The engine's. */
     struct call *next;
     struct call *previous;
     struct call_memory *memory;
     int64_t park_until; /* on the engine's steady clock */
     uint64_t signature; /* claims with the same one take the same work */
-    bool chained;       /* was woken without a word about work: whoever finds some wakes the next */
+    bool woken;         /* it was parked, and is on its way again: others may sleep because of it */
+    bool chained;       /* nobody said how much work there is: whoever finds some wakes the next */
 };
 
 struct engine_options {
@@ -84,7 +97,8 @@ enum error_code engine_submit(struct engine *engine, struct call *call, struct e
  * code. */
 enum error_code engine_run(struct engine *engine, struct call *call, struct err *err);
 
-/* Lets go of the answers of a call that is done. Needed once for every call that was done. */
+/* Lets go of the answers of a call that is done. Needed once for every call that was done, and for
+ * one that has something kept also when it was refused. */
 void call_release(struct call *call);
 
 /* Ends the waiting of all claims that are parked, and of engine_watch: they find nothing, now and

@@ -70,6 +70,35 @@ static enum error_code add_due(struct engine *engine, const struct store_due *du
     return ERR_OK;
 }
 
+/* What could not be carried out for a reason of its own (a row that cannot be read, say) is left
+ * alone for a while, so that it does not stand in the way of the rest. */
+static bool is_left(const struct engine *engine, const struct store_due *due)
+{
+    for (uint32_t i = 0; i < engine->left_count; i++)
+        if (engine->left[i].step == due->step &&
+            memcmp(&engine->left[i].job, &due->job, sizeof due->job) == 0)
+            return true;
+    return false;
+}
+
+static void leave(struct engine *engine, const struct op *op)
+{
+    bool failed =
+        op->code == ERR_CORRUPT || op->code == ERR_BAD_REQUEST || op->code == ERR_NOT_FOUND;
+    if (!failed || engine->left_count == LEFT_MAX)
+        return;
+    engine->left[engine->left_count++] =
+        (struct left_due){op->job, op->type == OP_DUE ? op->due.step : STEP_NONE};
+}
+
+static void try_left_again(struct engine *engine)
+{
+    if (engine_steady(engine) < engine->left_until)
+        return;
+    engine->left_count = 0;
+    engine->left_until = engine_steady(engine) + LEFT_MS;
+}
+
 static enum error_code run_own(struct engine *engine, uint32_t count, struct arena *arena,
                                struct err *err)
 {
@@ -92,7 +121,7 @@ static enum error_code promote(struct engine *engine, bool *ret_more, struct err
         return code;
     *ret_more = *ret_more || count == 2 * DUE_LIMIT;
     pthread_mutex_lock(&engine->lock);
-    engine_wake_each(engine);
+    engine_wake_each(engine, false);
     pthread_mutex_unlock(&engine->lock);
     return code;
 }
@@ -135,7 +164,8 @@ static enum error_code attend(struct engine *engine, struct err *err)
     return store_attend(engine->store, &before, err);
 }
 
-static enum error_code do_all(struct engine *engine, struct arena *arena, bool *ret_more,
+/* Carries out what is due now. `ret_more`: something came of it, so there may be more. */
+static enum error_code do_due(struct engine *engine, struct arena *arena, bool *ret_more,
                               int64_t *ret_away, struct err *err)
 {
     struct store_due *due = NULL;
@@ -143,25 +173,44 @@ static enum error_code do_all(struct engine *engine, struct arena *arena, bool *
     uint32_t count = 0;
     int64_t now = 0;
     int64_t next = INT64_MAX;
-    enum error_code code =
-        store_due(engine->store, DUE_LIMIT, arena, &due, &due_count, &now, &next, err);
+    try_left_again(engine);
+    enum error_code code = store_due(engine->store, DUE_LIMIT + engine->left_count, arena, &due,
+                                     &due_count, &now, &next, err);
     if (code == ERR_OK)
         batcher_see(&engine->batcher, now);
     for (uint32_t i = 0; i < due_count && code == ERR_OK; i++)
-        code = add_due(engine, &due[i], &count, arena, err);
-    if (code == ERR_OK && count > 0)
-        code = run_own(engine, count, arena, err);
-    *ret_more = due_count > 0;
-    if (code == ERR_OK)
-        code = promote(engine, ret_more, err);
-    if (code == ERR_OK)
-        code = admit(engine, arena, ret_more, err);
-    if (code == ERR_OK)
-        code = sweep(engine, ret_more, err);
-    if (code == ERR_OK)
-        code = attend(engine, err);
-    *ret_away = next > now ? next - now : LOOK_MS_MAX;
+        if (!is_left(engine, &due[i]))
+            code = add_due(engine, &due[i], &count, arena, err);
+    if (code != ERR_OK || count == 0) {
+        *ret_away = next > now ? next - now : LOOK_MS_MAX;
+        return code;
+    }
+    code = run_own(engine, count, arena, err);
+    for (uint32_t i = 0; i < count; i++) {
+        *ret_more = *ret_more || engine->ops[i]->code == ERR_OK;
+        leave(engine, engine->ops[i]);
+    }
     return code;
+}
+
+/* One part's trouble is not the others'; but a store that is away is away for all. */
+static enum error_code do_all(struct engine *engine, struct arena *arena, bool *ret_more,
+                              int64_t *ret_away, struct err *err)
+{
+    enum error_code code = do_due(engine, arena, ret_more, ret_away, err);
+    enum error_code part = code;
+    if (part != ERR_UNAVAILABLE)
+        part = promote(engine, ret_more, err);
+    code = code == ERR_OK ? part : code;
+    if (part != ERR_UNAVAILABLE)
+        part = admit(engine, arena, ret_more, err);
+    code = code == ERR_OK ? part : code;
+    if (part != ERR_UNAVAILABLE)
+        part = sweep(engine, ret_more, err);
+    code = code == ERR_OK ? part : code;
+    if (part != ERR_UNAVAILABLE)
+        part = attend(engine, err);
+    return code == ERR_OK ? part : code;
 }
 
 void engine_do_due(struct engine *engine)

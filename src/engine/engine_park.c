@@ -27,7 +27,8 @@ static uint64_t signature_of(const struct op *op)
     hash = mix_names(hash, &claimer->queues);
     hash = mix_names(hash, &claimer->kinds);
     hash = mix_names(hash, &claimer->capabilities);
-    return mix(hash, op->claim.resource_id.at, op->claim.resource_id.len);
+    hash = mix(hash, op->claim.resource_id.at, op->claim.resource_id.len);
+    return hash != 0 ? hash : 1;
 }
 
 bool engine_park(struct engine *engine, struct call *call)
@@ -48,56 +49,83 @@ bool engine_park(struct engine *engine, struct call *call)
 static void wake(struct engine *engine, struct call *call, bool chained)
 {
     call_list_remove(&engine->parked, call);
+    call->woken = true;
     call->chained = chained;
     engine->bytes += call->bytes;
     call_list_add(&engine->waiting, call);
 }
 
-/* Whether the claim may take work of the lane. What its resource can do is known in the batch. */
+/* Whether the claim may take work of the lane. Steps are another matter: see engine_wake_news. */
 static bool may_take(const struct call *call, const struct lane *lane)
 {
     const struct claimer *claimer = &call->ops[0]->claim.claimer;
-    if (claimer->work != lane->work)
-        return false;
-    return lane->work == LANE_STEPS || lane_takes(lane, claimer);
+    return claimer->work == lane->work && lane->work != LANE_STEPS && lane_takes(lane, claimer);
+}
+
+/* Wakes claims for the lanes that have work, one for each piece: those that may take of one lane
+ * only, or those that have a choice. */
+static void wake_for(struct engine *engine, const struct batch_news *news, bool choosy)
+{
+    struct call *next;
+    for (struct call *call = engine->parked.first; call != NULL; call = next) {
+        uint32_t max = call->ops[0]->claim.max;
+        struct ready_lane *found = NULL;
+        uint32_t lanes = 0;
+        bool any = false;
+        next = call->next;
+        for (uint32_t i = 0; i < news->ready_count; i++) {
+            struct ready_lane *ready = &news->ready[i];
+            any = any || ready->count > 0;
+            if (!may_take(call, &ready->lane))
+                continue;
+            lanes++;
+            if (ready->count > 0)
+                found = ready;
+        }
+        if (!any)
+            return;
+        if (found == NULL || (lanes == 1) != choosy)
+            continue;
+        found->count -= max < found->count ? max : found->count;
+        wake(engine, call, false);
+    }
 }
 
 void engine_wake_news(struct engine *engine, const struct batch_news *news)
 {
-    for (uint32_t i = 0; i < news->ready_count; i++) {
-        const struct ready_lane *ready = &news->ready[i];
-        uint32_t left = ready->count;
-        struct call *next;
-        if (ready->lane.work == LANE_STEPS) {
-            engine_wake_each(engine);
-            continue;
-        }
-        for (struct call *call = engine->parked.first; call != NULL && left > 0; call = next) {
-            uint32_t max = call->ops[0]->claim.max;
-            next = call->next;
-            if (!may_take(call, &ready->lane))
-                continue;
-            wake(engine, call, false);
-            left -= max < left ? max : left;
-        }
-    }
+    bool steps = news->slots_freed;
+    for (uint32_t i = 0; i < news->ready_count; i++)
+        steps = steps || news->ready[i].lane.work == LANE_STEPS;
+    /* Which resource may take which step is known in a batch only. */
+    if (steps)
+        engine_wake_each(engine, true);
+    /* Who has a choice could take from those who have none. */
+    wake_for(engine, news, true);
+    wake_for(engine, news, false);
 }
 
-void engine_wake_each(struct engine *engine)
+/* Whether a sort is in the table; it is from now on. */
+static bool is_known(uint64_t *sorts, uint64_t signature)
 {
-    enum { SORTS = 256 };
-    uint64_t seen[SORTS];
-    uint32_t sorts = 0;
+    uint32_t at = (uint32_t)signature & (SORTS_MAX - 1);
+    while (sorts[at] != 0 && sorts[at] != signature)
+        at = (at + 1) & (SORTS_MAX - 1);
+    bool known = sorts[at] == signature;
+    sorts[at] = signature;
+    return known;
+}
+
+void engine_wake_each(struct engine *engine, bool steps_only)
+{
     struct call *next;
-    for (struct call *call = engine->parked.first; call != NULL && sorts < SORTS; call = next) {
-        bool known = false;
+    if (engine->parked.count == 0)
+        return;
+    memset(engine->sorts, 0, sizeof engine->sorts);
+    for (struct call *call = engine->parked.first; call != NULL; call = next) {
+        bool steps = call->ops[0]->claim.claimer.work == LANE_STEPS;
         next = call->next;
-        for (uint32_t i = 0; i < sorts; i++)
-            known = known || seen[i] == call->signature;
-        if (known)
-            continue;
-        seen[sorts++] = call->signature;
-        wake(engine, call, true);
+        if ((steps || !steps_only) && !is_known(engine->sorts, call->signature))
+            wake(engine, call, true);
     }
 }
 

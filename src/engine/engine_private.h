@@ -9,18 +9,22 @@
 
 enum {
     QUEUE_BYTES_MAX = 64 * 1024 * 1024,
-    PARKED_MAX = 10 * 1000,          /* claims that wait for work at once */
-    DUE_LIMIT = 250,                 /* of each sort of due work in one turn */
-    LOOK_MS_MAX = 1000,              /* how long the engine goes without a look at the store */
-    BREAK_MS = 5 * 1000,             /* not having seen the store for longer than that is a break */
-    CHANGE_MS = 10,                  /* between two looks because of what other servers have done */
-    ATTEND_MS = 2000,                /* between two notes that somebody looks after the store */
-    SWEEP_MS = 60 * 1000,            /* between two looks for old records */
+    SORTS_MAX = 16 * 1024,  /* a power of two, and more than PARKED_MAX */
+    PARKED_MAX = 10 * 1000, /* claims that wait for work at once */
+    LEFT_MAX = 256,         /* due items that are left alone because they cannot be carried out */
+    LEFT_MS = 60 * 1000,    /* for so long */
+    DUE_LIMIT = 250,        /* of each sort of due work in one turn */
+    LOOK_MS_MAX = 1000,     /* how long the engine goes without a look at the store */
+    BREAK_MS = 5 * 1000,    /* not having seen the store for longer than that is a break */
+    CHANGE_MS = 10,         /* between two looks because of what other servers have done */
+    ATTEND_MS = 2000,       /* between two notes that somebody looks after the store */
+    SWEEP_MS = 60 * 1000,   /* between two looks for old records */
     CALL_WEIGHT = sizeof(struct op), /* what a call weighs at least */
 };
 
 struct call_memory {
     struct arena arena;
+    struct call_kept *kept; /* of all calls of the batch */
     atomic_uint users;
 };
 
@@ -28,6 +32,11 @@ struct call_list {
     struct call *first;
     struct call *last;
     uint32_t count;
+};
+
+struct left_due {
+    struct uuid job;
+    uint32_t step;
 };
 
 struct engine {
@@ -42,16 +51,20 @@ struct engine {
     int64_t sweep_at;  /* and for old records */
     int64_t attend_at; /* and when to note that we are here */
     int64_t look_at;   /* and, at the earliest, for what other servers have done */
-    bool due_turn;     /* callers had the last turn */
+    struct left_due left[LEFT_MAX];
+    uint32_t left_count;
+    int64_t left_until;
+    bool due_turn; /* callers had the last turn */
 
     pthread_mutex_t lock;
     pthread_cond_t work;
-    struct call_list waiting; /* under the lock */
-    struct call_list parked;  /* under the lock */
-    size_t bytes;             /* of the calls in `waiting`; under the lock */
-    int64_t park_next;        /* when the next parked call gives up; under the lock */
-    bool changed;             /* by another server; under the lock */
-    bool stop;                /* under the lock */
+    struct call_list waiting;  /* under the lock */
+    struct call_list parked;   /* under the lock */
+    size_t bytes;              /* of the calls in `waiting`; under the lock */
+    uint64_t sorts[SORTS_MAX]; /* of claims, for engine_wake_each */
+    int64_t park_next;         /* when the next parked call gives up; under the lock */
+    bool changed;              /* by another server; under the lock */
+    bool stop;                 /* under the lock */
     atomic_bool interrupted;
 
     bool threads; /* they run */
@@ -81,7 +94,7 @@ void engine_wake_news(struct engine *engine, const struct batch_news *news);
 
 /* One of each sort, since work may have come that nobody told us about; whoever gets some wakes
  * the next of its sort. */
-void engine_wake_each(struct engine *engine);
+void engine_wake_each(struct engine *engine, bool steps_only);
 void engine_wake_next(struct engine *engine, const struct call *lucky);
 
 /* Moves those that have waited long enough (or all) to `ret_over`. */

@@ -22,6 +22,8 @@ static uint32_t gather(struct engine *engine, struct call_list *ret_calls,
         if (!wanted) {
             call_refuse(call, ERR_UNAVAILABLE, "the caller is gone");
             call_list_add(ret_over, call);
+            if (call->woken)
+                engine_wake_next(engine, call);
             continue;
         }
         call_list_add(ret_calls, call);
@@ -49,9 +51,11 @@ static void settle(struct engine *engine, struct call_list *calls, struct call_m
     while (calls->first != NULL) {
         struct call *call = calls->first;
         call_list_remove(calls, call);
-        if (call->chained && call->ops[0]->code == ERR_OK && call->ops[0]->grant_count > 0)
+        const struct op *op = call->ops[0];
+        /* What woke it is still there for the next: there was more, or it could not take it. */
+        if ((call->chained && op->grant_count > 0) || (call->woken && op->code != ERR_OK))
             engine_wake_next(engine, call);
-        call->chained = false;
+        call->woken = call->chained = false;
         if (goes_again(call)) {
             engine->bytes += call->bytes;
             call_list_add(&engine->waiting, call);
@@ -62,6 +66,11 @@ static void settle(struct engine *engine, struct call_list *calls, struct call_m
         if (memory != NULL) {
             call->memory = memory;
             atomic_fetch_add(&memory->users, 1);
+            if (call->kept != NULL) {
+                call->kept->next = memory->kept;
+                memory->kept = call->kept;
+                call->kept = NULL;
+            }
         }
         call_list_add(ret_over, call);
     }
@@ -99,7 +108,7 @@ static void take_news(struct engine *engine, uint32_t count)
     if (engine->parked.count > 0) {
         engine_wake_news(engine, news);
         if (changes_queues(engine, count))
-            engine_wake_each(engine);
+            engine_wake_each(engine, false);
     }
     pthread_mutex_unlock(&engine->lock);
 }
@@ -128,17 +137,19 @@ static bool run_calls(struct engine *engine)
     bool any = count > 0 || over.count > 0;
     if (count > 0) {
         struct call_memory *memory = calloc(1, sizeof *memory);
+        bool committed = false;
         if (memory == NULL) {
             for (struct call *call = calls.first; call != NULL; call = call->next)
                 call_refuse(call, ERR_NO_MEMORY, "there is no memory for a batch");
         } else {
             arena_init(&memory->arena);
             atomic_init(&memory->users, 1);
-            enum error_code code = run_batch(engine, count, &memory->arena);
-            if (code == ERR_OK)
-                take_news(engine, count);
+            committed = run_batch(engine, count, &memory->arena) == ERR_OK;
         }
+        /* Those who found nothing are parked first: the news may be for them. */
         settle(engine, &calls, memory, &over);
+        if (committed)
+            take_news(engine, count);
         tell(&over);
         struct call own = {.memory = memory};
         call_release(&own);
@@ -158,7 +169,7 @@ static void look_around(struct engine *engine, int64_t now)
     if (engine->changed && now >= engine->look_at) {
         engine->changed = false;
         engine->look_at = now + CHANGE_MS;
-        engine_wake_each(engine);
+        engine_wake_each(engine, false);
         if (engine->store->shared)
             engine->due_at = now < engine->due_at ? now : engine->due_at;
     }

@@ -12,14 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/json.h"
 #include "base/random.h"
 #include "base/record.h"
 #include "base/uuid.h"
-#include "core/machine.h"
 #include "engine/local_client.h"
 #include "engine/local_protocol.h"
 #include "engine/local_server.h"
+#include "engine/standard_files.h"
+#include "engine/waiting.h"
 
 enum {
     PATIENCE_MS_DEFAULT = 30 * 1000,
@@ -109,8 +109,8 @@ static enum error_code become_owner(struct handle *handle, const char *path, boo
 }
 
 /* Reaches the owner, if there is one. */
-static enum error_code reach_owner(struct handle *handle, const char *path, bool *ret_again,
-                                   struct err *err)
+static enum error_code reach_owner(struct handle *handle, const char *path, int64_t deadline,
+                                   bool *ret_again, struct err *err)
 {
     *ret_again = true;
     if (handle->client == NULL) {
@@ -122,7 +122,7 @@ static enum error_code reach_owner(struct handle *handle, const char *path, bool
             return code;
         memcpy(handle->path, real, sizeof real);
     }
-    return local_client_reach(handle->client, ret_again, err);
+    return local_client_reach(handle->client, deadline, ret_again, err);
 }
 
 /* Finds an owner or becomes it, until `deadline`. On one thread at a time. */
@@ -134,7 +134,7 @@ static enum error_code find_owner(struct handle *handle, const char *path, bool 
         struct err why = {0};
         struct err reason = {0};
         bool again;
-        enum error_code code = reach_owner(handle, path, &again, &why);
+        enum error_code code = reach_owner(handle, path, deadline, &again, &why);
         if (code == ERR_OK)
             return ERR_OK;
         code = become_owner(handle, path, create, &reason);
@@ -199,6 +199,11 @@ bool handle_is_owner(struct handle *handle)
     return own_engine(handle) != NULL;
 }
 
+struct engine *handle_engine(struct handle *handle)
+{
+    return own_engine(handle);
+}
+
 /* A call on its way. */
 struct message {
     enum verb_name name;
@@ -226,10 +231,9 @@ static enum error_code do_here(const struct handle *handle, struct engine *engin
 }
 
 static enum error_code do_there(struct handle *handle, const struct message *message,
-                                struct arena *arena, bool *ret_lost, struct buf *answer,
+                                struct arena *arena, struct local_reply *ret, struct buf *answer,
                                 struct err *err)
 {
-    struct local_reply reply;
     struct local_request request = {
         .verb = verb_text(message->name),
         .scope = message->scope,
@@ -238,11 +242,10 @@ static enum error_code do_there(struct handle *handle, const struct message *mes
         .request = message->request,
         .wait_ms = message->wait_ms,
     };
-    enum error_code code = local_client_call(handle->client, &request, arena, &reply, err);
-    *ret_lost = reply.lost;
+    enum error_code code = local_client_call(handle->client, &request, arena, ret, err);
     if (code != ERR_OK)
         return code;
-    buf_add(answer, reply.answer);
+    buf_add(answer, ret->answer);
     return answer->failed ? (enum error_code)err_set(err, ERR_NO_MEMORY,
                                                      "there is not enough memory for the answer")
                           : ERR_OK;
@@ -267,12 +270,13 @@ static enum error_code do_once(struct handle *handle, struct message *message, s
     if (engine == NULL && verb_needs_key(message->name))
         give_key(message);
     while (engine == NULL) {
-        bool lost;
-        enum error_code code = do_there(handle, message, arena, &lost, answer, err);
-        if (!lost)
+        struct local_reply reply;
+        int64_t start = local_now();
+        enum error_code code = do_there(handle, message, arena, &reply, answer, err);
+        if (!reply.lost)
             return code;
         if (deadline == 0)
-            deadline = local_now() + handle->patience_ms;
+            deadline = (reply.sent ? local_now() : start) + handle->patience_ms;
         else if (local_now() >= deadline)
             return code;
         code = look(handle, deadline, err);
@@ -284,72 +288,6 @@ static enum error_code do_once(struct handle *handle, struct message *message, s
 }
 
 /* ---- calls that wait ---- */
-
-/* A request that asks to wait, in pieces, so that each wait can be written into it. */
-struct waiting {
-    struct str before;
-    struct str after;
-    int64_t wait_ms;
-};
-
-static bool may_wait(enum verb_name name)
-{
-    return name == VERB_claim || name == VERB_claim_steps || name == VERB_get ||
-           name == VERB_events || name == VERB_feed;
-}
-
-/* False: it does not ask to wait, or not as it should, which the owner will say. */
-static bool find_wait(struct str request, struct waiting *ret)
-{
-    struct json_iter iter;
-    struct str key;
-    struct str value;
-    struct arena arena;
-    arena_init(&arena);
-    bool sound = str_is_set(request) &&
-                 json_check(request, REQUEST_BYTES_MAX, "the request", &arena, NULL) == ERR_OK;
-    arena_release(&arena);
-    if (!sound || !json_object_begin(&iter, request))
-        return false;
-    while (json_object_next(&iter, &key, &value)) {
-        int64_t wait_ms;
-        if (!json_key_is(key, STR("wait_ms")))
-            continue;
-        const char *end = value.at + value.len;
-        ret->before = (struct str){request.at, (size_t)(value.at - request.at)};
-        ret->after = (struct str){end, request.len - (size_t)(end - request.at)};
-        if (!json_int64(value, &wait_ms) || wait_ms <= 0 || wait_ms > WAIT_MS_MAX)
-            return false;
-        ret->wait_ms = wait_ms;
-        return true;
-    }
-    return false;
-}
-
-static struct str member(struct str object, struct str name)
-{
-    struct json_iter iter;
-    struct str key;
-    struct str value;
-    if (json_object_begin(&iter, object))
-        while (json_object_next(&iter, &key, &value))
-            if (json_key_is(key, name))
-                return value;
-    return (struct str){NULL, 0};
-}
-
-/* Whether the answer is what was waited for. */
-static bool has_come(enum verb_name name, struct str answer, struct arena *arena)
-{
-    struct str text;
-    enum job_status status;
-    if (name == VERB_claim || name == VERB_claim_steps)
-        return json_count(member(answer, STR("claims"))) > 0;
-    if (name != VERB_get)
-        return json_count(member(answer, STR("events"))) > 0;
-    return !json_string(member(answer, STR("status")), arena, &text) ||
-           !job_status_parse(text, &status) || job_status_terminal(status);
-}
 
 /* Sends a call that waits as many that wait for a moment each: so this side sees when it is
  * interrupted, and the other when nobody waits any more. */
@@ -370,14 +308,12 @@ static enum error_code do_in_slices(struct handle *handle, enum verb_name name,
         arena_init(&arena);
         buf_init(&request, &arena, 1024);
         buf_init(&slice, &arena, 4096);
-        buf_add(&request, waiting->before);
-        buf_add_int(&request, message.wait_ms);
-        buf_add(&request, waiting->after);
+        waiting_write(waiting, message.wait_ms, &request);
         message.request = buf_str(&request);
         code = request.failed
                    ? (enum error_code)err_set(err, ERR_NO_MEMORY, "there is no memory for the call")
                    : do_once(handle, &message, &arena, &slice, err);
-        over = code != ERR_OK || has_come(name, buf_str(&slice), &arena) ||
+        over = code != ERR_OK || waiting_has_come(name, buf_str(&slice), &arena) ||
                atomic_load(&handle->interrupted) || local_now() >= end;
         if (code == ERR_OK && over)
             buf_add(answer, buf_str(&slice));
@@ -399,7 +335,7 @@ enum error_code handle_call(struct handle *handle, enum verb_name name, struct s
     bool here = handle->engine != NULL;
     handle->calls++;
     (void)pthread_mutex_unlock(&handle->mutex);
-    enum error_code code = !here && may_wait(name) && find_wait(request, &waiting)
+    enum error_code code = !here && waiting_find(name, request, &waiting)
                                ? do_in_slices(handle, name, &waiting, answer, err)
                                : do_once(handle, &message, arena, answer, err);
     if (code == ERR_OK && answer->failed)
@@ -470,6 +406,7 @@ enum error_code handle_open(struct str url, const struct handle_options *options
 {
     struct handle *handle;
     char path[PATH_MAX];
+    standard_files_fill();
     enum error_code code = new_handle(options, &handle, err);
     if (code != ERR_OK)
         return code;

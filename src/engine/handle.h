@@ -43,4 +43,8 @@ void handle_interrupt(struct handle *handle);
 /* Whether this process has the store, for tests and those who tell people. */
 bool handle_is_owner(struct handle *handle);
 
+/* The engine of a handle that has its store, for those who serve it; NULL: another process has it.
+ */
+struct engine *handle_engine(struct handle *handle);
+
 #endif

@@ -76,10 +76,10 @@ static bool format_from_public(enum pawl_machine_format format, enum machine_for
 enum pawl_code pawl_machine(enum pawl_machine_kind which, enum pawl_machine_format format,
                             char **ret_text)
 {
-    assert(ret_text != NULL);
-
     enum machine_format core_format;
     if (!format_from_public(format, &core_format))
+        return PAWL_BAD_REQUEST;
+    if (ret_text == NULL)
         return PAWL_BAD_REQUEST;
     if (which != PAWL_MACHINE_JOB && which != PAWL_MACHINE_STEP)
         return PAWL_BAD_REQUEST;

@@ -1,6 +1,7 @@
 /* The JSON of pawl.h: values as views of a text, and objects that are being made. */
 #include <assert.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/json.h"
@@ -43,6 +44,25 @@ struct pawl_json pawl_json_read(const char *text)
     enum error_code code = json_check_answer(given, "the text", &arena, NULL);
     arena_release(&arena);
     return code == ERR_OK ? from_view(json_trim(given)) : none;
+}
+
+enum pawl_code pawl_json_check(const char *text, struct pawl_error *error)
+{
+    struct str given = str_from(text);
+    struct arena arena;
+    struct err err = {0};
+    arena_init(&arena);
+    enum error_code code = json_check_answer(given, "JSON", &arena, &err);
+    arena_release(&arena);
+    if (code != ERR_OK && error != NULL) {
+        /* Whoever asks knows what the text is. */
+        const char *detail = err.detail;
+        if (strncmp(detail, "JSON: ", strlen("JSON: ")) == 0)
+            detail += strlen("JSON: ");
+        *error = (struct pawl_error){.code = (enum pawl_code)code};
+        (void)snprintf(error->message, sizeof error->message, "%s", detail);
+    }
+    return (enum pawl_code)code;
 }
 
 /* Whether the raw string is `text`. Decoded only where there is something to decode. */

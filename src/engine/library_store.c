@@ -1,7 +1,7 @@
 /* The functions of pawl.h that work on a store as a whole. */
-#include <assert.h>
 #include <stdio.h>
 
+#include "engine/standard_files.h"
 #include "pawl.h"
 #include "store/store.h"
 
@@ -17,10 +17,14 @@ static enum pawl_code fail(enum error_code code, const struct err *err, struct p
 enum pawl_code pawl_migrate(const char *url, struct pawl_migration *ret_migration,
                             struct pawl_error *error)
 {
-    assert(url != NULL && ret_migration != NULL);
     struct store_options options = {.migrate = true};
     struct store *store;
     struct err err = {0};
+    if (url == NULL || ret_migration == NULL)
+        return fail(
+            err_set(&err, ERR_BAD_REQUEST, "pawl_migrate needs a URL and a place for what it did"),
+            &err, error);
+    standard_files_fill();
     enum error_code code = store_open(str_from(url), &options, &store, &err);
     if (code != ERR_OK)
         return fail(code, &err, error);

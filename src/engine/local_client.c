@@ -142,11 +142,11 @@ static enum error_code say_hello(int socket, int64_t deadline, bool *ret_again, 
     return code;
 }
 
-/* A new connection to whoever is the owner. */
-static enum error_code open_line(const struct local_client *client, int *ret, bool *ret_again,
-                                 struct err *err)
+/* A new connection to whoever is the owner, if that says hello before `deadline`. */
+static enum error_code open_line(const struct local_client *client, int64_t deadline, int *ret,
+                                 bool *ret_again, struct err *err)
 {
-    int64_t wait_ms = client->patience_ms < LOCAL_FRAME_MS ? client->patience_ms : LOCAL_FRAME_MS;
+    int64_t frame_end = local_now() + LOCAL_FRAME_MS;
     *ret_again = true;
     int socket = local_connect(client->path);
     if (socket < 0)
@@ -157,7 +157,7 @@ static enum error_code open_line(const struct local_client *client, int *ret, bo
         code = err_set(err, ERR_FORBIDDEN, "the store is in use by a process of another user");
     }
     if (code == ERR_OK)
-        code = say_hello(socket, local_now() + wait_ms, ret_again, err);
+        code = say_hello(socket, deadline < frame_end ? deadline : frame_end, ret_again, err);
     if (code != ERR_OK) {
         (void)close(socket);
         return code;
@@ -236,7 +236,8 @@ static enum error_code take_line(struct local_client *client, bool waits, struct
         client->open_count++;
     (void)pthread_mutex_unlock(&client->mutex);
     if (line.socket < 0) {
-        enum error_code code = open_line(client, &line.socket, ret_again, err);
+        enum error_code code =
+            open_line(client, local_now() + client->patience_ms, &line.socket, ret_again, err);
         if (code != ERR_OK) {
             drop_line(client, &line, false);
             return code;
@@ -246,7 +247,8 @@ static enum error_code take_line(struct local_client *client, bool waits, struct
     return ERR_OK;
 }
 
-enum error_code local_client_reach(struct local_client *client, bool *ret_again, struct err *err)
+enum error_code local_client_reach(struct local_client *client, int64_t deadline, bool *ret_again,
+                                   struct err *err)
 {
     struct line line;
     /* Not one that is idle: that may be of somebody who is gone. */
@@ -254,7 +256,7 @@ enum error_code local_client_reach(struct local_client *client, bool *ret_again,
     line = (struct line){.socket = -1, .owner = client->owner};
     client->open_count++;
     (void)pthread_mutex_unlock(&client->mutex);
-    enum error_code code = open_line(client, &line.socket, ret_again, err);
+    enum error_code code = open_line(client, deadline, &line.socket, ret_again, err);
     if (code == ERR_OK)
         give_line(client, &line);
     else
@@ -265,27 +267,30 @@ enum error_code local_client_reach(struct local_client *client, bool *ret_again,
 /* ---- calls ---- */
 
 /* Whether the owner is alive, when it is silent: somebody who is busy still says hello. */
-static bool is_alive(const struct local_client *client, struct err *err)
+static bool is_alive(const struct local_client *client, int64_t deadline)
 {
     bool again;
     int socket;
-    enum error_code code = open_line(client, &socket, &again, err);
+    enum error_code code = open_line(client, deadline, &socket, &again, NULL);
     if (code == ERR_OK)
         (void)close(socket);
     return code == ERR_OK;
 }
 
-/* Waits for the answer for as long as the owner is alive. */
+/* Waits for the answer for as long as the owner is alive. Half of the patience is for the answer,
+ * and the other half for a sign of life, so that both together take no longer than it. */
 static enum local_result await_answer(const struct local_client *client, const struct line *line,
-                                      int64_t wait_ms, struct arena *arena, struct local_frame *ret,
-                                      struct err *err)
+                                      int64_t wait_ms, struct arena *arena, struct local_frame *ret)
 {
-    int64_t silent_ms = wait_ms + client->patience_ms;
     for (;;) {
-        enum local_result result = local_receive(line->socket, local_now() + silent_ms, arena, ret);
-        if (result != LOCAL_LATE || !is_alive(client, err))
+        int64_t end = local_now() + wait_ms + client->patience_ms;
+        enum local_result result =
+            local_receive(line->socket, end - client->patience_ms / 2, arena, ret);
+        if (result != LOCAL_LATE)
             return result;
-        silent_ms = client->patience_ms;
+        if (!is_alive(client, end))
+            return local_receive(line->socket, end, arena, ret);
+        wait_ms = 0;
     }
 }
 
@@ -345,6 +350,7 @@ enum error_code local_client_call(struct local_client *client, const struct loca
     enum error_code code = take_line(client, request->wait_ms > 0, &line, &ret->lost, err);
     if (code != ERR_OK)
         return code;
+    ret->sent = true;
     struct local_frame call = {
         .type = LOCAL_CALL,
         .texts = {[LOCAL_VERB] = request->verb,
@@ -359,7 +365,7 @@ enum error_code local_client_call(struct local_client *client, const struct loca
         return err_set(err, ERR_PAYLOAD_TOO_LARGE, "a name in the request is too long");
     }
     if (result == LOCAL_DONE)
-        result = await_answer(client, &line, request->wait_ms, arena, &answer, err);
+        result = await_answer(client, &line, request->wait_ms, arena, &answer);
     if (result == LOCAL_DONE && answer.type != LOCAL_ANSWER)
         result = LOCAL_BROKEN;
     return take_answer(client, &line, result, &answer, ret, err);

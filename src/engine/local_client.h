@@ -32,6 +32,7 @@ struct local_request {
 
 struct local_reply {
     bool lost; /* the owner cannot be reached, or was gone before it answered */
+    bool sent; /* it was reached, so that patience begins anew with the next owner */
     int status;
     struct str answer; /* in the arena of the call */
 };
@@ -45,9 +46,10 @@ enum error_code local_client_new(const char *db_path, int64_t patience_ms,
 /* No call may be under way. NULL does nothing. */
 void local_client_free(struct local_client *client);
 
-/* Makes sure that there is an owner who answers. unavailable, forbidden: with `ret_again`, it may
- * be worth to try again soon. */
-enum error_code local_client_reach(struct local_client *client, bool *ret_again, struct err *err);
+/* Makes sure that there is an owner who answers, before `deadline`. unavailable, forbidden: with
+ * `ret_again`, it may be worth to try again soon. */
+enum error_code local_client_reach(struct local_client *client, int64_t deadline, bool *ret_again,
+                                   struct err *err);
 
 /* Has the owner carry out a call, and gives what came of it: its code, and in `err` its message.
  * unavailable with `lost`, see above; without, the owner said so, or it does not answer, or all

@@ -342,7 +342,39 @@ static bool has_no_sockets(int number)
            number == EAFNOSUPPORT;
 }
 
-enum error_code local_listen(const char *path, int *ret_socket, struct err *err)
+static void lock_path(const char *path, char ret[SOCKET_PATH_MAX])
+{
+    (void)snprintf(ret, SOCKET_PATH_MAX, "%s.lock", path);
+}
+
+static bool look(const char *name, struct local_place_file *ret)
+{
+    struct stat status;
+    if (lstat(name, &status) != 0)
+        return false;
+    *ret = (struct local_place_file){status.st_dev, status.st_ino};
+    return true;
+}
+
+static bool is_same(const char *name, const struct local_place_file *file)
+{
+    struct local_place_file there;
+    return look(name, &there) && there.device == file->device && there.inode == file->inode;
+}
+
+bool local_is_lost(const char *path, const struct local_place *place)
+{
+    char name[SOCKET_PATH_MAX];
+    /* Who has lost the lock has no right to the socket either: another owner may be there. */
+    lock_path(path, name);
+    if (!is_same(name, &place->lock))
+        return false;
+    socket_path(path, name);
+    return !is_same(name, &place->socket);
+}
+
+enum error_code local_listen(const char *path, int *ret_socket, struct local_place *ret_place,
+                             struct err *err)
 {
     char name[SOCKET_PATH_MAX];
     struct stat status;
@@ -364,6 +396,10 @@ enum error_code local_listen(const char *path, int *ret_socket, struct err *err)
     if (number == 0 && listen(listener, BACKLOG) != 0)
         number = errno;
     if (number == 0) {
+        *ret_place = (struct local_place){0};
+        (void)look(name, &ret_place->socket);
+        lock_path(path, name);
+        (void)look(name, &ret_place->lock);
         *ret_socket = listener;
         return ERR_OK;
     }
@@ -374,9 +410,10 @@ enum error_code local_listen(const char *path, int *ret_socket, struct err *err)
     return ERR_OK;
 }
 
-void local_unlisten(const char *path)
+void local_unlisten(const char *path, const struct local_place *place)
 {
     char name[SOCKET_PATH_MAX];
     socket_path(path, name);
-    (void)unlink(name);
+    if (is_same(name, &place->socket))
+        (void)unlink(name);
 }

@@ -21,6 +21,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -102,12 +103,28 @@ bool local_is_trusted(int socket);
  * cannot be reached. Does not wait. */
 int local_connect(const char *path);
 
+struct local_place_file {
+    dev_t device;
+    ino_t inode;
+};
+
+/* What was there when the socket had been made. */
+struct local_place {
+    struct local_place_file socket;
+    struct local_place_file lock;
+};
+
 /* Makes the socket of the database at `path`, in place of one that a dead owner has left; the
  * caller must be the owner. `ret_socket` is -1 when there can be no sockets in that place.
  * unavailable, with the reason. */
-enum error_code local_listen(const char *path, int *ret_socket, struct err *err);
+enum error_code local_listen(const char *path, int *ret_socket, struct local_place *ret_place,
+                             struct err *err);
 
-/* Takes it away again, so that nobody tries. */
-void local_unlisten(const char *path);
+/* Whether the socket is not there any more, although the lock beside it still is, so that whoever
+ * made it is the owner and may make it again. */
+bool local_is_lost(const char *path, const struct local_place *place);
+
+/* Takes it away again, so that nobody tries; but not that of another owner. */
+void local_unlisten(const char *path, const struct local_place *place);
 
 #endif

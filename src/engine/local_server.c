@@ -16,6 +16,7 @@
 
 #include "base/json.h"
 #include "base/record.h"
+#include "engine/give_back.h"
 #include "engine/local_protocol.h"
 #include "engine/verb.h"
 #include "pawl.h"
@@ -23,6 +24,7 @@
 enum {
     SEND_MS = 30 * 1000,          /* to take an answer, which may be large */
     STOP_MS = 5 * 1000,           /* then connections are cut, answered or not */
+    LOOK_MS = 2 * 1000,           /* between two looks whether the socket is still there */
     PAUSE_MS = 50,                /* before the next try when there are no descriptors left */
     KEPT_BYTES_MAX = 1024 * 1024, /* what a connection that does nothing may hold on to */
 };
@@ -36,8 +38,9 @@ struct connection {
 
 struct local_server {
     struct engine *engine;
-    int listener;
-    int wake; /* readable when it is to stop */
+    int listener;    /* of the thread that takes connections, */
+    int64_t look_at; /* which looks then whether its socket is still there */
+    int wake;        /* readable when it is to stop */
     pthread_t thread;
     pthread_mutex_t mutex;       /* guards what follows */
     pthread_cond_t ended;        /* a connection has */
@@ -45,6 +48,7 @@ struct local_server {
     uint32_t live_count;         /* which is so many, */
     struct connection *finished; /* and those whose threads are to be joined */
     bool stopping;
+    struct local_place place; /* of the socket */
     char path[PATH_MAX];
 };
 
@@ -112,63 +116,6 @@ static bool is_wanted(void *arg)
     return is_stopping(connection->server) || !local_is_gone(connection->socket);
 }
 
-static void release_lease(struct engine *engine, struct str token)
-{
-    struct arena arena;
-    struct buf request;
-    struct buf answer;
-    struct json_writer writer;
-    arena_init(&arena);
-    buf_init(&request, &arena, 256);
-    buf_init(&answer, &arena, 1024);
-    json_writer_init(&writer, &request);
-    json_begin_object(&writer);
-    json_key(&writer, STR("token"));
-    json_put_raw(&writer, token);
-    json_end_object(&writer);
-    struct verb_call call = {
-        .engine = engine,
-        .arena = &arena,
-        .name = VERB_release,
-        .request = buf_str(&request),
-        .actor = STR("engine"),
-    };
-    /* When it fails the lease ends by itself, in its time. */
-    if (!request.failed)
-        (void)verb_do(&call, &answer, NULL);
-    arena_release(&arena);
-}
-
-static struct str member(struct str object, struct str name)
-{
-    struct json_iter iter;
-    struct str key;
-    struct str value;
-    if (json_object_begin(&iter, object))
-        while (json_object_next(&iter, &key, &value))
-            if (json_key_is(key, name))
-                return value;
-    return (struct str){NULL, 0};
-}
-
-/* Gives back the leases of claims that nobody will hear of. */
-static void give_back(struct engine *engine, enum verb_name name, struct str answer)
-{
-    struct json_iter iter;
-    struct str item;
-    if (name == VERB_batch && json_array_begin(&iter, member(answer, STR("results"))))
-        while (json_array_next(&iter, &item))
-            give_back(engine, VERB_claim, member(item, STR("body")));
-    if (name != VERB_claim && name != VERB_claim_steps)
-        return;
-    if (json_array_begin(&iter, member(answer, STR("claims"))))
-        while (json_array_next(&iter, &item)) {
-            struct str token = member(member(item, STR("lease")), STR("token"));
-            if (json_type(token) == JSON_STRING)
-                release_lease(engine, token);
-        }
-}
-
 static enum error_code read_call(struct connection *connection, struct arena *arena,
                                  const struct local_frame *frame, struct verb_call *ret,
                                  struct err *err)
@@ -228,7 +175,7 @@ static bool answer_call(struct connection *connection, struct arena *arena,
     };
     enum local_result result = send_answer(connection->socket, &reply);
     if (result != LOCAL_DONE)
-        give_back(call.engine, call.name, buf_str(&answer));
+        give_back_leases(call.engine, call.name, buf_str(&answer));
     if (result != LOCAL_TOO_LARGE)
         return result == LOCAL_DONE;
     (void)err_set(&err, ERR_PAYLOAD_TOO_LARGE,
@@ -394,6 +341,22 @@ static void join_finished(struct local_server *server)
     }
 }
 
+/* Makes the socket anew when somebody has deleted it, or put something else in its place. */
+static void look_after(struct local_server *server)
+{
+    int listener = -1;
+    if (local_now() < server->look_at)
+        return;
+    server->look_at = local_now() + LOOK_MS;
+    (void)pthread_mutex_lock(&server->mutex);
+    if (!server->stopping && local_is_lost(server->path, &server->place) &&
+        local_listen(server->path, &listener, &server->place, NULL) == ERR_OK && listener >= 0) {
+        (void)close(server->listener);
+        server->listener = listener;
+    }
+    (void)pthread_mutex_unlock(&server->mutex);
+}
+
 static void *server_run(void *arg)
 {
     struct local_server *server = arg;
@@ -402,7 +365,7 @@ static void *server_run(void *arg)
             {.fd = server->wake, .events = POLLIN},
             {.fd = server->listener, .events = POLLIN},
         };
-        (void)poll(entries, 2, -1);
+        (void)poll(entries, 2, LOOK_MS);
         if (is_stopping(server))
             return NULL;
         join_finished(server);
@@ -411,6 +374,7 @@ static void *server_run(void *arg)
             take_up(server, socket);
         else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
             (void)poll(entries, 1, PAUSE_MS);
+        look_after(server);
     }
 }
 
@@ -452,7 +416,7 @@ enum error_code local_server_start(struct engine *engine, const char *db_path,
     struct local_server *server = new_server(engine, db_path);
     if (server == NULL)
         return err_set(err, ERR_NO_MEMORY, "there is not enough memory to share the store");
-    enum error_code code = local_listen(db_path, &server->listener, err);
+    enum error_code code = local_listen(db_path, &server->listener, &server->place, err);
     if (code != ERR_OK || server->listener < 0) {
         free_server(server);
         if (code == ERR_OK)
@@ -464,18 +428,20 @@ enum error_code local_server_start(struct engine *engine, const char *db_path,
         *ret = server;
         return ERR_OK;
     }
-    local_unlisten(db_path);
+    local_unlisten(db_path, &server->place);
     free_server(server);
     return err_set(err, ERR_UNAVAILABLE,
                    "cannot share the store with other processes: there are no descriptors or "
                    "threads left");
 }
 
-/* What is being carried out is answered, but nothing more is heard. */
+/* What is being carried out is answered, but nothing more is heard. Whoever comes now finds no
+ * socket, and tries again until there is a new owner. */
 static void hang_up(struct local_server *server, int how)
 {
     (void)pthread_mutex_lock(&server->mutex);
     server->stopping = true;
+    local_unlisten(server->path, &server->place);
     for (struct connection *at = server->live; at != NULL; at = at->next)
         (void)shutdown(at->socket, how);
     (void)pthread_mutex_unlock(&server->mutex);
@@ -500,8 +466,6 @@ void local_server_stop(struct local_server *server)
     ssize_t written;
     if (server == NULL)
         return;
-    /* Whoever comes now finds no socket, and tries again until there is a new owner. */
-    local_unlisten(server->path);
     hang_up(server, SHUT_RD);
     do
         written = write(server->wake, &one, sizeof one);

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/record.h"
 #include "core/spec.h"
+#include "engine/access.h"
 
 enum verb_class { READ, WRITE, LONG };
 enum { NO, YES = NO, KEY };
@@ -81,6 +82,7 @@ struct op *verb_op(struct verb_call *call)
     struct op *op = arena_zalloc(call->arena, 1, sizeof *op);
     if (op == NULL)
         return NULL;
+    op->queues = call->queues;
     call->call.ops[call->call.count++] = op;
     return op;
 }
@@ -103,6 +105,26 @@ static void render(void *arg, struct buf *buf)
     buf_add(buf, buf_str(&body));
 }
 
+/* Reads the request and makes the operations, all in memory that lives as long as the batch. */
+static enum error_code prepare_kept(struct verb_call *call, struct err *err)
+{
+    struct arena *own = call->arena;
+    struct call_kept *kept = call_kept_new();
+    call->call.kept = kept;
+    if (kept == NULL)
+        return no_memory(err);
+    struct str actor = arena_copy(&kept->arena, call->actor);
+    struct str request = arena_copy(&kept->arena, call->request);
+    if (!str_is_set(request) || str_is_set(actor) != str_is_set(call->actor))
+        return no_memory(err);
+    call->actor = actor;
+    call->request = request;
+    call->arena = &kept->arena;
+    enum error_code code = verb_at(call->name)->prepare(call, err);
+    call->arena = own;
+    return code;
+}
+
 enum error_code verb_prepare(struct verb_call *call, struct err *err)
 {
     assert(verb_is_write(call->name));
@@ -110,7 +132,11 @@ enum error_code verb_prepare(struct verb_call *call, struct err *err)
     call->call.wanted = call->wanted;
     call->call.wanted_arg = call->wanted_arg;
     call->status = 200;
-    enum error_code code = verb_at(call->name)->prepare(call, err);
+    enum error_code code = access_check(call, err);
+    if (code == ERR_OK)
+        code = prepare_kept(call, err);
+    if (code != ERR_OK)
+        call_release(&call->call);
     if (code != ERR_OK || call->call.count == 0 || !str_is_set(call->scope))
         return code;
     struct op_request *request = &call->call.ops[0]->request;
@@ -154,12 +180,10 @@ static enum error_code do_write(struct verb_call *call, struct buf *answer, stru
     enum error_code code = verb_prepare(call, err);
     if (code != ERR_OK)
         return code;
-    if (call->call.count == 0)
-        return verb_finish(call, answer, err);
-    code = engine_run(call->engine, &call->call, err);
-    if (code != ERR_OK)
-        return code;
-    code = verb_finish(call, answer, err);
+    if (call->call.count > 0)
+        code = engine_run(call->engine, &call->call, err);
+    if (code == ERR_OK)
+        code = verb_finish(call, answer, err);
     call_release(&call->call);
     return code;
 }
@@ -168,8 +192,8 @@ enum error_code verb_do(struct verb_call *call, struct buf *answer, struct err *
 {
     if (!str_is_set(call->request))
         call->request = STR("{}");
-    enum error_code code =
-        json_check(call->request, verb_bytes_max(call->name), "the request", call->arena, err);
+    enum error_code code = json_check_request(call->request, verb_bytes_max(call->name),
+                                              "the request", call->arena, err);
     if (code != ERR_OK)
         return code;
     call->request = json_trim(call->request);
@@ -177,8 +201,16 @@ enum error_code verb_do(struct verb_call *call, struct buf *answer, struct err *
         return err_set(err, ERR_BAD_REQUEST, "a request is a JSON object");
     if (verb_is_write(call->name))
         return do_write(call, answer, err);
+    return verb_run(call, answer, err);
+}
+
+enum error_code verb_run(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    assert(!verb_is_write(call->name));
     call->status = 200;
-    code = verb_at(call->name)->run(call, answer, err);
+    enum error_code code = access_check(call, err);
+    if (code == ERR_OK)
+        code = verb_at(call->name)->run(call, answer, err);
     return code == ERR_OK && answer->failed ? no_memory(err) : code;
 }
 
@@ -187,8 +219,8 @@ enum error_code verb_do(struct verb_call *call, struct buf *answer, struct err *
 enum error_code verb_read(const struct verb_call *call, const struct record_type *type, void *ret,
                           struct err *err)
 {
-    return record_read(type, call->request, RECORD_ALL, RECORD_REQUEST, NULL, call->arena, ret,
-                       err);
+    enum record_source source = call->from_query ? RECORD_QUERY : RECORD_REQUEST;
+    return record_read(type, call->request, RECORD_ALL, source, NULL, call->arena, ret, err);
 }
 
 enum error_code verb_job_id(struct str text, struct uuid *ret, struct err *err)
@@ -226,6 +258,8 @@ enum error_code verb_load_job(struct verb_call *call, struct store_txn *txn, str
         return code;
     if (job.slice.job.status == JOB_NONE)
         return verb_no_job(id, err);
+    if (!access_has_queue(call->queues, job.slice.job.spec.queue))
+        return access_no_job(err);
     if (whole) {
         struct store_parts parts = {
             .job = id, .all_steps = true, .all_effects = true, .all_signals = true};

@@ -38,8 +38,11 @@ struct verb_call {
     struct arena *arena;
     enum verb_name name;
     struct str request; /* a JSON object that has passed json_check */
+    bool from_query;    /* its numbers and flags may be strings */
     struct str actor;
-    struct str scope; /* with `key`: whose request key; absent: the request has none */
+    uint32_t scopes;            /* of enum access_scope; 0: all */
+    const struct names *queues; /* only jobs of these queues; NULL: all */
+    struct str scope;           /* with `key`: whose request key; absent: the request has none */
     struct str key;
     bool (*wanted)(void *arg); /* as in struct call; NULL: yes */
     void *wanted_arg;
@@ -75,12 +78,16 @@ size_t verb_bytes_max(enum verb_name name);
 /* Adds an operation, zeroed, to a call that is being prepared; NULL: no memory, or too many. */
 struct op *verb_op(struct verb_call *call);
 
-/* Prepares a WRITE: fills in call->call but for `done`. The engine may then run it. */
+/* Prepares a WRITE: fills in call->call but for `done`. The engine may then run it; call_release is
+ * needed in any case, unless this fails. */
 enum error_code verb_prepare(struct verb_call *call, struct err *err);
 
 /* Writes the answer of a WRITE that is done: the verb's, or the one of the first time. The call's
  * memory must not have been released. */
 enum error_code verb_finish(struct verb_call *call, struct buf *answer, struct err *err);
+
+/* Carries out a READ or LONG whose request was checked, in this thread. */
+enum error_code verb_run(struct verb_call *call, struct buf *answer, struct err *err);
 
 /* Checks `request` (absent: the empty one) and does everything, in this thread. */
 enum error_code verb_do(struct verb_call *call, struct buf *answer, struct err *err);
@@ -100,7 +107,8 @@ enum error_code verb_no_job(struct uuid id, struct err *err);
 /* Reads `json`, a value that must be there, as payloads are: within `bytes_max`. */
 enum error_code verb_check_payload(struct str json, const char *what, struct err *err);
 
-/* Reads a job in a transaction of its own: the header, with all parts when `whole`. not_found. */
+/* Reads a job in a transaction of its own: the header, with all parts when `whole`. not_found;
+ * forbidden: it is in a queue that the call is not for. */
 enum error_code verb_load_job(struct verb_call *call, struct store_txn *txn, struct uuid id,
                               bool whole, struct store_job *ret, struct err *err);
 

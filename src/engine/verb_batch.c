@@ -1,6 +1,7 @@
 /* batch: many calls in one commit, each of which succeeds or fails alone. */
 #include <assert.h>
 
+#include "engine/access.h"
 #include "engine/answer.h"
 #include "engine/verb.h"
 
@@ -100,8 +101,12 @@ static enum error_code prepare_entry(struct verb_call *call, struct str json, st
         .engine = call->engine,
         .arena = call->arena,
         .actor = call->actor,
+        .scopes = call->scopes,
+        .queues = call->queues,
     };
     enum error_code code = read_entry(call, json, &sub->name, &sub->request, &entry->err);
+    if (code == ERR_OK)
+        code = access_check(sub, &entry->err);
     return code == ERR_OK ? verb_at(sub->name)->prepare(sub, &entry->err) : code;
 }
 

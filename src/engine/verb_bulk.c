@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <time.h>
 
+#include "engine/access.h"
 #include "engine/answer.h"
 #include "engine/filter.h"
 #include "engine/verb.h"
@@ -73,6 +74,7 @@ static enum error_code do_page(struct verb_call *call, struct walk *walk, struct
     for (uint32_t i = 0; i < count; i++) {
         ops[i] = walk->op;
         ops[i].job = jobs[i].id;
+        ops[i].queues = call->queues;
         list[i] = &ops[i];
     }
     struct call batch = {.ops = list, .count = count, .class = CALL_RESULT};
@@ -88,6 +90,15 @@ static enum error_code do_page(struct verb_call *call, struct walk *walk, struct
     }
     call_release(&batch);
     return code;
+}
+
+/* Counts what would be refused, as far as the jobs on the list tell. */
+static void count_refusals(struct walk *walk, const struct store_job *jobs, uint32_t count)
+{
+    if (walk->op.type != OP_COMMAND)
+        return;
+    for (uint32_t i = 0; i < count; i++)
+        walk->refused += !job_takes(&jobs[i].slice.job, walk->op.command.type);
 }
 
 /* How many jobs go into the next batch. */
@@ -115,6 +126,8 @@ static enum error_code walk_page(struct verb_call *call, struct walk *walk, stru
         code = do_page(call, walk, arena, jobs, count, err);
     if (code != ERR_OK)
         return code;
+    if (walk->dry_run)
+        count_refusals(walk, jobs, count);
     walk->more = count == walk->filter.limit;
     walk->matched += count;
     if (count > 0)
@@ -220,7 +233,9 @@ static enum error_code read_which(struct verb_call *call, struct str json, struc
     struct which_request request = {0};
     enum error_code code = record_read(&which_record, json, RECORD_ALL, RECORD_REQUEST, "filter",
                                        call->arena, &request, err);
-    return code == ERR_OK ? filter_read(&request.filter, ret, err) : code;
+    if (code == ERR_OK)
+        code = filter_read(&request.filter, ret, err);
+    return code == ERR_OK ? access_filter(call, ret, err) : code;
 }
 
 static struct op command_op(const struct verb_call *call, enum command_type type)
@@ -330,7 +345,7 @@ static enum error_code read_letters(struct verb_call *call, const struct record_
     ret->queue = request->queue;
     ret->reason_code = request->reason_code;
     ret->limit = (uint32_t)request->limit;
-    return code;
+    return code == ERR_OK ? access_filter(call, ret, err) : code;
 }
 
 static enum error_code run_dead_letters(struct verb_call *call, struct buf *answer, struct err *err)

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "engine/access.h"
 #include "engine/answer.h"
 #include "engine/verb.h"
 
@@ -72,6 +73,10 @@ static enum error_code read_claimer(struct verb_call *call, const struct claim_r
                                     struct claimer *ret, struct err *err)
 {
     enum error_code code = read_names(call, request->queues, LIST_MAX, "queues", &ret->queues, err);
+    for (uint32_t i = 0; i < ret->queues.count && code == ERR_OK; i++)
+        code = access_check_queue(call->queues, ret->queues.at[i], err);
+    if (ret->queues.count == 0 && call->queues != NULL)
+        ret->queues = *call->queues; /* all that it may take */
     if (code == ERR_OK)
         code = read_names(call, request->kinds, LIST_MAX, "kinds", &ret->kinds, err);
     if (code == ERR_OK)

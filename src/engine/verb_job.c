@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "core/job_state.h"
+#include "engine/access.h"
 #include "engine/answer.h"
 #include "engine/verb.h"
 
@@ -203,6 +204,8 @@ static enum error_code append_prepare(struct verb_call *call, struct err *err)
     struct appended *events;
     uint32_t count;
     enum error_code code = begin(call, &append_record, &request, &op, err);
+    if (code == ERR_OK && !str_is_set(request.token))
+        code = access_check_admin(call, "append without the token of a lease", err);
     if (code == ERR_OK)
         code = read_appended(call, request.events, &events, &count, err);
     if (code != ERR_OK)
@@ -381,6 +384,8 @@ static enum error_code verdict_prepare(struct verb_call *call, struct err *err)
     struct job_request request = {0};
     struct op *op;
     enum error_code code = begin(call, &verdict_record, &request, &op, err);
+    if (code == ERR_OK && !str_is_set(request.token))
+        code = access_check_admin(call, "a verdict without the token of a lease", err);
     if (code == ERR_OK && !str_is_set(request.step))
         code = missing("step", "it says which step is judged", err);
     if (code == ERR_OK && request.decision == VERDICT_NONE)

@@ -13,6 +13,7 @@
 
 #include "core/evolve.h"
 #include "core/verify.h"
+#include "engine/access.h"
 #include "engine/answer.h"
 #include "engine/erased.h"
 #include "engine/history.h"
@@ -186,8 +187,8 @@ static enum error_code read_event(struct verb_call *call, struct str json, struc
     if (code == ERR_OK && read.redacted && str_is_set(read.payload))
         code = err_set(err, ERR_BAD_REQUEST, "an event is redacted, and has a payload");
     if (code == ERR_OK && str_is_set(read.payload))
-        code =
-            json_check(read.payload, EXPORT_BYTES_MAX, "the payload of an event", call->arena, err);
+        code = json_check_request(read.payload, EXPORT_BYTES_MAX, "the payload of an event",
+                                  call->arena, err);
     if (code != ERR_OK)
         return code;
     *ret = (struct event){
@@ -374,7 +375,9 @@ static enum error_code check_one(struct verb_call *call, const struct job *job, 
     char id[UUID_TEXT_LEN];
     load.key_count = str_is_set(key.key);
     uuid_format(job->id, id);
-    enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    enum error_code code = access_check_queue(call->queues, job->spec.queue, err);
+    if (code == ERR_OK)
+        code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)
         return code;
     code = store_load(txn, &load, call->arena, err);
@@ -383,11 +386,13 @@ static enum error_code check_one(struct verb_call *call, const struct job *job, 
         return code;
     const struct job *there = &known.slice.job;
     const struct job *owner = &key.slice.job;
+    if (there->status != JOB_NONE && !access_has_queue(call->queues, there->spec.queue))
+        return access_no_job(err);
     if (there->status != JOB_NONE &&
         (there->version != job->version || memcmp(there->head, job->head, HASH_LEN) != 0))
         return err_set(err, ERR_VERSION_MISMATCH,
-                       "the job %.*s is there with another history, of %lld events", UUID_TEXT_LEN,
-                       id, (long long)there->version);
+                       "the job %.*s is there with another history, of %lld event%s", UUID_TEXT_LEN,
+                       id, (long long)there->version, there->version == 1 ? "" : "s");
     if (load.key_count > 0 && owner->status != JOB_NONE && !uuid_eq(owner->id, job->id))
         return err_set(err, ERR_IDEMPOTENCY_MISMATCH,
                        "the idempotency_key \"%.*s\" of job %.*s belongs to another job",

@@ -1,8 +1,10 @@
 /* Verbs that look at jobs: get, list, events, feed, steps, inbox, explain. */
 #include <assert.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "core/explain.h"
+#include "engine/access.h"
 #include "engine/answer.h"
 #include "engine/filter.h"
 #include "engine/verb.h"
@@ -14,6 +16,10 @@ enum {
      * a pause. */
     EAGER_ROUNDS = 8,
     NAP_MS = 5,
+    /* Of a caller who may see some queues: jobs that are looked at together, and pages that are
+     * passed over in one call. */
+    FEED_JOBS_AT_ONCE = 64,
+    FEED_PAGES_MAX = 16,
 };
 
 #define FIELD(type, member, kind) RECORD_FIELD(struct type, member, #member, kind)
@@ -199,6 +205,8 @@ static enum error_code run_list(struct verb_call *call, struct buf *answer, stru
     if (code == ERR_OK)
         code = filter_read(&request.filter, &filter, err);
     if (code == ERR_OK)
+        code = access_filter(call, &filter, err);
+    if (code == ERR_OK)
         code = cursor_read(request.cursor, &filter.before, err);
     if (code == ERR_OK)
         code = read_include(request.include, &parts, err);
@@ -355,33 +363,107 @@ static void write_position(struct json_writer *writer, struct str key,
     answer_text(writer, key, buf_str(&buf));
 }
 
-static enum error_code look_at_feed(struct verb_call *call, struct store_position after,
-                                    uint32_t limit, struct store_fed **ret, uint32_t *ret_count,
-                                    struct err *err)
+/* Events of the feed, as far as the caller may see them. */
+struct feed_page {
+    struct store_fed *fed;
+    uint32_t count;
+    struct store_position end; /* behind all that was read, seen or not */
+    bool moved;                /* something was read */
+};
+
+static int by_job(const void *a, const void *b)
 {
-    struct store_txn *txn;
-    enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
-    if (code != ERR_OK)
-        return code;
-    code = store_feed(txn, after, limit, call->arena, ret, ret_count, err);
-    store_rollback(txn);
+    const struct store_job *left = a;
+    const struct store_job *right = b;
+    return memcmp(left->id.bytes, right->id.bytes, sizeof left->id.bytes);
+}
+
+/* Whether each of some jobs, which are sorted, is in a queue of the caller's. One that is not there
+ * any more is in none. */
+static enum error_code see_jobs(struct verb_call *call, struct store_job *jobs, uint32_t count,
+                                bool *ret, struct err *err)
+{
+    struct arena arena;
+    enum error_code code = ERR_OK;
+    arena_init(&arena);
+    for (uint32_t at = 0; at < count && code == ERR_OK; at += FEED_JOBS_AT_ONCE) {
+        uint32_t some = count - at < FEED_JOBS_AT_ONCE ? count - at : FEED_JOBS_AT_ONCE;
+        struct store_load load = {.jobs = jobs + at, .job_count = some};
+        struct store_txn *txn;
+        code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+        if (code != ERR_OK)
+            break;
+        code = store_load(txn, &load, &arena, err);
+        store_rollback(txn);
+        for (uint32_t i = at; i < at + some && code == ERR_OK; i++) {
+            const struct job *job = &jobs[i].slice.job;
+            ret[i] = job->status != JOB_NONE && access_has_queue(call->queues, job->spec.queue);
+        }
+        arena_clear(&arena);
+    }
+    arena_release(&arena);
     return code;
 }
 
-static void write_feed(struct buf *answer, const struct store_fed *fed, uint32_t count,
-                       struct store_position after)
+/* Leaves out the events of jobs that the call is not for. */
+static enum error_code limit_feed(struct verb_call *call, struct feed_page *page, struct err *err)
+{
+    struct store_job *jobs = arena_zalloc(call->arena, page->count + (size_t)1, sizeof *jobs);
+    bool *seen = arena_zalloc(call->arena, page->count + (size_t)1, sizeof *seen);
+    uint32_t count = 0;
+    uint32_t kept = 0;
+    if (jobs == NULL || seen == NULL)
+        return no_memory(err);
+    for (uint32_t i = 0; i < page->count; i++)
+        jobs[i].id = page->fed[i].event.job_id;
+    qsort(jobs, page->count, sizeof *jobs, by_job);
+    for (uint32_t i = 0; i < page->count; i++)
+        if (count == 0 || by_job(&jobs[count - 1], &jobs[i]) != 0)
+            jobs[count++].id = jobs[i].id;
+    enum error_code code = see_jobs(call, jobs, count, seen, err);
+    for (uint32_t i = 0; i < page->count && code == ERR_OK; i++) {
+        struct store_job wanted = {.id = page->fed[i].event.job_id};
+        const struct store_job *job = bsearch(&wanted, jobs, count, sizeof *jobs, by_job);
+        if (job != NULL && seen[job - jobs])
+            page->fed[kept++] = page->fed[i];
+    }
+    page->count = kept;
+    return code;
+}
+
+static enum error_code look_at_feed(struct verb_call *call, struct store_position after,
+                                    uint32_t limit, struct feed_page *ret, struct err *err)
+{
+    struct store_txn *txn;
+    *ret = (struct feed_page){.end = after};
+    enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = store_feed(txn, after, limit, call->arena, &ret->fed, &ret->count, err);
+    store_rollback(txn);
+    if (code != ERR_OK || ret->count == 0)
+        return code;
+    ret->end = ret->fed[ret->count - 1].position;
+    ret->moved = true;
+    return call->queues == NULL ? ERR_OK : limit_feed(call, ret, err);
+}
+
+static void write_feed(struct buf *answer, const struct feed_page *page)
 {
     struct json_writer writer;
-    struct store_position next = after;
+    struct store_position next = page->end;
     json_writer_init(&writer, answer);
     json_begin_object(&writer);
     json_key(&writer, STR("events"));
     json_begin_array(&writer);
-    for (uint32_t i = 0; i < count && answer->len < PAGE_BYTES_MAX; i++) {
-        next = fed[i].position;
-        answer_event_open(&writer, &fed[i].event, (struct str){NULL, 0});
-        write_position(&writer, STR("position"), next);
+    for (uint32_t i = 0; i < page->count; i++) {
+        answer_event_open(&writer, &page->fed[i].event, (struct str){NULL, 0});
+        write_position(&writer, STR("position"), page->fed[i].position);
         json_end_object(&writer);
+        if (answer->len >= PAGE_BYTES_MAX) {
+            next = page->fed[i].position;
+            break;
+        }
     }
     json_end_array(&writer);
     write_position(&writer, STR("next"), next);
@@ -393,8 +475,8 @@ static enum error_code run_feed(struct verb_call *call, struct buf *answer, stru
     struct feed_request request = {.limit = EVENTS_DEFAULT};
     struct store_position after;
     struct looking looking;
-    struct store_fed *fed = NULL;
-    uint32_t count = 0;
+    struct feed_page page = {0};
+    uint32_t passed = 0; /* pages without anything for the caller */
     bool again = true;
     enum error_code code = verb_read(call, &feed_record, &request, err);
     if (code == ERR_OK)
@@ -403,13 +485,18 @@ static enum error_code run_feed(struct verb_call *call, struct buf *answer, stru
         return code;
     code = looking_begin(&looking, call, request.wait_ms, err);
     while (code == ERR_OK && again) {
-        code = look_at_feed(&looking.call, after, (uint32_t)request.limit, &fed, &count, err);
-        again = code == ERR_OK && count == 0;
-        if (again)
+        code = look_at_feed(&looking.call, after, (uint32_t)request.limit, &page, err);
+        after = page.end;
+        again = code == ERR_OK && page.count == 0;
+        if (again && page.moved)
+            again = ++passed < FEED_PAGES_MAX;
+        else if (again)
             code = looking_again(&looking, &again, err);
+        if (page.moved && again)
+            arena_clear(&looking.arena);
     }
     if (code == ERR_OK)
-        write_feed(answer, fed, count, after);
+        write_feed(answer, &page);
     arena_release(&looking.arena);
     return code;
 }
@@ -642,6 +729,8 @@ static enum error_code run_inbox(struct verb_call *call, struct buf *answer, str
     if (code == ERR_OK)
         code = cursor_read(request.cursor, &filter.before, err);
     if (code == ERR_OK)
+        code = access_filter(call, &filter, err);
+    if (code == ERR_OK)
         code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)
         return code;
@@ -675,6 +764,8 @@ static enum error_code load_explained(struct verb_call *call, struct uuid id,
     code = store_load(txn, ret, call->arena, err);
     if (code == ERR_OK && job->slice.job.status == JOB_NONE)
         code = verb_no_job(id, err);
+    if (code == ERR_OK && !access_has_queue(call->queues, job->slice.job.spec.queue))
+        code = access_no_job(err);
     if (code == ERR_OK && job_has_plan(&job->slice.job))
         code = store_load_parts(txn, &parts, 1, call->arena, err);
     store_rollback(txn);

@@ -4,6 +4,7 @@
 
 #include "core/machine.h"
 #include "core/resource.h"
+#include "engine/access.h"
 #include "engine/answer.h"
 #include "engine/verb.h"
 
@@ -70,6 +71,22 @@ static enum error_code take_census(struct verb_call *call, bool workers, struct 
     if (code == ERR_OK)
         *ret = census;
     return code;
+}
+
+/* Leaves out the queues that the call is not for. */
+static void limit_census(const struct verb_call *call, struct census *census)
+{
+    struct names *paused = &census->load.paused;
+    uint32_t counts = 0;
+    uint32_t queues = 0;
+    for (uint32_t i = 0; i < census->count; i++)
+        if (access_has_queue(call->queues, census->counts[i].queue))
+            census->counts[counts++] = census->counts[i];
+    for (uint32_t i = 0; i < paused->count; i++)
+        if (access_has_queue(call->queues, paused->at[i]))
+            paused->at[queues++] = paused->at[i];
+    census->count = counts;
+    paused->count = queues;
 }
 
 /* Jobs by status, and those of them that wait to be taken, now or later. */
@@ -141,6 +158,7 @@ static enum error_code run_queues(struct verb_call *call, struct buf *answer, st
         code = take_census(call, false, &census, err);
     if (code != ERR_OK)
         return code;
+    limit_census(call, &census);
     json_writer_init(&writer, answer);
     json_begin_object(&writer);
     json_key(&writer, STR("queues"));
@@ -164,9 +182,10 @@ static enum error_code run_stats(struct verb_call *call, struct buf *answer, str
     char none;
     enum error_code code = verb_read(call, &nothing_record, &none, err);
     if (code == ERR_OK)
-        code = take_census(call, true, &census, err);
+        code = take_census(call, call->queues == NULL, &census, err);
     if (code != ERR_OK)
         return code;
+    limit_census(call, &census);
     for (uint32_t i = 0; i < census.count; i++) {
         queues += i == 0 || !str_eq(census.counts[i].queue, census.counts[i - 1].queue);
         tally_add(&tally, &census.counts[i]);
@@ -179,8 +198,10 @@ static enum error_code run_stats(struct verb_call *call, struct buf *answer, str
     json_writer_init(&writer, answer);
     json_begin_object(&writer);
     write_by_status(&writer, STR("jobs"), &tally);
-    answer_int(&writer, STR("leases"), leases);
-    answer_int(&writer, STR("workers"), workers);
+    if (call->queues == NULL) { /* nobody knows how many there are by queue */
+        answer_int(&writer, STR("leases"), leases);
+        answer_int(&writer, STR("workers"), workers);
+    }
     answer_int(&writer, STR("queues"), queues);
     answer_int(&writer, STR("queues_paused"), census.load.paused.count);
     answer_int(&writer, STR("queue_depth"), tally.depth);

@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "core/plan.h"
+#include "engine/access.h"
 #include "engine/answer.h"
 #include "engine/verb.h"
 
@@ -60,6 +61,8 @@ static enum error_code add_job(struct verb_call *call, struct str json, struct u
         return no_memory(err);
     *spec = spec_defaults(NULL);
     enum error_code code = spec_read(json, call->arena, spec, err);
+    if (code == ERR_OK)
+        code = access_check_queue(call->queues, spec->queue, err);
     if (code != ERR_OK)
         return code;
     struct op *op = verb_op(call);

@@ -72,6 +72,8 @@ static bool slot_fill(struct slot *slot, char *claim)
     }
     slot->heartbeat_ms =
         pawl_json_int(pawl_json_get(whole, "lease.heartbeat_ms"), HEARTBEAT_MS_DEFAULT);
+    int64_t timeout_ms = pawl_json_int(pawl_json_get(whole, "lease.timeout_ms"), 0);
+    slot->over_at = timeout_ms > 0 ? worker_now() + timeout_ms : INT64_MAX;
     if (slot->job_id == NULL || slot->kind == NULL || slot->token == NULL ||
         slot->payload == NULL || *slot->token == '\0') {
         give_back(slot->worker, whole);
@@ -486,12 +488,13 @@ static struct pawl_worker *worker_new(struct pawl *pawl, const struct pawl_worke
     return worker;
 }
 
-static bool start_threads(struct pawl_worker *worker)
+static enum pawl_code start_threads(struct pawl_worker *worker, struct pawl_error *error)
 {
     worker->alive = worker->slot_count + 1;
     worker->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (worker->wake < 0)
-        return false;
+        return worker_error(error, PAWL_UNAVAILABLE,
+                            "the worker cannot open a file more; see 'ulimit -n'");
     worker->heart_runs = worker_thread(&worker->heart, worker_heart, worker);
     bool all = worker->heart_runs;
     for (uint32_t i = 0; i < worker->slot_count && all; i++) {
@@ -500,7 +503,11 @@ static bool start_threads(struct pawl_worker *worker)
     }
     if (all)
         worker->claimer_runs = worker_thread(&worker->claimer, claimer_main, worker);
-    return worker->claimer_runs;
+    if (worker->claimer_runs)
+        return PAWL_OK;
+    return worker_error(error, PAWL_UNAVAILABLE,
+                        "the threads of the worker could not be started; see 'ulimit -u', or lower "
+                        "its concurrency");
 }
 
 enum pawl_code pawl_worker_start(struct pawl *pawl, const struct pawl_worker_options *options,
@@ -520,10 +527,8 @@ enum pawl_code pawl_worker_start(struct pawl *pawl, const struct pawl_worker_opt
     if (worker == NULL)
         return worker_error(error, PAWL_NO_MEMORY, "there is not enough memory for a worker");
     enum pawl_code code = make_terms(worker, options, error);
-    if (code == PAWL_OK && !start_threads(worker))
-        code = worker_error(error, PAWL_UNAVAILABLE,
-                            "the threads of the worker could not be started; see 'ulimit -u', or "
-                            "lower its concurrency");
+    if (code == PAWL_OK)
+        code = start_threads(worker, error);
     if (code != PAWL_OK) {
         worker_free(worker);
         return code;

@@ -9,6 +9,7 @@ enum {
     BEATS_MAX = 256,                   /* heartbeats in one call */
     BEATS_BYTES_MAX = 4 * 1024 * 1024, /* and how large it may get */
     PROGRESS_MS = 1000,                /* progress is sent after this, at the latest */
+    INTERVAL_MS_MAX = 2000,            /* so soon a cancellation or a lost lease is heard of */
 };
 
 /* A heartbeat that was sent. */
@@ -18,10 +19,12 @@ struct beat {
     uint64_t progress_version;
 };
 
-/* Four beats in the life of a lease: it takes three lost ones to lose it. */
+/* At least four beats in the life of a lease: it takes three lost ones to lose it. */
 static int64_t interval_of(const struct slot *slot)
 {
     int64_t interval = slot->heartbeat_ms / 2;
+    if (interval > INTERVAL_MS_MAX)
+        return INTERVAL_MS_MAX;
     return interval < 10 ? 10 : interval;
 }
 
@@ -71,6 +74,10 @@ static uint32_t gather(struct pawl_worker *worker, int64_t now, struct worker_op
         struct slot *slot = &worker->slots[i];
         if (!slot->busy || !slot->beating || slot->beat_at > now + interval_of(slot) / 4)
             continue;
+        if (now >= slot->over_at) {
+            slot->beating = false;
+            continue;
+        }
         worker_op_lease(ops, STR("heartbeat"), slot->token);
         worker_heart_progress(slot, ops);
         json_end_object(&ops->writer);
@@ -178,7 +185,7 @@ enum pawl_code pawl_task_progress(const struct pawl_task *task, const char *prog
     /* The task is the first member of a slot, which is ours to change. */
     struct slot *slot = (struct slot *)(uintptr_t)task;
     struct pawl_worker *worker = slot->worker;
-    if (atomic_load(&slot->end) == PAWL_LEASE_LOST)
+    if (pawl_task_cancelled(task) == PAWL_LEASE_LOST)
         return worker_error(error, PAWL_STALE_LEASE, "the lease of the task is lost");
     if (progress != NULL && pawl_json_read(progress).at == NULL)
         return worker_error(error, PAWL_BAD_REQUEST, "the progress is not JSON");
@@ -214,5 +221,9 @@ enum pawl_code pawl_task_progress(const struct pawl_task *task, const char *prog
 enum pawl_end pawl_task_cancelled(const struct pawl_task *task)
 {
     const struct slot *slot = (const struct slot *)task;
+    /* Whoever holds a lease has to keep its timeout too: the next attempt may begin as soon as it
+     * is over, and no store that is slow to answer may keep us from seeing that. */
+    if (worker_now() >= slot->over_at)
+        return PAWL_LEASE_LOST;
     return (enum pawl_end)atomic_load(&slot->end);
 }

@@ -34,6 +34,7 @@ struct slot {
     char *token;
     char *claim;
     int64_t heartbeat_ms;
+    int64_t over_at; /* the attempt runs into its timeout then; INT64_MAX: it has none */
 
     /* Under the worker's lock. */
     bool busy;           /* has a task */

@@ -39,6 +39,13 @@ void store_clock_release(struct store_clock *clock)
     (void)pthread_mutex_destroy(&clock->lock);
 }
 
+void store_clock_resume(struct store_clock *clock, int64_t last)
+{
+    const int64_t day_ms = INT64_C(24) * 3600 * 1000;
+    if (clock->steady != NULL && last - clock->wall(clock->wall_arg) < day_ms)
+        clock->last = last;
+}
+
 int64_t store_clock_now(struct store_clock *clock)
 {
     if (clock->steady == NULL)

@@ -26,6 +26,10 @@ void store_clock_init(struct store_clock *clock, int64_t (*wall)(void *arg), voi
                       int64_t (*steady)(void *arg), void *steady_arg);
 void store_clock_release(struct store_clock *clock);
 
+/* The clock told `last` to somebody before: it does not go back behind that, unless it must have
+ * been wrong then, by more than a day. */
+void store_clock_resume(struct store_clock *clock, int64_t last);
+
 /* Any thread. */
 int64_t store_clock_now(struct store_clock *clock);
 

@@ -32,6 +32,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/uuid.h"
+#include "core/access.h"
 #include "core/event.h"
 #include "core/job.h"
 #include "core/lane.h"
@@ -46,6 +47,7 @@ enum {
     STORE_LANES_MAX = 100 * 1000, /* in one store: more kinds, queues and lists than anybody has */
     STORE_WORKERS_MAX = 10 * 1000,
     STORE_RESOURCES_MAX = 10 * 1000,
+    STORE_TOKENS_MAX = 10 * 1000,
 };
 
 /* A transaction that only reads takes no lock, waits for none, and may not write. */
@@ -255,6 +257,10 @@ struct store_write {
     uint32_t kind_count;
     const struct store_queue *queues;
     uint32_t queue_count;
+    /* New, or to be revoked: of one that is there nothing else changes, and not when it is revoked
+     * already. */
+    const struct access_token *tokens;
+    uint32_t token_count;
     const struct uuid
         *purged; /* jobs to delete, which load has locked; (id, version, head) stays */
     uint32_t purged_count;
@@ -293,6 +299,7 @@ struct store_filter {
     uint32_t statuses; /* bit per enum job_status; 0: any */
     struct str kind;
     struct str queue;
+    const struct names *queues; /* one of these; NULL: any */
     struct str agent_id;
     struct str correlation_id;
     struct str label_key; /* with this value */
@@ -334,6 +341,15 @@ struct store_worker {
     int64_t leases;         /* at least 1 */
     int64_t beat_at;        /* the latest of them */
     int64_t expires_at;     /* the earliest of them */
+};
+
+/* An access token by its hash or, without one, by its id; and the store's time. */
+struct store_token {
+    const uint8_t *hash; /* HASH_LEN bytes */
+    struct uuid id;
+    bool found;                /* out */
+    struct access_token token; /* out */
+    int64_t now;               /* out */
 };
 
 /* A place in the feed of all events. Positions are opaque and grow; all zero is the beginning. */
@@ -467,6 +483,15 @@ struct store_driver {
     enum error_code (*resources)(struct store_txn *txn, struct arena *arena, struct resource **ret,
                                  uint32_t *ret_count, struct err *err);
 
+    /* Finds an access token. Nothing is locked. */
+    enum error_code (*token)(struct store_txn *txn, struct store_token *token, struct arena *arena,
+                             struct err *err);
+
+    /* All access tokens, also those that open nothing any more, by id; at most
+     * STORE_TOKENS_MAX. */
+    enum error_code (*tokens)(struct store_txn *txn, struct arena *arena, struct access_token **ret,
+                              uint32_t *ret_count, struct err *err);
+
     /* Copies a store in a file to a new file at `path`, as of the moment of the call, while it is
      * in use; writers go on meanwhile. The copy is a store of its own. It is there only when it is
      * complete and on the disk, or not at all, and takes the place of nothing. `ret_bytes` is its
@@ -544,6 +569,10 @@ enum error_code store_workers(struct store_txn *txn, struct arena *arena, struct
                               uint32_t *ret_count, struct err *err);
 enum error_code store_resources(struct store_txn *txn, struct arena *arena, struct resource **ret,
                                 uint32_t *ret_count, struct err *err);
+enum error_code store_token(struct store_txn *txn, struct store_token *token, struct arena *arena,
+                            struct err *err);
+enum error_code store_tokens(struct store_txn *txn, struct arena *arena, struct access_token **ret,
+                             uint32_t *ret_count, struct err *err);
 enum error_code store_backup(struct store *store, struct str path, int64_t *ret_bytes,
                              struct err *err);
 enum error_code store_sweep(struct store *store, uint32_t limit, uint32_t *ret_count,

@@ -302,7 +302,8 @@ static enum error_code trace_write(struct store_txn *handle, const struct store_
     } others[] = {
         {write->request_count, "requests"},   {write->resource_count, "resources"},
         {write->resource_gone_count, "gone"}, {write->kind_count, "kinds"},
-        {write->queue_count, "queues"},       {write->purged_count, "purged"},
+        {write->queue_count, "queues"},       {write->token_count, "tokens"},
+        {write->purged_count, "purged"},
     };
     struct line line;
     struct trace_txn *txn = txn_begin(&line, handle, "write");
@@ -464,6 +465,27 @@ static enum error_code trace_resources(struct store_txn *handle, struct arena *a
     return line_end(&line, code, err, count, "resources");
 }
 
+static enum error_code trace_token(struct store_txn *handle, struct store_token *token,
+                                   struct arena *arena, struct err *err)
+{
+    struct line line;
+    struct trace_txn *txn = txn_begin(&line, handle, "token");
+    enum error_code code = store_token(txn->inner, token, arena, err);
+    return line_end(&line, code, err, code == ERR_OK && token->found, "tokens");
+}
+
+static enum error_code trace_tokens(struct store_txn *handle, struct arena *arena,
+                                    struct access_token **ret, uint32_t *ret_count, struct err *err)
+{
+    struct line line;
+    struct trace_txn *txn = txn_begin(&line, handle, "tokens");
+    uint32_t count = 0;
+    enum error_code code = store_tokens(txn->inner, arena, ret, &count, err);
+    if (code == ERR_OK)
+        *ret_count = count;
+    return line_end(&line, code, err, count, "tokens");
+}
+
 static enum error_code trace_backup(struct store *handle, struct str path, int64_t *ret_bytes,
                                     struct err *err)
 {
@@ -526,6 +548,8 @@ static const struct store_driver trace_driver = {
     .queues = trace_queues,
     .workers = trace_workers,
     .resources = trace_resources,
+    .token = trace_token,
+    .tokens = trace_tokens,
     .backup = trace_backup,
     .sweep = trace_sweep,
     .attend = trace_attend,

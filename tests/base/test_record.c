@@ -253,6 +253,40 @@ static void a_field_outside_the_mask_is_unknown(void **state)
     assert_str_equal(sample.name, STR("a"));
 }
 
+static void numbers_and_flags_of_a_query_may_be_strings(void **state)
+{
+    struct sample sample = {0};
+    struct err err;
+    struct str good = STR("{\"number\":\"50\",\"bounded\":\"-3\",\"flag\":\"true\","
+                          "\"name\":\"7\",\"inner\":{\"count\":2}}");
+    assert_int_equal(
+        record_read(&sample_record, good, RECORD_ALL, RECORD_QUERY, NULL, *state, &sample, &err),
+        ERR_OK);
+    assert_int_equal(sample.number, 50);
+    assert_int_equal(sample.bounded, -3);
+    assert_true(sample.flag);
+    assert_str_equal(sample.name, STR("7"));
+    assert_int_equal(sample.inner.count, 2);
+    static const char *const wrong[] = {
+        "{\"number\":\"\"}",        "{\"number\":\" 5\"}",
+        "{\"number\":\"5x\"}",      "{\"number\":\"1e2\"}",
+        "{\"bounded\":\"11\"}",     "{\"flag\":\"yes\"}",
+        "{\"flag\":\"\"}",          "{\"number\":\"-\"}",
+        "{\"number\":\"\\u0000\"}", "{\"number\":\"99999999999999999999\"}",
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(record_read(&sample_record, str_from(wrong[i]), RECORD_ALL, RECORD_QUERY,
+                                     NULL, *state, &sample, &err),
+                         ERR_BAD_REQUEST);
+    }
+    assert_int_equal(record_read(&sample_record, STR("{\"size\":\"1\"}"), RECORD_ALL, RECORD_QUERY,
+                                 NULL, *state, &sample, &err),
+                     ERR_UNKNOWN_FIELD);
+    assert_int_equal(record_read(&sample_record, STR("{\"number\":\"50\"}"), RECORD_ALL,
+                                 RECORD_REQUEST, NULL, *state, &sample, &err),
+                     ERR_BAD_REQUEST);
+}
+
 static void stored_data_may_have_fields_that_are_not_known_yet(void **state)
 {
     struct sample sample = {0};
@@ -757,6 +791,7 @@ int main(void)
         WITH_ARENA(fields_may_come_in_any_order),
         WITH_ARENA(an_unknown_field_is_refused_by_name),
         WITH_ARENA(a_field_outside_the_mask_is_unknown),
+        WITH_ARENA(numbers_and_flags_of_a_query_may_be_strings),
         WITH_ARENA(stored_data_may_have_fields_that_are_not_known_yet),
         WITH_ARENA(without_a_what_only_the_field_is_named),
         WITH_ARENA(a_wrong_type_is_refused_with_the_type_that_is_wanted),

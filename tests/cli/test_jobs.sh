@@ -230,6 +230,29 @@ runs 0 events "$id" -f
 prints 'job_completed'
 runs 2 events "$id" -f --limit 3
 
+# --- what is easily misunderstood ---
+runs 2 submit k --payload '{"a": 1, "a": 2}'
+says 'byte 9: duplicate key "a"'
+attempts 0 submit k --store memory:
+says 'gone as soon as this program ends'
+submits quiet
+runs 0 events "$id" --telemetry
+prints 'There are no heartbeats'
+submits able --capability gpu --capability 'a b'
+runs 0 explain "$id"
+prints "pawl work --kind able --queue default --capability gpu --capability 'a b' -- COMMAND"
+works quiet true
+runs 0 ls --kind quiet --status completed --json
+json 'len(a["jobs"]) == 1'
+runs 0 help submit
+prints '--label K:V  '
+prints 'a label (give it again for more)'
+runs 0 help work
+prints '--kind KIND...'
+prints 'U+FFFD'
+runs 0 help ls
+prints 'with --json 500'
+
 # Fewer than there are.
 submits many
 submits many

@@ -54,6 +54,8 @@ prints 'timeout:          1h 30m'
 prints '7 attempts, fixed from 5s'
 runs 0 kind show job --json
 json 'a["lease_ttl_ms"] == 120000 and a["timeout_ms"] == 5400000 and a["retention_ms"] == 172800000'
+runs 2 kind set job --retention 0s
+says 'more than 0'
 submits job
 runs 0 show "$id" --json
 json 'a["retry"]["max_attempts"] == 7 and a["retry"]["strategy"] == "fixed"'

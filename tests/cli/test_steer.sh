@@ -75,6 +75,20 @@ prints '4 cancelled'
 runs 0 cancel --filter kind=nobody
 prints '0 cancelled'
 
+# What is in no state for it is not counted as what would be done.
+submits over
+works over true
+submits over
+runs 0 cancel --filter kind=over --dry-run
+prints '1 would be cancelled, 1 refused'
+runs 0 cancel --filter kind=over
+prints '1 cancelled, 1 refused'
+attempts 1 cancel --filter status=completed --filter kind=over --dry-run
+prints '0 would be cancelled, 1 refused'
+attempts 1 cancel --filter status=completed --filter kind=over
+prints '0 cancelled, 1 refused'
+says 'in a state'
+
 # --- requeue ---
 submits sad
 works sad sh -c 'exit 77'

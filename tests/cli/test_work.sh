@@ -281,6 +281,39 @@ kill -0 "$(cat orphan)" 2>/dev/null && complain 'the command outlives its worker
 takes --kind orphan --once -- sh -c 'echo "attempt $PAWL_ATTEMPT"'
 is "$id" '"status":"completed"' '"result":"attempt 2"' '"failures":1'
 
+# --- a timeout: one attempt ends before the next begins, although heartbeats are far apart ---
+submits slow --timeout 1s --initial-delay 100ms --max-attempts 3
+# shellcheck disable=SC2016
+starts --kind slow --concurrency 4 -- sh -c \
+    'trap "echo end >>slow; exit" TERM; echo start >>slow; sleep 30 & wait'
+until_is "$id" '"status":"dead_lettered"'
+kill -TERM "$worker"
+ends "$worker" 0
+[ "$(tr '\n' ' ' <slow)" = 'start end start end start end ' ] ||
+    complain "attempts overlap: $(cat slow)"
+
+# --- a command that cannot be started ---
+
+# starves COUNT : a worker that may have so few files open
+starves() {
+    # shellcheck disable=SC2016
+    timeout 60 sh -c 'ulimit -n '"$1"'; exec "$@"' sh "$pawl" work --kind starved --drain -- true \
+        >"$work/out" 2>"$work/err" 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
+    status=$?
+    what="work with $1 files"
+}
+
+submits starved
+starves 14
+[ $status -eq 1 ] || complain "$what exits with $status, not 1"
+says "Too many open files; see 'ulimit -n'"
+says 'cannot be run any more'
+[ "$(grep -c released "$work/err")" -eq 5 ] || complain "$what does not try 5 times"
+is "$id" '"status":"queued"' '"failures":0'
+starves 10
+[ $status -eq 5 ] || complain "$what exits with $status, not 5"
+says "'ulimit -n'"
+
 # --- two workers and a submitter on one file ---
 starts --kind shared -- true
 one=$worker

@@ -56,7 +56,8 @@ static void a_queued_job_waits_for_a_worker_of_its_kind(void **state)
     says(w, "It has been ready since 2026-01-01T00:00:00.000Z (3s ago).");
     says(w, "and has the capabilities gpu, eu.");
     says(w, "Its priority is 7");
-    says(w, "\"pawl work --kind mail --queue default -- COMMAND\",\"pawl cancel {job}\"]");
+    says(w, "\"pawl work --kind mail --queue default --capability gpu --capability eu -- COMMAND\","
+            "\"pawl cancel {job}\"]");
 }
 
 static void a_job_of_a_paused_queue_needs_a_resume(void **state)
@@ -257,7 +258,7 @@ static void a_completed_job_is_kept_for_a_while_and_stays(void **state)
     do_ok(w, complete_with(w, "1"));
     says(w, "\"status\":\"completed\",\"summary\":\"It is done, in attempt 1, at ");
     says(w, "It is kept until 2026-01-08T00:00:00.000Z (in 7d).");
-    says(w, "Nothing moves it any more");
+    says(w, "\"moves\":[\"Nothing moves it any more: submit a new job.\"]");
     struct kind_settings settings = {.retention_ms = 60 * 1000};
     kind = &settings;
     says(w, "It is kept until 2026-01-01T00:01:00.000Z (in 1m).");

@@ -53,6 +53,19 @@ static void log_event(struct world *world, const struct event *event)
     world->log[world->log_count++] = *event;
 }
 
+/* What is foretold of a command is what is decided. */
+static void check_takes(const struct world *world, const struct command *command,
+                        enum error_code code)
+{
+    const struct job *job = &world->slice.job;
+    bool foretold = command->type == COMMAND_CANCEL || command->type == COMMAND_REQUEUE;
+    bool takes = job_takes(job, command->type);
+    if (job->status == JOB_NONE || str_is_set(command->step))
+        return;
+    assert(takes || code != ERR_OK);
+    assert(!foretold || !takes || code != ERR_INVALID_TRANSITION);
+}
+
 enum error_code world_do(struct world *world, const struct command *command)
 {
     struct context context = {
@@ -74,6 +87,7 @@ enum error_code world_do(struct world *world, const struct command *command)
     memcpy(head, world->slice.job.head, HASH_LEN);
     world->err = (struct err){0};
     enum error_code code = job_decide(&world->slice, command, &context, &decision, &world->err);
+    check_takes(world, command, code);
     if (code != ERR_OK)
         return code;
     code = decision_seal(&decision, head, &world->arena, &world->err);

@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "server/server.h"
+
 /* 2026-01-01T00:00:00.000Z */
 #define START_OF_CLOCK 1767225600000LL
 
@@ -359,6 +361,43 @@ struct pawl_options case_options(struct library_case *c)
     return (struct pawl_options){.create = 1, .clock = tell_time, .clock_arg = &c->now};
 }
 
+static bool is_over_http(void)
+{
+    const char *setting = getenv("PAWL_TEST_HTTP");
+    return setting != NULL && *setting != '\0';
+}
+
+const char *case_actor(void)
+{
+    return is_over_http() ? "http" : "library";
+}
+
+void not_over_http(void)
+{
+    if (is_over_http())
+        skip();
+}
+
+static int64_t tell_server_time(void *arg)
+{
+    return tell_time(arg);
+}
+
+/* The URL of a server for the store of the case, which is started if need be. */
+static const char *serve(struct library_case *c, bool own_clock)
+{
+    struct err err = {0};
+    struct server_options options = {
+        .listen = STR("127.0.0.1:0"),
+        .engine.store = {.create = true,
+                         .clock = own_clock ? tell_server_time : NULL,
+                         .clock_arg = &c->now},
+    };
+    if (c->server == NULL && server_open(str_from(c->url), &options, &c->server, &err) != ERR_OK)
+        fail_msg("%s: %s", c->url, err.detail);
+    return phrase(&c->talk, "http://127.0.0.1:%u", server_port(c->server));
+}
+
 struct pawl *case_open(struct library_case *c, bool own_clock)
 {
     struct pawl_options options = case_options(c);
@@ -366,8 +405,9 @@ struct pawl *case_open(struct library_case *c, bool own_clock)
     struct pawl *pawl;
     if (!own_clock)
         options.clock = NULL;
-    if (pawl_open(c->url, &options, &pawl, &error) != PAWL_OK)
-        fail_msg("%s: %s", c->url, error.message);
+    const char *url = is_over_http() ? serve(c, own_clock) : c->url;
+    if (pawl_open(url, &options, &pawl, &error) != PAWL_OK)
+        fail_msg("%s: %s", url, error.message);
     return pawl;
 }
 
@@ -375,6 +415,8 @@ void case_close(struct library_case *c)
 {
     pawl_close(c->talk.pawl);
     c->talk.pawl = NULL;
+    server_close(c->server);
+    c->server = NULL;
 }
 
 void case_reopen(struct library_case *c)

@@ -1,5 +1,6 @@
 /* A store opened through pawl.h and nothing else, for tests of what users are promised: each runs
- * on every store, with a clock that stands still until the test moves it. */
+ * on every store, with a clock that stands still until the test moves it. With PAWL_TEST_HTTP=1 in
+ * the environment a server stands between the test and the store. */
 #ifndef PAWL_TESTS_LIBRARY_CASE_H
 #define PAWL_TESTS_LIBRARY_CASE_H
 
@@ -91,8 +92,11 @@ void is_sound(struct talk *talk, const char *id);
 
 /* ---- a store for a test ------------------------------------------------------------------- */
 
+struct server;
+
 struct library_case {
     struct test_stores stores;
+    struct server *server; /* NULL: the store is opened here */
     enum test_store sort;
     const char *url;
     struct talk talk; /* on a handle of its own */
@@ -105,7 +109,13 @@ struct pawl_options case_options(struct library_case *c);
 /* Another handle on the same store, with the clock of the case or the system's. */
 struct pawl *case_open(struct library_case *c, bool own_clock);
 
-/* Closes the handle of the case, and opens it again. */
+/* Who acts, as histories say. */
+const char *case_actor(void);
+
+/* Skips a case that is about something else than what is behind a server. */
+void not_over_http(void);
+
+/* Closes the handle of the case, and its server; opens it again. */
 void case_close(struct library_case *c);
 void case_reopen(struct library_case *c);
 

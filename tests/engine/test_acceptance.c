@@ -772,7 +772,7 @@ static void every_event_says_who_did_what_when_and_why(void **state)
         assert_string_not_equal(text_at(t, phrase(t, "events.%d.id", i)), "");
         says_text(t, phrase(t, "events.%d.job_id", i), id);
         says_text(t, phrase(t, "events.%d.at", i), "2026-01-01T00:00:00.000Z");
-        says_text(t, phrase(t, "events.%d.actor", i), i == 0 ? "library" : "w1");
+        says_text(t, phrase(t, "events.%d.actor", i), i == 0 ? case_actor() : "w1");
         says_text(t, phrase(t, "events.%d.correlation_id", i), "order 7");
         says_text(t, phrase(t, "events.%d.trace_id", i), "0af7651916cd43dd8448eb211c80319c");
         assert_int_equal(int_at(t, phrase(t, "events.%d.version", i)), i + 1);

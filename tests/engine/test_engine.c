@@ -236,6 +236,91 @@ static void check_other_kinds_sleep(struct scene *s)
     assert_int_equal(second->op.grant_count, 1);
 }
 
+/* In one batch the claim looks before the job is there. */
+static void check_same_batch(struct scene *s)
+{
+    settle(s);
+    struct caller *claimer = claim(s, NULL, 20000);
+    struct caller *job = submit(s, "mail");
+    settle(s);
+    assert_true(job->done && claimer->done);
+    assert_int_equal(claimer->op.grant_count, 1);
+}
+
+static bool nobody(void *arg)
+{
+    (void)arg;
+    return false;
+}
+
+static void check_gone_claimer(struct scene *s)
+{
+    struct caller *gone = claim(s, NULL, 20000);
+    struct caller *there = claim(s, NULL, 20000);
+    settle(s);
+    gone->call.wanted = nobody;
+    submit(s, "mail");
+    settle(s);
+    assert_true(gone->done && there->done);
+    assert_int_equal(gone->op.grant_count, 0);
+    assert_int_equal(there->op.grant_count, 1);
+}
+
+static void check_choice(struct scene *s)
+{
+    static struct str both[] = {STR_INIT("fax"), STR_INIT("mail")};
+    const struct str fax = STR("fax");
+    struct caller *broad = claim(s, NULL, 20000);
+    struct caller *narrow = claim(s, &fax, 20000);
+    broad->op.claim.claimer.kinds = (struct names){both, 2};
+    settle(s);
+    submit(s, "fax");
+    submit(s, "mail");
+    settle(s);
+    /* Whoever is done first may have taken either; nobody sleeps beside work that it could have. */
+    assert_true(broad->done);
+    if (!narrow->done) {
+        struct caller *rest = claim(s, &fax, 0);
+        settle(s);
+        assert_int_equal(rest->op.grant_count, 0);
+    }
+}
+
+static void check_many_kinds(struct scene *s)
+{
+    enum { KINDS = 300 };
+    static char names[KINDS][8];
+    static struct str kinds[KINDS];
+    struct caller *claimers = calloc(KINDS, sizeof *claimers);
+    assert_non_null(claimers);
+    for (int i = 0; i < KINDS; i++) {
+        struct caller *c = &claimers[i];
+        (void)snprintf(names[i], sizeof names[i], "k%d", i);
+        kinds[i] = str_from(names[i]);
+        c->ops[0] = &c->op;
+        c->call = (struct call){.ops = c->ops, .count = 1, .class = CALL_CLAIM, .wait_ms = 50000};
+        c->call.done = be_told;
+        c->call.arg = c;
+        c->op.type = OP_CLAIM;
+        c->op.command = (struct command){.type = COMMAND_CLAIM, .actor = STR("w")};
+        c->op.command.claim.worker_id = STR("w");
+        c->op.claim.max = 1;
+        c->op.claim.claimer.kinds = (struct names){&kinds[i], 1};
+        hand_over(s, c);
+    }
+    struct caller *job = prepare_submit(s, names[KINDS - 1]);
+    job->spec.run_at = s->clock + 1000;
+    hand_over(s, job);
+    pass(s, 2000);
+    assert_true(claimers[KINDS - 1].done);
+    assert_int_equal(claimers[KINDS - 1].op.grant_count, 1);
+    engine_interrupt(s->engine);
+    settle(s);
+    for (int i = 0; i < KINDS; i++)
+        call_release(&claimers[i].call);
+    free(claimers);
+}
+
 static void check_delay_wakes(struct scene *s)
 {
     struct caller *claimer = claim(s, NULL, 50000);
@@ -296,6 +381,25 @@ static void check_jump(struct scene *s)
     settle(s);
     assert_int_equal(result->op.code, ERR_OK);
     assert_int_equal(status_of(s, job->op.job), JOB_COMPLETED);
+}
+
+/* The second break comes while the worker has not yet had its chance. */
+static void check_two_breaks(struct scene *s)
+{
+    struct caller *job = submit(s, "mail");
+    settle(s);
+    struct caller *claimer = claim(s, NULL, 0);
+    settle(s);
+    s->clock += INT64_C(3600) * 1000;
+    s->steady += 500;
+    settle(s);
+    pass(s, 2000);
+    s->clock += 6000;
+    s->steady += 6000;
+    struct caller *beat = say(s, COMMAND_HEARTBEAT, claimer);
+    settle(s);
+    assert_int_equal(beat->op.code, ERR_OK);
+    assert_int_equal(status_of(s, job->op.job), JOB_RUNNING);
 }
 
 static void check_jump_of_the_dead(struct scene *s)
@@ -453,6 +557,11 @@ ON_EVERY_STORE(a_lonely_call_is_run_at_once, check_lonely_call)
 ON_EVERY_STORE(a_new_job_goes_to_a_claimer_that_waits, check_parked_claim)
 ON_EVERY_STORE(one_new_job_wakes_one_claimer, check_one_woken)
 ON_EVERY_STORE(claimers_of_other_kinds_sleep_on, check_other_kinds_sleep)
+ON_EVERY_STORE(a_claim_in_the_batch_of_the_submit_that_it_waits_for_gets_the_job, check_same_batch)
+ON_EVERY_STORE(a_claimer_that_is_gone_does_not_keep_others_asleep, check_gone_claimer)
+ON_EVERY_STORE(who_has_a_choice_leaves_nobody_asleep_beside_work, check_choice)
+ON_EVERY_STORE(a_due_job_finds_its_claimer_among_hundreds_of_sorts, check_many_kinds)
+ON_EVERY_STORE(a_break_soon_after_another_takes_no_grace_away, check_two_breaks)
 ON_EVERY_STORE(a_job_whose_delay_is_over_wakes_a_claimer, check_delay_wakes)
 ON_EVERY_STORE(a_claimer_that_has_waited_long_enough_gets_nothing, check_time_over)
 ON_EVERY_STORE(a_lease_without_heartbeats_ends_and_its_holder_is_refused, check_lease_ends)
@@ -595,6 +704,11 @@ int main(void)
         cmocka_unit_test(a_new_job_goes_to_a_claimer_that_waits),
         cmocka_unit_test(one_new_job_wakes_one_claimer),
         cmocka_unit_test(claimers_of_other_kinds_sleep_on),
+        cmocka_unit_test(a_claim_in_the_batch_of_the_submit_that_it_waits_for_gets_the_job),
+        cmocka_unit_test(a_claimer_that_is_gone_does_not_keep_others_asleep),
+        cmocka_unit_test(who_has_a_choice_leaves_nobody_asleep_beside_work),
+        cmocka_unit_test(a_due_job_finds_its_claimer_among_hundreds_of_sorts),
+        cmocka_unit_test(a_break_soon_after_another_takes_no_grace_away),
         cmocka_unit_test(a_job_whose_delay_is_over_wakes_a_claimer),
         cmocka_unit_test(a_claimer_that_has_waited_long_enough_gets_nothing),
         cmocka_unit_test(a_lease_without_heartbeats_ends_and_its_holder_is_refused),

@@ -496,6 +496,7 @@ static void a_file_whose_owner_ends_is_taken_over_by_another(void **state)
 {
     struct library_case *c = *state;
     struct talk *t = &c->talk;
+    not_over_http();
     struct outage outage = before_outage(t);
     struct talk other;
     talk_init(&other, case_open(c, true));

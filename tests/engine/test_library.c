@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -81,6 +82,99 @@ static void freeing_nothing_is_allowed(void **state)
     pawl_free(NULL);
 }
 
+static void nothing_in_place_of_something_is_refused(void **state)
+{
+    (void)state;
+    struct pawl *pawl = NULL;
+    struct pawl_error error = {0};
+    char *answer = NULL;
+    assert_int_equal(pawl_open(NULL, NULL, &pawl, &error), PAWL_BAD_REQUEST);
+    assert_non_null(strstr(error.message, "pawl_open needs a URL"));
+    assert_int_equal(pawl_open("memory:", NULL, NULL, NULL), PAWL_BAD_REQUEST);
+    assert_null(pawl);
+    assert_int_equal(pawl_submit(NULL, "{}", &answer, &error), PAWL_BAD_REQUEST);
+    assert_non_null(strstr(error.message, "pawl_submit needs an open store"));
+    assert_int_equal(pawl_open("memory:", NULL, &pawl, &error), PAWL_OK);
+    assert_int_equal(pawl_list(pawl, NULL, NULL, &error), PAWL_BAD_REQUEST);
+    pawl_close(pawl);
+    pawl_interrupt(NULL);
+    struct pawl_migration migration;
+    assert_int_equal(pawl_migrate(NULL, &migration, &error), PAWL_BAD_REQUEST);
+    assert_int_equal(pawl_migrate("memory:", NULL, &error), PAWL_BAD_REQUEST);
+    assert_int_equal(pawl_machine(PAWL_MACHINE_JOB, PAWL_FORMAT_TSV, NULL), PAWL_BAD_REQUEST);
+}
+
+/* Asks and prints the answer into `ret`. */
+static enum pawl_code say(struct pawl *pawl,
+                          enum pawl_code (*verb)(struct pawl *, const char *, char **,
+                                                 struct pawl_error *),
+                          const char *request, char ret[16384])
+{
+    struct pawl_error error = {0};
+    char *answer = NULL;
+    enum pawl_code code = verb(pawl, request, &answer, &error);
+    (void)snprintf(ret, 16384, "%s", answer == NULL ? error.message : answer);
+    pawl_free(answer);
+    return code;
+}
+
+static void a_value_may_be_64_levels_deep_wherever_it_stands(void **state)
+{
+    enum { DEPTH = 64 };
+    static char request[16384];
+    static char answer[16384];
+    char deep[2 * DEPTH + 1];
+    struct pawl *pawl;
+    struct pawl *other;
+    (void)state;
+    memset(deep, '[', DEPTH);
+    memset(deep + DEPTH, ']', DEPTH);
+    deep[2 * DEPTH] = '\0';
+    assert_int_equal(pawl_open("memory:", NULL, &pawl, NULL), PAWL_OK);
+    assert_int_equal(pawl_open("memory:", NULL, &other, NULL), PAWL_OK);
+
+    (void)snprintf(request, sizeof request,
+                   "{\"kind\":\"a\",\"payload\":%s,\"retry\":{\"initial_ms\":0}}", deep);
+    assert_int_equal(say(pawl, pawl_submit, request, answer), PAWL_OK);
+    char *id = pawl_json_text(pawl_json_get(pawl_json_read(answer), "id"));
+    static const char claim[] = "{\"worker_id\":\"w\",\"kinds\":[\"a\"]}";
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(say(pawl, pawl_claim, claim, answer), PAWL_OK);
+        assert_non_null(strstr(answer, deep));
+        char *token = pawl_json_text(pawl_json_get(pawl_json_read(answer), "claims.0.lease.token"));
+        (void)snprintf(request, sizeof request, "{\"token\":\"%s\",\"progress\":%s}", token, deep);
+        assert_int_equal(say(pawl, pawl_heartbeat, request, answer), PAWL_OK);
+        if (i == 0)
+            (void)snprintf(request, sizeof request,
+                           "{\"token\":\"%s\",\"error\":{\"class\":\"transient\",\"message\":\"m\","
+                           "\"details\":%s}}",
+                           token, deep);
+        else
+            (void)snprintf(request, sizeof request, "{\"token\":\"%s\",\"result\":%s}", token,
+                           deep);
+        if (say(pawl, i == 0 ? pawl_fail : pawl_complete, request, answer) != PAWL_OK)
+            fail_msg("%s", answer);
+        pawl_free(token);
+    }
+    (void)snprintf(request, sizeof request, "{\"id\":\"%s\"}", id);
+    assert_int_equal(say(pawl, pawl_events, request, answer), PAWL_OK);
+    assert_non_null(pawl_json_read(answer).at);
+    assert_int_equal(say(pawl, pawl_export, request, answer), PAWL_OK);
+    (void)snprintf(request, sizeof request, "{\"jobs\":[%.16000s]}", answer);
+    if (say(other, pawl_import, request, answer) != PAWL_OK)
+        fail_msg("%s", answer);
+    (void)snprintf(request, sizeof request, "{\"id\":\"%s\"}", id);
+    assert_int_equal(say(other, pawl_get, request, answer), PAWL_OK);
+    assert_non_null(strstr(answer, deep));
+
+    (void)snprintf(request, sizeof request, "{\"kind\":\"a\",\"payload\":[%s]}", deep);
+    assert_int_equal(say(pawl, pawl_submit, request, answer), PAWL_BAD_REQUEST);
+    assert_non_null(strstr(answer, "deeper than 64 levels"));
+    pawl_free(id);
+    pawl_close(pawl);
+    pawl_close(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -90,6 +184,8 @@ int main(void)
         cmocka_unit_test(an_unknown_machine_or_format_is_refused_and_gives_nothing),
         cmocka_unit_test(every_code_has_words_and_so_has_one_that_is_not_known),
         cmocka_unit_test(freeing_nothing_is_allowed),
+        cmocka_unit_test(nothing_in_place_of_something_is_refused),
+        cmocka_unit_test(a_value_may_be_64_levels_deep_wherever_it_stands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -398,9 +398,23 @@ static void without_memory_there_is_nothing_and_nothing_breaks(void **state)
     pawl_object_free(object);
 }
 
+static void a_check_says_what_is_wrong_and_where(void **state)
+{
+    (void)state;
+    struct pawl_error error = {0};
+    assert_int_equal(pawl_json_check("{\"a\": [1, null]}", &error), PAWL_OK);
+    assert_int_equal(pawl_json_check("{\"a\": 1, \"a\": 2}", &error), PAWL_BAD_REQUEST);
+    assert_int_equal(error.code, PAWL_BAD_REQUEST);
+    assert_string_equal(error.message, "byte 9: duplicate key \"a\"");
+    assert_int_equal(pawl_json_check("", &error), PAWL_BAD_REQUEST);
+    assert_int_equal(pawl_json_check(NULL, &error), PAWL_BAD_REQUEST);
+    assert_int_equal(pawl_json_check("nul", NULL), PAWL_BAD_REQUEST);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_check_says_what_is_wrong_and_where),
         cmocka_unit_test(only_strict_json_is_a_value),
         cmocka_unit_test(a_hundred_thousand_brackets_are_no_value),
         cmocka_unit_test(a_path_leads_through_objects_and_arrays),

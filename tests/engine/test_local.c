@@ -504,6 +504,55 @@ static void more_threads_than_connections_take_turns(void **state)
     finish(&owner);
 }
 
+/* ---- files that people delete ---- */
+
+static void a_socket_that_is_deleted_is_made_again(void **state)
+{
+    struct place *place = *state;
+    struct child owner = start(own_until_told, place);
+    assert_true(hear(owner.line));
+    assert_int_equal(unlink(beside(place, ".sock")), 0);
+    struct pawl *pawl = open_at(place->path, 0);
+    ask_and_forget(pawl, pawl_submit, "{\"kind\":\"a\"}");
+    assert_int_equal(owner_of(place), owner.pid);
+    struct stat status;
+    assert_int_equal(stat(beside(place, ".sock"), &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
+    pawl_close(pawl);
+    finish(&owner);
+    assert_false(is_there(beside(place, ".sock")));
+}
+
+static void
+an_owner_whose_files_are_deleted_acknowledges_nothing_and_leaves_the_next_alone(void **state)
+{
+    static const char *const suffixes[] = {"", ".lock", "-wal", "-shm", ".sock"};
+    struct place *place = *state;
+    struct pawl *first = open_at(place->path, 1);
+    struct pawl_error error;
+    char *answer = NULL;
+    ask_and_forget(first, pawl_submit, "{\"kind\":\"a\"}");
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)
+        assert_int_equal(unlink(beside(place, suffixes[i])), 0);
+    assert_int_equal(pawl_submit(first, "{\"kind\":\"a\"}", &answer, &error), PAWL_UNAVAILABLE);
+    assert_says(error.message, "deleted or replaced");
+    assert_int_equal(pawl_list(first, "{}", &answer, &error), PAWL_UNAVAILABLE);
+
+    struct child owner = start(own_until_told, place);
+    assert_true(hear(owner.line));
+    rest_ms(2500); /* until the first one has looked for its socket */
+    struct pawl *second = open_at(place->path, 0);
+    ask_and_forget(second, pawl_submit, "{\"kind\":\"b\"}");
+    assert_int_equal(pawl_submit(first, "{\"kind\":\"a\"}", &answer, &error), PAWL_UNAVAILABLE);
+    pawl_close(first);
+    assert_true(is_there(beside(place, "-wal")));
+    assert_true(is_there(beside(place, ".sock")));
+    assert_int_equal(count_jobs(second, "a"), 0);
+    assert_int_equal(count_jobs(second, "b"), 1);
+    pawl_close(second);
+    finish(&owner);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -519,6 +568,8 @@ int main(void)
         IN_PLACE(an_interrupt_ends_waits_on_the_other_side_too),
         IN_PLACE(a_wait_outlives_the_owner),
         IN_PLACE(more_threads_than_connections_take_turns),
+        IN_PLACE(a_socket_that_is_deleted_is_made_again),
+        IN_PLACE(an_owner_whose_files_are_deleted_acknowledges_nothing_and_leaves_the_next_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

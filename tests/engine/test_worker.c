@@ -412,6 +412,65 @@ static void a_handler_is_told_of_a_lost_lease_and_its_outcome_is_not_taken(void 
     assert_string_equal(status_of(&c->talk, id), "cancelled");
 }
 
+/* Runs until it is told to end. */
+static void run_on(struct script *script, const struct pawl_task *task,
+                   struct pawl_outcome *outcome)
+{
+    while (pawl_task_cancelled(task) == PAWL_GO_ON)
+        nap(2);
+    atomic_store(&script->end, (int)pawl_task_cancelled(task));
+    outcome->how = PAWL_ENDED;
+}
+
+static void a_timeout_ends_the_task_long_before_its_heartbeat(void **state)
+{
+    struct library_case *c = *state;
+    struct script script = {.act = run_on};
+    struct pawl_worker_options options = options_for(&script);
+    options.concurrency = 4;
+    const char *id =
+        submit_job(&c->talk, ", \"timeout_ms\": 200, \"lease_ttl_ms\": 60000, \"retry\": "
+                             "{\"max_attempts\": 3, \"initial_ms\": 100, \"max_ms\": 100}");
+    long long since = now_ms();
+    struct pawl_worker *worker = start(c, &options);
+    wait_until(&script.stored, 3);
+    assert_true(now_ms() - since < PATIENCE_MS / 2);
+    pawl_worker_stop(worker);
+    (void)join(worker);
+    assert_int_equal(script.end, PAWL_LEASE_LOST);
+    assert_int_equal(script.calls, 3);
+    assert_int_equal(script.most, 1);
+    assert_string_equal(status_of(&c->talk, id), "dead_lettered");
+}
+
+static void a_hard_cancel_is_heard_of_soon_however_long_the_lease(void **state)
+{
+    struct library_case *c = *state;
+    struct script script = {.act = run_on};
+    struct pawl_worker_options options = options_for(&script);
+    options.once = 1;
+    const char *id = submit_job(&c->talk, ", \"lease_ttl_ms\": 600000");
+    struct pawl_worker *worker = start(c, &options);
+    wait_until(&script.calls, 1);
+    does(&c->talk, pawl_cancel, "{\"id\": \"%s\", \"mode\": \"hard\"}", id);
+    wait_until(&script.stored, 1);
+    (void)join(worker);
+    assert_int_equal(script.end, PAWL_LEASE_LOST);
+}
+
+static void a_claim_says_how_long_the_attempt_may_take(void **state)
+{
+    struct library_case *c = *state;
+    (void)submit_job(&c->talk, ", \"timeout_ms\": 70000");
+    does(&c->talk, pawl_claim, "{\"worker_id\": \"w\"}");
+    assert_int_equal(int_at(&c->talk, "claims.0.lease.timeout_ms"), 70000);
+    (void)submit_job(&c->talk, "");
+    const char *answer = does(&c->talk, pawl_claim, "{\"worker_id\": \"w\"}");
+    struct pawl_json lease = pawl_json_get(pawl_json_read(answer), "claims.0.lease");
+    assert_non_null(lease.at);
+    assert_null(pawl_json_get(lease, "timeout_ms").at);
+}
+
 static void say_progress(struct script *script, const struct pawl_task *task,
                          struct pawl_outcome *outcome)
 {
@@ -685,6 +744,9 @@ int main(void)
         ON_EVERY_STORE_TICKING(heartbeats_keep_a_lease_that_is_shorter_than_the_work),
         ON_EVERY_STORE_TICKING(a_handler_is_told_of_a_cancellation),
         ON_EVERY_STORE_TICKING(a_handler_is_told_of_a_lost_lease_and_its_outcome_is_not_taken),
+        ON_EVERY_STORE_TICKING(a_timeout_ends_the_task_long_before_its_heartbeat),
+        ON_MEMORY(a_hard_cancel_is_heard_of_soon_however_long_the_lease),
+        ON_EVERY_STORE_TICKING(a_claim_says_how_long_the_attempt_may_take),
         ON_EVERY_STORE_TICKING(progress_is_stored_while_the_handler_runs),
         ON_EVERY_STORE_TICKING(progress_that_was_not_sent_yet_goes_with_the_outcome),
         ON_EVERY_STORE_TICKING(handlers_run_at_once_but_no_more_than_allowed),

@@ -68,12 +68,31 @@ static void a_clock_that_is_set_back_twice_still_goes_on(void **state)
     store_clock_release(&c.clock);
 }
 
+static void a_clock_that_was_set_back_between_two_runs_is_seen(void **state)
+{
+    (void)state;
+    struct clocks c;
+    clocks_init(&c);
+    store_clock_resume(&c.clock, c.wall + 3600 * 1000);
+    c.steady += 10;
+    assert_int_equal(store_clock_now(&c.clock), 1000000 + 3600 * 1000);
+    c.steady += 10;
+    assert_int_equal(store_clock_now(&c.clock), 1000000 + 3600 * 1000 + 5);
+    store_clock_release(&c.clock);
+    /* Who was two days ahead was wrong. */
+    clocks_init(&c);
+    store_clock_resume(&c.clock, c.wall + INT64_C(2) * 24 * 3600 * 1000);
+    assert_int_equal(store_clock_now(&c.clock), 1000000);
+    store_clock_release(&c.clock);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(time_is_the_systems),
         cmocka_unit_test(a_clock_that_is_set_back_slows_time_down_until_both_agree),
         cmocka_unit_test(a_clock_that_is_set_back_twice_still_goes_on),
+        cmocka_unit_test(a_clock_that_was_set_back_between_two_runs_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

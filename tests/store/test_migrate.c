@@ -8,14 +8,14 @@
 
 /* What takes a store of today back to version 1. */
 static const char sqlite_back[] =
-    "DROP VIEW jobs; DROP INDEX jobs_asking; DROP INDEX jobs_by_status;"
+    "DROP VIEW jobs; DROP INDEX jobs_asking; DROP INDEX jobs_by_status; DROP TABLE tokens;"
     "ALTER TABLE job_rows DROP COLUMN asking;"
     "CREATE VIEW jobs AS SELECT status, state, job FROM job_rows;"
     "CREATE INDEX jobs_by_status ON job_rows (status) WHERE status NOT IN (2, 4);"
     "DELETE FROM pawl_schema WHERE version > 1; PRAGMA user_version = 1;";
 
 static const char postgres_back[] =
-    "DROP TABLE pawl.attended;"
+    "DROP TABLE pawl.attended; DROP TABLE pawl.tokens;"
     "DROP INDEX pawl.jobs_asking; DROP INDEX pawl.jobs_status;"
     "ALTER TABLE pawl.jobs DROP COLUMN asking;"
     "CREATE INDEX jobs_status ON pawl.jobs (status, id) WHERE status NOT IN (2, 4);"

@@ -286,7 +286,7 @@ static bool may_scan(const char *detail)
 /* What an operator asks for now and then is all of something, and takes no lock. */
 static bool shows_all(const char *name)
 {
-    static const char *const shown[] = {"JOB_COUNTS", "CLAIMS_HELD", "RESOURCES"};
+    static const char *const shown[] = {"JOB_COUNTS", "CLAIMS_HELD", "RESOURCES", "TOKENS"};
     for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++)
         if (strcmp(name, shown[i]) == 0)
             return true;
@@ -319,9 +319,64 @@ static void no_statement_walks_over_a_table_or_sorts(void **state)
     (void)sqlite3_close(db);
 }
 
+/* ---- files that people delete ---- */
+
+static void when_a_file_is_deleted_or_replaced_nothing_more_is_written(void **state)
+{
+    static const char *const suffixes[] = {"", ".lock", "-wal", "-shm"};
+    struct place *place = *state;
+    for (size_t i = 0; i < 2 * sizeof suffixes / sizeof suffixes[0]; i++) {
+        const char *suffix = suffixes[i / 2];
+        struct store *store = open_ok(place, true);
+        struct store_txn *txn;
+        struct err err;
+        int64_t before;
+        pause_ok(store, "mail");
+        assert_int_equal(store_attend(store, &before, &err), ERR_OK);
+        assert_int_equal(unlink(beside(place, suffix)), 0);
+        if (i % 2 == 1)
+            write_file(beside(place, suffix), STR(""));
+        if (i % 2 == 1)
+            assert_int_equal(store_attend(store, &before, &err), ERR_UNAVAILABLE);
+        assert_int_equal(pause_queue(store, "post", &err), ERR_UNAVAILABLE);
+        assert_says(err.detail, beside(place, suffix));
+        assert_says(err.detail, "deleted or replaced");
+        assert_int_equal(store_begin(store, STORE_READ, &txn, &err), ERR_UNAVAILABLE);
+        store_close(store);
+        /* What was acknowledged is there, unless it was the database that was deleted. */
+        bool whole = suffix[0] != '\0';
+        store = open_ok(place, true);
+        assert_int_equal(is_paused(place, store, "mail"), whole);
+        assert_false(is_paused(place, store, "post"));
+        store_close(store);
+    }
+}
+
+static void a_file_that_was_moved_away_and_back_needs_a_new_start(void **state)
+{
+    struct place *place = *state;
+    struct store *store = open_ok(place, true);
+    struct err err;
+    char away[128];
+    (void)snprintf(away, sizeof away, "%s.away", place->path);
+    pause_ok(store, "mail");
+    assert_int_equal(rename(place->path, away), 0);
+    assert_int_equal(pause_queue(store, "post", &err), ERR_UNAVAILABLE);
+    assert_int_equal(rename(away, place->path), 0);
+    assert_int_equal(pause_queue(store, "post", &err), ERR_UNAVAILABLE);
+    assert_says(err.detail, "start again");
+    store_close(store);
+    store = open_ok(place, false);
+    assert_true(is_paused(place, store, "mail"));
+    assert_false(is_paused(place, store, "post"));
+    store_close(store);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
+        IN_PLACE(when_a_file_is_deleted_or_replaced_nothing_more_is_written),
+        IN_PLACE(a_file_that_was_moved_away_and_back_needs_a_new_start),
         IN_PLACE(ids_can_be_read_as_people_write_them),
         IN_PLACE(positions_are_not_given_out_again_when_the_newest_events_are_deleted),
         IN_PLACE(a_lane_of_a_transaction_that_was_rolled_back_gets_its_number_again),

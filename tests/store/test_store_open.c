@@ -60,6 +60,9 @@ static void a_password_is_not_repeated(void **state)
         assert_begins(refused(all[i].url), all[i].shown);
         assert_null(strstr(refused(all[i].url), "secret"));
     }
+    /* A '/' that is not written as %2F would make it a port. */
+    assert_null(strstr(refused(STR("postgres://u:secret/more@h/x")), "secret"));
+    assert_null(strstr(refused(STR("postgresql://u:12/more@h:5432/x?a=b")), "12"));
 }
 
 int main(void)

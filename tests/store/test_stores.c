@@ -1,5 +1,7 @@
+#define _GNU_SOURCE /* NOLINT: nftw */
 #include "test_stores.h"
 
+#include <ftw.h>
 #include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,11 +51,16 @@ static void database_name(const struct test_stores *stores, uint32_t number, cha
             *at = (char)(*at + 'a' - 'A');
 }
 
+static int delete_one(const char *path, const struct stat *status, int type, struct FTW *place)
+{
+    (void)status, (void)type, (void)place;
+    return remove(path);
+}
+
 void test_stores_release(struct test_stores *stores)
 {
     char text[256];
-    (void)snprintf(text, sizeof text, "rm -rf '%s'", stores->directory);
-    if (system(text) != 0)
+    if (nftw(stores->directory, delete_one, 8, FTW_DEPTH | FTW_PHYS) != 0)
         fprintf(stderr, "could not delete %s\n", stores->directory);
     for (uint32_t i = 1; i <= stores->made_databases; i++) {
         char name[128];

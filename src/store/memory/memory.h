@@ -49,6 +49,8 @@ enum memory_table {
     TABLE_RESOURCES_DUE,  /* expires_at, id -> id */
     TABLE_KINDS,          /* kind -> settings */
     TABLE_QUEUES,         /* queue; there while it is paused */
+    TABLE_TOKENS,         /* id */
+    TABLE_TOKEN_HASHES,   /* hash -> id */
     TABLE_PURGED,         /* job -> version, head */
     TABLE_COUNT,
 };
@@ -214,7 +216,7 @@ enum error_code memory_write(struct store_txn *handle, const struct store_write 
 enum error_code memory_due(struct store *store, uint32_t limit, struct arena *arena,
                            struct store_due **ret, uint32_t *ret_count, int64_t *ret_now,
                            int64_t *ret_next, struct err *err);
-enum error_code memory_attend(struct store *store, int64_t *ret_before, struct err *err);
+enum error_code memory_attend(struct store *base, int64_t *ret_before, struct err *err);
 enum error_code memory_sweep(struct store *store, uint32_t limit, uint32_t *ret_count,
                              struct err *err);
 /* memory_read.c */
@@ -237,6 +239,13 @@ enum error_code memory_workers(struct store_txn *handle, struct arena *arena,
                                struct store_worker **ret, uint32_t *ret_count, struct err *err);
 enum error_code memory_resources(struct store_txn *handle, struct arena *arena,
                                  struct resource **ret, uint32_t *ret_count, struct err *err);
+/* memory_tokens.c */
+enum error_code memory_put_token(struct memory_txn *txn, const struct access_token *token,
+                                 struct err *err);
+enum error_code memory_token(struct store_txn *handle, struct store_token *token,
+                             struct arena *arena, struct err *err);
+enum error_code memory_tokens(struct store_txn *handle, struct arena *arena,
+                              struct access_token **ret, uint32_t *ret_count, struct err *err);
 /* memory_store.c */
 enum error_code memory_begin(struct store *handle, enum store_mode mode, struct store_txn **ret,
                              struct err *err);

@@ -33,6 +33,7 @@ static bool row_passes(const struct store_filter *filter, const struct job_row *
     bool passes =
         (filter->statuses == 0 || (filter->statuses >> row->status & 1) != 0) &&
         text_passes(filter->kind, row->kind) && text_passes(filter->queue, row->queue) &&
+        (filter->queues == NULL || names_have(filter->queues, row->queue)) &&
         text_passes(filter->agent_id, row->agent_id) &&
         text_passes(filter->correlation_id, row->correlation_id) &&
         row->created_at > filter->created_after && (!filter->asking || row->asking) &&

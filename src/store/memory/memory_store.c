@@ -275,6 +275,7 @@ static enum error_code memory_watch(struct store *handle, uint64_t seen, int64_t
     return ERR_OK;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): as the driver's table has it */
 static enum error_code memory_backup(struct store *handle, struct str path, int64_t *ret_bytes,
                                      struct err *err)
 {
@@ -321,6 +322,8 @@ static const struct store_driver memory_driver = {
     .queues = memory_queues,
     .workers = memory_workers,
     .resources = memory_resources,
+    .token = memory_token,
+    .tokens = memory_tokens,
     .backup = memory_backup,
     .sweep = memory_sweep,
     .attend = memory_attend,

@@ -157,6 +157,9 @@ enum error_code write_parts(struct postgres_txn *txn, const struct store_write *
 enum error_code write_settings(struct postgres_txn *txn, const struct store_write *write,
                                struct err *err);
 
+enum error_code write_tokens(struct postgres_txn *txn, const struct store_write *write,
+                             struct err *err);
+
 /* The 32 bytes that stand for a request's scope and key. */
 void request_id(struct str scope, struct str key, uint8_t ret[HASH_LEN]);
 
@@ -209,6 +212,10 @@ enum error_code postgres_workers(struct store_txn *handle, struct arena *arena,
                                  struct store_worker **ret, uint32_t *ret_count, struct err *err);
 enum error_code postgres_resources(struct store_txn *handle, struct arena *arena,
                                    struct resource **ret, uint32_t *ret_count, struct err *err);
+enum error_code postgres_token(struct store_txn *handle, struct store_token *token,
+                               struct arena *arena, struct err *err);
+enum error_code postgres_tokens(struct store_txn *handle, struct arena *arena,
+                                struct access_token **ret, uint32_t *ret_count, struct err *err);
 enum error_code postgres_attend(struct store *handle, int64_t *ret_before, struct err *err);
 enum error_code postgres_sweep(struct store *handle, uint32_t limit, uint32_t *ret_count,
                                struct err *err);

@@ -115,6 +115,7 @@ static enum error_code postgres_watch_verb(struct store *handle, uint64_t seen, 
     return ERR_OK;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): as the driver's table has it */
 static enum error_code postgres_backup(struct store *handle, struct str path, int64_t *ret_bytes,
                                        struct err *err)
 {
@@ -146,15 +147,29 @@ static const struct store_driver postgres_driver = {
     .queues = postgres_queues,
     .workers = postgres_workers,
     .resources = postgres_resources,
+    .token = postgres_token,
+    .tokens = postgres_tokens,
     .backup = postgres_backup,
     .sweep = postgres_sweep,
     .attend = postgres_attend,
 };
 
+/* Whether a '/' comes before the '@' behind the user and the password. The password would be taken
+ * for a port then, and be named in errors. */
+static bool has_loose_slash(const char *url)
+{
+    const char *start = strstr(url, "://");
+    if (start == NULL)
+        return false;
+    start += 3;
+    const char *slash = start + strcspn(start, "/?@");
+    return *slash == '/' && slash[strcspn(slash, "?@")] == '@';
+}
+
 /* What is wrong with a URL is not repeated: it may have a password in it. */
 static enum error_code check_url(const char *url, struct err *err)
 {
-    PQconninfoOption *options = PQconninfoParse(url, NULL);
+    PQconninfoOption *options = has_loose_slash(url) ? NULL : PQconninfoParse(url, NULL);
     if (options == NULL)
         return err_set(err, ERR_BAD_REQUEST,
                        "the URL of the store cannot be read: use "

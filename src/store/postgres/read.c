@@ -5,7 +5,8 @@
 
 /* $1: id, $2: statuses, $3: kind, $4: queue, $5: agent_id, $6: correlation_id, $7 $8: a label,
  * $9: created after, $10: reason code, $11: before, $12: how many, $13: whether somebody is to be
- * asked. The planner knows the values, and what is not set is gone before it looks for an index.
+ * asked, $14: queues. The planner knows the values, and what is not set is gone before it looks for
+ * an index.
  */
 #define LIST_FILTERS                                                                               \
     " ($1::uuid IS NULL OR j.id = $1) AND ($3::text IS NULL OR j.kind = $3)"                       \
@@ -14,7 +15,7 @@
     " AND ($7::text IS NULL OR j.labels ->> $7 = $8)"                                              \
     " AND ($9::timestamptz IS NULL OR j.created_at > $9)"                                          \
     " AND ($10::int8 = 0 OR j.reason_code = $10) AND ($11::uuid IS NULL OR j.id < $11)"            \
-    " AND ($13::int8 = 0 OR j.asking)"
+    " AND ($13::int8 = 0 OR j.asking) AND ($14::text[] IS NULL OR j.queue = ANY ($14))"
 
 #define LIST_PAGE                                                                                  \
     " SELECT " WHOLE_JOB_COLUMNS " FROM page j" JOB_JOINS "ORDER BY j.id DESC LIMIT $12"
@@ -66,6 +67,13 @@ static void list_params(struct params *params, const struct store_filter *filter
     params_add_id(params, filter->before);
     params_add_int8(params, filter->limit);
     params_add_int8(params, filter->asking);
+    struct array queues;
+    array_init(&queues, arena, PARAM_TEXT, 0);
+    for (uint32_t i = 0; filter->queues != NULL && i < filter->queues->count; i++)
+        array_add_str(&queues, filter->queues->at[i]);
+    params_add_array(params, &queues);
+    if (filter->queues == NULL)
+        params->values[params->count - 1] = NULL;
 }
 
 enum error_code postgres_list(struct store_txn *handle, const struct store_filter *filter,

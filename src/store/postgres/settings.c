@@ -1,5 +1,5 @@
-/* What a batch writes besides jobs: records of requests, resources, settings of kinds and queues.
- */
+/* What a batch writes besides jobs: records of requests, resources, settings of kinds and queues,
+ * access tokens. */
 #include "core/job_state.h"
 #include "store/postgres/postgres.h"
 
@@ -204,5 +204,7 @@ enum error_code write_settings(struct postgres_txn *txn, const struct store_writ
         code = write_kinds(txn, write, err);
     if (code == ERR_OK)
         code = write_queues(txn, write, err);
+    if (code == ERR_OK)
+        code = write_tokens(txn, write, err);
     return code;
 }

@@ -139,7 +139,14 @@ enum error_code sqlite_sweep(struct store *store, uint32_t limit, uint32_t *ret_
 enum error_code sqlite_attend(struct store *base, int64_t *ret_before, struct err *err)
 {
     struct sqlite_store *store = (struct sqlite_store *)base;
-    (void)err;
+    struct store_txn *txn;
+    /* Who writes nothing sees here that the files are gone, as soon as whoever writes. */
+    if (owner_check(&store->owner, NULL) != ERR_OK) {
+        enum error_code code = sqlite_begin(base, STORE_WRITE, &txn, err);
+        if (code != ERR_OK)
+            return code;
+        sqlite_rollback(txn);
+    }
     *ret_before = store->owner.noted_at;
     owner_note(&store->owner, store_clock_now(&store->clock));
     return ERR_OK;

@@ -15,7 +15,7 @@ struct found_ids {
     uint32_t cap;
 };
 
-static void put_rest(struct query *query, const struct store_filter *filter)
+static void put_rest(struct query *query, const struct store_filter *filter, struct str queues)
 {
     static const uint8_t behind_all[17] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
                                            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
@@ -34,6 +34,7 @@ static void put_rest(struct query *query, const struct store_filter *filter)
     lite_put_text(query, filter->label_value);
     lite_put_int(query, filter->asking);
     lite_put_int(query, filter->limit);
+    lite_put_text(query, queues);
 }
 
 static enum error_code add_ids(struct sqlite_txn *txn, struct query *query, struct found_ids *ids)
@@ -55,14 +56,14 @@ static int compare_newest_first(const void *a, const void *b)
 
 /* Each status in turn, then the newest of all. */
 static enum error_code find_by_status(struct sqlite_txn *txn, const struct store_filter *filter,
-                                      struct found_ids *ids, struct err *err)
+                                      struct str queues, struct found_ids *ids, struct err *err)
 {
     enum error_code code = ERR_OK;
     for (uint32_t status = 0; status < JOB_STATUS_COUNT && code == ERR_OK; status++) {
         if ((filter->statuses >> status & 1) == 0)
             continue;
         struct query query = lite_query(txn->connection, STATEMENT_LIST_STATUS, NULL, err);
-        put_rest(&query, filter);
+        put_rest(&query, filter, queues);
         lite_put_int(&query, status);
         code = add_ids(txn, &query, ids);
     }
@@ -85,6 +86,15 @@ static enum error_code find_ids(struct sqlite_txn *txn, const struct store_filte
                                 struct found_ids *ids, struct err *err)
 {
     enum statement statement = STATEMENT_LIST_ALL;
+    struct str queues = {NULL, 0};
+    if (filter->queues != NULL) {
+        struct buf buf;
+        buf_init(&buf, &txn->scratch, 256);
+        access_queues_write(filter->queues, &buf);
+        if (buf.failed)
+            return sqlite_no_memory(err);
+        queues = buf_str(&buf);
+    }
     if (!uuid_eq(filter->id, none))
         statement = STATEMENT_LIST_ID;
     else if (filter->asking)
@@ -94,9 +104,9 @@ static enum error_code find_ids(struct sqlite_txn *txn, const struct store_filte
     else if (str_is_set(filter->agent_id))
         statement = STATEMENT_LIST_AGENT;
     else if (filter->statuses != 0 && count_bits(filter->statuses) <= STATUSES_APART_MAX)
-        return find_by_status(txn, filter, ids, err);
+        return find_by_status(txn, filter, queues, ids, err);
     struct query query = lite_query(txn->connection, statement, NULL, err);
-    put_rest(&query, filter);
+    put_rest(&query, filter, queues);
     if (statement == STATEMENT_LIST_ID)
         lite_put_uuid(&query, &filter->id);
     else if (statement == STATEMENT_LIST_CORRELATION)

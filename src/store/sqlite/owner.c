@@ -20,6 +20,10 @@ enum { LOCK_TRIES = 100 };
 
 enum { REASON_BYTES = 128, NUMBER_BYTES = 24 };
 
+/* What must stay in its place while the store is in use. The log holds what is not in the database
+ * yet, and its index says where. */
+static const char *const file_suffixes[OWNER_FILES] = {"", ".lock", "-wal", "-shm"};
+
 /* SQLite's header: the first bytes, and where the application's number is. */
 static const char magic[16] = "SQLite format 3";
 enum { HEADER_BYTES = 100, APPLICATION_ID_AT = 68 };
@@ -339,9 +343,10 @@ static bool is_open_here(const struct stat *status, int except)
          entry = readdir(list)) {
         struct stat opened;
         int number = (int)strtol(entry->d_name, NULL, 10);
+        /* By its name, so that a descriptor that another thread closes just now is not touched. */
         found = isdigit((unsigned char)entry->d_name[0]) && number != except &&
-                fstat(number, &opened) == 0 && opened.st_dev == status->st_dev &&
-                opened.st_ino == status->st_ino;
+                fstatat(dirfd(list), entry->d_name, &opened, 0) == 0 &&
+                opened.st_dev == status->st_dev && opened.st_ino == status->st_ino;
     }
     (void)closedir(list);
     return found;
@@ -392,6 +397,46 @@ static enum error_code make_file(struct owner *owner, struct err *err)
         return cannot("make the file", errno, err);
     owner->made_file = true;
     return hold_file(owner, file, err);
+}
+
+/* Whether the path leads to that file. */
+static bool is_place(const struct owner *owner, const char *suffix, const struct owner_file *file)
+{
+    char path[PATH_MAX + OWNER_SUFFIX_MAX];
+    struct stat status;
+    owner_path(owner, suffix, path);
+    return !file->known || (stat(path, &status) == 0 && status.st_dev == file->device &&
+                            status.st_ino == file->inode);
+}
+
+static struct owner_file find_place(const struct owner *owner, const char *suffix)
+{
+    char path[PATH_MAX + OWNER_SUFFIX_MAX];
+    struct stat status;
+    owner_path(owner, suffix, path);
+    if (stat(path, &status) != 0)
+        return (struct owner_file){.known = false};
+    return (struct owner_file){true, status.st_dev, status.st_ino};
+}
+
+void owner_remember(struct owner *owner)
+{
+    for (size_t i = 0; i < OWNER_FILES; i++)
+        owner->files[i] = find_place(owner, file_suffixes[i]);
+}
+
+enum error_code owner_check(const struct owner *owner, struct err *err)
+{
+    for (size_t i = 0; i < OWNER_FILES; i++) {
+        const char *suffix = file_suffixes[i];
+        if (!is_place(owner, suffix, &owner->files[i]))
+            return err_set(err, ERR_UNAVAILABLE,
+                           "%.300s%s was deleted or replaced while the store was in use, so "
+                           "nothing more is written: end this process, put the right file back, "
+                           "and start again",
+                           owner->path, suffix);
+    }
+    return ERR_OK;
 }
 
 enum error_code owner_look(struct owner *owner, bool create, enum file_content *ret,

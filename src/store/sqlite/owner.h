@@ -17,20 +17,29 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 #include "base/str.h"
 
 /* Room for the path, and for what is added to it: PATH.v123.bak.new */
-enum { OWNER_SUFFIX_MAX = 64 };
+enum { OWNER_SUFFIX_MAX = 64, OWNER_FILES = 4 };
+
+/* A file that was there. */
+struct owner_file {
+    bool known;
+    dev_t device;
+    ino_t inode;
+};
 
 struct owner {
     char path[PATH_MAX]; /* of the database, absolute and without links */
     int lock;            /* on PATH.lock */
     int file;            /* the database, locked too */
     int64_t noted_at;    /* when somebody last noted that they look after it; 0: never */
-    bool made_lock;      /* it was not there before */
-    bool made_file;      /* nor was the database */
+    struct owner_file files[OWNER_FILES];
+    bool made_lock; /* it was not there before */
+    bool made_file; /* nor was the database */
 };
 
 /* What is in the database file. */
@@ -50,6 +59,12 @@ enum error_code owner_look(struct owner *owner, bool create, enum file_content *
 /* Notes that the database is looked after at `now`, without syncing anything: it is the time of
  * PATH.lock. */
 void owner_note(struct owner *owner, int64_t now);
+
+/* Notes which files are there, when SQLite has opened them all; and whether they still are. People
+ * delete and move files: what is written to one without a name is lost. unavailable: one is gone.
+ */
+void owner_remember(struct owner *owner);
+enum error_code owner_check(const struct owner *owner, struct err *err);
 
 /* Gives the locks back. SQLite must have closed the file. */
 void owner_release(struct owner *owner);

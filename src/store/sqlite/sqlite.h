@@ -6,6 +6,7 @@
 #define PAWL_STORE_SQLITE_SQLITE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "store/clock.h"
 #include "store/lane_book.h"
@@ -51,6 +52,7 @@ struct sqlite_store {
     struct store base;
     struct store_clock clock;
     struct owner owner;
+    atomic_bool lost; /* one of its files is gone */
     int64_t patience_ms;
 
     pthread_mutex_t lock;    /* of what follows, up to the writer */
@@ -70,6 +72,7 @@ struct sqlite_store {
     struct lane_book lanes;
     bool lanes_stale; /* to be read anew */
     int64_t feed_end;
+    bool log_saved;      /* when a file was gone */
     bool log_erased;     /* what was to be erased may still be in the log */
     bool log_held;       /* readers were waited for in vain, to empty it: */
     int log_held_pages;  /* when it had so many pages, */
@@ -136,7 +139,7 @@ enum error_code sqlite_admit(struct store_txn *base, const struct store_admissio
 enum error_code sqlite_due(struct store *store, uint32_t limit, struct arena *arena,
                            struct store_due **ret, uint32_t *ret_count, int64_t *ret_now,
                            int64_t *ret_next, struct err *err);
-enum error_code sqlite_attend(struct store *store, int64_t *ret_before, struct err *err);
+enum error_code sqlite_attend(struct store *base, int64_t *ret_before, struct err *err);
 enum error_code sqlite_sweep(struct store *store, uint32_t limit, uint32_t *ret_count,
                              struct err *err);
 
@@ -220,6 +223,15 @@ enum error_code sqlite_workers(struct store_txn *base, struct arena *arena,
                                struct store_worker **ret, uint32_t *ret_count, struct err *err);
 enum error_code sqlite_resources(struct store_txn *base, struct arena *arena, struct resource **ret,
                                  uint32_t *ret_count, struct err *err);
+
+/* ---- access tokens (tokens.c) ---- */
+
+enum error_code sqlite_put_token(struct sqlite_txn *txn, const struct access_token *token,
+                                 struct err *err);
+enum error_code sqlite_token(struct store_txn *base, struct store_token *token, struct arena *arena,
+                             struct err *err);
+enum error_code sqlite_tokens(struct store_txn *base, struct arena *arena,
+                              struct access_token **ret, uint32_t *ret_count, struct err *err);
 
 /* ---- copying (backup.c) ---- */
 

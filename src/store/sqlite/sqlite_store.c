@@ -13,6 +13,9 @@ static void close_store(struct store *base)
 {
     struct sqlite_store *store = (struct sqlite_store *)base;
     sqlite_turns_release(store);
+    /* SQLite would delete the log by its name, which may be that of another store by now. */
+    if (atomic_load(&store->lost))
+        (void)sqlite3_db_config(store->writer.db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     /* By hand, so that a failed fsync is seen. Whatever else fails, the log stays. */
     (void)lite_checkpoint(&store->writer, SQLITE_CHECKPOINT_TRUNCATE);
     lite_close(&store->writer);
@@ -45,6 +48,8 @@ static const struct store_driver driver = {
     .queues = sqlite_queues,
     .workers = sqlite_workers,
     .resources = sqlite_resources,
+    .token = sqlite_token,
+    .tokens = sqlite_tokens,
     .backup = sqlite_backup,
     .sweep = sqlite_sweep,
     .attend = sqlite_attend,
@@ -92,8 +97,10 @@ static enum error_code open_owned(struct sqlite_store *store, const struct migra
         code = sqlite_lanes_read(store, err);
     if (code == ERR_OK)
         code = sqlite_turns_init(store, err);
-    if (code == ERR_OK)
+    if (code == ERR_OK) {
+        owner_remember(&store->owner);
         return ERR_OK;
+    }
     lite_close(&store->writer);
     lane_book_release(&store->lanes);
     return code;
@@ -123,6 +130,7 @@ enum error_code sqlite_store_open_known(struct str path, const struct store_opti
     lane_book_init(&store->lanes, options->seed);
     enum error_code code = owner_take(path, options->create, &store->owner, err);
     if (code == ERR_OK) {
+        store_clock_resume(&store->clock, store->owner.noted_at);
         code = open_owned(store, known, err);
         if (code != ERR_OK)
             owner_undo(&store->owner);

@@ -169,6 +169,32 @@ static void give_writer(struct sqlite_store *store, bool committed)
     unlock(store);
 }
 
+/* ---- the files ---- */
+
+static enum error_code check_files(struct sqlite_store *store, struct err *err)
+{
+    enum error_code code = owner_check(&store->owner, err);
+    if (code != ERR_OK)
+        atomic_store(&store->lost, true);
+    else if (atomic_load(&store->lost))
+        code = err_set(err, ERR_UNAVAILABLE,
+                       "a file of the store was away while it was in use: end this process, and "
+                       "start again");
+    return code;
+}
+
+/* The same for whoever has the writer. What is in a log without a name is moved to the database,
+ * which may well be there. */
+static enum error_code check_before_write(struct sqlite_store *store, struct err *err)
+{
+    enum error_code code = check_files(store, err);
+    if (code == ERR_OK || store->log_saved)
+        return code;
+    store->log_saved = true;
+    (void)lite_checkpoint(&store->writer, SQLITE_CHECKPOINT_PASSIVE);
+    return code;
+}
+
 /* ---- readers ---- */
 
 /* An idle one, or NULL with leave to make one. */
@@ -217,11 +243,14 @@ static void give_reader(struct sqlite_store *store, struct reader_connection *re
 static enum error_code make_reader(struct sqlite_store *store, struct reader_connection **ret,
                                    struct err *err)
 {
+    enum error_code code = check_files(store, err); /* it opens them by their names */
+    if (code != ERR_OK)
+        return code;
     struct reader_connection *reader = calloc(1, sizeof *reader);
     if (reader == NULL)
         return sqlite_no_memory(err);
-    enum error_code code = lite_open(&reader->connection, store->owner.path, CONNECTION_READER,
-                                     store->patience_ms, err);
+    code = lite_open(&reader->connection, store->owner.path, CONNECTION_READER, store->patience_ms,
+                     err);
     if (code != ERR_OK) {
         free(reader);
         return code;
@@ -235,7 +264,9 @@ static enum error_code begin_read(struct sqlite_store *store, struct sqlite_txn 
                                   struct err *err)
 {
     struct reader_connection *reader;
-    enum error_code code = take_reader(store, &reader, err);
+    enum error_code code = atomic_load(&store->lost) ? check_files(store, err) : ERR_OK;
+    if (code == ERR_OK)
+        code = take_reader(store, &reader, err);
     if (code != ERR_OK)
         return code;
     if (reader == NULL)
@@ -260,7 +291,9 @@ static enum error_code begin_write(struct sqlite_store *store, struct sqlite_txn
     enum error_code code = take_writer(store, err);
     if (code != ERR_OK)
         return code;
-    code = lite_begin(&store->writer, STORE_WRITE, err);
+    code = check_before_write(store, err);
+    if (code == ERR_OK)
+        code = lite_begin(&store->writer, STORE_WRITE, err);
     if (code == ERR_OK && store->lanes_stale) {
         code = sqlite_lanes_read(store, err);
         if (code != ERR_OK)

@@ -274,6 +274,8 @@ static enum error_code write_others(struct sqlite_txn *txn, const struct store_w
         code = put_kind(txn, &write->kinds[i], err);
     for (uint32_t i = 0; i < write->queue_count && code == ERR_OK; i++)
         code = put_queue(txn, &write->queues[i], err);
+    for (uint32_t i = 0; i < write->token_count && code == ERR_OK; i++)
+        code = sqlite_put_token(txn, &write->tokens[i], err);
     return code;
 }
 

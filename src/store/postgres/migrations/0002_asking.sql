@@ -1,5 +1,5 @@
 -- usable_from: 2
--- Jobs in which somebody is asked can be listed, and jobs counted by queue and status.
+-- Jobs in which somebody is asked can be listed, and jobs counted by queue and status; tokens.
 
 -- Whoever writes a job says whether it asks: a binary that does not know the column would not.
 ALTER TABLE pawl.jobs ADD COLUMN asking boolean NOT NULL DEFAULT false;
@@ -28,4 +28,18 @@ CREATE INDEX jobs_status ON pawl.jobs (status, id) INCLUDE (queue, created_at);
 CREATE TABLE pawl.attended (
     one boolean PRIMARY KEY CHECK (one),
     at int8 NOT NULL
+);
+
+-- Access tokens: what is kept is their SHA-256. A list of queues that is empty stands for all.
+CREATE TABLE pawl.tokens (
+    id uuid NOT NULL,
+    hash bytea NOT NULL,
+    name text NOT NULL,
+    scopes text NOT NULL,
+    queues json NOT NULL,
+    created_at timestamptz NOT NULL,
+    expires_at timestamptz,
+    revoked_at timestamptz,
+    CONSTRAINT tokens_pkey PRIMARY KEY (id),
+    CONSTRAINT tokens_hash UNIQUE (hash)
 );

@@ -1,5 +1,5 @@
 -- usable_from: 2
--- Jobs in which somebody is asked can be listed, and jobs counted by queue and status.
+-- Jobs in which somebody is asked can be listed, and jobs counted by queue and status; tokens.
 
 -- Whoever writes a job says whether it asks: a binary that does not know the column would not.
 ALTER TABLE job_rows ADD COLUMN asking INTEGER NOT NULL DEFAULT 0;
@@ -25,3 +25,15 @@ SELECT lower(printf('%.8s-%.4s-%.4s-%.4s-%s', hex(job), substr(hex(job), 9),
     purge_at, redacted, asking, agent_id, correlation_id, idempotency_key, head, salt, cursor, goal,
     labels, state, job
 FROM job_rows;
+
+-- Access tokens: what is kept is their SHA-256. A list of queues that is empty stands for all.
+CREATE TABLE tokens (
+    id BLOB NOT NULL PRIMARY KEY,
+    hash BLOB NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    scopes TEXT NOT NULL,
+    queues TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    revoked_at INTEGER NOT NULL
+) WITHOUT ROWID;

@@ -1,13 +1,16 @@
-/* The functions of pawl.h that work on an open store: opening, closing, and all verbs. */
+/* The functions of pawl.h that work on an open store: opening, closing, and all verbs. Here, since
+ * what is open may be a store or a server. */
 #include <assert.h>
 #include <stdlib.h>
 
+#include "client/http_client.h"
 #include "engine/handle.h"
 #include "engine/library_private.h"
 #include "pawl.h"
 
 struct pawl {
-    struct handle *handle;
+    struct handle *handle;      /* NULL: it is a server */
+    struct http_client *server; /* NULL: it is a store */
     long long (*clock)(void *arg);
     void *clock_arg;
 };
@@ -19,12 +22,38 @@ static int64_t read_clock(void *arg)
     return pawl->clock(pawl->clock_arg);
 }
 
+static enum error_code open_store(struct pawl *pawl, const char *url,
+                                  const struct pawl_options *options, struct err *err)
+{
+    struct handle_options inner = {.actor = str_from(options->actor)};
+    inner.engine.queue_bytes_max = (size_t)options->queue_bytes_max;
+    inner.engine.store.create = options->create != 0;
+    inner.engine.store.patience_ms = options->patience_ms;
+    inner.engine.store.clock = options->clock == NULL ? NULL : read_clock;
+    inner.engine.store.clock_arg = pawl;
+    return handle_open(str_from(url), &inner, &pawl->handle, err);
+}
+
+static enum error_code open_server(struct pawl *pawl, const char *url,
+                                   const struct pawl_options *options, struct err *err)
+{
+    const struct http_client_options inner = {
+        .token = options->token,
+        .ca_file = options->ca_file,
+        .patience_ms = options->patience_ms,
+    };
+    return http_client_open(str_from(url), &inner, &pawl->server, err);
+}
+
 enum pawl_code pawl_open(const char *url, const struct pawl_options *options,
                          struct pawl **ret_pawl, struct pawl_error *error)
 {
     static const struct pawl_options defaults = {0};
     struct err err = {0};
-    assert(url != NULL && ret_pawl != NULL);
+    if (url == NULL || ret_pawl == NULL)
+        return library_fail(
+            err_set(&err, ERR_BAD_REQUEST, "pawl_open needs a URL and a place for the store"), &err,
+            error);
     if (options == NULL)
         options = &defaults;
     if (options->patience_ms < 0 || options->queue_bytes_max < 0)
@@ -37,13 +66,8 @@ enum pawl_code pawl_open(const char *url, const struct pawl_options *options,
                             &err, error);
     pawl->clock = options->clock;
     pawl->clock_arg = options->clock_arg;
-    struct handle_options inner = {.actor = str_from(options->actor)};
-    inner.engine.queue_bytes_max = (size_t)options->queue_bytes_max;
-    inner.engine.store.create = options->create != 0;
-    inner.engine.store.patience_ms = options->patience_ms;
-    inner.engine.store.clock = options->clock == NULL ? NULL : read_clock;
-    inner.engine.store.clock_arg = pawl;
-    enum error_code code = handle_open(str_from(url), &inner, &pawl->handle, &err);
+    enum error_code code = http_client_is_url(str_from(url)) ? open_server(pawl, url, options, &err)
+                                                             : open_store(pawl, url, options, &err);
     if (code != ERR_OK) {
         free(pawl);
         return library_fail(code, &err, error);
@@ -57,13 +81,18 @@ void pawl_close(struct pawl *pawl)
     if (pawl == NULL)
         return;
     handle_close(pawl->handle);
+    http_client_close(pawl->server);
     free(pawl);
 }
 
 void pawl_interrupt(struct pawl *pawl)
 {
-    assert(pawl != NULL);
-    handle_interrupt(pawl->handle);
+    if (pawl == NULL)
+        return;
+    if (pawl->server != NULL)
+        http_client_interrupt(pawl->server);
+    else
+        handle_interrupt(pawl->handle);
 }
 
 static enum pawl_code call(struct pawl *pawl, enum verb_name name, const char *request,
@@ -73,11 +102,17 @@ static enum pawl_code call(struct pawl *pawl, enum verb_name name, const char *r
     struct buf answer;
     struct err err = {0};
     char *copy = NULL;
-    assert(pawl != NULL && ret_answer != NULL);
+    if (pawl == NULL || ret_answer == NULL)
+        return library_fail(err_set(&err, ERR_BAD_REQUEST,
+                                    "pawl_%.*s needs an open store and a place for the answer",
+                                    STR_ARG(verb_text(name))),
+                            &err, error);
     arena_init(&arena);
     buf_init(&answer, &arena, 1024);
     enum error_code code =
-        handle_call(pawl->handle, name, str_from(request), &arena, &answer, &err);
+        pawl->server != NULL
+            ? http_client_call(pawl->server, name, str_from(request), &arena, &answer, &err)
+            : handle_call(pawl->handle, name, str_from(request), &arena, &answer, &err);
     if (code == ERR_OK) {
         copy = malloc(answer.len + 1);
         if (copy == NULL)

@@ -1,0 +1,248 @@
+/* Access tokens: token_create, token_list, token_revoke. */
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/random.h"
+#include "engine/answer.h"
+#include "engine/verb.h"
+
+#define TTL_MS_MAX INT64_C(315360000000) /* ten years */
+
+enum { TTL_MS_MIN = 1000, SCOPES_MAX = 4 };
+
+struct token_request {
+    struct str id;
+    struct str name;
+    struct str scopes;
+    struct str queues;
+    int64_t ttl_ms;
+};
+
+#define FIELD(member, kind) RECORD_FIELD(struct token_request, member, #member, kind)
+
+static const struct record_field create_fields[] = {
+    FIELD(name, NAME),
+    FIELD(scopes, ARRAY),
+    FIELD(queues, ARRAY),
+    RECORD_FIELD_RANGE(struct token_request, ttl_ms, "ttl_ms", INT, TTL_MS_MIN, TTL_MS_MAX),
+};
+static const struct record_type create_record = {create_fields,
+                                                 sizeof create_fields / sizeof create_fields[0]};
+
+static const struct record_field revoke_fields[] = {FIELD(id, TEXT)};
+static const struct record_type revoke_record = {revoke_fields, 1};
+
+static enum error_code no_memory(struct err *err)
+{
+    return err_set(err, ERR_NO_MEMORY, "there is no memory for a token");
+}
+
+/* A token that is being made, and what is shown of it this once. */
+struct new_token {
+    struct access_token token;
+    char text[ACCESS_TEXT_LEN];
+};
+
+static enum error_code read_scopes(struct verb_call *call, struct str json, uint32_t *ret,
+                                   struct err *err)
+{
+    struct names names;
+    uint32_t scopes = 0;
+    enum error_code code = names_read(json, SCOPES_MAX, "scopes", call->arena, &names, err);
+    if (code != ERR_OK)
+        return code;
+    for (uint32_t i = 0; i < names.count; i++) {
+        uint32_t scope = access_scope_parse(names.at[i]);
+        if (scope == 0)
+            return err_set(err, ERR_BAD_REQUEST,
+                           "scopes: \"%.*s\" is none; there are read, submit, work and admin",
+                           STR_ARG(names.at[i]));
+        scopes |= scope;
+    }
+    if (scopes == 0)
+        return err_set(err, ERR_BAD_REQUEST,
+                       "scopes is missing: some of read, submit, work and admin");
+    *ret = scopes;
+    return ERR_OK;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return str_cmp(*(const struct str *)a, *(const struct str *)b);
+}
+
+static enum error_code read_token(struct verb_call *call, const struct token_request *request,
+                                  struct access_token *ret, struct err *err)
+{
+    if (!str_is_set(request->name))
+        return err_set(err, ERR_BAD_REQUEST, "name is missing: it says whose the token is");
+    enum error_code code = read_scopes(call, request->scopes, &ret->scopes, err);
+    if (code == ERR_OK)
+        code = names_read(request->queues, ACCESS_QUEUES_MAX, "queues", call->arena, &ret->queues,
+                          err);
+    /* Somebody who forgot to fill it in shall not get a token for all. */
+    if (code == ERR_OK && str_is_set(request->queues) && ret->queues.count == 0)
+        code = err_set(err, ERR_BAD_REQUEST,
+                       "queues is empty: name some, or leave it out for all of them");
+    if (code != ERR_OK)
+        return code;
+    if (ret->queues.count > 1)
+        qsort(ret->queues.at, ret->queues.count, sizeof *ret->queues.at, by_text);
+    ret->name = request->name;
+    return ERR_OK;
+}
+
+/* Ids sort as tokens were made. */
+static struct uuid new_id(void)
+{
+    uint8_t random[10];
+    struct timespec now;
+    random_fill(random, sizeof random);
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return uuid_v7((int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, random);
+}
+
+static enum error_code create_prepare(struct verb_call *call, struct err *err)
+{
+    struct token_request request = {0};
+    uint8_t secret[ACCESS_SECRET_LEN];
+    struct new_token *fresh = arena_zalloc(call->arena, 1, sizeof *fresh);
+    call->call.class = CALL_RESULT;
+    if (fresh == NULL)
+        return no_memory(err);
+    enum error_code code = verb_read(call, &create_record, &request, err);
+    if (code == ERR_OK)
+        code = read_token(call, &request, &fresh->token, err);
+    if (code != ERR_OK)
+        return code;
+    struct op *op = verb_op(call);
+    if (op == NULL)
+        return no_memory(err);
+    random_fill(secret, sizeof secret);
+    access_text(secret, fresh->text);
+    access_hash((struct str){fresh->text, sizeof fresh->text}, fresh->token.hash);
+    fresh->token.id = new_id();
+    op->type = OP_TOKEN;
+    op->token = &fresh->token;
+    op->ttl_ms = request.ttl_ms;
+    call->state = fresh;
+    return ERR_OK;
+}
+
+/* The token with what is known of it, and its object left open. */
+static void write_token(struct json_writer *writer, const struct access_token *token)
+{
+    json_begin_object(writer);
+    answer_id(writer, STR("id"), token->id);
+    answer_text(writer, STR("name"), token->name);
+    json_key(writer, STR("scopes"));
+    json_begin_array(writer);
+    for (uint32_t scope = 1; scope <= ACCESS_ADMIN; scope <<= 1)
+        if ((token->scopes & scope) != 0)
+            json_put_string(writer, access_scope_name((enum access_scope)scope));
+    json_end_array(writer);
+    json_key(writer, STR("queues"));
+    json_begin_array(writer);
+    for (uint32_t i = 0; i < token->queues.count; i++)
+        json_put_string(writer, token->queues.at[i]);
+    json_end_array(writer);
+    answer_time(writer, STR("created_at"), token->created_at);
+    answer_time(writer, STR("expires_at"), token->expires_at);
+    answer_time(writer, STR("revoked_at"), token->revoked_at);
+}
+
+static enum error_code outcome(const struct verb_call *call, struct err *err)
+{
+    const struct op *op = call->call.ops[0];
+    return op->code == ERR_OK ? ERR_OK : err_set(err, op->code, "%s", op->err.detail);
+}
+
+/* The answer that is kept for repetitions is without the token: that is nowhere but with the one
+ * who asked. */
+static enum error_code create_answer(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    const struct new_token *fresh = call->state;
+    struct str text = {fresh->text, sizeof fresh->text};
+    struct json_writer writer;
+    enum error_code code = outcome(call, err);
+    if (code != ERR_OK)
+        return code;
+    json_writer_init(&writer, answer);
+    write_token(&writer, &fresh->token);
+    answer_text(&writer, STR("token"), call->rendering ? (struct str){NULL, 0} : text);
+    json_end_object(&writer);
+    call->status = 201;
+    return ERR_OK;
+}
+
+const struct verb verb_token_create = {.prepare = create_prepare, .answer = create_answer};
+
+static enum error_code run_list(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    static const struct record_type nothing = {NULL, 0};
+    struct store_txn *txn;
+    struct access_token *tokens = NULL;
+    uint32_t count = 0;
+    struct json_writer writer;
+    char none;
+    enum error_code code = verb_read(call, &nothing, &none, err);
+    if (code == ERR_OK)
+        code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = store_tokens(txn, call->arena, &tokens, &count, err);
+    store_rollback(txn);
+    if (code != ERR_OK)
+        return code;
+    json_writer_init(&writer, answer);
+    json_begin_object(&writer);
+    json_key(&writer, STR("tokens"));
+    json_begin_array(&writer);
+    for (uint32_t i = 0; i < count; i++) {
+        write_token(&writer, &tokens[i]);
+        json_end_object(&writer);
+    }
+    json_end_array(&writer);
+    json_end_object(&writer);
+    return ERR_OK;
+}
+
+const struct verb verb_token_list = {.run = run_list};
+
+static enum error_code revoke_prepare(struct verb_call *call, struct err *err)
+{
+    struct token_request request = {0};
+    struct access_token *token = arena_zalloc(call->arena, 1, sizeof *token);
+    call->call.class = CALL_RESULT;
+    if (token == NULL)
+        return no_memory(err);
+    enum error_code code = verb_read(call, &revoke_record, &request, err);
+    if (code != ERR_OK)
+        return code;
+    if (!str_is_set(request.id))
+        return err_set(err, ERR_BAD_REQUEST, "id is missing: the id of a token");
+    if (!uuid_parse(request.id, &token->id))
+        return err_set(err, ERR_BAD_REQUEST, "\"%.*s\" is not the id of a token: see token_list",
+                       request.id.len < UUID_TEXT_LEN ? (int)request.id.len : UUID_TEXT_LEN,
+                       request.id.at);
+    struct op *op = verb_op(call);
+    if (op == NULL)
+        return no_memory(err);
+    op->type = OP_TOKEN_REVOKE;
+    op->token = token;
+    return ERR_OK;
+}
+
+static enum error_code revoke_answer(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct json_writer writer;
+    enum error_code code = outcome(call, err);
+    if (code != ERR_OK)
+        return code;
+    json_writer_init(&writer, answer);
+    write_token(&writer, call->call.ops[0]->token);
+    json_end_object(&writer);
+    return ERR_OK;
+}
+
+const struct verb verb_token_revoke = {.prepare = revoke_prepare, .answer = revoke_answer};

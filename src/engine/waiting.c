@@ -1,0 +1,70 @@
+#include "engine/waiting.h"
+
+#include "base/json.h"
+#include "core/machine.h"
+
+static bool may_wait(enum verb_name name)
+{
+    return name == VERB_claim || name == VERB_claim_steps || name == VERB_get ||
+           name == VERB_events || name == VERB_feed;
+}
+
+bool waiting_find(enum verb_name name, struct str request, struct waiting *ret)
+{
+    struct json_iter iter;
+    struct str key;
+    struct str value;
+    struct arena arena;
+    if (!may_wait(name) || !str_is_set(request))
+        return false;
+    arena_init(&arena);
+    bool sound =
+        json_check_request(request, REQUEST_BYTES_MAX, "the request", &arena, NULL) == ERR_OK;
+    arena_release(&arena);
+    if (!sound || !json_object_begin(&iter, request))
+        return false;
+    while (json_object_next(&iter, &key, &value)) {
+        int64_t wait_ms;
+        if (!json_key_is(key, STR("wait_ms")))
+            continue;
+        const char *end = value.at + value.len;
+        ret->before = (struct str){request.at, (size_t)(value.at - request.at)};
+        ret->after = (struct str){end, request.len - (size_t)(end - request.at)};
+        if (!json_int64(value, &wait_ms) || wait_ms <= 0 || wait_ms > WAIT_MS_MAX)
+            return false;
+        ret->wait_ms = wait_ms;
+        return true;
+    }
+    return false;
+}
+
+void waiting_write(const struct waiting *waiting, int64_t wait_ms, struct buf *request)
+{
+    buf_add(request, waiting->before);
+    buf_add_int(request, wait_ms);
+    buf_add(request, waiting->after);
+}
+
+static struct str member(struct str object, struct str name)
+{
+    struct json_iter iter;
+    struct str key;
+    struct str value;
+    if (json_object_begin(&iter, object))
+        while (json_object_next(&iter, &key, &value))
+            if (json_key_is(key, name))
+                return value;
+    return (struct str){NULL, 0};
+}
+
+bool waiting_has_come(enum verb_name name, struct str answer, struct arena *arena)
+{
+    struct str text;
+    enum job_status status;
+    if (name == VERB_claim || name == VERB_claim_steps)
+        return json_count(member(answer, STR("claims"))) > 0;
+    if (name != VERB_get)
+        return json_count(member(answer, STR("events"))) > 0;
+    return !json_string(member(answer, STR("status")), arena, &text) ||
+           !job_status_parse(text, &status) || job_status_terminal(status);
+}

@@ -1,0 +1,196 @@
+#define _GNU_SOURCE /* NOLINT: POLLRDHUP */
+#include "server/connection.h"
+
+#include <assert.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "server/server_private.h"
+
+enum {
+    KEPT_BYTES_MAX = 16 * 1024, /* what a connection that does nothing may hold on to */
+    HASTE = 8,                  /* when there is little room, times are so much shorter */
+};
+
+struct connections {
+    const struct server *server;
+    pthread_mutex_t mutex;
+    struct connection *first;
+    uint32_t count;
+};
+
+struct connections *connections_new(const struct server *server)
+{
+    struct connections *connections = calloc(1, sizeof *connections);
+    if (connections == NULL)
+        return NULL;
+    connections->server = server;
+    (void)pthread_mutex_init(&connections->mutex, NULL);
+    return connections;
+}
+
+void connections_free(struct connections *connections)
+{
+    if (connections == NULL)
+        return;
+    assert(connections->first == NULL);
+    (void)pthread_mutex_destroy(&connections->mutex);
+    free(connections);
+}
+
+/* ---- one ---- */
+
+static void add(struct server *server, struct MHD_Connection *http, void **socket_context)
+{
+    struct connections *connections = server->connections;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(http, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct connection *connection = calloc(1, sizeof *connection);
+    if (connection == NULL || info == NULL) {
+        free(connection);
+        return;
+    }
+    connection->server = server;
+    connection->http = http;
+    connection->socket = info->connect_fd;
+    arena_init(&connection->arena);
+    arena_init(&connection->scratch);
+    connection_enter(connection, PHASE_IDLE);
+    (void)pthread_mutex_lock(&connections->mutex);
+    connection->next = connections->first;
+    if (connection->next != NULL)
+        connection->next->previous = connection;
+    connections->first = connection;
+    connections->count++;
+    (void)pthread_mutex_unlock(&connections->mutex);
+    *socket_context = connection;
+}
+
+static void drop(struct server *server, struct connection *connection)
+{
+    struct connections *connections = server->connections;
+    (void)pthread_mutex_lock(&connections->mutex);
+    if (connection->next != NULL)
+        connection->next->previous = connection->previous;
+    if (connection->previous != NULL)
+        connection->previous->next = connection->next;
+    else
+        connections->first = connection->next;
+    connections->count--;
+    (void)pthread_mutex_unlock(&connections->mutex);
+    arena_release(&connection->scratch);
+    arena_release(&connection->arena);
+    free(connection);
+}
+
+void connection_notify(void *cls, struct MHD_Connection *http, void **socket_context,
+                       enum MHD_ConnectionNotificationCode code)
+{
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        add(cls, http, socket_context);
+    else if (*socket_context != NULL)
+        drop(cls, *socket_context);
+}
+
+struct connection *connection_of(struct MHD_Connection *http)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(http, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info == NULL ? NULL : info->socket_context;
+}
+
+void connection_enter(struct connection *connection, enum phase phase)
+{
+    atomic_store(&connection->phase_since, engine_steady(connection->server->engine));
+    atomic_store(&connection->phase, (int)phase);
+}
+
+static void forget(struct arena *arena)
+{
+    arena_clear(arena);
+    if (arena->end - arena->next > KEPT_BYTES_MAX)
+        arena_release(arena);
+}
+
+void connection_reset(struct connection *connection)
+{
+    forget(&connection->arena);
+    forget(&connection->scratch);
+    (void)atomic_fetch_sub(&connection->server->held, connection->held);
+    connection->stage = EXCHANGE_IDLE;
+    connection->match = (struct route_match){0};
+    connection->asked = (struct auth_request){0};
+    connection->auth = (struct auth){0};
+    connection->retry_ms = 0;
+    connection->request = (struct buf){0};
+    connection->head_len = connection->held = connection->dropped = 0;
+    connection->code = ERR_OK;
+    connection->err = (struct err){0};
+    connection->call = (struct verb_call){0};
+    connection->answer = (struct buf){0};
+    connection->has_answer_memory = connection->finished = false;
+    connection->wait_until = 0;
+    connection->stream = connection->stream_begun = connection->stream_over = false;
+    connection->after = (struct str){0};
+    connection->pending = (struct str){0};
+    connection->sent = 0;
+    connection_enter(connection, PHASE_IDLE);
+}
+
+bool connection_is_gone(const struct connection *connection)
+{
+    struct pollfd entry = {.fd = connection->socket, .events = POLLRDHUP};
+    return poll(&entry, 1, 0) > 0;
+}
+
+/* ---- all ---- */
+
+static int64_t allowed_ms(const struct server_limits *limits, enum phase phase)
+{
+    switch (phase) {
+    case PHASE_IDLE:
+        return limits->idle_ms;
+    case PHASE_RECEIVING:
+        return limits->receive_ms;
+    case PHASE_SENDING:
+        return limits->send_ms;
+    case PHASE_WORKING:
+        break;
+    }
+    return INT64_MAX;
+}
+
+void connections_sweep(struct connections *connections)
+{
+    const struct server_limits *limits = &connections->server->options.limits;
+    int64_t now = engine_steady(connections->server->engine);
+    (void)pthread_mutex_lock(&connections->mutex);
+    uint32_t room = limits->connections < limits->connections_per_client
+                        ? limits->connections
+                        : limits->connections_per_client;
+    bool crowded = connections->count > room / 10 * 9;
+    for (struct connection *at = connections->first; at != NULL; at = at->next) {
+        int64_t since = atomic_load(&at->phase_since);
+        int64_t allowed = allowed_ms(limits, (enum phase)atomic_load(&at->phase));
+        if (crowded && allowed != INT64_MAX)
+            allowed /= HASTE;
+        /* libmicrohttpd sees the end and closes it. */
+        if (now - since > allowed)
+            (void)shutdown(at->socket, SHUT_RDWR);
+    }
+    (void)pthread_mutex_unlock(&connections->mutex);
+}
+
+uint32_t connections_count(struct connections *connections, uint32_t *ret_busy)
+{
+    uint32_t busy = 0;
+    (void)pthread_mutex_lock(&connections->mutex);
+    uint32_t count = connections->count;
+    for (struct connection *at = connections->first; at != NULL; at = at->next)
+        busy += atomic_load(&at->phase) == PHASE_IDLE ? 0 : 1;
+    (void)pthread_mutex_unlock(&connections->mutex);
+    *ret_busy = busy;
+    return count;
+}

@@ -1,0 +1,355 @@
+#include "server/exchange.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "base/json.h"
+#include "engine/give_back.h"
+#include "engine/waiting.h"
+#include "server/guard.h"
+#include "server/request.h"
+#include "server/respond.h"
+#include "server/server_private.h"
+#include "server/sse.h"
+
+static struct connection *of_task(struct task *task)
+{
+    return (struct connection *)(void *)((char *)task - offsetof(struct connection, task));
+}
+
+static struct connection *of_watcher(struct watcher *watcher)
+{
+    return (struct connection *)(void *)((char *)watcher - offsetof(struct connection, watcher));
+}
+
+/* ---- suspended connections ---- */
+
+bool exchange_park(struct connection *connection)
+{
+    struct server *server = connection->server;
+    unsigned max = server->options.limits.parked_per_thread * server->options.threads;
+    if (connection->parked)
+        return true;
+    if (atomic_fetch_add(&server->parked, 1) >= max) {
+        (void)atomic_fetch_sub(&server->parked, 1);
+        return false;
+    }
+    connection->parked = true;
+    return true;
+}
+
+static void unpark(struct connection *connection)
+{
+    if (connection->parked)
+        (void)atomic_fetch_sub(&connection->server->parked, 1);
+    connection->parked = false;
+}
+
+static void suspend(struct connection *connection)
+{
+    (void)atomic_fetch_add(&connection->server->working, 1);
+    if (connection->stage == EXCHANGE_RECEIVING)
+        connection->stage = EXCHANGE_WORKING;
+    connection_enter(connection, PHASE_WORKING);
+    MHD_suspend_connection(connection->http);
+}
+
+void exchange_resume(struct connection *connection)
+{
+    struct server *server = connection->server;
+    if (connection->stage == EXCHANGE_ASKING) {
+        connection->stage = EXCHANGE_ASKED;
+    } else if (!connection->stream_begun) {
+        connection->stage = EXCHANGE_DONE;
+        if (!connection->stream)
+            unpark(connection);
+    }
+    connection_enter(connection, PHASE_SENDING);
+    MHD_resume_connection(connection->http);
+    (void)atomic_fetch_sub(&server->working, 1);
+}
+
+/* ---- who asks ---- */
+
+static void run_ask(struct task *task)
+{
+    struct connection *connection = of_task(task);
+    connection->code = guard_check(connection, &connection->err);
+    exchange_resume(connection);
+}
+
+enum MHD_Result exchange_ask(struct connection *connection)
+{
+    connection->stage = EXCHANGE_ASKING;
+    suspend(connection);
+    connection->task.run = run_ask;
+    pool_put_always(connection->server->readers, &connection->task);
+    return MHD_YES;
+}
+
+/* ---- writes ---- */
+
+static bool is_claim(enum verb_name name)
+{
+    return name == VERB_claim || name == VERB_claim_steps;
+}
+
+static bool is_wanted(void *arg)
+{
+    return !connection_is_gone(arg);
+}
+
+static struct str member(struct str object, struct str name)
+{
+    struct json_iter iter;
+    struct str key;
+    struct str value;
+    if (json_object_begin(&iter, object))
+        while (json_object_next(&iter, &key, &value))
+            if (json_key_is(key, name))
+                return value;
+    return (struct str){NULL, 0};
+}
+
+/* Whether an answer must be written by a thread that may block: it reads the store. */
+static bool finishes_in_pool(const struct connection *connection)
+{
+    const struct verb_call *call = &connection->call;
+    if (call->name == VERB_claim_steps || call->name == VERB_batch)
+        return true;
+    return call->name == VERB_claim && call->call.ops[0]->grant_count > 0 &&
+           str_eq(member(call->request, STR("history")), STR("true"));
+}
+
+static void finish_write(struct connection *connection)
+{
+    buf_init(&connection->answer, &connection->arena, 1024);
+    connection->code = verb_finish(&connection->call, &connection->answer, &connection->err);
+    if (connection->has_answer_memory)
+        call_release(&connection->call.call);
+    connection->has_answer_memory = false;
+    connection->finished = true;
+}
+
+static void run_finish(struct task *task)
+{
+    struct connection *connection = of_task(task);
+    finish_write(connection);
+    exchange_resume(connection);
+}
+
+static void on_done(struct call *call, void *arg)
+{
+    struct connection *connection = arg;
+    (void)call;
+    connection->has_answer_memory = true;
+    if (!finishes_in_pool(connection)) {
+        exchange_resume(connection);
+        return;
+    }
+    connection->task.run = run_finish;
+    pool_put_always(connection->server->readers, &connection->task);
+}
+
+static enum MHD_Result start_write(struct connection *connection)
+{
+    struct server *server = connection->server;
+    struct verb_call *call = &connection->call;
+    call->wanted = is_wanted;
+    call->wanted_arg = connection;
+    if (is_claim(call->name) && atomic_load(&server->draining))
+        connection->code = err_set(&connection->err, ERR_UNAVAILABLE,
+                                   "the server is about to end and gives out no more work");
+    else
+        connection->code = verb_prepare(call, &connection->err);
+    connection->has_answer_memory = connection->code == ERR_OK;
+    if (connection->code == ERR_OK && call->call.count == 0)
+        finish_write(connection);
+    if (connection->code != ERR_OK || connection->finished) {
+        connection->stage = EXCHANGE_DONE;
+        return exchange_answer(connection);
+    }
+    if (call->call.wait_ms > 0 && !exchange_park(connection))
+        call->call.wait_ms = 0;
+    call->call.done = on_done;
+    call->call.arg = connection;
+    suspend(connection);
+    connection->code = ERR_OK;
+    struct err err = {0};
+    enum error_code code = engine_submit(server->engine, &call->call, &err);
+    if (code != ERR_OK) {
+        connection->code = code;
+        connection->err = err;
+        exchange_resume(connection);
+    }
+    return MHD_YES;
+}
+
+/* ---- reads, and what takes long ---- */
+
+static void wake(struct watcher *watcher)
+{
+    exchange_look(of_watcher(watcher));
+}
+
+/* Whether a look at the feed has passed over events that the client may not see: it is told to go
+ * on behind them. */
+static bool has_passed(const struct connection *connection)
+{
+    struct str next = member(buf_str(&connection->answer), STR("next"));
+    struct str after = str_is_set(connection->after) ? connection->after : STR("0-0");
+    return connection->call.name == VERB_feed && next.len >= 2 &&
+           !str_eq((struct str){next.at + 1, next.len - 2}, after);
+}
+
+/* What a read waits for: a job is watched by the version that was seen, all else by any change. */
+static void watch_for(struct connection *connection)
+{
+    struct watcher *watcher = &connection->watcher;
+    struct str version = member(buf_str(&connection->answer), STR("version"));
+    watcher->any = connection->call.name != VERB_get || !json_int64(version, &watcher->version) ||
+                   !uuid_parse(connection->match.values[0], &watcher->job);
+    watcher->until = connection->wait_until;
+    watcher->wake = wake;
+    watch_park(connection->server->watch, watcher);
+}
+
+/* Waits for a change; false: it is time to answer. */
+static bool wait_on(struct connection *connection)
+{
+    struct server *server = connection->server;
+    if (connection->wait_until <= engine_steady(server->engine) || atomic_load(&server->draining) ||
+        connection_is_gone(connection) || has_passed(connection) ||
+        waiting_has_come(connection->call.name, buf_str(&connection->answer),
+                         &connection->scratch) ||
+        !exchange_park(connection))
+        return false;
+    watch_for(connection);
+    return true;
+}
+
+static void run_read(struct task *task)
+{
+    struct connection *connection = of_task(task);
+    struct server *server = connection->server;
+    arena_clear(&connection->scratch);
+    if (connection->wait_until > 0 || connection->stream)
+        connection->watcher.seen = watch_seen(server->watch);
+    if (connection->stream) {
+        sse_look(connection);
+        return;
+    }
+    struct verb_call call = connection->call;
+    call.arena = &connection->scratch;
+    buf_init(&connection->answer, &connection->scratch, 4096);
+    connection->code = verb_do(&call, &connection->answer, &connection->err);
+    connection->call.status = call.status;
+    connection->finished = true;
+    if (connection->code != ERR_OK || connection->wait_until == 0 || !wait_on(connection))
+        exchange_resume(connection);
+}
+
+void exchange_look(struct connection *connection)
+{
+    connection->task.run = run_read;
+    pool_put_always(connection->server->readers, &connection->task);
+}
+
+static bool takes_long(enum verb_name name)
+{
+    return name == VERB_bulk || name == VERB_redrive || name == VERB_drop || name == VERB_import ||
+           name == VERB_backup || name == VERB_resource_delete;
+}
+
+static enum MHD_Result start_read(struct connection *connection)
+{
+    struct server *server = connection->server;
+    struct pool *pool = takes_long(connection->call.name) ? server->movers : server->readers;
+    if (connection->stream && !exchange_park(connection)) {
+        connection->code = err_set(&connection->err, ERR_UNAVAILABLE,
+                                   "too many streams are open: try again later");
+        connection->stage = EXCHANGE_DONE;
+        return exchange_answer(connection);
+    }
+    suspend(connection);
+    connection->task.run = run_read;
+    if (!pool_put(pool, &connection->task)) {
+        connection->code = err_set(&connection->err, ERR_UNAVAILABLE,
+                                   "too many requests are waiting for the store: try again");
+        exchange_resume(connection);
+    }
+    return MHD_YES;
+}
+
+enum MHD_Result exchange_start(struct connection *connection)
+{
+    enum verb_name name = connection->call.name;
+    return verb_is_write(name) && name != VERB_resource_delete ? start_write(connection)
+                                                               : start_read(connection);
+}
+
+/* ---- answers ---- */
+
+/* A claim's answer that nobody will hear of. */
+struct chore {
+    struct task task;
+    struct engine *engine;
+    enum verb_name name;
+    size_t len;
+    char answer[];
+};
+
+static void run_chore(struct task *task)
+{
+    struct chore *chore = (struct chore *)(void *)task;
+    give_back_leases(chore->engine, chore->name, (struct str){chore->answer, chore->len});
+    free(chore);
+}
+
+static void give_back(struct connection *connection)
+{
+    enum verb_name name = connection->call.name;
+    struct str answer = buf_str(&connection->answer);
+    if ((!is_claim(name) && name != VERB_batch) || connection->code != ERR_OK ||
+        !connection->finished)
+        return;
+    /* Without memory the leases end by themselves, in their time. */
+    struct chore *chore = malloc(sizeof *chore + answer.len);
+    if (chore == NULL)
+        return;
+    *chore = (struct chore){.task = {.run = run_chore}, .engine = connection->server->engine};
+    chore->name = name;
+    chore->len = answer.len;
+    memcpy(chore->answer, answer.at, answer.len);
+    pool_put_always(connection->server->readers, &chore->task);
+}
+
+enum MHD_Result exchange_answer(struct connection *connection)
+{
+    assert(connection->stage == EXCHANGE_DONE);
+    if (connection->code == ERR_OK && !connection->finished)
+        finish_write(connection);
+    if (connection->code != ERR_OK)
+        return respond_error(connection, false);
+    if (connection->stream)
+        return sse_begin(connection);
+    if (is_claim(connection->call.name) && connection_is_gone(connection)) {
+        give_back(connection);
+        connection->finished = false;
+        return MHD_NO;
+    }
+    if (connection->call.name == VERB_token_revoke)
+        authority_forget(connection->server->authority);
+    return respond_answer(connection);
+}
+
+void exchange_end(struct connection *connection, bool sent)
+{
+    if (!sent)
+        give_back(connection);
+    if (connection->has_answer_memory)
+        call_release(&connection->call.call);
+    unpark(connection);
+    connection_reset(connection);
+}

@@ -1,0 +1,29 @@
+/* A request being carried out: by the engine, or by a thread of the pools, while the connection is
+ * suspended; then answered. */
+#ifndef PAWL_SERVER_EXCHANGE_H
+#define PAWL_SERVER_EXCHANGE_H
+
+#include "server/connection.h"
+
+/* Has a thread look who asks; the connection is suspended, and then resumed with EXCHANGE_ASKED. */
+enum MHD_Result exchange_ask(struct connection *connection);
+
+/* Begins with a request that has come in completely. It is answered at once, or its connection is
+ * suspended, and then resumed with EXCHANGE_DONE. */
+enum MHD_Result exchange_start(struct connection *connection);
+
+/* Answers, at EXCHANGE_DONE. */
+enum MHD_Result exchange_answer(struct connection *connection);
+
+/* The request is over: gives back what its answer holds, if that could not be sent. */
+void exchange_end(struct connection *connection, bool sent);
+
+/* For streams: has a thread look for more to send; and goes on with the connection. Neither may
+ * touch the connection afterwards. */
+void exchange_look(struct connection *connection);
+void exchange_resume(struct connection *connection);
+
+/* Takes a place among those that wait; false: there is none left. */
+bool exchange_park(struct connection *connection);
+
+#endif

@@ -1,0 +1,21 @@
+/* Who may ask. A server on loopback is open to everybody on the machine, but not to web pages that
+ * a browser on it shows, and not to what a proxy forwards from elsewhere. */
+#ifndef PAWL_SERVER_GUARD_H
+#define PAWL_SERVER_GUARD_H
+
+#include "server/connection.h"
+
+/* Fills in connection->asked: who asks, for what. */
+void guard_ask(struct connection *connection);
+
+/* Whether everybody may ask for this: pages that tell how the server is. */
+bool guard_is_open(const struct connection *connection);
+
+/* Fills in connection->auth; or unauthorized, forbidden, rate_limited: the request must not be
+ * answered. May block when auth_must_read says so. */
+enum error_code guard_check(struct connection *connection, struct err *err);
+
+/* Whether the text is a name or address of this machine alone, perhaps with a port. */
+bool guard_is_loopback(struct str host);
+
+#endif

@@ -1,0 +1,22 @@
+/* Answers: what came of a request, as HTTP. */
+#ifndef PAWL_SERVER_RESPOND_H
+#define PAWL_SERVER_RESPOND_H
+
+#include "server/connection.h"
+
+/* Answers with connection->err, as problem+json. When `cut`, the connection is closed then, since
+ * the rest of the request is not read. */
+enum MHD_Result respond_error(struct connection *connection, bool cut);
+
+/* Answers with connection->answer. */
+enum MHD_Result respond_answer(struct connection *connection);
+
+/* Answers with a text that stays. */
+enum MHD_Result respond_text(struct connection *connection, unsigned status, const char *type,
+                             struct str text);
+
+/* Queues a response and lets go of it; NULL: there was no memory for it. */
+enum MHD_Result respond_queue(struct connection *connection, unsigned status, const char *type,
+                              struct MHD_Response *response);
+
+#endif

@@ -1,0 +1,147 @@
+#include "server/routes.h"
+
+#include "base/buf.h"
+#include "base/utf8.h"
+
+static const struct route routes[] = {
+#define VERB(name, method, path, class, safe)                                                      \
+    {STR_INIT(#method), STR_INIT(path), PAGE_VERB, VERB_##name},
+#include "engine/verbs.def"
+#undef VERB
+    {STR_INIT("GET"), STR_INIT("/"), PAGE_ROOT, VERB_COUNT},
+    {STR_INIT("GET"), STR_INIT("/healthz"), PAGE_HEALTH, VERB_COUNT},
+    {STR_INIT("GET"), STR_INIT("/readyz"), PAGE_READY, VERB_COUNT},
+    {STR_INIT("GET"), STR_INIT("/metrics"), PAGE_METRICS, VERB_COUNT},
+    {STR_INIT("GET"), STR_INIT("/openapi.json"), PAGE_OPENAPI, VERB_COUNT},
+};
+
+const struct route *routes_all(uint32_t *ret_count)
+{
+    *ret_count = sizeof routes / sizeof routes[0];
+    return routes;
+}
+
+bool route_has_body(const struct route *route)
+{
+    return str_eq(route->method, STR("POST")) || str_eq(route->method, STR("PUT"));
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+enum error_code route_decode(struct str text, const char *what, struct arena *arena,
+                             struct str *ret, struct err *err)
+{
+    char *copy = arena_alloc(arena, text.len + 1);
+    size_t len = 0;
+    if (copy == NULL)
+        return err_set(err, ERR_NO_MEMORY, "there is no memory for the request");
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.at[i];
+        if (c == '%') {
+            int high = i + 2 < text.len ? hex_digit(text.at[i + 1]) : -1;
+            int low = i + 2 < text.len ? hex_digit(text.at[i + 2]) : -1;
+            if (high < 0 || low < 0)
+                return err_set(err, ERR_BAD_REQUEST,
+                               "%s \"%.*s\": a %% must be followed by two hex digits", what,
+                               STR_ARG(text));
+            c = (char)(high << 4 | low);
+            i += 2;
+        }
+        if (c == '\0')
+            return err_set(err, ERR_BAD_REQUEST, "%s \"%.*s\": NUL is not allowed", what,
+                           STR_ARG(text));
+        copy[len++] = c;
+    }
+    struct str decoded = {copy, len};
+    if (!utf8_valid(decoded))
+        return err_set(err, ERR_BAD_REQUEST, "%s \"%.*s\" is not UTF-8", what, STR_ARG(text));
+    *ret = decoded;
+    return ERR_OK;
+}
+
+/* The next segment of a path, without its slash; false: there is none. */
+static bool next_segment(struct str *rest, struct str *ret)
+{
+    if (rest->len == 0 || rest->at[0] != '/')
+        return false;
+    const char *start = rest->at + 1;
+    size_t left = rest->len - 1;
+    const char *slash = left == 0 ? NULL : memchr(start, '/', left);
+    size_t len = slash == NULL ? left : (size_t)(slash - start);
+    *ret = (struct str){start, len};
+    *rest = (struct str){start + len, left - len};
+    return true;
+}
+
+static bool is_member(struct str segment)
+{
+    return segment.len > 2 && segment.at[0] == '{';
+}
+
+/* Whether a path goes with a route; values are still encoded then. */
+static bool match(const struct route *route, struct str path, struct route_match *ret)
+{
+    struct str pattern = route->path;
+    struct str wanted;
+    struct str given;
+    ret->route = route;
+    ret->count = 0;
+    while (next_segment(&pattern, &wanted)) {
+        if (!next_segment(&path, &given))
+            return false;
+        if (is_member(wanted) && given.len > 0 && ret->count < ROUTE_MEMBERS_MAX) {
+            ret->names[ret->count] = (struct str){wanted.at + 1, wanted.len - 2};
+            ret->values[ret->count++] = given;
+        } else if (!str_eq(wanted, given)) {
+            return false;
+        }
+    }
+    return path.len == 0;
+}
+
+/* Says which methods a path has, if it has any. */
+static enum error_code no_route(struct str method, struct str path, struct err *err)
+{
+    char text[128];
+    struct buf methods = {.at = text, .cap = sizeof text};
+    struct route_match found;
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+        bool fits = match(&routes[i], path, &found);
+        if (!fits || methods.len + 16 > methods.cap)
+            continue;
+        buf_add(&methods, methods.len == 0 ? STR("") : STR(", "));
+        buf_add(&methods, routes[i].method);
+    }
+    if (methods.len == 0)
+        return err_set(err, ERR_NOT_FOUND, "there is no route %.*s; /openapi.json lists them all",
+                       STR_ARG(path));
+    return err_set(err, ERR_NOT_FOUND, "there is no %.*s for %.*s; there is %.*s", STR_ARG(method),
+                   STR_ARG(path), STR_ARG(buf_str(&methods)));
+}
+
+enum error_code route_find(struct str method, struct str path, struct arena *arena,
+                           struct route_match *ret, struct err *err)
+{
+    struct route_match found = {0};
+    size_t count = sizeof routes / sizeof routes[0];
+    size_t i = 0;
+    if (str_eq(method, STR("HEAD")))
+        method = STR("GET");
+    while (i < count && !(str_eq(routes[i].method, method) && match(&routes[i], path, &found)))
+        i++;
+    if (i == count)
+        return no_route(method, path, err);
+    enum error_code code = ERR_OK;
+    for (uint32_t member = 0; code == ERR_OK && member < found.count; member++)
+        code = route_decode(found.values[member], "the path", arena, &found.values[member], err);
+    if (code == ERR_OK)
+        *ret = found;
+    return code;
+}

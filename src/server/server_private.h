@@ -1,0 +1,48 @@
+/* What the parts of the server share. */
+#ifndef PAWL_SERVER_SERVER_PRIVATE_H
+#define PAWL_SERVER_SERVER_PRIVATE_H
+
+#include <microhttpd.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "engine/handle.h"
+#include "server/auth.h"
+#include "server/connection.h"
+#include "server/pool.h"
+#include "server/server.h"
+#include "server/watch.h"
+
+struct server {
+    struct server_options options; /* with all defaults filled in; texts in `arena` */
+    struct arena arena;
+    struct handle *handle;
+    struct engine *engine;
+    struct authority *authority;
+    struct MHD_Daemon *daemon;
+    struct connections *connections;
+    struct pool *readers; /* reads, and the ends of writes */
+    struct pool *movers;  /* verbs that take long */
+    struct watch *watch;
+    unsigned long sweeper;
+    bool has_sweeper;
+    uint16_t port;
+    struct str openapi;
+
+    atomic_bool draining;
+    atomic_bool closing;
+    atomic_uint parked;          /* requests that wait for something */
+    atomic_uint working;         /* connections that are suspended */
+    atomic_size_t held;          /* bytes of requests */
+    _Atomic(int64_t) store_seen; /* when the store last answered, on the steady clock */
+    atomic_bool pinging;         /* it is being asked */
+    struct task ping;
+};
+
+/* Says a fact, if somebody listens. */
+void server_log(const struct server *server, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,149 @@
+/* Access tokens. */
+#include "store/postgres/postgres.h"
+
+#define TOKEN_COLUMNS                                                                              \
+    "t.id, t.hash, t.name, t.scopes, t.queues, t.created_at, t.expires_at, t.revoked_at"
+
+/* The time comes along, with or without a token. */
+static const char find_token[] =
+    "SELECT n.now, " TOKEN_COLUMNS " FROM (SELECT " SQL_NOW " AS now) AS n LEFT JOIN pawl.tokens t"
+    " ON t.hash = $1 OR t.id = $2";
+
+static const char read_tokens[] =
+    "SELECT " TOKEN_COLUMNS " FROM pawl.tokens t ORDER BY t.id LIMIT $1";
+
+/* Sorted, so that two batches that revoke the same ones cannot wait for each other. */
+static const char upsert_tokens[] =
+    "INSERT INTO pawl.tokens AS t"
+    " (id, hash, name, scopes, queues, created_at, expires_at, revoked_at)"
+    " SELECT * FROM unnest($1::uuid[], $2::bytea[], $3::text[], $4::text[], $5::json[],"
+    " $6::timestamptz[], $7::timestamptz[], $8::timestamptz[])"
+    " AS u (id, hash, name, scopes, queues, created_at, expires_at, revoked_at) ORDER BY id"
+    " ON CONFLICT (id) DO UPDATE SET revoked_at = EXCLUDED.revoked_at WHERE t.revoked_at IS NULL";
+
+static void add_time_set(struct array *array, int64_t time_ms)
+{
+    if (time_ms > 0)
+        array_add_time(array, time_ms);
+    else
+        array_add_null(array);
+}
+
+enum error_code write_tokens(struct postgres_txn *txn, const struct store_write *write,
+                             struct err *err)
+{
+    static const enum param_type types[] = {PARAM_UUID, PARAM_BYTEA, PARAM_TEXT, PARAM_TEXT,
+                                            PARAM_JSON, PARAM_TIME,  PARAM_TIME, PARAM_TIME};
+    enum { COLUMNS = sizeof types / sizeof types[0] };
+    struct array columns[COLUMNS];
+    struct params params;
+    if (write->token_count == 0)
+        return ERR_OK;
+    for (int i = 0; i < COLUMNS; i++)
+        array_init(&columns[i], &txn->scratch, types[i], write->token_count);
+    for (uint32_t i = 0; i < write->token_count; i++) {
+        const struct access_token *token = &write->tokens[i];
+        struct buf scopes;
+        struct buf queues;
+        buf_init(&scopes, &txn->scratch, 32);
+        buf_init(&queues, &txn->scratch, 256);
+        access_scopes_write(token->scopes, &scopes);
+        access_queues_write(&token->queues, &queues);
+        if (scopes.failed || queues.failed)
+            return out_of_memory(err);
+        array_add_uuid(&columns[0], token->id);
+        array_add_bytes(&columns[1], token->hash, sizeof token->hash);
+        array_add_str(&columns[2], token->name);
+        array_add_str(&columns[3], buf_str(&scopes));
+        array_add_str(&columns[4], buf_str(&queues));
+        array_add_time(&columns[5], token->created_at);
+        add_time_set(&columns[6], token->expires_at);
+        add_time_set(&columns[7], token->revoked_at);
+    }
+    params_init(&params, &txn->scratch);
+    for (int i = 0; i < COLUMNS; i++)
+        params_add_array(&params, &columns[i]);
+    return connection_send_quiet(txn->connection, upsert_tokens, &params, err);
+}
+
+static enum error_code take_token(struct reader *reader, struct access_token *ret, struct err *err)
+{
+    *ret = (struct access_token){.id = reader_uuid(reader)};
+    reader_bytes(reader, ret->hash, sizeof ret->hash);
+    ret->name = reader_str(reader);
+    struct str scopes = reader_str(reader);
+    struct str queues = reader_str(reader);
+    ret->created_at = reader_time(reader);
+    ret->expires_at = reader_time(reader);
+    ret->revoked_at = reader_time(reader);
+    enum error_code code = reader_check(reader, "a token", err);
+    if (code == ERR_OK)
+        code = access_scopes_read(scopes, &ret->scopes, err);
+    return code == ERR_OK ? access_queues_read(queues, reader->arena, &ret->queues, err) : code;
+}
+
+enum error_code postgres_token(struct store_txn *handle, struct store_token *token,
+                               struct arena *arena, struct err *err)
+{
+    struct postgres_txn *txn = (struct postgres_txn *)handle;
+    const struct store_options *options = &txn->store->base.options;
+    struct params params;
+    struct reader reader;
+    PGresult *result = NULL;
+    token->found = false;
+    enum error_code code = txn_start(txn, err);
+    params_init(&params, &txn->scratch);
+    if (token->hash != NULL) {
+        params_add_str(&params, PARAM_BYTEA, (struct str){(const char *)token->hash, HASH_LEN});
+        params_add_null(&params, PARAM_UUID);
+    } else {
+        params_add_null(&params, PARAM_BYTEA);
+        params_add_uuid(&params, token->id);
+    }
+    if (code == ERR_OK)
+        code = txn_ask(txn, find_token, &params, &result, err);
+    if (code != ERR_OK)
+        return txn_end_verb(txn, code);
+    reader_init(&reader, result, arena);
+    reader_row(&reader, 0);
+    token->now = reader_int(&reader);
+    if (options->clock != NULL)
+        token->now = options->clock(options->clock_arg);
+    bool found = PQgetisnull(result, 0, 1) == 0;
+    if (found)
+        code = take_token(&reader, &token->token, err);
+    token->found = found && code == ERR_OK;
+    PQclear(result);
+    return txn_end_verb(txn, code);
+}
+
+enum error_code postgres_tokens(struct store_txn *handle, struct arena *arena,
+                                struct access_token **ret, uint32_t *ret_count, struct err *err)
+{
+    struct postgres_txn *txn = (struct postgres_txn *)handle;
+    struct params params;
+    struct reader reader;
+    PGresult *result = NULL;
+    enum error_code code = txn_start(txn, err);
+    params_init(&params, &txn->scratch);
+    params_add_int8(&params, STORE_TOKENS_MAX);
+    if (code == ERR_OK)
+        code = txn_ask(txn, read_tokens, &params, &result, err);
+    if (code != ERR_OK)
+        return txn_end_verb(txn, code);
+    uint32_t count = (uint32_t)PQntuples(result);
+    struct access_token *tokens = arena_zalloc(arena, count, sizeof *tokens);
+    if (tokens == NULL)
+        code = out_of_memory(err);
+    reader_init(&reader, result, arena);
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
+        reader_row(&reader, (int)i);
+        code = take_token(&reader, &tokens[i], err);
+    }
+    PQclear(result);
+    if (code == ERR_OK) {
+        *ret = tokens;
+        *ret_count = count;
+    }
+    return txn_end_verb(txn, code);
+}

@@ -1,0 +1,93 @@
+/* Access tokens. */
+#include "store/sqlite/sqlite.h"
+
+enum error_code sqlite_put_token(struct sqlite_txn *txn, const struct access_token *token,
+                                 struct err *err)
+{
+    struct buf scopes;
+    struct buf queues;
+    buf_init(&scopes, &txn->scratch, 32);
+    buf_init(&queues, &txn->scratch, 256);
+    access_scopes_write(token->scopes, &scopes);
+    access_queues_write(&token->queues, &queues);
+    if (scopes.failed || queues.failed)
+        return sqlite_no_memory(err);
+    struct query query = lite_query(txn->connection, STATEMENT_TOKEN_PUT, NULL, err);
+    lite_put_uuid(&query, &token->id);
+    lite_put_blob(&query, token->hash, sizeof token->hash);
+    lite_put_text(&query, token->name);
+    lite_put_text(&query, buf_str(&scopes));
+    lite_put_text(&query, buf_str(&queues));
+    lite_put_int(&query, token->created_at);
+    lite_put_int(&query, token->expires_at);
+    lite_put_int(&query, token->revoked_at);
+    return lite_run(&query);
+}
+
+static void read_token(struct query *query, struct access_token *ret)
+{
+    *ret = (struct access_token){.id = lite_read_uuid(query)};
+    lite_read_blob(query, ret->hash, sizeof ret->hash);
+    ret->name = lite_read_text(query);
+    struct str scopes = lite_read_text(query);
+    struct str queues = lite_read_text(query);
+    ret->created_at = lite_read_int(query);
+    ret->expires_at = lite_read_int(query);
+    ret->revoked_at = lite_read_int(query);
+    if (query->out_of_memory || query->code != ERR_OK)
+        return;
+    query->code = access_scopes_read(scopes, &ret->scopes, query->err);
+    if (query->code == ERR_OK)
+        query->code = access_queues_read(queues, query->arena, &ret->queues, query->err);
+}
+
+enum error_code sqlite_token(struct store_txn *base, struct store_token *token, struct arena *arena,
+                             struct err *err)
+{
+    struct sqlite_txn *txn = (struct sqlite_txn *)base;
+    enum error_code code = sqlite_verb_begin(txn, err);
+    token->found = false;
+    token->now = txn->now;
+    if (code != ERR_OK)
+        return code;
+    bool by_hash = token->hash != NULL;
+    struct query query = lite_query(
+        txn->connection, by_hash ? STATEMENT_TOKEN_BY_HASH : STATEMENT_TOKEN_BY_ID, arena, err);
+    if (by_hash)
+        lite_put_blob(&query, token->hash, HASH_LEN);
+    else
+        lite_put_uuid(&query, &token->id);
+    bool found = lite_next(&query);
+    if (found)
+        read_token(&query, &token->token);
+    code = sqlite_verb_end(txn, lite_end(&query));
+    token->found = found && code == ERR_OK;
+    return code;
+}
+
+enum error_code sqlite_tokens(struct store_txn *base, struct arena *arena,
+                              struct access_token **ret, uint32_t *ret_count, struct err *err)
+{
+    struct sqlite_txn *txn = (struct sqlite_txn *)base;
+    struct access_token *tokens = NULL;
+    uint32_t count = 0;
+    uint32_t cap = 0;
+    enum error_code code = sqlite_verb_begin(txn, err);
+    if (code != ERR_OK)
+        return code;
+    struct query query = lite_query(txn->connection, STATEMENT_TOKENS, arena, err);
+    lite_put_int(&query, STORE_TOKENS_MAX);
+    while (lite_next(&query)) {
+        if (!sqlite_more(arena, (void **)&tokens, count, &cap, sizeof *tokens)) {
+            query.out_of_memory = true;
+            break;
+        }
+        read_token(&query, &tokens[count++]);
+    }
+    code = sqlite_verb_end(txn, lite_end(&query));
+    if (code != ERR_OK)
+        return code;
+    *ret = tokens;
+    *ret_count = count;
+    return ERR_OK;
+}

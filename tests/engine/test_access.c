@@ -1,0 +1,724 @@
+/* Who may do what: every verb with every scope, and with jobs of its own and of another queue, on
+ * every store; and the verbs of access tokens. */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "base/fixture.h"
+#include "base/json.h"
+#include "core/access.h"
+#include "engine/access.h"
+#include "engine/verb.h"
+#include "pawl.h"
+#include "store/test_stores.h"
+
+enum { R = ACCESS_READ, S = ACCESS_SUBMIT, W = ACCESS_WORK, A = ACCESS_ADMIN };
+
+/* A store that is served, and how the next call is limited. */
+struct office {
+    struct test_stores stores;
+    struct engine *engine;
+    struct arena arena;
+    uint32_t scopes;
+    const struct names *queues;
+    const char *key;
+    enum error_code code;
+    struct err err;
+    const char *answer;
+};
+
+static struct str own_name[] = {STR_INIT("own")};
+static const struct names own_queues = {own_name, 1};
+
+__attribute__((format(printf, 3, 4))) static const char *
+ask(struct office *office, enum verb_name verb, const char *format, ...)
+{
+    va_list arguments;
+    char request[4096];
+    struct buf answer;
+    va_start(arguments, format);
+    int len = vsnprintf(request, sizeof request, format, arguments);
+    va_end(arguments);
+    assert_true(len >= 0 && (size_t)len < sizeof request);
+    for (int i = 0; i < len; i++)
+        if (request[i] == '\'')
+            request[i] = '"';
+    struct str copy = arena_copy(&office->arena, (struct str){request, (size_t)len});
+    struct verb_call call = {
+        .engine = office->engine,
+        .arena = &office->arena,
+        .name = verb,
+        .request = copy,
+        .actor = STR("ann"),
+        .scopes = office->scopes,
+        .queues = office->queues,
+    };
+    if (office->key != NULL) {
+        call.scope = STR("ann");
+        call.key = str_from(office->key);
+    }
+    office->err = (struct err){0};
+    buf_init(&answer, &office->arena, 1024);
+    office->code = verb_do(&call, &answer, &office->err);
+    buf_add_char(&answer, '\0');
+    assert_false(answer.failed);
+    office->answer = office->code == ERR_OK ? answer.at : "";
+    return office->answer;
+}
+
+static const char *said(struct office *office, const char *path)
+{
+    struct pawl_json root = {office->answer, strlen(office->answer)};
+    char *text = pawl_json_text(pawl_json_get(root, path));
+    assert_non_null(text);
+    struct str kept = arena_copy(&office->arena, (struct str){text, strlen(text) + 1});
+    pawl_free(text);
+    return kept.at;
+}
+
+static void went_well(const struct office *office)
+{
+    if (office->code != ERR_OK)
+        fail_msg("%s", office->err.detail);
+}
+
+#define well(office, verb, ...) (ask(office, verb, __VA_ARGS__), went_well(office))
+
+static void limit(struct office *office, uint32_t scopes, const struct names *queues)
+{
+    office->scopes = scopes;
+    office->queues = queues;
+}
+
+static void at_every_office(void (*test)(struct office *office))
+{
+    for (int sort = 0; sort < TEST_STORE_COUNT; sort++) {
+        struct office office = {0};
+        struct engine_options options = {.store.create = true};
+        struct err err = {0};
+        test_stores_init(&office.stores);
+        arena_init(&office.arena);
+        const char *url = test_stores_fresh(&office.stores, (enum test_store)sort);
+        if (engine_open(str_from(url), &options, &office.engine, &err) != ERR_OK)
+            fail_msg("%s", err.detail);
+        test(&office);
+        engine_close(office.engine);
+        arena_release(&office.arena);
+        test_stores_release(&office.stores);
+    }
+}
+
+/* ---- jobs of a queue ---------------------------------------------------------------------- */
+
+struct jobs {
+    const char *queue;
+    const char *queued;
+    const char *dead;
+    const char *running;
+    const char *token; /* of the running one */
+    const char *plan;
+    const char *step_token;
+};
+
+static const char *submitted(struct office *office, const char *queue, const char *more)
+{
+    well(office, VERB_submit, "{'kind':'k','queue':'%s'%s}", queue, more);
+    return said(office, "id");
+}
+
+static struct jobs fill(struct office *office, const char *queue)
+{
+    struct jobs jobs = {.queue = queue};
+    jobs.running = submitted(office, queue, "");
+    well(office, VERB_claim, "{'worker_id':'w','queues':['%s']}", queue);
+    jobs.token = said(office, "claims.0.lease.token");
+    well(office, VERB_resource_put, "{'id':'r-%s','slots':9}", queue);
+    jobs.plan = submitted(office, queue, ",'plan':{'steps':[{'id':'a'},{'id':'b'}]}");
+    well(office, VERB_claim_steps, "{'worker_id':'w','queues':['%s'],'resource_id':'r-%s'}", queue,
+         queue);
+    jobs.step_token = said(office, "claims.0.lease.token");
+    jobs.dead = submitted(office, queue, "");
+    well(office, VERB_dead_letter, "{'id':'%s','reason_code':'timeout'}", jobs.dead);
+    jobs.queued = submitted(office, queue, "");
+    return jobs;
+}
+
+/* ---- every verb --------------------------------------------------------------------------- */
+
+/* What each verb is asked, and what is put in for @: the id of a job that is (q)ueued, (d)ead, has
+ * a (p)lan; the (t)oken of a lease; the name of the (Q)ueue, which also its (r)esource has. And
+ * which scopes, besides admin, may ask it; and whether one who is limited to a queue may. */
+struct query {
+    enum verb_name verb;
+    char what;
+    const char *request;
+    uint32_t scopes;
+    enum { BY_QUEUE, FOR_ALL, NEVER_LIMITED } queues;
+};
+
+static const struct query questions[] = {
+    {VERB_submit, 'Q', "{'kind':'k','queue':'@'}", S, BY_QUEUE},
+    {VERB_list, 'Q', "{'queue':'@'}", R, BY_QUEUE},
+    {VERB_bulk, 'Q', "{'action':'cancel','filter':{'queue':'@','kind':'none'}}", 0, BY_QUEUE},
+    {VERB_get, 'q', "{'id':'@'}", R, BY_QUEUE},
+    {VERB_events, 'q', "{'id':'@'}", R, BY_QUEUE},
+    {VERB_append, 'q', "{'id':'@','expected_version':1,'events':[{'type':'my.note'}]}", 0,
+     BY_QUEUE},
+    {VERB_signal, 'q', "{'id':'@','correlation_key':'c'}", S, BY_QUEUE},
+    {VERB_verify, 'q', "{'id':'@'}", R, BY_QUEUE},
+    {VERB_explain, 'q', "{'id':'@'}", R, BY_QUEUE},
+    {VERB_export, 'q', "{'id':'@'}", R, BY_QUEUE},
+    {VERB_steps, 'p', "{'id':'@'}", R, BY_QUEUE},
+    {VERB_plan, 'p', "{'id':'@','steps':[{'id':'z'}]}", S | W, BY_QUEUE},
+    {VERB_verdict, 'p', "{'id':'@','step':'b','decision':'accept'}", 0, BY_QUEUE},
+    {VERB_answer, 'p', "{'id':'@','step':'b','answer':1}", S, BY_QUEUE},
+    {VERB_inbox, '-', "{}", R, FOR_ALL},
+    {VERB_claim, 'Q', "{'worker_id':'w','queues':['@'],'kinds':['none']}", W, BY_QUEUE},
+    {VERB_claim_steps, 'Q', "{'worker_id':'w','queues':['@'],'judge':true}", W, BY_QUEUE},
+    {VERB_start, 't', "{'token':'@'}", W, BY_QUEUE},
+    {VERB_heartbeat, 't', "{'token':'@'}", W, BY_QUEUE},
+    {VERB_effect_begin, 't', "{'token':'@','key':'e'}", W, BY_QUEUE},
+    {VERB_effect_commit, 't', "{'token':'@','key':'e'}", W, BY_QUEUE},
+    {VERB_wait, 't', "{'token':'@','type':'signal','correlation_key':'c'}", W, BY_QUEUE},
+    {VERB_complete, 't', "{'token':'@'}", W, BY_QUEUE},
+    {VERB_fail, 't', "{'token':'@','error':{'message':'no'}}", W, BY_QUEUE},
+    {VERB_release, 't', "{'token':'@'}", W, BY_QUEUE},
+    {VERB_cancelled, 't', "{'token':'@'}", W, BY_QUEUE},
+    {VERB_abandon, 't', "{'token':'@','reason_code':'timeout'}", W, BY_QUEUE},
+    {VERB_batch, '-', "{'ops':[{'op':'none'}]}", S | W, FOR_ALL},
+    {VERB_resources, '-', "{}", R | W, FOR_ALL},
+    {VERB_resource_put, 'r', "{'id':'r-@','slots':9}", W, FOR_ALL},
+    {VERB_resource_get, 'r', "{'id':'r-@'}", R | W, FOR_ALL},
+    {VERB_resource_delete, 'r', "{'id':'r-@'}", W, BY_QUEUE},
+    {VERB_dead_letters, 'Q', "{'queue':'@'}", R, BY_QUEUE},
+    {VERB_redrive, 'd', "{'id':'@'}", 0, BY_QUEUE},
+    {VERB_dead_letter, 'q', "{'id':'@','reason_code':'timeout'}", 0, BY_QUEUE},
+    {VERB_requeue, 'q', "{'id':'@'}", 0, BY_QUEUE},
+    {VERB_cancel, 'q', "{'id':'@'}", S, BY_QUEUE},
+    {VERB_redact, 'q', "{'id':'@'}", 0, BY_QUEUE},
+    {VERB_drop, 'd', "{'id':'@'}", 0, BY_QUEUE},
+    {VERB_queues, '-', "{}", R, FOR_ALL},
+    {VERB_pause, 'Q', "{'queue':'@'}", 0, BY_QUEUE},
+    {VERB_resume, 'Q', "{'queue':'@'}", 0, BY_QUEUE},
+    {VERB_kind_set, '-', "{'kind':'k'}", 0, NEVER_LIMITED},
+    {VERB_kind_get, '-', "{'kind':'k'}", R, FOR_ALL},
+    {VERB_workers, '-', "{}", 0, NEVER_LIMITED},
+    {VERB_stats, '-', "{}", R, FOR_ALL},
+    {VERB_feed, '-', "{}", R, FOR_ALL},
+    {VERB_import, '-', "{'jobs':[]}", 0, FOR_ALL},
+    {VERB_backup, '-', "{}", 0, NEVER_LIMITED},
+    {VERB_doctor, '-', "{}", 0, NEVER_LIMITED},
+    {VERB_token_create, '-', "{'name':'n','scopes':['read']}", 0, NEVER_LIMITED},
+    {VERB_token_list, '-', "{}", 0, NEVER_LIMITED},
+    {VERB_token_revoke, '-', "{'id':'01900000-0000-7000-8000-000000000000'}", 0, NEVER_LIMITED},
+};
+
+enum { QUESTIONS = sizeof questions / sizeof questions[0] };
+
+static const char *meant(const struct query *question, const struct jobs *jobs)
+{
+    switch (question->what) {
+    case 'q':
+        return jobs->queued;
+    case 'd':
+        return jobs->dead;
+    case 'p':
+        return jobs->plan;
+    case 't':
+        return jobs->token;
+    default:
+        return jobs->queue;
+    }
+}
+
+static void put_question(struct office *office, const struct query *question,
+                         const struct jobs *jobs)
+{
+    const char *at = strchr(question->request, '@');
+    if (at == NULL)
+        ask(office, question->verb, "%s", question->request);
+    else
+        ask(office, question->verb, "%.*s%s%s", (int)(at - question->request), question->request,
+            meant(question, jobs), at + 1);
+}
+
+static void every_verb_is_asked(void **state)
+{
+    (void)state;
+    bool asked[VERB_COUNT] = {false};
+    for (int i = 0; i < QUESTIONS; i++)
+        asked[questions[i].verb] = true;
+    for (int i = 0; i < VERB_COUNT; i++)
+        if (!asked[i])
+            fail_msg("%.*s is not", STR_ARG(verb_text((enum verb_name)i)));
+}
+
+static void ask_with_every_scope(struct office *office)
+{
+    for (uint32_t scopes = 1; scopes <= A; scopes <<= 1) {
+        limit(office, 0, NULL);
+        struct jobs jobs = fill(office, scopes == R   ? "one"
+                                        : scopes == S ? "two"
+                                        : scopes == W ? "three"
+                                                      : "four");
+        for (int i = 0; i < QUESTIONS; i++) {
+            const struct query *question = &questions[i];
+            bool allowed = (scopes & (question->scopes | A)) != 0;
+            limit(office, scopes, NULL);
+            put_question(office, question, &jobs);
+            if ((office->code != ERR_FORBIDDEN) != allowed)
+                fail_msg("%.*s with the scope %.*s: %s", STR_ARG(verb_text(question->verb)),
+                         STR_ARG(access_scope_name((enum access_scope)scopes)),
+                         office->code == ERR_OK ? "allowed" : office->err.detail);
+        }
+    }
+}
+
+static void a_verb_takes_its_scopes_and_no_other(void **state)
+{
+    (void)state;
+    at_every_office(ask_with_every_scope);
+}
+
+/* Version and status of all jobs, to see that nothing has happened. */
+static const char *everything(struct office *office)
+{
+    limit(office, 0, NULL);
+    well(office, VERB_list, "{'include':'payload,result'}");
+    return office->answer;
+}
+
+static void ask_about_both_queues(struct office *office)
+{
+    struct jobs foreign = fill(office, "foreign");
+    struct jobs own = fill(office, "own");
+    const char *before = everything(office);
+    for (int i = 0; i < QUESTIONS; i++) {
+        const struct query *question = &questions[i];
+        limit(office, 0, &own_queues);
+        put_question(office, question, &foreign);
+        bool allowed = question->queues == FOR_ALL;
+        if ((office->code != ERR_FORBIDDEN) != allowed)
+            fail_msg("%.*s in another queue: %s", STR_ARG(verb_text(question->verb)),
+                     office->code == ERR_OK ? "allowed" : office->err.detail);
+        assert_null(strstr(office->err.detail, "own"));
+    }
+    assert_string_equal(everything(office), before);
+    for (int i = 0; i < QUESTIONS; i++) {
+        const struct query *question = &questions[i];
+        limit(office, 0, &own_queues);
+        put_question(office, question, &own);
+        if ((office->code == ERR_FORBIDDEN) != (question->queues == NEVER_LIMITED))
+            fail_msg("%.*s in its own queue: %s", STR_ARG(verb_text(question->verb)),
+                     office->code == ERR_OK ? "allowed" : office->err.detail);
+    }
+}
+
+static void a_verb_does_not_reach_jobs_of_other_queues(void **state)
+{
+    (void)state;
+    at_every_office(ask_about_both_queues);
+}
+
+/* ---- what is shown and taken -------------------------------------------------------------- */
+
+static void look_around(struct office *office)
+{
+    static const enum verb_name verbs[] = {VERB_list,  VERB_dead_letters, VERB_queues,
+                                           VERB_stats, VERB_feed,         VERB_inbox};
+    fill(office, "foreign");
+    well(office, VERB_submit, "{'kind':'k','queue':'foreign'}");
+    well(office, VERB_claim, "{'worker_id':'w','queues':['foreign']}");
+    well(office, VERB_wait,
+         "{'token':'%s','type':'human','correlation_key':'c','prompt':'foreign?'}",
+         said(office, "claims.0.lease.token"));
+    well(office, VERB_pause, "{'queue':'foreign'}");
+    limit(office, 0, &own_queues);
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
+        well(office, verbs[i], "{}");
+        if (strstr(office->answer, "foreign") != NULL || strstr(office->answer, "job_") != NULL)
+            fail_msg("%.*s: %s", STR_ARG(verb_text(verbs[i])), office->answer);
+    }
+    well(office, VERB_stats, "{}");
+    assert_string_equal(said(office, "jobs.queued"), "0");
+    assert_string_equal(said(office, "jobs.waiting"), "0");
+    assert_string_equal(said(office, "leases"), "");
+    limit(office, 0, NULL);
+    const char *id = submitted(office, "own", "");
+    limit(office, 0, &own_queues);
+    well(office, VERB_list, "{}");
+    assert_string_equal(said(office, "jobs.0.id"), id);
+    assert_string_equal(said(office, "jobs.1"), "");
+    well(office, VERB_feed, "{'limit':1}");
+    assert_string_equal(said(office, "events.0.job_id"), id);
+    well(office, VERB_queues, "{}");
+    assert_string_equal(said(office, "queues.0.queue"), "own");
+    assert_string_equal(said(office, "queues.1"), "");
+}
+
+static void nothing_of_other_queues_is_shown(void **state)
+{
+    (void)state;
+    at_every_office(look_around);
+}
+
+static void claim_all(struct office *office)
+{
+    limit(office, 0, NULL);
+    submitted(office, "foreign", "");
+    const char *id = submitted(office, "own", "");
+    limit(office, W, &own_queues);
+    well(office, VERB_claim, "{'worker_id':'w','max':10}");
+    assert_string_equal(said(office, "claims.0.job.id"), id);
+    assert_string_equal(said(office, "claims.1"), "");
+    ask(office, VERB_claim, "{'worker_id':'w','queues':['own','foreign']}");
+    assert_int_equal(office->code, ERR_FORBIDDEN);
+    well(office, VERB_claim, "{'worker_id':'w','wait_ms':50}");
+    assert_string_equal(said(office, "claims.0"), "");
+}
+
+static void a_claim_takes_all_that_it_may_and_no_more(void **state)
+{
+    (void)state;
+    at_every_office(claim_all);
+}
+
+/* A claim that waits, on a thread of its own. */
+struct waiter {
+    struct office *office;
+    struct arena arena;
+    struct buf answer;
+    const struct names *queues;
+    enum error_code code;
+};
+
+static void *wait_for_work(void *arg)
+{
+    struct waiter *waiter = arg;
+    struct err err = {0};
+    struct verb_call call = {
+        .engine = waiter->office->engine,
+        .arena = &waiter->arena,
+        .name = VERB_claim,
+        .request = STR("{\"worker_id\":\"w\",\"wait_ms\":20000}"),
+        .queues = waiter->queues,
+    };
+    waiter->code = verb_do(&call, &waiter->answer, &err);
+    return NULL;
+}
+
+/* The limited one waits first, so that a wake which is lost on it would be seen. */
+static void wait_side_by_side(struct office *office)
+{
+    struct waiter waiters[] = {{.office = office, .queues = &own_queues}, {.office = office}};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        struct timespec nap = {.tv_nsec = 100 * 1000 * 1000};
+        arena_init(&waiters[i].arena);
+        buf_init(&waiters[i].answer, &waiters[i].arena, 1024);
+        assert_int_equal(pthread_create(&threads[i], NULL, wait_for_work, &waiters[i]), 0);
+        (void)nanosleep(&nap, NULL);
+    }
+    const char *foreign = submitted(office, "foreign", "");
+    assert_int_equal(pthread_join(threads[1], NULL), 0);
+    assert_int_equal(waiters[1].code, ERR_OK);
+    buf_add_char(&waiters[1].answer, '\0');
+    assert_non_null(strstr(waiters[1].answer.at, foreign));
+    const char *own = submitted(office, "own", "");
+    assert_int_equal(pthread_join(threads[0], NULL), 0);
+    buf_add_char(&waiters[0].answer, '\0');
+    assert_non_null(strstr(waiters[0].answer.at, own));
+    for (int i = 0; i < 2; i++)
+        arena_release(&waiters[i].arena);
+}
+
+static void a_limited_claim_that_waits_is_woken_by_its_own_work(void **state)
+{
+    (void)state;
+    at_every_office(wait_side_by_side);
+}
+
+static void read_a_long_feed(struct office *office)
+{
+    struct buf request;
+    buf_init(&request, &office->arena, 8192);
+    buf_add(&request, STR("{\"jobs\":["));
+    for (int i = 0; i < 60; i++)
+        buf_addf(&request, "%s{\"kind\":\"k\",\"queue\":\"foreign\"}", i == 0 ? "" : ",");
+    buf_add(&request, STR("]}"));
+    buf_add_char(&request, '\0');
+    ask(office, VERB_submit, "%s", request.at);
+    went_well(office);
+    const char *id = submitted(office, "own", "");
+    limit(office, R, &own_queues);
+    const char *after = "0-0";
+    bool seen = false;
+    int calls = 0;
+    while (!seen && ++calls < 20) {
+        well(office, VERB_feed, "{'limit':2,'after':'%s'}", after);
+        seen = strcmp(said(office, "events.0.job_id"), id) == 0;
+        assert_true(seen || strcmp(said(office, "events.0"), "") == 0);
+        after = said(office, "next");
+    }
+    assert_true(seen);
+    assert_true(calls > 1);
+}
+
+static void a_limited_feed_goes_on_behind_what_it_does_not_show(void **state)
+{
+    (void)state;
+    at_every_office(read_a_long_feed);
+}
+
+static void submit_many(struct office *office)
+{
+    limit(office, S, &own_queues);
+    ask(office, VERB_submit, "{'jobs':[{'kind':'k','queue':'own'},{'kind':'k'}]}");
+    assert_int_equal(office->code, ERR_FORBIDDEN);
+    assert_non_null(strstr(office->err.detail, "jobs[1]"));
+    limit(office, R, &own_queues);
+    well(office, VERB_list, "{}");
+    assert_string_equal(said(office, "jobs.0"), "");
+}
+
+static void one_job_for_another_queue_makes_none_of_many(void **state)
+{
+    (void)state;
+    at_every_office(submit_many);
+}
+
+static void run_batch(struct office *office)
+{
+    struct jobs foreign = fill(office, "foreign");
+    struct jobs own = fill(office, "own");
+    limit(office, W, &own_queues);
+    well(office, VERB_batch,
+         "{'ops':[{'op':'submit','kind':'k','queue':'own'},{'op':'heartbeat','token':'%s'},"
+         "{'op':'heartbeat','token':'%s'},{'op':'requeue','id':'%s'},"
+         "{'op':'token_create','name':'x','scopes':['admin']}]}",
+         foreign.token, own.token, own.dead);
+    assert_string_equal(said(office, "results.0.status"), "403");
+    assert_string_equal(said(office, "results.1.status"), "403");
+    assert_string_equal(said(office, "results.2.status"), "200");
+    assert_string_equal(said(office, "results.3.status"), "403");
+    assert_string_equal(said(office, "results.4.status"), "403");
+    limit(office, A, &own_queues);
+    well(office, VERB_batch, "{'ops':[{'op':'token_create','name':'x','scopes':['admin']}]}");
+    assert_string_equal(said(office, "results.0.status"), "403");
+}
+
+static void entries_of_a_batch_are_checked_one_by_one(void **state)
+{
+    (void)state;
+    at_every_office(run_batch);
+}
+
+static void do_in_bulk(struct office *office)
+{
+    struct jobs foreign = fill(office, "foreign");
+    struct jobs own = fill(office, "own");
+    limit(office, A, &own_queues);
+    well(office, VERB_bulk, "{'action':'cancel','filter':{'status':'queued'}}");
+    assert_string_equal(said(office, "done"), "1");
+    well(office, VERB_redrive, "{}");
+    assert_string_equal(said(office, "done"), "1");
+    limit(office, 0, NULL);
+    well(office, VERB_get, "{'id':'%s'}", foreign.queued);
+    assert_string_equal(said(office, "status"), "queued");
+    well(office, VERB_get, "{'id':'%s'}", foreign.dead);
+    assert_string_equal(said(office, "status"), "dead_lettered");
+    well(office, VERB_get, "{'id':'%s'}", own.queued);
+    assert_string_equal(said(office, "status"), "cancelled");
+    limit(office, A, &own_queues);
+    well(office, VERB_drop, "{}");
+    assert_string_equal(said(office, "matched"), "0");
+}
+
+static void many_jobs_at_once_are_those_of_the_queue(void **state)
+{
+    (void)state;
+    at_every_office(do_in_bulk);
+}
+
+static void lend_a_token(struct office *office)
+{
+    struct jobs own = fill(office, "own");
+    limit(office, W, &own_queues);
+    well(office, VERB_heartbeat, "{'token':'%s'}", own.step_token);
+    well(office, VERB_verdict, "{'id':'%s','step':'a','decision':'accept','token':'%s'}", own.plan,
+         own.step_token);
+    limit(office, 0, NULL);
+    well(office, VERB_get, "{'id':'%s'}", own.running);
+    const char *version = said(office, "version");
+    limit(office, W, &own_queues);
+    well(office, VERB_append,
+         "{'id':'%s','expected_version':%s,'token':'%s','events':[{'type':'my.note'}]}",
+         own.running, version, own.token);
+}
+
+static void the_holder_of_a_lease_may_append_and_judge(void **state)
+{
+    (void)state;
+    at_every_office(lend_a_token);
+}
+
+static void move_jobs(struct office *office)
+{
+    struct jobs foreign = fill(office, "foreign");
+    limit(office, 0, NULL);
+    well(office, VERB_cancel, "{'id':'%s','mode':'hard'}", foreign.queued);
+    well(office, VERB_export, "{'id':'%s'}", foreign.queued);
+    const char *bundle = office->answer;
+    struct buf request;
+    buf_init(&request, &office->arena, 4096);
+    buf_add(&request, STR("{\"jobs\":["));
+    buf_add(&request, str_from(bundle));
+    buf_add(&request, STR("]}"));
+    struct verb_call call = {
+        .engine = office->engine,
+        .arena = &office->arena,
+        .name = VERB_import,
+        .request = buf_str(&request),
+        .actor = STR("ann"),
+        .queues = &own_queues,
+    };
+    struct buf answer;
+    buf_init(&answer, &office->arena, 256);
+    assert_int_equal(verb_do(&call, &answer, &office->err), ERR_FORBIDDEN);
+}
+
+static void a_job_of_another_queue_is_not_imported(void **state)
+{
+    (void)state;
+    at_every_office(move_jobs);
+}
+
+/* ---- tokens ------------------------------------------------------------------------------- */
+
+static struct store_token found(struct office *office, const char *text)
+{
+    uint8_t hash[HASH_LEN];
+    struct store_token wanted = {.hash = hash};
+    struct store_txn *txn;
+    access_hash(str_from(text), hash);
+    assert_int_equal(store_begin(engine_store(office->engine), STORE_READ, &txn, NULL), ERR_OK);
+    assert_int_equal(store_token(txn, &wanted, &office->arena, NULL), ERR_OK);
+    store_rollback(txn);
+    wanted.hash = NULL;
+    return wanted;
+}
+
+static void make_and_revoke(struct office *office)
+{
+    well(office, VERB_token_create,
+         "{'name':'ci','scopes':['work','read'],'queues':['b','a'],'ttl_ms':60000}");
+    const char *token = said(office, "token");
+    const char *id = said(office, "id");
+    assert_true(access_text_is_valid(str_from(token)));
+    assert_string_equal(said(office, "scopes"), "[\"read\",\"work\"]");
+    assert_string_equal(said(office, "queues"), "[\"a\",\"b\"]");
+    struct store_token kept = found(office, token);
+    assert_true(kept.found);
+    assert_int_equal(kept.token.scopes, R | W);
+    assert_true(kept.token.expires_at == kept.token.created_at + 60000);
+    assert_true(access_is_live(&kept.token, kept.now));
+    assert_false(access_is_live(&kept.token, kept.token.expires_at));
+    well(office, VERB_token_list, "{}");
+    assert_null(strstr(office->answer, token));
+    assert_string_equal(said(office, "tokens.0.id"), id);
+    assert_string_equal(said(office, "tokens.0.name"), "ci");
+    assert_string_equal(said(office, "tokens.0.revoked_at"), "");
+    well(office, VERB_token_revoke, "{'id':'%s'}", id);
+    assert_string_equal(said(office, "name"), "ci");
+    const char *when = said(office, "revoked_at");
+    assert_true(strlen(when) > 0);
+    well(office, VERB_token_revoke, "{'id':'%s'}", id);
+    assert_string_equal(said(office, "revoked_at"), when);
+    kept = found(office, token);
+    assert_true(kept.found);
+    assert_false(access_is_live(&kept.token, kept.now));
+}
+
+static void a_token_is_made_listed_and_revoked(void **state)
+{
+    (void)state;
+    at_every_office(make_and_revoke);
+}
+
+static void make_wrong_ones(struct office *office)
+{
+    static const struct {
+        enum verb_name verb;
+        const char *request;
+        enum error_code code;
+        const char *words;
+    } wrong[] = {
+        {VERB_token_create, "{'scopes':['read']}", ERR_BAD_REQUEST, "name"},
+        {VERB_token_create, "{'name':'n'}", ERR_BAD_REQUEST, "scopes"},
+        {VERB_token_create, "{'name':'n','scopes':[]}", ERR_BAD_REQUEST, "scopes"},
+        {VERB_token_create, "{'name':'n','scopes':['root']}", ERR_BAD_REQUEST, "root"},
+        {VERB_token_create, "{'name':'n','scopes':['read'],'queues':[]}", ERR_BAD_REQUEST, "empty"},
+        {VERB_token_create, "{'name':'n','scopes':['read'],'ttl_ms':1}", ERR_BAD_REQUEST, "ttl_ms"},
+        {VERB_token_create, "{'name':'n','scopes':['read'],'hash':'x'}", ERR_UNKNOWN_FIELD, "hash"},
+        {VERB_token_revoke, "{}", ERR_BAD_REQUEST, "id"},
+        {VERB_token_revoke, "{'id':'x'}", ERR_BAD_REQUEST, "\"x\""},
+        {VERB_token_revoke, "{'id':'01900000-0000-7000-8000-000000000000'}", ERR_NOT_FOUND, "no"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        ask(office, wrong[i].verb, "%s", wrong[i].request);
+        assert_int_equal(office->code, wrong[i].code);
+        assert_non_null(strstr(office->err.detail, wrong[i].words));
+    }
+    well(office, VERB_token_list, "{}");
+    assert_string_equal(said(office, "tokens"), "[]");
+}
+
+static void wrong_requests_for_tokens_are_refused(void **state)
+{
+    (void)state;
+    at_every_office(make_wrong_ones);
+}
+
+static void make_one_twice(struct office *office)
+{
+    office->key = "once";
+    well(office, VERB_token_create, "{'name':'ci','scopes':['read']}");
+    const char *id = said(office, "id");
+    const char *token = said(office, "token");
+    assert_true(strlen(token) == ACCESS_TEXT_LEN);
+    well(office, VERB_token_create, "{'name':'ci','scopes':['read']}");
+    assert_string_equal(said(office, "id"), id);
+    assert_string_equal(said(office, "token"), "");
+    office->key = NULL;
+    well(office, VERB_token_list, "{}");
+    assert_string_equal(said(office, "tokens.1"), "");
+}
+
+static void a_repeated_request_makes_no_second_token_and_does_not_show_the_first(void **state)
+{
+    (void)state;
+    at_every_office(make_one_twice);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_verb_is_asked),
+        cmocka_unit_test(a_verb_takes_its_scopes_and_no_other),
+        cmocka_unit_test(a_verb_does_not_reach_jobs_of_other_queues),
+        cmocka_unit_test(nothing_of_other_queues_is_shown),
+        cmocka_unit_test(a_claim_takes_all_that_it_may_and_no_more),
+        cmocka_unit_test(a_limited_claim_that_waits_is_woken_by_its_own_work),
+        cmocka_unit_test(a_limited_feed_goes_on_behind_what_it_does_not_show),
+        cmocka_unit_test(one_job_for_another_queue_makes_none_of_many),
+        cmocka_unit_test(entries_of_a_batch_are_checked_one_by_one),
+        cmocka_unit_test(many_jobs_at_once_are_those_of_the_queue),
+        cmocka_unit_test(the_holder_of_a_lease_may_append_and_judge),
+        cmocka_unit_test(a_job_of_another_queue_is_not_imported),
+        cmocka_unit_test(a_token_is_made_listed_and_revoked),
+        cmocka_unit_test(wrong_requests_for_tokens_are_refused),
+        cmocka_unit_test(a_repeated_request_makes_no_second_token_and_does_not_show_the_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

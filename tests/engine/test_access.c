@@ -323,6 +323,11 @@ static void a_verb_does_not_reach_jobs_of_other_queues(void **state)
 
 /* ---- what is shown and taken -------------------------------------------------------------- */
 
+static void rest(void)
+{
+    (void)nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+}
+
 static void look_around(struct office *office)
 {
     static const enum verb_name verbs[] = {VERB_list,  VERB_dead_letters, VERB_queues,
@@ -350,7 +355,13 @@ static void look_around(struct office *office)
     well(office, VERB_list, "{}");
     assert_string_equal(said(office, "jobs.0.id"), id);
     assert_string_equal(said(office, "jobs.1"), "");
-    well(office, VERB_feed, "{'limit':1}");
+    /* PostgreSQL holds the feed back while any older transaction of the server is open. */
+    for (int i = 0; i < 1000; i++) {
+        well(office, VERB_feed, "{'limit':1}");
+        if (strcmp(said(office, "events.0.job_id"), "") != 0)
+            break;
+        rest();
+    }
     assert_string_equal(said(office, "events.0.job_id"), id);
     well(office, VERB_queues, "{}");
     assert_string_equal(said(office, "queues.0.queue"), "own");
@@ -455,11 +466,13 @@ static void read_a_long_feed(struct office *office)
     const char *after = "0-0";
     bool seen = false;
     int calls = 0;
-    while (!seen && ++calls < 20) {
+    while (!seen && ++calls < 1000) {
         well(office, VERB_feed, "{'limit':2,'after':'%s'}", after);
         seen = strcmp(said(office, "events.0.job_id"), id) == 0;
         assert_true(seen || strcmp(said(office, "events.0"), "") == 0);
         after = said(office, "next");
+        if (!seen)
+            rest();
     }
     assert_true(seen);
     assert_true(calls > 1);

@@ -289,7 +289,7 @@ static void check_choice(struct scene *s)
 static void check_many_kinds(struct scene *s)
 {
     enum { KINDS = 300 };
-    static char names[KINDS][8];
+    static char names[KINDS][16];
     static struct str kinds[KINDS];
     struct caller *claimers = calloc(KINDS, sizeof *claimers);
     assert_non_null(claimers);

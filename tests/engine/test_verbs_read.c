@@ -191,6 +191,7 @@ static void feeds(struct desk *d)
         well(d, VERB_feed, "{}");
         if (strcmp(said(d, "events.1.type"), "") != 0)
             break;
+        (void)nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
     says(d, "events.0.job_id", a);
     says(d, "events.1.job_id", b);

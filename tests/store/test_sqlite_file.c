@@ -272,11 +272,13 @@ static const char *const statements[] = {
 #undef STATEMENT
 };
 
-/* Small tables that are read as a whole, in order; and the values of one row's labels. */
+/* Small tables that are read as a whole, in order; the values of one row's labels; the queues that
+ * a caller may see. */
 static bool may_scan(const char *detail)
 {
-    static const char *const wholes[] = {"SCAN feed_end", "SCAN kinds", "SCAN queues", "SCAN l ",
-                                         "SCAN resources USING COVERING INDEX resources_by_end"};
+    static const char *const wholes[] = {
+        "SCAN feed_end", "SCAN kinds", "SCAN queues",
+        "SCAN l ",       "SCAN q ",    "SCAN resources USING COVERING INDEX resources_by_end"};
     for (size_t i = 0; i < sizeof wholes / sizeof wholes[0]; i++)
         if (strncmp(detail, wholes[i], strlen(wholes[i])) == 0)
             return true;

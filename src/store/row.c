@@ -120,11 +120,10 @@ static void take_beats(const struct claim_row *claim, struct lease *lease, struc
 static enum error_code name_job(struct uuid id, enum error_code code, struct err *err)
 {
     char text[UUID_TEXT_LEN];
-    struct err why = {0};
     if (code != ERR_CORRUPT || err == NULL)
         return code;
+    struct err why = *err;
     uuid_format(id, text);
-    why = *err;
     return err_set(err, ERR_CORRUPT, "job %.*s cannot be read: %s", UUID_TEXT_LEN, text,
                    why.detail);
 }

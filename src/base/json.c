@@ -231,6 +231,18 @@ bool json_iter_ok(const struct json_iter *iter)
     return iter->at == iter->end;
 }
 
+struct str json_member(struct str object, struct str name)
+{
+    struct json_iter iter;
+    struct str key;
+    struct str value;
+    if (json_object_begin(&iter, object))
+        while (json_object_next(&iter, &key, &value))
+            if (json_key_is(key, name))
+                return value;
+    return (struct str){NULL, 0};
+}
+
 size_t json_count(struct str value)
 {
     struct json_iter iter;

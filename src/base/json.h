@@ -68,6 +68,9 @@ bool json_array_begin(struct json_iter *iter, struct str value);
 bool json_object_next(struct json_iter *iter, struct str *ret_key, struct str *ret_value);
 bool json_array_next(struct json_iter *iter, struct str *ret_value);
 
+/* The raw value of a member of an object; absent when it is not there. */
+struct str json_member(struct str object, struct str name);
+
 /* True when the walk ended at the closing bracket and not at damage. */
 bool json_iter_ok(const struct json_iter *iter);
 

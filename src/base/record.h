@@ -130,4 +130,9 @@ bool record_hex(struct str digits, uint8_t *ret, size_t size);
         .size = RECORD_SIZE(type, member), .nested = &(nested_)                                    \
     }
 
+/* The type that a table `name_fields` makes: RECORD_TABLE(cancel); defines cancel_record. */
+#define RECORD_TABLE(name)                                                                         \
+    static const struct record_type name##_record = {name##_fields, sizeof name##_fields /         \
+                                                                        sizeof name##_fields[0]}
+
 #endif

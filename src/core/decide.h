@@ -154,10 +154,11 @@ struct command {
 /* Everything from outside that a decision may depend on. */
 struct context {
     int64_t now;
-    int64_t down_since; /* when the last break began, as far as is known; 0: not known */
-    int64_t up_since;   /* since when clock and store have been there without a break: leases last
-                           renewed before get one heartbeat of grace after it */
-    uint64_t random;    /* for jitter and look-up tables */
+    int64_t down_since;   /* when the last break began, as far as is known; 0: not known */
+    int64_t up_since;     /* since when clock and store have been there without a break: leases last
+                             renewed before get one heartbeat of grace after it */
+    int64_t lease_ttl_ms; /* where neither claim, job nor kind say; 0: LEASE_TTL_MS_DEFAULT */
+    uint64_t random;      /* for jitter and look-up tables */
     uint8_t secret[TOKEN_SECRET_LEN]; /* fresh random bytes: a token's secret */
     uint8_t salt[SALT_LEN];           /* fresh random bytes: a new job's salt */
     const struct kind_settings *kind; /* NULL: none set */

@@ -46,8 +46,8 @@ enum error_code decider_lease_data(struct decider *d, int64_t attempt, struct ev
     if (!claimed)
         terms = &no_terms;
 
-    int64_t ttl = first_set(terms->lease_ttl_ms, spec->lease_ttl_ms, kind->lease_ttl_ms,
-                            LEASE_TTL_MS_DEFAULT);
+    int64_t usual = d->context->lease_ttl_ms > 0 ? d->context->lease_ttl_ms : LEASE_TTL_MS_DEFAULT;
+    int64_t ttl = first_set(terms->lease_ttl_ms, spec->lease_ttl_ms, kind->lease_ttl_ms, usual);
     int64_t beat = first_set(terms->heartbeat_ms, spec->heartbeat_ms, kind->heartbeat_ms, ttl / 2);
     int64_t timeout = d->step != NULL ? d->step->spec.timeout_ms
                                       : first_set(spec->timeout_ms, kind->timeout_ms, 0, 0);

@@ -29,6 +29,7 @@ void lease_begin(struct lease *lease, const struct event *event)
         .live = true,
         .worker_id = event->data.worker_id,
         .resource_id = event->data.resource_id,
+        .since = event->at,
         .lease_ttl_ms = event->data.lease_ttl_ms,
         .heartbeat_ms = event->data.heartbeat_ms,
         .beat_at = event->at,

@@ -39,6 +39,7 @@ struct lease {
     int64_t heartbeat_ms;
     int64_t beat_at;    /* (beside) last sign of life */
     int64_t expires_at; /* (beside) from when the lease can be taken */
+    int64_t since;      /* when it was given */
     int64_t timeout_at; /* end of this attempt however well it beats; 0: none */
 };
 

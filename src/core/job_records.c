@@ -17,6 +17,7 @@ static const struct record_field lease_fields[] = {
     FIELD(beat_at, "beat_at", TIME),
     FIELD(expires_at, "expires_at", TIME),
     FIELD(timeout_at, "timeout_at", TIME),
+    FIELD(since, "since", TIME),
 #undef RECORD_OF
 };
 #define TYPE(name)                                                                                 \

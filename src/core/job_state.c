@@ -109,20 +109,6 @@ void step_state_write(const struct step *step, struct buf *buf)
     json_end_object(&writer);
 }
 
-/* The raw value of a member; absent when it is not there. */
-static struct str member(struct str object, struct str name)
-{
-    struct json_iter iter;
-    struct str key;
-    struct str value;
-    if (!json_object_begin(&iter, object))
-        return (struct str){NULL, 0};
-    while (json_object_next(&iter, &key, &value))
-        if (json_key_is(key, name))
-            return value;
-    return (struct str){NULL, 0};
-}
-
 static enum error_code bad_children(struct err *err)
 {
     return err_set(err, ERR_CORRUPT, "the children of a step cannot be read");
@@ -153,12 +139,13 @@ static enum error_code read_children(struct str json, struct arena *arena, struc
 enum error_code step_plan_read(struct str json, struct arena *arena, struct step *step,
                                struct err *err)
 {
-    struct str spec = member(json, STR("spec"));
+    struct str spec = json_member(json, STR("spec"));
     if (!str_is_set(spec))
         return err_set(err, ERR_CORRUPT, "the plan of a step cannot be read");
     enum error_code code = read_record(&step_spec_record, spec, RECORD_ALL, "the plan of a step",
                                        arena, &step->spec, err);
-    return code == ERR_OK ? read_children(member(json, STR("children")), arena, step, err) : code;
+    return code == ERR_OK ? read_children(json_member(json, STR("children")), arena, step, err)
+                          : code;
 }
 
 enum error_code step_state_read(struct str json, struct arena *arena, struct step *step,
@@ -166,7 +153,7 @@ enum error_code step_state_read(struct str json, struct arena *arena, struct ste
 {
     enum error_code code = read_record(&step_record, json, RECORD_FROM(STEP_COLUMNS),
                                        "the state of a step", arena, step, err);
-    struct str avoided = member(json, STR("avoided"));
+    struct str avoided = json_member(json, STR("avoided"));
     struct names names = {0};
     if (code == ERR_OK && (unsigned)step->state >= STEP_STATE_COUNT)
         code = err_set(err, ERR_CORRUPT, "a step has the state %d, which there is not",
@@ -240,10 +227,11 @@ enum error_code resource_state_read(struct str json, struct arena *arena, struct
     enum error_code code =
         read_record(&resource_record, json, RECORD_ALL, "a resource", arena, resource, err);
     if (code == ERR_OK)
-        code = damaged(names_read(member(json, STR("capabilities")), UINT32_MAX, "capabilities",
-                                  arena, &resource->capabilities, err),
+        code = damaged(names_read(json_member(json, STR("capabilities")), UINT32_MAX,
+                                  "capabilities", arena, &resource->capabilities, err),
                        "a resource", err);
-    return code == ERR_OK ? read_labels(member(json, STR("labels")), arena, resource, err) : code;
+    return code == ERR_OK ? read_labels(json_member(json, STR("labels")), arena, resource, err)
+                          : code;
 }
 
 void kind_settings_write(const struct kind_settings *kind, struct buf *buf)

@@ -126,6 +126,7 @@ static void put_lease(struct json_writer *writer, const struct lease *lease, int
     answer_int(writer, STR("attempt"), attempt);
     answer_int(writer, STR("lease_ttl_ms"), lease->lease_ttl_ms);
     answer_int(writer, STR("heartbeat_ms"), lease->heartbeat_ms);
+    answer_time(writer, STR("since"), lease->since);
     answer_time(writer, STR("beat_at"), lease->beat_at);
     answer_time(writer, STR("expires_at"), lease->expires_at);
     answer_time(writer, STR("timeout_at"), lease->timeout_at);

@@ -2,6 +2,7 @@
 #include "engine/batch.h"
 
 #include <assert.h>
+#include <time.h>
 
 #include "base/random.h"
 #include "engine/batch_private.h"
@@ -72,6 +73,7 @@ struct context batch_times(const struct batch *batch)
         .now = batch->load.now,
         .down_since = batch->batcher->down_since,
         .up_since = batch->batcher->up_since,
+        .lease_ttl_ms = batch->batcher->lease_ttl_ms,
         .arena = batch->arena,
     };
 }
@@ -231,11 +233,59 @@ static enum error_code carry_out(struct batch *batch)
     return code == ERR_OK ? batch_write(batch) : code;
 }
 
+static int64_t steady_us(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 * 1000 + now.tv_nsec / 1000;
+}
+
+/* Tells the observer of a batch that was committed. Without memory it is told of no changes. */
+static void report(const struct batch *batch, int64_t began_us, int64_t written_us)
+{
+    const struct observer *observer = batch->batcher->observer;
+    int64_t now_us = steady_us();
+    struct job_change *changes = arena_alloc(batch->arena, batch->job_count * sizeof *changes);
+    struct batch_report report = {
+        .now = batch->load.now,
+        .took_us = now_us - began_us,
+        .commit_us = now_us - written_us,
+        .ops = batch->ops,
+        .op_count = batch->op_count,
+        .claim_conflicts = batch->claim_conflicts,
+        .changes = changes,
+    };
+    for (uint32_t i = 0; changes != NULL && i < batch->job_count; i++) {
+        const struct batch_job *job = &batch->jobs[i];
+        if (job->event_count > 0)
+            changes[report.change_count++] = (struct job_change){
+                .before = &job->before,
+                .after = &job->now,
+                .events = job->events,
+                .event_count = job->event_count,
+            };
+    }
+    observer->committed(observer->arg, &report);
+}
+
+/* Commits, and tells whoever watches what came of it. */
+static enum error_code commit(struct batch *batch, int64_t began_us, enum store_outcome *outcome)
+{
+    bool watched = batch->batcher->observer != NULL;
+    int64_t written_us = watched ? steady_us() : 0;
+    enum error_code code = store_commit(batch->txn, outcome, batch->err);
+    if (watched && code == ERR_OK)
+        report(batch, began_us, written_us);
+    return code;
+}
+
 enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, struct op *const *ops,
                              uint32_t count, struct arena *arena, enum store_outcome *outcome,
                              struct err *err)
 {
     struct batch *batch = arena_zalloc(arena, 1, sizeof *batch);
+    const struct observer *observer = batcher->observer;
+    int64_t began_us = observer != NULL ? steady_us() : 0;
     enum error_code code = ERR_NO_MEMORY;
     *outcome = STORE_NOT_COMMITTED;
     if (batch == NULL)
@@ -256,10 +306,15 @@ enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, str
     code = batch_collect(batch);
     if (code == ERR_OK)
         code = carry_out(batch);
-    if (code == ERR_OK)
-        return store_commit(txn, outcome, err);
+    if (code == ERR_OK) {
+        code = commit(batch, began_us, outcome);
+        goto out;
+    }
 undo:
     store_rollback(txn);
+out:
+    if (observer != NULL && code != ERR_OK)
+        observer->failed(observer->arg, code);
     return code;
 }
 
@@ -269,7 +324,11 @@ static enum error_code run_once(struct batcher *batcher, struct op *const *ops, 
     struct store_txn *txn;
     *outcome = STORE_NOT_COMMITTED;
     enum error_code code = store_begin(batcher->store, STORE_WRITE, &txn, err);
-    return code == ERR_OK ? batch_run_in(batcher, txn, ops, count, arena, outcome, err) : code;
+    if (code == ERR_OK)
+        return batch_run_in(batcher, txn, ops, count, arena, outcome, err);
+    if (batcher->observer != NULL)
+        batcher->observer->failed(batcher->observer->arg, code);
+    return code;
 }
 
 static void tell_all(struct op *const *ops, uint32_t count, enum error_code code,

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "core/decide.h"
 #include "core/lane.h"
+#include "engine/observer.h"
 #include "store/store.h"
 
 enum { BATCH_OPS_MAX = 1000, CLAIM_MAX = 1000, ADMIT_LEFT_MAX = 256 };
@@ -138,15 +139,17 @@ struct batcher {
     struct store *store;
     void (*random)(void *arg, void *ret, size_t len);
     void *random_arg;
-    int64_t break_ms;   /* not having seen the store for so long is a break; 0: nothing is */
-    int64_t seen_at;    /* the store's time when it was last seen */
-    int64_t down_since; /* see struct context */
+    int64_t lease_ttl_ms; /* see struct context */
+    int64_t break_ms;     /* not having seen the store for so long is a break; 0: nothing is */
+    int64_t seen_at;      /* the store's time when it was last seen */
+    int64_t down_since;   /* see struct context */
     int64_t up_since;
     uint32_t turn; /* which queue is first in the next claim */
     struct lane_table lanes;
     struct uuid left[ADMIT_LEFT_MAX]; /* submissions that the store refuses in any form */
     uint32_t left_count;
-    int64_t left_at;        /* since when, by the store's time */
+    int64_t left_at;                 /* since when, by the store's time */
+    const struct observer *observer; /* NULL: nobody watches */
     struct batch_news news; /* of the last batch, until the next one and as long as its arena */
 };
 

@@ -247,8 +247,10 @@ enum error_code batch_claim(struct batch *batch, struct op *op, struct store_sea
         if (code != ERR_OK)
             return code;
         /* What another operation of this batch has changed meanwhile stays where that put it. */
-        if (refusal != ERR_OK)
+        if (refusal != ERR_OK) {
+            batch->claim_conflicts++;
             continue;
+        }
         grant->slice = job->now;
         grant->step = ordinal == STEP_NONE ? NULL : job_step_at(&grant->slice, ordinal);
         if (op->claim.claimer.resource != NULL)

@@ -53,6 +53,7 @@ struct batch {
     uint32_t job_cap;
     struct map index; /* id as 16 bytes -> place in jobs */
     struct store_search *searches;
+    uint32_t claim_conflicts;
     uint8_t random[RANDOM_BYTES];
     uint32_t random_used;
 };

@@ -260,6 +260,9 @@ enum error_code engine_open(struct str url, const struct engine_options *options
     }
     batcher_init(&engine->batcher, engine->store, NULL, NULL);
     engine->batcher.break_ms = BREAK_MS;
+    engine->batcher.lease_ttl_ms = options->lease_ttl_ms;
+    if (engine->options.observer.committed != NULL)
+        engine->batcher.observer = &engine->options.observer;
     /* What was not looked after since gets its grace; that nobody knows when it was, is no error.
      */
     (void)store_attend(engine->store, &engine->batcher.seen_at, NULL);
@@ -351,6 +354,7 @@ enum error_code engine_submit(struct engine *engine, struct call *call, struct e
     assert(call->count > 0 && call->count <= BATCH_OPS_MAX && call->done != NULL);
     assert(call->wait_ms == 0 || (call->count == 1 && call->ops[0]->type == OP_CLAIM));
     enum error_code code = ERR_OK;
+    bool shed = false;
     call->memory = NULL;
     call->bytes += CALL_WEIGHT * (size_t)call->count;
     call->park_until = engine_steady(engine) + call->wait_ms;
@@ -361,12 +365,16 @@ enum error_code engine_submit(struct engine *engine, struct call *call, struct e
         code = err_set(err, ERR_UNAVAILABLE,
                        "too much is waiting (%zu KiB in the queue): try again in a moment",
                        engine->bytes / 1024);
+        shed = true;
     } else {
         engine->bytes += call->bytes;
         call_list_add(&engine->waiting, call);
         pthread_cond_signal(&engine->work);
     }
     pthread_mutex_unlock(&engine->lock);
+    const struct observer *observer = &engine->options.observer;
+    if (shed && observer->shed != NULL)
+        observer->shed(observer->arg);
     return code;
 }
 

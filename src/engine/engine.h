@@ -74,11 +74,13 @@ struct call {
 struct engine_options {
     struct store_options store;
     size_t queue_bytes_max; /* 0: 64 MiB */
+    int64_t lease_ttl_ms;   /* of leases for which neither claim, job nor kind say; 0: the usual */
     bool by_hand;           /* start no threads: somebody calls engine_turn */
     /* Milliseconds that never jump, for deadlines and to see when the clock does; NULL: the
      * system's. */
     int64_t (*steady)(void *arg);
     void *steady_arg;
+    struct observer observer; /* all of it set, or nothing */
 };
 
 /* Opens the store and starts the engine. Fails as store_open; unavailable also when no thread can

@@ -9,9 +9,6 @@
 enum { PART_BYTES = 512 };
 
 #define FIELD(type, member, kind) RECORD_FIELD(struct type, member, #member, kind)
-#define TABLE(name)                                                                                \
-    static const struct record_type name##_record = {name##_fields, sizeof name##_fields /         \
-                                                                        sizeof name##_fields[0]}
 
 struct row {
     struct str kind;
@@ -38,7 +35,7 @@ static const struct record_field row_fields[] = {
     FIELD(row, signals, ARRAY),
     FIELD(row, steps, ARRAY),
 };
-TABLE(row);
+RECORD_TABLE(row);
 
 struct effect_part {
     struct str step;
@@ -53,7 +50,7 @@ static const struct record_field effect_part_fields[] = {
     FIELD(effect_part, version, INT),
     FIELD(effect_part, state, OBJECT),
 };
-TABLE(effect_part);
+RECORD_TABLE(effect_part);
 
 /* A signal without its payload. */
 static const struct record_field signal_part_fields[] = {
@@ -62,7 +59,7 @@ static const struct record_field signal_part_fields[] = {
     FIELD(signal, version, INT),
     FIELD(signal, delivered, BOOL),
 };
-TABLE(signal_part);
+RECORD_TABLE(signal_part);
 
 struct step_part {
     struct str plan;
@@ -73,7 +70,7 @@ static const struct record_field step_part_fields[] = {
     FIELD(step_part, plan, OBJECT),
     FIELD(step_part, state, OBJECT),
 };
-TABLE(step_part);
+RECORD_TABLE(step_part);
 
 static enum error_code no_memory(struct err *err)
 {

@@ -29,30 +29,18 @@ static void release_lease(struct engine *engine, struct str token)
     arena_release(&arena);
 }
 
-static struct str member(struct str object, struct str name)
-{
-    struct json_iter iter;
-    struct str key;
-    struct str value;
-    if (json_object_begin(&iter, object))
-        while (json_object_next(&iter, &key, &value))
-            if (json_key_is(key, name))
-                return value;
-    return (struct str){NULL, 0};
-}
-
 void give_back_leases(struct engine *engine, enum verb_name name, struct str answer)
 {
     struct json_iter iter;
     struct str item;
-    if (name == VERB_batch && json_array_begin(&iter, member(answer, STR("results"))))
+    if (name == VERB_batch && json_array_begin(&iter, json_member(answer, STR("results"))))
         while (json_array_next(&iter, &item))
-            give_back_leases(engine, VERB_claim, member(item, STR("body")));
+            give_back_leases(engine, VERB_claim, json_member(item, STR("body")));
     if (name != VERB_claim && name != VERB_claim_steps)
         return;
-    if (json_array_begin(&iter, member(answer, STR("claims"))))
+    if (json_array_begin(&iter, json_member(answer, STR("claims"))))
         while (json_array_next(&iter, &item)) {
-            struct str token = member(member(item, STR("lease")), STR("token"));
+            struct str token = json_member(json_member(item, STR("lease")), STR("token"));
             if (json_type(token) == JSON_STRING)
                 release_lease(engine, token);
         }

@@ -58,7 +58,7 @@ size_t verb_bytes_max(enum verb_name name)
     return name == VERB_import ? IMPORT_BYTES_MAX : REQUEST_BYTES_MAX;
 }
 
-static enum error_code no_memory(struct err *err)
+enum error_code verb_no_memory(struct err *err)
 {
     return err_set(err, ERR_NO_MEMORY, "there is no memory for the call");
 }
@@ -112,11 +112,11 @@ static enum error_code prepare_kept(struct verb_call *call, struct err *err)
     struct call_kept *kept = call_kept_new();
     call->call.kept = kept;
     if (kept == NULL)
-        return no_memory(err);
+        return verb_no_memory(err);
     struct str actor = arena_copy(&kept->arena, call->actor);
     struct str request = arena_copy(&kept->arena, call->request);
     if (!str_is_set(request) || str_is_set(actor) != str_is_set(call->actor))
-        return no_memory(err);
+        return verb_no_memory(err);
     call->actor = actor;
     call->request = request;
     call->arena = &kept->arena;
@@ -172,7 +172,7 @@ enum error_code verb_finish(struct verb_call *call, struct buf *answer, struct e
         return repeated_answer(call, call->call.ops[0]->request.answer, answer, err);
     call->status = 200;
     enum error_code code = verb_at(call->name)->answer(call, answer, err);
-    return code == ERR_OK && answer->failed ? no_memory(err) : code;
+    return code == ERR_OK && answer->failed ? verb_no_memory(err) : code;
 }
 
 static enum error_code do_write(struct verb_call *call, struct buf *answer, struct err *err)
@@ -211,7 +211,7 @@ enum error_code verb_run(struct verb_call *call, struct buf *answer, struct err 
     enum error_code code = access_check(call, err);
     if (code == ERR_OK)
         code = verb_at(call->name)->run(call, answer, err);
-    return code == ERR_OK && answer->failed ? no_memory(err) : code;
+    return code == ERR_OK && answer->failed ? verb_no_memory(err) : code;
 }
 
 /* ---- what verbs share --------------------------------------------------------------------- */
@@ -231,6 +231,17 @@ enum error_code verb_job_id(struct str text, struct uuid *ret, struct err *err)
                ? ERR_OK
                : (enum error_code)err_set(err, ERR_BAD_REQUEST, "\"%.*s\" is not the id of a job",
                                           STR_ARG(text));
+}
+
+enum error_code verb_missing(const char *member, const char *what, struct err *err)
+{
+    return err_set(err, ERR_BAD_REQUEST, "%s is missing: %s", member, what);
+}
+
+enum error_code verb_outcome(const struct verb_call *call, struct err *err)
+{
+    const struct op *op = call->call.ops[0];
+    return op->code == ERR_OK ? ERR_OK : err_set(err, op->code, "%s", op->err.detail);
 }
 
 enum error_code verb_no_job(struct uuid id, struct err *err)
@@ -274,7 +285,7 @@ enum error_code verb_load_job(struct verb_call *call, struct store_txn *txn, str
         job.slice.signal_count = job.slice.signal_cap = parts.signal_count;
         code = job_slice_index(&job.slice, call->arena);
         if (code != ERR_OK)
-            return no_memory(err);
+            return verb_no_memory(err);
     }
     *ret = job;
     return ERR_OK;

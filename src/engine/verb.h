@@ -101,6 +101,13 @@ enum error_code verb_read(const struct verb_call *call, const struct record_type
 /* Reads the job id of a request: bad_request when it is none. */
 enum error_code verb_job_id(struct str text, struct uuid *ret, struct err *err);
 
+/* What every verb says alike: there is no memory, a member is missing (`what` it is for). */
+enum error_code verb_no_memory(struct err *err);
+enum error_code verb_missing(const char *member, const char *what, struct err *err);
+
+/* What was wrong with the first operation of a call that is done. */
+enum error_code verb_outcome(const struct verb_call *call, struct err *err);
+
 /* Not found, as every verb says it. */
 enum error_code verb_no_job(struct uuid id, struct err *err);
 

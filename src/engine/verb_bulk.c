@@ -21,9 +21,6 @@ enum {
 #define FIELD(type, member, kind) RECORD_FIELD(struct type, member, #member, kind)
 #define RANGE(type, member, min, max)                                                              \
     RECORD_FIELD_RANGE(struct type, member, #member, INT, min, max)
-#define TABLE(name)                                                                                \
-    static const struct record_type name##_record = {name##_fields, sizeof name##_fields /         \
-                                                                        sizeof name##_fields[0]}
 
 /* ---- walking through jobs ----------------------------------------------------------------- */
 
@@ -204,14 +201,14 @@ static const struct record_field bulk_fields[] = {
     RANGE(bulk_request, limit, 1, BULK_JOBS_MAX),
     FIELD(bulk_request, cursor, TEXT),
 };
-TABLE(bulk);
+RECORD_TABLE(bulk);
 
 struct which_request {
     struct filter_request filter;
 };
 
 static const struct record_field which_fields[] = {FILTER_FIELDS(struct which_request)};
-TABLE(which);
+RECORD_TABLE(which);
 
 static enum error_code check_bulk(const struct bulk_request *request, struct err *err)
 {
@@ -309,7 +306,7 @@ struct dead_request {
         RANGE(dead_request, limit, 1, BULK_JOBS_MAX), FIELD(dead_request, cursor, TEXT)
 
 static const struct record_field dead_letters_fields[] = {WHICH_LETTERS};
-TABLE(dead_letters);
+RECORD_TABLE(dead_letters);
 
 static const struct record_field redrive_fields[] = {
     FIELD(dead_request, id, TEXT),
@@ -319,7 +316,7 @@ static const struct record_field redrive_fields[] = {
     WHICH_LETTERS,
     RANGE(dead_request, rate_per_s, 1, RATE_MAX),
 };
-TABLE(redrive);
+RECORD_TABLE(redrive);
 
 /* Whoever drops may give a reason too; nothing is left that could keep it. */
 static const struct record_field drop_fields[] = {
@@ -329,7 +326,7 @@ static const struct record_field drop_fields[] = {
     WHICH_LETTERS,
     RANGE(dead_request, rate_per_s, 1, RATE_MAX),
 };
-TABLE(drop);
+RECORD_TABLE(drop);
 
 static enum error_code read_letters(struct verb_call *call, const struct record_type *type,
                                     struct dead_request *request, struct store_filter *ret,

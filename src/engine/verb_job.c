@@ -34,9 +34,6 @@ struct job_request {
 
 #define FIELD(member, kind) RECORD_FIELD(struct job_request, member, #member, kind)
 #define ENUM_FIELD(member, names) RECORD_FIELD_ENUM(struct job_request, member, #member, names)
-#define TABLE(name)                                                                                \
-    static const struct record_type name##_record = {name##_fields, sizeof name##_fields /         \
-                                                                        sizeof name##_fields[0]}
 
 static const struct record_field append_fields[] = {
     FIELD(id, TEXT),
@@ -44,33 +41,33 @@ static const struct record_field append_fields[] = {
     FIELD(token, TEXT),
     FIELD(events, ARRAY),
 };
-TABLE(append);
+RECORD_TABLE(append);
 
 static const struct record_field appended_fields[] = {
     RECORD_FIELD(struct appended, type, "type", NAME),
     RECORD_FIELD(struct appended, payload, "payload", JSON),
 };
-TABLE(appended);
+RECORD_TABLE(appended);
 
 static const struct record_field cancel_fields[] = {
     FIELD(id, TEXT),
     ENUM_FIELD(mode, cancel_mode_names),
     FIELD(reason, TEXT),
 };
-TABLE(cancel);
+RECORD_TABLE(cancel);
 
 static const struct record_field signal_fields[] = {
     FIELD(id, TEXT),        FIELD(correlation_key, NAME), FIELD(payload, JSON),
     FIELD(signal_id, NAME), FIELD(early, BOOL),
 };
-TABLE(signal);
+RECORD_TABLE(signal);
 
 static const struct record_field requeue_fields[] = {
     FIELD(id, TEXT),
     FIELD(reason, TEXT),
     FIELD(fresh, BOOL),
 };
-TABLE(requeue);
+RECORD_TABLE(requeue);
 
 static const struct record_field dead_letter_fields[] = {
     FIELD(id, TEXT),
@@ -78,17 +75,17 @@ static const struct record_field dead_letter_fields[] = {
     ENUM_FIELD(stage, stage_names),
     FIELD(message, TEXT),
 };
-TABLE(dead_letter);
+RECORD_TABLE(dead_letter);
 
 static const struct record_field redact_fields[] = {FIELD(id, TEXT)};
-TABLE(redact);
+RECORD_TABLE(redact);
 
 static const struct record_field plan_fields[] = {
     FIELD(id, TEXT),
     FIELD(steps, ARRAY),
     FIELD(reason, TEXT),
 };
-TABLE(plan);
+RECORD_TABLE(plan);
 
 static const struct record_field question_fields[] = {
     RECORD_FIELD(struct question, prompt, "prompt", TEXT),
@@ -97,7 +94,7 @@ static const struct record_field question_fields[] = {
     RECORD_FIELD_RANGE(struct question, timeout_ms, "timeout_ms", INT, 0, DELAY_MS_MAX),
     RECORD_FIELD(struct question, default_answer, "default_answer", JSON),
 };
-TABLE(question);
+RECORD_TABLE(question);
 
 static const struct record_field verdict_fields[] = {
     FIELD(id, TEXT),
@@ -108,7 +105,7 @@ static const struct record_field verdict_fields[] = {
     FIELD(result, JSON),
     RECORD_FIELD_NESTED(struct job_request, question, "question", question_record),
 };
-TABLE(verdict);
+RECORD_TABLE(verdict);
 
 static const struct record_field answer_fields[] = {
     FIELD(id, TEXT),
@@ -116,12 +113,7 @@ static const struct record_field answer_fields[] = {
     FIELD(answer, JSON),
     FIELD(by, NAME),
 };
-TABLE(answer);
-
-static enum error_code missing(const char *member, const char *what, struct err *err)
-{
-    return err_set(err, ERR_BAD_REQUEST, "%s is missing: %s", member, what);
-}
+RECORD_TABLE(answer);
 
 /* Reads the request, and adds the operation on its job, which is without a command yet. */
 static enum error_code begin(struct verb_call *call, const struct record_type *type,
@@ -144,17 +136,10 @@ static enum error_code begin(struct verb_call *call, const struct record_type *t
     return ERR_OK;
 }
 
-/* What came of the only operation. */
-static enum error_code outcome_of(const struct verb_call *call, struct err *err)
-{
-    const struct op *op = call->call.ops[0];
-    return op->code == ERR_OK ? ERR_OK : err_set(err, op->code, "%s", op->err.detail);
-}
-
 static enum error_code job_answer(struct verb_call *call, struct buf *answer, struct err *err)
 {
     struct json_writer writer;
-    enum error_code code = outcome_of(call, err);
+    enum error_code code = verb_outcome(call, err);
     if (code != ERR_OK)
         return code;
     json_writer_init(&writer, answer);
@@ -221,7 +206,7 @@ static enum error_code append_prepare(struct verb_call *call, struct err *err)
 static enum error_code append_answer(struct verb_call *call, struct buf *answer, struct err *err)
 {
     struct json_writer writer;
-    enum error_code code = outcome_of(call, err);
+    enum error_code code = verb_outcome(call, err);
     if (code != ERR_OK)
         return code;
     json_writer_init(&writer, answer);
@@ -274,7 +259,7 @@ static enum error_code dead_letter_prepare(struct verb_call *call, struct err *e
     if (code != ERR_OK)
         return code;
     if (request.reason_code == DEAD_NONE)
-        return missing("reason_code", "it says why", err);
+        return verb_missing("reason_code", "it says why", err);
     op->command.type = COMMAND_DEAD_LETTER;
     op->command.dead_letter.reason_code = request.reason_code;
     op->command.dead_letter.stage = request.stage;
@@ -292,7 +277,7 @@ static enum error_code signal_prepare(struct verb_call *call, struct err *err)
     struct op *op;
     enum error_code code = begin(call, &signal_record, &request, &op, err);
     if (code == ERR_OK && !str_is_set(request.correlation_key))
-        code = missing("correlation_key", "it says who waits", err);
+        code = verb_missing("correlation_key", "it says who waits", err);
     if (code == ERR_OK && str_is_set(request.payload))
         code = verb_check_payload(request.payload, "payload", err);
     if (code != ERR_OK)
@@ -313,7 +298,7 @@ static enum error_code signal_answer(struct verb_call *call, struct buf *answer,
         [SIGNAL_REPEATED] = STR_INIT("repeated"),
     };
     struct json_writer writer;
-    enum error_code code = outcome_of(call, err);
+    enum error_code code = verb_outcome(call, err);
     if (code != ERR_OK)
         return code;
     const struct op *op = call->call.ops[0];
@@ -344,7 +329,7 @@ static enum error_code redact_prepare(struct verb_call *call, struct err *err)
 static enum error_code redact_answer(struct verb_call *call, struct buf *answer, struct err *err)
 {
     struct json_writer writer;
-    enum error_code code = outcome_of(call, err);
+    enum error_code code = verb_outcome(call, err);
     if (code != ERR_OK)
         return code;
     /* Later operations of the batch may need what the job was, so this one erases a copy. */
@@ -368,7 +353,7 @@ static enum error_code plan_prepare(struct verb_call *call, struct err *err)
     struct op *op;
     enum error_code code = begin(call, &plan_record, &request, &op, err);
     if (code == ERR_OK && !str_is_set(request.steps))
-        code = missing("steps", "they are the plan", err);
+        code = verb_missing("steps", "they are the plan", err);
     if (code != ERR_OK)
         return code;
     op->command.type = COMMAND_PLAN;
@@ -387,9 +372,10 @@ static enum error_code verdict_prepare(struct verb_call *call, struct err *err)
     if (code == ERR_OK && !str_is_set(request.token))
         code = access_check_admin(call, "a verdict without the token of a lease", err);
     if (code == ERR_OK && !str_is_set(request.step))
-        code = missing("step", "it says which step is judged", err);
+        code = verb_missing("step", "it says which step is judged", err);
     if (code == ERR_OK && request.decision == VERDICT_NONE)
-        code = missing("decision", "accept, retry, switch_resource, replan or needs_user", err);
+        code =
+            verb_missing("decision", "accept, retry, switch_resource, replan or needs_user", err);
     if (code == ERR_OK && str_is_set(request.result))
         code = verb_check_payload(request.result, "result", err);
     if (code != ERR_OK)
@@ -412,9 +398,9 @@ static enum error_code answer_prepare(struct verb_call *call, struct err *err)
     struct op *op;
     enum error_code code = begin(call, &answer_record, &request, &op, err);
     if (code == ERR_OK && !str_is_set(request.step))
-        code = missing("step", "it says which step asked", err);
+        code = verb_missing("step", "it says which step asked", err);
     if (code == ERR_OK && !str_is_set(request.answer))
-        code = missing("answer", "null is none either", err);
+        code = verb_missing("answer", "null is none either", err);
     if (code == ERR_OK)
         code = verb_check_payload(request.answer, "answer", err);
     if (code != ERR_OK)

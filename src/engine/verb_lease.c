@@ -31,22 +31,19 @@ struct lease_request {
 #define FIELD(member, kind) RECORD_FIELD(struct lease_request, member, #member, kind)
 #define ENUM_FIELD(member, names) RECORD_FIELD_ENUM(struct lease_request, member, #member, names)
 #define WAIT_FIELD(member, kind) RECORD_FIELD(struct lease_request, wait.member, #member, kind)
-#define TABLE(name)                                                                                \
-    static const struct record_type name##_record = {name##_fields, sizeof name##_fields /         \
-                                                                        sizeof name##_fields[0]}
 
 static const struct record_field token_fields[] = {FIELD(token, TEXT)};
-TABLE(token);
+RECORD_TABLE(token);
 
 static const struct record_field heartbeat_fields[] = {
     FIELD(token, TEXT),
     FIELD(progress, JSON),
     FIELD(cursor, TEXT),
 };
-TABLE(heartbeat);
+RECORD_TABLE(heartbeat);
 
 static const struct record_field complete_fields[] = {FIELD(token, TEXT), FIELD(result, JSON)};
-TABLE(complete);
+RECORD_TABLE(complete);
 
 static const struct record_field error_fields[] = {
     RECORD_FIELD_ENUM(struct failure, error_class, "class", error_class_names),
@@ -54,7 +51,7 @@ static const struct record_field error_fields[] = {
     RECORD_FIELD_ENUM(struct failure, stage, "stage", stage_names),
     RECORD_FIELD(struct failure, details, "details", JSON),
 };
-TABLE(error);
+RECORD_TABLE(error);
 
 static const struct record_field fail_fields[] = {
     FIELD(token, TEXT),
@@ -62,7 +59,7 @@ static const struct record_field fail_fields[] = {
     RECORD_FIELD_RANGE(struct lease_request, retry_after_ms, "retry_after_ms", INT, 0,
                        DELAY_MS_MAX),
 };
-TABLE(fail);
+RECORD_TABLE(fail);
 
 static const struct record_field wait_fields[] = {
     FIELD(token, TEXT),
@@ -76,7 +73,7 @@ static const struct record_field wait_fields[] = {
     WAIT_FIELD(choices, ARRAY),
     WAIT_FIELD(assignee, NAME),
 };
-TABLE(wait);
+RECORD_TABLE(wait);
 
 static const struct record_field abandon_fields[] = {
     FIELD(token, TEXT),
@@ -84,20 +81,20 @@ static const struct record_field abandon_fields[] = {
     ENUM_FIELD(stage, stage_names),
     FIELD(message, TEXT),
 };
-TABLE(abandon);
+RECORD_TABLE(abandon);
 
 static const struct record_field effect_begin_fields[] = {
     FIELD(token, TEXT),
     FIELD(key, NAME),
     FIELD(input, JSON),
 };
-TABLE(effect_begin);
+RECORD_TABLE(effect_begin);
 
 static const struct record_field next_fields[] = {
     RECORD_FIELD(struct effect_request, key, "key", NAME),
     RECORD_FIELD(struct effect_request, input, "input", JSON),
 };
-TABLE(next);
+RECORD_TABLE(next);
 
 static const struct record_field effect_commit_fields[] = {
     FIELD(token, TEXT),
@@ -105,12 +102,7 @@ static const struct record_field effect_commit_fields[] = {
     FIELD(result, JSON),
     RECORD_FIELD_NESTED(struct lease_request, next, "next", next_record),
 };
-TABLE(effect_commit);
-
-static enum error_code missing(const char *member, const char *what, struct err *err)
-{
-    return err_set(err, ERR_BAD_REQUEST, "%s is missing: %s", member, what);
-}
+RECORD_TABLE(effect_commit);
 
 /* Reads the request, and adds the operation on the job that its token names. */
 static enum error_code begin(struct verb_call *call, const struct record_type *type,
@@ -123,7 +115,7 @@ static enum error_code begin(struct verb_call *call, const struct record_type *t
     if (code != ERR_OK)
         return code;
     if (!str_is_set(ret->token))
-        return missing("token", "it is what the claim gave", err);
+        return verb_missing("token", "it is what the claim gave", err);
     if (!token_parse(ret->token, &token))
         return err_set(err, ERR_STALE_LEASE, "the token is not that of a live lease: \"%.*s\"",
                        STR_ARG(ret->token));
@@ -142,12 +134,10 @@ static enum error_code begin(struct verb_call *call, const struct record_type *t
 static enum error_code outcome_of(const struct verb_call *call, struct err *err)
 {
     const struct op *op = call->call.ops[0];
-    if (op->code == ERR_OK)
-        return ERR_OK;
     bool no_job = op->code == ERR_NOT_FOUND && op->after.job.version == 0;
     return no_job ? err_set(err, ERR_STALE_LEASE, "the token is not that of a live lease: %s",
                             op->err.detail)
-                  : err_set(err, op->code, "%s", op->err.detail);
+                  : verb_outcome(call, err);
 }
 
 /* The step whose lease the call is about; NULL: the job's own. */
@@ -276,7 +266,7 @@ static enum error_code fail_prepare(struct verb_call *call, struct err *err)
     struct op *op;
     enum error_code code = begin(call, &fail_record, COMMAND_FAIL, &request, &op, err);
     if (code == ERR_OK && !str_is_set(request.error.message))
-        code = missing("error.message", "it says what went wrong", err);
+        code = verb_missing("error.message", "it says what went wrong", err);
     if (code == ERR_OK && str_is_set(request.error.details))
         code = verb_check_payload(request.error.details, "error.details", err);
     if (code != ERR_OK)
@@ -314,7 +304,7 @@ static enum error_code abandon_prepare(struct verb_call *call, struct err *err)
     struct op *op;
     enum error_code code = begin(call, &abandon_record, COMMAND_ABANDON, &request, &op, err);
     if (code == ERR_OK && request.reason_code == DEAD_NONE)
-        code = missing("reason_code", "it says why", err);
+        code = verb_missing("reason_code", "it says why", err);
     if (code != ERR_OK)
         return code;
     op->command.dead_letter.reason_code = request.reason_code;
@@ -334,7 +324,7 @@ static enum error_code effect_begin_prepare(struct verb_call *call, struct err *
     enum error_code code =
         begin(call, &effect_begin_record, COMMAND_EFFECT_BEGIN, &request, &op, err);
     if (code == ERR_OK && !str_is_set(request.key))
-        code = missing("key", "it is the name of the effect", err);
+        code = verb_missing("key", "it is the name of the effect", err);
     if (code == ERR_OK && str_is_set(request.input))
         code = verb_check_payload(request.input, "input", err);
     if (code != ERR_OK)
@@ -381,9 +371,9 @@ static enum error_code effect_commit_prepare(struct verb_call *call, struct err 
     enum error_code code =
         begin(call, &effect_commit_record, COMMAND_EFFECT_COMMIT, &request, &op, err);
     if (code == ERR_OK && !str_is_set(request.key))
-        code = missing("key", "it is the name of the effect", err);
+        code = verb_missing("key", "it is the name of the effect", err);
     if (code == ERR_OK && str_is_set(request.next.input) && !str_is_set(request.next.key))
-        code = missing("next.key", "it is the name of the next effect", err);
+        code = verb_missing("next.key", "it is the name of the next effect", err);
     if (code == ERR_OK && str_is_set(request.result))
         code = verb_check_payload(request.result, "result", err);
     if (code == ERR_OK && str_is_set(request.next.input))

@@ -24,9 +24,6 @@ enum {
 };
 
 #define FIELD(type, member, kind) RECORD_FIELD(struct type, member, #member, kind)
-#define TABLE(name)                                                                                \
-    static const struct record_type name##_record = {name##_fields, sizeof name##_fields /         \
-                                                                        sizeof name##_fields[0]}
 
 /* ---- export ------------------------------------------------------------------------------- */
 
@@ -55,7 +52,7 @@ static const struct record_field bundle_event_fields[] = {
     FIELD(bundle_event, digest, HEX),
     FIELD(bundle_event, hash, HEX),
 };
-TABLE(bundle_event);
+RECORD_TABLE(bundle_event);
 
 struct bundle {
     int64_t format;
@@ -69,7 +66,7 @@ static const struct record_field bundle_fields[] = {
     FIELD(bundle, format, INT),   FIELD(bundle, id, TEXT),    FIELD(bundle, salt, HEX),
     FIELD(bundle, events, ARRAY), FIELD(bundle, row, OBJECT),
 };
-TABLE(bundle);
+RECORD_TABLE(bundle);
 
 static void write_event(struct json_writer *writer, const struct event *event)
 {
@@ -141,7 +138,7 @@ struct export_request {
 };
 
 static const struct record_field export_fields[] = {FIELD(export_request, id, TEXT)};
-TABLE(export);
+RECORD_TABLE(export);
 
 static enum error_code run_export(struct verb_call *call, struct buf *answer, struct err *err)
 {
@@ -170,11 +167,6 @@ static enum error_code run_export(struct verb_call *call, struct buf *answer, st
 const struct verb verb_export = {.run = run_export};
 
 /* ---- reading a bundle --------------------------------------------------------------------- */
-
-static enum error_code no_memory(struct err *err)
-{
-    return err_set(err, ERR_NO_MEMORY, "there is no memory for what is to be imported");
-}
 
 static enum error_code read_event(struct verb_call *call, struct str json, struct uuid id,
                                   struct event *ret, struct err *err)
@@ -220,7 +212,7 @@ static enum error_code read_events(struct verb_call *call, struct str json, stru
         return err_set(err, ERR_BAD_REQUEST, "a job without events is none");
     ret->events = arena_zalloc(call->arena, count, sizeof *ret->events);
     if (ret->events == NULL)
-        return no_memory(err);
+        return verb_no_memory(err);
     (void)json_array_begin(&iter, json);
     while (code == ERR_OK && ret->count < count && json_array_next(&iter, &raw))
         code = read_event(call, raw, id, &ret->events[ret->count++], err);
@@ -308,7 +300,7 @@ struct import_request {
 };
 
 static const struct record_field import_fields[] = {FIELD(import_request, jobs, ARRAY)};
-TABLE(import);
+RECORD_TABLE(import);
 
 struct imports {
     struct job_import *at;
@@ -329,7 +321,7 @@ static enum error_code read_imports(struct verb_call *call, struct imports *ret,
                        IMPORT_JOBS_MAX, count);
     ret->at = arena_zalloc(call->arena, count, sizeof *ret->at);
     if (ret->at == NULL)
-        return no_memory(err);
+        return verb_no_memory(err);
     (void)json_array_begin(&iter, request.jobs);
     while (code == ERR_OK && ret->count < count && json_array_next(&iter, &raw)) {
         struct err why = {0};
@@ -407,7 +399,7 @@ static enum error_code run_ops(struct verb_call *call, const struct imports *imp
     for (uint32_t i = 0; i < imports->count; i++) {
         struct op *op = verb_op(call);
         if (op == NULL)
-            return no_memory(err);
+            return verb_no_memory(err);
         op->type = OP_IMPORT;
         op->job = imports->at[i].slice.job.id;
         op->import = &imports->at[i];

@@ -25,14 +25,6 @@ enum {
 #define FIELD(type, member, kind) RECORD_FIELD(struct type, member, #member, kind)
 #define RANGE(type, member, min, max)                                                              \
     RECORD_FIELD_RANGE(struct type, member, #member, INT, min, max)
-#define TABLE(name)                                                                                \
-    static const struct record_type name##_record = {name##_fields, sizeof name##_fields /         \
-                                                                        sizeof name##_fields[0]}
-
-static enum error_code no_memory(struct err *err)
-{
-    return err_set(err, ERR_NO_MEMORY, "there is no memory for an answer");
-}
 
 /* ---- looking until something is there ----------------------------------------------------- */
 
@@ -92,7 +84,7 @@ static const struct record_field get_fields[] = {
     FIELD(get_request, id, TEXT),
     RANGE(get_request, wait_ms, 0, WAIT_MS_MAX),
 };
-TABLE(get);
+RECORD_TABLE(get);
 
 /* One job, in a transaction of its own. */
 static enum error_code look_at_job(struct verb_call *call, struct uuid id, struct store_job *ret,
@@ -152,7 +144,7 @@ static const struct record_field list_fields[] = {
     RANGE(list_request, limit, 1, STORE_LIST_MAX),
     FIELD(list_request, cursor, TEXT),
 };
-TABLE(list);
+RECORD_TABLE(list);
 
 /* "payload,result", in any order. */
 static enum error_code read_include(struct str list, int *ret, struct err *err)
@@ -242,7 +234,7 @@ static const struct record_field events_fields[] = {
     FIELD(events_request, telemetry, BOOL),
     RANGE(events_request, wait_ms, 0, WAIT_MS_MAX),
 };
-TABLE(events);
+RECORD_TABLE(events);
 
 struct seen_events {
     struct store_job job;
@@ -320,7 +312,7 @@ static const struct record_field feed_fields[] = {
     RANGE(feed_request, limit, 1, STORE_EVENTS_MAX),
     RANGE(feed_request, wait_ms, 0, WAIT_MS_MAX),
 };
-TABLE(feed);
+RECORD_TABLE(feed);
 
 /* Digits from *at on, up to `end`. */
 static bool read_number(const char **at, const char *end, uint64_t *ret)
@@ -413,7 +405,7 @@ static enum error_code limit_feed(struct verb_call *call, struct feed_page *page
     uint32_t count = 0;
     uint32_t kept = 0;
     if (jobs == NULL || seen == NULL)
-        return no_memory(err);
+        return verb_no_memory(err);
     for (uint32_t i = 0; i < page->count; i++)
         jobs[i].id = page->fed[i].event.job_id;
     qsort(jobs, page->count, sizeof *jobs, by_job);
@@ -510,7 +502,7 @@ struct id_request {
 };
 
 static const struct record_field id_fields[] = {FIELD(id_request, id, TEXT)};
-TABLE(id);
+RECORD_TABLE(id);
 
 static enum error_code read_id_request(const struct verb_call *call, struct uuid *ret,
                                        struct err *err)
@@ -541,7 +533,7 @@ static enum error_code keep_moment(struct verb_call *call, const struct job_slic
         return ERR_OK;
     struct moment *moment = arena_alloc(call->arena, sizeof *moment);
     if (moment == NULL)
-        return no_memory(err);
+        return verb_no_memory(err);
     size_t place = (size_t)(step - slice->steps);
     *moment = (struct moment){.event = *event};
     if (histories->last[place] != NULL)
@@ -564,7 +556,7 @@ static enum error_code read_histories(struct verb_call *call, struct store_txn *
     ret->first = arena_zalloc(call->arena, slice->step_count + (size_t)1, sizeof(void *));
     ret->last = arena_zalloc(call->arena, slice->step_count + (size_t)1, sizeof(void *));
     if (ret->first == NULL || ret->last == NULL)
-        return no_memory(err);
+        return verb_no_memory(err);
     while (code == ERR_OK && count == stream.limit && slice->step_count > 0) {
         struct event *events;
         code = store_events(txn, &stream, call->arena, &events, &count, err);
@@ -649,7 +641,7 @@ static const struct record_field inbox_fields[] = {
     RANGE(inbox_request, limit, 1, STORE_LIST_MAX),
     FIELD(inbox_request, cursor, TEXT),
 };
-TABLE(inbox);
+RECORD_TABLE(inbox);
 
 /* Jobs in which somebody is asked, with the steps of those that have any. */
 struct asking {
@@ -667,7 +659,7 @@ static enum error_code read_asking(struct verb_call *call, struct store_txn *txn
         return code;
     ret->parts = arena_zalloc(call->arena, ret->count + (size_t)1, sizeof *ret->parts);
     if (ret->parts == NULL)
-        return no_memory(err);
+        return verb_no_memory(err);
     for (uint32_t i = 0; i < ret->count && code == ERR_OK; i++) {
         const struct job *job = &ret->jobs[i].slice.job;
         ret->parts[i] = (struct store_parts){.job = job->id, .all_steps = true};
@@ -755,7 +747,7 @@ static enum error_code load_explained(struct verb_call *call, struct uuid id,
     struct store_job *job = arena_zalloc(call->arena, 1, sizeof *job);
     struct store_parts parts = {.job = id, .all_steps = true};
     if (job == NULL)
-        return no_memory(err);
+        return verb_no_memory(err);
     job->id = id;
     *ret = (struct store_load){.jobs = job, .job_count = 1};
     enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);

@@ -19,25 +19,10 @@ enum {
 #define FIELD(type, member, kind) RECORD_FIELD(struct type, member, #member, kind)
 #define RANGE(type, member, min, max)                                                              \
     RECORD_FIELD_RANGE(struct type, member, #member, INT, min, max)
-#define TABLE(name)                                                                                \
-    static const struct record_type name##_record = {name##_fields, sizeof name##_fields /         \
-                                                                        sizeof name##_fields[0]}
-
-static enum error_code no_memory(struct err *err)
-{
-    return err_set(err, ERR_NO_MEMORY, "there is no memory for the call");
-}
 
 static enum error_code missing(const char *member, struct err *err)
 {
     return err_set(err, ERR_BAD_REQUEST, "%s is missing", member);
-}
-
-/* What was wrong with the first operation of a call that is done. */
-static enum error_code outcome(const struct verb_call *call, struct err *err)
-{
-    const struct op *op = call->call.ops[0];
-    return op->code == ERR_OK ? ERR_OK : err_set(err, op->code, "%s", op->err.detail);
 }
 
 /* A request that says nothing. */
@@ -256,7 +241,7 @@ struct queue_request {
 };
 
 static const struct record_field queue_fields[] = {FIELD(queue_request, queue, NAME)};
-TABLE(queue);
+RECORD_TABLE(queue);
 
 static enum error_code prepare_queue(struct verb_call *call, bool paused, struct err *err)
 {
@@ -269,7 +254,7 @@ static enum error_code prepare_queue(struct verb_call *call, bool paused, struct
         return code;
     struct op *op = verb_op(call);
     if (op == NULL)
-        return no_memory(err);
+        return verb_no_memory(err);
     op->type = OP_QUEUE;
     op->queue = (struct store_queue){.queue = request.queue, .paused = paused};
     return ERR_OK;
@@ -289,7 +274,7 @@ static enum error_code answer_queue(struct verb_call *call, struct buf *answer, 
 {
     const struct store_queue *queue = &call->call.ops[0]->queue;
     struct json_writer writer;
-    enum error_code code = outcome(call, err);
+    enum error_code code = verb_outcome(call, err);
     if (code != ERR_OK)
         return code;
     json_writer_init(&writer, answer);
@@ -319,10 +304,10 @@ static const struct record_field kind_set_fields[] = {
     FIELD(kind_request, retry, OBJECT),
     RECORD_FIELD(struct kind_request, settings.retention_ms, "retention_ms", INT),
 };
-TABLE(kind_set);
+RECORD_TABLE(kind_set);
 
 static const struct record_field kind_get_fields[] = {FIELD(kind_request, kind, NAME)};
-TABLE(kind_get);
+RECORD_TABLE(kind_get);
 
 static enum error_code read_kind(struct verb_call *call, const struct record_type *type,
                                  struct kind_request *ret, struct err *err)
@@ -348,7 +333,7 @@ static enum error_code prepare_kind(struct verb_call *call, struct err *err)
     struct store_kind *kind = arena_zalloc(call->arena, 1, sizeof *kind);
     struct op *op = verb_op(call);
     if (kind == NULL || op == NULL)
-        return no_memory(err);
+        return verb_no_memory(err);
     *kind = (struct store_kind){.kind = request.kind, .settings = request.settings};
     op->type = OP_KIND;
     op->kind = kind;
@@ -376,7 +361,7 @@ static void write_kind(struct buf *answer, const struct store_kind *kind)
 
 static enum error_code answer_kind(struct verb_call *call, struct buf *answer, struct err *err)
 {
-    enum error_code code = outcome(call, err);
+    enum error_code code = verb_outcome(call, err);
     if (code == ERR_OK)
         write_kind(answer, call->call.ops[0]->kind);
     return code;
@@ -456,10 +441,10 @@ static const struct record_field resource_put_fields[] = {
     RANGE(resource_request, ttl_ms, RESOURCE_TTL_MS_MIN, RESOURCE_TTL_MS_MAX),
     FIELD(resource_request, draining, BOOL),
 };
-TABLE(resource_put);
+RECORD_TABLE(resource_put);
 
 static const struct record_field resource_id_fields[] = {FIELD(resource_request, id, NAME)};
-TABLE(resource_id);
+RECORD_TABLE(resource_id);
 
 static enum error_code read_resource(const struct verb_call *call, const struct record_type *type,
                                      struct resource_request *ret, struct err *err)
@@ -474,7 +459,7 @@ static enum error_code prepare_resource_put(struct verb_call *call, struct err *
     struct resource *resource = arena_zalloc(call->arena, 1, sizeof *resource);
     call->call.class = CALL_RESULT;
     if (resource == NULL)
-        return no_memory(err);
+        return verb_no_memory(err);
     enum error_code code = read_resource(call, &resource_put_record, &request, err);
     if (code == ERR_OK)
         code = names_read(request.capabilities, CAPABILITIES_MAX, "capabilities", call->arena,
@@ -486,7 +471,7 @@ static enum error_code prepare_resource_put(struct verb_call *call, struct err *
         return code;
     struct op *op = verb_op(call);
     if (op == NULL)
-        return no_memory(err);
+        return verb_no_memory(err);
     resource->id = request.id;
     resource->slots = request.slots;
     resource->draining = request.draining;
@@ -500,7 +485,7 @@ static enum error_code answer_resource_put(struct verb_call *call, struct buf *a
                                            struct err *err)
 {
     struct json_writer writer;
-    enum error_code code = outcome(call, err);
+    enum error_code code = verb_outcome(call, err);
     if (code != ERR_OK)
         return code;
     json_writer_init(&writer, answer);
@@ -562,7 +547,7 @@ static enum error_code add_lost(struct verb_call *call, const struct tenancy *te
     for (uint32_t i = 0; i < tenancy->count && call->call.count < BATCH_OPS_MAX; i++) {
         struct op *op = verb_op(call);
         if (op == NULL)
-            return no_memory(err);
+            return verb_no_memory(err);
         op->type = OP_DUE;
         op->job = tenancy->leases[i].job;
         op->due.step = tenancy->leases[i].step;
@@ -579,7 +564,7 @@ static enum error_code prepare_resource_delete(struct verb_call *call, struct er
     struct tenancy *tenancy = arena_zalloc(call->arena, 1, sizeof *tenancy);
     call->call.class = CALL_RESULT;
     if (tenancy == NULL)
-        return no_memory(err);
+        return verb_no_memory(err);
     enum error_code code = read_resource(call, &resource_id_record, &request, err);
     if (code == ERR_OK)
         code = load_tenancy(call, request.id, tenancy, err);
@@ -587,7 +572,7 @@ static enum error_code prepare_resource_delete(struct verb_call *call, struct er
         return code;
     struct op *op = verb_op(call);
     if (op == NULL)
-        return no_memory(err);
+        return verb_no_memory(err);
     op->type = OP_RESOURCE_GONE;
     op->resource_gone.id = request.id;
     call->state = tenancy;
@@ -621,7 +606,7 @@ static enum error_code answer_resource_delete(struct verb_call *call, struct buf
 {
     const struct tenancy *tenancy = call->state;
     struct json_writer writer;
-    enum error_code code = outcome(call, err);
+    enum error_code code = verb_outcome(call, err);
     if (code != ERR_OK)
         return code;
     if (!call->rendering)

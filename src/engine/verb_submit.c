@@ -47,18 +47,13 @@ static struct uuid id_of(struct moment moment, uint32_t index, const uint8_t noi
     return uuid_v7(ms < 0 ? 0 : ms, random);
 }
 
-static enum error_code no_memory(struct err *err)
-{
-    return err_set(err, ERR_NO_MEMORY, "there is no memory for new jobs");
-}
-
 /* Adds the operation that makes the job of `json`. */
 static enum error_code add_job(struct verb_call *call, struct str json, struct uuid id,
                                struct err *err)
 {
     struct spec *spec = arena_alloc(call->arena, sizeof *spec);
     if (spec == NULL)
-        return no_memory(err);
+        return verb_no_memory(err);
     *spec = spec_defaults(NULL);
     enum error_code code = spec_read(json, call->arena, spec, err);
     if (code == ERR_OK)
@@ -67,7 +62,7 @@ static enum error_code add_job(struct verb_call *call, struct str json, struct u
         return code;
     struct op *op = verb_op(call);
     if (op == NULL)
-        return no_memory(err);
+        return verb_no_memory(err);
     op->type = OP_COMMAND;
     op->job = id;
     op->command = (struct command){.type = COMMAND_SUBMIT, .actor = call->actor};
@@ -107,7 +102,7 @@ static enum error_code add_jobs(struct verb_call *call, struct str jobs, struct 
                        JOBS_MAX, count);
     uint8_t *noise = arena_alloc(call->arena, count * RANDOM_LEN);
     if (noise == NULL)
-        return no_memory(err);
+        return verb_no_memory(err);
     random_fill(noise, count * RANDOM_LEN);
     for (uint32_t i = 0; json_array_next(&iter, &json); i++) {
         struct err why = {0};

@@ -32,11 +32,6 @@ static const struct record_type create_record = {create_fields,
 static const struct record_field revoke_fields[] = {FIELD(id, TEXT)};
 static const struct record_type revoke_record = {revoke_fields, 1};
 
-static enum error_code no_memory(struct err *err)
-{
-    return err_set(err, ERR_NO_MEMORY, "there is no memory for a token");
-}
-
 /* A token that is being made, and what is shown of it this once. */
 struct new_token {
     struct access_token token;
@@ -109,7 +104,7 @@ static enum error_code create_prepare(struct verb_call *call, struct err *err)
     struct new_token *fresh = arena_zalloc(call->arena, 1, sizeof *fresh);
     call->call.class = CALL_RESULT;
     if (fresh == NULL)
-        return no_memory(err);
+        return verb_no_memory(err);
     enum error_code code = verb_read(call, &create_record, &request, err);
     if (code == ERR_OK)
         code = read_token(call, &request, &fresh->token, err);
@@ -117,7 +112,7 @@ static enum error_code create_prepare(struct verb_call *call, struct err *err)
         return code;
     struct op *op = verb_op(call);
     if (op == NULL)
-        return no_memory(err);
+        return verb_no_memory(err);
     random_fill(secret, sizeof secret);
     access_text(secret, fresh->text);
     access_hash((struct str){fresh->text, sizeof fresh->text}, fresh->token.hash);
@@ -215,7 +210,7 @@ static enum error_code revoke_prepare(struct verb_call *call, struct err *err)
     struct access_token *token = arena_zalloc(call->arena, 1, sizeof *token);
     call->call.class = CALL_RESULT;
     if (token == NULL)
-        return no_memory(err);
+        return verb_no_memory(err);
     enum error_code code = verb_read(call, &revoke_record, &request, err);
     if (code != ERR_OK)
         return code;
@@ -227,7 +222,7 @@ static enum error_code revoke_prepare(struct verb_call *call, struct err *err)
                        request.id.at);
     struct op *op = verb_op(call);
     if (op == NULL)
-        return no_memory(err);
+        return verb_no_memory(err);
     op->type = OP_TOKEN_REVOKE;
     op->token = token;
     return ERR_OK;

@@ -45,26 +45,14 @@ void waiting_write(const struct waiting *waiting, int64_t wait_ms, struct buf *r
     buf_add(request, waiting->after);
 }
 
-static struct str member(struct str object, struct str name)
-{
-    struct json_iter iter;
-    struct str key;
-    struct str value;
-    if (json_object_begin(&iter, object))
-        while (json_object_next(&iter, &key, &value))
-            if (json_key_is(key, name))
-                return value;
-    return (struct str){NULL, 0};
-}
-
 bool waiting_has_come(enum verb_name name, struct str answer, struct arena *arena)
 {
     struct str text;
     enum job_status status;
     if (name == VERB_claim || name == VERB_claim_steps)
-        return json_count(member(answer, STR("claims"))) > 0;
+        return json_count(json_member(answer, STR("claims"))) > 0;
     if (name != VERB_get)
-        return json_count(member(answer, STR("events"))) > 0;
-    return !json_string(member(answer, STR("status")), arena, &text) ||
+        return json_count(json_member(answer, STR("events"))) > 0;
+    return !json_string(json_member(answer, STR("status")), arena, &text) ||
            !job_status_parse(text, &status) || job_status_terminal(status);
 }

@@ -100,18 +100,6 @@ static bool is_wanted(void *arg)
     return !connection_is_gone(arg);
 }
 
-static struct str member(struct str object, struct str name)
-{
-    struct json_iter iter;
-    struct str key;
-    struct str value;
-    if (json_object_begin(&iter, object))
-        while (json_object_next(&iter, &key, &value))
-            if (json_key_is(key, name))
-                return value;
-    return (struct str){NULL, 0};
-}
-
 /* Whether an answer must be written by a thread that may block: it reads the store. */
 static bool finishes_in_pool(const struct connection *connection)
 {
@@ -119,7 +107,7 @@ static bool finishes_in_pool(const struct connection *connection)
     if (call->name == VERB_claim_steps || call->name == VERB_batch)
         return true;
     return call->name == VERB_claim && call->call.ops[0]->grant_count > 0 &&
-           str_eq(member(call->request, STR("history")), STR("true"));
+           str_eq(json_member(call->request, STR("history")), STR("true"));
 }
 
 static void finish_write(struct connection *connection)
@@ -197,7 +185,7 @@ static void wake(struct watcher *watcher)
  * on behind them. */
 static bool has_passed(const struct connection *connection)
 {
-    struct str next = member(buf_str(&connection->answer), STR("next"));
+    struct str next = json_member(buf_str(&connection->answer), STR("next"));
     struct str after = str_is_set(connection->after) ? connection->after : STR("0-0");
     return connection->call.name == VERB_feed && next.len >= 2 &&
            !str_eq((struct str){next.at + 1, next.len - 2}, after);
@@ -207,7 +195,7 @@ static bool has_passed(const struct connection *connection)
 static void watch_for(struct connection *connection)
 {
     struct watcher *watcher = &connection->watcher;
-    struct str version = member(buf_str(&connection->answer), STR("version"));
+    struct str version = json_member(buf_str(&connection->answer), STR("version"));
     watcher->any = connection->call.name != VERB_get || !json_int64(version, &watcher->version) ||
                    !uuid_parse(connection->match.values[0], &watcher->job);
     watcher->until = connection->wait_until;

@@ -15,18 +15,6 @@ enum {
 
 /* ---- events as text ---- */
 
-static struct str member(struct str object, struct str name)
-{
-    struct json_iter iter;
-    struct str key;
-    struct str value;
-    if (json_object_begin(&iter, object))
-        while (json_object_next(&iter, &key, &value))
-            if (json_key_is(key, name))
-                return value;
-    return (struct str){NULL, 0};
-}
-
 /* A payload may have line ends, outside of strings, where they mean nothing. */
 static void add_data(struct buf *text, struct str json)
 {
@@ -46,8 +34,8 @@ static void add_data(struct buf *text, struct str json)
 static struct str place_of(const struct connection *connection, struct str event)
 {
     if (connection->call.name == VERB_events)
-        return member(event, STR("version"));
-    struct str raw = member(event, STR("position"));
+        return json_member(event, STR("version"));
+    struct str raw = json_member(event, STR("position"));
     return raw.len >= 2 ? (struct str){raw.at + 1, raw.len - 2} : (struct str){NULL, 0};
 }
 
@@ -67,7 +55,7 @@ static void move_to(struct connection *connection, struct str place)
  * it has. */
 static bool pass_over(struct connection *connection, struct str answer)
 {
-    struct str next = member(answer, STR("next"));
+    struct str next = json_member(answer, STR("next"));
     if (next.len < 2 || next.len - 2 > sizeof connection->after_text)
         return false;
     struct str place = {next.at + 1, next.len - 2};
@@ -83,7 +71,7 @@ static void take_events(struct connection *connection, struct str answer, struct
 {
     struct json_iter iter;
     struct str event;
-    if (!json_array_begin(&iter, member(answer, STR("events"))))
+    if (!json_array_begin(&iter, json_member(answer, STR("events"))))
         return;
     while (json_array_next(&iter, &event)) {
         struct str place = place_of(connection, event);
@@ -99,7 +87,7 @@ static void take_events(struct connection *connection, struct str answer, struct
         go_behind(connection, place);
     }
     /* Behind what the caller may not see, too. */
-    struct str next = member(answer, STR("next"));
+    struct str next = json_member(answer, STR("next"));
     if (next.len >= 2 && next.len - 2 <= sizeof connection->after_text)
         go_behind(connection, (struct str){next.at + 1, next.len - 2});
 }

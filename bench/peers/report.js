@@ -1,0 +1,160 @@
+// Makes a table and a chart of results.
+//
+// usage: report.js RESULTS [DOCUMENT CHART]
+//
+// Without a document the tables go to the terminal. In the document they stand between two marks.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { basename } from 'node:path';
+import { chart } from './chart.js';
+import { SCENARIOS, SYSTEMS } from './systems.js';
+
+const BEGIN = '<!-- bench-peers: begin -->';
+const END = '<!-- bench-peers: end -->';
+
+const [resultsPath, documentPath, chartPath] = process.argv.slice(2);
+const results = JSON.parse(readFileSync(resultsPath, 'utf8'));
+
+const number = (value, digits = 0) =>
+    value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+
+function median(values) {
+    const sorted = [...values].sort((a, b) => a - b);
+    const middle = Math.floor(sorted.length / 2);
+    return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+// Half the range, in percent of the median.
+const spread = (values) => Math.round(((Math.max(...values) - Math.min(...values)) / 2 / median(values)) * 100);
+
+// What all rounds say of one system in one scenario; null: not asked.
+function cell(system, scenario) {
+    const runs = results.runs.filter((run) => run.system === system.name && run.scenario === scenario);
+    if (runs.length === 0)
+        return null;
+    const good = runs.filter((run) => run.result).map((run) => run.result);
+    if (good.length === 0)
+        return { failed: true };
+    const each = (value) => good.map(value).filter((one) => one !== undefined && Number.isFinite(one));
+    const perJob = (name) => {
+        const values = each((result) => result[name] / result.jobs);
+        return values.length > 0 ? median(values) : undefined;
+    };
+    const rates = each((result) => result.jobs / result.seconds);
+    const answer = {
+        rate: median(rates), spread: spread(rates), rounds: good.length, failed: false,
+        server: perJob('server_cpu_us'), client: perJob('client_cpu_us'),
+    };
+    if (good[0].p50_ms !== undefined) {
+        answer.p50 = median(each((result) => result.p50_ms));
+        answer.p99 = median(each((result) => result.p99_ms));
+    }
+    return answer;
+}
+
+function figure(value) {
+    if (value === null)
+        return '–';
+    if (value.failed)
+        return 'failed';
+    if (value.p50 !== undefined)
+        return `${number(value.p50, 2)} / ${number(value.p99, 2)} ms`;
+    return `${number(value.rate)} ±${value.spread} %`;
+}
+
+function cost(value) {
+    if (value === null || value.failed || value.client === undefined)
+        return '–';
+    const digits = (microseconds) => number(microseconds, microseconds < 10 ? 1 : 0);
+    return value.server === undefined ? digits(value.client) : `${digits(value.server)} + ${digits(value.client)}`;
+}
+
+const systems = SYSTEMS.filter(({ name }) => results.systems.includes(name));
+
+function table(scenarios, content, first) {
+    const rows = systems.map((system) => [system, scenarios.map((name) => cell(system, name))])
+        .filter(([, cells]) => cells.some((one) => one !== null));
+    if (rows.length === 0)
+        return '';
+    return [
+        `| ${[first, ...scenarios.map((name) => SCENARIOS[name].title)].join(' | ')} |`,
+        `|${'---|'.repeat(scenarios.length + 1)}`,
+        ...rows.map(([system, cells]) => `| ${[`${system.title} (${system.client})`, ...cells.map(content)].join(' | ')} |`),
+    ].join('\n');
+}
+
+// What is left of the rate when a hundred times as many jobs wait.
+function growth() {
+    const [few, many] = ['backlog-10k', 'backlog-1m'];
+    if (!results.scenarios.includes(few) || !results.scenarios.includes(many))
+        return '';
+    const ratios = systems.flatMap((system) => {
+        const [before, after] = [cell(system, few), cell(system, many)];
+        return before && after && !before.failed && !after.failed
+            ? [`${system.title} × ${number(after.rate / before.rate, 2)}`] : [];
+    });
+    return `Rate with 1 M others waiting ÷ rate with 10 k: ${ratios.join('; ')}.\n\n`;
+}
+
+function versionOf(system) {
+    const { versions } = results;
+    const own = versions[system.name] ?? versions[system.family] ?? '';
+    return system.version && system.package ? `${own}, Redis ${versions[system.version[0]]}` : own;
+}
+
+function settings() {
+    return systems.map((system) =>
+        `- **${[system.title, versionOf(system)].filter(Boolean).join(' ')}**: ${system.settings}.`).join('\n');
+}
+
+function text() {
+    const { machine, versions } = results;
+    const isSteps = (name) => SCENARIOS[name].operation === 'steps';
+    const queues = results.scenarios.filter((name) => !isSteps(name));
+    const workflows = results.scenarios.filter(isSteps);
+    const counts = results.scenarios.map((name) => `${name} ${number(SCENARIOS[name].jobs)}`).join(', ');
+    const picture = chartPath ? `![Jobs per second of each system in each scenario](${basename(chartPath)})\n\n` : '';
+    return `${picture}Jobs per second: medians of ${results.repeats} rounds, and half the range between them; for latency p50 / p99. Payloads have 200 bytes and handlers do nothing. Everything is synced before it is acknowledged, except
+where it says so. All systems have the same number of jobs in a scenario, and run one after the other in each round. What is done is counted in each one's own store.
+
+${table(queues, figure, 'system (language of its client)')}
+
+${growth()}Workflows per second; every step is recorded before the next begins.
+
+${table(workflows, figure, 'system (language of its client)')}
+
+Microseconds of processor time for each job, server + client; one number where they are one process. A client in C costs less than one in Node: on ${machine.cores} cores that they share, it is these figures that tell what a server costs.
+
+${table(results.scenarios, cost, 'server + client, µs a job')}
+
+What is not the same. Pawl writes more than any of them: a claim is durable, with a lease that ends, a token and an owner, and each of the four transitions of a job is kept as an event on a hash chain.
+beanstalkd and BullMQ forget a job that is done, graphile-worker and the bare databases delete its row; beanstalkd does not write claims at all, and after a crash of a worker on the bare databases nobody takes its jobs up again. The clients of Pawl, of
+beanstalkd and of the bare databases are in C, the others in Node. beanstalkd and BullMQ have no batches of claims: with producers and workers at once they have 64 workers that take one job each. The bare SQLite has one writer, where 8 or 64 clients are asked
+for, and its latency is two commits. While latency is measured, Pawl's server has 1,000 other claims that wait, the others have none. Workflows of Restate and DBOS are called and awaited by 64 callers; Pawl's, jobs with effects, are submitted one by one and then
+worked on by 64 workers, and both times are added up.
+
+${settings()}
+
+PostgreSQL ${versions.postgres} (\`synchronous_commit=on\`, \`shared_buffers=1GB\`, \`max_wal_size=4GB\`) and all servers are on loopback; clients in Node run on Node ${versions.node}. Jobs: ${counts}.
+Machine: ${machine.cores} cores (${machine.processor}), ${machine.memory_gib} GiB, Linux ${machine.kernel}, ${machine.file_system}; its disk syncs 4 KiB ${number(machine.syncs_per_second)} times a second. Measured on ${machine.date}.
+`;
+}
+
+if (documentPath === undefined) {
+    console.log(text());
+} else {
+    if (results.smoke)
+        throw new Error('these are results of a smoke run: a few jobs each. They do not belong into a document.');
+    const missing = [
+        ...SYSTEMS.map(({ name }) => name).filter((name) => !results.systems.includes(name)),
+        ...Object.keys(SCENARIOS).filter((name) => !SCENARIOS[name].optional && !results.scenarios.includes(name)),
+    ];
+    if (missing.length > 0)
+        throw new Error(`these results are of a part only: without ${missing.join(', ')}. They do not belong into a document.`);
+    const document = readFileSync(documentPath, 'utf8');
+    const [from, to] = [document.indexOf(BEGIN), document.indexOf(END)];
+    if (from < 0 || to < from)
+        throw new Error(`${documentPath} has no marks ${BEGIN} and ${END}`);
+    writeFileSync(documentPath, `${document.slice(0, from + BEGIN.length)}\n${text()}${document.slice(to)}`);
+    writeFileSync(chartPath, chart(results, systems, cell));
+    console.log(`written: ${documentPath}, ${chartPath}`);
+}

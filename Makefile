@@ -14,7 +14,8 @@ export FUZZ_SECONDS NO_INSTALL
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := all
-.PHONY: all run test lint format sanitize coverage bench bench-stores fuzz torture machines install \
+.PHONY: all run test lint format sanitize coverage bench bench-stores bench-peers fuzz torture machines metrics \
+	settings install \
 	clean help
 
 all: ## build build/pawl and build/libpawl.{a,so}; installs missing Debian packages first
@@ -53,6 +54,10 @@ bench-stores: ## events per second of each store, beside the bare database
 	@scripts/install-deps build test
 	@scripts/bench-stores
 
+bench-peers: ## Pawl beside its peers; writes the table of docs/performance.md (SMOKE=1, PEERS, SCENARIOS)
+	@scripts/install-deps build test peers
+	@scripts/bench-peers
+
 fuzz: ## each fuzz target for FUZZ_SECONDS (60)
 	@scripts/install-deps build fuzz
 	@scripts/fuzz
@@ -64,6 +69,13 @@ torture: ## the long form of every reliability test
 machines: all ## write docs/machines.md anew from the tables in the code
 	@scripts/machines > docs/machines.md.new
 	@mv docs/machines.md.new docs/machines.md
+
+metrics: ## write docs/metrics.md anew from src/server/metrics.def
+	@scripts/metrics > docs/metrics.md.new
+	@mv docs/metrics.md.new docs/metrics.md
+
+settings: ## write the table of settings in docs/operations.md anew
+	@scripts/settings
 
 install: all ## install under PREFIX (/usr/local), below DESTDIR if given
 	@scripts/build build products -Dprefix=$(PREFIX)

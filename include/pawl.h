@@ -69,6 +69,7 @@ enum pawl_code {
     PAWL_UNAVAILABLE = 16,
     PAWL_NO_MEMORY = 17,
     PAWL_CORRUPT = 18,
+    PAWL_METHOD_NOT_ALLOWED = 19, /* HTTP only */
 };
 
 /* The version of the library that runs, which may be newer than the PAWL_VERSION that a program was
@@ -96,7 +97,7 @@ struct pawl_error {
 struct pawl;
 
 struct pawl_options {
-    const char *actor;   /* who acts, as histories will say; NULL: "library" */
+    const char *actor;   /* who acts, as histories will say; NULL: "library". Never "token:..." */
     int create;          /* make the store when it is not there; else PAWL_NOT_FOUND */
     int patience_ms;     /* how long to try before PAWL_UNAVAILABLE; 0: 30 s */
     int queue_bytes_max; /* calls that wait at once, in bytes, before PAWL_UNAVAILABLE; 0: 64 MiB */
@@ -122,7 +123,8 @@ struct pawl_options {
  *
  * With a server it is the same: a call whose answer was lost is sent again until `patience_ms` is
  * over, and is not carried out twice. `create`, `queue_bytes_max` and `clock` are the server's
- * business then, and `actor` is whom the token belongs to. Neither proxies nor redirects are
+ * business then. `actor` is believed when no token is needed or the token is an admin's; else
+ * histories say "token:" and the token's name. Neither proxies nor redirects are
  * followed. A server may take its time for an answer, 35 s or `patience_ms` when that is more.
  *
  * PAWL_BAD_REQUEST  the URL is none, or the token cannot be one
@@ -182,7 +184,8 @@ PAWL_VERB(get);
 
 /* Jobs, the newest first: {"status"?: "a,b", "kind"?, "queue"?, "agent_id"?, "correlation_id"?,
  * "label"?: "key:value", "created_after"?, "include"?: "payload,result", "limit"? (50, at most
- * 500), "cursor"?}. Answers {"jobs": [...], "next_cursor": null or text}. */
+ * 500), "cursor"?}. Answers {"jobs": [...], "next_cursor": null or text}. A job whose row was
+ * damaged is {"id", "damaged": why}, and hides no others. */
 PAWL_VERB(list);
 
 /* The history of a job: {"id", "after"?: version, "limit"? (100, at most 1,000), "telemetry"?,
@@ -193,7 +196,7 @@ PAWL_VERB(events);
 
 /* Events of all jobs in the order of their commits: {"after"?: position, "limit"?, "wait_ms"?}.
  * Answers {"events": [{..., "position"}], "next": position}. A position is a text such as "17-3"
- * that means nothing by itself. */
+ * that means nothing by itself. "after": "now" answers at once, without events: next is the end. */
 PAWL_VERB(feed);
 
 /* {"id", "expected_version"?, "token"?, "events": [{"type", "payload"?}]}: events of the caller's
@@ -265,13 +268,14 @@ PAWL_VERB(inbox);
 /* {"worker_id", "queues"?: [], "kinds"?: [], "capabilities"?: [], "max"? (1, at most 1,000),
  * "lease_ttl_ms"?, "heartbeat_ms"?, "wait_ms"? (0, at most 55,000), "start"? (true), "history"?}.
  * Answers {"claims": [{"job", "lease": {"token", "attempt", "expires_at", "heartbeat_ms",
- * "timeout_ms"}, "resume"?, "events"?, "events_next"?}]}, as soon as there is work, or empty after
- * wait_ms. After the timeout_ms of a lease the attempt is over however well it beats, so its holder
- * must end the work by then; null: it may take as long as it likes. */
+ * "timeout_ms"}, "traceparent"?, "resume"?, "events"?, "events_next"?}]}, as soon as there is work,
+ * or empty after wait_ms. After the timeout_ms of a lease the attempt is over however well it
+ * beats, so its holder must end the work by then; null: it may take as long as it likes. */
 PAWL_VERB(claim);
 
 /* The same for steps, with "resource_id" or "judge": true. Answers {"claims": [{"step", "job_id",
- * "inputs", "answer"?, "lease"}]}. PAWL_NOT_FOUND: there is no such resource */
+ * "correlation_id"?, "inputs", "answer"?, "lease", "traceparent"?}]}. PAWL_NOT_FOUND: there is no
+ * such resource */
 PAWL_VERB(claim_steps);
 
 /* What the holder of a lease says, each with "token". A token that is not that of a live lease gets
@@ -347,7 +351,11 @@ PAWL_VERB(resource_put);
 PAWL_VERB(resource_get);
 PAWL_VERB(resource_delete);
 
-/* {}. Answers {"jobs": {status: count}, "leases", "queue_depth", "oldest_queued_at", ...}. */
+/* {}. Answers {"jobs": {status: count}, "leases", "queue_depth", "oldest_queued_at", ..., "kinds":
+ * [{"kind", "count", "wait_ms"?, "run_ms"?, "total_ms": {"p50", "p95"}}]}. Kinds are those of the
+ * newest 1,000 jobs that have completed: how long each waited to be taken (the last time), was
+ * worked on (from then on), and took from submission to completion. Half of them took no longer
+ * than p50, 95 of 100 no longer than p95. Jobs with a plan have a total only. */
 PAWL_VERB(stats);
 
 /* Access tokens, for those who come to a server over HTTP. token_create {"name", "scopes": some of
@@ -441,10 +449,12 @@ struct pawl_task {
     struct pawl *pawl;
     const char *job_id;
     const char *kind;
-    const char *payload; /* JSON; "null" when there is none */
-    const char *token;   /* for effects, waits, progress */
-    long long attempt;   /* the fencing number */
-    const char *claim;   /* all of it, as pawl_claim answers */
+    const char *payload;     /* JSON; "null" when there is none */
+    const char *token;       /* for effects, waits, progress */
+    long long attempt;       /* the fencing number */
+    const char *claim;       /* all of it, as pawl_claim answers */
+    const char *traceparent; /* the span of this attempt, as W3C Trace Context has it, for spans of
+                                the handler's own to be children of; NULL: there is no trace */
 };
 
 /* What came of it. A handler starts with `how` PAWL_COMPLETE and nothing else. */
@@ -561,6 +571,14 @@ PAWL_API enum pawl_code pawl_task_progress(const struct pawl_task *task, const c
 /* A server in this process: every verb over HTTP, as docs/http.md says. */
 struct pawl_server;
 
+/* What is worth a line in the log of a server, each with all before it. */
+enum pawl_log_level {
+    PAWL_LOG_ERROR = 1, /* the store is away */
+    PAWL_LOG_WARN = 2,  /* work that failed for good, leases that ran out, requests turned away */
+    PAWL_LOG_INFO = 3,  /* retries, cancellations, what operators do, start and end */
+    PAWL_LOG_DEBUG = 4, /* every event, every request */
+};
+
 struct pawl_server_options {
     const char *listen;             /* "ADDRESS:PORT", "[ADDRESS]:PORT"; NULL: "127.0.0.1:7295" */
     int create;                     /* make the store when it is not there */
@@ -571,10 +589,26 @@ struct pawl_server_options {
     int threads;                    /* that talk with clients; 0: as many as processors, up to 4 */
     int connections_max;            /* 0: 8,192, or what the system allows */
     int connections_per_client_max; /* of one address; 0: half of them */
+    long long lease_ttl_ms;         /* of leases for which nobody says how long; 0: 30 s */
+    int require_tokens;             /* also on an address of this machine alone */
+    int rate_per_s;                 /* requests of each token; 0: as many as they like */
+    const char *kinds;              /* JSON: an array of what pawl_kind_set takes, which is set
+                                       before anybody is served; NULL: none */
 
-    /* Told a fact worth a line in a log, on any thread; NULL: nobody wants to know. */
+    /* Told a fact worth a line in a log: a JSON object {"level", "event", ...} with the ids of what
+     * it is about, and never a payload or a secret. On one thread of its own: who takes long loses
+     * lines, which are counted, and holds nobody up. NULL: nobody wants to know. */
     void (*log)(void *arg, const char *line);
     void *log_arg;
+    enum pawl_log_level log_level; /* what is worth a line; 0: PAWL_LOG_INFO */
+
+    /* Where spans of jobs, attempts, steps, effects and waits are sent: OTLP over HTTP. */
+    const char *otlp_endpoint;        /* "http://HOST:4318", where /v1/traces is added; NULL:
+                                         nowhere */
+    const char *otlp_traces_endpoint; /* "http://HOST:4318/v1/traces", in place of it */
+    const char *otlp_headers;         /* "name=value,name=value", percent-encoded; NULL: none */
+    const char *otlp_ca_file;         /* for https: PEM, in place of the system's; NULL: those */
+    const char *service_name;         /* as spans say it; NULL: "pawl" */
 };
 
 /* Opens the store at `url` ("memory:", "sqlite:PATH" or "postgres://...") and serves it, on threads
@@ -590,6 +624,20 @@ PAWL_API enum pawl_code pawl_server_start(const char *url,
                                           const struct pawl_server_options *options,
                                           struct pawl_server **ret_server,
                                           struct pawl_error *error);
+
+/* Takes over what can change while it serves: `require_tokens`, `rate_per_s`, `kinds`, and
+ * `certificate` and `key`, if it serves TLS: the files are read again, and hold for connections to
+ * come, while those that there are go on with theirs. All other options are left as they are.
+ *
+ * When it fails nothing has changed; but with PAWL_UNAVAILABLE, when the store went away meanwhile,
+ * some of the kinds may have.
+ *
+ * PAWL_BAD_REQUEST, PAWL_UNKNOWN_FIELD  an option is wrong, a file is not what it should be, or
+ *                                       tokens are required and there is none
+ * PAWL_UNAVAILABLE, PAWL_NO_MEMORY */
+PAWL_API enum pawl_code pawl_server_reload(struct pawl_server *server,
+                                           const struct pawl_server_options *options,
+                                           struct pawl_error *error);
 
 /* The port that it listens on. */
 PAWL_API int pawl_server_port(const struct pawl_server *server);

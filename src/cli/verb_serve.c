@@ -1,63 +1,178 @@
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/duration.h"
-#include "cli/text.h"
-#include "cli/when.h"
+#include "cli/notify.h"
+#include "cli/serve_log.h"
+#include "cli/settings.h"
 
-enum { DRAIN_MS_DEFAULT = 30 * 1000 };
+enum { DRAIN_MS_DEFAULT = 30 * 1000, FILES_MAX = 65536 };
 
-/* A line on stderr: text on a terminal, JSON elsewhere. */
-static void say(void *arg, const char *text)
+/* A line of our own in the log. */
+static void say(const struct serve_log *log, const char *event, const char *text)
 {
-    const bool *terminal = arg;
-    if (*terminal) {
-        char *visible = text_visible(text, strlen(text));
-        if (visible != NULL)
-            fprintf(stderr, "%s\n", visible);
-        free(visible);
+    serve_log_say(log, PAWL_LOG_INFO, event, text);
+}
+
+/* The same as of printf. */
+static void sayf(const struct serve_log *log, const char *event, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void sayf(const struct serve_log *log, const char *event, const char *format, ...)
+{
+    char line[1200];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    say(log, event, line);
+}
+
+/* ---- settings ---- */
+
+/* The word was checked when the settings were read. */
+static enum pawl_log_level log_level_of(const char *word)
+{
+    static const char *const words[] = {[PAWL_LOG_ERROR] = "error",
+                                        [PAWL_LOG_WARN] = "warn",
+                                        [PAWL_LOG_INFO] = "info",
+                                        [PAWL_LOG_DEBUG] = "debug"};
+    for (int i = PAWL_LOG_ERROR; word != NULL && i <= PAWL_LOG_DEBUG; i++)
+        if (strcmp(word, words[i]) == 0)
+            return (enum pawl_log_level)i;
+    return PAWL_LOG_INFO;
+}
+
+static struct pawl_server_options options_of(const struct settings *settings, struct serve_log *log)
+{
+    const long long *numbers = settings->numbers;
+    return (struct pawl_server_options){
+        .listen = settings->texts[SETTING_LISTEN],
+        .certificate = settings->texts[SETTING_CERTIFICATE],
+        .key = settings->texts[SETTING_KEY],
+        .token = settings->texts[SETTING_TOKEN],
+        .threads = (int)numbers[SETTING_THREADS],
+        .connections_max = (int)numbers[SETTING_CONNECTIONS],
+        .connections_per_client_max = (int)numbers[SETTING_CONNECTIONS_PER_CLIENT],
+        .lease_ttl_ms = numbers[SETTING_LEASE_DURATION],
+        .require_tokens = numbers[SETTING_REQUIRE_TOKENS] != 0,
+        .rate_per_s = (int)numbers[SETTING_RATE_PER_S],
+        .kinds = settings->kinds,
+        .log = serve_log_line,
+        .log_arg = log,
+        .log_level = log_level_of(settings->texts[SETTING_LOG]),
+        .otlp_endpoint = settings->texts[SETTING_OTLP_ENDPOINT],
+        .otlp_traces_endpoint = settings->texts[SETTING_OTLP_TRACES_ENDPOINT],
+        .otlp_headers = settings->texts[SETTING_OTLP_HEADERS],
+        .otlp_ca_file = settings->texts[SETTING_OTLP_CERTIFICATE],
+        .service_name = settings->texts[SETTING_SERVICE_NAME],
+    };
+}
+
+/* TLS cannot be switched on or off while connections are open. */
+static bool needs_restart(const struct settings *before, const struct settings *after,
+                          enum setting_name name)
+{
+    bool is_tls = name == SETTING_CERTIFICATE || name == SETTING_KEY;
+    return settings_list[name].needs_restart ||
+           (is_tls && (before->texts[name] == NULL) != (after->texts[name] == NULL));
+}
+
+/* Says what has changed. */
+static void say_changes(const struct settings *before, const struct settings *after,
+                        struct serve_log *log)
+{
+    int changes = 0;
+    for (int i = 0; i < SETTING_COUNT; i++) {
+        enum setting_name name = (enum setting_name)i;
+        const struct setting *setting = &settings_list[name];
+        if (!settings_differ(before, after, name))
+            continue;
+        changes++;
+        sayf(log, "settings_read", "%s has changed%s",
+             *setting->key != '\0' ? setting->key : setting->variable,
+             needs_restart(before, after, name) ? ", which needs a restart of the server" : "");
+    }
+    if (after->texts[SETTING_CERTIFICATE] != NULL && before->texts[SETTING_CERTIFICATE] != NULL)
+        say(log, "settings_read", "the certificate and its key were read again");
+    else if (changes == 0)
+        say(log, "settings_read", "no setting has changed");
+}
+
+/* What needs a restart stays as it was said at the start, so that every reload says it again. */
+static void keep_old(struct settings *before, struct settings *after)
+{
+    for (int i = 0; i < SETTING_COUNT; i++) {
+        if (!needs_restart(before, after, (enum setting_name)i))
+            continue;
+        char *text = after->texts[i];
+        after->texts[i] = before->texts[i];
+        before->texts[i] = text;
+        after->numbers[i] = before->numbers[i];
+    }
+    char *url = after->url;
+    after->url = before->url;
+    before->url = url;
+}
+
+/* Somebody has to mend it, so this is said on every level of the log. */
+static void refuse(const struct serve_log *log, const char *why)
+{
+    char line[1200];
+    (void)snprintf(line, sizeof line, "SIGHUP: %s; everything stays as it is", why);
+    serve_log_say(log, PAWL_LOG_ERROR, "settings_refused", line);
+}
+
+/* Reads the settings again. When something is wrong with them everything stays as it is. */
+static void reload(const struct args *args, struct pawl_server *server, struct settings *settings,
+                   struct serve_log *log)
+{
+    struct complaint why;
+    struct pawl_error error = {0};
+    struct settings fresh;
+    if (!settings_read(args, &fresh, &why)) {
+        refuse(log, why.text);
         return;
     }
-    char at[WHEN_LEN_MAX];
-    struct pawl_object *line = pawl_object_new();
-    when_write(when_now(), at);
-    pawl_object_text(line, "at", at);
-    pawl_object_text(line, "message", text);
-    const char *written = pawl_object_str(line);
-    if (written != NULL)
-        fprintf(stderr, "%s\n", written);
-    pawl_object_free(line);
+    struct pawl_server_options wanted = options_of(&fresh, log);
+    if (pawl_server_reload(server, &wanted, &error) != PAWL_OK) {
+        refuse(log, error.message);
+        settings_free(&fresh);
+        return;
+    }
+    log->level = wanted.log_level;
+    say(log, "settings_read", "SIGHUP: the settings were read again");
+    say_changes(settings, &fresh, log);
+    keep_old(settings, &fresh);
+    settings_free(settings);
+    *settings = fresh;
 }
 
-/* What a flag says, else a setting, else NULL. */
-static const char *flag_or_setting(const struct args *args, const char *flag, const char *setting)
-{
-    const char *said = cli_value(args, flag);
-    if (said != NULL)
-        return said;
-    const char *value = getenv(setting);
-    return value != NULL && *value != '\0' ? value : NULL;
-}
+/* ---- from start to end ---- */
 
 /* Starts it, with a new store when there is none. */
-static enum cli_exit start(const struct args *args, struct pawl_server_options *options,
-                           struct pawl_server **ret)
+static enum cli_exit start(const struct args *args, const struct settings *settings,
+                           struct serve_log *log, struct pawl_server **ret)
 {
     struct pawl_error error = {0};
-    const char *url = cli_store_url(args);
-    enum pawl_code code = pawl_server_start(url, options, ret, &error);
+    struct pawl_server_options wanted = options_of(settings, log);
+    enum pawl_code code = pawl_server_start(settings->url, &wanted, ret, &error);
+    char *shown = cli_url_text(settings->url);
     if (code == PAWL_NOT_FOUND) {
-        options->create = 1;
-        code = pawl_server_start(url, options, ret, &error);
-        char *shown = cli_url_text(url);
+        wanted.create = 1;
+        code = pawl_server_start(settings->url, &wanted, ret, &error);
         if (code == PAWL_OK)
             cli_remark("created %s", shown != NULL ? shown : "the store");
-        free(shown);
     }
+    if (code == PAWL_OK)
+        sayf(log, "server_started", "serving %.150s on port %d%s", shown != NULL ? shown : "",
+             pawl_server_port(*ret), wanted.certificate != NULL ? " with TLS" : "");
+    free(shown);
     return code == PAWL_OK ? CLI_DONE : cli_failed(args->verb, &error);
 }
 
@@ -70,67 +185,85 @@ static void our_signals(sigset_t *ret)
 }
 
 /* Waits until somebody wants the server to end. */
-static void await_end(const sigset_t *ours, bool *terminal)
+static void await_end(const struct args *args, const sigset_t *ours, struct pawl_server *server,
+                      struct settings *settings, struct serve_log *log)
 {
     int signal = 0;
     while (sigwait(ours, &signal) != 0 || signal == SIGHUP)
-        if (signal == SIGHUP)
-            say(terminal, "SIGHUP: there are no settings to read again");
+        if (signal == SIGHUP) {
+            notify_reloading();
+            reload(args, server, settings, log);
+            notify_ready();
+        }
 }
 
-static enum cli_exit run(const struct args *args)
+/* Connections are files, of which a shell often allows 1,024 though the system would allow more. */
+static void allow_files(void)
 {
-    bool terminal = isatty(STDERR_FILENO) == 1;
-    long long drain_ms = DRAIN_MS_DEFAULT;
-    long long threads = 0;
-    struct pawl_server *server;
-    struct pawl_server_options wanted = {
-        .listen = flag_or_setting(args, "--listen", "PAWL_LISTEN"),
-        .certificate = flag_or_setting(args, "--certificate", "PAWL_CERTIFICATE"),
-        .key = flag_or_setting(args, "--key", "PAWL_KEY"),
-        .token = getenv("PAWL_TOKEN"),
-        .log = say,
-        .log_arg = &terminal,
-    };
-    if (wanted.token != NULL && *wanted.token == '\0')
-        wanted.token = NULL;
-    enum cli_exit code = cli_duration(args, "--drain", &drain_ms);
-    if (code == CLI_DONE)
-        code = cli_number(args, "--threads", 1, 64, &threads);
-    if (code != CLI_DONE)
-        return code;
-    wanted.threads = (int)threads;
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= FILES_MAX)
+        return;
+    files.rlim_cur = files.rlim_max < FILES_MAX ? files.rlim_max : FILES_MAX;
+    (void)setrlimit(RLIMIT_NOFILE, &files);
+}
 
+static enum cli_exit serve(const struct args *args, struct settings *settings)
+{
+    struct serve_log log = {
+        .terminal = isatty(STDERR_FILENO) == 1,
+        .level = log_level_of(settings->texts[SETTING_LOG]),
+    };
+    struct pawl_server *server;
     /* The threads of the server inherit this: signals are for the wait below. */
     sigset_t ours;
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     our_signals(&ours);
     (void)pthread_sigmask(SIG_BLOCK, &ours, NULL);
     (void)sigaction(SIGPIPE, &ignore, NULL);
-    code = start(args, &wanted, &server);
+    allow_files();
+    enum cli_exit code = start(args, settings, &log, &server);
     if (code != CLI_DONE)
         return code;
-    char line[256];
-    char *shown = cli_url_text(cli_store_url(args));
-    (void)snprintf(line, sizeof line, "serving %.150s on port %d%s", shown != NULL ? shown : "",
-                   pawl_server_port(server), wanted.certificate != NULL ? " with TLS" : "");
-    free(shown);
-    say(&terminal, line);
-
-    await_end(&ours, &terminal);
-    say(&terminal, "ending: what was begun is finished; a second signal ends at once");
-    /* From here on the second one ends the process as signals do. What was acknowledged stays. */
+    notify_ready();
+    await_end(args, &ours, server, settings, &log);
+    notify_stopping();
+    say(&log, "server_ending", "ending: what was begun is finished; a second signal ends at once");
+    /* From here on the second one ends the process as signals do. What was acknowledged stays.
+     * There is nothing to read again any more. */
+    (void)sigdelset(&ours, SIGHUP);
     (void)pthread_sigmask(SIG_UNBLOCK, &ours, NULL);
-    pawl_server_stop(server, drain_ms > 600 * 1000 ? 600 * 1000 : (int)drain_ms);
+    pawl_server_stop(server, settings->texts[SETTING_DRAIN] == NULL
+                                 ? DRAIN_MS_DEFAULT
+                                 : (int)settings->numbers[SETTING_DRAIN]);
     return CLI_DONE;
 }
 
+static enum cli_exit run(const struct args *args)
+{
+    struct complaint why;
+    struct settings settings;
+    if (!settings_read(args, &settings, &why)) {
+        cli_complain(args->verb, "%s", why.text);
+        return CLI_USAGE;
+    }
+    enum cli_exit code = serve(args, &settings);
+    settings_free(&settings);
+    return code;
+}
+
+/* A switch has nothing behind it. */
+#define SHOWN_TEXT(value) value
+#define SHOWN_NUMBER(value) value
+#define SHOWN_DURATION(value) value
+#define SHOWN_CHOICE(value) value
+#define SHOWN_SWITCH(value) NULL
+
 static const struct option options[] = {
-    {.name = "--listen", .value = "ADDR:PORT", .text = "where to listen (127.0.0.1:7295)"},
-    {.name = "--certificate", .value = "FILE", .text = "a PEM certificate: serve with TLS"},
-    {.name = "--key", .value = "FILE", .text = "its PEM key"},
-    {.name = "--threads", .value = "N", .text = "threads that talk with clients"},
-    {.name = "--drain", .value = "D", .text = "how long to finish what was begun (30s)"},
+#define SETTING(id, type, key, flag, variable, shown, min, max, change, otherwise, words)          \
+    {.name = flag, .value = SHOWN_##type(shown), .text = words " (" otherwise ")"},
+#define UNFLAGGED(...)
+#include "cli/settings.def"
+#undef SETTING
     {0},
 };
 
@@ -145,12 +278,16 @@ const struct verb verb_serve = {
         "pages of others and forwarded requests are refused. On any other address clients need\n"
         "a token: PAWL_TOKEN in the server's environment is one that may do everything.\n"
         "\n"
+        "Each setting may also stand in the environment (PAWL_LISTEN for --listen) or in the\n"
+        "file of --config (listen: ...); the command line goes first, then the environment.\n"
+        "\n"
+        "SIGHUP: the settings and the certificate are read again, and what can change does.\n"
         "SIGTERM and SIGINT: no more connections and claims are taken and what was begun is\n"
         "finished. A second signal ends at once. Nothing that was acknowledged is lost.\n",
     .options = options,
     .examples = "  pawl serve\n"
+                "  pawl serve --config /etc/pawl/pawl.yaml\n"
                 "  pawl serve --store postgres://db/pawl --listen 0.0.0.0:7295 \\\n"
                 "      --certificate cert.pem --key key.pem\n",
-    .takes = TAKES_STORE,
     .run = run,
 };

@@ -213,19 +213,17 @@ static int run_command(struct running *running, struct child_end *ret)
     const struct pawl_task *task = running->task;
     struct work *work = running->work;
     struct pawl_json job = pawl_json_get(pawl_json_read(task->claim), "job");
-    struct pawl_json trace = pawl_json_get(job, "traceparent");
     struct pawl_json cursor = pawl_json_get(job, "cursor");
     char attempt[32];
     int why = ENOMEM;
     (void)snprintf(attempt, sizeof attempt, "%lld", task->attempt);
-    char *traceparent = trace.at != NULL ? pawl_json_text(trace) : NULL;
     char *cursor_text = cursor.at != NULL ? pawl_json_text(cursor) : NULL;
     char *resume = resume_text(task);
 
     const char *const pairs[] = {
         "PAWL_JOB_ID", task->job_id, "PAWL_ATTEMPT",     attempt,
         "PAWL_LEASE",  task->token,  "PAWL_STORE",       work->store_url,
-        "PAWL_KIND",   task->kind,   "PAWL_TRACEPARENT", traceparent,
+        "PAWL_KIND",   task->kind,   "PAWL_TRACEPARENT", task->traceparent,
         "PAWL_CURSOR", cursor_text,  "PAWL_RESUME",      resume,
         NULL,
     };
@@ -254,7 +252,6 @@ static int run_command(struct running *running, struct child_end *ret)
     free(input);
     pawl_free(resume);
     pawl_free(cursor_text);
-    pawl_free(traceparent);
     return why;
 }
 

@@ -12,9 +12,11 @@
 
 #include "base/json.h"
 #include "base/random.h"
+#include "base/record.h"
 #include "base/uuid.h"
 #include "client/http_lines.h"
 #include "client/http_request.h"
+#include "core/access.h"
 #include "engine/local_protocol.h"
 #include "engine/waiting.h"
 
@@ -466,6 +468,22 @@ static enum error_code check_token(const char *token, struct err *err)
                                               "the token is not one: use it as it was given out");
 }
 
+/* So is this, and must be what a server takes for a name. */
+static enum error_code check_actor(const char *actor, struct err *err)
+{
+    struct str name = str_from(actor);
+    if (!str_is_set(name))
+        return ERR_OK;
+    bool good = local_is_name(name) && !access_is_reserved(name) && name.at[0] != ' ' &&
+                name.at[name.len - 1] != ' ';
+    return good ? ERR_OK
+                : (enum error_code)err_set(err, ERR_BAD_REQUEST,
+                                           "\"%.*s\" cannot be who acts: use 1 to %d bytes without "
+                                           "control characters, and not \"" ACCESS_ACTOR_PREFIX
+                                           "\" at the beginning",
+                                           STR_ARG(name), NAME_BYTES_MAX);
+}
+
 static enum error_code new_client(struct str url, const struct http_client_options *options,
                                   struct http_client **ret, struct err *err)
 {
@@ -474,6 +492,8 @@ static enum error_code new_client(struct str url, const struct http_client_optio
     enum error_code code = read_url(url, base, err);
     if (code == ERR_OK)
         code = check_token(options->token, err);
+    if (code == ERR_OK)
+        code = check_actor(options->actor, err);
     if (code != ERR_OK)
         return code;
     struct http_client *client = calloc(1, sizeof *client);
@@ -485,6 +505,7 @@ static enum error_code new_client(struct str url, const struct http_client_optio
     const struct http_lines_options lines = {
         .base = base,
         .token = options->token,
+        .actor = options->actor,
         .ca_file = options->ca_file,
         .patience_ms = client->patience_ms,
         .answer_bytes_max = LOCAL_ANSWER_BYTES_MAX,

@@ -20,6 +20,8 @@ struct http_client;
 
 struct http_client_options {
     const char *token;   /* NULL: none */
+    const char *actor;   /* who acts, as histories will say if the server believes us; NULL: as it
+                            likes */
     const char *ca_file; /* of the authorities to trust instead of the system's; NULL: those */
     int64_t patience_ms; /* how long to try; 0: 30 s */
     int64_t answer_ms;   /* how long the server may take for an answer, besides waits that were

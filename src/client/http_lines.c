@@ -30,6 +30,7 @@ struct line {
 struct http_lines {
     char *base;
     char *authorization; /* the header; NULL: none */
+    char *actor;         /* the same */
     char *ca_file;
     int64_t patience_ms;
     size_t answer_bytes_max;
@@ -66,6 +67,8 @@ enum error_code http_lines_new(const struct http_lines_options *options, struct 
     lines->base = joined(options->base, "");
     if (options->token != NULL)
         lines->authorization = joined("Authorization: Bearer ", options->token);
+    if (options->actor != NULL)
+        lines->actor = joined("Pawl-Actor: ", options->actor);
     if (options->ca_file != NULL)
         lines->ca_file = joined(options->ca_file, "");
     (void)pthread_mutex_init(&lines->mutex, NULL);
@@ -74,6 +77,7 @@ enum error_code http_lines_new(const struct http_lines_options *options, struct 
     (void)pthread_cond_init(&lines->freed, &attributes);
     (void)pthread_condattr_destroy(&attributes);
     bool whole = lines->base != NULL && (options->token == NULL || lines->authorization != NULL) &&
+                 (options->actor == NULL || lines->actor != NULL) &&
                  (options->ca_file == NULL || lines->ca_file != NULL);
     if (!whole) {
         http_lines_free(lines);
@@ -118,6 +122,7 @@ void http_lines_free(struct http_lines *lines)
     if (lines->authorization != NULL)
         explicit_bzero(lines->authorization, strlen(lines->authorization));
     free(lines->authorization);
+    free(lines->actor);
     free(lines->ca_file);
     free(lines->base);
     free(lines);
@@ -206,6 +211,7 @@ struct incoming {
     struct buf *body;
     size_t body_left; /* bytes that it may still have */
     size_t header_left;
+    bool head_over; /* all headers are here */
     bool too_large;
 };
 
@@ -222,12 +228,13 @@ static size_t take_body(const char *bytes, size_t size, size_t count, void *arg)
     return incoming->body->failed ? 0 : len;
 }
 
-/* Headers are libcurl's business, as long as they come to an end. */
+/* Headers are libcurl's business, as long as they come to an end. When the connection ends amid
+ * them it takes what has come for an answer without a body. */
 static size_t count_header(const char *bytes, size_t size, size_t count, void *arg)
 {
     struct incoming *incoming = arg;
     size_t len = size * count;
-    (void)bytes;
+    incoming->head_over = len > 0 && (bytes[0] == '\r' || bytes[0] == '\n');
     if (len > incoming->header_left) {
         incoming->too_large = true;
         return 0;
@@ -253,6 +260,8 @@ static bool make_headers(const struct http_lines *lines, const struct http_excha
                 add_header(ret, "Expect:");
     if (made && lines->authorization != NULL)
         made = add_header(ret, lines->authorization);
+    if (made && lines->actor != NULL)
+        made = add_header(ret, lines->actor);
     if (made && str_is_set(exchange->request.body))
         made = add_header(ret, "Content-Type: application/json");
     if (made && exchange->key != NULL) {
@@ -359,7 +368,7 @@ static enum http_outcome judge(CURL *easy, CURLcode result, const struct incomin
 {
     switch (result) {
     case CURLE_OK:
-        return HTTP_ANSWERED;
+        return incoming->head_over ? HTTP_ANSWERED : HTTP_LOST;
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_CONNECT:
     case CURLE_SSL_CONNECT_ERROR:

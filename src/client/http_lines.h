@@ -27,6 +27,7 @@ struct http_lines;
 struct http_lines_options {
     const char *base;    /* "http://host:port", and maybe a path, without a slash at the end */
     const char *token;   /* printable ASCII without blanks; NULL: none */
+    const char *actor;   /* who we say that we are, without control characters; NULL: nobody */
     const char *ca_file; /* whom to trust; NULL: whom the system trusts */
     int64_t patience_ms; /* how long to wait for a connection, and for a free one */
     size_t answer_bytes_max;

@@ -39,6 +39,7 @@ static enum error_code open_server(struct pawl *pawl, const char *url,
 {
     const struct http_client_options inner = {
         .token = options->token,
+        .actor = options->actor,
         .ca_file = options->ca_file,
         .patience_ms = options->patience_ms,
     };

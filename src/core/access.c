@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/record.h"
 
 static const struct str prefix = STR_INIT("pawl_");
 
@@ -21,6 +22,63 @@ enum { SCOPES = sizeof scopes_by_name / sizeof scopes_by_name[0] };
 bool access_is_live(const struct access_token *token, int64_t now)
 {
     return token->revoked_at == 0 && (token->expires_at == 0 || now < token->expires_at);
+}
+
+/* When it has ended; only of one that is not live. */
+static int64_t ended_at(const struct access_token *token)
+{
+    bool expired_first = token->expires_at > 0 && token->expires_at < token->revoked_at;
+    return token->revoked_at == 0 || expired_first ? token->expires_at : token->revoked_at;
+}
+
+uint32_t access_sort_out(const struct access_token *tokens, uint32_t count, int64_t now,
+                         struct uuid *ret_gone, uint32_t *ret_gone_count)
+{
+    uint32_t live = 0;
+    uint32_t gone = 0;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (access_is_live(&tokens[i], now))
+            live++;
+        else if (now - ended_at(&tokens[i]) < ACCESS_KEPT_MS)
+            kept++;
+    for (uint32_t i = 0; i < count; i++) {
+        if (access_is_live(&tokens[i], now))
+            continue;
+        bool is_old = now - ended_at(&tokens[i]) >= ACCESS_KEPT_MS;
+        if (!is_old && kept <= ACCESS_ENDED_MAX)
+            continue;
+        kept -= is_old ? 0 : 1;
+        ret_gone[gone++] = tokens[i].id;
+    }
+    *ret_gone_count = gone;
+    return live;
+}
+
+/* ---- who acts ----------------------------------------------------------------------------- */
+
+static const struct str actor_prefix = STR_INIT(ACCESS_ACTOR_PREFIX);
+
+struct str access_actor(struct str name, struct arena *arena)
+{
+    char *actor = arena_alloc(arena, actor_prefix.len + name.len);
+    size_t len = name.len;
+    if (actor == NULL)
+        return (struct str){NULL, 0};
+    if (len > NAME_BYTES_MAX - actor_prefix.len)
+        len = NAME_BYTES_MAX - actor_prefix.len;
+    /* Not in the middle of a character. */
+    while (len > 0 && len < name.len && ((unsigned char)name.at[len] & 0xc0) == 0x80)
+        len--;
+    memcpy(actor, actor_prefix.at, actor_prefix.len);
+    if (len > 0)
+        memcpy(actor + actor_prefix.len, name.at, len);
+    return (struct str){actor, actor_prefix.len + len};
+}
+
+bool access_is_reserved(struct str name)
+{
+    return name.len >= actor_prefix.len && memcmp(name.at, actor_prefix.at, actor_prefix.len) == 0;
 }
 
 /* ---- text --------------------------------------------------------------------------------- */

@@ -26,8 +26,13 @@ enum access_scope {
 enum {
     ACCESS_QUEUES_MAX = 100,
     ACCESS_SECRET_LEN = 32,
-    ACCESS_TEXT_LEN = 48, /* "pawl_" and 43 characters */
+    ACCESS_TEXT_LEN = 48,    /* "pawl_" and 43 characters */
+    ACCESS_LIVE_MAX = 1000,  /* tokens of one store that open something */
+    ACCESS_ENDED_MAX = 1000, /* and those that do not any more, and can still be looked up */
 };
+
+/* For so long after their end. */
+#define ACCESS_KEPT_MS (INT64_C(30) * 24 * 60 * 60 * 1000)
 
 /* A token as it is kept: without itself. */
 struct access_token {
@@ -43,6 +48,23 @@ struct access_token {
 
 /* Whether it opens anything at `now`. */
 bool access_is_live(const struct access_token *token, int64_t now);
+
+/* Sorts out the tokens of a store, in the order in which they were made: how many open something,
+ * and in `ret_gone`, which has room for all of them, the ids of those that need not be kept any
+ * longer. */
+uint32_t access_sort_out(const struct access_token *tokens, uint32_t count, int64_t now,
+                         struct uuid *ret_gone, uint32_t *ret_gone_count);
+
+/* Who acts, as histories say it, when a request came with a token: this prefix and the token's
+ * name, cut to what a name may have. The server's own admin token has a name that no other may
+ * have. Absent: no memory. */
+#define ACCESS_ACTOR_PREFIX "token:"
+#define ACCESS_ADMIN_NAME "PAWL_TOKEN"
+struct str access_actor(struct str name, struct arena *arena);
+
+/* Whether a name could be mistaken for that of a token: neither workers nor callers who say who
+ * they are may be called so. */
+bool access_is_reserved(struct str name);
 
 /* The token that is made of 32 random bytes: "pawl_" and their URL-safe base64. No NUL. */
 void access_text(const uint8_t secret[ACCESS_SECRET_LEN], char ret[ACCESS_TEXT_LEN]);

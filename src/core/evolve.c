@@ -88,6 +88,7 @@ static void fold_requeued(struct job *job, const struct event *event)
     keep_beats(data, &job->progress, &job->cursor);
     if (data->epoch > 0) {
         job->epoch = data->epoch;
+        job->epoch_at = event->at;
         job->dead_letter = (struct dead_letter){0};
         job->error = (struct str){NULL, 0};
         job->replan = false;
@@ -326,6 +327,7 @@ static enum error_code fold_tool(struct job_slice *slice, const struct event *ev
     } else if (effect->returned) {
         (*open_effects)++;
     }
+    effect->called_at = event->at;
     effect->attempt = data->attempt;
     effect->epoch = slice->job.epoch;
     effect->returned = false;

@@ -90,6 +90,7 @@ struct job {
     int64_t version; /* number of events */
     int64_t attempt; /* rises with every claim, across epochs: the fencing number */
     int64_t epoch;
+    int64_t epoch_at; /* when this epoch began; 0 in the first: with the job */
     int64_t failures; /* in this epoch */
     int64_t run_at;
     int64_t created_at;
@@ -125,9 +126,10 @@ struct effect {
     struct str name; /* the key, or for a step's effect "step\x1fkey": see effect_name */
     struct str step; /* absent: the job's own */
     struct str key;
-    int64_t version; /* of the first tool_called */
-    int64_t attempt; /* that called last */
-    int64_t epoch;   /* in which it did */
+    int64_t version;   /* of the first tool_called */
+    int64_t called_at; /* when it was last called */
+    int64_t attempt;   /* that called last */
+    int64_t epoch;     /* in which it did */
     uint8_t input_hash[INPUT_HASH_LEN];
     bool returned;
     enum resolution resolution; /* a person's word when it was in doubt */

@@ -79,6 +79,7 @@ static const struct record_field job_fields[] = {
     /* In the state. */
     FIELD(attempt, "attempt", INT),
     FIELD(epoch, "epoch", INT),
+    FIELD(epoch_at, "epoch_at", TIME),
     FIELD(run_at, "run_at", TIME),
     RECORD_FIELD_NESTED(struct job, lease, "lease", lease_record),
     RECORD_FIELD_NESTED(struct job, wait, "wait", wait_record),
@@ -118,6 +119,7 @@ static const struct record_field effect_fields[] = {
 
     FIELD(attempt, "attempt", INT),
     FIELD(epoch, "epoch", INT),
+    FIELD(called_at, "called_at", TIME),
     FIELD(input_hash, "input_hash", HEX),
     FIELD(returned, "returned", BOOL),
     RECORD_FIELD_ENUM(struct effect, resolution, "resolution", resolution_names),

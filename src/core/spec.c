@@ -6,8 +6,7 @@
 #include "base/utf8.h"
 #include "core/plan.h"
 #include "core/resource.h"
-
-enum { TRACEPARENT_LEN = 55, TRACE_ID_AT = 3, SPAN_ID_AT = 36, TRACE_FLAGS_AT = 53 };
+#include "core/trace_context.h"
 
 static const struct record_field spec_fields[] = {
     RECORD_FIELD(struct spec, kind, "kind", NAME),
@@ -121,34 +120,10 @@ static enum error_code check_times(const struct spec *spec, struct err *err)
     return check_range("timeout_ms", spec->timeout_ms, 0, DELAY_MS_MAX, err);
 }
 
-/* The ids must be lower-case hex digits and not all zero. */
-static bool trace_id_is_good(struct str digits)
-{
-    uint8_t bytes[16] = {0};
-    uint8_t any = 0;
-    assert(digits.len / 2 <= sizeof bytes);
-    if (!record_hex(digits, bytes, digits.len / 2))
-        return false;
-    for (size_t i = 0; i < sizeof bytes; i++)
-        any |= bytes[i];
-    return any != 0;
-}
-
-/* The form of version 00, which is what W3C Trace Context gives to pass on. */
-static bool traceparent_is_good(struct str text)
-{
-    uint8_t flags;
-    return text.len == TRACEPARENT_LEN && memcmp(text.at, "00-", TRACE_ID_AT) == 0 &&
-           trace_id_is_good((struct str){text.at + TRACE_ID_AT, 32}) &&
-           text.at[SPAN_ID_AT - 1] == '-' &&
-           trace_id_is_good((struct str){text.at + SPAN_ID_AT, 16}) &&
-           text.at[TRACE_FLAGS_AT - 1] == '-' &&
-           record_hex((struct str){text.at + TRACE_FLAGS_AT, 2}, &flags, 1);
-}
-
 static enum error_code check_texts(const struct spec *spec, struct err *err)
 {
-    if (str_is_set(spec->traceparent) && !traceparent_is_good(spec->traceparent)) {
+    struct trace_context trace;
+    if (str_is_set(spec->traceparent) && !trace_parse(spec->traceparent, &trace)) {
         return err_set(err, ERR_BAD_REQUEST,
                        "traceparent must be as W3C Trace Context has it, such as "
                        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01, not \"%.*s\"",

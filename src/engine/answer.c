@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/times.h"
+#include "core/trace_context.h"
 
 /* ---- members ------------------------------------------------------------------------------ */
 
@@ -253,6 +254,18 @@ void answer_job(struct json_writer *writer, const struct job *job, int parts)
     json_end_object(writer);
 }
 
+void answer_listed(struct json_writer *writer, const struct store_job *job, int parts)
+{
+    if (!str_is_set(job->damaged)) {
+        answer_job(writer, &job->slice.job, parts);
+        return;
+    }
+    json_begin_object(writer);
+    answer_id(writer, STR("id"), job->id);
+    answer_text(writer, STR("damaged"), job->damaged);
+    json_end_object(writer);
+}
+
 void answer_submitted(struct json_writer *writer, const struct job *job, bool duplicate)
 {
     put_job(writer, job, ANSWER_WHOLE);
@@ -287,30 +300,42 @@ static struct str trace_id_of(struct str traceparent)
     return (struct str){traceparent.at + ID_AT, ID_LEN};
 }
 
+/* Whether the payload is what was stored once. One that is no JSON would take all others of the
+ * same answer with it. */
+static bool is_damaged(const struct event *event, struct arena *arena)
+{
+    return str_is_set(event->payload) &&
+           json_check_answer(event->payload, "the payload", arena, NULL) == ERR_BAD_REQUEST;
+}
+
 void answer_event_open(struct json_writer *writer, const struct event *event,
                        struct str traceparent)
 {
     bool chained = event_type_class(event->type) != EVENT_CLASS_TELEMETRY;
+    bool damaged = is_damaged(event, writer->buf->arena);
+    struct str none = {NULL, 0};
     json_begin_object(writer);
     if (chained)
         answer_id(writer, STR("id"), event_id(event));
     else
-        answer_raw(writer, STR("id"), (struct str){NULL, 0});
+        answer_raw(writer, STR("id"), none);
     answer_id(writer, STR("job_id"), event->job_id);
     answer_int(writer, STR("version"), event->version);
     answer_text(writer, STR("type"), event_name(event));
     answer_time(writer, STR("at"), event->at);
     answer_text(writer, STR("actor"), event->actor);
-    answer_raw(writer, STR("reason"), reason_of(event));
+    answer_raw(writer, STR("reason"), damaged ? none : reason_of(event));
     answer_text(writer, STR("correlation_id"), event->correlation_id);
     answer_text(writer, STR("trace_id"), trace_id_of(traceparent));
     answer_text(writer, STR("cause"), event->cause_text);
-    answer_raw(writer, STR("payload"), event->payload);
+    answer_raw(writer, STR("payload"), damaged ? none : event->payload);
     json_key(writer, STR("hash"));
     if (chained)
         json_put_hex(writer, event->hash, HASH_LEN);
     else
         json_put_null(writer);
+    if (damaged)
+        answer_bool(writer, STR("damaged"), true);
 }
 
 void answer_event(struct json_writer *writer, const struct event *event, struct str traceparent)
@@ -364,7 +389,21 @@ static void put_resume(struct json_writer *writer, const struct resume *resume)
     json_end_object(writer);
 }
 
-void answer_grant(struct json_writer *writer, const struct grant *grant)
+/* The span of this attempt, for the worker's own to be children of. */
+static void put_traceparent(struct json_writer *writer, const struct grant *grant, bool traced)
+{
+    const struct job *job = &grant->slice.job;
+    const struct step *step = grant->step;
+    char text[TRACEPARENT_LEN];
+    if (!traced && !str_is_set(job->spec.traceparent))
+        return;
+    struct trace_context context = step != NULL ? trace_of_step(job, step->spec.id, step->attempt)
+                                                : trace_of_attempt(job, job->attempt);
+    trace_format(&context, text);
+    answer_text(writer, STR("traceparent"), (struct str){text, sizeof text});
+}
+
+void answer_grant(struct json_writer *writer, const struct grant *grant, bool traced)
 {
     const struct step *step = grant->step;
     json_begin_object(writer);
@@ -372,6 +411,7 @@ void answer_grant(struct json_writer *writer, const struct grant *grant)
         json_key(writer, STR("job"));
         answer_job(writer, &grant->slice.job, ANSWER_WHOLE);
         put_granted_lease(writer, grant);
+        put_traceparent(writer, grant, traced);
         put_resume(writer, &grant->slice.job.resume);
         return;
     }
@@ -379,9 +419,12 @@ void answer_grant(struct json_writer *writer, const struct grant *grant)
     answer_step(writer, step);
     json_end_object(writer);
     answer_id(writer, STR("job_id"), grant->slice.job.id);
+    if (str_is_set(grant->slice.job.spec.correlation_id))
+        answer_text(writer, STR("correlation_id"), grant->slice.job.spec.correlation_id);
     if (step->answered)
         answer_raw(writer, STR("answer"), step->answer);
     put_granted_lease(writer, grant);
+    put_traceparent(writer, grant, traced);
 }
 
 /* ---- steps and resources ------------------------------------------------------------------ */

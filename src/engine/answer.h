@@ -31,12 +31,16 @@ enum answer_parts {
  * value where the writer stands. */
 void answer_job(struct json_writer *writer, const struct job *job, int parts);
 
+/* An entry of a list: the job, or {"id", "damaged"} when it cannot be read. */
+void answer_listed(struct json_writer *writer, const struct store_job *job, int parts);
+
 /* The same with "duplicate": true at its end when `duplicate`. */
 void answer_submitted(struct json_writer *writer, const struct job *job, bool duplicate);
 
 /* id job_id version type at actor reason correlation_id trace_id cause payload hash. `traceparent`
  * is the job's, `event` must have its payload; it need not be opened. Telemetry has neither id nor
- * hash. As an object that is still open. */
+ * hash. A payload that is no JSON any more is left out, and "damaged": true stands at the end. As
+ * an object that is still open. */
 void answer_event_open(struct json_writer *writer, const struct event *event,
                        struct str traceparent);
 void answer_event(struct json_writer *writer, const struct event *event, struct str traceparent);
@@ -47,10 +51,12 @@ void answer_event(struct json_writer *writer, const struct event *event, struct 
 void answer_brief(struct json_writer *writer, const struct job *job, const struct step *step,
                   const struct answer *answer);
 
-/* A claim: {"job", "lease", "resume"} for a job, or {"step", "job_id", "answer", "lease"} for a
- * step; resume and answer only where there is one. As an object that is still open, so that the
- * caller can add inputs and history, which a claim does not bring. */
-void answer_grant(struct json_writer *writer, const struct grant *grant);
+/* A claim: {"job", "lease", "traceparent", "resume"} for a job, or {"step", "job_id",
+ * "correlation_id", "answer", "lease", "traceparent"} for a step; resume, answer and correlation_id
+ * only where there is one, and traceparent only where the job has one or `traced` says that
+ * somebody keeps traces. As an object that is still open, so that the caller can add inputs and
+ * history, which a claim does not bring. */
+void answer_grant(struct json_writer *writer, const struct grant *grant, bool traced);
 
 /* A step without its history: id kind state deps payload capabilities selector avoid retry
  * timeout_ms critic on_failure wait attempt failures not_before lease question held verdict answer

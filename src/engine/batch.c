@@ -191,6 +191,7 @@ static enum error_code check_requests(struct batch *batch)
             op->code = check_twin(*twin, op);
         else if (op->code == ERR_OK)
             *twin = op;
+        op->request.clashed = op->code == ERR_IDEMPOTENCY_MISMATCH;
     }
     return ERR_OK;
 }
@@ -301,6 +302,7 @@ enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, str
         ops[i]->code = ERR_OK;
         ops[i]->grant_count = 0;
         ops[i]->request.repeated = false;
+        ops[i]->request.clashed = false;
         ops[i]->request.twin = false;
     }
     code = batch_collect(batch);

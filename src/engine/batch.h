@@ -33,6 +33,7 @@ enum op_type {
     OP_QUEUE,         /* pause or resume a queue */
     OP_TOKEN,         /* a new access token */
     OP_TOKEN_REVOKE,  /* an access token opens nothing any more */
+    OP_ANSWERED,      /* nothing: only the request, which was carried out, with its answer */
 };
 
 /* Work that a claim was given. */
@@ -52,6 +53,7 @@ struct op_request {
     void *arg;
     bool repeated;     /* out: it was carried out before, */
     struct str answer; /* out: with this answer */
+    bool clashed;      /* out: refused, since the key was used with another body */
     bool twin;         /* out: refused, since the same request is in the same batch: run it again */
 };
 

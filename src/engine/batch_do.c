@@ -360,11 +360,37 @@ static enum error_code do_resource_gone(struct batch *batch, struct op *op)
     return ERR_OK;
 }
 
+/* Whoever makes a token clears away those that ended long ago, so that there is a bound. */
+static enum error_code sort_tokens(struct batch *batch)
+{
+    struct access_token *tokens = NULL;
+    uint32_t count = 0;
+    if (batch->tokens_sorted)
+        return ERR_OK;
+    enum error_code code = store_tokens(batch->txn, batch->arena, &tokens, &count, batch->err);
+    if (code != ERR_OK)
+        return code;
+    batch->tokens_gone = arena_zalloc(batch->arena, count + (size_t)1, sizeof *batch->tokens_gone);
+    if (batch->tokens_gone == NULL)
+        return batch_no_memory(batch);
+    batch->tokens_live = access_sort_out(tokens, count, batch->load.now, batch->tokens_gone,
+                                         &batch->token_gone_count);
+    batch->tokens_sorted = true;
+    return ERR_OK;
+}
+
 /* A new token gets its times; one that is revoked is read first, so that the answer can say what it
  * was. */
 static enum error_code do_token(struct batch *batch, struct op *op)
 {
     if (op->type == OP_TOKEN) {
+        enum error_code sorted = sort_tokens(batch);
+        if (sorted != ERR_OK)
+            return sorted;
+        if (batch->tokens_live++ >= ACCESS_LIVE_MAX)
+            op->code = err_set(&op->err, ERR_FORBIDDEN,
+                               "there are %d tokens, and no more than that: revoke some of them",
+                               ACCESS_LIVE_MAX);
         op->token->created_at = batch->load.now;
         op->token->expires_at = op->ttl_ms > 0 ? batch->load.now + op->ttl_ms : 0;
         return ERR_OK;
@@ -428,6 +454,7 @@ static bool may_do(struct batch *batch, uint32_t index, const struct batch_job *
     case OP_CLAIM:    /* it has looked only where it may */
     case OP_DUE:      /* not what a caller asks for */
     case OP_RESOURCE: /* resources belong to no queue */
+    case OP_ANSWERED: /* it is done */
         return true;
     case OP_KIND:
     case OP_TOKEN:
@@ -473,6 +500,8 @@ enum error_code batch_do(struct batch *batch, uint32_t index)
     case OP_TOKEN:
     case OP_TOKEN_REVOKE:
         return do_token(batch, op);
+    case OP_ANSWERED:
+        break;
     }
     return ERR_OK;
 }
@@ -488,6 +517,7 @@ static enum error_code settle_spec(struct batch *batch, struct op *op)
     if (spec == NULL)
         return batch_no_memory(batch);
     *spec = spec_defaults(kind);
+    spec->traceparent = asked->traceparent; /* the request may have brought it beside the text */
     op->code = spec_read(op->spec_json, batch->arena, spec, &op->err);
     if (op->code == ERR_OK)
         op->command.submit.spec = spec;

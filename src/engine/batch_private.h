@@ -54,6 +54,10 @@ struct batch {
     struct map index; /* id as 16 bytes -> place in jobs */
     struct store_search *searches;
     uint32_t claim_conflicts;
+    bool tokens_sorted; /* what follows is known */
+    uint32_t tokens_live;
+    struct uuid *tokens_gone; /* access tokens to delete */
+    uint32_t token_gone_count;
     uint8_t random[RANDOM_BYTES];
     uint32_t random_used;
 };

@@ -356,6 +356,8 @@ static enum error_code write_settings(struct batch *batch, struct store_write *w
     write->kinds = settings.kinds;
     write->queues = settings.queues;
     write->tokens = settings.tokens;
+    write->tokens_gone = batch->tokens_gone;
+    write->token_gone_count = batch->token_gone_count;
     return ERR_OK;
 }
 

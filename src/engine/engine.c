@@ -99,6 +99,11 @@ struct str engine_url(const struct engine *engine)
     return str_from(engine->url);
 }
 
+bool engine_traces(const struct engine *engine)
+{
+    return engine->options.traces;
+}
+
 struct store *engine_store(struct engine *engine)
 {
     return engine->store;
@@ -155,7 +160,8 @@ static void *run_watch(void *arg)
         struct timespec pause = {.tv_nsec = (code == ERR_OK ? CHANGE_MS : WATCH_MS) * 1000000L};
         pthread_mutex_lock(&engine->lock);
         engine->changed = engine->changed || (code == ERR_OK && seen != before);
-        pthread_cond_signal(&engine->work);
+        if (engine->changed)
+            pthread_cond_signal(&engine->work);
         pthread_mutex_unlock(&engine->lock);
         if (code != ERR_OK || seen != before)
             (void)nanosleep(&pause, NULL);

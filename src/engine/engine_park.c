@@ -3,6 +3,9 @@
 
 #include "engine/engine_private.h"
 
+/* How often those who wait are asked whether they are still there. */
+enum { WANTED_MS = 2000 };
+
 /* FNV-1a: it decides nothing but who is woken first. */
 static uint64_t mix(uint64_t hash, const void *bytes, size_t len)
 {
@@ -31,18 +34,28 @@ static uint64_t signature_of(const struct op *op)
     return hash != 0 ? hash : 1;
 }
 
+/* When a parked call has to be looked at again. */
+static void look_at(struct engine *engine, const struct call *call, int64_t now)
+{
+    int64_t at = call->park_until;
+    if (call->wanted != NULL && now + WANTED_MS < at)
+        at = now + WANTED_MS;
+    if (at < engine->park_next)
+        engine->park_next = at;
+}
+
 bool engine_park(struct engine *engine, struct call *call)
 {
     struct op *op = call->ops[0];
+    int64_t now = engine_steady(engine);
     if (call->wait_ms == 0 || op->code != ERR_OK || op->grant_count > 0 || op->request.repeated)
         return false;
     if (engine_interrupted(engine) || engine->stop || engine->parked.count >= PARKED_MAX ||
-        call->park_until <= engine_steady(engine))
+        call->park_until <= now)
         return false;
     call->signature = signature_of(op);
     call_list_add(&engine->parked, call);
-    if (call->park_until < engine->park_next)
-        engine->park_next = call->park_until;
+    look_at(engine, call, now);
     return true;
 }
 
@@ -146,11 +159,12 @@ void engine_unpark(struct engine *engine, bool all, struct call_list *ret_over)
     engine->park_next = INT64_MAX;
     for (struct call *call = engine->parked.first; call != NULL; call = next) {
         next = call->next;
-        if (all || call->park_until <= now) {
+        if (all || call->park_until <= now ||
+            (call->wanted != NULL && !call->wanted(call->wanted_arg))) {
             call_list_remove(&engine->parked, call);
             call_list_add(ret_over, call);
-        } else if (call->park_until < engine->park_next) {
-            engine->park_next = call->park_until;
+        } else {
+            look_at(engine, call, now);
         }
     }
 }

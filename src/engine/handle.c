@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "base/record.h"
 #include "base/uuid.h"
+#include "core/access.h"
 #include "engine/local_client.h"
 #include "engine/local_protocol.h"
 #include "engine/local_server.h"
@@ -361,9 +362,10 @@ static enum error_code new_handle(const struct handle_options *options, struct h
                                   struct err *err)
 {
     struct str actor = str_is_set(options->actor) ? options->actor : STR("library");
-    if (!local_is_name(actor))
+    if (!local_is_name(actor) || access_is_reserved(actor))
         return err_set(err, ERR_BAD_REQUEST,
-                       "\"%.*s\" cannot be who acts: use 1 to %d bytes without control characters",
+                       "\"%.*s\" cannot be who acts: use 1 to %d bytes without control characters, "
+                       "and not \"" ACCESS_ACTOR_PREFIX "\" at the beginning",
                        STR_ARG(actor), NAME_BYTES_MAX);
     struct handle *handle = calloc(1, sizeof *handle);
     if (handle == NULL)

@@ -16,6 +16,7 @@
 
 #include "base/json.h"
 #include "base/record.h"
+#include "core/access.h"
 #include "engine/give_back.h"
 #include "engine/local_protocol.h"
 #include "engine/verb.h"
@@ -127,7 +128,7 @@ static enum error_code read_call(struct connection *connection, struct arena *ar
         return err_set(err, ERR_BAD_REQUEST,
                        "version %s of Pawl, which has the store, does not know the verb \"%.*s\"",
                        pawl_version(), STR_ARG(frame->texts[LOCAL_VERB]));
-    if (!local_is_name(frame->texts[LOCAL_ACTOR]))
+    if (!local_is_name(frame->texts[LOCAL_ACTOR]) || access_is_reserved(frame->texts[LOCAL_ACTOR]))
         return err_set(err, ERR_BAD_REQUEST, "who acts must be named, in 1 to %d bytes",
                        NAME_BYTES_MAX);
     if (str_is_set(scope) != str_is_set(key) || (str_is_set(key) && !local_is_name(key)) ||

@@ -7,6 +7,7 @@
 #include "base/record.h"
 #include "core/spec.h"
 #include "engine/access.h"
+#include "engine/keyed.h"
 
 enum verb_class { READ, WRITE, LONG };
 enum { NO, YES = NO, KEY };
@@ -48,6 +49,11 @@ bool verb_is_write(enum verb_name name)
     return entries[name].class == WRITE;
 }
 
+bool verb_is_long(enum verb_name name)
+{
+    return entries[name].class == LONG;
+}
+
 bool verb_needs_key(enum verb_name name)
 {
     return entries[name].needs_key;
@@ -87,7 +93,19 @@ struct op *verb_op(struct verb_call *call)
     return op;
 }
 
-/* The answer as it is kept for repetitions: its status, a space, its body. */
+void verb_keep_answer(int status, struct str body, struct buf *ret)
+{
+    buf_add_int(ret, status);
+    buf_add_char(ret, ' ');
+    buf_add(ret, body);
+}
+
+void verb_hash_request(const struct verb_call *call, uint8_t ret[HASH_LEN])
+{
+    const struct str body[] = {verb_text(call->name), STR("\n"), call->request};
+    hash_sha256(body, sizeof body / sizeof body[0], ret);
+}
+
 static void render(void *arg, struct buf *buf)
 {
     struct verb_call *call = arg;
@@ -99,10 +117,8 @@ static void render(void *arg, struct buf *buf)
     enum error_code code = verb_at(call->name)->answer(call, &body, &err);
     call->rendering = false;
     if (code != ERR_OK || body.failed)
-        return; /* a record without an answer: see repeated_answer */
-    buf_add_int(buf, call->status);
-    buf_add_char(buf, ' ');
-    buf_add(buf, buf_str(&body));
+        return; /* a record without an answer: see verb_repeat_answer */
+    verb_keep_answer(call->status, buf_str(&body), buf);
 }
 
 /* Reads the request and makes the operations, all in memory that lives as long as the batch. */
@@ -140,19 +156,18 @@ enum error_code verb_prepare(struct verb_call *call, struct err *err)
     if (code != ERR_OK || call->call.count == 0 || !str_is_set(call->scope))
         return code;
     struct op_request *request = &call->call.ops[0]->request;
-    const struct str body[] = {verb_text(call->name), STR("\n"), call->request};
     request->scope = call->scope;
     request->key = call->key;
     request->render = render;
     request->arg = call;
-    hash_sha256(body, sizeof body / sizeof body[0], request->body_hash);
+    verb_hash_request(call, request->body_hash);
     for (uint32_t i = 1; i < call->call.count; i++)
         call->call.ops[i]->joined = true;
     return ERR_OK;
 }
 
-static enum error_code repeated_answer(struct verb_call *call, struct str kept, struct buf *answer,
-                                       struct err *err)
+enum error_code verb_repeat_answer(struct verb_call *call, struct str kept, struct buf *answer,
+                                   struct err *err)
 {
     int status = 0;
     size_t i = 0;
@@ -169,7 +184,9 @@ static enum error_code repeated_answer(struct verb_call *call, struct str kept, 
 enum error_code verb_finish(struct verb_call *call, struct buf *answer, struct err *err)
 {
     if (call->call.count > 0 && call->call.ops[0]->request.repeated)
-        return repeated_answer(call, call->call.ops[0]->request.answer, answer, err);
+        return verb_repeat_answer(call, call->call.ops[0]->request.answer, answer, err);
+    if (call->call.count > 0 && call->call.ops[0]->request.clashed)
+        return verb_outcome(call, err);
     call->status = 200;
     enum error_code code = verb_at(call->name)->answer(call, answer, err);
     return code == ERR_OK && answer->failed ? verb_no_memory(err) : code;
@@ -209,8 +226,9 @@ enum error_code verb_run(struct verb_call *call, struct buf *answer, struct err 
     assert(!verb_is_write(call->name));
     call->status = 200;
     enum error_code code = access_check(call, err);
+    bool keyed = str_is_set(call->scope) && verb_is_long(call->name);
     if (code == ERR_OK)
-        code = verb_at(call->name)->run(call, answer, err);
+        code = keyed ? keyed_run(call, answer, err) : verb_at(call->name)->run(call, answer, err);
     return code == ERR_OK && answer->failed ? verb_no_memory(err) : code;
 }
 

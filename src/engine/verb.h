@@ -40,6 +40,7 @@ struct verb_call {
     struct str request; /* a JSON object that has passed json_check */
     bool from_query;    /* its numbers and flags may be strings */
     struct str actor;
+    struct str traceparent;     /* of the caller: for jobs that bring none; in `arena` or absent */
     uint32_t scopes;            /* of enum access_scope; 0: all */
     const struct names *queues; /* only jobs of these queues; NULL: all */
     struct str scope;           /* with `key`: whose request key; absent: the request has none */
@@ -56,6 +57,8 @@ struct verb_call {
 };
 
 struct verb {
+    /* The members that a request may have, for whoever describes the verb; NULL: none. */
+    const struct record_type *request;
     /* WRITE: reads the request, checks it, and adds operations with verb_op. */
     enum error_code (*prepare)(struct verb_call *call, struct err *err);
     /* WRITE: writes the answer from what came of the operations, or fails with what was wrong with
@@ -70,6 +73,7 @@ enum verb_name verb_find(struct str name);
 struct str verb_text(enum verb_name name);
 const struct verb *verb_at(enum verb_name name);
 bool verb_is_write(enum verb_name name);
+bool verb_is_long(enum verb_name name);
 bool verb_needs_key(enum verb_name name);
 
 /* How long a request for it may be; VERB_COUNT: for one that there is not. */
@@ -93,6 +97,14 @@ enum error_code verb_run(struct verb_call *call, struct buf *answer, struct err 
 enum error_code verb_do(struct verb_call *call, struct buf *answer, struct err *err);
 
 /* ---- what verbs share --------------------------------------------------------------------- */
+
+/* Answers that are kept for repetitions: what tells one request from another, the answer as it is
+ * kept (its status, a space, its body), and the answer again, with call->status; unavailable when
+ * it could not be kept. */
+void verb_hash_request(const struct verb_call *call, uint8_t ret[HASH_LEN]);
+void verb_keep_answer(int status, struct str body, struct buf *ret);
+enum error_code verb_repeat_answer(struct verb_call *call, struct str kept, struct buf *answer,
+                                   struct err *err);
 
 /* Reads the request with a record table: bad_request, unknown_field. */
 enum error_code verb_read(const struct verb_call *call, const struct record_type *type, void *ret,

@@ -209,4 +209,5 @@ static enum error_code batch_answer(struct verb_call *call, struct buf *answer, 
     return ERR_OK;
 }
 
-const struct verb verb_batch = {.prepare = batch_prepare, .answer = batch_answer};
+const struct verb verb_batch = {
+    .request = &batch_record, .prepare = batch_prepare, .answer = batch_answer};

@@ -282,7 +282,7 @@ static enum error_code run_bulk(struct verb_call *call, struct buf *answer, stru
     return code;
 }
 
-const struct verb verb_bulk = {.run = run_bulk};
+const struct verb verb_bulk = {.request = &bulk_record, .run = run_bulk};
 
 /* ---- dead letters ------------------------------------------------------------------------- */
 
@@ -362,7 +362,7 @@ static enum error_code run_dead_letters(struct verb_call *call, struct buf *answ
     json_key(&writer, STR("jobs"));
     json_begin_array(&writer);
     for (uint32_t i = 0; i < count; i++)
-        answer_job(&writer, &jobs[i].slice.job, 0);
+        answer_listed(&writer, &jobs[i], 0);
     json_end_array(&writer);
     bool more = count == walk.filter.limit;
     cursor_write(&writer, more, more ? jobs[count - 1].id : (struct uuid){0});
@@ -370,7 +370,7 @@ static enum error_code run_dead_letters(struct verb_call *call, struct buf *answ
     return ERR_OK;
 }
 
-const struct verb verb_dead_letters = {.run = run_dead_letters};
+const struct verb verb_dead_letters = {.request = &dead_letters_record, .run = run_dead_letters};
 
 /* The one job that was named is no dead letter: says what it is. */
 static enum error_code no_letter(struct verb_call *call, struct uuid id, struct err *err)
@@ -414,7 +414,7 @@ static enum error_code run_redrive(struct verb_call *call, struct buf *answer, s
     return walk_letters(call, &request, &walk, answer, err);
 }
 
-const struct verb verb_redrive = {.run = run_redrive};
+const struct verb verb_redrive = {.request = &redrive_record, .run = run_redrive};
 
 static enum error_code run_drop(struct verb_call *call, struct buf *answer, struct err *err)
 {
@@ -427,4 +427,4 @@ static enum error_code run_drop(struct verb_call *call, struct buf *answer, stru
     return walk_letters(call, &request, &walk, answer, err);
 }
 
-const struct verb verb_drop = {.run = run_drop};
+const struct verb verb_drop = {.request = &drop_record, .run = run_drop};

@@ -90,6 +90,10 @@ static enum error_code check_request(const struct verb_call *call,
 {
     if (!str_is_set(request->worker_id))
         return err_set(err, ERR_BAD_REQUEST, "worker_id is missing: it says who will do the work");
+    if (access_is_reserved(request->worker_id))
+        return err_set(err, ERR_BAD_REQUEST,
+                       "worker_id must not begin with \"" ACCESS_ACTOR_PREFIX "\": that is how "
+                       "histories name the tokens of requests");
     if (call->name == VERB_claim_steps && !request->judge && !str_is_set(request->resource_id))
         return err_set(err, ERR_BAD_REQUEST,
                        "resource_id is missing: a step runs on a resource, unless it is only to "
@@ -263,7 +267,7 @@ static void put_inputs(struct teller *teller, const struct grant *grant)
     teller->failed = teller->failed || names.failed;
 }
 
-static void put_claims(struct teller *teller, const struct op *op, bool history)
+static void put_claims(struct teller *teller, const struct op *op, bool history, bool traced)
 {
     struct json_writer *writer = &teller->writer;
     json_begin_object(writer);
@@ -271,7 +275,7 @@ static void put_claims(struct teller *teller, const struct op *op, bool history)
     json_begin_array(writer);
     for (uint32_t i = 0; i < op->grant_count; i++) {
         const struct grant *grant = &op->grants[i];
-        answer_grant(writer, grant);
+        answer_grant(writer, grant, traced);
         if (grant->step != NULL)
             put_inputs(teller, grant);
         if (history)
@@ -308,7 +312,7 @@ static enum error_code claim_answer(struct verb_call *call, struct buf *answer, 
         teller.txn = NULL;
     arena_init(&teller.page);
     json_writer_init(&teller.writer, answer);
-    put_claims(&teller, op, request->history);
+    put_claims(&teller, op, request->history, call->engine != NULL && engine_traces(call->engine));
     arena_release(&teller.page);
     if (teller.txn != NULL)
         store_rollback(teller.txn);
@@ -317,5 +321,7 @@ static enum error_code claim_answer(struct verb_call *call, struct buf *answer, 
                          : ERR_OK;
 }
 
-const struct verb verb_claim = {.prepare = claim_prepare, .answer = claim_answer};
-const struct verb verb_claim_steps = {.prepare = claim_prepare, .answer = claim_answer};
+const struct verb verb_claim = {
+    .request = &claim_record, .prepare = claim_prepare, .answer = claim_answer};
+const struct verb verb_claim_steps = {
+    .request = &claim_steps_record, .prepare = claim_prepare, .answer = claim_answer};

@@ -217,7 +217,8 @@ static enum error_code append_answer(struct verb_call *call, struct buf *answer,
     return ERR_OK;
 }
 
-const struct verb verb_append = {.prepare = append_prepare, .answer = append_answer};
+const struct verb verb_append = {
+    .request = &append_record, .prepare = append_prepare, .answer = append_answer};
 
 /* ---- cancel, requeue, dead_letter --------------------------------------------------------- */
 
@@ -234,7 +235,8 @@ static enum error_code cancel_prepare(struct verb_call *call, struct err *err)
     return ERR_OK;
 }
 
-const struct verb verb_cancel = {.prepare = cancel_prepare, .answer = job_answer};
+const struct verb verb_cancel = {
+    .request = &cancel_record, .prepare = cancel_prepare, .answer = job_answer};
 
 static enum error_code requeue_prepare(struct verb_call *call, struct err *err)
 {
@@ -249,7 +251,8 @@ static enum error_code requeue_prepare(struct verb_call *call, struct err *err)
     return ERR_OK;
 }
 
-const struct verb verb_requeue = {.prepare = requeue_prepare, .answer = job_answer};
+const struct verb verb_requeue = {
+    .request = &requeue_record, .prepare = requeue_prepare, .answer = job_answer};
 
 static enum error_code dead_letter_prepare(struct verb_call *call, struct err *err)
 {
@@ -267,7 +270,8 @@ static enum error_code dead_letter_prepare(struct verb_call *call, struct err *e
     return ERR_OK;
 }
 
-const struct verb verb_dead_letter = {.prepare = dead_letter_prepare, .answer = job_answer};
+const struct verb verb_dead_letter = {
+    .request = &dead_letter_record, .prepare = dead_letter_prepare, .answer = job_answer};
 
 /* ---- signal ------------------------------------------------------------------------------- */
 
@@ -312,7 +316,8 @@ static enum error_code signal_answer(struct verb_call *call, struct buf *answer,
     return ERR_OK;
 }
 
-const struct verb verb_signal = {.prepare = signal_prepare, .answer = signal_answer};
+const struct verb verb_signal = {
+    .request = &signal_record, .prepare = signal_prepare, .answer = signal_answer};
 
 /* ---- redact ------------------------------------------------------------------------------- */
 
@@ -343,7 +348,8 @@ static enum error_code redact_answer(struct verb_call *call, struct buf *answer,
     return ERR_OK;
 }
 
-const struct verb verb_redact = {.prepare = redact_prepare, .answer = redact_answer};
+const struct verb verb_redact = {
+    .request = &redact_record, .prepare = redact_prepare, .answer = redact_answer};
 
 /* ---- plans and people --------------------------------------------------------------------- */
 
@@ -362,7 +368,8 @@ static enum error_code plan_prepare(struct verb_call *call, struct err *err)
     return ERR_OK;
 }
 
-const struct verb verb_plan = {.prepare = plan_prepare, .answer = job_answer};
+const struct verb verb_plan = {
+    .request = &plan_record, .prepare = plan_prepare, .answer = job_answer};
 
 static enum error_code verdict_prepare(struct verb_call *call, struct err *err)
 {
@@ -390,7 +397,8 @@ static enum error_code verdict_prepare(struct verb_call *call, struct err *err)
     return ERR_OK;
 }
 
-const struct verb verb_verdict = {.prepare = verdict_prepare, .answer = job_answer};
+const struct verb verb_verdict = {
+    .request = &verdict_record, .prepare = verdict_prepare, .answer = job_answer};
 
 static enum error_code answer_prepare(struct verb_call *call, struct err *err)
 {
@@ -412,4 +420,5 @@ static enum error_code answer_prepare(struct verb_call *call, struct err *err)
     return ERR_OK;
 }
 
-const struct verb verb_answer = {.prepare = answer_prepare, .answer = job_answer};
+const struct verb verb_answer = {
+    .request = &answer_record, .prepare = answer_prepare, .answer = job_answer};

@@ -194,21 +194,24 @@ static enum error_code start_answer(struct verb_call *call, struct buf *answer, 
     return ERR_OK;
 }
 
-const struct verb verb_start = {.prepare = start_prepare, .answer = start_answer};
+const struct verb verb_start = {
+    .request = &token_record, .prepare = start_prepare, .answer = start_answer};
 
 static enum error_code release_prepare(struct verb_call *call, struct err *err)
 {
     return prepare_plain(call, COMMAND_RELEASE, err);
 }
 
-const struct verb verb_release = {.prepare = release_prepare, .answer = brief_answer};
+const struct verb verb_release = {
+    .request = &token_record, .prepare = release_prepare, .answer = brief_answer};
 
 static enum error_code cancelled_prepare(struct verb_call *call, struct err *err)
 {
     return prepare_plain(call, COMMAND_CANCELLED, err);
 }
 
-const struct verb verb_cancelled = {.prepare = cancelled_prepare, .answer = brief_answer};
+const struct verb verb_cancelled = {
+    .request = &token_record, .prepare = cancelled_prepare, .answer = brief_answer};
 
 /* ---- heartbeat ---------------------------------------------------------------------------- */
 
@@ -242,7 +245,8 @@ static enum error_code heartbeat_answer(struct verb_call *call, struct buf *answ
     return ERR_OK;
 }
 
-const struct verb verb_heartbeat = {.prepare = heartbeat_prepare, .answer = heartbeat_answer};
+const struct verb verb_heartbeat = {
+    .request = &heartbeat_record, .prepare = heartbeat_prepare, .answer = heartbeat_answer};
 
 /* ---- how the work ended ------------------------------------------------------------------- */
 
@@ -258,7 +262,8 @@ static enum error_code complete_prepare(struct verb_call *call, struct err *err)
     return code;
 }
 
-const struct verb verb_complete = {.prepare = complete_prepare, .answer = brief_answer};
+const struct verb verb_complete = {
+    .request = &complete_record, .prepare = complete_prepare, .answer = brief_answer};
 
 static enum error_code fail_prepare(struct verb_call *call, struct err *err)
 {
@@ -277,7 +282,8 @@ static enum error_code fail_prepare(struct verb_call *call, struct err *err)
     return ERR_OK;
 }
 
-const struct verb verb_fail = {.prepare = fail_prepare, .answer = brief_answer};
+const struct verb verb_fail = {
+    .request = &fail_record, .prepare = fail_prepare, .answer = brief_answer};
 
 static enum error_code wait_prepare(struct verb_call *call, struct err *err)
 {
@@ -296,7 +302,8 @@ static enum error_code wait_prepare(struct verb_call *call, struct err *err)
     return ERR_OK;
 }
 
-const struct verb verb_wait = {.prepare = wait_prepare, .answer = brief_answer};
+const struct verb verb_wait = {
+    .request = &wait_record, .prepare = wait_prepare, .answer = brief_answer};
 
 static enum error_code abandon_prepare(struct verb_call *call, struct err *err)
 {
@@ -313,7 +320,8 @@ static enum error_code abandon_prepare(struct verb_call *call, struct err *err)
     return ERR_OK;
 }
 
-const struct verb verb_abandon = {.prepare = abandon_prepare, .answer = brief_answer};
+const struct verb verb_abandon = {
+    .request = &abandon_record, .prepare = abandon_prepare, .answer = brief_answer};
 
 /* ---- effects ------------------------------------------------------------------------------ */
 
@@ -362,7 +370,8 @@ static enum error_code effect_answer(struct verb_call *call, struct buf *answer,
     return ERR_OK;
 }
 
-const struct verb verb_effect_begin = {.prepare = effect_begin_prepare, .answer = effect_answer};
+const struct verb verb_effect_begin = {
+    .request = &effect_begin_record, .prepare = effect_begin_prepare, .answer = effect_answer};
 
 static enum error_code effect_commit_prepare(struct verb_call *call, struct err *err)
 {
@@ -387,4 +396,5 @@ static enum error_code effect_commit_prepare(struct verb_call *call, struct err 
     return ERR_OK;
 }
 
-const struct verb verb_effect_commit = {.prepare = effect_commit_prepare, .answer = effect_answer};
+const struct verb verb_effect_commit = {
+    .request = &effect_commit_record, .prepare = effect_commit_prepare, .answer = effect_answer};

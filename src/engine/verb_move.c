@@ -164,7 +164,7 @@ static enum error_code run_export(struct verb_call *call, struct buf *answer, st
     return code;
 }
 
-const struct verb verb_export = {.run = run_export};
+const struct verb verb_export = {.request = &export_record, .run = run_export};
 
 /* ---- reading a bundle --------------------------------------------------------------------- */
 
@@ -449,4 +449,4 @@ static enum error_code run_import(struct verb_call *call, struct buf *answer, st
     return ERR_OK;
 }
 
-const struct verb verb_import = {.run = run_import};
+const struct verb verb_import = {.request = &import_record, .run = run_import};

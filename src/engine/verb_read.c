@@ -127,7 +127,7 @@ static enum error_code run_get(struct verb_call *call, struct buf *answer, struc
     return code;
 }
 
-const struct verb verb_get = {.run = run_get};
+const struct verb verb_get = {.request = &get_record, .run = run_get};
 
 /* ---- list --------------------------------------------------------------------------------- */
 
@@ -178,7 +178,7 @@ static void write_jobs(struct buf *answer, const struct store_job *jobs, uint32_
     json_key(&writer, STR("jobs"));
     json_begin_array(&writer);
     while (written < count && answer->len < PAGE_BYTES_MAX)
-        answer_job(&writer, &jobs[written++].slice.job, parts);
+        answer_listed(&writer, &jobs[written++], parts);
     json_end_array(&writer);
     bool more = written < count || count == limit;
     cursor_write(&writer, more, more ? jobs[written - 1].id : (struct uuid){0});
@@ -215,7 +215,7 @@ static enum error_code run_list(struct verb_call *call, struct buf *answer, stru
     return ERR_OK;
 }
 
-const struct verb verb_list = {.run = run_list};
+const struct verb verb_list = {.request = &list_record, .run = run_list};
 
 /* ---- events ------------------------------------------------------------------------------- */
 
@@ -297,7 +297,7 @@ static enum error_code run_events(struct verb_call *call, struct buf *answer, st
     return code;
 }
 
-const struct verb verb_events = {.run = run_events};
+const struct verb verb_events = {.request = &events_record, .run = run_events};
 
 /* ---- feed --------------------------------------------------------------------------------- */
 
@@ -339,7 +339,7 @@ static enum error_code read_position(struct str text, struct store_position *ret
         ok = read_number(&at, end, &position.major) && at < end && *at++ == '-' &&
              read_number(&at, end, &position.minor) && at == end;
     if (!ok)
-        return err_set(err, ERR_BAD_REQUEST, "after: \"%.*s\" is no position of the feed",
+        return err_set(err, ERR_BAD_REQUEST, "after: \"%.*s\" is no position of the feed, nor now",
                        STR_ARG(text));
     *ret = position;
     return ERR_OK;
@@ -462,6 +462,60 @@ static void write_feed(struct buf *answer, const struct feed_page *page)
     json_end_object(&writer);
 }
 
+/* Whether there is anything behind all events of the transaction `major`; then *ret_major is the
+ * next one that has some. */
+static enum error_code is_behind(struct store_txn *txn, uint64_t major, bool *ret,
+                                 uint64_t *ret_major, struct err *err)
+{
+    struct arena arena;
+    struct store_fed *fed = NULL;
+    uint32_t count = 0;
+    struct store_position after = {.major = major, .minor = INT64_MAX};
+    arena_init(&arena);
+    enum error_code code = store_feed(txn, after, 1, &arena, &fed, &count, err);
+    *ret = code == ERR_OK && count > 0;
+    if (*ret)
+        *ret_major = fed[0].position.major;
+    arena_release(&arena);
+    return code;
+}
+
+/* Finds the end of the feed, in steps that double as long as there is more, and then halve. */
+static enum error_code find_feed_end(struct verb_call *call, struct store_position *ret,
+                                     struct err *err)
+{
+    struct store_txn *txn;
+    uint64_t low = 0;           /* the end is here or behind */
+    uint64_t high = UINT64_MAX; /* there is nothing behind this */
+    enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    for (uint64_t step = 1; code == ERR_OK && low < high;) {
+        bool more;
+        uint64_t probe = high == UINT64_MAX ? low + step : low + (high - low) / 2;
+        if (low == 0 && step == 1)
+            probe = 0;
+        code = is_behind(txn, probe, &more, &low, err);
+        if (!more)
+            high = probe;
+        step = step < INT64_MAX / 4 ? step * 2 : step;
+    }
+    store_rollback(txn);
+    if (code == ERR_OK)
+        *ret = (struct store_position){.major = low, .minor = low == 0 ? 0 : INT64_MAX};
+    return code;
+}
+
+/* "now": tells where the feed ends, to go on from there. */
+static enum error_code answer_feed_end(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct feed_page page = {0};
+    enum error_code code = find_feed_end(call, &page.end, err);
+    if (code == ERR_OK)
+        write_feed(answer, &page);
+    return code;
+}
+
 static enum error_code run_feed(struct verb_call *call, struct buf *answer, struct err *err)
 {
     struct feed_request request = {.limit = EVENTS_DEFAULT};
@@ -471,6 +525,8 @@ static enum error_code run_feed(struct verb_call *call, struct buf *answer, stru
     uint32_t passed = 0; /* pages without anything for the caller */
     bool again = true;
     enum error_code code = verb_read(call, &feed_record, &request, err);
+    if (code == ERR_OK && str_eq(request.after, STR("now")))
+        return answer_feed_end(call, answer, err);
     if (code == ERR_OK)
         code = read_position(request.after, &after, err);
     if (code != ERR_OK)
@@ -493,7 +549,7 @@ static enum error_code run_feed(struct verb_call *call, struct buf *answer, stru
     return code;
 }
 
-const struct verb verb_feed = {.run = run_feed};
+const struct verb verb_feed = {.request = &feed_record, .run = run_feed};
 
 /* ---- steps -------------------------------------------------------------------------------- */
 
@@ -628,7 +684,7 @@ static enum error_code run_steps(struct verb_call *call, struct buf *answer, str
     return ERR_OK;
 }
 
-const struct verb verb_steps = {.run = run_steps};
+const struct verb verb_steps = {.request = &id_record, .run = run_steps};
 
 /* ---- inbox -------------------------------------------------------------------------------- */
 
@@ -734,7 +790,7 @@ static enum error_code run_inbox(struct verb_call *call, struct buf *answer, str
     return code;
 }
 
-const struct verb verb_inbox = {.run = run_inbox};
+const struct verb verb_inbox = {.request = &inbox_record, .run = run_inbox};
 
 /* ---- explain ------------------------------------------------------------------------------ */
 
@@ -793,4 +849,4 @@ static enum error_code run_explain(struct verb_call *call, struct buf *answer, s
     return ERR_OK;
 }
 
-const struct verb verb_explain = {.run = run_explain};
+const struct verb verb_explain = {.request = &id_record, .run = run_explain};

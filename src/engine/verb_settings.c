@@ -6,6 +6,7 @@
 #include "core/resource.h"
 #include "engine/access.h"
 #include "engine/answer.h"
+#include "engine/timings.h"
 #include "engine/verb.h"
 
 enum {
@@ -39,8 +40,9 @@ struct census {
     uint32_t worker_count;
 };
 
-static enum error_code take_census(struct verb_call *call, bool workers, struct census *ret,
-                                   struct err *err)
+/* `timings` NULL: they are not asked for. */
+static enum error_code take_census(struct verb_call *call, bool workers, struct timings *timings,
+                                   struct census *ret, struct err *err)
 {
     struct store_txn *txn;
     struct census census = {0};
@@ -52,6 +54,8 @@ static enum error_code take_census(struct verb_call *call, bool workers, struct 
         code = store_queues(txn, call->arena, &census.counts, &census.count, err);
     if (code == ERR_OK && workers)
         code = store_workers(txn, call->arena, &census.workers, &census.worker_count, err);
+    if (code == ERR_OK && timings != NULL)
+        code = timings_read(call, txn, timings, err);
     store_rollback(txn);
     if (code == ERR_OK)
         *ret = census;
@@ -102,13 +106,19 @@ static void write_by_status(struct json_writer *writer, struct str key, const st
 }
 
 static void write_queue(struct json_writer *writer, struct str queue, bool paused,
-                        const struct tally *tally)
+                        const struct tally *tally, int64_t now)
 {
+    int64_t age_ms = now > tally->oldest_at ? now - tally->oldest_at : 0;
     json_begin_object(writer);
     answer_text(writer, STR("queue"), queue);
     answer_bool(writer, STR("paused"), paused);
     answer_int(writer, STR("depth"), tally->depth);
     answer_time(writer, STR("oldest_at"), tally->oldest_at);
+    json_key(writer, STR("oldest_age_ms"));
+    if (tally->oldest_at > 0)
+        json_put_int(writer, age_ms);
+    else
+        json_put_null(writer);
     write_by_status(writer, STR("by_status"), tally);
     json_end_object(writer);
 }
@@ -129,7 +139,7 @@ static void write_queues(struct json_writer *writer, const struct census *census
         while (at < census->count && str_eq(census->counts[at].queue, queue))
             tally_add(&tally, &census->counts[at++]);
         p += is_paused;
-        write_queue(writer, queue, is_paused, &tally);
+        write_queue(writer, queue, is_paused, &tally, census->load.now);
     }
 }
 
@@ -140,7 +150,7 @@ static enum error_code run_queues(struct verb_call *call, struct buf *answer, st
     char none;
     enum error_code code = verb_read(call, &nothing_record, &none, err);
     if (code == ERR_OK)
-        code = take_census(call, false, &census, err);
+        code = take_census(call, false, NULL, &census, err);
     if (code != ERR_OK)
         return code;
     limit_census(call, &census);
@@ -154,12 +164,13 @@ static enum error_code run_queues(struct verb_call *call, struct buf *answer, st
     return ERR_OK;
 }
 
-const struct verb verb_queues = {.run = run_queues};
+const struct verb verb_queues = {.request = &nothing_record, .run = run_queues};
 
 static enum error_code run_stats(struct verb_call *call, struct buf *answer, struct err *err)
 {
     struct census census;
     struct tally tally = {0};
+    struct timings timings = {0};
     struct json_writer writer;
     int64_t leases = 0;
     int64_t queues = 0;
@@ -167,7 +178,7 @@ static enum error_code run_stats(struct verb_call *call, struct buf *answer, str
     char none;
     enum error_code code = verb_read(call, &nothing_record, &none, err);
     if (code == ERR_OK)
-        code = take_census(call, call->queues == NULL, &census, err);
+        code = take_census(call, call->queues == NULL, &timings, &census, err);
     if (code != ERR_OK)
         return code;
     limit_census(call, &census);
@@ -192,11 +203,12 @@ static enum error_code run_stats(struct verb_call *call, struct buf *answer, str
     answer_int(&writer, STR("queue_depth"), tally.depth);
     answer_time(&writer, STR("oldest_queued_at"), tally.oldest_at);
     answer_time(&writer, STR("now"), census.load.now);
+    code = timings_write(&timings, call->arena, &writer, err);
     json_end_object(&writer);
-    return ERR_OK;
+    return code;
 }
 
-const struct verb verb_stats = {.run = run_stats};
+const struct verb verb_stats = {.request = &nothing_record, .run = run_stats};
 
 static enum error_code run_workers(struct verb_call *call, struct buf *answer, struct err *err)
 {
@@ -232,7 +244,7 @@ static enum error_code run_workers(struct verb_call *call, struct buf *answer, s
     return ERR_OK;
 }
 
-const struct verb verb_workers = {.run = run_workers};
+const struct verb verb_workers = {.request = &nothing_record, .run = run_workers};
 
 /* ---- pausing ------------------------------------------------------------------------------ */
 
@@ -285,8 +297,10 @@ static enum error_code answer_queue(struct verb_call *call, struct buf *answer, 
     return ERR_OK;
 }
 
-const struct verb verb_pause = {.prepare = prepare_pause, .answer = answer_queue};
-const struct verb verb_resume = {.prepare = prepare_resume, .answer = answer_queue};
+const struct verb verb_pause = {
+    .request = &queue_record, .prepare = prepare_pause, .answer = answer_queue};
+const struct verb verb_resume = {
+    .request = &queue_record, .prepare = prepare_resume, .answer = answer_queue};
 
 /* ---- kinds -------------------------------------------------------------------------------- */
 
@@ -367,7 +381,8 @@ static enum error_code answer_kind(struct verb_call *call, struct buf *answer, s
     return code;
 }
 
-const struct verb verb_kind_set = {.prepare = prepare_kind, .answer = answer_kind};
+const struct verb verb_kind_set = {
+    .request = &kind_set_record, .prepare = prepare_kind, .answer = answer_kind};
 
 static enum error_code run_kind_get(struct verb_call *call, struct buf *answer, struct err *err)
 {
@@ -391,7 +406,7 @@ static enum error_code run_kind_get(struct verb_call *call, struct buf *answer, 
     return ERR_OK;
 }
 
-const struct verb verb_kind_get = {.run = run_kind_get};
+const struct verb verb_kind_get = {.request = &kind_get_record, .run = run_kind_get};
 
 /* ---- resources ---------------------------------------------------------------------------- */
 
@@ -422,7 +437,7 @@ static enum error_code run_resources(struct verb_call *call, struct buf *answer,
     return ERR_OK;
 }
 
-const struct verb verb_resources = {.run = run_resources};
+const struct verb verb_resources = {.request = &nothing_record, .run = run_resources};
 
 struct resource_request {
     struct str id;
@@ -493,7 +508,8 @@ static enum error_code answer_resource_put(struct verb_call *call, struct buf *a
     return ERR_OK;
 }
 
-const struct verb verb_resource_put = {.prepare = prepare_resource_put,
+const struct verb verb_resource_put = {.request = &resource_put_record,
+                                       .prepare = prepare_resource_put,
                                        .answer = answer_resource_put};
 
 /* A resource, and the steps that are on it, as of one moment. */
@@ -538,7 +554,7 @@ static enum error_code run_resource_get(struct verb_call *call, struct buf *answ
     return ERR_OK;
 }
 
-const struct verb verb_resource_get = {.run = run_resource_get};
+const struct verb verb_resource_get = {.request = &resource_id_record, .run = run_resource_get};
 
 /* Adds what becomes of the steps on a resource that is gone: at most as much as one batch holds. */
 static enum error_code add_lost(struct verb_call *call, const struct tenancy *tenancy,
@@ -617,5 +633,6 @@ static enum error_code answer_resource_delete(struct verb_call *call, struct buf
     return ERR_OK;
 }
 
-const struct verb verb_resource_delete = {.prepare = prepare_resource_delete,
+const struct verb verb_resource_delete = {.request = &resource_id_record,
+                                          .prepare = prepare_resource_delete,
                                           .answer = answer_resource_delete};

@@ -53,7 +53,7 @@ static enum error_code run_backup(struct verb_call *call, struct buf *answer, st
     return ERR_OK;
 }
 
-const struct verb verb_backup = {.run = run_backup};
+const struct verb verb_backup = {.request = &backup_record, .run = run_backup};
 
 /* ---- doctor ------------------------------------------------------------------------------- */
 

@@ -55,6 +55,7 @@ static enum error_code add_job(struct verb_call *call, struct str json, struct u
     if (spec == NULL)
         return verb_no_memory(err);
     *spec = spec_defaults(NULL);
+    spec->traceparent = call->traceparent;
     enum error_code code = spec_read(json, call->arena, spec, err);
     if (code == ERR_OK)
         code = access_check_queue(call->queues, spec->queue, err);
@@ -183,4 +184,5 @@ static enum error_code submit_answer(struct verb_call *call, struct buf *answer,
     return ERR_OK;
 }
 
-const struct verb verb_submit = {.prepare = submit_prepare, .answer = submit_answer};
+const struct verb verb_submit = {
+    .request = &spec_record, .prepare = submit_prepare, .answer = submit_answer};

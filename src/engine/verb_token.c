@@ -71,6 +71,12 @@ static enum error_code read_token(struct verb_call *call, const struct token_req
 {
     if (!str_is_set(request->name))
         return err_set(err, ERR_BAD_REQUEST, "name is missing: it says whose the token is");
+    if (request->name.len > NAME_BYTES_MAX - strlen(ACCESS_ACTOR_PREFIX) ||
+        str_eq(request->name, STR(ACCESS_ADMIN_NAME)))
+        return err_set(err, ERR_BAD_REQUEST,
+                       "name: \"%.*s\" cannot be that of a token: use at most %zu bytes, and not "
+                       "\"" ACCESS_ADMIN_NAME "\", which is the server's own",
+                       STR_ARG(request->name), NAME_BYTES_MAX - strlen(ACCESS_ACTOR_PREFIX));
     enum error_code code = read_scopes(call, request->scopes, &ret->scopes, err);
     if (code == ERR_OK)
         code = names_read(request->queues, ACCESS_QUEUES_MAX, "queues", call->arena, &ret->queues,
@@ -170,7 +176,8 @@ static enum error_code create_answer(struct verb_call *call, struct buf *answer,
     return ERR_OK;
 }
 
-const struct verb verb_token_create = {.prepare = create_prepare, .answer = create_answer};
+const struct verb verb_token_create = {
+    .request = &create_record, .prepare = create_prepare, .answer = create_answer};
 
 static enum error_code run_list(struct verb_call *call, struct buf *answer, struct err *err)
 {
@@ -240,4 +247,5 @@ static enum error_code revoke_answer(struct verb_call *call, struct buf *answer,
     return ERR_OK;
 }
 
-const struct verb verb_token_revoke = {.prepare = revoke_prepare, .answer = revoke_answer};
+const struct verb verb_token_revoke = {
+    .request = &revoke_record, .prepare = revoke_prepare, .answer = revoke_answer};

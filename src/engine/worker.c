@@ -30,8 +30,10 @@ static void slot_clear(struct slot *slot)
     pawl_free(slot->kind);
     pawl_free(slot->payload);
     pawl_free(slot->token);
+    pawl_free(slot->traceparent);
     pawl_free(slot->claim);
     slot->job_id = slot->kind = slot->payload = slot->token = slot->claim = NULL;
+    slot->traceparent = NULL;
 }
 
 /* Gives work back that nobody can do; without the lock. If that fails its lease will end. */
@@ -57,10 +59,12 @@ static bool slot_fill(struct slot *slot, char *claim)
 {
     struct pawl_json whole = pawl_json_read(claim);
     struct pawl_json payload = pawl_json_get(whole, "job.payload");
+    struct pawl_json trace = pawl_json_get(whole, "traceparent");
     slot->claim = claim;
     slot->job_id = pawl_json_text(pawl_json_get(whole, "job.id"));
     slot->kind = pawl_json_text(pawl_json_get(whole, "job.kind"));
     slot->token = pawl_json_text(pawl_json_get(whole, "lease.token"));
+    slot->traceparent = trace.at != NULL ? pawl_json_text(trace) : NULL;
     slot->payload = pawl_copy("null");
     if (payload.at != NULL) {
         pawl_free(slot->payload);
@@ -89,6 +93,7 @@ static bool slot_fill(struct slot *slot, char *claim)
         .token = slot->token,
         .attempt = pawl_json_int(pawl_json_get(whole, "lease.attempt"), 0),
         .claim = slot->claim,
+        .traceparent = slot->traceparent,
     };
     atomic_store(&slot->end, PAWL_GO_ON);
     return true;

@@ -32,6 +32,7 @@ struct slot {
     char *kind;
     char *payload;
     char *token;
+    char *traceparent; /* NULL: none */
     char *claim;
     int64_t heartbeat_ms;
     int64_t over_at; /* the attempt runs into its timeout then; INT64_MAX: it has none */

@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -39,7 +40,8 @@ struct foe {
 
 struct authority {
     struct engine *engine;
-    bool open; /* no token is needed */
+    bool loopback;    /* only this machine can reach it */
+    atomic_bool open; /* no token is needed */
     bool has_admin;
     uint8_t admin_hash[HASH_LEN];
     pthread_mutex_t lock; /* of what follows */
@@ -230,31 +232,40 @@ static enum error_code has_tokens(struct engine *engine, bool *ret, struct err *
     return code;
 }
 
-static enum error_code check_options(const struct authority_options *options, struct err *err)
+static enum error_code check_admin_token(struct str token, struct err *err)
+{
+    if (!str_is_set(token) || token.len >= ADMIN_TOKEN_LEN_MIN)
+        return ERR_OK;
+    return err_set(err, ERR_BAD_REQUEST,
+                   "the admin token has %zu characters, which can be guessed: use at least %d, "
+                   "as `openssl rand -base64 32` gives them",
+                   token.len, ADMIN_TOKEN_LEN_MIN);
+}
+
+enum error_code authority_may_require(struct authority *authority, bool required, struct err *err)
 {
     bool found = false;
-    bool has_admin = str_is_set(options->admin_token);
-    if (has_admin && options->admin_token.len < ADMIN_TOKEN_LEN_MIN)
-        return err_set(err, ERR_BAD_REQUEST,
-                       "the admin token has %zu characters, which can be guessed: use at least %d, "
-                       "as `openssl rand -base64 32` gives them",
-                       options->admin_token.len, ADMIN_TOKEN_LEN_MIN);
-    if (has_admin || (address_is_loopback(options->address) && !options->tokens_required))
+    if (authority->has_admin || (authority->loopback && !required))
         return ERR_OK;
-    enum error_code code = has_tokens(options->engine, &found, err);
+    enum error_code code = has_tokens(authority->engine, &found, err);
     if (code != ERR_OK || found)
         return code;
     return err_set(err, ERR_BAD_REQUEST,
                    "%s: set PAWL_TOKEN to an admin token, or make one with `pawl token create`",
-                   options->tokens_required
+                   authority->loopback
                        ? "tokens are required, and there is none"
                        : "an address that others can reach needs tokens, and there is none");
+}
+
+void authority_require(struct authority *authority, bool required)
+{
+    atomic_store(&authority->open, authority->loopback && !required);
 }
 
 enum error_code authority_open(const struct authority_options *options, struct authority **ret,
                                struct err *err)
 {
-    enum error_code code = check_options(options, err);
+    enum error_code code = check_admin_token(options->admin_token, err);
     if (code != ERR_OK)
         return code;
     struct authority *authority = calloc(1, sizeof *authority);
@@ -265,10 +276,16 @@ enum error_code authority_open(const struct authority_options *options, struct a
         return err_set(err, ERR_UNAVAILABLE, "the system has no lock left for the server");
     }
     authority->engine = options->engine;
-    authority->open = address_is_loopback(options->address) && !options->tokens_required;
+    authority->loopback = address_is_loopback(options->address);
     authority->has_admin = str_is_set(options->admin_token);
     if (authority->has_admin)
         access_hash(options->admin_token, authority->admin_hash);
+    authority_require(authority, options->tokens_required);
+    code = authority_may_require(authority, options->tokens_required, err);
+    if (code != ERR_OK) {
+        authority_close(authority);
+        return code;
+    }
     *ret = authority;
     return ERR_OK;
 }
@@ -418,7 +435,8 @@ static enum error_code let_in(const struct auth_request *request, const struct a
 {
     char *id = arena_alloc(arena, UUID_TEXT_LEN);
     struct names *queues = arena_alloc(arena, sizeof *queues);
-    if (id == NULL || queues == NULL)
+    struct str actor = access_actor(token->name, arena);
+    if (id == NULL || queues == NULL || !str_is_set(actor))
         return err_set(err, ERR_NO_MEMORY, "there is no memory for the request");
     enum error_code code = check_scopes(request, token->scopes, err);
     if (code != ERR_OK)
@@ -426,7 +444,7 @@ static enum error_code let_in(const struct auth_request *request, const struct a
     uuid_format(token->id, id);
     *queues = token->queues;
     *ret = (struct auth){
-        .actor = token->name,
+        .actor = actor,
         .caller = {id, UUID_TEXT_LEN},
         .scopes = token->scopes,
         .queues = queues->count > 0 ? queues : NULL,
@@ -449,14 +467,17 @@ enum error_code auth_check(struct authority *authority, const struct auth_reques
                            struct err *err)
 {
     static const struct auth admin = {
-        .actor = STR_INIT("admin"), .caller = STR_INIT("admin"), .scopes = ACCESS_ALL};
+        .actor = STR_INIT(ACCESS_ACTOR_PREFIX ACCESS_ADMIN_NAME),
+        .caller = STR_INIT("admin"),
+        .scopes = ACCESS_ALL,
+    };
     static const struct auth open = {
         .actor = STR_INIT("http"), .caller = STR_INIT("open"), .scopes = ACCESS_ALL, .open = true};
     struct str token;
     struct shown shown;
     bool live = true;
     enum error_code code = ERR_OK;
-    if (!str_is_set(request->authorization) && authority->open) {
+    if (!str_is_set(request->authorization) && atomic_load(&authority->open)) {
         *ret = open;
         return ERR_OK;
     }

@@ -1,6 +1,9 @@
 /* Who is asking, and what they may do: bearer tokens, the server's own admin token, and loopback,
  * which is open unless tokens are asked for.
  *
+ * Histories say who it was: "token:" and the name of the token, ACCESS_ADMIN_NAME for the server's
+ * own. Nobody else can be called so: access_is_reserved.
+ *
  * Tokens are kept as hashes and found by them. What was found is remembered for a few seconds, so
  * that a token which was revoked elsewhere opens nothing after that. Whoever shows wrong tokens is
  * slowed down, by address: they are told to come back later, and no thread waits for them. */
@@ -39,6 +42,11 @@ enum error_code authority_open(const struct authority_options *options, struct a
                                struct err *err);
 void authority_close(struct authority *authority);
 
+/* Whether tokens are required on loopback, from now on; elsewhere they are in any case. Ask first
+ * whether that may be: it fails as authority_open, when nobody could get in any more. */
+enum error_code authority_may_require(struct authority *authority, bool required, struct err *err);
+void authority_require(struct authority *authority, bool required);
+
 /* What is known of a request before its body is read. */
 struct auth_request {
     enum verb_name verb;         /* VERB_COUNT: none; then `scopes` says what is needed */
@@ -48,7 +56,7 @@ struct auth_request {
 };
 
 struct auth {
-    struct str actor;           /* the token's name: for histories */
+    struct str actor;           /* for histories: "token:" and the token's name, or "http" */
     struct str caller;          /* tells callers apart, for their Idempotency-Keys */
     uint32_t scopes;            /* never 0 */
     const struct names *queues; /* NULL: all */

@@ -2,6 +2,7 @@
 #include "server/connection.h"
 
 #include <assert.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,6 +13,8 @@
 enum {
     KEPT_BYTES_MAX = 16 * 1024, /* what a connection that does nothing may hold on to */
     HASTE = 8,                  /* when there is little room, times are so much shorter */
+    CROWD = 512,                /* so many connections are worth a look at memory when they go */
+    LEFT_MS = 1000,             /* what does not go on for so long may have been left alone */
 };
 
 struct connections {
@@ -19,6 +22,7 @@ struct connections {
     pthread_mutex_t mutex;
     struct connection *first;
     uint32_t count;
+    uint32_t peak; /* since memory was last given back */
 };
 
 struct connections *connections_new(const struct server *server)
@@ -55,6 +59,7 @@ static void add(struct server *server, struct MHD_Connection *http, void **socke
     connection->server = server;
     connection->http = http;
     connection->socket = info->connect_fd;
+    connection->pair = tls_attach(server->tls, http);
     arena_init(&connection->arena);
     arena_init(&connection->scratch);
     connection_enter(connection, PHASE_IDLE);
@@ -80,6 +85,7 @@ static void drop(struct server *server, struct connection *connection)
         connections->first = connection->next;
     connections->count--;
     (void)pthread_mutex_unlock(&connections->mutex);
+    tls_detach(server->tls, connection->pair);
     arena_release(&connection->scratch);
     arena_release(&connection->arena);
     free(connection);
@@ -120,7 +126,10 @@ void connection_reset(struct connection *connection)
     forget(&connection->scratch);
     (void)atomic_fetch_sub(&connection->server->held, connection->held);
     connection->stage = EXCHANGE_IDLE;
+    connection->status = 0;
     connection->match = (struct route_match){0};
+    connection->is_head = false;
+    connection->allow = (struct str){0};
     connection->asked = (struct auth_request){0};
     connection->auth = (struct auth){0};
     connection->retry_ms = 0;
@@ -147,6 +156,28 @@ bool connection_is_gone(const struct connection *connection)
 
 /* ---- all ---- */
 
+bool connection_take_key(struct connection *connection)
+{
+    struct connections *connections = connection->server->connections;
+    const struct verb_call *call = &connection->call;
+    bool taken = false;
+    (void)pthread_mutex_lock(&connections->mutex);
+    for (const struct connection *at = connections->first; at != NULL && !taken; at = at->next)
+        taken =
+            at->has_key && str_eq(at->call.key, call->key) && str_eq(at->call.scope, call->scope);
+    connection->has_key = !taken;
+    (void)pthread_mutex_unlock(&connections->mutex);
+    return !taken;
+}
+
+void connection_leave_key(struct connection *connection)
+{
+    struct connections *connections = connection->server->connections;
+    (void)pthread_mutex_lock(&connections->mutex);
+    connection->has_key = false;
+    (void)pthread_mutex_unlock(&connections->mutex);
+}
+
 static int64_t allowed_ms(const struct server_limits *limits, enum phase phase)
 {
     switch (phase) {
@@ -160,6 +191,28 @@ static int64_t allowed_ms(const struct server_limits *limits, enum phase phase)
         break;
     }
     return INT64_MAX;
+}
+
+/* Whether the client has hung up amid its request, of which nothing is left to be read. When that
+ * is in the first line or in the body libmicrohttpd waits for the rest. */
+static bool is_left(const struct connection *connection, int64_t now)
+{
+    int phase = atomic_load(&connection->phase);
+    char byte;
+    return (phase == PHASE_IDLE || phase == PHASE_RECEIVING) &&
+           now - atomic_load(&connection->phase_since) > LEFT_MS &&
+           recv(connection->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+/* Whether a crowd was here and is gone. */
+static bool has_left(struct connections *connections)
+{
+    if (connections->peak < connections->count)
+        connections->peak = connections->count;
+    bool left = connections->peak >= CROWD && connections->count < connections->peak / 4;
+    if (left)
+        connections->peak = connections->count;
+    return left;
 }
 
 void connections_sweep(struct connections *connections)
@@ -177,10 +230,14 @@ void connections_sweep(struct connections *connections)
         if (crowded && allowed != INT64_MAX)
             allowed /= HASTE;
         /* libmicrohttpd sees the end and closes it. */
-        if (now - since > allowed)
+        if (now - since > allowed || is_left(at, now))
             (void)shutdown(at->socket, SHUT_RDWR);
     }
+    bool left = has_left(connections);
     (void)pthread_mutex_unlock(&connections->mutex);
+    /* libmicrohttpd's memory of them is in pieces that would stay with us. */
+    if (left)
+        (void)malloc_trim(0);
 }
 
 uint32_t connections_count(struct connections *connections, uint32_t *ret_busy)

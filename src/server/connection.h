@@ -19,6 +19,7 @@
 #include "server/auth.h"
 #include "server/pool.h"
 #include "server/routes.h"
+#include "server/tls.h"
 #include "server/watch.h"
 
 /* Where the request on a connection is. */
@@ -44,6 +45,7 @@ struct connection {
     struct server *server;
     struct MHD_Connection *http;
     int socket;
+    struct tls_pair *pair;   /* the certificate that it began with; NULL: no TLS */
     struct connection *next; /* of all, under the mutex of struct connections */
     struct connection *previous;
     atomic_int phase;
@@ -51,9 +53,13 @@ struct connection {
 
     /* The request, until it has been answered. */
     enum exchange_stage stage;
+    int64_t began_us;     /* when its first line came, on the system's steady clock */
+    unsigned status;      /* of the answer; 0: there is none yet */
     struct arena arena;   /* its text, and what the engine needs of it */
     struct arena scratch; /* of one look at the store */
     struct route_match match;
+    bool is_head;     /* only the head of the answer is wanted */
+    struct str allow; /* method_not_allowed: the methods that there are */
     struct auth_request asked;
     struct auth auth;
     int64_t retry_ms;     /* when to come back; 0: as usual */
@@ -67,6 +73,7 @@ struct connection {
     bool has_answer_memory; /* call_release is needed */
     bool finished;          /* `answer` is written */
     bool parked;            /* counts among those that wait */
+    bool has_key;           /* its request key is taken: see connection_take_key */
     struct buf answer;
     struct task task;
 
@@ -99,6 +106,11 @@ void connection_enter(struct connection *connection, enum phase phase);
 
 /* Makes it ready for the next request. */
 void connection_reset(struct connection *connection);
+
+/* Takes the request key for this one; false: another request is being carried out under it. It must
+ * be left when that is over, on the same thread. */
+bool connection_take_key(struct connection *connection);
+void connection_leave_key(struct connection *connection);
 
 /* Whether the client has gone away. Only while it is suspended, or on its own thread. */
 bool connection_is_gone(const struct connection *connection);

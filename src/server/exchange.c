@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* NOLINT: memmem */
 #include "server/exchange.h"
 
 #include <assert.h>
@@ -8,10 +9,14 @@
 #include "engine/give_back.h"
 #include "engine/waiting.h"
 #include "server/guard.h"
+#include "server/metrics.h"
+#include "server/metrics_page.h"
 #include "server/request.h"
 #include "server/respond.h"
 #include "server/server_private.h"
 #include "server/sse.h"
+
+enum { CLAIM_WAIT_MS = 20 * 1000, FIGURES_BYTES = 64 * 1024 };
 
 static struct connection *of_task(struct task *task)
 {
@@ -140,6 +145,13 @@ static void on_done(struct call *call, void *arg)
     pool_put_always(connection->server->readers, &connection->task);
 }
 
+/* A claim waits unless it says that it does not. */
+static int64_t wait_of(const struct verb_call *call)
+{
+    bool says = str_is_set(json_member(call->request, STR("wait_ms")));
+    return is_claim(call->name) && !says ? CLAIM_WAIT_MS : call->call.wait_ms;
+}
+
 static enum MHD_Result start_write(struct connection *connection)
 {
     struct server *server = connection->server;
@@ -152,12 +164,15 @@ static enum MHD_Result start_write(struct connection *connection)
     else
         connection->code = verb_prepare(call, &connection->err);
     connection->has_answer_memory = connection->code == ERR_OK;
+    if (connection->code == ERR_OK)
+        connection->code = guard_charge(connection, &connection->err);
     if (connection->code == ERR_OK && call->call.count == 0)
         finish_write(connection);
     if (connection->code != ERR_OK || connection->finished) {
         connection->stage = EXCHANGE_DONE;
         return exchange_answer(connection);
     }
+    call->call.wait_ms = wait_of(call);
     if (call->call.wait_ms > 0 && !exchange_park(connection))
         call->call.wait_ms = 0;
     call->call.done = on_done;
@@ -181,6 +196,13 @@ static void wake(struct watcher *watcher)
     exchange_look(of_watcher(watcher));
 }
 
+bool exchange_is_watched(const struct watcher *watcher)
+{
+    return !connection_is_gone(
+        (const struct connection *)(const void *)((const char *)watcher -
+                                                  offsetof(struct connection, watcher)));
+}
+
 /* Whether a look at the feed has passed over events that the client may not see: it is told to go
  * on behind them. */
 static bool has_passed(const struct connection *connection)
@@ -200,6 +222,7 @@ static void watch_for(struct connection *connection)
                    !uuid_parse(connection->match.values[0], &watcher->job);
     watcher->until = connection->wait_until;
     watcher->wake = wake;
+    watcher->wanted = exchange_is_watched;
     watch_park(connection->server->watch, watcher);
 }
 
@@ -217,6 +240,19 @@ static bool wait_on(struct connection *connection)
     return true;
 }
 
+/* Carries out a verb, all of it. One that takes long and has a key is not begun twice. */
+static enum error_code do_verb(struct connection *connection, struct verb_call *call)
+{
+    bool keyed = str_is_set(call->scope);
+    if (keyed && !connection_take_key(connection))
+        return err_set(&connection->err, ERR_UNAVAILABLE,
+                       "the request \"%.*s\" is being carried out: ask again", STR_ARG(call->key));
+    enum error_code code = verb_do(call, &connection->answer, &connection->err);
+    if (keyed)
+        connection_leave_key(connection);
+    return code;
+}
+
 static void run_read(struct task *task)
 {
     struct connection *connection = of_task(task);
@@ -231,7 +267,7 @@ static void run_read(struct task *task)
     struct verb_call call = connection->call;
     call.arena = &connection->scratch;
     buf_init(&connection->answer, &connection->scratch, 4096);
-    connection->code = verb_do(&call, &connection->answer, &connection->err);
+    connection->code = do_verb(connection, &call);
     connection->call.status = call.status;
     connection->finished = true;
     if (connection->code != ERR_OK || connection->wait_until == 0 || !wait_on(connection))
@@ -244,17 +280,32 @@ void exchange_look(struct connection *connection)
     pool_put_always(connection->server->readers, &connection->task);
 }
 
-static bool takes_long(enum verb_name name)
+/* Whether a batch may have an entry that reads the store before it begins: resource_delete, in
+ * whatever way that is written. */
+static bool may_read_first(struct str request)
 {
-    return name == VERB_bulk || name == VERB_redrive || name == VERB_drop || name == VERB_import ||
-           name == VERB_backup || name == VERB_resource_delete;
+    return memmem(request.at, request.len, "resource_delete", 15) != NULL ||
+           memmem(request.at, request.len, "\\u", 2) != NULL;
+}
+
+/* Whether a write is not for a thread that others wait for: it reads the store on the way. */
+static bool blocks(const struct verb_call *call)
+{
+    return call->name == VERB_resource_delete ||
+           (call->name == VERB_batch && may_read_first(call->request));
+}
+
+static bool takes_long(const struct verb_call *call)
+{
+    return verb_is_long(call->name) || blocks(call);
 }
 
 static enum MHD_Result start_read(struct connection *connection)
 {
     struct server *server = connection->server;
-    struct pool *pool = takes_long(connection->call.name) ? server->movers : server->readers;
+    struct pool *pool = takes_long(&connection->call) ? server->movers : server->readers;
     if (connection->stream && !exchange_park(connection)) {
+        metrics_shed(server->metrics);
         connection->code = err_set(&connection->err, ERR_UNAVAILABLE,
                                    "too many streams are open: try again later");
         connection->stage = EXCHANGE_DONE;
@@ -263,6 +314,7 @@ static enum MHD_Result start_read(struct connection *connection)
     suspend(connection);
     connection->task.run = run_read;
     if (!pool_put(pool, &connection->task)) {
+        metrics_shed(server->metrics);
         connection->code = err_set(&connection->err, ERR_UNAVAILABLE,
                                    "too many requests are waiting for the store: try again");
         exchange_resume(connection);
@@ -272,9 +324,35 @@ static enum MHD_Result start_read(struct connection *connection)
 
 enum MHD_Result exchange_start(struct connection *connection)
 {
-    enum verb_name name = connection->call.name;
-    return verb_is_write(name) && name != VERB_resource_delete ? start_write(connection)
-                                                               : start_read(connection);
+    const struct verb_call *call = &connection->call;
+    return verb_is_write(call->name) && !blocks(call) ? start_write(connection)
+                                                      : start_read(connection);
+}
+
+/* ---- figures ---- */
+
+static void run_figures(struct task *task)
+{
+    struct connection *connection = of_task(task);
+    buf_init(&connection->answer, &connection->scratch, FIGURES_BYTES);
+    metrics_page_write(connection->server, &connection->answer);
+    if (connection->answer.failed)
+        connection->code =
+            err_set(&connection->err, ERR_NO_MEMORY, "there is no memory for the figures");
+    connection->finished = true;
+    exchange_resume(connection);
+}
+
+enum MHD_Result exchange_figures(struct connection *connection)
+{
+    suspend(connection);
+    connection->task.run = run_figures;
+    if (!pool_put(connection->server->scrapers, &connection->task)) {
+        connection->code =
+            err_set(&connection->err, ERR_UNAVAILABLE, "too many ask for the figures: try again");
+        exchange_resume(connection);
+    }
+    return MHD_YES;
 }
 
 /* ---- answers ---- */
@@ -320,6 +398,8 @@ enum MHD_Result exchange_answer(struct connection *connection)
         finish_write(connection);
     if (connection->code != ERR_OK)
         return respond_error(connection, false);
+    if (connection->match.route->page == PAGE_METRICS)
+        return respond_text(connection, 200, METRICS_CONTENT_TYPE, buf_str(&connection->answer));
     if (connection->stream)
         return sse_begin(connection);
     if (is_claim(connection->call.name) && connection_is_gone(connection)) {

@@ -23,7 +23,13 @@ void exchange_end(struct connection *connection, bool sent);
 void exchange_look(struct connection *connection);
 void exchange_resume(struct connection *connection);
 
+/* Of a connection that is parked in the watch: whether its client is still there. */
+bool exchange_is_watched(const struct watcher *watcher);
+
 /* Takes a place among those that wait; false: there is none left. */
 bool exchange_park(struct connection *connection);
+
+/* Has the page of all figures written, by a thread that may block. */
+enum MHD_Result exchange_figures(struct connection *connection);
 
 #endif

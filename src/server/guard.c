@@ -2,6 +2,8 @@
 
 #include <strings.h>
 
+#include "base/record.h"
+#include "server/rate.h"
 #include "server/request.h"
 #include "server/server_private.h"
 
@@ -110,12 +112,84 @@ bool guard_is_open(const struct connection *connection)
     return page == PAGE_HEALTH || page == PAGE_READY;
 }
 
+/* Whoever may do everything may also say who they are. Others say so in vain. */
+static enum error_code read_actor(struct connection *connection, struct err *err)
+{
+    struct auth *auth = &connection->auth;
+    struct str actor = request_header(connection, "Pawl-Actor");
+    if (!str_is_set(actor) || (!auth->open && (auth->scopes & ACCESS_ADMIN) == 0))
+        return ERR_OK;
+    enum error_code code = record_check_name(actor, "Pawl-Actor", err);
+    if (code == ERR_OK && access_is_reserved(actor))
+        code = err_set(err, ERR_BAD_REQUEST,
+                       "Pawl-Actor must not begin with \"" ACCESS_ACTOR_PREFIX "\"");
+    if (code != ERR_OK)
+        return code;
+    auth->actor = arena_copy(&connection->arena, actor);
+    return str_is_set(auth->actor)
+               ? ERR_OK
+               : (enum error_code)err_set(err, ERR_NO_MEMORY, "there is no memory for the request");
+}
+
+/* Takes from the bucket of the token. */
+static enum error_code take(struct connection *connection, uint32_t cost, bool always,
+                            struct err *err)
+{
+    struct server *server = connection->server;
+    if (connection->auth.open)
+        return ERR_OK;
+    int64_t wait_ms = rate_take(server->rate, connection->auth.caller, cost, always,
+                                engine_steady(server->engine));
+    if (wait_ms == 0)
+        return ERR_OK;
+    connection->retry_ms = wait_ms;
+    return err_set(err, ERR_RATE_LIMITED, "this token asks too often: wait %lld ms",
+                   (long long)wait_ms);
+}
+
+/* What the holder of a lease says is paid for, but never refused: a heartbeat or a result that
+ * comes too late is work that is done again, which costs more than the request. */
+static bool is_of_lease(enum verb_name name)
+{
+    switch (name) {
+    case VERB_start:
+    case VERB_heartbeat:
+    case VERB_complete:
+    case VERB_fail:
+    case VERB_wait:
+    case VERB_release:
+    case VERB_cancelled:
+    case VERB_abandon:
+    case VERB_effect_begin:
+    case VERB_effect_commit:
+        return true;
+    default:
+        return false;
+    }
+}
+
+enum error_code guard_charge(struct connection *connection, struct err *err)
+{
+    const struct call *call = &connection->call.call;
+    if (connection->call.name == VERB_batch)
+        return take(connection, call->count > 0 ? call->count : 1, call->class == CALL_RESULT, err);
+    return call->count > 1 ? take(connection, call->count - 1, true, err) : ERR_OK;
+}
+
 enum error_code guard_check(struct connection *connection, struct err *err)
 {
+    enum verb_name name = connection->match.route->verb;
     if (guard_is_open(connection))
         return ERR_OK;
     enum error_code code =
         auth_check(connection->server->authority, &connection->asked, &connection->arena,
                    &connection->auth, &connection->retry_ms, err);
-    return code == ERR_OK && connection->auth.open ? check_open(connection, err) : code;
+    if (code == ERR_OK && connection->auth.open)
+        code = check_open(connection, err);
+    if (code == ERR_OK)
+        code = read_actor(connection, err);
+    /* What a batch costs is known when it has been read. */
+    if (code == ERR_OK && name != VERB_batch)
+        code = take(connection, 1, is_of_lease(name), err);
+    return code;
 }

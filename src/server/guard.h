@@ -15,6 +15,10 @@ bool guard_is_open(const struct connection *connection);
  * answered. May block when auth_must_read says so. */
 enum error_code guard_check(struct connection *connection, struct err *err);
 
+/* A write is about to be carried out, and it is known how many operations it has: rate_limited when
+ * they are too many. The first operation was paid for by guard_check, but for those of a batch. */
+enum error_code guard_charge(struct connection *connection, struct err *err);
+
 /* Whether the text is a name or address of this machine alone, perhaps with a port. */
 bool guard_is_loopback(struct str host);
 

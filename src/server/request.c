@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* NOLINT: memmem */
 #include "server/request.h"
 
 #include <assert.h>
@@ -7,6 +8,7 @@
 #include "base/json.h"
 #include "base/record.h"
 #include "base/utf8.h"
+#include "core/trace_context.h"
 #include "engine/answer.h"
 #include "server/guard.h"
 #include "server/server_private.h"
@@ -14,6 +16,7 @@
 enum {
     DROPPED_BYTES_MAX = 64 * 1024 * 1024, /* of a body that is too large, before we hang up */
     PARAMETERS_MAX = 64,
+    HEADER_BYTES_MAX = 64 * 1024, /* more than there can be of it */
 };
 
 static enum error_code no_memory(struct err *err)
@@ -35,16 +38,43 @@ struct header_counts {
     uint32_t host;
     uint32_t key;
     uint32_t authorization;
+    uint32_t folded;
+    uint32_t nameless; /* or with a name that is none */
 };
+
+/* Whether a header's name is a token, as RFC 9110 has it. */
+static bool is_token(const char *name)
+{
+    return *name != '\0' && name[strspn(name, "!#$%&'*+-.^_`|~0123456789"
+                                              "abcdefghijklmnopqrstuvwxyz"
+                                              "ABCDEFGHIJKLMNOPQRSTUVWXYZ")] == '\0';
+}
+
+/* Whether a header went on in the next line. libmicrohttpd 0.9 puts that behind its name, and not
+ * behind its value, so that "Transfer-Encoding:" and " chunked" would be a header that nobody
+ * knows. Where it has done so the two no longer stand one behind the other, as they do in a
+ * request. */
+static bool is_folded(const char *name, const char *value)
+{
+    const char *end = name + strlen(name) + 1;
+    if (strncmp(MHD_get_version(), "0.9.", 4) != 0 || value == NULL)
+        return false;
+    if (value < end || value - end > HEADER_BYTES_MAX)
+        return true;
+    while (end < value && (*end == ' ' || *end == '\t'))
+        end++;
+    return end != value;
+}
 
 static enum MHD_Result count_header(void *cls, enum MHD_ValueKind kind, const char *name,
                                     const char *value)
 {
     struct header_counts *counts = cls;
     (void)kind;
-    (void)value;
     if (name == NULL)
         return MHD_YES;
+    counts->folded += is_folded(name, value);
+    counts->nameless += !is_token(name);
     counts->length += strcasecmp(name, "Content-Length") == 0;
     counts->encoding += strcasecmp(name, "Transfer-Encoding") == 0;
     counts->host += strcasecmp(name, "Host") == 0;
@@ -62,6 +92,10 @@ static enum error_code check_headers(struct connection *connection, struct err *
         return err_set(err, ERR_BAD_REQUEST,
                        "the length of the request is ambiguous: send either one Content-Length or "
                        "one Transfer-Encoding");
+    if (counts.folded > 0)
+        return err_set(err, ERR_BAD_REQUEST, "a header goes on in the next line: write it in one");
+    if (counts.nameless > 0)
+        return err_set(err, ERR_BAD_REQUEST, "a header has a name that is none");
     struct str encoding = request_header(connection, "Transfer-Encoding");
     if (str_is_set(encoding) && strcasecmp(encoding.at, "chunked") != 0)
         return err_set(err, ERR_BAD_REQUEST, "Transfer-Encoding must be chunked, not \"%.*s\"",
@@ -141,6 +175,7 @@ static enum error_code read_key(struct connection *connection, struct err *err)
 struct query {
     struct connection *connection;
     struct json_writer *writer;
+    struct str names[PARAMETERS_MAX];
     uint32_t count;
     enum error_code code;
     struct err *err;
@@ -158,10 +193,10 @@ static bool take_wait(struct connection *connection, struct str key, struct str 
 {
     int64_t wait_ms;
     if (!may_wait(connection->call.name) || !str_eq(key, STR("wait_ms")) ||
-        !json_int64(value, &wait_ms) || wait_ms < 0 || wait_ms > WAIT_MS_MAX ||
-        connection->wait_until != 0)
+        !json_int64(value, &wait_ms) || wait_ms < 0 || wait_ms > WAIT_MS_MAX)
         return false;
-    connection->wait_until = engine_steady(connection->server->engine) + wait_ms;
+    if (!connection->is_head)
+        connection->wait_until = engine_steady(connection->server->engine) + wait_ms;
     return true;
 }
 
@@ -178,26 +213,49 @@ static bool take_after(struct connection *connection, struct str key, struct str
     return connection->stream;
 }
 
+/* Notes a name; each may come once. */
+static enum error_code note_name(struct query *query, struct str name)
+{
+    for (uint32_t i = 0; i < query->count; i++)
+        if (str_eq(query->names[i], name))
+            return err_set(query->err, ERR_BAD_REQUEST, "the query has \"%.*s\" twice",
+                           STR_ARG(name));
+    if (query->count == PARAMETERS_MAX)
+        return err_set(query->err, ERR_BAD_REQUEST, "the query has over %d parameters",
+                       PARAMETERS_MAX);
+    query->names[query->count++] = name;
+    return ERR_OK;
+}
+
+static enum error_code read_parameter(struct query *query, struct str name, struct str value,
+                                      struct str *ret_name, struct str *ret_value)
+{
+    const struct connection *connection = query->connection;
+    struct arena *arena = &query->connection->arena;
+    enum error_code code = route_decode(name, "the query", arena, ret_name, query->err);
+    if (code == ERR_OK)
+        code = route_decode(value, "the query", arena, ret_value, query->err);
+    if (code == ERR_OK && route_has_body(connection->match.route))
+        code =
+            err_set(query->err, ERR_BAD_REQUEST, "%.*s takes no query: \"%.*s\" goes into the body",
+                    STR_ARG(connection->match.route->method), STR_ARG(*ret_name));
+    if (code == ERR_OK && connection->stream && str_eq(*ret_name, STR("telemetry")))
+        code = err_set(query->err, ERR_BAD_REQUEST,
+                       "telemetry cannot be streamed: ask for it as application/json");
+    return code == ERR_OK ? note_name(query, *ret_name) : code;
+}
+
 static enum MHD_Result add_parameter(void *cls, enum MHD_ValueKind kind, const char *name,
                                      size_t name_len, const char *value, size_t value_len)
 {
     struct query *query = cls;
     struct connection *connection = query->connection;
-    struct str key = {NULL, 0};
-    struct str text = {NULL, 0};
+    struct str given = {name == NULL ? "" : name, name_len};
+    struct str key;
+    struct str text;
     (void)kind;
-    if (query->count++ == PARAMETERS_MAX)
-        query->code = err_set(query->err, ERR_BAD_REQUEST, "the query has over %d parameters",
-                              PARAMETERS_MAX);
-    if (query->code == ERR_OK)
-        query->code = route_decode((struct str){name, name_len}, "the query", &connection->arena,
-                                   &key, query->err);
-    if (query->code == ERR_OK)
-        query->code = route_decode((struct str){value == NULL ? "" : value, value_len}, "the query",
-                                   &connection->arena, &text, query->err);
-    if (query->code == ERR_OK && connection->stream && str_eq(key, STR("telemetry")))
-        query->code = err_set(query->err, ERR_BAD_REQUEST,
-                              "telemetry cannot be streamed: ask for it without text/event-stream");
+    query->code = read_parameter(query, given, (struct str){value == NULL ? "" : value, value_len},
+                                 &key, &text);
     if (query->code != ERR_OK)
         return MHD_NO;
     if (take_wait(connection, key, text) || take_after(connection, key, text))
@@ -220,28 +278,73 @@ static enum error_code write_head(struct connection *connection, struct err *err
         json_key(&writer, match->names[i]);
         json_put_string(&writer, match->values[i]);
     }
-    if (route_has_body(match->route)) {
-        if (MHD_get_connection_values_n(connection->http, MHD_GET_ARGUMENT_KIND, NULL, NULL) > 0)
-            query.code =
-                err_set(err, ERR_BAD_REQUEST, "%.*s takes no query: its members go into the body",
-                        STR_ARG(match->route->method));
-    } else {
-        (void)MHD_get_connection_values_n(connection->http, MHD_GET_ARGUMENT_KIND, add_parameter,
-                                          &query);
-    }
+    (void)MHD_get_connection_values_n(connection->http, MHD_GET_ARGUMENT_KIND, add_parameter,
+                                      &query);
     connection->head_len = connection->request.len;
     return query.code == ERR_OK && connection->request.failed ? no_memory(err) : query.code;
 }
 
 /* ---- the head ---- */
 
-/* Whether the client asks for a stream of events. */
+/* The q of a media range in thousandths: text/html;q=0.5 has 500. */
+static int weight_of(struct str range)
+{
+    const char *end = range.at + range.len;
+    const char *at = range.len == 0 ? NULL : memmem(range.at, range.len, "q=", 2);
+    int weight = 0;
+    if (at == NULL)
+        return 1000;
+    for (int unit = 1000; unit > 0; unit /= 10) {
+        at += unit == 1000 || unit == 100 ? 2 : 1; /* behind the = and the point */
+        if (at < end && *at >= '0' && *at <= '9')
+            weight += unit * (*at - '0');
+        else
+            break;
+    }
+    return weight > 1000 ? 1000 : weight;
+}
+
+/* How much the client wants answers of a type, in thousandths, as the header Accept says: 0 when it
+ * does not name it. */
+static int preference(struct str accept, struct str type)
+{
+    int best = 0;
+    while (accept.len > 0) {
+        const char *comma = memchr(accept.at, ',', accept.len);
+        size_t len = comma == NULL ? accept.len : (size_t)(comma - accept.at);
+        struct str range = json_trim((struct str){accept.at, len});
+        size_t rest = comma == NULL ? 0 : accept.len - len - 1;
+        accept = (struct str){accept.at + accept.len - rest, rest};
+        bool named = range.len >= type.len && strncasecmp(range.at, type.at, type.len) == 0 &&
+                     (range.len == type.len || strchr("; \t", range.at[type.len]) != NULL);
+        if (!named)
+            continue;
+        int wish = weight_of(range);
+        best = wish > best ? wish : best;
+    }
+    return best;
+}
+
+static bool has_parameter(const struct connection *connection, const char *name)
+{
+    return MHD_lookup_connection_value_n(connection->http, MHD_GET_ARGUMENT_KIND, name,
+                                         strlen(name), NULL, NULL) == MHD_YES;
+}
+
+/* Whether the client asks for a stream of events. Those of a job are a page unless it does; the
+ * feed is a stream unless it asks for a page, by its type or by what only a page has. */
 static bool wants_stream(const struct connection *connection)
 {
     enum verb_name name = connection->match.route->verb;
     struct str accept = request_header(connection, "Accept");
-    return (name == VERB_events || name == VERB_feed) && str_is_set(accept) &&
-           strstr(accept.at, "text/event-stream") != NULL;
+    int stream = preference(accept, STR("text/event-stream"));
+    int page = preference(accept, STR("application/json"));
+    if (connection->is_head || (name != VERB_events && name != VERB_feed))
+        return false;
+    if (stream > 0 || page > 0)
+        return stream >= page && stream > 0;
+    return name == VERB_feed && !has_parameter(connection, "limit") &&
+           !has_parameter(connection, "wait_ms");
 }
 
 static void begin_stream(struct connection *connection)
@@ -261,10 +364,34 @@ bool request_route(struct connection *connection, const char *method, const char
     if (code == ERR_OK)
         code = route_find(str_from(method), str_from(path), &connection->arena, &connection->match,
                           &connection->err);
+    if (code == ERR_METHOD_NOT_ALLOWED) {
+        struct buf methods;
+        buf_init(&methods, &connection->arena, METHODS_BYTES_MAX);
+        route_methods(str_from(path), &methods);
+        connection->allow = buf_str(&methods);
+    }
+    connection->is_head = strcmp(method, "HEAD") == 0;
     if (code == ERR_OK)
         guard_ask(connection);
     connection->code = code;
     return code == ERR_OK;
+}
+
+/* The span of the caller, for jobs that bring none themselves. What is no traceparent is nobody's
+ * mistake that we know of (whatever is between us may have added it), and is passed over, as W3C
+ * asks for. */
+static struct str read_traceparent(struct connection *connection)
+{
+    struct trace_context context;
+    char *text;
+    if (connection->match.route->verb != VERB_submit ||
+        !trace_parse_any(request_header(connection, "traceparent"), &context))
+        return (struct str){NULL, 0};
+    text = arena_alloc(&connection->arena, TRACEPARENT_LEN);
+    if (text == NULL)
+        return (struct str){NULL, 0};
+    trace_format(&context, text);
+    return (struct str){text, TRACEPARENT_LEN};
 }
 
 static enum error_code read_head(struct connection *connection, struct err *err)
@@ -278,6 +405,7 @@ static enum error_code read_head(struct connection *connection, struct err *err)
         .name = connection->match.route->verb,
         .from_query = !route_has_body(connection->match.route),
         .actor = connection->auth.actor,
+        .traceparent = read_traceparent(connection),
         .scopes = connection->auth.scopes,
         .queues = connection->auth.queues,
     };

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "base/hash.h"
 #include "base/json.h"
 #include "engine/answer.h"
 #include "server/request.h"
@@ -26,6 +27,7 @@ enum MHD_Result respond_queue(struct connection *connection, unsigned status, co
     if (atomic_load(&connection->server->draining))
         add_header(response, "Connection", "close");
     connection->stage = EXCHANGE_ANSWERING;
+    connection->status = status;
     connection_enter(connection, PHASE_SENDING);
     enum MHD_Result result = MHD_queue_response(connection->http, status, response);
     MHD_destroy_response(response);
@@ -67,6 +69,11 @@ enum MHD_Result respond_error(struct connection *connection, bool cut)
                        (long long)(wait_s > RETRY_AFTER_S ? wait_s : RETRY_AFTER_S));
         add_header(response, "Retry-After", seconds);
     }
+    if (status == 405 && str_is_set(connection->allow)) {
+        char methods[METHODS_BYTES_MAX + 1];
+        (void)snprintf(methods, sizeof methods, "%.*s", STR_ARG(connection->allow));
+        add_header(response, "Allow", methods);
+    }
     if (status == 401)
         add_header(response, "WWW-Authenticate", "Bearer");
     if (cut)
@@ -74,18 +81,32 @@ enum MHD_Result respond_error(struct connection *connection, bool cut)
     return respond_queue(connection, status, "application/problem+json", response);
 }
 
-/* The version of a job, as an entity tag; false: there is none. */
-static bool read_tag(struct str answer, char *ret, size_t size)
+/* An entity tag: the version of a job, and what tells apart answers with the same one, as leases
+ * and progress move without it. */
+static void write_tag(struct str answer, char *ret, size_t size)
 {
-    struct json_iter iter;
-    struct str key;
-    struct str value;
-    if (json_object_begin(&iter, answer))
-        while (json_object_next(&iter, &key, &value))
-            if (json_key_is(key, STR("version"))) {
-                (void)snprintf(ret, size, "\"%.*s\"", STR_ARG(value));
-                return true;
-            }
+    uint8_t hash[HASH_LEN];
+    struct str version = json_member(answer, STR("version"));
+    hash_sha256(&answer, 1, hash);
+    (void)snprintf(ret, size, "\"%.*s-%02x%02x%02x%02x%02x%02x%02x%02x\"", (int)version.len,
+                   str_start(version), hash[0], hash[1], hash[2], hash[3], hash[4], hash[5],
+                   hash[6], hash[7]);
+}
+
+/* Whether the header If-None-Match has the tag, weak or not, or *. */
+static bool is_known(struct str header, struct str tag)
+{
+    while (header.len > 0) {
+        const char *comma = memchr(header.at, ',', header.len);
+        size_t len = comma == NULL ? header.len : (size_t)(comma - header.at);
+        struct str one = json_trim((struct str){header.at, len});
+        size_t rest = comma == NULL ? 0 : header.len - len - 1;
+        header = (struct str){header.at + header.len - rest, rest};
+        if (one.len > 2 && memcmp(one.at, "W/", 2) == 0)
+            one = (struct str){one.at + 2, one.len - 2};
+        if (str_eq(one, tag) || str_eq(one, STR("*")))
+            return true;
+    }
     return false;
 }
 
@@ -94,9 +115,10 @@ enum MHD_Result respond_answer(struct connection *connection)
     char tag[64];
     struct str answer = buf_str(&connection->answer);
     unsigned status = (unsigned)connection->call.status;
-    bool tagged =
-        connection->call.name == VERB_get && status == 200 && read_tag(answer, tag, sizeof tag);
-    bool known = tagged && str_eq(request_header(connection, "If-None-Match"), str_from(tag));
+    bool tagged = connection->call.name == VERB_get && status == 200;
+    if (tagged)
+        write_tag(answer, tag, sizeof tag);
+    bool known = tagged && is_known(request_header(connection, "If-None-Match"), str_from(tag));
     struct MHD_Response *response = response_of(known ? STR("") : answer);
     if (response != NULL && tagged)
         add_header(response, "ETag", tag);

@@ -1,6 +1,5 @@
 #include "server/routes.h"
 
-#include "base/buf.h"
 #include "base/utf8.h"
 
 static const struct route routes[] = {
@@ -106,24 +105,46 @@ static bool match(const struct route *route, struct str path, struct route_match
     return path.len == 0;
 }
 
-/* Says which methods a path has, if it has any. */
-static enum error_code no_route(struct str method, struct str path, struct err *err)
+void route_methods(struct str path, struct buf *ret)
 {
-    char text[128];
-    struct buf methods = {.at = text, .cap = sizeof text};
     struct route_match found;
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
         bool fits = match(&routes[i], path, &found);
-        if (!fits || methods.len + 16 > methods.cap)
+        if (!fits)
             continue;
-        buf_add(&methods, methods.len == 0 ? STR("") : STR(", "));
-        buf_add(&methods, routes[i].method);
+        buf_add(ret, ret->len == 0 ? STR("") : STR(", "));
+        buf_add(ret, routes[i].method);
+        buf_add(ret, str_eq(routes[i].method, STR("GET")) ? STR(", HEAD") : STR(""));
     }
-    if (methods.len == 0)
-        return err_set(err, ERR_NOT_FOUND, "there is no route %.*s; /openapi.json lists them all",
+}
+
+/* Whether the path would be one without the slashes at its end. */
+static bool has_slash_too_many(struct str path)
+{
+    char text[METHODS_BYTES_MAX];
+    struct buf methods = {.at = text, .cap = sizeof text};
+    size_t len = path.len;
+    while (len > 1 && path.at[len - 1] == '/')
+        len--;
+    if (len < path.len)
+        route_methods((struct str){path.at, len}, &methods);
+    return methods.len > 0;
+}
+
+/* Says what there is instead. */
+static enum error_code no_route(struct str method, struct str path, struct err *err)
+{
+    char text[METHODS_BYTES_MAX];
+    struct buf methods = {.at = text, .cap = sizeof text};
+    route_methods(path, &methods);
+    if (methods.len > 0)
+        return err_set(err, ERR_METHOD_NOT_ALLOWED, "there is no %.*s for %.*s; there is %.*s",
+                       STR_ARG(method), STR_ARG(path), STR_ARG(buf_str(&methods)));
+    if (has_slash_too_many(path))
+        return err_set(err, ERR_NOT_FOUND, "there is no route %.*s: leave out the slash at the end",
                        STR_ARG(path));
-    return err_set(err, ERR_NOT_FOUND, "there is no %.*s for %.*s; there is %.*s", STR_ARG(method),
-                   STR_ARG(path), STR_ARG(buf_str(&methods)));
+    return err_set(err, ERR_NOT_FOUND, "there is no route %.*s; /openapi.json lists them all",
+                   STR_ARG(path));
 }
 
 enum error_code route_find(struct str method, struct str path, struct arena *arena,
@@ -132,9 +153,8 @@ enum error_code route_find(struct str method, struct str path, struct arena *are
     struct route_match found = {0};
     size_t count = sizeof routes / sizeof routes[0];
     size_t i = 0;
-    if (str_eq(method, STR("HEAD")))
-        method = STR("GET");
-    while (i < count && !(str_eq(routes[i].method, method) && match(&routes[i], path, &found)))
+    struct str wanted = str_eq(method, STR("HEAD")) ? STR("GET") : method;
+    while (i < count && !(str_eq(routes[i].method, wanted) && match(&routes[i], path, &found)))
         i++;
     if (i == count)
         return no_route(method, path, err);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "engine/verb.h"
@@ -13,6 +14,7 @@
 enum {
     ROUTE_MEMBERS_MAX = 3,
     ROUTE_COUNT_MAX = VERB_COUNT + 16,
+    METHODS_BYTES_MAX = 64,
 };
 
 enum route_page {
@@ -42,10 +44,14 @@ struct route_match {
 /* All routes, the verbs' first. */
 const struct route *routes_all(uint32_t *ret_count);
 
-/* Finds the route of a method and a path that is still encoded. not_found: there is none, with the
- * methods that there are; bad_request: the path is not encoded as it should be. */
+/* Finds the route of a method and a path that is still encoded. not_found: there is none;
+ * method_not_allowed: there are others for the path; bad_request: the path is not encoded as it
+ * should be. */
 enum error_code route_find(struct str method, struct str path, struct arena *arena,
                            struct route_match *ret, struct err *err);
+
+/* Adds the methods that a path has, as the header Allow wants them: at most METHODS_BYTES_MAX. */
+void route_methods(struct str path, struct buf *ret);
 
 /* Decodes %XX; bad_request when it is wrong, or what comes out is not UTF-8 or has a NUL. */
 enum error_code route_decode(struct str text, const char *what, struct arena *arena,

@@ -2,23 +2,33 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/random.h"
 #include "server/exchange.h"
 #include "server/guard.h"
 #include "server/listen.h"
+#include "server/metrics.h"
+#include "server/metrics_store.h"
+#include "server/observe.h"
 #include "server/openapi.h"
+#include "server/rate.h"
+#include "server/reload.h"
 #include "server/request.h"
 #include "server/respond.h"
 #include "server/server_private.h"
+#include "server/telemetry.h"
+#include "server/tls.h"
 #include "store/store.h"
 
 enum {
@@ -28,6 +38,8 @@ enum {
     READS_WAITING_MAX = 1024,
     MOVERS = 2,
     MOVES_WAITING_MAX = 64,
+    SCRAPERS = 1,
+    SCRAPES_WAITING_MAX = 64,
     CONNECTIONS_DEFAULT = 8192,
     FILES_KEPT = 128, /* descriptors that connections leave for everything else */
     PARKED_DEFAULT = 1024,
@@ -39,20 +51,7 @@ enum {
     SWEEP_MS = 500,
     READY_MS = 6000, /* a store that was not seen for so long is away */
     PING_ROUNDS = 4, /* sweeps between two looks at the store */
-    PEM_BYTES_MAX = 1024 * 1024,
 };
-
-void server_log(const struct server *server, const char *format, ...)
-{
-    char line[1024];
-    va_list args;
-    if (server->options.log == NULL)
-        return;
-    va_start(args, format);
-    (void)vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    server->options.log(server->options.log_arg, line);
-}
 
 static void pause_for(int64_t ms)
 {
@@ -94,7 +93,7 @@ static enum MHD_Result answer_page(struct connection *connection)
     case PAGE_VERB:
         break;
     }
-    connection->code = err_set(&connection->err, ERR_NOT_FOUND, "there are no figures yet");
+    connection->code = err_set(&connection->err, ERR_NOT_FOUND, "there is no such page");
     return respond_error(connection, false);
 }
 
@@ -108,14 +107,23 @@ static size_t leave_encoded(void *cls, struct MHD_Connection *http, char *text)
     return strlen(text);
 }
 
+static int64_t steady_us(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 * 1000 + now.tv_nsec / 1000;
+}
+
 /* A request line has come. */
 static void *on_line(void *cls, const char *uri, struct MHD_Connection *http)
 {
     struct connection *connection = connection_of(http);
     (void)cls;
     (void)uri;
-    if (connection != NULL)
+    if (connection != NULL) {
+        connection->began_us = steady_us();
         connection_enter(connection, PHASE_RECEIVING);
+    }
     return NULL;
 }
 
@@ -146,6 +154,8 @@ static enum MHD_Result go_on(struct connection *connection)
 {
     if (connection->code != ERR_OK)
         return respond_error(connection, true);
+    if (connection->match.route->page == PAGE_METRICS)
+        return exchange_figures(connection);
     if (connection->match.route->page != PAGE_VERB)
         return answer_page(connection);
     connection->code = request_finish(connection);
@@ -186,14 +196,31 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *http, const 
     return MHD_NO;
 }
 
+static void count_answer(const struct connection *connection)
+{
+    struct metrics *metrics = connection->server->metrics;
+    uint32_t count;
+    const struct route *routes = routes_all(&count);
+    const struct route *route = connection->match.route;
+    bool stream = connection->stream_begun;
+    if (stream)
+        metrics_stream(metrics, -1);
+    if (connection->status != 0)
+        metrics_answered(metrics, route == NULL ? ROUTE_COUNT_MAX : (uint32_t)(route - routes),
+                         connection->status, stream ? -1 : steady_us() - connection->began_us);
+}
+
 static void on_completed(void *cls, struct MHD_Connection *http, void **request_context,
                          enum MHD_RequestTerminationCode code)
 {
     struct connection *connection = *request_context;
     (void)cls;
     (void)http;
-    if (connection != NULL)
-        exchange_end(connection, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    if (connection == NULL)
+        return;
+    count_answer(connection);
+    telemetry_request(connection, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    exchange_end(connection, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
 }
 
 /* ---- the thread that looks after the others ---- */
@@ -227,15 +254,18 @@ static void *sweep(void *arg)
     bool was_ready = true;
     for (uint32_t round = 0; !atomic_load(&server->closing); round++) {
         bool ready = is_ready(server) || atomic_load(&server->draining);
-        if (ready != was_ready)
-            server_log(server, "the store is %s", ready ? "back" : "out of reach");
+        if (ready && !was_ready)
+            log_fact(server->log, LOG_INFO, STR("store_back"), STR("the store is back"));
+        else if (!ready && was_ready)
+            log_fact(server->log, LOG_ERROR, STR("store_away"), STR("the store is out of reach"));
         was_ready = ready;
         connections_sweep(server->connections);
         if (round % PING_ROUNDS == 0 && !atomic_exchange(&server->pinging, true)) {
             server->ping.run = run_ping;
             pool_put_always(server->readers, &server->ping);
         }
-        pause_for(SWEEP_MS);
+        struct pollfd ending = {.fd = server->ending, .events = POLLIN};
+        (void)poll(&ending, 1, SWEEP_MS);
     }
     return NULL;
 }
@@ -274,6 +304,7 @@ static enum error_code copy_options(struct server *server, const struct server_o
     copy->certificate = arena_copy(&server->arena, options->certificate);
     copy->key = arena_copy(&server->arena, options->key);
     copy->admin_token = arena_copy(&server->arena, options->admin_token);
+    copy->kinds = arena_copy(&server->arena, options->kinds);
     if (copy->threads == 0)
         copy->threads = processors > THREADS_DEFAULT_MAX ? THREADS_DEFAULT_MAX
                         : processors > 1                 ? (uint32_t)processors
@@ -289,27 +320,7 @@ static enum error_code copy_options(struct server *server, const struct server_o
     if (copy->threads > THREADS_MAX)
         return err_set(err, ERR_BAD_REQUEST, "%u threads are too many: at most %d", copy->threads,
                        THREADS_MAX);
-    if (str_is_set(copy->certificate) != str_is_set(copy->key))
-        return err_set(err, ERR_BAD_REQUEST, "TLS needs both a certificate and its key");
-    return ERR_OK;
-}
-
-/* The text of a file, ended by NUL; NULL: it cannot be read. */
-static char *read_file(struct server *server, struct str path, struct err *err)
-{
-    char name[4096];
-    (void)snprintf(name, sizeof name, "%.*s", (int)(path.len < 4095 ? path.len : 4095), path.at);
-    FILE *file = fopen(name, "re");
-    char *text = arena_alloc(&server->arena, PEM_BYTES_MAX);
-    size_t len = file == NULL || text == NULL ? 0 : fread(text, 1, PEM_BYTES_MAX - 1, file);
-    if (file != NULL)
-        (void)fclose(file);
-    if (len == 0) {
-        err_write(err, ERR_BAD_REQUEST, "%s cannot be read", name);
-        return NULL;
-    }
-    text[len] = '\0';
-    return text;
+    return reload_check(copy, err);
 }
 
 /* ---- from start to end ---- */
@@ -324,25 +335,15 @@ static enum MHD_Result may_connect(void *arg, const struct sockaddr *address, so
     return atomic_load(&server->draining) ? MHD_NO : MHD_YES;
 }
 
-static struct MHD_Daemon *start_daemon(struct server *server, const struct listener *listener,
-                                       const char *certificate, const char *key)
+static struct MHD_Daemon *start_daemon(struct server *server, const struct listener *listener)
 {
     const struct server_limits *limits = &server->options.limits;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
-                     (certificate == NULL ? 0U : (unsigned)MHD_USE_TLS) |
+                     (server->tls == NULL ? 0U : (unsigned)MHD_USE_TLS) |
                      (listener->ipv6 ? (unsigned)MHD_USE_IPv6 : 0U);
-    struct MHD_OptionItem tls[] = {
-        {MHD_OPTION_HTTPS_MEM_CERT, 0, NULL},
-        {MHD_OPTION_HTTPS_MEM_KEY, 0, NULL},
-        {MHD_OPTION_END, 0, NULL},
-    };
-    struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
-    union {
-        const char *from;
-        void *to;
-    } views[2] = {{.from = certificate}, {.from = key}};
-    tls[0].ptr_value = views[0].to;
-    tls[1].ptr_value = views[1].to;
+    struct MHD_OptionItem more[] = {{MHD_OPTION_END, 0, NULL}, {MHD_OPTION_END, 0, NULL}};
+    if (server->tls != NULL)
+        more[0] = tls_option();
     sigset_t all;
     sigset_t before;
     (void)sigfillset(&all);
@@ -355,7 +356,7 @@ static struct MHD_Daemon *start_daemon(struct server *server, const struct liste
         server->options.threads, MHD_OPTION_CONNECTION_LIMIT, limits->connections,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, limits->connections_per_client,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES_MAX, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_ARRAY, certificate == NULL ? none : tls, MHD_OPTION_END);
+        MHD_OPTION_ARRAY, more, MHD_OPTION_END);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return daemon;
 }
@@ -363,15 +364,11 @@ static struct MHD_Daemon *start_daemon(struct server *server, const struct liste
 static enum error_code start_serving(struct server *server, struct err *err)
 {
     struct listener listener;
-    char *certificate = NULL;
-    char *key = NULL;
-    if (str_is_set(server->options.certificate)) {
-        certificate = read_file(server, server->options.certificate, err);
-        key = certificate == NULL ? NULL : read_file(server, server->options.key, err);
-        if (key == NULL)
-            return ERR_BAD_REQUEST;
-    }
-    enum error_code code = listen_open(server->options.listen, &listener, err);
+    enum error_code code = ERR_OK;
+    if (str_is_set(server->options.certificate))
+        code = tls_open(server->options.certificate, server->options.key, &server->tls, err);
+    if (code == ERR_OK)
+        code = listen_open(server->options.listen, &listener, err);
     if (code != ERR_OK)
         return code;
     server->port = listener.port;
@@ -379,16 +376,16 @@ static enum error_code start_serving(struct server *server, struct err *err)
         .engine = server->engine,
         .admin_token = server->options.admin_token,
         .address = (const struct sockaddr *)(const void *)&listener.address,
+        .tokens_required = server->options.require_tokens,
     };
     code = authority_open(&authority, &server->authority, err);
+    /* Nothing but the thread of the daemon can fail now. */
+    if (code == ERR_OK)
+        code = reload_kinds(server, server->options.kinds, err);
     if (code == ERR_OK) {
-        server->daemon = start_daemon(server, &listener, certificate, key);
+        server->daemon = start_daemon(server, &listener);
         if (server->daemon == NULL)
-            code = err_set(err, ERR_UNAVAILABLE,
-                           certificate == NULL
-                               ? "the HTTP server could not be started"
-                               : "the HTTPS server could not be started: are the certificate and "
-                                 "the key right?");
+            code = err_set(err, ERR_UNAVAILABLE, "the HTTP server could not be started");
     }
     if (code != ERR_OK)
         (void)close(listener.socket);
@@ -405,17 +402,37 @@ static enum error_code start_parts(struct server *server, struct err *err)
     server->readers = pool_open(READERS, READS_WAITING_MAX);
     server->movers = pool_open(MOVERS, MOVES_WAITING_MAX);
     server->watch = watch_open(server->engine);
+    server->figures = store_figures_open(server->engine);
+    server->scrapers = pool_open(SCRAPERS, SCRAPES_WAITING_MAX);
     atomic_store(&server->store_seen, engine_steady(server->engine));
-    if (document.failed || server->connections == NULL || server->readers == NULL ||
-        server->movers == NULL || server->watch == NULL)
+    server->rate = rate_new();
+    if (document.failed || server->rate == NULL || server->connections == NULL ||
+        server->readers == NULL || server->movers == NULL || server->watch == NULL ||
+        server->figures == NULL || server->scrapers == NULL)
         return err_set(err, ERR_UNAVAILABLE, "there is no memory, or there are no threads left");
+    rate_set(server->rate, server->options.rate_per_s);
     enum error_code code = start_serving(server, err);
     if (code != ERR_OK)
         return code;
+    server->ending = eventfd(0, EFD_CLOEXEC);
     server->has_sweeper = pool_start_thread(sweep, server, &server->sweeper);
-    return server->has_sweeper
-               ? ERR_OK
-               : (enum error_code)err_set(err, ERR_UNAVAILABLE, "there are no threads left");
+    if (server->has_sweeper)
+        return ERR_OK;
+    (void)close(server->ending);
+    return err_set(err, ERR_UNAVAILABLE, "there are no threads left");
+}
+
+/* Those who are told what the engine does: before there is one. */
+static enum error_code make_watchers(struct server *server, struct err *err)
+{
+    uint64_t seed;
+    random_fill(&seed, sizeof seed);
+    server->metrics = metrics_new(seed);
+    if (server->metrics == NULL)
+        return err_set(err, ERR_NO_MEMORY, "there is no memory for a server");
+    enum error_code code = telemetry_open(server, err);
+    log_events_init(&server->log_events, server->log);
+    return code;
 }
 
 enum error_code server_open(struct str url, const struct server_options *options,
@@ -427,6 +444,10 @@ enum error_code server_open(struct str url, const struct server_options *options
     arena_init(&server->arena);
     enum error_code code = copy_options(server, options, err);
     struct handle_options handle = {.engine = options->engine, .actor = STR("server")};
+    handle.engine.observer = observe_all(server);
+    if (code == ERR_OK)
+        code = make_watchers(server, err);
+    handle.engine.traces = server->otlp != NULL;
     if (code == ERR_OK)
         code = handle_open(url, &handle, &server->handle, err);
     if (code == ERR_OK) {
@@ -460,10 +481,11 @@ void server_drain(struct server *server, int64_t wait_ms)
     int64_t until = engine_steady(server->engine) + wait_ms;
     engine_interrupt(server->engine);
     watch_interrupt(server->watch);
-    uint32_t busy;
+    uint32_t busy = 0;
     while (connections_count(server->connections, &busy) > 0 && busy > 0 &&
            engine_steady(server->engine) < until)
         pause_for(LOOK_MS);
+    telemetry_drained(server, busy);
 }
 
 void server_close(struct server *server)
@@ -474,19 +496,28 @@ void server_close(struct server *server)
     if (server->daemon != NULL)
         server_drain(server, 0);
     atomic_store(&server->closing, true);
-    if (server->has_sweeper)
+    if (server->has_sweeper) {
+        (void)eventfd_write(server->ending, 1);
         (void)pthread_join(server->sweeper, NULL);
+        (void)close(server->ending);
+    }
     /* The engine and the pools finish what they have; then all connections are resumed. */
     while (atomic_load(&server->working) > 0)
         pause_for(LOOK_MS);
     if (server->daemon != NULL)
         MHD_stop_daemon(server->daemon);
     watch_close(server->watch);
+    pool_close(server->scrapers);
+    store_figures_close(server->figures);
     pool_close(server->movers);
     pool_close(server->readers);
     connections_free(server->connections);
+    tls_close(server->tls);
+    rate_free(server->rate);
     authority_close(server->authority);
     handle_close(server->handle);
+    telemetry_close(server);
+    metrics_free(server->metrics);
     arena_release(&server->arena);
     free(server);
 }

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "engine/engine.h"
+#include "server/log.h"
 
 struct server;
 
@@ -32,11 +33,23 @@ struct server_options {
     struct str certificate; /* PEM files; absent: no TLS */
     struct str key;
     struct str admin_token; /* absent: none */
+    bool require_tokens;    /* on loopback too */
+    uint32_t rate_per_s;    /* requests of each token; 0: as many as they like */
+    struct str kinds;       /* a JSON array of what the verb kind_set takes; absent: none */
     struct server_limits limits;
 
-    /* Told a fact worth a line in a log, on any thread; NULL: nobody wants to know. */
+    /* Told a fact worth a line in a log, as JSON, on a thread of its own; NULL: nobody wants to
+     * know. */
     void (*log)(void *arg, const char *line);
     void *log_arg;
+    enum log_level log_level; /* LOG_NONE: LOG_INFO */
+
+    /* Where spans go: OTLP over HTTP. */
+    struct str otlp_endpoint;        /* its base, "http://127.0.0.1:4318"; absent: nowhere */
+    struct str otlp_traces_endpoint; /* the whole of it, which goes first */
+    struct str otlp_headers;         /* see struct otlp_options */
+    struct str otlp_ca_file;
+    struct str service_name; /* absent: "pawl" */
 };
 
 /* Opens the store and serves it. Everything in `options` is copied. Fails as handle_open;
@@ -44,6 +57,13 @@ struct server_options {
  * address. */
 enum error_code server_open(struct str url, const struct server_options *options,
                             struct server **ret, struct err *err);
+
+/* Takes over what can change while it serves: require_tokens, rate_per_s, kinds, and the files of
+ * certificate and key, which are read again, if it serves TLS and they are named. Everything else
+ * is left as it is. Fails as server_open, and then nothing has changed; but when the store went
+ * away, some of the kinds may have. */
+enum error_code server_reload(struct server *server, const struct server_options *options,
+                              struct err *err);
 
 /* The port that it listens on. */
 uint16_t server_port(const struct server *server);

@@ -11,9 +11,16 @@
 #include "engine/handle.h"
 #include "server/auth.h"
 #include "server/connection.h"
+#include "server/log_events.h"
 #include "server/pool.h"
 #include "server/server.h"
 #include "server/watch.h"
+
+struct metrics;
+struct otlp;
+struct store_figures;
+struct rate;
+struct tls;
 
 struct server {
     struct server_options options; /* with all defaults filled in; texts in `arena` */
@@ -21,13 +28,22 @@ struct server {
     struct handle *handle;
     struct engine *engine;
     struct authority *authority;
+    struct rate *rate; /* how often each token may ask */
+    struct tls *tls;   /* NULL: plain HTTP */
     struct MHD_Daemon *daemon;
     struct connections *connections;
     struct pool *readers; /* reads, and the ends of writes */
     struct pool *movers;  /* verbs that take long */
     struct watch *watch;
+    struct metrics *metrics; /* told by the engine: see observe.h */
+    struct log *log;         /* NULL: nobody wants lines */
+    struct log_events log_events;
+    struct otlp *otlp; /* NULL: nobody collects traces */
+    struct store_figures *figures;
+    struct pool *scrapers; /* those who ask for figures */
     unsigned long sweeper;
     bool has_sweeper;
+    int ending; /* can be read from when the sweeper shall end; -1: it will see */
     uint16_t port;
     struct str openapi;
 
@@ -40,9 +56,5 @@ struct server {
     atomic_bool pinging;         /* it is being asked */
     struct task ping;
 };
-
-/* Says a fact, if somebody listens. */
-void server_log(const struct server *server, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "server/exchange.h"
+#include "server/metrics.h"
 #include "server/respond.h"
 #include "server/server_private.h"
 
@@ -45,12 +46,6 @@ static void go_behind(struct connection *connection, struct str place)
     connection->after = (struct str){connection->after_text, place.len};
 }
 
-static void move_to(struct connection *connection, struct str place)
-{
-    memcpy(connection->after_text, place.at, place.len);
-    connection->after = (struct str){connection->after_text, place.len};
-}
-
 /* Moves on behind what a look at the feed has passed over, since the client may not see it; true:
  * it has. */
 static bool pass_over(struct connection *connection, struct str answer)
@@ -62,7 +57,7 @@ static bool pass_over(struct connection *connection, struct str answer)
     bool first = !str_is_set(connection->after) && str_eq(place, STR("0-0"));
     if (first || str_eq(place, connection->after))
         return false;
-    move_to(connection, place);
+    go_behind(connection, place);
     return true;
 }
 
@@ -135,6 +130,7 @@ static void wait_for_more(struct connection *connection, int64_t until)
     }
     watcher->until = until;
     watcher->wake = wake;
+    watcher->wanted = exchange_is_watched;
     watch_park(connection->server->watch, watcher);
 }
 
@@ -224,5 +220,9 @@ enum MHD_Result sse_begin(struct connection *connection)
     struct MHD_Response *response = MHD_create_response_from_callback(
         MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_stream, connection, NULL);
     connection->stream_begun = true;
+    metrics_stream(connection->server->metrics, 1);
+    /* Whoever has read the stream to its end is to connect anew. */
+    if (response != NULL)
+        (void)MHD_add_response_header(response, "Connection", "close");
     return respond_queue(connection, 200, "text/event-stream", response);
 }

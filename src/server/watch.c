@@ -11,9 +11,10 @@
 #include "store/store.h"
 
 enum {
-    TICK_MS = 200, /* between two looks at the clock */
-    PAUSE_MS = 5,  /* between two looks at the store, at least, */
-    SHARE = 4,     /* and so many times as long as a look has taken, */
+    TICK_MS = 200,    /* between two looks at the clock */
+    WANTED_MS = 2000, /* between two looks whether everybody is still there */
+    PAUSE_MS = 5,     /* between two looks at the store, at least, */
+    SHARE = 4,        /* and so many times as long as a look has taken, */
     PAUSE_MS_MAX = 1000,
     LOOK_MAX = 1000, /* jobs in one transaction */
 };
@@ -24,7 +25,8 @@ struct watch {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     struct watcher *first;
-    uint64_t seen; /* the state that everybody in the list has seen */
+    uint64_t seen;  /* the state that everybody in the list has seen */
+    int64_t ask_at; /* when to ask who is still there */
     bool interrupted;
     bool closing;
 };
@@ -40,16 +42,21 @@ static void unlink_watcher(struct watch *watch, struct watcher *watcher)
     watcher->next = watcher->previous = NULL;
 }
 
-/* Takes those out of the list whose time has come, and those for whom any change will do and who
- * have not seen the state `seen`; to be woken once the lock is free. */
+/* Takes those out of the list whose time has come, those for whom any change will do and who have
+ * not seen the state `seen`, and now and then those who are gone; to be woken once the lock is
+ * free. */
 static struct watcher *take(struct watch *watch, int64_t now, uint64_t seen)
 {
     struct watcher *taken = NULL;
     struct watcher *next;
+    bool ask = now >= watch->ask_at;
+    if (ask)
+        watch->ask_at = now + WANTED_MS;
     for (struct watcher *at = watch->first; at != NULL; at = next) {
-        bool wanted = watch->interrupted || at->until <= now || (at->any && at->seen < seen);
+        bool over = watch->interrupted || at->until <= now || (at->any && at->seen < seen) ||
+                    (ask && !at->wanted(at));
         next = at->next;
-        if (!wanted)
+        if (!over)
             continue;
         unlink_watcher(watch, at);
         at->next = taken;

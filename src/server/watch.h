@@ -20,6 +20,8 @@ struct watcher {
     uint64_t seen;                         /* what watch_seen said before the owner looked */
     int64_t until;                         /* on the engine's steady clock: wake then in any case */
     void (*wake)(struct watcher *watcher); /* on the thread of the watch: must not block */
+    /* Asked every now and then, as above; false: wake, since nobody waits any more. */
+    bool (*wanted)(const struct watcher *watcher);
 
     struct watcher *next; /* the watch's */
     struct watcher *previous;

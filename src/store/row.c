@@ -167,6 +167,19 @@ enum error_code row_to_job(const struct job_row *row, uint64_t seed, struct aren
     return ERR_OK;
 }
 
+enum error_code row_damaged(struct store_job *job, uint64_t seed, enum error_code code,
+                            struct arena *arena, const struct err *err)
+{
+    static const struct str unknown = STR_INIT("it cannot be read");
+    job->damaged = (struct str){NULL, 0};
+    if (code != ERR_CORRUPT)
+        return code;
+    job_slice_init(&job->slice, job->id, seed);
+    job->redacted = false;
+    job->damaged = arena_copy(arena, err == NULL ? unknown : str_from(err->detail));
+    return str_is_set(job->damaged) ? ERR_OK : ERR_NO_MEMORY;
+}
+
 enum error_code row_to_step(const struct step_row *row, struct arena *arena, struct step *ret,
                             struct err *err)
 {
@@ -189,4 +202,14 @@ enum error_code row_to_effect(const struct effect_row *row, struct arena *arena,
     if (code == ERR_OK)
         *ret = effect;
     return code;
+}
+
+enum error_code row_count_steps(int64_t state_number, int64_t count,
+                                int64_t counts[STEP_STATE_COUNT], struct err *err)
+{
+    if (state_number < 0 || state_number >= STEP_STATE_COUNT)
+        return err_set(err, ERR_CORRUPT, "a step has the state %lld, which there is not",
+                       (long long)state_number);
+    counts[state_number] += count;
+    return ERR_OK;
 }

@@ -77,6 +77,11 @@ enum error_code row_of_step(const struct step *step, struct arena *arena, struct
 enum error_code row_of_effect(const struct effect *effect, struct arena *arena,
                               struct effect_row *ret);
 
+/* For lists: one job that cannot be read (corrupt, with `err`) must not hide the others, so it is
+ * told as damaged. Any other code comes back as it is. */
+enum error_code row_damaged(struct store_job *job, uint64_t seed, enum error_code code,
+                            struct arena *arena, const struct err *err);
+
 /* The lease as it is to be written, for a job or (step not NULL) for a step. */
 struct claim_row row_of_lease(const struct job *job, const struct step *step, int64_t due_at);
 
@@ -92,5 +97,9 @@ enum error_code row_to_step(const struct step_row *row, struct arena *arena, str
                             struct err *err);
 enum error_code row_to_effect(const struct effect_row *row, struct arena *arena, struct effect *ret,
                               struct err *err);
+
+/* Counts steps that are in a state; corrupt: there is no such state. */
+enum error_code row_count_steps(int64_t state_number, int64_t count,
+                                int64_t counts[STEP_STATE_COUNT], struct err *err);
 
 #endif

@@ -218,6 +218,12 @@ enum error_code store_workers(struct store_txn *txn, struct arena *arena, struct
     return txn->store->driver->workers(txn, arena, ret, ret_count, err);
 }
 
+enum error_code store_step_counts(struct store_txn *txn, int64_t ret[STEP_STATE_COUNT],
+                                  struct err *err)
+{
+    return txn->store->driver->step_counts(txn, ret, err);
+}
+
 enum error_code store_resources(struct store_txn *txn, struct arena *arena, struct resource **ret,
                                 uint32_t *ret_count, struct err *err)
 {

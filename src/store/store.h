@@ -91,6 +91,7 @@ struct store_job {
     struct uuid id;
     struct job_slice slice; /* out */
     bool redacted;          /* out */
+    struct str damaged; /* out, in a list: why the job cannot be read, and slice is that of none */
 };
 
 /* A job by its own idempotency key, which is unique in its queue. The key is locked whether or not
@@ -261,6 +262,8 @@ struct store_write {
      * already. */
     const struct access_token *tokens;
     uint32_t token_count;
+    const struct uuid *tokens_gone; /* to delete; those that are not there do not matter */
+    uint32_t token_gone_count;
     const struct uuid
         *purged; /* jobs to delete, which load has locked; (id, version, head) stays */
     uint32_t purged_count;
@@ -479,6 +482,11 @@ struct store_driver {
     enum error_code (*workers)(struct store_txn *txn, struct arena *arena,
                                struct store_worker **ret, uint32_t *ret_count, struct err *err);
 
+    /* Counts the steps of all plans by state, also those of jobs that have ended. It looks at every
+     * step. */
+    enum error_code (*step_counts)(struct store_txn *txn, int64_t ret[STEP_STATE_COUNT],
+                                   struct err *err);
+
     /* All resources, by id, as load gives them; at most STORE_RESOURCES_MAX. */
     enum error_code (*resources)(struct store_txn *txn, struct arena *arena, struct resource **ret,
                                  uint32_t *ret_count, struct err *err);
@@ -567,6 +575,8 @@ enum error_code store_queues(struct store_txn *txn, struct arena *arena,
                              struct store_queue_count **ret, uint32_t *ret_count, struct err *err);
 enum error_code store_workers(struct store_txn *txn, struct arena *arena, struct store_worker **ret,
                               uint32_t *ret_count, struct err *err);
+enum error_code store_step_counts(struct store_txn *txn, int64_t ret[STEP_STATE_COUNT],
+                                  struct err *err);
 enum error_code store_resources(struct store_txn *txn, struct arena *arena, struct resource **ret,
                                 uint32_t *ret_count, struct err *err);
 enum error_code store_token(struct store_txn *txn, struct store_token *token, struct arena *arena,

@@ -300,10 +300,10 @@ static enum error_code trace_write(struct store_txn *handle, const struct store_
         uint32_t count;
         const char *what;
     } others[] = {
-        {write->request_count, "requests"},   {write->resource_count, "resources"},
-        {write->resource_gone_count, "gone"}, {write->kind_count, "kinds"},
-        {write->queue_count, "queues"},       {write->token_count, "tokens"},
-        {write->purged_count, "purged"},
+        {write->request_count, "requests"},       {write->resource_count, "resources"},
+        {write->resource_gone_count, "gone"},     {write->kind_count, "kinds"},
+        {write->queue_count, "queues"},           {write->token_count, "tokens"},
+        {write->token_gone_count, "tokens gone"}, {write->purged_count, "purged"},
     };
     struct line line;
     struct trace_txn *txn = txn_begin(&line, handle, "write");
@@ -453,6 +453,16 @@ static enum error_code trace_workers(struct store_txn *handle, struct arena *are
     return line_end(&line, code, err, count, "workers");
 }
 
+static enum error_code trace_step_counts(struct store_txn *handle, int64_t ret[STEP_STATE_COUNT],
+                                         struct err *err)
+{
+    struct line line;
+    struct trace_txn *txn = txn_begin(&line, handle, "step_counts");
+    enum error_code code = store_step_counts(txn->inner, ret, err);
+    uint32_t count = code == ERR_OK ? STEP_STATE_COUNT : 0;
+    return line_end(&line, code, err, count, "counts");
+}
+
 static enum error_code trace_resources(struct store_txn *handle, struct arena *arena,
                                        struct resource **ret, uint32_t *ret_count, struct err *err)
 {
@@ -547,6 +557,7 @@ static const struct store_driver trace_driver = {
     .leases_on = trace_leases_on,
     .queues = trace_queues,
     .workers = trace_workers,
+    .step_counts = trace_step_counts,
     .resources = trace_resources,
     .token = trace_token,
     .tokens = trace_tokens,

@@ -38,6 +38,13 @@ json 'len(a["jobs"]) == 1'
 runs 0 resume slow other --json
 lines 2
 works job true
+
+# --- how long a kind takes ---
+runs 0 stats --json
+json '[k["kind"] for k in a["kinds"]] == ["job"]'
+json 'a["kinds"][0]["count"] >= 1 and a["kinds"][0]["run_ms"]["p95"] >= a["kinds"][0]["run_ms"]["p50"]'
+runs 0 stats
+prints 'KIND  JOBS  WAIT P50'
 runs 0 ls --status completed --json
 json 'len(a["jobs"]) == 1'
 runs 2 pause

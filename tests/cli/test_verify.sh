@@ -104,8 +104,7 @@ attempts 1 verify --all --store "sqlite:$work/bad.db" --json
 json "a['broken'] == 1 and a['verified'] == 3 and [j['id'] for j in a['jobs']] == ['$first']"
 json 'not a["jobs"][0]["ok"] and len(a["jobs"][0]["violations"]) > 0'
 
-# A job that cannot even be read: everything up to it is verified, and the rest is not passed over in
-# silence.
+# A job that cannot even be read is named as that, and the others are verified.
 plants "UPDATE event_rows SET payload = 'garbage' WHERE job = job() AND version = 1"
 attempts 1 verify "$first" --store "sqlite:$work/bad.db"
 prints 'broken'
@@ -113,7 +112,8 @@ prints 'cannot be read'
 attempts 1 verify "$first" --store "sqlite:$work/bad.db" --json
 json "a['id'] == '$first' and not a['ok'] and a['violations'][0]['rule'] == 'readable'"
 attempts 1 verify --all --store "sqlite:$work/bad.db"
-says '2 jobs were verified before it'
+prints 'cannot be read'
+prints '3 jobs verified, 1 with violations'
 runs 0 verify --all
 
 # --- redact ---

@@ -1,6 +1,7 @@
 #include "core/access.h"
 
 #include "base/fixture.h"
+#include "base/record.h"
 
 static void a_token_is_url_safe_base64_of_its_bytes(void **state)
 {
@@ -63,6 +64,73 @@ static void a_token_lives_until_it_expires_or_is_revoked(void **state)
     assert_false(access_is_live(&token, 1));
 }
 
+static void a_token_is_kept_for_a_month_after_its_end(void **state)
+{
+    (void)state;
+    const int64_t now = 10 * ACCESS_KEPT_MS;
+    struct access_token tokens[] = {
+        {.created_at = 1},                                               /* for ever */
+        {.created_at = 1, .expires_at = now + 1},                        /* not yet */
+        {.created_at = 1, .expires_at = now},                            /* just now */
+        {.created_at = 1, .expires_at = now - ACCESS_KEPT_MS + 1},       /* a month */
+        {.created_at = 1, .expires_at = now - ACCESS_KEPT_MS},           /* and more */
+        {.created_at = 1, .revoked_at = now - ACCESS_KEPT_MS},           /* revoked then */
+        {.created_at = 1, .revoked_at = now, .expires_at = now + 5},     /* now */
+        {.created_at = 1, .revoked_at = now, .expires_at = now / 2},     /* too late */
+        {.created_at = 1, .revoked_at = now / 2, .expires_at = now + 5}, /* in time */
+    };
+    enum { COUNT = sizeof tokens / sizeof tokens[0] };
+    struct uuid gone[COUNT];
+    uint32_t count = 0;
+    for (uint8_t i = 0; i < COUNT; i++)
+        tokens[i].id.bytes[0] = i;
+    assert_int_equal(access_sort_out(tokens, COUNT, now, gone, &count), 2);
+    assert_int_equal(count, 4);
+    const uint8_t wanted[] = {4, 5, 7, 8};
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(gone[i].bytes[0], wanted[i]);
+    assert_int_equal(access_sort_out(tokens, 0, now, gone, &count), 0);
+    assert_int_equal(count, 0);
+}
+
+static void of_many_that_have_ended_the_oldest_go_first(void **state)
+{
+    (void)state;
+    enum { COUNT = ACCESS_ENDED_MAX + 3 };
+    static struct access_token tokens[COUNT];
+    static struct uuid gone[COUNT];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < COUNT; i++)
+        tokens[i] = (struct access_token){.revoked_at = 5, .id.bytes = {(uint8_t)(i < 3 ? i : 9)}};
+    tokens[1].revoked_at = 0;
+    assert_int_equal(access_sort_out(tokens, COUNT, 10, gone, &count), 1);
+    assert_int_equal(count, 2);
+    assert_int_equal(gone[0].bytes[0], 0);
+    assert_int_equal(gone[1].bytes[0], 2);
+}
+
+static void who_acts_with_a_token_cannot_be_anybody_else(void **state)
+{
+    (void)state;
+    struct arena arena;
+    char name[NAME_BYTES_MAX];
+    arena_init(&arena);
+    assert_true(str_eq(access_actor(STR("ci"), &arena), STR("token:ci")));
+    /* A name that is too long is cut, but not within a character. */
+    memset(name, 'x', sizeof name);
+    struct str actor = access_actor((struct str){name, sizeof name}, &arena);
+    assert_int_equal(actor.len, NAME_BYTES_MAX);
+    assert_true(access_is_reserved(actor));
+    memcpy(name + NAME_BYTES_MAX - 7, "\xc3\xa4", 2);
+    actor = access_actor((struct str){name, sizeof name}, &arena);
+    assert_int_equal(actor.len, NAME_BYTES_MAX - 1);
+    assert_true(access_is_reserved(STR("token:")));
+    assert_false(access_is_reserved(STR("token")));
+    assert_false(access_is_reserved(STR("Token:ci")));
+    assert_false(access_is_reserved(STR("")));
+    arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -70,6 +138,9 @@ int main(void)
         cmocka_unit_test(what_is_no_token_is_seen),
         cmocka_unit_test(scopes_are_written_and_read_back),
         cmocka_unit_test(a_token_lives_until_it_expires_or_is_revoked),
+        cmocka_unit_test(a_token_is_kept_for_a_month_after_its_end),
+        cmocka_unit_test(of_many_that_have_ended_the_oldest_go_first),
+        cmocka_unit_test(who_acts_with_a_token_cannot_be_anybody_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ static int64_t tell_time(void *arg)
     return *(int64_t *)arg;
 }
 
-static void desk_open(struct desk *desk, enum test_store sort)
+static void desk_open(struct desk *desk, enum test_store sort, const struct observer *observer)
 {
     struct engine_options options = {
         .store = {.clock = tell_time, .clock_arg = &desk->clock, .create = true},
@@ -26,6 +26,11 @@ static void desk_open(struct desk *desk, enum test_store sort)
         .steady_arg = &desk->steady,
     };
     struct err err = {0};
+    if (observer != NULL) {
+        options.observer = *observer;
+        options.observer.arg = desk;
+        options.traces = true;
+    }
     *desk = (struct desk){.clock = DESK_CLOCK, .steady = 1000};
     test_stores_init(&desk->stores);
     arena_init(&desk->arena);
@@ -43,9 +48,14 @@ static void desk_close(struct desk *desk)
 
 void at_every_desk(void (*test)(struct desk *desk))
 {
+    at_every_watched_desk(test, NULL);
+}
+
+void at_every_watched_desk(void (*test)(struct desk *desk), const struct observer *observer)
+{
     for (int sort = TEST_MEMORY; sort < TEST_STORE_COUNT; sort++) {
         struct desk desk;
-        desk_open(&desk, (enum test_store)sort);
+        desk_open(&desk, (enum test_store)sort, observer);
         test(&desk);
         desk_close(&desk);
     }

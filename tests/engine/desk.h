@@ -13,6 +13,7 @@ struct desk {
     int64_t steady;
     struct arena arena;
     const char *key; /* request key of the next call; NULL: none */
+    void *notes;     /* the test's own */
 
     /* What came of the last call. */
     enum error_code code;
@@ -26,6 +27,10 @@ struct desk {
 
 /* Runs the test at a desk of its own on every store. */
 void at_every_desk(void (*test)(struct desk *desk));
+
+/* The same with somebody who watches the engine, and is told with the desk as `arg`. Traces are
+ * kept. */
+void at_every_watched_desk(void (*test)(struct desk *desk), const struct observer *observer);
 
 /* Asks, and takes whatever comes back. */
 void ask(struct desk *desk, enum verb_name verb, const char *request);

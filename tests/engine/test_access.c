@@ -659,6 +659,53 @@ static void a_token_is_made_listed_and_revoked(void **state)
     at_every_office(make_and_revoke);
 }
 
+/* Tokens as the store has them, but for those that were made by a verb. */
+static void put_tokens(struct office *office, struct access_token *tokens, uint32_t count)
+{
+    struct store_txn *txn;
+    struct store_load load = {0};
+    enum store_outcome outcome;
+    struct store_write write = {.tokens = tokens, .token_count = count};
+    assert_int_equal(store_begin(engine_store(office->engine), STORE_WRITE, &txn, NULL), ERR_OK);
+    assert_int_equal(store_load(txn, &load, &office->arena, NULL), ERR_OK);
+    assert_int_equal(store_write(txn, &write, NULL), ERR_OK);
+    assert_int_equal(store_commit(txn, &outcome, NULL), ERR_OK);
+}
+
+static void make_too_many(struct office *office)
+{
+    enum { COUNT = ACCESS_LIVE_MAX + 1 };
+    static struct access_token tokens[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++) {
+        tokens[i] = (struct access_token){.name = STR("n"), .scopes = R, .created_at = 1000};
+        memcpy(tokens[i].id.bytes, &i, sizeof i);
+        memcpy(tokens[i].hash, &i, sizeof i);
+    }
+    tokens[0].expires_at = 2000; /* long ago */
+    put_tokens(office, tokens, COUNT);
+    ask(office, VERB_token_create, "{'name':'n','scopes':['read']}");
+    assert_int_equal(office->code, ERR_FORBIDDEN);
+    assert_non_null(strstr(office->err.detail, "1000 tokens"));
+    char id[UUID_TEXT_LEN + 1] = "";
+    uuid_format(tokens[1].id, id);
+    well(office, VERB_token_revoke, "{'id':'%s'}", id);
+    well(office, VERB_token_create, "{'name':'last','scopes':['read']}");
+    assert_true(found(office, said(office, "token")).found);
+    ask(office, VERB_token_create, "{'name':'n','scopes':['read']}");
+    assert_int_equal(office->code, ERR_FORBIDDEN);
+    /* The one that was revoked can still be looked up, the old one not. */
+    well(office, VERB_token_list, "{}");
+    assert_non_null(strstr(office->answer, id));
+    uuid_format(tokens[0].id, id);
+    assert_null(strstr(office->answer, id));
+}
+
+static void there_is_a_bound_on_tokens_and_old_ones_are_cleared_away(void **state)
+{
+    (void)state;
+    at_every_office(make_too_many);
+}
+
 static void make_wrong_ones(struct office *office)
 {
     static const struct {
@@ -668,6 +715,8 @@ static void make_wrong_ones(struct office *office)
         const char *words;
     } wrong[] = {
         {VERB_token_create, "{'scopes':['read']}", ERR_BAD_REQUEST, "name"},
+        {VERB_token_create, "{'name':'PAWL_TOKEN','scopes':['read']}", ERR_BAD_REQUEST, "own"},
+        {VERB_claim, "{'worker_id':'token:ci'}", ERR_BAD_REQUEST, "token:"},
         {VERB_token_create, "{'name':'n'}", ERR_BAD_REQUEST, "scopes"},
         {VERB_token_create, "{'name':'n','scopes':[]}", ERR_BAD_REQUEST, "scopes"},
         {VERB_token_create, "{'name':'n','scopes':['root']}", ERR_BAD_REQUEST, "root"},
@@ -730,6 +779,7 @@ int main(void)
         cmocka_unit_test(the_holder_of_a_lease_may_append_and_judge),
         cmocka_unit_test(a_job_of_another_queue_is_not_imported),
         cmocka_unit_test(a_token_is_made_listed_and_revoked),
+        cmocka_unit_test(there_is_a_bound_on_tokens_and_old_ones_are_cleared_away),
         cmocka_unit_test(wrong_requests_for_tokens_are_refused),
         cmocka_unit_test(a_repeated_request_makes_no_second_token_and_does_not_show_the_first),
     };

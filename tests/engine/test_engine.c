@@ -266,6 +266,28 @@ static void check_gone_claimer(struct scene *s)
     assert_int_equal(there->op.grant_count, 1);
 }
 
+static bool is_there(void *arg)
+{
+    return *(const bool *)arg;
+}
+
+/* It costs a place among those who wait, and in the server a connection. */
+static void check_gone_waiter(struct scene *s)
+{
+    bool there = true;
+    struct caller *leaves = claim(s, NULL, 50000);
+    struct caller *stays = claim(s, NULL, 50000);
+    leaves->call.wanted = is_there;
+    leaves->call.wanted_arg = &there;
+    pass(s, 5000);
+    assert_false(leaves->done || stays->done);
+    there = false;
+    pass(s, 3000);
+    assert_true(leaves->done);
+    assert_int_equal(leaves->op.grant_count, 0);
+    assert_false(stays->done);
+}
+
 static void check_choice(struct scene *s)
 {
     static struct str both[] = {STR_INIT("fax"), STR_INIT("mail")};
@@ -559,6 +581,7 @@ ON_EVERY_STORE(one_new_job_wakes_one_claimer, check_one_woken)
 ON_EVERY_STORE(claimers_of_other_kinds_sleep_on, check_other_kinds_sleep)
 ON_EVERY_STORE(a_claim_in_the_batch_of_the_submit_that_it_waits_for_gets_the_job, check_same_batch)
 ON_EVERY_STORE(a_claimer_that_is_gone_does_not_keep_others_asleep, check_gone_claimer)
+ON_EVERY_STORE(a_claimer_that_is_gone_does_not_wait_on, check_gone_waiter)
 ON_EVERY_STORE(who_has_a_choice_leaves_nobody_asleep_beside_work, check_choice)
 ON_EVERY_STORE(a_due_job_finds_its_claimer_among_hundreds_of_sorts, check_many_kinds)
 ON_EVERY_STORE(a_break_soon_after_another_takes_no_grace_away, check_two_breaks)
@@ -706,6 +729,7 @@ int main(void)
         cmocka_unit_test(claimers_of_other_kinds_sleep_on),
         cmocka_unit_test(a_claim_in_the_batch_of_the_submit_that_it_waits_for_gets_the_job),
         cmocka_unit_test(a_claimer_that_is_gone_does_not_keep_others_asleep),
+        cmocka_unit_test(a_claimer_that_is_gone_does_not_wait_on),
         cmocka_unit_test(who_has_a_choice_leaves_nobody_asleep_beside_work),
         cmocka_unit_test(a_due_job_finds_its_claimer_among_hundreds_of_sorts),
         cmocka_unit_test(a_break_soon_after_another_takes_no_grace_away),

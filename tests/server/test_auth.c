@@ -202,6 +202,35 @@ static void on_every_store(void (*test)(struct gate *gate))
     }
 }
 
+static void tokens_can_be_required_and_not_any_more(void **state)
+{
+    (void)state;
+    struct gate gate;
+    gate_store(&gate, TEST_MEMORY);
+    assert_int_equal(gate_open(&gate, "127.0.0.1", NULL, false), ERR_OK);
+    assert_int_equal(show(&gate, NULL, VERB_get), ERR_OK);
+    assert_true(str_eq(gate.auth.actor, STR("http")));
+    /* Not when nobody could get in then. */
+    assert_int_equal(authority_may_require(gate.authority, true, &gate.err), ERR_BAD_REQUEST);
+    assert_int_equal(authority_may_require(gate.authority, false, &gate.err), ERR_OK);
+    put(&gate, TOKEN_A, (struct access_token){.scopes = ACCESS_READ});
+    assert_int_equal(authority_may_require(gate.authority, true, &gate.err), ERR_OK);
+    authority_require(gate.authority, true);
+    assert_int_equal(show(&gate, NULL, VERB_get), ERR_UNAUTHORIZED);
+    assert_int_equal(show(&gate, "Bearer " TOKEN_A, VERB_get), ERR_OK);
+    authority_require(gate.authority, false);
+    assert_int_equal(show(&gate, NULL, VERB_get), ERR_OK);
+    gate_close(&gate);
+    /* Others are never let in without one. */
+    gate_store(&gate, TEST_MEMORY);
+    assert_int_equal(gate_open(&gate, "0.0.0.0", ADMIN, true), ERR_OK);
+    authority_require(gate.authority, false);
+    assert_int_equal(show(&gate, NULL, VERB_get), ERR_UNAUTHORIZED);
+    assert_int_equal(show(&gate, "Bearer " ADMIN, VERB_get), ERR_OK);
+    assert_true(str_eq(gate.auth.actor, STR("token:PAWL_TOKEN")));
+    gate_close(&gate);
+}
+
 static void show_a_token(struct gate *gate)
 {
     struct str queues[] = {STR("a"), STR("b")};
@@ -211,7 +240,7 @@ static void show_a_token(struct gate *gate)
     for (int i = 0; i < 2; i++) { /* from the store, and from what is remembered */
         assert_int_equal(must_read(gate, "bearer  " TOKEN_A), i == 0);
         assert_int_equal(show(gate, "bearer  " TOKEN_A " ", VERB_claim), ERR_OK);
-        assert_true(str_eq(gate->auth.actor, STR("ci")));
+        assert_true(str_eq(gate->auth.actor, STR("token:ci")));
         assert_int_equal(gate->auth.caller.len, UUID_TEXT_LEN);
         assert_int_equal(gate->auth.scopes, ACCESS_READ | ACCESS_WORK);
         assert_int_equal(gate->auth.queues->count, 2);
@@ -391,6 +420,7 @@ int main(void)
         cmocka_unit_test(an_admin_token_will_do_unless_it_is_short),
         cmocka_unit_test(loopback_is_known),
         cmocka_unit_test(loopback_is_open_unless_tokens_are_required),
+        cmocka_unit_test(tokens_can_be_required_and_not_any_more),
         cmocka_unit_test(a_token_opens_what_its_scopes_say),
         cmocka_unit_test(a_revoked_token_opens_nothing_after_a_few_seconds),
         cmocka_unit_test(a_token_that_is_remembered_expires_on_time),

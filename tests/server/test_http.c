@@ -72,13 +72,35 @@ static void a_job_lives_its_life_over_http(void **state)
 static void payloads_come_back_byte_for_byte(void **state)
 {
     struct http_case *c = *state;
-    static const char payload[] = "{ \"a\" :\t1.10, \"b\":123456789012345678901234567890,"
-                                  "\"c\":1E+2,\"d\":\"\\u00e9\xc3\xa9\\/\"}";
-    struct reply *reply =
-        http_call(c, "POST", "/v1/jobs", "{\"kind\":\"k\",\"payload\":%s}", payload);
-    reply_is(reply, 201);
-    reply = http_call(c, "GET", http_phrase(c, "/v1/jobs/%s", reply_text(c, reply, "id")), NULL);
-    assert_string_equal(reply_text(c, reply, "payload"), payload);
+    static const char *const payloads[] = {
+        "{ \"a\" :\t1.10, \"b\":123456789012345678901234567890,\"c\":1E+2}",
+        "{\"d\":\"\\u00e9\xc3\xa9\\/\"}",
+        "{\"z\":1,\"a\":2,\"m\":{\"y\":-0,\"x\":0.0}}",
+        "\"\\ud83d\\ude00 \xf0\x9f\x98\x80 \\u0000 \\b\\f\\n\\r\\t \\\" \\\\\"",
+        "[1e-400,1e400,-123456789012345678901234567890.000]",
+        "null",
+        "\"\"",
+        "false",
+    };
+    for (size_t i = 0; i < sizeof payloads / sizeof payloads[0]; i++) {
+        const char *wanted = http_phrase(c, "\"payload\":%s,\"result\"", payloads[i]);
+        struct reply *reply =
+            http_call(c, "POST", "/v1/jobs", "{\"kind\":\"k\",\"payload\":%s}", payloads[i]);
+        reply_is(reply, 201);
+        assert_non_null(strstr(reply->body, wanted));
+        const char *path = http_phrase(c, "/v1/jobs/%s", reply_text(c, reply, "id"));
+        assert_non_null(strstr(http_call(c, "GET", path, NULL)->body, wanted));
+        const char *token = claim(c);
+        reply = http_call(c, "GET", http_phrase(c, "%s/events", path), NULL);
+        /* null is as good as none there. */
+        if (strcmp(payloads[i], "null") != 0)
+            assert_non_null(strstr(reply->body, http_phrase(c, "\"payload\":%s", payloads[i])));
+        reply =
+            http_call(c, "POST", lease_path(c, token, "complete"), "{\"result\":%s}", payloads[i]);
+        reply_is(reply, 200);
+        assert_non_null(strstr(http_call(c, "GET", path, NULL)->body,
+                               http_phrase(c, "\"result\":%s,\"error\"", payloads[i])));
+    }
 }
 
 static void a_key_replays_the_first_answer(void **state)
@@ -98,16 +120,101 @@ static void a_key_replays_the_first_answer(void **state)
     assert_string_equal(reply_text(c, list, "jobs.1"), "");
 }
 
-static void a_job_has_a_tag_that_is_its_version(void **state)
+/* The ETag of a reply. */
+static const char *tag_of(struct http_case *c, const struct reply *reply)
+{
+    const char *at = strstr(reply->head, "ETag: ");
+    assert_non_null(at);
+    return http_phrase(c, "%.*s", (int)strcspn(at + 6, "\r\n"), at + 6);
+}
+
+static void a_job_that_has_not_changed_is_not_sent_again(void **state)
 {
     struct http_case *c = *state;
     struct reply *reply = http_call(c, "POST", "/v1/jobs", "{\"kind\":\"k\"}");
     const char *path = http_phrase(c, "/v1/jobs/%s", reply_text(c, reply, "id"));
-    reply = http_call(c, "GET", path, NULL);
-    assert_non_null(strstr(reply->head, "ETag: \"1\""));
-    reply = http_with(c, "GET", path, "If-None-Match: \"1\"\r\n", NULL, 0);
-    reply_is(reply, 304);
+    const char *tag = tag_of(c, http_call(c, "GET", path, NULL));
+    const char *const same[] = {
+        http_phrase(c, "If-None-Match: %s\r\n", tag),
+        http_phrase(c, "If-None-Match: \"x\", W/%s\r\n", tag),
+        "If-None-Match: *\r\n",
+    };
+    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
+        reply = http_with(c, "GET", path, same[i], NULL, 0);
+        reply_is(reply, 304);
+        assert_int_equal(reply->body_len, 0);
+        assert_string_equal(tag_of(c, reply), tag);
+    }
+    /* A heartbeat changes the job, but not its version. */
+    const char *token = claim(c);
+    const char *leased = tag_of(c, http_call(c, "GET", path, NULL));
+    assert_string_not_equal(tag, leased);
+    reply_is(http_call(c, "POST", lease_path(c, token, "heartbeat"), "{\"progress\":7}"), 200);
+    reply = http_with(c, "GET", path, http_phrase(c, "If-None-Match: %s\r\n", leased), NULL, 0);
+    reply_is(reply, 200);
+    assert_string_equal(reply_text(c, reply, "progress"), "7");
+}
+
+static void the_head_of_an_answer_comes_alone_and_at_once(void **state)
+{
+    struct http_case *c = *state;
+    struct reply *reply = http_call(c, "POST", "/v1/jobs", "{\"kind\":\"k\"}");
+    const char *const paths[] = {
+        http_phrase(c, "/v1/jobs/%s?wait_ms=50000", reply_text(c, reply, "id")),
+        "/v1/jobs",
+        "/v1/feed",
+        "/v1/feed?wait_ms=50000",
+        "/healthz",
+        "/openapi.json",
+    };
+    int64_t start = http_now();
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        reply = http_call(c, "HEAD", paths[i], NULL);
+        reply_is(reply, 200);
+        assert_int_equal(reply->body_len, 0);
+        assert_null(strstr(reply->head, "Content-Length: 0\r\n"));
+    }
+    assert_true(http_now() - start < 5000);
+    reply = http_call(c, "HEAD", "/v1/nothing", NULL);
+    reply_is(reply, 404);
     assert_int_equal(reply->body_len, 0);
+}
+
+static void other_methods_are_told_those_that_there_are(void **state)
+{
+    struct http_case *c = *state;
+    static const struct {
+        const char *method;
+        const char *path;
+        const char *allow;
+    } cases[] = {
+        {"PATCH", "/v1/jobs", "Allow: POST, GET, HEAD\r\n"},
+        {"PUT", "/v1/jobs", "Allow: POST, GET, HEAD\r\n"},
+        {"OPTIONS", "/v1/claims", "Allow: POST\r\n"},
+        {"DELETE", "/v1/tokens", "Allow: POST, GET, HEAD\r\n"},
+        {"POST", "/v1/resources/a", "Allow: PUT, GET, HEAD, DELETE\r\n"},
+        {"GET", "/v1/leases/t/complete", "Allow: POST\r\n"},
+        {"POST", "/healthz", "Allow: GET, HEAD\r\n"},
+        {"get", "/v1/jobs", "Allow: POST, GET, HEAD\r\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct reply *reply = http_call(c, cases[i].method, cases[i].path, NULL);
+        reply_refuses(reply, 405, "method_not_allowed");
+        if (strstr(reply->head, cases[i].allow) == NULL)
+            fail_msg("%s %s: %s", cases[i].method, cases[i].path, reply->head);
+    }
+}
+
+static void one_request_may_follow_the_other(void **state)
+{
+    struct http_case *c = *state;
+    static const char two[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                              "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                              "Content-Type: application/json\r\nContent-Length: 12\r\n\r\n"
+                              "{\"kind\":\"k\"}";
+    struct reply *reply = http_raw(c, two, sizeof two - 1);
+    reply_is(reply, 200);
+    assert_non_null(strstr(reply->body, "HTTP/1.1 201 Created"));
 }
 
 static void names_in_paths_may_have_any_character(void **state)
@@ -131,6 +238,15 @@ static void many_at_once_go_in_one_batch(void **state)
     reply_is(reply, 200);
     assert_int_equal(reply_int(reply, "results.0.status"), 201);
     assert_int_equal(reply_int(reply, "results.1.status"), 400);
+    /* One that has to look at the store first goes with the others. */
+    reply_is(http_call(c, "PUT", "/v1/resources/r", "{\"slots\":1,\"ttl_ms\":60000}"), 200);
+    reply = http_call(c, "POST", "/v1/batch",
+                      "{\"ops\":[{\"op\":\"resource_delete\",\"id\":\"r\"},{\"op\":\"submit\","
+                      "\"kind\":\"k\"}]}");
+    reply_is(reply, 200);
+    assert_int_equal(reply_int(reply, "results.0.status"), 200);
+    assert_int_equal(reply_int(reply, "results.1.status"), 201);
+    reply_refuses(http_call(c, "GET", "/v1/resources/r", NULL), 404, "not_found");
 }
 
 static void the_server_tells_how_it_is_and_what_it_can(void **state)
@@ -151,7 +267,8 @@ static void all_routes_of_the_list_are_served(void **state)
     struct http_case *c = *state;
 #define VERB(name, method, path, class, safe)                                                      \
     {                                                                                              \
-        struct reply *reply = http_call(c, #method, path, NULL);                                   \
+        struct reply *reply =                                                                      \
+            http_with(c, #method, path, "Accept: application/json\r\n", NULL, 0);                  \
         if (reply->status == 0 || (reply->status == 404 && strstr(reply->body, "no route")))       \
             fail_msg("%s %s: %s", #method, path, reply->text);                                     \
     }
@@ -165,7 +282,10 @@ int main(void)
         HTTP_ON_EVERY_STORE(a_job_lives_its_life_over_http),
         HTTP_ON_EVERY_STORE(payloads_come_back_byte_for_byte),
         HTTP_ON_EVERY_STORE(a_key_replays_the_first_answer),
-        HTTP_ON_MEMORY(a_job_has_a_tag_that_is_its_version),
+        HTTP_ON_MEMORY(a_job_that_has_not_changed_is_not_sent_again),
+        HTTP_ON_MEMORY(the_head_of_an_answer_comes_alone_and_at_once),
+        HTTP_ON_MEMORY(other_methods_are_told_those_that_there_are),
+        HTTP_ON_MEMORY(one_request_may_follow_the_other),
         HTTP_ON_MEMORY(names_in_paths_may_have_any_character),
         HTTP_ON_MEMORY(many_at_once_go_in_one_batch),
         HTTP_ON_MEMORY(the_server_tells_how_it_is_and_what_it_can),

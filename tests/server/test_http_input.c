@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -63,7 +64,21 @@ static void wrong_types_and_numbers_are_refused(void **state)
     reply_refuses(http_call(c, "GET", "/v1/jobs?kind=%ff", NULL), 400, "bad_request");
     reply_refuses(http_call(c, "GET", "/v1/jobs?kind=%zz", NULL), 400, "bad_request");
     reply_refuses(http_call(c, "GET", "/v1/jobs?kind=a%00b", NULL), 400, "bad_request");
-    reply_refuses(http_call(c, "POST", "/v1/jobs?kind=k", "{}"), 400, "bad_request");
+    struct reply *reply = http_call(c, "POST", "/v1/jobs?kind=k", "{}");
+    reply_refuses(reply, 400, "bad_request");
+    assert_non_null(strstr(reply->body, "\\\"kind\\\" goes into the body"));
+    reply = http_call(c, "GET", "/v1/jobs?label=a:1&label=b:2", NULL);
+    reply_refuses(reply, 400, "bad_request");
+    assert_non_null(strstr(reply->body, "\\\"label\\\" twice"));
+    assert_non_null(strstr(http_call(c, "GET", "/v1/jobs?wat=1", NULL)->body, "wat"));
+    reply_refuses(http_call(c, "GET", "/v1/jobs?label=nonsense", NULL), 400, "bad_request");
+    reply_refuses(http_call(c, "GET", "/v1/feed?after=x", NULL), 400, "bad_request");
+    refused(c, "{\"kind\":\"k\",\"delay_ms\":9223372036854775808}", "bad_request");
+    refused(c, "{\"kind\":\"k\",\"delay_ms\":-1}", "bad_request");
+    refused(c, "{\"kind\":\"k\",\"delay_ms\":1.5}", "bad_request");
+    refused(c, "{\"kind\":\"k\",\"run_at\":\"999999-01-01T00:00:00Z\"}", "bad_request");
+    refused(c, "{\"kind\":\"k\",\"retry\":{\"factor\":1e309}}", "bad_request");
+    refused(c, "{\"kind\":\"k\",\"retry\":{\"wat\":1}}", "unknown_field");
 }
 
 static void what_the_path_says_cannot_be_said_again(void **state)
@@ -188,10 +203,13 @@ static void routes_that_are_not_there_are_told(void **state)
     reply_refuses(http_call(c, "GET", "/v1/jobs/", NULL), 404, "not_found");
     reply_refuses(http_call(c, "GET", "//v1/jobs", NULL), 404, "not_found");
     reply_refuses(http_call(c, "GET", "/v1/jobs/../jobs", NULL), 404, "not_found");
-    reply_refuses(http_call(c, "PATCH", "/v1/jobs", NULL), 404, "not_found");
-    struct reply *reply = http_call(c, "PUT", "/v1/jobs", "{}");
-    reply_refuses(reply, 404, "not_found");
-    assert_non_null(strstr(reply->body, "there is POST, GET"));
+    assert_non_null(strstr(http_call(c, "GET", "/v1/jobs/", NULL)->body, "slash at the end"));
+    reply_refuses(http_call(c, "GET", "/v1/jobs/a%2Fevents", NULL), 400, "bad_request");
+    reply_refuses(http_call(c, "GET", "/v1/queues/a%00b/pause", NULL), 405, "method_not_allowed");
+    reply_refuses(http_call(c, "POST", "/v1/queues/a%00b/pause", "{}"), 400, "bad_request");
+    reply_refuses(http_call(c, "POST", "/v1/queues/%ff/pause", "{}"), 400, "bad_request");
+    reply_refuses(http_call(c, "POST", "/v1/queues/%4/pause", "{}"), 400, "bad_request");
+    reply_refuses(http_call(c, "POST", "/v1/queues/a%0ab/pause", "{}"), 400, "bad_request");
     reply_refuses(http_call(c, "GET", "/v1/jobs/none", NULL), 400, "bad_request");
     reply_refuses(http_call(c, "GET", "/v1/jobs/01a1e278-ed88-73d1-9060-3f3f311c080a", NULL), 404,
                   "not_found");
@@ -219,6 +237,135 @@ static void other_machines_and_pages_are_kept_out_of_loopback(void **state)
     static const char address[] =
         "GET /v1/jobs HTTP/1.1\r\nConnection: close\r\nHost: 127.0.0.1:7295\r\n\r\n";
     reply_is(http_raw(c, address, sizeof address - 1), 200);
+}
+
+static void payloads_must_be_what_they_seem(void **state)
+{
+    struct http_case *c = *state;
+    /* A key twice has two meanings. */
+    refused(c, "{\"kind\":\"k\",\"payload\":{\"a\":1,\"a\":2}}", "bad_request");
+    refused(c, "{\"kind\":\"k\",\"payload\":{\"a\":1,\"\\u0061\":2}}", "bad_request");
+    refused(c, "{\"kind\":\"k\",\"payload\":[{\"b\":{\"a\":1,\"c\":2,\"a\":1}}]}", "bad_request");
+    refused(c, "{\"kind\":\"k\",\"payload\":{\"a\":01}}", "bad_request");
+    refused(c, "{\"kind\":\"k\",\"payload\":{\"a\":NaN}}", "bad_request");
+    refused(c, "{\"kind\":\"k\",\"payload\":{'a':1}}", "bad_request");
+    refused(c, "{\"kind\":\"k\",\"payload\":[1,]}", "bad_request");
+    refused(c, "{\"kind\":\"k\",\"payload\":\"a\nb\"}", "bad_request");
+    refused(c, "\xef\xbb\xbf{\"kind\":\"k\"}", "bad_request");
+    refused(c, "{\"kind\":\"k\",\"payload\":\"\xed\xa0\x80\"}", "bad_request");
+    refused(c, "{\"kind\":\"k\",\"payload\":\"\xc0\x80\"}", "bad_request");
+    struct reply *list = http_call(c, "GET", "/v1/jobs", NULL);
+    assert_string_equal(reply_text(c, list, "jobs.0"), "");
+}
+
+/* Sends a request that begins with `first` and has so many more headers; whatever comes, the server
+ * goes on. */
+static void send_headers(struct http_case *c, const char *first, int count)
+{
+    size_t room = strlen(first) + (size_t)count * 16 + 64;
+    char *request = malloc(room);
+    size_t got;
+    assert_non_null(request);
+    int len = snprintf(request, room, "%s", first);
+    for (int i = 0; i < count; i++)
+        len += snprintf(request + len, room - (size_t)len, "X-%d: y\r\n", i);
+    len += snprintf(request + len, room - (size_t)len, "\r\n");
+    int fd = http_connect(c->port);
+    (void)http_send(fd, request, (size_t)len);
+    char *text = http_read(fd, 5000, &got);
+    if (got > 0 && strstr(text, " 431 ") == NULL && strstr(text, " 400 ") == NULL)
+        fail_msg("%d headers: %.100s", count, text);
+    free(text);
+    free(request);
+    (void)close(fd);
+    reply_is(http_call(c, "GET", "/healthz", NULL), 200);
+}
+
+static void absurd_heads_are_refused(void **state)
+{
+    struct http_case *c = *state;
+    static const char plain[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n";
+    send_headers(c, plain, 5000);
+    send_headers(c, plain, 100000);
+    static const char *const heads[] = {
+        "GET /healthz HTTP/1.1\r\nHost: localhost\r\nno colon\r\n\r\n",
+        "GET  HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET /healthz HTTP/9.9\r\nHost: localhost\r\n\r\n",
+        "GET /healthz\r\nHost: localhost\r\n\r\n",
+        "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+        "GET /healthz HTTP/1.1\r\n\r\n",
+        "GET /v1/jobs HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n",
+    };
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        int fd = http_connect(c->port);
+        size_t got;
+        assert_true(http_send(fd, heads[i], strlen(heads[i])));
+        (void)shutdown(fd, SHUT_WR);
+        char *text = http_read(fd, 5000, &got);
+        /* Hanging up is an answer, too, for what is no HTTP. */
+        if (got > 0 && strncmp(text, "HTTP/1.1 4", 10) != 0 &&
+            strncmp(text, "HTTP/1.1 505", 12) != 0 && strncmp(text, "HTTP/1.0 4", 10) != 0)
+            fail_msg("%s: %s", heads[i], text);
+        free(text);
+        (void)close(fd);
+    }
+    reply_is(http_call(c, "GET", "/healthz", NULL), 200);
+}
+
+/* A header that goes on in the next line means one thing to us and another to whoever stands before
+ * us. */
+static void headers_in_two_lines_hide_nothing(void **state)
+{
+    struct http_case *c = *state;
+    static const char *const requests[] = {
+        HEAD "Content-Length: 1\r\n 2\r\nConnection: close\r\n\r\n{\"kind\":\"k\"}",
+        HEAD "Content-Length: 12\r\n Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+             "{\"kind\":\"k\"}",
+        HEAD "Transfer-Encoding:\r\n chunked\r\nContent-Length: 12\r\nConnection: close\r\n\r\n"
+             "{\"kind\":\"k\"}",
+        HEAD "Content-Length : 12\r\nConnection: close\r\n\r\n{\"kind\":\"k\"}",
+        HEAD "Content-Length: 12\r\nX-Note: a\r\n Transfer-Encoding: chunked\r\nConnection: "
+             "close\r\n\r\n"
+             "{\"kind\":\"k\"}",
+        HEAD
+        "Content-Length: 12\r\nX-Note: a\r\n\tb\r\n c\r\nConnection: close\r\n\r\n{\"kind\":\"k\"}",
+        HEAD "Content-Length: 12\r\nX-Note:\r\n \r\nConnection: close\r\n\r\n{\"kind\":\"k\"}",
+        HEAD "Content-Length: 12\r\nnameless\r\nConnection: close\r\n\r\n{\"kind\":\"k\"}",
+        HEAD "Content-Length: 12\r\nTransfer Encoding: chunked\r\nConnection: close\r\n\r\n"
+             "{\"kind\":\"k\"}",
+    };
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
+        struct reply *reply = http_raw(c, requests[i], strlen(requests[i]));
+        if (reply->status != 400)
+            fail_msg("%s: %d %s", requests[i], reply->status, reply->body);
+    }
+    struct reply *list = http_call(c, "GET", "/v1/jobs", NULL);
+    assert_string_equal(reply_text(c, list, "jobs.0"), "");
+}
+
+static void bodies_that_end_too_soon_do_nothing(void **state)
+{
+    struct http_case *c = *state;
+    static const char *const requests[] = {
+        HEAD "Content-Length: 100\r\n\r\n{\"kind\":\"k\"}",
+        HEAD "Transfer-Encoding: chunked\r\n\r\nc\r\n{\"kind\":\"k\"}\r\n",
+        HEAD "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n{\"kind\":\"k\"}",
+        HEAD "Transfer-Encoding: chunked\r\n\r\nzz\r\n{\"kind\":\"k\"}\r\n0\r\n\r\n",
+        HEAD "Transfer-Encoding: chunked\r\n\r\n-1\r\n{\"kind\":\"k\"}\r\n0\r\n\r\n",
+    };
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
+        int fd = http_connect(c->port);
+        size_t got;
+        assert_true(http_send(fd, requests[i], strlen(requests[i])));
+        (void)shutdown(fd, SHUT_WR);
+        char *text = http_read(fd, 5000, &got);
+        if (got > 0 && strncmp(text, "HTTP/1.1 4", 10) != 0)
+            fail_msg("%s: %s", requests[i], text);
+        free(text);
+        (void)close(fd);
+    }
+    struct reply *list = http_call(c, "GET", "/v1/jobs", NULL);
+    assert_string_equal(reply_text(c, list, "jobs.0"), "");
 }
 
 static void headers_that_are_too_long_are_refused(void **state)
@@ -255,6 +402,10 @@ int main(void)
         HTTP_ON_MEMORY(other_content_types_are_refused),
         HTTP_ON_MEMORY(routes_that_are_not_there_are_told),
         HTTP_ON_MEMORY(other_machines_and_pages_are_kept_out_of_loopback),
+        HTTP_ON_MEMORY(payloads_must_be_what_they_seem),
+        HTTP_ON_MEMORY(absurd_heads_are_refused),
+        HTTP_ON_MEMORY(headers_in_two_lines_hide_nothing),
+        HTTP_ON_MEMORY(bodies_that_end_too_soon_do_nothing),
         HTTP_ON_MEMORY(headers_that_are_too_long_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,9 @@
 /* Clients that take their time, and too many of them: others are served meanwhile. */
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -67,6 +69,174 @@ static void stalled_clients_are_cut_off_and_hinder_nobody(void **state)
         assert_true(is_cut_within(clients[i], 10 * 1000));
         (void)close(clients[i]);
     }
+}
+
+/* ---- somebody who works meanwhile ---- */
+
+struct worker {
+    struct http_case *c;
+    pthread_t thread;
+    atomic_bool stop;
+    int done;
+    int64_t slowest_ms;
+};
+
+/* One exchange on a connection of its own; the status. */
+static int exchange(const struct http_case *c, const char *path, const char *body, char *ret,
+                    size_t size)
+{
+    char request[1024];
+    size_t got;
+    int len = snprintf(request, sizeof request,
+                       "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: "
+                       "application/json\r\nContent-Length: %zu\r\n\r\n%s",
+                       path, strlen(body), body);
+    int fd = http_connect(c->port);
+    if (fd < 0 || !http_send(fd, request, (size_t)len))
+        return 0;
+    char *text = http_read(fd, 10 * 1000, &got);
+    int status = got > 12 ? (int)strtol(text + 9, NULL, 10) : 0;
+    (void)snprintf(ret, size, "%s", text);
+    free(text);
+    (void)close(fd);
+    return status;
+}
+
+/* Submits a job, takes it and completes it. */
+static bool work_once(const struct http_case *c)
+{
+    char answer[16 * 1024];
+    char path[256];
+    static const char wanted[] = "\"token\":\"";
+    if (exchange(c, "/v1/jobs", "{\"kind\":\"k\"}", answer, sizeof answer) != 201 ||
+        exchange(c, "/v1/claims", "{\"worker_id\":\"w\"}", answer, sizeof answer) != 200)
+        return false;
+    const char *token = strstr(answer, wanted);
+    if (token == NULL)
+        return false;
+    token += sizeof wanted - 1;
+    (void)snprintf(path, sizeof path, "/v1/leases/%.*s/complete", (int)strcspn(token, "\""), token);
+    return exchange(c, path, "{\"result\":1}", answer, sizeof answer) == 200;
+}
+
+static void *keep_working(void *arg)
+{
+    struct worker *worker = arg;
+    while (!atomic_load(&worker->stop)) {
+        int64_t start = http_now();
+        if (!work_once(worker->c))
+            break;
+        int64_t took = http_now() - start;
+        worker->slowest_ms = took > worker->slowest_ms ? took : worker->slowest_ms;
+        worker->done++;
+    }
+    return NULL;
+}
+
+static void start_worker(struct worker *worker, struct http_case *c)
+{
+    *worker = (struct worker){.c = c};
+    assert_int_equal(pthread_create(&worker->thread, NULL, keep_working, worker), 0);
+}
+
+/* The worker has never been refused, nor waited for long. */
+static void end_worker(struct worker *worker, int done_min)
+{
+    bool failed = false;
+    while (worker->done < done_min && !failed) {
+        int before = worker->done;
+        pause_for(200);
+        failed = worker->done == before;
+    }
+    atomic_store(&worker->stop, true);
+    (void)pthread_join(worker->thread, NULL);
+    print_message("%d jobs meanwhile, the slowest took %lld ms\n", worker->done,
+                  (long long)worker->slowest_ms);
+    assert_true(worker->done >= done_min);
+    assert_true(worker->slowest_ms < 2000);
+}
+
+static long resident_mib(void)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%*s %ld", &pages), 1);
+    (void)fclose(file);
+    return pages / (1024 * 1024 / 4096);
+}
+
+/* Clients that send much of a large body and then nothing: all of it together is bounded, and given
+ * back. */
+static void large_bodies_that_do_not_end_take_a_bounded_room(void **state)
+{
+    struct http_case *c = *state;
+    enum { SENT = 512 * 1024, ROOM_MIB = 32 };
+    static const char head[] =
+        "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        "Content-Length: 8000000\r\n\r\n";
+    struct server_options options = {.listen = STR("127.0.0.1:0")};
+    struct worker worker;
+    int clients[STALLED];
+    options.limits.bytes_max = (size_t)ROOM_MIB * 1024 * 1024;
+    options.limits.receive_ms = 3000;
+    server_close(c->server);
+    c->server = NULL;
+    http_open(c, &options);
+    char *spaces = malloc(SENT);
+    assert_non_null(spaces);
+    memset(spaces, ' ', SENT);
+    long before = resident_mib();
+    for (int i = 0; i < STALLED; i++) {
+        struct timeval patience = {.tv_usec = 200 * 1000};
+        clients[i] = http_connect(c->port);
+        assert_true(clients[i] >= 0);
+        (void)setsockopt(clients[i], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+        assert_true(http_send(clients[i], head, sizeof head - 1));
+        (void)http_send(clients[i], spaces, SENT);
+    }
+    pause_for(200);
+    long grown = resident_mib() - before;
+    print_message("%d clients with %d KiB each: %ld MiB more\n", STALLED, SENT / 1024, grown);
+    assert_true(grown < ROOM_MIB * 4);
+    for (int i = 0; i < STALLED; i++) {
+        assert_true(is_cut_within(clients[i], 10 * 1000));
+        (void)close(clients[i]);
+    }
+    free(spaces);
+    start_worker(&worker, c);
+    end_worker(&worker, 10);
+}
+
+static void others_work_on_while_clients_stall_and_vanish(void **state)
+{
+    struct http_case *c = *state;
+    static const char claim[] = "POST /v1/claims HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                                "application/json\r\nContent-Length: 47\r\n\r\n"
+                                "{\"worker_id\":\"g\",\"kinds\":[\"x\"],\"wait_ms\":5000}";
+    static const char *const parts[] = {"GET /v1/jo", claim,
+                                        "POST /v1/jobs HTTP/1.1\r\nContent-Length: 100\r\n\r\n{",
+                                        "GET /v1/feed HTTP/1.1\r\nHost: localhost\r\n\r\n"};
+    struct worker worker;
+    int clients[STALLED];
+    int64_t start = http_now();
+    start_worker(&worker, c);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < STALLED; i++) {
+            const char *part = parts[i % 4];
+            clients[i] = http_connect(c->port);
+            assert_true(clients[i] >= 0);
+            (void)http_send(clients[i], part, strlen(part));
+        }
+        for (int i = 0; i < STALLED; i++)
+            (void)close(clients[i]);
+    }
+    print_message("%d clients in %lld ms\n", 3 * STALLED, (long long)(http_now() - start));
+    end_worker(&worker, 20);
+    /* Nobody who has gone got a job. */
+    reply_is(http_call(c, "POST", "/v1/jobs", "{\"kind\":\"x\"}"), 201);
+    struct reply *reply = http_call(c, "POST", "/v1/claims", "{\"worker_id\":\"there\"}");
+    assert_int_equal(reply_int(reply, "claims.0.lease.attempt"), 1);
 }
 
 static void a_byte_now_and_then_does_not_keep_a_connection(void **state)
@@ -203,6 +373,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         HTTP_HASTY(stalled_clients_are_cut_off_and_hinder_nobody),
+        HTTP_ON_MEMORY(large_bodies_that_do_not_end_take_a_bounded_room),
+        HTTP_ON_MEMORY(others_work_on_while_clients_stall_and_vanish),
         HTTP_HASTY(a_byte_now_and_then_does_not_keep_a_connection),
         HTTP_ON_MEMORY(one_address_does_not_get_all_connections),
         HTTP_ON_MEMORY(connections_that_do_nothing_make_room_for_others),

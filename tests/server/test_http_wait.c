@@ -170,6 +170,81 @@ static void the_feed_is_streamed_in_order_and_misses_nothing(void **state)
     (void)close(fd);
 }
 
+static void a_claim_that_says_nothing_waits(void **state)
+{
+    struct http_case *c = *state;
+    int fd = ask(c, "POST", "/v1/claims", "", "{\"worker_id\":\"w\"}");
+    pause_for(300);
+    const char *id = submit(c);
+    sees(fd, http_phrase(c, "\"claims\":[{\"job\":{\"id\":\"%s\"", id));
+    (void)close(fd);
+    /* And one that says so does not. */
+    int64_t start = http_now();
+    struct reply *reply = http_call(c, "POST", "/v1/claims", "{\"worker_id\":\"w\",\"wait_ms\":0}");
+    assert_string_equal(reply->body, "{\"claims\":[]}");
+    assert_true(http_now() - start < 3000);
+}
+
+static void the_feed_can_begin_now(void **state)
+{
+    struct http_case *c = *state;
+    for (int i = 0; i < 5; i++)
+        (void)submit(c);
+    struct reply *reply = http_call(c, "GET", "/v1/feed?after=now&limit=10", NULL);
+    reply_is(reply, 200);
+    assert_string_equal(reply_text(c, reply, "events"), "[]");
+    const char *next = reply_text(c, reply, "next");
+    int fd = ask(c, "GET", "/v1/feed?after=now", "", "");
+    sees(fd, "retry: ");
+    const char *id = submit(c);
+    char *text = read_until(fd, "job_created");
+    assert_non_null(text);
+    assert_non_null(strstr(text, id));
+    free(text);
+    (void)close(fd);
+    /* Whoever asked where it ends can go on from there. */
+    reply = http_call(c, "GET", http_phrase(c, "/v1/feed?wait_ms=5000&after=%s", next), NULL);
+    assert_string_equal(reply_text(c, reply, "events.0.job_id"), id);
+    assert_string_equal(reply_text(c, reply, "events.1"), "");
+}
+
+static void what_is_accepted_says_whether_it_is_a_stream(void **state)
+{
+    struct http_case *c = *state;
+    static const char stream[] = "Content-Type: text/event-stream\r\n";
+    static const char page[] = "Content-Type: application/json\r\n";
+    const char *events = http_phrase(c, "/v1/jobs/%s/events", submit(c));
+    const struct {
+        const char *path;
+        const char *headers;
+        const char *wanted;
+    } cases[] = {
+        {events, "", page},
+        {events, "Accept: */*\r\n", page},
+        {events, "Accept: text/event-stream\r\n", stream},
+        {events, "Accept: Text/Event-Stream; charset=utf-8\r\n", stream},
+        {events, "Accept: text/html, text/event-stream;q=0.9\r\n", stream},
+        {events, "Accept: text/event-stream;q=0, */*\r\n", page},
+        {events, "Accept: application/json, text/event-stream;q=0.5\r\n", page},
+        {events, "Accept: application/json;q=0.4, text/event-stream;q=0.5\r\n", stream},
+        {events, "Accept: text/event-streams\r\n", page},
+        {"/v1/feed", "", stream},
+        {"/v1/feed", "Accept: */*\r\n", stream},
+        {"/v1/feed", "Accept: application/json\r\n", page},
+        {"/v1/feed?limit=5", "", page},
+        {"/v1/feed?limit=5", "Accept: text/event-stream\r\n", stream},
+        {"/v1/feed?wait_ms=5", "Accept: */*\r\n", page},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int fd = ask(c, "GET", cases[i].path, cases[i].headers, "");
+        char *text = read_until(fd, "job_created");
+        if (text == NULL || strstr(text, cases[i].wanted) == NULL)
+            fail_msg("%s %s: %s", cases[i].path, cases[i].headers, text);
+        free(text);
+        (void)close(fd);
+    }
+}
+
 static void streams_end_and_claims_are_refused_when_the_server_drains(void **state)
 {
     struct http_case *c = *state;
@@ -236,6 +311,9 @@ int main(void)
         HTTP_ON_EVERY_STORE(a_read_waits_until_the_job_has_ended),
         HTTP_ON_EVERY_STORE(a_job_is_streamed_and_a_stream_can_be_resumed),
         HTTP_ON_EVERY_STORE(the_feed_is_streamed_in_order_and_misses_nothing),
+        HTTP_ON_MEMORY(a_claim_that_says_nothing_waits),
+        HTTP_ON_EVERY_STORE(the_feed_can_begin_now),
+        HTTP_ON_MEMORY(what_is_accepted_says_whether_it_is_a_stream),
         HTTP_ON_MEMORY(streams_end_and_claims_are_refused_when_the_server_drains),
         HTTP_ON_EVERY_STORE(a_server_ends_with_clients_of_all_sorts_on_it),
     };

@@ -211,6 +211,29 @@ static void no_more_workers_are_told_than_there_is_room_for(void **state)
     assert_text(rows[count - 1].worker_id, "w19999");
 }
 
+/* ---- steps ---- */
+
+static void steps_are_counted_by_state(void **state)
+{
+    struct trial *t = *state;
+    assert_string_equal(step_counts(t), "");
+    submit(t, "a");
+    assert_string_equal(step_counts(t), "");
+    struct uuid b = submit_plan(t, "b", "[{'id':'x'},{'id':'y','deps':['x']}]");
+    struct uuid c = submit_plan(t, "c", "[{'id':'x'}]");
+    assert_string_equal(step_counts(t), "pending 2, waiting_deps 1");
+    put_resource(t, "r1", at(60));
+    act(t, b, step_claim_of(&t->w, "x", "r1", true));
+    assert_string_equal(step_counts(t), "pending 1, waiting_deps 1, running 1");
+    act(t, b, complete_with(&t->w, "1"));
+    assert_string_equal(step_counts(t), "pending 1, waiting_deps 1, succeeded 1");
+    /* A job that has ended still has its steps, until it is deleted. */
+    act(t, c, cancel_by(CANCEL_HARD, "no"));
+    assert_string_equal(step_counts(t), "pending 1, waiting_deps 1, succeeded 1");
+    purge(t, c);
+    assert_string_equal(step_counts(t), "waiting_deps 1, succeeded 1");
+}
+
 /* ---- resources ---- */
 
 static void resources_come_by_id_with_what_is_used_of_them(void **state)
@@ -419,6 +442,7 @@ struct conformance_tests conformance_counts(void)
         TRIAL(a_worker_beats_as_late_and_ends_as_early_as_any_of_its_leases),
         TRIAL(a_worker_is_told_apart_for_each_resource),
         TRIAL(no_more_workers_are_told_than_there_is_room_for),
+        TRIAL(steps_are_counted_by_state),
         TRIAL(resources_come_by_id_with_what_is_used_of_them),
         TRIAL(a_resource_is_as_load_would_give_it),
         TRIAL(no_more_resources_are_told_than_there_is_room_for),

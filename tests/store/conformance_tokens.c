@@ -121,6 +121,29 @@ static void tokens_are_listed_by_id(void **state)
     assert_true(rows[0].revoked_at == at(2));
 }
 
+static void tokens_can_be_deleted(void **state)
+{
+    struct trial *t = *state;
+    struct access_token put[] = {a_token(1), a_token(2), a_token(3)};
+    struct uuid gone[] = {put[0].id, put[2].id, a_token(9).id};
+    write_other(t, &(struct store_write){.tokens = put, .token_count = 3});
+    write_other(t, &(struct store_write){.tokens_gone = gone, .token_gone_count = 3});
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(find(t, (struct store_token){.hash = put[i].hash}).found, i == 1);
+        assert_int_equal(find(t, (struct store_token){.id = put[i].id}).found, i == 1);
+    }
+    /* Nothing of it is left in the way, also not of one that comes in the same write. */
+    struct access_token again = a_token(4);
+    memcpy(again.hash, put[0].hash, sizeof again.hash);
+    write_other(t, &(struct store_write){.tokens = &again,
+                                         .token_count = 1,
+                                         .tokens_gone = &put[1].id,
+                                         .token_gone_count = 1});
+    struct store_token found = find(t, (struct store_token){.hash = put[0].hash});
+    assert_true(found.found && uuid_eq(found.token.id, again.id));
+    assert_false(find(t, (struct store_token){.id = put[1].id}).found);
+}
+
 static void a_token_that_was_rolled_back_is_not_there(void **state)
 {
     struct trial *t = *state;
@@ -187,6 +210,7 @@ struct conformance_tests conformance_tokens(void)
         TRIAL(a_token_for_all_queues_that_never_ends_stays_one),
         TRIAL(revoking_changes_nothing_else_and_happens_once),
         TRIAL(tokens_are_listed_by_id),
+        TRIAL(tokens_can_be_deleted),
         TRIAL(a_token_that_was_rolled_back_is_not_there),
         TRIAL(a_list_can_be_limited_to_some_queues),
     };

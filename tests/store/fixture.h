@@ -137,6 +137,9 @@ const char *queues(struct trial *t);
 /* Who holds leases, as "w1 2 beat 3 ends 33, w1/r1 1 beat 5 ends 35", in seconds. */
 const char *workers(struct trial *t);
 
+/* How many steps are in which state, as "pending 2, running 1". */
+const char *step_counts(struct trial *t);
+
 /* All resources, as "r1 1/10": used and slots. */
 const char *resources(struct trial *t);
 

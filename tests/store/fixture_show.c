@@ -177,6 +177,20 @@ const char *workers(struct trial *t)
     return text(&buf);
 }
 
+const char *step_counts(struct trial *t)
+{
+    struct buf buf = empty(t);
+    int64_t counts[STEP_STATE_COUNT];
+    struct store_txn *txn = begin(t, STORE_READ);
+    ok(t, store_step_counts(txn, counts, &t->w.err));
+    rollback(t, txn);
+    for (int i = 0; i < STEP_STATE_COUNT; i++)
+        if (counts[i] != 0)
+            buf_addf(&buf, "%s%.*s %lld", buf.len > 0 ? ", " : "",
+                     STR_ARG(step_state_name((enum step_state)i)), (long long)counts[i]);
+    return text(&buf);
+}
+
 const char *resources(struct trial *t)
 {
     struct buf buf = empty(t);
@@ -356,7 +370,8 @@ const char *everything(struct trial *t)
         buf_addf(&buf, "key %s\n", name_of(t, key.slice.job.id, STEP_NONE));
     add_feed(t, txn, &buf);
     rollback(t, txn);
-    buf_addf(&buf, "\nready %s\nqueues %s\nworkers %s\n", ready(t), queues(t), workers(t));
+    buf_addf(&buf, "\nready %s\nqueues %s\nworkers %s\nsteps %s\n", ready(t), queues(t), workers(t),
+             step_counts(t));
     buf_addf(&buf, "resources %s\nasking %s\n", resources(t), asking(t));
     /* Timers are due one day. */
     int64_t now = t->now;

@@ -288,7 +288,8 @@ static bool may_scan(const char *detail)
 /* What an operator asks for now and then is all of something, and takes no lock. */
 static bool shows_all(const char *name)
 {
-    static const char *const shown[] = {"JOB_COUNTS", "CLAIMS_HELD", "RESOURCES", "TOKENS"};
+    static const char *const shown[] = {"JOB_COUNTS", "CLAIMS_HELD", "RESOURCES", "STEP_COUNTS",
+                                        "TOKENS"};
     for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++)
         if (strcmp(name, shown[i]) == 0)
             return true;

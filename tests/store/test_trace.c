@@ -178,6 +178,8 @@ static void reading_and_watching_are_told(void **state)
     ok(t, store_list(txn, &filter, &t->w.arena, &jobs, &count, &t->w.err));
     ok(t, store_queues(txn, &t->w.arena, &queued, &count, &t->w.err));
     ok(t, store_workers(txn, &t->w.arena, &holders, &count, &t->w.err));
+    int64_t steps[STEP_STATE_COUNT];
+    ok(t, store_step_counts(txn, steps, &t->w.err));
     ok(t, store_resources(txn, &t->w.arena, &known, &count, &t->w.err));
     rollback(t, txn);
     ok(t, store_due(t->store, 9, &t->w.arena, &list, &count, &now, &next, &t->w.err));
@@ -194,6 +196,7 @@ static void reading_and_watching_are_told(void **state)
                    "#1 list asking: ok, 0 jobs\n"
                    "#1 queues: ok, 0 counts\n"
                    "#1 workers: ok, 0 workers\n"
+                   "#1 step_counts: ok, 13 counts\n"
                    "#1 resources: ok, 0 resources\n"
                    "#1 rollback: ok\n"
                    "due at most 9: ok, 0 due\n"

@@ -237,9 +237,12 @@ enum error_code memory_queues(struct store_txn *handle, struct arena *arena,
                               struct store_queue_count **ret, uint32_t *ret_count, struct err *err);
 enum error_code memory_workers(struct store_txn *handle, struct arena *arena,
                                struct store_worker **ret, uint32_t *ret_count, struct err *err);
+enum error_code memory_step_counts(struct store_txn *handle, int64_t ret[STEP_STATE_COUNT],
+                                   struct err *err);
 enum error_code memory_resources(struct store_txn *handle, struct arena *arena,
                                  struct resource **ret, uint32_t *ret_count, struct err *err);
 /* memory_tokens.c */
+enum error_code memory_drop_token(struct memory_txn *txn, struct uuid id, struct err *err);
 enum error_code memory_put_token(struct memory_txn *txn, const struct access_token *token,
                                  struct err *err);
 enum error_code memory_token(struct store_txn *handle, struct store_token *token,

@@ -39,6 +39,38 @@ enum error_code memory_queues(struct store_txn *handle, struct arena *arena,
     return memory_verb_end(txn, code, err);
 }
 
+/* ---- steps ---- */
+
+static enum error_code count_steps(struct memory_txn *txn, int64_t counts[STEP_STATE_COUNT],
+                                   struct err *err)
+{
+    struct scan scan = memory_scan(txn, TABLE_STEPS, STR(""));
+    const struct entry *entry;
+    while ((entry = scan_next(&scan)) != NULL) {
+        struct step_row row;
+        struct step_place place;
+        enum error_code code = step_row_unpack(entry_value(entry), 0, &row, &place, err);
+        if (code == ERR_OK)
+            code = row_count_steps(row.state_number, 1, counts, err);
+        if (code != ERR_OK)
+            return code;
+    }
+    return ERR_OK;
+}
+
+enum error_code memory_step_counts(struct store_txn *handle, int64_t ret[STEP_STATE_COUNT],
+                                   struct err *err)
+{
+    struct memory_txn *txn = (struct memory_txn *)handle;
+    int64_t counts[STEP_STATE_COUNT] = {0};
+    enum error_code code = memory_verb_begin(txn, err);
+    if (code == ERR_OK)
+        code = memory_verb_end(txn, count_steps(txn, counts, err), err);
+    if (code == ERR_OK)
+        memcpy(ret, counts, sizeof counts);
+    return code;
+}
+
 /* ---- workers ---- */
 
 struct worker_list {

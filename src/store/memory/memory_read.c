@@ -79,8 +79,9 @@ static enum error_code list_jobs(struct memory_txn *txn, const struct store_filt
                 memory_more(arena, (void **)ret, *ret_count, &cap, sizeof **ret);
             if (job == NULL)
                 return ERR_NO_MEMORY;
-            job->id = id;
+            *job = (struct store_job){.id = id};
             code = memory_read_job(txn, id, arena, &job->slice, &job->redacted, err);
+            code = row_damaged(job, txn->store->base.options.seed, code, arena, err);
             if (code != ERR_OK)
                 return code;
             ++*ret_count;

@@ -321,6 +321,7 @@ static const struct store_driver memory_driver = {
     .leases_on = memory_leases_on,
     .queues = memory_queues,
     .workers = memory_workers,
+    .step_counts = memory_step_counts,
     .resources = memory_resources,
     .token = memory_token,
     .tokens = memory_tokens,

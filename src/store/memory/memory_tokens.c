@@ -64,6 +64,22 @@ enum error_code memory_put_token(struct memory_txn *txn, const struct access_tok
     return code == ERR_OK ? memory_put(txn, TABLE_TOKEN_HASHES, &hash, &key) : code;
 }
 
+enum error_code memory_drop_token(struct memory_txn *txn, struct uuid id, struct err *err)
+{
+    struct buf key = bytes_key(txn, id.bytes, sizeof id.bytes);
+    struct access_token token;
+    const struct entry *entry;
+    enum error_code code = memory_get(txn, TABLE_TOKENS, &key, &entry);
+    if (code != ERR_OK || entry == NULL)
+        return code;
+    code = token_unpack(entry_value(entry), &txn->scratch, &token, err);
+    if (code != ERR_OK)
+        return code;
+    struct buf hash = bytes_key(txn, token.hash, sizeof token.hash);
+    code = memory_take_buf(txn, TABLE_TOKENS, &key, NULL);
+    return code == ERR_OK ? memory_take_buf(txn, TABLE_TOKEN_HASHES, &hash, NULL) : code;
+}
+
 static enum error_code read_token(const struct entry *entry, struct arena *arena,
                                   struct access_token *ret, struct err *err)
 {

@@ -601,6 +601,8 @@ enum error_code memory_write(struct store_txn *handle, const struct store_write 
         code = put_queue(txn, &write->queues[i]);
     for (uint32_t i = 0; i < write->token_count && code == ERR_OK; i++)
         code = memory_put_token(txn, &write->tokens[i], err);
+    for (uint32_t i = 0; i < write->token_gone_count && code == ERR_OK; i++)
+        code = memory_drop_token(txn, write->tokens_gone[i], err);
     for (uint32_t i = 0; i < write->purged_count && code == ERR_OK; i++) {
         code = purge_job(txn, write->purged[i], err);
         arena_clear(&txn->scratch);

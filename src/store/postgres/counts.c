@@ -1,9 +1,13 @@
 /* What an operator looks at: how many jobs there are, who holds leases, and all resources. */
 #include "store/postgres/postgres.h"
+#include "store/row.h"
 
 /* All from the index jobs_status. */
 static const char count_jobs[] = "SELECT queue, status, count(*), min(created_at) FROM pawl.jobs"
                                  " GROUP BY queue, status ORDER BY queue, status";
+
+static const char count_steps[] =
+    "SELECT state_number, count(*) FROM pawl.job_steps GROUP BY state_number";
 
 static const char read_workers[] =
     "SELECT worker_id, resource_id, count(*), max(beat_at), min(expires_at) FROM pawl.job_claims"
@@ -46,6 +50,33 @@ enum error_code postgres_queues(struct store_txn *handle, struct arena *arena,
         *ret = rows;
         *ret_count = count;
     }
+    return txn_end_verb(txn, code);
+}
+
+enum error_code postgres_step_counts(struct store_txn *handle, int64_t ret[STEP_STATE_COUNT],
+                                     struct err *err)
+{
+    struct postgres_txn *txn = (struct postgres_txn *)handle;
+    struct reader reader;
+    int64_t counts[STEP_STATE_COUNT] = {0};
+    PGresult *result = NULL;
+    enum error_code code = txn_start(txn, err);
+    if (code == ERR_OK)
+        code = txn_ask(txn, count_steps, NULL, &result, err);
+    if (code != ERR_OK)
+        return txn_end_verb(txn, code);
+    reader_init(&reader, result, &txn->scratch);
+    for (int i = 0; i < PQntuples(result) && code == ERR_OK; i++) {
+        reader_row(&reader, i);
+        int64_t state = reader_int(&reader);
+        int64_t count = reader_int(&reader);
+        code = reader_check(&reader, "a count of steps", err);
+        if (code == ERR_OK)
+            code = row_count_steps(state, count, counts, err);
+    }
+    PQclear(result);
+    if (code == ERR_OK)
+        memcpy(ret, counts, sizeof counts);
     return txn_end_verb(txn, code);
 }
 

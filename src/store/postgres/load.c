@@ -217,7 +217,7 @@ static enum error_code take_jobs(struct postgres_txn *txn, struct store_load *lo
         if (row < rows && uuid_eq(reader_uuid(&reader), job->id)) {
             reader_row(&reader, row++);
             code = reader_slice(&reader, seed, &job->slice, err);
-            job->redacted = job->slice.job.redacted;
+            job->redacted = code == ERR_OK && job->slice.job.redacted;
         } else {
             job_slice_init(&job->slice, job->id, seed);
             job->redacted = false;

@@ -210,6 +210,8 @@ enum error_code postgres_queues(struct store_txn *handle, struct arena *arena,
                                 struct err *err);
 enum error_code postgres_workers(struct store_txn *handle, struct arena *arena,
                                  struct store_worker **ret, uint32_t *ret_count, struct err *err);
+enum error_code postgres_step_counts(struct store_txn *handle, int64_t ret[STEP_STATE_COUNT],
+                                     struct err *err);
 enum error_code postgres_resources(struct store_txn *handle, struct arena *arena,
                                    struct resource **ret, uint32_t *ret_count, struct err *err);
 enum error_code postgres_token(struct store_txn *handle, struct store_token *token,

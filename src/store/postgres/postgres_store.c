@@ -146,6 +146,7 @@ static const struct store_driver postgres_driver = {
     .leases_on = postgres_leases_on,
     .queues = postgres_queues,
     .workers = postgres_workers,
+    .step_counts = postgres_step_counts,
     .resources = postgres_resources,
     .token = postgres_token,
     .tokens = postgres_tokens,

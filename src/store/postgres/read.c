@@ -95,12 +95,14 @@ enum error_code postgres_list(struct store_txn *handle, const struct store_filte
     struct store_job *jobs = arena_zalloc(arena, count, sizeof *jobs);
     if (jobs == NULL)
         code = out_of_memory(err);
-    reader_init(&reader, result, arena);
     for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
+        reader_init(&reader, result, arena);
+        reader_row(&reader, (int)i);
+        jobs[i].id = reader_uuid(&reader);
         reader_row(&reader, (int)i);
         code = reader_slice(&reader, txn->store->base.options.seed, &jobs[i].slice, err);
-        jobs[i].id = jobs[i].slice.job.id;
         jobs[i].redacted = jobs[i].slice.job.redacted;
+        code = row_damaged(&jobs[i], txn->store->base.options.seed, code, arena, err);
     }
     PQclear(result);
     if (code == ERR_OK) {

@@ -21,6 +21,26 @@ static const char upsert_tokens[] =
     " AS u (id, hash, name, scopes, queues, created_at, expires_at, revoked_at) ORDER BY id"
     " ON CONFLICT (id) DO UPDATE SET revoked_at = EXCLUDED.revoked_at WHERE t.revoked_at IS NULL";
 
+/* In the same order, for the same reason. */
+static const char delete_tokens[] =
+    "DELETE FROM pawl.tokens WHERE id IN"
+    " (SELECT id FROM pawl.tokens WHERE id = ANY ($1::uuid[]) ORDER BY id FOR UPDATE)";
+
+static enum error_code drop_tokens(struct postgres_txn *txn, const struct store_write *write,
+                                   struct err *err)
+{
+    struct array ids;
+    struct params params;
+    if (write->token_gone_count == 0)
+        return ERR_OK;
+    array_init(&ids, &txn->scratch, PARAM_UUID, write->token_gone_count);
+    for (uint32_t i = 0; i < write->token_gone_count; i++)
+        array_add_uuid(&ids, write->tokens_gone[i]);
+    params_init(&params, &txn->scratch);
+    params_add_array(&params, &ids);
+    return connection_send_quiet(txn->connection, delete_tokens, &params, err);
+}
+
 static void add_time_set(struct array *array, int64_t time_ms)
 {
     if (time_ms > 0)
@@ -38,7 +58,7 @@ enum error_code write_tokens(struct postgres_txn *txn, const struct store_write 
     struct array columns[COLUMNS];
     struct params params;
     if (write->token_count == 0)
-        return ERR_OK;
+        return drop_tokens(txn, write, err);
     for (int i = 0; i < COLUMNS; i++)
         array_init(&columns[i], &txn->scratch, types[i], write->token_count);
     for (uint32_t i = 0; i < write->token_count; i++) {
@@ -63,7 +83,8 @@ enum error_code write_tokens(struct postgres_txn *txn, const struct store_write 
     params_init(&params, &txn->scratch);
     for (int i = 0; i < COLUMNS; i++)
         params_add_array(&params, &columns[i]);
-    return connection_send_quiet(txn->connection, upsert_tokens, &params, err);
+    enum error_code code = connection_send_quiet(txn->connection, upsert_tokens, &params, err);
+    return code == ERR_OK ? drop_tokens(txn, write, err) : code;
 }
 
 static enum error_code take_token(struct reader *reader, struct access_token *ret, struct err *err)

@@ -1,6 +1,7 @@
 /* What an operator looks at: how many jobs there are, who holds leases, and all resources. */
 #include "core/job_state.h"
 #include "store/queue_tally.h"
+#include "store/row.h"
 #include "store/sqlite/sqlite.h"
 
 /* Counted here: SQLite would sort a million rows to group them. */
@@ -57,6 +58,25 @@ enum error_code sqlite_workers(struct store_txn *base, struct arena *arena,
     *ret = workers;
     *ret_count = count;
     return ERR_OK;
+}
+
+enum error_code sqlite_step_counts(struct store_txn *base, int64_t ret[STEP_STATE_COUNT],
+                                   struct err *err)
+{
+    struct sqlite_txn *txn = (struct sqlite_txn *)base;
+    int64_t counts[STEP_STATE_COUNT] = {0};
+    enum error_code code = sqlite_verb_begin(txn, err);
+    if (code != ERR_OK)
+        return code;
+    struct query query = lite_query(txn->connection, STATEMENT_STEP_COUNTS, NULL, err);
+    while (lite_next(&query)) {
+        int64_t state = lite_read_int(&query);
+        query.code = row_count_steps(state, lite_read_int(&query), counts, err);
+    }
+    code = sqlite_verb_end(txn, lite_end(&query));
+    if (code == ERR_OK)
+        memcpy(ret, counts, sizeof counts);
+    return code;
 }
 
 static void read_resource(struct query *query, struct resource *ret)

@@ -126,6 +126,7 @@ static enum error_code read_jobs(struct sqlite_txn *txn, const struct found_ids 
     for (uint32_t i = 0; i < ids->count && code == ERR_OK; i++) {
         jobs[i].id = ids->at[i];
         code = sqlite_read_job(txn, ids->at[i], arena, &jobs[i].slice, &jobs[i].redacted, err);
+        code = row_damaged(&jobs[i], txn->store->base.options.seed, code, arena, err);
     }
     *ret = jobs;
     return code;

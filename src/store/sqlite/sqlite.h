@@ -221,11 +221,14 @@ enum error_code sqlite_queues(struct store_txn *base, struct arena *arena,
                               struct store_queue_count **ret, uint32_t *ret_count, struct err *err);
 enum error_code sqlite_workers(struct store_txn *base, struct arena *arena,
                                struct store_worker **ret, uint32_t *ret_count, struct err *err);
+enum error_code sqlite_step_counts(struct store_txn *base, int64_t ret[STEP_STATE_COUNT],
+                                   struct err *err);
 enum error_code sqlite_resources(struct store_txn *base, struct arena *arena, struct resource **ret,
                                  uint32_t *ret_count, struct err *err);
 
 /* ---- access tokens (tokens.c) ---- */
 
+enum error_code sqlite_drop_token(struct sqlite_txn *txn, const struct uuid *id, struct err *err);
 enum error_code sqlite_put_token(struct sqlite_txn *txn, const struct access_token *token,
                                  struct err *err);
 enum error_code sqlite_token(struct store_txn *base, struct store_token *token, struct arena *arena,

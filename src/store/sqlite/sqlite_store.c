@@ -47,6 +47,7 @@ static const struct store_driver driver = {
     .leases_on = sqlite_leases_on,
     .queues = sqlite_queues,
     .workers = sqlite_workers,
+    .step_counts = sqlite_step_counts,
     .resources = sqlite_resources,
     .token = sqlite_token,
     .tokens = sqlite_tokens,

@@ -24,6 +24,13 @@ enum error_code sqlite_put_token(struct sqlite_txn *txn, const struct access_tok
     return lite_run(&query);
 }
 
+enum error_code sqlite_drop_token(struct sqlite_txn *txn, const struct uuid *id, struct err *err)
+{
+    struct query query = lite_query(txn->connection, STATEMENT_TOKEN_DELETE, NULL, err);
+    lite_put_uuid(&query, id);
+    return lite_run(&query);
+}
+
 static void read_token(struct query *query, struct access_token *ret)
 {
     *ret = (struct access_token){.id = lite_read_uuid(query)};

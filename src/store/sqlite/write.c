@@ -276,6 +276,8 @@ static enum error_code write_others(struct sqlite_txn *txn, const struct store_w
         code = put_queue(txn, &write->queues[i], err);
     for (uint32_t i = 0; i < write->token_count && code == ERR_OK; i++)
         code = sqlite_put_token(txn, &write->tokens[i], err);
+    for (uint32_t i = 0; i < write->token_gone_count && code == ERR_OK; i++)
+        code = sqlite_drop_token(txn, &write->tokens_gone[i], err);
     return code;
 }
 

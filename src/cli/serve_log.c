@@ -1,0 +1,132 @@
+#include "cli/serve_log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/text.h"
+#include "cli/when.h"
+
+/* ---- for people ---- */
+
+/* The names of members on a terminal, where they are shorter. */
+static const char *shown_name(const char *name)
+{
+    static const char *const shorter[][2] = {
+        {"job_id", "job"},        {"worker_id", "worker"}, {"resource_id", "resource"},
+        {"error_class", "error"}, {"token_id", "token"},   {"correlation_id", "correlation"},
+        {"trace_id", "trace"},
+    };
+    for (size_t i = 0; i < sizeof shorter / sizeof shorter[0]; i++)
+        if (strcmp(name, shorter[i][0]) == 0)
+            return shorter[i][1];
+    return name;
+}
+
+/* A value, quoted where it would not be seen where it ends. */
+static void write_value(FILE *out, struct pawl_json value)
+{
+    char *text = pawl_json_text(value);
+    char *visible = text != NULL ? text_visible(text, strlen(text)) : NULL;
+    bool plain = visible != NULL && *visible != '\0' && strpbrk(visible, " \"=") == NULL;
+    if (plain)
+        fputs(visible, out);
+    else if (visible != NULL) {
+        char *raw = text_visible_json(value.at, value.len);
+        fputs(raw != NULL ? raw : "?", out);
+        free(raw);
+    }
+    free(visible);
+    pawl_free(text);
+}
+
+/* What is shown without its name, `before` in front of it. */
+static void write_bare(FILE *out, const char *before, struct pawl_json value, int width)
+{
+    if (value.at == NULL)
+        return;
+    char *text = pawl_json_text(value);
+    char *visible = text != NULL ? text_visible(text, strlen(text)) : NULL;
+    fprintf(out, "%s%-*s", before, width, visible != NULL ? visible : "?");
+    free(visible);
+    pawl_free(text);
+}
+
+static void write_line(FILE *out, struct pawl_json line, long long now_ms)
+{
+    char at[WHEN_LEN_MAX];
+    struct pawl_json item = {0};
+    struct pawl_json key;
+    when_write(now_ms, at);
+    fprintf(out, "%.8s ", at + strlen("2026-01-01T"));
+    write_bare(out, "", pawl_json_get(line, "level"), 5);
+    write_bare(out, "  ", pawl_json_get(line, "event"), 0);
+    write_bare(out, "  ", pawl_json_get(line, "message"), 0);
+    while (pawl_json_next(line, &item, &key)) {
+        char *name = pawl_json_text(key);
+        if (name != NULL && strcmp(name, "level") != 0 && strcmp(name, "event") != 0 &&
+            strcmp(name, "message") != 0) {
+            fprintf(out, "  %s=", shown_name(name));
+            write_value(out, item);
+        }
+        pawl_free(name);
+    }
+}
+
+char *serve_log_text(const char *json, long long now_ms)
+{
+    struct pawl_json line = pawl_json_read(json);
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = pawl_json_type(line) == 'o' ? open_memstream(&text, &len) : NULL;
+    if (out == NULL)
+        return NULL;
+    write_line(out, line, now_ms);
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* ---- lines ---- */
+
+static void write_out(bool terminal, const char *json)
+{
+    long long now = when_now();
+    if (terminal) {
+        char *text = serve_log_text(json, now);
+        if (text != NULL)
+            fprintf(stderr, "%s\n", text);
+        free(text);
+        return;
+    }
+    char at[WHEN_LEN_MAX];
+    when_write(now, at);
+    /* {"at":"...", and the rest of the object. */
+    fprintf(stderr, "{\"at\":\"%s\",%s\n", at, json + 1);
+}
+
+void serve_log_line(void *arg, const char *json)
+{
+    const struct serve_log *log = arg;
+    write_out(log->terminal, json);
+}
+
+void serve_log_say(const struct serve_log *log, enum pawl_log_level level, const char *event,
+                   const char *message)
+{
+    static const char *const names[] = {[PAWL_LOG_ERROR] = "error",
+                                        [PAWL_LOG_WARN] = "warn",
+                                        [PAWL_LOG_INFO] = "info",
+                                        [PAWL_LOG_DEBUG] = "debug"};
+    if (level > log->level)
+        return;
+    struct pawl_object *line = pawl_object_new();
+    pawl_object_text(line, "level", names[level]);
+    pawl_object_text(line, "event", event);
+    pawl_object_text(line, "message", message);
+    const char *written = pawl_object_str(line);
+    if (written != NULL)
+        write_out(log->terminal, written);
+    pawl_object_free(line);
+}

@@ -1,0 +1,27 @@
+/* The lines that a server says on stderr: JSON, one object a line, for programs; text for people on
+ * a terminal. What comes from elsewhere never reaches a terminal as it is. */
+#ifndef PAWL_CLI_SERVE_LOG_H
+#define PAWL_CLI_SERVE_LOG_H
+
+#include <stdbool.h>
+
+#include "pawl.h"
+
+struct serve_log {
+    bool terminal;             /* stderr is one */
+    enum pawl_log_level level; /* of the lines of our own */
+};
+
+/* A line of the library: the log callback of struct pawl_server_options. `arg` is a struct
+ * serve_log. From any thread. */
+void serve_log_line(void *arg, const char *json);
+
+/* A line of our own. */
+void serve_log_say(const struct serve_log *log, enum pawl_log_level level, const char *event,
+                   const char *message);
+
+/* Writes a line as text for people, without a newline: "12:30:01 warn  job_failed  job=... ". To be
+ * freed; NULL: no memory, or no line. `now_ms` is milliseconds since 1970. */
+char *serve_log_text(const char *json, long long now_ms);
+
+#endif

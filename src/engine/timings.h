@@ -1,0 +1,50 @@
+/* How long jobs took, by kind: what half of them and what 95 of 100 did not exceed.
+ *
+ * Taken from the newest jobs that have completed, as the store has them, so that it is the same for
+ * everybody who asks, and says how it is now. */
+#ifndef PAWL_ENGINE_TIMINGS_H
+#define PAWL_ENGINE_TIMINGS_H
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "core/job.h"
+#include "engine/verb.h"
+
+enum { TIMINGS_JOBS_MAX = 1000 };
+
+/* What is measured of a job. */
+enum timing {
+    TIMING_WAIT,  /* from when it could be taken until it was, the last time */
+    TIMING_RUN,   /* from then until it was done */
+    TIMING_TOTAL, /* from when it was submitted until it was done */
+    TIMING_COUNT,
+};
+
+struct job_timing {
+    struct str kind;
+    int64_t ms[TIMING_COUNT]; /* -1: not known */
+};
+
+struct timings {
+    struct job_timing *jobs;
+    uint32_t count;
+};
+
+/* The timing of a job that has completed. One with a plan has been held by nobody: only the total
+ * is known. `kind` is a view. */
+struct job_timing timing_of(const struct job *job);
+
+/* Of `count` numbers, which are sorted, the smallest that at least `percent` of 100 do not exceed;
+ * -1 when there are none. */
+int64_t timing_percentile(const int64_t *sorted, uint32_t count, uint32_t percent);
+
+/* Writes "kinds": an array with one entry for each kind, in the order of their names. `timings` are
+ * sorted on the way. no_memory only. */
+enum error_code timings_write(struct timings *timings, struct arena *arena,
+                              struct json_writer *writer, struct err *err);
+
+/* Reads those that the call may see, in `txn`. */
+enum error_code timings_read(const struct verb_call *call, struct store_txn *txn,
+                             struct timings *ret, struct err *err);
+
+#endif

@@ -1,0 +1,187 @@
+/* Clients that do what clients do, for tests that make trouble for the server meanwhile: threads
+ * that submit and threads that work, over the C library.
+ *
+ * usage: server_load URL PREFIX SUBMITTERS WORKERS PAUSE_MS
+ *
+ * Every thread has a handle of its own. They go on until standard input ends; then nothing more is
+ * submitted, and whoever works goes on until nothing is left. Facts go to standard output, one line
+ * each, after they were told, in one write:
+ *
+ *   S id name       a job was acknowledged, whose payload has that name
+ *   R id attempt    a worker has got it
+ *   D id attempt    its completion was acknowledged
+ *   L id attempt    the lease was not the worker's any more when it had done the work
+ *   F verb code message   a call has failed in another way, which is never to be seen */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pawl.h"
+
+enum { THREADS_MAX = 256, LINE_BYTES = 1024, EVERY_CLI = 16 };
+
+struct load {
+    const char *url;
+    const char *prefix;
+    int pause_ms;
+    atomic_bool over;      /* nothing more is submitted */
+    atomic_int submitting; /* threads that still do */
+};
+
+struct client {
+    struct load *load;
+    int number;
+};
+
+static void note(const char *line, int len)
+{
+    if (len < 0 || write(STDOUT_FILENO, line, (size_t)len) != len)
+        _exit(3);
+}
+
+static void note_fact(const char *fact, const char *id, const char *rest)
+{
+    char line[LINE_BYTES];
+    note(line, snprintf(line, sizeof line, "%s %s %s\n", fact, id, rest));
+}
+
+static void note_failure(const char *verb, const struct pawl_error *error)
+{
+    char line[LINE_BYTES];
+    note(line, snprintf(line, sizeof line, "F %s %d %s\n", verb, (int)error->code, error->message));
+}
+
+static struct pawl *open_store(const struct load *load)
+{
+    struct pawl_error error = {0};
+    struct pawl *pawl = NULL;
+    if (pawl_open(load->url, NULL, &pawl, &error) != PAWL_OK) {
+        note_failure("open", &error);
+        _exit(4);
+    }
+    return pawl;
+}
+
+static void *submit(void *arg)
+{
+    struct client *client = arg;
+    struct load *load = client->load;
+    struct pawl *pawl = open_store(load);
+    for (int i = 0; !atomic_load(&load->over); i++) {
+        char name[64];
+        char request[256];
+        char *answer;
+        struct pawl_error error = {0};
+        /* Some are for workers of the command line, which are slow. */
+        const char *kind = i % EVERY_CLI == 0 ? "cli" : "library";
+        (void)snprintf(name, sizeof name, "%s-%d-%d", load->prefix, client->number, i);
+        (void)snprintf(request, sizeof request,
+                       "{\"kind\":\"%s\",\"payload\":{\"name\":\"%s\"},\"lease_ttl_ms\":60000}",
+                       kind, name);
+        if (pawl_submit(pawl, request, &answer, &error) != PAWL_OK) {
+            note_failure("submit", &error);
+            continue;
+        }
+        char *id = pawl_json_text(pawl_json_get(pawl_json_read(answer), "id"));
+        note_fact("S", id, name);
+        pawl_free(id);
+        pawl_free(answer);
+        nanosleep(&(struct timespec){.tv_nsec = load->pause_ms * 1000000L}, NULL);
+    }
+    (void)atomic_fetch_sub(&load->submitting, 1);
+    pawl_close(pawl);
+    return NULL;
+}
+
+static void carry_out(struct pawl *pawl, struct pawl_json claim)
+{
+    char request[512];
+    char attempt[24];
+    char *answer;
+    struct pawl_error error = {0};
+    char *id = pawl_json_text(pawl_json_get(claim, "job.id"));
+    char *token = pawl_json_text(pawl_json_get(claim, "lease.token"));
+    (void)snprintf(attempt, sizeof attempt, "%lld",
+                   pawl_json_int(pawl_json_get(claim, "lease.attempt"), 0));
+    note_fact("R", id, attempt);
+    (void)snprintf(request, sizeof request, "{\"token\":\"%s\",\"result\":true}", token);
+    enum pawl_code code = pawl_complete(pawl, request, &answer, &error);
+    if (code == PAWL_OK) {
+        note_fact("D", id, attempt);
+        pawl_free(answer);
+    } else if (code == PAWL_STALE_LEASE) {
+        note_fact("L", id, attempt);
+    } else {
+        note_failure("complete", &error);
+    }
+    pawl_free(token);
+    pawl_free(id);
+}
+
+static void *work(void *arg)
+{
+    struct client *client = arg;
+    struct load *load = client->load;
+    struct pawl *pawl = open_store(load);
+    for (bool over = false; !over;) {
+        char request[256];
+        char *answer;
+        struct pawl_error error = {0};
+        (void)snprintf(request, sizeof request,
+                       "{\"worker_id\":\"%s-%d\",\"kinds\":[\"library\"],\"max\":2,\"wait_ms\":"
+                       "500}",
+                       load->prefix, client->number);
+        over = atomic_load(&load->over) && atomic_load(&load->submitting) == 0;
+        if (pawl_claim(pawl, request, &answer, &error) != PAWL_OK) {
+            note_failure("claim", &error);
+            continue;
+        }
+        struct pawl_json claims = pawl_json_get(pawl_json_read(answer), "claims");
+        struct pawl_json claim = {0};
+        for (; pawl_json_next(claims, &claim, NULL); over = false)
+            carry_out(pawl, claim);
+        pawl_free(answer);
+    }
+    pawl_close(pawl);
+    return NULL;
+}
+
+/* Waits until standard input ends. */
+static void await_end(void)
+{
+    char byte;
+    while (read(STDIN_FILENO, &byte, 1) > 0)
+        continue;
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t threads[THREADS_MAX];
+    static struct client clients[THREADS_MAX];
+    if (argc != 6) {
+        fprintf(stderr, "usage: server_load URL PREFIX SUBMITTERS WORKERS PAUSE_MS\n");
+        return 2;
+    }
+    int submitters = (int)strtol(argv[3], NULL, 10);
+    int count = submitters + (int)strtol(argv[4], NULL, 10);
+    struct load load = {.url = argv[1], .prefix = argv[2]};
+    load.pause_ms = (int)strtol(argv[5], NULL, 10);
+    if (submitters < 0 || count < submitters || count > THREADS_MAX)
+        return 2;
+    atomic_store(&load.submitting, submitters);
+    for (int i = 0; i < count; i++) {
+        clients[i] = (struct client){&load, i};
+        if (pthread_create(&threads[i], NULL, i < submitters ? submit : work, &clients[i]) != 0)
+            return 1;
+    }
+    await_end();
+    atomic_store(&load.over, true);
+    for (int i = 0; i < count; i++)
+        (void)pthread_join(threads[i], NULL);
+    return 0;
+}

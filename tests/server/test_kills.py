@@ -4,14 +4,14 @@ that was acknowledged is lost, nothing is done twice, and clients go on without 
 
 usage: test_kills.py BUILD_DIRECTORY SOURCE_DIRECTORY
 
-4 kills on each store; TORTURE=1: 100.
+10 kills on each store; TORTURE=1: 100.
 """
 import random
 
 from trouble import (Load, Server, TORTURE, check_load, fresh_postgres, fresh_sqlite, run, settle)
 import time
 
-KILLS = 100 if TORTURE else 4
+KILLS = 100 if TORTURE else 10
 
 
 def kill_over_and_over(store):

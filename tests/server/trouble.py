@@ -4,6 +4,7 @@ their own, and what must be true afterwards.
 Tests get the build directory and the source directory as arguments.
 """
 import atexit
+import collections
 import ctypes
 import http.client
 import json
@@ -296,6 +297,7 @@ def verify_all(server):
 def settle(server, load, patience_s=PATIENCE_S):
     """Ends the load, once all that it has submitted is done."""
     load.end()
+    check_kept(server, load)
 
     def left():
         return server.call(
@@ -306,28 +308,36 @@ def settle(server, load, patience_s=PATIENCE_S):
     load.end_cli()
 
 
-def check_load(server, load, attempts_max=1):
-    """Nothing that was acknowledged is lost or was done twice, and every history is right. All jobs
-    are those of the load. More than `attempts_max` claims of a job must not have been needed."""
-    failures = load.facts("F")
-    check(not failures, len(failures), "calls have failed:", failures[:5])
+def check_kept(server, load):
+    """What the load was told is so, whether or not all is done by now: no call has failed, every
+    job that was acknowledged is there, once, and every completion. Gives the jobs by id."""
     jobs = {job["id"]: job for job in all_jobs(server)}
     submitted = load.facts("S")
     lost = [job for job, _ in submitted if job not in jobs]
     check(not lost, len(lost), "jobs were acknowledged and are lost:", lost[:5])
-    names = [job["payload"]["name"] for job in jobs.values()]
-    check(len(set(names)) == len(names), "a job was submitted twice:", len(names), len(set(names)))
-    check(len(jobs) == len(submitted), len(jobs), "jobs, but acknowledged", len(submitted))
     for job, name in submitted:
         check(jobs[job]["payload"]["name"] == name, job, name)
+    names = [job["payload"]["name"] for job in jobs.values()]
+    check(len(set(names)) == len(names), len(names) - len(set(names)), "jobs were submitted twice")
 
     claims = [tuple(fact) for fact in load.facts("R") + load.facts("R", load.cli_log)]
-    check(len(set(claims)) == len(claims), "a job was given to two:",
-          [claim for claim in claims if claims.count(claim) > 1][:5])
+    twice = {claim for claim, count in collections.Counter(claims).items() if count > 1}
+    check(not twice, "jobs were given to two:", list(twice)[:5])
     done = [job for job, _ in load.facts("D")]
     check(len(set(done)) == len(done), "a job was completed twice")
     for job in done:
         check(jobs[job]["status"] == "completed", "was acknowledged as completed:", jobs[job])
+    failures = load.facts("F")
+    check(not failures, len(failures), "calls have failed:", failures[:5])
+    return jobs
+
+
+def check_load(server, load, attempts_max=1):
+    """Nothing that was acknowledged is lost or was done twice, and every history is right. All jobs
+    are those of the load. More than `attempts_max` claims of a job must not have been needed."""
+    jobs = check_kept(server, load)
+    submitted = load.facts("S")
+    check(len(jobs) == len(submitted), len(jobs), "jobs, but acknowledged", len(submitted))
     for job in jobs.values():
         check(job["status"] == "completed", job)
         check(job["attempt"] <= attempts_max, "was claimed too often:", job)

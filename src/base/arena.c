@@ -1,6 +1,8 @@
 #include "base/arena.h"
 
 #include <assert.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,7 @@ enum {
     ARENA_BLOCK_MIN = 4096,
     ARENA_BLOCK_MAX =
         1024 * 1024, /* blocks double up to here; only larger pieces get larger ones */
+    ARENA_BLOCK_POOLED = 64 * 1024, /* from here on those of a pool are of that size at once */
 };
 
 /* Far above what malloc can give, and low enough that no sum of sizes here can wrap. */
@@ -47,6 +50,57 @@ static void use_block(struct arena *arena, struct arena_block *block)
     ARENA_FENCE(arena->next, block->size);
 }
 
+/* ---- pools: of blocks of ARENA_BLOCK_MAX ---- */
+
+static struct arena_block *pool_take(struct arena_pool *pool)
+{
+    for (size_t i = 0; i < ARENA_POOL_BLOCKS; i++) {
+        if (atomic_load_explicit(&pool->blocks[i], memory_order_relaxed) == NULL)
+            continue;
+        struct arena_block *block = atomic_exchange(&pool->blocks[i], NULL);
+        if (block != NULL)
+            return block;
+    }
+    return NULL;
+}
+
+/* Gives a block back: to the pool, when it is one of its blocks and there is room. */
+static void give_block(const struct arena *arena, struct arena_block *block)
+{
+    bool pooled = arena->pool != NULL && block->size == ARENA_BLOCK_MAX;
+    for (size_t i = 0; pooled && i < ARENA_POOL_BLOCKS; i++) {
+        struct arena_block *none = NULL;
+        if (atomic_compare_exchange_strong(&arena->pool->blocks[i], &none, block))
+            return;
+    }
+    free(block);
+}
+
+struct arena_pool *arena_pool_new(void)
+{
+    struct arena_pool *pool = calloc(1, sizeof *pool);
+    if (pool != NULL)
+        atomic_init(&pool->users, 1);
+    return pool;
+}
+
+void arena_pool_hold(struct arena_pool *pool)
+{
+    (void)atomic_fetch_add(&pool->users, 1);
+}
+
+void arena_pool_drop(struct arena_pool *pool)
+{
+    struct arena_block *block;
+    if (pool == NULL || atomic_fetch_sub(&pool->users, 1) > 1)
+        return;
+    while ((block = pool_take(pool)) != NULL)
+        free(block);
+    free(pool);
+}
+
+/* ---- arenas ---- */
+
 /* Takes a new block that has room for `need` bytes. Doubling keeps the number of blocks small, so
  * that after arena_clear one block soon serves a whole operation. */
 static bool add_block(struct arena *arena, size_t need)
@@ -56,9 +110,14 @@ static bool add_block(struct arena *arena, size_t need)
         size = arena->blocks->size * 2;
     else if (arena->blocks != NULL)
         size = ARENA_BLOCK_MAX;
+    bool pooled = arena->pool != NULL && size >= ARENA_BLOCK_POOLED && need <= ARENA_BLOCK_MAX;
+    if (pooled)
+        size = ARENA_BLOCK_MAX;
     if (size < need)
         size = need;
-    struct arena_block *block = malloc(sizeof *block + size);
+    struct arena_block *block = pooled ? pool_take(arena->pool) : NULL;
+    if (block == NULL)
+        block = malloc(sizeof *block + size);
     if (block == NULL)
         return false;
     block->older = arena->blocks;
@@ -70,7 +129,13 @@ static bool add_block(struct arena *arena, size_t need)
 void arena_init(struct arena *arena)
 {
     assert(arena != NULL);
-    *arena = (struct arena){NULL, NULL, NULL};
+    *arena = (struct arena){NULL, NULL, NULL, NULL};
+}
+
+void arena_init_pooled(struct arena *arena, struct arena_pool *pool)
+{
+    arena_init(arena);
+    arena->pool = pool;
 }
 
 void *arena_alloc_slow(struct arena *arena, size_t size)
@@ -144,7 +209,7 @@ void arena_clear(struct arena *arena)
     while (block != NULL) {
         struct arena_block *older = block->older;
         if (block != largest)
-            free(block);
+            give_block(arena, block);
         block = older;
     }
     largest->older = NULL;
@@ -156,8 +221,8 @@ void arena_release(struct arena *arena)
     assert(arena != NULL);
     while (arena->blocks != NULL) {
         struct arena_block *older = arena->blocks->older;
-        free(arena->blocks);
+        give_block(arena, arena->blocks);
         arena->blocks = older;
     }
-    arena_init(arena);
+    arena_init_pooled(arena, arena->pool);
 }

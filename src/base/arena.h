@@ -5,20 +5,40 @@
 #ifndef PAWL_BASE_ARENA_H
 #define PAWL_BASE_ARENA_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include "base/str.h"
 
 struct arena_block;
 
+/* Large blocks that arenas have done with, for the next to use: what goes back to the system has to
+ * be made anew page by page. Any number of threads may use one. */
+enum { ARENA_POOL_BLOCKS = 16 };
+
+struct arena_pool {
+    _Atomic(struct arena_block *) blocks[ARENA_POOL_BLOCKS];
+    atomic_uint users;
+};
+
 struct arena {
     struct arena_block *blocks; /* newest first */
     char *next;                 /* first free byte of the newest block */
     char *end;                  /* one past its last byte */
+    struct arena_pool *pool;    /* NULL: none */
 };
+
+/* An empty pool with one user; NULL: no memory. It is there until its last user has dropped it:
+ * whoever has an arena with a pool sees to that. */
+struct arena_pool *arena_pool_new(void);
+void arena_pool_hold(struct arena_pool *pool);
+void arena_pool_drop(struct arena_pool *pool);
 
 /* Makes an empty arena; takes no memory yet. */
 void arena_init(struct arena *arena);
+
+/* The same with a pool, which lives longer. */
+void arena_init_pooled(struct arena *arena, struct arena_pool *pool);
 
 /* For arena_alloc only: takes a new block where the newest has no room. */
 void *arena_alloc_slow(struct arena *arena, size_t size);

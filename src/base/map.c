@@ -136,6 +136,14 @@ static bool resize(struct map *map, uint32_t slots)
     return true;
 }
 
+bool map_reserve(struct map *map, uint32_t count)
+{
+    uint32_t slots = map->mask + 1;
+    while (keys_max(slots) < map->count + count && slots < MAP_SLOTS_MAX)
+        slots *= 2;
+    return (map->slots != NULL && slots == map->mask + 1) || resize(map, slots);
+}
+
 enum error_code map_put(struct map *map, struct str key, uint32_t value, uint32_t *ret_found)
 {
     assert(key.at != NULL);

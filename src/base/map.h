@@ -6,6 +6,7 @@
 #ifndef PAWL_BASE_MAP_H
 #define PAWL_BASE_MAP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/arena.h"
@@ -29,6 +30,9 @@ void map_init(struct map *map, struct arena *arena, uint32_t expected, uint64_t 
 
 /* The number put under `key`, or MAP_NONE. */
 uint32_t map_get(const struct map *map, struct str key);
+
+/* Makes room for `count` more keys: as many map_put cannot fail then. False: no memory. */
+bool map_reserve(struct map *map, uint32_t count);
 
 /* Puts `value` (not MAP_NONE) under `key` unless the key is there, and returns in `ret_found` the
  * number that was there before, or MAP_NONE. Fails with no_memory only. */

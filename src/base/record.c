@@ -752,3 +752,23 @@ const struct record_field *record_differs(const struct record_type *type, const 
     }
     return NULL;
 }
+
+bool record_copy_texts(const struct record_type *type, void *record, struct arena *arena)
+{
+    char *base = record;
+    for (size_t i = 0; i < type->count; i++) {
+        const struct record_field *field = &type->fields[i];
+        void *member = base + field->offset;
+        if (field->kind == RECORD_NESTED) {
+            if (!record_copy_texts(field->nested, member, arena))
+                return false;
+        } else if (field->kind <= RECORD_ARRAY) {
+            struct str *text = member;
+            struct str copy = arena_copy(arena, *text);
+            if (str_is_set(*text) && !str_is_set(copy))
+                return false;
+            *text = copy;
+        }
+    }
+    return true;
+}

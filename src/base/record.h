@@ -91,6 +91,10 @@ void record_write(const struct record_type *type, const void *record, uint64_t m
 const struct record_field *record_differs(const struct record_type *type, const void *a,
                                           const void *b, uint64_t mask);
 
+/* Makes copies in `arena` of all texts that `record` has views of; false when there is no memory,
+ * with the rest as it was. */
+bool record_copy_texts(const struct record_type *type, void *record, struct arena *arena);
+
 /* The index of `text` in `names`, or 0 when it is not there. */
 int record_enum(const struct record_names *names, struct str text);
 

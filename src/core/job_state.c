@@ -48,6 +48,27 @@ enum error_code job_state_read(struct str json, struct arena *arena, struct job 
                        job, err);
 }
 
+bool job_copy_texts(struct job *job, const struct spec *same_spec, struct arena *arena)
+{
+    struct spec spec = job->spec;
+    job->spec = (struct spec){0};
+    if (!record_copy_texts(&job_record, job, arena))
+        return false;
+    if (same_spec == NULL && !record_copy_texts(&spec_record, &spec, arena))
+        return false;
+    job->spec = same_spec != NULL ? *same_spec : spec;
+    return true;
+}
+
+bool effect_copy_texts(struct effect *effect, struct arena *arena)
+{
+    struct str name = arena_copy(arena, effect->name);
+    if (!str_is_set(name) || !record_copy_texts(&effect_record, effect, arena))
+        return false;
+    effect->name = name;
+    return true;
+}
+
 enum error_code job_spec_read(struct str payload, struct arena *arena, struct spec *spec,
                               struct err *err)
 {

@@ -20,6 +20,13 @@ void job_state_write(const struct job *job, struct buf *buf);
 enum error_code job_state_read(struct str json, struct arena *arena, struct job *job,
                                struct err *err);
 
+/* Makes the job's texts copies in `arena`; those of the spec too unless `same_spec`, whose texts
+ * are taken then. False: no memory. */
+bool job_copy_texts(struct job *job, const struct spec *same_spec, struct arena *arena);
+
+/* The same for an effect. */
+bool effect_copy_texts(struct effect *effect, struct arena *arena);
+
 /* The spec of a job, from the payload of its job_created. An absent payload (redacted) leaves
  * `spec` alone. */
 enum error_code job_spec_read(struct str payload, struct arena *arena, struct spec *spec,

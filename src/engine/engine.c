@@ -50,11 +50,13 @@ void call_refuse(struct call *call, enum error_code code, const char *why)
     }
 }
 
-struct call_kept *call_kept_new(void)
+struct call_kept *call_kept_new(struct engine *engine)
 {
     struct call_kept *kept = calloc(1, sizeof *kept);
-    if (kept != NULL)
-        arena_init(&kept->arena);
+    if (kept != NULL) {
+        arena_init_pooled(&kept->arena, engine->pool);
+        arena_pool_hold(engine->pool);
+    }
     return kept;
 }
 
@@ -63,6 +65,7 @@ static void free_kept(struct call_kept *kept)
     while (kept != NULL) {
         struct call_kept *next = kept->next;
         arena_release(&kept->arena);
+        arena_pool_drop(kept->arena.pool);
         free(kept);
         kept = next;
     }
@@ -78,6 +81,7 @@ void call_release(struct call *call)
         return;
     free_kept(memory->kept);
     arena_release(&memory->arena);
+    arena_pool_drop(memory->arena.pool);
     free(memory);
 }
 
@@ -230,6 +234,7 @@ static void engine_free(struct engine *engine)
     store_close(engine->store);
     (void)pthread_cond_destroy(&engine->work);
     (void)pthread_mutex_destroy(&engine->lock);
+    arena_pool_drop(engine->pool);
     free(engine->url);
     free(engine);
 }
@@ -247,11 +252,13 @@ enum error_code engine_open(struct str url, const struct engine_options *options
         engine->options.queue_bytes_max = QUEUE_BYTES_MAX;
     engine->park_next = INT64_MAX;
     engine->url = strndup(url.at, url.len);
+    engine->pool = arena_pool_new();
 
-    enum error_code code = engine->url != NULL
+    enum error_code code = engine->url != NULL && engine->pool != NULL
                                ? init_lock(engine, err)
                                : err_set(err, ERR_NO_MEMORY, "there is no memory for an engine");
     if (code != ERR_OK) {
+        arena_pool_drop(engine->pool);
         free(engine->url);
         free(engine);
         return code;
@@ -260,6 +267,7 @@ enum error_code engine_open(struct str url, const struct engine_options *options
     if (code != ERR_OK) {
         (void)pthread_cond_destroy(&engine->work);
         (void)pthread_mutex_destroy(&engine->lock);
+        arena_pool_drop(engine->pool);
         free(engine->url);
         free(engine);
         return code;

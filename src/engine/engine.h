@@ -40,7 +40,7 @@ struct call_kept {
 };
 
 /* NULL: no memory. Given to a call, it is freed by call_release at the latest. */
-struct call_kept *call_kept_new(void);
+struct call_kept *call_kept_new(struct engine *engine);
 
 /* Operations of one caller that go into one batch together. The first members are the caller's; it
  * owns the memory of the call and of everything that it points to, until done. */

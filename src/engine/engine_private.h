@@ -45,6 +45,7 @@ struct engine {
     struct engine_options options;
 
     /* The rest but for the lock is touched by whoever takes the turn, unless said otherwise. */
+    struct arena_pool *pool; /* for the memory of calls and batches */
     struct batcher batcher;
     struct op *ops[BATCH_OPS_MAX];
     int64_t due_at;    /* when to look for what is due, on the steady clock */

@@ -142,7 +142,8 @@ static bool run_calls(struct engine *engine)
             for (struct call *call = calls.first; call != NULL; call = call->next)
                 call_refuse(call, ERR_NO_MEMORY, "there is no memory for a batch");
         } else {
-            arena_init(&memory->arena);
+            arena_init_pooled(&memory->arena, engine->pool);
+            arena_pool_hold(engine->pool);
             atomic_init(&memory->users, 1);
             committed = run_batch(engine, count, &memory->arena) == ERR_OK;
         }

@@ -125,7 +125,7 @@ static void render(void *arg, struct buf *buf)
 static enum error_code prepare_kept(struct verb_call *call, struct err *err)
 {
     struct arena *own = call->arena;
-    struct call_kept *kept = call_kept_new();
+    struct call_kept *kept = call_kept_new(call->engine);
     call->call.kept = kept;
     if (kept == NULL)
         return verb_no_memory(err);

@@ -43,7 +43,7 @@ static inline int starve(bool (*attempt)(struct arena *arena, void *data), void 
     int failed = 0;
     bool enough = false;
     for (size_t bytes = 0; !enough && bytes <= BYTES_MAX; bytes += 16) {
-        struct arena arena = {NULL, memory, memory + bytes};
+        struct arena arena = {.next = memory, .end = memory + bytes};
         malloc_fails(true);
         enough = attempt(&arena, data);
         malloc_fails(false);

@@ -239,6 +239,43 @@ static void repeated_operations_settle_on_one_block(void **state)
     arena_release(&arena);
 }
 
+static void large_blocks_of_a_pool_are_used_again(void **state)
+{
+    (void)state;
+    struct arena_pool *pool = arena_pool_new();
+    struct arena first;
+    struct arena second;
+    assert_non_null(pool);
+    arena_init_pooled(&first, pool);
+    arena_init_pooled(&second, pool);
+    for (int i = 0; i < 30; i++)
+        assert_non_null(arena_alloc(&first, 100 * 1000));
+    struct arena_block *block = first.blocks;
+    arena_release(&first);
+    bool again = false;
+    for (int i = 0; i < 30; i++) {
+        assert_non_null(arena_alloc(&second, 100 * 1000));
+        again = again || second.blocks == block;
+    }
+    assert_true(again);
+    arena_release(&second);
+    arena_pool_drop(pool);
+}
+
+static void a_pool_is_there_until_its_last_user_has_dropped_it(void **state)
+{
+    (void)state;
+    struct arena_pool *pool = arena_pool_new();
+    struct arena arena;
+    assert_non_null(pool);
+    arena_pool_hold(pool);
+    arena_init_pooled(&arena, pool);
+    arena_pool_drop(pool);
+    assert_non_null(arena_alloc(&arena, 1000 * 1000));
+    arena_release(&arena);
+    arena_pool_drop(arena.pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +295,8 @@ int main(void)
         cmocka_unit_test(a_copy_without_memory_is_absent),
         cmocka_unit_test(clearing_keeps_the_largest_block),
         cmocka_unit_test(repeated_operations_settle_on_one_block),
+        cmocka_unit_test(large_blocks_of_a_pool_are_used_again),
+        cmocka_unit_test(a_pool_is_there_until_its_last_user_has_dropped_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

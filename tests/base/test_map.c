@@ -129,6 +129,22 @@ static void expected_keys_fit_without_growing(void **state)
     }
 }
 
+static void keys_that_were_reserved_need_no_memory(void **state)
+{
+    struct map map;
+    uint32_t found;
+    map_init(&map, *state, 4, 9);
+    for (uint32_t i = 0; i < 10; i++)
+        assert_int_equal(map_put(&map, numbered_key(*state, "k", (int)i), i, &found), ERR_OK);
+    assert_true(map_reserve(&map, 5000));
+    uint32_t mask = map.mask;
+    for (uint32_t i = 10; i < 5010; i++)
+        assert_int_equal(map_put(&map, numbered_key(*state, "k", (int)i), i, &found), ERR_OK);
+    assert_int_equal(map.mask, mask);
+    for (uint32_t i = 0; i < 5010; i++)
+        assert_int_equal(map_get(&map, numbered_key(*state, "k", (int)i)), i);
+}
+
 static void keys_are_read_only_within_their_length(void **state)
 {
     struct map map;
@@ -189,6 +205,7 @@ int main(void)
         WITH_ARENA(keys_with_a_long_equal_prefix_are_told_apart),
         WITH_ARENA(what_is_found_does_not_depend_on_the_seed),
         WITH_ARENA(expected_keys_fit_without_growing),
+        WITH_ARENA(keys_that_were_reserved_need_no_memory),
         WITH_ARENA(keys_are_read_only_within_their_length),
         WITH_ARENA(without_memory_the_map_stays_as_it_was),
     };

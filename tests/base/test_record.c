@@ -780,6 +780,21 @@ static void any_struct_comes_back_as_it_was_written(void **state)
     }
 }
 
+static void copied_texts_outlive_what_they_were_views_of(void **state)
+{
+    char name[] = "a name";
+    char note[] = "a note";
+    struct sample sample = {.name = str_from(name), .text = STR("")};
+    sample.middle.inner.note = str_from(note);
+    assert_true(record_copy_texts(&sample_record, &sample, *state));
+    memset(name, 'x', sizeof name - 1);
+    memset(note, 'x', sizeof note - 1);
+    assert_true(str_eq(sample.name, STR("a name")));
+    assert_true(str_eq(sample.middle.inner.note, STR("a note")));
+    assert_true(str_is_set(sample.text));
+    assert_false(str_is_set(sample.json));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -813,6 +828,7 @@ int main(void)
         WITH_ARENA(the_first_field_that_differs_is_told),
         WITH_ARENA(a_table_may_have_64_fields),
         WITH_ARENA(any_struct_comes_back_as_it_was_written),
+        WITH_ARENA(copied_texts_outlive_what_they_were_views_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

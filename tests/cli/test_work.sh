@@ -304,13 +304,13 @@ starves() {
 }
 
 submits starved
-starves 14
+starves 19
 [ $status -eq 1 ] || complain "$what exits with $status, not 1"
 says "Too many open files; see 'ulimit -n'"
 says 'cannot be run any more'
 [ "$(grep -c released "$work/err")" -eq 5 ] || complain "$what does not try 5 times"
 is "$id" '"status":"queued"' '"failures":0'
-starves 10
+starves 15
 [ $status -eq 5 ] || complain "$what exits with $status, not 5"
 says "'ulimit -n'"
 

@@ -78,10 +78,12 @@ static void after_a_jump_a_resource_that_is_dead_is_lost_when_it_could_have_rene
     at_every_desk(check_lost_resource);
 }
 
-static void damage(const struct desk *desk, const char *id)
+static void damage(struct desk *desk, const char *id)
 {
     sqlite3 *file;
     char sql[200];
+    /* Whoever reads waits until its rows are written. */
+    well(desk, VERB_get, "{\"id\":\"%s\"}", id);
     assert_int_equal(sqlite3_open(desk->stores.url + sizeof "sqlite:" - 1, &file), SQLITE_OK);
     (void)snprintf(sql, sizeof sql,
                    "UPDATE job_rows SET state = '{' WHERE lower(hex(job)) = replace('%s', '-', '')",

@@ -294,6 +294,15 @@ static void measure_parts(struct bench *bench, const char *name, struct store_pa
     assert_true(parts.step_count > 0);
 }
 
+/* What is committed is in the database then, and not written while something else is measured. */
+static void settle(struct bench *bench)
+{
+    struct err err = {0};
+    struct store_txn *txn;
+    must(store_begin(bench->store, STORE_READ, &txn, &err), &err);
+    store_rollback(txn);
+}
+
 /* Whole batches of the engine, which stay: a claim, then heartbeats for what it got, then results.
  */
 static void measure_batches(struct bench *bench, struct batcher *batcher, uint32_t count)
@@ -312,6 +321,7 @@ static void measure_batches(struct bench *bench, struct batcher *batcher, uint32
     struct cost *cost = new_cost(bench, COST_BATCH, "batch: a claim of %u", count);
     cost->returned = count;
     cost->lanes = HOSTILE_LANES / 2;
+    settle(bench);
     meter_start(&bench->meter, NULL);
     hostile_run(batcher, &claim, 1, &bench->arena);
     meter_stop(&bench->meter, NULL, &cost->reading);
@@ -325,6 +335,7 @@ static void measure_batches(struct bench *bench, struct batcher *batcher, uint32
         }
         cost = new_cost(bench, COST_BATCH, "batch: %u %s", count, names[turn]);
         cost->returned = count;
+        settle(bench);
         meter_start(&bench->meter, NULL);
         hostile_run(batcher, ops, count, &bench->arena);
         meter_stop(&bench->meter, NULL, &cost->reading);

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "base/fixture.h"
-#include "store/memory/codec.h"
+#include "store/codec.h"
 #include "store/memory/table.h"
 #include "store/store.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 #include "store/clock.h"
-#include "store/memory/codec.h"
+#include "store/codec.h"
 #include "store/memory/table.h"
 #include "store/row.h"
 #include "store/store.h"

@@ -124,7 +124,9 @@ enum error_code sqlite_sweep(struct store *store, uint32_t limit, uint32_t *ret_
     struct sqlite_txn *txn = (struct sqlite_txn *)base;
     enum store_outcome outcome;
     uint32_t count = 0;
-    code = sweep(txn, STATEMENT_REQUESTS_SWEEP, limit, &count, err);
+    code = sqlite_verb_begin(txn, err);
+    if (code == ERR_OK)
+        code = sweep(txn, STATEMENT_REQUESTS_SWEEP, limit, &count, err);
     if (code == ERR_OK)
         code = sweep(txn, STATEMENT_TELEMETRY_SWEEP, limit, &count, err);
     if (code != ERR_OK || count == 0)

@@ -77,12 +77,31 @@ static enum error_code read_one(struct sqlite_txn *txn, struct query *query, str
     return code;
 }
 
+/* Whether the job cannot be in the database, since all that are have lower ids. */
+static bool is_new(const struct sqlite_txn *txn, const struct uuid *id)
+{
+    return !txn->through && txn->reader == NULL &&
+           memcmp(id->bytes, txn->store->newest.bytes, sizeof id->bytes) > 0;
+}
+
 enum error_code sqlite_read_job(struct sqlite_txn *txn, struct uuid id, struct arena *arena,
                                 struct job_slice *ret, bool *ret_redacted, struct err *err)
 {
-    struct query query = lite_query(txn->connection, STATEMENT_JOB_BY_ID, arena, err);
-    lite_put_uuid(&query, &id);
-    return read_one(txn, &query, id, ret, ret_redacted);
+    bool found;
+    enum error_code code = sqlite_ahead_job(txn, &id, arena, ret, &found, err);
+    if (code == ERR_OK && found)
+        *ret_redacted = ret->job.redacted;
+    if (code != ERR_OK || found)
+        return code;
+    if (is_new(txn, &id)) {
+        job_slice_init(ret, id, txn->store->base.options.seed);
+        *ret_redacted = false;
+    } else {
+        struct query query = lite_query(txn->connection, STATEMENT_JOB_BY_ID, arena, err);
+        lite_put_uuid(&query, &id);
+        code = read_one(txn, &query, id, ret, ret_redacted);
+    }
+    return code == ERR_OK ? sqlite_note_version(txn, &ret->job.id, ret->job.version, err) : code;
 }
 
 /* ---- keys, requests, resources ---- */
@@ -90,17 +109,36 @@ enum error_code sqlite_read_job(struct sqlite_txn *txn, struct uuid id, struct a
 static enum error_code load_key(struct sqlite_txn *txn, struct store_key *key, struct arena *arena,
                                 struct err *err)
 {
-    struct query query = lite_query(txn->connection, STATEMENT_JOB_BY_KEY, arena, err);
     struct uuid none = {{0}};
     bool redacted;
+    bool found = false;
+    const struct ahead_job *known = sqlite_ahead_key(txn, key->queue, key->key);
+    if (known != NULL)
+        return sqlite_ahead_job(txn, &known->job.id, arena, &key->slice, &found, err);
+    struct query query = lite_query(txn->connection, STATEMENT_JOB_BY_KEY, arena, err);
     lite_put_text(&query, key->queue);
     lite_put_text(&query, key->key);
-    return read_one(txn, &query, none, &key->slice, &redacted);
+    enum error_code code = read_one(txn, &query, none, &key->slice, &redacted);
+    /* The database says which it is, but may not know how it stands. */
+    if (code == ERR_OK && key->slice.job.status != JOB_NONE)
+        code = sqlite_ahead_job(txn, &key->slice.job.id, arena, &key->slice, &found, err);
+    return code;
 }
 
 static enum error_code load_request(struct sqlite_txn *txn, struct store_request *request,
                                     struct arena *arena, struct err *err)
 {
+    const struct request_record *known = sqlite_ahead_request(txn, request->scope, request->key);
+    if (known != NULL) {
+        request->found = true;
+        request->record = *known;
+        request->record.scope = arena_copy(arena, known->scope);
+        request->record.key = arena_copy(arena, known->key);
+        request->record.answer = arena_copy(arena, known->answer);
+        bool whole = str_is_set(request->record.scope) && str_is_set(request->record.key) &&
+                     str_is_set(request->record.answer) == str_is_set(known->answer);
+        return whole ? ERR_OK : sqlite_no_memory(err);
+    }
     struct query query = lite_query(txn->connection, STATEMENT_REQUEST_BY_KEY, arena, err);
     lite_put_text(&query, request->scope);
     lite_put_text(&query, request->key);
@@ -204,9 +242,10 @@ enum error_code sqlite_load(struct store_txn *base, struct store_load *load, str
                             struct err *err)
 {
     struct sqlite_txn *txn = (struct sqlite_txn *)base;
-    enum error_code code = sqlite_verb_begin(txn, err);
+    enum error_code code = sqlite_verb_begin_ahead(txn, err);
     if (code != ERR_OK)
         return code;
+    txn->staged.keys_loaded = load->key_count > 0;
     for (uint32_t i = 0; i < load->job_count && code == ERR_OK; i++) {
         struct store_job *job = &load->jobs[i];
         code = sqlite_read_job(txn, job->id, arena, &job->slice, &job->redacted, err);

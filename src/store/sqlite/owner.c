@@ -22,7 +22,8 @@ enum { REASON_BYTES = 128, NUMBER_BYTES = 24 };
 
 /* What must stay in its place while the store is in use. The log holds what is not in the database
  * yet, and its index says where. */
-static const char *const file_suffixes[OWNER_FILES] = {"", ".lock", "-wal", "-shm"};
+static const char *const file_suffixes[OWNER_FILES] = {"",     ".lock",   "-wal",
+                                                       "-shm", "-ahead0", "-ahead1"};
 
 /* SQLite's header: the first bytes, and where the application's number is. */
 static const char magic[16] = "SQLite format 3";

@@ -23,7 +23,7 @@
 #include "base/str.h"
 
 /* Room for the path, and for what is added to it: PATH.v123.bak.new */
-enum { OWNER_SUFFIX_MAX = 64, OWNER_FILES = 4 };
+enum { OWNER_SUFFIX_MAX = 64, OWNER_FILES = 6 };
 
 /* A file that was there. */
 struct owner_file {

@@ -1,6 +1,7 @@
 /* Steps, effects and signals of one job: those that are asked for, each once. */
 #include <stdlib.h>
 
+#include "core/job_state.h"
 #include "store/sqlite/sqlite.h"
 
 /* ---- steps ---- */
@@ -162,6 +163,11 @@ static enum error_code load_steps(struct sqlite_txn *txn, struct store_parts *pa
 
 /* ---- effects ---- */
 
+static bool is_only_ahead(const struct ahead_job *frozen, const struct ahead_job *active)
+{
+    return (frozen != NULL && frozen->created) || (active != NULL && active->created);
+}
+
 struct effects {
     struct sqlite_txn *txn;
     const struct uuid *job;
@@ -201,6 +207,43 @@ static enum error_code add_effects(struct effects *effects, enum statement state
     return lite_end(&query);
 }
 
+static bool is_wanted(const struct store_parts *parts, const struct effect *effect)
+{
+    if (parts->all_effects || (parts->all_open_effects && !effect->returned))
+        return true;
+    for (uint32_t i = 0; i < parts->open_of_count && !effect->returned; i++)
+        if (str_is_set(parts->open_of[i]) == str_is_set(effect->step) &&
+            str_eq(parts->open_of[i], effect->step))
+            return true;
+    for (uint32_t i = 0; i < parts->effect_name_count; i++)
+        if (str_eq(parts->effect_names[i], effect->name))
+            return true;
+    return false;
+}
+
+/* What a table ahead of the database knows of the job's effects takes the place of what was found
+ * so far. */
+static enum error_code take_over(struct effects *effects, const struct store_parts *parts,
+                                 const struct ahead_job *job)
+{
+    for (uint32_t i = 0; job != NULL && i < job->effect_count; i++) {
+        struct effect effect = job->effects[i];
+        uint32_t kept = 0;
+        for (uint32_t k = 0; k < effects->count; k++)
+            if (!str_eq(effects->at[k].name, effect.name))
+                effects->at[kept++] = effects->at[k];
+        effects->count = kept;
+        if (!is_wanted(parts, &effect))
+            continue;
+        if (!sqlite_more(effects->arena, (void **)&effects->at, effects->count, &effects->cap,
+                         sizeof *effects->at) ||
+            !effect_copy_texts(&effect, effects->arena))
+            return sqlite_no_memory(effects->err);
+        effects->at[effects->count++] = effect;
+    }
+    return ERR_OK;
+}
+
 static int compare_effects(const void *a, const void *b)
 {
     const struct effect *left = a;
@@ -214,8 +257,13 @@ static enum error_code load_effects(struct sqlite_txn *txn, struct store_parts *
                                     struct arena *arena, struct err *err)
 {
     struct effects effects = {.txn = txn, .job = &parts->job, .arena = arena, .err = err};
+    const struct ahead_job *frozen;
+    const struct ahead_job *active;
     enum error_code code = ERR_OK;
-    if (parts->all_effects) {
+    sqlite_ahead_jobs(txn, &parts->job, &frozen, &active);
+    if (is_only_ahead(frozen, active)) {
+        /* The database does not know it. */
+    } else if (parts->all_effects) {
         code = add_effects(&effects, STATEMENT_EFFECTS_ALL, NULL);
     } else {
         if (parts->all_open_effects)
@@ -225,6 +273,10 @@ static enum error_code load_effects(struct sqlite_txn *txn, struct store_parts *
         for (uint32_t i = 0; i < parts->effect_name_count && code == ERR_OK; i++)
             code = add_effects(&effects, STATEMENT_EFFECTS_NAMED, &parts->effect_names[i]);
     }
+    if (code == ERR_OK)
+        code = take_over(&effects, parts, frozen);
+    if (code == ERR_OK)
+        code = take_over(&effects, parts, active);
     uint32_t kept = 0;
     if (effects.count > 1)
         qsort(effects.at, effects.count, sizeof *effects.at, compare_effects);
@@ -310,14 +362,19 @@ enum error_code sqlite_load_parts(struct store_txn *base, struct store_parts *pa
                                   struct arena *arena, struct err *err)
 {
     struct sqlite_txn *txn = (struct sqlite_txn *)base;
-    enum error_code code = sqlite_verb_begin(txn, err);
+    enum error_code code = sqlite_verb_begin_ahead(txn, err);
     if (code != ERR_OK)
         return code;
     for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
-        code = load_steps(txn, &parts[i], arena, err);
+        const struct ahead_job *frozen;
+        const struct ahead_job *active;
+        sqlite_ahead_jobs(txn, &parts[i].job, &frozen, &active);
+        bool only_ahead = is_only_ahead(frozen, active); /* then it has effects alone */
+        if (!only_ahead)
+            code = load_steps(txn, &parts[i], arena, err);
         if (code == ERR_OK)
             code = load_effects(txn, &parts[i], arena, err);
-        if (code == ERR_OK)
+        if (code == ERR_OK && !only_ahead)
             code = load_signals(txn, &parts[i], arena, err);
         arena_clear(&txn->scratch);
     }

@@ -182,8 +182,8 @@ static enum error_code claim_update(struct sqlite_txn *txn, const struct uuid *j
 }
 
 static enum error_code replace_claim(struct sqlite_txn *txn, const struct job *job,
-                                     const struct step *step, const struct placement *was,
-                                     const struct placement *now, bool same, struct err *err)
+                                     const struct step *step, const struct place *was,
+                                     const struct place *now, bool same, struct err *err)
 {
     uint32_t ordinal = step != NULL ? step->ordinal : STEP_NONE;
     bool found = false;
@@ -201,9 +201,9 @@ static enum error_code replace_claim(struct sqlite_txn *txn, const struct job *j
 
 /* ---- placements ---- */
 
-static bool is_same_place(const struct placement *a, const struct placement *b)
+static bool is_same_place(const struct place *a, const struct place *b)
 {
-    return str_eq(a->lane, b->lane) && a->priority == b->priority && a->run_at == b->run_at &&
+    return a->lane == b->lane && a->rank == b->rank && a->run_at == b->run_at &&
            a->due_at == b->due_at && a->leased == b->leased;
 }
 
@@ -231,23 +231,40 @@ static enum error_code move(struct sqlite_txn *txn, const struct uuid *job, uint
     return code == ERR_OK ? sqlite_put_place(txn, job, step, &now, err) : code;
 }
 
+static enum error_code replace(struct sqlite_txn *txn, const struct job *job,
+                               const struct step *step, const struct place *was,
+                               const struct place *now, bool same, struct err *err)
+{
+    uint32_t ordinal = step != NULL ? step->ordinal : STEP_NONE;
+    enum error_code code = replace_claim(txn, job, step, was, now, same, err);
+    if (code == ERR_OK && !is_same_place(was, now))
+        code = move(txn, &job->id, ordinal, was, *now, was->lane != 0, err);
+    return code;
+}
+
 enum error_code sqlite_replace(struct sqlite_txn *txn, const struct job *job,
                                const struct step *step, const struct placement *was,
                                const struct placement *now, bool same, struct place *ret,
                                struct err *err)
 {
-    uint32_t ordinal = step != NULL ? step->ordinal : STEP_NONE;
     struct place old;
     struct place place;
-    enum error_code code = replace_claim(txn, job, step, was, now, same, err);
+    enum error_code code = sqlite_place(txn, was, false, &old, err);
+    /* A lane that is not known holds nothing. */
+    if (code == ERR_OK && str_is_set(was->lane) && old.lane == 0)
+        code = err_set(err, ERR_CORRUPT, "work is to be taken out of a lane that there is not");
     if (code == ERR_OK)
         code = sqlite_place(txn, now, true, &place, err);
-    if (code == ERR_OK && !is_same_place(was, now)) {
-        code = sqlite_place(txn, was, false, &old, err);
-        if (code == ERR_OK)
-            code = move(txn, &job->id, ordinal, &old, place, str_is_set(was->lane), err);
-    }
+    if (code == ERR_OK)
+        code = replace(txn, job, step, &old, &place, same, err);
     if (code == ERR_OK)
         *ret = place;
     return code;
+}
+
+enum error_code sqlite_replace_job(struct sqlite_txn *txn, const struct job *job,
+                                   const struct place *was, const struct place *now,
+                                   struct err *err)
+{
+    return replace(txn, job, NULL, was, now, false, err);
 }

@@ -11,7 +11,9 @@
 #include "store/clock.h"
 #include "store/lane_book.h"
 #include "store/row.h"
+#include "store/sqlite/ahead.h"
 #include "store/sqlite/connection.h"
+#include "store/sqlite/journal.h"
 #include "store/sqlite/owner.h"
 #include "store/store.h"
 
@@ -22,11 +24,41 @@ enum {
 
 struct reader_connection;
 
+/* Work that a transaction took out of its lane. */
+struct taken_work {
+    struct uuid job;
+    uint32_t step;
+    struct place place;
+};
+
+/* What a transaction that writes is going to add to the tables ahead of the database; all of it in
+ * the memory of the newest table, or in `arena`. */
+struct staged {
+    struct arena arena;
+    struct map versions; /* of jobs that were loaded from the database: id -> their version */
+    bool keys_loaded;
+    struct taken_work *taken;
+    uint32_t taken_count;
+    uint32_t taken_cap;
+    struct map taken_index; /* job -> place in `taken` */
+    bool put_back;          /* some of it was put back */
+    struct ahead_change *changes;
+    uint32_t change_count;
+    struct ahead_request *requests;
+    uint32_t request_count;
+    uint32_t event_count; /* at the end of the table's, not counted there yet */
+    struct buf record;    /* for the log */
+};
+
 struct sqlite_txn {
     struct store_txn base;
     struct sqlite_store *store;
     struct connection *connection;
-    struct reader_connection *reader; /* NULL: this is the writer */
+    struct reader_connection *reader; /* NULL: this one may write */
+    bool through; /* it works on the database itself, which has everything; else on the tables
+                     ahead of it, and `connection` only reads */
+    int changes;  /* of the connection, when it began to work through */
+    struct staged staged;
     int64_t now;
     int64_t feed_end;     /* the last position that was given out */
     bool dead;            /* a verb has failed */
@@ -67,7 +99,32 @@ struct sqlite_store {
     uint32_t idle_count;
     uint32_t reader_count; /* idle or not */
 
-    struct connection writer; /* of the transaction that writes, with all that follows */
+    /* Writing behind: see behind.c. `frozen` is under the lock too; all that follows it belongs to
+     * whoever has the turn. */
+    pthread_cond_t behind;      /* the next two have changed, or there is something to do */
+    struct ahead_table *frozen; /* is being written to the database */
+    bool written;               /* it has been */
+    enum error_code write_code; /* what is wrong with that, if it cannot be */
+    struct err write_err;
+    uint64_t frozen_count; /* tables so far */
+    bool stop;
+    bool has_thread;
+    pthread_t thread;
+    atomic_bool ahead;          /* something is not in the database */
+    struct ahead_table *active; /* takes in what is committed */
+    struct ahead_table *cached; /* the last that was written: jobs as the database has them */
+    int64_t active_since;       /* monotonic, when it got its first */
+    struct arena_pool *pool;    /* for the tables */
+    struct journal journal;
+    int64_t number;            /* of the last commit */
+    struct uuid newest;        /* no job has a higher id */
+    struct lane_place *passed; /* by lane number - 1: up to here all work in the database has been
+                                  taken, which the tables ahead of it know */
+    uint32_t passed_count;
+    uint32_t passed_cap;
+    struct connection front; /* reads for those who need not work through */
+
+    struct connection writer; /* of who works through, or of who writes behind */
     struct sqlite_txn txn;
     struct lane_book lanes;
     bool lanes_stale; /* to be read anew */
@@ -92,15 +149,110 @@ void sqlite_rollback(struct store_txn *base);
 enum error_code sqlite_watch(struct store *base, uint64_t seen, int64_t wait_ms, uint64_t *ret_seen,
                              struct err *err);
 
-/* Every verb begins and ends with these: a transaction in which a verb has failed does no more. */
+/* Every verb begins and ends with these: a transaction in which a verb has failed does no more. A
+ * verb that does not know of the tables ahead of the database begins with the first, and works
+ * through from there on. */
 enum error_code sqlite_verb_begin(struct sqlite_txn *txn, struct err *err);
+enum error_code sqlite_verb_begin_ahead(const struct sqlite_txn *txn, struct err *err);
 enum error_code sqlite_verb_end(struct sqlite_txn *txn, enum error_code code);
+
+/* The turn to write: whoever has it has everything that belongs to the one who writes. */
+enum error_code sqlite_take_turn(struct sqlite_store *store, struct err *err);
+void sqlite_give_turn(struct sqlite_store *store, bool committed);
+
+/* Moves the log to the database when it has become long, after a commit of the writer. */
+void sqlite_shorten_log(struct sqlite_store *store, bool erased);
 
 /* no_memory, with a text. */
 enum error_code sqlite_no_memory(struct err *err);
 
 /* Room for one more element of an array in `arena`, which may move; false when there is none. */
 bool sqlite_more(struct arena *arena, void **at, uint32_t count, uint32_t *cap, size_t size);
+
+/* ---- commits ahead of the database (front.c) ---- */
+
+/* Begins and ends what a transaction stages. */
+void sqlite_stage_begin(struct sqlite_txn *txn);
+void sqlite_stage_end(struct sqlite_txn *txn);
+
+/* Work through from now on: after everything that is ahead has been written. */
+enum error_code sqlite_go_through(struct sqlite_txn *txn, struct err *err);
+
+/* Notes that there is, or may be, a job with this id. With the turn. */
+void sqlite_note_newest(struct sqlite_store *store, const struct uuid *id);
+
+/* Notes that a job was loaded from the database, with this version; and that work was taken. */
+enum error_code sqlite_note_version(struct sqlite_txn *txn, const struct uuid *id, int64_t version,
+                                    struct err *err);
+enum error_code sqlite_note_taken(struct sqlite_txn *txn, const struct taken_work *work,
+                                  struct err *err);
+
+/* The job as the tables ahead know it; false: they do not. Copied to `arena`. */
+enum error_code sqlite_ahead_job(struct sqlite_txn *txn, const struct uuid *id, struct arena *arena,
+                                 struct job_slice *ret, bool *ret_found, struct err *err);
+
+/* What each of the two tables ahead knows of a job; NULL: nothing. */
+void sqlite_ahead_jobs(const struct sqlite_txn *txn, const struct uuid *id,
+                       const struct ahead_job **ret_frozen, const struct ahead_job **ret_active);
+
+/* By idempotency key; the record of a request. NULL: the tables ahead do not know it. */
+const struct ahead_job *sqlite_ahead_key(struct sqlite_txn *txn, struct str queue, struct str key);
+const struct request_record *sqlite_ahead_request(struct sqlite_txn *txn, struct str scope,
+                                                  struct str key);
+
+/* Stages what a batch writes. `ret_staged` is false when it has to be worked through. */
+enum error_code sqlite_stage_write(struct sqlite_txn *txn, const struct store_write *write,
+                                   bool *ret_staged, struct err *err);
+
+/* Logs what is staged, and applies it. */
+enum error_code sqlite_commit_ahead(struct sqlite_txn *txn, struct err *err);
+
+/* The events of a record of the log, and its requests; see sqlite_recover. */
+struct logged_job {
+    struct uuid id;
+    bool created;
+    uint8_t salt[SALT_LEN];
+    struct event *events; /* not opened */
+    uint32_t event_count;
+};
+
+struct logged_batch {
+    int64_t now;
+    int64_t feed_end; /* before its events */
+    struct logged_job *jobs;
+    uint32_t job_count;
+    struct request_record *requests;
+    uint32_t request_count;
+};
+
+enum error_code sqlite_read_record(struct str body, struct arena *arena, struct logged_batch *ret,
+                                   struct err *err);
+
+/* ---- writing behind (behind.c) ---- */
+
+/* Opens the log and brings the database up to it; starts the thread that writes behind. */
+enum error_code sqlite_behind_open(struct sqlite_store *store, struct err *err);
+
+/* Writes everything and ends that; what cannot be written stays in the log. */
+void sqlite_behind_close(struct sqlite_store *store);
+
+/* For whoever has the turn: forgets a table that has been written; and makes room. */
+enum error_code sqlite_behind_begin(struct sqlite_store *store, struct err *err);
+
+/* For whoever has the turn: there is something ahead where there was nothing. */
+void sqlite_behind_note(struct sqlite_store *store);
+
+/* For whoever has the turn: has what is ahead written by the thread, when there is much of it. */
+void sqlite_behind_push(struct sqlite_store *store);
+
+/* For whoever has the turn: writes all of it now. */
+enum error_code sqlite_behind_write_all(struct sqlite_store *store, struct err *err);
+
+/* For whoever has not: waits until all that is committed by now is in the database. */
+enum error_code sqlite_catch_up(struct sqlite_store *store, struct err *err);
+
+/* Erases what is in the log; nothing may be ahead. */
+void sqlite_behind_erase(struct sqlite_store *store);
 
 /* ---- headers (headers.c) ---- */
 
@@ -145,15 +297,6 @@ enum error_code sqlite_sweep(struct store *store, uint32_t limit, uint32_t *ret_
 
 /* ---- places (places.c): ready, timers, claim_rows ---- */
 
-/* Where work stands in the tables. */
-struct place {
-    int64_t lane; /* number; 0: in none */
-    int64_t rank;
-    int64_t run_at;
-    int64_t due_at;
-    bool leased;
-};
-
 /* A placement with its lane's number, or 0 when that lane is not known and `make` is false. */
 enum error_code sqlite_place(struct sqlite_txn *txn, const struct placement *placement, bool make,
                              struct place *ret, struct err *err);
@@ -186,6 +329,11 @@ enum error_code sqlite_replace(struct sqlite_txn *txn, const struct job *job,
                                const struct placement *now, bool same, struct place *ret,
                                struct err *err);
 
+/* The same for the job itself, by places. `same` and corrupt as above. */
+enum error_code sqlite_replace_job(struct sqlite_txn *txn, const struct job *job,
+                                   const struct place *was, const struct place *now,
+                                   struct err *err);
+
 /* Ends a lease, if there is one. */
 enum error_code sqlite_claim_delete(struct sqlite_txn *txn, const struct uuid *job, uint32_t step,
                                     struct err *err);
@@ -194,6 +342,20 @@ enum error_code sqlite_claim_delete(struct sqlite_txn *txn, const struct uuid *j
 
 enum error_code sqlite_write(struct store_txn *base, const struct store_write *write,
                              struct err *err);
+
+/* An event as a row; the row of a job; the record of a request. */
+enum error_code sqlite_put_event(struct sqlite_txn *txn, const struct ahead_event *event,
+                                 struct err *err);
+enum error_code sqlite_put_job(struct sqlite_txn *txn, const struct store_job_write *write,
+                               struct err *err);
+enum error_code sqlite_put_effect(struct sqlite_txn *txn, const struct uuid *job,
+                                  const struct effect *effect, struct err *err);
+enum error_code sqlite_put_request(struct sqlite_txn *txn, const struct request_record *record,
+                                   struct err *err);
+
+/* One job with its events and parts. */
+enum error_code sqlite_write_job(struct sqlite_txn *txn, const struct store_job_write *write,
+                                 struct err *err);
 
 /* The steps of a job, those that are listed and those that are not. */
 enum error_code sqlite_write_steps(struct sqlite_txn *txn, const struct store_job_write *write,

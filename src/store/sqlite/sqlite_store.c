@@ -12,6 +12,7 @@ enum { PATIENCE_MS_DEFAULT = 30 * 1000 };
 static void close_store(struct store *base)
 {
     struct sqlite_store *store = (struct sqlite_store *)base;
+    sqlite_behind_close(store);
     sqlite_turns_release(store);
     /* SQLite would delete the log by its name, which may be that of another store by now. */
     if (atomic_load(&store->lost))
@@ -21,6 +22,9 @@ static void close_store(struct store *base)
     lite_close(&store->writer);
     lane_book_release(&store->lanes);
     arena_release(&store->txn.scratch);
+    arena_release(&store->txn.staged.arena);
+    free(store->passed);
+    arena_pool_drop(store->pool);
     owner_release(&store->owner);
     store_clock_release(&store->clock);
     free(store);
@@ -99,6 +103,11 @@ static enum error_code open_owned(struct sqlite_store *store, const struct migra
     if (code == ERR_OK)
         code = sqlite_turns_init(store, err);
     if (code == ERR_OK) {
+        code = sqlite_behind_open(store, err);
+        if (code != ERR_OK)
+            sqlite_turns_release(store);
+    }
+    if (code == ERR_OK) {
         owner_remember(&store->owner);
         return ERR_OK;
     }
@@ -128,6 +137,7 @@ enum error_code sqlite_store_open_known(struct str path, const struct store_opti
     store_clock_init(&store->clock, options->clock, options->clock_arg, NULL, NULL);
     store->patience_ms = options->patience_ms > 0 ? options->patience_ms : PATIENCE_MS_DEFAULT;
     arena_init(&store->txn.scratch);
+    arena_init(&store->txn.staged.arena);
     lane_book_init(&store->lanes, options->seed);
     enum error_code code = owner_take(path, options->create, &store->owner, err);
     if (code == ERR_OK) {
@@ -137,6 +147,7 @@ enum error_code sqlite_store_open_known(struct str path, const struct store_opti
             owner_undo(&store->owner);
     }
     if (code != ERR_OK) {
+        arena_pool_drop(store->pool);
         free(store);
         name_path(path, err);
         return code;

@@ -66,8 +66,13 @@ enum error_code sqlite_turns_init(struct sqlite_store *store, struct err *err)
     if (result != 0)
         goto out_attributes;
     result = pthread_cond_init(&store->returned, &store->monotonic);
+    if (result != 0)
+        goto out_changed;
+    result = pthread_cond_init(&store->behind, &store->monotonic);
     if (result == 0)
         return ERR_OK;
+    (void)pthread_cond_destroy(&store->returned);
+out_changed:
     (void)pthread_cond_destroy(&store->changed);
 out_attributes:
     (void)pthread_condattr_destroy(&store->monotonic);
@@ -88,6 +93,7 @@ void sqlite_turns_release(struct sqlite_store *store)
         arena_release(&reader->txn.scratch);
         free(reader);
     }
+    (void)pthread_cond_destroy(&store->behind);
     (void)pthread_cond_destroy(&store->returned);
     (void)pthread_cond_destroy(&store->changed);
     (void)pthread_condattr_destroy(&store->monotonic);
@@ -118,7 +124,7 @@ static void leave_line(struct sqlite_store *store, struct turn *turn)
         store->last_turn = before;
 }
 
-static enum error_code take_writer(struct sqlite_store *store, struct err *err)
+enum error_code sqlite_take_turn(struct sqlite_store *store, struct err *err)
 {
     struct turn turn = {.is_mine = false};
     lock(store);
@@ -148,7 +154,7 @@ static enum error_code take_writer(struct sqlite_store *store, struct err *err)
 }
 
 /* Hands the writer to whoever has waited longest. */
-static void give_writer(struct sqlite_store *store, bool committed)
+void sqlite_give_turn(struct sqlite_store *store, bool committed)
 {
     lock(store);
     assert(store->writing);
@@ -288,23 +294,23 @@ static enum error_code begin_read(struct sqlite_store *store, struct sqlite_txn 
 static enum error_code begin_write(struct sqlite_store *store, struct sqlite_txn **ret,
                                    struct err *err)
 {
-    enum error_code code = take_writer(store, err);
+    enum error_code code = sqlite_take_turn(store, err);
     if (code != ERR_OK)
         return code;
     code = check_before_write(store, err);
     if (code == ERR_OK)
-        code = lite_begin(&store->writer, STORE_WRITE, err);
-    if (code == ERR_OK && store->lanes_stale) {
-        code = sqlite_lanes_read(store, err);
-        if (code != ERR_OK)
-            lite_rollback(&store->writer);
-    }
+        code = sqlite_behind_begin(store, err);
+    if (code == ERR_OK)
+        code = lite_begin(&store->front, STORE_READ, err);
     if (code != ERR_OK) {
-        give_writer(store, false);
+        sqlite_give_turn(store, false);
         return code;
     }
-    store->txn.connection = &store->writer;
+    store->txn.store = store;
+    store->txn.connection = &store->front;
     store->txn.reader = NULL;
+    store->txn.through = false;
+    sqlite_stage_begin(&store->txn);
     *ret = &store->txn;
     return ERR_OK;
 }
@@ -314,8 +320,9 @@ enum error_code sqlite_begin(struct store *base, enum store_mode mode, struct st
 {
     struct sqlite_store *store = (struct sqlite_store *)base;
     struct sqlite_txn *txn;
-    enum error_code code =
-        mode == STORE_WRITE ? begin_write(store, &txn, err) : begin_read(store, &txn, err);
+    enum error_code code = mode == STORE_READ ? sqlite_catch_up(store, err) : ERR_OK;
+    if (code == ERR_OK)
+        code = mode == STORE_WRITE ? begin_write(store, &txn, err) : begin_read(store, &txn, err);
     if (code != ERR_OK)
         return code;
     txn->base = (struct store_txn){.store = base, .mode = mode};
@@ -326,6 +333,12 @@ enum error_code sqlite_begin(struct store *base, enum store_mode mode, struct st
     txn->dead = false;
     txn->lanes_added = false;
     txn->redacting = false;
+    if (mode == STORE_WRITE && store->lanes_stale)
+        code = sqlite_go_through(txn, err);
+    if (code != ERR_OK) {
+        sqlite_rollback(&txn->base);
+        return code;
+    }
     *ret = &txn->base;
     return ERR_OK;
 }
@@ -359,7 +372,7 @@ static void empty_log(struct sqlite_store *store)
 
 /* What is still in the log is in the way of nobody, unless it was to be erased. Commits are done
  * when this is called: what cannot be moved now will be another time. */
-static void shorten_log(struct sqlite_store *store, bool erased)
+void sqlite_shorten_log(struct sqlite_store *store, bool erased)
 {
     int pages = store->writer.wal_pages;
     store->log_erased = store->log_erased || erased;
@@ -372,14 +385,20 @@ static void shorten_log(struct sqlite_store *store, bool erased)
 static void end_write(struct sqlite_txn *txn, bool committed)
 {
     struct sqlite_store *store = txn->store;
-    if (committed) {
+    if (committed)
         store->feed_end = txn->feed_end;
-        shorten_log(store, txn->redacting);
-    } else if (txn->lanes_added) {
+    else if (txn->lanes_added)
         store->lanes_stale = true;
+    if (committed && txn->through) {
+        if (txn->redacting)
+            sqlite_behind_erase(store);
+        sqlite_shorten_log(store, txn->redacting);
     }
+    sqlite_stage_end(txn);
+    if (committed)
+        sqlite_behind_push(store);
     arena_clear(&txn->scratch);
-    give_writer(store, committed);
+    sqlite_give_turn(store, committed);
 }
 
 static void end_read(struct sqlite_txn *txn)
@@ -388,14 +407,37 @@ static void end_read(struct sqlite_txn *txn)
     give_reader(txn->store, txn->reader);
 }
 
-enum error_code sqlite_commit(struct store_txn *base, enum store_outcome *outcome, struct err *err)
+/* Commits that go straight to the database have numbers too, so that it is known which records of
+ * the log come after them. */
+static enum error_code commit_through(struct sqlite_txn *txn, struct err *err)
 {
-    struct sqlite_txn *txn = (struct sqlite_txn *)base;
-    enum error_code code = sqlite_verb_begin(txn, err);
+    struct sqlite_store *store = txn->store;
+    if (sqlite3_total_changes(txn->connection->db) == txn->changes)
+        return lite_commit(txn->connection, err);
+    struct query query = lite_query(txn->connection, STATEMENT_AHEAD_PUT, NULL, err);
+    lite_put_int(&query, store->number + 1);
+    enum error_code code = lite_run(&query);
     if (code == ERR_OK)
         code = lite_commit(txn->connection, err);
     else
         lite_rollback(txn->connection);
+    store->number += code == ERR_OK;
+    return code;
+}
+
+enum error_code sqlite_commit(struct store_txn *base, enum store_outcome *outcome, struct err *err)
+{
+    struct sqlite_txn *txn = (struct sqlite_txn *)base;
+    bool ahead = txn->reader == NULL && !txn->through;
+    enum error_code code = sqlite_verb_begin_ahead(txn, err);
+    if (code != ERR_OK || ahead)
+        lite_rollback(txn->connection);
+    else if (txn->reader != NULL)
+        code = lite_commit(txn->connection, err);
+    else
+        code = commit_through(txn, err);
+    if (code == ERR_OK && ahead)
+        code = sqlite_commit_ahead(txn, err);
     *outcome = code == ERR_OK ? STORE_COMMITTED : STORE_NOT_COMMITTED;
     if (txn->reader != NULL)
         end_read(txn);
@@ -431,11 +473,21 @@ enum error_code sqlite_watch(struct store *base, uint64_t seen, int64_t wait_ms,
 
 /* ---- verbs ---- */
 
-enum error_code sqlite_verb_begin(struct sqlite_txn *txn, struct err *err)
+enum error_code sqlite_verb_begin_ahead(const struct sqlite_txn *txn, struct err *err)
 {
     return txn->dead
                ? err_set(err, ERR_UNAVAILABLE, "this transaction has failed before: roll it back")
                : ERR_OK;
+}
+
+enum error_code sqlite_verb_begin(struct sqlite_txn *txn, struct err *err)
+{
+    enum error_code code = sqlite_verb_begin_ahead(txn, err);
+    if (code == ERR_OK && txn->reader == NULL && !txn->through) {
+        code = sqlite_go_through(txn, err);
+        txn->dead = code != ERR_OK;
+    }
+    return code;
 }
 
 enum error_code sqlite_verb_end(struct sqlite_txn *txn, enum error_code code)

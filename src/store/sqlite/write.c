@@ -18,24 +18,44 @@ static enum error_code put_telemetry(struct sqlite_txn *txn, const struct event 
     return lite_run(&query);
 }
 
+enum error_code sqlite_put_event(struct sqlite_txn *txn, const struct ahead_event *event,
+                                 struct err *err)
+{
+    struct query query = lite_query(txn->connection, STATEMENT_EVENT_INSERT, NULL, err);
+    lite_put_int(&query, event->position);
+    lite_put_uuid(&query, &event->job);
+    lite_put_int(&query, event->version);
+    lite_put_text(&query, event->type);
+    lite_put_int(&query, event->at);
+    lite_put_int(&query, event->redacted);
+    lite_put_text(&query, event->actor);
+    lite_put_text(&query, event->cause);
+    lite_put_text(&query, event->correlation_id);
+    lite_put_blob(&query, event->digest, HASH_LEN);
+    lite_put_blob(&query, event->hash, HASH_LEN);
+    lite_put_text(&query, event->payload);
+    return lite_run(&query);
+}
+
 static enum error_code put_event(struct sqlite_txn *txn, const struct event *event, struct err *err)
 {
     if (event_type_class(event->type) == EVENT_CLASS_TELEMETRY)
         return put_telemetry(txn, event, err);
-    struct query query = lite_query(txn->connection, STATEMENT_EVENT_INSERT, NULL, err);
-    lite_put_int(&query, txn->feed_end + 1);
-    lite_put_uuid(&query, &event->job_id);
-    lite_put_int(&query, event->version);
-    lite_put_text(&query, event_name(event));
-    lite_put_int(&query, event->at);
-    lite_put_int(&query, event->redacted);
-    lite_put_text(&query, event->actor);
-    lite_put_text(&query, event->cause_text);
-    lite_put_text(&query, event->correlation_id);
-    lite_put_blob(&query, event->digest, sizeof event->digest);
-    lite_put_blob(&query, event->hash, sizeof event->hash);
-    lite_put_text(&query, event->payload);
-    enum error_code code = lite_run(&query);
+    struct ahead_event row = {
+        .position = txn->feed_end + 1,
+        .job = event->job_id,
+        .version = event->version,
+        .at = event->at,
+        .redacted = event->redacted,
+        .type = event_name(event),
+        .actor = event->actor,
+        .cause = event->cause_text,
+        .correlation_id = event->correlation_id,
+        .payload = event->payload,
+        .digest = event->digest,
+        .hash = event->hash,
+    };
+    enum error_code code = sqlite_put_event(txn, &row, err);
     if (code == ERR_OK)
         txn->feed_end++;
     return code;
@@ -110,7 +130,7 @@ static enum error_code update_job(struct sqlite_txn *txn, const struct job_row *
     return code;
 }
 
-static enum error_code put_job(struct sqlite_txn *txn, const struct store_job_write *write,
+enum error_code sqlite_put_job(struct sqlite_txn *txn, const struct store_job_write *write,
                                struct err *err)
 {
     struct job_row row;
@@ -139,7 +159,7 @@ static enum error_code redact_job(struct sqlite_txn *txn, const struct job *job,
 
 /* ---- parts ---- */
 
-static enum error_code put_effect(struct sqlite_txn *txn, const struct uuid *job,
+enum error_code sqlite_put_effect(struct sqlite_txn *txn, const struct uuid *job,
                                   const struct effect *effect, struct err *err)
 {
     struct effect_row row;
@@ -169,7 +189,7 @@ static enum error_code put_signal(struct sqlite_txn *txn, const struct uuid *job
     return lite_run(&query);
 }
 
-static enum error_code write_job(struct sqlite_txn *txn, const struct store_job_write *write,
+enum error_code sqlite_write_job(struct sqlite_txn *txn, const struct store_job_write *write,
                                  struct err *err)
 {
     const struct job *job = &write->after->job;
@@ -178,12 +198,12 @@ static enum error_code write_job(struct sqlite_txn *txn, const struct store_job_
     for (uint32_t i = 0; i < write->event_count && code == ERR_OK; i++)
         code = put_event(txn, &write->events[i], err);
     if (code == ERR_OK && (!write->header_same || write->redact))
-        code = put_job(txn, write, err);
+        code = sqlite_put_job(txn, write, err);
     if (code == ERR_OK)
         code = sqlite_replace(txn, job, NULL, &write->was, &write->now, write->header_same, &place,
                               err);
     for (uint32_t i = 0; i < write->effect_count && code == ERR_OK; i++)
-        code = put_effect(txn, &job->id, write->effects[i], err);
+        code = sqlite_put_effect(txn, &job->id, write->effects[i], err);
     for (uint32_t i = 0; i < write->signal_count && code == ERR_OK; i++)
         code = put_signal(txn, &job->id, write->signals[i], err);
     if (code == ERR_OK)
@@ -195,7 +215,7 @@ static enum error_code write_job(struct sqlite_txn *txn, const struct store_job_
 
 /* ---- all that is not a job ---- */
 
-static enum error_code put_request(struct sqlite_txn *txn, const struct request_record *record,
+enum error_code sqlite_put_request(struct sqlite_txn *txn, const struct request_record *record,
                                    struct err *err)
 {
     struct query query = lite_query(txn->connection, STATEMENT_REQUEST_PUT, NULL, err);
@@ -265,7 +285,7 @@ static enum error_code write_others(struct sqlite_txn *txn, const struct store_w
 {
     enum error_code code = ERR_OK;
     for (uint32_t i = 0; i < write->request_count && code == ERR_OK; i++)
-        code = put_request(txn, &write->requests[i], err);
+        code = sqlite_put_request(txn, &write->requests[i], err);
     for (uint32_t i = 0; i < write->resource_count && code == ERR_OK; i++)
         code = put_resource(txn, &write->resources[i], err);
     for (uint32_t i = 0; i < write->resource_gone_count && code == ERR_OK; i++)
@@ -330,12 +350,17 @@ enum error_code sqlite_write(struct store_txn *base, const struct store_write *w
                              struct err *err)
 {
     struct sqlite_txn *txn = (struct sqlite_txn *)base;
-    enum error_code code = sqlite_verb_begin(txn, err);
-    if (code != ERR_OK)
-        return code;
+    enum error_code code = sqlite_verb_begin_ahead(txn, err);
+    bool staged = false;
+    if (code == ERR_OK && !txn->through)
+        code = sqlite_stage_write(txn, write, &staged, err);
+    if (code != ERR_OK || staged)
+        return sqlite_verb_end(txn, code);
+    code = sqlite_verb_begin(txn, err);
     txn->redacting = redacts(write);
     for (uint32_t i = 0; i < write->job_count && code == ERR_OK; i++) {
-        code = write_job(txn, &write->jobs[i], err);
+        code = sqlite_write_job(txn, &write->jobs[i], err);
+        sqlite_note_newest(txn->store, &write->jobs[i].after->job.id);
         arena_clear(&txn->scratch);
     }
     if (code == ERR_OK)

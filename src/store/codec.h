@@ -1,6 +1,6 @@
 /* Keys and values as bytes. Keys sort as what they are made of; values are compact. */
-#ifndef PAWL_STORE_MEMORY_CODEC_H
-#define PAWL_STORE_MEMORY_CODEC_H
+#ifndef PAWL_STORE_CODEC_H
+#define PAWL_STORE_CODEC_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "store/memory/codec.h"
+#include "store/codec.h"
 
 #include "store/store.h"
 

@@ -1,0 +1,496 @@
+/* Writing behind: what is committed ahead of the database is written to it, many batches at once.
+ *
+ * There are two tables at most. The active one takes in what is committed. When it has become large
+ * or old, or somebody wants to read, it is frozen and a thread writes it, while another takes in
+ * what comes next. Whoever has the turn forgets a frozen table that has been written. */
+#include <assert.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/evolve.h"
+#include "core/placement.h"
+#include "store/sqlite/sqlite.h"
+
+enum {
+    TABLE_JOBS_MAX = 4 * 1024, /* and requests */
+    TABLE_BYTES_MAX = 16 * 1024 * 1024,
+    TABLE_MS_MAX = 100, /* how old it becomes when nobody asks */
+    RETRY_MS = 1000,    /* after the database could not be written */
+};
+
+static int64_t monotonic_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static struct timespec moment(int64_t monotonic)
+{
+    return (struct timespec){
+        .tv_sec = (time_t)(monotonic / 1000),
+        .tv_nsec = (long)(monotonic % 1000) * 1000000,
+    };
+}
+
+/* ---- writing a table ---- */
+
+static enum error_code put_number(struct sqlite_txn *txn, int64_t number, struct err *err)
+{
+    struct query query = lite_query(txn->connection, STATEMENT_AHEAD_PUT, NULL, err);
+    lite_put_int(&query, number);
+    return lite_run(&query);
+}
+
+static enum error_code put_job(struct sqlite_txn *txn, const struct ahead_job *job, struct err *err)
+{
+    struct job_slice slice = {.job = job->job};
+    struct store_job_write write = {
+        .after = &slice,
+        .created = job->created,
+        .purge_at = job->purge_at,
+    };
+    /* Whether it was ready or not when it came to stand there, it is so still: whoever waits for a
+     * timer is told by its promotion. */
+    txn->now = job->at;
+    enum error_code code = sqlite_put_job(txn, &write, err);
+    if (code == ERR_OK)
+        code = sqlite_replace_job(txn, &slice.job, &job->was, &job->now, err);
+    for (uint32_t i = 0; i < job->effect_count && code == ERR_OK; i++)
+        code = sqlite_put_effect(txn, &slice.job.id, &job->effects[i], err);
+    arena_clear(&txn->scratch);
+    return code;
+}
+
+/* In a transaction of its own on the writer, which must be free. */
+static enum error_code write_table(struct sqlite_store *store, const struct ahead_table *table,
+                                   struct err *err)
+{
+    struct sqlite_txn txn = {.store = store, .connection = &store->writer, .through = true};
+    enum error_code code = lite_begin(&store->writer, STORE_WRITE, err);
+    if (code != ERR_OK)
+        return code;
+    arena_init(&txn.scratch);
+    for (uint32_t i = 0; i < table->event_count && code == ERR_OK; i++)
+        code = sqlite_put_event(&txn, &table->events[i], err);
+    for (uint32_t i = 0; i < table->job_count && code == ERR_OK; i++)
+        code = put_job(&txn, table->jobs[i], err);
+    for (uint32_t i = 0; i < table->request_count && code == ERR_OK; i++)
+        code = sqlite_put_request(&txn, table->requests[i], err);
+    if (code == ERR_OK)
+        code = put_number(&txn, table->number, err);
+    if (code == ERR_OK)
+        code = lite_commit(&store->writer, err);
+    else
+        lite_rollback(&store->writer);
+    arena_release(&txn.scratch);
+    if (code == ERR_OK)
+        sqlite_shorten_log(store, false);
+    return code;
+}
+
+/* ---- tables ---- */
+
+/* A frozen table that is in the database knows jobs as they are there, until the next one does.
+ * Returns one that is to be freed. With the turn, and the lock. */
+static struct ahead_table *retire(struct sqlite_store *store)
+{
+    struct ahead_table *old = store->cached;
+    if (store->frozen == NULL || !store->written)
+        return NULL;
+    store->cached = store->frozen;
+    store->frozen = NULL;
+    store->written = false;
+    store->passed_count = 0;
+    return old;
+}
+
+/* Has the thread write the active table. With the turn, and the lock; no table is frozen. */
+static void freeze(struct sqlite_store *store)
+{
+    assert(store->frozen == NULL);
+    store->frozen = store->active;
+    store->active = NULL;
+    store->written = false;
+    store->write_code = ERR_OK;
+    store->frozen_count++;
+    if (journal_is_long(&store->journal))
+        journal_turn(&store->journal);
+    (void)pthread_cond_broadcast(&store->behind);
+}
+
+static bool is_large(const struct ahead_table *table)
+{
+    return table != NULL && (table->job_count + table->request_count >= TABLE_JOBS_MAX ||
+                             table->bytes >= TABLE_BYTES_MAX);
+}
+
+/* Waits until the frozen table is written. Under the lock. */
+static enum error_code await_written(struct sqlite_store *store, uint64_t count, struct err *err)
+{
+    struct timespec until = moment(monotonic_ms() + store->patience_ms);
+    int result = 0;
+    while (store->frozen_count == count && store->frozen != NULL && !store->written &&
+           store->write_code == ERR_OK && result == 0)
+        result = pthread_cond_timedwait(&store->behind, &store->lock, &until);
+    if (store->frozen_count != count || store->frozen == NULL || store->written)
+        return ERR_OK;
+    if (store->write_code != ERR_OK)
+        return err_set(err, store->write_code, "%s", store->write_err.detail);
+    return err_set(err, ERR_UNAVAILABLE, "the database is slower than %lld ms: try again",
+                   (long long)store->patience_ms);
+}
+
+enum error_code sqlite_behind_begin(struct sqlite_store *store, struct err *err)
+{
+    enum error_code code = ERR_OK;
+    (void)pthread_mutex_lock(&store->lock);
+    struct ahead_table *old = retire(store);
+    if (is_large(store->active)) {
+        if (store->frozen != NULL) {
+            code = await_written(store, store->frozen_count, err);
+            ahead_free(old);
+            old = retire(store);
+        }
+        if (code == ERR_OK)
+            freeze(store);
+    }
+    (void)pthread_mutex_unlock(&store->lock);
+    ahead_free(old);
+    if (code == ERR_OK && store->active == NULL) {
+        store->active = ahead_new(store->base.options.seed, store->pool);
+        if (store->active == NULL)
+            code = sqlite_no_memory(err);
+    }
+    return code;
+}
+
+void sqlite_behind_note(struct sqlite_store *store)
+{
+    store->active_since = monotonic_ms();
+    (void)pthread_mutex_lock(&store->lock);
+    atomic_store(&store->ahead, true);
+    (void)pthread_cond_broadcast(&store->behind);
+    (void)pthread_mutex_unlock(&store->lock);
+}
+
+void sqlite_behind_push(struct sqlite_store *store)
+{
+    if (!is_large(store->active))
+        return;
+    (void)pthread_mutex_lock(&store->lock);
+    struct ahead_table *old = retire(store);
+    if (store->frozen == NULL)
+        freeze(store);
+    (void)pthread_mutex_unlock(&store->lock);
+    ahead_free(old);
+}
+
+enum error_code sqlite_behind_write_all(struct sqlite_store *store, struct err *err)
+{
+    enum error_code code = ERR_OK;
+    (void)pthread_mutex_lock(&store->lock);
+    if (store->frozen != NULL)
+        code = await_written(store, store->frozen_count, err);
+    struct ahead_table *old = retire(store);
+    (void)pthread_mutex_unlock(&store->lock);
+    ahead_free(old);
+    if (code != ERR_OK || ahead_is_empty(store->active))
+        return code;
+    code = write_table(store, store->active, err);
+    if (code != ERR_OK)
+        return code;
+    ahead_free(store->active);
+    store->active = NULL;
+    store->passed_count = 0;
+    atomic_store(&store->ahead, false);
+    if (journal_is_long(&store->journal))
+        journal_turn(&store->journal);
+    return ERR_OK;
+}
+
+enum error_code sqlite_catch_up(struct sqlite_store *store, struct err *err)
+{
+    while (atomic_load(&store->ahead)) {
+        enum error_code code = sqlite_take_turn(store, err);
+        if (code != ERR_OK)
+            return code;
+        (void)pthread_mutex_lock(&store->lock);
+        struct ahead_table *old = retire(store);
+        bool waits = store->frozen != NULL; /* for what was frozen before */
+        bool all = ahead_is_empty(store->active);
+        if (!waits && !all)
+            freeze(store);
+        if (!waits && all)
+            atomic_store(&store->ahead, false);
+        uint64_t count = store->frozen_count;
+        (void)pthread_mutex_unlock(&store->lock);
+        ahead_free(old);
+        sqlite_give_turn(store, false);
+        if (!waits && all)
+            return ERR_OK;
+        (void)pthread_mutex_lock(&store->lock);
+        code = await_written(store, count, err);
+        (void)pthread_mutex_unlock(&store->lock);
+        if (code != ERR_OK || !waits || all)
+            return code;
+    }
+    return ERR_OK;
+}
+
+void sqlite_behind_erase(struct sqlite_store *store)
+{
+    assert(ahead_is_empty(store->active) && store->frozen == NULL);
+    journal_erase(&store->journal);
+}
+
+/* ---- the thread ---- */
+
+/* Freezes what has been waiting for long enough, without holding up whoever has the turn. */
+static void freeze_old(struct sqlite_store *store)
+{
+    if (sqlite_take_turn(store, NULL) != ERR_OK)
+        return;
+    (void)pthread_mutex_lock(&store->lock);
+    struct ahead_table *old = retire(store);
+    bool empty = ahead_is_empty(store->active);
+    if (store->frozen == NULL && !empty)
+        freeze(store);
+    else if (store->frozen == NULL)
+        atomic_store(&store->ahead, false);
+    (void)pthread_mutex_unlock(&store->lock);
+    ahead_free(old);
+    sqlite_give_turn(store, false);
+}
+
+static void *run(void *arg)
+{
+    struct sqlite_store *store = arg;
+    (void)pthread_mutex_lock(&store->lock);
+    for (;;) {
+        if (store->frozen != NULL && !store->written) {
+            const struct ahead_table *table = store->frozen;
+            struct err err = {0};
+            (void)pthread_mutex_unlock(&store->lock);
+            enum error_code code = write_table(store, table, &err);
+            (void)pthread_mutex_lock(&store->lock);
+            store->written = code == ERR_OK;
+            store->write_code = code;
+            store->write_err = err;
+            (void)pthread_cond_broadcast(&store->behind);
+            if (code != ERR_OK && store->stop)
+                break;
+            if (code != ERR_OK) {
+                struct timespec until = moment(monotonic_ms() + RETRY_MS);
+                (void)pthread_cond_timedwait(&store->behind, &store->lock, &until);
+            }
+            continue;
+        }
+        if (store->stop)
+            break;
+        if (!atomic_load(&store->ahead)) {
+            (void)pthread_cond_wait(&store->behind, &store->lock);
+            continue;
+        }
+        struct timespec until = moment(monotonic_ms() + TABLE_MS_MAX);
+        uint64_t count = store->frozen_count;
+        while (store->frozen_count == count && !store->stop &&
+               pthread_cond_timedwait(&store->behind, &store->lock, &until) == 0) {
+        }
+        if (store->frozen_count != count || store->stop)
+            continue;
+        (void)pthread_mutex_unlock(&store->lock);
+        freeze_old(store);
+        (void)pthread_mutex_lock(&store->lock);
+    }
+    (void)pthread_mutex_unlock(&store->lock);
+    return NULL;
+}
+
+/* ---- recovery ---- */
+
+/* A job of the log as a batch would write it: the state in the database with the events folded in.
+ */
+static enum error_code recover_job(struct sqlite_txn *txn, const struct store_load *settings,
+                                   const struct logged_job *logged, struct arena *arena,
+                                   struct err *err)
+{
+    struct job_slice before;
+    struct job_slice after;
+    bool redacted;
+    uint64_t seed = txn->store->base.options.seed;
+    struct store_parts parts = {.job = logged->id, .all_effects = true};
+    enum error_code code = sqlite_read_job(txn, logged->id, arena, &before, &redacted, err);
+    if (code == ERR_OK && !logged->created)
+        code = sqlite_load_parts(&txn->base, &parts, 1, arena, err);
+    before.effects = parts.effects;
+    before.effect_count = before.effect_cap = parts.effect_count;
+    if (code == ERR_OK)
+        code = job_slice_copy(&before, arena, &after);
+    if (code == ERR_OK && logged->created)
+        memcpy(after.job.salt, logged->salt, SALT_LEN);
+    for (uint32_t i = 0; i < logged->event_count && code == ERR_OK; i++) {
+        code = event_open(&logged->events[i], seed, arena, err);
+        if (code == ERR_OK)
+            code = job_evolve(&after, &logged->events[i], arena, err);
+    }
+    if (code != ERR_OK || logged->event_count == 0)
+        return code;
+    memcpy(after.job.head, logged->events[logged->event_count - 1].hash, HASH_LEN);
+    const struct kind_settings *kind = NULL;
+    for (uint32_t i = 0; i < settings->kind_count; i++)
+        if (str_eq(settings->kinds[i].kind, after.job.spec.kind))
+            kind = &settings->kinds[i].settings;
+    struct store_job_write write = {
+        .after = &after,
+        .events = logged->events,
+        .event_count = logged->event_count,
+        .created = logged->created,
+        .purge_at = job_purge_at(&after.job, kind),
+    };
+    const struct effect **effects =
+        arena_alloc(arena, (after.effect_count + (size_t)1) * sizeof(void *));
+    if (effects == NULL)
+        return sqlite_no_memory(err);
+    for (uint32_t i = 0; i < after.effect_count; i++)
+        effects[write.effect_count++] = &after.effects[i];
+    write.effects = effects;
+    if (!logged->created)
+        code = placement_of_job(&before.job, arena, &write.was, err);
+    if (code == ERR_OK)
+        code = placement_of_job(&after.job, arena, &write.now, err);
+    return code == ERR_OK ? sqlite_write_job(txn, &write, err) : code;
+}
+
+static enum error_code recover_record(struct sqlite_store *store,
+                                      const struct journal_record *record, struct arena *arena,
+                                      struct err *err)
+{
+    struct sqlite_txn txn = {
+        .base = {.store = &store->base, .mode = STORE_WRITE},
+        .store = store,
+        .connection = &store->writer,
+        .through = true,
+    };
+    struct logged_batch batch;
+    struct store_load settings = {0};
+    enum error_code code = sqlite_read_record(record->body, arena, &batch, err);
+    if (code == ERR_OK)
+        code = lite_begin(&store->writer, STORE_WRITE, err);
+    if (code != ERR_OK)
+        return code;
+    txn.now = batch.now;
+    txn.feed_end = batch.feed_end;
+    code = sqlite_load(&txn.base, &settings, arena, err);
+    for (uint32_t i = 0; i < batch.job_count && code == ERR_OK; i++) {
+        code = recover_job(&txn, &settings, &batch.jobs[i], arena, err);
+        arena_clear(&txn.scratch);
+    }
+    for (uint32_t i = 0; i < batch.request_count && code == ERR_OK; i++)
+        code = sqlite_put_request(&txn, &batch.requests[i], err);
+    if (code == ERR_OK)
+        code = put_number(&txn, record->number, err);
+    if (code == ERR_OK)
+        code = lite_commit(&store->writer, err);
+    else
+        lite_rollback(&store->writer);
+    if (code == ERR_OK)
+        store->feed_end = txn.feed_end;
+    arena_release(&txn.scratch);
+    return code;
+}
+
+static enum error_code read_number(struct sqlite_store *store, struct err *err)
+{
+    struct query query = lite_query(&store->writer, STATEMENT_AHEAD_GET, NULL, err);
+    if (lite_next(&query))
+        store->number = lite_read_int(&query);
+    return lite_end(&query);
+}
+
+static enum error_code read_newest(struct sqlite_store *store, struct err *err)
+{
+    struct query query = lite_query(&store->writer, STATEMENT_JOB_NEWEST, NULL, err);
+    if (lite_next(&query) && !lite_next_is_null(&query))
+        store->newest = lite_read_uuid(&query);
+    return lite_end(&query);
+}
+
+/* Brings the database up to the log. */
+static enum error_code recover(struct sqlite_store *store, struct err *err)
+{
+    struct arena arena;
+    struct journal_record *records = NULL;
+    uint32_t count = 0;
+    arena_init(&arena);
+    enum error_code code = read_number(store, err);
+    if (code == ERR_OK)
+        code = journal_read(&store->journal, &arena, &records, &count, err);
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
+        struct arena scratch;
+        if (records[i].number <= store->number)
+            continue;
+        if (records[i].previous != store->number)
+            code = err_set(err, ERR_UNAVAILABLE,
+                           "the log beside it (-ahead0, -ahead1) goes on from commit %lld, but the "
+                           "database ends with %lld: they do not belong together. Put the right "
+                           "database back, or move the log away",
+                           (long long)records[i].previous, (long long)store->number);
+        arena_init(&scratch);
+        if (code == ERR_OK)
+            code = recover_record(store, &records[i], &scratch, err);
+        if (code == ERR_OK)
+            store->number = records[i].number;
+        arena_release(&scratch);
+    }
+    arena_release(&arena);
+    if (code == ERR_OK)
+        code = read_newest(store, err);
+    if (code == ERR_OK)
+        journal_erase(&store->journal);
+    return code;
+}
+
+/* ---- from opening to closing ---- */
+
+enum error_code sqlite_behind_open(struct sqlite_store *store, struct err *err)
+{
+    store->pool = arena_pool_new();
+    if (store->pool == NULL)
+        return sqlite_no_memory(err);
+    enum error_code code = journal_open(&store->journal, &store->owner, err);
+    if (code != ERR_OK)
+        return code;
+    code = recover(store, err);
+    if (code == ERR_OK)
+        code =
+            lite_open(&store->front, store->owner.path, CONNECTION_READER, store->patience_ms, err);
+    if (code == ERR_OK && pthread_create(&store->thread, NULL, run, store) != 0) {
+        code = err_set(err, ERR_UNAVAILABLE, "the system has no threads left");
+        lite_close(&store->front);
+    }
+    store->has_thread = code == ERR_OK;
+    if (code != ERR_OK)
+        journal_close(&store->journal, &store->owner, store->journal.made);
+    return code;
+}
+
+void sqlite_behind_close(struct sqlite_store *store)
+{
+    if (!store->has_thread)
+        return;
+    (void)pthread_mutex_lock(&store->lock);
+    store->stop = true;
+    (void)pthread_cond_broadcast(&store->behind);
+    (void)pthread_mutex_unlock(&store->lock);
+    (void)pthread_join(store->thread, NULL);
+    bool done = !atomic_load(&store->lost) && (store->frozen == NULL || store->written);
+    if (done && !ahead_is_empty(store->active))
+        done = write_table(store, store->active, NULL) == ERR_OK;
+    ahead_free(store->cached);
+    ahead_free(store->frozen);
+    ahead_free(store->active);
+    lite_close(&store->front);
+    journal_close(&store->journal, &store->owner, done);
+}

@@ -1,0 +1,278 @@
+#include "store/sqlite/journal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+
+/* The head of a record: magic, number, previous, length of the body (8 bytes each, the low ones
+ * first), and a hash of these and the body. */
+#define MAGIC UINT64_C(0x31676f4c6c776150)
+
+enum {
+    FIELDS_LEN = 32,
+    GROW_BYTES = 1024 * 1024,
+    BODY_BYTES_MAX = 1024 * 1024 * 1024,
+};
+
+static const char *const suffixes[JOURNAL_FILES] = {"-ahead0", "-ahead1"};
+
+/* ---- opening ---- */
+
+static enum error_code open_one(struct journal_file *file, const char *path, bool *made,
+                                struct err *err)
+{
+    struct stat status;
+    file->descriptor = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (file->descriptor < 0 && errno == ENOENT) {
+        file->descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        *made = true;
+    }
+    if (file->descriptor < 0 || fstat(file->descriptor, &status) != 0)
+        return err_set(err, ERR_UNAVAILABLE, "%.300s cannot be opened: %s", path, strerror(errno));
+    if (!S_ISREG(status.st_mode))
+        return err_set(err, ERR_UNAVAILABLE, "%.300s is not a file", path);
+    file->size = (size_t)status.st_size;
+    return ERR_OK;
+}
+
+enum error_code journal_open(struct journal *journal, const struct owner *owner, struct err *err)
+{
+    char path[PATH_MAX + OWNER_SUFFIX_MAX];
+    enum error_code code = ERR_OK;
+    *journal = (struct journal){.files = {{.descriptor = -1}, {.descriptor = -1}}};
+    for (uint32_t i = 0; i < JOURNAL_FILES && code == ERR_OK; i++) {
+        owner_path(owner, suffixes[i], path);
+        code = open_one(&journal->files[i], path, &journal->made, err);
+    }
+    if (code == ERR_OK && journal->made && !owner_sync_directory(path))
+        code = err_set(err, ERR_UNAVAILABLE, "the directory of %.300s cannot be synced: %s", path,
+                       strerror(errno));
+    if (code != ERR_OK)
+        journal_close(journal, owner, journal->made);
+    return code;
+}
+
+void journal_close(struct journal *journal, const struct owner *owner, bool empty)
+{
+    char path[PATH_MAX + OWNER_SUFFIX_MAX];
+    for (uint32_t i = 0; i < JOURNAL_FILES; i++) {
+        if (journal->files[i].descriptor < 0)
+            continue;
+        (void)close(journal->files[i].descriptor);
+        journal->files[i].descriptor = -1;
+        owner_path(owner, suffixes[i], path);
+        if (empty)
+            (void)unlink(path);
+    }
+}
+
+/* ---- records ---- */
+
+static void put_number(uint8_t *at, uint64_t number)
+{
+    for (int i = 0; i < 8; i++)
+        at[i] = (uint8_t)(number >> (8 * i));
+}
+
+static uint64_t get_number(const uint8_t *at)
+{
+    uint64_t number = 0;
+    for (int i = 0; i < 8; i++)
+        number |= (uint64_t)at[i] << (8 * i);
+    return number;
+}
+
+static void hash_record(const uint8_t *fields, struct str body, uint8_t ret[HASH_LEN])
+{
+    const struct str parts[] = {{(const char *)fields, FIELDS_LEN}, body};
+    hash_sha256(parts, 2, ret);
+}
+
+void journal_begin(struct buf *body)
+{
+    static const char head[JOURNAL_HEAD_LEN];
+    assert(body->len == 0);
+    buf_add(body, (struct str){head, sizeof head});
+}
+
+/* All of it, or errno. */
+static bool write_all(int descriptor, const char *at, size_t len, size_t offset)
+{
+    while (len > 0) {
+        ssize_t done = pwrite(descriptor, at, len, (off_t)offset);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return false;
+        at += done;
+        len -= (size_t)done;
+        offset += (size_t)done;
+    }
+    return true;
+}
+
+/* Blocks for what comes next, so that records need no new ones. Without them it works too. */
+static void grow(struct journal_file *file, size_t end)
+{
+    static const char zeros[64 * 1024];
+    size_t wanted = (end / GROW_BYTES + 1) * GROW_BYTES;
+    while (file->size < wanted) {
+        size_t len = wanted - file->size < sizeof zeros ? wanted - file->size : sizeof zeros;
+        if (!write_all(file->descriptor, zeros, len, file->size))
+            return;
+        file->size += len;
+    }
+}
+
+static _Noreturn void end_process(void)
+{
+    (void)fprintf(stderr,
+                  "pawl: the disk failed (%s) while a commit was synced; what is on it is "
+                  "not known, so this process ends\n",
+                  strerror(errno));
+    abort();
+}
+
+enum error_code journal_append(struct journal *journal, int64_t number, int64_t previous,
+                               struct buf *body, struct err *err)
+{
+    struct journal_file *file = &journal->files[journal->current];
+    if (body->failed)
+        return err_set(err, ERR_NO_MEMORY, "there is not enough memory for the transaction");
+    assert(body->len >= JOURNAL_HEAD_LEN && number > previous);
+    uint8_t *head = (uint8_t *)body->at;
+    struct str rest = {body->at + JOURNAL_HEAD_LEN, body->len - JOURNAL_HEAD_LEN};
+    put_number(head, MAGIC);
+    put_number(head + 8, (uint64_t)number);
+    put_number(head + 16, (uint64_t)previous);
+    put_number(head + 24, rest.len);
+    hash_record(head, rest, head + FIELDS_LEN);
+
+    size_t end = file->end + body->len;
+    if (end > file->size)
+        grow(file, end);
+    if (!write_all(file->descriptor, body->at, body->len, file->end)) {
+        if (errno == EIO)
+            end_process();
+        return err_set(err, ERR_UNAVAILABLE, "the log cannot be written: %s", strerror(errno));
+    }
+    if (fdatasync(file->descriptor) != 0)
+        end_process();
+    file->end = end;
+    if (file->size < end)
+        file->size = end;
+    return ERR_OK;
+}
+
+bool journal_is_long(const struct journal *journal)
+{
+    return journal->files[journal->current].end >= JOURNAL_LONG;
+}
+
+void journal_turn(struct journal *journal)
+{
+    journal->current = (journal->current + 1) % JOURNAL_FILES;
+    journal->files[journal->current].end = 0;
+}
+
+void journal_erase(struct journal *journal)
+{
+    for (uint32_t i = 0; i < JOURNAL_FILES; i++) {
+        struct journal_file *file = &journal->files[i];
+        if (file->size > 0 &&
+            (ftruncate(file->descriptor, 0) != 0 || fdatasync(file->descriptor) != 0))
+            end_process();
+        file->end = file->size = 0;
+    }
+}
+
+/* ---- recovery ---- */
+
+static bool read_all(int descriptor, char *at, size_t len, size_t offset)
+{
+    while (len > 0) {
+        ssize_t done = pread(descriptor, at, len, (off_t)offset);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return false;
+        at += done;
+        len -= (size_t)done;
+        offset += (size_t)done;
+    }
+    return true;
+}
+
+/* The record at the end of what was read so far; false: there is none. */
+static bool read_one(struct journal_file *file, int64_t after, struct arena *arena,
+                     struct journal_record *ret, size_t *ret_len)
+{
+    uint8_t head[JOURNAL_HEAD_LEN];
+    uint8_t hash[HASH_LEN];
+    if (file->size - file->end < sizeof head ||
+        !read_all(file->descriptor, (char *)head, sizeof head, file->end))
+        return false;
+    uint64_t len = get_number(head + 24);
+    int64_t number = (int64_t)get_number(head + 8);
+    if (get_number(head) != MAGIC || len > BODY_BYTES_MAX ||
+        len > file->size - file->end - sizeof head || number <= after)
+        return false;
+    char *body = arena_alloc(arena, (size_t)len);
+    if (body == NULL || !read_all(file->descriptor, body, (size_t)len, file->end + sizeof head))
+        return false;
+    *ret = (struct journal_record){
+        .number = number,
+        .previous = (int64_t)get_number(head + 16),
+        .body = {body, (size_t)len},
+    };
+    hash_record(head, ret->body, hash);
+    *ret_len = sizeof head + (size_t)len;
+    return memcmp(hash, head + FIELDS_LEN, HASH_LEN) == 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const struct journal_record *left = a;
+    const struct journal_record *right = b;
+    return (left->number > right->number) - (left->number < right->number);
+}
+
+enum error_code journal_read(struct journal *journal, struct arena *arena,
+                             struct journal_record **ret, uint32_t *ret_count, struct err *err)
+{
+    struct journal_record *records = NULL;
+    uint32_t count = 0;
+    uint32_t cap = 0;
+    for (uint32_t i = 0; i < JOURNAL_FILES; i++) {
+        struct journal_file *file = &journal->files[i];
+        struct journal_record record;
+        size_t len;
+        int64_t last = 0;
+        file->end = 0;
+        while (read_one(file, last, arena, &record, &len)) {
+            if (count == cap) {
+                uint32_t larger = cap < 64 ? 64 : cap * 2;
+                records =
+                    arena_grow(arena, records, cap * sizeof *records, larger * sizeof *records);
+                cap = larger;
+            }
+            if (records == NULL)
+                return err_set(err, ERR_NO_MEMORY, "there is no memory to read the log");
+            records[count++] = record;
+            last = record.number;
+            file->end += len;
+        }
+    }
+    if (count > 1)
+        qsort(records, count, sizeof *records, by_number);
+    *ret = records;
+    *ret_count = count;
+    return ERR_OK;
+}

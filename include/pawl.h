@@ -269,7 +269,8 @@ PAWL_VERB(inbox);
  * "lease_ttl_ms"?, "heartbeat_ms"?, "wait_ms"? (0, at most 55,000), "start"? (true), "history"?}.
  * Answers {"claims": [{"job", "lease": {"token", "attempt", "expires_at", "heartbeat_ms",
  * "timeout_ms"}, "traceparent"?, "resume"?, "events"?, "events_next"?}]}, as soon as there is work,
- * or empty after wait_ms. After the timeout_ms of a lease the attempt is over however well it
+ * or empty after wait_ms; it ends with the job that brings its payloads to 16 MiB, and others stay
+ * where they are. After the timeout_ms of a lease the attempt is over however well it
  * beats, so its holder must end the work by then; null: it may take as long as it likes. */
 PAWL_VERB(claim);
 
@@ -595,9 +596,11 @@ struct pawl_server_options {
     const char *kinds;              /* JSON: an array of what pawl_kind_set takes, which is set
                                        before anybody is served; NULL: none */
 
-    /* Told a fact worth a line in a log: a JSON object {"level", "event", ...} with the ids of what
-     * it is about, and never a payload or a secret. On one thread of its own: who takes long loses
-     * lines, which are counted, and holds nobody up. NULL: nobody wants to know. */
+    /* Told a fact worth a line in a log: a JSON object {"at", "level", "event", ...} with when it
+     * happened and the ids of what it is about, and never a payload or a secret. On one thread of
+     * its own: who takes long loses lines, which are counted, and holds nobody up; not even
+     * pawl_server_stop, which waits two seconds for a call that does not return, and makes no
+     * other. NULL: nobody wants to know. */
     void (*log)(void *arg, const char *line);
     void *log_arg;
     enum pawl_log_level log_level; /* what is worth a line; 0: PAWL_LOG_INFO */
@@ -642,8 +645,12 @@ PAWL_API enum pawl_code pawl_server_reload(struct pawl_server *server,
 /* The port that it listens on. */
 PAWL_API int pawl_server_port(const struct pawl_server *server);
 
-/* Ends it and frees it: no more connections and claims are taken, waits and streams end, and what
- * was begun is answered, within drain_ms. NULL does nothing. */
+/* Says that it will be stopped soon: from now on /readyz answers 503, so that whoever stands before
+ * several servers sends no more to this one. Everything else is served as before. */
+PAWL_API void pawl_server_retire(struct pawl_server *server);
+
+/* Ends it and frees it: no more claims are taken, new connections are answered with 503, waits and
+ * streams end, and what was begun is answered, within drain_ms. NULL does nothing. */
 PAWL_API void pawl_server_stop(struct pawl_server *server, int drain_ms);
 
 /* ---- the store as a whole, and the machines ------------------------------------------------ */

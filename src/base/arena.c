@@ -216,6 +216,14 @@ void arena_clear(struct arena *arena)
     use_block(arena, largest);
 }
 
+size_t arena_size(const struct arena *arena)
+{
+    size_t size = 0;
+    for (const struct arena_block *block = arena->blocks; block != NULL; block = block->older)
+        size += block->size;
+    return size;
+}
+
 void arena_release(struct arena *arena)
 {
     assert(arena != NULL);

@@ -83,6 +83,9 @@ struct str arena_copy(struct arena *arena, struct str s);
 /* Forgets every piece and keeps the largest block for the next operation. */
 void arena_clear(struct arena *arena);
 
+/* How many bytes its blocks have, used or not. */
+size_t arena_size(const struct arena *arena);
+
 /* Gives all memory back. The arena is as after arena_init. */
 void arena_release(struct arena *arena);
 

@@ -1,7 +1,7 @@
 /* Random bytes of the system, which nobody can guess.
  *
- * The only thing in base that is not a matter of its arguments: core may not call it, and gets what
- * is random with its context. */
+ * With base/clock.h the only thing in base that is not a matter of its arguments: core may not call
+ * it, and gets what is random with its context. */
 #ifndef PAWL_BASE_RANDOM_H
 #define PAWL_BASE_RANDOM_H
 

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdio.h>
 
+#include "base/hex.h"
 #include "base/times.h"
 #include "base/utf8.h"
 
@@ -286,6 +287,11 @@ enum error_code record_check_name(struct str name, const char *what, struct err 
     return flaw == NAME_GOOD ? ERR_OK : refuse_name(flaw, name, what, err);
 }
 
+bool record_is_name(struct str name)
+{
+    return name_flaw(name) == NAME_GOOD;
+}
+
 /* Why json_string failed on a value that starts as a string: its text is damaged, or memory ran
  * out. A string alone needs no memory to be checked. */
 static enum error_code string_failure(struct str raw, const char *what, struct arena *arena,
@@ -306,20 +312,12 @@ enum error_code record_string(struct str raw, const char *what, struct arena *ar
     return ERR_OK;
 }
 
-/* The value of a digit, or -1. */
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 bool record_hex(struct str digits, uint8_t *ret, size_t size)
 {
     if (digits.len % 2 != 0 || digits.len / 2 != size)
         return false;
     for (size_t i = 0; i < digits.len; i++)
-        if (hex_value(digits.at[i]) < 0)
+        if (hex_value(digits.at[i]) < 0 || (digits.at[i] >= 'A' && digits.at[i] <= 'F'))
             return false;
     for (size_t i = 0; i < size; i++) {
         int high = hex_value(digits.at[2 * i]);

@@ -102,6 +102,9 @@ int record_enum(const struct record_names *names, struct str text);
  * control characters, or is not UTF-8. */
 enum error_code record_check_name(struct str name, const char *what, struct err *err);
 
+/* The same without words. */
+bool record_is_name(struct str name);
+
 /* Decodes a string value of checked JSON, wherever it stands: bad_request with `what` when it is
  * not a string; no_memory. As json_string, but tells the two apart. */
 enum error_code record_string(struct str raw, const char *what, struct arena *arena,

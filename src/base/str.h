@@ -50,6 +50,20 @@ static inline int str_cmp(struct str a, struct str b)
     return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
 }
 
+/* Takes what stands before the next `mark`, or all that is left, from the front of `rest`; false:
+ * nothing is left. A list that ends with a mark has nothing behind it. */
+static inline bool str_take(struct str *rest, char mark, struct str *ret)
+{
+    if (rest->len == 0)
+        return false;
+    const char *found = (const char *)memchr(rest->at, mark, rest->len);
+    size_t len = found == NULL ? rest->len : (size_t)(found - rest->at);
+    size_t used = found == NULL ? len : len + 1;
+    *ret = (struct str){rest->at, len};
+    *rest = (struct str){rest->at + used, rest->len - used};
+    return true;
+}
+
 /* The two arguments of printf's "%.*s": `printf("%.*s", STR_ARG(s))`. Cut at 200 bytes, since it is
  * for messages. */
 static inline int str_shown(struct str s)

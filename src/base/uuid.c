@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <stddef.h>
 
+#include "base/hex.h"
+
 static void set_version(struct uuid *id, unsigned version)
 {
     assert(version >= 1 && version <= 8);
@@ -47,16 +49,6 @@ void uuid_format(struct uuid id, char ret[UUID_TEXT_LEN])
         *out++ = digits[id.bytes[i] & 15];
     }
     assert(out == ret + UUID_TEXT_LEN);
-}
-
-/* The value of a hex digit, or -1. */
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    /* Upper and lower case differ in one bit. */
-    char lower = (char)(c | 0x20);
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
 bool uuid_parse(struct str text, struct uuid *ret)

@@ -1,10 +1,13 @@
 #include "cli/config.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <yaml.h>
 
@@ -55,8 +58,13 @@ static bool cannot_parse(struct reader *reader)
     if (parser->error == YAML_READER_ERROR)
         return complain(reader->why, "%.200s is not UTF-8 text, at byte %zu: %s",
                         reader->config->path, parser->problem_offset, problem);
+    /* As in `store: memory:`. */
+    bool colon = strstr(problem, "mapping values are not allowed") != NULL;
     return config_complain(reader->config->path, parser->problem_mark.line + 1, reader->why,
-                           "this is not YAML: %s", problem);
+                           "this is not YAML: %s%s", problem,
+                           colon ? "; a text with a colon at its end, or with a colon and a space, "
+                                   "goes into quotes: \"memory:\""
+                                 : "");
 }
 
 /* Whether the node that begins has an anchor or a tag. "!" is what a quoted text has. */
@@ -485,14 +493,36 @@ static bool take_document(struct reader *reader)
     return good;
 }
 
+/* Opens it, unless it is no file at all: a pipe in its place would keep the server waiting, deaf to
+ * every signal. NULL: errno says why. */
+static FILE *open_file(const char *path)
+{
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool good = fd >= 0 && fstat(fd, &status) == 0;
+    if (good && !S_ISREG(status.st_mode)) {
+        errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
+        good = false;
+    }
+    FILE *file = good ? fdopen(fd, "r") : NULL;
+    if (file == NULL && fd >= 0) {
+        int why = errno;
+        (void)close(fd);
+        errno = why;
+    }
+    return file;
+}
+
 /* All of the file. NULL: it was said why. */
 static char *read_file(const char *path, size_t *ret_len, struct complaint *why)
 {
-    FILE *file = fopen(path, "re");
+    FILE *file = open_file(path);
     char *text = file != NULL ? malloc(CONFIG_BYTES_MAX + 1) : NULL;
     size_t len = text != NULL ? fread(text, 1, CONFIG_BYTES_MAX + 1, file) : 0;
     bool failed = text == NULL || ferror(file) != 0;
-    if (failed)
+    if (file == NULL && errno == EINVAL)
+        complain(why, "%.200s cannot be read: it is no file", path);
+    else if (failed)
         complain(why, "%.200s cannot be read: %s", path, strerror(errno));
     else if (len > CONFIG_BYTES_MAX)
         complain(why, "%.200s is too large: at most %d bytes are read", path, CONFIG_BYTES_MAX);

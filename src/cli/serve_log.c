@@ -1,11 +1,16 @@
 #include "cli/serve_log.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "cli/text.h"
 #include "cli/when.h"
+
+enum { SAY_MS = 1000 }; /* how long a line of our own waits for stderr */
 
 /* ---- for people ---- */
 
@@ -52,20 +57,34 @@ static void write_bare(FILE *out, const char *before, struct pawl_json value, in
     pawl_free(text);
 }
 
-static void write_line(FILE *out, struct pawl_json line, long long now_ms)
+/* The time of day, of "2026-01-01T12:30:01.123Z". */
+static void write_time(FILE *out, struct pawl_json at)
 {
-    char at[WHEN_LEN_MAX];
+    char *text = pawl_json_text(at);
+    char *visible = text != NULL ? text_visible(text, strlen(text)) : NULL;
+    size_t date = strlen("2026-01-01T");
+    fprintf(out, "%.8s ", visible != NULL && strlen(visible) > date ? visible + date : "?");
+    free(visible);
+    pawl_free(text);
+}
+
+static bool is_shown_first(const char *name)
+{
+    return strcmp(name, "at") == 0 || strcmp(name, "level") == 0 || strcmp(name, "event") == 0 ||
+           strcmp(name, "message") == 0;
+}
+
+static void write_line(FILE *out, struct pawl_json line)
+{
     struct pawl_json item = {0};
     struct pawl_json key;
-    when_write(now_ms, at);
-    fprintf(out, "%.8s ", at + strlen("2026-01-01T"));
+    write_time(out, pawl_json_get(line, "at"));
     write_bare(out, "", pawl_json_get(line, "level"), 5);
     write_bare(out, "  ", pawl_json_get(line, "event"), 0);
     write_bare(out, "  ", pawl_json_get(line, "message"), 0);
     while (pawl_json_next(line, &item, &key)) {
         char *name = pawl_json_text(key);
-        if (name != NULL && strcmp(name, "level") != 0 && strcmp(name, "event") != 0 &&
-            strcmp(name, "message") != 0) {
+        if (name != NULL && !is_shown_first(name)) {
             fprintf(out, "  %s=", shown_name(name));
             write_value(out, item);
         }
@@ -73,7 +92,7 @@ static void write_line(FILE *out, struct pawl_json line, long long now_ms)
     }
 }
 
-char *serve_log_text(const char *json, long long now_ms)
+char *serve_log_text(const char *json)
 {
     struct pawl_json line = pawl_json_read(json);
     char *text = NULL;
@@ -81,7 +100,7 @@ char *serve_log_text(const char *json, long long now_ms)
     FILE *out = pawl_json_type(line) == 'o' ? open_memstream(&text, &len) : NULL;
     if (out == NULL)
         return NULL;
-    write_line(out, line, now_ms);
+    write_line(out, line);
     if (fclose(out) == 0)
         return text;
     free(text);
@@ -92,41 +111,52 @@ char *serve_log_text(const char *json, long long now_ms)
 
 static void write_out(bool terminal, const char *json)
 {
-    long long now = when_now();
-    if (terminal) {
-        char *text = serve_log_text(json, now);
-        if (text != NULL)
-            fprintf(stderr, "%s\n", text);
-        free(text);
-        return;
-    }
-    char at[WHEN_LEN_MAX];
-    when_write(now, at);
-    /* {"at":"...", and the rest of the object. */
-    fprintf(stderr, "{\"at\":\"%s\",%s\n", at, json + 1);
+    char *text = terminal ? serve_log_text(json) : NULL;
+    if (!terminal || text != NULL)
+        fprintf(stderr, "%s\n", terminal ? text : json);
+    free(text);
 }
 
 void serve_log_line(void *arg, const char *json)
 {
-    const struct serve_log *log = arg;
+    struct serve_log *log = arg;
+    (void)pthread_mutex_lock(&log->lock);
     write_out(log->terminal, json);
+    (void)pthread_mutex_unlock(&log->lock);
 }
 
-void serve_log_say(const struct serve_log *log, enum pawl_log_level level, const char *event,
+/* Writes it, unless stderr takes nothing for a while. */
+static void write_in_time(struct serve_log *log, const char *json)
+{
+    struct pollfd ready = {.fd = STDERR_FILENO, .events = POLLOUT};
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += SAY_MS / 1000;
+    if (pthread_mutex_timedlock(&log->lock, &until) != 0)
+        return;
+    if (poll(&ready, 1, SAY_MS) == 1)
+        write_out(log->terminal, json);
+    (void)pthread_mutex_unlock(&log->lock);
+}
+
+void serve_log_say(struct serve_log *log, enum pawl_log_level level, const char *event,
                    const char *message)
 {
     static const char *const names[] = {[PAWL_LOG_ERROR] = "error",
                                         [PAWL_LOG_WARN] = "warn",
                                         [PAWL_LOG_INFO] = "info",
                                         [PAWL_LOG_DEBUG] = "debug"};
+    char at[WHEN_LEN_MAX];
     if (level > log->level)
         return;
     struct pawl_object *line = pawl_object_new();
+    when_write(when_now(), at);
+    pawl_object_text(line, "at", at);
     pawl_object_text(line, "level", names[level]);
     pawl_object_text(line, "event", event);
     pawl_object_text(line, "message", message);
     const char *written = pawl_object_str(line);
     if (written != NULL)
-        write_out(log->terminal, written);
+        write_in_time(log, written);
     pawl_object_free(line);
 }

@@ -3,6 +3,7 @@
 #ifndef PAWL_CLI_SERVE_LOG_H
 #define PAWL_CLI_SERVE_LOG_H
 
+#include <pthread.h>
 #include <stdbool.h>
 
 #include "pawl.h"
@@ -10,18 +11,19 @@
 struct serve_log {
     bool terminal;             /* stderr is one */
     enum pawl_log_level level; /* of the lines of our own */
+    pthread_mutex_t lock;      /* somebody writes */
 };
 
 /* A line of the library: the log callback of struct pawl_server_options. `arg` is a struct
  * serve_log. From any thread. */
 void serve_log_line(void *arg, const char *json);
 
-/* A line of our own. */
-void serve_log_say(const struct serve_log *log, enum pawl_log_level level, const char *event,
+/* A line of our own. Lost when nobody reads stderr: then the server must go on, and end. */
+void serve_log_say(struct serve_log *log, enum pawl_log_level level, const char *event,
                    const char *message);
 
 /* Writes a line as text for people, without a newline: "12:30:01 warn  job_failed  job=... ". To be
- * freed; NULL: no memory, or no line. `now_ms` is milliseconds since 1970. */
-char *serve_log_text(const char *json, long long now_ms);
+ * freed; NULL: no memory, or no line. */
+char *serve_log_text(const char *json);
 
 #endif

@@ -93,6 +93,29 @@ void table_json(struct table *table, struct pawl_json value)
         add(table, text_visible(value.at, value.len));
 }
 
+void table_list(struct table *table, struct pawl_json list)
+{
+    struct pawl_json item = {0};
+    char *all = calloc(1, 1);
+    size_t len = 0;
+    while (all != NULL && pawl_json_next(list, &item, NULL) != 0) {
+        char *text = pawl_json_text(item);
+        size_t more = text == NULL ? 0 : strlen(text);
+        char *longer = text == NULL ? NULL : realloc(all, len + more + 3);
+        if (longer == NULL)
+            free(all);
+        all = longer;
+        if (all != NULL)
+            len += (size_t)snprintf(all + len, more + 3, "%s%s", len > 0 ? ", " : "", text);
+        pawl_free(text);
+    }
+    if (all == NULL)
+        add(table, NULL);
+    else
+        table_text(table, all);
+    free(all);
+}
+
 void table_time(struct table *table, struct pawl_json value)
 {
     char *text = pawl_json_text(value);

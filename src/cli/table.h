@@ -30,6 +30,9 @@ void table_value(struct table *table, struct pawl_json value);
 /* JSON as it is written, strings too; with white space at its line ends. */
 void table_json(struct table *table, struct pawl_json value);
 
+/* The texts of a list, with commas between them. */
+void table_list(struct table *table, struct pawl_json list);
+
 /* A time as "3m ago", or a duration in ms. */
 void table_time(struct table *table, struct pawl_json value);
 void table_duration(struct table *table, struct pawl_json value);

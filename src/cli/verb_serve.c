@@ -1,9 +1,11 @@
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -14,16 +16,16 @@
 enum { DRAIN_MS_DEFAULT = 30 * 1000, FILES_MAX = 65536 };
 
 /* A line of our own in the log. */
-static void say(const struct serve_log *log, const char *event, const char *text)
+static void say(struct serve_log *log, const char *event, const char *text)
 {
     serve_log_say(log, PAWL_LOG_INFO, event, text);
 }
 
 /* The same as of printf. */
-static void sayf(const struct serve_log *log, const char *event, const char *format, ...)
+static void sayf(struct serve_log *log, const char *event, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static void sayf(const struct serve_log *log, const char *event, const char *format, ...)
+static void sayf(struct serve_log *log, const char *event, const char *format, ...)
 {
     char line[1200];
     va_list arguments;
@@ -120,12 +122,11 @@ static void keep_old(struct settings *before, struct settings *after)
     before->url = url;
 }
 
-/* Somebody has to mend it, so this is said on every level of the log. */
-static void refuse(const struct serve_log *log, const char *why)
+static void refuse(struct serve_log *log, const char *why)
 {
     char line[1200];
     (void)snprintf(line, sizeof line, "SIGHUP: %s; everything stays as it is", why);
-    serve_log_say(log, PAWL_LOG_ERROR, "settings_refused", line);
+    serve_log_say(log, PAWL_LOG_WARN, "settings_refused", line);
 }
 
 /* Reads the settings again. When something is wrong with them everything stays as it is. */
@@ -155,6 +156,20 @@ static void reload(const struct args *args, struct pawl_server *server, struct s
 
 /* ---- from start to end ---- */
 
+/* Where it listens, without the port, which the system may have chosen. */
+static const char *address_of(const char *listen)
+{
+    return listen == NULL ? "127.0.0.1" : *listen == ':' ? "all addresses" : listen;
+}
+
+static int address_len(const char *listen)
+{
+    const char *address = address_of(listen);
+    const char *colon = strrchr(address, ':');
+    size_t len = colon == NULL ? strlen(address) : (size_t)(colon - address);
+    return (int)(len > 256 ? 256 : len);
+}
+
 /* Starts it, with a new store when there is none. */
 static enum cli_exit start(const struct args *args, const struct settings *settings,
                            struct serve_log *log, struct pawl_server **ret)
@@ -170,7 +185,8 @@ static enum cli_exit start(const struct args *args, const struct settings *setti
             cli_remark("created %s", shown != NULL ? shown : "the store");
     }
     if (code == PAWL_OK)
-        sayf(log, "server_started", "serving %.150s on port %d%s", shown != NULL ? shown : "",
+        sayf(log, "server_started", "serving %.150s at %.*s on port %d%s",
+             shown != NULL ? shown : "", address_len(wanted.listen), address_of(wanted.listen),
              pawl_server_port(*ret), wanted.certificate != NULL ? " with TLS" : "");
     free(shown);
     return code == PAWL_OK ? CLI_DONE : cli_failed(args->verb, &error);
@@ -207,12 +223,34 @@ static void allow_files(void)
     (void)setrlimit(RLIMIT_NOFILE, &files);
 }
 
+/* Ends the server. Signals are not held back any more: a second one ends the process, as signals
+ * do. What was acknowledged stays. */
+static void end(struct pawl_server *server, const struct settings *settings, struct serve_log *log)
+{
+    long long delay_ms = settings->numbers[SETTING_DRAIN_DELAY];
+    pawl_server_retire(server);
+    if (delay_ms > 0) {
+        struct timespec left = {.tv_sec = (time_t)(delay_ms / 1000),
+                                .tv_nsec = (long)(delay_ms % 1000) * 1000 * 1000};
+        sayf(log, "server_retired", "serving on for %lld ms, while /readyz says that it ends",
+             delay_ms);
+        int slept;
+        do
+            slept = nanosleep(&left, &left);
+        while (slept != 0 && errno == EINTR);
+    }
+    say(log, "server_ending", "ending: what was begun is finished; a second signal ends at once");
+    pawl_server_stop(server, settings->texts[SETTING_DRAIN] == NULL
+                                 ? DRAIN_MS_DEFAULT
+                                 : (int)settings->numbers[SETTING_DRAIN]);
+}
+
 static enum cli_exit serve(const struct args *args, struct settings *settings)
 {
-    struct serve_log log = {
-        .terminal = isatty(STDERR_FILENO) == 1,
-        .level = log_level_of(settings->texts[SETTING_LOG]),
-    };
+    /* A line that stderr does not take may be under way until the process ends. */
+    static struct serve_log log = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    log.terminal = isatty(STDERR_FILENO) == 1;
+    log.level = log_level_of(settings->texts[SETTING_LOG]);
     struct pawl_server *server;
     /* The threads of the server inherit this: signals are for the wait below. */
     sigset_t ours;
@@ -227,14 +265,10 @@ static enum cli_exit serve(const struct args *args, struct settings *settings)
     notify_ready();
     await_end(args, &ours, server, settings, &log);
     notify_stopping();
-    say(&log, "server_ending", "ending: what was begun is finished; a second signal ends at once");
-    /* From here on the second one ends the process as signals do. What was acknowledged stays.
-     * There is nothing to read again any more. */
+    /* There is nothing to read again any more. */
     (void)sigdelset(&ours, SIGHUP);
     (void)pthread_sigmask(SIG_UNBLOCK, &ours, NULL);
-    pawl_server_stop(server, settings->texts[SETTING_DRAIN] == NULL
-                                 ? DRAIN_MS_DEFAULT
-                                 : (int)settings->numbers[SETTING_DRAIN]);
+    end(server, settings, &log);
     return CLI_DONE;
 }
 
@@ -282,8 +316,9 @@ const struct verb verb_serve = {
         "file of --config (listen: ...); the command line goes first, then the environment.\n"
         "\n"
         "SIGHUP: the settings and the certificate are read again, and what can change does.\n"
-        "SIGTERM and SIGINT: no more connections and claims are taken and what was begun is\n"
-        "finished. A second signal ends at once. Nothing that was acknowledged is lost.\n",
+        "SIGTERM and SIGINT: /readyz says no, for --drain-delay everything is served on; then no\n"
+        "more connections and claims are taken and what was begun is finished. A second signal\n"
+        "ends at once. Nothing that was acknowledged is lost.\n",
     .options = options,
     .examples = "  pawl serve\n"
                 "  pawl serve --config /etc/pawl/pawl.yaml\n"

@@ -17,8 +17,8 @@ static void add_row(struct table *table, struct pawl_json token)
 {
     table_value(table, pawl_json_get(token, "id"));
     table_value(table, pawl_json_get(token, "name"));
-    table_json(table, pawl_json_get(token, "scopes"));
-    table_json(table, pawl_json_get(token, "queues"));
+    table_list(table, pawl_json_get(token, "scopes"));
+    table_list(table, pawl_json_get(token, "queues"));
     table_time(table, pawl_json_get(token, "created_at"));
     table_time(table, pawl_json_get(token, "expires_at"));
     table_time(table, pawl_json_get(token, "revoked_at"));

@@ -10,6 +10,7 @@
 
 #include <curl/curl.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/random.h"
 #include "base/record.h"
@@ -17,7 +18,6 @@
 #include "client/http_lines.h"
 #include "client/http_request.h"
 #include "core/access.h"
-#include "engine/local_protocol.h"
 #include "engine/waiting.h"
 
 enum {
@@ -68,12 +68,10 @@ static enum error_code no_memory(struct err *err)
 /* Waits a while; not when `waits` and the client is interrupted. */
 static void pause_for(struct http_client *client, int64_t ms, bool waits)
 {
-    struct timespec until;
-    int64_t at = local_now() + ms;
-    until = (struct timespec){.tv_sec = at / 1000, .tv_nsec = (long)(at % 1000) * 1000 * 1000};
+    struct timespec until = condition_deadline(ms);
     (void)pthread_mutex_lock(&client->mutex);
     int waited = 0;
-    while (waited == 0 && local_now() < at && !(waits && atomic_load(&client->interrupted)))
+    while (waited == 0 && !(waits && atomic_load(&client->interrupted)))
         waited = pthread_cond_timedwait(&client->changed, &client->mutex, &until);
     (void)pthread_mutex_unlock(&client->mutex);
 }
@@ -224,7 +222,7 @@ static enum error_code deliver(struct http_client *client, const struct message 
         .stop = message->waits ? &client->interrupted : NULL,
     };
     size_t start = answer->len;
-    int64_t sent_at = local_now();
+    int64_t sent_at = clock_monotonic_ms();
     int64_t deadline = 0;
     *ret_stopped = false;
     for (int64_t pause_ms = PAUSE_MS_MIN;; pause_ms = least(pause_ms * 2, PAUSE_MS_MAX)) {
@@ -239,7 +237,7 @@ static enum error_code deliver(struct http_client *client, const struct message 
         if (*ret_stopped || !is_worth_a_try(outcome, &exchange, code))
             return code;
         /* A server that was busy for all of the time has used it up; one that is gone has not. */
-        int64_t now = local_now();
+        int64_t now = clock_monotonic_ms();
         if (deadline == 0)
             deadline = (outcome == HTTP_ANSWERED ? sent_at : now) + message->patience_ms;
         if (now >= deadline || exchange.retry_after_ms > deadline - now)
@@ -269,7 +267,7 @@ static int64_t answer_ms_of(const struct http_client *client, enum verb_name nam
 {
     if (client->answer_ms > 0)
         return client->answer_ms;
-    if (http_request_is_long(name))
+    if (verb_is_long(name))
         return ANSWER_MS_LONG;
     return client->patience_ms > ANSWER_MS ? client->patience_ms : ANSWER_MS;
 }
@@ -350,23 +348,23 @@ static enum error_code call_waiting(struct http_client *client, enum verb_name n
                                     const struct waiting *waiting, struct buf *answer,
                                     struct err *err)
 {
-    int64_t end = local_now() + waiting->wait_ms;
+    int64_t end = clock_monotonic_ms() + waiting->wait_ms;
     size_t start = answer->len;
     for (;;) {
         struct arena arena;
-        int64_t now = local_now();
+        int64_t now = clock_monotonic_ms();
         int64_t wait_ms = atomic_load(&client->interrupted) || now > end ? 0 : end - now;
         arena_init(&arena);
         enum error_code code = wait_once(client, name, waiting, wait_ms, &arena, answer, err);
         struct str body = {buf_str(answer).at + start, answer->len - start};
         bool over = code != ERR_OK || waiting_has_come(name, body, &arena) ||
-                    atomic_load(&client->interrupted) || local_now() >= end;
+                    atomic_load(&client->interrupted) || clock_monotonic_ms() >= end;
         arena_release(&arena);
         if (over)
             return code;
         answer->len = start;
-        if (local_now() - now < wait_ms / 2)
-            pause_for(client, least(POLL_MS, end - local_now()), true);
+        if (clock_monotonic_ms() - now < wait_ms / 2)
+            pause_for(client, least(POLL_MS, end - clock_monotonic_ms()), true);
     }
 }
 
@@ -474,7 +472,7 @@ static enum error_code check_actor(const char *actor, struct err *err)
     struct str name = str_from(actor);
     if (!str_is_set(name))
         return ERR_OK;
-    bool good = local_is_name(name) && !access_is_reserved(name) && name.at[0] != ' ' &&
+    bool good = record_is_name(name) && !access_is_reserved(name) && name.at[0] != ' ' &&
                 name.at[name.len - 1] != ' ';
     return good ? ERR_OK
                 : (enum error_code)err_set(err, ERR_BAD_REQUEST,
@@ -488,7 +486,6 @@ static enum error_code new_client(struct str url, const struct http_client_optio
                                   struct http_client **ret, struct err *err)
 {
     char base[URL_BYTES_MAX];
-    pthread_condattr_t attributes;
     enum error_code code = read_url(url, base, err);
     if (code == ERR_OK)
         code = check_token(options->token, err);
@@ -508,7 +505,7 @@ static enum error_code new_client(struct str url, const struct http_client_optio
         .actor = options->actor,
         .ca_file = options->ca_file,
         .patience_ms = client->patience_ms,
-        .answer_bytes_max = LOCAL_ANSWER_BYTES_MAX,
+        .answer_bytes_max = EXPORT_BYTES_MAX,
     };
     code = http_lines_new(&lines, &client->lines, err);
     if (code != ERR_OK) {
@@ -516,10 +513,7 @@ static enum error_code new_client(struct str url, const struct http_client_optio
         return code;
     }
     (void)pthread_mutex_init(&client->mutex, NULL);
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&client->changed, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    (void)condition_init(&client->changed);
     *ret = client;
     return ERR_OK;
 }

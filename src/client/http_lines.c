@@ -9,6 +9,7 @@
 
 #include <curl/curl.h>
 
+#include "base/clock.h"
 #include "pawl.h"
 
 enum {
@@ -58,7 +59,6 @@ static char *joined(const char *a, const char *b)
 enum error_code http_lines_new(const struct http_lines_options *options, struct http_lines **ret,
                                struct err *err)
 {
-    pthread_condattr_t attributes;
     struct http_lines *lines = calloc(1, sizeof *lines);
     if (lines == NULL)
         return err_set(err, ERR_NO_MEMORY, "there is not enough memory to reach the server");
@@ -72,10 +72,7 @@ enum error_code http_lines_new(const struct http_lines_options *options, struct 
     if (options->ca_file != NULL)
         lines->ca_file = joined(options->ca_file, "");
     (void)pthread_mutex_init(&lines->mutex, NULL);
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&lines->freed, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    (void)condition_init(&lines->freed);
     bool whole = lines->base != NULL && (options->token == NULL || lines->authorization != NULL) &&
                  (options->actor == NULL || lines->actor != NULL) &&
                  (options->ca_file == NULL || lines->ca_file != NULL);
@@ -139,9 +136,7 @@ static bool has_room(const struct http_lines *lines, bool waits)
 /* Waits for room; with the mutex held. */
 static enum http_outcome await_room(struct http_lines *lines, const struct http_exchange *exchange)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += lines->patience_ms / 1000 + 1;
+    struct timespec until = condition_deadline(lines->patience_ms);
     int waited = 0;
     bool stopped = false;
     while (!has_room(lines, exchange->waits) && waited == 0 && !stopped) {

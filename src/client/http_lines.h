@@ -1,4 +1,5 @@
-/* Connections to a server, and one exchange at a time on each: the only place that knows libcurl.
+/* Connections to a server, and one exchange at a time on each: the only place of the client that
+ * moves bytes with libcurl.
  *
  * A connection is kept for the next exchange. There are as many as there are exchanges at once, up
  * to a bound, of which a part is left to those that do not wait. Certificates are checked; neither

@@ -5,24 +5,16 @@
 #include "base/buf.h"
 #include "base/json.h"
 
-enum verb_class { READ, WRITE, LONG };
-
 struct route {
     const char *method;
     struct str path;
-    enum verb_class class;
 };
 
 static const struct route routes[VERB_COUNT] = {
-#define VERB(name, method, path, class, safe) [VERB_##name] = {#method, STR_INIT(path), class},
+#define VERB(name, method, path, class, safe) [VERB_##name] = {#method, STR_INIT(path)},
 #include "engine/verbs.def"
 #undef VERB
 };
-
-bool http_request_is_long(enum verb_name name)
-{
-    return routes[name].class == LONG;
-}
 
 static enum error_code no_memory(struct err *err)
 {
@@ -158,7 +150,7 @@ static struct str make_body(const struct route *route, enum verb_name name, stru
     struct str key;
     struct str value;
     struct buf body;
-    bool says_wait = name != VERB_claim && name != VERB_claim_steps;
+    bool says_wait = !verb_is_claim(name);
     bool any = json_object_begin(&iter, request);
     buf_init(&body, arena, request.len + 64);
     buf_add_char(&body, '{');

@@ -25,7 +25,4 @@ struct http_request {
 enum error_code http_request_make(enum verb_name name, struct str request, struct arena *arena,
                                   struct http_request *ret, struct err *err);
 
-/* Whether the verb does a lot at once, so that its answer may take its time. */
-bool http_request_is_long(enum verb_name name);
-
 #endif

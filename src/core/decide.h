@@ -200,7 +200,6 @@ struct decision {
  *   steps     the step and its children
  *             SIGNAL: the step that asks for its key, and its children
  *             PLAN, REQUEUE: all
- *
  *             a planned job's WAKE: all, or those that wait by themselves
  *
  * Raw JSON in a command must have passed json_check, and its enums must be values that there are:

@@ -110,3 +110,18 @@ uint64_t event_type_fields(enum event_type type)
     assert(str_is_set(event_types[type].name));
     return event_types[type].fields;
 }
+
+static bool may_carry(enum event_type type, enum event_field field)
+{
+    return (event_type_fields(type) >> field & 1) != 0;
+}
+
+bool event_type_begins_lease(enum event_type type)
+{
+    return may_carry(type, EVENT_FIELD_TOKEN_HASH);
+}
+
+bool event_type_ends_lease(enum event_type type)
+{
+    return may_carry(type, EVENT_FIELD_PROGRESS) && event_type_class(type) != EVENT_CLASS_TELEMETRY;
+}

@@ -34,4 +34,10 @@ enum event_class event_type_class(enum event_type type);
 /* The payload fields that a type may carry, as a mask over event.def's fields. */
 uint64_t event_type_fields(enum event_type type);
 
+/* Whether an event of that type begins a lease, of the job or of the step that it is about, unless
+ * one is live: it carries the hash of a token. And whether it ends the one that is live: it records
+ * what heartbeats have brought. */
+bool event_type_begins_lease(enum event_type type);
+bool event_type_ends_lease(enum event_type type);
+
 #endif

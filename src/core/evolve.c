@@ -15,6 +15,7 @@ enum error_code fold_corrupt(struct err *err, const struct event *event, const c
 
 void lease_end(struct lease *lease, const struct event *event)
 {
+    assert(event_type_ends_lease(event->type));
     if (!lease->live)
         return;
     lease->live = false;
@@ -25,6 +26,7 @@ void lease_end(struct lease *lease, const struct event *event)
 
 void lease_begin(struct lease *lease, const struct event *event)
 {
+    assert(event_type_begins_lease(event->type));
     *lease = (struct lease){
         .live = true,
         .worker_id = event->data.worker_id,
@@ -243,6 +245,8 @@ static enum error_code fold_state(struct job_slice *slice, const struct event *e
     default:
         break;
     }
+    assert(code != ERR_OK || !event_type_begins_lease(event->type) || job->lease.live);
+    assert(code != ERR_OK || !event_type_ends_lease(event->type) || !job->lease.live);
     return code;
 }
 

@@ -248,6 +248,8 @@ enum error_code step_fold(struct job_slice *slice, const struct event *event, st
         return fold_corrupt(err, event, "step", id);
     slice->job.steps[step_standing(step)]--;
     enum error_code code = fold_into_step(slice, step, event, arena, err);
+    assert(code != ERR_OK || !event_type_begins_lease(event->type) || step->lease.live);
+    assert(code != ERR_OK || !event_type_ends_lease(event->type) || !step->lease.live);
     slice->job.steps[step_standing(step)]++;
     if (code == ERR_OK && event->type == EVENT_STEP_SUCCEEDED)
         code = release_children(slice, step, event, err);

@@ -1,9 +1,10 @@
 /* A batch from begin to commit. */
+#define _GNU_SOURCE /* NOLINT: memmem */
 #include "engine/batch.h"
 
 #include <assert.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "engine/batch_private.h"
 
@@ -161,6 +162,20 @@ static enum error_code check_twin(const struct op *first, struct op *op)
                           STR_ARG(op->request.key));
 }
 
+/* An answer on record that never arrived: whoever repeats the request in this batch comes after it.
+ */
+static void note_lost(const struct store_request *known, struct op *op, struct op **twin)
+{
+    struct str answer = known->record.answer;
+    struct str token = op->request.lost;
+    op->request.gives_way = known->found && *twin == NULL && answer.len > 0 &&
+                            memmem(answer.at, answer.len, token.at, token.len) != NULL;
+    if (!op->request.gives_way)
+        return;
+    memcpy(op->request.body_hash, known->record.body_hash, HASH_LEN);
+    *twin = op;
+}
+
 /* Operations whose answer is on record are not carried out again. */
 static enum error_code check_requests(struct batch *batch)
 {
@@ -182,6 +197,10 @@ static enum error_code check_requests(struct batch *batch)
         if (known == NULL || op->code != ERR_OK)
             continue;
         struct op **twin = &first[known - batch->load.requests];
+        if (str_is_set(op->request.lost)) {
+            note_lost(known, op, twin);
+            continue;
+        }
         op->code = request_check(known->found ? &known->record : NULL, op->request.body_hash,
                                  batch->load.now, &standing, &op->err);
         op->request.repeated = op->code == ERR_OK && standing == REQUEST_REPEATED;
@@ -234,18 +253,11 @@ static enum error_code carry_out(struct batch *batch)
     return code == ERR_OK ? batch_write(batch) : code;
 }
 
-static int64_t steady_us(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 * 1000 + now.tv_nsec / 1000;
-}
-
 /* Tells the observer of a batch that was committed. Without memory it is told of no changes. */
 static void report(const struct batch *batch, int64_t began_us, int64_t written_us)
 {
     const struct observer *observer = batch->batcher->observer;
-    int64_t now_us = steady_us();
+    int64_t now_us = clock_monotonic_us();
     struct job_change *changes = arena_alloc(batch->arena, batch->job_count * sizeof *changes);
     struct batch_report report = {
         .now = batch->load.now,
@@ -273,7 +285,7 @@ static void report(const struct batch *batch, int64_t began_us, int64_t written_
 static enum error_code commit(struct batch *batch, int64_t began_us, enum store_outcome *outcome)
 {
     bool watched = batch->batcher->observer != NULL;
-    int64_t written_us = watched ? steady_us() : 0;
+    int64_t written_us = watched ? clock_monotonic_us() : 0;
     enum error_code code = store_commit(batch->txn, outcome, batch->err);
     if (watched && code == ERR_OK)
         report(batch, began_us, written_us);
@@ -286,7 +298,7 @@ enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, str
 {
     struct batch *batch = arena_zalloc(arena, 1, sizeof *batch);
     const struct observer *observer = batcher->observer;
-    int64_t began_us = observer != NULL ? steady_us() : 0;
+    int64_t began_us = observer != NULL ? clock_monotonic_us() : 0;
     enum error_code code = ERR_NO_MEMORY;
     *outcome = STORE_NOT_COMMITTED;
     if (batch == NULL)
@@ -301,6 +313,7 @@ enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, str
     for (uint32_t i = 0; i < count; i++) {
         ops[i]->code = ERR_OK;
         ops[i]->grant_count = 0;
+        ops[i]->request.gives_way = false;
         ops[i]->request.repeated = false;
         ops[i]->request.clashed = false;
         ops[i]->request.twin = false;

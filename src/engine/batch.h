@@ -17,7 +17,13 @@
 #include "engine/observer.h"
 #include "store/store.h"
 
-enum { BATCH_OPS_MAX = 1000, CLAIM_MAX = 1000, ADMIT_LEFT_MAX = 256 };
+enum {
+    BATCH_OPS_MAX = 1000,
+    CLAIM_MAX = 1000,
+    CLAIM_BYTES_MAX =
+        16 * 1024 * 1024, /* of payloads: a claim ends with the one that makes it so */
+    ADMIT_LEFT_MAX = 256,
+};
 
 enum op_type {
     OP_COMMAND,       /* a command on the job `job` */
@@ -51,6 +57,11 @@ struct op_request {
     /* Writes the answer that is kept for repetitions, from what the operation came to. */
     void (*render)(void *arg, struct buf *buf);
     void *arg;
+    /* Set: the token of a lease in an answer that never arrived. What is kept under the key, if it
+     * is that answer, gives way to what `render` writes, or to nothing (NULL), so that the request
+     * is carried out anew when it comes again. */
+    struct str lost;
+    bool gives_way;    /* out: it is that answer */
     bool repeated;     /* out: it was carried out before, */
     struct str answer; /* out: with this answer */
     bool clashed;      /* out: refused, since the key was used with another body */

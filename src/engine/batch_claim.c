@@ -232,7 +232,9 @@ enum error_code batch_claim(struct batch *batch, struct op *op, struct store_sea
     op->grants = arena_alloc(batch->arena, search->found_count * sizeof *op->grants);
     if (op->grants == NULL)
         return batch_no_memory(batch);
-    for (uint32_t i = 0; i < search->found_count; i++) {
+    size_t bytes = 0;
+    /* What is not given away is put back. */
+    for (uint32_t i = 0; i < search->found_count && bytes < CLAIM_BYTES_MAX; i++) {
         uint32_t ordinal = search->found[i].step;
         struct batch_job *job = batch_job_find(batch, search->found[i].slice.job.id);
         struct grant *grant = &op->grants[op->grant_count];
@@ -251,6 +253,7 @@ enum error_code batch_claim(struct batch *batch, struct op *op, struct store_sea
             batch->claim_conflicts++;
             continue;
         }
+        bytes += job->now.job.spec.payload.len;
         grant->slice = job->now;
         grant->step = ordinal == STEP_NONE ? NULL : job_step_at(&grant->slice, ordinal);
         if (op->claim.claimer.resource != NULL)

@@ -373,6 +373,27 @@ static bool has_done_something(const struct batch *batch, uint32_t first)
     return false;
 }
 
+/* Whether there is something to write under the key of an operation. */
+static bool has_record(const struct batch *batch, uint32_t index)
+{
+    const struct op_request *request = &batch->ops[index]->request;
+    if (!str_is_set(request->scope))
+        return false;
+    if (str_is_set(request->lost))
+        return request->gives_way;
+    return !request->repeated && !request->twin && has_done_something(batch, index);
+}
+
+/* When the record was made. One that gives way to nothing is as old as those that count as none:
+ * whoever sweeps them takes it along. */
+static int64_t time_of(struct batch *batch, const struct op_request *request)
+{
+    if (!str_is_set(request->lost))
+        return batch->load.now;
+    return request->render == NULL ? batch->load.now - REQUEST_KEPT_MS
+                                   : batch_request(batch, request)->record.at;
+}
+
 /* Answers that will be given again; those of operations that were refused are not kept. */
 static enum error_code write_requests(struct batch *batch, struct store_write *write)
 {
@@ -382,10 +403,8 @@ static enum error_code write_requests(struct batch *batch, struct store_write *w
     if (records == NULL)
         return batch_no_memory(batch);
     for (uint32_t i = 0; i < batch->op_count; i++) {
-        const struct op *op = batch->ops[i];
-        const struct op_request *request = &op->request;
-        if (!str_is_set(request->scope) || request->repeated || request->twin ||
-            !has_done_something(batch, i))
+        const struct op_request *request = &batch->ops[i]->request;
+        if (!has_record(batch, i))
             continue;
         struct buf buf;
         buf_init(&buf, batch->arena, 256);
@@ -397,7 +416,7 @@ static enum error_code write_requests(struct batch *batch, struct store_write *w
         *record = (struct request_record){
             .scope = request->scope,
             .key = request->key,
-            .at = batch->load.now,
+            .at = time_of(batch, request),
             .answer = buf_str(&buf),
         };
         memcpy(record->body_hash, request->body_hash, HASH_LEN);

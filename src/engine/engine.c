@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "engine/engine_private.h"
 
 void call_list_add(struct call_list *list, struct call *call)
@@ -88,9 +89,7 @@ void call_release(struct call *call)
 static int64_t steady_ms(void *arg)
 {
     (void)arg;
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return clock_monotonic_ms();
 }
 
 int64_t engine_steady(struct engine *engine)
@@ -117,14 +116,7 @@ struct store *engine_store(struct engine *engine)
 
 static void wait_for_work(struct engine *engine, int64_t wait_ms)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += wait_ms / 1000;
-    until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
+    struct timespec until = condition_deadline(wait_ms);
     pthread_mutex_lock(&engine->lock);
     while (engine->waiting.count == 0 && !engine->changed && !engine->stop)
         if (pthread_cond_timedwait(&engine->work, &engine->lock, &until) != 0)
@@ -161,14 +153,13 @@ static void *run_watch(void *arg)
     while (!is_stopped(engine)) {
         uint64_t before = seen;
         enum error_code code = store_watch(engine->store, seen, WATCH_MS, &seen, NULL);
-        struct timespec pause = {.tv_nsec = (code == ERR_OK ? CHANGE_MS : WATCH_MS) * 1000000L};
         pthread_mutex_lock(&engine->lock);
         engine->changed = engine->changed || (code == ERR_OK && seen != before);
         if (engine->changed)
             pthread_cond_signal(&engine->work);
         pthread_mutex_unlock(&engine->lock);
         if (code != ERR_OK || seen != before)
-            (void)nanosleep(&pause, NULL);
+            clock_pause(code == ERR_OK ? CHANGE_MS : WATCH_MS);
     }
     return NULL;
 }
@@ -211,16 +202,10 @@ static enum error_code start_threads(struct engine *engine, struct err *err)
 
 static enum error_code init_lock(struct engine *engine, struct err *err)
 {
-    pthread_condattr_t steady;
     if (pthread_mutex_init(&engine->lock, NULL) != 0)
         return err_set(err, ERR_NO_MEMORY, "there is no memory for an engine");
-    if (pthread_condattr_init(&steady) == 0) {
-        bool made = pthread_condattr_setclock(&steady, CLOCK_MONOTONIC) == 0 &&
-                    pthread_cond_init(&engine->work, &steady) == 0;
-        (void)pthread_condattr_destroy(&steady);
-        if (made)
-            return ERR_OK;
-    }
+    if (condition_init(&engine->work))
+        return ERR_OK;
     (void)pthread_mutex_destroy(&engine->lock);
     return err_set(err, ERR_NO_MEMORY, "there is no memory for an engine");
 }

@@ -119,7 +119,7 @@ static enum error_code promote(struct engine *engine, bool *ret_more, struct err
     enum error_code code = batch_promote(&engine->batcher, 2 * DUE_LIMIT, &count, err);
     if (code != ERR_OK || count == 0)
         return code;
-    *ret_more = *ret_more || count == 2 * DUE_LIMIT;
+    *ret_more = true; /* and when is the next? */
     pthread_mutex_lock(&engine->lock);
     engine_wake_each(engine, false);
     pthread_mutex_unlock(&engine->lock);

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "base/record.h"
 #include "base/uuid.h"
@@ -48,15 +48,6 @@ struct handle {
 };
 
 /* ---- time ---- */
-
-static void pause_for(int64_t ms)
-{
-    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000 * 1000};
-    int result;
-    do
-        result = nanosleep(&left, &left);
-    while (result != 0 && errno == EINTR);
-}
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -144,10 +135,10 @@ static enum error_code find_owner(struct handle *handle, const char *path, bool 
         /* The lock of those who just look makes a file seem to be owned for a moment, so that what
          * is not locked and cannot be opened gets another chance or two. */
         bool locked = is_locked(handle->path[0] != '\0' ? handle->path : path);
-        bool late = local_now() >= deadline;
+        bool late = clock_monotonic_ms() >= deadline;
         unlocked = locked ? 0 : unlocked + 1;
         if (code == ERR_UNAVAILABLE && !late && unlocked < UNLOCKED_MAX && (again || !locked)) {
-            pause_for(pause_ms);
+            clock_pause(pause_ms);
             continue;
         }
         /* Whoever has the lock but does not let us in has said why. */
@@ -272,13 +263,13 @@ static enum error_code do_once(struct handle *handle, struct message *message, s
         give_key(message);
     while (engine == NULL) {
         struct local_reply reply;
-        int64_t start = local_now();
+        int64_t start = clock_monotonic_ms();
         enum error_code code = do_there(handle, message, arena, &reply, answer, err);
         if (!reply.lost)
             return code;
         if (deadline == 0)
-            deadline = (reply.sent ? local_now() : start) + handle->patience_ms;
-        else if (local_now() >= deadline)
+            deadline = (reply.sent ? clock_monotonic_ms() : start) + handle->patience_ms;
+        else if (clock_monotonic_ms() >= deadline)
             return code;
         code = look(handle, deadline, err);
         if (code != ERR_OK)
@@ -296,14 +287,14 @@ static enum error_code do_in_slices(struct handle *handle, enum verb_name name,
                                     const struct waiting *waiting, struct buf *answer,
                                     struct err *err)
 {
-    int64_t end = local_now() + waiting->wait_ms;
+    int64_t end = clock_monotonic_ms() + waiting->wait_ms;
     enum error_code code;
     bool over;
     do {
         struct arena arena;
         struct buf request;
         struct buf slice;
-        int64_t start = local_now();
+        int64_t start = clock_monotonic_ms();
         int64_t left = atomic_load(&handle->interrupted) || start > end ? 0 : end - start;
         struct message message = {.name = name, .wait_ms = least(left, SLICE_MS)};
         arena_init(&arena);
@@ -315,14 +306,14 @@ static enum error_code do_in_slices(struct handle *handle, enum verb_name name,
                    ? (enum error_code)err_set(err, ERR_NO_MEMORY, "there is no memory for the call")
                    : do_once(handle, &message, &arena, &slice, err);
         over = code != ERR_OK || waiting_has_come(name, buf_str(&slice), &arena) ||
-               atomic_load(&handle->interrupted) || local_now() >= end;
+               atomic_load(&handle->interrupted) || clock_monotonic_ms() >= end;
         if (code == ERR_OK && over)
             buf_add(answer, buf_str(&slice));
         arena_release(&arena);
         /* An owner who is about to close does not wait any more, but it must not be asked all the
          * time. */
-        if (!over && local_now() - start < message.wait_ms / 2)
-            pause_for(least(POLL_MS, end - local_now()));
+        if (!over && clock_monotonic_ms() - start < message.wait_ms / 2)
+            clock_pause(least(POLL_MS, end - clock_monotonic_ms()));
     } while (!over);
     return code;
 }
@@ -362,7 +353,7 @@ static enum error_code new_handle(const struct handle_options *options, struct h
                                   struct err *err)
 {
     struct str actor = str_is_set(options->actor) ? options->actor : STR("library");
-    if (!local_is_name(actor) || access_is_reserved(actor))
+    if (!record_is_name(actor) || access_is_reserved(actor))
         return err_set(err, ERR_BAD_REQUEST,
                        "\"%.*s\" cannot be who acts: use 1 to %d bytes without control characters, "
                        "and not \"" ACCESS_ACTOR_PREFIX "\" at the beginning",
@@ -414,7 +405,7 @@ enum error_code handle_open(struct str url, const struct handle_options *options
         return code;
     if (find_path(url, path))
         code = find_owner(handle, path, options->engine.store.create,
-                          local_now() + handle->patience_ms, err);
+                          clock_monotonic_ms() + handle->patience_ms, err);
     else
         code = engine_open(url, &handle->options.engine, &handle->engine, err);
     if (code != ERR_OK) {

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "engine/local_protocol.h"
 #include "pawl.h"
 
@@ -41,16 +42,12 @@ enum error_code local_client_new(const char *db_path, int64_t patience_ms,
 {
     assert(strlen(db_path) < PATH_MAX);
     struct local_client *client = calloc(1, sizeof *client);
-    pthread_condattr_t attributes;
     if (client == NULL)
         return err_set(err, ERR_NO_MEMORY, "there is not enough memory to open the store");
     client->patience_ms = patience_ms;
     (void)snprintf(client->path, sizeof client->path, "%s", db_path);
     (void)pthread_mutex_init(&client->mutex, NULL);
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&client->freed, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    (void)condition_init(&client->freed);
     *ret = client;
     return ERR_OK;
 }
@@ -146,7 +143,7 @@ static enum error_code say_hello(int socket, int64_t deadline, bool *ret_again, 
 static enum error_code open_line(const struct local_client *client, int64_t deadline, int *ret,
                                  bool *ret_again, struct err *err)
 {
-    int64_t frame_end = local_now() + LOCAL_FRAME_MS;
+    int64_t frame_end = clock_monotonic_ms() + LOCAL_FRAME_MS;
     *ret_again = true;
     int socket = local_connect(client->path);
     if (socket < 0)
@@ -177,9 +174,7 @@ static bool has_room(const struct local_client *client, bool waits)
 /* Waits for room; with the mutex held. */
 static bool await_room(struct local_client *client, bool waits)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += client->patience_ms / 1000 + 1;
+    struct timespec until = condition_deadline(client->patience_ms);
     int waited = 0;
     while (!has_room(client, waits) && waited == 0)
         waited = pthread_cond_timedwait(&client->freed, &client->mutex, &until);
@@ -236,8 +231,8 @@ static enum error_code take_line(struct local_client *client, bool waits, struct
         client->open_count++;
     (void)pthread_mutex_unlock(&client->mutex);
     if (line.socket < 0) {
-        enum error_code code =
-            open_line(client, local_now() + client->patience_ms, &line.socket, ret_again, err);
+        enum error_code code = open_line(client, clock_monotonic_ms() + client->patience_ms,
+                                         &line.socket, ret_again, err);
         if (code != ERR_OK) {
             drop_line(client, &line, false);
             return code;
@@ -283,7 +278,7 @@ static enum local_result await_answer(const struct local_client *client, const s
                                       int64_t wait_ms, struct arena *arena, struct local_frame *ret)
 {
     for (;;) {
-        int64_t end = local_now() + wait_ms + client->patience_ms;
+        int64_t end = clock_monotonic_ms() + wait_ms + client->patience_ms;
         enum local_result result =
             local_receive(line->socket, end - client->patience_ms / 2, arena, ret);
         if (result != LOCAL_LATE)
@@ -359,7 +354,8 @@ enum error_code local_client_call(struct local_client *client, const struct loca
                   [LOCAL_ACTOR] = request->actor,
                   [LOCAL_REQUEST] = request->request},
     };
-    enum local_result result = local_send(line.socket, &call, local_now() + client->patience_ms);
+    enum local_result result =
+        local_send(line.socket, &call, clock_monotonic_ms() + client->patience_ms);
     if (result == LOCAL_TOO_LARGE) {
         give_line(client, &line);
         return err_set(err, ERR_PAYLOAD_TOO_LARGE, "a name in the request is too long");

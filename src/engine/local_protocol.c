@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "base/record.h"
 #include "base/utf8.h"
@@ -28,13 +28,6 @@ enum {
 
 static const char magic[4] = {'P', 'A', 'W', 'L'};
 
-int64_t local_now(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / (1000 * 1000);
-}
-
 /* ---- bytes ---- */
 
 /* Waits until the socket is ready for `events`. */
@@ -42,7 +35,7 @@ static enum local_result wait_for(int socket, short events, int64_t deadline)
 {
     for (;;) {
         struct pollfd entry = {.fd = socket, .events = events};
-        int64_t left = deadline == LOCAL_NEVER ? -1 : deadline - local_now();
+        int64_t left = deadline == LOCAL_NEVER ? -1 : deadline - clock_monotonic_ms();
         if (deadline != LOCAL_NEVER && left <= 0)
             return LOCAL_LATE;
         int ready = poll(&entry, 1, left > INT_MAX ? INT_MAX : (int)left);
@@ -183,7 +176,7 @@ enum local_result local_receive(int socket, int64_t deadline, struct arena *aren
     enum local_result result = receive_bytes(socket, (char *)header, 1, deadline);
     if (result != LOCAL_DONE)
         return result;
-    int64_t end = local_now() + LOCAL_FRAME_MS;
+    int64_t end = clock_monotonic_ms() + LOCAL_FRAME_MS;
     result = receive_bytes(socket, (char *)header + 1, sizeof header - 1, end);
     if (result == LOCAL_DONE)
         result = read_header(header, &frame, lengths);
@@ -199,16 +192,6 @@ enum local_result local_receive(int socket, int64_t deadline, struct arena *aren
     if (result == LOCAL_DONE)
         *ret = frame;
     return result == LOCAL_LATE ? LOCAL_CUT : result;
-}
-
-bool local_is_name(struct str text)
-{
-    if (text.len == 0 || text.len > NAME_BYTES_MAX || !utf8_valid(text))
-        return false;
-    for (size_t i = 0; i < text.len; i++)
-        if ((unsigned char)text.at[i] < 0x20 || text.at[i] == 0x7f)
-            return false;
-    return true;
 }
 
 /* ---- the other side ---- */

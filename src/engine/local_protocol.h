@@ -79,9 +79,6 @@ enum local_result {
     LOCAL_NO_MEMORY,
 };
 
-/* Milliseconds on a clock that never jumps. */
-int64_t local_now(void);
-
 /* Sends a whole frame, of this version of the protocol, until `deadline`. */
 enum local_result local_send(int socket, const struct local_frame *frame, int64_t deadline);
 
@@ -89,9 +86,6 @@ enum local_result local_send(int socket, const struct local_frame *frame, int64_
  * within LOCAL_FRAME_MS from then on. Lengths are checked before memory is taken. */
 enum local_result local_receive(int socket, int64_t deadline, struct arena *arena,
                                 struct local_frame *ret);
-
-/* Whether it can be the name of who acts, a scope or a key: as the names in requests. */
-bool local_is_name(struct str text);
 
 /* Whether the other side has gone away, as far as can be told without waiting. */
 bool local_is_gone(int socket);

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/record.h"
 #include "core/access.h"
@@ -65,7 +66,7 @@ static bool is_stopping(struct local_server *server)
 
 static enum local_result send_answer(int socket, const struct local_frame *frame)
 {
-    return local_send(socket, frame, local_now() + SEND_MS);
+    return local_send(socket, frame, clock_monotonic_ms() + SEND_MS);
 }
 
 static enum local_result send_error(int socket, const struct err *err)
@@ -128,11 +129,11 @@ static enum error_code read_call(struct connection *connection, struct arena *ar
         return err_set(err, ERR_BAD_REQUEST,
                        "version %s of Pawl, which has the store, does not know the verb \"%.*s\"",
                        pawl_version(), STR_ARG(frame->texts[LOCAL_VERB]));
-    if (!local_is_name(frame->texts[LOCAL_ACTOR]) || access_is_reserved(frame->texts[LOCAL_ACTOR]))
+    if (!record_is_name(frame->texts[LOCAL_ACTOR]) || access_is_reserved(frame->texts[LOCAL_ACTOR]))
         return err_set(err, ERR_BAD_REQUEST, "who acts must be named, in 1 to %d bytes",
                        NAME_BYTES_MAX);
-    if (str_is_set(scope) != str_is_set(key) || (str_is_set(key) && !local_is_name(key)) ||
-        (str_is_set(scope) && !local_is_name(scope)))
+    if (str_is_set(scope) != str_is_set(key) || (str_is_set(key) && !record_is_name(key)) ||
+        (str_is_set(scope) && !record_is_name(scope)))
         return err_set(err, ERR_BAD_REQUEST, "a request key has 1 to %d bytes, and a scope",
                        NAME_BYTES_MAX);
     *ret = (struct verb_call){
@@ -175,8 +176,10 @@ static bool answer_call(struct connection *connection, struct arena *arena,
         .texts = {[LOCAL_BODY] = buf_str(&answer)},
     };
     enum local_result result = send_answer(connection->socket, &reply);
-    if (result != LOCAL_DONE)
-        give_back_leases(call.engine, call.name, buf_str(&answer));
+    if (result != LOCAL_DONE) {
+        const struct lost_answer lost = {call.name, buf_str(&answer), call.scope, call.key};
+        give_back_leases(call.engine, &lost);
+    }
     if (result != LOCAL_TOO_LARGE)
         return result == LOCAL_DONE;
     (void)err_set(&err, ERR_PAYLOAD_TOO_LARGE,
@@ -194,7 +197,8 @@ static bool greet(struct connection *connection, struct arena *arena)
     struct local_frame hello = {0};
     struct err err;
     int socket = connection->socket;
-    enum local_result result = local_receive(socket, local_now() + LOCAL_FRAME_MS, arena, &hello);
+    enum local_result result =
+        local_receive(socket, clock_monotonic_ms() + LOCAL_FRAME_MS, arena, &hello);
     if (result == LOCAL_DONE && hello.type != LOCAL_HELLO)
         result = LOCAL_BROKEN;
     if (result != LOCAL_DONE) {
@@ -301,7 +305,7 @@ static void turn_away(int socket)
         .status = 503,
         .texts = {[LOCAL_MESSAGE] = str_from(err.detail)},
     };
-    (void)local_send(socket, &frame, local_now());
+    (void)local_send(socket, &frame, clock_monotonic_ms());
     (void)close(socket);
 }
 
@@ -346,9 +350,9 @@ static void join_finished(struct local_server *server)
 static void look_after(struct local_server *server)
 {
     int listener = -1;
-    if (local_now() < server->look_at)
+    if (clock_monotonic_ms() < server->look_at)
         return;
-    server->look_at = local_now() + LOOK_MS;
+    server->look_at = clock_monotonic_ms() + LOOK_MS;
     (void)pthread_mutex_lock(&server->mutex);
     if (!server->stopping && local_is_lost(server->path, &server->place) &&
         local_listen(server->path, &listener, &server->place, NULL) == ERR_OK && listener >= 0) {
@@ -395,7 +399,6 @@ static void free_server(struct local_server *server)
 static struct local_server *new_server(struct engine *engine, const char *db_path)
 {
     struct local_server *server = calloc(1, sizeof *server);
-    pthread_condattr_t attributes;
     if (server == NULL)
         return NULL;
     server->engine = engine;
@@ -403,10 +406,7 @@ static struct local_server *new_server(struct engine *engine, const char *db_pat
     server->wake = -1;
     (void)snprintf(server->path, sizeof server->path, "%s", db_path);
     (void)pthread_mutex_init(&server->mutex, NULL);
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&server->ended, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    (void)condition_init(&server->ended);
     return server;
 }
 
@@ -450,9 +450,7 @@ static void hang_up(struct local_server *server, int how)
 
 static void await_end(struct local_server *server, int64_t wait_ms)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += wait_ms / 1000;
+    struct timespec until = condition_deadline(wait_ms);
     int waited = 0;
     (void)pthread_mutex_lock(&server->mutex);
     while (server->live_count > 0 && waited == 0)

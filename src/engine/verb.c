@@ -9,11 +9,12 @@
 #include "engine/access.h"
 #include "engine/keyed.h"
 
-enum verb_class { READ, WRITE, LONG };
+enum verb_class { READ, WATCH, WRITE, CLAIM, LONG };
 enum { NO, YES = NO, KEY };
 
 struct entry {
     struct str name;
+    struct str path;
     const struct verb *verb;
     enum verb_class class;
     bool needs_key;
@@ -21,7 +22,7 @@ struct entry {
 
 static const struct entry entries[VERB_COUNT] = {
 #define VERB(name, method, path, class, safe)                                                      \
-    [VERB_##name] = {STR_INIT(#name), &verb_##name, class, (safe) == KEY},
+    [VERB_##name] = {STR_INIT(#name), STR_INIT(path), &verb_##name, class, (safe) == KEY},
 #include "engine/verbs.def"
 #undef VERB
 };
@@ -46,7 +47,24 @@ const struct verb *verb_at(enum verb_name name)
 
 bool verb_is_write(enum verb_name name)
 {
-    return entries[name].class == WRITE;
+    return entries[name].class == WRITE || entries[name].class == CLAIM;
+}
+
+bool verb_is_claim(enum verb_name name)
+{
+    return entries[name].class == CLAIM;
+}
+
+bool verb_is_watch(enum verb_name name)
+{
+    return entries[name].class == WATCH;
+}
+
+bool verb_is_of_lease(enum verb_name name)
+{
+    const struct str leases = STR("/v1/leases/");
+    struct str path = entries[name].path;
+    return path.len > leases.len && memcmp(path.at, leases.at, leases.len) == 0;
 }
 
 bool verb_is_long(enum verb_name name)
@@ -190,6 +208,14 @@ enum error_code verb_finish(struct verb_call *call, struct buf *answer, struct e
     call->status = 200;
     enum error_code code = verb_at(call->name)->answer(call, answer, err);
     return code == ERR_OK && answer->failed ? verb_no_memory(err) : code;
+}
+
+bool verb_answer_reads(const struct verb_call *call)
+{
+    bool (*reads)(const struct verb_call *call) = verb_at(call->name)->reads;
+    const struct op_request *request = call->call.count > 0 ? &call->call.ops[0]->request : NULL;
+    bool answered = request != NULL && (request->repeated || request->clashed);
+    return reads != NULL && !answered && reads(call);
 }
 
 static enum error_code do_write(struct verb_call *call, struct buf *answer, struct err *err)

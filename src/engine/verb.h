@@ -47,6 +47,7 @@ struct verb_call {
     struct str key;
     bool (*wanted)(void *arg); /* as in struct call; NULL: yes */
     void *wanted_arg;
+    const char *no_claims; /* why none is granted now, also in a batch; NULL: they are */
 
     struct call call; /* WRITE: what prepare made of it */
     uint32_t op_cap;
@@ -64,6 +65,10 @@ struct verb {
     /* WRITE: writes the answer from what came of the operations, or fails with what was wrong with
      * them. Also used to write the answer that is kept for repetitions. */
     enum error_code (*answer)(struct verb_call *call, struct buf *answer, struct err *err);
+    /* WRITE: whether prepare may read the store, and so block. */
+    bool reads_first;
+    /* WRITE: whether answer would, after what came of the operations; NULL: it never does. */
+    bool (*reads)(const struct verb_call *call);
     /* READ and LONG: all of it. May block. */
     enum error_code (*run)(struct verb_call *call, struct buf *answer, struct err *err);
 };
@@ -73,8 +78,13 @@ enum verb_name verb_find(struct str name);
 struct str verb_text(enum verb_name name);
 const struct verb *verb_at(enum verb_name name);
 bool verb_is_write(enum verb_name name);
+bool verb_is_claim(enum verb_name name);
+bool verb_is_watch(enum verb_name name);
 bool verb_is_long(enum verb_name name);
 bool verb_needs_key(enum verb_name name);
+
+/* Whether it is what the holder of a lease says. */
+bool verb_is_of_lease(enum verb_name name);
 
 /* How long a request for it may be; VERB_COUNT: for one that there is not. */
 size_t verb_bytes_max(enum verb_name name);
@@ -89,6 +99,9 @@ enum error_code verb_prepare(struct verb_call *call, struct err *err);
 /* Writes the answer of a WRITE that is done: the verb's, or the one of the first time. The call's
  * memory must not have been released. */
 enum error_code verb_finish(struct verb_call *call, struct buf *answer, struct err *err);
+
+/* Whether verb_finish would read the store, and so block. */
+bool verb_answer_reads(const struct verb_call *call);
 
 /* Carries out a READ or LONG whose request was checked, in this thread. */
 enum error_code verb_run(struct verb_call *call, struct buf *answer, struct err *err);

@@ -101,6 +101,8 @@ static enum error_code prepare_entry(struct verb_call *call, struct str json, st
         .engine = call->engine,
         .arena = call->arena,
         .actor = call->actor,
+        .traceparent = call->traceparent,
+        .no_claims = call->no_claims,
         .scopes = call->scopes,
         .queues = call->queues,
     };
@@ -209,5 +211,20 @@ static enum error_code batch_answer(struct verb_call *call, struct buf *answer, 
     return ERR_OK;
 }
 
+static bool batch_reads(const struct verb_call *call)
+{
+    const struct entries *entries = call->state;
+    bool reads = false;
+    for (uint32_t i = 0; i < entries->count && !reads; i++)
+        reads = entries->at[i].code == ERR_OK && verb_answer_reads(&entries->at[i].call);
+    return reads;
+}
+
+/* What its entries are is known only when they have been read: one of them may read the store. */
 const struct verb verb_batch = {
-    .request = &batch_record, .prepare = batch_prepare, .answer = batch_answer};
+    .request = &batch_record,
+    .prepare = batch_prepare,
+    .answer = batch_answer,
+    .reads_first = true,
+    .reads = batch_reads,
+};

@@ -4,8 +4,8 @@
  * in a state for it is refused alone and counted. The cursor is the last job that was looked at, so
  * that jobs which leave the filter on the way change nothing. */
 #include <assert.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "engine/access.h"
 #include "engine/answer.h"
 #include "engine/filter.h"
@@ -42,10 +42,8 @@ struct walk {
 /* Sleeps, but not longer than until the handle is to be closed. */
 static void pause_for(struct verb_call *call, int64_t ms)
 {
-    for (; ms > 0 && !engine_interrupted(call->engine); ms -= NAP_MS) {
-        struct timespec nap = {.tv_nsec = (ms < NAP_MS ? ms : NAP_MS) * 1000 * 1000};
-        (void)nanosleep(&nap, NULL);
-    }
+    for (; ms > 0 && !engine_interrupted(call->engine); ms -= NAP_MS)
+        clock_pause(ms < NAP_MS ? ms : NAP_MS);
 }
 
 static enum error_code list_page(struct verb_call *call, struct walk *walk, struct arena *arena,

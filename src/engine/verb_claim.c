@@ -108,6 +108,8 @@ static enum error_code claim_prepare(struct verb_call *call, struct err *err)
     struct op *op = verb_op(call);
     if (request == NULL || op == NULL)
         return err_set(err, ERR_NO_MEMORY, "there is no memory for a claim");
+    if (call->no_claims != NULL)
+        return err_set(err, ERR_UNAVAILABLE, "%s", call->no_claims);
     request->max = 1;
     request->start = true;
     call->call.class = CALL_CLAIM;
@@ -321,7 +323,17 @@ static enum error_code claim_answer(struct verb_call *call, struct buf *answer, 
                          : ERR_OK;
 }
 
-const struct verb verb_claim = {
-    .request = &claim_record, .prepare = claim_prepare, .answer = claim_answer};
-const struct verb verb_claim_steps = {
-    .request = &claim_steps_record, .prepare = claim_prepare, .answer = claim_answer};
+static bool claim_reads(const struct verb_call *call)
+{
+    const struct claim_request *request = call->state;
+    return needs_reading(call->call.ops[0], request->history);
+}
+
+const struct verb verb_claim = {.request = &claim_record,
+                                .prepare = claim_prepare,
+                                .answer = claim_answer,
+                                .reads = claim_reads};
+const struct verb verb_claim_steps = {.request = &claim_steps_record,
+                                      .prepare = claim_prepare,
+                                      .answer = claim_answer,
+                                      .reads = claim_reads};

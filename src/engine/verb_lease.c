@@ -168,7 +168,7 @@ static enum error_code prepare_plain(struct verb_call *call, enum command_type c
                                      struct err *err)
 {
     struct lease_request request = {0};
-    struct op *op;
+    struct op *op = NULL;
     return begin(call, &token_record, command, &request, &op, err);
 }
 
@@ -218,7 +218,7 @@ const struct verb verb_cancelled = {
 static enum error_code heartbeat_prepare(struct verb_call *call, struct err *err)
 {
     struct lease_request request = {0};
-    struct op *op;
+    struct op *op = NULL;
     enum error_code code = begin(call, &heartbeat_record, COMMAND_HEARTBEAT, &request, &op, err);
     if (code == ERR_OK && str_is_set(request.progress))
         code = verb_check_payload(request.progress, "progress", err);
@@ -253,7 +253,7 @@ const struct verb verb_heartbeat = {
 static enum error_code complete_prepare(struct verb_call *call, struct err *err)
 {
     struct lease_request request = {0};
-    struct op *op;
+    struct op *op = NULL;
     enum error_code code = begin(call, &complete_record, COMMAND_COMPLETE, &request, &op, err);
     if (code == ERR_OK && str_is_set(request.result))
         code = verb_check_payload(request.result, "result", err);
@@ -268,7 +268,7 @@ const struct verb verb_complete = {
 static enum error_code fail_prepare(struct verb_call *call, struct err *err)
 {
     struct lease_request request = {.retry_after_ms = -1};
-    struct op *op;
+    struct op *op = NULL;
     enum error_code code = begin(call, &fail_record, COMMAND_FAIL, &request, &op, err);
     if (code == ERR_OK && !str_is_set(request.error.message))
         code = verb_missing("error.message", "it says what went wrong", err);
@@ -288,7 +288,7 @@ const struct verb verb_fail = {
 static enum error_code wait_prepare(struct verb_call *call, struct err *err)
 {
     struct lease_request request = {0};
-    struct op *op;
+    struct op *op = NULL;
     enum error_code code = begin(call, &wait_record, COMMAND_WAIT, &request, &op, err);
     if (code == ERR_OK && str_is_set(request.wait.choices))
         code = verb_check_payload(request.wait.choices, "choices", err);
@@ -308,7 +308,7 @@ const struct verb verb_wait = {
 static enum error_code abandon_prepare(struct verb_call *call, struct err *err)
 {
     struct lease_request request = {0};
-    struct op *op;
+    struct op *op = NULL;
     enum error_code code = begin(call, &abandon_record, COMMAND_ABANDON, &request, &op, err);
     if (code == ERR_OK && request.reason_code == DEAD_NONE)
         code = verb_missing("reason_code", "it says why", err);
@@ -328,7 +328,7 @@ const struct verb verb_abandon = {
 static enum error_code effect_begin_prepare(struct verb_call *call, struct err *err)
 {
     struct lease_request request = {0};
-    struct op *op;
+    struct op *op = NULL;
     enum error_code code =
         begin(call, &effect_begin_record, COMMAND_EFFECT_BEGIN, &request, &op, err);
     if (code == ERR_OK && !str_is_set(request.key))
@@ -376,7 +376,7 @@ const struct verb verb_effect_begin = {
 static enum error_code effect_commit_prepare(struct verb_call *call, struct err *err)
 {
     struct lease_request request = {0};
-    struct op *op;
+    struct op *op = NULL;
     enum error_code code =
         begin(call, &effect_commit_record, COMMAND_EFFECT_COMMIT, &request, &op, err);
     if (code == ERR_OK && !str_is_set(request.key))

@@ -1,8 +1,8 @@
 /* Verbs that look at jobs: get, list, events, feed, steps, inbox, explain. */
 #include <assert.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "core/explain.h"
 #include "engine/access.h"
 #include "engine/answer.h"
@@ -16,9 +16,8 @@ enum {
      * a pause. */
     EAGER_ROUNDS = 8,
     NAP_MS = 5,
-    /* Of a caller who may see some queues: jobs that are looked at together, and pages that are
-     * passed over in one call. */
-    FEED_JOBS_AT_ONCE = 64,
+    AT_ONCE = 32, /* jobs or events that are read together: each may have a payload of a MiB */
+    /* Pages that are passed over in one call, of a caller who may see some queues. */
     FEED_PAGES_MAX = 16,
 };
 
@@ -50,12 +49,6 @@ static enum error_code looking_begin(struct looking *looking, const struct verb_
     return engine_watch(call->engine, 0, 0, &looking->seen, err);
 }
 
-static void nap(void)
-{
-    struct timespec pause = {.tv_nsec = NAP_MS * 1000 * 1000};
-    (void)nanosleep(&pause, NULL);
-}
-
 /* Waits until something has changed and forgets what was read; false: it is time to answer. */
 static enum error_code looking_again(struct looking *looking, bool *ret, struct err *err)
 {
@@ -66,7 +59,7 @@ static enum error_code looking_again(struct looking *looking, bool *ret, struct 
     if (left <= 0 || !wanted || engine_interrupted(call->engine))
         return ERR_OK;
     if (looking->rounds++ > EAGER_ROUNDS)
-        nap();
+        clock_pause(NAP_MS);
     enum error_code code = engine_watch(call->engine, looking->seen, left, &looking->seen, err);
     arena_clear(&looking->arena);
     *ret = code == ERR_OK;
@@ -168,21 +161,40 @@ static enum error_code read_include(struct str list, int *ret, struct err *err)
     return ERR_OK;
 }
 
-static void write_jobs(struct buf *answer, const struct store_job *jobs, uint32_t count,
-                       uint32_t limit, int parts)
+/* Reads and writes jobs, some at a time: each may have a payload of a MiB, and an answer ends long
+ * before there are 500 of those. */
+static enum error_code write_jobs(struct store_txn *txn, struct store_filter filter, uint32_t limit,
+                                  int parts, struct buf *answer, struct err *err)
 {
     struct json_writer writer;
+    struct arena page;
+    enum error_code code = ERR_OK;
     uint32_t written = 0;
+    bool more = true;
+    arena_init(&page);
     json_writer_init(&writer, answer);
     json_begin_object(&writer);
     json_key(&writer, STR("jobs"));
     json_begin_array(&writer);
-    while (written < count && answer->len < PAGE_BYTES_MAX)
-        answer_listed(&writer, &jobs[written++], parts);
+    while (code == ERR_OK && more && written < limit && answer->len < PAGE_BYTES_MAX) {
+        struct store_job *jobs = NULL;
+        uint32_t count = 0;
+        uint32_t at = 0;
+        filter.limit = limit - written < AT_ONCE ? limit - written : AT_ONCE;
+        code = store_list(txn, &filter, &page, &jobs, &count, err);
+        for (; code == ERR_OK && at < count && answer->len < PAGE_BYTES_MAX; at++) {
+            answer_listed(&writer, &jobs[at], parts);
+            filter.before = jobs[at].id;
+        }
+        written += at;
+        more = at < count || count == filter.limit;
+        arena_clear(&page);
+    }
     json_end_array(&writer);
-    bool more = written < count || count == limit;
-    cursor_write(&writer, more, more ? jobs[written - 1].id : (struct uuid){0});
+    cursor_write(&writer, more, filter.before);
     json_end_object(&writer);
+    arena_release(&page);
+    return code;
 }
 
 static enum error_code run_list(struct verb_call *call, struct buf *answer, struct err *err)
@@ -190,8 +202,6 @@ static enum error_code run_list(struct verb_call *call, struct buf *answer, stru
     struct list_request request = {.limit = PAGE_LIMIT_DEFAULT};
     struct store_filter filter = {0};
     struct store_txn *txn;
-    struct store_job *jobs = NULL;
-    uint32_t count = 0;
     int parts = 0;
     enum error_code code = verb_read(call, &list_record, &request, err);
     if (code == ERR_OK)
@@ -206,13 +216,9 @@ static enum error_code run_list(struct verb_call *call, struct buf *answer, stru
         code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)
         return code;
-    filter.limit = (uint32_t)request.limit;
-    code = store_list(txn, &filter, call->arena, &jobs, &count, err);
+    code = write_jobs(txn, filter, (uint32_t)request.limit, parts, answer, err);
     store_rollback(txn);
-    if (code != ERR_OK)
-        return code;
-    write_jobs(answer, jobs, count, filter.limit, parts);
-    return ERR_OK;
+    return code;
 }
 
 const struct verb verb_list = {.request = &list_record, .run = run_list};
@@ -242,6 +248,36 @@ struct seen_events {
     uint32_t count;
 };
 
+/* Some at a time, until it is as much as an answer may have. */
+static enum error_code read_events(struct store_txn *txn, struct store_stream stream,
+                                   struct arena *arena, struct seen_events *ret, struct err *err)
+{
+    uint32_t limit = stream.limit;
+    size_t bytes = 0;
+    bool more = true;
+    ret->count = 0;
+    ret->events = arena_zalloc(arena, limit, sizeof *ret->events);
+    if (ret->events == NULL)
+        return verb_no_memory(err);
+    while (more && ret->count < limit && bytes < PAGE_BYTES_MAX) {
+        struct event *some = NULL;
+        uint32_t count = 0;
+        /* Of telemetry several may have the same time, by which it would go on. */
+        uint32_t rest = limit - ret->count;
+        stream.limit = rest < AT_ONCE || stream.telemetry ? rest : AT_ONCE;
+        enum error_code code = store_events(txn, &stream, arena, &some, &count, err);
+        if (code != ERR_OK)
+            return code;
+        for (uint32_t i = 0; i < count; i++) {
+            ret->events[ret->count++] = some[i];
+            bytes += some[i].payload.len;
+            stream.after = some[i].version;
+        }
+        more = count == stream.limit;
+    }
+    return ERR_OK;
+}
+
 static enum error_code look_at_events(struct verb_call *call, const struct store_stream *stream,
                                       struct seen_events *ret, struct err *err)
 {
@@ -251,7 +287,7 @@ static enum error_code look_at_events(struct verb_call *call, const struct store
         return code;
     code = verb_load_job(call, txn, stream->job, false, &ret->job, err);
     if (code == ERR_OK)
-        code = store_events(txn, stream, call->arena, &ret->events, &ret->count, err);
+        code = read_events(txn, *stream, call->arena, ret, err);
     store_rollback(txn);
     return code;
 }
@@ -378,8 +414,8 @@ static enum error_code see_jobs(struct verb_call *call, struct store_job *jobs, 
     struct arena arena;
     enum error_code code = ERR_OK;
     arena_init(&arena);
-    for (uint32_t at = 0; at < count && code == ERR_OK; at += FEED_JOBS_AT_ONCE) {
-        uint32_t some = count - at < FEED_JOBS_AT_ONCE ? count - at : FEED_JOBS_AT_ONCE;
+    for (uint32_t at = 0; at < count && code == ERR_OK; at += AT_ONCE) {
+        uint32_t some = count - at < AT_ONCE ? count - at : AT_ONCE;
         struct store_load load = {.jobs = jobs + at, .job_count = some};
         struct store_txn *txn;
         code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
@@ -423,6 +459,32 @@ static enum error_code limit_feed(struct verb_call *call, struct feed_page *page
     return code;
 }
 
+/* Some at a time, as events of one job are read. */
+static enum error_code read_feed(struct store_txn *txn, uint32_t limit, struct arena *arena,
+                                 struct feed_page *page, struct err *err)
+{
+    size_t bytes = 0;
+    bool more = true;
+    page->fed = arena_zalloc(arena, limit, sizeof *page->fed);
+    if (page->fed == NULL)
+        return verb_no_memory(err);
+    while (more && page->count < limit && bytes < PAGE_BYTES_MAX) {
+        struct store_fed *some = NULL;
+        uint32_t count = 0;
+        uint32_t wanted = limit - page->count < AT_ONCE ? limit - page->count : AT_ONCE;
+        enum error_code code = store_feed(txn, page->end, wanted, arena, &some, &count, err);
+        if (code != ERR_OK)
+            return code;
+        for (uint32_t i = 0; i < count; i++) {
+            page->fed[page->count++] = some[i];
+            bytes += some[i].event.payload.len;
+            page->end = some[i].position;
+        }
+        more = count == wanted;
+    }
+    return ERR_OK;
+}
+
 static enum error_code look_at_feed(struct verb_call *call, struct store_position after,
                                     uint32_t limit, struct feed_page *ret, struct err *err)
 {
@@ -431,11 +493,10 @@ static enum error_code look_at_feed(struct verb_call *call, struct store_positio
     enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)
         return code;
-    code = store_feed(txn, after, limit, call->arena, &ret->fed, &ret->count, err);
+    code = read_feed(txn, limit, call->arena, ret, err);
     store_rollback(txn);
     if (code != ERR_OK || ret->count == 0)
         return code;
-    ret->end = ret->fed[ret->count - 1].position;
     ret->moved = true;
     return call->queues == NULL ? ERR_OK : limit_feed(call, ret, err);
 }

@@ -1,6 +1,7 @@
 /* Verbs of operators and of resources: queues, pause, resume, kind_set, kind_get, workers, stats,
  * resources, resource_put, resource_get, resource_delete. */
 #include <assert.h>
+#include <stdlib.h>
 
 #include "core/machine.h"
 #include "core/resource.h"
@@ -468,6 +469,84 @@ static enum error_code read_resource(const struct verb_call *call, const struct 
     return code == ERR_OK && !str_is_set(ret->id) ? missing("id", err) : code;
 }
 
+/* A resource, and the steps that are on it, as of one moment. */
+struct tenancy {
+    struct store_resource resource;
+    struct store_lease *leases;
+    uint32_t count;
+};
+
+static enum error_code load_tenancy(struct verb_call *call, struct str id, struct tenancy *ret,
+                                    struct err *err)
+{
+    struct store_txn *txn;
+    struct tenancy tenancy = {.resource = {.id = id}};
+    struct store_load load = {.resources = &tenancy.resource, .resource_count = 1};
+    enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = store_load(txn, &load, call->arena, err);
+    if (code == ERR_OK)
+        code = store_leases_on(txn, id, call->arena, &tenancy.leases, &tenancy.count, err);
+    store_rollback(txn);
+    if (code == ERR_OK)
+        *ret = tenancy;
+    return code;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct store_job *left = a;
+    const struct store_job *right = b;
+    return memcmp(left->id.bytes, right->id.bytes, sizeof left->id.bytes);
+}
+
+/* The jobs of the steps on a resource, each once. */
+static enum error_code load_tenants(struct verb_call *call, const struct tenancy *tenancy,
+                                    struct store_load *ret, struct err *err)
+{
+    struct store_txn *txn;
+    struct store_load load = {.jobs = arena_zalloc(call->arena, tenancy->count, sizeof *load.jobs)};
+    if (load.jobs == NULL)
+        return verb_no_memory(err);
+    for (uint32_t i = 0; i < tenancy->count; i++)
+        load.jobs[i].id = tenancy->leases[i].job;
+    qsort(load.jobs, tenancy->count, sizeof *load.jobs, by_id);
+    for (uint32_t i = 0; i < tenancy->count; i++)
+        if (i == 0 || !uuid_eq(load.jobs[i].id, load.jobs[load.job_count - 1].id))
+            load.jobs[load.job_count++].id = load.jobs[i].id;
+    enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = store_load(txn, &load, call->arena, err);
+    store_rollback(txn);
+    if (code == ERR_OK)
+        *ret = load;
+    return code;
+}
+
+/* Whoever is limited to queues must not change a resource on which steps of others are: they would
+ * lose it. Reads the store then. */
+static enum error_code check_tenants(struct verb_call *call, struct str id, struct err *err)
+{
+    struct tenancy tenancy;
+    struct store_load load = {0};
+    if (call->queues == NULL)
+        return ERR_OK;
+    enum error_code code = load_tenancy(call, id, &tenancy, err);
+    if (code != ERR_OK || tenancy.count == 0)
+        return code;
+    code = load_tenants(call, &tenancy, &load, err);
+    for (uint32_t i = 0; i < load.job_count && code == ERR_OK; i++) {
+        const struct job *job = &load.jobs[i].slice.job;
+        if (job->status != JOB_NONE && !access_has_queue(call->queues, job->spec.queue))
+            code = err_set(err, ERR_FORBIDDEN,
+                           "the token is for some queues, and steps of another are on \"%.*s\"",
+                           STR_ARG(id));
+    }
+    return code;
+}
+
 static enum error_code prepare_resource_put(struct verb_call *call, struct err *err)
 {
     struct resource_request request = {.slots = 1, .ttl_ms = RESOURCE_TTL_MS_DEFAULT};
@@ -482,6 +561,8 @@ static enum error_code prepare_resource_put(struct verb_call *call, struct err *
     if (code == ERR_OK)
         code = labels_read(request.labels, LABELS_MAX, "labels", call->arena, &resource->labels,
                            &resource->label_count, err);
+    if (code == ERR_OK)
+        code = check_tenants(call, request.id, err);
     if (code != ERR_OK)
         return code;
     struct op *op = verb_op(call);
@@ -510,32 +591,8 @@ static enum error_code answer_resource_put(struct verb_call *call, struct buf *a
 
 const struct verb verb_resource_put = {.request = &resource_put_record,
                                        .prepare = prepare_resource_put,
-                                       .answer = answer_resource_put};
-
-/* A resource, and the steps that are on it, as of one moment. */
-struct tenancy {
-    struct store_resource resource;
-    struct store_lease *leases;
-    uint32_t count;
-};
-
-static enum error_code load_tenancy(struct verb_call *call, struct str id, struct tenancy *ret,
-                                    struct err *err)
-{
-    struct store_txn *txn;
-    struct tenancy tenancy = {.resource = {.id = id}};
-    struct store_load load = {.resources = &tenancy.resource, .resource_count = 1};
-    enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
-    if (code != ERR_OK)
-        return code;
-    code = store_load(txn, &load, call->arena, err);
-    if (code == ERR_OK)
-        code = store_leases_on(txn, id, call->arena, &tenancy.leases, &tenancy.count, err);
-    store_rollback(txn);
-    if (code == ERR_OK)
-        *ret = tenancy;
-    return code;
-}
+                                       .answer = answer_resource_put,
+                                       .reads_first = true};
 
 static enum error_code run_resource_get(struct verb_call *call, struct buf *answer, struct err *err)
 {
@@ -633,6 +690,13 @@ static enum error_code answer_resource_delete(struct verb_call *call, struct buf
     return ERR_OK;
 }
 
+static bool resource_delete_reads(const struct verb_call *call)
+{
+    return call->call.ops[0]->code == ERR_OK; /* lose_the_rest does */
+}
+
 const struct verb verb_resource_delete = {.request = &resource_id_record,
                                           .prepare = prepare_resource_delete,
-                                          .answer = answer_resource_delete};
+                                          .answer = answer_resource_delete,
+                                          .reads_first = true,
+                                          .reads = resource_delete_reads};

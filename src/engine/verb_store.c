@@ -3,8 +3,8 @@
 #include <sqlite3.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "engine/answer.h"
 #include "engine/verb.h"
 #include "pawl.h"
@@ -83,13 +83,6 @@ static void check(struct doctor *doctor, struct str name, bool ok)
     doctor->ok = doctor->ok && ok;
 }
 
-static int64_t system_ms(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static void check_versions(struct doctor *doctor)
 {
     int pq = PQlibVersion();
@@ -110,7 +103,7 @@ static void check_schema(struct doctor *doctor)
 
 static void check_clock(struct doctor *doctor, int64_t store_now)
 {
-    int64_t skew = store_now - system_ms();
+    int64_t skew = store_now - clock_wall_ms();
     struct buf *buf = line(doctor);
     if (doctor->store->options.clock != NULL) {
         buf_add(buf, STR("The store has a clock that was given to it."));

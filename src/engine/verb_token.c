@@ -1,7 +1,7 @@
 /* Access tokens: token_create, token_list, token_revoke. */
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "engine/answer.h"
 #include "engine/verb.h"
@@ -97,10 +97,8 @@ static enum error_code read_token(struct verb_call *call, const struct token_req
 static struct uuid new_id(void)
 {
     uint8_t random[10];
-    struct timespec now;
     random_fill(random, sizeof random);
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    return uuid_v7((int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, random);
+    return uuid_v7(clock_wall_ms(), random);
 }
 
 static enum error_code create_prepare(struct verb_call *call, struct err *err)

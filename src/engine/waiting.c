@@ -3,19 +3,13 @@
 #include "base/json.h"
 #include "core/machine.h"
 
-static bool may_wait(enum verb_name name)
-{
-    return name == VERB_claim || name == VERB_claim_steps || name == VERB_get ||
-           name == VERB_events || name == VERB_feed;
-}
-
 bool waiting_find(enum verb_name name, struct str request, struct waiting *ret)
 {
     struct json_iter iter;
     struct str key;
     struct str value;
     struct arena arena;
-    if (!may_wait(name) || !str_is_set(request))
+    if ((!verb_is_claim(name) && !verb_is_watch(name)) || !str_is_set(request))
         return false;
     arena_init(&arena);
     bool sound =
@@ -49,7 +43,7 @@ bool waiting_has_come(enum verb_name name, struct str answer, struct arena *aren
 {
     struct str text;
     enum job_status status;
-    if (name == VERB_claim || name == VERB_claim_steps)
+    if (verb_is_claim(name))
         return json_count(json_member(answer, STR("claims"))) > 0;
     if (name != VERB_get)
         return json_count(json_member(answer, STR("events"))) > 0;

@@ -1,4 +1,5 @@
 /* The worker of pawl.h: its threads, from start to join. */
+#include "base/clock.h"
 #include "pawl.h"
 
 #include <assert.h>
@@ -7,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/random.h"
@@ -77,7 +77,7 @@ static bool slot_fill(struct slot *slot, char *claim)
     slot->heartbeat_ms =
         pawl_json_int(pawl_json_get(whole, "lease.heartbeat_ms"), HEARTBEAT_MS_DEFAULT);
     int64_t timeout_ms = pawl_json_int(pawl_json_get(whole, "lease.timeout_ms"), 0);
-    slot->over_at = timeout_ms > 0 ? worker_now() + timeout_ms : INT64_MAX;
+    slot->over_at = timeout_ms > 0 ? clock_monotonic_ms() + timeout_ms : INT64_MAX;
     if (slot->job_id == NULL || slot->kind == NULL || slot->token == NULL ||
         slot->payload == NULL || *slot->token == '\0') {
         give_back(slot->worker, whole);
@@ -152,7 +152,7 @@ static bool slot_run(struct slot *slot)
         worker->done++;
     bool ending = worker->ending;
     if (outcome.how == PAWL_RELEASE && !ending)
-        worker_cond_until(&slot->given, &worker->lock, worker_now() + RELEASED_REST_MS);
+        worker_cond_until(&slot->given, &worker->lock, clock_monotonic_ms() + RELEASED_REST_MS);
     pthread_mutex_unlock(&worker->lock);
 
     pawl_free(outcome.result);
@@ -297,7 +297,7 @@ static bool claim_turn(struct pawl_worker *worker, int64_t *pause_ms)
     }
 
     int64_t wait_ms = worker->drain ? 0 : CLAIM_WAIT_MS;
-    int64_t asked_at = worker_now();
+    int64_t asked_at = clock_monotonic_ms();
     uint32_t count = 0;
     enum pawl_code code = claim_once(worker, free_count, wait_ms, &count, &error);
     if (worker_may_retry(worker, code, &error)) {
@@ -322,7 +322,7 @@ static bool claim_turn(struct pawl_worker *worker, int64_t *pause_ms)
         return busy > 0;
     }
     /* Waits on the handle were interrupted: now we must keep the time ourselves. */
-    if (worker_now() - asked_at < wait_ms / 2) {
+    if (clock_monotonic_ms() - asked_at < wait_ms / 2) {
         *pause_ms = *pause_ms < CLAIM_WAIT_MS ? worker_pause(*pause_ms) : CLAIM_WAIT_MS;
         wait_for_wake(worker, *pause_ms);
     } else {
@@ -462,14 +462,12 @@ static struct pawl_worker *worker_new(struct pawl *pawl, const struct pawl_worke
     uint32_t concurrency = options->concurrency == 0 ? 1 : (uint32_t)options->concurrency;
     struct pawl_worker *worker = calloc(1, sizeof *worker);
     struct slot *slots = calloc(concurrency, sizeof *slots);
-    pthread_condattr_t steady;
-    if (worker == NULL || slots == NULL || pthread_condattr_init(&steady) != 0) {
+    if (worker == NULL || slots == NULL) {
         free(worker);
         free(slots);
         return NULL;
     }
 
-    (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
     worker->pawl = pawl;
     worker->handler = options->handler;
     worker->reported = options->reported;
@@ -483,13 +481,12 @@ static struct pawl_worker *worker_new(struct pawl *pawl, const struct pawl_worke
     worker->heart_until = INT64_MAX;
     arena_init(&worker->arena);
     (void)pthread_mutex_init(&worker->lock, NULL);
-    (void)pthread_cond_init(&worker->heart_due, &steady);
-    (void)pthread_cond_init(&worker->ended, &steady);
+    (void)condition_init(&worker->heart_due);
+    (void)condition_init(&worker->ended);
     for (uint32_t i = 0; i < worker->slot_count; i++) {
         slots[i].worker = worker;
-        (void)pthread_cond_init(&slots[i].given, &steady);
+        (void)condition_init(&slots[i].given);
     }
-    (void)pthread_condattr_destroy(&steady);
     return worker;
 }
 
@@ -557,9 +554,9 @@ int pawl_worker_wait(struct pawl_worker *worker, long long wait_ms)
 {
     assert(worker != NULL);
 
-    int64_t until = wait_ms < 0 ? INT64_MAX : worker_now() + wait_ms;
+    int64_t until = wait_ms < 0 ? INT64_MAX : clock_monotonic_ms() + wait_ms;
     pthread_mutex_lock(&worker->lock);
-    while (worker->alive > 0 && worker_now() < until)
+    while (worker->alive > 0 && clock_monotonic_ms() < until)
         if (until == INT64_MAX)
             pthread_cond_wait(&worker->ended, &worker->lock);
         else

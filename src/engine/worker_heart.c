@@ -2,6 +2,7 @@
  * them; hears of cancellations and lost leases; and sends how far tasks are. */
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/utf8.h"
 #include "engine/worker_private.h"
 
@@ -38,7 +39,7 @@ void worker_heart_poke(struct pawl_worker *worker, int64_t at)
 
 void worker_heart_begin(struct slot *slot)
 {
-    int64_t now = worker_now();
+    int64_t now = clock_monotonic_ms();
     slot->beating = true;
     slot->beat_at = now + interval_of(slot);
     slot->alive_until = now + 2 * slot->heartbeat_ms;
@@ -97,7 +98,7 @@ static void heard(const struct beat *beat, int64_t sent_at, enum pawl_code code,
     if (slot->generation != beat->generation || !slot->beating)
         return;
 
-    int64_t soon = worker_now() + (interval_of(slot) < 1000 ? interval_of(slot) : 1000);
+    int64_t soon = clock_monotonic_ms() + (interval_of(slot) < 1000 ? interval_of(slot) : 1000);
     if (code == PAWL_OK) {
         slot->alive_until = sent_at + 2 * slot->heartbeat_ms;
         if (slot->progress_version == beat->progress_version)
@@ -125,7 +126,7 @@ static bool beat_once(struct pawl_worker *worker)
     struct worker_ops ops;
     struct pawl_error error;
     char *answer = NULL;
-    int64_t now = worker_now();
+    int64_t now = clock_monotonic_ms();
 
     worker_ops_init(&ops);
     uint32_t count = gather(worker, now, &ops, beats);
@@ -166,7 +167,7 @@ void *worker_heart(void *arg)
     pthread_mutex_lock(&worker->lock);
     while (!worker->heart_ends) {
         int64_t at = next_beat(worker);
-        if (at <= worker_now() && beat_once(worker))
+        if (at <= clock_monotonic_ms() && beat_once(worker))
             continue;
         worker->heart_until = at;
         if (at == INT64_MAX) {
@@ -210,7 +211,7 @@ enum pawl_code pawl_task_progress(const struct pawl_task *task, const char *prog
         slot->cursor = cursor_copy;
     }
     slot->progress_version++;
-    int64_t soon = worker_now() + PROGRESS_MS;
+    int64_t soon = clock_monotonic_ms() + PROGRESS_MS;
     if (soon < slot->beat_at)
         slot->beat_at = soon;
     worker_heart_poke(worker, slot->beat_at);
@@ -223,7 +224,7 @@ enum pawl_end pawl_task_cancelled(const struct pawl_task *task)
     const struct slot *slot = (const struct slot *)task;
     /* Whoever holds a lease has to keep its timeout too: the next attempt may begin as soon as it
      * is over, and no store that is slow to answer may keep us from seeing that. */
-    if (worker_now() >= slot->over_at)
+    if (clock_monotonic_ms() >= slot->over_at)
         return PAWL_LEASE_LOST;
     return (enum pawl_end)atomic_load(&slot->end);
 }

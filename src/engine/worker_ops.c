@@ -6,13 +6,6 @@
 
 #include "engine/worker_private.h"
 
-int64_t worker_now(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 enum pawl_code worker_error(struct pawl_error *error, enum pawl_code code, const char *message)
 {
     if (error != NULL) {

@@ -84,9 +84,6 @@ struct pawl_worker {
     struct pawl_error error; /* what ended the worker */
 };
 
-/* Milliseconds that never jump. */
-int64_t worker_now(void);
-
 /* Fills in `error` (NULL is allowed) and returns the code. */
 enum pawl_code worker_error(struct pawl_error *error, enum pawl_code code, const char *message);
 
@@ -98,7 +95,7 @@ bool worker_may_retry(struct pawl_worker *worker, enum pawl_code code,
 /* The pause before the next try, in ms: grows from one to the next. */
 int64_t worker_pause(int64_t last_ms);
 
-/* Waits for a condition until worker_now() is `at`, or a moment less. */
+/* Waits for a condition until clock_monotonic_ms() is `at`, or a moment less. */
 void worker_cond_until(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t at);
 
 /* Starts a thread that takes no signals. */

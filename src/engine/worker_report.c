@@ -1,8 +1,8 @@
 /* How a worker reports what came of a task: again and again while the store is out of reach, and as
  * a failure where the store does not take it. */
 #include <stdio.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/utf8.h"
 #include "engine/worker_private.h"
 
@@ -165,9 +165,9 @@ static bool pause_for(struct slot *slot, int64_t pause_ms)
 {
     enum { SLICE_MS = 100 };
     struct pawl_worker *worker = slot->worker;
-    int64_t until = worker_now() + pause_ms;
+    int64_t until = clock_monotonic_ms() + pause_ms;
     for (;;) {
-        int64_t now = worker_now();
+        int64_t now = clock_monotonic_ms();
         if (atomic_load(&worker->stopped)) {
             pthread_mutex_lock(&worker->lock);
             int64_t alive_until = slot->alive_until;
@@ -177,8 +177,7 @@ static bool pause_for(struct slot *slot, int64_t pause_ms)
         }
         if (now >= until)
             return true;
-        struct timespec slice = {.tv_nsec = SLICE_MS * 1000000L};
-        (void)nanosleep(&slice, NULL);
+        clock_pause(SLICE_MS);
     }
 }
 

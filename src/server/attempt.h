@@ -31,7 +31,7 @@ static inline bool attempt_see(struct attempt *attempt, const struct event *even
 {
     if (event_type_class(event->type) != EVENT_CLASS_STATE)
         return false;
-    if (event->type == EVENT_JOB_LEASED) {
+    if (event_type_begins_lease(event->type)) {
         *attempt = (struct attempt){
             .live = true,
             .number = event->data.attempt,
@@ -42,10 +42,8 @@ static inline bool attempt_see(struct attempt *attempt, const struct event *even
     }
     if (event->data.attempt > 0)
         attempt->number = event->data.attempt;
-    if (event->type == EVENT_JOB_RUNNING)
-        return false;
-    bool ended = attempt->live;
-    attempt->live = false;
+    bool ended = attempt->live && event_type_ends_lease(event->type);
+    attempt->live = attempt->live && !ended;
     return ended;
 }
 

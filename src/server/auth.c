@@ -18,6 +18,8 @@ enum {
     SLOW_MS_MIN = 100,
     SLOW_MS_MAX = 60 * 1000,
     FORGET_MS = 15 * 60 * 1000, /* without a wrong token */
+    LOOK_MS = 50,               /* the store is asked for one wrong token of an address in that, */
+    LOOKS_KEPT = 100,           /* or for so many at once */
     ADDRESS_LEN = 16,
 };
 
@@ -35,7 +37,8 @@ struct foe {
     uint8_t address[ADDRESS_LEN];
     uint32_t failures; /* 0: not used */
     int64_t last_at;
-    int64_t until; /* nothing is looked for before that */
+    int64_t until;   /* wrong tokens are told to come back then */
+    int64_t used_up; /* when LOOKS_KEPT looks are free again */
 };
 
 struct authority {
@@ -116,17 +119,20 @@ static struct foe *foe_find(struct authority *authority, const uint8_t address[A
     return NULL;
 }
 
-/* How long the address must wait; 0: not at all. Under the lock. */
-static int64_t foe_wait(struct authority *authority, const uint8_t address[ADDRESS_LEN],
-                        int64_t now)
+/* How long it takes until the store may be asked for one more token of the address; 0: no time. */
+static int64_t look_wait(struct authority *authority, const uint8_t address[ADDRESS_LEN],
+                         int64_t now)
 {
     const struct foe *foe = foe_find(authority, address, now);
-    return foe != NULL && foe->until > now ? foe->until - now : 0;
+    int64_t free_at = foe == NULL ? now : foe->used_up - (LOOKS_KEPT - 1) * LOOK_MS;
+    return free_at > now ? free_at - now : 0;
 }
 
-/* Notes a wrong token. The place of the one who was quiet for the longest is taken when there is no
- * other. */
-static void foe_note(struct authority *authority, const uint8_t address[ADDRESS_LEN], int64_t now)
+/* Notes a wrong token; `looked`: the store was asked for it. Returns how long whoever showed it
+ * must wait; 0: not yet at all. One that comes while it should wait changes nothing. The place of
+ * the one who was quiet for the longest is taken when there is no other. Under the lock. */
+static int64_t foe_note(struct authority *authority, const uint8_t address[ADDRESS_LEN],
+                        bool looked, int64_t now)
 {
     struct foe *foe = foe_find(authority, address, now);
     if (foe == NULL) {
@@ -139,11 +145,16 @@ static void foe_note(struct authority *authority, const uint8_t address[ADDRESS_
         memcpy(foe->address, address, ADDRESS_LEN);
     }
     foe->last_at = now;
+    if (looked)
+        foe->used_up = (foe->used_up > now ? foe->used_up : now) + LOOK_MS;
+    if (foe->until > now)
+        return foe->until - now;
     if (++foe->failures <= FREE_FAILURES)
-        return;
+        return 0;
     uint32_t doublings = foe->failures - FREE_FAILURES - 1;
     int64_t delay = doublings > 16 ? SLOW_MS_MAX : (int64_t)SLOW_MS_MIN << doublings;
     foe->until = now + (delay > SLOW_MS_MAX ? SLOW_MS_MAX : delay);
+    return 0;
 }
 
 /* ---- tokens that were found --------------------------------------------------------------- */
@@ -290,12 +301,13 @@ enum error_code authority_open(const struct authority_options *options, struct a
     return ERR_OK;
 }
 
-void authority_forget(struct authority *authority)
+void authority_forget(struct authority *authority, const struct uuid *id)
 {
     pthread_mutex_lock(&authority->lock);
     for (int i = 0; i < KEPT_SETS; i++)
         for (int k = 0; k < KEPT_WAYS; k++)
-            kept_drop(&authority->kept[i][k]);
+            if (id == NULL || uuid_eq(authority->kept[i][k].token.id, *id))
+                kept_drop(&authority->kept[i][k]);
     authority->forgotten++;
     pthread_mutex_unlock(&authority->lock);
 }
@@ -304,7 +316,7 @@ void authority_close(struct authority *authority)
 {
     if (authority == NULL)
         return;
-    authority_forget(authority);
+    authority_forget(authority, NULL);
     pthread_mutex_destroy(&authority->lock);
     free(authority);
 }
@@ -333,7 +345,7 @@ enum shown_standing {
     SHOWN_KNOWN,  /* it was found a moment ago */
     SHOWN_WRONG,  /* it cannot be one */
     SHOWN_TO_ASK, /* only the store knows */
-    SHOWN_SLOWED, /* too many were wrong: nothing is looked for */
+    SHOWN_SLOWED, /* the store was asked for too many that were wrong */
 };
 
 struct shown {
@@ -342,14 +354,16 @@ struct shown {
     struct access_token token; /* KNOWN: in the caller's arena */
     int64_t wait_ms;           /* SLOWED */
     uint64_t forgotten;        /* TO_ASK */
+    bool looked;               /* the store was asked */
     bool no_memory;
 };
 
-/* A token that was found before needs no guessing, so it is let in or asked for whatever else comes
- * from its address. Others, and the admin token, which somebody may have made up, must wait. Under
- * the lock. */
-static enum shown_standing look(struct authority *authority, struct str token, struct arena *arena,
-                                struct shown *shown)
+/* Whoever shows a right token is let in, whatever else comes from the address, which many may
+ * share: what is known here is looked at first, and the store is asked for the rest. It is asked
+ * for a token that was found before, and for one that was let in, in any case; for others only
+ * until too many of them were wrong. Under the lock. */
+static enum shown_standing look(struct authority *authority, const struct auth_request *request,
+                                struct str token, struct arena *arena, struct shown *shown)
 {
     int64_t now = engine_steady(authority->engine);
     const struct kept *kept = kept_find(authority, shown->hash);
@@ -357,26 +371,25 @@ static enum shown_standing look(struct authority *authority, struct str token, s
         shown->no_memory = arena != NULL && !copy_token(&kept->token, arena, &shown->token);
         return SHOWN_KNOWN;
     }
-    shown->forgotten = authority->forgotten;
-    if (kept != NULL)
-        return SHOWN_TO_ASK;
-    shown->wait_ms = foe_wait(authority, shown->peer, now);
-    if (shown->wait_ms > 0)
-        return SHOWN_SLOWED;
     if (authority->has_admin && hash_eq(authority->admin_hash, shown->hash, HASH_LEN))
         return SHOWN_ADMIN;
-    return access_text_is_valid(token) ? SHOWN_TO_ASK : SHOWN_WRONG;
+    if (!access_text_is_valid(token))
+        return SHOWN_WRONG;
+    shown->forgotten = authority->forgotten;
+    if (kept == NULL && !request->again)
+        shown->wait_ms = look_wait(authority, shown->peer, now);
+    return shown->wait_ms > 0 ? SHOWN_SLOWED : SHOWN_TO_ASK;
 }
 
-static enum shown_standing standing_of(struct authority *authority, struct str token,
-                                       const struct sockaddr *peer, struct arena *arena,
-                                       struct shown *shown)
+static enum shown_standing standing_of(struct authority *authority,
+                                       const struct auth_request *request, struct str token,
+                                       struct arena *arena, struct shown *shown)
 {
     *shown = (struct shown){0};
     access_hash(token, shown->hash);
-    peer_bytes(peer, shown->peer);
+    peer_bytes(request->peer, shown->peer);
     pthread_mutex_lock(&authority->lock);
-    enum shown_standing standing = look(authority, token, arena, shown);
+    enum shown_standing standing = look(authority, request, token, arena, shown);
     pthread_mutex_unlock(&authority->lock);
     return standing;
 }
@@ -386,7 +399,7 @@ bool auth_must_read(struct authority *authority, const struct auth_request *requ
     struct str token;
     struct shown shown;
     return read_bearer(request->authorization, &token) &&
-           standing_of(authority, token, request->peer, NULL, &shown) == SHOWN_TO_ASK;
+           standing_of(authority, request, token, NULL, &shown) == SHOWN_TO_ASK;
 }
 
 /* Asks the store. `ret_live`: the token opens something. */
@@ -452,12 +465,26 @@ static enum error_code let_in(const struct auth_request *request, const struct a
     return ERR_OK;
 }
 
-static enum error_code refuse(struct authority *authority, const struct shown *shown,
-                              struct err *err)
+static enum error_code slow_down(int64_t wait_ms, int64_t *ret_retry_ms, struct err *err)
 {
-    pthread_mutex_lock(&authority->lock);
-    foe_note(authority, shown->peer, engine_steady(authority->engine));
-    pthread_mutex_unlock(&authority->lock);
+    *ret_retry_ms = wait_ms;
+    return err_set(err, ERR_RATE_LIMITED,
+                   "too many wrong tokens came from this address: wait %lld ms",
+                   (long long)wait_ms);
+}
+
+/* A token that was let in before and is no longer right is no guess. */
+static enum error_code refuse(struct authority *authority, const struct auth_request *request,
+                              const struct shown *shown, int64_t *ret_retry_ms, struct err *err)
+{
+    int64_t wait_ms = 0;
+    if (!request->again) {
+        pthread_mutex_lock(&authority->lock);
+        wait_ms = foe_note(authority, shown->peer, shown->looked, engine_steady(authority->engine));
+        pthread_mutex_unlock(&authority->lock);
+    }
+    if (wait_ms > 0)
+        return slow_down(wait_ms, ret_retry_ms, err);
     return err_set(err, ERR_UNAUTHORIZED,
                    "the token is not known, or it has expired or was revoked");
 }
@@ -484,7 +511,7 @@ enum error_code auth_check(struct authority *authority, const struct auth_reques
     if (!read_bearer(request->authorization, &token))
         return err_set(err, ERR_UNAUTHORIZED,
                        "a token is needed: send it as Authorization: Bearer TOKEN");
-    switch (standing_of(authority, token, request->peer, arena, &shown)) {
+    switch (standing_of(authority, request, token, arena, &shown)) {
     case SHOWN_ADMIN:
         *ret = admin;
         return ERR_OK;
@@ -495,16 +522,15 @@ enum error_code auth_check(struct authority *authority, const struct auth_reques
         break;
     case SHOWN_TO_ASK:
         code = ask_store(authority, &shown, arena, &live, err);
+        shown.looked = true;
         break;
     case SHOWN_SLOWED:
-        *ret_retry_ms = shown.wait_ms;
-        return err_set(err, ERR_RATE_LIMITED,
-                       "too many wrong tokens came from this address: wait %lld ms",
-                       (long long)shown.wait_ms);
+        return slow_down(shown.wait_ms, ret_retry_ms, err);
     }
     if (code != ERR_OK)
         return code;
     if (shown.no_memory)
         return err_set(err, ERR_NO_MEMORY, "there is no memory for the request");
-    return live ? let_in(request, &shown.token, arena, ret, err) : refuse(authority, &shown, err);
+    return live ? let_in(request, &shown.token, arena, ret, err)
+                : refuse(authority, request, &shown, ret_retry_ms, err);
 }

@@ -6,7 +6,10 @@
  *
  * Tokens are kept as hashes and found by them. What was found is remembered for a few seconds, so
  * that a token which was revoked elsewhere opens nothing after that. Whoever shows wrong tokens is
- * slowed down, by address: they are told to come back later, and no thread waits for them. */
+ * slowed down, by address: they are told to come back later, and no thread waits for them. Right
+ * tokens pass all the same, as many may share an address; but the store is asked only so often for
+ * tokens of an address that turn out wrong, and beyond that a token that was never seen must wait
+ * for its turn. */
 #ifndef PAWL_SERVER_AUTH_H
 #define PAWL_SERVER_AUTH_H
 
@@ -53,6 +56,7 @@ struct auth_request {
     uint32_t scopes;             /* one of these, or admin; 0: any token will do */
     struct str authorization;    /* the header; absent: there is none */
     const struct sockaddr *peer; /* NULL: not known */
+    bool again; /* it was let in before: it does not wait, and is no guess if it is wrong now */
 };
 
 struct auth {
@@ -74,8 +78,8 @@ enum error_code auth_check(struct authority *authority, const struct auth_reques
                            struct arena *arena, struct auth *ret, int64_t *ret_retry_ms,
                            struct err *err);
 
-/* Forgets what was found: for when a token was revoked here. */
-void authority_forget(struct authority *authority);
+/* Forgets a token that was found, or all (NULL): for when one was revoked here. */
+void authority_forget(struct authority *authority, const struct uuid *id);
 
 /* Whether the address is one of this machine alone. */
 bool address_is_loopback(const struct sockaddr *address);

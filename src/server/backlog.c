@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
+
+#include "base/clock.h"
 
 /* A record is its length, then its bytes, then what makes the next one begin where any struct may.
  */
@@ -26,7 +27,6 @@ struct backlog {
 
 struct backlog *backlog_new(size_t bytes, uint32_t wake_count)
 {
-    pthread_condattr_t steady;
     struct backlog *backlog = calloc(1, sizeof *backlog);
     if (backlog == NULL)
         return NULL;
@@ -34,17 +34,13 @@ struct backlog *backlog_new(size_t bytes, uint32_t wake_count)
     backlog->wake_count = wake_count;
     backlog->fills = malloc(bytes);
     backlog->taken = malloc(bytes);
-    if (backlog->fills == NULL || backlog->taken == NULL) {
+    if (backlog->fills == NULL || backlog->taken == NULL || !condition_init(&backlog->enough)) {
         free(backlog->fills);
         free(backlog->taken);
         free(backlog);
         return NULL;
     }
     (void)pthread_mutex_init(&backlog->lock, NULL);
-    (void)pthread_condattr_init(&steady);
-    (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&backlog->enough, &steady);
-    (void)pthread_condattr_destroy(&steady);
     return backlog;
 }
 
@@ -82,7 +78,7 @@ bool backlog_put(struct backlog *backlog, const struct str *parts, size_t count)
         }
         backlog->len += room_for(len);
         backlog->count++;
-        if (backlog->count == backlog->wake_count)
+        if (backlog->count == 1 || backlog->count == backlog->wake_count)
             pthread_cond_signal(&backlog->enough);
     } else {
         backlog->dropped++;
@@ -91,24 +87,13 @@ bool backlog_put(struct backlog *backlog, const struct str *parts, size_t count)
     return fits;
 }
 
-static struct timespec after(int64_t ms)
+void backlog_take(struct backlog *backlog, int64_t gather_ms, struct backlog_batch *ret)
 {
-    struct timespec when;
-    (void)clock_gettime(CLOCK_MONOTONIC, &when);
-    when.tv_sec += (time_t)(ms / 1000);
-    when.tv_nsec += (long)(ms % 1000) * 1000 * 1000;
-    if (when.tv_nsec >= 1000L * 1000 * 1000) {
-        when.tv_sec++;
-        when.tv_nsec -= 1000L * 1000 * 1000;
-    }
-    return when;
-}
-
-void backlog_take(struct backlog *backlog, int64_t wait_ms, struct backlog_batch *ret)
-{
-    struct timespec until = after(wait_ms);
     int result = 0;
     pthread_mutex_lock(&backlog->lock);
+    while (backlog->count == 0 && !backlog->closed)
+        (void)pthread_cond_wait(&backlog->enough, &backlog->lock);
+    struct timespec until = condition_deadline(gather_ms);
     while (backlog->count < backlog->wake_count && !backlog->closed && result != ETIMEDOUT)
         result = pthread_cond_timedwait(&backlog->enough, &backlog->lock, &until);
     char *fills = backlog->fills;
@@ -124,6 +109,16 @@ void backlog_take(struct backlog *backlog, int64_t wait_ms, struct backlog_batch
     backlog->len = 0;
     backlog->count = 0;
     backlog->told = backlog->dropped;
+    pthread_mutex_unlock(&backlog->lock);
+}
+
+void backlog_rest(struct backlog *backlog, int64_t ms)
+{
+    struct timespec until = condition_deadline(ms);
+    int result = 0;
+    pthread_mutex_lock(&backlog->lock);
+    while (!backlog->closed && result != ETIMEDOUT)
+        result = pthread_cond_timedwait(&backlog->enough, &backlog->lock, &until);
     pthread_mutex_unlock(&backlog->lock);
 }
 

@@ -19,8 +19,8 @@ struct backlog_batch {
     bool closed;      /* there will be no more */
 };
 
-/* With room for `bytes`, twice: for what waits and for what the taker has. The taker is woken when
- * `wake_count` records wait. NULL: no memory. */
+/* With room for `bytes`, twice: for what waits and for what the taker has. The taker need not wait
+ * for more than `wake_count` records. NULL: no memory. */
 struct backlog *backlog_new(size_t bytes, uint32_t wake_count);
 
 /* After the taker has ended. NULL does nothing. */
@@ -30,8 +30,12 @@ void backlog_free(struct backlog *backlog);
  * Takes a moment and never blocks on anything but others who put. From any thread. */
 bool backlog_put(struct backlog *backlog, const struct str *parts, size_t count);
 
-/* Takes everything, after at most `wait_ms` of waiting for enough of it. */
-void backlog_take(struct backlog *backlog, int64_t wait_ms, struct backlog_batch *ret);
+/* Takes everything: waits for a first record, however long, and then at most `gather_ms` for enough
+ * of them. */
+void backlog_take(struct backlog *backlog, int64_t gather_ms, struct backlog_batch *ret);
+
+/* Waits so long, or until it is closed. For the taker. */
+void backlog_rest(struct backlog *backlog, int64_t ms);
 
 /* Walks a batch; false: there are no more. Records begin where any struct may. */
 bool backlog_next(struct backlog_batch *batch, struct str *ret);

@@ -8,12 +8,14 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "server/clients.h"
 #include "server/server_private.h"
 
 enum {
     KEPT_BYTES_MAX = 16 * 1024, /* what a connection that does nothing may hold on to */
     HASTE = 8,                  /* when there is little room, times are so much shorter */
     CROWD = 512,                /* so many connections are worth a look at memory when they go */
+    LARGE_BYTES = 1024 * 1024,  /* so much is worth it, too */
     LEFT_MS = 1000,             /* what does not go on for so long may have been left alone */
 };
 
@@ -21,8 +23,14 @@ struct connections {
     const struct server *server;
     pthread_mutex_t mutex;
     struct connection *first;
+    struct clients *clients;
     uint32_t count;
     uint32_t peak; /* since memory was last given back */
+    /* Large pieces that were freed: in all, as of the sweep before, and when memory was last given
+     * back. */
+    atomic_uint freed;
+    unsigned freed_before;
+    unsigned freed_then;
 };
 
 struct connections *connections_new(const struct server *server)
@@ -30,6 +38,11 @@ struct connections *connections_new(const struct server *server)
     struct connections *connections = calloc(1, sizeof *connections);
     if (connections == NULL)
         return NULL;
+    connections->clients = clients_new();
+    if (connections->clients == NULL) {
+        free(connections);
+        return NULL;
+    }
     connections->server = server;
     (void)pthread_mutex_init(&connections->mutex, NULL);
     return connections;
@@ -40,6 +53,7 @@ void connections_free(struct connections *connections)
     if (connections == NULL)
         return;
     assert(connections->first == NULL);
+    clients_free(connections->clients);
     (void)pthread_mutex_destroy(&connections->mutex);
     free(connections);
 }
@@ -59,11 +73,15 @@ static void add(struct server *server, struct MHD_Connection *http, void **socke
     connection->server = server;
     connection->http = http;
     connection->socket = info->connect_fd;
+    connection->late = atomic_load(&server->draining);
     connection->pair = tls_attach(server->tls, http);
     arena_init(&connection->arena);
     arena_init(&connection->scratch);
     connection_enter(connection, PHASE_IDLE);
+    info = MHD_get_connection_info(http, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     (void)pthread_mutex_lock(&connections->mutex);
+    connection->client =
+        clients_join(connections->clients, info == NULL ? NULL : info->client_addr);
     connection->next = connections->first;
     if (connection->next != NULL)
         connection->next->previous = connection;
@@ -84,6 +102,7 @@ static void drop(struct server *server, struct connection *connection)
     else
         connections->first = connection->next;
     connections->count--;
+    clients_leave(connections->clients, connection->client);
     (void)pthread_mutex_unlock(&connections->mutex);
     tls_detach(server->tls, connection->pair);
     arena_release(&connection->scratch);
@@ -113,17 +132,86 @@ void connection_enter(struct connection *connection, enum phase phase)
     atomic_store(&connection->phase, (int)phase);
 }
 
-static void forget(struct arena *arena)
+static void forget(struct connection *connection, struct arena *arena)
 {
+    if (arena_size(arena) >= LARGE_BYTES)
+        (void)atomic_fetch_add(&connection->server->connections->freed, 1);
     arena_clear(arena);
     if (arena->end - arena->next > KEPT_BYTES_MAX)
         arena_release(arena);
 }
 
+/* ---- what answers take ---- */
+
+/* Answers that nobody takes shall not turn away what comes in: a part of the room is for requests
+ * only. */
+static size_t room_of(const struct server_limits *limits)
+{
+    return limits->bytes_max - limits->bytes_max / 4;
+}
+
+bool connection_hold(struct connection *connection, size_t bytes)
+{
+    struct server *server = connection->server;
+    assert(connection->answer_held == 0);
+    size_t others = atomic_fetch_add(&server->held, bytes) - connection->held;
+    connection->answer_held = bytes;
+    /* One that is too large for the limit is let through when it is alone. */
+    if (others == 0 || others + bytes <= room_of(&server->options.limits))
+        return true;
+    (void)atomic_fetch_sub(&server->held, bytes);
+    connection->answer_held = 0;
+    return false;
+}
+
+bool connection_has_room(const struct connection *connection)
+{
+    const struct server *server = connection->server;
+    return atomic_load(&server->held) < server->options.limits.bytes_max;
+}
+
+bool connection_keep(struct connection *connection, bool always, struct str *answer)
+{
+    struct arena *scratch = &connection->scratch;
+    struct arena exact;
+    (void)atomic_fetch_sub(&connection->server->held, connection->answer_held);
+    connection->answer_held = 0;
+    if (arena_size(scratch) <= KEPT_BYTES_MAX)
+        return true;
+    arena_init(&exact);
+    struct str copy = arena_copy(&exact, *answer);
+    if (str_is_set(copy)) {
+        forget(connection, scratch);
+        arena_release(scratch);
+        *scratch = exact;
+        *answer = copy;
+    }
+    size_t bytes = arena_size(scratch);
+    if (connection_hold(connection, bytes))
+        return true;
+    if (!always) {
+        connection_let_go(connection);
+        return false;
+    }
+    (void)atomic_fetch_add(&connection->server->held, bytes);
+    connection->answer_held = bytes;
+    return true;
+}
+
+void connection_let_go(struct connection *connection)
+{
+    forget(connection, &connection->scratch);
+    (void)atomic_fetch_sub(&connection->server->held, connection->answer_held);
+    connection->answer_held = 0;
+    connection->answer = (struct buf){0};
+    connection->pending = (struct str){0};
+    connection->sent = 0;
+}
+
 void connection_reset(struct connection *connection)
 {
-    forget(&connection->arena);
-    forget(&connection->scratch);
+    forget(connection, &connection->arena);
+    connection_let_go(connection);
     (void)atomic_fetch_sub(&connection->server->held, connection->held);
     connection->stage = EXCHANGE_IDLE;
     connection->status = 0;
@@ -138,13 +226,10 @@ void connection_reset(struct connection *connection)
     connection->code = ERR_OK;
     connection->err = (struct err){0};
     connection->call = (struct verb_call){0};
-    connection->answer = (struct buf){0};
     connection->has_answer_memory = connection->finished = false;
     connection->wait_until = 0;
     connection->stream = connection->stream_begun = connection->stream_over = false;
     connection->after = (struct str){0};
-    connection->pending = (struct str){0};
-    connection->sent = 0;
     connection_enter(connection, PHASE_IDLE);
 }
 
@@ -215,28 +300,47 @@ static bool has_left(struct connections *connections)
     return left;
 }
 
+/* Whether there is little room left for others. */
+static bool is_crowded(uint32_t count, uint32_t max)
+{
+    return count > max / 10 * 9;
+}
+
+/* Whether large pieces were freed, and none for a while: then they are not needed at once again. */
+static bool is_quiet(struct connections *connections)
+{
+    unsigned freed = atomic_load(&connections->freed);
+    bool quiet = freed != connections->freed_then && freed == connections->freed_before;
+    connections->freed_before = freed;
+    if (quiet)
+        connections->freed_then = freed;
+    return quiet;
+}
+
 void connections_sweep(struct connections *connections)
 {
     const struct server_limits *limits = &connections->server->options.limits;
     int64_t now = engine_steady(connections->server->engine);
     (void)pthread_mutex_lock(&connections->mutex);
-    uint32_t room = limits->connections < limits->connections_per_client
-                        ? limits->connections
-                        : limits->connections_per_client;
-    bool crowded = connections->count > room / 10 * 9;
+    bool crowded = is_crowded(connections->count, limits->connections);
     for (struct connection *at = connections->first; at != NULL; at = at->next) {
-        int64_t since = atomic_load(&at->phase_since);
+        /* In the other order than they are written: a new phase never goes with an old time. */
         int64_t allowed = allowed_ms(limits, (enum phase)atomic_load(&at->phase));
-        if (crowded && allowed != INT64_MAX)
+        int64_t since = atomic_load(&at->phase_since);
+        bool hurried = crowded || (at->client != NULL &&
+                                   is_crowded(at->client->count, limits->connections_per_client));
+        if (hurried && allowed != INT64_MAX)
             allowed /= HASTE;
         /* libmicrohttpd sees the end and closes it. */
         if (now - since > allowed || is_left(at, now))
             (void)shutdown(at->socket, SHUT_RDWR);
     }
     bool left = has_left(connections);
+    bool quiet = is_quiet(connections);
     (void)pthread_mutex_unlock(&connections->mutex);
-    /* libmicrohttpd's memory of them is in pieces that would stay with us. */
-    if (left)
+    /* libmicrohttpd's memory of them is in pieces that would stay with us; and of what is large the
+     * system's malloc keeps up to 64 MiB for each thread. */
+    if (left || quiet)
         (void)malloc_trim(0);
 }
 
@@ -246,7 +350,7 @@ uint32_t connections_count(struct connections *connections, uint32_t *ret_busy)
     (void)pthread_mutex_lock(&connections->mutex);
     uint32_t count = connections->count;
     for (struct connection *at = connections->first; at != NULL; at = at->next)
-        busy += atomic_load(&at->phase) == PHASE_IDLE ? 0 : 1;
+        busy += atomic_load(&at->phase) == PHASE_IDLE || at->late ? 0 : 1;
     (void)pthread_mutex_unlock(&connections->mutex);
     *ret_busy = busy;
     return count;

@@ -33,6 +33,8 @@ enum exchange_stage {
     EXCHANGE_ANSWERING, /* the answer is on its way */
 };
 
+struct client;
+
 /* What the watchdog looks at. */
 enum phase {
     PHASE_IDLE,
@@ -48,6 +50,8 @@ struct connection {
     struct tls_pair *pair;   /* the certificate that it began with; NULL: no TLS */
     struct connection *next; /* of all, under the mutex of struct connections */
     struct connection *previous;
+    struct client *client; /* whose it is: see clients.h; NULL: there was no memory */
+    bool late; /* it came when the server was about to end, which is all that it is told */
     atomic_int phase;
     _Atomic(int64_t) phase_since; /* on the engine's steady clock */
 
@@ -65,7 +69,8 @@ struct connection {
     int64_t retry_ms;     /* when to come back; 0: as usual */
     struct buf request;   /* what the path and the query say, then the body */
     size_t head_len;      /* of the first */
-    size_t held;          /* bytes that count against the server's limit */
+    size_t held;          /* bytes of it that count against the server's limit, */
+    size_t answer_held;   /* and those of the answer, in `scratch` */
     size_t dropped;       /* bytes of the body that came although it was too large */
     enum error_code code; /* what came of it */
     struct err err;
@@ -107,6 +112,20 @@ void connection_enter(struct connection *connection, enum phase phase);
 /* Makes it ready for the next request. */
 void connection_reset(struct connection *connection);
 
+/* Counts bytes of an answer to come against the server's limit; false: there is no room. */
+bool connection_hold(struct connection *connection, size_t bytes);
+
+/* `answer`, in `scratch`, is all that is needed of it any more: moves it to a place of its size,
+ * and counts that instead of what was held before. False: there is no room, and it is gone; never
+ * when `always`, for what has been done and cannot be refused any more. */
+bool connection_keep(struct connection *connection, bool always, struct str *answer);
+
+/* Whether there is room for answers that cannot be refused later, in all of the limit. */
+bool connection_has_room(const struct connection *connection);
+
+/* Gives back `scratch`, and the answer in it, before it waits or looks anew. */
+void connection_let_go(struct connection *connection);
+
 /* Takes the request key for this one; false: another request is being carried out under it. It must
  * be left when that is over, on the same thread. */
 bool connection_take_key(struct connection *connection);
@@ -118,7 +137,8 @@ bool connection_is_gone(const struct connection *connection);
 /* Cuts off those who take too long; called about once a second. */
 void connections_sweep(struct connections *connections);
 
-/* How many there are, and how many of them have a request that is not answered completely. */
+/* How many there are, and how many of them have a request that is not answered completely; those
+ * that came late are not among these. */
 uint32_t connections_count(struct connections *connections, uint32_t *ret_busy);
 
 #endif

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE /* NOLINT: memmem */
 #include "server/exchange.h"
 
 #include <assert.h>
@@ -28,12 +27,25 @@ static struct connection *of_watcher(struct watcher *watcher)
     return (struct connection *)(void *)((char *)watcher - offsetof(struct connection, watcher));
 }
 
+/* Whether an answer may have leases in it. */
+static bool may_lease(enum verb_name name)
+{
+    return verb_is_claim(name) || name == VERB_batch;
+}
+
 /* ---- suspended connections ---- */
+
+/* Those who watch leave a part of all places to workers who wait for work. */
+static uint32_t places_of(const struct connection *connection)
+{
+    uint32_t parked = connection->server->options.limits.parked;
+    return verb_is_claim(connection->call.name) ? parked : parked - parked / 4;
+}
 
 bool exchange_park(struct connection *connection)
 {
     struct server *server = connection->server;
-    unsigned max = server->options.limits.parked_per_thread * server->options.threads;
+    uint32_t max = places_of(connection);
     if (connection->parked)
         return true;
     if (atomic_fetch_add(&server->parked, 1) >= max) {
@@ -89,36 +101,53 @@ enum MHD_Result exchange_ask(struct connection *connection)
     connection->stage = EXCHANGE_ASKING;
     suspend(connection);
     connection->task.run = run_ask;
-    pool_put_always(connection->server->readers, &connection->task);
+    pool_put_always(connection->server->aides, &connection->task);
     return MHD_YES;
 }
 
-/* ---- writes ---- */
+/* ---- room ---- */
 
-static bool is_claim(enum verb_name name)
+/* For what was turned away since too much of its sort was there already. */
+static enum error_code shed(struct connection *connection, const char *why)
 {
-    return name == VERB_claim || name == VERB_claim_steps;
+    metrics_shed(connection->server->metrics);
+    return err_set(&connection->err, ERR_UNAVAILABLE, "%s", why);
 }
+
+/* The answer is written, and nothing else of `scratch` is needed any more. Only one that changed
+ * nothing can be refused for want of room. */
+static void keep_answer(struct connection *connection, bool always)
+{
+    struct str answer = buf_str(&connection->answer);
+    if (!connection_keep(connection, always, &answer)) {
+        connection->code =
+            shed(connection, "too many large answers have not been taken: try again");
+        return;
+    }
+    if (connection->answer.arena == &connection->scratch && !connection->answer.failed) {
+        connection->answer.at = (char *)(uintptr_t)answer.at;
+        connection->answer.cap = answer.len;
+    }
+}
+
+/* ---- writes ---- */
 
 static bool is_wanted(void *arg)
 {
     return !connection_is_gone(arg);
 }
 
-/* Whether an answer must be written by a thread that may block: it reads the store. */
-static bool finishes_in_pool(const struct connection *connection)
-{
-    const struct verb_call *call = &connection->call;
-    if (call->name == VERB_claim_steps || call->name == VERB_batch)
-        return true;
-    return call->name == VERB_claim && call->call.ops[0]->grant_count > 0 &&
-           str_eq(json_member(call->request, STR("history")), STR("true"));
-}
-
 static void finish_write(struct connection *connection)
 {
-    buf_init(&connection->answer, &connection->arena, 1024);
-    connection->code = verb_finish(&connection->call, &connection->answer, &connection->err);
+    struct verb_call *call = &connection->call;
+    bool large = may_lease(call->name);
+    if (large)
+        call->arena = &connection->scratch;
+    buf_init(&connection->answer, call->arena, 1024);
+    connection->code = verb_finish(call, &connection->answer, &connection->err);
+    call->arena = &connection->arena;
+    if (large)
+        keep_answer(connection, true);
     if (connection->has_answer_memory)
         call_release(&connection->call.call);
     connection->has_answer_memory = false;
@@ -137,30 +166,33 @@ static void on_done(struct call *call, void *arg)
     struct connection *connection = arg;
     (void)call;
     connection->has_answer_memory = true;
-    if (!finishes_in_pool(connection)) {
+    if (!verb_answer_reads(&connection->call)) {
         exchange_resume(connection);
         return;
     }
     connection->task.run = run_finish;
-    pool_put_always(connection->server->readers, &connection->task);
+    pool_put_always(connection->server->aides, &connection->task);
 }
 
 /* A claim waits unless it says that it does not. */
 static int64_t wait_of(const struct verb_call *call)
 {
     bool says = str_is_set(json_member(call->request, STR("wait_ms")));
-    return is_claim(call->name) && !says ? CLAIM_WAIT_MS : call->call.wait_ms;
+    return verb_is_claim(call->name) && !says ? CLAIM_WAIT_MS : call->call.wait_ms;
 }
 
-static enum MHD_Result start_write(struct connection *connection)
+/* Makes operations of the request. False: there is nothing for the engine to do, and it is to be
+ * answered. */
+static bool prepare_write(struct connection *connection)
 {
-    struct server *server = connection->server;
     struct verb_call *call = &connection->call;
     call->wanted = is_wanted;
     call->wanted_arg = connection;
-    if (is_claim(call->name) && atomic_load(&server->draining))
-        connection->code = err_set(&connection->err, ERR_UNAVAILABLE,
-                                   "the server is about to end and gives out no more work");
+    if (atomic_load(&connection->server->draining))
+        call->no_claims = "the server is about to end and gives out no more work";
+    if (verb_is_claim(call->name) && !connection_has_room(connection))
+        connection->code =
+            shed(connection, "too many large answers have not been taken: try again");
     else
         connection->code = verb_prepare(call, &connection->err);
     connection->has_answer_memory = connection->code == ERR_OK;
@@ -168,24 +200,52 @@ static enum MHD_Result start_write(struct connection *connection)
         connection->code = guard_charge(connection, &connection->err);
     if (connection->code == ERR_OK && call->call.count == 0)
         finish_write(connection);
-    if (connection->code != ERR_OK || connection->finished) {
-        connection->stage = EXCHANGE_DONE;
-        return exchange_answer(connection);
-    }
-    call->call.wait_ms = wait_of(call);
-    if (call->call.wait_ms > 0 && !exchange_park(connection))
-        call->call.wait_ms = 0;
-    call->call.done = on_done;
-    call->call.arg = connection;
-    suspend(connection);
-    connection->code = ERR_OK;
+    return connection->code == ERR_OK && !connection->finished;
+}
+
+/* Hands the operations over; the connection is suspended. */
+static void submit_write(struct connection *connection)
+{
+    struct call *call = &connection->call.call;
     struct err err = {0};
-    enum error_code code = engine_submit(server->engine, &call->call, &err);
+    call->wait_ms = wait_of(&connection->call);
+    if (call->wait_ms > 0 && !exchange_park(connection))
+        call->wait_ms = 0;
+    call->done = on_done;
+    call->arg = connection;
+    enum error_code code = engine_submit(connection->server->engine, call, &err);
     if (code != ERR_OK) {
         connection->code = code;
         connection->err = err;
         exchange_resume(connection);
     }
+}
+
+static void run_write(struct task *task)
+{
+    struct connection *connection = of_task(task);
+    if (prepare_write(connection))
+        submit_write(connection);
+    else
+        exchange_resume(connection);
+}
+
+/* What reads the store before it begins is not for a thread that others wait for. Whether there is
+ * too much of it the engine says, which knows what can be refused first. */
+static enum MHD_Result start_write(struct connection *connection)
+{
+    if (verb_at(connection->call.name)->reads_first) {
+        suspend(connection);
+        connection->task.run = run_write;
+        pool_put_always(connection->server->aides, &connection->task);
+        return MHD_YES;
+    }
+    if (!prepare_write(connection)) {
+        connection->stage = EXCHANGE_DONE;
+        return exchange_answer(connection);
+    }
+    suspend(connection);
+    submit_write(connection);
     return MHD_YES;
 }
 
@@ -223,6 +283,7 @@ static void watch_for(struct connection *connection)
     watcher->until = connection->wait_until;
     watcher->wake = wake;
     watcher->wanted = exchange_is_watched;
+    connection_let_go(connection);
     watch_park(connection->server->watch, watcher);
 }
 
@@ -253,11 +314,16 @@ static enum error_code do_verb(struct connection *connection, struct verb_call *
     return code;
 }
 
+static bool is_safe(const struct connection *connection)
+{
+    return str_eq(connection->match.route->method, STR("GET"));
+}
+
 static void run_read(struct task *task)
 {
     struct connection *connection = of_task(task);
     struct server *server = connection->server;
-    arena_clear(&connection->scratch);
+    connection_let_go(connection);
     if (connection->wait_until > 0 || connection->stream)
         connection->watcher.seen = watch_seen(server->watch);
     if (connection->stream) {
@@ -270,8 +336,13 @@ static void run_read(struct task *task)
     connection->code = do_verb(connection, &call);
     connection->call.status = call.status;
     connection->finished = true;
-    if (connection->code != ERR_OK || connection->wait_until == 0 || !wait_on(connection))
-        exchange_resume(connection);
+    if (connection->code == ERR_OK && connection->wait_until > 0 && wait_on(connection))
+        return;
+    if (connection->code == ERR_OK)
+        keep_answer(connection, !is_safe(connection));
+    else
+        connection_let_go(connection);
+    exchange_resume(connection);
 }
 
 void exchange_look(struct connection *connection)
@@ -280,43 +351,20 @@ void exchange_look(struct connection *connection)
     pool_put_always(connection->server->readers, &connection->task);
 }
 
-/* Whether a batch may have an entry that reads the store before it begins: resource_delete, in
- * whatever way that is written. */
-static bool may_read_first(struct str request)
-{
-    return memmem(request.at, request.len, "resource_delete", 15) != NULL ||
-           memmem(request.at, request.len, "\\u", 2) != NULL;
-}
-
-/* Whether a write is not for a thread that others wait for: it reads the store on the way. */
-static bool blocks(const struct verb_call *call)
-{
-    return call->name == VERB_resource_delete ||
-           (call->name == VERB_batch && may_read_first(call->request));
-}
-
-static bool takes_long(const struct verb_call *call)
-{
-    return verb_is_long(call->name) || blocks(call);
-}
-
 static enum MHD_Result start_read(struct connection *connection)
 {
     struct server *server = connection->server;
-    struct pool *pool = takes_long(&connection->call) ? server->movers : server->readers;
+    struct pool *pool = verb_is_long(connection->call.name) ? server->movers : server->readers;
     if (connection->stream && !exchange_park(connection)) {
-        metrics_shed(server->metrics);
-        connection->code = err_set(&connection->err, ERR_UNAVAILABLE,
-                                   "too many streams are open: try again later");
+        connection->code = shed(connection, "too many streams are open: try again later");
         connection->stage = EXCHANGE_DONE;
         return exchange_answer(connection);
     }
     suspend(connection);
     connection->task.run = run_read;
     if (!pool_put(pool, &connection->task)) {
-        metrics_shed(server->metrics);
-        connection->code = err_set(&connection->err, ERR_UNAVAILABLE,
-                                   "too many requests are waiting for the store: try again");
+        connection->code =
+            shed(connection, "too many requests are waiting for the store: try again");
         exchange_resume(connection);
     }
     return MHD_YES;
@@ -324,9 +372,7 @@ static enum MHD_Result start_read(struct connection *connection)
 
 enum MHD_Result exchange_start(struct connection *connection)
 {
-    const struct verb_call *call = &connection->call;
-    return verb_is_write(call->name) && !blocks(call) ? start_write(connection)
-                                                      : start_read(connection);
+    return verb_is_write(connection->call.name) ? start_write(connection) : start_read(connection);
 }
 
 /* ---- figures ---- */
@@ -339,6 +385,7 @@ static void run_figures(struct task *task)
     if (connection->answer.failed)
         connection->code =
             err_set(&connection->err, ERR_NO_MEMORY, "there is no memory for the figures");
+    keep_answer(connection, false);
     connection->finished = true;
     exchange_resume(connection);
 }
@@ -348,8 +395,7 @@ enum MHD_Result exchange_figures(struct connection *connection)
     suspend(connection);
     connection->task.run = run_figures;
     if (!pool_put(connection->server->scrapers, &connection->task)) {
-        connection->code =
-            err_set(&connection->err, ERR_UNAVAILABLE, "too many ask for the figures: try again");
+        connection->code = shed(connection, "too many ask for the figures: try again");
         exchange_resume(connection);
     }
     return MHD_YES;
@@ -361,34 +407,45 @@ enum MHD_Result exchange_figures(struct connection *connection)
 struct chore {
     struct task task;
     struct engine *engine;
-    enum verb_name name;
-    size_t len;
-    char answer[];
+    struct lost_answer lost; /* in `text` */
+    char text[];
 };
 
 static void run_chore(struct task *task)
 {
     struct chore *chore = (struct chore *)(void *)task;
-    give_back_leases(chore->engine, chore->name, (struct str){chore->answer, chore->len});
+    give_back_leases(chore->engine, &chore->lost);
     free(chore);
+}
+
+/* Copies a text to `*at`, and moves that behind it. */
+static struct str put_text(char **at, struct str text)
+{
+    struct str copy = {*at, text.len};
+    if (!str_is_set(text))
+        return text;
+    memcpy(*at, text.at, text.len);
+    *at += text.len;
+    return copy;
 }
 
 static void give_back(struct connection *connection)
 {
-    enum verb_name name = connection->call.name;
+    const struct verb_call *call = &connection->call;
     struct str answer = buf_str(&connection->answer);
-    if ((!is_claim(name) && name != VERB_batch) || connection->code != ERR_OK ||
-        !connection->finished)
+    if (!may_lease(call->name) || connection->code != ERR_OK || !connection->finished)
         return;
     /* Without memory the leases end by themselves, in their time. */
-    struct chore *chore = malloc(sizeof *chore + answer.len);
+    struct chore *chore = malloc(sizeof *chore + answer.len + call->scope.len + call->key.len);
     if (chore == NULL)
         return;
     *chore = (struct chore){.task = {.run = run_chore}, .engine = connection->server->engine};
-    chore->name = name;
-    chore->len = answer.len;
-    memcpy(chore->answer, answer.at, answer.len);
-    pool_put_always(connection->server->readers, &chore->task);
+    char *text = chore->text;
+    chore->lost.name = call->name;
+    chore->lost.answer = put_text(&text, answer);
+    chore->lost.scope = put_text(&text, call->scope);
+    chore->lost.key = put_text(&text, call->key);
+    pool_put_always(connection->server->aides, &chore->task);
 }
 
 enum MHD_Result exchange_answer(struct connection *connection)
@@ -402,13 +459,11 @@ enum MHD_Result exchange_answer(struct connection *connection)
         return respond_text(connection, 200, METRICS_CONTENT_TYPE, buf_str(&connection->answer));
     if (connection->stream)
         return sse_begin(connection);
-    if (is_claim(connection->call.name) && connection_is_gone(connection)) {
+    if (may_lease(connection->call.name) && connection_is_gone(connection)) {
         give_back(connection);
         connection->finished = false;
         return MHD_NO;
     }
-    if (connection->call.name == VERB_token_revoke)
-        authority_forget(connection->server->authority);
     return respond_answer(connection);
 }
 

@@ -2,6 +2,7 @@
 
 #include <strings.h>
 
+#include "base/json.h"
 #include "base/record.h"
 #include "server/rate.h"
 #include "server/request.h"
@@ -12,35 +13,50 @@ static bool starts_with(struct str text, struct str with)
     return text.len >= with.len && strncasecmp(text.at, with.at, with.len) == 0;
 }
 
-/* A host without its port. */
+/* A host without its port, when there is one; absent: what stands behind the colon is no port. */
 static struct str without_port(struct str host)
 {
-    if (host.len > 0 && host.at[0] == '[') {
-        const char *end = memchr(host.at, ']', host.len);
-        return end == NULL ? host : (struct str){host.at, (size_t)(end - host.at) + 1};
-    }
-    const char *colon = host.len == 0 ? NULL : memchr(host.at, ':', host.len);
-    return colon == NULL ? host : (struct str){host.at, (size_t)(colon - host.at)};
+    size_t end = 0;
+    if (host.len > 0 && host.at[0] == '[')
+        while (end < host.len && host.at[end] != ']')
+            end++;
+    while (end < host.len && host.at[end] != ':')
+        end++;
+    for (size_t i = end + 1; i < host.len; i++)
+        if (host.at[i] < '0' || host.at[i] > '9')
+            return (struct str){NULL, 0};
+    return (struct str){host.at, end};
 }
 
-/* 127.x.y.z, digits and dots only, so that 127.0.0.1.example.com is none. */
+/* 127.x.y.z, numbers of a byte and dots only, so that 127.0.0.1.example.com is none. */
 static bool is_loopback_address(struct str name)
 {
-    int dots = 0;
+    int numbers = 0;
+    int value = -1;
     if (!starts_with(name, STR("127.")))
         return false;
-    for (size_t i = 0; i < name.len; i++) {
-        bool digit = name.at[i] >= '0' && name.at[i] <= '9';
-        if (!digit && name.at[i] != '.')
+    for (size_t i = 0; i <= name.len; i++) {
+        bool digit = i < name.len && name.at[i] >= '0' && name.at[i] <= '9';
+        if (digit)
+            value = (value < 0 ? 0 : value) * 10 + (name.at[i] - '0');
+        if (value > UINT8_MAX)
             return false;
-        dots += digit ? 0 : 1;
+        if (digit)
+            continue;
+        if (value < 0 || (i < name.len && name.at[i] != '.'))
+            return false;
+        numbers++;
+        value = -1;
     }
-    return dots == 3;
+    return numbers == 4;
 }
 
 bool guard_is_loopback(struct str host)
 {
+    static const struct str mapped = STR_INIT("[::ffff:");
     struct str name = without_port(host);
+    if (starts_with(name, mapped) && name.at[name.len - 1] == ']')
+        name = (struct str){name.at + mapped.len, name.len - mapped.len - 1};
     return is_loopback_address(name) || str_eq(name, STR("[::1]")) ||
            (name.len == 9 && starts_with(name, STR("localhost")));
 }
@@ -61,12 +77,18 @@ static bool is_own_origin(struct str origin, struct str host)
 static enum MHD_Result find_forwarded(void *cls, enum MHD_ValueKind kind, const char *name,
                                       const char *value)
 {
+    static const char *const names[] = {"Forwarded", "X-Real-IP", "Via", "True-Client-IP",
+                                        "CF-Connecting-IP"};
     const char **found = cls;
     (void)kind;
     (void)value;
-    if (name != NULL && (strncasecmp(name, "X-Forwarded-", 12) == 0 ||
-                         strcasecmp(name, "Forwarded") == 0 || strcasecmp(name, "X-Real-IP") == 0))
+    if (name == NULL)
+        return MHD_YES;
+    if (strncasecmp(name, "X-Forwarded-", 12) == 0)
         *found = name;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcasecmp(name, names[i]) == 0)
+            *found = name;
     return MHD_YES;
 }
 
@@ -151,28 +173,38 @@ static enum error_code take(struct connection *connection, uint32_t cost, bool a
  * comes too late is work that is done again, which costs more than the request. */
 static bool is_of_lease(enum verb_name name)
 {
-    switch (name) {
-    case VERB_start:
-    case VERB_heartbeat:
-    case VERB_complete:
-    case VERB_fail:
-    case VERB_wait:
-    case VERB_release:
-    case VERB_cancelled:
-    case VERB_abandon:
-    case VERB_effect_begin:
-    case VERB_effect_commit:
-        return true;
-    default:
-        return false;
+    return name < VERB_COUNT && verb_is_of_lease(name);
+}
+
+/* Each entry of a batch is paid for, also one that is refused by itself, and a submit of many jobs
+ * as often. It passes in any case only when all of it is of leases: else the word of one would let
+ * hundreds of others in. */
+static enum error_code charge_batch(struct connection *connection, struct err *err)
+{
+    struct json_iter iter;
+    struct str entry;
+    uint32_t count = 0;
+    bool always = true;
+    if (!json_array_begin(&iter, json_member(connection->call.request, STR("ops"))))
+        return take(connection, 1, false, err);
+    while (json_array_next(&iter, &entry)) {
+        struct str name = json_member(entry, STR("op"));
+        bool is_text = name.len >= 2;
+        enum verb_name verb =
+            is_text ? verb_find((struct str){name.at + 1, name.len - 2}) : VERB_COUNT;
+        always = always && is_of_lease(verb);
+        count++;
     }
+    if (count < connection->call.call.count)
+        count = connection->call.call.count;
+    return take(connection, count > 0 ? count : 1, always, err);
 }
 
 enum error_code guard_charge(struct connection *connection, struct err *err)
 {
     const struct call *call = &connection->call.call;
     if (connection->call.name == VERB_batch)
-        return take(connection, call->count > 0 ? call->count : 1, call->class == CALL_RESULT, err);
+        return charge_batch(connection, err);
     return call->count > 1 ? take(connection, call->count - 1, true, err) : ERR_OK;
 }
 
@@ -186,6 +218,10 @@ enum error_code guard_check(struct connection *connection, struct err *err)
                    &connection->auth, &connection->retry_ms, err);
     if (code == ERR_OK && connection->auth.open)
         code = check_open(connection, err);
+    if (code == ERR_OK && connection->auth.queues != NULL &&
+        connection->match.route->page == PAGE_METRICS)
+        code = err_set(err, ERR_FORBIDDEN,
+                       "the figures are about all queues, and the token is for some of them");
     if (code == ERR_OK)
         code = read_actor(connection, err);
     /* What a batch costs is known when it has been read. */

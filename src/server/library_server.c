@@ -83,6 +83,11 @@ int pawl_server_port(const struct pawl_server *server)
     return server_port((const struct server *)(const void *)server);
 }
 
+void pawl_server_retire(struct pawl_server *server)
+{
+    server_retire(inner(server));
+}
+
 void pawl_server_stop(struct pawl_server *server, int drain_ms)
 {
     if (server == NULL)

@@ -43,8 +43,9 @@ static enum error_code split(struct str where, char host[HOST_LEN_MAX + 1],
                           STR_ARG(where));
 }
 
+/* `ret_errno` is why it could not be had. */
 static enum error_code open_at(const struct addrinfo *info, struct str where, struct listener *ret,
-                               struct err *err)
+                               int *ret_errno, struct err *err)
 {
     const int on = 1;
     const int off = 0;
@@ -53,11 +54,12 @@ static enum error_code open_at(const struct addrinfo *info, struct str where, st
     socklen_t len = sizeof bound;
     if (fd >= 0)
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (fd >= 0 && info->ai_family == AF_INET6)
-        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    if (fd < 0 || bind(fd, info->ai_addr, info->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0 ||
+    if (fd < 0 ||
+        (info->ai_family == AF_INET6 &&
+         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) ||
+        bind(fd, info->ai_addr, info->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0 ||
         getsockname(fd, (struct sockaddr *)(void *)&bound, &len) != 0) {
-        int why = errno;
+        int why = *ret_errno = errno;
         char text[128] = "";
         if (fd >= 0)
             (void)close(fd);
@@ -77,21 +79,35 @@ static enum error_code open_at(const struct addrinfo *info, struct str where, st
     return ERR_OK;
 }
 
+static enum error_code find_and_open(const char *host, const char *port, int family,
+                                     struct str where, struct listener *ret, int *ret_errno,
+                                     struct err *err)
+{
+    const struct addrinfo hints = {
+        .ai_family = family, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    struct addrinfo *found = NULL;
+    int result = getaddrinfo(host, port, &hints, &found);
+    if (result != 0)
+        return err_set(err, ERR_BAD_REQUEST, "cannot listen on %.*s: %s", STR_ARG(where),
+                       gai_strerror(result));
+    enum error_code code = open_at(found, where, ret, ret_errno, err);
+    freeaddrinfo(found);
+    return code;
+}
+
 enum error_code listen_open(struct str where, struct listener *ret, struct err *err)
 {
     char host[HOST_LEN_MAX + 1];
     char port[PORT_LEN_MAX + 1];
-    const struct addrinfo hints = {
-        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
-    struct addrinfo *found = NULL;
+    int why = 0;
     enum error_code code = split(where, host, port, err);
     if (code != ERR_OK)
         return code;
-    int result = getaddrinfo(host[0] == '\0' ? NULL : host, port, &hints, &found);
-    if (result != 0)
-        return err_set(err, ERR_BAD_REQUEST, "cannot listen on %.*s: %s", STR_ARG(where),
-                       gai_strerror(result));
-    code = open_at(found, where, ret, err);
-    freeaddrinfo(found);
+    if (host[0] != '\0')
+        return find_and_open(host, port, AF_UNSPEC, where, ret, &why, err);
+    /* A socket of IPv6 takes those of IPv4 too. Not every system has one. */
+    code = find_and_open(NULL, port, AF_INET6, where, ret, &why, err);
+    if (code != ERR_OK && why != EADDRINUSE && why != EACCES)
+        code = find_and_open(NULL, port, AF_INET, where, ret, &why, err);
     return code;
 }

@@ -16,7 +16,8 @@ struct listener {
     struct sockaddr_storage address;
 };
 
-/* Listens at "ADDRESS:PORT", "[ADDRESS]:PORT" or ":PORT" (all addresses); port 0: any that is free.
+/* Listens at "ADDRESS:PORT", "[ADDRESS]:PORT" or ":PORT" (all addresses, of IPv6 too where the
+ * system has it); port 0: any that is free.
  * bad_request: it is no such text; unavailable: the address cannot be had. */
 enum error_code listen_open(struct str where, struct listener *ret, struct err *err);
 

@@ -1,20 +1,27 @@
 #include "server/log.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
+#include "base/times.h"
 #include "base/utf8.h"
 #include "server/backlog.h"
 #include "server/pool.h"
 
-enum { BACKLOG_DEFAULT = 1024 * 1024, LINE_BYTES = 1024, WAIT_MS = 60 * 1000 };
+enum { BACKLOG_DEFAULT = 1024 * 1024, LINE_BYTES = 1024 };
 
 struct log {
     struct log_options options;
     _Atomic(enum log_level) level;
     struct backlog *backlog;
     unsigned long writer;
+    pthread_mutex_t lock;   /* of what follows */
+    pthread_cond_t changed; /* the writer has ended */
+    bool ended;
+    bool left; /* nobody waits for the writer any more: it frees everything when it comes back */
 };
 
 static struct str level_name(enum log_level level)
@@ -48,9 +55,12 @@ uint64_t log_dropped(struct log *log)
 static void begin(struct log_line *line, enum log_level level, struct str event,
                   struct arena *arena)
 {
+    char at[TIME_TEXT_LEN];
+    time_format(clock_wall_ms(), at);
     buf_init(&line->text, arena, LINE_BYTES);
     json_writer_init(&line->writer, &line->text);
     json_begin_object(&line->writer);
+    log_text(line, STR("at"), (struct str){at, sizeof at});
     log_text(line, STR("level"), level_name(level));
     log_text(line, STR("event"), event);
 }
@@ -130,19 +140,48 @@ static void tell_dropped(const struct log *log, uint64_t count)
     arena_release(&arena);
 }
 
+static void free_all(struct log *log)
+{
+    (void)pthread_cond_destroy(&log->changed);
+    (void)pthread_mutex_destroy(&log->lock);
+    backlog_free(log->backlog);
+    free(log);
+}
+
+static bool is_left(struct log *log)
+{
+    pthread_mutex_lock(&log->lock);
+    bool left = log->left;
+    pthread_mutex_unlock(&log->lock);
+    return left;
+}
+
+/* Hands out a batch; whoever left the log alone is told nothing any more. */
+static void hand_out(struct log *log, struct backlog_batch *batch)
+{
+    struct str line;
+    while (!is_left(log) && backlog_next(batch, &line))
+        log->options.write(log->options.arg, line.at);
+    /* They were the ones after these. */
+    if (batch->dropped > 0 && !is_left(log))
+        tell_dropped(log, batch->dropped);
+}
+
 static void *run(void *arg)
 {
     struct log *log = arg;
     struct backlog_batch batch;
-    struct str line;
     do {
-        backlog_take(log->backlog, WAIT_MS, &batch);
-        while (backlog_next(&batch, &line))
-            log->options.write(log->options.arg, line.at);
-        /* They were the ones after these. */
-        if (batch.dropped > 0)
-            tell_dropped(log, batch.dropped);
+        backlog_take(log->backlog, 0, &batch);
+        hand_out(log, &batch);
     } while (!batch.closed);
+    pthread_mutex_lock(&log->lock);
+    bool left = log->left;
+    log->ended = true;
+    pthread_cond_signal(&log->changed);
+    pthread_mutex_unlock(&log->lock);
+    if (left)
+        free_all(log);
     return NULL;
 }
 
@@ -153,22 +192,37 @@ struct log *log_open(const struct log_options *options)
         return NULL;
     log->options = *options;
     atomic_store(&log->level, options->level);
+    if (!condition_init(&log->changed)) {
+        free(log);
+        return NULL;
+    }
+    (void)pthread_mutex_init(&log->lock, NULL);
     log->backlog =
         backlog_new(options->backlog_bytes > 0 ? options->backlog_bytes : BACKLOG_DEFAULT, 1);
     if (log->backlog == NULL || !pool_start_thread(run, log, &log->writer)) {
-        backlog_free(log->backlog);
-        free(log);
+        free_all(log);
         return NULL;
     }
     return log;
 }
 
-void log_close(struct log *log)
+void log_close(struct log *log, int64_t wait_ms)
 {
     if (log == NULL)
         return;
+    struct timespec until = condition_deadline(wait_ms);
+    int result = 0;
     backlog_close(log->backlog);
+    pthread_mutex_lock(&log->lock);
+    while (!log->ended && result != ETIMEDOUT)
+        result = pthread_cond_timedwait(&log->changed, &log->lock, &until);
+    bool ended = log->ended;
+    log->left = !ended;
+    if (!ended)
+        (void)pthread_detach(log->writer);
+    pthread_mutex_unlock(&log->lock);
+    if (!ended)
+        return;
     (void)pthread_join(log->writer, NULL);
-    backlog_free(log->backlog);
-    free(log);
+    free_all(log);
 }

@@ -1,9 +1,10 @@
 /* The log: one line for each fact, with the ids of what it is about, and never a payload, a result,
  * a message of a worker or a secret.
  *
- * A line is a JSON object: {"level", "event", ...}. Whoever has a fact puts it into a bounded
- * backlog and goes on; a thread of the log hands the lines out, one after the other. Lines that
- * there was no room for are dropped, and a line says how many. */
+ * A line is a JSON object: {"at", "level", "event", ...}, where `at` is when it happened, by this
+ * machine's clock. Whoever has a fact puts it into a bounded backlog and goes on; a thread of the
+ * log hands the lines out, one after the other. Lines that there was no room for are dropped, and a
+ * line says how many. */
 #ifndef PAWL_SERVER_LOG_H
 #define PAWL_SERVER_LOG_H
 
@@ -30,8 +31,9 @@ struct log_options {
 /* NULL: no memory, or no thread. */
 struct log *log_open(const struct log_options *options);
 
-/* Hands out what is waiting, and ends. NULL does nothing. */
-void log_close(struct log *log);
+/* Hands out what is waiting, within `wait_ms`, and ends. A writer that has not come back by then is
+ * left alone: it gets no more lines. NULL does nothing. */
+void log_close(struct log *log, int64_t wait_ms);
 
 /* Lines up to this are wanted from now on. */
 void log_set_level(struct log *log, enum log_level level);

@@ -1,7 +1,6 @@
 #include "server/log_events.h"
 
-#include <time.h>
-
+#include "base/clock.h"
 #include "core/access.h"
 #include "core/trace_context.h"
 #include "engine/batch.h"
@@ -231,17 +230,10 @@ void log_committed(struct log_events *events, const struct batch_report *report)
 
 /* ---- trouble ---- */
 
-static int64_t steady_ms(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 void log_failed(struct log_events *events, enum error_code code)
 {
     struct log_line line;
-    int64_t now = steady_ms();
+    int64_t now = clock_monotonic_ms();
     events->failures++;
     if (events->failed_at > 0 && now - events->failed_at < TELL_AGAIN_MS)
         return;
@@ -257,7 +249,7 @@ void log_failed(struct log_events *events, enum error_code code)
 void log_shed(struct log_events *events)
 {
     struct log_line line;
-    int64_t now = steady_ms();
+    int64_t now = clock_monotonic_ms();
     int64_t last = atomic_load(&events->shed_at);
     (void)atomic_fetch_add(&events->shed, 1);
     if ((last > 0 && now - last < TELL_AGAIN_MS) ||

@@ -13,9 +13,6 @@
 
 enum {
     STATUSES = JOB_STATUS_COUNT + 1, /* JOB_NONE too */
-    REASONS_MAX = 16,
-    CODES_MAX = 32,
-    HTTP_STATUSES = 18,
     CAPABILITY_MAX = 128,
     ENDS = STEP_STATE_COUNT + 1, /* of a lease on a step: the state that it became, or: */
     END_FINISHED = STEP_STATE_COUNT,
@@ -26,8 +23,31 @@ enum work { WORK_JOB, WORK_STEP, WORK_COUNT };
 static const struct str work_names[] = {STR_INIT("job"), STR_INIT("step")};
 
 /* Everything that a server answers; the last stands for what it does not. */
-static const uint16_t http_statuses[HTTP_STATUSES] = {200, 201, 202, 204, 304, 400, 401, 403, 404,
-                                                      405, 409, 413, 415, 422, 429, 500, 503, 0};
+#define STATUS_LIST(STATUS)                                                                        \
+    STATUS(200)                                                                                    \
+    STATUS(201)                                                                                    \
+    STATUS(202) STATUS(204) STATUS(304) STATUS(400) STATUS(401) STATUS(403) STATUS(404)            \
+        STATUS(405) STATUS(409) STATUS(413) STATUS(415) STATUS(422) STATUS(429) STATUS(500)        \
+            STATUS(503)
+#define STATUS_PLACE(status) STATUS_AT_##status,
+#define STATUS_NUMBER(status) status,
+enum { STATUS_LIST(STATUS_PLACE) STATUS_AT_OTHER, HTTP_STATUSES };
+static const uint16_t http_statuses[HTTP_STATUSES] = {STATUS_LIST(STATUS_NUMBER)};
+
+#define REASON_PLACE(symbol, text) REASON_AT_##symbol,
+enum { REASON_AT_NONE, DEAD_LETTER_REASONS(REASON_PLACE) REASONS };
+
+/* Every error has a place, by its number, and its status is in the list above. */
+enum {
+#define ERROR(symbol, number, name, http, exit, title) CODE_AT_##symbol,
+#include "base/error.def"
+#undef ERROR
+    CODES,
+};
+#define ERROR(symbol, number, name, http, exit, title)                                             \
+    _Static_assert((number) < CODES && (int)STATUS_AT_##http < (int)STATUS_AT_OTHER, name);
+#include "base/error.def"
+#undef ERROR
 
 struct kind_series {
     struct histogram wait;
@@ -78,13 +98,13 @@ struct metrics {
     counter renewals;
     counter expiries[WORK_COUNT];
     counter stale_writes;
-    counter dead_letters[REASONS_MAX];
+    counter dead_letters[REASONS];
     counter operations;
-    counter refusals[CODES_MAX];
+    counter refusals[CODES];
     struct histogram batch_size;
     struct histogram batch_time;
     struct histogram commit_time;
-    counter store_errors[CODES_MAX];
+    counter store_errors[CODES];
 
     /* Written by many. */
     counter shed;
@@ -137,8 +157,6 @@ struct job_course {
     bool live;
 };
 
-/* An event that may carry progress is one that ends a lease, if there is one: it records what
- * heartbeats have brought. One that carries the hash of a token begins one. */
 static void count_state(struct metrics *metrics, struct kind_series *kind,
                         const struct event *event, struct job_course *job)
 {
@@ -147,10 +165,10 @@ static void count_state(struct metrics *metrics, struct kind_series *kind,
     if (metrics->claimable[job->status] &&
         (event->type == EVENT_JOB_LEASED || event->type == EVENT_JOB_RUNNING))
         histogram_bump(&kind->wait, &bounds_work, (event->at - job->run_at) * 1000);
-    if (has_field(event, EVENT_FIELD_TOKEN_HASH)) {
+    if (event_type_begins_lease(event->type)) {
         job->since = event->at;
         job->live = true;
-    } else if (job->live && has_field(event, EVENT_FIELD_PROGRESS)) {
+    } else if (job->live && event_type_ends_lease(event->type)) {
         histogram_bump(&kind->run, &bounds_work, (event->at - job->since) * 1000);
         job->live = false;
     }
@@ -161,7 +179,7 @@ static void count_state(struct metrics *metrics, struct kind_series *kind,
         }
         job->failures = event->data.failures;
     }
-    if (event->type == EVENT_JOB_DEAD_LETTERED && (int)event->data.reason_code < REASONS_MAX)
+    if (event->type == EVENT_JOB_DEAD_LETTERED && (int)event->data.reason_code < REASONS)
         counter_bump(&metrics->dead_letters[event->data.reason_code], 1);
     job->status = to;
 }
@@ -252,12 +270,11 @@ static void count_step(struct metrics *metrics, const struct job_change *change,
         if (event->type == EVENT_STEP_RETRYING)
             counter_bump(&effort_of(metrics, step)->retries, 1);
     }
-    /* A lease of a critic, who judges work that is done, is no work of the step. */
-    bool begins = has_field(event, EVENT_FIELD_TOKEN_HASH) && event->data.attempt > 0;
-    if (begins && !course->live) {
+    if (event_type_begins_lease(event->type) && !course->live) {
         course->since = event->at;
         course->live = true;
-    } else if (has_field(event, EVENT_FIELD_PROGRESS)) {
+    } else if (event_type_ends_lease(event->type)) {
+        /* A lease of a critic, who judges work that is done, is no work of the step. */
         if (course->live && !course->held && !str_is_set(step->spec.wait))
             count_effort(metrics, step, moves ? (uint32_t)to : END_FINISHED,
                          event->at - course->since);
@@ -401,10 +418,10 @@ static void write_by_work(struct buf *text, enum metric metric, counter values[W
         text_sample(text, metric, &work_names[i], counter_read(&values[i]));
 }
 
-static void write_by_code(struct buf *text, enum metric metric, counter values[CODES_MAX])
+static void write_by_code(struct buf *text, enum metric metric, counter values[CODES])
 {
     text_family(text, metric);
-    for (int i = 0; i < CODES_MAX; i++) {
+    for (int i = 0; i < CODES; i++) {
         uint64_t value = counter_read(&values[i]);
         struct str code =
             value == 0 ? (struct str){NULL, 0} : str_from(error_info((enum error_code)i)->name);
@@ -436,7 +453,7 @@ static void write_transitions(struct metrics *metrics, struct buf *text)
 static void write_dead_letters(struct metrics *metrics, struct buf *text)
 {
     text_family(text, METRIC_DEAD_LETTERS);
-    for (size_t i = 1; i < dead_letter_reason_names.count && i < REASONS_MAX; i++)
+    for (size_t i = 1; i < dead_letter_reason_names.count && i < REASONS; i++)
         text_sample(text, METRIC_DEAD_LETTERS, &dead_letter_reason_names.at[i],
                     counter_read(&metrics->dead_letters[i]));
 }

@@ -34,7 +34,7 @@ static void write_server(struct server *server, struct buf *text)
 void metrics_page_write(struct server *server, struct buf *text)
 {
     /* The store first: all else is then as new as can be. */
-    store_figures_write(server->figures, text);
+    store_figures_write(server->figures, server_sees_store(server), text);
     metrics_write(server->metrics, text);
     write_server(server, text);
     process_figures_write(text);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "core/machine.h"
 #include "server/metrics_names.h"
 #include "server/metrics_text.h"
@@ -231,16 +232,12 @@ static void *run(void *arg)
 struct store_figures *store_figures_open(struct engine *engine)
 {
     struct store_figures *figures = calloc(1, sizeof *figures);
-    pthread_condattr_t attributes;
     if (figures == NULL)
         return NULL;
     figures->engine = engine;
     arena_init(&figures->arena);
     (void)pthread_mutex_init(&figures->mutex, NULL);
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&figures->changed, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    (void)condition_init(&figures->changed);
     if (pool_start_thread(run, figures, &figures->thread))
         return figures;
     (void)pthread_cond_destroy(&figures->changed);
@@ -273,11 +270,9 @@ static bool is_fresh(const struct store_figures *figures)
 /* Waits until a count that was begun from now on has ended; false: it takes too long. */
 static bool await_count(struct store_figures *figures)
 {
-    struct timespec until;
+    struct timespec until = condition_deadline(WAIT_MS);
     uint64_t next = figures->begun + 1;
     int result = 0;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += WAIT_MS / 1000;
     figures->wanted = true;
     (void)pthread_cond_broadcast(&figures->changed);
     while (figures->ended < next && result == 0)
@@ -285,12 +280,17 @@ static bool await_count(struct store_figures *figures)
     return figures->ended >= next;
 }
 
-void store_figures_write(struct store_figures *figures, struct buf *text)
+void store_figures_write(struct store_figures *figures, bool seen, struct buf *text)
 {
     (void)pthread_mutex_lock(&figures->mutex);
-    if ((is_fresh(figures) || await_count(figures)) && figures->up)
+    bool current = is_fresh(figures) || await_count(figures);
+    if ((current || seen) && figures->up) {
         buf_add(text, figures->text);
-    else
+        text_family(text, METRIC_STORE_FIGURES_AGE);
+        text_sample_us(text, METRIC_STORE_FIGURES_AGE, NULL,
+                       (engine_steady(figures->engine) - figures->at) * 1000);
+    } else {
         write_gauge(text, METRIC_STORE_UP, 0);
+    }
     (void)pthread_mutex_unlock(&figures->mutex);
 }

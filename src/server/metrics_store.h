@@ -17,7 +17,9 @@ struct store_figures *store_figures_open(struct engine *engine);
 /* Ends it, when nobody asks any more. NULL does nothing. */
 void store_figures_close(struct store_figures *figures);
 
-/* Writes whether the store is there and, if so, all figures of it. Waits for up to two seconds. */
-void store_figures_write(struct store_figures *figures, struct buf *text);
+/* Writes whether the store is there and, if so, all figures of it, and how old they are. Waits for
+ * up to two seconds for new ones; those of before are written when that takes longer, as long as
+ * the store is `seen` otherwise. */
+void store_figures_write(struct store_figures *figures, bool seen, struct buf *text);
 
 #endif

@@ -95,19 +95,6 @@ static void add_escaped(struct buf *text, struct str value)
     }
 }
 
-/* The next name of a list with commas; false: there is none. */
-static bool next_name(struct str *rest, struct str *ret)
-{
-    if (rest->len == 0)
-        return false;
-    const char *comma = memchr(rest->at, ',', rest->len);
-    size_t len = comma == NULL ? rest->len : (size_t)(comma - rest->at);
-    size_t used = comma == NULL ? len : len + 1;
-    *ret = (struct str){rest->at, len};
-    *rest = (struct str){rest->at + used, rest->len - used};
-    return true;
-}
-
 static void add_number(struct buf *text, int64_t value, int64_t scale)
 {
     char digits[8];
@@ -130,7 +117,7 @@ static void add_head(struct buf *text, enum metric metric, const char *suffix,
     uint32_t count = 0;
     buf_add(text, info->name);
     buf_add(text, str_from(suffix));
-    while (next_name(&rest, &name)) {
+    while (str_take(&rest, ',', &name)) {
         assert(count < METRIC_LABELS_MAX);
         buf_add_char(text, count == 0 ? '{' : ',');
         buf_add(text, name);

@@ -4,6 +4,16 @@
 #include "server/otlp.h"
 #include "server/server_private.h"
 
+/* A token that was revoked, by whatever call, opens nothing here from now on. */
+static void forget_revoked(struct authority *authority, const struct batch_report *report)
+{
+    for (uint32_t i = 0; i < report->op_count; i++) {
+        const struct op *op = report->ops[i];
+        if (op->type == OP_TOKEN_REVOKE && op->code == ERR_OK && authority != NULL)
+            authority_forget(authority, &op->token->id);
+    }
+}
+
 static void committed(void *arg, const struct batch_report *report)
 {
     struct server *server = arg;
@@ -11,6 +21,7 @@ static void committed(void *arg, const struct batch_report *report)
     metrics_committed(server->metrics, report);
     otlp_committed(server->otlp, report);
     log_committed(&server->log_events, report);
+    forget_revoked(atomic_load(&server->authority), report);
     if (other->committed != NULL)
         other->committed(other->arg, report);
 }

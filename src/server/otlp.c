@@ -6,8 +6,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
+#include "base/hex.h"
 #include "base/json.h"
 #include "base/utf8.h"
 #include "pawl.h"
@@ -22,8 +23,8 @@ enum {
     TRIES_MAX = 5, /* of one request */
     PAUSE_MS_FIRST = 250,
     PAUSE_MS_MAX = 10 * 1000,
-    LOOK_MS = 20, /* how soon a pause sees that it is to end */
     SPAN_BYTES = 1024,
+    ANSWER_BYTES_MAX = 64 * 1024,
 };
 
 struct otlp {
@@ -33,18 +34,12 @@ struct otlp {
     unsigned long sender;
     CURL *easy;
     struct curl_slist *headers;
-    bool away; /* the collector did not answer when it was last asked */
+    size_t answer_bytes; /* of the collector, to the request that is under way */
+    bool away;           /* the collector did not answer when it was last asked */
     _Atomic(uint64_t) exported;
     _Atomic(uint64_t) failed;
     _Atomic(int64_t) until; /* when sending is to end, on the steady clock; 0: not yet known */
 };
-
-static int64_t steady_ms(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---- spans that wait ---- */
 
@@ -259,23 +254,16 @@ static void end_request(struct json_writer *writer)
 static bool is_over(const struct otlp *otlp)
 {
     int64_t until = atomic_load(&otlp->until);
-    return until > 0 && steady_ms() >= until;
+    return until > 0 && clock_monotonic_ms() >= until;
 }
 
-static void pause_for(const struct otlp *otlp, int64_t ms)
-{
-    int64_t until = steady_ms() + ms;
-    const struct timespec look = {.tv_nsec = LOOK_MS * 1000 * 1000};
-    /* Somebody who wants to end waits for no pause. */
-    while (steady_ms() < until && atomic_load(&otlp->until) == 0)
-        (void)nanosleep(&look, NULL);
-}
-
-/* The collector's answer is of no use, however long. */
+/* The collector's answer is of no use; of one that does not end the rest is left unread. */
 static size_t ignore(char *data, size_t size, size_t count, void *arg) /* NOLINT: curl's type */
 {
-    (void)data, (void)arg;
-    return size * count;
+    struct otlp *otlp = arg;
+    (void)data;
+    otlp->answer_bytes += size * count;
+    return otlp->answer_bytes <= ANSWER_BYTES_MAX ? size * count : 0;
 }
 
 static int on_progress(void *arg, curl_off_t total, curl_off_t now, curl_off_t sent_total,
@@ -305,6 +293,7 @@ static bool set_up(struct otlp *otlp)
     SET(CURLOPT_HTTPHEADER, otlp->headers);
     SET(CURLOPT_TIMEOUT_MS, (long)options->timeout_ms);
     SET(CURLOPT_WRITEFUNCTION, ignore);
+    SET(CURLOPT_WRITEDATA, otlp);
     SET(CURLOPT_NOPROGRESS, 0L);
     SET(CURLOPT_XFERINFOFUNCTION, on_progress);
     SET(CURLOPT_XFERINFODATA, otlp);
@@ -325,7 +314,9 @@ static enum reply ask_once(struct otlp *otlp, struct str body, int64_t *ret_paus
     if (curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.len) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body.at) != CURLE_OK)
         return REPLY_REFUSED;
-    if (curl_easy_perform(easy) != CURLE_OK)
+    otlp->answer_bytes = 0;
+    /* Its status is known when so much of an answer has come. */
+    if (curl_easy_perform(easy) != CURLE_OK && otlp->answer_bytes <= ANSWER_BYTES_MAX)
         return REPLY_LATER;
     (void)curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     (void)curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &wait_s);
@@ -359,7 +350,8 @@ static void send_spans(struct otlp *otlp, struct str body, uint32_t count)
     for (int tries = 0; tries < TRIES_MAX && reply == REPLY_LATER && !is_over(otlp); tries++) {
         int64_t wanted_ms = 0;
         if (tries > 0) {
-            pause_for(otlp, pause_ms);
+            /* Somebody who wants to end waits for no pause. */
+            backlog_rest(otlp->backlog, pause_ms);
             pause_ms *= 2;
         }
         reply = ask_once(otlp, body, &wanted_ms);
@@ -415,14 +407,6 @@ static void *run(void *arg)
 
 /* ---- options ---- */
 
-static int hex_value(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 /* Adds "name=value" as a header; its value is percent-encoded. False: it is none, or there is no
  * memory. */
 static bool add_header(struct otlp *otlp, struct str pair)
@@ -461,16 +445,12 @@ static enum error_code read_headers(struct otlp *otlp, struct err *err)
     otlp->headers = curl_slist_append(NULL, "Content-Type: application/json");
     if (otlp->headers == NULL)
         return err_set(err, ERR_NO_MEMORY, "there is no memory for a header");
-    while (rest.len > 0) {
-        const char *comma = memchr(rest.at, ',', rest.len);
-        size_t len = comma == NULL ? rest.len : (size_t)(comma - rest.at);
+    struct str pair;
+    while (str_take(&rest, ',', &pair))
         /* What is wrong is not shown: it may be a secret. */
-        if (!add_header(otlp, (struct str){rest.at, len}))
+        if (!add_header(otlp, pair))
             return err_set(err, ERR_BAD_REQUEST,
                            "the headers for traces must be name=value, with commas between them");
-        len += comma == NULL ? 0 : 1;
-        rest = (struct str){rest.at + len, rest.len - len};
-    }
     return ERR_OK;
 }
 
@@ -554,7 +534,7 @@ void otlp_close(struct otlp *otlp, int64_t wait_ms)
 {
     if (otlp == NULL)
         return;
-    atomic_store(&otlp->until, steady_ms() + (wait_ms > 0 ? wait_ms : 1));
+    atomic_store(&otlp->until, clock_monotonic_ms() + (wait_ms > 0 ? wait_ms : 1));
     backlog_close(otlp->backlog);
     (void)pthread_join(otlp->sender, NULL);
     free_all(otlp);

@@ -2,6 +2,7 @@
 #include "server/request.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <strings.h>
 
@@ -38,8 +39,12 @@ struct header_counts {
     uint32_t host;
     uint32_t key;
     uint32_t authorization;
+    uint32_t origin;
+    uint32_t event_id;
     uint32_t folded;
     uint32_t nameless; /* or with a name that is none */
+    uint32_t cut;      /* by a NUL */
+    const char *end;   /* of the value that came last */
 };
 
 /* Whether a header's name is a token, as RFC 9110 has it. */
@@ -66,6 +71,13 @@ static bool is_folded(const char *name, const char *value)
     return end != value;
 }
 
+/* Whether something is hidden behind a value that ended, up to where the next line begins:
+ * libmicrohttpd 0.9 ends values at a NUL, of which it makes one at the end of each line, too. */
+static bool is_cut(const char *end, const char *next, ptrdiff_t gap_max)
+{
+    return strncmp(MHD_get_version(), "0.9.", 4) == 0 && end != NULL && next - end > gap_max;
+}
+
 static enum MHD_Result count_header(void *cls, enum MHD_ValueKind kind, const char *name,
                                     const char *value)
 {
@@ -73,6 +85,8 @@ static enum MHD_Result count_header(void *cls, enum MHD_ValueKind kind, const ch
     (void)kind;
     if (name == NULL)
         return MHD_YES;
+    counts->cut += is_cut(counts->end, name, 2);
+    counts->end = value == NULL ? NULL : value + strlen(value);
     counts->folded += is_folded(name, value);
     counts->nameless += !is_token(name);
     counts->length += strcasecmp(name, "Content-Length") == 0;
@@ -80,14 +94,24 @@ static enum MHD_Result count_header(void *cls, enum MHD_ValueKind kind, const ch
     counts->host += strcasecmp(name, "Host") == 0;
     counts->key += strcasecmp(name, "Idempotency-Key") == 0;
     counts->authorization += strcasecmp(name, "Authorization") == 0;
+    counts->origin += strcasecmp(name, "Origin") == 0;
+    counts->event_id += strcasecmp(name, "Last-Event-ID") == 0;
     return MHD_YES;
 }
 
-/* A request whose length can be read in two ways is two requests for somebody. */
-static enum error_code check_headers(struct connection *connection, struct err *err)
+/* A request whose length can be read in two ways is two requests for somebody. `head` is where it
+ * begins. */
+static enum error_code check_headers(struct connection *connection, const char *head,
+                                     struct err *err)
 {
     struct header_counts counts = {0};
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection->http, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     (void)MHD_get_connection_values(connection->http, MHD_HEADER_KIND, count_header, &counts);
+    if (info != NULL && counts.folded == 0)
+        counts.cut += is_cut(counts.end, head + info->header_size, 4);
+    if (counts.cut > 0 && counts.folded == 0)
+        return err_set(err, ERR_BAD_REQUEST, "a header has a NUL in it");
     if (counts.length + counts.encoding > 1)
         return err_set(err, ERR_BAD_REQUEST,
                        "the length of the request is ambiguous: send either one Content-Length or "
@@ -100,9 +124,11 @@ static enum error_code check_headers(struct connection *connection, struct err *
     if (str_is_set(encoding) && strcasecmp(encoding.at, "chunked") != 0)
         return err_set(err, ERR_BAD_REQUEST, "Transfer-Encoding must be chunked, not \"%.*s\"",
                        STR_ARG(encoding));
-    if (counts.host > 1 || counts.key > 1 || counts.authorization > 1)
+    if (counts.host > 1 || counts.key > 1 || counts.authorization > 1 || counts.origin > 1 ||
+        counts.event_id > 1)
         return err_set(err, ERR_BAD_REQUEST,
-                       "Host, Authorization and Idempotency-Key may be sent only once");
+                       "Host, Authorization, Idempotency-Key, Origin and Last-Event-ID may be sent "
+                       "only once");
     return ERR_OK;
 }
 
@@ -181,18 +207,12 @@ struct query {
     struct err *err;
 };
 
-/* Verbs that can wait for something. */
-static bool may_wait(enum verb_name name)
-{
-    return name == VERB_get || name == VERB_events || name == VERB_feed;
-}
-
 /* The time to wait is the server's business: a thread must not. What is no such time is left to the
  * verb to refuse. */
 static bool take_wait(struct connection *connection, struct str key, struct str value)
 {
     int64_t wait_ms;
-    if (!may_wait(connection->call.name) || !str_eq(key, STR("wait_ms")) ||
+    if (!verb_is_watch(connection->call.name) || !str_eq(key, STR("wait_ms")) ||
         !json_int64(value, &wait_ms) || wait_ms < 0 || wait_ms > WAIT_MS_MAX)
         return false;
     if (!connection->is_head)
@@ -232,6 +252,7 @@ static enum error_code read_parameter(struct query *query, struct str name, stru
 {
     const struct connection *connection = query->connection;
     struct arena *arena = &query->connection->arena;
+    /* libmicrohttpd has made spaces of every plus. */
     enum error_code code = route_decode(name, "the query", arena, ret_name, query->err);
     if (code == ERR_OK)
         code = route_decode(value, "the query", arena, ret_value, query->err);
@@ -309,12 +330,9 @@ static int weight_of(struct str range)
 static int preference(struct str accept, struct str type)
 {
     int best = 0;
-    while (accept.len > 0) {
-        const char *comma = memchr(accept.at, ',', accept.len);
-        size_t len = comma == NULL ? accept.len : (size_t)(comma - accept.at);
-        struct str range = json_trim((struct str){accept.at, len});
-        size_t rest = comma == NULL ? 0 : accept.len - len - 1;
-        accept = (struct str){accept.at + accept.len - rest, rest};
+    struct str range;
+    while (str_take(&accept, ',', &range)) {
+        range = json_trim(range);
         bool named = range.len >= type.len && strncasecmp(range.at, type.at, type.len) == 0 &&
                      (range.len == type.len || strchr("; \t", range.at[type.len]) != NULL);
         if (!named)
@@ -347,20 +365,23 @@ static bool wants_stream(const struct connection *connection)
            !has_parameter(connection, "wait_ms");
 }
 
-static void begin_stream(struct connection *connection)
+static enum error_code begin_stream(struct connection *connection, struct err *err)
 {
     struct str last = request_header(connection, "Last-Event-ID");
     connection->stream = wants_stream(connection);
-    if (!connection->stream || !str_is_set(last) || last.len == 0 ||
-        last.len > sizeof connection->after_text || !utf8_valid(last))
-        return;
+    if (!connection->stream || !str_is_set(last) || last.len == 0)
+        return ERR_OK;
+    if (last.len > sizeof connection->after_text || !utf8_valid(last))
+        return err_set(err, ERR_BAD_REQUEST,
+                       "Last-Event-ID is none that was sent: begin without it");
     memcpy(connection->after_text, last.at, last.len);
     connection->after = (struct str){connection->after_text, last.len};
+    return ERR_OK;
 }
 
 bool request_route(struct connection *connection, const char *method, const char *path)
 {
-    enum error_code code = check_headers(connection, &connection->err);
+    enum error_code code = check_headers(connection, method, &connection->err);
     if (code == ERR_OK)
         code = route_find(str_from(method), str_from(path), &connection->arena, &connection->match,
                           &connection->err);
@@ -384,7 +405,8 @@ static struct str read_traceparent(struct connection *connection)
 {
     struct trace_context context;
     char *text;
-    if (connection->match.route->verb != VERB_submit ||
+    enum verb_name verb = connection->match.route->verb;
+    if ((verb != VERB_submit && verb != VERB_batch) ||
         !trace_parse_any(request_header(connection, "traceparent"), &context))
         return (struct str){NULL, 0};
     text = arena_alloc(&connection->arena, TRACEPARENT_LEN);
@@ -409,8 +431,9 @@ static enum error_code read_head(struct connection *connection, struct err *err)
         .scopes = connection->auth.scopes,
         .queues = connection->auth.queues,
     };
-    begin_stream(connection);
-    code = read_key(connection, err);
+    code = begin_stream(connection, err);
+    if (code == ERR_OK)
+        code = read_key(connection, err);
     if (code == ERR_OK)
         code = write_head(connection, err);
     return code;

@@ -96,12 +96,9 @@ static void write_tag(struct str answer, char *ret, size_t size)
 /* Whether the header If-None-Match has the tag, weak or not, or *. */
 static bool is_known(struct str header, struct str tag)
 {
-    while (header.len > 0) {
-        const char *comma = memchr(header.at, ',', header.len);
-        size_t len = comma == NULL ? header.len : (size_t)(comma - header.at);
-        struct str one = json_trim((struct str){header.at, len});
-        size_t rest = comma == NULL ? 0 : header.len - len - 1;
-        header = (struct str){header.at + header.len - rest, rest};
+    struct str one;
+    while (str_take(&header, ',', &one)) {
+        one = json_trim(one);
         if (one.len > 2 && memcmp(one.at, "W/", 2) == 0)
             one = (struct str){one.at + 2, one.len - 2};
         if (str_eq(one, tag) || str_eq(one, STR("*")))

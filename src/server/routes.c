@@ -1,5 +1,6 @@
 #include "server/routes.h"
 
+#include "base/hex.h"
 #include "base/utf8.h"
 
 static const struct route routes[] = {
@@ -25,15 +26,6 @@ bool route_has_body(const struct route *route)
     return str_eq(route->method, STR("POST")) || str_eq(route->method, STR("PUT"));
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 enum error_code route_decode(struct str text, const char *what, struct arena *arena,
                              struct str *ret, struct err *err)
 {
@@ -44,8 +36,8 @@ enum error_code route_decode(struct str text, const char *what, struct arena *ar
     for (size_t i = 0; i < text.len; i++) {
         char c = text.at[i];
         if (c == '%') {
-            int high = i + 2 < text.len ? hex_digit(text.at[i + 1]) : -1;
-            int low = i + 2 < text.len ? hex_digit(text.at[i + 2]) : -1;
+            int high = i + 2 < text.len ? hex_value(text.at[i + 1]) : -1;
+            int low = i + 2 < text.len ? hex_value(text.at[i + 2]) : -1;
             if (high < 0 || low < 0)
                 return err_set(err, ERR_BAD_REQUEST,
                                "%s \"%.*s\": a %% must be followed by two hex digits", what,

@@ -1,7 +1,6 @@
 #include "server/server.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -11,9 +10,9 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "server/exchange.h"
 #include "server/guard.h"
@@ -36,13 +35,14 @@ enum {
     THREADS_DEFAULT_MAX = 4,
     READERS = 4,
     READS_WAITING_MAX = 1024,
+    AIDES = 2,
     MOVERS = 2,
     MOVES_WAITING_MAX = 64,
     SCRAPERS = 1,
     SCRAPES_WAITING_MAX = 64,
     CONNECTIONS_DEFAULT = 8192,
     FILES_KEPT = 128, /* descriptors that connections leave for everything else */
-    PARKED_DEFAULT = 1024,
+    PARKED_PER_THREAD = 1024,
     RECEIVE_MS_DEFAULT = 30 * 1000,
     IDLE_MS_DEFAULT = 75 * 1000,
     SEND_MS_DEFAULT = 120 * 1000,
@@ -51,23 +51,26 @@ enum {
     SWEEP_MS = 500,
     READY_MS = 6000, /* a store that was not seen for so long is away */
     PING_ROUNDS = 4, /* sweeps between two looks at the store */
+    /* Enough that nobody who writes waits until a reader is done: for every thread of the pools,
+     * and for the engine, the watch and the figures. */
+    STORE_CONNECTIONS = READERS + AIDES + MOVERS + 4,
 };
-
-static void pause_for(int64_t ms)
-{
-    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000 * 1000};
-    int result;
-    do
-        result = nanosleep(&left, &left);
-    while (result != 0 && errno == EINTR);
-}
 
 /* ---- pages ---- */
 
+bool server_sees_store(const struct server *server)
+{
+    return engine_steady(server->engine) - atomic_load(&server->store_seen) < READY_MS;
+}
+
+static bool is_ending(const struct server *server)
+{
+    return atomic_load(&server->retired) || atomic_load(&server->draining);
+}
+
 static bool is_ready(const struct server *server)
 {
-    int64_t seen = atomic_load(&server->store_seen);
-    return !atomic_load(&server->draining) && engine_steady(server->engine) - seen < READY_MS;
+    return !is_ending(server) && server_sees_store(server);
 }
 
 static enum MHD_Result answer_page(struct connection *connection)
@@ -83,9 +86,9 @@ static enum MHD_Result answer_page(struct connection *connection)
     case PAGE_READY:
         if (is_ready(server))
             return respond_text(connection, 200, "text/plain", STR("ready\n"));
-        connection->code = err_set(&connection->err, ERR_UNAVAILABLE, "%s",
-                                   atomic_load(&server->draining) ? "the server is about to end"
-                                                                  : "the store is out of reach");
+        connection->code =
+            err_set(&connection->err, ERR_UNAVAILABLE, "%s",
+                    is_ending(server) ? "the server is about to end" : "the store is out of reach");
         return respond_error(connection, false);
     case PAGE_OPENAPI:
         return respond_text(connection, 200, "application/json", server->openapi);
@@ -107,13 +110,6 @@ static size_t leave_encoded(void *cls, struct MHD_Connection *http, char *text)
     return strlen(text);
 }
 
-static int64_t steady_us(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 * 1000 + now.tv_nsec / 1000;
-}
-
 /* A request line has come. */
 static void *on_line(void *cls, const char *uri, struct MHD_Connection *http)
 {
@@ -121,7 +117,7 @@ static void *on_line(void *cls, const char *uri, struct MHD_Connection *http)
     (void)cls;
     (void)uri;
     if (connection != NULL) {
-        connection->began_us = steady_us();
+        connection->began_us = clock_monotonic_us();
         connection_enter(connection, PHASE_RECEIVING);
     }
     return NULL;
@@ -143,6 +139,11 @@ static enum MHD_Result begin(struct connection *connection, const char *method, 
     connection->stage = EXCHANGE_RECEIVING;
     if (!request_route(connection, method, path))
         return respond_error(connection, true);
+    if (connection->late && !guard_is_open(connection)) {
+        connection->code = err_set(&connection->err, ERR_UNAVAILABLE,
+                                   "the server is about to end: ask again, another or a new one");
+        return respond_error(connection, true);
+    }
     if (!guard_is_open(connection) &&
         auth_must_read(connection->server->authority, &connection->asked))
         return exchange_ask(connection);
@@ -207,7 +208,8 @@ static void count_answer(const struct connection *connection)
         metrics_stream(metrics, -1);
     if (connection->status != 0)
         metrics_answered(metrics, route == NULL ? ROUTE_COUNT_MAX : (uint32_t)(route - routes),
-                         connection->status, stream ? -1 : steady_us() - connection->began_us);
+                         connection->status,
+                         stream ? -1 : clock_monotonic_us() - connection->began_us);
 }
 
 static void on_completed(void *cls, struct MHD_Connection *http, void **request_context,
@@ -253,7 +255,7 @@ static void *sweep(void *arg)
     struct server *server = arg;
     bool was_ready = true;
     for (uint32_t round = 0; !atomic_load(&server->closing); round++) {
-        bool ready = is_ready(server) || atomic_load(&server->draining);
+        bool ready = is_ready(server) || is_ending(server);
         if (ready && !was_ready)
             log_fact(server->log, LOG_INFO, STR("store_back"), STR("the store is back"));
         else if (!ready && was_ready)
@@ -262,7 +264,7 @@ static void *sweep(void *arg)
         connections_sweep(server->connections);
         if (round % PING_ROUNDS == 0 && !atomic_exchange(&server->pinging, true)) {
             server->ping.run = run_ping;
-            pool_put_always(server->readers, &server->ping);
+            pool_put_always(server->aides, &server->ping);
         }
         struct pollfd ending = {.fd = server->ending, .events = POLLIN};
         (void)poll(&ending, 1, SWEEP_MS);
@@ -311,7 +313,7 @@ static enum error_code copy_options(struct server *server, const struct server_o
                                                          : 1;
     fill(&limits->connections, connections_possible());
     fill(&limits->connections_per_client, limits->connections / 2);
-    fill(&limits->parked_per_thread, PARKED_DEFAULT);
+    fill(&limits->parked, PARKED_PER_THREAD * copy->threads);
     fill_ms(&limits->receive_ms, RECEIVE_MS_DEFAULT);
     fill_ms(&limits->idle_ms, IDLE_MS_DEFAULT);
     fill_ms(&limits->send_ms, SEND_MS_DEFAULT);
@@ -325,14 +327,15 @@ static enum error_code copy_options(struct server *server, const struct server_o
 
 /* ---- from start to end ---- */
 
-/* A server that is about to end takes no new connections. (MHD_quiesce_daemon would be the way, but
- * with epoll and a pool of threads it may end the process: two threads then take the same socket
- * out of their sets.) */
+/* While a server is about to end new connections are told so, for whoever stands before it would
+ * take a closed one for a fault; when what was begun is answered none are taken.
+ * (MHD_quiesce_daemon would be the way, but with epoll and a pool of threads it may end the
+ * process: two threads then take the same socket out of their sets.) */
 static enum MHD_Result may_connect(void *arg, const struct sockaddr *address, socklen_t len)
 {
     struct server *server = arg;
     (void)address, (void)len;
-    return atomic_load(&server->draining) ? MHD_NO : MHD_YES;
+    return atomic_load(&server->closing) ? MHD_NO : MHD_YES;
 }
 
 static struct MHD_Daemon *start_daemon(struct server *server, const struct listener *listener)
@@ -378,7 +381,9 @@ static enum error_code start_serving(struct server *server, struct err *err)
         .address = (const struct sockaddr *)(const void *)&listener.address,
         .tokens_required = server->options.require_tokens,
     };
-    code = authority_open(&authority, &server->authority, err);
+    struct authority *opened = NULL;
+    code = authority_open(&authority, &opened, err);
+    atomic_store(&server->authority, opened);
     /* Nothing but the thread of the daemon can fail now. */
     if (code == ERR_OK)
         code = reload_kinds(server, server->options.kinds, err);
@@ -400,6 +405,7 @@ static enum error_code start_parts(struct server *server, struct err *err)
     server->openapi = buf_str(&document);
     server->connections = connections_new(server);
     server->readers = pool_open(READERS, READS_WAITING_MAX);
+    server->aides = pool_open(AIDES, READS_WAITING_MAX);
     server->movers = pool_open(MOVERS, MOVES_WAITING_MAX);
     server->watch = watch_open(server->engine);
     server->figures = store_figures_open(server->engine);
@@ -407,8 +413,8 @@ static enum error_code start_parts(struct server *server, struct err *err)
     atomic_store(&server->store_seen, engine_steady(server->engine));
     server->rate = rate_new();
     if (document.failed || server->rate == NULL || server->connections == NULL ||
-        server->readers == NULL || server->movers == NULL || server->watch == NULL ||
-        server->figures == NULL || server->scrapers == NULL)
+        server->readers == NULL || server->aides == NULL || server->movers == NULL ||
+        server->watch == NULL || server->figures == NULL || server->scrapers == NULL)
         return err_set(err, ERR_UNAVAILABLE, "there is no memory, or there are no threads left");
     rate_set(server->rate, server->options.rate_per_s);
     enum error_code code = start_serving(server, err);
@@ -445,6 +451,8 @@ enum error_code server_open(struct str url, const struct server_options *options
     enum error_code code = copy_options(server, options, err);
     struct handle_options handle = {.engine = options->engine, .actor = STR("server")};
     handle.engine.observer = observe_all(server);
+    if (handle.engine.store.connections == 0)
+        handle.engine.store.connections = STORE_CONNECTIONS;
     if (code == ERR_OK)
         code = make_watchers(server, err);
     handle.engine.traces = server->otlp != NULL;
@@ -473,6 +481,11 @@ uint16_t server_port(const struct server *server)
     return server->port;
 }
 
+void server_retire(struct server *server)
+{
+    atomic_store(&server->retired, true);
+}
+
 void server_drain(struct server *server, int64_t wait_ms)
 {
     enum { LOOK_MS = 10 };
@@ -484,7 +497,7 @@ void server_drain(struct server *server, int64_t wait_ms)
     uint32_t busy = 0;
     while (connections_count(server->connections, &busy) > 0 && busy > 0 &&
            engine_steady(server->engine) < until)
-        pause_for(LOOK_MS);
+        clock_pause(LOOK_MS);
     telemetry_drained(server, busy);
 }
 
@@ -503,7 +516,7 @@ void server_close(struct server *server)
     }
     /* The engine and the pools finish what they have; then all connections are resumed. */
     while (atomic_load(&server->working) > 0)
-        pause_for(LOOK_MS);
+        clock_pause(LOOK_MS);
     if (server->daemon != NULL)
         MHD_stop_daemon(server->daemon);
     watch_close(server->watch);
@@ -511,11 +524,12 @@ void server_close(struct server *server)
     store_figures_close(server->figures);
     pool_close(server->movers);
     pool_close(server->readers);
+    pool_close(server->aides);
     connections_free(server->connections);
     tls_close(server->tls);
     rate_free(server->rate);
-    authority_close(server->authority);
     handle_close(server->handle);
+    authority_close(server->authority); /* revoked tokens are told to it as long as it runs */
     telemetry_close(server);
     metrics_free(server->metrics);
     arena_release(&server->arena);

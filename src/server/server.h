@@ -19,11 +19,12 @@ struct server;
 struct server_limits {
     uint32_t connections;            /* in all; 0: 8,192, or what the system allows */
     uint32_t connections_per_client; /* of one address; 0: half of them */
-    uint32_t parked_per_thread;      /* requests that wait for something; 0: 1,024 */
+    uint32_t parked;                 /* requests that wait for something; 0: 1,024 a thread; at
+                                      * most three quarters of them are no claims */
     int64_t receive_ms;              /* for a request to come in completely; 0: 30 s */
     int64_t idle_ms;                 /* between two requests; 0: 75 s */
     int64_t send_ms;                 /* to take an answer; 0: 120 s */
-    size_t bytes_max;                /* of all requests that are held at once; 0: 256 MiB */
+    size_t bytes_max;                /* of requests and answers held at once; 0: 256 MiB */
 };
 
 struct server_options {
@@ -68,8 +69,11 @@ enum error_code server_reload(struct server *server, const struct server_options
 /* The port that it listens on. */
 uint16_t server_port(const struct server *server);
 
-/* Takes no new connections and claims, ends waits and streams, and waits until what was begun is
- * answered, but not longer than `wait_ms`. */
+/* From now on /readyz says that it is about to end; everything else goes on. */
+void server_retire(struct server *server);
+
+/* Takes no more claims, answers new connections with unavailable, ends waits and streams, and waits
+ * until what was begun is answered, but not longer than `wait_ms`. */
 void server_drain(struct server *server, int64_t wait_ms);
 
 /* Ends it. Requests that are being carried out are finished. NULL does nothing. */

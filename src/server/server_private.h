@@ -27,12 +27,14 @@ struct server {
     struct arena arena;
     struct handle *handle;
     struct engine *engine;
-    struct authority *authority;
+    /* NULL until there is one: the engine, which tells it of revoked tokens, runs before. */
+    _Atomic(struct authority *) authority;
     struct rate *rate; /* how often each token may ask */
     struct tls *tls;   /* NULL: plain HTTP */
     struct MHD_Daemon *daemon;
     struct connections *connections;
-    struct pool *readers; /* reads, and the ends of writes */
+    struct pool *readers; /* reads */
+    struct pool *aides;   /* what is short and others wait for: who asks, the ends of writes */
     struct pool *movers;  /* verbs that take long */
     struct watch *watch;
     struct metrics *metrics; /* told by the engine: see observe.h */
@@ -47,14 +49,18 @@ struct server {
     uint16_t port;
     struct str openapi;
 
+    atomic_bool retired; /* it will be asked to drain soon */
     atomic_bool draining;
     atomic_bool closing;
     atomic_uint parked;          /* requests that wait for something */
     atomic_uint working;         /* connections that are suspended */
-    atomic_size_t held;          /* bytes of requests */
+    atomic_size_t held;          /* bytes of requests and answers */
     _Atomic(int64_t) store_seen; /* when the store last answered, on the steady clock */
     atomic_bool pinging;         /* it is being asked */
     struct task ping;
 };
+
+/* Whether the store has answered within the last seconds. */
+bool server_sees_store(const struct server *server);
 
 #endif

@@ -81,10 +81,6 @@ static void take_events(struct connection *connection, struct str answer, struct
             return;
         go_behind(connection, place);
     }
-    /* Behind what the caller may not see, too. */
-    struct str next = json_member(answer, STR("next"));
-    if (next.len >= 2 && next.len - 2 <= sizeof connection->after_text)
-        go_behind(connection, (struct str){next.at + 1, next.len - 2});
 }
 
 /* ---- looking ---- */
@@ -139,9 +135,10 @@ static enum error_code check_token(struct connection *connection, struct err *er
 {
     struct auth auth;
     int64_t retry_ms;
-    enum error_code code = auth_check(connection->server->authority, &connection->asked,
-                                      &connection->scratch, &auth, &retry_ms, err);
-    return code == ERR_RATE_LIMITED ? ERR_OK : code;
+    struct auth_request asked = connection->asked;
+    asked.again = true;
+    return auth_check(connection->server->authority, &asked, &connection->scratch, &auth, &retry_ms,
+                      err);
 }
 
 /* Whether the stream has come to its end. */
@@ -161,6 +158,11 @@ void sse_look(struct connection *connection)
     enum error_code code = connection->stream_begun ? check_token(connection, &err) : ERR_OK;
     if (code == ERR_OK)
         code = read_events(connection, &answer, &err);
+    if (code == ERR_OK && !connection_hold(connection, answer.len)) {
+        metrics_shed(connection->server->metrics);
+        code =
+            err_set(&err, ERR_UNAVAILABLE, "too many large answers have not been taken: try again");
+    }
     buf_init(&text, &connection->scratch, answer.len + 256);
     if (!connection->stream_begun) {
         connection->code = code;
@@ -177,17 +179,20 @@ void sse_look(struct connection *connection)
     }
     if (text.len == 0 && now >= connection->wait_until)
         buf_add(&text, STR(": still here\n\n"));
-    connection->pending = buf_str(&text);
-    connection->sent = 0;
     if (text.len == 0 && !connection->stream_over && passed) {
         exchange_look(connection);
         return;
     }
     if (text.len == 0 && !connection->stream_over) {
         int64_t until = code == ERR_OK ? connection->wait_until : now + PAUSE_MS;
+        connection_let_go(connection);
         wait_for_more(connection, until);
         return;
     }
+    struct str pending = buf_str(&text);
+    (void)connection_keep(connection, true, &pending);
+    connection->pending = pending;
+    connection->sent = 0;
     connection->wait_until = now + ALIVE_MS;
     exchange_resume(connection);
 }
@@ -211,6 +216,7 @@ static ssize_t read_stream(void *cls, uint64_t position, char *buf, size_t max)
     (void)atomic_fetch_add(&connection->server->working, 1);
     connection_enter(connection, PHASE_WORKING);
     MHD_suspend_connection(connection->http);
+    connection_let_go(connection);
     exchange_look(connection);
     return 0;
 }

@@ -1,9 +1,9 @@
 #include "server/telemetry.h"
 
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "server/otlp.h"
 
 enum { FLUSH_MS = 2000 };
@@ -74,7 +74,7 @@ void telemetry_close(struct server *server)
     log_events_release(&server->log_events);
     if (server->daemon != NULL)
         log_fact(server->log, LOG_INFO, STR("server_stopped"), (struct str){NULL, 0});
-    log_close(server->log);
+    log_close(server->log, FLUSH_MS);
 }
 
 void telemetry_drained(const struct server *server, uint32_t busy)
@@ -84,13 +84,6 @@ void telemetry_drained(const struct server *server, uint32_t busy)
         return;
     log_int(&line, STR("unanswered"), busy);
     log_end(&line);
-}
-
-static int64_t steady_us(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 * 1000 + now.tv_nsec / 1000;
 }
 
 void telemetry_request(const struct connection *connection, bool sent)
@@ -107,7 +100,7 @@ void telemetry_request(const struct connection *connection, bool sent)
     }
     if (connection->status > 0)
         log_int(&line, STR("status"), (int64_t)connection->status);
-    log_int(&line, STR("ms"), (steady_us() - connection->began_us) / 1000);
+    log_int(&line, STR("ms"), (clock_monotonic_us() - connection->began_us) / 1000);
     log_text(&line, STR("caller"), connection->auth.actor);
     if (!sent)
         log_text(&line, STR("message"), STR("the client did not take the answer"));

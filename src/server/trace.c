@@ -153,17 +153,21 @@ static void end_step(const struct walk *walk, const struct step *step, const str
     end_with(walk, &span, event);
 }
 
-/* Whether an event of the change before this one was about the end of the step's lease, or, when it
- * asks, of its question, which a start of the step ends too. */
+/* Whether an event about a step ends its lease, or, when it asks, its question: whatever comes next
+ * does that, a start of the step too. */
+static bool ends(const struct event *event, bool asks)
+{
+    return asks ? event_type_class(event->type) == EVENT_CLASS_STEP ||
+                      event->type == EVENT_SIGNAL_RECEIVED
+                : event_type_ends_lease(event->type);
+}
+
+/* Whether an event of the change before this one was its end. */
 static bool was_told(const struct walk *walk, struct str step, bool asks, const struct event *event)
 {
-    for (const struct event *at = walk->change->events; at < event; at++) {
-        enum event_class class = event_type_class(at->type);
-        bool ends = class == EVENT_CLASS_STEP || at->type == EVENT_STEP_FINISHED ||
-                    at->type == EVENT_SIGNAL_RECEIVED;
-        if (ends && (asks || at->type != EVENT_STEP_RUNNING) && str_eq(at->data.step, step))
+    for (const struct event *at = walk->change->events; at < event; at++)
+        if (ends(at, asks) && str_eq(at->data.step, step))
             return true;
-    }
     return false;
 }
 
@@ -174,7 +178,7 @@ static void see_step(struct walk *walk, const struct event *event)
     if (step == NULL)
         return;
     bool asks = step_standing(step) == STANDING_ASKING;
-    if ((!asks && (!step->lease.live || event->type == EVENT_STEP_RUNNING)) ||
+    if ((!asks && !step->lease.live) || !ends(event, asks) ||
         was_told(walk, step->spec.id, asks, event))
         return;
     if (asks)

@@ -1,10 +1,5 @@
 /* Spans: what has ended in a batch, as traces show it.
  *
- *   job KIND            from its creation (or its new start) to its end; a child of the caller's
- * span attempt KIND      from the lease to its end effect          from tool_called to
- * tool_returned step KIND         the same for a step of a plan effect wait TYPE         of the
- * job, or of a step that asks
- *
  * A span is made when it ends, from what the store says: which server saw it begin, and whether
  * that one still lives, makes no difference. Ids are those of core/trace_context.h. Payloads,
  * results, messages and reasons that people write are in none of them.
@@ -19,6 +14,18 @@
 
 #include "core/trace_context.h"
 #include "engine/observer.h"
+
+/* clang-format off */
+/* The tree of them:
+ *
+ *   job KIND          from its creation, or its new start, to its end; a child of the caller's span
+ *     attempt KIND    from the lease to its end
+ *       effect        from tool_called to tool_returned
+ *     step KIND       the same for a step of a plan
+ *       effect
+ *     wait TYPE       of the job, or of a step that asks
+ */
+/* clang-format on */
 
 /* As OTLP numbers them. */
 enum span_kind { SPAN_INTERNAL = 1, SPAN_CLIENT = 3, SPAN_CONSUMER = 5 };

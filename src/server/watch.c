@@ -1,12 +1,11 @@
 #include "server/watch.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "server/pool.h"
 #include "store/store.h"
 
@@ -155,15 +154,6 @@ static void look(struct watch *watch)
 
 /* ---- the thread ---- */
 
-static void pause_for(int64_t ms)
-{
-    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000 * 1000};
-    int result;
-    do
-        result = nanosleep(&left, &left);
-    while (result != 0 && errno == EINTR);
-}
-
 /* Waits until somebody waits; false: it is over. */
 static bool await_watchers(struct watch *watch, uint64_t *ret_seen)
 {
@@ -198,7 +188,7 @@ static void *watch_run(void *arg)
         if (failed || engine_interrupted(watch->engine))
             pause = TICK_MS;
         if (changed || pause == TICK_MS)
-            pause_for(pause < PAUSE_MS_MAX ? pause : PAUSE_MS_MAX);
+            clock_pause(pause < PAUSE_MS_MAX ? pause : PAUSE_MS_MAX);
     }
     return NULL;
 }

@@ -1,25 +1,19 @@
 #include "store/clock.h"
 
 #include <stddef.h>
-#include <time.h>
 
-static int64_t clock_ms(clockid_t which)
-{
-    struct timespec now;
-    (void)clock_gettime(which, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
+#include "base/clock.h"
 
 static int64_t system_wall(void *arg)
 {
     (void)arg;
-    return clock_ms(CLOCK_REALTIME);
+    return clock_wall_ms();
 }
 
 static int64_t system_steady(void *arg)
 {
     (void)arg;
-    return clock_ms(CLOCK_MONOTONIC);
+    return clock_monotonic_ms();
 }
 
 void store_clock_init(struct store_clock *clock, int64_t (*wall)(void *arg), void *wall_arg,

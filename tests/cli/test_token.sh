@@ -7,6 +7,7 @@
 
 runs 5 token ls
 runs 5 token create ci --scope read
+says "'pawl serve' and 'pawl submit' make one"
 attempts 0 submit job
 
 runs 0 token ls
@@ -31,6 +32,10 @@ echo "$token" | grep -q -E '^pawl_[A-Za-z0-9_-]{43}$' || complain "$what prints 
 runs 0 token create admin --scope admin --json
 json 'a["name"] == "admin" and a["scopes"] == ["admin"] and a["queues"] == [] and a["token"]'
 
+runs 0 token ls
+prints 'read, submit'
+prints 'builds, mail'
+prints_not '['
 runs 0 token ls --json
 json 'len(a["tokens"]) == 2 and a["tokens"][0]["queues"] == ["builds", "mail"]'
 prints_not "$token"

@@ -225,6 +225,35 @@ static void every_field_is_carried_by_some_type(void **state)
     assert_int_equal(all, EVENT_FIELD_COUNT == 64 ? UINT64_MAX : bit(EVENT_FIELD_COUNT) - 1);
 }
 
+static bool is_among(enum event_type type, const enum event_type *some, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (some[i] == type)
+            return true;
+    return false;
+}
+
+static void these_types_begin_a_lease_and_these_end_it(void **state)
+{
+    static const enum event_type begins[] = {EVENT_JOB_LEASED, EVENT_STEP_LEASED,
+                                             EVENT_STEP_RUNNING, EVENT_STEP_JUDGING};
+    static const enum event_type ends[] = {
+        EVENT_JOB_REQUEUED,         EVENT_JOB_WAITING,       EVENT_WAIT_COMPLETED,
+        EVENT_JOB_COMPLETED,        EVENT_JOB_FAILED,        EVENT_JOB_CANCELLED,
+        EVENT_JOB_DEAD_LETTERED,    EVENT_STEP_SUCCEEDED,    EVENT_STEP_FAILED_RETRYABLE,
+        EVENT_STEP_FAILED_RESOURCE, EVENT_STEP_FAILED_FATAL, EVENT_STEP_NEEDS_USER,
+        EVENT_STEP_LEASE_TIMEOUT,   EVENT_STEP_FINISHED,
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(types); i++) {
+        enum event_type type = (enum event_type)types[i].number;
+        assert_int_equal(event_type_begins_lease(type), is_among(type, begins, COUNT(begins)));
+        assert_int_equal(event_type_ends_lease(type), is_among(type, ends, COUNT(ends)));
+    }
+    assert_false(event_type_begins_lease(EVENT_UNKNOWN));
+    assert_false(event_type_ends_lease(EVENT_UNKNOWN));
+}
+
 static void every_event_of_a_step_says_which_step(void **state)
 {
     (void)state;
@@ -248,6 +277,7 @@ int main(void)
         cmocka_unit_test(custom_and_unknown_types_have_no_name_of_their_own_and_move_nothing),
         cmocka_unit_test(a_type_may_carry_the_fields_that_are_listed_for_it),
         cmocka_unit_test(every_field_is_carried_by_some_type),
+        cmocka_unit_test(these_types_begin_a_lease_and_these_end_it),
         cmocka_unit_test(every_event_of_a_step_says_which_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

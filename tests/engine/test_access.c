@@ -188,7 +188,7 @@ static const struct query questions[] = {
     {VERB_abandon, 't', "{'token':'@','reason_code':'timeout'}", W, BY_QUEUE},
     {VERB_batch, '-', "{'ops':[{'op':'none'}]}", S | W, FOR_ALL},
     {VERB_resources, '-', "{}", R | W, FOR_ALL},
-    {VERB_resource_put, 'r', "{'id':'r-@','slots':9}", W, FOR_ALL},
+    {VERB_resource_put, 'r', "{'id':'r-@','slots':9}", W, BY_QUEUE},
     {VERB_resource_get, 'r', "{'id':'r-@'}", R | W, FOR_ALL},
     {VERB_resource_delete, 'r', "{'id':'r-@'}", W, BY_QUEUE},
     {VERB_dead_letters, 'Q', "{'queue':'@'}", R, BY_QUEUE},

@@ -232,6 +232,36 @@ static void a_log_that_goes_on_from_another_commit_is_refused_and_left_alone(voi
     (void)fclose(notes);
 }
 
+static void a_log_of_another_database_is_refused_and_left_alone(void **state)
+{
+    const struct spot *spot = *state;
+    char log[160];
+    char kept[160];
+    FILE *notes = tmpfile();
+    struct pawl_error error = {0};
+    struct pawl *pawl;
+    in_killed_process(spot, live_a_little, notes);
+    (void)snprintf(log, sizeof log, "%s", beside(spot, "-ahead0"));
+    (void)snprintf(kept, sizeof kept, "%s", beside(spot, "-ahead0.old"));
+    copy_file(log, kept);
+    assert_int_equal(unlink(spot->path) | unlink(log), 0);
+    (void)unlink(beside(spot, "-wal"));
+    (void)unlink(beside(spot, "-shm"));
+    (void)unlink(beside(spot, "-ahead1"));
+
+    /* A new database in the same place, which has come further than the log. */
+    pawl = open_store(spot);
+    for (int i = 0; i < 20; i++)
+        well(pawl, pawl_pause, "{\"queue\":\"q%d\"}", i);
+    pawl_close(pawl);
+    copy_file(kept, log);
+    long size = size_of(log);
+    assert_int_equal(pawl_open(spot->url, NULL, &pawl, &error), PAWL_UNAVAILABLE);
+    assert_non_null(strstr(error.message, "another database"));
+    assert_int_equal(size_of(log), size);
+    (void)fclose(notes);
+}
+
 static bool file_has(const char *path, const char *text)
 {
     char command[512];
@@ -263,6 +293,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_SPOT(what_a_killed_process_committed_is_there_and_goes_on),
         IN_SPOT(a_log_that_goes_on_from_another_commit_is_refused_and_left_alone),
+        IN_SPOT(a_log_of_another_database_is_refused_and_left_alone),
         IN_SPOT(what_is_redacted_is_in_the_log_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

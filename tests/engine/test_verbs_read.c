@@ -705,6 +705,36 @@ static void so_are_those_that_were_leased_while_it_was_deleted(void **state)
     at_every_desk(deletes_in_a_race);
 }
 
+/* ---- the list ---- */
+
+static bool takes(enum verb_name name, struct str member)
+{
+    const struct record_type *request = verb_at(name)->request;
+    for (uint32_t i = 0; request != NULL && i < request->count; i++)
+        if (str_eq(request->fields[i].name, member))
+            return true;
+    return false;
+}
+
+static void the_list_says_which_verbs_can_wait_and_which_speak_for_a_lease(void **state)
+{
+    (void)state;
+    for (int i = 0; i < VERB_COUNT; i++) {
+        enum verb_name name = (enum verb_name)i;
+        bool waits = verb_is_claim(name) || verb_is_watch(name);
+        if (takes(name, STR("wait_ms")) != waits)
+            fail_msg("%.*s: wait_ms", STR_ARG(verb_text(name)));
+        if (verb_is_of_lease(name) && !takes(name, STR("token")))
+            fail_msg("%.*s: token", STR_ARG(verb_text(name)));
+        if (verb_is_claim(name))
+            assert_true(verb_is_write(name) && takes(name, STR("worker_id")));
+        if (verb_at(name)->reads_first || verb_at(name)->reads != NULL)
+            assert_true(verb_is_write(name));
+    }
+    assert_true(verb_is_of_lease(VERB_heartbeat));
+    assert_false(verb_is_of_lease(VERB_claim));
+}
+
 /* ---- the store as a whole ---- */
 
 static void examines(struct desk *d)
@@ -933,6 +963,7 @@ int main(void)
         cmocka_unit_test(resources_are_put_got_and_lost),
         cmocka_unit_test(steps_on_a_resource_that_is_deleted_are_lost_with_it),
         cmocka_unit_test(so_are_those_that_were_leased_while_it_was_deleted),
+        cmocka_unit_test(the_list_says_which_verbs_can_wait_and_which_speak_for_a_lease),
         cmocka_unit_test(the_doctor_looks_at_everything),
         cmocka_unit_test(a_store_in_a_file_is_copied_while_it_is_in_use),
         cmocka_unit_test(who_waits_is_told_as_soon_as_it_happens),

@@ -122,12 +122,50 @@ static void waits_for_work(struct desk *d)
     assert_int_equal(verb_prepare(&call, &err), ERR_OK);
     assert_int_equal(call.call.wait_ms, 20000);
     assert_int_equal(call.call.class, CALL_CLAIM);
+    call_release(&call.call);
 }
 
 static void a_claim_that_may_wait_tells_the_engine_for_how_long(void **state)
 {
     (void)state;
     at_every_desk(waits_for_work);
+}
+
+/* How many elements an array of the last answer has. */
+static int length(struct desk *d, const char *array, const char *member)
+{
+    char path[64];
+    int count = 0;
+    for (;; count++) {
+        (void)snprintf(path, sizeof path, "%s.%d.%s", array, count, member);
+        if (*said(d, path) == '\0')
+            return count;
+    }
+}
+
+static void claims_large_ones(struct desk *d)
+{
+    enum { JOBS = 20, AT_ONCE = 17 };
+    const char *large = long_text(d, 1000 * 1000);
+    for (int i = 0; i < JOBS; i++)
+        well(d, VERB_submit, "{\"kind\":\"k\",\"payload\":%s}", large);
+    well(d, VERB_claim, "{\"worker_id\":\"w\",\"max\":1000}");
+    assert_int_equal(length(d, "claims", "job.id"), AT_ONCE);
+    /* The rest stands where it stood. */
+    well(d, VERB_claim, "{\"worker_id\":\"w\",\"max\":1000}");
+    assert_int_equal(length(d, "claims", "job.id"), JOBS - AT_ONCE);
+    /* Lists are cut too, and say where they go on. */
+    well(d, VERB_list, "{\"include\":\"payload\",\"limit\":500}");
+    assert_int_equal(length(d, "jobs", "id"), AT_ONCE);
+    well(d, VERB_list, "{\"include\":\"payload\",\"cursor\":\"%s\"}", said(d, "next_cursor"));
+    assert_int_equal(length(d, "jobs", "id"), JOBS - AT_ONCE);
+    says(d, "next_cursor", "");
+}
+
+static void answers_end_when_they_have_become_large(void **state)
+{
+    (void)state;
+    at_every_desk(claims_large_ones);
 }
 
 static void reads_history(struct desk *d)
@@ -741,6 +779,7 @@ int main(void)
         cmocka_unit_test(a_claim_takes_only_its_queues_kinds_and_capabilities),
         cmocka_unit_test(a_claim_that_is_not_well_formed_is_refused_by_name),
         cmocka_unit_test(a_claim_that_may_wait_tells_the_engine_for_how_long),
+        cmocka_unit_test(answers_end_when_they_have_become_large),
         cmocka_unit_test(a_claim_brings_the_history_when_asked),
         cmocka_unit_test(a_history_that_is_too_long_says_where_to_go_on),
         cmocka_unit_test(a_history_of_many_events_comes_whole_and_in_order),

@@ -257,3 +257,33 @@ void reply_refuses(const struct reply *reply, int status, const char *code)
     assert_true(pawl_json_type(pawl_json_get(body, "title")) == 's');
     assert_true(pawl_json_type(pawl_json_get(body, "detail")) == 's');
 }
+
+/* ---- figures ---- */
+
+long long http_metric(struct http_case *c, const char *name)
+{
+    struct reply *reply = http_call(c, "GET", "/metrics", NULL);
+    reply_is(reply, 200);
+    const char *line = http_phrase(c, "\n%s ", name);
+    const char *at = strstr(reply->body, line);
+    if (at == NULL)
+        fail_msg("there is no %s", name);
+    return strtoll(at + strlen(line), NULL, 10);
+}
+
+void http_await_metric(struct http_case *c, const char *name, long long value)
+{
+    int64_t until = http_now() + 20 * 1000;
+    long long found;
+    while ((found = http_metric(c, name)) != value) {
+        const struct timespec pause = {.tv_nsec = 5 * 1000000};
+        if (http_now() > until)
+            fail_msg("%s is %lld and not %lld", name, found, value);
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+void http_await_parked(struct http_case *c, long long count)
+{
+    http_await_metric(c, "pawl_http_parked_requests", count);
+}

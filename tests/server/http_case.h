@@ -87,4 +87,11 @@ const char *http_phrase(struct http_case *c, const char *format, ...)
 
 int64_t http_now(void);
 
+/* A figure without labels from /metrics, and waiting until it is so. */
+long long http_metric(struct http_case *c, const char *name);
+void http_await_metric(struct http_case *c, const char *name, long long value);
+
+/* Waits until so many requests wait for something. */
+void http_await_parked(struct http_case *c, long long count);
+
 #endif

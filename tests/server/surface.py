@@ -179,6 +179,11 @@ def make_resource(stage, _):
     return "DELETE", f"/v1/resources/{stage.resource}", None
 
 
+def make_again(stage, _):
+    stage.step_lease()
+    return "PUT", f"/v1/resources/{stage.resource}", {"slots": 1, "ttl_ms": 60000}
+
+
 def make_revoke(stage, _):
     token = stage.server.do("POST", "/v1/tokens", {"name": "t", "scopes": ["read"]})
     return "DELETE", f"/v1/tokens/{token['id']}", None
@@ -223,7 +228,7 @@ REQUESTS = {
     "effect_commit": make_effect_commit,
     "batch": make_batch,
     "resources": always("GET", "/v1/resources"),
-    "resource_put": always("PUT", "/v1/resources/r", {"slots": 1, "ttl_ms": 60000}),
+    "resource_put": make_again,
     "resource_get": always("GET", "/v1/resources/r"),
     "resource_delete": make_resource,
     "dead_letters": always("GET", "/v1/dead-letters?queue=QUEUE&limit=2"),

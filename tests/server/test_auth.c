@@ -272,7 +272,7 @@ static void revoke_a_token(struct gate *gate)
     assert_int_equal(show(gate, "Bearer " TOKEN_B, VERB_get), ERR_OK);
     token.revoked_at = CLOCK + 1;
     put(gate, TOKEN_B, token);
-    authority_forget(gate->authority);
+    authority_forget(gate->authority, NULL);
     assert_int_equal(show(gate, "Bearer " TOKEN_B, VERB_get), ERR_UNAUTHORIZED);
 }
 
@@ -344,9 +344,10 @@ static void those_who_guess_must_wait_longer_each_time(void **state)
             continue;
         assert_int_equal(gate.code, ERR_RATE_LIMITED);
         assert_true(gate.retry_ms >= last && gate.retry_ms <= 60000);
-        assert_false(must_read(&gate, guess(i)));
-        assert_int_equal(show(&gate, "Bearer " ADMIN, VERB_get), ERR_RATE_LIMITED);
         last = gate.retry_ms;
+        assert_int_equal(show(&gate, "Bearer " ADMIN, VERB_get), ERR_OK);
+        assert_int_equal(show(&gate, "Bearer nonsense", VERB_get), ERR_RATE_LIMITED);
+        assert_int_equal(gate.retry_ms, last);
         slowed++;
         pass(&gate, gate.retry_ms);
     }
@@ -372,6 +373,86 @@ static void a_known_token_passes_where_others_guess(void **state)
         show(&gate, guess(i), VERB_get);
     assert_int_equal(gate.code, ERR_RATE_LIMITED);
     assert_int_equal(show(&gate, "Bearer " TOKEN_A, VERB_get), ERR_OK);
+    gate_close(&gate);
+}
+
+/* Many may share an address: a proxy, a company. */
+static void a_right_token_that_was_never_seen_passes_where_others_guess(void **state)
+{
+    (void)state;
+    struct gate gate;
+    gate_store(&gate, TEST_MEMORY);
+    assert_int_equal(gate_open(&gate, "0.0.0.0", ADMIN, false), ERR_OK);
+    put(&gate, TOKEN_A, (struct access_token){.scopes = ACCESS_READ});
+    for (int i = 0; i < 50; i++)
+        show(&gate, guess(i), VERB_get);
+    assert_int_equal(gate.code, ERR_RATE_LIMITED);
+    assert_true(must_read(&gate, "Bearer " TOKEN_A));
+    assert_int_equal(show(&gate, "Bearer " TOKEN_A, VERB_get), ERR_OK);
+    assert_int_equal(show(&gate, guess(50), VERB_get), ERR_RATE_LIMITED);
+    gate_close(&gate);
+}
+
+static void the_store_is_asked_for_wrong_tokens_only_so_often(void **state)
+{
+    (void)state;
+    struct gate gate;
+    int asked = 0;
+    gate_store(&gate, TEST_MEMORY);
+    assert_int_equal(gate_open(&gate, "0.0.0.0", ADMIN, false), ERR_OK);
+    put(&gate, TOKEN_A, (struct access_token){.scopes = ACCESS_READ});
+    for (int i = 0; i < 10000; i++) {
+        asked += must_read(&gate, guess(i));
+        show(&gate, guess(i), VERB_get);
+        pass(&gate, i % 10 == 0);
+    }
+    /* A hundred at once, and one every 50 ms of the second. */
+    assert_in_range(asked, 115, 125);
+    /* Then a token that was never seen waits for its turn, which comes soon. */
+    assert_int_equal(show(&gate, "Bearer " TOKEN_A, VERB_get), ERR_RATE_LIMITED);
+    assert_in_range(gate.retry_ms, 1, 50);
+    assert_false(must_read(&gate, "Bearer " TOKEN_A));
+    assert_int_equal(show(&gate, "Bearer " ADMIN, VERB_get), ERR_OK);
+    pass(&gate, 50);
+    assert_int_equal(show(&gate, "Bearer " TOKEN_A, VERB_get), ERR_OK);
+    gate_close(&gate);
+}
+
+/* As a stream does, which goes on while others guess. */
+static void one_that_was_let_in_is_asked_for_again_and_is_no_guess(void **state)
+{
+    (void)state;
+    struct gate gate;
+    gate_store(&gate, TEST_MEMORY);
+    assert_int_equal(gate_open(&gate, "0.0.0.0", ADMIN, false), ERR_OK);
+    struct access_token token = put(&gate, TOKEN_A, (struct access_token){.scopes = ACCESS_READ});
+    struct access_token other = put(&gate, TOKEN_B, (struct access_token){.scopes = ACCESS_READ});
+    assert_int_equal(show(&gate, "Bearer " TOKEN_A, VERB_get), ERR_OK);
+    assert_int_equal(show(&gate, "Bearer " TOKEN_B, VERB_get), ERR_OK);
+    for (int i = 0; i < 1000; i++)
+        show(&gate, guess(i), VERB_get);
+    token.revoked_at = CLOCK;
+    other.revoked_at = CLOCK;
+    put(&gate, TOKEN_A, token);
+    put(&gate, TOKEN_B, other);
+    authority_forget(gate.authority, &token.id);
+    struct auth_request request = {.verb = VERB_get,
+                                   .peer = (const struct sockaddr *)&gate.peer,
+                                   .authorization = STR("Bearer " TOKEN_A),
+                                   .again = true};
+    assert_int_equal(
+        auth_check(gate.authority, &request, &gate.arena, &gate.auth, &gate.retry_ms, &gate.err),
+        ERR_UNAUTHORIZED);
+    /* Of what was forgotten the other is no part. */
+    assert_int_equal(show(&gate, "Bearer " TOKEN_B, VERB_get), ERR_OK);
+    /* From an address where nobody has guessed. */
+    gate.peer.sin_addr.s_addr = htonl(0x0a000002);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(auth_check(gate.authority, &request, &gate.arena, &gate.auth,
+                                    &gate.retry_ms, &gate.err),
+                         ERR_UNAUTHORIZED);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(show(&gate, guess(i), VERB_get), ERR_UNAUTHORIZED);
     gate_close(&gate);
 }
 
@@ -427,6 +508,9 @@ int main(void)
         cmocka_unit_test(only_what_could_be_a_token_is_looked_for),
         cmocka_unit_test(those_who_guess_must_wait_longer_each_time),
         cmocka_unit_test(a_known_token_passes_where_others_guess),
+        cmocka_unit_test(a_right_token_that_was_never_seen_passes_where_others_guess),
+        cmocka_unit_test(the_store_is_asked_for_wrong_tokens_only_so_often),
+        cmocka_unit_test(one_that_was_let_in_is_asked_for_again_and_is_no_guess),
         cmocka_unit_test(another_address_does_not_wait_and_guesses_are_forgotten),
         cmocka_unit_test(more_tokens_than_are_remembered_all_pass),
     };

@@ -55,7 +55,7 @@ RULES = {
     "effect_commit": Rule({"work"}, "job"),
     "batch": Rule({"submit", "work"}, "job"),
     "resources": Rule({"read", "work"}, "free"),
-    "resource_put": Rule({"work"}, "free"),
+    "resource_put": Rule({"work"}, "job"),
     "resource_get": Rule({"read", "work"}, "free"),
     "resource_delete": Rule({"work"}, "job"),
     "dead_letters": Rule({"read"}, "job"),
@@ -76,7 +76,7 @@ RULES = {
     "backup": Rule({"admin"}, "all"),
     "doctor": Rule({"admin"}, "all"),
     "page_root": Rule({"read", "submit", "work"}, "free"),
-    "page_metrics": Rule({"read"}, "free"),
+    "page_metrics": Rule({"read"}, "all"),
     "page_openapi": Rule({"read", "submit", "work"}, "free"),
 }
 OPEN = {"page_health", "page_ready"}  # to everybody, without a token

@@ -220,6 +220,16 @@ static void other_machines_and_pages_are_kept_out_of_loopback(void **state)
 {
     struct http_case *c = *state;
     static const char *const requests[] = {
+        "GET /v1/jobs HTTP/1.1\r\nConnection: close\r\nHost: localhost:80@evil.example\r\n\r\n",
+        "GET /v1/jobs HTTP/1.1\r\nConnection: close\r\nHost: 127.1.1.999\r\n\r\n",
+        "GET /v1/jobs HTTP/1.1\r\nConnection: close\r\nHost: 127.0.0.1.1\r\n\r\n",
+        "GET /v1/jobs HTTP/1.1\r\nConnection: close\r\nHost: 127...1\r\n\r\n",
+        "GET /v1/jobs HTTP/1.1\r\nConnection: close\r\nHost: [::1]evil.example\r\n\r\n",
+        "GET /v1/jobs HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\nVia: 1.1 p\r\n\r\n",
+        "GET /v1/jobs HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\nTrue-Client-IP: 1.2.3.4"
+        "\r\n\r\n",
+        "GET /v1/jobs HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\nCF-Connecting-IP: "
+        "1.2.3.4\r\n\r\n",
         "GET /v1/jobs HTTP/1.1\r\nConnection: close\r\nHost: evil.example\r\n\r\n",
         "GET /v1/jobs HTTP/1.1\r\nConnection: close\r\nHost: 127.0.0.1.evil.example\r\n\r\n",
         "GET /v1/jobs HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\nOrigin: "
@@ -237,6 +247,69 @@ static void other_machines_and_pages_are_kept_out_of_loopback(void **state)
     static const char address[] =
         "GET /v1/jobs HTTP/1.1\r\nConnection: close\r\nHost: 127.0.0.1:7295\r\n\r\n";
     reply_is(http_raw(c, address, sizeof address - 1), 200);
+}
+
+/* The rest of a line behind a NUL is there for others who read the request. */
+static void headers_that_a_nul_cuts_are_refused(void **state)
+{
+    struct http_case *c = *state;
+    static const char job[] = "{\"kind\":\"k\"}";
+    static const struct {
+        const char *at;
+        size_t len;
+    } lines[] = {
+#define LINE(text) {text, sizeof text - 1}
+        LINE("Host: 127.0.0.1\0.evil.example\r\nContent-Length: 12\r\n"),
+        LINE("Host: localhost\r\nContent-Length: 12\0 7\r\n"),
+        LINE("Host: localhost\r\nContent-Length: 12\0 7\r\nX: y\r\n"),
+        LINE("Host: localhost\r\nX: \0y\r\nContent-Length: 12\r\n"),
+        LINE("Host: localhost\r\nContent-Length: 12\r\nX: y\0\r\n"),
+        LINE("Host: localhost\r\nContent-Length: 12\0\0\r\nX: y\r\n"),
+#undef LINE
+    };
+    static const char head[] = "POST /v1/jobs HTTP/1.1\r\nConnection: close\r\n"
+                               "Content-Type: application/json\r\n";
+    char text[512];
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        size_t len = (size_t)snprintf(text, sizeof text, "%s", head);
+        memcpy(text + len, lines[i].at, lines[i].len);
+        len += lines[i].len;
+        len += (size_t)snprintf(text + len, sizeof text - len, "\r\n%s", job);
+        reply_refuses(http_raw(c, text, len), 400, "bad_request");
+    }
+    static const char chunked[] =
+        "POST /v1/jobs HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\n"
+        "Content-Type: application/json\r\n"
+        "Transfer-Encoding: chunked\0x\r\n\r\n0\r\n\r\n";
+    reply_refuses(http_raw(c, chunked, sizeof chunked - 1), 400, "bad_request");
+    /* What is usual is none of this: white space, empty values, lines without a CR. */
+    static const char usual[] = "GET /v1/jobs HTTP/1.1\nConnection: close\nHost: localhost\n"
+                                "A:\nB: \t\r\nCookie: a=b; c=d\r\nC: d \t \r\n\n";
+    reply_is(http_raw(c, usual, sizeof usual - 1), 200);
+    static const char twice[] = "GET /v1/jobs HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\n"
+                                "Origin: http://localhost\r\nOrigin: http://evil.example\r\n\r\n";
+    reply_refuses(http_raw(c, twice, sizeof twice - 1), 400, "bad_request");
+}
+
+static void queries_are_read_as_forms_write_them(void **state)
+{
+    struct http_case *c = *state;
+    reply_is(http_call(c, "POST", "/v1/jobs", "{\"kind\":\"a b+c\"}"), 201);
+    struct reply *reply = http_call(c, "GET", "/v1/jobs?kind=a+b%2Bc", NULL);
+    reply_is(reply, 200);
+    assert_string_equal(reply_text(c, reply, "jobs.0.kind"), "a b+c");
+    /* Between two slashes a plus is what it looks like. */
+    reply_is(http_call(c, "PUT", "/v1/kinds/a+b", "{}"), 200);
+    assert_string_equal(reply_text(c, http_call(c, "GET", "/v1/kinds/a%2Bb", NULL), "kind"), "a+b");
+}
+
+static void a_place_in_a_stream_that_is_none_is_refused(void **state)
+{
+    struct http_case *c = *state;
+    char headers[256];
+    (void)snprintf(headers, sizeof headers,
+                   "Accept: text/event-stream\r\nLast-Event-ID: %0100d\r\n", 1);
+    reply_refuses(http_with(c, "GET", "/v1/feed", headers, NULL, 0), 400, "bad_request");
 }
 
 static void payloads_must_be_what_they_seem(void **state)
@@ -402,6 +475,9 @@ int main(void)
         HTTP_ON_MEMORY(other_content_types_are_refused),
         HTTP_ON_MEMORY(routes_that_are_not_there_are_told),
         HTTP_ON_MEMORY(other_machines_and_pages_are_kept_out_of_loopback),
+        HTTP_ON_MEMORY(headers_that_a_nul_cuts_are_refused),
+        HTTP_ON_MEMORY(queries_are_read_as_forms_write_them),
+        HTTP_ON_MEMORY(a_place_in_a_stream_that_is_none_is_refused),
         HTTP_ON_MEMORY(payloads_must_be_what_they_seem),
         HTTP_ON_MEMORY(absurd_heads_are_refused),
         HTTP_ON_MEMORY(headers_in_two_lines_hide_nothing),

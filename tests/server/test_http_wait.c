@@ -81,12 +81,30 @@ static void a_waiting_claim_is_woken_by_a_submit(void **state)
 {
     struct http_case *c = *state;
     int fd = ask(c, "POST", "/v1/claims", "", "{\"worker_id\":\"w\",\"wait_ms\":50000}");
-    pause_for(100);
+    http_await_parked(c, 1);
     int64_t start = http_now();
     const char *id = submit(c);
     sees(fd, http_phrase(c, "\"claims\":[{\"job\":{\"id\":\"%s\"", id));
     assert_true(http_now() - start < 3000);
     (void)close(fd);
+}
+
+/* How many connections to the port were closed by the other side and are still open on ours. */
+static int hung_up(uint16_t port)
+{
+    enum { CLOSE_WAIT = 8 };
+    char line[256];
+    int count = 0;
+    FILE *file = fopen("/proc/net/tcp", "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file) != NULL) {
+        unsigned local;
+        unsigned tcp_state;
+        if (sscanf(line, " %*d: %*8x:%x %*8x:%*x %x", &local, &tcp_state) == 2)
+            count += local == port && tcp_state == CLOSE_WAIT;
+    }
+    (void)fclose(file);
+    return count;
 }
 
 static void who_goes_away_while_waiting_gets_no_lease(void **state)
@@ -96,10 +114,12 @@ static void who_goes_away_while_waiting_gets_no_lease(void **state)
     int clients[CLIENTS];
     for (int i = 0; i < CLIENTS; i++)
         clients[i] = ask(c, "POST", "/v1/claims", "", "{\"worker_id\":\"w\",\"wait_ms\":50000}");
-    pause_for(200);
+    http_await_parked(c, CLIENTS);
     for (int i = 0; i < CLIENTS; i++)
         (void)close(clients[i]);
-    pause_for(100);
+    /* The server's side of each connection has heard of it, though nobody has looked yet. */
+    while (hung_up(c->port) < CLIENTS && http_metric(c, "pawl_http_parked_requests") > 0)
+        pause_for(1);
     const char *id = submit(c);
     struct reply *reply = http_call(c, "POST", "/v1/claims", "{\"worker_id\":\"there\"}");
     assert_string_equal(reply_text(c, reply, "claims.0.job.id"), id);
@@ -111,7 +131,7 @@ static void a_read_waits_until_the_job_has_ended(void **state)
     struct http_case *c = *state;
     const char *id = submit(c);
     int fd = ask(c, "GET", http_phrase(c, "/v1/jobs/%s?wait_ms=50000", id), "", "");
-    pause_for(100);
+    http_await_parked(c, 1);
     reply_is(http_call(c, "POST", http_phrase(c, "/v1/jobs/%s/cancel", id), "{}"), 200);
     sees(fd, "\"status\":\"cancelled\"");
     (void)close(fd);
@@ -170,11 +190,78 @@ static void the_feed_is_streamed_in_order_and_misses_nothing(void **state)
     (void)close(fd);
 }
 
+static void a_stream_for_some_queues_hurries_past_what_is_of_others(void **state)
+{
+    struct http_case *c = *state;
+    enum { JOBS = 500, FOREIGN = 5000 };
+    struct reply *reply = http_call(c, "POST", "/v1/tokens",
+                                    "{\"name\":\"n\",\"scopes\":[\"read\"],\"queues\":[\"own\"]}");
+    reply_is(reply, 201);
+    const char *headers =
+        http_phrase(c, "Accept: text/event-stream\r\nAuthorization: Bearer %s\r\n",
+                    reply_text(c, reply, "token"));
+    char *jobs = calloc(1, JOBS * 64);
+    assert_non_null(jobs);
+    for (int i = 0, len = 0; i < JOBS; i++)
+        len +=
+            snprintf(jobs + len, 64, "%s{\"kind\":\"k\",\"queue\":\"foreign\"}", i > 0 ? "," : "");
+    for (int i = 0; i < FOREIGN / JOBS; i++)
+        reply_is(http_call(c, "POST", "/v1/jobs", "{\"jobs\":[%s]}", jobs), 201);
+    free(jobs);
+    reply_is(http_call(c, "POST", "/v1/jobs", "{\"kind\":\"k\",\"queue\":\"own\"}"), 201);
+    int64_t start = http_now();
+    int fd = ask(c, "GET", "/v1/feed", headers, "");
+    char *text = read_until(fd, "job_created");
+    assert_non_null(text);
+    assert_null(strstr(text, "foreign"));
+    assert_true(http_now() - start < 5000);
+    free(text);
+    (void)close(fd);
+}
+
+/* Asks for work under a key, with an answer that is too long for whoever does not read it, and goes
+ * away as soon as the work is leased. */
+static void claim_and_vanish(struct http_case *c, const char *headers, const char *body)
+{
+    int fd = ask(c, "POST", "/v1/claims", headers, body);
+    int64_t until = http_now() + PATIENCE_MS;
+    const struct linger rude = {.l_onoff = 1};
+    while (*reply_text(c, http_call(c, "GET", "/v1/jobs?status=running", NULL), "jobs.3") == '\0')
+        assert_true(http_now() < until);
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &rude, sizeof rude);
+    (void)close(fd);
+    while (*reply_text(c, http_call(c, "GET", "/v1/jobs?status=queued", NULL), "jobs.3") == '\0')
+        assert_true(http_now() < until);
+}
+
+static void a_claim_that_was_lost_on_the_way_claims_anew_under_its_key(void **state)
+{
+    struct http_case *c = *state;
+    enum { JOBS = 4, BYTES = 1000 * 1000 };
+    static const char headers[] = "Content-Type: application/json\r\nIdempotency-Key: once\r\n";
+    static const char body[] = "{\"worker_id\":\"w\",\"max\":4,\"lease_ttl_ms\":600000}";
+    char *payload = calloc(1, BYTES + 1);
+    assert_non_null(payload);
+    memset(payload, 'x', BYTES);
+    for (int i = 0; i < JOBS; i++)
+        reply_is(http_call(c, "POST", "/v1/jobs", "{\"kind\":\"k\",\"payload\":\"%s\"}", payload),
+                 201);
+    free(payload);
+    claim_and_vanish(c, "Idempotency-Key: once\r\n", body);
+    for (int i = 0; i < 2; i++) { /* anew, and then what came of that once more */
+        struct reply *reply = http_with(c, "POST", "/v1/claims", headers, body, sizeof body - 1);
+        reply_is(reply, 200);
+        assert_int_equal(reply_int(reply, "claims.3.lease.attempt"), 2);
+        const char *token = reply_text(c, reply, "claims.0.lease.token");
+        reply_is(http_call(c, "POST", http_phrase(c, "/v1/leases/%s/heartbeat", token), "{}"), 200);
+    }
+}
+
 static void a_claim_that_says_nothing_waits(void **state)
 {
     struct http_case *c = *state;
     int fd = ask(c, "POST", "/v1/claims", "", "{\"worker_id\":\"w\"}");
-    pause_for(300);
+    http_await_parked(c, 1);
     const char *id = submit(c);
     sees(fd, http_phrase(c, "\"claims\":[{\"job\":{\"id\":\"%s\"", id));
     (void)close(fd);
@@ -259,7 +346,7 @@ static void streams_end_and_claims_are_refused_when_the_server_drains(void **sta
     int waiting = ask(c, "POST", "/v1/claims", "", "{\"worker_id\":\"w\",\"wait_ms\":50000}");
     int idle = http_connect(c->port);
     sees(stream, "job_created");
-    pause_for(100);
+    http_await_parked(c, 2);
     int64_t start = http_now();
     server_drain(c->server, PATIENCE_MS);
     assert_true(http_now() - start < 3000);
@@ -299,7 +386,8 @@ static void a_server_ends_with_clients_of_all_sorts_on_it(void **state)
             "{\"worker_id\":\"w\",\"kinds\":[\"x\"],\"wait_ms\":50000}"),
         http_connect(c->port),
     };
-    pause_for(200);
+    /* All but the one that has asked for nothing. */
+    http_await_parked(c, (long long)(sizeof clients / sizeof clients[0]) - 1);
     int64_t start = http_now();
     server_close(c->server);
     c->server = NULL;
@@ -316,6 +404,8 @@ int main(void)
         HTTP_ON_EVERY_STORE(a_read_waits_until_the_job_has_ended),
         HTTP_ON_EVERY_STORE(a_job_is_streamed_and_a_stream_can_be_resumed),
         HTTP_ON_EVERY_STORE(the_feed_is_streamed_in_order_and_misses_nothing),
+        HTTP_ON_EVERY_STORE(a_stream_for_some_queues_hurries_past_what_is_of_others),
+        HTTP_ON_EVERY_STORE(a_claim_that_was_lost_on_the_way_claims_anew_under_its_key),
         HTTP_ON_MEMORY(a_claim_that_says_nothing_waits),
         HTTP_ON_EVERY_STORE(the_feed_can_begin_now),
         HTTP_ON_MEMORY(what_is_accepted_says_whether_it_is_a_stream),

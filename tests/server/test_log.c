@@ -2,19 +2,25 @@
  * whoever writes them. */
 #include "server/log.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
 
+#include "base/clock.h"
+#include "base/times.h"
 #include "engine/desk.h"
 #include "server/log_events.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 #define SECRET "sesame"
+
+enum { CLOSE_MS = 20 * 1000 };
 
 /* ---- whoever writes ---- */
 
@@ -22,17 +28,32 @@ struct paper {
     char text[64 * 1024];
     size_t len;
     size_t lines;
+    int64_t last_at;       /* when what the last line tells happened */
     pthread_mutex_t *door; /* NULL: it is open */
+    atomic_int came;       /* to the door */
 };
+
+/* Every line begins with when it happened. What follows it, with a brace. */
+static const char *without_time(const char *line, int64_t *ret_at)
+{
+    static const char begin[] = "{\"at\":\"";
+    size_t len = sizeof begin - 1;
+    assert_memory_equal(line, begin, len);
+    assert_true(time_parse((struct str){line + len, TIME_TEXT_LEN}, ret_at));
+    assert_memory_equal(line + len + TIME_TEXT_LEN, "\",", 2);
+    return line + len + TIME_TEXT_LEN + 2;
+}
 
 static void write_down(void *arg, const char *line)
 {
     struct paper *paper = arg;
+    (void)atomic_fetch_add(&paper->came, 1);
     if (paper->door != NULL) {
         pthread_mutex_lock(paper->door);
         pthread_mutex_unlock(paper->door);
     }
-    int len = snprintf(paper->text + paper->len, sizeof paper->text - paper->len, "%s\n", line);
+    int len = snprintf(paper->text + paper->len, sizeof paper->text - paper->len, "{%s\n",
+                       without_time(line, &paper->last_at));
     assert_true(len > 0 && (size_t)len < sizeof paper->text - paper->len);
     paper->len += (size_t)len;
     paper->lines++;
@@ -62,7 +83,7 @@ static void a_line_is_one_json_object_whatever_is_in_it(void **state)
     log_int(&line, STR("n"), -7);
     log_end(&line);
     log_fact(log, LOG_ERROR, STR("store_away"), STR("the store is out of reach"));
-    log_close(log);
+    log_close(log, CLOSE_MS);
     assert_string_equal(paper.text, "{\"level\":\"warn\",\"event\":\"it_happened\",\"name\":"
                                     "\"a\\\"b\\\\c\\nd\\u001b[31m\x7f\",\"n\":-7}\n"
                                     "{\"level\":\"error\",\"event\":\"store_away\",\"message\":"
@@ -85,7 +106,7 @@ static void lines_that_nobody_wants_are_not_made(void **state)
     log_fact(log, LOG_INFO, STR("a"), STR("b"));
     log_set_level(log, LOG_ERROR);
     log_fact(log, LOG_WARN, STR("c"), STR("d"));
-    log_close(log);
+    log_close(log, CLOSE_MS);
     assert_string_equal(paper.text, "{\"level\":\"info\",\"event\":\"a\",\"message\":\"b\"}\n");
 }
 
@@ -104,7 +125,7 @@ static void a_writer_that_stalls_holds_nobody_up_and_costs_lines(void **state)
     for (int i = 0; i < LINES; i++)
         log_fact(log, LOG_INFO, STR("one"), STR("of many"));
     pthread_mutex_unlock(&door);
-    log_close(log);
+    log_close(log, CLOSE_MS);
     /* Twice when the writer began late: what was dropped before it did, and after. */
     static const char words[] = "log_lines_dropped\",\"count\":";
     long count = 0;
@@ -116,6 +137,59 @@ static void a_writer_that_stalls_holds_nobody_up_and_costs_lines(void **state)
     assert_true(told == 1 || told == 2);
     assert_true(count > LINES / 2);
     assert_int_equal((long)paper.lines - told + count, LINES);
+}
+
+static void a_line_says_when_it_happened_and_not_when_it_was_written(void **state)
+{
+    static struct paper paper;
+    pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER;
+    (void)state;
+    paper = (struct paper){.door = &door};
+    struct log *log = open_log(&paper, LOG_INFO);
+    pthread_mutex_lock(&door);
+    int64_t before = clock_wall_ms();
+    log_fact(log, LOG_INFO, STR("first"), STR("is held up"));
+    log_fact(log, LOG_INFO, STR("second"), STR("waits behind it"));
+    int64_t after = clock_wall_ms();
+    while (clock_wall_ms() < after + 20)
+        clock_pause(1);
+    pthread_mutex_unlock(&door);
+    log_close(log, CLOSE_MS);
+    assert_int_equal(paper.lines, 2);
+    assert_in_range(paper.last_at, before, after);
+}
+
+static int count_threads(void)
+{
+    int count = 0;
+    DIR *threads = opendir("/proc/self/task");
+    assert_non_null(threads);
+    while (readdir(threads) != NULL)
+        count++;
+    (void)closedir(threads);
+    return count;
+}
+
+static void a_writer_that_never_comes_back_does_not_keep_the_log_open(void **state)
+{
+    static struct paper paper;
+    pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER;
+    (void)state;
+    paper = (struct paper){.door = &door};
+    int threads = count_threads();
+    struct log *log = open_log(&paper, LOG_INFO);
+    pthread_mutex_lock(&door);
+    log_fact(log, LOG_INFO, STR("first"), STR("is held up"));
+    while (atomic_load(&paper.came) == 0)
+        clock_pause(1);
+    log_fact(log, LOG_INFO, STR("second"), STR("is never told"));
+    int64_t start = clock_monotonic_ms();
+    log_close(log, 50);
+    assert_in_range(clock_monotonic_ms() - start, 50, CLOSE_MS);
+    pthread_mutex_unlock(&door);
+    while (count_threads() > threads)
+        clock_pause(1);
+    assert_int_equal(atomic_load(&paper.came), 1);
 }
 
 /* ---- what the engine does ---- */
@@ -157,7 +231,7 @@ static void begin(struct desk *desk, struct notes *notes, enum log_level level)
 static const char *lines_of(struct desk *desk, struct notes *notes, const char *id)
 {
     struct buf text;
-    log_close(notes->events.log);
+    log_close(notes->events.log, CLOSE_MS);
     log_events_release(&notes->events);
     desk->notes = NULL;
     buf_init(&text, &desk->arena, notes->paper.len + 1);
@@ -324,6 +398,8 @@ int main(void)
         cmocka_unit_test(a_line_is_one_json_object_whatever_is_in_it),
         cmocka_unit_test(lines_that_nobody_wants_are_not_made),
         cmocka_unit_test(a_writer_that_stalls_holds_nobody_up_and_costs_lines),
+        cmocka_unit_test(a_line_says_when_it_happened_and_not_when_it_was_written),
+        cmocka_unit_test(a_writer_that_never_comes_back_does_not_keep_the_log_open),
         cmocka_unit_test(a_known_life_gives_exactly_these_lines),
         cmocka_unit_test(ordinary_life_is_for_debug),
         cmocka_unit_test(what_operators_do_is_told),

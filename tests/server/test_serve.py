@@ -53,6 +53,12 @@ class Server:
         connection.close()
         return reply.status, json.loads(answer) if answer[:1] in b"{[" else answer
 
+    def is_ready(self):
+        try:
+            return self.call("GET", "/readyz")[0] == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
     def end(self, sent=signal.SIGTERM):
         self.process.send_signal(sent)
         return self.process.wait(PATIENCE_S)
@@ -61,6 +67,14 @@ class Server:
 def check(condition, text):
     if not condition:
         raise AssertionError(text)
+
+
+def until(condition, text):
+    """Waits for what must come soon."""
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        check(time.monotonic() < end, text)
+        time.sleep(0.01)
 
 
 def a_server_says_what_it_does_and_ends_when_told(place):
@@ -99,10 +113,11 @@ def a_second_signal_ends_at_once(place):
     # A client in the middle of a request keeps the server from ending for as long as it may.
     client = socket.create_connection(("127.0.0.1", server.port))
     client.sendall(b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json"
-                   b"\r\nContent-Length: 100\r\n\r\n{")
-    time.sleep(0.3)
+                   b"\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n")
+    check(b" 100 " in client.recv(100), "the head of the request has not come in")
+    client.sendall(b"{")
     server.process.send_signal(signal.SIGTERM)
-    time.sleep(0.5)
+    until(lambda: not server.is_ready(), "it does not end")
     check(server.process.poll() is None, "it did not wait")
     check(server.end() == -signal.SIGTERM, server.process.returncode)
     client.close()
@@ -128,12 +143,11 @@ def what_was_acknowledged_outlives_kill_9(place):
     threads = [threading.Thread(target=submit) for _ in range(8)]
     for thread in threads:
         thread.start()
-    time.sleep(0.7)
+    until(lambda: len(known) > 100, "nothing is acknowledged")
     server.end(signal.SIGKILL)
     stop.set()
     for thread in threads:
         thread.join()
-    check(len(known) > 10, "too few jobs to tell anything")
     again = Server("--store", url, "--listen", "127.0.0.1:0")
     for job in known:
         check(again.call("GET", f"/v1/jobs/{job}")[0] == 200, f"{job} is lost")

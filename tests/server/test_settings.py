@@ -127,7 +127,7 @@ def the_settings_of_jobstore_say_which_store(place):
                         ("type: memory", "memory:")):
         server = Server("--config", write(
             place, f"listen: 127.0.0.1:0\njobstore: {{{text}, lease_duration: 45s}}\n"))
-        check(server.said(f"serving {shown} on"), server.lines)
+        check(server.said(f"serving {shown} at 127.0.0.1 on"), server.lines)
         # Whoever does not say how long gets a lease of that length.
         server.call("POST", "/v1/jobs", {"kind": "k"})
         status, answer, _ = server.call("POST", "/v1/claims", {"worker_id": "w"})
@@ -237,6 +237,7 @@ BAD = (
     ("listen: \"a\\0b\"\n", "line 1", "zero byte"),
     ("listen: \x01\n", "not UTF-8 text"),
     ("[" * 100000, "line 1"),
+    ("store: memory:\n", "line 1", 'goes into quotes: "memory:"'),
     ("", "empty"),
     ("# " + "x" * 1024 * 1024, "too large"),
 )
@@ -300,6 +301,10 @@ def a_reload_changes_what_can_change_and_names_what_cannot(place):
     check("cannot be read" in server.reload("everything stays as it is"), server.lines)
     write(place, "")
     check("is empty" in server.reload("everything stays as it is"), server.lines)
+    # A pipe that nobody writes into must not make it deaf.
+    os.unlink(file)
+    os.mkfifo(file)
+    check("it is no file" in server.reload("everything stays as it is"), server.lines)
     server.end()
 
 
@@ -317,6 +322,75 @@ def a_reload_does_not_end_a_server_that_is_about_to_end(place):
     check(client.recv(1000).startswith(b"HTTP/1.1 201"), "what was begun is not finished")
     check(server.process.wait(PATIENCE_S) == 0, server.process.returncode, server.lines)
     client.close()
+
+
+def whoever_stands_before_a_server_sees_its_end_coming(place):
+    server = Server("--store", f"sqlite:{place}/a.db", "--listen", "127.0.0.1:0", "--drain", "60s",
+                    "--drain-delay", "1s")
+    head = (b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json"
+            b"\r\nContent-Length: 12\r\n\r\n{")
+    client = socket.create_connection(("127.0.0.1", server.port))
+    client.sendall(head)
+    check(server.call("GET", "/readyz")[0] == 200, "not ready")
+    server.process.terminate()
+    until("the end coming", lambda: server.call("GET", "/readyz")[0] == 503)
+    # Everything is served as before.
+    check(not server.said('"server_ending"'), server.lines)
+    check(server.call("POST", "/v1/jobs", {"kind": "k"})[0] == 201, "nothing is taken any more")
+    status, claim, _ = server.call("POST", "/v1/claims", {"worker_id": "w"})
+    check(status == 200 and claim["claims"], claim)
+    until("the end", lambda: server.said('"server_ending"'))
+    # While what was begun is finished others are told, and not just cut off.
+    def refused(path, status=503):
+        got, answer, headers = server.call("GET", path)
+        check(got == status and headers["Connection"] == "close", path, got, dict(headers))
+        check(status == 200 or (answer["code"] == "unavailable" and headers["Retry-After"] == "1"),
+              answer, dict(headers))
+    until("refusals", lambda: server.call("GET", "/v1/jobs")[0] == 503)
+    for path in ("/v1/jobs", "/readyz", "/metrics", "/openapi.json"):
+        refused(path)
+    refused("/healthz", 200)
+    # And those who ask all the time do not keep it from ending.
+    done = threading.Event()
+    def keep_asking():
+        while not done.is_set():
+            try:
+                server.call("GET", "/readyz")
+            except OSError:
+                return
+    askers = [threading.Thread(target=keep_asking) for _ in range(4)]
+    for asker in askers:
+        asker.start()
+    client.sendall(b'"kind":"k"}')
+    check(client.recv(1000).startswith(b"HTTP/1.1 201"), "what was begun is not finished")
+    check(server.process.wait(PATIENCE_S) == 0, server.process.returncode, server.lines)
+    done.set()
+    for asker in askers:
+        asker.join()
+    client.close()
+
+
+def a_revoked_token_ends_its_stream_though_others_guess(place):
+    del place
+    server = Server("--store", "memory:", "--listen", "127.0.0.1:0", "--require-tokens",
+                    PAWL_TOKEN=TOKEN)
+    _, made, _ = server.call("POST", "/v1/tokens", {"name": "a", "scopes": ["read"]}, token=TOKEN)
+    stream = server.connect()
+    stream.request("GET", "/v1/feed", headers={"Authorization": f"Bearer {made['token']}"})
+    reply = stream.getresponse()
+    check(reply.status == 200 and b"retry" in reply.readline(), reply.status)
+    for number in range(200):
+        status, answer, _ = server.call("GET", "/v1/jobs", token=f"pawl_{number:043d}")
+        check(status in (401, 429), answer)
+    check(status == 429, "guessing is free")
+    # Whoever has a right one is let in from the same address.
+    check(server.call("GET", "/v1/jobs", token=TOKEN)[0] == 200, "the admin is locked out")
+    status, answer, _ = server.call("DELETE", f"/v1/tokens/{made['id']}", token=TOKEN)
+    check(status == 200, answer)
+    check(server.call("POST", "/v1/jobs", {"kind": "secret"}, token=TOKEN)[0] == 201, "no job")
+    rest = reply.read()  # to the end
+    check(b"secret" not in rest, rest)
+    server.end()
 
 
 def tokens_are_not_required_when_nobody_could_get_in(place):
@@ -484,13 +558,18 @@ def a_token_that_asks_too_often_is_told_when_to_come_back(place):
     status, answer, headers = server.call("POST", "/v1/claims", {"worker_id": "w"},
                                           token=made["bob"])
     check(status == 429 and int(headers["Retry-After"]) >= 5, status, dict(headers))
-    # So it is in a batch, of which a result makes all precious.
+    # So it is in a batch, when there is nothing else in it.
     beat = {"op": "heartbeat", "token": token}
     status, answer, _ = server.call("POST", "/v1/batch", {"ops": [beat] * 3}, token=made["bob"])
     check(status == 200 and answer["results"][0]["status"] == 200, answer)
     status, answer, _ = server.call(
         "POST", "/v1/batch", {"ops": [{"op": "claim", "worker_id": "w"}] * 3}, token=made["bob"])
     check(status == 429 and answer["code"] == "rate_limited", answer)
+    for others in ([{"op": "claim", "worker_id": "w"}] * 900, [{"op": "submit", "kind": "k"}],
+                   [{"op": "no such"}], [7], [{"op": 7}]):
+        status, answer, _ = server.call("POST", "/v1/batch", {"ops": [beat, *others]},
+                                        token=made["bob"])
+        check(status == 429, "one heartbeat lets others in", answer)
     status, answer, _ = server.call("POST", f"/v1/leases/{token}/complete", {}, token=made["bob"])
     check(status == 200, answer)
     # Without a limit everything passes at once.
@@ -571,6 +650,8 @@ def main():
                  bad_values_elsewhere_are_refused_too,
                  a_reload_changes_what_can_change_and_names_what_cannot,
                  a_reload_does_not_end_a_server_that_is_about_to_end,
+                 whoever_stands_before_a_server_sees_its_end_coming,
+                 a_revoked_token_ends_its_stream_though_others_guess,
                  tokens_are_not_required_when_nobody_could_get_in,
                  a_certificate_is_renewed_under_traffic,
                  a_certificate_that_cannot_be_used_starts_nothing,

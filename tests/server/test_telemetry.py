@@ -4,6 +4,7 @@ reads stderr.
 
 usage: test_telemetry.py BUILD_DIRECTORY SOURCE_DIRECTORY
 """
+import datetime
 import http.client
 import http.server
 import json
@@ -31,6 +32,12 @@ def check(condition, text):
         raise AssertionError(text)
 
 
+def now_text():
+    """As lines of the log say it."""
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def until(condition, text):
     """Waits for what must come soon."""
     end = time.monotonic() + PATIENCE_S
@@ -49,6 +56,9 @@ class Collector:
         self.answers = []  # statuses to give first; then 200
         self.hold = threading.Event()
         self.hold.set()
+        self.endless = False  # its answers are
+        self.talked = 0
+        self.left = threading.Event()
         collector = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -62,12 +72,25 @@ class Collector:
                 if status == 200:
                     collector.take(body)
                 self.send_response(status)
+                if collector.endless:
+                    self.send_header("Connection", "close")
+                    self.end_headers()
+                    self.talk_on()
+                    return
                 self.send_header("Content-Length", "2")
                 self.end_headers()
                 try:
                     self.wfile.write(b"{}")
                 except OSError:
                     pass
+
+            def talk_on(self):
+                """Until nobody listens."""
+                try:
+                    while True:
+                        collector.talked += self.wfile.write(bytes(65536))
+                except OSError:
+                    collector.left.set()
 
             def log_message(self, *args):
                 pass
@@ -411,6 +434,27 @@ def a_collector_that_is_slow_or_away_costs_spans_and_nothing_else(place):
     check(told[:2] == ["traces_refused", "traces_taken"] and len(told) <= 4, told)
 
 
+def a_collector_that_answers_without_end_is_left(place):
+    del place
+    collector = Collector()
+    collector.endless = True
+    server = Server("--store", "memory:",
+                    OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{collector.port}")
+    job = server.call("/v1/jobs", {"kind": "k"}, 201)["id"]
+    claim = server.call("/v1/claims", {"worker_id": "w"})["claims"][0]
+    server.call(f"/v1/leases/{claim['lease']['token']}/complete", {})
+    begun = time.monotonic()
+    check(collector.left.wait(PATIENCE_S), "it is listened to for ever")
+    check(time.monotonic() - begun < 5, "it is listened to for long")
+    # What it took, it took, and is not sent again; buffers of the system are large.
+    until(lambda: server.metric('pawl_trace_spans_total{outcome="exported"}') == 2,
+          "no span is taken")
+    check(collector.talked < 32 * 1024 * 1024, collector.talked)
+    check(len(collector.of(job)) == 2, collector.spans)
+    check(server.end() == 0, server.lines)
+    collector.close()
+
+
 def wrong_addresses_are_refused(place):
     del place
     for name, value, words in (
@@ -513,16 +557,32 @@ def nobody_waits_for_whoever_reads_the_log(place):
     while server.metric("pawl_log_lines_dropped_total") == 0:
         done += burn(server, 0.1)
     check(done > 0, "nothing was done")
+    stalled = now_text()
+    until(lambda: now_text() > stalled, "time stands still")
     server.end()
+    # Lines say when it happened, and not when they could be written.
+    late = [fact for fact in server.facts() if "job_id" in fact and fact["at"] > stalled]
+    check(not late, late[:1])
     dropped = [fact["count"] for fact in server.facts() if fact["event"] == "log_lines_dropped"]
     check(len(dropped) >= 1 and min(dropped) > 0, dropped)
+
+
+def a_server_whose_log_nobody_reads_ends_all_the_same(place):
+    del place
+    server = Server("--store", "memory:", "--log", "debug", reading=False)
+    while server.metric("pawl_log_lines_dropped_total") == 0:
+        burn(server, 0.1)
+    server.process.send_signal(signal.SIGTERM)
+    check(server.process.wait(PATIENCE_S) == 0, server.process.returncode)
 
 
 def main():
     for test in (spans_reach_a_collector_from_every_store,
                  a_collector_that_is_slow_or_away_costs_spans_and_nothing_else,
+                 a_collector_that_answers_without_end_is_left,
                  wrong_addresses_are_refused, the_log_has_a_line_for_each_fact,
-                 people_read_text_on_a_terminal, nobody_waits_for_whoever_reads_the_log):
+                 people_read_text_on_a_terminal, nobody_waits_for_whoever_reads_the_log,
+                 a_server_whose_log_nobody_reads_ends_all_the_same):
         begun = time.monotonic()
         with tempfile.TemporaryDirectory() as place:
             try:

@@ -131,7 +131,7 @@ def a_submit_at_one_server_wakes_a_claim_at_another():
 
         waiting = threading.Thread(target=claim, daemon=True)
         waiting.start()
-        time.sleep(0.05)
+        until("a waiting claim", lambda served=servers[i % SERVERS]: served.parked() == 1)
         begun = time.monotonic()
         status, job = servers[(i + 1) % SERVERS].call("POST", "/v1/jobs", {"kind": "k"})
         check(status == 201, job)

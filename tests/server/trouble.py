@@ -173,9 +173,17 @@ class Server:
         self.tell()
         check(self.process.wait(PATIENCE_S) == 0, self.process.returncode, self.lines)
 
+    def parked(self):
+        """How many requests wait for something."""
+        page = self.call("GET", "/metrics")[1].decode()
+        return int(re.search(r"^pawl_http_parked_requests (\d+)$", page, re.MULTILINE).group(1))
+
     def memory_mib(self):
         with open(f"/proc/{self.process.pid}/status", encoding="utf-8") as status:
             return int(re.search(r"VmRSS:\s+(\d+)", status.read()).group(1)) / 1024
+
+    def files(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def connections(self):
         """How many it has with clients, also those whose client has hung up."""

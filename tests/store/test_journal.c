@@ -42,7 +42,7 @@ static void append_ok(struct place *place, struct journal *journal, int64_t numb
 }
 
 /* Closes the journal as a killed process does, opens it again, and tells what is in it. */
-static const char *reopened(struct place *place, struct journal *journal)
+static const char *reopened_after(struct place *place, struct journal *journal, int64_t done)
 {
     static char text[512];
     struct owner owner = owner_in(place);
@@ -52,7 +52,7 @@ static const char *reopened(struct place *place, struct journal *journal)
     size_t len = 0;
     journal_close(journal, &owner, false);
     *journal = open_journal(place);
-    if (journal_read(journal, &place->arena, &records, &count, &err) != ERR_OK)
+    if (journal_read(journal, done, &place->arena, &records, &count, &err) != ERR_OK)
         fail_msg("%s", err.detail);
     text[0] = '\0';
     for (uint32_t i = 0; i < count; i++)
@@ -61,6 +61,11 @@ static const char *reopened(struct place *place, struct journal *journal)
                                 (int)(records[i].body.len < 8 ? records[i].body.len : 8),
                                 records[i].body.at);
     return text;
+}
+
+static const char *reopened(struct place *place, struct journal *journal)
+{
+    return reopened_after(place, journal, 0);
 }
 
 static void end(const struct place *place, struct journal *journal)
@@ -109,6 +114,27 @@ static void a_record_of_which_a_byte_is_wrong_ends_the_log(void **state)
     end(place, &journal);
 }
 
+static void a_record_in_the_middle_that_is_wrong_is_told(void **state)
+{
+    struct place *place = *state;
+    struct owner owner = owner_in(place);
+    struct journal journal = open_journal(place);
+    struct journal_record *records = NULL;
+    uint32_t count = 0;
+    struct err err;
+    append_ok(place, &journal, 1, "one");
+    append_ok(place, &journal, 2, "two");
+    append_ok(place, &journal, 3, "three");
+    change_byte(beside(place, "-ahead0"), JOURNAL_HEAD_LEN + 3 + JOURNAL_HEAD_LEN);
+    journal_close(&journal, &owner, false);
+    journal = open_journal(place);
+    assert_int_equal(journal_read(&journal, 0, &place->arena, &records, &count, &err), ERR_CORRUPT);
+    assert_says(err.detail, "behind commit 1");
+    /* Where the database has them it does not matter. */
+    assert_int_equal(journal_read(&journal, 3, &place->arena, &records, &count, &err), ERR_OK);
+    end(place, &journal);
+}
+
 static void a_record_that_was_cut_is_left_out_wherever_it_was(void **state)
 {
     struct place *place = *state;
@@ -133,6 +159,21 @@ static void what_is_left_of_an_earlier_use_of_a_file_is_not_taken(void **state)
     journal_turn(&journal);
     append_ok(place, &journal, 6, "same"); /* in the place of 1; 2 follows it, whole */
     assert_string_equal(reopened(place, &journal), "5:five 6:same");
+    end(place, &journal);
+}
+
+static void a_cut_record_at_the_begin_of_a_file_that_is_used_again_is_no_damage(void **state)
+{
+    struct place *place = *state;
+    struct journal journal = open_journal(place);
+    for (int64_t i = 1; i <= 4; i++)
+        append_ok(place, &journal, i, "same");
+    journal_turn(&journal);
+    append_ok(place, &journal, 5, "five");
+    journal_turn(&journal);
+    append_ok(place, &journal, 6, "same");
+    change_byte(beside(place, "-ahead0"), JOURNAL_HEAD_LEN); /* 2 to 4 are whole behind it */
+    assert_string_equal(reopened_after(place, &journal, 4), "5:five");
     end(place, &journal);
 }
 
@@ -204,6 +245,8 @@ int main(void)
         IN_PLACE(a_record_of_which_a_byte_is_wrong_ends_the_log),
         IN_PLACE(a_record_that_was_cut_is_left_out_wherever_it_was),
         IN_PLACE(what_is_left_of_an_earlier_use_of_a_file_is_not_taken),
+        IN_PLACE(a_cut_record_at_the_begin_of_a_file_that_is_used_again_is_no_damage),
+        IN_PLACE(a_record_in_the_middle_that_is_wrong_is_told),
         IN_PLACE(after_a_restart_records_follow_those_that_were_found),
         IN_PLACE(what_is_erased_cannot_be_found_in_the_files),
         IN_PLACE(a_record_for_which_there_is_no_room_is_refused_and_leaves_nothing),

@@ -538,6 +538,22 @@ static void an_older_store_is_copied_and_then_migrated(void **state)
     store_close(store);
 }
 
+/* Payloads are nobody else's business, whatever the shell says about new files. */
+static void a_store_that_is_made_is_for_its_owner_alone(void **state)
+{
+    struct place *place = *state;
+    static const char *const suffixes[] = {"", "-wal", "-shm", "-ahead0", "-ahead1"};
+    mode_t before = umask(022);
+    struct store *store = open_ok(place, true);
+    (void)umask(before);
+    for (size_t i = 0; i < COUNT(suffixes); i++) {
+        struct stat status;
+        assert_int_equal(stat(beside(place, suffixes[i]), &status), 0);
+        assert_int_equal(status.st_mode & 0777, 0600);
+    }
+    store_close(store);
+}
+
 static void the_copy_can_be_read_by_those_who_may_read_the_store(void **state)
 {
     struct place *place = *state;
@@ -655,6 +671,7 @@ int main(void)
         IN_PLACE(a_store_is_made_in_a_file_and_found_again),
         IN_PLACE(the_header_says_whose_file_it_is),
         IN_PLACE(what_is_not_there_is_not_made_unless_asked_for),
+        IN_PLACE(a_store_that_is_made_is_for_its_owner_alone),
         IN_PLACE(an_empty_file_is_no_store_but_can_become_one),
         IN_PLACE(a_set_up_that_was_cut_off_is_taken_back_and_done_again),
         IN_PLACE(a_directory_is_refused),

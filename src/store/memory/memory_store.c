@@ -6,26 +6,10 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "store/memory/memory.h"
 
 enum { PATIENCE_MS_DEFAULT = 30 * 1000 };
-
-/* ---- time ---- */
-
-static struct timespec deadline_in(int64_t wait_ms)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    if (wait_ms > DELAY_MS_MAX)
-        wait_ms = DELAY_MS_MAX;
-    at.tv_sec += (time_t)(wait_ms / 1000);
-    at.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-    if (at.tv_nsec >= 1000000000) {
-        at.tv_sec++;
-        at.tv_nsec -= 1000000000;
-    }
-    return at;
-}
 
 /* ---- tables within a transaction ---- */
 
@@ -163,7 +147,7 @@ enum error_code memory_verb_end(struct memory_txn *txn, enum error_code code, st
 static bool memory_enter(struct memory_store *store)
 {
     int64_t patience_ms = store->base.options.patience_ms;
-    struct timespec until = deadline_in(patience_ms > 0 ? patience_ms : PATIENCE_MS_DEFAULT);
+    struct timespec until = condition_deadline(patience_ms > 0 ? patience_ms : PATIENCE_MS_DEFAULT);
     pthread_mutex_lock(&store->lock);
     int waited = 0;
     while (store->busy && waited == 0)
@@ -265,7 +249,7 @@ static enum error_code memory_watch(struct store *handle, uint64_t seen, int64_t
 {
     (void)err;
     struct memory_store *store = (struct memory_store *)handle;
-    struct timespec until = deadline_in(wait_ms > 0 ? wait_ms : 0);
+    struct timespec until = condition_deadline(wait_ms > 0 ? wait_ms : 0);
     pthread_mutex_lock(&store->lock);
     int waited = 0;
     while (store->commits == seen && waited == 0)
@@ -333,17 +317,12 @@ static const struct store_driver memory_driver = {
 /* Waits are measured by a clock that nobody sets. */
 static bool conditions_init(struct memory_store *store)
 {
-    pthread_condattr_t attributes;
-    if (pthread_condattr_init(&attributes) != 0)
+    if (!condition_init(&store->turn))
         return false;
-    bool made = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
-                pthread_cond_init(&store->turn, &attributes) == 0;
-    if (made && pthread_cond_init(&store->changed, &attributes) != 0) {
-        pthread_cond_destroy(&store->turn);
-        made = false;
-    }
-    pthread_condattr_destroy(&attributes);
-    return made;
+    if (condition_init(&store->changed))
+        return true;
+    pthread_cond_destroy(&store->turn);
+    return false;
 }
 
 enum error_code memory_store_open(const struct store_options *options, struct store **ret,

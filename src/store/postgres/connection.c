@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/random.h"
@@ -18,13 +17,6 @@ enum {
     WHERE_MAX = 256,
     REASON_MAX = 300,
 };
-
-int64_t clock_monotonic_ms(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---- errors ---- */
 
@@ -252,11 +244,7 @@ void connection_pause(int attempt, int64_t deadline)
         longest = BACKOFF_MS_MAX;
     int64_t pause = longest / 2 + (int64_t)(random % (uint32_t)(longest / 2 + 1));
     int64_t left = deadline - clock_monotonic_ms();
-    pause = pause < left ? pause : left;
-    if (pause <= 0)
-        return;
-    struct timespec time = {.tv_sec = pause / 1000, .tv_nsec = pause % 1000 * 1000000};
-    (void)nanosleep(&time, NULL);
+    clock_pause(pause < left ? pause : left);
 }
 
 enum error_code connection_open(struct connection *connection, const char *url, int64_t deadline,

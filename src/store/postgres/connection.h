@@ -15,6 +15,7 @@
 
 #include <libpq-fe.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/uuid.h"
 #include "store/postgres/params.h"
@@ -35,9 +36,6 @@ struct connection {
     bool rolled_back; /* the last sync ended a transaction that the server rolled back */
     bool unsent;      /* something was queued since the last flush or sync */
 };
-
-/* Monotonic milliseconds, for deadlines. */
-int64_t clock_monotonic_ms(void);
 
 /* Connects, trying again with growing pauses until `deadline` (monotonic). unavailable when it
  * cannot, at once when trying again would not help. */

@@ -11,32 +11,6 @@
 
 #include "store/postgres/reader.h"
 
-bool condition_init(pthread_cond_t *condition)
-{
-    pthread_condattr_t attributes;
-    if (pthread_condattr_init(&attributes) != 0)
-        return false;
-    bool made = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
-                pthread_cond_init(condition, &attributes) == 0;
-    (void)pthread_condattr_destroy(&attributes);
-    return made;
-}
-
-struct timespec condition_deadline(int64_t wait_ms)
-{
-    static const int64_t longest = INT64_C(1000) * 60 * 60 * 24 * 365;
-    struct timespec at;
-    (void)clock_gettime(CLOCK_MONOTONIC, &at);
-    wait_ms = wait_ms < 0 ? 0 : wait_ms > longest ? longest : wait_ms;
-    at.tv_sec += (time_t)(wait_ms / 1000);
-    at.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-    if (at.tv_nsec >= 1000000000) {
-        at.tv_sec++;
-        at.tv_nsec -= 1000000000;
-    }
-    return at;
-}
-
 /* ---- the thread ---- */
 
 /* Whether this connection can hear notifications: a pooler makes up the numbers of backends. */

@@ -51,10 +51,4 @@ void watch_committed(struct watch *watch);
 /* Waits as store_watch does. */
 uint64_t watch_wait(struct watch *watch, uint64_t seen, int64_t wait_ms);
 
-/* A condition whose waits are measured by the monotonic clock; false when there is none. */
-bool condition_init(pthread_cond_t *condition);
-
-/* When `wait_ms` from now are over, for it. */
-struct timespec condition_deadline(int64_t wait_ms);
-
 #endif

@@ -50,7 +50,7 @@ struct ahead_job *ahead_find(const struct ahead_table *table, const struct uuid 
 }
 
 /* Two names as one, which no other two make. */
-static struct str pair(struct str first, struct str second, struct arena *arena)
+struct str ahead_name(struct str first, struct str second, struct arena *arena)
 {
     uint32_t len = (uint32_t)first.len;
     struct buf buf;
@@ -61,21 +61,19 @@ static struct str pair(struct str first, struct str second, struct arena *arena)
     return buf.failed ? (struct str){NULL, 0} : buf_str(&buf);
 }
 
-struct ahead_job *ahead_find_key(const struct ahead_table *table, struct str queue, struct str key,
-                                 struct arena *scratch)
+struct ahead_job *ahead_find_key(const struct ahead_table *table, struct str name)
 {
     if (table == NULL || table->keys.count == 0)
         return NULL;
-    uint32_t found = map_get(&table->keys, pair(queue, key, scratch));
+    uint32_t found = map_get(&table->keys, name);
     return found == MAP_NONE ? NULL : table->jobs[found];
 }
 
-const struct request_record *ahead_find_request(const struct ahead_table *table, struct str scope,
-                                                struct str key, struct arena *scratch)
+const struct request_record *ahead_find_request(const struct ahead_table *table, struct str name)
 {
     if (table == NULL || table->request_count == 0)
         return NULL;
-    uint32_t found = map_get(&table->request_index, pair(scope, key, scratch));
+    uint32_t found = map_get(&table->request_index, name);
     return found == MAP_NONE ? NULL : table->requests[found];
 }
 
@@ -201,7 +199,7 @@ bool ahead_stage_job(struct ahead_table *table, struct ahead_change *change, boo
         if (change->fresh == NULL)
             return false;
         if (str_is_set(job->spec.idempotency_key)) {
-            change->key = pair(job->spec.queue, job->spec.idempotency_key, &table->arena);
+            change->key = ahead_name(job->spec.queue, job->spec.idempotency_key, &table->arena);
             if (!str_is_set(change->key))
                 return false;
         }
@@ -244,7 +242,8 @@ bool ahead_stage_request(struct ahead_table *table, const struct request_record 
     kept->scope = arena_copy(arena, record->scope);
     kept->key = arena_copy(arena, record->key);
     kept->answer = arena_copy(arena, record->answer);
-    *ret = (struct ahead_request){.record = kept, .name = pair(record->scope, record->key, arena)};
+    *ret = (struct ahead_request){.record = kept,
+                                  .name = ahead_name(record->scope, record->key, arena)};
     return str_is_set(kept->scope) && str_is_set(kept->key) && str_is_set(ret->name) &&
            str_is_set(kept->answer) == str_is_set(record->answer);
 }

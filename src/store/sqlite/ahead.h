@@ -93,10 +93,11 @@ bool ahead_is_empty(const struct ahead_table *table);
 
 /* NULL: it is not here. `table` may be NULL, here and below. */
 struct ahead_job *ahead_find(const struct ahead_table *table, const struct uuid *id);
-struct ahead_job *ahead_find_key(const struct ahead_table *table, struct str queue, struct str key,
-                                 struct arena *scratch);
-const struct request_record *ahead_find_request(const struct ahead_table *table, struct str scope,
-                                                struct str key, struct arena *scratch);
+
+/* The same by a pair of names, which ahead_name has made one of; absent: no memory. */
+struct str ahead_name(struct str first, struct str second, struct arena *arena);
+struct ahead_job *ahead_find_key(const struct ahead_table *table, struct str name);
+const struct request_record *ahead_find_request(const struct ahead_table *table, struct str name);
 
 /* A change that is going to be made: everything that could fail is done when it is staged, and
  * applying it cannot. Staged changes that are not applied are forgotten with the table. */

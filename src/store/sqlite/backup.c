@@ -108,7 +108,7 @@ static enum error_code there_already(const char *path, struct err *err)
 /* Neither the file may be there nor a log: SQLite would take that for one of the copy. */
 static enum error_code check_free(const char *path, struct err *err)
 {
-    static const char *const suffixes[] = {"", "-wal", "-journal"};
+    static const char *const suffixes[] = {"", "-wal", "-journal", "-ahead0", "-ahead1"};
     for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
         char name[PATH_MAX + OWNER_SUFFIX_MAX];
         struct stat status;

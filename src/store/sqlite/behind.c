@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "core/evolve.h"
 #include "core/placement.h"
 #include "store/sqlite/sqlite.h"
@@ -18,21 +19,6 @@ enum {
     TABLE_MS_MAX = 100, /* how old it becomes when nobody asks */
     RETRY_MS = 1000,    /* after the database could not be written */
 };
-
-static int64_t monotonic_ms(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static struct timespec moment(int64_t monotonic)
-{
-    return (struct timespec){
-        .tv_sec = (time_t)(monotonic / 1000),
-        .tv_nsec = (long)(monotonic % 1000) * 1000000,
-    };
-}
 
 /* ---- writing a table ---- */
 
@@ -115,6 +101,7 @@ static void freeze(struct sqlite_store *store)
     store->written = false;
     store->write_code = ERR_OK;
     store->frozen_count++;
+    atomic_store(&store->overdue, false);
     if (journal_is_long(&store->journal))
         journal_turn(&store->journal);
     (void)pthread_cond_broadcast(&store->behind);
@@ -129,7 +116,7 @@ static bool is_large(const struct ahead_table *table)
 /* Waits until the frozen table is written. Under the lock. */
 static enum error_code await_written(struct sqlite_store *store, uint64_t count, struct err *err)
 {
-    struct timespec until = moment(monotonic_ms() + store->patience_ms);
+    struct timespec until = condition_deadline(store->patience_ms);
     int result = 0;
     while (store->frozen_count == count && store->frozen != NULL && !store->written &&
            store->write_code == ERR_OK && result == 0)
@@ -168,7 +155,7 @@ enum error_code sqlite_behind_begin(struct sqlite_store *store, struct err *err)
 
 void sqlite_behind_note(struct sqlite_store *store)
 {
-    store->active_since = monotonic_ms();
+    store->active_since = clock_monotonic_ms();
     (void)pthread_mutex_lock(&store->lock);
     atomic_store(&store->ahead, true);
     (void)pthread_cond_broadcast(&store->behind);
@@ -177,11 +164,11 @@ void sqlite_behind_note(struct sqlite_store *store)
 
 void sqlite_behind_push(struct sqlite_store *store)
 {
-    if (!is_large(store->active))
+    if (!is_large(store->active) && !atomic_load(&store->overdue))
         return;
     (void)pthread_mutex_lock(&store->lock);
     struct ahead_table *old = retire(store);
-    if (store->frozen == NULL)
+    if (store->frozen == NULL && !ahead_is_empty(store->active))
         freeze(store);
     (void)pthread_mutex_unlock(&store->lock);
     ahead_free(old);
@@ -202,7 +189,8 @@ enum error_code sqlite_behind_write_all(struct sqlite_store *store, struct err *
     if (code != ERR_OK)
         return code;
     ahead_free(store->active);
-    store->active = NULL;
+    ahead_free(store->cached); /* which may know jobs that were in it as they were before */
+    store->active = store->cached = NULL;
     store->passed_count = 0;
     atomic_store(&store->ahead, false);
     if (journal_is_long(&store->journal))
@@ -247,12 +235,15 @@ void sqlite_behind_erase(struct sqlite_store *store)
 
 /* ---- the thread ---- */
 
-/* Freezes what has been waiting for long enough, without holding up whoever has the turn. */
+/* Freezes what has been waiting for long enough. Whoever has the turn is asked to: waiting for it
+ * in line would be waiting for those who wait for this thread. Under the lock. */
 static void freeze_old(struct sqlite_store *store)
 {
-    if (sqlite_take_turn(store, NULL) != ERR_OK)
+    if (store->writing) {
+        atomic_store(&store->overdue, true);
         return;
-    (void)pthread_mutex_lock(&store->lock);
+    }
+    store->writing = true;
     struct ahead_table *old = retire(store);
     bool empty = ahead_is_empty(store->active);
     if (store->frozen == NULL && !empty)
@@ -262,6 +253,7 @@ static void freeze_old(struct sqlite_store *store)
     (void)pthread_mutex_unlock(&store->lock);
     ahead_free(old);
     sqlite_give_turn(store, false);
+    (void)pthread_mutex_lock(&store->lock);
 }
 
 static void *run(void *arg)
@@ -282,7 +274,7 @@ static void *run(void *arg)
             if (code != ERR_OK && store->stop)
                 break;
             if (code != ERR_OK) {
-                struct timespec until = moment(monotonic_ms() + RETRY_MS);
+                struct timespec until = condition_deadline(RETRY_MS);
                 (void)pthread_cond_timedwait(&store->behind, &store->lock, &until);
             }
             continue;
@@ -293,16 +285,14 @@ static void *run(void *arg)
             (void)pthread_cond_wait(&store->behind, &store->lock);
             continue;
         }
-        struct timespec until = moment(monotonic_ms() + TABLE_MS_MAX);
+        struct timespec until = condition_deadline(TABLE_MS_MAX);
         uint64_t count = store->frozen_count;
         while (store->frozen_count == count && !store->stop &&
                pthread_cond_timedwait(&store->behind, &store->lock, &until) == 0) {
         }
         if (store->frozen_count != count || store->stop)
             continue;
-        (void)pthread_mutex_unlock(&store->lock);
         freeze_old(store);
-        (void)pthread_mutex_lock(&store->lock);
     }
     (void)pthread_mutex_unlock(&store->lock);
     return NULL;
@@ -404,8 +394,10 @@ static enum error_code recover_record(struct sqlite_store *store,
 static enum error_code read_number(struct sqlite_store *store, struct err *err)
 {
     struct query query = lite_query(&store->writer, STATEMENT_AHEAD_GET, NULL, err);
-    if (lite_next(&query))
+    if (lite_next(&query)) {
         store->number = lite_read_int(&query);
+        lite_read_blob(&query, store->log_id, sizeof store->log_id);
+    }
     return lite_end(&query);
 }
 
@@ -417,6 +409,19 @@ static enum error_code read_newest(struct sqlite_store *store, struct err *err)
     return lite_end(&query);
 }
 
+/* A record begins with the id of its database. */
+static enum error_code check_owner(const struct sqlite_store *store, struct journal_record *record,
+                                   struct err *err)
+{
+    size_t len = sizeof store->log_id;
+    if (record->body.len < len || memcmp(record->body.at, store->log_id, len) != 0)
+        return err_set(err, ERR_UNAVAILABLE,
+                       "the log beside it (-ahead0, -ahead1) is that of another database: they do "
+                       "not belong together. Put the right database back, or move the log away");
+    record->body = (struct str){record->body.at + len, record->body.len - len};
+    return ERR_OK;
+}
+
 /* Brings the database up to the log. */
 static enum error_code recover(struct sqlite_store *store, struct err *err)
 {
@@ -426,7 +431,9 @@ static enum error_code recover(struct sqlite_store *store, struct err *err)
     arena_init(&arena);
     enum error_code code = read_number(store, err);
     if (code == ERR_OK)
-        code = journal_read(&store->journal, &arena, &records, &count, err);
+        code = journal_read(&store->journal, store->number, &arena, &records, &count, err);
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++)
+        code = check_owner(store, &records[i], err);
     for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
         struct arena scratch;
         if (records[i].number <= store->number)
@@ -472,7 +479,7 @@ enum error_code sqlite_behind_open(struct sqlite_store *store, struct err *err)
     }
     store->has_thread = code == ERR_OK;
     if (code != ERR_OK)
-        journal_close(&store->journal, &store->owner, store->journal.made);
+        journal_close(&store->journal, &store->owner, false);
     return code;
 }
 

@@ -45,6 +45,18 @@ void sqlite_stage_end(struct sqlite_txn *txn)
     arena_clear(&txn->staged.arena);
 }
 
+void sqlite_stage_waste(struct sqlite_txn *txn)
+{
+    struct sqlite_store *store = txn->store;
+    if (txn->staged.record.at == NULL || store->active == NULL)
+        return;
+    store->active->bytes += 2 * txn->staged.record.cap;
+    if (ahead_is_empty(store->active)) {
+        ahead_free(store->active);
+        store->active = NULL;
+    }
+}
+
 void sqlite_note_newest(struct sqlite_store *store, const struct uuid *id)
 {
     if (memcmp(id->bytes, store->newest.bytes, sizeof id->bytes) > 0)
@@ -113,24 +125,36 @@ void sqlite_ahead_jobs(const struct sqlite_txn *txn, const struct uuid *id,
     *ret_active = ahead ? ahead_find(txn->store->active, id) : NULL;
 }
 
-const struct ahead_job *sqlite_ahead_key(struct sqlite_txn *txn, struct str queue, struct str key)
+enum error_code sqlite_ahead_key(struct sqlite_txn *txn, struct str queue, struct str key,
+                                 const struct ahead_job **ret, struct err *err)
 {
     struct sqlite_store *store = txn->store;
+    *ret = NULL;
     if (txn->through || txn->reader != NULL)
-        return NULL;
-    const struct ahead_job *job = ahead_find_key(store->active, queue, key, &txn->scratch);
-    return job != NULL ? job : ahead_find_key(store->frozen, queue, key, &txn->scratch);
+        return ERR_OK;
+    struct str name = ahead_name(queue, key, &txn->scratch);
+    if (!str_is_set(name))
+        return sqlite_no_memory(err);
+    *ret = ahead_find_key(store->active, name);
+    if (*ret == NULL)
+        *ret = ahead_find_key(store->frozen, name);
+    return ERR_OK;
 }
 
-const struct request_record *sqlite_ahead_request(struct sqlite_txn *txn, struct str scope,
-                                                  struct str key)
+enum error_code sqlite_ahead_request(struct sqlite_txn *txn, struct str scope, struct str key,
+                                     const struct request_record **ret, struct err *err)
 {
     struct sqlite_store *store = txn->store;
+    *ret = NULL;
     if (txn->through || txn->reader != NULL)
-        return NULL;
-    const struct request_record *known =
-        ahead_find_request(store->active, scope, key, &txn->scratch);
-    return known != NULL ? known : ahead_find_request(store->frozen, scope, key, &txn->scratch);
+        return ERR_OK;
+    struct str name = ahead_name(scope, key, &txn->scratch);
+    if (!str_is_set(name))
+        return sqlite_no_memory(err);
+    *ret = ahead_find_request(store->active, name);
+    if (*ret == NULL)
+        *ret = ahead_find_request(store->frozen, name);
+    return ERR_OK;
 }
 
 /* ---- what can be staged ---- */
@@ -389,6 +413,7 @@ static enum error_code stage_all(struct sqlite_txn *txn, const struct store_writ
         return sqlite_no_memory(err);
     buf_init(&staged->record, &table->arena, record_bytes(write));
     journal_begin(&staged->record);
+    value_bytes(&staged->record, txn->store->log_id, sizeof txn->store->log_id);
     value_int(&staged->record, txn->now);
     value_int(&staged->record, txn->feed_end);
     value_int(&staged->record, write->job_count);

@@ -112,13 +112,16 @@ static enum error_code load_key(struct sqlite_txn *txn, struct store_key *key, s
     struct uuid none = {{0}};
     bool redacted;
     bool found = false;
-    const struct ahead_job *known = sqlite_ahead_key(txn, key->queue, key->key);
+    const struct ahead_job *known;
+    enum error_code code = sqlite_ahead_key(txn, key->queue, key->key, &known, err);
+    if (code != ERR_OK)
+        return code;
     if (known != NULL)
         return sqlite_ahead_job(txn, &known->job.id, arena, &key->slice, &found, err);
     struct query query = lite_query(txn->connection, STATEMENT_JOB_BY_KEY, arena, err);
     lite_put_text(&query, key->queue);
     lite_put_text(&query, key->key);
-    enum error_code code = read_one(txn, &query, none, &key->slice, &redacted);
+    code = read_one(txn, &query, none, &key->slice, &redacted);
     /* The database says which it is, but may not know how it stands. */
     if (code == ERR_OK && key->slice.job.status != JOB_NONE)
         code = sqlite_ahead_job(txn, &key->slice.job.id, arena, &key->slice, &found, err);
@@ -128,7 +131,10 @@ static enum error_code load_key(struct sqlite_txn *txn, struct store_key *key, s
 static enum error_code load_request(struct sqlite_txn *txn, struct store_request *request,
                                     struct arena *arena, struct err *err)
 {
-    const struct request_record *known = sqlite_ahead_request(txn, request->scope, request->key);
+    const struct request_record *known;
+    enum error_code code = sqlite_ahead_request(txn, request->scope, request->key, &known, err);
+    if (code != ERR_OK)
+        return code;
     if (known != NULL) {
         request->found = true;
         request->record = *known;

@@ -25,14 +25,13 @@ static const char *const suffixes[JOURNAL_FILES] = {"-ahead0", "-ahead1"};
 
 /* ---- opening ---- */
 
-static enum error_code open_one(struct journal_file *file, const char *path, bool *made,
-                                struct err *err)
+static enum error_code open_one(struct journal_file *file, const char *path, struct err *err)
 {
     struct stat status;
     file->descriptor = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (file->descriptor < 0 && errno == ENOENT) {
         file->descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-        *made = true;
+        file->made = file->descriptor >= 0;
     }
     if (file->descriptor < 0 || fstat(file->descriptor, &status) != 0)
         return err_set(err, ERR_UNAVAILABLE, "%.300s cannot be opened: %s", path, strerror(errno));
@@ -49,13 +48,14 @@ enum error_code journal_open(struct journal *journal, const struct owner *owner,
     *journal = (struct journal){.files = {{.descriptor = -1}, {.descriptor = -1}}};
     for (uint32_t i = 0; i < JOURNAL_FILES && code == ERR_OK; i++) {
         owner_path(owner, suffixes[i], path);
-        code = open_one(&journal->files[i], path, &journal->made, err);
+        code = open_one(&journal->files[i], path, err);
     }
-    if (code == ERR_OK && journal->made && !owner_sync_directory(path))
+    if (code == ERR_OK && (journal->files[0].made || journal->files[1].made) &&
+        !owner_sync_directory(path))
         code = err_set(err, ERR_UNAVAILABLE, "the directory of %.300s cannot be synced: %s", path,
                        strerror(errno));
     if (code != ERR_OK)
-        journal_close(journal, owner, journal->made);
+        journal_close(journal, owner, false);
     return code;
 }
 
@@ -68,7 +68,7 @@ void journal_close(struct journal *journal, const struct owner *owner, bool empt
         (void)close(journal->files[i].descriptor);
         journal->files[i].descriptor = -1;
         owner_path(owner, suffixes[i], path);
-        if (empty)
+        if (empty || (journal->files[i].made && journal->files[i].end == 0))
             (void)unlink(path);
     }
 }
@@ -210,31 +210,70 @@ static bool read_all(int descriptor, char *at, size_t len, size_t offset)
     return true;
 }
 
-/* The record at the end of what was read so far; false: there is none. */
-static bool read_one(struct journal_file *file, int64_t after, struct arena *arena,
-                     struct journal_record *ret, size_t *ret_len)
+static enum error_code unreadable(struct err *err)
+{
+    return err_set(err, ERR_CORRUPT, "the log cannot be read: %s", strerror(errno));
+}
+
+/* The record at `at`; `ret_len` is 0 when there is none. */
+static enum error_code read_one(const struct journal_file *file, size_t at, int64_t after,
+                                struct arena *arena, struct journal_record *ret, size_t *ret_len,
+                                struct err *err)
 {
     uint8_t head[JOURNAL_HEAD_LEN];
     uint8_t hash[HASH_LEN];
-    if (file->size - file->end < sizeof head ||
-        !read_all(file->descriptor, (char *)head, sizeof head, file->end))
-        return false;
+    *ret_len = 0;
+    if (file->size - at < sizeof head)
+        return ERR_OK;
+    if (!read_all(file->descriptor, (char *)head, sizeof head, at))
+        return unreadable(err);
     uint64_t len = get_number(head + 24);
     int64_t number = (int64_t)get_number(head + 8);
-    if (get_number(head) != MAGIC || len > BODY_BYTES_MAX ||
-        len > file->size - file->end - sizeof head || number <= after)
-        return false;
+    if (get_number(head) != MAGIC || len > BODY_BYTES_MAX || len > file->size - at - sizeof head ||
+        number <= after)
+        return ERR_OK;
     char *body = arena_alloc(arena, (size_t)len);
-    if (body == NULL || !read_all(file->descriptor, body, (size_t)len, file->end + sizeof head))
-        return false;
+    if (body == NULL)
+        return err_set(err, ERR_NO_MEMORY, "there is no memory to read the log");
+    if (!read_all(file->descriptor, body, (size_t)len, at + sizeof head))
+        return unreadable(err);
     *ret = (struct journal_record){
         .number = number,
         .previous = (int64_t)get_number(head + 16),
         .body = {body, (size_t)len},
     };
     hash_record(head, ret->body, hash);
-    *ret_len = sizeof head + (size_t)len;
-    return memcmp(hash, head + FIELDS_LEN, HASH_LEN) == 0;
+    if (memcmp(hash, head + FIELDS_LEN, HASH_LEN) == 0)
+        *ret_len = sizeof head + (size_t)len;
+    return ERR_OK;
+}
+
+/* Whether a record with a higher number comes behind the end: then what is between them is damaged,
+ * since no record is written before the one in front of it is on the disk. */
+static enum error_code look_behind(const struct journal_file *file, int64_t after,
+                                   struct arena *arena, struct err *err)
+{
+    uint8_t wanted[8];
+    struct journal_record record;
+    size_t len = file->size - file->end;
+    char *rest = arena_alloc(arena, len);
+    enum error_code code = ERR_OK;
+    if (rest == NULL)
+        return err_set(err, ERR_NO_MEMORY, "there is no memory to read the log");
+    if (!read_all(file->descriptor, rest, len, file->end))
+        return unreadable(err);
+    put_number(wanted, MAGIC);
+    size_t found = 0;
+    for (size_t i = 0; i + sizeof wanted <= len && code == ERR_OK && found == 0; i++)
+        if (memcmp(rest + i, wanted, sizeof wanted) == 0)
+            code = read_one(file, file->end + i, after, arena, &record, &found, err);
+    if (code == ERR_OK && found > 0)
+        code = err_set(err, ERR_CORRUPT,
+                       "the log beside it (-ahead0, -ahead1) is damaged behind commit %lld: there "
+                       "are commits behind what cannot be read. Keep a copy of it and of the "
+                       "database; without the log the store opens as of then",
+                       (long long)after);
+    return code;
 }
 
 static int by_number(const void *a, const void *b)
@@ -244,7 +283,7 @@ static int by_number(const void *a, const void *b)
     return (left->number > right->number) - (left->number < right->number);
 }
 
-enum error_code journal_read(struct journal *journal, struct arena *arena,
+enum error_code journal_read(struct journal *journal, int64_t done, struct arena *arena,
                              struct journal_record **ret, uint32_t *ret_count, struct err *err)
 {
     struct journal_record *records = NULL;
@@ -255,8 +294,10 @@ enum error_code journal_read(struct journal *journal, struct arena *arena,
         struct journal_record record;
         size_t len;
         int64_t last = 0;
+        enum error_code code;
         file->end = 0;
-        while (read_one(file, last, arena, &record, &len)) {
+        while ((code = read_one(file, file->end, last, arena, &record, &len, err)) == ERR_OK &&
+               len > 0) {
             if (count == cap) {
                 uint32_t larger = cap < 64 ? 64 : cap * 2;
                 records =
@@ -269,6 +310,10 @@ enum error_code journal_read(struct journal *journal, struct arena *arena,
             last = record.number;
             file->end += len;
         }
+        if (code == ERR_OK)
+            code = look_behind(file, last > done ? last : done, arena, err);
+        if (code != ERR_OK)
+            return code;
     }
     if (count > 1)
         qsort(records, count, sizeof *records, by_number);

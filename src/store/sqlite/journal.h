@@ -30,12 +30,12 @@ struct journal_file {
     int descriptor;
     size_t end;  /* of its records */
     size_t size; /* of the file */
+    bool made;   /* it was not there */
 };
 
 struct journal {
     struct journal_file files[JOURNAL_FILES];
     uint32_t current;
-    bool made; /* the files were not there */
 };
 
 struct journal_record {
@@ -47,7 +47,8 @@ struct journal_record {
 /* Opens the files, making them where there are none. unavailable: they cannot be used. */
 enum error_code journal_open(struct journal *journal, const struct owner *owner, struct err *err);
 
-/* Closes them. When `empty`, nothing in them is needed any more, and they are deleted. */
+/* Closes them. When `empty`, nothing in them is needed any more, and they are deleted; else only
+ * those that were made when they were opened and have nothing in them. */
 void journal_close(struct journal *journal, const struct owner *owner, bool empty);
 
 /* Begins a record: `body` gets room for the head, and is for the caller to add to. */
@@ -66,8 +67,10 @@ void journal_turn(struct journal *journal);
 /* Forgets all records, so that nothing of them can be found on the disk. None may be needed. */
 void journal_erase(struct journal *journal);
 
-/* All records, by number, for recovery. corrupt: a file cannot be read. */
-enum error_code journal_read(struct journal *journal, struct arena *arena,
+/* All records, by number, for recovery; the database has all up to the number `done`. corrupt: a
+ * file cannot be read, or there is a record behind one that is damaged: a commit that was cut is
+ * the last. */
+enum error_code journal_read(struct journal *journal, int64_t done, struct arena *arena,
                              struct journal_record **ret, uint32_t *ret_count, struct err *err);
 
 #endif

@@ -393,7 +393,7 @@ static enum error_code open_file(struct owner *owner, const struct stat *status,
 
 static enum error_code make_file(struct owner *owner, struct err *err)
 {
-    int file = open(owner->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    int file = open(owner->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file < 0)
         return cannot("make the file", errno, err);
     owner->made_file = true;

@@ -90,7 +90,6 @@ struct sqlite_store {
     pthread_mutex_t lock;    /* of what follows, up to the writer */
     pthread_cond_t changed;  /* commits has grown */
     pthread_cond_t returned; /* a reader has come back */
-    pthread_condattr_t monotonic;
     uint64_t commits;
     bool writing;            /* somebody has the writer */
     struct turn *first_turn; /* who waits for it, in order */
@@ -110,12 +109,14 @@ struct sqlite_store {
     bool stop;
     bool has_thread;
     pthread_t thread;
+    atomic_bool overdue;        /* whoever has the turn shall freeze the active table */
     atomic_bool ahead;          /* something is not in the database */
     struct ahead_table *active; /* takes in what is committed */
     struct ahead_table *cached; /* the last that was written: jobs as the database has them */
     int64_t active_since;       /* monotonic, when it got its first */
     struct arena_pool *pool;    /* for the tables */
     struct journal journal;
+    uint8_t log_id[16];        /* in each of its records */
     int64_t number;            /* of the last commit */
     struct uuid newest;        /* no job has a higher id */
     struct lane_place *passed; /* by lane number - 1: up to here all work in the database has been
@@ -175,6 +176,9 @@ bool sqlite_more(struct arena *arena, void **at, uint32_t count, uint32_t *cap, 
 void sqlite_stage_begin(struct sqlite_txn *txn);
 void sqlite_stage_end(struct sqlite_txn *txn);
 
+/* What was staged and not committed takes room in the active table until that is written. */
+void sqlite_stage_waste(struct sqlite_txn *txn);
+
 /* Work through from now on: after everything that is ahead has been written. */
 enum error_code sqlite_go_through(struct sqlite_txn *txn, struct err *err);
 
@@ -196,9 +200,10 @@ void sqlite_ahead_jobs(const struct sqlite_txn *txn, const struct uuid *id,
                        const struct ahead_job **ret_frozen, const struct ahead_job **ret_active);
 
 /* By idempotency key; the record of a request. NULL: the tables ahead do not know it. */
-const struct ahead_job *sqlite_ahead_key(struct sqlite_txn *txn, struct str queue, struct str key);
-const struct request_record *sqlite_ahead_request(struct sqlite_txn *txn, struct str scope,
-                                                  struct str key);
+enum error_code sqlite_ahead_key(struct sqlite_txn *txn, struct str queue, struct str key,
+                                 const struct ahead_job **ret, struct err *err);
+enum error_code sqlite_ahead_request(struct sqlite_txn *txn, struct str scope, struct str key,
+                                     const struct request_record **ret, struct err *err);
 
 /* Stages what a batch writes. `ret_staged` is false when it has to be worked through. */
 enum error_code sqlite_stage_write(struct sqlite_txn *txn, const struct store_write *write,

@@ -1,9 +1,9 @@
 /* Who may use which connection and when; how transactions begin and end; watching for commits. */
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "store/sqlite/sqlite.h"
 
 /* From this many pages on the log is moved to the database after a commit. Readers can hold it
@@ -16,25 +16,6 @@ enum {
     READERS_PATIENCE_MS = 1000,
     READERS_REST_MS = 10 * 1000,
 };
-
-#define WAIT_MS_MAX (INT64_C(365) * 24 * 60 * 60 * 1000)
-
-/* ---- time ---- */
-
-/* The moment on the clock that is never set, `wait_ms` from now. */
-static struct timespec deadline_after(int64_t wait_ms)
-{
-    struct timespec at;
-    (void)clock_gettime(CLOCK_MONOTONIC, &at);
-    wait_ms = wait_ms < 0 ? 0 : wait_ms > WAIT_MS_MAX ? WAIT_MS_MAX : wait_ms;
-    at.tv_sec += (time_t)(wait_ms / 1000);
-    at.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-    if (at.tv_nsec >= 1000000000) {
-        at.tv_nsec -= 1000000000;
-        at.tv_sec++;
-    }
-    return at;
-}
 
 /* ---- locks ---- */
 
@@ -54,32 +35,21 @@ static void unlock(struct sqlite_store *store)
 
 enum error_code sqlite_turns_init(struct sqlite_store *store, struct err *err)
 {
-    int result = pthread_mutex_init(&store->lock, NULL);
-    if (result != 0)
+    if (pthread_mutex_init(&store->lock, NULL) != 0)
         goto out;
-    result = pthread_condattr_init(&store->monotonic);
-    if (result != 0)
+    if (!condition_init(&store->changed))
         goto out_mutex;
-    result = pthread_condattr_setclock(&store->monotonic, CLOCK_MONOTONIC);
-    if (result == 0)
-        result = pthread_cond_init(&store->changed, &store->monotonic);
-    if (result != 0)
-        goto out_attributes;
-    result = pthread_cond_init(&store->returned, &store->monotonic);
-    if (result != 0)
+    if (!condition_init(&store->returned))
         goto out_changed;
-    result = pthread_cond_init(&store->behind, &store->monotonic);
-    if (result == 0)
+    if (condition_init(&store->behind))
         return ERR_OK;
     (void)pthread_cond_destroy(&store->returned);
 out_changed:
     (void)pthread_cond_destroy(&store->changed);
-out_attributes:
-    (void)pthread_condattr_destroy(&store->monotonic);
 out_mutex:
     (void)pthread_mutex_destroy(&store->lock);
 out:
-    return err_set(err, ERR_UNAVAILABLE, "the system has no locks left (error %d)", result);
+    return err_set(err, ERR_UNAVAILABLE, "the system has no locks left");
 }
 
 void sqlite_turns_release(struct sqlite_store *store)
@@ -96,7 +66,6 @@ void sqlite_turns_release(struct sqlite_store *store)
     (void)pthread_cond_destroy(&store->behind);
     (void)pthread_cond_destroy(&store->returned);
     (void)pthread_cond_destroy(&store->changed);
-    (void)pthread_condattr_destroy(&store->monotonic);
     (void)pthread_mutex_destroy(&store->lock);
 }
 
@@ -133,13 +102,13 @@ enum error_code sqlite_take_turn(struct sqlite_store *store, struct err *err)
         unlock(store);
         return ERR_OK;
     }
-    if (pthread_cond_init(&turn.came, &store->monotonic) != 0) {
+    if (!condition_init(&turn.came)) {
         unlock(store);
         return err_set(err, ERR_UNAVAILABLE, "the system has no locks left");
     }
     join_line(store, &turn);
 
-    struct timespec deadline = deadline_after(store->patience_ms);
+    struct timespec deadline = condition_deadline(store->patience_ms);
     int result = 0;
     while (!turn.is_mine && result == 0)
         result = pthread_cond_timedwait(&turn.came, &store->lock, &deadline);
@@ -196,6 +165,11 @@ static enum error_code check_before_write(struct sqlite_store *store, struct err
     enum error_code code = check_files(store, err);
     if (code == ERR_OK || store->log_saved)
         return code;
+    lock(store);
+    bool busy = store->frozen != NULL && !store->written; /* somebody writes behind with it */
+    unlock(store);
+    if (busy)
+        return code;
     store->log_saved = true;
     (void)lite_checkpoint(&store->writer, SQLITE_CHECKPOINT_PASSIVE);
     return code;
@@ -207,7 +181,7 @@ static enum error_code check_before_write(struct sqlite_store *store, struct err
 static enum error_code take_reader(struct sqlite_store *store, struct reader_connection **ret,
                                    struct err *err)
 {
-    struct timespec deadline = deadline_after(store->patience_ms);
+    struct timespec deadline = condition_deadline(store->patience_ms);
     int result = 0;
     lock(store);
     while (store->idle == NULL && store->reader_count >= READERS_MAX && result == 0)
@@ -343,20 +317,13 @@ enum error_code sqlite_begin(struct store *base, enum store_mode mode, struct st
     return ERR_OK;
 }
 
-static int64_t monotonic_ms(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Empties the log, for which no reader may be in it any more. */
 static void empty_log(struct sqlite_store *store)
 {
     struct connection *writer = &store->writer;
     int64_t patience_ms = store->patience_ms > INT_MAX ? INT_MAX : store->patience_ms;
     bool waits = !store->log_held || writer->wal_pages - store->log_held_pages >= LOG_PAGES_MAX ||
-                 monotonic_ms() - store->log_held_at >= READERS_REST_MS;
+                 clock_monotonic_ms() - store->log_held_at >= READERS_REST_MS;
     (void)sqlite3_busy_timeout(writer->db, waits ? READERS_PATIENCE_MS : 0);
     bool emptied = lite_checkpoint(writer, SQLITE_CHECKPOINT_TRUNCATE);
     (void)sqlite3_busy_timeout(writer->db, (int)patience_ms);
@@ -366,7 +333,7 @@ static void empty_log(struct sqlite_store *store)
     } else if (waits) {
         store->log_held = true;
         store->log_held_pages = writer->wal_pages;
-        store->log_held_at = monotonic_ms();
+        store->log_held_at = clock_monotonic_ms();
     }
 }
 
@@ -395,8 +362,9 @@ static void end_write(struct sqlite_txn *txn, bool committed)
         sqlite_shorten_log(store, txn->redacting);
     }
     sqlite_stage_end(txn);
-    if (committed)
-        sqlite_behind_push(store);
+    if (!committed && !txn->through)
+        sqlite_stage_waste(txn);
+    sqlite_behind_push(store);
     arena_clear(&txn->scratch);
     sqlite_give_turn(store, committed);
 }
@@ -460,7 +428,7 @@ enum error_code sqlite_watch(struct store *base, uint64_t seen, int64_t wait_ms,
                              struct err *err)
 {
     struct sqlite_store *store = (struct sqlite_store *)base;
-    struct timespec deadline = deadline_after(wait_ms);
+    struct timespec deadline = condition_deadline(wait_ms);
     int result = 0;
     (void)err;
     lock(store);

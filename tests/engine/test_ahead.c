@@ -75,7 +75,8 @@ typedef enum pawl_code verb(struct pawl *pawl, const char *request, char **ret_a
                             struct pawl_error *error);
 
 /* Asks what must go well; the answer lives as long as the test. */
-static const char *well(struct pawl *pawl, verb *ask, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static const char *well(struct pawl *pawl, verb *ask,
+                                                              const char *format, ...)
 {
     char request[2048];
     char *answer = NULL;

@@ -890,7 +890,7 @@ static enum error_code run_explain(struct verb_call *call, struct buf *answer, s
 {
     struct uuid id;
     struct store_load load;
-    struct job_slice slice;
+    struct job_slice slice = {0};
     struct json_writer writer;
     enum error_code code = read_id_request(call, &id, err);
     if (code == ERR_OK)

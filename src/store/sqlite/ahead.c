@@ -99,7 +99,7 @@ static bool more_lanes(struct ahead_table *table, uint32_t lanes)
     uint32_t had = table->lane_cap;
     if (lanes <= had)
         return true;
-    if (!more(&table->arena, (void **)&table->lanes, lanes, &table->lane_cap, sizeof *table->lanes))
+    if (!more(&table->arena, (void **)&table->lanes, lanes, &table->lane_cap, sizeof(void *)))
         return false;
     for (uint32_t i = had; i < table->lane_cap; i++)
         table->lanes[i] = NULL;

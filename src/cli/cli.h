@@ -208,6 +208,11 @@ enum cli_exit cli_ask(const struct args *args, struct pawl *pawl, cli_call call,
 enum cli_exit cli_ask_once(const struct args *args, cli_call call, struct pawl_object *request,
                            char **ret_answer);
 
+/* Asks for something to be done with what has this id, and says "ID: done", or prints the answer as
+ * JSON. */
+enum cli_exit cli_do_one(const struct args *args, struct pawl *pawl, cli_call call, const char *id,
+                         const char *done);
+
 /* Whether a job with this status has ended, as the library's machine says. */
 bool cli_has_ended(const char *status);
 

@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/duration.h"
+#include "cli/screen.h"
 #include "cli/text.h"
 
 /* Of the environment; NULL: it is not there, or empty. */
@@ -168,6 +169,25 @@ enum cli_exit cli_ask(const struct args *args, struct pawl *pawl, cli_call call,
         result = cli_failed(args->verb, &error);
     pawl_object_free(request);
     return result;
+}
+
+enum cli_exit cli_do_one(const struct args *args, struct pawl *pawl, cli_call call, const char *id,
+                         const char *done)
+{
+    struct pawl_object *request = pawl_object_new();
+    char *answer;
+    pawl_object_text(request, "id", id);
+    enum cli_exit code = cli_ask(args, pawl, call, request, &answer);
+    if (code != CLI_DONE)
+        return code;
+    if (cli_has(args, "--json")) {
+        print_answer(answer);
+    } else {
+        print_value(pawl_json_get(pawl_json_read(answer), "id"));
+        printf(": %s\n", done);
+    }
+    pawl_free(answer);
+    return CLI_DONE;
 }
 
 enum cli_exit cli_ask_once(const struct args *args, cli_call call, struct pawl_object *request,

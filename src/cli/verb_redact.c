@@ -22,24 +22,6 @@ static bool is_meant(const struct args *args)
     return strcmp(line, "y") == 0 || strcmp(line, "Y") == 0 || strcmp(line, "yes") == 0;
 }
 
-static enum cli_exit redact_one(const struct args *args, struct pawl *pawl, const char *id)
-{
-    struct pawl_object *request = pawl_object_new();
-    char *answer;
-    pawl_object_text(request, "id", id);
-    enum cli_exit code = cli_ask(args, pawl, pawl_redact, request, &answer);
-    if (code != CLI_DONE)
-        return code;
-    if (cli_has(args, "--json")) {
-        print_answer(answer);
-    } else {
-        print_value(pawl_json_get(pawl_json_read(answer), "id"));
-        puts(": erased");
-    }
-    pawl_free(answer);
-    return CLI_DONE;
-}
-
 static enum cli_exit run(const struct args *args)
 {
     struct pawl *pawl;
@@ -48,7 +30,7 @@ static enum cli_exit run(const struct args *args)
         return result;
     bool meant = is_meant(args);
     for (size_t i = 0; i < args->word_count && meant; i++) {
-        enum cli_exit code = redact_one(args, pawl, args->words[i]);
+        enum cli_exit code = cli_do_one(args, pawl, pawl_redact, args->words[i], "erased");
         result = result == CLI_DONE ? code : result;
     }
     pawl_close(pawl);

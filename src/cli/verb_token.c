@@ -99,24 +99,6 @@ static enum cli_exit create(const struct args *args)
     return code;
 }
 
-static enum cli_exit revoke_one(const struct args *args, struct pawl *pawl, const char *id)
-{
-    struct pawl_object *request = pawl_object_new();
-    char *answer;
-    pawl_object_text(request, "id", id);
-    enum cli_exit code = cli_ask(args, pawl, pawl_token_revoke, request, &answer);
-    if (code != CLI_DONE)
-        return code;
-    if (cli_has(args, "--json")) {
-        print_answer(answer);
-    } else {
-        print_value(pawl_json_get(pawl_json_read(answer), "id"));
-        puts(": revoked");
-    }
-    pawl_free(answer);
-    return CLI_DONE;
-}
-
 static enum cli_exit revoke(const struct args *args)
 {
     struct pawl *pawl;
@@ -126,7 +108,7 @@ static enum cli_exit revoke(const struct args *args)
     if (result != CLI_DONE)
         return result;
     for (size_t i = 1; i < args->word_count; i++) {
-        enum cli_exit code = revoke_one(args, pawl, args->words[i]);
+        enum cli_exit code = cli_do_one(args, pawl, pawl_token_revoke, args->words[i], "revoked");
         result = result == CLI_DONE ? code : result;
     }
     pawl_close(pawl);

@@ -50,7 +50,9 @@ enum {
     STORE_TOKENS_MAX = 10 * 1000,
 };
 
-/* A transaction that only reads takes no lock, waits for none, and may not write. */
+/* A transaction that only reads takes no lock and may not write. Beginning one may wait until what
+ * is committed can be read, which a transaction that writes can hold up: no thread should begin one
+ * while it writes. */
 enum store_mode { STORE_READ, STORE_WRITE };
 
 /* Stands for the job itself where a step's ordinal could be. */

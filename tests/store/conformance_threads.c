@@ -294,6 +294,7 @@ static void a_reader_sees_one_moment_while_others_commit(void **state)
     assert_int_equal(whole(t, a).job.version, 3);
 }
 
+/* What was committed before is in its rows here, since submit has read it. */
 static void a_reader_waits_for_no_writer(void **state)
 {
     struct trial *t = *state;

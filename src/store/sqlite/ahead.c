@@ -13,7 +13,6 @@ struct ahead_table *ahead_new(uint64_t seed, struct arena_pool *pool)
     if (table == NULL)
         return NULL;
     arena_init_pooled(&table->arena, pool);
-    table->seed = seed;
     table->random = seed | 1;
     map_init(&table->index, &table->arena, EXPECTED, seed);
     map_init(&table->keys, &table->arena, EXPECTED / 16, seed);

@@ -66,7 +66,6 @@ struct ahead_lane {
 
 struct ahead_table {
     struct arena arena;
-    uint64_t seed;
     uint64_t random; /* for heights */
     struct map index;
     struct ahead_job **jobs;

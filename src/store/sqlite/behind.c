@@ -1,8 +1,9 @@
 /* Writing behind: what is committed ahead of the database is written to it, many batches at once.
  *
- * There are two tables at most. The active one takes in what is committed. When it has become large
- * or old, or somebody wants to read, it is frozen and a thread writes it, while another takes in
- * what comes next. Whoever has the turn forgets a frozen table that has been written. */
+ * The active table takes in what is committed. When it has become large or old, or somebody wants
+ * to read, it is frozen and a thread writes it, while another takes in what comes next. Whoever has
+ * the turn sees that a frozen table has been written, and keeps it as a cache until the next has.
+ */
 #include <assert.h>
 #include <stdlib.h>
 #include <time.h>
@@ -155,7 +156,6 @@ enum error_code sqlite_behind_begin(struct sqlite_store *store, struct err *err)
 
 void sqlite_behind_note(struct sqlite_store *store)
 {
-    store->active_since = clock_monotonic_ms();
     (void)pthread_mutex_lock(&store->lock);
     atomic_store(&store->ahead, true);
     (void)pthread_cond_broadcast(&store->behind);

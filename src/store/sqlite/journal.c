@@ -155,6 +155,9 @@ enum error_code journal_append(struct journal *journal, int64_t number, int64_t 
     put_number(head + 24, rest.len);
     hash_record(head, rest, head + FIELDS_LEN);
 
+    if (rest.len > BODY_BYTES_MAX) /* recovery would take it for no record */
+        return err_set(err, ERR_PAYLOAD_TOO_LARGE, "a commit of %zu MiB is too large",
+                       rest.len / (1024 * 1024));
     size_t end = file->end + body->len;
     if (end > file->size)
         grow(file, end);

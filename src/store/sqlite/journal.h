@@ -55,7 +55,8 @@ void journal_close(struct journal *journal, const struct owner *owner, bool empt
 void journal_begin(struct buf *body);
 
 /* Adds a record, which is durable then. `body` was begun with journal_begin. unavailable: there is
- * no room; nothing was added then. A disk that fails ends the process, as SQLite's does. */
+ * no room; payload_too_large: above 1 GiB; nothing was added then. A disk that fails ends the
+ * process, as SQLite's does. */
 enum error_code journal_append(struct journal *journal, int64_t number, int64_t previous,
                                struct buf *body, struct err *err);
 
@@ -64,7 +65,7 @@ enum error_code journal_append(struct journal *journal, int64_t number, int64_t 
 bool journal_is_long(const struct journal *journal);
 void journal_turn(struct journal *journal);
 
-/* Forgets all records, so that nothing of them can be found on the disk. None may be needed. */
+/* Forgets all records, so that nothing of them is in the files. None may be needed. */
 void journal_erase(struct journal *journal);
 
 /* All records, by number, for recovery; the database has all up to the number `done`. corrupt: a

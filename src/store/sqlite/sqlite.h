@@ -113,7 +113,6 @@ struct sqlite_store {
     atomic_bool ahead;          /* something is not in the database */
     struct ahead_table *active; /* takes in what is committed */
     struct ahead_table *cached; /* the last that was written: jobs as the database has them */
-    int64_t active_since;       /* monotonic, when it got its first */
     struct arena_pool *pool;    /* for the tables */
     struct journal journal;
     uint8_t log_id[16];        /* in each of its records */
@@ -212,7 +211,7 @@ enum error_code sqlite_stage_write(struct sqlite_txn *txn, const struct store_wr
 /* Logs what is staged, and applies it. */
 enum error_code sqlite_commit_ahead(struct sqlite_txn *txn, struct err *err);
 
-/* The events of a record of the log, and its requests; see sqlite_recover. */
+/* The events of a record of the log, and its requests; behind.c recovers them. */
 struct logged_job {
     struct uuid id;
     bool created;

@@ -294,7 +294,8 @@ ends "$worker" 0
 
 # --- a command that cannot be started ---
 
-# starves COUNT : a worker that may have so few files open
+# starves COUNT : a worker that may have so few files open. How many it needs to begin with (about 16, and about
+# 27 with a command) shifts by a few with what its threads hold at the moment: the counts stay clear of both.
 starves() {
     # shellcheck disable=SC2016
     timeout 60 sh -c 'ulimit -n '"$1"'; exec "$@"' sh "$pawl" work --kind starved --drain -- true \
@@ -304,15 +305,15 @@ starves() {
 }
 
 submits starved
-starves 19
+starves 21
 [ $status -eq 1 ] || complain "$what exits with $status, not 1"
 says "Too many open files; see 'ulimit -n'"
 says 'cannot be run any more'
 [ "$(grep -c released "$work/err")" -eq 5 ] || complain "$what does not try 5 times"
 is "$id" '"status":"queued"' '"failures":0'
-starves 15
+starves 11
 [ $status -eq 5 ] || complain "$what exits with $status, not 5"
-says "'ulimit -n'"
+says 'Too many open files'
 
 # --- two workers and a submitter on one file ---
 starts --kind shared -- true

@@ -24,6 +24,12 @@ static _Noreturn void end_process(const char *doing)
     abort();
 }
 
+static const char *why_not_opened(struct connection *connection)
+{
+    int error = connection->db != NULL ? sqlite3_system_errno(connection->db) : 0;
+    return error != 0 ? strerror(error) : "the system gave no reason";
+}
+
 enum error_code lite_fail(struct connection *connection, int result, const char *doing,
                           struct err *err)
 {
@@ -52,6 +58,9 @@ enum error_code lite_fail(struct connection *connection, int result, const char 
         if (result == SQLITE_CONSTRAINT_UNIQUE || result == SQLITE_CONSTRAINT_PRIMARYKEY)
             return err_set(err, ERR_VERSION_MISMATCH, "this was written before (%s)", text);
         return err_set(err, ERR_CORRUPT, "cannot %s: %s", doing, text);
+    case SQLITE_CANTOPEN:
+        return err_set(err, ERR_UNAVAILABLE, "cannot %s: %s: %s", doing, text,
+                       why_not_opened(connection));
     default:
         return err_set(err, ERR_UNAVAILABLE, "cannot %s: %s (SQLite %d)", doing, text, result);
     }

@@ -2,14 +2,16 @@
 #ifndef PAWL_BASE_HEX_H
 #define PAWL_BASE_HEX_H
 
+#include <stdint.h>
+
+/* The values of all bytes as digits, plus one; 0: it is none. A table, since digits are random and
+ * branches on them are guessed wrong. */
+extern const uint8_t hex_values[256];
+
 /* The value of a digit, of either case, or -1. */
 static inline int hex_value(char c)
 {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    /* Upper and lower case differ in one bit. */
-    char lower = (char)(c | 0x20);
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+    return hex_values[(unsigned char)c] - 1;
 }
 
 #endif

@@ -27,7 +27,8 @@ static uint64_t rotate(uint64_t word, unsigned bits)
     return word << bits | word >> (64 - bits);
 }
 
-static void sip_round(struct sip *sip)
+/* Inlined, or the state would live in memory instead of registers. */
+__attribute__((always_inline)) static inline void sip_round(struct sip *sip)
 {
     sip->a += sip->b;
     sip->b = rotate(sip->b, 13) ^ sip->a;
@@ -41,7 +42,7 @@ static void sip_round(struct sip *sip)
     sip->c = rotate(sip->c, 32);
 }
 
-static void sip_take(struct sip *sip, uint64_t word)
+__attribute__((always_inline)) static inline void sip_take(struct sip *sip, uint64_t word)
 {
     sip->d ^= word;
     sip_round(sip);

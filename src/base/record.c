@@ -316,15 +316,15 @@ bool record_hex(struct str digits, uint8_t *ret, size_t size)
 {
     if (digits.len % 2 != 0 || digits.len / 2 != size)
         return false;
+    bool wrong = false;
     for (size_t i = 0; i < digits.len; i++)
-        if (hex_value(digits.at[i]) < 0 || (digits.at[i] >= 'A' && digits.at[i] <= 'F'))
-            return false;
-    for (size_t i = 0; i < size; i++) {
+        wrong |= hex_value(digits.at[i]) < 0 || (digits.at[i] >= 'A' && digits.at[i] <= 'F');
+    for (size_t i = 0; i < size && !wrong; i++) {
         int high = hex_value(digits.at[2 * i]);
         int low = hex_value(digits.at[2 * i + 1]);
         ret[i] = (uint8_t)(high << 4 | low);
     }
-    return true;
+    return !wrong;
 }
 
 int record_enum(const struct record_names *names, struct str text)

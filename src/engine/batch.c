@@ -21,6 +21,7 @@ void batcher_init(struct batcher *batcher, struct store *store,
         .store = store,
         .random = random != NULL ? random : system_random,
         .random_arg = random_arg,
+        .noise_used = BATCHER_NOISE,
     };
     arena_init(&batcher->lanes.arena);
 }
@@ -49,15 +50,17 @@ enum error_code batch_no_memory(struct batch *batch)
     return err_set(batch->err, ERR_NO_MEMORY, "there is no memory for a batch");
 }
 
-static void take_random(struct batch *batch, void *ret, uint32_t len)
+static void take_random(struct batcher *batcher, void *ret, uint32_t len)
 {
-    assert(len <= RANDOM_BYTES);
-    if (batch->random_used + len > RANDOM_BYTES) {
-        batch->batcher->random(batch->batcher->random_arg, batch->random, RANDOM_BYTES);
-        batch->random_used = 0;
+    assert(len <= BATCHER_NOISE);
+    if (batcher->noise_used + len > BATCHER_NOISE) {
+        batcher->random(batcher->random_arg, batcher->noise, BATCHER_NOISE);
+        batcher->noise_used = 0;
     }
-    memcpy(ret, batch->random + batch->random_used, len);
-    batch->random_used += len;
+    uint8_t *at = batcher->noise + batcher->noise_used;
+    memcpy(ret, at, len);
+    memset(at, 0, len); /* it may become a secret */
+    batcher->noise_used += len;
 }
 
 const struct kind_settings *batch_kind(const struct batch *batch, struct str kind)
@@ -83,9 +86,9 @@ struct context batch_context(struct batch *batch, const struct job *job)
 {
     struct context context = batch_times(batch);
     context.kind = batch_kind(batch, job->spec.kind);
-    take_random(batch, &context.random, sizeof context.random);
-    take_random(batch, context.secret, sizeof context.secret);
-    take_random(batch, context.salt, sizeof context.salt);
+    take_random(batch->batcher, &context.random, sizeof context.random);
+    take_random(batch->batcher, context.secret, sizeof context.secret);
+    take_random(batch->batcher, context.salt, sizeof context.salt);
     return context;
 }
 
@@ -309,7 +312,6 @@ enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, str
     batch->err = err;
     batch->ops = ops;
     batch->op_count = count;
-    batch->random_used = RANDOM_BYTES;
     for (uint32_t i = 0; i < count; i++) {
         ops[i]->code = ERR_OK;
         ops[i]->grant_count = 0;

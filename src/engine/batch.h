@@ -23,6 +23,7 @@ enum {
     CLAIM_BYTES_MAX =
         16 * 1024 * 1024, /* of payloads: a claim ends with the one that makes it so */
     ADMIT_LEFT_MAX = 256,
+    BATCHER_NOISE = 4096,
 };
 
 enum op_type {
@@ -152,10 +153,12 @@ struct batcher {
     struct store *store;
     void (*random)(void *arg, void *ret, size_t len);
     void *random_arg;
-    int64_t lease_ttl_ms; /* see struct context */
-    int64_t break_ms;     /* not having seen the store for so long is a break; 0: nothing is */
-    int64_t seen_at;      /* the store's time when it was last seen */
-    int64_t down_since;   /* see struct context */
+    uint8_t noise[BATCHER_NOISE]; /* random bytes got at once, since each call for them is dear, */
+    uint32_t noise_used;          /* and how many of them are spent */
+    int64_t lease_ttl_ms;         /* see struct context */
+    int64_t break_ms;   /* not having seen the store for so long is a break; 0: nothing is */
+    int64_t seen_at;    /* the store's time when it was last seen */
+    int64_t down_since; /* see struct context */
     int64_t up_since;
     uint32_t turn; /* which queue is first in the next claim */
     struct lane_table lanes;

@@ -6,8 +6,6 @@
 #include "base/map.h"
 #include "engine/batch.h"
 
-enum { RANDOM_BYTES = 4096 };
-
 /* A timer that the engine moves by itself: no event comes of it. */
 struct retiming {
     bool set;
@@ -58,8 +56,6 @@ struct batch {
     uint32_t tokens_live;
     struct uuid *tokens_gone; /* access tokens to delete */
     uint32_t token_gone_count;
-    uint8_t random[RANDOM_BYTES];
-    uint32_t random_used;
 };
 
 /* A command that is going to be decided on a job, so that its parts can be loaded. */

@@ -365,11 +365,11 @@ void answer_brief(struct json_writer *writer, const struct job *job, const struc
 static void put_granted_lease(struct json_writer *writer, const struct grant *grant)
 {
     const struct step *step = grant->step;
-    const struct lease *lease = step != NULL ? &step->lease : &grant->slice.job.lease;
+    const struct lease *lease = step != NULL ? &step->lease : &grant->slice->job.lease;
     json_key(writer, STR("lease"));
     json_begin_object(writer);
     answer_text(writer, STR("token"), grant->answer.token);
-    answer_int(writer, STR("attempt"), step != NULL ? step->attempt : grant->slice.job.attempt);
+    answer_int(writer, STR("attempt"), step != NULL ? step->attempt : grant->slice->job.attempt);
     answer_time(writer, STR("expires_at"), grant->answer.expires_at);
     answer_int(writer, STR("heartbeat_ms"), lease->heartbeat_ms);
     answer_int_set(writer, STR("timeout_ms"),
@@ -392,7 +392,7 @@ static void put_resume(struct json_writer *writer, const struct resume *resume)
 /* The span of this attempt, for the worker's own to be children of. */
 static void put_traceparent(struct json_writer *writer, const struct grant *grant, bool traced)
 {
-    const struct job *job = &grant->slice.job;
+    const struct job *job = &grant->slice->job;
     const struct step *step = grant->step;
     char text[TRACEPARENT_LEN];
     if (!traced && !str_is_set(job->spec.traceparent))
@@ -409,18 +409,18 @@ void answer_grant(struct json_writer *writer, const struct grant *grant, bool tr
     json_begin_object(writer);
     if (step == NULL) {
         json_key(writer, STR("job"));
-        answer_job(writer, &grant->slice.job, ANSWER_WHOLE);
+        answer_job(writer, &grant->slice->job, ANSWER_WHOLE);
         put_granted_lease(writer, grant);
         put_traceparent(writer, grant, traced);
-        put_resume(writer, &grant->slice.job.resume);
+        put_resume(writer, &grant->slice->job.resume);
         return;
     }
     json_key(writer, STR("step"));
     answer_step(writer, step);
     json_end_object(writer);
-    answer_id(writer, STR("job_id"), grant->slice.job.id);
-    if (str_is_set(grant->slice.job.spec.correlation_id))
-        answer_text(writer, STR("correlation_id"), grant->slice.job.spec.correlation_id);
+    answer_id(writer, STR("job_id"), grant->slice->job.id);
+    if (str_is_set(grant->slice->job.spec.correlation_id))
+        answer_text(writer, STR("correlation_id"), grant->slice->job.spec.correlation_id);
     if (step->answered)
         answer_raw(writer, STR("answer"), step->answer);
     put_granted_lease(writer, grant);

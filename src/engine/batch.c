@@ -21,7 +21,6 @@ void batcher_init(struct batcher *batcher, struct store *store,
         .store = store,
         .random = random != NULL ? random : system_random,
         .random_arg = random_arg,
-        .noise_used = BATCHER_NOISE,
     };
     arena_init(&batcher->lanes.arena);
 }
@@ -50,17 +49,16 @@ enum error_code batch_no_memory(struct batch *batch)
     return err_set(batch->err, ERR_NO_MEMORY, "there is no memory for a batch");
 }
 
-static void take_random(struct batcher *batcher, void *ret, uint32_t len)
+static void take_random(struct batch *batch, void *ret, uint32_t len)
 {
-    assert(len <= BATCHER_NOISE);
-    if (batcher->noise_used + len > BATCHER_NOISE) {
-        batcher->random(batcher->random_arg, batcher->noise, BATCHER_NOISE);
-        batcher->noise_used = 0;
+    assert(len <= RANDOM_FIRST);
+    if (batch->random_used + len > batch->random_len) {
+        batch->random_len = batch->random_len == 0 ? RANDOM_FIRST : RANDOM_BYTES;
+        batch->batcher->random(batch->batcher->random_arg, batch->random, batch->random_len);
+        batch->random_used = 0;
     }
-    uint8_t *at = batcher->noise + batcher->noise_used;
-    memcpy(ret, at, len);
-    memset(at, 0, len); /* it may become a secret */
-    batcher->noise_used += len;
+    memcpy(ret, batch->random + batch->random_used, len);
+    batch->random_used += len;
 }
 
 const struct kind_settings *batch_kind(const struct batch *batch, struct str kind)
@@ -86,9 +84,9 @@ struct context batch_context(struct batch *batch, const struct job *job)
 {
     struct context context = batch_times(batch);
     context.kind = batch_kind(batch, job->spec.kind);
-    take_random(batch->batcher, &context.random, sizeof context.random);
-    take_random(batch->batcher, context.secret, sizeof context.secret);
-    take_random(batch->batcher, context.salt, sizeof context.salt);
+    take_random(batch, &context.random, sizeof context.random);
+    take_random(batch, context.secret, sizeof context.secret);
+    take_random(batch, context.salt, sizeof context.salt);
     return context;
 }
 
@@ -117,21 +115,26 @@ enum error_code batch_jobs_reserve(struct batch *batch, uint32_t count)
     return ERR_OK;
 }
 
-enum error_code batch_job_add(struct batch *batch, const struct job_slice *slice,
-                              struct batch_job **ret)
+enum error_code batch_job_add(struct batch *batch, struct job_slice *slice, struct batch_job **ret)
 {
     assert(batch->job_count < batch->job_cap);
     struct batch_job *job = &batch->jobs[batch->job_count];
-    *job = (struct batch_job){.before = *slice, .now = *slice};
-    /* The key must stay where it is when the array moves. */
-    struct str key = arena_copy(batch->arena, id_text(&slice->job.id));
+    *job = (struct batch_job){.before = slice, .now = slice};
     uint32_t found;
-    if (!str_is_set(key) || map_put(&batch->index, key, batch->job_count, &found) != ERR_OK)
+    if (map_put(&batch->index, id_text(&slice->job.id), batch->job_count, &found) != ERR_OK)
         return batch_no_memory(batch);
     assert(found == MAP_NONE);
     batch->job_count++;
     *ret = job;
     return ERR_OK;
+}
+
+struct job_slice *batch_slice_copy(struct batch *batch, const struct job_slice *slice)
+{
+    struct job_slice *copy = arena_alloc(batch->arena, sizeof *copy);
+    if (copy != NULL)
+        *copy = *slice;
+    return copy;
 }
 
 struct step_mark *batch_step_mark(struct batch *batch, struct batch_job *job, uint32_t ordinal)
@@ -275,8 +278,8 @@ static void report(const struct batch *batch, int64_t began_us, int64_t written_
         const struct batch_job *job = &batch->jobs[i];
         if (job->event_count > 0)
             changes[report.change_count++] = (struct job_change){
-                .before = &job->before,
-                .after = &job->now,
+                .before = job->before,
+                .after = job->now,
                 .events = job->events,
                 .event_count = job->event_count,
             };
@@ -314,6 +317,7 @@ enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, str
     batch->op_count = count;
     for (uint32_t i = 0; i < count; i++) {
         ops[i]->code = ERR_OK;
+        ops[i]->after = NULL;
         ops[i]->grant_count = 0;
         ops[i]->request.gives_way = false;
         ops[i]->request.repeated = false;
@@ -354,6 +358,7 @@ static void tell_all(struct op *const *ops, uint32_t count, enum error_code code
     for (uint32_t i = 0; i < count; i++) {
         ops[i]->code = code;
         ops[i]->err = *err;
+        ops[i]->after = NULL;
         ops[i]->grant_count = 0;
         ops[i]->request.twin = false;
     }

@@ -23,7 +23,6 @@ enum {
     CLAIM_BYTES_MAX =
         16 * 1024 * 1024, /* of payloads: a claim ends with the one that makes it so */
     ADMIT_LEFT_MAX = 256,
-    BATCHER_NOISE = 4096,
 };
 
 enum op_type {
@@ -45,8 +44,8 @@ enum op_type {
 
 /* Work that a claim was given. */
 struct grant {
-    struct job_slice slice;  /* after the claim: the header, and the step with its children */
-    const struct step *step; /* NULL: the job itself */
+    const struct job_slice *slice; /* after the claim: the header, the step, its children */
+    const struct step *step;       /* NULL: the job itself */
     struct answer answer;
 };
 
@@ -118,8 +117,9 @@ struct op {
     enum error_code code;
     struct err err;
     struct answer answer;
-    struct job_slice after; /* COMMAND, DUE: the job as far as it was loaded */
-    struct grant *grants;   /* CLAIM */
+    const struct job_slice *after; /* the job that it is about, as far as it was loaded; NULL: none,
+                                      or it was refused before */
+    struct grant *grants;          /* CLAIM */
     uint32_t grant_count;
     struct resource registered; /* RESOURCE: as it is now */
 };
@@ -153,12 +153,10 @@ struct batcher {
     struct store *store;
     void (*random)(void *arg, void *ret, size_t len);
     void *random_arg;
-    uint8_t noise[BATCHER_NOISE]; /* random bytes got at once, since each call for them is dear, */
-    uint32_t noise_used;          /* and how many of them are spent */
-    int64_t lease_ttl_ms;         /* see struct context */
-    int64_t break_ms;   /* not having seen the store for so long is a break; 0: nothing is */
-    int64_t seen_at;    /* the store's time when it was last seen */
-    int64_t down_since; /* see struct context */
+    int64_t lease_ttl_ms; /* see struct context */
+    int64_t break_ms;     /* not having seen the store for so long is a break; 0: nothing is */
+    int64_t seen_at;      /* the store's time when it was last seen */
+    int64_t down_since;   /* see struct context */
     int64_t up_since;
     uint32_t turn; /* which queue is first in the next claim */
     struct lane_table lanes;

@@ -158,14 +158,14 @@ static enum error_code take_in(struct batch *batch, struct op *op, struct store_
                                struct intent *intents, uint32_t *intent_count)
 {
     for (uint32_t i = 0; i < search->found_count; i++) {
-        const struct store_candidate *found = &search->found[i];
+        struct store_candidate *found = &search->found[i];
         struct batch_job *job = batch_job_find(batch, found->slice.job.id);
         enum error_code code = ERR_OK;
         if (job == NULL)
             code = batch_job_add(batch, &found->slice, &job);
         /* It was named before it was there: another server has made it since. */
-        else if (job->before.job.status == JOB_NONE && job->event_count == 0)
-            job->before = job->now = found->slice;
+        else if (job->before->job.status == JOB_NONE && job->event_count == 0)
+            job->before = job->now = &found->slice;
         if (code != ERR_OK)
             return code;
         if (found->step == STEP_NONE) {
@@ -239,7 +239,7 @@ enum error_code batch_claim(struct batch *batch, struct op *op, struct store_sea
         struct batch_job *job = batch_job_find(batch, search->found[i].slice.job.id);
         struct grant *grant = &op->grants[op->grant_count];
         struct command command = op->command;
-        const struct step *step = ordinal == STEP_NONE ? NULL : job_step_at(&job->now, ordinal);
+        const struct step *step = ordinal == STEP_NONE ? NULL : job_step_at(job->now, ordinal);
         enum error_code refusal = ERR_OK;
         struct err why = {0};
         command.step = step != NULL ? step->spec.id : (struct str){NULL, 0};
@@ -253,9 +253,9 @@ enum error_code batch_claim(struct batch *batch, struct op *op, struct store_sea
             batch->claim_conflicts++;
             continue;
         }
-        bytes += job->now.job.spec.payload.len;
+        bytes += job->now->job.spec.payload.len;
         grant->slice = job->now;
-        grant->step = ordinal == STEP_NONE ? NULL : job_step_at(&grant->slice, ordinal);
+        grant->step = ordinal == STEP_NONE ? NULL : job_step_at(grant->slice, ordinal);
         if (op->claim.claimer.resource != NULL)
             batch_resource(batch, op->claim.resource_id)->used++;
         op->grant_count++;

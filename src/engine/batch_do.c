@@ -32,17 +32,15 @@ static enum error_code keep_events(struct batch *batch, struct batch_job *job,
     return ERR_OK;
 }
 
-/* Decides on `slice`, which is the job's or a part of it, and folds what comes of it in. */
+/* Decides on `*slice`, which is the job or a part of it, and makes it what comes of that. */
 static enum error_code decide_on(struct batch *batch, struct batch_job *job,
-                                 struct job_slice *slice, const struct command *command,
+                                 struct job_slice **slice, const struct command *command,
                                  struct answer *ret_answer, enum error_code *ret_refusal,
                                  struct err *refusal)
 {
-    struct context context = batch_context(batch, &slice->job);
+    struct context context = batch_context(batch, &(*slice)->job);
     struct decision decision;
-    uint8_t head[HASH_LEN];
-    memcpy(head, slice->job.head, HASH_LEN);
-    enum error_code code = job_decide(slice, command, &context, &decision, refusal);
+    enum error_code code = job_decide(*slice, command, &context, &decision, refusal);
     *ret_refusal = code;
     if (code == ERR_NO_MEMORY || code == ERR_CORRUPT)
         return err_set(batch->err, code, "%s", refusal->detail);
@@ -51,11 +49,14 @@ static enum error_code decide_on(struct batch *batch, struct batch_job *job,
     *ret_answer = decision.answer;
     if (decision.answer.duplicate)
         return ERR_OK;
-    code = decision_seal(&decision, head, batch->arena, batch->err);
+    code = decision_seal(&decision, (*slice)->job.head, batch->arena, batch->err);
     if (code == ERR_OK)
         code = keep_events(batch, job, &decision);
+    struct job_slice *after = code == ERR_OK ? batch_slice_copy(batch, &decision.after) : NULL;
+    if (code == ERR_OK && after == NULL)
+        return batch_no_memory(batch);
     if (code == ERR_OK)
-        *slice = decision.after;
+        *slice = after;
     return code;
 }
 
@@ -70,9 +71,10 @@ static enum error_code wake_step(struct batch *batch, struct batch_job *job, uin
     if (code != ERR_OK)
         return code;
     wake.step = job_step_at(&narrow, ordinal)->spec.id;
-    code = decide_on(batch, job, &narrow, &wake, &answer, &refusal, &why);
+    struct job_slice *woken = &narrow;
+    code = decide_on(batch, job, &woken, &wake, &answer, &refusal, &why);
     if (code == ERR_OK && refusal == ERR_OK)
-        batch_widen(job, &narrow);
+        batch_widen(job, woken);
     return code;
 }
 
@@ -80,12 +82,12 @@ static enum error_code wake_step(struct batch *batch, struct batch_job *job, uin
 static enum error_code wake_steps(struct batch *batch, struct batch_job *job,
                                   const struct job_slice *before)
 {
-    uint32_t *began = arena_zalloc(batch->arena, job->now.step_count, sizeof *began);
+    uint32_t *began = arena_zalloc(batch->arena, job->now->step_count, sizeof *began);
     uint32_t count = 0;
     if (began == NULL)
         return batch_no_memory(batch);
-    for (uint32_t i = 0; i < job->now.step_count; i++) {
-        const struct step *step = &job->now.steps[i];
+    for (uint32_t i = 0; i < job->now->step_count; i++) {
+        const struct step *step = &job->now->steps[i];
         const struct step *was = job_step_at(before, step->ordinal);
         bool fresh = step_standing(step) == STANDING_ASKING &&
                      (was == NULL || step_standing(was) != STANDING_ASKING);
@@ -94,13 +96,14 @@ static enum error_code wake_steps(struct batch *batch, struct batch_job *job,
     }
     enum error_code code = count > 0 ? batch_load_waits(batch, job, began, count) : ERR_OK;
     /* They change in place from here on; the caller goes on to compare with what there was. */
-    struct job_slice own;
-    if (code == ERR_OK && job_slice_copy(&job->now, batch->arena, &own) != ERR_OK)
+    if (code != ERR_OK)
+        return code;
+    struct job_slice *own = arena_alloc(batch->arena, sizeof *own);
+    if (own == NULL || job_slice_copy(job->now, batch->arena, own) != ERR_OK)
         return batch_no_memory(batch);
-    if (code == ERR_OK)
-        job->now = own;
+    job->now = own;
     /* Each signal wakes one step: when none is left nobody else has to be asked. */
-    for (uint32_t i = 0; i < count && code == ERR_OK && job->now.job.stored_signals > 0; i++)
+    for (uint32_t i = 0; i < count && code == ERR_OK && job->now->job.stored_signals > 0; i++)
         code = wake_step(batch, job, began[i]);
     return code;
 }
@@ -109,14 +112,14 @@ enum error_code batch_decide(struct batch *batch, struct batch_job *job,
                              const struct command *command, struct answer *ret_answer,
                              enum error_code *ret_refusal, struct err *refusal)
 {
-    struct job_slice before = job->now;
+    const struct job_slice *before = job->now;
     enum error_code code =
         decide_on(batch, job, &job->now, command, ret_answer, ret_refusal, refusal);
     bool wake = code == ERR_OK && *ret_refusal == ERR_OK && ret_answer->wake;
     for (uint32_t i = 0; wake && code == ERR_OK && i < WAKES_MAX; i++) {
         uint32_t events = job->event_count;
-        struct job_slice begun = job->now;
-        code = wake_steps(batch, job, &before);
+        const struct job_slice *begun = job->now;
+        code = wake_steps(batch, job, before);
         before = begun;
         wake = job->event_count > events;
     }
@@ -159,9 +162,9 @@ static enum error_code do_submit(struct batch *batch, struct batch_job *job, str
         return bury_duplicate(batch, job, op, &known->job);
     command.submit.duplicate = known != NULL ? &known->job : NULL;
     enum error_code code = batch_decide(batch, job, &command, &op->answer, &op->code, &op->err);
-    op->after = known != NULL ? *known : job->now;
-    if (code == ERR_OK && op->code == ERR_OK && key != NULL)
-        key->slice = op->after;
+    op->after = known != NULL ? known : job->now;
+    if (code == ERR_OK && op->code == ERR_OK && key != NULL && known == NULL)
+        key->slice = *op->after;
     return code;
 }
 
@@ -169,9 +172,9 @@ static enum error_code do_submit(struct batch *batch, struct batch_job *job, str
 static struct str holder_of(const struct batch_job *job, struct str text)
 {
     struct token token;
-    const struct lease *lease = &job->now.job.lease;
+    const struct lease *lease = &job->now->job.lease;
     if (token_parse(text, &token) && token.of_step) {
-        const struct step *step = job_step_at(&job->now, token.step);
+        const struct step *step = job_step_at(job->now, token.step);
         lease = step != NULL ? &step->lease : NULL;
     }
     return lease != NULL && str_is_set(lease->worker_id) ? lease->worker_id : STR("worker");
@@ -227,14 +230,14 @@ static enum error_code do_due(struct batch *batch, struct op *op)
     struct batch_job *job = batch_job_find(batch, op->job);
     assert(job != NULL);
     const struct step *step =
-        op->due.step == STEP_NONE ? NULL : job_step_at(&job->now, op->due.step);
+        op->due.step == STEP_NONE ? NULL : job_step_at(job->now, op->due.step);
     op->after = job->now;
-    if (job->now.job.status == JOB_NONE || (op->due.step != STEP_NONE && step == NULL)) {
+    if (job->now->job.status == JOB_NONE || (op->due.step != STEP_NONE && step == NULL)) {
         op->code = err_set(&op->err, ERR_NOT_FOUND, "it was deleted or replanned since");
         return ERR_OK;
     }
-    const struct lease *lease = step != NULL ? &step->lease : &job->now.job.lease;
-    struct context context = batch_context(batch, &job->now.job);
+    const struct lease *lease = step != NULL ? &step->lease : &job->now->job.lease;
+    struct context context = batch_context(batch, &job->now->job);
     struct command command = {.actor = STR("pawl")};
     int64_t next = 0;
     if (str_is_set(op->due.resource_id)) {
@@ -245,14 +248,14 @@ static enum error_code do_due(struct batch *batch, struct op *op)
         command.type = COMMAND_EXPIRE;
         command.expire.resource_lost = true;
     } else {
-        command.type = placement_due(&job->now.job, step, &context, &next);
+        command.type = placement_due(&job->now->job, step, &context, &next);
     }
     if (command.type == COMMAND_NONE)
         return retime(batch, job, op, lease->live, next);
     if (step != NULL)
         command.step = step->spec.id;
     if (command.type == COMMAND_EXPIRE)
-        command.expire.attempt = step != NULL ? step->attempt : job->now.job.attempt;
+        command.expire.attempt = step != NULL ? step->attempt : job->now->job.attempt;
     bool leased = lease->live;
     enum error_code refusal = ERR_OK;
     enum error_code code = batch_decide(batch, job, &command, &op->answer, &refusal, &op->err);
@@ -270,17 +273,17 @@ static enum error_code do_import(struct batch *batch, struct op *op)
     assert(job != NULL);
     const struct job_import *import = op->import;
     struct store_key *key = batch_key(batch, &import->slice.job.spec);
-    bool known = job->now.job.status != JOB_NONE;
+    bool known = job->now->job.status != JOB_NONE;
     op->after = job->now;
-    if (known && job->now.job.version == import->slice.job.version &&
-        memcmp(job->now.job.head, import->slice.job.head, HASH_LEN) == 0) {
+    if (known && job->now->job.version == import->slice.job.version &&
+        memcmp(job->now->job.head, import->slice.job.head, HASH_LEN) == 0) {
         op->answer.repeated = true;
         return ERR_OK;
     }
     if (known) {
         op->code = err_set(&op->err, ERR_VERSION_MISMATCH,
                            "the job is there with another history, at version %lld",
-                           (long long)job->now.job.version);
+                           (long long)job->now->job.version);
         return ERR_OK;
     }
     if (key != NULL && key->slice.job.status != JOB_NONE) {
@@ -289,12 +292,14 @@ static enum error_code do_import(struct batch *batch, struct op *op)
                     "the idempotency_key \"%.*s\" belongs to another job", STR_ARG(key->key));
         return ERR_OK;
     }
-    job->now = import->slice;
+    job->now = batch_slice_copy(batch, &import->slice);
+    if (job->now == NULL)
+        return batch_no_memory(batch);
     job->events = import->events;
     job->event_count = job->event_cap = import->count;
     op->after = job->now;
     if (key != NULL)
-        key->slice = job->now;
+        key->slice = *job->now;
     return ERR_OK;
 }
 
@@ -302,7 +307,7 @@ static enum error_code do_erase(struct batch *batch, struct op *op)
 {
     struct batch_job *job = batch_job_find(batch, op->job);
     assert(job != NULL);
-    const struct job *now = &job->now.job;
+    const struct job *now = &job->now->job;
     op->code =
         op->type == OP_REDACT ? job_check_redact(now, &op->err) : job_check_drop(now, &op->err);
     if (op->code != ERR_OK)
@@ -314,10 +319,14 @@ static enum error_code do_erase(struct batch *batch, struct op *op)
         return ERR_OK;
     }
     /* What comes after it in this batch must see it. */
-    if (op->type == OP_REDACT)
-        job->redact = job->now.job.redacted = true;
-    else
+    if (op->type == OP_REDACT) {
+        job->now = batch_slice_copy(batch, job->now);
+        if (job->now == NULL)
+            return batch_no_memory(batch);
+        job->redact = job->now->job.redacted = true;
+    } else {
         job->purge = true;
+    }
     op->after = job->now;
     return ERR_OK;
 }
@@ -417,8 +426,8 @@ static bool may_lose_resource(struct batch *batch, uint32_t index)
         const struct op *lost = batch->ops[i];
         const struct batch_job *job =
             lost->type == OP_DUE ? batch_job_find(batch, lost->job) : NULL;
-        if (job != NULL && job->now.job.status != JOB_NONE &&
-            !names_have(op->queues, job->now.job.spec.queue))
+        if (job != NULL && job->now->job.status != JOB_NONE &&
+            !names_have(op->queues, job->now->job.spec.queue))
             return false;
     }
     return true;
@@ -429,8 +438,8 @@ static bool may_touch(const struct op *op, const struct batch_job *job)
 {
     if (op->type == OP_COMMAND && op->command.type == COMMAND_SUBMIT)
         return names_have(op->queues, op->command.submit.spec->queue);
-    return job == NULL || job->now.job.status == JOB_NONE ||
-           names_have(op->queues, job->now.job.spec.queue);
+    return job == NULL || job->now->job.status == JOB_NONE ||
+           names_have(op->queues, job->now->job.spec.queue);
 }
 
 /* Whether the operation is about what its queues allow. */

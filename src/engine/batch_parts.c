@@ -132,11 +132,11 @@ static enum error_code keep(struct batch *batch, struct wanted *wanted, uint32_t
             continue;
         struct batch_job *job = wanted[i].job;
         bool untouched = job->event_count == 0;
-        code = merge(batch, &job->before, &parts[asked]);
+        code = merge(batch, job->before, &parts[asked]);
         if (code == ERR_OK && untouched)
             job->now = job->before;
         else if (code == ERR_OK)
-            code = merge(batch, &job->now, &parts[asked]);
+            code = merge(batch, job->now, &parts[asked]);
         asked++;
     }
     return code;
@@ -147,7 +147,7 @@ static void wanted_clear(struct wanted *wanted)
 {
     wanted->any = false;
     wanted->parts = (struct store_parts){
-        .job = wanted->job->before.job.id,
+        .job = wanted->job->before->job.id,
         .ordinals = wanted->ordinals,
         .step_ids = wanted->step_ids,
         .asking_keys = wanted->asking_keys,
@@ -184,7 +184,7 @@ static struct step_needs step_needs_of(const struct intent *intent)
 {
     if (intent->step != STEP_NONE)
         return (struct step_needs){.one = true, .by_ordinal = true, .ordinal = intent->step};
-    return command_step_needs(&intent->job->before.job, intent->command);
+    return command_step_needs(&intent->job->before->job, intent->command);
 }
 
 static void want_steps(struct wanted *wanted, const struct intent *intent)
@@ -205,7 +205,7 @@ static void want_steps(struct wanted *wanted, const struct intent *intent)
 
 static const struct step *step_of(const struct intent *intent)
 {
-    const struct job_slice *slice = &intent->job->before;
+    const struct job_slice *slice = intent->job->before;
     struct step_needs needs = step_needs_of(intent);
     if (needs.by_ordinal)
         return job_step_at(slice, needs.ordinal);
@@ -222,7 +222,7 @@ static enum error_code want_rest(struct batch *batch, struct wanted *wanted,
                                  const struct intent *intent)
 {
     struct part_needs needs =
-        command_part_needs(&intent->job->before.job, step_of(intent), intent->command);
+        command_part_needs(&intent->job->before->job, step_of(intent), intent->command);
     struct store_parts *parts = &wanted->parts;
     wanted->any = wanted->any || part_needs_any(&needs);
     parts->all_open_effects = parts->all_open_effects || needs.all_open_effects;
@@ -246,13 +246,13 @@ static enum error_code want_rest(struct batch *batch, struct wanted *wanted,
 /* A job that is only now coming to be has nothing to load. */
 static bool is_stored(const struct intent *intent)
 {
-    return intent->job->before.job.status != JOB_NONE;
+    return intent->job->before->job.status != JOB_NONE;
 }
 
 static bool needs_parts(const struct intent *intent)
 {
     struct step_needs steps = step_needs_of(intent);
-    struct part_needs rest = command_part_needs(&intent->job->before.job, NULL, intent->command);
+    struct part_needs rest = command_part_needs(&intent->job->before->job, NULL, intent->command);
     return is_stored(intent) && (step_needs_any(&steps) || part_needs_any(&rest));
 }
 
@@ -310,14 +310,14 @@ enum error_code batch_load_parts(struct batch *batch, const struct intent *inten
 static enum error_code load_whole(struct batch *batch, struct batch_job *job)
 {
     struct store_parts parts = {
-        .job = job->before.job.id,
+        .job = job->before->job.id,
         .all_steps = true,
         .all_effects = true,
         .all_signals = true,
     };
     enum error_code code = store_load_parts(batch->txn, &parts, 1, batch->arena, batch->err);
     if (code == ERR_OK)
-        code = merge(batch, &job->before, &parts);
+        code = merge(batch, job->before, &parts);
     job->now = job->before;
     return code;
 }
@@ -355,22 +355,22 @@ enum error_code batch_load_waits(struct batch *batch, struct batch_job *job,
                                  const uint32_t *ordinals, uint32_t count)
 {
     struct store_parts parts = {
-        .job = job->before.job.id,
+        .job = job->before->job.id,
         .ordinals = ordinals,
         .ordinal_count = count,
         /* Several steps may begin to wait for one key: each takes the next signal. */
         .all_signals = true,
     };
-    if (job->before.job.status == JOB_NONE)
+    if (job->before->job.status == JOB_NONE)
         return ERR_OK; /* all of it is in the slice */
     /* A plan that came with this batch is all in the slice; its ordinals mean nothing to the store.
      */
-    if (job->before.job.plan_version != job->now.job.plan_version)
+    if (job->before->job.plan_version != job->now->job.plan_version)
         parts.ordinal_count = 0;
     enum error_code code = store_load_parts(batch->txn, &parts, 1, batch->arena, batch->err);
     if (code == ERR_OK)
-        code = merge(batch, &job->before, &parts);
-    return code == ERR_OK ? merge(batch, &job->now, &parts) : code;
+        code = merge(batch, job->before, &parts);
+    return code == ERR_OK ? merge(batch, job->now, &parts) : code;
 }
 
 static enum error_code narrow_steps(struct batch *batch, const struct job_slice *slice,
@@ -399,21 +399,21 @@ static enum error_code narrow_steps(struct batch *batch, const struct job_slice 
 enum error_code batch_narrow(struct batch *batch, const struct batch_job *job, uint32_t ordinal,
                              struct job_slice *ret)
 {
-    const struct step *step = job_step_at(&job->now, ordinal);
+    const struct step *step = job_step_at(job->now, ordinal);
     assert(step != NULL);
-    struct job_slice narrow = job->now;
+    struct job_slice narrow = *job->now;
     narrow.signals = arena_zalloc(batch->arena, 1, sizeof *narrow.signals);
     narrow.signal_count = narrow.signal_cap = 0;
     if (narrow.signals == NULL)
         return batch_no_memory(batch);
-    for (uint32_t i = 0; i < job->now.signal_count && narrow.signal_count == 0; i++) {
-        const struct signal *signal = &job->now.signals[i];
+    for (uint32_t i = 0; i < job->now->signal_count && narrow.signal_count == 0; i++) {
+        const struct signal *signal = &job->now->signals[i];
         if (!signal->delivered && str_eq(signal->correlation_key, step->question.correlation_key)) {
             narrow.signals[narrow.signal_count++] = *signal;
             narrow.signal_cap = 1;
         }
     }
-    enum error_code code = narrow_steps(batch, &job->now, step, &narrow);
+    enum error_code code = narrow_steps(batch, job->now, step, &narrow);
     if (code == ERR_OK)
         *ret = narrow;
     return code;
@@ -421,13 +421,13 @@ enum error_code batch_narrow(struct batch *batch, const struct batch_job *job, u
 
 void batch_widen(struct batch_job *job, const struct job_slice *narrow)
 {
-    job->now.job = narrow->job;
+    job->now->job = narrow->job;
     for (uint32_t i = 0; i < narrow->step_count; i++) {
-        struct step *step = job_step_at(&job->now, narrow->steps[i].ordinal);
+        struct step *step = job_step_at(job->now, narrow->steps[i].ordinal);
         *step = narrow->steps[i];
     }
     for (uint32_t i = 0; i < narrow->signal_count; i++)
-        for (uint32_t k = 0; k < job->now.signal_count; k++)
-            if (job->now.signals[k].version == narrow->signals[i].version)
-                job->now.signals[k] = narrow->signals[i];
+        for (uint32_t k = 0; k < job->now->signal_count; k++)
+            if (job->now->signals[k].version == narrow->signals[i].version)
+                job->now->signals[k] = narrow->signals[i];
 }

@@ -6,6 +6,8 @@
 #include "base/map.h"
 #include "engine/batch.h"
 
+enum { RANDOM_BYTES = 4096, RANDOM_FIRST = 256 };
+
 /* A timer that the engine moves by itself: no event comes of it. */
 struct retiming {
     bool set;
@@ -23,8 +25,9 @@ struct step_mark {
 
 /* One job of a batch. */
 struct batch_job {
-    struct job_slice before; /* as loaded, with the parts that were */
-    struct job_slice now;    /* with the events of this batch folded in */
+    struct job_slice *before; /* as loaded, with the parts that were */
+    struct job_slice *now;    /* with the events of this batch folded in: a new one for each
+                                 decision, so that operations can keep what they came to */
     struct event *events;
     uint32_t event_count;
     uint32_t event_cap;
@@ -56,6 +59,9 @@ struct batch {
     uint32_t tokens_live;
     struct uuid *tokens_gone; /* access tokens to delete */
     uint32_t token_gone_count;
+    uint8_t random[RANDOM_BYTES]; /* got at once, since each call is dear: a few at first, */
+    uint32_t random_len;          /* for a batch may be small */
+    uint32_t random_used;
 };
 
 /* A command that is going to be decided on a job, so that its parts can be loaded. */
@@ -73,9 +79,11 @@ struct batch_job *batch_job_find(struct batch *batch, struct uuid id);
 /* Makes room for so many more jobs. The array may move. */
 enum error_code batch_jobs_reserve(struct batch *batch, uint32_t count);
 
-/* Adds a job that was loaded, for which there is room. */
-enum error_code batch_job_add(struct batch *batch, const struct job_slice *slice,
-                              struct batch_job **ret);
+/* Adds a job that was loaded, for which there is room. `slice` stays where it is. */
+enum error_code batch_job_add(struct batch *batch, struct job_slice *slice, struct batch_job **ret);
+
+/* A copy in the arena of the batch, to be changed; NULL: no memory. Its parts are shared. */
+struct job_slice *batch_slice_copy(struct batch *batch, const struct job_slice *slice);
 
 /* The mark of a step, made when there is none; NULL: no memory. */
 struct step_mark *batch_step_mark(struct batch *batch, struct batch_job *job, uint32_t ordinal);

@@ -29,7 +29,7 @@ static bool same(const void *a, const void *b, size_t size)
 static enum error_code changed_effects(struct batch *batch, const struct batch_job *job,
                                        struct store_job_write *write)
 {
-    const struct job_slice *now = &job->now;
+    const struct job_slice *now = job->now;
     if (now->effect_count == 0)
         return ERR_OK;
     const struct effect **list =
@@ -37,8 +37,8 @@ static enum error_code changed_effects(struct batch *batch, const struct batch_j
     if (list == NULL)
         return batch_no_memory(batch);
     for (uint32_t i = 0; i < now->effect_count; i++)
-        if (job->redact || i >= job->before.effect_count ||
-            !same(&now->effects[i], &job->before.effects[i], sizeof now->effects[i]))
+        if (job->redact || i >= job->before->effect_count ||
+            !same(&now->effects[i], &job->before->effects[i], sizeof now->effects[i]))
             list[write->effect_count++] = &now->effects[i];
     write->effects = list;
     return ERR_OK;
@@ -47,7 +47,7 @@ static enum error_code changed_effects(struct batch *batch, const struct batch_j
 static enum error_code changed_signals(struct batch *batch, const struct batch_job *job,
                                        struct store_job_write *write)
 {
-    const struct job_slice *now = &job->now;
+    const struct job_slice *now = job->now;
     if (now->signal_count == 0)
         return ERR_OK;
     const struct signal **list =
@@ -55,8 +55,8 @@ static enum error_code changed_signals(struct batch *batch, const struct batch_j
     if (list == NULL)
         return batch_no_memory(batch);
     for (uint32_t i = 0; i < now->signal_count; i++)
-        if (job->redact || i >= job->before.signal_count ||
-            !same(&now->signals[i], &job->before.signals[i], sizeof now->signals[i]))
+        if (job->redact || i >= job->before->signal_count ||
+            !same(&now->signals[i], &job->before->signals[i], sizeof now->signals[i]))
             list[write->signal_count++] = &now->signals[i];
     write->signals = list;
     return ERR_OK;
@@ -93,9 +93,9 @@ static enum error_code step_write(struct batch *batch, const struct batch_job *j
     *ret = (struct store_step_write){.step = step};
     enum error_code code = ERR_OK;
     if (before != NULL)
-        code = placement_of_step(&job->before.job, before, batch->arena, &ret->was, batch->err);
+        code = placement_of_step(&job->before->job, before, batch->arena, &ret->was, batch->err);
     if (code == ERR_OK)
-        code = placement_of_step(&job->now.job, step, batch->arena, &ret->now, batch->err);
+        code = placement_of_step(&job->now->job, step, batch->arena, &ret->now, batch->err);
     if (mark->taken)
         ret->was.lane = (struct str){NULL, 0};
     keep_timer(job, &mark->retiming, beats_only, &ret->was, &ret->now);
@@ -105,7 +105,7 @@ static enum error_code step_write(struct batch *batch, const struct batch_job *j
 static enum error_code changed_steps(struct batch *batch, const struct batch_job *job,
                                      struct store_job_write *write)
 {
-    const struct job_slice *now = &job->now;
+    const struct job_slice *now = job->now;
     if (now->step_count == 0)
         return ERR_OK;
     struct store_step_write *list = arena_zalloc(batch->arena, now->step_count, sizeof *list);
@@ -115,7 +115,7 @@ static enum error_code changed_steps(struct batch *batch, const struct batch_job
     for (uint32_t i = 0; i < now->step_count && code == ERR_OK; i++) {
         const struct step *step = &now->steps[i];
         const struct step *before =
-            write->plan_replaced ? NULL : job_step_at(&job->before, step->ordinal);
+            write->plan_replaced ? NULL : job_step_at(job->before, step->ordinal);
         const struct step_mark *mark = mark_of(job, step->ordinal);
         bool marked = mark->taken || mark->retiming.set;
         if (before != NULL && !marked && !job->redact && same(step, before, sizeof *step))
@@ -129,14 +129,18 @@ static enum error_code changed_steps(struct batch *batch, const struct batch_job
 static enum error_code job_write(struct batch *batch, struct batch_job *job,
                                  struct store_job_write *ret)
 {
-    const struct job *before = &job->before.job;
-    const struct job *now = &job->now.job;
+    const struct job *before = &job->before->job;
+    if (job->redact) {
+        job->now = batch_slice_copy(batch, job->now);
+        if (job->now == NULL)
+            return batch_no_memory(batch);
+        job_redact(job->now);
+    }
+    const struct job *now = &job->now->job;
     bool ends = job_status_terminal(now->status);
     bool ended = before->status != JOB_NONE && job_status_terminal(before->status);
-    if (job->redact)
-        job_redact(&job->now);
     *ret = (struct store_job_write){
-        .after = &job->now,
+        .after = job->now,
         .events = job->events,
         .event_count = job->event_count,
         .created = before->status == JOB_NONE,
@@ -247,7 +251,7 @@ static enum error_code write_jobs(struct batch *batch, struct store_write *write
     for (uint32_t i = 0; i < batch->job_count && code == ERR_OK; i++) {
         struct batch_job *job = &batch->jobs[i];
         if (job->purge)
-            purged[write->purged_count++] = job->before.job.id;
+            purged[write->purged_count++] = job->before->job.id;
         if (is_touched(job))
             code = job_write(batch, job, &jobs[write->job_count++]);
     }

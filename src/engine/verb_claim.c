@@ -260,7 +260,7 @@ static void put_inputs(struct teller *teller, const struct grant *grant)
         else if (more)
             json_put_raw(&left, raw);
         if (!more || inputs.count == INPUTS_AT_ONCE)
-            put_some_inputs(teller, grant->slice.job.id, &inputs, &left);
+            put_some_inputs(teller, grant->slice->job.id, &inputs, &left);
     }
     json_end_object(&teller->writer);
     json_end_array(&left);
@@ -281,7 +281,7 @@ static void put_claims(struct teller *teller, const struct op *op, bool history,
         if (grant->step != NULL)
             put_inputs(teller, grant);
         if (history)
-            put_history(teller, &grant->slice.job);
+            put_history(teller, &grant->slice->job);
         json_end_object(writer);
     }
     json_end_array(writer);

@@ -143,7 +143,7 @@ static enum error_code job_answer(struct verb_call *call, struct buf *answer, st
     if (code != ERR_OK)
         return code;
     json_writer_init(&writer, answer);
-    answer_job(&writer, &call->call.ops[0]->after.job, ANSWER_WHOLE);
+    answer_job(&writer, &call->call.ops[0]->after->job, ANSWER_WHOLE);
     call->status = 200;
     return ERR_OK;
 }
@@ -211,7 +211,7 @@ static enum error_code append_answer(struct verb_call *call, struct buf *answer,
         return code;
     json_writer_init(&writer, answer);
     json_begin_object(&writer);
-    answer_int(&writer, STR("version"), call->call.ops[0]->after.job.version);
+    answer_int(&writer, STR("version"), call->call.ops[0]->after->job.version);
     json_end_object(&writer);
     call->status = 200;
     return ERR_OK;
@@ -310,7 +310,7 @@ static enum error_code signal_answer(struct verb_call *call, struct buf *answer,
     json_begin_object(&writer);
     answer_text(&writer, STR("signal"), fates[op->answer.signal]);
     json_key(&writer, STR("job"));
-    answer_job(&writer, &op->after.job, ANSWER_WHOLE);
+    answer_job(&writer, &op->after->job, ANSWER_WHOLE);
     json_end_object(&writer);
     call->status = op->answer.signal == SIGNAL_STORED ? 202 : 200;
     return ERR_OK;
@@ -340,7 +340,7 @@ static enum error_code redact_answer(struct verb_call *call, struct buf *answer,
     /* Later operations of the batch may need what the job was, so this one erases a copy. */
     struct job_slice erased;
     job_slice_init(&erased, call->call.ops[0]->job, 0);
-    erased.job = call->call.ops[0]->after.job;
+    erased.job = call->call.ops[0]->after->job;
     job_redact(&erased);
     json_writer_init(&writer, answer);
     answer_job(&writer, &erased.job, ANSWER_WHOLE);

@@ -134,7 +134,7 @@ static enum error_code begin(struct verb_call *call, const struct record_type *t
 static enum error_code outcome_of(const struct verb_call *call, struct err *err)
 {
     const struct op *op = call->call.ops[0];
-    bool no_job = op->code == ERR_NOT_FOUND && op->after.job.version == 0;
+    bool no_job = op->code == ERR_NOT_FOUND && (op->after == NULL || op->after->job.version == 0);
     return no_job ? err_set(err, ERR_STALE_LEASE, "the token is not that of a live lease: %s",
                             op->err.detail)
                   : verb_outcome(call, err);
@@ -145,7 +145,7 @@ static const struct step *step_of(const struct op *op)
 {
     struct token token;
     bool of_step = token_parse(op->command.token, &token) && token.of_step;
-    return of_step ? job_step_at(&op->after, token.step) : NULL;
+    return of_step ? job_step_at(op->after, token.step) : NULL;
 }
 
 static enum error_code brief_answer(struct verb_call *call, struct buf *answer, struct err *err)
@@ -156,7 +156,7 @@ static enum error_code brief_answer(struct verb_call *call, struct buf *answer, 
         return code;
     const struct op *op = call->call.ops[0];
     json_writer_init(&writer, answer);
-    answer_brief(&writer, &op->after.job, step_of(op), &op->answer);
+    answer_brief(&writer, &op->after->job, step_of(op), &op->answer);
     json_end_object(&writer);
     call->status = 200;
     return ERR_OK;
@@ -185,9 +185,9 @@ static enum error_code start_answer(struct verb_call *call, struct buf *answer, 
         return code;
     const struct op *op = call->call.ops[0];
     const struct step *step = step_of(op);
-    const struct lease *lease = step != NULL ? &step->lease : &op->after.job.lease;
+    const struct lease *lease = step != NULL ? &step->lease : &op->after->job.lease;
     json_writer_init(&writer, answer);
-    answer_brief(&writer, &op->after.job, step, &op->answer);
+    answer_brief(&writer, &op->after->job, step, &op->answer);
     answer_time(&writer, STR("expires_at"), lease->expires_at);
     json_end_object(&writer);
     call->status = 200;

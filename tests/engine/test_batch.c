@@ -170,7 +170,7 @@ static void gives_three_signals(struct theatre *s)
             "{\"id\":\"b\",\"wait\":{\"type\":\"signal\",\"correlation_key\":\"go\"}},"
             "{\"id\":\"c\",\"wait\":{\"type\":\"signal\",\"correlation_key\":\"go\"}}]");
     player_run(&s->player, &plan, 1);
-    const struct job_slice *after = &s->player.ops[0].after;
+    const struct job_slice *after = s->player.ops[0].after;
     assert_int_equal(s->player.ops[0].code, ERR_OK);
     assert_int_equal(after->job.status, JOB_COMPLETED);
     assert_int_equal(after->step_count, 3);

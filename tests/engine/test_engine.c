@@ -131,7 +131,7 @@ static struct caller *say(struct scene *s, enum command_type type, const struct 
     struct caller *caller = new_caller(s, CALL_RESULT);
     const struct grant *grant = &claimer->op.grants[0];
     caller->op.type = OP_COMMAND;
-    caller->op.job = grant->slice.job.id;
+    caller->op.job = grant->slice->job.id;
     caller->op.command =
         (struct command){.type = type, .actor = STR("w"), .token = grant->answer.token};
     hand_over(s, caller);
@@ -205,7 +205,7 @@ static void check_parked_claim(struct scene *s)
     settle(s);
     assert_true(job->done && claimer->done);
     assert_int_equal(claimer->op.grant_count, 1);
-    assert_memory_equal(&claimer->op.grants[0].slice.job.id, &job->op.job, sizeof job->op.job);
+    assert_memory_equal(&claimer->op.grants[0].slice->job.id, &job->op.job, sizeof job->op.job);
 }
 
 static void check_one_woken(struct scene *s)

@@ -92,7 +92,7 @@ static void submit_held_back(struct batcher *batcher, const struct spec *spec, u
         assert(ops != NULL);
         for (uint32_t i = 0; i < part; i++) {
             ops[i].type = OP_COMMAND;
-            ops[i].job = grants[i].slice.job.id;
+            ops[i].job = grants[i].slice->job.id;
             ops[i].command.actor = STR("w");
             ops[i].command.token = grants[i].answer.token;
             if (i % 2 == 0) {

@@ -86,14 +86,14 @@ static void tell_op(struct buf *buf, const struct op *op)
         return;
     if (op->type == OP_COMMAND || op->type == OP_DUE) {
         tell_answer(buf, &op->answer);
-        job_row_write(&op->after, buf);
+        job_row_write(op->after, buf);
         buf_add_char(buf, '\n');
     }
     for (uint32_t i = 0; i < op->grant_count; i++) {
         buf_addf(buf, "grant step=%d",
                  op->grants[i].step == NULL ? -1 : (int)op->grants[i].step->ordinal);
         tell_answer(buf, &op->grants[i].answer);
-        job_row_write(&op->grants[i].slice, buf);
+        job_row_write(op->grants[i].slice, buf);
         buf_add_char(buf, '\n');
     }
 }

@@ -93,7 +93,7 @@ static void *claim(void *arg)
         assert(ops != NULL);
         for (uint32_t i = 0; i < held; i++) {
             ops[i].type = OP_COMMAND;
-            ops[i].job = grants[i].slice.job.id;
+            ops[i].job = grants[i].slice->job.id;
             ops[i].command.type = COMMAND_COMPLETE;
             ops[i].command.actor = STR("w");
             ops[i].command.token = grants[i].answer.token;
@@ -114,7 +114,7 @@ static void *claim(void *arg)
         held = last->grant_count;
         for (uint32_t i = 0; i < held; i++) {
             int64_t number;
-            bool known = json_int64(grants[i].slice.job.spec.payload, &number);
+            bool known = json_int64(grants[i].slice->job.spec.payload, &number);
             assert(known && number >= 0 && number < self->storm->jobs);
             atomic_fetch_add(&self->taken[number], 1);
         }

@@ -161,7 +161,7 @@ static void set_up(struct world *world)
     assert_int_equal(player->ops[0].grant_count, 1);
     assert_int_equal(player->ops[1].code, ERR_OK);
     const struct grant *grant = &player->ops[0].grants[0];
-    assert_true(uuid_eq(grant->slice.job.id, world->j));
+    assert_true(uuid_eq(grant->slice->job.id, world->j));
     assert_int_equal(grant->answer.expires_at, world->start + LEASE_ENDS_MS);
     (void)snprintf(world->token, sizeof world->token, "%.*s", STR_ARG(grant->answer.token));
 }
@@ -317,8 +317,8 @@ static void tell_session(const struct world *world, struct buf *buf, uint32_t nu
         buf_addf(buf, " %s repeated=%d cancel=%d", error_info(op->code)->name, op->answer.repeated,
                  op->answer.cancel_requested);
         for (uint32_t k = 0; k < op->grant_count; k++)
-            buf_addf(buf, " %s#%lld", uuid_eq(op->grants[k].slice.job.id, world->j) ? "J" : "Q",
-                     (long long)op->grants[k].slice.job.attempt);
+            buf_addf(buf, " %s#%lld", uuid_eq(op->grants[k].slice->job.id, world->j) ? "J" : "Q",
+                     (long long)op->grants[k].slice->job.attempt);
     }
     buf_add_char(buf, '\n');
 }
@@ -362,7 +362,7 @@ static void check_told(struct world *world, const struct fate *j, const struct f
         if (count_events(j, EVENT_UNKNOWN, actor) + count_events(q, EVENT_UNKNOWN, actor) != events)
             fail_schedule(world, "a session was told something else than what is stored", told);
         for (uint32_t k = 0; k < session->ops[0].grant_count; k++) {
-            const struct job *job = &session->ops[0].grants[k].slice.job;
+            const struct job *job = &session->ops[0].grants[k].slice->job;
             grants[uuid_eq(job->id, world->j)][job->attempt % 8]++;
         }
     }

@@ -282,7 +282,7 @@ static void text_with_a_nul_comes_back(void **state)
     assert_int_equal(claim.grant_count, 1);
     struct op beat = {
         .type = OP_COMMAND,
-        .job = claim.grants[0].slice.job.id,
+        .job = claim.grants[0].slice->job.id,
         .command = {.type = COMMAND_HEARTBEAT,
                     .actor = STR("w1"),
                     .token = claim.grants[0].answer.token,

@@ -329,7 +329,7 @@ static void measure_batches(struct bench *bench, struct batcher *batcher, uint32
     for (uint32_t turn = 0; turn < 2; turn++) {
         struct op *ops = arena_zalloc(&bench->arena, count, sizeof *ops);
         for (uint32_t i = 0; i < count; i++) {
-            ops[i] = (struct op){.type = OP_COMMAND, .job = claim.grants[i].slice.job.id};
+            ops[i] = (struct op){.type = OP_COMMAND, .job = claim.grants[i].slice->job.id};
             ops[i].command = (struct command){.type = commands[turn], .actor = STR("w")};
             ops[i].command.token = claim.grants[i].answer.token;
         }
@@ -582,7 +582,7 @@ static void claim_many(struct bench *bench, uint32_t count)
         arena_clear(arena);
         struct op *ops = arena_zalloc(arena, held + 1, sizeof *ops);
         for (uint32_t i = 0; i < held; i++) {
-            ops[i] = (struct op){.type = OP_COMMAND, .job = grants[i].slice.job.id};
+            ops[i] = (struct op){.type = OP_COMMAND, .job = grants[i].slice->job.id};
             ops[i].command.type = COMMAND_COMPLETE;
             ops[i].command.token = grants[i].answer.token;
         }

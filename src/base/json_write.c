@@ -81,7 +81,6 @@ void json_key(struct json_writer *writer, struct str name)
 {
     assert(writer->depth > 0);
     assert(!writer->after_key);
-    assert(json_scan_plain(name.at, name.at + name.len) == name.at + name.len);
     char *room = buf_reserve(writer->buf, name.len + 4);
     bool comma = comma_due(writer);
     writer->after_key = true;

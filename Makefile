@@ -14,7 +14,7 @@ export FUZZ_SECONDS NO_INSTALL
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := all
-.PHONY: all run test lint format sanitize coverage bench bench-stores bench-peers fuzz torture machines metrics \
+.PHONY: all run test lint format sanitize coverage bench bench-stores bench-peers fuzz model torture machines metrics \
 	settings install \
 	clean help
 
@@ -61,6 +61,10 @@ bench-peers: ## Pawl beside its peers; writes the table of docs/performance.md (
 fuzz: ## each fuzz target for FUZZ_SECONDS (60)
 	@scripts/install-deps build fuzz
 	@scripts/fuzz
+
+model: all ## the models of leases, waits and joins, checked by Spin
+	@scripts/install-deps test
+	@scripts/model
 
 torture: ## the long form of every reliability test
 	@scripts/install-deps build test fuzz

@@ -46,9 +46,13 @@ coverage: ## branch coverage of src/core; fails below 95 %
 	@scripts/install-deps build test coverage
 	@scripts/coverage
 
-bench: ## instructions per job, counted by callgrind
+bench: ## instructions per job, counted by callgrind, beside those that are kept
 	@scripts/install-deps build bench
 	@scripts/bench
+
+bench-accept: ## keep the instructions per job that are counted now (bench/instructions.txt)
+	@scripts/install-deps build bench
+	@scripts/bench --accept
 
 bench-stores: ## events per second of each store, beside the bare database
 	@scripts/install-deps build test

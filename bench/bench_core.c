@@ -6,7 +6,8 @@
  *   replay    the four sealed events opened again from their bytes and folded
  *   verified  the checker over them, chain included
  *
- * scripts/bench runs this under callgrind; on its own it only says how much it did. */
+ * scripts/bench runs this under callgrind; on its own it only says how much it did. With --tools it
+ * says what all of these programs are built with. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +16,13 @@
 #include "core/decide.h"
 #include "core/evolve.h"
 #include "core/verify.h"
+#include "measure.h"
 
 enum { JOBS = 2000, LIFE_EVENTS = 4 };
 
 struct bench {
-    struct arena arena;
+    struct arena arena;   /* of the life */
+    struct arena scratch; /* of those who read it */
     struct spec spec;
     bool seal;
     struct event events[LIFE_EVENTS];
@@ -65,32 +68,23 @@ static void live(struct bench *bench)
     assert(bench->job.job.status == JOB_COMPLETED && bench->job.job.version == LIFE_EVENTS);
 }
 
-__attribute__((noinline)) static void measure_life(struct bench *bench)
-{
-    live(bench);
-}
-
-__attribute__((noinline)) static void measure_sealed(struct bench *bench)
-{
-    live(bench);
-}
-
-__attribute__((noinline)) static void measure_replay(struct bench *bench)
+static void replay(struct bench *bench)
 {
     struct job_slice job;
     struct err err;
+    arena_clear(&bench->scratch);
     job_slice_init(&job, (struct uuid){{1}}, 1);
     for (uint32_t i = 0; i < bench->event_count; i++) {
-        enum error_code code = event_open(&bench->events[i], 1, &bench->arena, &err);
+        enum error_code code = event_open(&bench->events[i], 1, &bench->scratch, &err);
         if (code == ERR_OK)
-            code = job_evolve(&job, &bench->events[i], &bench->arena, &err);
+            code = job_evolve(&job, &bench->events[i], &bench->scratch, &err);
         assert(code == ERR_OK);
         (void)code;
     }
     assert(job.job.status == JOB_COMPLETED);
 }
 
-__attribute__((noinline)) static void measure_verified(struct bench *bench)
+static void verify(struct bench *bench)
 {
     struct verify_report report;
     struct err err;
@@ -98,7 +92,8 @@ __attribute__((noinline)) static void measure_verified(struct bench *bench)
                                  .events = bench->events,
                                  .count = bench->event_count,
                                  .salt = bench->job.job.salt};
-    enum error_code code = job_verify(&input, &bench->arena, &report, &err);
+    arena_clear(&bench->scratch);
+    enum error_code code = job_verify(&input, &bench->scratch, &report, &err);
     assert(code == ERR_OK && report.violation_count == 0);
     (void)code;
 }
@@ -106,13 +101,12 @@ __attribute__((noinline)) static void measure_verified(struct bench *bench)
 static const struct {
     const char *name;
     bool seal;
-    bool lives_itself;
-    void (*measure)(struct bench *bench);
+    void (*work)(struct bench *bench);
 } scenarios[] = {
-    {"life", false, true, measure_life},
-    {"sealed", true, true, measure_sealed},
-    {"replay", true, false, measure_replay},
-    {"verified", true, false, measure_verified},
+    {"life", false, live},
+    {"sealed", true, live},
+    {"replay", true, replay},
+    {"verified", true, verify},
 };
 
 int main(int argc, char **argv)
@@ -124,8 +118,11 @@ int main(int argc, char **argv)
     bench.spec.kind = STR("mail.send");
     bench.spec.payload = (struct str){payload, sizeof payload};
     arena_init(&bench.arena);
+    arena_init(&bench.scratch);
     if (argc != 2)
         return 2;
+    if (strcmp(argv[1], "--tools") == 0)
+        return measure_tools();
 
     int status = 2;
     for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++) {
@@ -133,14 +130,15 @@ int main(int argc, char **argv)
             status = puts(scenarios[i].name) < 0;
         } else if (strcmp(argv[1], scenarios[i].name) == 0) {
             bench.seal = scenarios[i].seal;
-            for (int job = 0; job < JOBS; job++) {
-                if (!scenarios[i].lives_itself)
-                    live(&bench);
-                scenarios[i].measure(&bench);
-            }
+            live(&bench);
+            measure_begin();
+            for (int job = 0; job < JOBS; job++)
+                scenarios[i].work(&bench);
+            measure_end();
             status = printf("%d job\n", JOBS) < 0;
         }
     }
     arena_release(&bench.arena);
+    arena_release(&bench.scratch);
     return status;
 }

@@ -6,8 +6,8 @@
  *   batch    whole lives, 100 jobs in a call
  *
  * usage: bench_http --list | SCENARIO
- *        bench_http --client PORT SCENARIO     (by the other form; it says when it is ready, is told
- *                                              to go on, and says when it is done)
+ *        bench_http --client PORT SCENARIO     (by the other form; it says when it is ready, is
+ * told to go on, and says when it is done)
  *
  * scripts/bench runs this under callgrind; on its own it only says how much it did. */
 #include <signal.h>
@@ -80,8 +80,7 @@ static pid_t start_client(const char *self, int port, const char *scenario, int 
 static int serve(const char *self, const struct measured *scenario)
 {
     /* One thread that talks with clients: there is but one of them. */
-    const struct pawl_server_options options = {
-        .listen = "127.0.0.1:0", .create = 1, .threads = 1};
+    const struct pawl_server_options options = {.listen = "127.0.0.1:0", .create = 1, .threads = 1};
     struct pawl_error error;
     struct pawl_server *server;
     int line;

@@ -11,6 +11,7 @@
 #define PAWL_CLI_BENCH_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -33,6 +34,9 @@ enum {
 
 /* The kind of all jobs here, and of the steps in their plans. */
 #define BENCH_KIND "pawl-bench"
+
+/* What the name of the paused queue of a mix ends in. */
+#define BENCH_PAUSED "-paused"
 
 /* ---- what was measured ---- */
 
@@ -77,6 +81,7 @@ struct bench {
     size_t level_count;
     bool serve;
     bool keep;
+    bool mix; /* what waits is what workers may not have */
 
     char queue[48];   /* that all jobs are in */
     char *payload;    /* JSON; NULL: none */
@@ -202,6 +207,7 @@ struct run {
     long long jobs;   /* for producers to submit, or whatever is handed out */
     long long goal;   /* units; the run is over when so many are done */
     long long batch;  /* in one call */
+    long long window; /* jobs that are submitted and not completed, at most; 0: any number */
     long long limit_ms;
 
     /* What follows is for bench_run.c and the clients. */
@@ -212,6 +218,7 @@ struct run {
     atomic_llong ready;     /* clients that have prepared */
     atomic_llong gone;      /* clients that have ended */
     atomic_bool stop;
+    sem_t room; /* in the window */
     long long start_ns;
     long long deadline_ns;
     pthread_mutex_t mutex; /* guards what follows */
@@ -226,6 +233,11 @@ enum cli_exit run_do(struct run *run, const struct role *roles, size_t role_coun
 
 /* How many of `jobs` the caller is to do next, at most `most`; 0: none, the run is over. */
 long long run_take(struct run *run, long long most);
+
+/* Waits until there is room for so many more jobs in the window; false: the run is over. Whoever
+ * completes jobs makes room for as many. */
+bool run_enter(struct run *run, long long count);
+void run_leave(struct run *run, long long count);
 
 /* Whether nothing more is to be done: all is done, time is over, or something went wrong. */
 bool run_is_over(const struct run *run);
@@ -293,6 +305,14 @@ bool client_complete(struct client *client);
 void client_did(struct client *client, long long count);
 
 void client_fail(struct client *client, const struct pawl_error *error);
+
+/* ---- bench_mix.c: what stands in the way ---- */
+
+/* Makes the run's jobs, none of which a worker may have. */
+void mix_produce(struct client *client);
+
+/* Pauses the queue that some of them are in, or lets it go on. */
+enum cli_exit mix_pause(struct site *site, bool pause);
 
 /* ---- bench_polls.c: others who wait ---- */
 

@@ -149,13 +149,19 @@ static bool claim(struct client *client, cli_call call, const char *more, long l
                   long long wait_ms)
 {
     struct draft *draft = &client->claim;
+    const struct site *site = client->run->site;
     struct pawl_error error;
     if (client->claim_max != most || client->claim_wait_ms != wait_ms) {
         draft->len = 0;
         draft_print(draft,
-                    "{\"worker_id\":\"bench-%lld\",\"queues\":[\"%s\"],\"max\":%lld,"
-                    "\"wait_ms\":%lld%s}",
-                    client->number, client->run->site->queue, most, wait_ms, more);
+                    "{\"worker_id\":\"bench-%lld\",\"max\":%lld,\"wait_ms\":%lld%s,"
+                    "\"queues\":[\"%s\"",
+                    client->number, most, wait_ms, more, site->queue);
+        /* All that stands in the way is where it looks. */
+        if (site->bench->mix)
+            draft_print(draft, ",\"%s" BENCH_PAUSED "\"],\"kinds\":[\"" BENCH_KIND "\"",
+                        site->queue);
+        draft_text(draft, "]}");
         if (draft->failed)
             return no_memory(client);
         client->claim_max = most;

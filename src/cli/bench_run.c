@@ -2,6 +2,7 @@
  * costs, and whether the store has counted what they have. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli/bench.h"
 #include "cli/progress.h"
@@ -31,6 +32,24 @@ long long run_take(struct run *run, long long most)
     if (before >= run->jobs)
         return 0;
     return run->jobs - before < most ? run->jobs - before : most;
+}
+
+bool run_enter(struct run *run, long long count)
+{
+    struct timespec until;
+    long long entered = 0;
+    while (entered < count && !run_is_over(run)) {
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += 1;
+        entered += sem_timedwait(&run->room, &until) == 0;
+    }
+    return entered == count;
+}
+
+void run_leave(struct run *run, long long count)
+{
+    for (long long i = 0; i < count; i++)
+        (void)sem_post(&run->room);
 }
 
 /* Waits until all are ready. */
@@ -238,12 +257,14 @@ enum cli_exit run_do(struct run *run, const struct role *roles, size_t role_coun
         return cli_no_memory(verb);
     (void)pthread_mutex_init(&run->mutex, NULL);
     (void)pthread_cond_init(&run->begin, NULL);
+    (void)sem_init(&run->room, 0, (unsigned)run->window);
     bool whole = start_crew(run, roles, role_count, &crew);
     if (!whole)
         atomic_store(&run->stop, true);
     watch(run, &crew, &measure);
     if (!collect(run, &crew, &measure) || !whole)
         code = cli_no_memory(verb);
+    (void)sem_destroy(&run->room);
     (void)pthread_cond_destroy(&run->begin);
     (void)pthread_mutex_destroy(&run->mutex);
     free(crew.at);

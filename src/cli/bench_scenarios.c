@@ -26,6 +26,7 @@ struct trial {
     long long jobs;
     long long goal;
     long long batch;
+    long long window;
     struct role roles[TRIAL_ROLES_MAX];
     size_t role_count;
     const char *status; /* of jobs that show how many events there were; NULL: there are none */
@@ -130,6 +131,17 @@ static void consume_and_look(struct client *client)
     }
 }
 
+/* Never more of them on the way than the run has room for: as callers do who wait for what comes of
+ * theirs. */
+static void produce_into_window(struct client *client)
+{
+    struct run *run = client->run;
+    long long count;
+    while ((count = run_take(run, run->batch)) > 0)
+        if (!run_enter(run, count) || !client_submit(client, count))
+            return;
+}
+
 static bool do_effects(struct client *client, int count)
 {
     char more[96];
@@ -148,13 +160,18 @@ static bool do_effects(struct client *client, int count)
     return true;
 }
 
-static void drain_with_effects(struct client *client)
+static void consume_with_effects(struct client *client)
 {
-    const struct run *run = client->run;
+    struct run *run = client->run;
     const int *effects = client->role->arg;
-    while (!run_is_over(run) && client_claim(client, run->batch, 0) && client->token_count > 0 &&
-           do_effects(client, *effects) && client_complete(client))
+    while (!run_is_over(run) && client_claim(client, run->batch, IDLE_WAIT_MS)) {
+        if (client->token_count == 0)
+            continue;
+        if (!do_effects(client, *effects) || !client_complete(client))
+            return;
         client_did(client, client->token_count);
+        run_leave(run, client->token_count);
+    }
 }
 
 static void take_leases(struct client *client)
@@ -248,6 +265,7 @@ static enum cli_exit try_once(struct trial *trial, const char *what, struct meas
         .jobs = trial->jobs,
         .goal = trial->goal,
         .batch = trial->batch,
+        .window = trial->window,
         .limit_ms = trial->site->bench->limit_ms,
     };
     enum cli_exit code = trial->prepare != NULL ? trial->prepare(trial) : CLI_DONE;
@@ -380,6 +398,18 @@ static enum cli_exit run_latency(struct bench *bench)
     return close_and_weigh(&trial, code);
 }
 
+/* Until so many wait. Work that may be taken is replaced by what takes its place; what may not be
+ * stays, so that of it only what is more than before has to be made. */
+static enum cli_exit fill_to(struct site *site, long long before, long long level)
+{
+    struct role obstacles = {.work = mix_produce, .count = FILL_CLIENTS};
+    struct tally tally;
+    if (site->bench->mix)
+        return fill_with(site, level - before, &obstacles, fitting(site->bench, FILL_BATCH));
+    enum cli_exit code = site_tally(site, &tally);
+    return code == CLI_DONE ? fill(site, level - tally.depth) : code;
+}
+
 /* Jobs come and go while others wait; the rate with the fewest is what the others are held to. */
 static enum cli_exit run_backlog(struct bench *bench)
 {
@@ -387,20 +417,20 @@ static enum cli_exit run_backlog(struct bench *bench)
     enum cli_exit code = site_open(bench, &site);
     if (code != CLI_DONE)
         return code;
+    if (bench->mix)
+        code = mix_pause(&site, true);
     for (size_t i = 0; i < bench->level_count && code == CLI_DONE; i++) {
         struct trial trial;
-        struct tally tally;
         code = begin_trial(bench, "backlog", "jobs", &trial);
         if (code == CLI_DONE)
-            code = site_tally(&site, &tally);
-        if (code == CLI_DONE)
-            code = fill(&site, bench->levels[i] - tally.depth);
+            code = fill_to(&site, i > 0 ? bench->levels[i - 1] : 0, bench->levels[i]);
         if (code != CLI_DONE)
             break;
         trial.site = &site;
         set_work_roles(bench, &trial);
         trial.row->waiting = bench->levels[i];
-        (void)snprintf(trial.row->label, sizeof trial.row->label, "%lld waiting", bench->levels[i]);
+        (void)snprintf(trial.row->label, sizeof trial.row->label, "%lld %s", bench->levels[i],
+                       bench->mix ? "in the way" : "waiting");
         code = repeat(&trial);
     }
     enum cli_exit closed = site_close(&site, NULL);
@@ -416,9 +446,11 @@ static enum cli_exit run_effects(struct bench *bench)
         code = begin_trial(bench, "effects", "jobs", &trial);
         if (code != CLI_DONE)
             return code;
-        trial.prepare = fill_jobs;
-        trial.roles[0] =
-            (struct role){.work = drain_with_effects, .count = bench->clients, .arg = &counts[i]};
+        trial.window = bench->clients * trial.batch;
+        trial.role_count = 2;
+        trial.roles[0] = (struct role){.work = produce_into_window, .count = bench->clients};
+        trial.roles[1] =
+            (struct role){.work = consume_with_effects, .count = bench->clients, .arg = &counts[i]};
         (void)snprintf(trial.row->label, sizeof trial.row->label, "%d effect%s", counts[i],
                        counts[i] == 1 ? "" : "s");
         code = run_trial(bench, &trial);

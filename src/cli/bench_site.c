@@ -397,6 +397,18 @@ static enum cli_exit cancel_the_rest(struct site *site)
     return code;
 }
 
+/* The same for the paused queue of a mix, which goes on then as if nothing had been. */
+static enum cli_exit cancel_paused(struct site *site)
+{
+    char name[sizeof site->bench->queue + sizeof BENCH_PAUSED];
+    const char *queue = site->queue;
+    (void)snprintf(name, sizeof name, "%s" BENCH_PAUSED, queue);
+    site->queue = name;
+    enum cli_exit code = cancel_the_rest(site);
+    site->queue = queue;
+    return code == CLI_DONE ? mix_pause(site, false) : code;
+}
+
 enum cli_exit site_close(struct site *site, double *ret_bytes)
 {
     bool keep = site->bench->keep;
@@ -406,6 +418,8 @@ enum cli_exit site_close(struct site *site, double *ret_bytes)
         code = site_tally(site, &tally);
     if (code == CLI_DONE && !site->is_ours && !keep)
         code = cancel_the_rest(site);
+    if (code == CLI_DONE && !site->is_ours && !keep && site->bench->mix)
+        code = cancel_paused(site);
     pawl_close(site->pawl);
     served_stop(&site->served);
     long long bytes = store_bytes(site->path) - site->bytes;

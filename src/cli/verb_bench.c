@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -59,6 +60,7 @@ static enum cli_exit read_settings(const struct args *args, struct bench *ret)
         .steps = STEPS_DEFAULT,
         .serve = cli_has(args, "--serve"),
         .keep = cli_has(args, "--keep"),
+        .mix = cli_has(args, "--mix"),
         .syncs = -1,
     };
     const struct {
@@ -85,6 +87,12 @@ static enum cli_exit read_settings(const struct args *args, struct bench *ret)
             return code;
     }
     ret->limit_ms = limit_s * 1000;
+    const char *queue = cli_value(args, "--queue");
+    if (queue != NULL && strlen(queue) >= sizeof ret->queue)
+        return cli_usage(args->verb, "--queue takes a name of at most %zu bytes",
+                         sizeof ret->queue - 1);
+    if (queue != NULL)
+        (void)snprintf(ret->queue, sizeof ret->queue, "%s", queue);
     if (ret->batch * ret->payload_bytes > BENCH_CALL_BYTES_MAX)
         return cli_usage(args->verb,
                          "%lld payloads of %lld bytes are too much for one call: choose a smaller "
@@ -150,7 +158,8 @@ static enum cli_exit run(const struct args *args)
     if (bench.rows == NULL || (bench.payload_bytes > 0 && bench.payload == NULL)) {
         code = cli_no_memory(args->verb);
     } else {
-        bench_name_queue(&bench);
+        if (bench.queue[0] == '\0')
+            bench_name_queue(&bench);
         make_ready(&bench);
         code = run_scenarios(&bench);
     }
@@ -176,6 +185,11 @@ static const struct option options[] = {
      .value = "N",
      .text = "backlog: jobs that wait, rising (10000 100000)",
      .times = OPTION_MANY},
+    {.name = "--mix",
+     .text = "backlog: what waits is of other kinds, for later, or in a paused queue"},
+    {.name = "--queue",
+     .value = "QUEUE",
+     .text = "that the jobs are in (one with a name of its own)"},
     {.name = "--steps", .value = "N", .text = "plans: steps of a plan (10)"},
     {.name = "--repeat", .value = "N", .text = "runs that count (3)"},
     {.name = "--warm-up", .value = "N", .text = "runs before that, which do not count (1)"},
@@ -200,7 +214,7 @@ const struct verb verb_bench = {
         "  latency     from submit to start at a given rate: half, 95 % and 99 % of all jobs\n"
         "              had to wait no longer than P50, P95 and P99\n"
         "  backlog     work while some, many, very many other jobs wait\n"
-        "  effects     drain jobs with 1 and with 4 effects\n"
+        "  effects     work on jobs with 1 and with 4 effects, so many at once\n"
         "  heartbeats  renewals of leases\n"
         "  plans       steps of chains and of fan-outs\n"
         "\n"

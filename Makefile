@@ -14,9 +14,8 @@ export FUZZ_SECONDS NO_INSTALL
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := all
-.PHONY: all run test lint format sanitize coverage bench bench-stores bench-peers fuzz model torture machines metrics \
-	settings install \
-	clean help
+.PHONY: all run test lint format sanitize coverage bench bench-accept bench-stores bench-peers bench-flat \
+	bench-size fuzz model torture machines metrics settings install clean help
 
 all: ## build build/pawl and build/libpawl.{a,so}; installs missing Debian packages first
 	@scripts/install-deps build
@@ -61,6 +60,14 @@ bench-stores: ## events per second of each store, beside the bare database
 bench-peers: ## Pawl beside its peers; writes the table of docs/performance.md (SMOKE=1, PEERS, SCENARIOS)
 	@scripts/install-deps build test peers
 	@scripts/bench-peers
+
+bench-flat: ## rates with millions of jobs waiting; writes a table of docs/performance.md (SMOKE=1)
+	@scripts/install-deps build test peers
+	@scripts/bench-flat
+
+bench-size: ## bytes on disk and in memory for each job; writes a table of docs/performance.md (SMOKE=1)
+	@scripts/install-deps build test
+	@scripts/bench-size
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (60)
 	@scripts/install-deps build fuzz

@@ -5,6 +5,7 @@
 //     enqueue(payloads)       resolves when all of them are safe
 //     work(clients, batch, started)   starts workers; started(payload) is called as each job starts
 //     left()                  how many jobs the store has that are not finished
+//     obstruct(payloads)      as enqueue, but of jobs that no worker may have: a mix, which stands in the way
 //     ready()                 optional: after the queue was filled, before time is taken
 //     run(payload)            a workflow from end to end, for the operation `steps`
 //     close()
@@ -14,7 +15,7 @@ import { parseArgs } from 'node:util';
 
 const DEFAULTS = {
     operation: 'enqueue', target: '', jobs: 1, waiting: 0, clients: 1, producers: 1, batch: 1, rate: 100,
-    steps: 1, seconds: 60, role: '',
+    steps: 1, seconds: 60, role: '', mix: 0,
 };
 
 const FILL_BATCH = 500;
@@ -88,13 +89,16 @@ async function enqueue(peer, { jobs, producers, batch }) {
 }
 
 // With jobs to spare they are counted at a moment, not to the end: some more than were asked for.
-async function finishWork(peer, { jobs, waiting }, stop) {
+// `all` is how many the store had, with those that came meanwhile.
+async function finishWork(peer, { waiting }, all, stop) {
     if (waiting === 0) {
         const left = await untilLeft(peer, 0);
-        return { jobs: jobs - left, ...stop(), left };
+        return { jobs: all - left, ...stop(), left };
     }
-    const left = await peer.left();
-    return { jobs: jobs + waiting - left, ...stop(), left };
+    const counting = peer.left(); // of the moment in which it is asked
+    const time = stop();
+    const left = await counting;
+    return { jobs: all - left, ...time, left };
 }
 
 async function work(peer, options) {
@@ -105,15 +109,23 @@ async function work(peer, options) {
     const stop = stopwatch();
     await peer.work(clients, batch, count.one);
     await count.reached;
-    return finishWork(peer, options, stop);
+    return finishWork(peer, options, jobs + waiting, stop);
+}
+
+// Until so many wait, with those that are there already; says how many that are.
+async function fill(peer, { waiting, mix }) {
+    if (waiting === 0)
+        return 0;
+    await inParallel(waiting - await peer.left(), 4, FILL_BATCH, (count) =>
+        (mix ? peer.obstruct : peer.enqueue)(Array(count).fill(PAYLOAD)));
+    await peer.ready?.();
+    return peer.left();
 }
 
 // The producers have a process of their own, as they would in life.
 async function both(peer, options) {
     const { jobs, waiting, clients, batch } = options;
-    await enqueueAll(peer, waiting, 4, FILL_BATCH);
-    if (waiting > 0)
-        await peer.ready?.();
+    const before = await fill(peer, options);
     const producer = fork(process.argv[1], [...process.argv.slice(2), '--role', 'producer']);
     const said = (what) => new Promise((resolve, reject) => {
         producer.once('message', (message) => (what in message ? resolve(message[what]) : reject(message)));
@@ -126,7 +138,7 @@ async function both(peer, options) {
     producer.send('go');
     await peer.work(clients, batch, count.one);
     const [cpu] = await Promise.all([produced, count.reached]);
-    const result = await finishWork(peer, options, stop);
+    const result = await finishWork(peer, options, before + jobs, stop);
     result.client_cpu_us += cpu;
     return result;
 }

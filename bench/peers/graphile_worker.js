@@ -22,6 +22,11 @@ drive(async ({ target, producers, clients, role }) => {
             else
                 await utils.addJobs(payloads.map(jobOf));
         },
+        async obstruct(payloads) {
+            const runAt = new Date(Date.now() + 86400000);
+            await utils.addJobs(payloads.map((payload, i) =>
+                (i % 2 === 0 ? { identifier: 'other', payload } : { identifier: 'noop', payload, runAt })));
+        },
         async ready() {
             await pool.query('ANALYZE graphile_worker._private_jobs');
         },

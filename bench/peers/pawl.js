@@ -1,7 +1,7 @@
 // Pawl's side is measured by `pawl bench`; this says the same to it as to the clients of the peers.
 import { dirname } from 'node:path';
 
-const VERBS = { enqueue: ['submit'], work: ['drain'], both: ['work'], latency: ['latency'], steps: ['submit', 'effects'] };
+const VERBS = { enqueue: ['submit'], work: ['drain'], both: ['work'], latency: ['latency'], steps: ['effects'] };
 
 const named = (options) => Object.entries(options)
     .flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, String(value)]));
@@ -26,33 +26,25 @@ export function pawlCommand(system, scenario, target) {
 // The first job makes the schema; nobody asks for one of its kind.
 export const pawlPrepare = (target) => [process.env.PAWL, 'submit', 'first', '--store', target];
 
-// Workflows of the peers are made, run and awaited in one go. Here they are submitted first and worked on
-// after that: both count.
-function rowsOf({ operation, steps }, results) {
-    if (operation !== 'steps')
-        return [results[0]];
-    const effects = `${steps} effect${steps === 1 ? '' : 's'}`;
-    return results.filter(({ scenario, case: which }) => scenario === 'submit' || which === effects);
+// It measures jobs with 1 and with 4 effects.
+function rowOf({ operation, steps }, results) {
+    return operation === 'steps' ? results.find((row) => row.case.startsWith(`${steps} effect`)) : results[0];
 }
 
 // Counts come from the store: `pawl bench` fails when that has others than its clients. `databaseCpu` tells
 // the microseconds that PostgreSQL has used between two moments.
 export function pawlResult(scenario, text, databaseCpu) {
-    const rows = rowsOf(scenario, JSON.parse(text).results);
-    const runs = rows.map((row) => row.runs[0]);
-    const sum = (value) => runs.reduce((total, run) => total + value(run), 0);
-    const jobs = Math.min(...runs.map((run) => run.count));
+    const row = rowOf(scenario, JSON.parse(text).results);
+    const [run] = row.runs;
     const result = {
-        jobs, seconds: sum((run) => run.seconds), client_cpu_us: sum((run) => run.client_cpu_s) * 1e6,
-        left: scenario.operation === 'enqueue' ? jobs : (scenario.waiting ?? 0),
+        jobs: run.count, seconds: run.seconds, client_cpu_us: run.client_cpu_s * 1e6,
+        left: scenario.operation === 'enqueue' ? run.count : (scenario.waiting ?? 0),
     };
-    if (runs[0].server_cpu_s !== null) {
-        result.server_cpu_us = sum((run) => run.server_cpu_s * 1e6 +
-            databaseCpu(run.start_s, run.start_s + run.seconds));
-    }
-    if (rows[0].latency_ms) {
-        result.p50_ms = rows[0].latency_ms.p50.median;
-        result.p99_ms = rows[0].latency_ms.p99.median;
+    if (run.server_cpu_s !== null)
+        result.server_cpu_us = run.server_cpu_s * 1e6 + databaseCpu(run.start_s, run.start_s + run.seconds);
+    if (row.latency_ms) {
+        result.p50_ms = row.latency_ms.p50.median;
+        result.p99_ms = row.latency_ms.p99.median;
     }
     return result;
 }

@@ -5,6 +5,7 @@ import pg from 'pg';
 import { drive, together } from './driver.js';
 
 const QUEUE = 'bench';
+const OTHER = 'other';
 
 drive(async ({ operation, target, producers, clients, role }) => {
     const notify = operation === 'latency';
@@ -20,7 +21,7 @@ drive(async ({ operation, target, producers, clients, role }) => {
     boss.on('error', (error) => { console.error(error); process.exit(1); });
     await boss.start();
     if (role !== 'producer')
-        await boss.createQueue(QUEUE, { notify });
+        await together(2, async (_, i) => boss.createQueue([QUEUE, OTHER][i], { notify }));
     await together(max, () => boss.getDb().executeSql('SELECT pg_sleep(0.1)')); // opens all connections
     const pool = new pg.Pool({ connectionString: target, max: 1 });
 
@@ -45,6 +46,10 @@ drive(async ({ operation, target, producers, clients, role }) => {
             else
                 await boss.insert(QUEUE, payloads.map((data) => ({ data })));
         },
+        async obstruct(payloads) {
+            await boss.insert(OTHER, payloads.filter((_, i) => i % 2 === 0).map((data) => ({ data })));
+            await boss.insert(QUEUE, payloads.filter((_, i) => i % 2 === 1).map((data) => ({ data, startAfter: 86400 })));
+        },
         async ready() {
             await pool.query('ANALYZE');
         },
@@ -61,7 +66,7 @@ drive(async ({ operation, target, producers, clients, role }) => {
         },
         async left() {
             const { rows } = await pool.query(
-                `SELECT count(*)::int AS n FROM pgboss.job WHERE name = '${QUEUE}' AND state <> 'completed'`);
+                `SELECT count(*)::int AS n FROM pgboss.job WHERE name IN ('${QUEUE}', '${OTHER}') AND state <> 'completed'`);
             return rows[0].n;
         },
     };

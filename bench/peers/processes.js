@@ -34,6 +34,16 @@ export function kill(child) {
     return child.ended;
 }
 
+// Waits for its end, and ends it when that takes too long. Whatever is not a good end is an error.
+export async function ended(client, seconds) {
+    let late = false;
+    const limit = setTimeout(() => { late = true; kill(client); }, (seconds + 5) * 1000);
+    const code = await client.ended;
+    clearTimeout(limit);
+    if (late || code !== 0)
+        throw new Error(`${late ? `not done after ${seconds} s` : `ended with ${code}`}: ${client.said.trim()}`);
+}
+
 export const killAll = () => Promise.all([...running].map(kill));
 
 // Lines as they come, each in the moment in which it does.

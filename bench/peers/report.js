@@ -6,25 +6,11 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { chart } from './chart.js';
+import { machineText, median, number, spread, writeBetween } from './figures.js';
 import { SCENARIOS, SYSTEMS } from './systems.js';
-
-const BEGIN = '<!-- bench-peers: begin -->';
-const END = '<!-- bench-peers: end -->';
 
 const [resultsPath, documentPath, chartPath] = process.argv.slice(2);
 const results = JSON.parse(readFileSync(resultsPath, 'utf8'));
-
-const number = (value, digits = 0) =>
-    value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits });
-
-function median(values) {
-    const sorted = [...values].sort((a, b) => a - b);
-    const middle = Math.floor(sorted.length / 2);
-    return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
-}
-
-// Half the range, in percent of the median.
-const spread = (values) => Math.round(((Math.max(...values) - Math.min(...values)) / 2 / median(values)) * 100);
 
 // What all rounds say of one system in one scenario; null: not asked.
 function cell(system, scenario) {
@@ -129,13 +115,13 @@ ${table(results.scenarios, cost, 'server + client, µs a job')}
 What is not the same. Pawl writes more than any of them: a claim is durable, with a lease that ends, a token and an owner, and each of the four transitions of a job is kept as an event on a hash chain.
 beanstalkd and BullMQ forget a job that is done, graphile-worker and the bare databases delete its row; beanstalkd does not write claims at all, and after a crash of a worker on the bare databases nobody takes its jobs up again. The clients of Pawl, of
 beanstalkd and of the bare databases are in C, the others in Node. beanstalkd and BullMQ have no batches of claims: with producers and workers at once they have 64 workers that take one job each. The bare SQLite has one writer, where 8 or 64 clients are asked
-for, and its latency is two commits. While latency is measured, Pawl's server has 1,000 other claims that wait, the others have none. Workflows of Restate and DBOS are called and awaited by 64 callers; Pawl's, jobs with effects, are submitted one by one and then
-worked on by 64 workers, and both times are added up.
+for, and its latency is two commits. While latency is measured, Pawl's server has 1,000 other claims that wait, the others have none. Workflows of Restate and DBOS are called and awaited by 64 callers, and run in the process that calls. Pawl's are jobs
+with effects: 64 producers each submit the next one when another has completed, so that at most 64 are on the way, and 64 workers, in the producers' process and not in the server's, claim one, begin and commit its effects, each commit and the next beginning in one call, and complete it.
 
 ${settings()}
 
 PostgreSQL ${versions.postgres} (\`synchronous_commit=on\`, \`shared_buffers=1GB\`, \`max_wal_size=4GB\`) and all servers are on loopback; clients in Node run on Node ${versions.node}. Jobs: ${counts}.
-Machine: ${machine.cores} cores (${machine.processor}), ${machine.memory_gib} GiB, Linux ${machine.kernel}, ${machine.file_system}; its disk syncs 4 KiB ${number(machine.syncs_per_second)} times a second. Measured on ${machine.date}.
+${machineText(machine)}
 `;
 }
 
@@ -150,11 +136,7 @@ if (documentPath === undefined) {
     ];
     if (missing.length > 0)
         throw new Error(`these results are of a part only: without ${missing.join(', ')}. They do not belong into a document.`);
-    const document = readFileSync(documentPath, 'utf8');
-    const [from, to] = [document.indexOf(BEGIN), document.indexOf(END)];
-    if (from < 0 || to < from)
-        throw new Error(`${documentPath} has no marks ${BEGIN} and ${END}`);
-    writeFileSync(documentPath, `${document.slice(0, from + BEGIN.length)}\n${text()}${document.slice(to)}`);
+    writeBetween(documentPath, 'bench-peers', text());
     writeFileSync(chartPath, chart(results, systems, cell));
     console.log(`written: ${documentPath}, ${chartPath}`);
 }

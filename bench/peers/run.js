@@ -6,7 +6,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import { machine, programVersion } from './machine.js';
 import { pawlCommand, pawlPrepare, pawlResult } from './pawl.js';
-import { cpuMicroseconds, cpuRecorder, kill, killAll, lines, sleep, start } from './processes.js';
+import { cpuMicroseconds, cpuRecorder, ended, killAll, lines, sleep, start } from './processes.js';
 import { asked, SCENARIOS, SYSTEMS } from './systems.js';
 
 const [resultsPath, work] = process.argv.slice(2);
@@ -56,15 +56,6 @@ function versions(systems) {
 }
 
 // ---- one run ----
-
-async function ended(client, seconds) {
-    let late = false;
-    const limit = setTimeout(() => { late = true; kill(client); }, (seconds + 5) * 1000);
-    const code = await client.ended;
-    clearTimeout(limit);
-    if (late || code !== 0)
-        throw new Error(`${late ? `not done after ${seconds} s` : `ended with ${code}`}: ${client.said.trim()}`);
-}
 
 // The client says `begin` and `end` around what is timed, then one line of JSON.
 async function listen(client, server, { seconds }) {

@@ -54,6 +54,14 @@ function cost(value) {
     return value.server === undefined ? digits(value.client) : `${digits(value.server)} + ${digits(value.client)}`;
 }
 
+// How much of all cores server and client had, in percent: near 100 it is they that limit the rate, far below
+// it something is waited for, such as the disk.
+function busy(value) {
+    if (value === null || value.failed || value.client === undefined || value.p50 !== undefined)
+        return '–';
+    return `${Math.round((value.rate * ((value.server ?? 0) + value.client)) / 1e4 / results.machine.cores)} %`;
+}
+
 const systems = SYSTEMS.filter(({ name }) => results.systems.includes(name));
 
 function table(scenarios, content, first) {
@@ -111,6 +119,10 @@ ${table(workflows, figure, 'system (language of its client)')}
 Microseconds of processor time for each job, server + client; one number where they are one process. A client in C costs less than one in Node: on ${machine.cores} cores that they share, it is these figures that tell what a server costs.
 
 ${table(results.scenarios, cost, 'server + client, µs a job')}
+
+How much of the ${machine.cores} cores that was, at the rates above. Near 100 % it is the processors that set the rate, far below it is what is waited for: the disk, and calls that go one by one.
+
+${table(results.scenarios.filter((name) => SCENARIOS[name].operation !== 'latency'), busy, 'processors in use')}
 
 What is not the same. Pawl writes more than any of them: a claim is durable, with a lease that ends, a token and an owner, and each of the four transitions of a job is kept as an event on a hash chain.
 beanstalkd and BullMQ forget a job that is done, graphile-worker and the bare databases delete its row; beanstalkd does not write claims at all, and after a crash of a worker on the bare databases nobody takes its jobs up again. The clients of Pawl, of

@@ -15,14 +15,15 @@
 #define HOW ", without optimization"
 #endif
 
+#ifdef __clang__
+#define COMPILER "clang " __clang_version__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
 int measure_tools(void)
 {
-    return printf("%s, glibc %s, SQLite %s, libmicrohttpd %s, OpenSSL %d.%d%s\n",
-#ifdef __clang__
-                  "clang " __clang_version__,
-#else
-                  "gcc " __VERSION__,
-#endif
+    return printf("%s, glibc %s, SQLite %s, libmicrohttpd %s, OpenSSL %d.%d%s\n", COMPILER,
                   gnu_get_libc_version(), sqlite3_libversion(), MHD_get_version(),
                   OPENSSL_VERSION_MAJOR, OPENSSL_VERSION_MINOR, HOW) < 0;
 }

@@ -2,7 +2,6 @@
  * run fifty times slower themselves: what is done after so many milliseconds would else be done
  * after more or fewer jobs, as the machine is faster or slower, and no count would be like the
  * other. Whoever waits until a time waits as much longer. */
-#define _GNU_SOURCE /* RTLD_NEXT */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <time.h>
@@ -45,22 +44,22 @@ static struct timespec after(const struct timespec *start, long long ns)
                              .tv_nsec = (long)(at % NS_A_S)};
 }
 
-int clock_gettime(clockid_t clock, struct timespec *ret)
+int clock_gettime(clockid_t clock_id, struct timespec *tp)
 {
     (void)pthread_once(&once, begin);
-    int result = real.get_time(clock, ret);
-    if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC))
-        *ret = after(&real.start[clock], ns_since(ret, &real.start[clock]) / SLOWER);
+    int result = real.get_time(clock_id, tp);
+    if (result == 0 && (clock_id == CLOCK_REALTIME || clock_id == CLOCK_MONOTONIC))
+        *tp = after(&real.start[clock_id], ns_since(tp, &real.start[clock_id]) / SLOWER);
     return result;
 }
 
 /* All conditions of ours go by the steady clock (base/clock.h). */
-int pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex,
-                           const struct timespec *restrict until)
+int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex,
+                           const struct timespec *restrict abstime)
 {
     (void)pthread_once(&once, begin);
     const struct timespec *start = &real.start[CLOCK_MONOTONIC];
-    long long ns = ns_since(until, start);
+    long long ns = ns_since(abstime, start);
     struct timespec then = ns > 0 ? after(start, ns * SLOWER) : *start;
-    return real.timed_wait(condition, mutex, &then);
+    return real.timed_wait(cond, mutex, &then);
 }

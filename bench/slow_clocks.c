@@ -14,6 +14,10 @@ typedef int get_time(clockid_t clock, struct timespec *ret);
 typedef int timed_wait(pthread_cond_t *condition, pthread_mutex_t *mutex,
                        const struct timespec *until);
 
+/* These are what everybody else calls by libc's names. */
+get_time slow_get_time __asm__("clock_gettime");
+timed_wait slow_timed_wait __asm__("pthread_cond_timedwait");
+
 static struct {
     get_time *get_time;
     timed_wait *timed_wait;
@@ -44,22 +48,21 @@ static struct timespec after(const struct timespec *start, long long ns)
                              .tv_nsec = (long)(at % NS_A_S)};
 }
 
-int clock_gettime(clockid_t clock_id, struct timespec *tp)
+int slow_get_time(clockid_t clock, struct timespec *ret)
 {
     (void)pthread_once(&once, begin);
-    int result = real.get_time(clock_id, tp);
-    if (result == 0 && (clock_id == CLOCK_REALTIME || clock_id == CLOCK_MONOTONIC))
-        *tp = after(&real.start[clock_id], ns_since(tp, &real.start[clock_id]) / SLOWER);
+    int result = real.get_time(clock, ret);
+    if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC))
+        *ret = after(&real.start[clock], ns_since(ret, &real.start[clock]) / SLOWER);
     return result;
 }
 
 /* All conditions of ours go by the steady clock (base/clock.h). */
-int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex,
-                           const struct timespec *restrict abstime)
+int slow_timed_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until)
 {
     (void)pthread_once(&once, begin);
     const struct timespec *start = &real.start[CLOCK_MONOTONIC];
-    long long ns = ns_since(abstime, start);
+    long long ns = ns_since(until, start);
     struct timespec then = ns > 0 ? after(start, ns * SLOWER) : *start;
-    return real.timed_wait(cond, mutex, &then);
+    return real.timed_wait(condition, mutex, &then);
 }

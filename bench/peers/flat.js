@@ -20,7 +20,7 @@ const SIZES = smoke
     ? { few: 200, many: 3000, sqlite: 6000, finished: 2000, jobs: 1000, repeats: 1 }
     : { few: 10000, many: 1000000 / scale, sqlite: 10000000 / scale, finished: 500000 / scale, jobs: 40000, repeats: 3 };
 const BATCH = 500;
-const SECONDS = smoke ? 60 : 300; // the most that one step may take, filling included
+const SECONDS = smoke ? 60 : 600; // the most that one step may take, filling included
 const POSTGRES = 'shared_buffers=1GB, max_wal_size=4GB, synchronous_commit=on';
 
 process.on('SIGINT', () => { finish(130); });

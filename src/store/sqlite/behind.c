@@ -30,6 +30,7 @@ static enum error_code put_number(struct sqlite_txn *txn, int64_t number, struct
     return lite_run(&query);
 }
 
+/* What is not written with all others of its sort. */
 static enum error_code put_job(struct sqlite_txn *txn, const struct ahead_job *job, struct err *err)
 {
     struct job_slice slice = {.job = job->job};
@@ -41,13 +42,20 @@ static enum error_code put_job(struct sqlite_txn *txn, const struct ahead_job *j
     /* Whether it was ready or not when it came to stand there, it is so still: whoever waits for a
      * timer is told by its promotion. */
     txn->now = job->at;
-    enum error_code code = sqlite_put_job(txn, &write, err);
-    if (code == ERR_OK)
+    enum error_code code = job->created ? ERR_OK : sqlite_put_job(txn, &write, err);
+    if (code == ERR_OK && !rows_is_ready(job))
         code = sqlite_replace_job(txn, &slice.job, &job->was, &job->now, err);
     for (uint32_t i = 0; i < job->effect_count && code == ERR_OK; i++)
         code = sqlite_put_effect(txn, &slice.job.id, &job->effects[i], err);
     arena_clear(&txn->scratch);
     return code;
+}
+
+/* Writes all rows of a sort. */
+static enum error_code put_rows(struct sqlite_txn *txn, enum statement statement, struct err *err)
+{
+    struct query query = lite_query(txn->connection, statement, NULL, err);
+    return lite_run(&query);
 }
 
 /* In a transaction of its own on the writer, which must be free. */
@@ -59,8 +67,13 @@ static enum error_code write_table(struct sqlite_store *store, const struct ahea
     if (code != ERR_OK)
         return code;
     arena_init(&txn.scratch);
-    for (uint32_t i = 0; i < table->event_count && code == ERR_OK; i++)
-        code = sqlite_put_event(&txn, &table->events[i], err);
+    store->rows.table = table;
+    if (table->event_count > 0)
+        code = put_rows(&txn, STATEMENT_EVENTS_WRITE_BEHIND, err);
+    if (code == ERR_OK && table->job_count > 0)
+        code = put_rows(&txn, STATEMENT_JOBS_WRITE_BEHIND, err);
+    if (code == ERR_OK && table->job_count > 0)
+        code = put_rows(&txn, STATEMENT_READY_WRITE_BEHIND, err);
     for (uint32_t i = 0; i < table->job_count && code == ERR_OK; i++)
         code = put_job(&txn, table->jobs[i], err);
     for (uint32_t i = 0; i < table->request_count && code == ERR_OK; i++)
@@ -470,6 +483,8 @@ enum error_code sqlite_behind_open(struct sqlite_store *store, struct err *err)
     if (code != ERR_OK)
         return code;
     code = recover(store, err);
+    if (code == ERR_OK)
+        code = rows_offer(&store->rows, &store->writer, err);
     if (code == ERR_OK)
         code =
             lite_open(&store->front, store->owner.path, CONNECTION_READER, store->patience_ms, err);

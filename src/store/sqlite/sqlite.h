@@ -15,6 +15,7 @@
 #include "store/sqlite/connection.h"
 #include "store/sqlite/journal.h"
 #include "store/sqlite/owner.h"
+#include "store/sqlite/rows.h"
 #include "store/store.h"
 
 enum {
@@ -125,6 +126,7 @@ struct sqlite_store {
     struct connection front; /* reads for those who need not work through */
 
     struct connection writer; /* of who works through, or of who writes behind */
+    struct rows rows;         /* what is written behind, for the writer to read */
     struct sqlite_txn txn;
     struct lane_book lanes;
     bool lanes_stale; /* to be read anew */

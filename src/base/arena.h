@@ -14,7 +14,7 @@ struct arena_block;
 
 /* Large blocks that arenas have done with, for the next to use: what goes back to the system has to
  * be made anew page by page. Any number of threads may use one. */
-enum { ARENA_POOL_BLOCKS = 16 };
+enum { ARENA_POOL_BLOCKS = 64 };
 
 struct arena_pool {
     _Atomic(struct arena_block *) blocks[ARENA_POOL_BLOCKS];
@@ -33,6 +33,9 @@ struct arena {
 struct arena_pool *arena_pool_new(void);
 void arena_pool_hold(struct arena_pool *pool);
 void arena_pool_drop(struct arena_pool *pool);
+
+/* Gives what nobody uses back to the system. */
+void arena_pool_trim(struct arena_pool *pool);
 
 /* Makes an empty arena; takes no memory yet. */
 void arena_init(struct arena *arena);

@@ -13,6 +13,7 @@ struct ahead_table *ahead_new(uint64_t seed, struct arena_pool *pool)
     if (table == NULL)
         return NULL;
     arena_init_pooled(&table->arena, pool);
+    arena_init_pooled(&table->log, pool);
     table->random = seed | 1;
     map_init(&table->index, &table->arena, EXPECTED, seed);
     map_init(&table->keys, &table->arena, EXPECTED / 16, seed);
@@ -25,7 +26,14 @@ void ahead_free(struct ahead_table *table)
     if (table == NULL)
         return;
     arena_release(&table->arena);
+    arena_release(&table->log);
     free(table);
+}
+
+void ahead_forget_events(struct ahead_table *table)
+{
+    table->events = table->last_events = NULL;
+    arena_release(&table->log);
 }
 
 bool ahead_is_empty(const struct ahead_table *table)
@@ -105,18 +113,35 @@ static bool more_lanes(struct ahead_table *table, uint32_t lanes)
     return true;
 }
 
-bool ahead_reserve(struct ahead_table *table, uint32_t jobs, uint32_t events, uint32_t requests,
-                   uint32_t lanes)
+bool ahead_reserve(struct ahead_table *table, uint32_t jobs, uint32_t requests, uint32_t lanes)
 {
     struct arena *arena = &table->arena;
     return more(arena, (void **)&table->jobs, table->job_count + jobs, &table->job_cap,
                 sizeof(void *)) &&
-           more(arena, (void **)&table->events, table->event_count + events, &table->event_cap,
-                sizeof *table->events) &&
            more(arena, (void **)&table->requests, table->request_count + requests,
                 &table->request_cap, sizeof(void *)) &&
            more_lanes(table, lanes) && map_reserve(&table->index, jobs) &&
            map_reserve(&table->keys, jobs) && map_reserve(&table->request_index, requests);
+}
+
+struct ahead_events *ahead_stage_events(struct ahead_table *table, uint32_t count)
+{
+    struct ahead_events *events =
+        arena_alloc(&table->log, sizeof *events + count * sizeof events->at[0]);
+    if (events != NULL)
+        *events = (struct ahead_events){.count = 0};
+    return events;
+}
+
+void ahead_apply_events(struct ahead_table *table, struct ahead_events *events)
+{
+    if (events->count == 0)
+        return;
+    if (table->last_events == NULL)
+        table->events = events;
+    else
+        table->last_events->next = events;
+    table->last_events = events;
 }
 
 /* One in four is higher by one. */
@@ -193,7 +218,7 @@ static struct ahead_node *make_node(struct ahead_table *table, const struct ahea
 bool ahead_stage_job(struct ahead_table *table, struct ahead_change *change, bool ready)
 {
     const struct job *job = &change->job.job;
-    if (ahead_find(table, &job->id) == NULL) {
+    if (change->here == NULL) {
         change->fresh = arena_alloc(&table->arena, sizeof *change->fresh);
         if (change->fresh == NULL)
             return false;
@@ -210,17 +235,15 @@ bool ahead_stage_job(struct ahead_table *table, struct ahead_change *change, boo
 
 void ahead_apply_job(struct ahead_table *table, const struct ahead_change *change)
 {
-    uint32_t index = map_get(&table->index, id_text(&change->job.job.id));
+    struct ahead_job *job = change->here != NULL ? change->here : change->fresh;
+    uint32_t index = change->here != NULL ? job->index : table->job_count;
     uint32_t found;
-    if (index != MAP_NONE) {
-        *table->jobs[index] = change->job;
-    } else {
-        struct ahead_job *fresh = change->fresh;
-        index = table->job_count;
-        *fresh = change->job;
+    *job = change->job;
+    job->index = index;
+    if (change->here == NULL) {
         assert(table->job_count < table->job_cap);
-        table->jobs[table->job_count++] = fresh;
-        (void)map_put(&table->index, id_text(&fresh->job.id), index, &found);
+        table->jobs[table->job_count++] = job;
+        (void)map_put(&table->index, id_text(&job->job.id), index, &found);
         if (str_is_set(change->key))
             (void)map_put(&table->keys, change->key, index, &found);
     }

@@ -37,6 +37,13 @@ struct ahead_event {
     const uint8_t *hash;
 };
 
+/* The events of a batch. */
+struct ahead_events {
+    struct ahead_events *next;
+    uint32_t count;
+    struct ahead_event at[];
+};
+
 struct ahead_job {
     struct job job;
     struct place was; /* in the tables; all zero where it has no row, or stands nowhere */
@@ -45,8 +52,9 @@ struct ahead_job {
     struct effect *effects; /* those that are new or have changed, in this table */
     uint32_t effect_count;
     int64_t purge_at;
-    int64_t at; /* the store's time when it came to stand there: is it ready, or a timer? */
-    bool taken; /* by the transaction that has the turn */
+    int64_t at;     /* the store's time when it came to stand there: is it ready, or a timer? */
+    bool taken;     /* by the transaction that has the turn */
+    uint32_t index; /* in the table */
 };
 
 /* Work that stands in a lane: a skip list. */
@@ -66,7 +74,8 @@ struct ahead_lane {
 
 struct ahead_table {
     struct arena arena;
-    uint64_t random; /* for heights */
+    struct arena log; /* records, and their events: gone when the table has been written */
+    uint64_t random;  /* for heights */
     struct map index;
     struct ahead_job **jobs;
     uint32_t job_count;
@@ -76,9 +85,8 @@ struct ahead_table {
     struct request_record **requests;
     uint32_t request_count;
     uint32_t request_cap;
-    struct ahead_event *events; /* in the order of their positions */
-    uint32_t event_count;
-    uint32_t event_cap;
+    struct ahead_events *events; /* in the order of their positions */
+    struct ahead_events *last_events;
     struct ahead_lane **lanes; /* by number - 1 */
     uint32_t lane_cap;
     size_t bytes;   /* about what it holds */
@@ -87,6 +95,9 @@ struct ahead_table {
 
 struct ahead_table *ahead_new(uint64_t seed, struct arena_pool *pool);
 void ahead_free(struct ahead_table *table);
+
+/* Forgets the events, which the database has. */
+void ahead_forget_events(struct ahead_table *table);
 
 bool ahead_is_empty(const struct ahead_table *table);
 
@@ -102,7 +113,8 @@ const struct request_record *ahead_find_request(const struct ahead_table *table,
  * applying it cannot. Staged changes that are not applied are forgotten with the table. */
 struct ahead_change {
     struct ahead_job job;    /* its texts are in the table's arena */
-    struct ahead_job *fresh; /* room for it; NULL: it is here already */
+    struct ahead_job *here;  /* where it is in the table already; NULL: it is not */
+    struct ahead_job *fresh; /* room for it, when it is not */
     struct ahead_node *node; /* NULL: it cannot be claimed where it stands then */
     struct str key;          /* of a new job that has one */
 };
@@ -113,15 +125,18 @@ struct ahead_request {
 };
 
 /* Room for so many more, and for lanes up to that number. False, here and below: no memory. */
-bool ahead_reserve(struct ahead_table *table, uint32_t jobs, uint32_t events, uint32_t requests,
-                   uint32_t lanes);
+bool ahead_reserve(struct ahead_table *table, uint32_t jobs, uint32_t requests, uint32_t lanes);
 
-/* change->job is set. `ready`: it can be claimed where it stands then. A job is staged once before
- * it is applied. */
+/* Room for the events of a batch, which has none yet; NULL: no memory. */
+struct ahead_events *ahead_stage_events(struct ahead_table *table, uint32_t count);
+
+/* change->job and change->here are set. `ready`: it can be claimed where it stands then. A job is
+ * staged once before it is applied. */
 bool ahead_stage_job(struct ahead_table *table, struct ahead_change *change, bool ready);
 bool ahead_stage_request(struct ahead_table *table, const struct request_record *record,
                          struct ahead_request *ret);
 
+void ahead_apply_events(struct ahead_table *table, struct ahead_events *events);
 void ahead_apply_job(struct ahead_table *table, const struct ahead_change *change);
 void ahead_apply_request(struct ahead_table *table, const struct ahead_request *request);
 

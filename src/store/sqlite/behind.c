@@ -15,10 +15,10 @@
 #include "store/sqlite/sqlite.h"
 
 enum {
-    TABLE_JOBS_MAX = 4 * 1024, /* and requests */
-    TABLE_BYTES_MAX = 16 * 1024 * 1024,
-    TABLE_MS_MAX = 100, /* how old it becomes when nobody asks */
-    RETRY_MS = 1000,    /* after the database could not be written */
+    TABLE_JOBS_MAX = 16 * 1024, /* and requests */
+    TABLE_BYTES_MAX = 64 * 1024 * 1024,
+    TABLE_MS_MAX = 1000, /* how old it becomes when nobody asks */
+    RETRY_MS = 1000,     /* after the database could not be written */
 };
 
 /* ---- writing a table ---- */
@@ -30,24 +30,80 @@ static enum error_code put_number(struct sqlite_txn *txn, int64_t number, struct
     return lite_run(&query);
 }
 
-static enum error_code put_job(struct sqlite_txn *txn, const struct ahead_job *job, struct err *err)
+/* Writes all rows of a sort. */
+static enum error_code put_rows(struct sqlite_txn *txn, enum statement statement, int *ret_changes,
+                                struct err *err)
 {
-    struct job_slice slice = {.job = job->job};
-    struct store_job_write write = {
-        .after = &slice,
-        .created = job->created,
-        .purge_at = job->purge_at,
-    };
+    struct query query = lite_query(txn->connection, statement, NULL, err);
+    return lite_run_counted(&query, ret_changes);
+}
+
+/* What is not written with all others of its sort. */
+static enum error_code put_rest(struct sqlite_txn *txn, const struct ahead_job *job,
+                                struct err *err)
+{
+    struct place was = job->was;
+    enum error_code code = ERR_OK;
+    if (rows_has_left(job))
+        was.lane = 0;
     /* Whether it was ready or not when it came to stand there, it is so still: whoever waits for a
      * timer is told by its promotion. */
     txn->now = job->at;
-    enum error_code code = sqlite_put_job(txn, &write, err);
-    if (code == ERR_OK)
-        code = sqlite_replace_job(txn, &slice.job, &job->was, &job->now, err);
+    if (!rows_is_ready(job))
+        code = sqlite_replace_job(txn, &job->job, &was, &job->now, err);
     for (uint32_t i = 0; i < job->effect_count && code == ERR_OK; i++)
-        code = sqlite_put_effect(txn, &slice.job.id, &job->effects[i], err);
+        code = sqlite_put_effect(txn, &job->job.id, &job->effects[i], err);
     arena_clear(&txn->scratch);
     return code;
+}
+
+/* Takes out of their lanes what has left them. */
+static enum error_code put_left(struct sqlite_txn *txn, const struct ahead_table *table,
+                                struct err *err)
+{
+    int expected = 0;
+    int found = 0;
+    for (uint32_t i = 0; i < table->job_count; i++)
+        expected += rows_has_left(table->jobs[i]);
+    if (expected == 0)
+        return ERR_OK;
+    enum error_code code = put_rows(txn, STATEMENT_LEFT_WRITE_BEHIND, &found, err);
+    /* When the clock was set back there may be some among the timers: one by one then, of which
+     * those that are gone are known by now. */
+    for (uint32_t i = 0; i < table->job_count && code == ERR_OK && found < expected; i++) {
+        const struct ahead_job *job = table->jobs[i];
+        bool taken = false;
+        if (rows_has_left(job))
+            code = sqlite_take_work(txn, &job->job.id, STEP_NONE, &job->was, &taken, err);
+        found += taken;
+    }
+    if (code == ERR_OK && found < expected)
+        code = err_set(err, ERR_CORRUPT,
+                       "work does not stand in the lane that it is to be taken out of");
+    return code;
+}
+
+static enum error_code put_table(struct sqlite_txn *txn, const struct ahead_table *table,
+                                 struct err *err)
+{
+    static const enum statement sorts[] = {
+        STATEMENT_JOBS_WRITE_BEHIND,
+        STATEMENT_CHANGES_WRITE_BEHIND,
+        STATEMENT_READY_WRITE_BEHIND,
+    };
+    int changes;
+    enum error_code code = ERR_OK;
+    if (table->events != NULL)
+        code = put_rows(txn, STATEMENT_EVENTS_WRITE_BEHIND, &changes, err);
+    if (code == ERR_OK)
+        code = put_left(txn, table, err);
+    for (size_t i = 0; i < sizeof sorts / sizeof sorts[0] && code == ERR_OK; i++)
+        code = put_rows(txn, sorts[i], &changes, err);
+    for (uint32_t i = 0; i < table->job_count && code == ERR_OK; i++)
+        code = put_rest(txn, table->jobs[i], err);
+    for (uint32_t i = 0; i < table->request_count && code == ERR_OK; i++)
+        code = sqlite_put_request(txn, table->requests[i], err);
+    return code == ERR_OK ? put_number(txn, table->number, err) : code;
 }
 
 /* In a transaction of its own on the writer, which must be free. */
@@ -59,14 +115,8 @@ static enum error_code write_table(struct sqlite_store *store, const struct ahea
     if (code != ERR_OK)
         return code;
     arena_init(&txn.scratch);
-    for (uint32_t i = 0; i < table->event_count && code == ERR_OK; i++)
-        code = sqlite_put_event(&txn, &table->events[i], err);
-    for (uint32_t i = 0; i < table->job_count && code == ERR_OK; i++)
-        code = put_job(&txn, table->jobs[i], err);
-    for (uint32_t i = 0; i < table->request_count && code == ERR_OK; i++)
-        code = sqlite_put_request(&txn, table->requests[i], err);
-    if (code == ERR_OK)
-        code = put_number(&txn, table->number, err);
+    store->rows.table = table;
+    code = put_table(&txn, table, err);
     if (code == ERR_OK)
         code = lite_commit(&store->writer, err);
     else
@@ -248,10 +298,17 @@ static void freeze_old(struct sqlite_store *store)
     bool empty = ahead_is_empty(store->active);
     if (store->frozen == NULL && !empty)
         freeze(store);
-    else if (store->frozen == NULL)
+    bool idle = store->frozen == NULL;
+    if (idle)
         atomic_store(&store->ahead, false);
     (void)pthread_mutex_unlock(&store->lock);
     ahead_free(old);
+    if (idle) {
+        /* Nothing has come for a while: no memory is kept for what may. */
+        ahead_free(store->cached);
+        store->cached = NULL;
+        arena_pool_trim(store->pool);
+    }
     sqlite_give_turn(store, false);
     (void)pthread_mutex_lock(&store->lock);
 }
@@ -262,10 +319,12 @@ static void *run(void *arg)
     (void)pthread_mutex_lock(&store->lock);
     for (;;) {
         if (store->frozen != NULL && !store->written) {
-            const struct ahead_table *table = store->frozen;
+            struct ahead_table *table = store->frozen;
             struct err err = {0};
             (void)pthread_mutex_unlock(&store->lock);
             enum error_code code = write_table(store, table, &err);
+            if (code == ERR_OK)
+                ahead_forget_events(table);
             (void)pthread_mutex_lock(&store->lock);
             store->written = code == ERR_OK;
             store->write_code = code;
@@ -470,6 +529,8 @@ enum error_code sqlite_behind_open(struct sqlite_store *store, struct err *err)
     if (code != ERR_OK)
         return code;
     code = recover(store, err);
+    if (code == ERR_OK)
+        code = rows_offer(&store->rows, &store->writer, err);
     if (code == ERR_OK)
         code =
             lite_open(&store->front, store->owner.path, CONNECTION_READER, store->patience_ms, err);

@@ -15,6 +15,7 @@
 #include "store/sqlite/connection.h"
 #include "store/sqlite/journal.h"
 #include "store/sqlite/owner.h"
+#include "store/sqlite/rows.h"
 #include "store/store.h"
 
 enum {
@@ -31,6 +32,12 @@ struct taken_work {
     struct place place;
 };
 
+/* What the tables ahead know of a job; NULL: nothing. */
+struct known_job {
+    struct ahead_job *newer; /* in the active table */
+    struct ahead_job *older; /* where it is not there: in the newest of the others */
+};
+
 /* What a transaction that writes is going to add to the tables ahead of the database; all of it in
  * the memory of the newest table, or in `arena`. */
 struct staged {
@@ -40,14 +47,15 @@ struct staged {
     struct taken_work *taken;
     uint32_t taken_count;
     uint32_t taken_cap;
-    struct map taken_index; /* job -> place in `taken` */
-    bool put_back;          /* some of it was put back */
+    struct map taken_index;  /* job -> place in `taken` */
+    bool put_back;           /* some of it was put back */
+    struct known_job *known; /* of each job of the write */
     struct ahead_change *changes;
     uint32_t change_count;
     struct ahead_request *requests;
     uint32_t request_count;
-    uint32_t event_count; /* at the end of the table's, not counted there yet */
-    struct buf record;    /* for the log */
+    struct ahead_events *events;
+    struct buf record; /* for the log */
 };
 
 struct sqlite_txn {
@@ -125,6 +133,7 @@ struct sqlite_store {
     struct connection front; /* reads for those who need not work through */
 
     struct connection writer; /* of who works through, or of who writes behind */
+    struct rows rows;         /* what is written behind, for the writer to read */
     struct sqlite_txn txn;
     struct lane_book lanes;
     bool lanes_stale; /* to be read anew */

@@ -39,14 +39,14 @@ static uint64_t signature_of(const struct op *op)
     return hash != 0 ? hash : 1;
 }
 
-/* When a parked call has to be looked at again. */
-static void look_at(struct engine *engine, const struct call *call, int64_t now)
+/* Says when a parked call has to be looked at again. */
+static void look_later(struct engine *engine, struct call *call, int64_t now)
 {
-    int64_t at = call->park_until;
-    if (call->wanted != NULL && now + WANTED_MS < at)
-        at = now + WANTED_MS;
-    if (at < engine->park_next)
-        engine->park_next = at;
+    call->look_at = call->park_until;
+    if (call->wanted != NULL && now + WANTED_MS < call->look_at)
+        call->look_at = now + WANTED_MS;
+    if (call->look_at < engine->park_next)
+        engine->park_next = call->look_at;
 }
 
 static struct call_list *line_of_queue(struct engine *engine, struct str queue)
@@ -76,7 +76,7 @@ bool engine_park(struct engine *engine, struct call *call)
     call->parked_order = engine->parked_order++;
     call_list_add(line_of(engine, call), call);
     engine->parked_count++;
-    look_at(engine, call, now);
+    look_later(engine, call, now);
     return true;
 }
 
@@ -263,12 +263,18 @@ void engine_unpark(struct engine *engine, bool all, struct call_list *ret_over)
     for (uint32_t line = 0; line <= PARK_LINES; line++)
         for (struct call *call = engine->parked[line].first; call != NULL; call = next) {
             next = call->next;
+            /* To ask whether somebody is still there is dear. */
+            if (!all && now < call->look_at) {
+                if (call->look_at < engine->park_next)
+                    engine->park_next = call->look_at;
+                continue;
+            }
             if (all || call->park_until <= now ||
                 (call->wanted != NULL && !call->wanted(call->wanted_arg))) {
                 unpark(engine, call);
                 call_list_add(ret_over, call);
             } else {
-                look_at(engine, call, now);
+                look_later(engine, call, now);
             }
         }
 }

@@ -63,7 +63,7 @@ struct op_request {
     struct str lost;
     bool gives_way;    /* out: it is that answer */
     bool repeated;     /* out: it was carried out before */
-    struct str answer; /* out: what is kept under its key, from now on or from before; else absent */
+    struct str answer; /* out: what is kept under its key, from now or before */
     bool clashed;      /* out: refused, since the key was used with another body */
     bool twin;         /* out: refused, since the same request is in the same batch: run it again */
 };

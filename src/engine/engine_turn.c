@@ -4,8 +4,8 @@
 
 #include "engine/engine_private.h"
 
-/* Takes calls from the queue for one batch: in their order, as many as fit; and claims that wait for
- * the jobs that they make. Claims that nobody wants any more go to `ret_over`. */
+/* Takes calls from the queue for one batch: in their order, as many as fit; and claims that wait
+ * for the jobs that they make. Claims that nobody wants any more go to `ret_over`. */
 static uint32_t gather(struct engine *engine, struct call_list *ret_calls,
                        struct call_list *ret_over)
 {

@@ -1,5 +1,6 @@
 /* Connections to a server, and one exchange at a time on each: the only place of the client that
- * moves bytes with libcurl.
+ * moves bytes. libcurl makes connections, encrypts them and moves what goes over them; the requests
+ * and answers of HTTP/1.1 are ours (http_answer.h).
  *
  * A connection is kept for the next exchange. There are as many as there are exchanges at once, up
  * to a bound, of which a part is left to those that do not wait. Certificates are checked; neither

@@ -323,6 +323,7 @@ enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, str
         ops[i]->request.repeated = false;
         ops[i]->request.clashed = false;
         ops[i]->request.twin = false;
+        ops[i]->request.answer = (struct str){NULL, 0};
     }
     code = batch_collect(batch);
     if (code == ERR_OK)
@@ -361,6 +362,7 @@ static void tell_all(struct op *const *ops, uint32_t count, enum error_code code
         ops[i]->after = NULL;
         ops[i]->grant_count = 0;
         ops[i]->request.twin = false;
+        ops[i]->request.answer = (struct str){NULL, 0};
     }
 }
 

@@ -62,8 +62,8 @@ struct op_request {
      * is carried out anew when it comes again. */
     struct str lost;
     bool gives_way;    /* out: it is that answer */
-    bool repeated;     /* out: it was carried out before, */
-    struct str answer; /* out: with this answer */
+    bool repeated;     /* out: it was carried out before */
+    struct str answer; /* out: what is kept under its key, from now or before */
     bool clashed;      /* out: refused, since the key was used with another body */
     bool twin;         /* out: refused, since the same request is in the same batch: run it again */
 };

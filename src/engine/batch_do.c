@@ -163,6 +163,7 @@ static enum error_code do_submit(struct batch *batch, struct batch_job *job, str
     command.submit.duplicate = known != NULL ? &known->job : NULL;
     enum error_code code = batch_decide(batch, job, &command, &op->answer, &op->code, &op->err);
     op->after = known != NULL ? known : job->now;
+    batch->new_count += code == ERR_OK && op->code == ERR_OK && known == NULL;
     if (code == ERR_OK && op->code == ERR_OK && key != NULL && known == NULL)
         key->slice = *op->after;
     return code;
@@ -473,6 +474,13 @@ static bool may_do(struct batch *batch, uint32_t index, const struct batch_job *
     return false;
 }
 
+/* Nothing that stood in a lane is passed over for a job that is new. */
+static enum error_code do_claim(struct batch *batch, struct op *op, struct store_search *search)
+{
+    enum error_code code = batch_claim(batch, op, search);
+    return code == ERR_OK && search->max > search->found_count ? batch_claim_new(batch, op) : code;
+}
+
 enum error_code batch_do(struct batch *batch, uint32_t index)
 {
     struct op *op = batch->ops[index];
@@ -491,7 +499,7 @@ enum error_code batch_do(struct batch *batch, uint32_t index)
     case OP_COMMAND:
         return do_command(batch, op);
     case OP_CLAIM:
-        return batch_claim(batch, op, &batch->searches[index]);
+        return do_claim(batch, op, &batch->searches[index]);
     case OP_DUE:
         return do_due(batch, op);
     case OP_PURGE:

@@ -4,6 +4,7 @@
 #define PAWL_ENGINE_BATCH_PRIVATE_H
 
 #include "base/map.h"
+#include "core/placement.h"
 #include "engine/batch.h"
 
 enum { RANDOM_BYTES = 4096, RANDOM_FIRST = 256 };
@@ -54,6 +55,8 @@ struct batch {
     uint32_t job_cap;
     struct map index; /* id as 16 bytes -> place in jobs */
     struct store_search *searches;
+    uint32_t new_count; /* jobs that were made, and not claimed; at most so many can be */
+    uint32_t new_first; /* none of them stands before this place of `jobs` */
     uint32_t claim_conflicts;
     bool tokens_sorted; /* what follows is known */
     uint32_t tokens_live;
@@ -140,6 +143,9 @@ enum error_code batch_search(struct batch *batch);
 
 /* Gives what was found for a claim to it. */
 enum error_code batch_claim(struct batch *batch, struct op *op, struct store_search *search);
+
+/* Gives jobs to a claim that this batch has made, as far as it may have more than was found. */
+enum error_code batch_claim_new(struct batch *batch, struct op *op);
 
 /* Decides a command on a job and folds what comes of it into the job. A refusal is told through
  * `ret_refusal` and op's own err; the code returned is about the batch. */

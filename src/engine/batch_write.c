@@ -407,7 +407,7 @@ static enum error_code write_requests(struct batch *batch, struct store_write *w
     if (records == NULL)
         return batch_no_memory(batch);
     for (uint32_t i = 0; i < batch->op_count; i++) {
-        const struct op_request *request = &batch->ops[i]->request;
+        struct op_request *request = &batch->ops[i]->request;
         if (!has_record(batch, i))
             continue;
         struct buf buf;
@@ -424,6 +424,8 @@ static enum error_code write_requests(struct batch *batch, struct store_write *w
             .answer = buf_str(&buf),
         };
         memcpy(record->body_hash, request->body_hash, HASH_LEN);
+        if (buf.len > 0)
+            request->answer = record->answer;
     }
     write->requests = records;
     return ERR_OK;

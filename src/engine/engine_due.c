@@ -107,7 +107,7 @@ static enum error_code run_own(struct engine *engine, uint32_t count, struct are
     if (code != ERR_OK)
         return code;
     pthread_mutex_lock(&engine->lock);
-    if (engine->parked.count > 0)
+    if (engine->parked_count > 0)
         engine_wake_news(engine, &engine->batcher.news);
     pthread_mutex_unlock(&engine->lock);
     return code;

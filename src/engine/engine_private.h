@@ -11,6 +11,7 @@ enum {
     QUEUE_BYTES_MAX = 64 * 1024 * 1024,
     SORTS_MAX = 16 * 1024,  /* a power of two, and more than PARKED_MAX */
     PARKED_MAX = 10 * 1000, /* claims that wait for work at once */
+    PARK_LINES = 256,       /* in which those stand that name one queue */
     LEFT_MAX = 256,         /* due items that are left alone because they cannot be carried out */
     LEFT_MS = 60 * 1000,    /* for so long */
     DUE_LIMIT = 250,        /* of each sort of due work in one turn */
@@ -59,13 +60,15 @@ struct engine {
 
     pthread_mutex_t lock;
     pthread_cond_t work;
-    struct call_list waiting;  /* under the lock */
-    struct call_list parked;   /* under the lock */
-    size_t bytes;              /* of the calls in `waiting`; under the lock */
-    uint64_t sorts[SORTS_MAX]; /* of claims, for engine_wake_each */
-    int64_t park_next;         /* when the next parked call gives up; under the lock */
-    bool changed;              /* by another server; under the lock */
-    bool stop;                 /* under the lock */
+    struct call_list waiting;                /* under the lock */
+    struct call_list parked[PARK_LINES + 1]; /* see engine_park.c; under the lock */
+    uint32_t parked_count;                   /* in all of them */
+    uint64_t parked_order;                   /* of the next one */
+    size_t bytes;                            /* of the calls in `waiting`; under the lock */
+    uint64_t sorts[SORTS_MAX];               /* of claims, for engine_wake_each */
+    int64_t park_next; /* when the next parked call gives up; under the lock */
+    bool changed;      /* by another server; under the lock */
+    bool stop;         /* under the lock */
     atomic_bool interrupted;
 
     bool threads; /* they run */
@@ -92,6 +95,10 @@ bool engine_park(struct engine *engine, struct call *call);
 
 /* Moves parked calls to those that wait for their turn: as many as there is new work for. */
 void engine_wake_news(struct engine *engine, const struct batch_news *news);
+
+/* The batch makes jobs: adds claims that wait for such, so that they are made and given away in one
+ * commit. `count` of engine->ops are filled in. */
+void engine_join(struct engine *engine, struct call_list *calls, uint32_t *count);
 
 /* One of each sort, since work may have come that nobody told us about; whoever gets some wakes
  * the next of its sort. */

@@ -4,8 +4,8 @@
 
 #include "engine/engine_private.h"
 
-/* Takes calls from the queue for one batch: in their order, as many as fit. Claims that nobody
- * wants any more go to `ret_over`. */
+/* Takes calls from the queue for one batch: in their order, as many as fit; and claims that wait
+ * for the jobs that they make. Claims that nobody wants any more go to `ret_over`. */
 static uint32_t gather(struct engine *engine, struct call_list *ret_calls,
                        struct call_list *ret_over)
 {
@@ -30,6 +30,7 @@ static uint32_t gather(struct engine *engine, struct call_list *ret_calls,
         for (uint32_t i = 0; i < call->count; i++)
             engine->ops[count++] = call->ops[i];
     }
+    engine_join(engine, ret_calls, &count);
     pthread_mutex_unlock(&engine->lock);
     return count;
 }
@@ -105,7 +106,7 @@ static void take_news(struct engine *engine, uint32_t count)
             engine->due_at = at;
     }
     pthread_mutex_lock(&engine->lock);
-    if (engine->parked.count > 0) {
+    if (engine->parked_count > 0) {
         engine_wake_news(engine, news);
         if (changes_queues(engine, count))
             engine_wake_each(engine, false);

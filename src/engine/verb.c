@@ -131,6 +131,7 @@ static void render(void *arg, struct buf *buf)
     struct err err = {0};
     buf_init(&body, buf->arena, 256);
     call->rendering = true;
+    call->left_out = false;
     call->status = 200;
     enum error_code code = verb_at(call->name)->answer(call, &body, &err);
     call->rendering = false;
@@ -201,9 +202,11 @@ enum error_code verb_repeat_answer(struct verb_call *call, struct str kept, stru
 
 enum error_code verb_finish(struct verb_call *call, struct buf *answer, struct err *err)
 {
-    if (call->call.count > 0 && call->call.ops[0]->request.repeated)
-        return verb_repeat_answer(call, call->call.ops[0]->request.answer, answer, err);
-    if (call->call.count > 0 && call->call.ops[0]->request.clashed)
+    const struct op_request *request = call->call.count > 0 ? &call->call.ops[0]->request : NULL;
+    /* What was kept for repetitions, a moment ago, is the answer, if it is all of it. */
+    if (request != NULL && (request->repeated || (str_is_set(request->answer) && !call->left_out)))
+        return verb_repeat_answer(call, request->answer, answer, err);
+    if (request != NULL && request->clashed)
         return verb_outcome(call, err);
     call->status = 200;
     enum error_code code = verb_at(call->name)->answer(call, answer, err);

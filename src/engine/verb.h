@@ -53,6 +53,7 @@ struct verb_call {
     uint32_t op_cap;
     bool rendering; /* answer is asked for within the transaction, for the record: it must not
                        read the store then */
+    bool left_out;  /* out, when rendering: what was written is not all of the answer */
     void *state;    /* what the verb keeps from prepare to answer */
     int status;     /* out: HTTP's, when it went well: 200, 201, 202 */
 };

@@ -175,6 +175,7 @@ static enum error_code answer_entry(struct entry *entry, bool brief, struct buf 
     if (entry->code != ERR_OK)
         return entry->code;
     sub->rendering = brief;
+    sub->left_out = false;
     sub->status = 200;
     return verb_at(sub->name)->answer(sub, body, err);
 }
@@ -194,6 +195,7 @@ static enum error_code batch_answer(struct verb_call *call, struct buf *answer, 
         buf_init(&body, answer->arena, 512);
         bool brief = call->rendering || answer->len > ANSWER_BYTES_MAX;
         enum error_code code = answer_entry(entry, brief, &body, &why);
+        call->left_out = call->left_out || entry->call.left_out;
         if (body.failed)
             return err_set(err, ERR_NO_MEMORY, "there is no memory for the answer of a batch");
         json_begin_object(&writer);

@@ -309,7 +309,9 @@ static enum error_code claim_answer(struct verb_call *call, struct buf *answer, 
     };
     if (op->code != ERR_OK)
         return err_set(err, op->code, "%s", op->err.detail);
-    bool reads = !call->rendering && needs_reading(op, request->history);
+    bool needs = needs_reading(op, request->history);
+    bool reads = !call->rendering && needs;
+    call->left_out = needs && !reads;
     if (reads && store_begin(engine_store(call->engine), STORE_READ, &teller.txn, NULL) != ERR_OK)
         teller.txn = NULL;
     arena_init(&teller.page);

@@ -682,6 +682,7 @@ static enum error_code answer_resource_delete(struct verb_call *call, struct buf
     enum error_code code = verb_outcome(call, err);
     if (code != ERR_OK)
         return code;
+    call->left_out = call->rendering;
     if (!call->rendering)
         lose_the_rest(call, tenancy->resource.id);
     json_writer_init(&writer, answer);

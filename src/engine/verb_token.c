@@ -168,6 +168,7 @@ static enum error_code create_answer(struct verb_call *call, struct buf *answer,
         return code;
     json_writer_init(&writer, answer);
     write_token(&writer, &fresh->token);
+    call->left_out = call->rendering;
     answer_text(&writer, STR("token"), call->rendering ? (struct str){NULL, 0} : text);
     json_end_object(&writer);
     call->status = 201;

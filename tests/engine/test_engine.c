@@ -236,7 +236,6 @@ static void check_other_kinds_sleep(struct scene *s)
     assert_int_equal(second->op.grant_count, 1);
 }
 
-/* In one batch the claim looks before the job is there. */
 static void check_same_batch(struct scene *s)
 {
     settle(s);
@@ -245,6 +244,87 @@ static void check_same_batch(struct scene *s)
     settle(s);
     assert_true(job->done && claimer->done);
     assert_int_equal(claimer->op.grant_count, 1);
+}
+
+/* It takes one turn, so that one commit has both. */
+static void check_one_turn(struct scene *s)
+{
+    int64_t wait_ms = 0;
+    struct caller *claimer = claim(s, NULL, 20000);
+    settle(s);
+    struct caller *job = submit(s, "mail");
+    for (int i = 0; i < 2 && !job->done; i++)
+        engine_turn(s->engine, &wait_ms);
+    assert_true(job->done && claimer->done);
+    assert_int_equal(claimer->op.grant_count, 1);
+    assert_int_equal(job->op.after->job.status, JOB_QUEUED);
+    assert_int_equal(status_of(s, job->op.job), JOB_RUNNING);
+}
+
+/* Of claims that may have a job the first gets it, whether they name its queue, another one beside
+ * it, or none. */
+static void check_first_come(struct scene *s)
+{
+    static const struct str queues[] = {STR_INIT("default"), STR_INIT("other")};
+    struct caller *claimers[6];
+    for (int i = 0; i < 6; i++) {
+        claimers[i] = claim(s, NULL, 20000);
+        claimers[i]->op.claim.claimer.queues =
+            (struct names){(struct str *)(uintptr_t)queues, (uint32_t)(i + 1) % 3};
+        settle(s);
+    }
+    for (int i = 0; i < 6; i++) {
+        submit(s, "mail");
+        settle(s);
+        for (int k = 0; k < 6; k++)
+            assert_int_equal(claimers[k]->done, k <= i);
+    }
+}
+
+static struct caller *submit_with(struct scene *s, int64_t priority)
+{
+    struct caller *job = prepare_submit(s, "mail");
+    job->spec.priority = priority;
+    hand_over(s, job);
+    return job;
+}
+
+static void gets(const struct caller *claimer, const struct caller *job)
+{
+    assert_true(claimer->done);
+    assert_int_equal(claimer->op.grant_count, 1);
+    assert_memory_equal(&claimer->op.grants[0].slice->job.id, &job->op.job, sizeof job->op.job);
+}
+
+/* What stood there before goes first, and of what is new what has the highest priority. */
+static void check_new_jobs_wait_their_turn(struct scene *s)
+{
+    struct caller *old = submit(s, "mail");
+    settle(s);
+    struct caller *low = submit_with(s, 1);
+    struct caller *high = submit_with(s, 5);
+    struct caller *claimers[3];
+    for (int i = 0; i < 3; i++)
+        claimers[i] = claim(s, NULL, 0);
+    settle(s);
+    gets(claimers[0], old);
+    gets(claimers[1], high);
+    gets(claimers[2], low);
+}
+
+/* One claim of several, and what it does not take is for the next. */
+static void check_many_new_jobs(struct scene *s)
+{
+    struct caller *many = claim(s, NULL, 20000);
+    struct caller *one = claim(s, NULL, 20000);
+    many->op.claim.max = 3;
+    settle(s);
+    for (int i = 0; i < 4; i++)
+        submit(s, "mail");
+    settle(s);
+    assert_true(many->done && one->done);
+    assert_int_equal(many->op.grant_count, 3);
+    assert_int_equal(one->op.grant_count, 1);
 }
 
 static bool nobody(void *arg)
@@ -508,6 +588,22 @@ static void set_queue(struct scene *s, bool paused)
     assert_int_equal(caller->op.code, ERR_OK);
 }
 
+/* Also not a job that is made in the batch of the claim. */
+static void check_paused_queue(struct scene *s)
+{
+    set_queue(s, true);
+    settle(s);
+    struct caller *waiting = claim(s, NULL, 50000);
+    settle(s);
+    struct caller *job = submit(s, "mail");
+    struct caller *claimer = claim(s, NULL, 0);
+    settle(s);
+    assert_true(job->done && claimer->done);
+    assert_false(waiting->done);
+    assert_int_equal(claimer->op.grant_count, 0);
+    assert_int_equal(status_of(s, job->op.job), JOB_QUEUED);
+}
+
 static void check_resumed_queue(struct scene *s)
 {
     set_queue(s, true);
@@ -580,6 +676,10 @@ ON_EVERY_STORE(a_new_job_goes_to_a_claimer_that_waits, check_parked_claim)
 ON_EVERY_STORE(one_new_job_wakes_one_claimer, check_one_woken)
 ON_EVERY_STORE(claimers_of_other_kinds_sleep_on, check_other_kinds_sleep)
 ON_EVERY_STORE(a_claim_in_the_batch_of_the_submit_that_it_waits_for_gets_the_job, check_same_batch)
+ON_EVERY_STORE(a_new_job_and_the_claim_that_waits_for_it_are_one_commit, check_one_turn)
+ON_EVERY_STORE(who_waits_longest_gets_the_job_whatever_queues_they_name, check_first_come)
+ON_EVERY_STORE(new_jobs_go_to_claims_of_their_batch_in_their_turn, check_new_jobs_wait_their_turn)
+ON_EVERY_STORE(a_claim_of_many_takes_what_a_batch_makes, check_many_new_jobs)
 ON_EVERY_STORE(a_claimer_that_is_gone_does_not_keep_others_asleep, check_gone_claimer)
 ON_EVERY_STORE(a_claimer_that_is_gone_does_not_wait_on, check_gone_waiter)
 ON_EVERY_STORE(who_has_a_choice_leaves_nobody_asleep_beside_work, check_choice)
@@ -606,6 +706,7 @@ static void a_dead_workers_job_is_taken_back_by_programs_that_never_stay(void **
 }
 
 ON_EVERY_STORE(an_interrupt_ends_every_wait, check_interrupt)
+ON_EVERY_STORE(a_queue_that_is_paused_gives_nothing_away, check_paused_queue)
 ON_EVERY_STORE(a_queue_that_is_resumed_wakes_claimers, check_resumed_queue)
 ON_EVERY_STORE(the_same_request_twice_in_a_batch_is_carried_out_once, check_twins)
 ON_EVERY_STORE(closing_answers_everybody, check_closing)
@@ -728,6 +829,10 @@ int main(void)
         cmocka_unit_test(one_new_job_wakes_one_claimer),
         cmocka_unit_test(claimers_of_other_kinds_sleep_on),
         cmocka_unit_test(a_claim_in_the_batch_of_the_submit_that_it_waits_for_gets_the_job),
+        cmocka_unit_test(a_new_job_and_the_claim_that_waits_for_it_are_one_commit),
+        cmocka_unit_test(who_waits_longest_gets_the_job_whatever_queues_they_name),
+        cmocka_unit_test(new_jobs_go_to_claims_of_their_batch_in_their_turn),
+        cmocka_unit_test(a_claim_of_many_takes_what_a_batch_makes),
         cmocka_unit_test(a_claimer_that_is_gone_does_not_keep_others_asleep),
         cmocka_unit_test(a_claimer_that_is_gone_does_not_wait_on),
         cmocka_unit_test(who_has_a_choice_leaves_nobody_asleep_beside_work),
@@ -741,6 +846,7 @@ int main(void)
         cmocka_unit_test(a_dead_workers_job_is_taken_back_by_programs_that_never_stay),
         cmocka_unit_test(old_jobs_are_deleted),
         cmocka_unit_test(an_interrupt_ends_every_wait),
+        cmocka_unit_test(a_queue_that_is_paused_gives_nothing_away),
         cmocka_unit_test(a_queue_that_is_resumed_wakes_claimers),
         cmocka_unit_test(the_same_request_twice_in_a_batch_is_carried_out_once),
         cmocka_unit_test(closing_answers_everybody),

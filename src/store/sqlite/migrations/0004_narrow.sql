@@ -1,0 +1,22 @@
+-- usable_from: 4
+-- Nothing looks for events by type: every event was written to this index for nobody.
+DROP INDEX job_events_by_type;
+
+-- Records of the log have another sum from here on: a binary that does not know it would take them
+-- for the end of the log.
+
+-- Answers stand in a table of their own order, and only keys in the index: a search for a key, which
+-- every request makes, would else walk over the answers of others, whole.
+CREATE TABLE requests_by_key (
+    scope TEXT NOT NULL,
+    key TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    body_hash BLOB NOT NULL,
+    answer TEXT,
+    UNIQUE (scope, key)
+);
+INSERT INTO requests_by_key (scope, key, at, body_hash, answer)
+    SELECT scope, key, at, body_hash, answer FROM requests ORDER BY at;
+DROP TABLE requests;
+ALTER TABLE requests_by_key RENAME TO requests;
+CREATE INDEX requests_by_age ON requests (at);

@@ -152,7 +152,7 @@ static void *run_watch(void *arg)
     uint64_t seen = 0;
     while (!is_stopped(engine)) {
         uint64_t before = seen;
-        enum error_code code = store_watch(engine->store, seen, WATCH_MS, &seen, NULL);
+        enum error_code code = store_watch_others(engine->store, seen, WATCH_MS, &seen, NULL);
         pthread_mutex_lock(&engine->lock);
         engine->changed = engine->changed || (code == ERR_OK && seen != before);
         if (engine->changed)

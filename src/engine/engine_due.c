@@ -226,7 +226,8 @@ void engine_do_due(struct engine *engine)
         away = LOOK_MS_MAX; /* the store is away, or damaged: callers are told, we look again */
     else if (more)
         away = 0;
-    int64_t at = engine_steady(engine) + (away < LOOK_MS_MAX ? away : LOOK_MS_MAX);
+    int64_t look = engine->store->shared ? LOOK_MS_SHARED : LOOK_MS_MAX;
+    int64_t at = engine_steady(engine) + (away < look ? away : look);
     engine->due_at = at < engine->due_at ? at : engine->due_at;
     arena_release(&arena);
 }

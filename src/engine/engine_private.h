@@ -15,6 +15,7 @@ enum {
     LEFT_MS = 60 * 1000,    /* for so long */
     DUE_LIMIT = 250,        /* of each sort of due work in one turn */
     LOOK_MS_MAX = 1000,     /* how long the engine goes without a look at the store */
+    LOOK_MS_SHARED = 500,   /* and at one that users put jobs into */
     BREAK_MS = 5 * 1000,    /* not having seen the store for longer than that is a break */
     CHANGE_MS = 10,         /* between two looks because of what other servers have done */
     ATTEND_MS = 2000,       /* between two notes that somebody looks after the store */

@@ -113,14 +113,15 @@ static Oid array_type(enum param_type type)
 void params_add_array(struct params *params, struct array *array)
 {
     params->failed = params->failed || array->buf.failed || array->buf.len < ARRAY_HEADER;
+    bool is_empty = array->count == array->nulls;
     if (!params->failed) {
-        put_int4(array->buf.at, array->count > 0);
-        put_int4(array->buf.at + 4, array->has_null);
+        put_int4(array->buf.at, !is_empty);
+        put_int4(array->buf.at + 4, array->nulls > 0);
         put_int4(array->buf.at + 8, (uint32_t)array->type);
         put_int4(array->buf.at + 12, array->count);
         put_int4(array->buf.at + 16, 1);
         /* An empty array has no dimension, and its header ends before them. */
-        if (array->count == 0)
+        if (is_empty)
             array->buf.len = 12;
     }
     add(params, array_type(array->type), buf_str(&array->buf));
@@ -152,7 +153,7 @@ void array_init(struct array *array, struct arena *arena, enum param_type type, 
 {
     array->type = type;
     array->count = 0;
-    array->has_null = false;
+    array->nulls = 0;
     buf_init(&array->buf, arena, ARRAY_HEADER + count * (4 + usual_width(type)));
     char *header = buf_reserve(&array->buf, ARRAY_HEADER);
     if (header != NULL) {
@@ -228,7 +229,7 @@ void array_add_null(struct array *array)
 {
     char *at = buf_reserve(&array->buf, 4);
     array->count++;
-    array->has_null = true;
+    array->nulls++;
     if (at == NULL)
         return;
     put_int4(at, UINT32_MAX);

@@ -41,7 +41,7 @@ struct params {
 struct array {
     enum param_type type;
     uint32_t count;
-    bool has_null;
+    uint32_t nulls; /* of these */
     struct buf buf;
 };
 
@@ -53,6 +53,9 @@ void params_add_null(struct params *params, enum param_type type);
 void params_add_str(struct params *params, enum param_type type, struct str value);
 void params_add_uuid(struct params *params, struct uuid value);
 void params_add_time(struct params *params, int64_t time_ms);
+
+/* One that is nothing but NULLs goes as an empty one: unnest of several arrays fills the short ones
+ * up with NULLs, which costs nothing on the way. */
 void params_add_array(struct params *params, struct array *array);
 
 /* An empty array with room for about `count` elements. */

@@ -111,7 +111,16 @@ static enum error_code postgres_watch_verb(struct store *handle, uint64_t seen, 
 {
     struct postgres *store = (struct postgres *)handle;
     (void)err;
-    *ret_seen = watch_wait(&store->watch, seen, wait_ms);
+    *ret_seen = watch_wait(&store->watch, false, seen, wait_ms);
+    return ERR_OK;
+}
+
+static enum error_code postgres_watch_others(struct store *handle, uint64_t seen, int64_t wait_ms,
+                                             uint64_t *ret_seen, struct err *err)
+{
+    struct postgres *store = (struct postgres *)handle;
+    (void)err;
+    *ret_seen = watch_wait(&store->watch, true, seen, wait_ms);
     return ERR_OK;
 }
 
@@ -143,6 +152,7 @@ static const struct store_driver postgres_driver = {
     .events = postgres_events,
     .feed = postgres_feed,
     .watch = postgres_watch_verb,
+    .watch_others = postgres_watch_others,
     .leases_on = postgres_leases_on,
     .queues = postgres_queues,
     .workers = postgres_workers,

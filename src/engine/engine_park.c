@@ -40,8 +40,10 @@ static void look_at(struct engine *engine, const struct call *call, int64_t now)
     int64_t at = call->park_until;
     if (call->wanted != NULL && now + WANTED_MS < at)
         at = now + WANTED_MS;
-    if (at < engine->park_next)
-        engine->park_next = at;
+    if (at >= engine->park_next)
+        return;
+    engine->park_next = at;
+    engine->nudged = true;
 }
 
 bool engine_park(struct engine *engine, struct call *call)
@@ -54,14 +56,23 @@ bool engine_park(struct engine *engine, struct call *call)
         call->park_until <= now)
         return false;
     call->signature = signature_of(op);
+    call->passed_over = engine->in_flight > 0;
+    engine->passed_over += call->passed_over;
     call_list_add(&engine->parked, call);
     look_at(engine, call, now);
     return true;
 }
 
-static void wake(struct engine *engine, struct call *call, bool chained)
+static void unpark(struct engine *engine, struct call *call)
 {
     call_list_remove(&engine->parked, call);
+    engine->passed_over -= call->passed_over;
+    call->passed_over = false;
+}
+
+static void wake(struct engine *engine, struct call *call, bool chained)
+{
+    unpark(engine, call);
     call->woken = true;
     call->chained = chained;
     engine->bytes += call->bytes;
@@ -152,6 +163,17 @@ void engine_wake_next(struct engine *engine, const struct call *lucky)
     }
 }
 
+void engine_wake_passed(struct engine *engine)
+{
+    struct call *next;
+    for (struct call *call = engine->parked.first; call != NULL && engine->passed_over > 0;
+         call = next) {
+        next = call->next;
+        if (call->passed_over)
+            wake(engine, call, false);
+    }
+}
+
 void engine_unpark(struct engine *engine, bool all, struct call_list *ret_over)
 {
     int64_t now = engine_steady(engine);
@@ -161,7 +183,7 @@ void engine_unpark(struct engine *engine, bool all, struct call_list *ret_over)
         next = call->next;
         if (all || call->park_until <= now ||
             (call->wanted != NULL && !call->wanted(call->wanted_arg))) {
-            call_list_remove(&engine->parked, call);
+            unpark(engine, call);
             call_list_add(ret_over, call);
         } else {
             look_at(engine, call, now);

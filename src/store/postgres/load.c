@@ -88,8 +88,8 @@ static enum error_code send_locks(struct postgres_txn *txn, const struct store_l
 
 /* ---- statements ---- */
 
-static const char read_jobs[] =
-    "SELECT " WHOLE_JOB_COLUMNS " FROM pawl.jobs j" JOB_JOINS "WHERE j.id = ANY ($1) ORDER BY j.id";
+static const char read_jobs[] = "SELECT " WHOLE_JOB_COLUMNS ", " PLACE_COLUMNS
+                                " FROM pawl.jobs j" JOB_JOINS "WHERE j.id = ANY ($1) ORDER BY j.id";
 
 static const char read_keys[] =
     "SELECT k.n, " WHOLE_JOB_COLUMNS
@@ -218,6 +218,8 @@ static enum error_code take_jobs(struct postgres_txn *txn, struct store_load *lo
             reader_row(&reader, row++);
             code = reader_slice(&reader, seed, &job->slice, err);
             job->redacted = code == ERR_OK && job->slice.job.redacted;
+            if (code == ERR_OK && txn->base.mode == STORE_WRITE)
+                code = txn_note_place(txn, reader_place(&reader, job->id), err);
         } else {
             job_slice_init(&job->slice, job->id, seed);
             job->redacted = false;

@@ -106,6 +106,8 @@ static Oid array_type(enum param_type type)
         return 1185;
     case PARAM_UUID:
         return 2951;
+    case PARAM_TID:
+        return 1010;
     }
     return 0;
 }
@@ -139,6 +141,8 @@ static size_t usual_width(enum param_type type)
         return 8;
     case PARAM_UUID:
         return 16;
+    case PARAM_TID:
+        return TID_LEN;
     case PARAM_TEXT:
         return 12;
     case PARAM_BYTEA:
@@ -207,6 +211,14 @@ void array_add_uuid(struct array *array, struct uuid value)
     char *at = element(array, sizeof value.bytes);
     if (at != NULL)
         memcpy(at, value.bytes, sizeof value.bytes);
+}
+
+void array_add_tid(struct array *array, const uint8_t *tid)
+{
+    assert(array->type == PARAM_TID);
+    char *at = element(array, TID_LEN);
+    if (at != NULL)
+        memcpy(at, tid, TID_LEN);
 }
 
 void array_add_time(struct array *array, int64_t time_ms)

@@ -25,6 +25,7 @@ enum param_type {
     PARAM_JSON = 114,
     PARAM_TIME = 1184, /* timestamptz */
     PARAM_UUID = 2950,
+    PARAM_TID = 27,
 };
 
 struct params {
@@ -66,6 +67,7 @@ void array_add_int8(struct array *array, int64_t value);
 void array_add_int4(struct array *array, int64_t value);
 void array_add_bool(struct array *array, bool value);
 void array_add_uuid(struct array *array, struct uuid value);
+void array_add_tid(struct array *array, const uint8_t *tid); /* TID_LEN bytes */
 void array_add_time(struct array *array, int64_t time_ms);
 void array_add_bytes(struct array *array, const uint8_t *bytes, size_t len);
 void array_add_null(struct array *array);

@@ -62,6 +62,13 @@ struct mark_changes {
     uint32_t cap;
 };
 
+/* Where the rows of jobs are that the transaction has locked. */
+struct row_places {
+    struct row_place *at;
+    uint32_t count;
+    uint32_t cap;
+};
+
 struct postgres_txn {
     struct store_txn base;
     struct postgres *store;
@@ -75,6 +82,7 @@ struct postgres_txn {
     int64_t now;
     struct mark_changes puts;  /* for when it is committed */
     struct mark_changes takes; /* for when it is not */
+    struct row_places places;
     struct store_lane *new_lanes;
     uint32_t new_lane_count;
 };
@@ -112,6 +120,13 @@ enum error_code txn_now(struct postgres_txn *txn, int64_t *ret, struct err *err)
 /* For later: something was put at or taken from a place. */
 enum error_code txn_note(struct postgres_txn *txn, struct mark_changes *changes, uint32_t line,
                          struct mark_place place, struct err *err);
+
+/* The rows of a job that is locked are there. */
+enum error_code txn_note_place(struct postgres_txn *txn, struct row_place place, struct err *err);
+
+/* Where they are; NULL: nobody has noted it. Only after txn_sort_places. */
+const struct row_place *txn_place_of(const struct postgres_txn *txn, struct uuid job);
+void txn_sort_places(struct postgres_txn *txn);
 
 /* The injected clock, or NULL for the database's: the parameter of many statements. */
 void params_add_clock(struct params *params, const struct postgres *store);

@@ -147,6 +147,42 @@ enum error_code txn_note(struct postgres_txn *txn, struct mark_changes *changes,
     return ERR_OK;
 }
 
+enum error_code txn_note_place(struct postgres_txn *txn, struct row_place place, struct err *err)
+{
+    struct row_places *places = &txn->places;
+    if (places->count == places->cap) {
+        uint32_t cap = places->cap == 0 ? 64 : places->cap * 2;
+        struct row_place *at =
+            arena_grow(&txn->notes, places->at, places->cap * sizeof *at, cap * sizeof *at);
+        if (at == NULL)
+            return out_of_memory(err);
+        places->at = at;
+        places->cap = cap;
+    }
+    places->at[places->count++] = place;
+    return ERR_OK;
+}
+
+static int by_job(const void *a, const void *b)
+{
+    return memcmp(((const struct row_place *)a)->id.bytes, ((const struct row_place *)b)->id.bytes,
+                  sizeof(struct uuid));
+}
+
+void txn_sort_places(struct postgres_txn *txn)
+{
+    if (txn->places.count > 1)
+        qsort(txn->places.at, txn->places.count, sizeof *txn->places.at, by_job);
+}
+
+const struct row_place *txn_place_of(const struct postgres_txn *txn, struct uuid job)
+{
+    struct row_place wanted = {.id = job};
+    return txn->places.count == 0
+               ? NULL
+               : bsearch(&wanted, txn->places.at, txn->places.count, sizeof wanted, by_job);
+}
+
 static void lower_marks(struct postgres_txn *txn, const struct mark_changes *changes)
 {
     for (uint32_t i = 0; i < changes->count; i++)

@@ -132,15 +132,20 @@ static const char insert_jobs[] =
     " $19::text[], $20::text[], $21::text[], $22::text[], $23::json[])";
 
 /* What the first event says never changes; redaction is a statement of its own. */
-static const char update_jobs[] =
-    "UPDATE pawl.jobs j SET updated_at = u.updated_at, version = u.version, purge_at = u.purge_at,"
-    " status = u.status, retry_count = u.retry_count, reason_code = u.reason_code, head = u.head,"
-    " cursor = u.cursor, state = u.state, asking = u.asking, shelf = u.shelf"
-    " FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::int8[], $5::int8[],"
-    " $6::int4[], $7::int8[], $8::int4[], $9::bool[], $10::bytea[], $11::text[], $12::json[],"
-    " $13::bool[], $14::int4[])"
-    " AS u (id, created_at, updated_at, version, purge_at, status, retry_count, reason_code,"
-    " redacted, head, cursor, state, asking, shelf) WHERE j.id = u.id";
+#define UPDATE_JOBS                                                                                \
+    "UPDATE pawl.jobs j SET updated_at = u.updated_at, version = u.version,"                       \
+    " purge_at = u.purge_at, status = u.status, retry_count = u.retry_count,"                      \
+    " reason_code = u.reason_code, head = u.head, cursor = u.cursor, state = u.state,"             \
+    " asking = u.asking, shelf = u.shelf"                                                          \
+    " FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::int8[], $5::int8[],"       \
+    " $6::int4[], $7::int8[], $8::int4[], $9::bool[], $10::bytea[], $11::text[], $12::json[],"     \
+    " $13::bool[], $14::int4[], $15::tid[])"                                                       \
+    " AS u (id, created_at, updated_at, version, purge_at, status, retry_count, reason_code,"      \
+    " redacted, head, cursor, state, asking, shelf, place) WHERE "
+
+/* By their places, when all are known, or by a look into the index. */
+static const char update_jobs[] = UPDATE_JOBS "j.id = u.id";
+static const char update_jobs_there[] = UPDATE_JOBS "j.ctid = u.place AND j.id = u.id";
 
 struct job_arrays {
     struct array ids;
@@ -157,7 +162,8 @@ struct job_arrays {
     struct array states;
     struct array asking;
     struct array shelves;
-    struct array salts; /* from here on: of new jobs only */
+    struct array places; /* of old jobs only */
+    struct array salts;  /* from here on: of new jobs only */
     struct array priorities;
     struct array kinds;
     struct array queues;
@@ -168,15 +174,15 @@ struct job_arrays {
     struct array labels;
 };
 
-enum { JOB_ARRAYS = sizeof(struct job_arrays) / sizeof(struct array), JOB_ARRAYS_UPDATED = 14 };
+enum { JOB_ARRAYS = sizeof(struct job_arrays) / sizeof(struct array), JOB_ARRAYS_SHARED = 14 };
 
 static void job_arrays_init(struct job_arrays *arrays, struct arena *arena, uint32_t count)
 {
     static const enum param_type types[JOB_ARRAYS] = {
-        PARAM_UUID, PARAM_TIME, PARAM_TIME,  PARAM_INT8,  PARAM_INT8, PARAM_INT4,
-        PARAM_INT8, PARAM_INT4, PARAM_BOOL,  PARAM_BYTEA, PARAM_TEXT, PARAM_JSON,
-        PARAM_BOOL, PARAM_INT4, PARAM_BYTEA, PARAM_INT4,  PARAM_TEXT, PARAM_TEXT,
-        PARAM_TEXT, PARAM_TEXT, PARAM_TEXT,  PARAM_TEXT,  PARAM_JSON};
+        PARAM_UUID, PARAM_TIME, PARAM_TIME, PARAM_INT8,  PARAM_INT8, PARAM_INT4,
+        PARAM_INT8, PARAM_INT4, PARAM_BOOL, PARAM_BYTEA, PARAM_TEXT, PARAM_JSON,
+        PARAM_BOOL, PARAM_INT4, PARAM_TID,  PARAM_BYTEA, PARAM_INT4, PARAM_TEXT,
+        PARAM_TEXT, PARAM_TEXT, PARAM_TEXT, PARAM_TEXT,  PARAM_TEXT, PARAM_JSON};
     struct array *at = &arrays->ids;
     for (int i = 0; i < JOB_ARRAYS; i++)
         array_init(&at[i], arena, types[i], count);
@@ -189,7 +195,7 @@ static int64_t shelf_of(const struct store_job_write *job)
 }
 
 static void job_arrays_add(struct job_arrays *arrays, const struct store_job_write *job,
-                           const struct job_row *row)
+                           const struct job_row *row, const struct row_place *place)
 {
     array_add_uuid(&arrays->ids, row->id);
     array_add_time(&arrays->created, row->created_at);
@@ -208,8 +214,13 @@ static void job_arrays_add(struct job_arrays *arrays, const struct store_job_wri
     array_add_str(&arrays->states, row->state);
     array_add_bool(&arrays->asking, row->asking);
     array_add_int4(&arrays->shelves, shelf_of(job));
-    if (!job->created)
+    if (!job->created) {
+        if (place != NULL)
+            array_add_tid(&arrays->places, place->job);
+        else
+            array_add_null(&arrays->places);
         return;
+    }
     array_add_bytes(&arrays->salts, row->salt, sizeof row->salt);
     array_add_int4(&arrays->priorities, row->priority);
     array_add_str(&arrays->kinds, row->kind);
@@ -243,7 +254,7 @@ static enum error_code write_jobs(struct postgres_txn *txn, const struct store_w
             continue;
         if (row_of_job(&write->jobs[i], &txn->scratch, &row) != ERR_OK)
             return out_of_memory(err);
-        job_arrays_add(&arrays, &write->jobs[i], &row);
+        job_arrays_add(&arrays, &write->jobs[i], &row, created ? NULL : txn_place_of(txn, row.id));
         enum error_code code = ERR_OK;
         if (row.purge_at != 0)
             code = txn_note(txn, &txn->puts, LINE_PURGE,
@@ -253,10 +264,14 @@ static enum error_code write_jobs(struct postgres_txn *txn, const struct store_w
     }
     params_init(&params, &txn->scratch);
     struct array *at = &arrays.ids;
-    for (int i = 0; i < (created ? JOB_ARRAYS : JOB_ARRAYS_UPDATED); i++)
+    for (int i = 0; i < JOB_ARRAYS_SHARED; i++)
         params_add_array(&params, &at[i]);
-    return connection_send_quiet(txn->connection, created ? insert_jobs : update_jobs, &params,
-                                 err);
+    if (!created)
+        params_add_array(&params, &arrays.places);
+    for (int i = JOB_ARRAYS_SHARED + 1; i < JOB_ARRAYS && created; i++)
+        params_add_array(&params, &at[i]);
+    const char *update = arrays.places.nulls == 0 ? update_jobs_there : update_jobs;
+    return connection_send_quiet(txn->connection, created ? insert_jobs : update, &params, err);
 }
 
 /* ---- redaction ---- */
@@ -421,6 +436,7 @@ enum error_code postgres_write(struct store_txn *handle, const struct store_writ
     if (code == ERR_OK)
         code = make_spots(txn, write, &spots, err);
     txn->wrote = true;
+    txn_sort_places(txn);
     if (code == ERR_OK)
         code = write_events(txn, write, false, err);
     if (code == ERR_OK)

@@ -13,7 +13,7 @@ DROP INDEX pawl.jobs_status;
 CREATE INDEX jobs_shelf ON pawl.jobs (shelf, id) INCLUDE (queue, created_at);
 
 -- Room for the second version of each row.
-ALTER TABLE pawl.jobs SET (fillfactor = 45);
+ALTER TABLE pawl.jobs SET (fillfactor = 35);
 
 -- The hash, cut to a UUID of version 8, as before; but whoever writes has it at hand.
 ALTER TABLE pawl.job_events ALTER COLUMN id DROP EXPRESSION;

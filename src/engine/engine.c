@@ -126,12 +126,25 @@ static void wait_for_work(struct engine *engine, int64_t wait_ms)
     pthread_mutex_unlock(&engine->lock);
 }
 
+/* Whether so much waits that a batch of its own is worth its price: what is done once for each.
+ * Less had better share the next one. Under the lock. */
+static bool is_much(const struct engine *engine)
+{
+    uint32_t pieces = 0;
+    for (const struct call *call = engine->waiting.first; call != NULL && pieces < HELP_MIN;
+         call = call->next) {
+        const struct op *op = call->ops[0];
+        pieces += call->count + (op->type == OP_CLAIM ? op->claim.max : 0);
+    }
+    return pieces >= HELP_MIN;
+}
+
 /* Calls wait, or something else does: wakes whoever can see to it. Under the lock. */
 static void wake_runner(struct engine *engine)
 {
     if (engine->resting)
         pthread_cond_signal(&engine->work);
-    else if (engine->waiting.count > 0)
+    else if (engine->runner_count > 1 && is_much(engine))
         pthread_cond_signal(&engine->help);
 }
 
@@ -162,7 +175,7 @@ static void *run_beside(void *arg)
     struct engine *engine = runner->engine;
     pthread_mutex_lock(&engine->lock);
     while (!engine->stop) {
-        if (engine->waiting.count == 0 || engine->resting) {
+        if (engine->resting || !is_much(engine)) {
             wake_runner(engine);
             pthread_cond_wait(&engine->help, &engine->lock);
             continue;

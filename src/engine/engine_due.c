@@ -233,7 +233,7 @@ void engine_do_due(struct engine *engine)
     int64_t look = engine->store->shared ? LOOK_MS_SHARED : LOOK_MS_MAX;
     int64_t at = engine_steady(engine) + (away < look ? away : look);
     pthread_mutex_lock(&engine->lock);
-    engine_flight_end(&engine->runners[0]);
+    engine_flight_end(&engine->runners[0], true);
     engine_due_by(engine, at);
     pthread_mutex_unlock(&engine->lock);
     arena_release(&arena);

@@ -21,6 +21,7 @@ enum {
     ATTEND_MS = 2000,       /* between two notes that somebody looks after the store */
     SWEEP_MS = 60 * 1000,   /* between two looks for old records */
     RUNNERS_MAX = 2,
+    HELP_MIN = 100, /* pieces of work that wait, for a second batch beside the one under way */
     CALL_WEIGHT = sizeof(struct op), /* what a call weighs at least */
 };
 
@@ -119,9 +120,10 @@ void call_refuse(struct call *call, enum error_code code, const char *why);
 bool engine_run_calls(struct runner *runner);
 
 /* Between these a batch may be at the store: what one runner has seen of it the others know, and
- * claims that passed over what the batch had locked are run again after it. Under the lock. */
+ * when it has left work that it had locked, claims that may have passed over that are run again.
+ * Under the lock. */
 void engine_flight_begin(struct runner *runner);
-void engine_flight_end(struct runner *runner);
+void engine_flight_end(struct runner *runner, bool left);
 
 /* Something is due at `at`, on the steady clock. Under the lock. */
 void engine_due_by(struct engine *engine, int64_t at);

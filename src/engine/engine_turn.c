@@ -24,7 +24,7 @@ void engine_flight_begin(struct runner *runner)
     }
 }
 
-void engine_flight_end(struct runner *runner)
+void engine_flight_end(struct runner *runner, bool left)
 {
     const struct batcher *batcher = &runner->batcher;
     struct engine *engine = runner->engine;
@@ -32,7 +32,8 @@ void engine_flight_end(struct runner *runner)
     if (batcher->seen_at >= engine->sighting.seen_at)
         engine->sighting =
             (struct sighting){batcher->seen_at, batcher->down_since, batcher->up_since};
-    engine_wake_passed(engine);
+    if (left)
+        engine_wake_passed(engine);
 }
 
 /* Takes calls from the queue for one batch: in their order, as many as fit. Claims that nobody
@@ -79,11 +80,11 @@ static bool goes_again(const struct call *call)
 
 /* Sorts out the calls of a batch that was run: who is done, who waits on, who goes again. */
 static void settle(struct runner *runner, struct call_list *calls, struct call_memory *memory,
-                   struct call_list *ret_over)
+                   bool committed, struct call_list *ret_over)
 {
     struct engine *engine = runner->engine;
     pthread_mutex_lock(&engine->lock);
-    engine_flight_end(runner);
+    engine_flight_end(runner, !committed || runner->batcher.news.left);
     while (calls->first != NULL) {
         struct call *call = calls->first;
         call_list_remove(calls, call);
@@ -184,7 +185,7 @@ bool engine_run_calls(struct runner *runner)
             committed = run_batch(runner, count, &memory->arena) == ERR_OK;
         }
         /* Those who found nothing are parked first: the news may be for them. */
-        settle(runner, &calls, memory, &over);
+        settle(runner, &calls, memory, committed, &over);
         if (committed)
             take_news(runner, count);
         tell(&over);

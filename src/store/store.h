@@ -202,6 +202,7 @@ struct store_search {
     uint32_t max;
     struct store_candidate *found; /* out */
     uint32_t found_count;          /* out */
+    bool left;                     /* out: more was locked than was found, and is left there */
 };
 
 /* ---- what a transaction writes ------------------------------------------------------------ */

@@ -532,6 +532,8 @@ static enum error_code find(struct finder *finder, struct store_search *searches
     enum error_code code = finder->feed_count == 0 ? ERR_OK : fetch_first(finder, ret_took);
     for (uint32_t i = 0; i < count && code == ERR_OK; i++)
         code = search_once(finder, &searches[i], &picks);
+    for (uint32_t i = 0; i < finder->feed_count; i++)
+        searches[0].left = searches[0].left || finder->feeds[i].count > finder->feeds[i].picked;
     return code == ERR_OK ? take_picks(finder, searches, count, &picks, arena) : code;
 }
 

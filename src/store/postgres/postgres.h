@@ -34,7 +34,7 @@ struct postgres {
     struct store base;
     char *url; /* with its password: never shown */
     int64_t patience_ms;
-    char settings[640]; /* the statement that every transaction begins with */
+    char settings[2][704]; /* the statement that every transaction begins with, by its mode */
 
     pthread_mutex_t mutex; /* over the pool and the lane book */
     pthread_cond_t freed;
@@ -47,6 +47,7 @@ struct postgres {
     struct marks marks;
     struct watch watch;
     atomic_bool is_nameless;       /* names of statements were forgotten: none are used any more */
+    _Atomic uint32_t lanes_known;  /* up to this number; all as long as nobody searches */
     _Atomic int64_t careful_until; /* something was found where nothing should be: see places.c */
 };
 
@@ -83,6 +84,10 @@ struct postgres_txn {
     struct mark_changes puts;  /* for when it is committed */
     struct mark_changes takes; /* for when it is not */
     struct row_places places;
+    struct store_lane *lanes; /* as load has found them: all above `lanes_after` */
+    uint32_t lane_count;
+    uint32_t lanes_after;
+    bool has_lanes;
     struct store_lane *new_lanes;
     uint32_t new_lane_count;
 };
@@ -97,9 +102,10 @@ void pool_give(struct postgres *store, struct connection *connection);
 
 /* Writes the statement that sets up a transaction: local settings, nothing that a pooler's other
  * clients would see. We know better than statistics, which may be as old as the last quiet hour,
- * that everything is to be found by an index. A lock is waited for almost as long as the client has
- * patience, and a client that fell silent loses its locks. */
-void txn_settings(char *ret, size_t size, int64_t patience_ms);
+ * that everything is to be found by an index. What writers send is planned once, whatever the size
+ * of the batch; what readers send is planned for what they ask. A lock is waited for almost as long
+ * as the client has patience, and a client that fell silent loses its locks. */
+void txn_settings(char *ret, size_t size, enum store_mode mode, int64_t patience_ms);
 
 /* Queues BEGIN, unless that was done. Every verb starts with this. */
 enum error_code txn_start(struct postgres_txn *txn, struct err *err);

@@ -217,7 +217,10 @@ static struct postgres *postgres_new(struct str url, const struct store_options 
         count = CONNECTIONS_MAX;
     store->base = (struct store){.driver = &postgres_driver, .options = *options, .shared = true};
     store->patience_ms = options->patience_ms > 0 ? options->patience_ms : PATIENCE_MS_DEFAULT;
-    txn_settings(store->settings, sizeof store->settings, store->patience_ms);
+    for (int mode = STORE_READ; mode <= STORE_WRITE; mode++)
+        txn_settings(store->settings[mode], sizeof store->settings[mode], (enum store_mode)mode,
+                     store->patience_ms);
+    store->lanes_known = INT32_MAX;
     (void)pthread_mutex_init(&store->mutex, NULL);
     lane_book_init(&store->lanes, options->seed);
     marks_init(&store->marks);

@@ -38,7 +38,7 @@ static void txn_free(struct postgres_txn *txn)
     free(txn);
 }
 
-void txn_settings(char *ret, size_t size, int64_t patience_ms)
+void txn_settings(char *ret, size_t size, enum store_mode mode, int64_t patience_ms)
 {
     int64_t idle_ms = 2 * patience_ms > IDLE_MS_MIN ? 2 * patience_ms : IDLE_MS_MIN;
     (void)snprintf(ret, size,
@@ -47,11 +47,13 @@ void txn_settings(char *ret, size_t size, int64_t patience_ms)
                    " set_config('enable_hashjoin', 'off', true),"
                    " set_config('enable_mergejoin', 'off', true),"
                    " set_config('enable_material', 'off', true), set_config('jit', 'off', true),"
+                   " set_config('plan_cache_mode', '%s', true),"
                    " set_config('lock_timeout', '%lld', true),"
                    " set_config('idle_in_transaction_session_timeout', '%lld', true),"
                    /* Acknowledged means durable, whatever the database does otherwise. */
                    " set_config('synchronous_commit', coalesce(nullif("
                    "current_setting('synchronous_commit'), 'off'), 'on'), true)",
+                   mode == STORE_WRITE ? "force_generic_plan" : "auto",
                    (long long)(patience_ms - patience_ms / 8), (long long)idle_ms);
 }
 
@@ -76,7 +78,8 @@ enum error_code txn_start(struct postgres_txn *txn, struct err *err)
                                      NULL, err);
     struct params none;
     params_init(&none, &txn->scratch);
-    return code == ERR_OK ? connection_send_quiet(txn->connection, txn->store->settings, &none, err)
+    return code == ERR_OK ? connection_send_quiet(txn->connection,
+                                                  txn->store->settings[txn->base.mode], &none, err)
                           : code;
 }
 

@@ -114,14 +114,10 @@ static void send_news(struct watch *watch)
     (void)pthread_mutex_lock(&watch->mutex);
     watch->own++;
     (void)pthread_mutex_unlock(&watch->mutex);
-    enum error_code code = connection_send_quiet(connection, "BEGIN READ WRITE", NULL, &ignored);
-    if (code == ERR_OK)
-        code = connection_send_quiet(
-            connection, "SELECT set_config('synchronous_commit', 'off', true)", NULL, &ignored);
-    if (code == ERR_OK)
-        code = connection_send_quiet(connection, "NOTIFY pawl", NULL, &ignored);
-    if (code == ERR_OK)
-        code = connection_send_quiet(connection, "COMMIT", NULL, &ignored);
+    enum error_code code = connection_send_quiet(
+        connection,
+        "SELECT set_config('synchronous_commit', 'off', true), pg_notify('pawl', '')::text", NULL,
+        &ignored);
     if (code == ERR_OK)
         code = connection_sync(connection, &ignored);
     if (code != ERR_OK)

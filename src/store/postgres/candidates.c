@@ -110,14 +110,17 @@ static enum error_code collect_lanes(struct finder *finder, const struct store_s
 
 /* ---- fetching ---- */
 
-/* In the place of CLAIM_COLUMNS. */
-#define NO_CLAIM_COLUMNS                                                                           \
-    "NULL::text, NULL::text, NULL::int8, NULL::int8, NULL::timestamptz, NULL::int8, NULL::json,"   \
-    " NULL::text"
+/* In the place of what only erased jobs have, and of CLAIM_COLUMNS. */
+#define NO_COLUMNS                                                                                 \
+    "NULL::int4, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text,"          \
+    " NULL::text, NULL::int8, NULL::int8, NULL::timestamptz, NULL::int8, NULL::json, NULL::text"
 
+/* The rows of a lane come in its order, since they are found one after the other: a sort would only
+ * copy them. */
 static const char fetch_lanes[] =
-    "SELECT l.n, j.rank, j.run_at, j.id, j.step, j.place, " JOB_COLUMNS ", " NO_CLAIM_COLUMNS
-    ", e.payload, j.job_place, NULL::tid"
+    "SELECT l.n, j.rank, j.run_at, j.id, j.step, j.place, " HOT_COLUMNS ", " NO_COLUMNS
+    ", (SELECT payload FROM pawl.job_events e WHERE e.job_id = j.id AND e.version = 1),"
+    " j.job_place, NULL::tid"
     " FROM unnest($1::int4[], $2::int4[], $3::int4[], $4::int8[], $5::uuid[], $6::int4[],"
     " $7::int4[], $8::int8[], $9::uuid[], $10::int4[]) WITH ORDINALITY"
     " AS l (lane, wanted, rank, run_at, job_id, step, to_rank, to_run_at, to_job_id, to_step, n)"
@@ -129,8 +132,7 @@ static const char fetch_lanes[] =
     " AND (r.rank, r.run_at, r.job_id, r.step)"
     " <= (l.to_rank, l.to_run_at, l.to_job_id, l.to_step)"
     " ORDER BY r.rank, r.run_at, r.job_id, r.step LIMIT l.wanted"
-    " FOR UPDATE OF r, j SKIP LOCKED) AS j" CREATED_OF(
-        "j.id") "ORDER BY l.n, j.rank, j.run_at, j.id, j.step";
+    " FOR UPDATE OF r, j SKIP LOCKED) AS j";
 
 /* One lane's part of a fetch: rows behind `from` and up to `to`. */
 struct fetch {
@@ -268,6 +270,8 @@ static enum error_code fetch(struct finder *finder, struct fetch *fetches, uint3
         struct fetch *from = &fetches[number - 1];
         bool behind = mark_place_cmp(&from->to, &MARK_LAST) == 0;
         uint32_t at = behind ? from->feed->count : from->got;
+        while (at > 0 && lane_place_cmp(&from->feed->rows[at - 1].place, &place) > 0)
+            at--;
         if (!feed_insert(from->feed, finder->arena, at, (struct feed_row){place, result, row}))
             code = out_of_memory(finder->err);
         from->got++;

@@ -55,9 +55,15 @@ uint32_t reader_step(struct reader *reader);
 /* The columns of a job in the order in which reader_job wants them; `j`, `c` (its live lease) and
  * `e` (its first event) are the tables. */
 #define JOB_COLUMNS                                                                                \
+    HOT_COLUMNS ", CASE WHEN j.redacted THEN j.priority END,"                                      \
+                " CASE WHEN j.redacted THEN j.kind END, CASE WHEN j.redacted THEN j.queue END,"    \
+                " CASE WHEN j.redacted THEN j.agent_id END,"                                       \
+                " CASE WHEN j.redacted THEN j.correlation_id END,"                                 \
+                " CASE WHEN j.redacted THEN j.idempotency_key END"
+/* Without what the first event says too, unless it was erased. */
+#define HOT_COLUMNS                                                                                \
     "j.id, j.created_at, j.updated_at, j.version, j.purge_at, j.status, j.retry_count, "           \
-    "j.reason_code, j.redacted, j.head, j.salt, j.cursor, j.state, j.priority, j.kind, j.queue, "  \
-    "j.agent_id, j.correlation_id, j.idempotency_key"
+    "j.reason_code, j.redacted, j.head, j.salt, j.cursor, j.state"
 #define CLAIM_COLUMNS                                                                              \
     "c.worker_id, c.resource_id, c.attempt, c.beat_at, c.expires_at, c.due_at, c.progress, "       \
     "c.cursor"
@@ -65,10 +71,10 @@ uint32_t reader_step(struct reader *reader);
 #define CLAIM_OF(job, step_)                                                                       \
     " LEFT JOIN LATERAL (SELECT *, ctid AS place FROM pawl.job_claims WHERE job_id = " job         \
     " AND step = " step_ " LIMIT 1) AS c ON true"
-#define CREATED_OF(job)                                                                            \
-    " LEFT JOIN LATERAL (SELECT payload FROM pawl.job_events WHERE job_id = " job                  \
-    " AND version = 1 LIMIT 1) AS e ON true "
-#define JOB_JOINS CLAIM_OF("j.id", "-1") CREATED_OF("j.id")
+#define JOB_JOINS                                                                                  \
+    CLAIM_OF("j.id", "-1")                                                                         \
+    " LEFT JOIN LATERAL (SELECT payload FROM pawl.job_events WHERE job_id = j.id AND version = 1"  \
+    " LIMIT 1) AS e ON true "
 #define WHOLE_JOB_COLUMNS JOB_COLUMNS ", " CLAIM_COLUMNS ", e.payload"
 /* Where the rows of a job and of its lease are: they stay there while the job is locked. Behind
  * WHOLE_JOB_COLUMNS. */

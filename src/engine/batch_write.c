@@ -233,8 +233,8 @@ static bool has_left(const struct batch *batch)
             return true;
     for (uint32_t i = 0; i < batch->job_count; i++) {
         const struct batch_job *job = &batch->jobs[i];
-        if (job->before.job.status != JOB_NONE && may_stand_in_lane(&job->before.job) &&
-            may_stand_in_lane(&job->now.job))
+        if (job->before->job.status != JOB_NONE && may_stand_in_lane(&job->before->job) &&
+            may_stand_in_lane(&job->now->job))
             return true;
     }
     return false;

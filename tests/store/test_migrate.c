@@ -107,6 +107,7 @@ static void verdict_in_step(struct trial *t, struct uuid id, const char *step, e
 static void fill(struct trial *t)
 {
     submit(t, "queued");
+    act(t, submit(t, "held"), claim_by("w1", true));
     wait_for_a_person(t, submit(t, "plain"), "1");
     wait_for_a_person(t, submit(t, "zero"), "'\\u0000'");
     wait_for_a_person(t, submit(t, "backslash"), "'\\\\u0000 \\\\\\u0000 \\\\'");

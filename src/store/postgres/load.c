@@ -286,6 +286,7 @@ static enum error_code take_requests(struct postgres_txn *txn, struct store_load
     reader_init(&reader, result, arena);
     for (uint32_t i = 0; i < load->request_count; i++)
         load->requests[i].found = false;
+    txn->has_requests = PQntuples(result) > 0;
     for (int row = 0; row < PQntuples(result) && code == ERR_OK; row++) {
         uint32_t at;
         code = next_number(&reader, row, load->request_count, &at, err);

@@ -104,11 +104,6 @@ static const char delete_ready[] =
 static const char *const insert_timers[] = {INSERT_TIMERS, INSERT_TIMERS UNLESS_THERE};
 static const char *const insert_ready[] = {INSERT_READY, INSERT_READY UNLESS_THERE};
 
-static bool careful(const struct postgres_txn *txn)
-{
-    return clock_monotonic_ms() < txn->store->careful_until;
-}
-
 static enum error_code send_timers(struct postgres_txn *txn, const char *sql,
                                    struct timer_arrays *rows, bool with_lanes, struct err *err)
 {
@@ -284,7 +279,7 @@ static enum error_code write_claims(struct postgres_txn *txn, const struct spots
     if (code == ERR_OK)
         code = send_claims(txn, update_claims, &beats, CLAIM_ARRAYS, err);
     if (code == ERR_OK)
-        code = send_claims(txn, insert_claims[careful(txn)], &fresh, CLAIM_ARRAYS, err);
+        code = send_claims(txn, insert_claims[txn_is_careful(txn)], &fresh, CLAIM_ARRAYS, err);
     return code;
 }
 
@@ -364,8 +359,8 @@ enum error_code write_places(struct postgres_txn *txn, const struct spots *spots
     if (code == ERR_OK)
         code = send_ready(txn, delete_ready, &moves.ready_out, err);
     if (code == ERR_OK)
-        code = send_timers(txn, insert_timers[careful(txn)], &moves.timers_in, true, err);
+        code = send_timers(txn, insert_timers[txn_is_careful(txn)], &moves.timers_in, true, err);
     if (code == ERR_OK)
-        code = send_ready(txn, insert_ready[careful(txn)], &moves.ready_in, err);
+        code = send_ready(txn, insert_ready[txn_is_careful(txn)], &moves.ready_in, err);
     return code;
 }

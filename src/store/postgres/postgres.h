@@ -78,7 +78,8 @@ struct postgres_txn {
     struct arena notes;   /* for what must be known at the end */
     bool begun;           /* BEGIN is queued, or more */
     bool failed;
-    bool wrote; /* there is something to commit */
+    bool wrote;        /* there is something to commit */
+    bool has_requests; /* load has found records of requests, or has not looked */
     bool has_now;
     int64_t now;
     struct mark_changes puts;  /* for when it is committed */
@@ -126,6 +127,9 @@ enum error_code txn_now(struct postgres_txn *txn, int64_t *ret, struct err *err)
 /* For later: something was put at or taken from a place. */
 enum error_code txn_note(struct postgres_txn *txn, struct mark_changes *changes, uint32_t line,
                          struct mark_place place, struct err *err);
+
+/* Whether a row was lately found where nobody had put one: statements must be ready for more. */
+bool txn_is_careful(const struct postgres_txn *txn);
 
 /* The rows of a job that is locked are there. */
 enum error_code txn_note_place(struct postgres_txn *txn, struct row_place place, struct err *err);

@@ -24,6 +24,7 @@ enum error_code postgres_begin(struct store *handle, enum store_mode mode, struc
     }
     txn->base = (struct store_txn){.store = handle, .mode = mode};
     txn->store = store;
+    txn->has_requests = true;
     arena_init(&txn->scratch);
     arena_init(&txn->notes);
     *ret = &txn->base;
@@ -148,6 +149,11 @@ enum error_code txn_note(struct postgres_txn *txn, struct mark_changes *changes,
     }
     changes->at[changes->count++] = (struct mark_change){line, place};
     return ERR_OK;
+}
+
+bool txn_is_careful(const struct postgres_txn *txn)
+{
+    return clock_monotonic_ms() < txn->store->careful_until;
 }
 
 enum error_code txn_note_place(struct postgres_txn *txn, struct row_place place, struct err *err)

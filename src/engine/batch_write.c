@@ -220,11 +220,32 @@ static void note_place(struct batch *batch, const struct placement *was,
         note_ready(batch, now->lane);
 }
 
+static bool may_stand_in_lane(const struct job *job)
+{
+    return job->status == JOB_QUEUED || job->status == JOB_RETRYING || job_has_plan(job);
+}
+
+/* Whether somebody who searched beside this batch may have passed over work because of it. */
+static bool has_left(const struct batch *batch)
+{
+    for (uint32_t i = 0; i < batch->op_count && batch->searches != NULL; i++)
+        if (batch->searches[i].left)
+            return true;
+    for (uint32_t i = 0; i < batch->job_count; i++) {
+        const struct batch_job *job = &batch->jobs[i];
+        if (job->before->job.status != JOB_NONE && may_stand_in_lane(&job->before->job) &&
+            may_stand_in_lane(&job->now->job))
+            return true;
+    }
+    return false;
+}
+
 /* What those who wait, for work or for a time, must know of this batch. */
 static void write_news(struct batch *batch, const struct store_write *write)
 {
     struct batch_news *news = &batch->batcher->news;
     news->now = batch->load.now;
+    news->left = news->left || has_left(batch);
     news->slots_freed = write->resource_count > 0;
     for (uint32_t i = 0; i < write->job_count; i++) {
         const struct store_job_write *job = &write->jobs[i];

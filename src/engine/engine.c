@@ -118,10 +118,34 @@ static void wait_for_work(struct engine *engine, int64_t wait_ms)
 {
     struct timespec until = condition_deadline(wait_ms);
     pthread_mutex_lock(&engine->lock);
-    while (engine->waiting.count == 0 && !engine->changed && !engine->stop)
+    engine->resting = true;
+    while (engine->waiting.count == 0 && !engine->changed && !engine->nudged && !engine->stop)
         if (pthread_cond_timedwait(&engine->work, &engine->lock, &until) != 0)
             break;
+    engine->resting = false;
     pthread_mutex_unlock(&engine->lock);
+}
+
+/* Whether so much waits that a batch of its own is worth its price: what is done once for each.
+ * Less had better share the next one. Under the lock. */
+static bool is_much(const struct engine *engine)
+{
+    uint32_t pieces = 0;
+    for (const struct call *call = engine->waiting.first; call != NULL && pieces < HELP_MIN;
+         call = call->next) {
+        const struct op *op = call->ops[0];
+        pieces += call->count + (op->type == OP_CLAIM ? op->claim.max : 0);
+    }
+    return pieces >= HELP_MIN;
+}
+
+/* Calls wait, or something else does: wakes whoever can see to it. Under the lock. */
+static void wake_runner(struct engine *engine)
+{
+    if (engine->resting)
+        pthread_cond_signal(&engine->work);
+    else if (engine->runner_count > 1 && is_much(engine))
+        pthread_cond_signal(&engine->help);
 }
 
 static bool is_stopped(struct engine *engine)
@@ -134,13 +158,33 @@ static bool is_stopped(struct engine *engine)
 
 static void *run_turns(void *arg)
 {
-    struct engine *engine = arg;
+    struct engine *engine = ((struct runner *)arg)->engine;
     while (!is_stopped(engine)) {
         int64_t wait_ms = 0;
         engine_turn(engine, &wait_ms);
         if (wait_ms > 0)
             wait_for_work(engine, wait_ms);
     }
+    return NULL;
+}
+
+/* Serves callers while the first runner is busy. */
+static void *run_beside(void *arg)
+{
+    struct runner *runner = arg;
+    struct engine *engine = runner->engine;
+    pthread_mutex_lock(&engine->lock);
+    while (!engine->stop) {
+        if (engine->resting || !is_much(engine)) {
+            wake_runner(engine);
+            pthread_cond_wait(&engine->help, &engine->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&engine->lock);
+        (void)engine_run_calls(runner);
+        pthread_mutex_lock(&engine->lock);
+    }
+    pthread_mutex_unlock(&engine->lock);
     return NULL;
 }
 
@@ -152,7 +196,7 @@ static void *run_watch(void *arg)
     uint64_t seen = 0;
     while (!is_stopped(engine)) {
         uint64_t before = seen;
-        enum error_code code = store_watch(engine->store, seen, WATCH_MS, &seen, NULL);
+        enum error_code code = store_watch_others(engine->store, seen, WATCH_MS, &seen, NULL);
         pthread_mutex_lock(&engine->lock);
         engine->changed = engine->changed || (code == ERR_OK && seen != before);
         if (engine->changed)
@@ -166,13 +210,14 @@ static void *run_watch(void *arg)
 
 static void stop_threads(struct engine *engine)
 {
-    if (!engine->threads)
-        return;
     pthread_mutex_lock(&engine->lock);
-    engine->stop = true;
+    engine->stop = engine->stop || engine->runners[0].started;
     pthread_cond_broadcast(&engine->work);
+    pthread_cond_broadcast(&engine->help);
     pthread_mutex_unlock(&engine->lock);
-    (void)pthread_join(engine->runner, NULL);
+    for (uint32_t i = 0; i < engine->runner_count; i++)
+        if (engine->runners[i].started)
+            (void)pthread_join(engine->runners[i].thread, NULL);
     if (engine->watches)
         (void)pthread_join(engine->watcher, NULL);
 }
@@ -185,8 +230,13 @@ static enum error_code start_threads(struct engine *engine, struct err *err)
     (void)sigfillset(&all);
     if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
         return err_set(err, ERR_UNAVAILABLE, "signals cannot be kept from the engine's threads");
-    engine->threads = pthread_create(&engine->runner, NULL, run_turns, engine) == 0;
-    bool started = engine->threads;
+    bool started = true;
+    for (uint32_t i = 0; i < engine->runner_count && started; i++) {
+        struct runner *runner = &engine->runners[i];
+        runner->started =
+            pthread_create(&runner->thread, NULL, i == 0 ? run_turns : run_beside, runner) == 0;
+        started = runner->started;
+    }
     if (started && engine->store->shared) {
         engine->watches = pthread_create(&engine->watcher, NULL, run_watch, engine) == 0;
         started = engine->watches;
@@ -202,12 +252,68 @@ static enum error_code start_threads(struct engine *engine, struct err *err)
 
 static enum error_code init_lock(struct engine *engine, struct err *err)
 {
-    if (pthread_mutex_init(&engine->lock, NULL) != 0)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for an engine");
-    if (condition_init(&engine->work))
+    bool lock = pthread_mutex_init(&engine->lock, NULL) == 0;
+    bool observing = pthread_mutex_init(&engine->observing, NULL) == 0;
+    bool work = condition_init(&engine->work);
+    bool help = condition_init(&engine->help);
+    if (lock && observing && work && help)
         return ERR_OK;
-    (void)pthread_mutex_destroy(&engine->lock);
+    if (lock)
+        (void)pthread_mutex_destroy(&engine->lock);
+    if (observing)
+        (void)pthread_mutex_destroy(&engine->observing);
+    if (work)
+        (void)pthread_cond_destroy(&engine->work);
+    if (help)
+        (void)pthread_cond_destroy(&engine->help);
     return err_set(err, ERR_NO_MEMORY, "there is no memory for an engine");
+}
+
+static void release_lock(struct engine *engine)
+{
+    (void)pthread_cond_destroy(&engine->help);
+    (void)pthread_cond_destroy(&engine->work);
+    (void)pthread_mutex_destroy(&engine->observing);
+    (void)pthread_mutex_destroy(&engine->lock);
+}
+
+static void tell_committed(void *arg, const struct batch_report *report)
+{
+    struct engine *engine = arg;
+    const struct observer *observer = &engine->options.observer;
+    pthread_mutex_lock(&engine->observing);
+    observer->committed(observer->arg, report);
+    pthread_mutex_unlock(&engine->observing);
+}
+
+static void tell_failed(void *arg, enum error_code code)
+{
+    struct engine *engine = arg;
+    const struct observer *observer = &engine->options.observer;
+    pthread_mutex_lock(&engine->observing);
+    observer->failed(observer->arg, code);
+    pthread_mutex_unlock(&engine->observing);
+}
+
+static void init_runners(struct engine *engine)
+{
+    int64_t seen_at = 0;
+    engine->observer =
+        (struct observer){.committed = tell_committed, .failed = tell_failed, .arg = engine};
+    /* What was not looked after since gets its grace; that nobody knows when it was, is no error.
+     */
+    (void)store_attend(engine->store, &seen_at, NULL);
+    engine->runner_count = engine->store->shared && !engine->options.by_hand ? RUNNERS_MAX : 1;
+    for (uint32_t i = 0; i < engine->runner_count; i++) {
+        struct runner *runner = &engine->runners[i];
+        runner->engine = engine;
+        batcher_init(&runner->batcher, engine->store, NULL, NULL);
+        runner->batcher.break_ms = BREAK_MS;
+        runner->batcher.lease_ttl_ms = engine->options.lease_ttl_ms;
+        runner->batcher.seen_at = seen_at;
+        if (engine->options.observer.committed != NULL)
+            runner->batcher.observer = &engine->observer;
+    }
 }
 
 static void engine_free(struct engine *engine)
@@ -215,10 +321,10 @@ static void engine_free(struct engine *engine)
     int64_t before;
     if (!engine->store->shared)
         (void)store_attend(engine->store, &before, NULL);
-    batcher_release(&engine->batcher);
+    for (uint32_t i = 0; i < engine->runner_count; i++)
+        batcher_release(&engine->runners[i].batcher);
     store_close(engine->store);
-    (void)pthread_cond_destroy(&engine->work);
-    (void)pthread_mutex_destroy(&engine->lock);
+    release_lock(engine);
     arena_pool_drop(engine->pool);
     free(engine->url);
     free(engine);
@@ -250,21 +356,13 @@ enum error_code engine_open(struct str url, const struct engine_options *options
     }
     code = store_open(url, &engine->options.store, &engine->store, err);
     if (code != ERR_OK) {
-        (void)pthread_cond_destroy(&engine->work);
-        (void)pthread_mutex_destroy(&engine->lock);
+        release_lock(engine);
         arena_pool_drop(engine->pool);
         free(engine->url);
         free(engine);
         return code;
     }
-    batcher_init(&engine->batcher, engine->store, NULL, NULL);
-    engine->batcher.break_ms = BREAK_MS;
-    engine->batcher.lease_ttl_ms = options->lease_ttl_ms;
-    if (engine->options.observer.committed != NULL)
-        engine->batcher.observer = &engine->options.observer;
-    /* What was not looked after since gets its grace; that nobody knows when it was, is no error.
-     */
-    (void)store_attend(engine->store, &engine->batcher.seen_at, NULL);
+    init_runners(engine);
     if (!options->by_hand)
         code = start_threads(engine, err);
     if (code != ERR_OK) {
@@ -368,7 +466,7 @@ enum error_code engine_submit(struct engine *engine, struct call *call, struct e
     } else {
         engine->bytes += call->bytes;
         call_list_add(&engine->waiting, call);
-        pthread_cond_signal(&engine->work);
+        wake_runner(engine);
     }
     pthread_mutex_unlock(&engine->lock);
     const struct observer *observer = &engine->options.observer;

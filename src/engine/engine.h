@@ -2,9 +2,11 @@
  * one transaction, and tells each caller what came of theirs. It is also the one who acts when a
  * time has come: leases, waits, delays, soft cancels, retention, resources.
  *
- * One thread runs the batches of a store, so that no job is ever in two of them. While one batch is
- * being committed the next gathers: a lonely call is run at once, a thousand share an fsync. Due
- * work goes through the same door in bounded batches that take turns with callers.
+ * One thread runs the batches of a store that is this process's alone, so that no job is ever in
+ * two of them. A store that is shared keeps the batches of many processes apart, and so those of
+ * two threads of this one. While one batch is being committed the next gathers: a lonely call is
+ * run at once, a thousand share an fsync. Due work goes through the same door in bounded batches
+ * that take turns with callers.
  *
  * A claim that may wait and finds nothing is parked. It is run again as soon as work comes that it
  * may take: through this engine at once, through another server when the store says so. */
@@ -71,6 +73,7 @@ struct call {
     uint64_t signature; /* claims with the same one take the same work */
     bool woken;         /* it was parked, and is on its way again: others may sleep because of it */
     bool chained;       /* nobody said how much work there is: whoever finds some wakes the next */
+    bool passed_over;   /* it found nothing while another batch may have had work locked */
 };
 
 struct engine_options {

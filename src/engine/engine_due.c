@@ -13,7 +13,7 @@ static struct op *add_op(struct engine *engine, uint32_t *count, struct arena *a
     if (op == NULL)
         return NULL;
     op->type = type;
-    engine->ops[(*count)++] = op;
+    engine->runners[0].ops[(*count)++] = op;
     return op;
 }
 
@@ -103,12 +103,13 @@ static enum error_code run_own(struct engine *engine, uint32_t count, struct are
                                struct err *err)
 {
     enum store_outcome outcome;
-    enum error_code code = batch_run(&engine->batcher, engine->ops, count, arena, &outcome, err);
+    enum error_code code =
+        batch_run(&engine->runners[0].batcher, engine->runners[0].ops, count, arena, &outcome, err);
     if (code != ERR_OK)
         return code;
     pthread_mutex_lock(&engine->lock);
     if (engine->parked_count > 0)
-        engine_wake_news(engine, &engine->batcher.news);
+        engine_wake_news(engine, &engine->runners[0].batcher.news);
     pthread_mutex_unlock(&engine->lock);
     return code;
 }
@@ -116,7 +117,7 @@ static enum error_code run_own(struct engine *engine, uint32_t count, struct are
 static enum error_code promote(struct engine *engine, bool *ret_more, struct err *err)
 {
     uint32_t count = 0;
-    enum error_code code = batch_promote(&engine->batcher, 2 * DUE_LIMIT, &count, err);
+    enum error_code code = batch_promote(&engine->runners[0].batcher, 2 * DUE_LIMIT, &count, err);
     if (code != ERR_OK || count == 0)
         return code;
     *ret_more = true; /* and when is the next? */
@@ -132,12 +133,12 @@ static enum error_code admit(struct engine *engine, struct arena *arena, bool *r
     uint32_t count = 0;
     if (!engine->store->shared)
         return ERR_OK;
-    enum error_code code = batch_admit(&engine->batcher, DUE_LIMIT, arena, &count, err);
+    enum error_code code = batch_admit(&engine->runners[0].batcher, DUE_LIMIT, arena, &count, err);
     if (code != ERR_OK || count == 0)
         return code;
     *ret_more = *ret_more || count == DUE_LIMIT;
     pthread_mutex_lock(&engine->lock);
-    engine_wake_news(engine, &engine->batcher.news);
+    engine_wake_news(engine, &engine->runners[0].batcher.news);
     pthread_mutex_unlock(&engine->lock);
     return code;
 }
@@ -177,7 +178,7 @@ static enum error_code do_due(struct engine *engine, struct arena *arena, bool *
     enum error_code code = store_due(engine->store, DUE_LIMIT + engine->left_count, arena, &due,
                                      &due_count, &now, &next, err);
     if (code == ERR_OK)
-        batcher_see(&engine->batcher, now);
+        batcher_see(&engine->runners[0].batcher, now);
     for (uint32_t i = 0; i < due_count && code == ERR_OK; i++)
         if (!is_left(engine, &due[i]))
             code = add_due(engine, &due[i], &count, arena, err);
@@ -187,8 +188,8 @@ static enum error_code do_due(struct engine *engine, struct arena *arena, bool *
     }
     code = run_own(engine, count, arena, err);
     for (uint32_t i = 0; i < count; i++) {
-        *ret_more = *ret_more || engine->ops[i]->code == ERR_OK;
-        leave(engine, engine->ops[i]);
+        *ret_more = *ret_more || engine->runners[0].ops[i]->code == ERR_OK;
+        leave(engine, engine->runners[0].ops[i]);
     }
     return code;
 }
@@ -220,13 +221,20 @@ void engine_do_due(struct engine *engine)
     bool more = false;
     int64_t away = LOOK_MS_MAX;
     arena_init(&arena);
+    pthread_mutex_lock(&engine->lock);
     engine->due_at = INT64_MAX; /* batches may set it to an earlier time than we do below */
+    engine_flight_begin(&engine->runners[0]);
+    pthread_mutex_unlock(&engine->lock);
     enum error_code code = do_all(engine, &arena, &more, &away, &err);
     if (code != ERR_OK)
         away = LOOK_MS_MAX; /* the store is away, or damaged: callers are told, we look again */
     else if (more)
         away = 0;
-    int64_t at = engine_steady(engine) + (away < LOOK_MS_MAX ? away : LOOK_MS_MAX);
-    engine->due_at = at < engine->due_at ? at : engine->due_at;
+    int64_t look = engine->store->shared ? LOOK_MS_SHARED : LOOK_MS_MAX;
+    int64_t at = engine_steady(engine) + (away < look ? away : look);
+    pthread_mutex_lock(&engine->lock);
+    engine_flight_end(&engine->runners[0], true);
+    engine_due_by(engine, at);
+    pthread_mutex_unlock(&engine->lock);
     arena_release(&arena);
 }

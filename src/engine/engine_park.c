@@ -45,8 +45,10 @@ static void look_later(struct engine *engine, struct call *call, int64_t now)
     call->look_at = call->park_until;
     if (call->wanted != NULL && now + WANTED_MS < call->look_at)
         call->look_at = now + WANTED_MS;
-    if (call->look_at < engine->park_next)
-        engine->park_next = call->look_at;
+    if (call->look_at >= engine->park_next)
+        return;
+    engine->park_next = call->look_at;
+    engine->nudged = true;
 }
 
 static struct call_list *line_of_queue(struct engine *engine, struct str queue)
@@ -74,6 +76,8 @@ bool engine_park(struct engine *engine, struct call *call)
         return false;
     call->signature = signature_of(op);
     call->parked_order = engine->parked_order++;
+    call->passed_over = engine->in_flight > 0;
+    engine->passed_over += call->passed_over;
     call_list_add(line_of(engine, call), call);
     engine->parked_count++;
     look_later(engine, call, now);
@@ -84,6 +88,8 @@ static void unpark(struct engine *engine, struct call *call)
 {
     call_list_remove(line_of(engine, call), call);
     engine->parked_count--;
+    engine->passed_over -= call->passed_over;
+    call->passed_over = false;
 }
 
 static void wake(struct engine *engine, struct call *call, bool chained)
@@ -190,14 +196,15 @@ static struct call *find_for(struct engine *engine, const struct lane *lane)
     return call;
 }
 
-void engine_join(struct engine *engine, struct call_list *calls, uint32_t *count)
+void engine_join(struct runner *runner, struct call_list *calls, uint32_t *count)
 {
+    struct engine *engine = runner->engine;
     const struct call *last = NULL; /* who was found for the job before, */
     uint32_t room = 0;              /* and how many more it takes */
     uint32_t jobs = *count;
     for (uint32_t i = 0; i < jobs && engine->parked_count > 0 && *count < BATCH_OPS_MAX; i++) {
         struct lane lane;
-        if (!lane_of_new(engine->ops[i], &lane))
+        if (!lane_of_new(runner->ops[i], &lane))
             continue;
         if (room > 0 && may_take(last, &lane)) {
             room--;
@@ -210,7 +217,7 @@ void engine_join(struct engine *engine, struct call_list *calls, uint32_t *count
         unpark(engine, call);
         call->woken = true;
         call_list_add(calls, call);
-        engine->ops[(*count)++] = call->ops[0];
+        runner->ops[(*count)++] = call->ops[0];
         last = call;
         room = call->ops[0]->claim.max - 1;
     }
@@ -253,6 +260,17 @@ void engine_wake_next(struct engine *engine, const struct call *lucky)
             return;
         }
     }
+}
+
+void engine_wake_passed(struct engine *engine)
+{
+    struct call *next;
+    for (uint32_t line = 0; line <= PARK_LINES && engine->passed_over > 0; line++)
+        for (struct call *call = engine->parked[line].first; call != NULL; call = next) {
+            next = call->next;
+            if (call->passed_over)
+                wake(engine, call, false);
+        }
 }
 
 void engine_unpark(struct engine *engine, bool all, struct call_list *ret_over)

@@ -4,11 +4,44 @@
 
 #include "engine/engine_private.h"
 
+void engine_due_by(struct engine *engine, int64_t at)
+{
+    if (at >= engine->due_at)
+        return;
+    engine->due_at = at;
+    engine->nudged = true;
+}
+
+void engine_flight_begin(struct runner *runner)
+{
+    struct batcher *batcher = &runner->batcher;
+    const struct sighting *sighting = &runner->engine->sighting;
+    runner->engine->in_flight++;
+    if (sighting->seen_at > batcher->seen_at) {
+        batcher->seen_at = sighting->seen_at;
+        batcher->down_since = sighting->down_since;
+        batcher->up_since = sighting->up_since;
+    }
+}
+
+void engine_flight_end(struct runner *runner, bool left)
+{
+    const struct batcher *batcher = &runner->batcher;
+    struct engine *engine = runner->engine;
+    engine->in_flight--;
+    if (batcher->seen_at >= engine->sighting.seen_at)
+        engine->sighting =
+            (struct sighting){batcher->seen_at, batcher->down_since, batcher->up_since};
+    if (left)
+        engine_wake_passed(engine);
+}
+
 /* Takes calls from the queue for one batch: in their order, as many as fit; and claims that wait
  * for the jobs that they make. Claims that nobody wants any more go to `ret_over`. */
-static uint32_t gather(struct engine *engine, struct call_list *ret_calls,
+static uint32_t gather(struct runner *runner, struct call_list *ret_calls,
                        struct call_list *ret_over)
 {
+    struct engine *engine = runner->engine;
     uint32_t count = 0;
     pthread_mutex_lock(&engine->lock);
     while (engine->waiting.first != NULL) {
@@ -28,9 +61,11 @@ static uint32_t gather(struct engine *engine, struct call_list *ret_calls,
         }
         call_list_add(ret_calls, call);
         for (uint32_t i = 0; i < call->count; i++)
-            engine->ops[count++] = call->ops[i];
+            runner->ops[count++] = call->ops[i];
     }
-    engine_join(engine, ret_calls, &count);
+    engine_join(runner, ret_calls, &count);
+    if (count > 0)
+        engine_flight_begin(runner);
     pthread_mutex_unlock(&engine->lock);
     return count;
 }
@@ -45,10 +80,12 @@ static bool goes_again(const struct call *call)
 }
 
 /* Sorts out the calls of a batch that was run: who is done, who waits on, who goes again. */
-static void settle(struct engine *engine, struct call_list *calls, struct call_memory *memory,
-                   struct call_list *ret_over)
+static void settle(struct runner *runner, struct call_list *calls, struct call_memory *memory,
+                   bool committed, struct call_list *ret_over)
 {
+    struct engine *engine = runner->engine;
     pthread_mutex_lock(&engine->lock);
+    engine_flight_end(runner, !committed || runner->batcher.news.left);
     while (calls->first != NULL) {
         struct call *call = calls->first;
         call_list_remove(calls, call);
@@ -87,28 +124,27 @@ static void tell(struct call_list *over)
     }
 }
 
-static bool changes_queues(const struct engine *engine, uint32_t count)
+static bool changes_queues(const struct runner *runner, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (engine->ops[i]->type == OP_QUEUE)
+        if (runner->ops[i]->type == OP_QUEUE)
             return true;
     return false;
 }
 
 /* What a batch means for those who wait, and for the engine's own timer. */
-static void take_news(struct engine *engine, uint32_t count)
+static void take_news(struct runner *runner, uint32_t count)
 {
-    const struct batch_news *news = &engine->batcher.news;
-    if (news->next_at != INT64_MAX) {
-        int64_t away = news->next_at > news->now ? news->next_at - news->now : 0;
-        int64_t at = engine_steady(engine) + (away < LOOK_MS_MAX ? away : LOOK_MS_MAX);
-        if (at < engine->due_at)
-            engine->due_at = at;
-    }
+    struct engine *engine = runner->engine;
+    const struct batch_news *news = &runner->batcher.news;
+    int64_t away = news->next_at > news->now ? news->next_at - news->now : 0;
+    int64_t at = engine_steady(engine) + (away < LOOK_MS_MAX ? away : LOOK_MS_MAX);
     pthread_mutex_lock(&engine->lock);
+    if (news->next_at != INT64_MAX)
+        engine_due_by(engine, at);
     if (engine->parked_count > 0) {
         engine_wake_news(engine, news);
-        if (changes_queues(engine, count))
+        if (changes_queues(runner, count))
             engine_wake_each(engine, false);
     }
     pthread_mutex_unlock(&engine->lock);
@@ -116,25 +152,26 @@ static void take_news(struct engine *engine, uint32_t count)
 
 /* A batch that was certainly not committed, because a connection broke or a race was lost, is run
  * again at once. A store that was away for long has had its chance. */
-static enum error_code run_batch(struct engine *engine, uint32_t count, struct arena *arena)
+static enum error_code run_batch(struct runner *runner, uint32_t count, struct arena *arena)
 {
     enum { TRIES = 3, QUICK_MS = 1000 };
+    struct engine *engine = runner->engine;
     int64_t start = engine_steady(engine);
     enum store_outcome outcome = STORE_NOT_COMMITTED;
     enum error_code code = ERR_UNAVAILABLE;
     for (int i = 0; i < TRIES && code == ERR_UNAVAILABLE && outcome == STORE_NOT_COMMITTED &&
                     engine_steady(engine) - start < QUICK_MS;
          i++)
-        code = batch_run(&engine->batcher, engine->ops, count, arena, &outcome, NULL);
+        code = batch_run(&runner->batcher, runner->ops, count, arena, &outcome, NULL);
     return code;
 }
 
-/* Runs what callers want. False: nobody wanted anything. */
-static bool run_calls(struct engine *engine)
+bool engine_run_calls(struct runner *runner)
 {
+    struct engine *engine = runner->engine;
     struct call_list calls = {0};
     struct call_list over = {0};
-    uint32_t count = gather(engine, &calls, &over);
+    uint32_t count = gather(runner, &calls, &over);
     bool any = count > 0 || over.count > 0;
     if (count > 0) {
         struct call_memory *memory = calloc(1, sizeof *memory);
@@ -146,12 +183,12 @@ static bool run_calls(struct engine *engine)
             arena_init_pooled(&memory->arena, engine->pool);
             arena_pool_hold(engine->pool);
             atomic_init(&memory->users, 1);
-            committed = run_batch(engine, count, &memory->arena) == ERR_OK;
+            committed = run_batch(runner, count, &memory->arena) == ERR_OK;
         }
         /* Those who found nothing are parked first: the news may be for them. */
-        settle(engine, &calls, memory, &over);
+        settle(runner, &calls, memory, committed, &over);
         if (committed)
-            take_news(engine, count);
+            take_news(runner, count);
         tell(&over);
         struct call own = {.memory = memory};
         call_release(&own);
@@ -161,11 +198,12 @@ static bool run_calls(struct engine *engine)
 }
 
 /* Ends the waiting of those who have waited long enough, and looks after changes by others. */
-static void look_around(struct engine *engine, int64_t now)
+static void look_around(struct engine *engine, int64_t now, bool *ret_due)
 {
     struct call_list over = {0};
     pthread_mutex_lock(&engine->lock);
     bool interrupted = engine_interrupted(engine);
+    engine->nudged = false;
     if (now >= engine->park_next || interrupted)
         engine_unpark(engine, interrupted, &over);
     if (engine->changed && now >= engine->look_at) {
@@ -173,8 +211,9 @@ static void look_around(struct engine *engine, int64_t now)
         engine->look_at = now + CHANGE_MS;
         engine_wake_each(engine, false);
         if (engine->store->shared)
-            engine->due_at = now < engine->due_at ? now : engine->due_at;
+            engine_due_by(engine, now);
     }
+    *ret_due = now >= engine->due_at;
     pthread_mutex_unlock(&engine->lock);
     tell(&over);
 }
@@ -187,15 +226,15 @@ static int64_t earlier(int64_t a, int64_t b)
 void engine_turn(struct engine *engine, int64_t *ret_wait_ms)
 {
     int64_t now = engine_steady(engine);
-    look_around(engine, now);
-    bool due = now >= engine->due_at;
+    bool due = false;
     bool worked = false;
+    look_around(engine, now, &due);
     if (due && engine->due_turn) {
         engine_do_due(engine);
         engine->due_turn = false;
         worked = true;
     } else {
-        worked = run_calls(engine);
+        worked = engine_run_calls(&engine->runners[0]);
         engine->due_turn = true;
     }
     *ret_wait_ms = 0;

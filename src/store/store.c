@@ -200,6 +200,14 @@ enum error_code store_watch(struct store *store, uint64_t seen, int64_t wait_ms,
     return store->driver->watch(store, seen, wait_ms, ret_seen, err);
 }
 
+enum error_code store_watch_others(struct store *store, uint64_t seen, int64_t wait_ms,
+                                   uint64_t *ret_seen, struct err *err)
+{
+    if (store->driver->watch_others == NULL)
+        return store_watch(store, seen, wait_ms, ret_seen, err);
+    return store->driver->watch_others(store, seen, wait_ms, ret_seen, err);
+}
+
 enum error_code store_leases_on(struct store_txn *txn, struct str resource_id, struct arena *arena,
                                 struct store_lease **ret, uint32_t *ret_count, struct err *err)
 {

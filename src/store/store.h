@@ -202,6 +202,7 @@ struct store_search {
     uint32_t max;
     struct store_candidate *found; /* out */
     uint32_t found_count;          /* out */
+    bool left;                     /* out: more was locked than was found, and is left there */
 };
 
 /* ---- what a transaction writes ------------------------------------------------------------ */
@@ -469,6 +470,11 @@ struct store_driver {
     enum error_code (*watch)(struct store *store, uint64_t seen, int64_t wait_ms,
                              uint64_t *ret_seen, struct err *err);
 
+    /* The same, but what this handle has committed itself is no reason to come back. NULL: it is
+     * told of with the rest. */
+    enum error_code (*watch_others)(struct store *store, uint64_t seen, int64_t wait_ms,
+                                    uint64_t *ret_seen, struct err *err);
+
     /* The live step leases on a resource. */
     enum error_code (*leases_on)(struct store_txn *txn, struct str resource_id, struct arena *arena,
                                  struct store_lease **ret, uint32_t *ret_count, struct err *err);
@@ -571,6 +577,8 @@ enum error_code store_feed(struct store_txn *txn, struct store_position after, u
                            struct err *err);
 enum error_code store_watch(struct store *store, uint64_t seen, int64_t wait_ms, uint64_t *ret_seen,
                             struct err *err);
+enum error_code store_watch_others(struct store *store, uint64_t seen, int64_t wait_ms,
+                                   uint64_t *ret_seen, struct err *err);
 enum error_code store_leases_on(struct store_txn *txn, struct str resource_id, struct arena *arena,
                                 struct store_lease **ret, uint32_t *ret_count, struct err *err);
 enum error_code store_queues(struct store_txn *txn, struct arena *arena,

@@ -183,6 +183,33 @@ static void steps_that_begin_together_take_stored_signals_in_turn(void **state)
     on_every_store(state, gives_three_signals);
 }
 
+static void leaves_work(struct theatre *s)
+{
+    const struct batch_news *news = &s->player.batcher.news;
+    struct spec spec = spec_defaults(NULL);
+    struct uuid job = submit(s, &spec);
+    assert_false(news->left); /* it is new, and told of as that */
+    struct op signal = signal_op(job, "1");
+    player_run(&s->player, &signal, 1);
+    assert_int_equal(s->player.ops[0].code, ERR_OK);
+    assert_true(news->left);
+    struct op refused = command_op(job, COMMAND_COMPLETE);
+    player_run(&s->player, &refused, 1);
+    assert_int_not_equal(s->player.ops[0].code, ERR_OK);
+    assert_true(news->left);
+    struct op done = command_op(job, COMMAND_COMPLETE);
+    done.command.token = claim(s);
+    assert_false(news->left);
+    player_run(&s->player, &done, 1);
+    assert_int_equal(s->player.ops[0].code, ERR_OK);
+    assert_false(news->left);
+}
+
+static void a_batch_says_whether_work_that_it_had_locked_is_still_there(void **state)
+{
+    on_every_store(state, leaves_work);
+}
+
 static void keeps_for_longer(struct theatre *s)
 {
     struct spec spec = spec_defaults(NULL);
@@ -251,6 +278,7 @@ int main(void)
         cmocka_unit_test(a_lease_given_in_the_batch_of_an_old_timer_has_its_own),
         cmocka_unit_test(what_is_erased_is_not_requeued_in_the_same_batch),
         cmocka_unit_test(steps_that_begin_together_take_stored_signals_in_turn),
+        cmocka_unit_test(a_batch_says_whether_work_that_it_had_locked_is_still_there),
         cmocka_unit_test(a_job_whose_kind_is_kept_for_longer_is_looked_at_again_then),
         cmocka_unit_test(a_bad_request_key_fails_alone_and_a_twin_waits),
     };

@@ -120,14 +120,14 @@ static void groups_take_turns_the_first_group_first(void **state)
     struct store_txn *txn = begin_empty(t, NULL);
     uint32_t lanes[] = {lane_of(t, txn, "b"), lane_of(t, txn, "a"), lane_of(t, txn, "c")};
     uint32_t ends[] = {1, 2, 3};
-    struct store_search search = {lanes, ends, 3, 5, NULL, 0};
+    struct store_search search = {lanes, ends, 3, 5, NULL, 0, false};
     ok(t, store_candidates(txn, &search, 1, &t->w.arena, &t->w.err));
     assert_string_equal(found(t, &search), "b1 a1 c2 a2 c1");
     rollback(t, txn);
     /* Two lanes in one group count as one. */
     txn = begin_empty(t, NULL);
     uint32_t two[] = {2, 3};
-    search = (struct store_search){lanes, two, 2, 10, NULL, 0};
+    search = (struct store_search){lanes, two, 2, 10, NULL, 0, false};
     ok(t, store_candidates(txn, &search, 1, &t->w.arena, &t->w.err));
     assert_string_equal(found(t, &search), "a1 c2 a2 c1 a3 b1");
     rollback(t, txn);
@@ -154,7 +154,8 @@ static void a_search_without_lanes_or_in_empty_lanes_finds_nothing(void **state)
     struct store_txn *txn = begin_empty(t, NULL);
     uint32_t lanes[] = {lane_of(t, txn, "q"), 99999};
     uint32_t ends[] = {2};
-    struct store_search searches[] = {{NULL, NULL, 0, 10, NULL, 0}, {lanes, ends, 1, 10, NULL, 0}};
+    struct store_search searches[] = {{NULL, NULL, 0, 10, NULL, 0, false},
+                                      {lanes, ends, 1, 10, NULL, 0, false}};
     ok(t, store_candidates(txn, searches, 2, &t->w.arena, &t->w.err));
     assert_int_equal(searches[0].found_count, 0);
     assert_int_equal(searches[1].found_count, 0);
@@ -169,7 +170,7 @@ static void a_search_sees_only_the_lanes_that_it_names(void **state)
     struct store_txn *txn = begin_empty(t, NULL);
     uint32_t lanes[] = {lane_of(t, txn, "q2")};
     uint32_t ends[] = {1};
-    struct store_search search = {lanes, ends, 1, 10, NULL, 0};
+    struct store_search search = {lanes, ends, 1, 10, NULL, 0, false};
     ok(t, store_candidates(txn, &search, 1, &t->w.arena, &t->w.err));
     assert_string_equal(found(t, &search), "b");
     rollback(t, txn);
@@ -183,11 +184,13 @@ static void nothing_is_found_twice_in_a_transaction(void **state)
     struct store_txn *txn = begin_empty(t, NULL);
     uint32_t lanes[] = {lane_of(t, txn, "q")};
     uint32_t ends[] = {1};
-    struct store_search searches[] = {{lanes, ends, 1, 2, NULL, 0}, {lanes, ends, 1, 1, NULL, 0}};
+    struct store_search searches[] = {
+        {.lanes = lanes, .group_ends = ends, .group_count = 1, .max = 2},
+        {.lanes = lanes, .group_ends = ends, .group_count = 1, .max = 1}};
     ok(t, store_candidates(txn, searches, 2, &t->w.arena, &t->w.err));
     assert_string_equal(found(t, &searches[0]), "j0 j1");
     assert_string_equal(found(t, &searches[1]), "j2");
-    struct store_search again = {lanes, ends, 1, 10, NULL, 0};
+    struct store_search again = {.lanes = lanes, .group_ends = ends, .group_count = 1, .max = 10};
     ok(t, store_candidates(txn, &again, 1, &t->w.arena, &t->w.err));
     assert_string_equal(found(t, &again), "j3 j4");
     rollback(t, txn);

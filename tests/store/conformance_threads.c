@@ -405,7 +405,7 @@ static bool storm_claim(struct claimer_thread *me, struct arena *arena)
 {
     struct store_txn *txn;
     struct store_load load = {0};
-    struct store_search search = {me->lanes, &me->lane_count, 1, 1, NULL, 0};
+    struct store_search search = {me->lanes, &me->lane_count, 1, 1, NULL, 0, false};
     me->code = store_begin(me->t->store, STORE_WRITE, &txn, &me->err);
     if (me->code != ERR_OK)
         return false;

@@ -18,8 +18,13 @@ static const char sqlite_back[] =
 
 static const char postgres_back[] =
     "DROP TABLE pawl.attended; DROP TABLE pawl.tokens;"
-    "DROP INDEX pawl.jobs_asking; DROP INDEX pawl.jobs_status;"
-    "ALTER TABLE pawl.jobs DROP COLUMN asking;"
+    "DROP INDEX pawl.jobs_asking; DROP INDEX pawl.jobs_shelf; DROP INDEX pawl.job_events_type;"
+    "ALTER TABLE pawl.jobs DROP COLUMN asking; ALTER TABLE pawl.jobs DROP COLUMN shelf;"
+    "ALTER TABLE pawl.job_events DROP COLUMN id;"
+    "ALTER TABLE pawl.job_events ADD COLUMN id uuid GENERATED ALWAYS AS (encode("
+    "set_byte(set_byte(substring(hash FROM 1 FOR 16), 6, (get_byte(hash, 6) & 15) | 128),"
+    " 8, (get_byte(hash, 8) & 63) | 128), 'hex')::uuid) STORED;"
+    "CREATE INDEX job_events_type ON pawl.job_events (type, created_at);"
     "CREATE INDEX jobs_status ON pawl.jobs (status, id) WHERE status NOT IN (2, 4);"
     "DELETE FROM pawl.schema WHERE version > 1";
 
@@ -76,7 +81,7 @@ static void take_back_and_migrate(struct trial *t)
     options.migrate = true;
     ok(t, store_open(str_from(old->url), &options, &t->store, &t->w.err));
     assert_int_equal(t->store->schema_found, 1);
-    assert_int_equal(t->store->schema_version, old->sort == TEST_SQLITE ? 4 : 2);
+    assert_int_equal(t->store->schema_version, old->sort == TEST_SQLITE ? 4 : 3);
 }
 
 static void wait_for_a_person(struct trial *t, struct uuid id, const char *progress)
@@ -103,6 +108,7 @@ static void verdict_in_step(struct trial *t, struct uuid id, const char *step, e
 static void fill(struct trial *t)
 {
     submit(t, "queued");
+    act(t, submit(t, "held"), claim_by("w1", true));
     wait_for_a_person(t, submit(t, "plain"), "1");
     wait_for_a_person(t, submit(t, "zero"), "'\\u0000'");
     wait_for_a_person(t, submit(t, "backslash"), "'\\\\u0000 \\\\\\u0000 \\\\'");

@@ -177,6 +177,47 @@ static void commits_of_other_processes_are_heard_of(void **state)
     store_close(other);
 }
 
+/* A look now and then cannot tell whose a commit was, so that one of them may come in between. */
+static void own_commits_are_no_news_for_those_who_wait_for_others(void **state)
+{
+    enum { TRIES = 5 };
+    struct postgres_case *c = *state;
+    struct store *other = another_handle(c);
+    int quiet = 0;
+    for (int i = 0; i < TRIES; i++) {
+        uint64_t seen = 0;
+        uint64_t now = 0;
+        assert_int_equal(store_watch_others(c->store, UINT64_MAX, 0, &seen, &c->err), ERR_OK);
+        submit_job(c);
+        assert_int_equal(store_watch_others(c->store, seen, 20, &now, &c->err), ERR_OK);
+        quiet += now == seen;
+    }
+    assert_true(quiet > 0);
+    uint64_t seen = 0;
+    uint64_t now = 0;
+    (void)settled(c, other);
+    assert_int_equal(store_watch_others(other, UINT64_MAX, 0, &seen, &c->err), ERR_OK);
+    submit_job(c);
+    assert_int_equal(store_watch_others(other, seen, 20 * 1000, &now, &c->err), ERR_OK);
+    assert_true(now != seen);
+    store_close(other);
+}
+
+static void a_claim_changes_nothing_that_an_index_knows(void **state)
+{
+    struct postgres_case *c = *state;
+    assert_int_equal(sql_int(c, "SELECT count(*) FROM pg_index i, pg_attribute a"
+                                " WHERE i.indrelid = 'pawl.jobs'::regclass"
+                                " AND a.attrelid IN (i.indexrelid, i.indrelid) AND a.attname IN"
+                                " ('updated_at', 'version', 'status', 'state', 'head')"
+                                " AND (a.attrelid = i.indexrelid"
+                                " OR pg_get_expr(i.indpred, i.indrelid) ~ a.attname)"),
+                     0);
+    submit_job(c);
+    assert_int_equal(claim_jobs(c, 1), 1);
+    assert_int_equal(sql_int(c, "SELECT shelf FROM pawl.jobs"), 0);
+}
+
 static void the_end_of_what_held_the_feed_back_is_news(void **state)
 {
     struct postgres_case *c = *state;
@@ -306,6 +347,8 @@ int main(void)
         CASE(an_older_transaction_that_is_rolled_back_only_delays),
         CASE(the_versions_of_a_job_are_in_order_however_long_a_batch_waited),
         CASE(commits_of_other_processes_are_heard_of),
+        CASE(own_commits_are_no_news_for_those_who_wait_for_others),
+        CASE(a_claim_changes_nothing_that_an_index_knows),
         CASE(the_end_of_what_held_the_feed_back_is_news),
         CASE(the_last_commit_is_told_before_the_handle_is_gone),
         CASE(many_names_take_one_lock),

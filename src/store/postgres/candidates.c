@@ -1,9 +1,13 @@
 /* candidates: the heads of lanes, locked and never waited for.
  *
- * All lanes of all searches are fetched in one flight, a few rows of each, every row locked
- * together with its job. lane_merge picks from what was fetched; a lane that runs dry is fetched
- * again. What was picked is deleted and read in one more flight. What was fetched and not picked
- * stays where it is, locked until the transaction ends.
+ * All lanes of all searches are fetched in one flight, a few rows of each, every row locked and
+ * read together with its job. lane_merge picks from what was fetched; a lane that runs dry is
+ * fetched again. What was picked is deleted, with whatever is sent next. What was fetched and not
+ * picked stays where it is, locked until the transaction ends.
+ *
+ * A job that stands in a lane itself is held by nobody, so that there is no lease to read. One
+ * whose steps stand there may be: under the snapshot of the statement that locks it an old lease
+ * could be seen, so that it is read again, behind the lock.
  *
  * Our own locks do not make us skip a row, so nothing is ever fetched twice: a refill goes on
  * behind the last row fetched, and picked rows are gone when the next search begins. */
@@ -13,13 +17,20 @@
 #include "store/lane_merge.h"
 #include "store/postgres/postgres.h"
 
+/* A row of `ready` with its job, in a result of the finder's. */
+struct feed_row {
+    struct lane_place place;
+    PGresult *result;
+    int row;
+};
+
 /* One lane of this call, whichever searches look into it. */
 struct lane_feed {
     uint32_t number;
     double demand; /* how many rows all searches together are likely to want of it */
     uint32_t most; /* and how many at most */
     struct mark_scan scan;
-    struct lane_place *rows; /* in order; picks are taken from the front */
+    struct feed_row *rows; /* in order; picks are taken from the front */
     uint32_t count;
     uint32_t cap;
     uint32_t picked;
@@ -34,7 +45,9 @@ struct finder {
     struct arena *arena; /* scratch */
     struct lane_feed *feeds;
     uint32_t feed_count;
-    struct map index; /* number of a lane, as 4 bytes -> feed */
+    struct map index;   /* number of a lane, as 4 bytes -> feed */
+    PGresult **results; /* of all fetches, cleared in the end */
+    uint32_t result_count;
     struct err *err;
 };
 
@@ -97,20 +110,29 @@ static enum error_code collect_lanes(struct finder *finder, const struct store_s
 
 /* ---- fetching ---- */
 
+/* In the place of what only erased jobs have, and of CLAIM_COLUMNS. */
+#define NO_COLUMNS                                                                                 \
+    "NULL::int4, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text,"          \
+    " NULL::text, NULL::int8, NULL::int8, NULL::timestamptz, NULL::int8, NULL::json, NULL::text"
+
+/* The rows of a lane come in its order, since they are found one after the other: a sort would only
+ * copy them. */
 static const char fetch_lanes[] =
-    "SELECT l.n, c.rank, c.run_at, c.job_id, c.step"
+    "SELECT l.n, j.rank, j.run_at, j.id, j.step, j.place, " HOT_COLUMNS ", " NO_COLUMNS
+    ", (SELECT payload FROM pawl.job_events e WHERE e.job_id = j.id AND e.version = 1),"
+    " j.job_place, NULL::tid"
     " FROM unnest($1::int4[], $2::int4[], $3::int4[], $4::int8[], $5::uuid[], $6::int4[],"
     " $7::int4[], $8::int8[], $9::uuid[], $10::int4[]) WITH ORDINALITY"
     " AS l (lane, wanted, rank, run_at, job_id, step, to_rank, to_run_at, to_job_id, to_step, n)"
-    " CROSS JOIN LATERAL (SELECT r.rank, r.run_at, r.job_id, r.step"
+    " CROSS JOIN LATERAL (SELECT r.rank, r.run_at, r.step, r.ctid AS place, j.ctid AS job_place, "
+    "j.*"
     " FROM pawl.ready r JOIN pawl.jobs j ON j.id = r.job_id"
     " WHERE r.lane = l.lane"
     " AND (r.rank, r.run_at, r.job_id, r.step) > (l.rank, l.run_at, l.job_id, l.step)"
     " AND (r.rank, r.run_at, r.job_id, r.step)"
     " <= (l.to_rank, l.to_run_at, l.to_job_id, l.to_step)"
     " ORDER BY r.rank, r.run_at, r.job_id, r.step LIMIT l.wanted"
-    " FOR UPDATE OF r, j SKIP LOCKED) AS c"
-    " ORDER BY l.n, c.rank, c.run_at, c.job_id, c.step";
+    " FOR UPDATE OF r, j SKIP LOCKED) AS j";
 
 /* One lane's part of a fetch: rows behind `from` and up to `to`. */
 struct fetch {
@@ -160,11 +182,11 @@ static void params_add_places(struct params *params, struct place_arrays *arrays
 
 /* Room for one more row, at index `at`. */
 static bool feed_insert(struct lane_feed *feed, struct arena *arena, uint32_t at,
-                        struct lane_place place)
+                        struct feed_row inserted)
 {
     if (feed->count == feed->cap) {
         uint32_t cap = feed->cap == 0 ? 8 : feed->cap * 2;
-        struct lane_place *rows =
+        struct feed_row *rows =
             arena_grow(arena, feed->rows, feed->cap * sizeof *rows, cap * sizeof *rows);
         if (rows == NULL)
             return false;
@@ -173,7 +195,7 @@ static bool feed_insert(struct lane_feed *feed, struct arena *arena, uint32_t at
     }
     for (uint32_t i = feed->count; i > at; i--)
         feed->rows[i] = feed->rows[i - 1];
-    feed->rows[at] = place;
+    feed->rows[at] = inserted;
     feed->count++;
     return true;
 }
@@ -206,6 +228,18 @@ static enum error_code send_fetch(struct finder *finder, const struct fetch *fet
     return code == ERR_OK ? txn_flush(finder->txn, finder->err) : code;
 }
 
+static bool keep_result(struct finder *finder, PGresult *result)
+{
+    size_t size = sizeof(PGresult *);
+    PGresult **results = arena_grow(finder->arena, finder->results, finder->result_count * size,
+                                    (finder->result_count + 1) * size);
+    if (results == NULL)
+        return false;
+    finder->results = results;
+    finder->results[finder->result_count++] = result;
+    return true;
+}
+
 /* Fetches; rows come in behind those that a lane has, or before them where they belong there. */
 static enum error_code fetch(struct finder *finder, struct fetch *fetches, uint32_t count)
 {
@@ -216,6 +250,10 @@ static enum error_code fetch(struct finder *finder, struct fetch *fetches, uint3
         code = connection_result(finder->txn->connection, &result, finder->err);
     if (code != ERR_OK)
         return code;
+    if (!keep_result(finder, result)) {
+        PQclear(result);
+        return out_of_memory(finder->err);
+    }
     reader_init(&reader, result, finder->arena);
     for (int row = 0; row < PQntuples(result) && code == ERR_OK; row++) {
         reader_row(&reader, row);
@@ -232,11 +270,12 @@ static enum error_code fetch(struct finder *finder, struct fetch *fetches, uint3
         struct fetch *from = &fetches[number - 1];
         bool behind = mark_place_cmp(&from->to, &MARK_LAST) == 0;
         uint32_t at = behind ? from->feed->count : from->got;
-        if (!feed_insert(from->feed, finder->arena, at, place))
+        while (at > 0 && lane_place_cmp(&from->feed->rows[at - 1].place, &place) > 0)
+            at--;
+        if (!feed_insert(from->feed, finder->arena, at, (struct feed_row){place, result, row}))
             code = out_of_memory(finder->err);
         from->got++;
     }
-    PQclear(result);
     return code;
 }
 
@@ -310,7 +349,7 @@ static enum error_code refill(struct looking *looking)
         uint32_t wanted = (uint32_t)share(looking->search) + 1;
         wanted = wanted < looking->search->max ? wanted : looking->search->max;
         fetches[count++] = (struct fetch){.feed = feed,
-                                          .from = mark_of(&feed->rows[feed->count - 1]),
+                                          .from = mark_of(&feed->rows[feed->count - 1].place),
                                           .to = MARK_LAST,
                                           .wanted = wanted};
     }
@@ -331,7 +370,7 @@ static enum error_code next_place(void *arg, uint32_t index, struct lane_place *
     (void)err;
     for (;;) {
         if (*next < feed->count) {
-            *ret = feed->rows[(*next)++];
+            *ret = feed->rows[(*next)++].place;
             *ret_found = true;
             return ERR_OK;
         }
@@ -348,6 +387,7 @@ static enum error_code next_place(void *arg, uint32_t index, struct lane_place *
 struct picks {
     struct lane_pick *at; /* of all searches */
     uint32_t *numbers;    /* of their lanes */
+    struct feed_row *rows;
     uint32_t count;
 };
 
@@ -374,8 +414,8 @@ static enum error_code search_once(struct finder *finder, struct store_search *s
         return code;
     for (uint32_t i = 0; i < search->found_count; i++) {
         struct lane_feed *feed = looking.feeds[found[i].index];
-        assert(lane_place_cmp(&feed->rows[feed->picked], &found[i].place) == 0);
-        feed->picked++;
+        picks->rows[picks->count] = feed->rows[feed->picked++];
+        assert(lane_place_cmp(&picks->rows[picks->count].place, &found[i].place) == 0);
         picks->numbers[picks->count++] = search->lanes[found[i].index];
     }
     return ERR_OK;
@@ -383,52 +423,75 @@ static enum error_code search_once(struct finder *finder, struct store_search *s
 
 /* ---- taking ---- */
 
-static const char delete_ready[] =
-    "DELETE FROM pawl.ready r USING unnest($1::int4[], $2::int4[], $3::int8[], $4::uuid[],"
-    " $5::int4[]) AS k (lane, rank, run_at, job_id, step)"
-    " WHERE r.lane = k.lane AND r.rank = k.rank AND r.run_at = k.run_at AND r.job_id = k.job_id"
-    " AND r.step = k.step";
+/* Columns of fetch_lanes before the job's. */
+enum { PLACE_COLUMN = 5, JOB_COLUMN = 6 };
 
-static const char read_headers[] =
-    "SELECT " WHOLE_JOB_COLUMNS " FROM unnest($1::uuid[]) WITH ORDINALITY AS k (id, n)"
-    " JOIN pawl.jobs j ON j.id = k.id" JOB_JOINS "ORDER BY k.n";
+/* They are locked, and so stay where they are. */
+static const char delete_ready[] = "DELETE FROM pawl.ready WHERE ctid = ANY ($1)";
 
-static enum error_code send_take(struct finder *finder, const struct picks *picks)
+static const char read_headers[] = "SELECT " WHOLE_JOB_COLUMNS ", " PLACE_COLUMNS
+                                   " FROM unnest($1::uuid[]) WITH ORDINALITY AS k (id, n)"
+                                   " JOIN pawl.jobs j ON j.id = k.id" JOB_JOINS "ORDER BY k.n";
+
+static enum error_code send_delete(struct finder *finder, const struct picks *picks)
 {
     struct postgres_txn *txn = finder->txn;
     struct params params;
-    struct array lanes;
-    struct place_arrays places;
-    array_init(&lanes, finder->arena, PARAM_INT4, picks->count);
-    place_arrays_init(&places, finder->arena, picks->count);
+    struct array places;
+    array_init(&places, finder->arena, PARAM_TID, picks->count);
     for (uint32_t i = 0; i < picks->count; i++) {
-        struct mark_place place = mark_of(&picks->at[i].place);
-        array_add_int4(&lanes, picks->numbers[i]);
-        place_arrays_add(&places, &place);
-        enum error_code code =
-            txn_note(txn, &txn->takes, LINE_LANES + picks->numbers[i], place, finder->err);
+        struct reader reader;
+        uint8_t place[TID_LEN] = {0};
+        reader_init(&reader, picks->rows[i].result, finder->arena);
+        reader_row(&reader, picks->rows[i].row);
+        reader_skip(&reader, PLACE_COLUMN);
+        reader_bytes(&reader, place, sizeof place);
+        array_add_tid(&places, place);
+        enum error_code code = reader_check(&reader, "waiting work", finder->err);
+        if (code == ERR_OK)
+            code = txn_note(txn, &txn->takes, LINE_LANES + picks->numbers[i],
+                            mark_of(&picks->at[i].place), finder->err);
         if (code != ERR_OK)
             return code;
     }
     params_init(&params, finder->arena);
-    params_add_array(&params, &lanes);
-    params_add_places(&params, &places);
+    params_add_array(&params, &places);
     txn->wrote = true;
-    enum error_code code =
-        connection_send_quiet(txn->connection, delete_ready, &params, finder->err);
-    params_init(&params, finder->arena);
-    params_add_array(&params, &places.jobs);
-    if (code == ERR_OK)
-        code = connection_send(txn->connection, read_headers, &params, finder->err);
-    return code == ERR_OK ? txn_flush(txn, finder->err) : code;
+    return connection_send_quiet(txn->connection, delete_ready, &params, finder->err);
 }
 
-/* Deletes what was picked and reads the jobs. */
+/* Reads the jobs of which steps were picked, behind their locks. */
+static enum error_code read_steps_jobs(struct finder *finder, const struct picks *picks,
+                                       PGresult **ret)
+{
+    struct params params;
+    struct array jobs;
+    PGresult *result;
+    array_init(&jobs, finder->arena, PARAM_UUID, picks->count);
+    for (uint32_t i = 0; i < picks->count; i++)
+        if (picks->at[i].place.step != STEP_NONE)
+            array_add_uuid(&jobs, picks->at[i].place.job);
+    if (jobs.count == 0)
+        return ERR_OK;
+    params_init(&params, finder->arena);
+    params_add_array(&params, &jobs);
+    enum error_code code = txn_ask(finder->txn, read_headers, &params, &result, finder->err);
+    if (code != ERR_OK)
+        return code;
+    if ((uint32_t)PQntuples(result) != jobs.count) {
+        PQclear(result);
+        return err_set(finder->err, ERR_CORRUPT, "waiting work has no job");
+    }
+    *ret = result;
+    return ERR_OK;
+}
+
+/* Deletes what was picked and makes jobs of what was read. */
 static enum error_code take_picks(struct finder *finder, struct store_search *searches,
                                   uint32_t count, const struct picks *picks, struct arena *arena)
 {
-    struct reader reader;
-    PGresult *result;
+    uint64_t seed = finder->txn->store->base.options.seed;
+    PGresult *of_steps = NULL;
     struct store_candidate *found = arena_zalloc(arena, picks->count, sizeof *found);
     if (found == NULL)
         return out_of_memory(finder->err);
@@ -438,21 +501,23 @@ static enum error_code take_picks(struct finder *finder, struct store_search *se
     }
     if (picks->count == 0)
         return ERR_OK;
-    enum error_code code = send_take(finder, picks);
+    enum error_code code = send_delete(finder, picks);
     if (code == ERR_OK)
-        code = connection_result(finder->txn->connection, &result, finder->err);
-    if (code != ERR_OK)
-        return code;
-    if ((uint32_t)PQntuples(result) != picks->count)
-        code = err_set(finder->err, ERR_CORRUPT, "waiting work has no job");
-    reader_init(&reader, result, arena);
+        code = read_steps_jobs(finder, picks, &of_steps);
+    int next = 0;
     for (uint32_t i = 0; i < picks->count && code == ERR_OK; i++) {
-        reader_row(&reader, (int)i);
+        struct reader reader;
+        bool is_step = picks->at[i].place.step != STEP_NONE;
+        reader_init(&reader, is_step ? of_steps : picks->rows[i].result, arena);
+        reader_row(&reader, is_step ? next++ : picks->rows[i].row);
+        reader_skip(&reader, is_step ? 0 : JOB_COLUMN);
         found[i].step = picks->at[i].place.step;
-        code = reader_slice(&reader, finder->txn->store->base.options.seed, &found[i].slice,
-                            finder->err);
+        code = reader_slice(&reader, seed, &found[i].slice, finder->err);
+        if (code == ERR_OK)
+            code = txn_note_place(finder->txn, reader_place(&reader, picks->at[i].place.job),
+                                  finder->err);
     }
-    PQclear(result);
+    PQclear(of_steps);
     return code;
 }
 
@@ -465,11 +530,14 @@ static enum error_code find(struct finder *finder, struct store_search *searches
         wanted += searches[i].max;
     picks.at = arena_alloc(finder->arena, wanted * sizeof *picks.at);
     picks.numbers = arena_alloc(finder->arena, wanted * sizeof *picks.numbers);
-    if (picks.at == NULL || picks.numbers == NULL)
+    picks.rows = arena_alloc(finder->arena, wanted * sizeof *picks.rows);
+    if (picks.at == NULL || picks.numbers == NULL || picks.rows == NULL)
         return out_of_memory(finder->err);
     enum error_code code = finder->feed_count == 0 ? ERR_OK : fetch_first(finder, ret_took);
     for (uint32_t i = 0; i < count && code == ERR_OK; i++)
         code = search_once(finder, &searches[i], &picks);
+    for (uint32_t i = 0; i < finder->feed_count; i++)
+        searches[0].left = searches[0].left || finder->feeds[i].count > finder->feeds[i].picked;
     return code == ERR_OK ? take_picks(finder, searches, count, &picks, arena) : code;
 }
 
@@ -490,7 +558,7 @@ static void end_scans(struct finder *finder, enum error_code code, int64_t took)
         if (feed->more_behind > 0 && feed->more_behind < cleared)
             cleared = feed->more_behind;
         if (cleared > 0)
-            found.taken = mark_of(&feed->rows[cleared - 1]);
+            found.taken = mark_of(&feed->rows[cleared - 1].place);
         marks_end(&finder->txn->store->marks, &feed->scan, code == ERR_OK ? &found : NULL);
     }
 }
@@ -511,5 +579,7 @@ enum error_code postgres_candidates(struct store_txn *handle, struct store_searc
                                            clock_monotonic_ms());
     code = find(&finder, searches, count, arena, &took);
     end_scans(&finder, code, took);
+    for (uint32_t i = 0; i < finder.result_count; i++)
+        PQclear(finder.results[i]);
     return txn_end_verb(txn, code);
 }

@@ -2,9 +2,12 @@
 #include "store/postgres/postgres.h"
 #include "store/row.h"
 
-/* All from the index jobs_status. */
-static const char count_jobs[] = "SELECT queue, status, count(*), min(created_at) FROM pawl.jobs"
-                                 " GROUP BY queue, status ORDER BY queue, status";
+/* All from the index jobs_shelf, but for the status of those that are queued or held. */
+static const char count_jobs[] =
+    "SELECT queue, status, count(*), min(created_at) FROM ("
+    "SELECT queue, shelf AS status, created_at FROM pawl.jobs WHERE shelf > 0"
+    " UNION ALL SELECT queue, status, created_at FROM pawl.jobs WHERE shelf = 0) AS j"
+    " GROUP BY queue, status ORDER BY queue, status";
 
 static const char count_steps[] =
     "SELECT state_number, count(*) FROM pawl.job_steps GROUP BY state_number";

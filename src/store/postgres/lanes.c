@@ -5,11 +5,34 @@
 #include "base/hash.h"
 #include "store/postgres/postgres.h"
 
+/* Those that load has brought. */
+static void give_known(const struct postgres_txn *txn, uint32_t after, struct store_lane **ret,
+                       uint32_t *ret_count)
+{
+    uint32_t skipped = 0;
+    while (skipped < txn->lane_count && txn->lanes[skipped].number <= after)
+        skipped++;
+    *ret = txn->lanes + skipped;
+    *ret_count = txn->lane_count - skipped;
+}
+
+/* The caller knows these and all before them: loads bring what comes after. */
+static void note_known(struct postgres *store, uint32_t after, const struct store_lane *lanes,
+                       uint32_t count)
+{
+    store->lanes_known = count > 0 ? lanes[count - 1].number : after;
+}
+
 enum error_code postgres_lanes(struct store_txn *handle, uint32_t after, struct arena *arena,
                                struct store_lane **ret, uint32_t *ret_count, struct err *err)
 {
     struct postgres_txn *txn = (struct postgres_txn *)handle;
     struct params params;
+    if (txn->has_lanes && !txn->failed && after >= txn->lanes_after) {
+        give_known(txn, after, ret, ret_count);
+        note_known(txn->store, after, *ret, *ret_count);
+        return ERR_OK;
+    }
     struct reader reader;
     PGresult *result = NULL;
     enum error_code code = txn_start(txn, err);
@@ -33,6 +56,7 @@ enum error_code postgres_lanes(struct store_txn *handle, uint32_t after, struct 
     }
     PQclear(result);
     if (code == ERR_OK) {
+        note_known(txn->store, after, lanes, count);
         *ret = lanes;
         *ret_count = count;
     }

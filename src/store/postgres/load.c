@@ -88,8 +88,8 @@ static enum error_code send_locks(struct postgres_txn *txn, const struct store_l
 
 /* ---- statements ---- */
 
-static const char read_jobs[] =
-    "SELECT " WHOLE_JOB_COLUMNS " FROM pawl.jobs j" JOB_JOINS "WHERE j.id = ANY ($1) ORDER BY j.id";
+static const char read_jobs[] = "SELECT " WHOLE_JOB_COLUMNS ", " PLACE_COLUMNS
+                                " FROM pawl.jobs j" JOB_JOINS "WHERE j.id = ANY ($1) ORDER BY j.id";
 
 static const char read_keys[] =
     "SELECT k.n, " WHOLE_JOB_COLUMNS
@@ -104,11 +104,22 @@ static const char read_resources[] =
     "SELECT k.n, " RESOURCE_COLUMNS " FROM unnest($1::text[]) WITH ORDINALITY AS k (id, n)"
     " JOIN pawl.resources r ON r.id = k.id ORDER BY k.n";
 
-/* Sort 0: kinds; 1: paused queues; 2: the time. */
+/* Sort 0: kinds; 1: paused queues; 2: the time; 3: lanes numbered above $1, so that whoever
+ * searches need not ask for them. */
 static const char read_settings[] =
     "SELECT 0, kind, settings, 0 FROM pawl.kinds"
     " UNION ALL SELECT 1, queue, NULL, 0 FROM pawl.queues WHERE paused"
-    " UNION ALL SELECT 2, NULL, NULL, " SQL_NOW " ORDER BY 1, 2";
+    " UNION ALL SELECT 2, NULL, NULL, " SQL_NOW
+    " UNION ALL SELECT 3, key, NULL, number FROM pawl.lanes WHERE number > $1 ORDER BY 1, 4, 2";
+
+static enum error_code send_settings(struct postgres_txn *txn, struct err *err)
+{
+    struct params params;
+    txn->lanes_after = txn->store->lanes_known;
+    params_init(&params, &txn->scratch);
+    params_add_int8(&params, txn->lanes_after);
+    return connection_send(txn->connection, read_settings, &params, err);
+}
 
 static enum error_code send_keys(struct postgres_txn *txn, const struct store_load *load,
                                  struct err *err)
@@ -192,7 +203,7 @@ static enum error_code send_load(struct postgres_txn *txn, const struct store_lo
     if (code == ERR_OK && load->resource_count > 0)
         code = send_resources(txn, load, err);
     if (code == ERR_OK)
-        code = connection_send(txn->connection, read_settings, NULL, err);
+        code = send_settings(txn, err);
     return code == ERR_OK ? txn_flush(txn, err) : code;
 }
 
@@ -218,6 +229,8 @@ static enum error_code take_jobs(struct postgres_txn *txn, struct store_load *lo
             reader_row(&reader, row++);
             code = reader_slice(&reader, seed, &job->slice, err);
             job->redacted = code == ERR_OK && job->slice.job.redacted;
+            if (code == ERR_OK && txn->base.mode == STORE_WRITE)
+                code = txn_note_place(txn, reader_place(&reader, job->id), err);
         } else {
             job_slice_init(&job->slice, job->id, seed);
             job->redacted = false;
@@ -273,6 +286,7 @@ static enum error_code take_requests(struct postgres_txn *txn, struct store_load
     reader_init(&reader, result, arena);
     for (uint32_t i = 0; i < load->request_count; i++)
         load->requests[i].found = false;
+    txn->has_requests = PQntuples(result) > 0;
     for (int row = 0; row < PQntuples(result) && code == ERR_OK; row++) {
         uint32_t at;
         code = next_number(&reader, row, load->request_count, &at, err);
@@ -338,9 +352,10 @@ static enum error_code take_settings(struct postgres_txn *txn, struct store_load
     size_t rows = (size_t)PQntuples(result);
     load->kinds = arena_zalloc(arena, rows, sizeof *load->kinds);
     load->paused.at = arena_zalloc(arena, rows, sizeof *load->paused.at);
+    txn->lanes = arena_zalloc(arena, rows, sizeof *txn->lanes);
     load->kind_count = 0;
     load->paused.count = 0;
-    if (load->kinds == NULL || load->paused.at == NULL)
+    if (load->kinds == NULL || load->paused.at == NULL || txn->lanes == NULL)
         code = out_of_memory(err);
     for (int row = 0; row < PQntuples(result) && code == ERR_OK; row++) {
         reader_row(&reader, row);
@@ -349,11 +364,17 @@ static enum error_code take_settings(struct postgres_txn *txn, struct store_load
             code = take_kind(&reader, arena, &load->kinds[load->kind_count++], err);
         } else if (sort == 1) {
             load->paused.at[load->paused.count++] = reader_str(&reader);
-        } else {
+        } else if (sort == 2) {
             reader_skip(&reader, 2);
             txn->now = reader_int(&reader);
+        } else {
+            struct store_lane *lane = &txn->lanes[txn->lane_count++];
+            lane->key = reader_str(&reader);
+            reader_skip(&reader, 1);
+            lane->number = (uint32_t)reader_int(&reader);
         }
     }
+    txn->has_lanes = code == ERR_OK;
     if (code == ERR_OK)
         code = reader_check(&reader, "the settings", err);
     if (options->clock != NULL)

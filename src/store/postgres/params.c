@@ -106,6 +106,8 @@ static Oid array_type(enum param_type type)
         return 1185;
     case PARAM_UUID:
         return 2951;
+    case PARAM_TID:
+        return 1010;
     }
     return 0;
 }
@@ -113,14 +115,15 @@ static Oid array_type(enum param_type type)
 void params_add_array(struct params *params, struct array *array)
 {
     params->failed = params->failed || array->buf.failed || array->buf.len < ARRAY_HEADER;
+    bool is_empty = array->count == array->nulls;
     if (!params->failed) {
-        put_int4(array->buf.at, array->count > 0);
-        put_int4(array->buf.at + 4, array->has_null);
+        put_int4(array->buf.at, !is_empty);
+        put_int4(array->buf.at + 4, array->nulls > 0);
         put_int4(array->buf.at + 8, (uint32_t)array->type);
         put_int4(array->buf.at + 12, array->count);
         put_int4(array->buf.at + 16, 1);
         /* An empty array has no dimension, and its header ends before them. */
-        if (array->count == 0)
+        if (is_empty)
             array->buf.len = 12;
     }
     add(params, array_type(array->type), buf_str(&array->buf));
@@ -138,6 +141,8 @@ static size_t usual_width(enum param_type type)
         return 8;
     case PARAM_UUID:
         return 16;
+    case PARAM_TID:
+        return TID_LEN;
     case PARAM_TEXT:
         return 12;
     case PARAM_BYTEA:
@@ -152,7 +157,7 @@ void array_init(struct array *array, struct arena *arena, enum param_type type, 
 {
     array->type = type;
     array->count = 0;
-    array->has_null = false;
+    array->nulls = 0;
     buf_init(&array->buf, arena, ARRAY_HEADER + count * (4 + usual_width(type)));
     char *header = buf_reserve(&array->buf, ARRAY_HEADER);
     if (header != NULL) {
@@ -208,6 +213,14 @@ void array_add_uuid(struct array *array, struct uuid value)
         memcpy(at, value.bytes, sizeof value.bytes);
 }
 
+void array_add_tid(struct array *array, const uint8_t *tid)
+{
+    assert(array->type == PARAM_TID);
+    char *at = element(array, TID_LEN);
+    if (at != NULL)
+        memcpy(at, tid, TID_LEN);
+}
+
 void array_add_time(struct array *array, int64_t time_ms)
 {
     assert(array->type == PARAM_TIME);
@@ -228,7 +241,7 @@ void array_add_null(struct array *array)
 {
     char *at = buf_reserve(&array->buf, 4);
     array->count++;
-    array->has_null = true;
+    array->nulls++;
     if (at == NULL)
         return;
     put_int4(at, UINT32_MAX);

@@ -25,6 +25,7 @@ enum param_type {
     PARAM_JSON = 114,
     PARAM_TIME = 1184, /* timestamptz */
     PARAM_UUID = 2950,
+    PARAM_TID = 27,
 };
 
 struct params {
@@ -41,7 +42,7 @@ struct params {
 struct array {
     enum param_type type;
     uint32_t count;
-    bool has_null;
+    uint32_t nulls; /* of these */
     struct buf buf;
 };
 
@@ -53,6 +54,9 @@ void params_add_null(struct params *params, enum param_type type);
 void params_add_str(struct params *params, enum param_type type, struct str value);
 void params_add_uuid(struct params *params, struct uuid value);
 void params_add_time(struct params *params, int64_t time_ms);
+
+/* One that is nothing but NULLs goes as an empty one: unnest of several arrays fills the short ones
+ * up with NULLs, which costs nothing on the way. */
 void params_add_array(struct params *params, struct array *array);
 
 /* An empty array with room for about `count` elements. */
@@ -63,6 +67,7 @@ void array_add_int8(struct array *array, int64_t value);
 void array_add_int4(struct array *array, int64_t value);
 void array_add_bool(struct array *array, bool value);
 void array_add_uuid(struct array *array, struct uuid value);
+void array_add_tid(struct array *array, const uint8_t *tid); /* TID_LEN bytes */
 void array_add_time(struct array *array, int64_t time_ms);
 void array_add_bytes(struct array *array, const uint8_t *bytes, size_t len);
 void array_add_null(struct array *array);

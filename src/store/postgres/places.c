@@ -104,11 +104,6 @@ static const char delete_ready[] =
 static const char *const insert_timers[] = {INSERT_TIMERS, INSERT_TIMERS UNLESS_THERE};
 static const char *const insert_ready[] = {INSERT_READY, INSERT_READY UNLESS_THERE};
 
-static bool careful(const struct postgres_txn *txn)
-{
-    return clock_monotonic_ms() < txn->store->careful_until;
-}
-
 static enum error_code send_timers(struct postgres_txn *txn, const char *sql,
                                    struct timer_arrays *rows, bool with_lanes, struct err *err)
 {
@@ -147,6 +142,9 @@ static enum error_code send_ready(struct postgres_txn *txn, const char *sql,
 static const char delete_claims[] =
     "DELETE FROM pawl.job_claims c USING unnest($1::uuid[], $2::int4[]) AS k (job_id, step)"
     " WHERE c.job_id = k.job_id AND c.step = k.step";
+
+/* The same where it is known where they are. */
+static const char delete_claims_there[] = "DELETE FROM pawl.job_claims WHERE ctid = ANY ($1)";
 
 #define INSERT_CLAIMS                                                                              \
     "INSERT INTO pawl.job_claims (job_id, step, attempt, expires_at, beat_at, due_at, worker_id,"  \
@@ -235,13 +233,22 @@ static enum error_code note_due(struct postgres_txn *txn, uint32_t line, const s
     return txn_note(txn, &txn->puts, line, (struct mark_place){0, at, spot->job, spot->step}, err);
 }
 
+/* Where the row of a job's own lease is; NULL: not known. */
+static const uint8_t *lease_place_of(const struct postgres_txn *txn, const struct spot *spot)
+{
+    const struct row_place *place = spot->part == NULL ? txn_place_of(txn, spot->job) : NULL;
+    return place != NULL && place->has_lease ? place->lease : NULL;
+}
+
 static enum error_code write_claims(struct postgres_txn *txn, const struct spots *spots,
                                     struct err *err)
 {
     struct claim_arrays gone;
     struct claim_arrays fresh;
     struct claim_arrays beats;
+    struct array gone_there;
     enum error_code code = ERR_OK;
+    array_init(&gone_there, &txn->scratch, PARAM_TID, spots->count);
     claims_init(&gone, &txn->scratch, 0);
     claims_init(&fresh, &txn->scratch, 0);
     claims_init(&beats, &txn->scratch, 0);
@@ -252,6 +259,8 @@ static enum error_code write_claims(struct postgres_txn *txn, const struct spots
             claims_add(&beats, spot, same_due);
         } else if (spot->now->leased) {
             claims_add(&fresh, spot, false);
+        } else if (spot->was->leased && lease_place_of(txn, spot) != NULL) {
+            array_add_tid(&gone_there, lease_place_of(txn, spot));
         } else if (spot->was->leased) {
             array_add_uuid(&gone.jobs, spot->job);
             array_add_int4(&gone.steps, spot->step);
@@ -259,12 +268,18 @@ static enum error_code write_claims(struct postgres_txn *txn, const struct spots
         if (spot->now->leased && spot->now->due_at > 0 && !(spot->was->leased && same_due))
             code = note_due(txn, LINE_CLAIMS, spot, spot->now->due_at, err);
     }
+    if (code == ERR_OK && gone_there.count > 0) {
+        struct params params;
+        params_init(&params, &txn->scratch);
+        params_add_array(&params, &gone_there);
+        code = connection_send_quiet(txn->connection, delete_claims_there, &params, err);
+    }
     if (code == ERR_OK)
         code = send_claims(txn, delete_claims, &gone, 2, err);
     if (code == ERR_OK)
         code = send_claims(txn, update_claims, &beats, CLAIM_ARRAYS, err);
     if (code == ERR_OK)
-        code = send_claims(txn, insert_claims[careful(txn)], &fresh, CLAIM_ARRAYS, err);
+        code = send_claims(txn, insert_claims[txn_is_careful(txn)], &fresh, CLAIM_ARRAYS, err);
     return code;
 }
 
@@ -344,8 +359,8 @@ enum error_code write_places(struct postgres_txn *txn, const struct spots *spots
     if (code == ERR_OK)
         code = send_ready(txn, delete_ready, &moves.ready_out, err);
     if (code == ERR_OK)
-        code = send_timers(txn, insert_timers[careful(txn)], &moves.timers_in, true, err);
+        code = send_timers(txn, insert_timers[txn_is_careful(txn)], &moves.timers_in, true, err);
     if (code == ERR_OK)
-        code = send_ready(txn, insert_ready[careful(txn)], &moves.ready_in, err);
+        code = send_ready(txn, insert_ready[txn_is_careful(txn)], &moves.ready_in, err);
     return code;
 }

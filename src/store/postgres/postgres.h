@@ -34,7 +34,7 @@ struct postgres {
     struct store base;
     char *url; /* with its password: never shown */
     int64_t patience_ms;
-    char settings[640]; /* the statement that every transaction begins with */
+    char settings[2][704]; /* the statement that every transaction begins with, by its mode */
 
     pthread_mutex_t mutex; /* over the pool and the lane book */
     pthread_cond_t freed;
@@ -47,6 +47,7 @@ struct postgres {
     struct marks marks;
     struct watch watch;
     atomic_bool is_nameless;       /* names of statements were forgotten: none are used any more */
+    _Atomic uint32_t lanes_known;  /* up to this number; all as long as nobody searches */
     _Atomic int64_t careful_until; /* something was found where nothing should be: see places.c */
 };
 
@@ -62,6 +63,13 @@ struct mark_changes {
     uint32_t cap;
 };
 
+/* Where the rows of jobs are that the transaction has locked. */
+struct row_places {
+    struct row_place *at;
+    uint32_t count;
+    uint32_t cap;
+};
+
 struct postgres_txn {
     struct store_txn base;
     struct postgres *store;
@@ -70,11 +78,17 @@ struct postgres_txn {
     struct arena notes;   /* for what must be known at the end */
     bool begun;           /* BEGIN is queued, or more */
     bool failed;
-    bool wrote; /* there is something to commit */
+    bool wrote;        /* there is something to commit */
+    bool has_requests; /* load has found records of requests, or has not looked */
     bool has_now;
     int64_t now;
     struct mark_changes puts;  /* for when it is committed */
     struct mark_changes takes; /* for when it is not */
+    struct row_places places;
+    struct store_lane *lanes; /* as load has found them: all above `lanes_after` */
+    uint32_t lane_count;
+    uint32_t lanes_after;
+    bool has_lanes;
     struct store_lane *new_lanes;
     uint32_t new_lane_count;
 };
@@ -89,9 +103,10 @@ void pool_give(struct postgres *store, struct connection *connection);
 
 /* Writes the statement that sets up a transaction: local settings, nothing that a pooler's other
  * clients would see. We know better than statistics, which may be as old as the last quiet hour,
- * that everything is to be found by an index. A lock is waited for almost as long as the client has
- * patience, and a client that fell silent loses its locks. */
-void txn_settings(char *ret, size_t size, int64_t patience_ms);
+ * that everything is to be found by an index. What writers send is planned once, whatever the size
+ * of the batch; what readers send is planned for what they ask. A lock is waited for almost as long
+ * as the client has patience, and a client that fell silent loses its locks. */
+void txn_settings(char *ret, size_t size, enum store_mode mode, int64_t patience_ms);
 
 /* Queues BEGIN, unless that was done. Every verb starts with this. */
 enum error_code txn_start(struct postgres_txn *txn, struct err *err);
@@ -112,6 +127,16 @@ enum error_code txn_now(struct postgres_txn *txn, int64_t *ret, struct err *err)
 /* For later: something was put at or taken from a place. */
 enum error_code txn_note(struct postgres_txn *txn, struct mark_changes *changes, uint32_t line,
                          struct mark_place place, struct err *err);
+
+/* Whether a row was lately found where nobody had put one: statements must be ready for more. */
+bool txn_is_careful(const struct postgres_txn *txn);
+
+/* The rows of a job that is locked are there. */
+enum error_code txn_note_place(struct postgres_txn *txn, struct row_place place, struct err *err);
+
+/* Where they are; NULL: nobody has noted it. Only after txn_sort_places. */
+const struct row_place *txn_place_of(const struct postgres_txn *txn, struct uuid job);
+void txn_sort_places(struct postgres_txn *txn);
 
 /* The injected clock, or NULL for the database's: the parameter of many statements. */
 void params_add_clock(struct params *params, const struct postgres *store);

@@ -111,7 +111,16 @@ static enum error_code postgres_watch_verb(struct store *handle, uint64_t seen, 
 {
     struct postgres *store = (struct postgres *)handle;
     (void)err;
-    *ret_seen = watch_wait(&store->watch, seen, wait_ms);
+    *ret_seen = watch_wait(&store->watch, false, seen, wait_ms);
+    return ERR_OK;
+}
+
+static enum error_code postgres_watch_others(struct store *handle, uint64_t seen, int64_t wait_ms,
+                                             uint64_t *ret_seen, struct err *err)
+{
+    struct postgres *store = (struct postgres *)handle;
+    (void)err;
+    *ret_seen = watch_wait(&store->watch, true, seen, wait_ms);
     return ERR_OK;
 }
 
@@ -143,6 +152,7 @@ static const struct store_driver postgres_driver = {
     .events = postgres_events,
     .feed = postgres_feed,
     .watch = postgres_watch_verb,
+    .watch_others = postgres_watch_others,
     .leases_on = postgres_leases_on,
     .queues = postgres_queues,
     .workers = postgres_workers,
@@ -207,7 +217,10 @@ static struct postgres *postgres_new(struct str url, const struct store_options 
         count = CONNECTIONS_MAX;
     store->base = (struct store){.driver = &postgres_driver, .options = *options, .shared = true};
     store->patience_ms = options->patience_ms > 0 ? options->patience_ms : PATIENCE_MS_DEFAULT;
-    txn_settings(store->settings, sizeof store->settings, store->patience_ms);
+    for (int mode = STORE_READ; mode <= STORE_WRITE; mode++)
+        txn_settings(store->settings[mode], sizeof store->settings[mode], (enum store_mode)mode,
+                     store->patience_ms);
+    store->lanes_known = INT32_MAX;
     (void)pthread_mutex_init(&store->mutex, NULL);
     lane_book_init(&store->lanes, options->seed);
     marks_init(&store->marks);

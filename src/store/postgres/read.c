@@ -24,12 +24,16 @@ static const char list_any[] =
     "WITH page AS MATERIALIZED (SELECT j.* FROM pawl.jobs j WHERE" LIST_FILTERS
     " AND ($2::int4[] IS NULL OR j.status = ANY ($2)) ORDER BY j.id DESC LIMIT $12)" LIST_PAGE;
 
-/* Each status is a list of its own in the index. */
+/* Each status is a list of its own in the index, but that those that somebody holds stand among the
+ * queued: they are found by their leases, and the few that are passed over there are held. */
 static const char list_statuses[] =
     "WITH page AS MATERIALIZED (SELECT j.* FROM unnest($2::int4[]) AS wanted (status)"
-    " CROSS JOIN LATERAL (SELECT j.* FROM pawl.jobs j WHERE" LIST_FILTERS
-    " AND j.status = wanted.status"
-    " ORDER BY j.id DESC LIMIT $12) AS j ORDER BY j.id DESC LIMIT $12)" LIST_PAGE;
+    " CROSS JOIN LATERAL ((SELECT j.* FROM pawl.jobs j WHERE" LIST_FILTERS
+    " AND j.shelf = wanted.status AND j.status = wanted.status ORDER BY j.id DESC LIMIT $12)"
+    " UNION ALL (SELECT j.* FROM pawl.job_claims c JOIN pawl.jobs j ON j.id = c.job_id"
+    " WHERE" LIST_FILTERS " AND c.step = -1 AND wanted.status <> 0 AND j.shelf = 0"
+    " AND j.status = wanted.status ORDER BY j.id DESC LIMIT $12)) AS j"
+    " ORDER BY j.id DESC LIMIT $12)" LIST_PAGE;
 
 static void params_add_id(struct params *params, struct uuid id)
 {

@@ -185,6 +185,18 @@ enum error_code reader_slice(struct reader *reader, uint64_t seed, struct job_sl
     return code == ERR_OK ? row_to_job(&row, seed, reader->arena, ret, err) : code;
 }
 
+struct row_place reader_place(struct reader *reader, struct uuid id)
+{
+    struct row_place place = {.id = id};
+    reader_bytes(reader, place.job, sizeof place.job);
+    place.has_lease = !PQgetisnull(reader->result, reader->row, reader->column);
+    if (place.has_lease)
+        reader_bytes(reader, place.lease, sizeof place.lease);
+    else
+        reader_skip(reader, 1);
+    return place;
+}
+
 enum error_code reader_resource(struct reader *reader, struct resource *ret, struct err *err)
 {
     struct resource resource = {0};

@@ -16,6 +16,9 @@
 /* Where PostgreSQL's time begins: 2000-01-01T00:00:00Z. */
 #define EPOCH_2000_MS INT64_C(946684800000)
 
+/* A row's place, as the server writes it: a block and a number within it. */
+enum { TID_LEN = 6 };
+
 /* Stands in front of '0' for NUL and of '1' for itself. */
 enum { FREE_TEXT_ESCAPE = 1 };
 
@@ -52,21 +55,30 @@ uint32_t reader_step(struct reader *reader);
 /* The columns of a job in the order in which reader_job wants them; `j`, `c` (its live lease) and
  * `e` (its first event) are the tables. */
 #define JOB_COLUMNS                                                                                \
+    HOT_COLUMNS ", CASE WHEN j.redacted THEN j.priority END,"                                      \
+                " CASE WHEN j.redacted THEN j.kind END, CASE WHEN j.redacted THEN j.queue END,"    \
+                " CASE WHEN j.redacted THEN j.agent_id END,"                                       \
+                " CASE WHEN j.redacted THEN j.correlation_id END,"                                 \
+                " CASE WHEN j.redacted THEN j.idempotency_key END"
+/* Without what the first event says too, unless it was erased. */
+#define HOT_COLUMNS                                                                                \
     "j.id, j.created_at, j.updated_at, j.version, j.purge_at, j.status, j.retry_count, "           \
-    "j.reason_code, j.redacted, j.head, j.salt, j.cursor, j.state, j.priority, j.kind, j.queue, "  \
-    "j.agent_id, j.correlation_id, j.idempotency_key"
+    "j.reason_code, j.redacted, j.head, j.salt, j.cursor, j.state"
 #define CLAIM_COLUMNS                                                                              \
     "c.worker_id, c.resource_id, c.attempt, c.beat_at, c.expires_at, c.due_at, c.progress, "       \
     "c.cursor"
 /* LIMIT keeps the planner from any other way than one look-up a job. */
 #define CLAIM_OF(job, step_)                                                                       \
-    " LEFT JOIN LATERAL (SELECT * FROM pawl.job_claims WHERE job_id = " job " AND step = " step_   \
-    " LIMIT 1) AS c ON true"
+    " LEFT JOIN LATERAL (SELECT *, ctid AS place FROM pawl.job_claims WHERE job_id = " job         \
+    " AND step = " step_ " LIMIT 1) AS c ON true"
 #define JOB_JOINS                                                                                  \
     CLAIM_OF("j.id", "-1")                                                                         \
     " LEFT JOIN LATERAL (SELECT payload FROM pawl.job_events WHERE job_id = j.id AND version = 1"  \
     " LIMIT 1) AS e ON true "
 #define WHOLE_JOB_COLUMNS JOB_COLUMNS ", " CLAIM_COLUMNS ", e.payload"
+/* Where the rows of a job and of its lease are: they stay there while the job is locked. Behind
+ * WHOLE_JOB_COLUMNS. */
+#define PLACE_COLUMNS "j.ctid, c.place"
 
 void reader_job(struct reader *reader, struct job_row *ret);
 void reader_claim(struct reader *reader, struct claim_row *ret);
@@ -74,6 +86,17 @@ void reader_claim(struct reader *reader, struct claim_row *ret);
 /* All of WHOLE_JOB_COLUMNS, made into a slice. */
 enum error_code reader_slice(struct reader *reader, uint64_t seed, struct job_slice *ret,
                              struct err *err);
+
+/* Where the rows of a job are; `lease` is set if it has one. */
+struct row_place {
+    struct uuid id;
+    uint8_t job[TID_LEN];
+    bool has_lease;
+    uint8_t lease[TID_LEN];
+};
+
+/* PLACE_COLUMNS, of the job that was read before them. */
+struct row_place reader_place(struct reader *reader, struct uuid id);
 
 /* The columns of a resource in the order in which reader_resource wants them; `r` is the table. The
  * leases on it are counted. */

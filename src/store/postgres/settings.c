@@ -3,12 +3,17 @@
 #include "core/job_state.h"
 #include "store/postgres/postgres.h"
 
-static const char upsert_requests[] =
-    "INSERT INTO pawl.requests (id, at, scope, key, body_hash, answer)"
-    " SELECT * FROM unnest($1::bytea[], $2::int8[], $3::text[], $4::text[], $5::bytea[],"
+/* Names are locked, so that it is known when there is none: see places.c for why that matters. */
+#define INSERT_REQUESTS                                                                            \
+    "INSERT INTO pawl.requests (id, at, scope, key, body_hash, answer)"                            \
+    " SELECT * FROM unnest($1::bytea[], $2::int8[], $3::text[], $4::text[], $5::bytea[],"          \
     " $6::bytea[])"
-    " ON CONFLICT (id) DO UPDATE SET at = EXCLUDED.at, body_hash = EXCLUDED.body_hash,"
-    " answer = EXCLUDED.answer";
+
+static const char *const insert_requests[] = {
+    INSERT_REQUESTS,
+    INSERT_REQUESTS " ON CONFLICT (id) DO UPDATE SET at = EXCLUDED.at,"
+                    " body_hash = EXCLUDED.body_hash, answer = EXCLUDED.answer",
+};
 
 static enum error_code write_requests(struct postgres_txn *txn, const struct store_write *write,
                                       struct err *err)
@@ -36,7 +41,8 @@ static enum error_code write_requests(struct postgres_txn *txn, const struct sto
     params_init(&params, &txn->scratch);
     for (int i = 0; i < COLUMNS; i++)
         params_add_array(&params, &columns[i]);
-    return connection_send_quiet(txn->connection, upsert_requests, &params, err);
+    bool may_be_there = txn->has_requests || txn_is_careful(txn);
+    return connection_send_quiet(txn->connection, insert_requests[may_be_there], &params, err);
 }
 
 /* ---- resources ---- */

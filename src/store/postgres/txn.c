@@ -24,6 +24,7 @@ enum error_code postgres_begin(struct store *handle, enum store_mode mode, struc
     }
     txn->base = (struct store_txn){.store = handle, .mode = mode};
     txn->store = store;
+    txn->has_requests = true;
     arena_init(&txn->scratch);
     arena_init(&txn->notes);
     *ret = &txn->base;
@@ -38,7 +39,7 @@ static void txn_free(struct postgres_txn *txn)
     free(txn);
 }
 
-void txn_settings(char *ret, size_t size, int64_t patience_ms)
+void txn_settings(char *ret, size_t size, enum store_mode mode, int64_t patience_ms)
 {
     int64_t idle_ms = 2 * patience_ms > IDLE_MS_MIN ? 2 * patience_ms : IDLE_MS_MIN;
     (void)snprintf(ret, size,
@@ -47,11 +48,13 @@ void txn_settings(char *ret, size_t size, int64_t patience_ms)
                    " set_config('enable_hashjoin', 'off', true),"
                    " set_config('enable_mergejoin', 'off', true),"
                    " set_config('enable_material', 'off', true), set_config('jit', 'off', true),"
+                   " set_config('plan_cache_mode', '%s', true),"
                    " set_config('lock_timeout', '%lld', true),"
                    " set_config('idle_in_transaction_session_timeout', '%lld', true),"
                    /* Acknowledged means durable, whatever the database does otherwise. */
                    " set_config('synchronous_commit', coalesce(nullif("
                    "current_setting('synchronous_commit'), 'off'), 'on'), true)",
+                   mode == STORE_WRITE ? "force_generic_plan" : "auto",
                    (long long)(patience_ms - patience_ms / 8), (long long)idle_ms);
 }
 
@@ -76,7 +79,8 @@ enum error_code txn_start(struct postgres_txn *txn, struct err *err)
                                      NULL, err);
     struct params none;
     params_init(&none, &txn->scratch);
-    return code == ERR_OK ? connection_send_quiet(txn->connection, txn->store->settings, &none, err)
+    return code == ERR_OK ? connection_send_quiet(txn->connection,
+                                                  txn->store->settings[txn->base.mode], &none, err)
                           : code;
 }
 
@@ -145,6 +149,47 @@ enum error_code txn_note(struct postgres_txn *txn, struct mark_changes *changes,
     }
     changes->at[changes->count++] = (struct mark_change){line, place};
     return ERR_OK;
+}
+
+bool txn_is_careful(const struct postgres_txn *txn)
+{
+    return clock_monotonic_ms() < txn->store->careful_until;
+}
+
+enum error_code txn_note_place(struct postgres_txn *txn, struct row_place place, struct err *err)
+{
+    struct row_places *places = &txn->places;
+    if (places->count == places->cap) {
+        uint32_t cap = places->cap == 0 ? 64 : places->cap * 2;
+        struct row_place *at =
+            arena_grow(&txn->notes, places->at, places->cap * sizeof *at, cap * sizeof *at);
+        if (at == NULL)
+            return out_of_memory(err);
+        places->at = at;
+        places->cap = cap;
+    }
+    places->at[places->count++] = place;
+    return ERR_OK;
+}
+
+static int by_job(const void *a, const void *b)
+{
+    return memcmp(((const struct row_place *)a)->id.bytes, ((const struct row_place *)b)->id.bytes,
+                  sizeof(struct uuid));
+}
+
+void txn_sort_places(struct postgres_txn *txn)
+{
+    if (txn->places.count > 1)
+        qsort(txn->places.at, txn->places.count, sizeof *txn->places.at, by_job);
+}
+
+const struct row_place *txn_place_of(const struct postgres_txn *txn, struct uuid job)
+{
+    struct row_place wanted = {.id = job};
+    return txn->places.count == 0
+               ? NULL
+               : bsearch(&wanted, txn->places.at, txn->places.count, sizeof wanted, by_job);
 }
 
 static void lower_marks(struct postgres_txn *txn, const struct mark_changes *changes)

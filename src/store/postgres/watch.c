@@ -47,11 +47,15 @@ static bool connect_watch(struct watch *watch)
     return !watch->connection.broken;
 }
 
-static void tell(struct watch *watch)
+static void tell(struct watch *watch, bool by_others)
 {
     (void)pthread_mutex_lock(&watch->mutex);
     watch->commits++;
     (void)pthread_cond_broadcast(&watch->changed);
+    if (by_others) {
+        watch->others++;
+        (void)pthread_cond_broadcast(&watch->changed_by_others);
+    }
     (void)pthread_mutex_unlock(&watch->mutex);
 }
 
@@ -65,7 +69,20 @@ static void hear(struct watch *watch)
         PQfreemem(notify);
     }
     if (news)
-        tell(watch);
+        tell(watch, true);
+}
+
+/* Whether what a look has found counts as others'. */
+static bool is_of_others(struct watch *watch)
+{
+    (void)pthread_mutex_lock(&watch->mutex);
+    bool own = watch->own != watch->own_seen;
+    watch->own_seen = watch->own;
+    (void)pthread_mutex_unlock(&watch->mutex);
+    if (watch->listening && own && ++watch->unsure < WATCH_UNSURE_MAX)
+        return false;
+    watch->unsure = 0;
+    return true;
 }
 
 /* Any commit changes what a snapshot sees; so does the end of whatever holds the feed back. */
@@ -85,7 +102,7 @@ static void look(struct watch *watch)
         return;
     if (strcmp(text, watch->seen) != 0) {
         memcpy(watch->seen, text, sizeof text);
-        tell(watch);
+        tell(watch, is_of_others(watch));
     }
 }
 
@@ -94,14 +111,13 @@ static void send_news(struct watch *watch)
 {
     struct connection *connection = &watch->connection;
     struct err ignored;
-    enum error_code code = connection_send_quiet(connection, "BEGIN READ WRITE", NULL, &ignored);
-    if (code == ERR_OK)
-        code = connection_send_quiet(
-            connection, "SELECT set_config('synchronous_commit', 'off', true)", NULL, &ignored);
-    if (code == ERR_OK)
-        code = connection_send_quiet(connection, "NOTIFY pawl", NULL, &ignored);
-    if (code == ERR_OK)
-        code = connection_send_quiet(connection, "COMMIT", NULL, &ignored);
+    (void)pthread_mutex_lock(&watch->mutex);
+    watch->own++;
+    (void)pthread_mutex_unlock(&watch->mutex);
+    enum error_code code = connection_send_quiet(
+        connection,
+        "SELECT set_config('synchronous_commit', 'off', true), pg_notify('pawl', '')::text", NULL,
+        &ignored);
     if (code == ERR_OK)
         code = connection_sync(connection, &ignored);
     if (code != ERR_OK)
@@ -221,7 +237,13 @@ enum error_code watch_init(struct watch *watch, const char *url, struct err *err
         (void)fcntl(watch->wake[i], F_SETFD, FD_CLOEXEC);
     }
     (void)pthread_mutex_init(&watch->mutex, NULL);
-    if (!condition_init(&watch->changed)) {
+    bool first = condition_init(&watch->changed);
+    bool second = condition_init(&watch->changed_by_others);
+    if (!first || !second) {
+        if (first)
+            (void)pthread_cond_destroy(&watch->changed);
+        if (second)
+            (void)pthread_cond_destroy(&watch->changed_by_others);
         (void)pthread_mutex_destroy(&watch->mutex);
         (void)close(watch->wake[0]);
         (void)close(watch->wake[1]);
@@ -250,6 +272,7 @@ void watch_release(struct watch *watch)
     (void)close(watch->wake[0]);
     (void)close(watch->wake[1]);
     (void)pthread_cond_destroy(&watch->changed);
+    (void)pthread_cond_destroy(&watch->changed_by_others);
     (void)pthread_mutex_destroy(&watch->mutex);
 }
 
@@ -271,6 +294,7 @@ void watch_committed(struct watch *watch)
 {
     (void)pthread_mutex_lock(&watch->mutex);
     watch->commits++;
+    watch->own++;
     bool was_due = watch->is_due;
     watch->is_due = true;
     start(watch);
@@ -280,19 +304,21 @@ void watch_committed(struct watch *watch)
         wake(watch);
 }
 
-uint64_t watch_wait(struct watch *watch, uint64_t seen, int64_t wait_ms)
+uint64_t watch_wait(struct watch *watch, bool for_others, uint64_t seen, int64_t wait_ms)
 {
     struct timespec until = condition_deadline(wait_ms);
+    const uint64_t *commits = for_others ? &watch->others : &watch->commits;
+    pthread_cond_t *changed = for_others ? &watch->changed_by_others : &watch->changed;
     (void)pthread_mutex_lock(&watch->mutex);
     int waited = 0;
     start(watch);
     watch->waiting++;
-    if (watch->commits == seen)
+    if (*commits == seen)
         wake(watch);
-    while (watch->commits == seen && waited == 0)
-        waited = pthread_cond_timedwait(&watch->changed, &watch->mutex, &until);
+    while (*commits == seen && waited == 0)
+        waited = pthread_cond_timedwait(changed, &watch->mutex, &until);
     watch->waiting--;
-    uint64_t now = watch->commits;
+    uint64_t now = *commits;
     (void)pthread_mutex_unlock(&watch->mutex);
     return now;
 }

@@ -10,15 +10,15 @@
 /* `xact` is the column's default, worked out once for all rows. */
 static const char insert_events[] =
     "INSERT INTO pawl.job_events (job_id, version, created_at, xact, redacted, type, payload,"
-    " actor, cause, correlation_id, digest, hash)"
+    " actor, cause, correlation_id, digest, hash, id)"
     " SELECT job_id, version, created_at, (SELECT greatest("
     "(pg_current_xact_id()::text::int8 + 1)::text::xid8,"
-    " pg_snapshot_xmax(pg_current_snapshot()))), redacted, type, payload, actor, cause,"
-    " correlation_id, digest, hash"
+    " pg_snapshot_xmax(pg_current_snapshot()))), redacted IS NOT NULL, type, payload, actor, cause,"
+    " correlation_id, digest, hash, id"
     " FROM unnest($1::uuid[], $2::int8[], $3::timestamptz[], $4::text[], $5::json[], $6::text[],"
-    " $7::text[], $8::text[], $9::bytea[], $10::bytea[], $11::bool[]) WITH ORDINALITY"
+    " $7::text[], $8::text[], $9::bytea[], $10::bytea[], $11::uuid[], $12::bool[]) WITH ORDINALITY"
     " AS e (job_id, version, created_at, type, payload, actor, cause, correlation_id, digest, hash,"
-    " redacted, n) ORDER BY n";
+    " id, redacted, n) ORDER BY n";
 
 static const char insert_telemetry[] =
     "INSERT INTO pawl.job_telemetry (job_id, at, type, payload, actor, cause, correlation_id)"
@@ -38,7 +38,8 @@ struct event_arrays {
     struct array correlations;
     struct array digests;
     struct array hashes;
-    struct array redacted;
+    struct array ids;
+    struct array redacted; /* true, or NULL */
 };
 
 static void event_arrays_init(struct event_arrays *arrays, struct arena *arena, uint32_t count)
@@ -53,6 +54,7 @@ static void event_arrays_init(struct event_arrays *arrays, struct arena *arena, 
     array_init(&arrays->correlations, arena, PARAM_TEXT, count);
     array_init(&arrays->digests, arena, PARAM_BYTEA, count);
     array_init(&arrays->hashes, arena, PARAM_BYTEA, count);
+    array_init(&arrays->ids, arena, PARAM_UUID, count);
     array_init(&arrays->redacted, arena, PARAM_BOOL, count);
 }
 
@@ -70,7 +72,11 @@ static void event_arrays_add(struct event_arrays *arrays, const struct event *ev
     array_add_time(&arrays->times, event->at);
     array_add_bytes(&arrays->digests, event->digest, sizeof event->digest);
     array_add_bytes(&arrays->hashes, event->hash, sizeof event->hash);
-    array_add_bool(&arrays->redacted, event->redacted);
+    array_add_uuid(&arrays->ids, event_id(event));
+    if (event->redacted)
+        array_add_bool(&arrays->redacted, true);
+    else
+        array_add_null(&arrays->redacted);
 }
 
 static bool is_telemetry(const struct event *event)
@@ -107,6 +113,7 @@ static enum error_code write_events(struct postgres_txn *txn, const struct store
     if (!telemetry) {
         params_add_array(&params, &arrays.digests);
         params_add_array(&params, &arrays.hashes);
+        params_add_array(&params, &arrays.ids);
         params_add_array(&params, &arrays.redacted);
     }
     return connection_send_quiet(txn->connection, telemetry ? insert_telemetry : insert_events,
@@ -117,24 +124,28 @@ static enum error_code write_events(struct postgres_txn *txn, const struct store
 
 static const char insert_jobs[] =
     "INSERT INTO pawl.jobs (id, created_at, updated_at, version, purge_at, status, retry_count,"
-    " reason_code, redacted, head, cursor, state, asking, salt, priority, kind, queue, agent_id, "
-    "goal,"
-    " correlation_id, idempotency_key, labels)"
+    " reason_code, redacted, head, cursor, state, asking, shelf, salt, priority, kind, queue,"
+    " agent_id, goal, correlation_id, idempotency_key, labels)"
     " SELECT * FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::int8[],"
     " $5::int8[], $6::int4[], $7::int8[], $8::int4[], $9::bool[], $10::bytea[], $11::text[],"
-    " $12::json[], $13::bool[], $14::bytea[], $15::int4[], $16::text[], $17::text[], $18::text[],"
-    " $19::text[], $20::text[], $21::text[], $22::json[])";
+    " $12::json[], $13::bool[], $14::int4[], $15::bytea[], $16::int4[], $17::text[], $18::text[],"
+    " $19::text[], $20::text[], $21::text[], $22::text[], $23::json[])";
 
 /* What the first event says never changes; redaction is a statement of its own. */
-static const char update_jobs[] =
-    "UPDATE pawl.jobs j SET updated_at = u.updated_at, version = u.version, purge_at = u.purge_at,"
-    " status = u.status, retry_count = u.retry_count, reason_code = u.reason_code, head = u.head,"
-    " cursor = u.cursor, state = u.state, asking = u.asking"
-    " FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::int8[], $5::int8[],"
-    " $6::int4[], $7::int8[], $8::int4[], $9::bool[], $10::bytea[], $11::text[], $12::json[],"
-    " $13::bool[])"
-    " AS u (id, created_at, updated_at, version, purge_at, status, retry_count, reason_code,"
-    " redacted, head, cursor, state, asking) WHERE j.id = u.id";
+#define UPDATE_JOBS                                                                                \
+    "UPDATE pawl.jobs j SET updated_at = u.updated_at, version = u.version,"                       \
+    " purge_at = u.purge_at, status = u.status, retry_count = u.retry_count,"                      \
+    " reason_code = u.reason_code, head = u.head, cursor = u.cursor, state = u.state,"             \
+    " asking = u.asking, shelf = u.shelf"                                                          \
+    " FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::int8[], $5::int8[],"       \
+    " $6::int4[], $7::int8[], $8::int4[], $9::bool[], $10::bytea[], $11::text[], $12::json[],"     \
+    " $13::bool[], $14::int4[], $15::tid[])"                                                       \
+    " AS u (id, created_at, updated_at, version, purge_at, status, retry_count, reason_code,"      \
+    " redacted, head, cursor, state, asking, shelf, place) WHERE "
+
+/* By their places, when all are known, or by a look into the index. */
+static const char update_jobs[] = UPDATE_JOBS "j.id = u.id";
+static const char update_jobs_there[] = UPDATE_JOBS "j.ctid = u.place AND j.id = u.id";
 
 struct job_arrays {
     struct array ids;
@@ -150,7 +161,9 @@ struct job_arrays {
     struct array cursors;
     struct array states;
     struct array asking;
-    struct array salts; /* from here on: of new jobs only */
+    struct array shelves;
+    struct array places; /* of old jobs only */
+    struct array salts;  /* from here on: of new jobs only */
     struct array priorities;
     struct array kinds;
     struct array queues;
@@ -161,21 +174,28 @@ struct job_arrays {
     struct array labels;
 };
 
-enum { JOB_ARRAYS = sizeof(struct job_arrays) / sizeof(struct array), JOB_ARRAYS_UPDATED = 13 };
+enum { JOB_ARRAYS = sizeof(struct job_arrays) / sizeof(struct array), JOB_ARRAYS_SHARED = 14 };
 
 static void job_arrays_init(struct job_arrays *arrays, struct arena *arena, uint32_t count)
 {
     static const enum param_type types[JOB_ARRAYS] = {
-        PARAM_UUID, PARAM_TIME,  PARAM_TIME, PARAM_INT8,  PARAM_INT8, PARAM_INT4,
-        PARAM_INT8, PARAM_INT4,  PARAM_BOOL, PARAM_BYTEA, PARAM_TEXT, PARAM_JSON,
-        PARAM_BOOL, PARAM_BYTEA, PARAM_INT4, PARAM_TEXT,  PARAM_TEXT, PARAM_TEXT,
-        PARAM_TEXT, PARAM_TEXT,  PARAM_TEXT, PARAM_JSON};
+        PARAM_UUID, PARAM_TIME, PARAM_TIME, PARAM_INT8,  PARAM_INT8, PARAM_INT4,
+        PARAM_INT8, PARAM_INT4, PARAM_BOOL, PARAM_BYTEA, PARAM_TEXT, PARAM_JSON,
+        PARAM_BOOL, PARAM_INT4, PARAM_TID,  PARAM_BYTEA, PARAM_INT4, PARAM_TEXT,
+        PARAM_TEXT, PARAM_TEXT, PARAM_TEXT, PARAM_TEXT,  PARAM_TEXT, PARAM_JSON};
     struct array *at = &arrays->ids;
     for (int i = 0; i < JOB_ARRAYS; i++)
         array_init(&at[i], arena, types[i], count);
 }
 
-static void job_arrays_add(struct job_arrays *arrays, const struct job_row *row, bool created)
+/* Where a job is listed: a claim leaves it there, since moving costs an entry in every index. */
+static int64_t shelf_of(const struct store_job_write *job)
+{
+    return job->now.leased ? JOB_QUEUED : job->after->job.status;
+}
+
+static void job_arrays_add(struct job_arrays *arrays, const struct store_job_write *job,
+                           const struct job_row *row, const struct row_place *place)
 {
     array_add_uuid(&arrays->ids, row->id);
     array_add_time(&arrays->created, row->created_at);
@@ -193,8 +213,14 @@ static void job_arrays_add(struct job_arrays *arrays, const struct job_row *row,
     array_add_free_text(&arrays->cursors, row->cursor);
     array_add_str(&arrays->states, row->state);
     array_add_bool(&arrays->asking, row->asking);
-    if (!created)
+    array_add_int4(&arrays->shelves, shelf_of(job));
+    if (!job->created) {
+        if (place != NULL)
+            array_add_tid(&arrays->places, place->job);
+        else
+            array_add_null(&arrays->places);
         return;
+    }
     array_add_bytes(&arrays->salts, row->salt, sizeof row->salt);
     array_add_int4(&arrays->priorities, row->priority);
     array_add_str(&arrays->kinds, row->kind);
@@ -228,7 +254,7 @@ static enum error_code write_jobs(struct postgres_txn *txn, const struct store_w
             continue;
         if (row_of_job(&write->jobs[i], &txn->scratch, &row) != ERR_OK)
             return out_of_memory(err);
-        job_arrays_add(&arrays, &row, created);
+        job_arrays_add(&arrays, &write->jobs[i], &row, created ? NULL : txn_place_of(txn, row.id));
         enum error_code code = ERR_OK;
         if (row.purge_at != 0)
             code = txn_note(txn, &txn->puts, LINE_PURGE,
@@ -238,10 +264,14 @@ static enum error_code write_jobs(struct postgres_txn *txn, const struct store_w
     }
     params_init(&params, &txn->scratch);
     struct array *at = &arrays.ids;
-    for (int i = 0; i < (created ? JOB_ARRAYS : JOB_ARRAYS_UPDATED); i++)
+    for (int i = 0; i < JOB_ARRAYS_SHARED; i++)
         params_add_array(&params, &at[i]);
-    return connection_send_quiet(txn->connection, created ? insert_jobs : update_jobs, &params,
-                                 err);
+    if (!created)
+        params_add_array(&params, &arrays.places);
+    for (int i = JOB_ARRAYS_SHARED + 1; i < JOB_ARRAYS && created; i++)
+        params_add_array(&params, &at[i]);
+    const char *update = arrays.places.nulls == 0 ? update_jobs_there : update_jobs;
+    return connection_send_quiet(txn->connection, created ? insert_jobs : update, &params, err);
 }
 
 /* ---- redaction ---- */
@@ -406,6 +436,7 @@ enum error_code postgres_write(struct store_txn *handle, const struct store_writ
     if (code == ERR_OK)
         code = make_spots(txn, write, &spots, err);
     txn->wrote = true;
+    txn_sort_places(txn);
     if (code == ERR_OK)
         code = write_events(txn, write, false, err);
     if (code == ERR_OK)

@@ -163,8 +163,10 @@ static enum error_code do_submit(struct batch *batch, struct batch_job *job, str
     command.submit.duplicate = known != NULL ? &known->job : NULL;
     enum error_code code = batch_decide(batch, job, &command, &op->answer, &op->code, &op->err);
     op->after = known != NULL ? known : job->now;
-    batch->new_count += code == ERR_OK && op->code == ERR_OK && known == NULL;
-    if (code == ERR_OK && op->code == ERR_OK && key != NULL && known == NULL)
+    if (code != ERR_OK || op->code != ERR_OK || known != NULL)
+        return code;
+    batch_note_new(batch, &job->now->job);
+    if (key != NULL)
         key->slice = *op->after;
     return code;
 }

@@ -45,6 +45,14 @@ static enum error_code may_have(struct batch *batch, const struct op *op,
     return code;
 }
 
+void batch_note_new(struct batch *batch, const struct job *job)
+{
+    if (batch->new_count == 0 && !batch->new_ranked)
+        batch->new_priority = job->spec.priority;
+    batch->new_ranked = batch->new_ranked || job->spec.priority != batch->new_priority;
+    batch->new_count++;
+}
+
 /* The one that goes first: of the highest priority, and of those the oldest. */
 static enum error_code find(struct batch *batch, const struct op *op, struct batch_job **ret)
 {
@@ -65,6 +73,8 @@ static enum error_code find(struct batch *batch, const struct op *op, struct bat
             return code;
         if (may)
             *ret = job;
+        if (may && !batch->new_ranked)
+            break;
     }
     return code;
 }

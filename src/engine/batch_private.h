@@ -55,8 +55,10 @@ struct batch {
     uint32_t job_cap;
     struct map index; /* id as 16 bytes -> place in jobs */
     struct store_search *searches;
-    uint32_t new_count; /* jobs that were made, and not claimed; at most so many can be */
-    uint32_t new_first; /* none of them stands before this place of `jobs` */
+    uint32_t new_count;   /* jobs that were made, and not claimed; at most so many can be */
+    uint32_t new_first;   /* none of them stands before this place of `jobs` */
+    int64_t new_priority; /* of the first that was made; */
+    bool new_ranked;      /* others have other priorities */
     uint32_t claim_conflicts;
     bool tokens_sorted; /* what follows is known */
     uint32_t tokens_live;
@@ -143,6 +145,9 @@ enum error_code batch_search(struct batch *batch);
 
 /* Gives what was found for a claim to it. */
 enum error_code batch_claim(struct batch *batch, struct op *op, struct store_search *search);
+
+/* A job was made by this batch: claims of the batch that come after it may have it. */
+void batch_note_new(struct batch *batch, const struct job *job);
 
 /* Gives jobs to a claim that this batch has made, as far as it may have more than was found. */
 enum error_code batch_claim_new(struct batch *batch, struct op *op);

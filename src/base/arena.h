@@ -14,7 +14,7 @@ struct arena_block;
 
 /* Large blocks that arenas have done with, for the next to use: what goes back to the system has to
  * be made anew page by page. Any number of threads may use one. */
-enum { ARENA_POOL_BLOCKS = 16 };
+enum { ARENA_POOL_BLOCKS = 64 };
 
 struct arena_pool {
     _Atomic(struct arena_block *) blocks[ARENA_POOL_BLOCKS];

@@ -13,6 +13,7 @@ struct ahead_table *ahead_new(uint64_t seed, struct arena_pool *pool)
     if (table == NULL)
         return NULL;
     arena_init_pooled(&table->arena, pool);
+    arena_init_pooled(&table->log, pool);
     table->random = seed | 1;
     map_init(&table->index, &table->arena, EXPECTED, seed);
     map_init(&table->keys, &table->arena, EXPECTED / 16, seed);
@@ -25,7 +26,14 @@ void ahead_free(struct ahead_table *table)
     if (table == NULL)
         return;
     arena_release(&table->arena);
+    arena_release(&table->log);
     free(table);
+}
+
+void ahead_forget_events(struct ahead_table *table)
+{
+    table->events = table->last_events = NULL;
+    arena_release(&table->log);
 }
 
 bool ahead_is_empty(const struct ahead_table *table)
@@ -105,18 +113,35 @@ static bool more_lanes(struct ahead_table *table, uint32_t lanes)
     return true;
 }
 
-bool ahead_reserve(struct ahead_table *table, uint32_t jobs, uint32_t events, uint32_t requests,
-                   uint32_t lanes)
+bool ahead_reserve(struct ahead_table *table, uint32_t jobs, uint32_t requests, uint32_t lanes)
 {
     struct arena *arena = &table->arena;
     return more(arena, (void **)&table->jobs, table->job_count + jobs, &table->job_cap,
                 sizeof(void *)) &&
-           more(arena, (void **)&table->events, table->event_count + events, &table->event_cap,
-                sizeof *table->events) &&
            more(arena, (void **)&table->requests, table->request_count + requests,
                 &table->request_cap, sizeof(void *)) &&
            more_lanes(table, lanes) && map_reserve(&table->index, jobs) &&
            map_reserve(&table->keys, jobs) && map_reserve(&table->request_index, requests);
+}
+
+struct ahead_events *ahead_stage_events(struct ahead_table *table, uint32_t count)
+{
+    struct ahead_events *events =
+        arena_alloc(&table->log, sizeof *events + count * sizeof events->at[0]);
+    if (events != NULL)
+        *events = (struct ahead_events){.count = 0};
+    return events;
+}
+
+void ahead_apply_events(struct ahead_table *table, struct ahead_events *events)
+{
+    if (events->count == 0)
+        return;
+    if (table->last_events == NULL)
+        table->events = events;
+    else
+        table->last_events->next = events;
+    table->last_events = events;
 }
 
 /* One in four is higher by one. */

@@ -37,6 +37,13 @@ struct ahead_event {
     const uint8_t *hash;
 };
 
+/* The events of a batch. */
+struct ahead_events {
+    struct ahead_events *next;
+    uint32_t count;
+    struct ahead_event at[];
+};
+
 struct ahead_job {
     struct job job;
     struct place was; /* in the tables; all zero where it has no row, or stands nowhere */
@@ -66,7 +73,8 @@ struct ahead_lane {
 
 struct ahead_table {
     struct arena arena;
-    uint64_t random; /* for heights */
+    struct arena log; /* records, and their events: gone when the table has been written */
+    uint64_t random;  /* for heights */
     struct map index;
     struct ahead_job **jobs;
     uint32_t job_count;
@@ -76,9 +84,8 @@ struct ahead_table {
     struct request_record **requests;
     uint32_t request_count;
     uint32_t request_cap;
-    struct ahead_event *events; /* in the order of their positions */
-    uint32_t event_count;
-    uint32_t event_cap;
+    struct ahead_events *events; /* in the order of their positions */
+    struct ahead_events *last_events;
     struct ahead_lane **lanes; /* by number - 1 */
     uint32_t lane_cap;
     size_t bytes;   /* about what it holds */
@@ -87,6 +94,9 @@ struct ahead_table {
 
 struct ahead_table *ahead_new(uint64_t seed, struct arena_pool *pool);
 void ahead_free(struct ahead_table *table);
+
+/* Forgets the events, which the database has. */
+void ahead_forget_events(struct ahead_table *table);
 
 bool ahead_is_empty(const struct ahead_table *table);
 
@@ -113,8 +123,10 @@ struct ahead_request {
 };
 
 /* Room for so many more, and for lanes up to that number. False, here and below: no memory. */
-bool ahead_reserve(struct ahead_table *table, uint32_t jobs, uint32_t events, uint32_t requests,
-                   uint32_t lanes);
+bool ahead_reserve(struct ahead_table *table, uint32_t jobs, uint32_t requests, uint32_t lanes);
+
+/* Room for the events of a batch, which has none yet; NULL: no memory. */
+struct ahead_events *ahead_stage_events(struct ahead_table *table, uint32_t count);
 
 /* change->job is set. `ready`: it can be claimed where it stands then. A job is staged once before
  * it is applied. */
@@ -122,6 +134,7 @@ bool ahead_stage_job(struct ahead_table *table, struct ahead_change *change, boo
 bool ahead_stage_request(struct ahead_table *table, const struct request_record *record,
                          struct ahead_request *ret);
 
+void ahead_apply_events(struct ahead_table *table, struct ahead_events *events);
 void ahead_apply_job(struct ahead_table *table, const struct ahead_change *change);
 void ahead_apply_request(struct ahead_table *table, const struct ahead_request *request);
 

@@ -15,10 +15,10 @@
 #include "store/sqlite/sqlite.h"
 
 enum {
-    TABLE_JOBS_MAX = 4 * 1024, /* and requests */
-    TABLE_BYTES_MAX = 16 * 1024 * 1024,
-    TABLE_MS_MAX = 100, /* how old it becomes when nobody asks */
-    RETRY_MS = 1000,    /* after the database could not be written */
+    TABLE_JOBS_MAX = 16 * 1024, /* and requests */
+    TABLE_BYTES_MAX = 64 * 1024 * 1024,
+    TABLE_MS_MAX = 1000, /* how old it becomes when nobody asks */
+    RETRY_MS = 1000,     /* after the database could not be written */
 };
 
 /* ---- writing a table ---- */
@@ -68,7 +68,7 @@ static enum error_code write_table(struct sqlite_store *store, const struct ahea
         return code;
     arena_init(&txn.scratch);
     store->rows.table = table;
-    if (table->event_count > 0)
+    if (table->events != NULL)
         code = put_rows(&txn, STATEMENT_EVENTS_WRITE_BEHIND, err);
     if (code == ERR_OK && table->job_count > 0)
         code = put_rows(&txn, STATEMENT_JOBS_WRITE_BEHIND, err);
@@ -275,10 +275,12 @@ static void *run(void *arg)
     (void)pthread_mutex_lock(&store->lock);
     for (;;) {
         if (store->frozen != NULL && !store->written) {
-            const struct ahead_table *table = store->frozen;
+            struct ahead_table *table = store->frozen;
             struct err err = {0};
             (void)pthread_mutex_unlock(&store->lock);
             enum error_code code = write_table(store, table, &err);
+            if (code == ERR_OK)
+                ahead_forget_events(table);
             (void)pthread_mutex_lock(&store->lock);
             store->written = code == ERR_OK;
             store->write_code = code;

@@ -293,7 +293,6 @@ static void log_job(struct sqlite_txn *txn, const struct store_job_write *write)
 {
     struct staged *staged = &txn->staged;
     struct buf *record = &staged->record;
-    struct ahead_table *table = txn->store->active;
     const struct job *job = &write->after->job;
     value_bytes(record, job->id.bytes, sizeof job->id.bytes);
     value_int(record, write->created);
@@ -301,7 +300,7 @@ static void log_job(struct sqlite_txn *txn, const struct store_job_write *write)
         value_bytes(record, job->salt, sizeof job->salt);
     value_int(record, write->event_count);
     for (uint32_t i = 0; i < write->event_count; i++) {
-        struct ahead_event *event = &table->events[table->event_count + staged->event_count++];
+        struct ahead_event *event = &staged->events->at[staged->events->count++];
         log_event(record, &write->events[i], ++txn->feed_end, event);
     }
 }
@@ -407,11 +406,11 @@ static enum error_code stage_all(struct sqlite_txn *txn, const struct store_writ
         events += write->jobs[i].event_count;
     staged->changes = arena_alloc(&staged->arena, write->job_count * sizeof *staged->changes);
     staged->requests = arena_alloc(&staged->arena, write->request_count * sizeof *staged->requests);
-    if (staged->changes == NULL || staged->requests == NULL ||
-        !ahead_reserve(table, write->job_count, events, write->request_count,
-                       txn->store->lanes.count))
+    staged->events = ahead_stage_events(table, events);
+    if (staged->changes == NULL || staged->requests == NULL || staged->events == NULL ||
+        !ahead_reserve(table, write->job_count, write->request_count, txn->store->lanes.count))
         return sqlite_no_memory(err);
-    buf_init(&staged->record, &table->arena, record_bytes(write));
+    buf_init(&staged->record, &table->log, record_bytes(write));
     journal_begin(&staged->record);
     value_bytes(&staged->record, txn->store->log_id, sizeof txn->store->log_id);
     value_int(&staged->record, txn->now);
@@ -455,7 +454,7 @@ static void apply(struct sqlite_txn *txn)
     }
     for (uint32_t i = 0; i < staged->request_count; i++)
         ahead_apply_request(table, &staged->requests[i]);
-    table->event_count += staged->event_count;
+    ahead_apply_events(table, staged->events);
     table->bytes += staged->record.len + staged->change_count * sizeof(struct ahead_job);
     table->number = store->number;
     if (was_empty)

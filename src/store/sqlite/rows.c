@@ -14,6 +14,7 @@ struct rows_cursor {
     sqlite3_vtab_cursor base;
     const struct ahead_table *table;
     enum rows_sort sort;
+    const struct ahead_events *events; /* ROWS_EVENTS: of this batch; NULL: there are no more */
     uint32_t at;
     struct job_row job; /* ROWS_JOBS: the row, whose texts are in the arena or the table */
     struct arena arena;
@@ -160,8 +161,13 @@ static bool is_shown(const struct rows_cursor *cursor)
 /* Goes on to the first row from here on that is to be shown. */
 static int rows_settle(struct rows_cursor *cursor)
 {
-    if (cursor->sort == ROWS_EVENTS)
+    if (cursor->sort == ROWS_EVENTS) {
+        if (cursor->events != NULL && cursor->at == cursor->events->count) {
+            cursor->events = cursor->events->next;
+            cursor->at = 0;
+        }
         return SQLITE_OK;
+    }
     while (cursor->at < cursor->table->job_count && !is_shown(cursor))
         cursor->at++;
     if (cursor->sort != ROWS_JOBS || cursor->at == cursor->table->job_count)
@@ -179,6 +185,7 @@ static int rows_filter(sqlite3_vtab_cursor *base, int number, const char *text, 
     struct rows_cursor *cursor = (struct rows_cursor *)base;
     (void)number, (void)text, (void)argc, (void)argv;
     cursor->at = 0;
+    cursor->events = cursor->table->events;
     return rows_settle(cursor);
 }
 
@@ -193,7 +200,7 @@ static int rows_eof(sqlite3_vtab_cursor *base)
 {
     const struct rows_cursor *cursor = (struct rows_cursor *)base;
     const struct ahead_table *table = cursor->table;
-    return cursor->at >= (cursor->sort == ROWS_EVENTS ? table->event_count : table->job_count);
+    return cursor->sort == ROWS_EVENTS ? cursor->events == NULL : cursor->at >= table->job_count;
 }
 
 static int rows_number(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
@@ -236,7 +243,7 @@ static int rows_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int 
     const struct rows_cursor *cursor = (struct rows_cursor *)base;
     const void *row = &cursor->job;
     if (cursor->sort == ROWS_EVENTS)
-        row = &cursor->table->events[cursor->at];
+        row = &cursor->events->at[cursor->at];
     else if (cursor->sort == ROWS_READY)
         row = cursor->table->jobs[cursor->at];
     give_value(context, &sorts[cursor->sort].columns[column], row);

@@ -47,8 +47,8 @@ struct staged {
     uint32_t change_count;
     struct ahead_request *requests;
     uint32_t request_count;
-    uint32_t event_count; /* at the end of the table's, not counted there yet */
-    struct buf record;    /* for the log */
+    struct ahead_events *events;
+    struct buf record; /* for the log */
 };
 
 struct sqlite_txn {

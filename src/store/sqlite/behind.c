@@ -30,32 +30,80 @@ static enum error_code put_number(struct sqlite_txn *txn, int64_t number, struct
     return lite_run(&query);
 }
 
-/* What is not written with all others of its sort. */
-static enum error_code put_job(struct sqlite_txn *txn, const struct ahead_job *job, struct err *err)
+/* Writes all rows of a sort. */
+static enum error_code put_rows(struct sqlite_txn *txn, enum statement statement, int *ret_changes,
+                                struct err *err)
 {
-    struct job_slice slice = {.job = job->job};
-    struct store_job_write write = {
-        .after = &slice,
-        .created = job->created,
-        .purge_at = job->purge_at,
-    };
+    struct query query = lite_query(txn->connection, statement, NULL, err);
+    return lite_run_counted(&query, ret_changes);
+}
+
+/* What is not written with all others of its sort. */
+static enum error_code put_rest(struct sqlite_txn *txn, const struct ahead_job *job,
+                                struct err *err)
+{
+    struct place was = job->was;
+    enum error_code code = ERR_OK;
+    if (rows_has_left(job))
+        was.lane = 0;
     /* Whether it was ready or not when it came to stand there, it is so still: whoever waits for a
      * timer is told by its promotion. */
     txn->now = job->at;
-    enum error_code code = job->created ? ERR_OK : sqlite_put_job(txn, &write, err);
-    if (code == ERR_OK && !rows_is_ready(job))
-        code = sqlite_replace_job(txn, &slice.job, &job->was, &job->now, err);
+    if (!rows_is_ready(job))
+        code = sqlite_replace_job(txn, &job->job, &was, &job->now, err);
     for (uint32_t i = 0; i < job->effect_count && code == ERR_OK; i++)
-        code = sqlite_put_effect(txn, &slice.job.id, &job->effects[i], err);
+        code = sqlite_put_effect(txn, &job->job.id, &job->effects[i], err);
     arena_clear(&txn->scratch);
     return code;
 }
 
-/* Writes all rows of a sort. */
-static enum error_code put_rows(struct sqlite_txn *txn, enum statement statement, struct err *err)
+/* Takes out of their lanes what has left them. */
+static enum error_code put_left(struct sqlite_txn *txn, const struct ahead_table *table,
+                                struct err *err)
 {
-    struct query query = lite_query(txn->connection, statement, NULL, err);
-    return lite_run(&query);
+    int expected = 0;
+    int found = 0;
+    for (uint32_t i = 0; i < table->job_count; i++)
+        expected += rows_has_left(table->jobs[i]);
+    if (expected == 0)
+        return ERR_OK;
+    enum error_code code = put_rows(txn, STATEMENT_LEFT_WRITE_BEHIND, &found, err);
+    /* When the clock was set back there may be some among the timers: one by one then, of which
+     * those that are gone are known by now. */
+    for (uint32_t i = 0; i < table->job_count && code == ERR_OK && found < expected; i++) {
+        const struct ahead_job *job = table->jobs[i];
+        bool taken = false;
+        if (rows_has_left(job))
+            code = sqlite_take_work(txn, &job->job.id, STEP_NONE, &job->was, &taken, err);
+        found += taken;
+    }
+    if (code == ERR_OK && found < expected)
+        code = err_set(err, ERR_CORRUPT,
+                       "work does not stand in the lane that it is to be taken out of");
+    return code;
+}
+
+static enum error_code put_table(struct sqlite_txn *txn, const struct ahead_table *table,
+                                 struct err *err)
+{
+    static const enum statement sorts[] = {
+        STATEMENT_JOBS_WRITE_BEHIND,
+        STATEMENT_CHANGES_WRITE_BEHIND,
+        STATEMENT_READY_WRITE_BEHIND,
+    };
+    int changes;
+    enum error_code code = ERR_OK;
+    if (table->events != NULL)
+        code = put_rows(txn, STATEMENT_EVENTS_WRITE_BEHIND, &changes, err);
+    if (code == ERR_OK)
+        code = put_left(txn, table, err);
+    for (size_t i = 0; i < sizeof sorts / sizeof sorts[0] && code == ERR_OK; i++)
+        code = put_rows(txn, sorts[i], &changes, err);
+    for (uint32_t i = 0; i < table->job_count && code == ERR_OK; i++)
+        code = put_rest(txn, table->jobs[i], err);
+    for (uint32_t i = 0; i < table->request_count && code == ERR_OK; i++)
+        code = sqlite_put_request(txn, table->requests[i], err);
+    return code == ERR_OK ? put_number(txn, table->number, err) : code;
 }
 
 /* In a transaction of its own on the writer, which must be free. */
@@ -68,18 +116,7 @@ static enum error_code write_table(struct sqlite_store *store, const struct ahea
         return code;
     arena_init(&txn.scratch);
     store->rows.table = table;
-    if (table->events != NULL)
-        code = put_rows(&txn, STATEMENT_EVENTS_WRITE_BEHIND, err);
-    if (code == ERR_OK && table->job_count > 0)
-        code = put_rows(&txn, STATEMENT_JOBS_WRITE_BEHIND, err);
-    if (code == ERR_OK && table->job_count > 0)
-        code = put_rows(&txn, STATEMENT_READY_WRITE_BEHIND, err);
-    for (uint32_t i = 0; i < table->job_count && code == ERR_OK; i++)
-        code = put_job(&txn, table->jobs[i], err);
-    for (uint32_t i = 0; i < table->request_count && code == ERR_OK; i++)
-        code = sqlite_put_request(&txn, table->requests[i], err);
-    if (code == ERR_OK)
-        code = put_number(&txn, table->number, err);
+    code = put_table(&txn, table, err);
     if (code == ERR_OK)
         code = lite_commit(&store->writer, err);
     else

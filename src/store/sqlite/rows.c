@@ -66,10 +66,21 @@ static const struct column job_columns[] = {
     {BOOL(job_row, asking)},
 };
 
+static const struct column left_columns[] = {
+    {INT(ready_row, was.lane)}, {INT(ready_row, was.rank)}, {INT(ready_row, was.run_at)},
+    {BYTES(ready_row, job.id)}, {VALUE_NO_STEP, 0, 0},
+};
+
 static const struct column ready_columns[] = {
     {INT(ready_row, now.lane)}, {INT(ready_row, now.rank)}, {INT(ready_row, now.run_at)},
     {BYTES(ready_row, job.id)}, {VALUE_NO_STEP, 0, 0},
 };
+
+#define JOB_ROW                                                                                    \
+    "CREATE TABLE x (job, status, version, retry_count, created_at, updated_at, queue, kind, "     \
+    "priority, reason_code, purge_at, redacted, agent_id, correlation_id, idempotency_key, head, " \
+    "salt, cursor, goal, labels, state, asking)"
+#define PLACE_ROW "CREATE TABLE x (lane, rank, run_at, job, step)"
 
 static const struct {
     const char *name;
@@ -80,19 +91,24 @@ static const struct {
                      "CREATE TABLE x (position, job, version, type, created_at, redacted, actor, "
                      "cause, correlation_id, digest, hash, payload)",
                      event_columns},
-    [ROWS_JOBS] = {"ahead_jobs",
-                   "CREATE TABLE x (job, status, version, retry_count, created_at, updated_at, "
-                   "queue, kind, priority, reason_code, purge_at, redacted, agent_id, "
-                   "correlation_id, idempotency_key, head, salt, cursor, goal, labels, state, "
-                   "asking)",
-                   job_columns},
-    [ROWS_READY] = {"ahead_ready", "CREATE TABLE x (lane, rank, run_at, job, step)", ready_columns},
+    [ROWS_JOBS] = {"ahead_jobs", JOB_ROW, job_columns},
+    [ROWS_CHANGED] = {"ahead_changed", JOB_ROW, job_columns},
+    [ROWS_READY] = {"ahead_ready", PLACE_ROW, ready_columns},
+    [ROWS_LEFT] = {"ahead_left", PLACE_ROW, left_columns},
 };
 
 bool rows_is_ready(const struct ahead_job *job)
 {
     return job->created && job->now.lane != 0 && job->now.run_at <= job->at && !job->now.leased &&
            job->now.due_at == 0;
+}
+
+bool rows_has_left(const struct ahead_job *job)
+{
+    const struct place *was = &job->was;
+    const struct place *now = &job->now;
+    bool stays = was->lane == now->lane && was->rank == now->rank && was->run_at == now->run_at;
+    return !job->created && was->lane != 0 && was->run_at <= job->at && !stays;
 }
 
 /* ---- the tables ---- */
@@ -155,7 +171,16 @@ static int rows_close(sqlite3_vtab_cursor *base)
 static bool is_shown(const struct rows_cursor *cursor)
 {
     const struct ahead_job *job = cursor->table->jobs[cursor->at];
-    return cursor->sort == ROWS_JOBS ? job->created : rows_is_ready(job);
+    switch (cursor->sort) {
+    case ROWS_JOBS:
+        return job->created;
+    case ROWS_CHANGED:
+        return !job->created;
+    case ROWS_READY:
+        return rows_is_ready(job);
+    default:
+        return rows_has_left(job);
+    }
 }
 
 /* Goes on to the first row from here on that is to be shown. */
@@ -170,11 +195,13 @@ static int rows_settle(struct rows_cursor *cursor)
     }
     while (cursor->at < cursor->table->job_count && !is_shown(cursor))
         cursor->at++;
-    if (cursor->sort != ROWS_JOBS || cursor->at == cursor->table->job_count)
+    bool whole = cursor->sort == ROWS_JOBS || cursor->sort == ROWS_CHANGED;
+    if (!whole || cursor->at == cursor->table->job_count)
         return SQLITE_OK;
     const struct ahead_job *job = cursor->table->jobs[cursor->at];
     struct job_slice slice = {.job = job->job};
-    struct store_job_write write = {.after = &slice, .created = true, .purge_at = job->purge_at};
+    struct store_job_write write = {
+        .after = &slice, .created = job->created, .purge_at = job->purge_at};
     arena_clear(&cursor->arena);
     return row_of_job(&write, &cursor->arena, &cursor->job) == ERR_OK ? SQLITE_OK : SQLITE_NOMEM;
 }
@@ -244,7 +271,7 @@ static int rows_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int 
     const void *row = &cursor->job;
     if (cursor->sort == ROWS_EVENTS)
         row = &cursor->events->at[cursor->at];
-    else if (cursor->sort == ROWS_READY)
+    else if (cursor->sort == ROWS_READY || cursor->sort == ROWS_LEFT)
         row = cursor->table->jobs[cursor->at];
     give_value(context, &sorts[cursor->sort].columns[column], row);
     return SQLITE_OK;

@@ -8,9 +8,11 @@
 #include "store/sqlite/connection.h"
 
 enum rows_sort {
-    ROWS_EVENTS, /* ahead_events: all */
-    ROWS_JOBS,   /* ahead_jobs: those that have no row yet */
-    ROWS_READY,  /* ahead_ready: of these, those whose place is nothing but ready */
+    ROWS_EVENTS,  /* ahead_events: all */
+    ROWS_JOBS,    /* ahead_jobs: those that have no row yet */
+    ROWS_CHANGED, /* ahead_changed: those that have one */
+    ROWS_READY,   /* ahead_ready: new jobs whose place is nothing but ready */
+    ROWS_LEFT,    /* ahead_left: places in `ready` that jobs have left */
     ROWS_SORT_COUNT,
 };
 
@@ -28,5 +30,8 @@ enum error_code rows_offer(struct rows *rows, struct connection *connection, str
 
 /* Whether all there is to write of where the job stands is its row in `ahead_ready`. */
 bool rows_is_ready(const struct ahead_job *job);
+
+/* Whether the job has left a place that is, most likely, in `ready`. */
+bool rows_has_left(const struct ahead_job *job);
 
 #endif

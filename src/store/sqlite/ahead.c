@@ -218,7 +218,7 @@ static struct ahead_node *make_node(struct ahead_table *table, const struct ahea
 bool ahead_stage_job(struct ahead_table *table, struct ahead_change *change, bool ready)
 {
     const struct job *job = &change->job.job;
-    if (ahead_find(table, &job->id) == NULL) {
+    if (change->here == NULL) {
         change->fresh = arena_alloc(&table->arena, sizeof *change->fresh);
         if (change->fresh == NULL)
             return false;
@@ -235,17 +235,15 @@ bool ahead_stage_job(struct ahead_table *table, struct ahead_change *change, boo
 
 void ahead_apply_job(struct ahead_table *table, const struct ahead_change *change)
 {
-    uint32_t index = map_get(&table->index, id_text(&change->job.job.id));
+    struct ahead_job *job = change->here != NULL ? change->here : change->fresh;
+    uint32_t index = change->here != NULL ? job->index : table->job_count;
     uint32_t found;
-    if (index != MAP_NONE) {
-        *table->jobs[index] = change->job;
-    } else {
-        struct ahead_job *fresh = change->fresh;
-        index = table->job_count;
-        *fresh = change->job;
+    *job = change->job;
+    job->index = index;
+    if (change->here == NULL) {
         assert(table->job_count < table->job_cap);
-        table->jobs[table->job_count++] = fresh;
-        (void)map_put(&table->index, id_text(&fresh->job.id), index, &found);
+        table->jobs[table->job_count++] = job;
+        (void)map_put(&table->index, id_text(&job->job.id), index, &found);
         if (str_is_set(change->key))
             (void)map_put(&table->keys, change->key, index, &found);
     }

@@ -52,8 +52,9 @@ struct ahead_job {
     struct effect *effects; /* those that are new or have changed, in this table */
     uint32_t effect_count;
     int64_t purge_at;
-    int64_t at; /* the store's time when it came to stand there: is it ready, or a timer? */
-    bool taken; /* by the transaction that has the turn */
+    int64_t at;     /* the store's time when it came to stand there: is it ready, or a timer? */
+    bool taken;     /* by the transaction that has the turn */
+    uint32_t index; /* in the table */
 };
 
 /* Work that stands in a lane: a skip list. */
@@ -112,7 +113,8 @@ const struct request_record *ahead_find_request(const struct ahead_table *table,
  * applying it cannot. Staged changes that are not applied are forgotten with the table. */
 struct ahead_change {
     struct ahead_job job;    /* its texts are in the table's arena */
-    struct ahead_job *fresh; /* room for it; NULL: it is here already */
+    struct ahead_job *here;  /* where it is in the table already; NULL: it is not */
+    struct ahead_job *fresh; /* room for it, when it is not */
     struct ahead_node *node; /* NULL: it cannot be claimed where it stands then */
     struct str key;          /* of a new job that has one */
 };
@@ -128,8 +130,8 @@ bool ahead_reserve(struct ahead_table *table, uint32_t jobs, uint32_t requests, 
 /* Room for the events of a batch, which has none yet; NULL: no memory. */
 struct ahead_events *ahead_stage_events(struct ahead_table *table, uint32_t count);
 
-/* change->job is set. `ready`: it can be claimed where it stands then. A job is staged once before
- * it is applied. */
+/* change->job and change->here are set. `ready`: it can be claimed where it stands then. A job is
+ * staged once before it is applied. */
 bool ahead_stage_job(struct ahead_table *table, struct ahead_change *change, bool ready);
 bool ahead_stage_request(struct ahead_table *table, const struct request_record *record,
                          struct ahead_request *ret);

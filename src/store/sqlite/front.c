@@ -159,15 +159,26 @@ enum error_code sqlite_ahead_request(struct sqlite_txn *txn, struct str scope, s
 
 /* ---- what can be staged ---- */
 
+static struct known_job know(const struct sqlite_store *store, const struct uuid *id)
+{
+    struct known_job known = {.newer = ahead_find(store->active, id)};
+    if (known.newer == NULL)
+        known.older = ahead_find(store->frozen, id);
+    if (known.newer == NULL && known.older == NULL)
+        known.older = ahead_find(store->cached, id);
+    return known;
+}
+
 /* Whether a job's version is the one that the write goes on from: else the database shall say
  * what is wrong. */
-static bool goes_on(const struct sqlite_txn *txn, const struct store_job_write *write)
+static bool goes_on(const struct sqlite_txn *txn, const struct store_job_write *write,
+                    const struct known_job *known)
 {
     const struct job *after = &write->after->job;
-    const struct ahead_job *known = find(txn, &after->id);
+    const struct ahead_job *newest = known->newer != NULL ? known->newer : known->older;
     int64_t before = write->events[0].version - 1;
-    if (known != NULL)
-        return !write->created && known->job.version == before;
+    if (newest != NULL)
+        return !write->created && newest->job.version == before;
     uint32_t version =
         map_get(&txn->staged.versions, (struct str){(const char *)after->id.bytes, 16});
     return version != MAP_NONE && version == before && write->created == (version == 0);
@@ -197,7 +208,8 @@ static bool is_put_back(const struct sqlite_txn *txn, const struct store_job_wri
            -write->now.priority == taken->place.rank && write->now.run_at == taken->place.run_at;
 }
 
-static bool job_can_be_staged(const struct sqlite_txn *txn, const struct store_job_write *write)
+static bool job_can_be_staged(const struct sqlite_txn *txn, const struct store_job_write *write,
+                              const struct known_job *known)
 {
     if (!is_plain(write))
         return is_put_back(txn, write);
@@ -211,12 +223,12 @@ static bool job_can_be_staged(const struct sqlite_txn *txn, const struct store_j
     if (write->created && str_is_set(spec->idempotency_key) &&
         (!txn->staged.keys_loaded || !str_is_set(spec->queue)))
         return false;
-    const struct ahead_job *newer = ahead_find(txn->store->active, &write->after->job.id);
+    const struct ahead_job *newer = known->newer;
     if (newer != NULL && newer->effect_count + write->effect_count > EFFECTS_MAX)
         return false;
     if (str_is_set(write->now.lane) && lane_book_find(&txn->store->lanes, write->now.lane) == 0)
         return false;
-    return goes_on(txn, write);
+    return goes_on(txn, write, known);
 }
 
 static bool can_be_staged(const struct sqlite_txn *txn, const struct store_write *write)
@@ -226,7 +238,7 @@ static bool can_be_staged(const struct sqlite_txn *txn, const struct store_write
         write->purged_count > 0)
         return false;
     for (uint32_t i = 0; i < write->job_count; i++)
-        if (!job_can_be_staged(txn, &write->jobs[i]))
+        if (!job_can_be_staged(txn, &write->jobs[i], &txn->staged.known[i]))
             return false;
     return true;
 }
@@ -351,13 +363,13 @@ static enum error_code stage_effects(struct ahead_table *table, const struct ahe
 }
 
 static enum error_code stage_job(struct sqlite_txn *txn, const struct store_job_write *write,
-                                 struct err *err)
+                                 const struct known_job *known, struct err *err)
 {
     struct sqlite_store *store = txn->store;
     struct ahead_table *table = store->active;
     const struct uuid *id = &write->after->job.id;
-    const struct ahead_job *newer = ahead_find(table, id);
-    const struct ahead_job *older = newer == NULL ? find(txn, id) : NULL;
+    const struct ahead_job *newer = known->newer;
+    const struct ahead_job *older = known->older;
     struct ahead_change *change = &txn->staged.changes[txn->staged.change_count++];
     *change = (struct ahead_change){
         .job =
@@ -367,6 +379,7 @@ static enum error_code stage_job(struct sqlite_txn *txn, const struct store_job_
                 .purge_at = write->purge_at,
                 .at = txn->now,
             },
+        .here = known->newer,
     };
     struct ahead_job *job = &change->job;
     enum error_code code = sqlite_place(txn, &write->now, false, &job->now, err);
@@ -420,7 +433,7 @@ static enum error_code stage_all(struct sqlite_txn *txn, const struct store_writ
     for (uint32_t i = 0; i < write->job_count && code == ERR_OK; i++) {
         log_job(txn, &write->jobs[i]);
         if (write->jobs[i].event_count > 0)
-            code = stage_job(txn, &write->jobs[i], err);
+            code = stage_job(txn, &write->jobs[i], &staged->known[i], err);
         else
             staged->put_back = true;
     }
@@ -435,6 +448,12 @@ static enum error_code stage_all(struct sqlite_txn *txn, const struct store_writ
 enum error_code sqlite_stage_write(struct sqlite_txn *txn, const struct store_write *write,
                                    bool *ret_staged, struct err *err)
 {
+    struct staged *staged = &txn->staged;
+    staged->known = arena_alloc(&staged->arena, write->job_count * sizeof *staged->known);
+    if (staged->known == NULL)
+        return sqlite_no_memory(err);
+    for (uint32_t i = 0; i < write->job_count; i++)
+        staged->known[i] = know(txn->store, &write->jobs[i].after->job.id);
     *ret_staged = can_be_staged(txn, write);
     return *ret_staged ? stage_all(txn, write, err) : ERR_OK;
 }

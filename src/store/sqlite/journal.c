@@ -9,14 +9,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/hash.h"
-
 /* The head of a record: magic, number, previous, length of the body (8 bytes each, the low ones
- * first), and a hash of these and the body. */
-#define MAGIC UINT64_C(0x31676f4c6c776150)
+ * first), and a sum of these and the body. */
+#define MAGIC UINT64_C(0x32676f4c6c776150)
 
 enum {
     FIELDS_LEN = 32,
+    SUM_LEN = JOURNAL_HEAD_LEN - FIELDS_LEN,
+    LANES = SUM_LEN / 8,
     GROW_BYTES = 1024 * 1024,
     BODY_BYTES_MAX = 1024 * 1024 * 1024,
 };
@@ -89,10 +89,32 @@ static uint64_t get_number(const uint8_t *at)
     return number;
 }
 
-static void hash_record(const uint8_t *fields, struct str body, uint8_t ret[HASH_LEN])
+/* Takes a word into a lane, so that another word would leave it otherwise. */
+static uint64_t mix(uint64_t lane, uint64_t word)
 {
-    const struct str parts[] = {{(const char *)fields, FIELDS_LEN}, body};
-    hash_sha256(parts, 2, ret);
+    lane = (lane ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return lane ^ lane >> 29;
+}
+
+/* Tells a record from one that was cut or damaged, at the speed of memory: four lanes of words that
+ * do not wait for each other. It is no hash against people, who could as well write a record. */
+static void sum_record(const uint8_t *fields, struct str body, uint8_t ret[SUM_LEN])
+{
+    uint64_t lanes[LANES];
+    uint8_t last[SUM_LEN] = {0};
+    const uint8_t *at = (const uint8_t *)body.at;
+    size_t rest = body.len;
+    for (size_t i = 0; i < LANES; i++)
+        lanes[i] = mix(i + 1, get_number(fields + 8 * i));
+    for (; rest >= SUM_LEN; rest -= SUM_LEN, at += SUM_LEN)
+        for (size_t i = 0; i < LANES; i++)
+            lanes[i] = mix(lanes[i], get_number(at + 8 * i));
+    if (rest > 0)
+        memcpy(last, at, rest);
+    for (size_t i = 0; i < LANES; i++)
+        lanes[i] = mix(lanes[i], get_number(last + 8 * i));
+    for (size_t i = 0; i < LANES; i++)
+        put_number(ret + 8 * i, mix(lanes[i], lanes[(i + 1) % LANES]));
 }
 
 void journal_begin(struct buf *body)
@@ -153,7 +175,7 @@ enum error_code journal_append(struct journal *journal, int64_t number, int64_t 
     put_number(head + 8, (uint64_t)number);
     put_number(head + 16, (uint64_t)previous);
     put_number(head + 24, rest.len);
-    hash_record(head, rest, head + FIELDS_LEN);
+    sum_record(head, rest, head + FIELDS_LEN);
 
     if (rest.len > BODY_BYTES_MAX) /* recovery would take it for no record */
         return err_set(err, ERR_PAYLOAD_TOO_LARGE, "a commit of %zu MiB is too large",
@@ -224,7 +246,7 @@ static enum error_code read_one(const struct journal_file *file, size_t at, int6
                                 struct err *err)
 {
     uint8_t head[JOURNAL_HEAD_LEN];
-    uint8_t hash[HASH_LEN];
+    uint8_t sum[SUM_LEN];
     *ret_len = 0;
     if (file->size - at < sizeof head)
         return ERR_OK;
@@ -245,8 +267,8 @@ static enum error_code read_one(const struct journal_file *file, size_t at, int6
         .previous = (int64_t)get_number(head + 16),
         .body = {body, (size_t)len},
     };
-    hash_record(head, ret->body, hash);
-    if (memcmp(hash, head + FIELDS_LEN, HASH_LEN) == 0)
+    sum_record(head, ret->body, sum);
+    if (memcmp(sum, head + FIELDS_LEN, SUM_LEN) == 0)
         *ret_len = sizeof head + (size_t)len;
     return ERR_OK;
 }

@@ -32,6 +32,12 @@ struct taken_work {
     struct place place;
 };
 
+/* What the tables ahead know of a job; NULL: nothing. */
+struct known_job {
+    struct ahead_job *newer; /* in the active table */
+    struct ahead_job *older; /* where it is not there: in the newest of the others */
+};
+
 /* What a transaction that writes is going to add to the tables ahead of the database; all of it in
  * the memory of the newest table, or in `arena`. */
 struct staged {
@@ -41,8 +47,9 @@ struct staged {
     struct taken_work *taken;
     uint32_t taken_count;
     uint32_t taken_cap;
-    struct map taken_index; /* job -> place in `taken` */
-    bool put_back;          /* some of it was put back */
+    struct map taken_index;  /* job -> place in `taken` */
+    bool put_back;           /* some of it was put back */
+    struct known_job *known; /* of each job of the write */
     struct ahead_change *changes;
     uint32_t change_count;
     struct ahead_request *requests;

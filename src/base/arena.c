@@ -89,13 +89,18 @@ void arena_pool_hold(struct arena_pool *pool)
     (void)atomic_fetch_add(&pool->users, 1);
 }
 
-void arena_pool_drop(struct arena_pool *pool)
+void arena_pool_trim(struct arena_pool *pool)
 {
     struct arena_block *block;
-    if (pool == NULL || atomic_fetch_sub(&pool->users, 1) > 1)
-        return;
     while ((block = pool_take(pool)) != NULL)
         free(block);
+}
+
+void arena_pool_drop(struct arena_pool *pool)
+{
+    if (pool == NULL || atomic_fetch_sub(&pool->users, 1) > 1)
+        return;
+    arena_pool_trim(pool);
     free(pool);
 }
 

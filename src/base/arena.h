@@ -34,6 +34,9 @@ struct arena_pool *arena_pool_new(void);
 void arena_pool_hold(struct arena_pool *pool);
 void arena_pool_drop(struct arena_pool *pool);
 
+/* Gives what nobody uses back to the system. */
+void arena_pool_trim(struct arena_pool *pool);
+
 /* Makes an empty arena; takes no memory yet. */
 void arena_init(struct arena *arena);
 

@@ -10,7 +10,7 @@
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 /* The version that new stores have, and the one after it. */
-enum { NEWEST = 3, NEXT };
+enum { NEWEST = 4, NEXT };
 
 /* A number from a file that no store has open. */
 static int64_t ask(const char *path, const char *sql)

@@ -298,10 +298,17 @@ static void freeze_old(struct sqlite_store *store)
     bool empty = ahead_is_empty(store->active);
     if (store->frozen == NULL && !empty)
         freeze(store);
-    else if (store->frozen == NULL)
+    bool idle = store->frozen == NULL;
+    if (idle)
         atomic_store(&store->ahead, false);
     (void)pthread_mutex_unlock(&store->lock);
     ahead_free(old);
+    if (idle) {
+        /* Nothing has come for a while: no memory is kept for what may. */
+        ahead_free(store->cached);
+        store->cached = NULL;
+        arena_pool_trim(store->pool);
+    }
     sqlite_give_turn(store, false);
     (void)pthread_mutex_lock(&store->lock);
 }

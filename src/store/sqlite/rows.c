@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "store/row.h"
+#include "store/sqlite/ahead.h"
 
 struct rows_table {
     sqlite3_vtab base;

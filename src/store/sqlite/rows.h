@@ -4,8 +4,10 @@
 #ifndef PAWL_STORE_SQLITE_ROWS_H
 #define PAWL_STORE_SQLITE_ROWS_H
 
-#include "store/sqlite/ahead.h"
 #include "store/sqlite/connection.h"
+
+struct ahead_table;
+struct ahead_job;
 
 enum rows_sort {
     ROWS_EVENTS,  /* ahead_events: all */

@@ -84,6 +84,21 @@ static void work_whose_time_has_come_is_claimed_by_id_before_it_is_promoted(void
     assert_string_equal(ready(t), "");
 }
 
+static void work_that_was_promoted_and_work_that_was_not_leave_together(void **state)
+{
+    struct trial *t = *state;
+    struct uuid a = submit_at(t, "a", 10, 0);
+    struct uuid b = submit(t, "b");
+    struct uuid c = submit_at(t, "c", 10, 0);
+    assert_string_equal(ready(t), "b");
+    advance(t, 10);
+    act(t, a, claim_by("w1", true));
+    act(t, b, claim_by("w1", true));
+    act(t, c, cancel_by(CANCEL_HARD, "no"));
+    assert_string_equal(ready(t), "");
+    assert_int_equal(promote(t, 10), 0);
+}
+
 static void a_retry_waits_among_the_timers(void **state)
 {
     struct trial *t = *state;
@@ -417,6 +432,7 @@ struct conformance_tests conformance_timers(void)
         TRIAL(work_leaves_the_timers_when_it_is_cancelled_before_its_time),
         TRIAL(work_leaves_its_lane_after_it_was_promoted),
         TRIAL(work_whose_time_has_come_is_claimed_by_id_before_it_is_promoted),
+        TRIAL(work_that_was_promoted_and_work_that_was_not_leave_together),
         TRIAL(a_retry_waits_among_the_timers),
         TRIAL(steps_of_a_delayed_job_wait_with_it),
         TRIAL(nothing_is_due_in_an_empty_store),

@@ -356,11 +356,7 @@ enum error_code sqlite_claim_delete(struct sqlite_txn *txn, const struct uuid *j
 enum error_code sqlite_write(struct store_txn *base, const struct store_write *write,
                              struct err *err);
 
-/* An event as a row; the row of a job; the record of a request. */
-enum error_code sqlite_put_event(struct sqlite_txn *txn, const struct ahead_event *event,
-                                 struct err *err);
-enum error_code sqlite_put_job(struct sqlite_txn *txn, const struct store_job_write *write,
-                               struct err *err);
+/* The row of an effect; the record of a request. */
 enum error_code sqlite_put_effect(struct sqlite_txn *txn, const struct uuid *job,
                                   const struct effect *effect, struct err *err);
 enum error_code sqlite_put_request(struct sqlite_txn *txn, const struct request_record *record,

@@ -18,8 +18,8 @@ static enum error_code put_telemetry(struct sqlite_txn *txn, const struct event 
     return lite_run(&query);
 }
 
-enum error_code sqlite_put_event(struct sqlite_txn *txn, const struct ahead_event *event,
-                                 struct err *err)
+static enum error_code insert_event(struct sqlite_txn *txn, const struct ahead_event *event,
+                                    struct err *err)
 {
     struct query query = lite_query(txn->connection, STATEMENT_EVENT_INSERT, NULL, err);
     lite_put_int(&query, event->position);
@@ -55,7 +55,7 @@ static enum error_code put_event(struct sqlite_txn *txn, const struct event *eve
         .digest = event->digest,
         .hash = event->hash,
     };
-    enum error_code code = sqlite_put_event(txn, &row, err);
+    enum error_code code = insert_event(txn, &row, err);
     if (code == ERR_OK)
         txn->feed_end++;
     return code;
@@ -130,7 +130,7 @@ static enum error_code update_job(struct sqlite_txn *txn, const struct job_row *
     return code;
 }
 
-enum error_code sqlite_put_job(struct sqlite_txn *txn, const struct store_job_write *write,
+static enum error_code put_job(struct sqlite_txn *txn, const struct store_job_write *write,
                                struct err *err)
 {
     struct job_row row;
@@ -198,7 +198,7 @@ enum error_code sqlite_write_job(struct sqlite_txn *txn, const struct store_job_
     for (uint32_t i = 0; i < write->event_count && code == ERR_OK; i++)
         code = put_event(txn, &write->events[i], err);
     if (code == ERR_OK && (!write->header_same || write->redact))
-        code = sqlite_put_job(txn, write, err);
+        code = put_job(txn, write, err);
     if (code == ERR_OK)
         code = sqlite_replace(txn, job, NULL, &write->was, &write->now, write->header_same, &place,
                               err);
@@ -352,7 +352,7 @@ enum error_code sqlite_write(struct store_txn *base, const struct store_write *w
     struct sqlite_txn *txn = (struct sqlite_txn *)base;
     enum error_code code = sqlite_verb_begin_ahead(txn, err);
     bool staged = false;
-    if (code == ERR_OK && !txn->through)
+    if (code == ERR_OK && !txn->through && txn->reader == NULL)
         code = sqlite_stage_write(txn, write, &staged, err);
     if (code != ERR_OK || staged)
         return sqlite_verb_end(txn, code);

@@ -623,7 +623,7 @@ static void a_newer_store_that_we_may_not_use_is_refused_and_not_touched(void **
     struct str before = read_file(place, place->path);
     const char *detail = open_refused(place->path, true, ERR_UNAVAILABLE);
     assert_says(detail, "version 5");
-    assert_says(detail, "knows 3");
+    assert_says(detail, "knows 4");
     assert_str_equal(read_file(place, place->path), before);
     assert_string_equal(files_in(place), "jobs.db jobs.db.lock");
 }

@@ -1,6 +1,6 @@
 /* What is in a table ahead, as rows that SQLite can read: virtual tables on the connection that
- * writes, so that one statement writes all rows of a sort. A statement for each row would spend
- * half of its time on beginning and ending. */
+ * writes, so that one statement writes all rows of a sort. A statement for each row would begin
+ * and end for each. */
 #ifndef PAWL_STORE_SQLITE_ROWS_H
 #define PAWL_STORE_SQLITE_ROWS_H
 

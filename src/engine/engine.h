@@ -66,6 +66,7 @@ struct call {
     struct call *previous;
     struct call_memory *memory;
     int64_t park_until; /* on the engine's steady clock */
+    int64_t again_at;   /* and when to look once more, since its resource rests until then */
     uint64_t signature; /* claims with the same one take the same work */
     bool woken;         /* it was parked, and is on its way again: others may sleep because of it */
     bool chained;       /* nobody said how much work there is: whoever finds some wakes the next */

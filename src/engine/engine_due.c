@@ -99,6 +99,25 @@ static void try_left_again(struct engine *engine)
     engine->left_until = engine_steady(engine) + LEFT_MS;
 }
 
+void engine_blame(struct engine *engine, uint32_t count, struct arena *arena)
+{
+    enum store_outcome outcome;
+    uint32_t blames = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct op *op = engine->ops[i];
+        bool blames_one = (op->type == OP_COMMAND || op->type == OP_DUE) && op->code == ERR_OK &&
+                          !op->request.repeated && str_is_set(op->answer.blamed);
+        struct op *blame = blames_one ? arena_zalloc(arena, 1, sizeof *blame) : NULL;
+        if (blame == NULL)
+            continue;
+        blame->type = OP_BLAME;
+        blame->blamed = op->answer.blamed;
+        engine->ops[blames++] = blame; /* none behind it was looked at before */
+    }
+    if (blames > 0)
+        (void)batch_run(&engine->batcher, engine->ops, blames, arena, &outcome, NULL);
+}
+
 static enum error_code run_own(struct engine *engine, uint32_t count, struct arena *arena,
                                struct err *err)
 {
@@ -190,6 +209,8 @@ static enum error_code do_due(struct engine *engine, struct arena *arena, bool *
         *ret_more = *ret_more || engine->ops[i]->code == ERR_OK;
         leave(engine, engine->ops[i]);
     }
+    if (code == ERR_OK)
+        engine_blame(engine, count, arena);
     return code;
 }
 

@@ -40,6 +40,8 @@ static void look_at(struct engine *engine, const struct call *call, int64_t now)
     int64_t at = call->park_until;
     if (call->wanted != NULL && now + WANTED_MS < at)
         at = now + WANTED_MS;
+    if (call->again_at < at)
+        at = call->again_at;
     if (at < engine->park_next)
         engine->park_next = at;
 }
@@ -54,6 +56,9 @@ bool engine_park(struct engine *engine, struct call *call)
         call->park_until <= now)
         return false;
     call->signature = signature_of(op);
+    call->again_at = INT64_MAX;
+    if (op->free_at > 0)
+        call->again_at = now + (op->free_at - engine->batcher.news.now);
     call_list_add(&engine->parked, call);
     look_at(engine, call, now);
     return true;
@@ -163,6 +168,8 @@ void engine_unpark(struct engine *engine, bool all, struct call_list *ret_over)
             (call->wanted != NULL && !call->wanted(call->wanted_arg))) {
             call_list_remove(&engine->parked, call);
             call_list_add(ret_over, call);
+        } else if (call->again_at <= now) {
+            wake(engine, call, true);
         } else {
             look_at(engine, call, now);
         }

@@ -103,6 +103,11 @@ void engine_unpark(struct engine *engine, bool all, struct call_list *ret_over);
 
 /* ---- engine_due.c ---- */
 
+/* Counts the failures that the first `count` operations, which were committed, have put on
+ * resources: in a batch of its own, since what they would lock was not known before. When it is
+ * lost, by a crash, a resource is rested a failure later. */
+void engine_blame(struct engine *engine, uint32_t count, struct arena *arena);
+
 /* Carries out what is due, a bounded part of it, and says when to come again. */
 void engine_do_due(struct engine *engine);
 

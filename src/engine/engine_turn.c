@@ -149,8 +149,10 @@ static bool run_calls(struct engine *engine)
         }
         /* Those who found nothing are parked first: the news may be for them. */
         settle(engine, &calls, memory, &over);
-        if (committed)
+        if (committed) {
             take_news(engine, count);
+            engine_blame(engine, count, &memory->arena);
+        }
         tell(&over);
         struct call own = {.memory = memory};
         call_release(&own);

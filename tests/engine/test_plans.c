@@ -1,6 +1,6 @@
-/* Plans as users see them: every move of the step machine with exactly one event, and every other
- * one refused; leases that are lost; plans that cannot be taken. On every store, through pawl.h,
- * and once more over HTTP. */
+/* The machine of steps as users see it: every move with exactly one event, and every other one
+ * refused; leases that are lost; plans that cannot be taken. On every store, through pawl.h, and
+ * once more over HTTP. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,67 +8,9 @@
 
 #include <cmocka.h>
 
-#include "engine/library_case.h"
+#include "engine/plan_case.h"
 
-enum { TTL_MS = 100, MOVES_MAX = 64, MINUTE_MS = 60 * 1000 };
-
-/* A text as of printf, with " for every '. */
-__attribute__((format(printf, 2, 3))) static const char *json(struct talk *t, const char *format,
-                                                              ...)
-{
-    char text[8192];
-    va_list arguments;
-    va_start(arguments, format);
-    int len = vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    assert_in_range(len, 0, (int)sizeof text - 1);
-    for (char *at = text; *at != '\0'; at++)
-        *at = *at == '\'' ? '"' : *at;
-    return phrase(t, "%s", text);
-}
-
-static const char *submit_plan(struct talk *t, const char *steps)
-{
-    does(t, pawl_submit, "%s", json(t, "{'kind':'crew','plan':{'steps':%s}}", steps));
-    return text_at(t, "id");
-}
-
-static void put_resource(struct talk *t, const char *id, const char *more)
-{
-    does(t, pawl_resource_put, "%s", json(t, "{'id':'%s','ttl_ms':%d%s}", id, MINUTE_MS, more));
-}
-
-/* Claims a step on a resource without waiting; "" when there is none to be had. */
-static const char *try_claim(struct talk *t, const char *resource, const char *more)
-{
-    does(t, pawl_claim_steps, "%s",
-         json(t, "{'worker_id':'w','resource_id':'%s','lease_ttl_ms':%d%s}", resource, TTL_MS,
-              more));
-    return text_at(t, "claims.0.lease.token");
-}
-
-static const char *claim_step(struct talk *t, const char *resource, const char *more)
-{
-    const char *token = try_claim(t, resource, json(t, ",'wait_ms':%d%s", PATIENCE_MS, more));
-    if (*token == '\0')
-        fail_msg("%s got no step: %s", resource, t->answer);
-    return token;
-}
-
-static void tell(struct talk *t, pawl_verb verb, const char *token, const char *more)
-{
-    does(t, verb, "%s", json(t, "{'token':'%s'%s}", token, more));
-}
-
-static void complete(struct talk *t, const char *token)
-{
-    tell(t, pawl_complete, token, ",'result':1");
-}
-
-static const char *failure(struct talk *t, const char *class)
-{
-    return json(t, ",'error':{'class':'%s','message':'no'}", class);
-}
+enum { MOVES_MAX = 64 };
 
 /* ---- every move of the machine ------------------------------------------------------------ */
 
@@ -143,10 +85,6 @@ static void add_history(struct talk *t, const char *id, const struct moves *lega
             fail_msg("a step has moved from %s", moves->at[i]);
 }
 
-#define BEGUN "job_created plan_generated"
-#define FIRST_LEASE BEGUN " job_running step_leased"
-#define FIRST_RUN FIRST_LEASE " step_running"
-
 static const char *goes_well(struct library_case *c)
 {
     struct talk *t = &c->talk;
@@ -156,8 +94,8 @@ static const char *goes_well(struct library_case *c)
     trace_is(t, id, BEGUN " step_waiting_deps job_running step_leased");
     tell(t, pawl_start, token, "");
     trace_is(t, id, BEGUN " step_waiting_deps job_running step_leased step_running");
-    complete(t, token);
-    complete(t, claim_step(t, "r1", ""));
+    complete_step(t, token);
+    complete_step(t, claim_step(t, "r1", ""));
     trace_is(t, id,
              BEGUN " step_waiting_deps job_running step_leased step_running step_succeeded"
                    " step_leased step_running step_succeeded job_completed");
@@ -169,11 +107,11 @@ static const char *is_lost_before_it_starts(struct library_case *c)
     struct talk *t = &c->talk;
     const char *id = submit_plan(t, "[{'id':'a'}]");
     const char *token = claim_step(t, "r1", ",'start':false");
-    pass(c, TTL_MS + 1);
+    pass(c, STEP_TTL_MS + 1);
     trace_becomes(t, id, FIRST_LEASE " step_lease_timeout step_pending");
     refuses(t, pawl_start, PAWL_STALE_LEASE, "%s", json(t, "{'token':'%s'}", token));
     /* It is the resource's to have again: nothing shows that it was at fault. */
-    complete(t, claim_step(t, "r1", ""));
+    complete_step(t, claim_step(t, "r1", ""));
     trace_is(t, id,
              FIRST_LEASE " step_lease_timeout step_pending step_leased step_running"
                          " step_succeeded job_completed");
@@ -185,12 +123,12 @@ static const char *is_lost_while_it_runs(struct library_case *c)
     struct talk *t = &c->talk;
     const char *id = submit_plan(t, "[{'id':'a'}]");
     const char *token = claim_step(t, "r1", "");
-    pass(c, TTL_MS + 1);
+    pass(c, STEP_TTL_MS + 1);
     trace_becomes(t, id, FIRST_RUN " step_failed_resource step_switching_resource");
     refuses(t, pawl_complete, PAWL_STALE_LEASE, "%s", json(t, "{'token':'%s'}", token));
     for (int i = 0; i < 3; i++)
         assert_string_equal(try_claim(t, "r1", ""), "");
-    complete(t, claim_step(t, "r2", ""));
+    complete_step(t, claim_step(t, "r2", ""));
     trace_is(t, id,
              FIRST_RUN " step_failed_resource step_switching_resource step_leased step_running"
                        " step_succeeded job_completed");
@@ -205,7 +143,7 @@ static const char *fails_and_is_tried_again(struct library_case *c)
     trace_is(t, id, FIRST_RUN " step_failed_retryable step_retrying");
     assert_string_equal(try_claim(t, "r1", ""), "");
     pass(c, 1000);
-    complete(t, claim_step(t, "r1", ""));
+    complete_step(t, claim_step(t, "r1", ""));
     trace_is(t, id,
              FIRST_RUN " step_failed_retryable step_retrying step_running step_succeeded"
                        " job_completed");
@@ -236,7 +174,7 @@ static const char *asks_a_person(struct library_case *c)
     trace_is(t, id, FIRST_RUN " step_needs_user job_waiting signal_received wait_completed");
     token = claim_step(t, "r1", "");
     says_text(t, "claims.0.answer", "yes");
-    complete(t, token);
+    complete_step(t, token);
     trace_is(t, id,
              FIRST_RUN " step_needs_user job_waiting signal_received wait_completed job_running"
                        " step_running step_succeeded job_completed");
@@ -553,206 +491,6 @@ static void a_plan_of_more_steps_than_there_may_be_is_refused(void **state)
     says_text(t, "jobs", "[]");
 }
 
-/* ---- resources ---------------------------------------------------------------------------- */
-
-/* A step fails for the sake of the resource that it is on. */
-static void let_fail(struct talk *t, const char *resource)
-{
-    (void)submit_plan(t, "[{'id':'a','on_failure':'continue'}]");
-    tell(t, pawl_fail, claim_step(t, resource, ""), failure(t, "resource"));
-}
-
-static void resource_says(struct talk *t, const char *id, const char *path, const char *expected)
-{
-    does(t, pawl_resource_get, "{\"id\":\"%s\"}", id);
-    says_text(t, path, expected);
-}
-
-#define RESTS ",'slots':9,'rest':{'failures':3,'within_ms':10000,'for_ms':2000}"
-
-static void a_resource_that_fails_often_is_rested_for_a_while(void **state)
-{
-    struct library_case *c = *state;
-    struct talk *t = &c->talk;
-    put_resource(t, "r1", RESTS);
-    put_resource(t, "r2", ",'slots':9");
-    for (int i = 0; i < 3; i++) {
-        resource_says(t, "r1", "failures", phrase(t, "%d", i));
-        resource_says(t, "r1", "rested_until", "");
-        let_fail(t, "r1");
-        complete(t, claim_step(t, "r2", ""));
-    }
-    resource_says(t, "r1", "rests", "1");
-    resource_says(t, "r1", "rested_until", "2026-01-01T00:00:02.000Z");
-    (void)submit_plan(t, "[{'id':'a'}]");
-    assert_string_equal(try_claim(t, "r1", ""), "");
-    /* To renew is not to recover. */
-    put_resource(t, "r1", RESTS);
-    assert_string_equal(try_claim(t, "r1", ""), "");
-    pass(c, 2000);
-    /* One more soon after that, and it is rested twice as long. */
-    tell(t, pawl_fail, claim_step(t, "r1", ""), failure(t, "resource"));
-    resource_says(t, "r1", "rested_until", "2026-01-01T00:00:06.000Z");
-    complete(t, claim_step(t, "r2", ""));
-    pass(c, 4000);
-    (void)submit_plan(t, "[{'id':'a'}]");
-    complete(t, claim_step(t, "r1", ""));
-    /* Having stood for a while it is as good as new. */
-    pass(c, 4900);
-    put_resource(t, "r1", RESTS);
-    put_resource(t, "r2", ",'slots':9");
-    pass(c, 4900);
-    pass(c, 300);
-    let_fail(t, "r1");
-    resource_says(t, "r1", "failures", "1");
-    complete(t, claim_step(t, "r2", ""));
-}
-
-static void a_claim_that_waits_gets_its_step_when_the_rest_is_over(void **state)
-{
-    struct library_case *c = *state;
-    struct talk *t = &c->talk;
-    put_resource(t, "r1", ",'rest':{'failures':1,'for_ms':300}");
-    let_fail(t, "r1");
-    (void)submit_plan(t, "[{'id':'a'}]");
-    assert_string_equal(try_claim(t, "r1", ""), "");
-    complete(t, claim_step(t, "r1", ""));
-}
-
-static void a_lease_that_is_lost_counts_against_its_resource(void **state)
-{
-    struct library_case *c = *state;
-    struct talk *t = &c->talk;
-    put_resource(t, "r1", ",'rest':{'failures':1,'for_ms':60000}");
-    const char *id = submit_plan(t, "[{'id':'a'}]");
-    (void)claim_step(t, "r1", "");
-    pass(c, TTL_MS + 1);
-    trace_becomes(t, id, FIRST_RUN " step_failed_resource step_switching_resource");
-    (void)submit_plan(t, "[{'id':'a'}]");
-    assert_string_equal(try_claim(t, "r1", ""), "");
-    resource_says(t, "r1", "rests", "1");
-}
-
-static void what_a_step_gets_wrong_by_itself_rests_nobody(void **state)
-{
-    struct library_case *c = *state;
-    struct talk *t = &c->talk;
-    put_resource(t, "r1", ",'rest':{'failures':1}");
-    (void)submit_plan(t, "[{'id':'a','retry':{'initial_ms':0}}]");
-    for (int i = 0; i < 3; i++)
-        tell(t, pawl_fail, claim_step(t, "r1", ""), failure(t, "transient"));
-    tell(t, pawl_fail, claim_step(t, "r1", ""), failure(t, "permanent"));
-    resource_says(t, "r1", "failures", "0");
-    resource_says(t, "r1", "rests", "0");
-    refuses(t, pawl_resource_put, PAWL_BAD_REQUEST, "%s",
-            json(t, "{'id':'r1','rest':{'failures':-1}}"));
-    put_resource(t, "r1", ",'rest':{'failures':0}");
-    for (int i = 0; i < 9; i++)
-        let_fail(t, "r1");
-    resource_says(t, "r1", "rests", "0");
-}
-
-/* Which labels a selector takes: {"zone":"a","gpu":""}. */
-static const struct {
-    const char *selector;
-    bool takes;
-} selectors[] = {
-    {"zone=a", true},
-    {"zone==a", true},
-    {"zone=b", false},
-    {"zone!=a", false},
-    {"zone!=b", true},
-    {"disk!=ssd", true},
-    {"zone in (a,b)", true},
-    {"zone in (b,c)", false},
-    {"disk in (ssd)", false},
-    {"zone notin (b)", true},
-    {"zone notin (a,b)", false},
-    {"disk notin (ssd)", true},
-    {"gpu", true},
-    {"disk", false},
-    {"!disk", true},
-    {"!gpu", false},
-    {"gpu=", true},
-    {"zone=a,gpu,!disk", true},
-    {"zone=a,disk", false},
-    {"", true},
-};
-
-static void a_step_goes_only_where_its_selector_lets_it(void **state)
-{
-    struct library_case *c = *state;
-    struct talk *t = &c->talk;
-    put_resource(t, "r1", ",'slots':99,'labels':{'zone':'a','gpu':''}");
-    for (size_t i = 0; i < sizeof selectors / sizeof selectors[0]; i++) {
-        const char *id =
-            submit_plan(t, json(t, "[{'id':'a','selector':'%s'}]", selectors[i].selector));
-        const char *token = try_claim(t, "r1", "");
-        if ((*token != '\0') != selectors[i].takes)
-            fail_msg("\"%s\" is wrong: %s", selectors[i].selector, t->answer);
-        does(t, pawl_cancel, "%s", json(t, "{'id':'%s','mode':'hard'}", id));
-    }
-}
-
-static void a_step_fits_by_capabilities_slots_and_the_avoid_list(void **state)
-{
-    struct library_case *c = *state;
-    struct talk *t = &c->talk;
-    put_resource(t, "r1", ",'slots':2,'capabilities':['net']");
-    put_resource(t, "r2", ",'slots':2,'capabilities':['net','gpu']");
-    (void)submit_plan(t, "[{'id':'a','capabilities':['gpu','net']}]");
-    assert_string_equal(try_claim(t, "r1", ""), "");
-    (void)claim_step(t, "r2", "");
-    (void)submit_plan(t, "[{'id':'a','avoid':['r2']},{'id':'b','avoid':['r2']},{'id':'c'}]");
-    (void)claim_step(t, "r2", "");
-    says_text(t, "claims.0.step.id", "c");
-    assert_string_equal(try_claim(t, "r2", ""), "");
-    does(t, pawl_claim_steps, "{\"worker_id\":\"w\",\"resource_id\":\"r1\",\"max\":9}");
-    says_text(t, "claims.1.step.id", "b");
-    resource_says(t, "r1", "used", "2");
-    (void)submit_plan(t, "[{'id':'d'}]");
-    assert_string_equal(try_claim(t, "r1", ""), "");
-    refuses(t, pawl_claim_steps, PAWL_NOT_FOUND, "{\"worker_id\":\"w\",\"resource_id\":\"r9\"}");
-}
-
-static void a_resource_that_drains_keeps_what_it_has_and_gets_no_more(void **state)
-{
-    struct library_case *c = *state;
-    struct talk *t = &c->talk;
-    put_resource(t, "r1", ",'slots':5");
-    (void)submit_plan(t, "[{'id':'a'},{'id':'b'}]");
-    const char *token = claim_step(t, "r1", "");
-    put_resource(t, "r1", ",'slots':5,'draining':true");
-    assert_string_equal(try_claim(t, "r1", ""), "");
-    complete(t, token);
-    put_resource(t, "r1", ",'slots':5");
-    complete(t, claim_step(t, "r1", ""));
-}
-
-static void a_resource_that_does_not_renew_is_lost_with_its_steps(void **state)
-{
-    struct library_case *c = *state;
-    struct talk *t = &c->talk;
-    does(t, pawl_resource_put, "{\"id\":\"r1\",\"ttl_ms\":3000}");
-    put_resource(t, "r2", "");
-    const char *id = submit_plan(t, "[{'id':'a'}]");
-    does(t, pawl_claim_steps,
-         "{\"worker_id\":\"w\",\"resource_id\":\"r1\",\"lease_ttl_ms\":60000}");
-    const char *token = text_at(t, "claims.0.lease.token");
-    pass(c, 2000);
-    does(t, pawl_resource_put, "{\"id\":\"r1\",\"ttl_ms\":3000}");
-    pass(c, 2000);
-    tell(t, pawl_heartbeat, token, "");
-    pass(c, 1001);
-    trace_becomes(t, id, FIRST_RUN " step_failed_resource step_switching_resource");
-    refuses(t, pawl_heartbeat, PAWL_STALE_LEASE, "{\"token\":\"%s\"}", token);
-    refuses(t, pawl_resource_get, PAWL_NOT_FOUND, "{\"id\":\"r1\"}");
-    put_resource(t, "r1", "");
-    assert_string_equal(try_claim(t, "r1", ""), "");
-    complete(t, claim_step(t, "r2", ""));
-    assert_string_equal(status_of(t, id), "completed");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -761,14 +499,6 @@ int main(void)
         ON_EVERY_STORE(a_step_that_is_not_to_be_had_is_given_to_nobody),
         ON_EVERY_STORE(a_plan_that_cannot_be_is_refused_with_step_and_reason),
         ON_EVERY_STORE(a_plan_of_more_steps_than_there_may_be_is_refused),
-        ON_EVERY_STORE(a_resource_that_fails_often_is_rested_for_a_while),
-        ON_EVERY_STORE_TICKING(a_claim_that_waits_gets_its_step_when_the_rest_is_over),
-        ON_EVERY_STORE(a_lease_that_is_lost_counts_against_its_resource),
-        ON_EVERY_STORE(what_a_step_gets_wrong_by_itself_rests_nobody),
-        ON_EVERY_STORE(a_step_goes_only_where_its_selector_lets_it),
-        ON_EVERY_STORE(a_step_fits_by_capabilities_slots_and_the_avoid_list),
-        ON_EVERY_STORE(a_resource_that_drains_keeps_what_it_has_and_gets_no_more),
-        ON_EVERY_STORE(a_resource_that_does_not_renew_is_lost_with_its_steps),
     };
     return cmocka_run_group_tests(tests, NULL, cases_over);
 }

@@ -226,7 +226,7 @@ static const struct step *find_step(const struct job_slice *slice, const struct 
 static const struct step *step_of(const struct intent *intent)
 {
     struct step_needs needs = step_needs_of(intent);
-    return find_step(&intent->job->before, &needs);
+    return find_step(intent->job->before, &needs);
 }
 
 const struct step *batch_step_of(const struct job_slice *slice, const struct command *command)

@@ -23,13 +23,13 @@ const char *json(struct talk *t, const char *format, ...)
     return phrase(t, "%s", text);
 }
 
-const char *submit_plan(struct talk *t, const char *steps)
+const char *submit_steps(struct talk *t, const char *steps)
 {
     does(t, pawl_submit, "%s", json(t, "{'kind':'crew','plan':{'steps':%s}}", steps));
     return text_at(t, "id");
 }
 
-void put_resource(struct talk *t, const char *id, const char *more)
+void have_resource(struct talk *t, const char *id, const char *more)
 {
     does(t, pawl_resource_put, "%s", json(t, "{'id':'%s','ttl_ms':%d%s}", id, MINUTE_MS, more));
 }

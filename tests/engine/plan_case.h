@@ -15,10 +15,10 @@ enum { STEP_TTL_MS = 100 };
 const char *json(struct talk *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Submits a plan, and returns the job's id. */
-const char *submit_plan(struct talk *t, const char *steps);
+const char *submit_steps(struct talk *t, const char *steps);
 
 /* Registers a resource for a minute. */
-void put_resource(struct talk *t, const char *id, const char *more);
+void have_resource(struct talk *t, const char *id, const char *more);
 
 /* Claims a step on a resource, with a lease of STEP_TTL_MS; returns its token. Without waiting, ""
  * when there is none to be had; or waiting for it, and failing. */

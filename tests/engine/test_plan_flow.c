@@ -14,7 +14,7 @@
 /* A step fails for the sake of the resource that it is on. */
 static void let_fail(struct talk *t, const char *resource)
 {
-    (void)submit_plan(t, "[{'id':'a','on_failure':'continue'}]");
+    (void)submit_steps(t, "[{'id':'a','on_failure':'continue'}]");
     tell(t, pawl_fail, claim_step(t, resource, ""), failure(t, "resource"));
 }
 
@@ -30,8 +30,8 @@ static void a_resource_that_fails_often_is_rested_for_a_while(void **state)
 {
     struct library_case *c = *state;
     struct talk *t = &c->talk;
-    put_resource(t, "r1", RESTS);
-    put_resource(t, "r2", ",'slots':9");
+    have_resource(t, "r1", RESTS);
+    have_resource(t, "r2", ",'slots':9");
     for (int i = 0; i < 3; i++) {
         resource_says(t, "r1", "failures", phrase(t, "%d", i));
         resource_says(t, "r1", "rested_until", "");
@@ -40,10 +40,10 @@ static void a_resource_that_fails_often_is_rested_for_a_while(void **state)
     }
     resource_says(t, "r1", "rests", "1");
     resource_says(t, "r1", "rested_until", "2026-01-01T00:00:02.000Z");
-    (void)submit_plan(t, "[{'id':'a'}]");
+    (void)submit_steps(t, "[{'id':'a'}]");
     assert_string_equal(try_claim(t, "r1", ""), "");
     /* To renew is not to recover. */
-    put_resource(t, "r1", RESTS);
+    have_resource(t, "r1", RESTS);
     assert_string_equal(try_claim(t, "r1", ""), "");
     pass(c, 2000);
     /* One more soon after that, and it is rested twice as long. */
@@ -51,12 +51,12 @@ static void a_resource_that_fails_often_is_rested_for_a_while(void **state)
     resource_says(t, "r1", "rested_until", "2026-01-01T00:00:06.000Z");
     complete_step(t, claim_step(t, "r2", ""));
     pass(c, 4000);
-    (void)submit_plan(t, "[{'id':'a'}]");
+    (void)submit_steps(t, "[{'id':'a'}]");
     complete_step(t, claim_step(t, "r1", ""));
     /* Having stood for a while it is as good as new. */
     pass(c, 4900);
-    put_resource(t, "r1", RESTS);
-    put_resource(t, "r2", ",'slots':9");
+    have_resource(t, "r1", RESTS);
+    have_resource(t, "r2", ",'slots':9");
     pass(c, 4900);
     pass(c, 300);
     let_fail(t, "r1");
@@ -68,9 +68,9 @@ static void a_claim_that_waits_gets_its_step_when_the_rest_is_over(void **state)
 {
     struct library_case *c = *state;
     struct talk *t = &c->talk;
-    put_resource(t, "r1", ",'rest':{'failures':1,'for_ms':300}");
+    have_resource(t, "r1", ",'rest':{'failures':1,'for_ms':300}");
     let_fail(t, "r1");
-    (void)submit_plan(t, "[{'id':'a'}]");
+    (void)submit_steps(t, "[{'id':'a'}]");
     assert_string_equal(try_claim(t, "r1", ""), "");
     complete_step(t, claim_step(t, "r1", ""));
 }
@@ -79,12 +79,12 @@ static void a_lease_that_is_lost_counts_against_its_resource(void **state)
 {
     struct library_case *c = *state;
     struct talk *t = &c->talk;
-    put_resource(t, "r1", ",'rest':{'failures':1,'for_ms':60000}");
-    const char *id = submit_plan(t, "[{'id':'a'}]");
+    have_resource(t, "r1", ",'rest':{'failures':1,'for_ms':60000}");
+    const char *id = submit_steps(t, "[{'id':'a'}]");
     (void)claim_step(t, "r1", "");
     pass(c, STEP_TTL_MS + 1);
     trace_becomes(t, id, FIRST_RUN " step_failed_resource step_switching_resource");
-    (void)submit_plan(t, "[{'id':'a'}]");
+    (void)submit_steps(t, "[{'id':'a'}]");
     assert_string_equal(try_claim(t, "r1", ""), "");
     resource_says(t, "r1", "rests", "1");
 }
@@ -93,8 +93,8 @@ static void what_a_step_gets_wrong_by_itself_rests_nobody(void **state)
 {
     struct library_case *c = *state;
     struct talk *t = &c->talk;
-    put_resource(t, "r1", ",'rest':{'failures':1}");
-    (void)submit_plan(t, "[{'id':'a','retry':{'initial_ms':0}}]");
+    have_resource(t, "r1", ",'rest':{'failures':1}");
+    (void)submit_steps(t, "[{'id':'a','retry':{'initial_ms':0}}]");
     for (int i = 0; i < 3; i++)
         tell(t, pawl_fail, claim_step(t, "r1", ""), failure(t, "transient"));
     tell(t, pawl_fail, claim_step(t, "r1", ""), failure(t, "permanent"));
@@ -102,7 +102,7 @@ static void what_a_step_gets_wrong_by_itself_rests_nobody(void **state)
     resource_says(t, "r1", "rests", "0");
     refuses(t, pawl_resource_put, PAWL_BAD_REQUEST, "%s",
             json(t, "{'id':'r1','rest':{'failures':-1}}"));
-    put_resource(t, "r1", ",'rest':{'failures':0}");
+    have_resource(t, "r1", ",'rest':{'failures':0}");
     for (int i = 0; i < 9; i++)
         let_fail(t, "r1");
     resource_says(t, "r1", "rests", "0");
@@ -139,10 +139,10 @@ static void a_step_goes_only_where_its_selector_lets_it(void **state)
 {
     struct library_case *c = *state;
     struct talk *t = &c->talk;
-    put_resource(t, "r1", ",'slots':99,'labels':{'zone':'a','gpu':''}");
+    have_resource(t, "r1", ",'slots':99,'labels':{'zone':'a','gpu':''}");
     for (size_t i = 0; i < sizeof selectors / sizeof selectors[0]; i++) {
         const char *id =
-            submit_plan(t, json(t, "[{'id':'a','selector':'%s'}]", selectors[i].selector));
+            submit_steps(t, json(t, "[{'id':'a','selector':'%s'}]", selectors[i].selector));
         const char *token = try_claim(t, "r1", "");
         if ((*token != '\0') != selectors[i].takes)
             fail_msg("\"%s\" is wrong: %s", selectors[i].selector, t->answer);
@@ -154,19 +154,19 @@ static void a_step_fits_by_capabilities_slots_and_the_avoid_list(void **state)
 {
     struct library_case *c = *state;
     struct talk *t = &c->talk;
-    put_resource(t, "r1", ",'slots':2,'capabilities':['net']");
-    put_resource(t, "r2", ",'slots':2,'capabilities':['net','gpu']");
-    (void)submit_plan(t, "[{'id':'a','capabilities':['gpu','net']}]");
+    have_resource(t, "r1", ",'slots':2,'capabilities':['net']");
+    have_resource(t, "r2", ",'slots':2,'capabilities':['net','gpu']");
+    (void)submit_steps(t, "[{'id':'a','capabilities':['gpu','net']}]");
     assert_string_equal(try_claim(t, "r1", ""), "");
     (void)claim_step(t, "r2", "");
-    (void)submit_plan(t, "[{'id':'a','avoid':['r2']},{'id':'b','avoid':['r2']},{'id':'c'}]");
+    (void)submit_steps(t, "[{'id':'a','avoid':['r2']},{'id':'b','avoid':['r2']},{'id':'c'}]");
     (void)claim_step(t, "r2", "");
     says_text(t, "claims.0.step.id", "c");
     assert_string_equal(try_claim(t, "r2", ""), "");
     does(t, pawl_claim_steps, "{\"worker_id\":\"w\",\"resource_id\":\"r1\",\"max\":9}");
     says_text(t, "claims.1.step.id", "b");
     resource_says(t, "r1", "used", "2");
-    (void)submit_plan(t, "[{'id':'d'}]");
+    (void)submit_steps(t, "[{'id':'d'}]");
     assert_string_equal(try_claim(t, "r1", ""), "");
     refuses(t, pawl_claim_steps, PAWL_NOT_FOUND, "{\"worker_id\":\"w\",\"resource_id\":\"r9\"}");
 }
@@ -175,13 +175,13 @@ static void a_resource_that_drains_keeps_what_it_has_and_gets_no_more(void **sta
 {
     struct library_case *c = *state;
     struct talk *t = &c->talk;
-    put_resource(t, "r1", ",'slots':5");
-    (void)submit_plan(t, "[{'id':'a'},{'id':'b'}]");
+    have_resource(t, "r1", ",'slots':5");
+    (void)submit_steps(t, "[{'id':'a'},{'id':'b'}]");
     const char *token = claim_step(t, "r1", "");
-    put_resource(t, "r1", ",'slots':5,'draining':true");
+    have_resource(t, "r1", ",'slots':5,'draining':true");
     assert_string_equal(try_claim(t, "r1", ""), "");
     complete_step(t, token);
-    put_resource(t, "r1", ",'slots':5");
+    have_resource(t, "r1", ",'slots':5");
     complete_step(t, claim_step(t, "r1", ""));
 }
 
@@ -190,8 +190,8 @@ static void a_resource_that_does_not_renew_is_lost_with_its_steps(void **state)
     struct library_case *c = *state;
     struct talk *t = &c->talk;
     does(t, pawl_resource_put, "{\"id\":\"r1\",\"ttl_ms\":3000}");
-    put_resource(t, "r2", "");
-    const char *id = submit_plan(t, "[{'id':'a'}]");
+    have_resource(t, "r2", "");
+    const char *id = submit_steps(t, "[{'id':'a'}]");
     does(t, pawl_claim_steps,
          "{\"worker_id\":\"w\",\"resource_id\":\"r1\",\"lease_ttl_ms\":60000}");
     const char *token = text_at(t, "claims.0.lease.token");
@@ -203,7 +203,7 @@ static void a_resource_that_does_not_renew_is_lost_with_its_steps(void **state)
     trace_becomes(t, id, FIRST_RUN " step_failed_resource step_switching_resource");
     refuses(t, pawl_heartbeat, PAWL_STALE_LEASE, "{\"token\":\"%s\"}", token);
     refuses(t, pawl_resource_get, PAWL_NOT_FOUND, "{\"id\":\"r1\"}");
-    put_resource(t, "r1", "");
+    have_resource(t, "r1", "");
     assert_string_equal(try_claim(t, "r1", ""), "");
     complete_step(t, claim_step(t, "r2", ""));
     assert_string_equal(status_of(t, id), "completed");
@@ -215,8 +215,8 @@ static void a_step_that_fails_ends_the_job_unless_others_may_finish(void **state
 {
     struct library_case *c = *state;
     struct talk *t = &c->talk;
-    put_resource(t, "r1", ",'slots':9");
-    const char *id = submit_plan(t, "[{'id':'a'},{'id':'b'},{'id':'c','deps':['b']}]");
+    have_resource(t, "r1", ",'slots':9");
+    const char *id = submit_steps(t, "[{'id':'a'},{'id':'b'},{'id':'c','deps':['b']}]");
     const char *a = claim_step(t, "r1", "");
     const char *b = claim_step(t, "r1", "");
     tell(t, pawl_fail, a, failure(t, "permanent"));
@@ -224,8 +224,8 @@ static void a_step_that_fails_ends_the_job_unless_others_may_finish(void **state
     refuses(t, pawl_complete, PAWL_STALE_LEASE, "%s", json(t, "{'token':'%s'}", b));
     assert_string_equal(try_claim(t, "r1", ""), "");
 
-    id = submit_plan(t, "[{'id':'a','on_failure':'continue'},{'id':'b'},"
-                        "{'id':'c','deps':['b']},{'id':'d','deps':['a','c']}]");
+    id = submit_steps(t, "[{'id':'a','on_failure':'continue'},{'id':'b'},"
+                         "{'id':'c','deps':['b']},{'id':'d','deps':['a','c']}]");
     a = claim_step(t, "r1", "");
     says_text(t, "claims.0.step.id", "a");
     b = claim_step(t, "r1", "");
@@ -246,8 +246,8 @@ static void results_are_inputs_and_the_last_one_is_the_jobs(void **state)
 {
     struct library_case *c = *state;
     struct talk *t = &c->talk;
-    put_resource(t, "r1", ",'slots':9");
-    const char *id = submit_plan(t, "[{'id':'a'},{'id':'b'},{'id':'c','deps':['a','b']}]");
+    have_resource(t, "r1", ",'slots':9");
+    const char *id = submit_steps(t, "[{'id':'a'},{'id':'b'},{'id':'c','deps':['a','b']}]");
     tell(t, pawl_complete, claim_step(t, "r1", ""), ",'result':{'n':1}");
     tell(t, pawl_complete, claim_step(t, "r1", ""), "");
     const char *token = claim_step(t, "r1", "");
@@ -263,7 +263,7 @@ static void a_plan_may_come_later_and_the_job_is_then_its_steps(void **state)
 {
     struct library_case *c = *state;
     struct talk *t = &c->talk;
-    put_resource(t, "r1", "");
+    have_resource(t, "r1", "");
     const char *id = submit_job(t, "");
     does(t, pawl_plan, "%s", json(t, "{'id':'%s','steps':[{'id':'a'}],'reason':'thought'}", id));
     does(t, pawl_claim, "{\"worker_id\":\"w\"}");
@@ -276,9 +276,9 @@ static void a_step_beats_shows_progress_and_has_its_time(void **state)
 {
     struct library_case *c = *state;
     struct talk *t = &c->talk;
-    put_resource(t, "r1", "");
-    const char *id = submit_plan(t, "[{'id':'a','timeout_ms':250,'retry':{'max_attempts':2,"
-                                    "'strategy':'fixed','initial_ms':500}}]");
+    have_resource(t, "r1", "");
+    const char *id = submit_steps(t, "[{'id':'a','timeout_ms':250,'retry':{'max_attempts':2,"
+                                     "'strategy':'fixed','initial_ms':500}}]");
     const char *token = claim_step(t, "r1", "");
     for (int i = 0; i < 3; i++) {
         pass(c, 80);
@@ -304,14 +304,14 @@ static void steps_wait_for_a_time_a_signal_or_a_person(void **state)
 {
     struct library_case *c = *state;
     struct talk *t = &c->talk;
-    put_resource(t, "r1", "");
+    have_resource(t, "r1", "");
     const char *id =
-        submit_plan(t, "[{'id':'nap','wait':{'type':'timer','delay_ms':1000}},"
-                       "{'id':'paid','deps':['nap'],'wait':{'type':'signal',"
-                       "'correlation_key':'order'}},"
-                       "{'id':'ok','deps':['paid'],'wait':{'type':'human','prompt':'ship?',"
-                       "'choices':['yes','no'],'timeout_ms':2000,'default_answer':'no'}},"
-                       "{'id':'ship','deps':['ok']}]");
+        submit_steps(t, "[{'id':'nap','wait':{'type':'timer','delay_ms':1000}},"
+                        "{'id':'paid','deps':['nap'],'wait':{'type':'signal',"
+                        "'correlation_key':'order'}},"
+                        "{'id':'ok','deps':['paid'],'wait':{'type':'human','prompt':'ship?',"
+                        "'choices':['yes','no'],'timeout_ms':2000,'default_answer':'no'}},"
+                        "{'id':'ship','deps':['ok']}]");
     assert_string_equal(status_of(t, id), "waiting");
     assert_string_equal(try_claim(t, "r1", ""), "");
     pass(c, 1000);
@@ -352,9 +352,9 @@ static void a_critic_judges_what_is_finished(void **state)
         {"'decision':'replan'", " step_failed_fatal step_failed job_waiting"},
         {"'decision':'needs_user','question':{'prompt':'?'}", " step_needs_user job_waiting"},
     };
-    put_resource(t, "r1", ",'slots':9");
+    have_resource(t, "r1", ",'slots':9");
     for (size_t i = 0; i < sizeof verdicts / sizeof verdicts[0]; i++) {
-        const char *id = submit_plan(t, "[{'id':'a','critic':true}]");
+        const char *id = submit_steps(t, "[{'id':'a','critic':true}]");
         tell(t, pawl_complete, claim_step(t, "r1", ""), ",'result':5");
         trace_is(t, id, FIRST_RUN " step_finished");
         /* Whoever did it cannot judge it, and a critic that is lost changes nothing. */
@@ -381,9 +381,9 @@ static void a_critic_cannot_send_a_step_back_for_ever(void **state)
 {
     struct library_case *c = *state;
     struct talk *t = &c->talk;
-    put_resource(t, "r1", "");
+    have_resource(t, "r1", "");
     const char *id =
-        submit_plan(t, "[{'id':'a','critic':true,'retry':{'max_attempts':3,'initial_ms':0}}]");
+        submit_steps(t, "[{'id':'a','critic':true,'retry':{'max_attempts':3,'initial_ms':0}}]");
     for (int i = 0; i < 3; i++) {
         assert_string_equal(status_of(t, id), i == 0 ? "queued" : "running");
         complete_step(t, claim_step(t, "r1", ""));
@@ -399,8 +399,8 @@ static void a_new_plan_keeps_what_is_finished(void **state)
 {
     struct library_case *c = *state;
     struct talk *t = &c->talk;
-    put_resource(t, "r1", "");
-    const char *id = submit_plan(t, "[{'id':'a'},{'id':'b','deps':['a']}]");
+    have_resource(t, "r1", "");
+    const char *id = submit_steps(t, "[{'id':'a'},{'id':'b','deps':['a']}]");
     tell(t, pawl_complete, claim_step(t, "r1", ""), ",'result':'kept'");
     const char *token = claim_step(t, "r1", "");
     does(t, pawl_verdict, "%s",

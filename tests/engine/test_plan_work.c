@@ -205,8 +205,8 @@ static void costs_as_much(struct library_case *c, const struct course *course)
 
 static void a_step_of_a_long_chain_costs_as_much_as_one_of_a_short(void **state)
 {
-    static const struct course course = {add_chain,  1,    {100, 1000, STEPS_MAX},
-                                         {10, 1, 1}, true, 1.3};
+    static const struct course course = {add_chain, 1,     {100, 1000, STEPS_MAX},
+                                         {5, 1, 1}, false, 1.3};
     costs_as_much(*state, &course);
 }
 
@@ -215,8 +215,8 @@ static void a_step_of_a_long_chain_costs_as_much_as_one_of_a_short(void **state)
  * would cost ten times as much if all that are there were looked at. */
 static void a_step_of_a_wide_fan_costs_as_much_as_one_of_a_narrow(void **state)
 {
-    static const struct course course = {add_fans,   1,     {100, 1000, STEPS_MAX},
-                                         {10, 1, 1}, false, 1.5};
+    static const struct course course = {add_fans,  1,     {100, 1000, STEPS_MAX},
+                                         {5, 1, 1}, false, 1.5};
     costs_as_much(*state, &course);
 }
 

@@ -88,7 +88,7 @@ static void add_history(struct talk *t, const char *id, const struct moves *lega
 static const char *goes_well(struct library_case *c)
 {
     struct talk *t = &c->talk;
-    const char *id = submit_plan(t, "[{'id':'a'},{'id':'b','deps':['a']}]");
+    const char *id = submit_steps(t, "[{'id':'a'},{'id':'b','deps':['a']}]");
     trace_is(t, id, BEGUN " step_waiting_deps");
     const char *token = claim_step(t, "r1", ",'start':false");
     trace_is(t, id, BEGUN " step_waiting_deps job_running step_leased");
@@ -105,7 +105,7 @@ static const char *goes_well(struct library_case *c)
 static const char *is_lost_before_it_starts(struct library_case *c)
 {
     struct talk *t = &c->talk;
-    const char *id = submit_plan(t, "[{'id':'a'}]");
+    const char *id = submit_steps(t, "[{'id':'a'}]");
     const char *token = claim_step(t, "r1", ",'start':false");
     pass(c, STEP_TTL_MS + 1);
     trace_becomes(t, id, FIRST_LEASE " step_lease_timeout step_pending");
@@ -121,7 +121,7 @@ static const char *is_lost_before_it_starts(struct library_case *c)
 static const char *is_lost_while_it_runs(struct library_case *c)
 {
     struct talk *t = &c->talk;
-    const char *id = submit_plan(t, "[{'id':'a'}]");
+    const char *id = submit_steps(t, "[{'id':'a'}]");
     const char *token = claim_step(t, "r1", "");
     pass(c, STEP_TTL_MS + 1);
     trace_becomes(t, id, FIRST_RUN " step_failed_resource step_switching_resource");
@@ -138,7 +138,7 @@ static const char *is_lost_while_it_runs(struct library_case *c)
 static const char *fails_and_is_tried_again(struct library_case *c)
 {
     struct talk *t = &c->talk;
-    const char *id = submit_plan(t, "[{'id':'a'}]");
+    const char *id = submit_steps(t, "[{'id':'a'}]");
     tell(t, pawl_fail, claim_step(t, "r1", ""), failure(t, "transient"));
     trace_is(t, id, FIRST_RUN " step_failed_retryable step_retrying");
     assert_string_equal(try_claim(t, "r1", ""), "");
@@ -153,7 +153,7 @@ static const char *fails_and_is_tried_again(struct library_case *c)
 static const char *fails_for_good(struct library_case *c)
 {
     struct talk *t = &c->talk;
-    const char *id = submit_plan(t, "[{'id':'a'}]");
+    const char *id = submit_steps(t, "[{'id':'a'}]");
     tell(t, pawl_fail, claim_step(t, "r1", ""), failure(t, "permanent"));
     trace_is(t, id, FIRST_RUN " step_failed_fatal step_failed job_failed");
     return id;
@@ -162,7 +162,7 @@ static const char *fails_for_good(struct library_case *c)
 static const char *asks_a_person(struct library_case *c)
 {
     struct talk *t = &c->talk;
-    const char *id = submit_plan(t, "[{'id':'a'}]");
+    const char *id = submit_steps(t, "[{'id':'a'}]");
     const char *token = claim_step(t, "r1", "");
     does(t, pawl_verdict, "%s",
          json(t,
@@ -195,8 +195,8 @@ static void every_move_of_a_step_is_one_event(void **state)
     };
     struct moves legal = legal_moves();
     struct moves seen = {.count = 0};
-    put_resource(t, "r1", "");
-    put_resource(t, "r2", "");
+    have_resource(t, "r1", "");
+    have_resource(t, "r2", "");
     for (size_t i = 0; i < sizeof lives / sizeof lives[0]; i++) {
         const char *id = lives[i](c);
         add_history(t, id, &legal, &seen);
@@ -220,7 +220,7 @@ struct stand {
 static struct stand leased(struct library_case *c)
 {
     struct talk *t = &c->talk;
-    struct stand stand = {.id = submit_plan(t, "[{'id':'a'}]")};
+    struct stand stand = {.id = submit_steps(t, "[{'id':'a'}]")};
     stand.token = claim_step(t, "r1", ",'start':false");
     return stand;
 }
@@ -234,13 +234,13 @@ static struct stand running(struct library_case *c)
 
 static struct stand pending(struct library_case *c)
 {
-    return (struct stand){submit_plan(&c->talk, "[{'id':'a','capabilities':['none']}]"), "x"};
+    return (struct stand){submit_steps(&c->talk, "[{'id':'a','capabilities':['none']}]"), "x"};
 }
 
 static struct stand waiting_deps(struct library_case *c)
 {
     const char *steps = "[{'id':'b','capabilities':['none']},{'id':'a','deps':['b']}]";
-    return (struct stand){submit_plan(&c->talk, steps), "x"};
+    return (struct stand){submit_steps(&c->talk, steps), "x"};
 }
 
 static struct stand retrying(struct library_case *c)
@@ -386,7 +386,7 @@ static void every_other_move_is_refused_and_changes_nothing(void **state)
 {
     struct library_case *c = *state;
     struct talk *t = &c->talk;
-    put_resource(t, "r1", ",'slots':1000,'rest':{'failures':0}");
+    have_resource(t, "r1", ",'slots':1000,'rest':{'failures':0}");
     for (size_t i = 0; i < sizeof stands / sizeof stands[0]; i++)
         for (size_t k = 0; k < sizeof words / sizeof words[0]; k++) {
             bool verdict = words[k].verb == pawl_verdict;
@@ -402,7 +402,7 @@ static void a_step_that_is_not_to_be_had_is_given_to_nobody(void **state)
 {
     struct library_case *c = *state;
     struct talk *t = &c->talk;
-    put_resource(t, "r1", ",'slots':1000,'rest':{'failures':0}");
+    have_resource(t, "r1", ",'slots':1000,'rest':{'failures':0}");
     for (size_t i = 0; i < sizeof stands / sizeof stands[0]; i++) {
         struct stand stand = stands[i].make(c);
         long long before = version_of(t, stand.id);

@@ -223,7 +223,7 @@ static void a_step_of_a_wide_fan_costs_as_much_as_one_of_a_narrow(void **state)
 static void steps_claimed_by_the_thousand_cost_no_more_each(void **state)
 {
     static const struct course course = {add_fans,   AT_ONCE_MAX, {100, 1000, STEPS_MAX},
-                                         {50, 5, 1}, true,        1.5};
+                                         {20, 2, 1}, true,        1.5};
     costs_as_much(*state, &course);
 }
 

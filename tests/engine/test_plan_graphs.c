@@ -206,6 +206,12 @@ static struct graph *graph_of(struct graph *graphs, int count, const char *id)
     return NULL;
 }
 
+/* No two steps of any two plans come to the same. */
+static int result_of(const struct graph *graphs, const struct graph *graph, int step)
+{
+    return (int)(graph - graphs) * STEPS_MAX + step;
+}
+
 /* Runs the step of a claim, which must be ready. */
 static void run_step(struct talk *t, struct graph *graphs, int count, struct pawl_json claim)
 {
@@ -218,7 +224,8 @@ static void run_step(struct talk *t, struct graph *graphs, int count, struct paw
     assert_in_range(step, 0, graph->count - 1);
     for (int k = 0; k < graph->count; k++) {
         struct pawl_json input = pawl_json_get(claim, phrase(t, "inputs.%d", k));
-        assert_int_equal(pawl_json_int(input, -1), graph->needs[step][k] ? k : -1);
+        assert_int_equal(pawl_json_int(input, -1),
+                         graph->needs[step][k] ? result_of(graphs, graph, k) : -1);
         if (graph->needs[step][k] && !graph->done[k])
             fail_msg("step %d of job %s runs before step %d has ended", step, id, k);
     }
@@ -228,7 +235,8 @@ static void run_step(struct talk *t, struct graph *graphs, int count, struct paw
         does(t, pawl_fail, "{\"token\":\"%s\",\"error\":{\"class\":\"%s\",\"message\":\"no\"}}",
              token, again ? "transient" : "permanent");
     } else {
-        does(t, pawl_complete, "{\"token\":\"%s\",\"result\":%d}", token, step);
+        does(t, pawl_complete, "{\"token\":\"%s\",\"result\":%d}", token,
+             result_of(graphs, graph, step));
         graph->done[step] = true;
     }
     pawl_free(id);

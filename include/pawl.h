@@ -345,8 +345,11 @@ PAWL_VERB(kind_get);
 PAWL_VERB(workers);
 
 /* {}. Answers {"resources": [...]}; the others {"id", ...} and the resource. resource_put
- * {"id", "capabilities"?, "labels"?, "slots"? (1), "ttl_ms"? (30,000), "draining"?} registers or
- * renews. PAWL_NOT_FOUND */
+ * {"id", "capabilities"?, "labels"?, "slots"? (1), "ttl_ms"? (30,000), "draining"?, "rest"?:
+ * {"failures" (5), "within_ms" (60,000), "for_ms" (30,000)}} registers or renews. So many steps
+ * that fail for its sake within such a time (of the class resource, by the verdict switch_resource,
+ * or with a lease that was lost), and it is given nothing until "rested_until"; one more soon after
+ * that, and it rests for twice as long. "failures": 0 never rests it. PAWL_NOT_FOUND */
 PAWL_VERB(resources);
 PAWL_VERB(resource_put);
 PAWL_VERB(resource_get);

@@ -7,6 +7,7 @@ static const struct column columns[] = {
     {.title = "CAPABILITIES", .gives_way = true},
     {.title = "LABELS", .gives_way = true},
     {.title = "DRAINING"},
+    {.title = "RESTS UNTIL"},
     {.title = "EXPIRES"},
 };
 
@@ -18,6 +19,7 @@ static void add_row(struct table *table, struct pawl_json resource)
     table_json(table, pawl_json_get(resource, "capabilities"));
     table_json(table, pawl_json_get(resource, "labels"));
     table_text(table, pawl_json_true(pawl_json_get(resource, "draining")) != 0 ? "yes" : "no");
+    table_time(table, pawl_json_get(resource, "rested_until"));
     table_time(table, pawl_json_get(resource, "expires_at"));
 }
 
@@ -38,7 +40,8 @@ const struct verb verb_resources = {
     .name = "resources",
     .summary = "what steps can run on",
     .about =
-        "Lists the resources that are registered, with their capabilities, labels and slots.\n",
+        "Lists the resources that are registered, with their capabilities, labels and slots. One\n"
+        "that steps have failed on too often is given nothing until its rest is over.\n",
     .takes = TAKES_STORE | TAKES_JSON,
     .run = run,
 };

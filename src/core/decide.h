@@ -175,6 +175,7 @@ struct answer {
     struct str token; /* CLAIM, STEP_CLAIM */
     int64_t expires_at;
     bool cancel_requested;
+    struct str blamed; /* the resource for whose sake a step has failed; absent: none */
     bool wake; /* a wait step began while signals are stored: give it a WAKE in the same commit */
     enum signal_fate signal;
     enum effect_status effect;
@@ -197,7 +198,8 @@ struct decision {
  *             PLAN, REQUEUE: all that are open
  *   signals   SIGNAL: the newest with its key, the oldest stored with its key, the one with its id
  *             WAIT, a step's WAKE: the oldest stored one with the key
- *   steps     the step and its children
+ *   steps     the step
+ *             COMPLETE, VERDICT, ANSWER, WAKE: and its children
  *             SIGNAL: the step that asks for its key, and its children
  *             PLAN, REQUEUE: all
  *             a planned job's WAKE: all, or those that wait by themselves

@@ -128,7 +128,7 @@ static enum error_code end_attempt(struct decider *d, enum event_type type, enum
     event->data.error = error;
     event->data.failures = failures;
     if (type == EVENT_STEP_FAILED_RESOURCE)
-        event->data.resource_id = d->step->lease.resource_id;
+        d->out->answer.blamed = event->data.resource_id = d->step->lease.resource_id;
     decider_carry_step_beats(d, &event->data);
     return decider_fold(d);
 }
@@ -324,6 +324,7 @@ static enum error_code lose_lease(struct decider *d, struct str reason, struct s
         code = decider_emit_step(d, EVENT_STEP_RUNNING); /* only what runs can fail */
     if (code != ERR_OK)
         return code;
+    d->out->answer.blamed = d->step->lease.resource_id;
     return spent ? fatal(d, VERDICT_NONE, reason, error, failures)
                  : switch_resource(d, VERDICT_NONE, reason, error, failures);
 }

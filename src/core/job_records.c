@@ -176,6 +176,15 @@ static const struct record_field kind_fields[] = {
 };
 const struct record_type kind_settings_record = TYPE(kind_fields);
 
+static const struct record_field rest_policy_fields[] = {
+#define RECORD_OF struct rest_policy
+    FIELD(failures, "failures", INT),
+    FIELD(within_ms, "within_ms", INT),
+    FIELD(for_ms, "for_ms", INT),
+#undef RECORD_OF
+};
+static const struct record_type rest_policy_record = TYPE(rest_policy_fields);
+
 static const struct record_field resource_fields[] = {
 #define RECORD_OF struct resource
     FIELD(id, "id", NAME),
@@ -183,6 +192,11 @@ static const struct record_field resource_fields[] = {
     FIELD(expires_at, "expires_at", TIME),
     FIELD(draining, "draining", BOOL),
     FIELD(ttl_ms, "ttl_ms", INT),
+    RECORD_FIELD_NESTED(struct resource, rest, "rest", rest_policy_record),
+    FIELD(failures, "failures", INT),
+    FIELD(failing_since, "failing_since", TIME),
+    FIELD(rested_until, "rested_until", TIME),
+    FIELD(rests, "rests", INT),
 #undef RECORD_OF
 };
 const struct record_type resource_record = TYPE(resource_fields);

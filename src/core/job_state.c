@@ -97,8 +97,14 @@ enum error_code effect_state_read(struct str json, struct arena *arena, struct e
                : err_set(err, ERR_NO_MEMORY, "there is no memory for an effect");
 }
 
+/* A step that thousands must come before is read whenever one of them ends: its dependencies stand
+ * last, and it is said how long they are, so that they are not walked over. */
+enum { DEPS_WORTH_A_HINT = 256 };
+
 void step_plan_write(const struct step *step, struct buf *buf)
 {
+    bool hint = step->spec.deps.len >= DEPS_WORTH_A_HINT;
+    struct step_spec spec = step->spec;
     struct json_writer writer;
     json_writer_init(&writer, buf);
     json_begin_object(&writer);
@@ -107,9 +113,18 @@ void step_plan_write(const struct step *step, struct buf *buf)
     for (uint32_t i = 0; i < step->child_count; i++)
         json_put_int(&writer, step->children[i]);
     json_end_array(&writer);
+    if (hint) {
+        json_key(&writer, STR("deps_bytes"));
+        json_put_int(&writer, (int64_t)spec.deps.len);
+        spec.deps = (struct str){NULL, 0};
+    }
     json_key(&writer, STR("spec"));
     json_begin_object(&writer);
-    record_write(&step_spec_record, &step->spec, RECORD_ALL, &writer);
+    record_write(&step_spec_record, &spec, RECORD_ALL, &writer);
+    if (hint) {
+        json_key(&writer, STR("deps"));
+        json_put_raw(&writer, step->spec.deps);
+    }
     json_end_object(&writer);
     json_end_object(&writer);
 }
@@ -135,38 +150,110 @@ static enum error_code bad_children(struct err *err)
     return err_set(err, ERR_CORRUPT, "the children of a step cannot be read");
 }
 
-static enum error_code read_children(struct str json, struct arena *arena, struct step *step,
-                                     struct err *err)
+/* Takes `head` off the front of the text. */
+static bool take(struct str *text, struct str head)
 {
-    size_t count = json_count(json);
-    struct json_iter iter;
-    struct str raw;
-    int64_t ordinal;
-    if (count > PLAN_STEPS_MAX || !json_array_begin(&iter, json))
-        return bad_children(err);
-    step->children = arena_zalloc(arena, count + 1, sizeof *step->children);
-    if (step->children == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for a step");
-    for (step->child_count = 0; json_array_next(&iter, &raw); step->child_count++) {
-        /* Damaged text counts as nothing, and may have something in it all the same. */
-        if (step->child_count == count || !json_int64(raw, &ordinal) || ordinal < 0 ||
-            ordinal >= PLAN_STEPS_MAX)
-            return bad_children(err);
-        step->children[step->child_count] = (uint32_t)ordinal;
-    }
-    return json_iter_ok(&iter) ? ERR_OK : bad_children(err);
+    if (text->len < head.len || memcmp(text->at, head.at, head.len) != 0)
+        return false;
+    *text = (struct str){text->at + head.len, text->len - head.len};
+    return true;
 }
 
+/* Takes a number off the front of the text, without a sign or blanks, as they are written; false
+ * when there is none below `below`. */
+static bool take_number(struct str *text, uint32_t below, uint32_t *ret)
+{
+    uint32_t number = 0;
+    size_t len = 0;
+    while (len < text->len && text->at[len] >= '0' && text->at[len] <= '9' && number < below)
+        number = number * 10 + (uint32_t)(text->at[len++] - '0');
+    *text = (struct str){text->at + len, text->len - len};
+    *ret = number;
+    return len > 0 && number < below;
+}
+
+/* Reads `[1,2,3]` at `text`, and leaves what comes after it there. A step may have thousands of
+ * children, and is read as often as one of its parents ends. */
+static enum error_code read_children(struct str *text, struct arena *arena, struct step *step,
+                                     struct err *err)
+{
+    const char *close =
+        text->len > 0 && text->at[0] == '[' ? memchr(text->at, ']', text->len) : NULL;
+    if (close == NULL)
+        return bad_children(err);
+    struct str list = {text->at + 1, (size_t)(close - text->at) - 1};
+    size_t room = list.len / 2 + 1; /* a digit and a comma each, at the least */
+    step->children = arena_alloc(arena, room * sizeof *step->children);
+    step->child_count = 0;
+    if (step->children == NULL)
+        return err_set(err, ERR_NO_MEMORY, "there is no memory for a step");
+    bool more = list.len > 0;
+    while (more) {
+        if (step->child_count == PLAN_STEPS_MAX ||
+            !take_number(&list, PLAN_STEPS_MAX, &step->children[step->child_count++]))
+            return bad_children(err);
+        more = take(&list, STR(","));
+    }
+    if (list.len > 0)
+        return bad_children(err);
+    *text = (struct str){close + 1, text->len - (size_t)(close + 1 - text->at)};
+    return ERR_OK;
+}
+
+static enum error_code bad_plan(struct err *err)
+{
+    return err_set(err, ERR_CORRUPT, "the plan of a step cannot be read");
+}
+
+/* Takes the dependencies off the end of a spec that has so many bytes of them. */
+static enum error_code take_deps(struct str *spec, uint32_t bytes, struct arena *arena,
+                                 struct str *ret, struct err *err)
+{
+    static const struct str key = STR_INIT(",\"deps\":");
+    if (spec->len < bytes + key.len + 2)
+        return bad_plan(err);
+    size_t rest = spec->len - bytes - key.len - 1;
+    struct str deps = {spec->at + rest + key.len, bytes};
+    if (memcmp(spec->at + rest, key.at, key.len) != 0 || deps.at[0] != '[' ||
+        deps.at[bytes - 1] != ']')
+        return bad_plan(err);
+    char *closed = arena_alloc(arena, rest + 1);
+    if (closed == NULL)
+        return err_set(err, ERR_NO_MEMORY, "there is no memory for a step");
+    memcpy(closed, spec->at, rest);
+    closed[rest] = '}';
+    *spec = (struct str){closed, rest + 1};
+    *ret = deps;
+    return ERR_OK;
+}
+
+/* The text is as step_plan_write writes it, byte for byte. The spec is all the rest but for the
+ * last brace. */
 enum error_code step_plan_read(struct str json, struct arena *arena, struct step *step,
                                struct err *err)
 {
-    struct str spec = json_member(json, STR("spec"));
-    if (!str_is_set(spec))
-        return err_set(err, ERR_CORRUPT, "the plan of a step cannot be read");
-    enum error_code code = read_record(&step_spec_record, spec, RECORD_ALL, "the plan of a step",
-                                       arena, &step->spec, err);
-    return code == ERR_OK ? read_children(json_member(json, STR("children")), arena, step, err)
-                          : code;
+    struct str text = json;
+    struct str deps = {NULL, 0};
+    uint32_t bytes = 0;
+    if (!str_is_set(json) || !take(&text, STR("{\"children\":")))
+        return bad_plan(err);
+    enum error_code code = read_children(&text, arena, step, err);
+    if (code != ERR_OK)
+        return code;
+    bool hint = take(&text, STR(",\"deps_bytes\":"));
+    if (hint && (!take_number(&text, PLAN_BYTES_MAX, &bytes) || bytes < DEPS_WORTH_A_HINT))
+        return bad_plan(err);
+    if (!take(&text, STR(",\"spec\":")) || text.len < 2 || text.at[text.len - 1] != '}')
+        return bad_plan(err);
+    text.len--;
+    if (hint)
+        code = take_deps(&text, bytes, arena, &deps, err);
+    if (code == ERR_OK)
+        code = read_record(&step_spec_record, text, RECORD_ALL, "the plan of a step", arena,
+                           &step->spec, err);
+    if (code == ERR_OK && hint)
+        step->spec.deps = deps;
+    return code;
 }
 
 enum error_code step_state_read(struct str json, struct arena *arena, struct step *step,

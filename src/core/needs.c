@@ -11,6 +11,14 @@ static bool takes_all_steps(const struct job *job, const struct command *command
            command->type == COMMAND_WAKE;
 }
 
+/* A success is told to the steps that depend on it; whatever else becomes of a step is no matter of
+ * theirs, and there may be thousands of them. */
+static bool may_succeed(enum command_type type)
+{
+    return type == COMMAND_COMPLETE || type == COMMAND_VERDICT || type == COMMAND_ANSWER ||
+           type == COMMAND_SIGNAL || type == COMMAND_WAKE;
+}
+
 struct step_needs command_step_needs(const struct job *job, const struct command *command)
 {
     struct step_needs needs = {.all = takes_all_steps(job, command)};
@@ -28,6 +36,7 @@ struct step_needs command_step_needs(const struct job *job, const struct command
         needs.one = true;
         needs.asking_key = command->signal.correlation_key;
     }
+    needs.children = needs.one && may_succeed(command->type);
     return needs;
 }
 

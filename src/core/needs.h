@@ -13,10 +13,11 @@
 #include "core/decide.h"
 #include "core/job.h"
 
-/* Steps: all of them, or one and its children. */
+/* Steps: all of them, or one, with its children where it may succeed. */
 struct step_needs {
     bool all;
     bool one; /* by ordinal, id or key, whichever is set */
+    bool children;
     bool by_ordinal;
     uint32_t ordinal;
     struct str id;

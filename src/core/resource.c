@@ -237,6 +237,38 @@ int64_t resource_ends_at(const struct resource *resource, const struct context *
     return grace > resource->expires_at ? grace : resource->expires_at;
 }
 
+struct rest_policy rest_policy_default(void)
+{
+    return (struct rest_policy){REST_FAILURES_DEFAULT, REST_WITHIN_MS_DEFAULT, REST_FOR_MS_DEFAULT};
+}
+
+bool resource_rests(const struct resource *resource, int64_t now)
+{
+    return now < resource->rested_until;
+}
+
+bool resource_blame(struct resource *resource, int64_t now)
+{
+    const struct rest_policy *policy = &resource->rest;
+    if (policy->failures == 0 || resource_rests(resource, now))
+        return false;
+    if (now >= resource->failing_since + policy->within_ms) {
+        resource->failing_since = now;
+        resource->failures = 0;
+    }
+    /* One that has stood for as long as failures are counted has got over it. */
+    if (now >= resource->rested_until + policy->within_ms)
+        resource->rests = 0;
+    resource->failures++;
+    if (resource->failures < policy->failures && resource->rests == 0)
+        return false;
+    int64_t longer = resource->rests < REST_LONGER_MAX ? resource->rests : REST_LONGER_MAX;
+    resource->rested_until = now + policy->for_ms * (INT64_C(1) << longer);
+    resource->rests++;
+    resource->failures = resource->failing_since = 0;
+    return true;
+}
+
 enum error_code resource_check_free(const struct resource *resource, int64_t now, struct err *err)
 {
     if (now >= resource->expires_at) {
@@ -248,6 +280,11 @@ enum error_code resource_check_free(const struct resource *resource, int64_t now
         return err_set(err, ERR_INVALID_TRANSITION,
                        "resource \"%.*s\" is draining and takes nothing new",
                        STR_ARG(resource->id));
+    }
+    if (resource_rests(resource, now)) {
+        return err_set(err, ERR_INVALID_TRANSITION,
+                       "resource \"%.*s\" has failed too often and rests for another %lld ms",
+                       STR_ARG(resource->id), (long long)(resource->rested_until - now));
     }
     if (resource->used >= resource->slots) {
         return err_set(err, ERR_INVALID_TRANSITION,

@@ -18,6 +18,22 @@ struct names {
     uint32_t count;
 };
 
+/* When a resource that fails often is rested: given nothing new for a while. */
+struct rest_policy {
+    int64_t failures;  /* so many steps failed for its sake, 0: it is never rested, */
+    int64_t within_ms; /* within such a time, */
+    int64_t for_ms;    /* rest it for this long; and the next failure soon after that, for longer */
+};
+
+enum {
+    REST_FAILURES_DEFAULT = 5,
+    REST_WITHIN_MS_DEFAULT = 60 * 1000,
+    REST_FOR_MS_DEFAULT = 30 * 1000,
+    REST_FAILURES_MAX = 1000,
+    REST_FOR_MS_MAX = 24 * 60 * 60 * 1000,
+    REST_LONGER_MAX = 5, /* each rest in a row is twice as long as the one before, so many times */
+};
+
 struct resource {
     struct str id;
     struct names capabilities;
@@ -28,6 +44,11 @@ struct resource {
     int64_t expires_at; /* from when it is lost unless it renews */
     int64_t ttl_ms;     /* how long it said it would live when it last renewed; 0: not known */
     bool draining;      /* takes nothing new */
+    struct rest_policy rest;
+    int64_t failures;      /* since failing_since, of those that rest it */
+    int64_t failing_since; /* 0: it has not failed of late */
+    int64_t rested_until;  /* when its last rest ends or ended; 0: it had none */
+    int64_t rests;         /* in a row: soon one after the other */
 };
 
 /* Reads a JSON array of names into `ret`; absent gives none. bad_request names `what`, the limit,
@@ -52,14 +73,24 @@ struct context;
  * later as it may take to renew after the break. */
 int64_t resource_ends_at(const struct resource *resource, const struct context *context);
 
-/* Whether the resource takes anything new at `now`: it is alive, not draining, and has a free slot.
- * OK, or invalid_transition with the reason. */
+struct rest_policy rest_policy_default(void);
+
+/* A step has failed for the sake of the resource. True: that was once too often, and it is rested
+ * from now on. Failures while it rests, of steps that it still holds, are counted against nobody.
+ */
+bool resource_blame(struct resource *resource, int64_t now);
+
+/* Whether it is rested at `now`. */
+bool resource_rests(const struct resource *resource, int64_t now);
+
+/* Whether the resource takes anything new at `now`: it is alive, not draining, not rested, and has
+ * a free slot. OK, or invalid_transition with the reason. */
 enum error_code resource_check_free(const struct resource *resource, int64_t now, struct err *err);
 
-/* Whether `step` may run on `resource` at `now`: it is alive and not draining, has a free slot and
- * every capability, its labels satisfy the selector, and it is neither on the plan's avoid list nor
- * one that the step was lost on. OK, or invalid_transition with the reason; bad_request when the
- * step's own lists are damaged. */
+/* Whether `step` may run on `resource` at `now`: it takes something new, has every capability, its
+ * labels satisfy the selector, and it is neither on the plan's avoid list nor one that the step was
+ * lost on. OK, or invalid_transition with the reason; bad_request when the step's own lists are
+ * damaged. */
 enum error_code resource_fits(const struct resource *resource, const struct step *step, int64_t now,
                               struct arena *arena, struct err *err);
 

@@ -486,6 +486,15 @@ void answer_resource(struct json_writer *writer, const struct resource *resource
     answer_int(writer, STR("used"), resource->used);
     answer_bool(writer, STR("draining"), resource->draining);
     answer_time(writer, STR("expires_at"), resource->expires_at);
+    json_key(writer, STR("rest"));
+    json_begin_object(writer);
+    answer_int(writer, STR("failures"), resource->rest.failures);
+    answer_int(writer, STR("within_ms"), resource->rest.within_ms);
+    answer_int(writer, STR("for_ms"), resource->rest.for_ms);
+    json_end_object(writer);
+    answer_int(writer, STR("failures"), resource->failures);
+    answer_int(writer, STR("rests"), resource->rests);
+    answer_time(writer, STR("rested_until"), resource->rested_until);
     json_end_object(writer);
 }
 

@@ -319,6 +319,8 @@ enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, str
         ops[i]->code = ERR_OK;
         ops[i]->after = NULL;
         ops[i]->grant_count = 0;
+        ops[i]->rested = false;
+        ops[i]->free_at = 0;
         ops[i]->request.gives_way = false;
         ops[i]->request.repeated = false;
         ops[i]->request.clashed = false;

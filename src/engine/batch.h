@@ -35,6 +35,7 @@ enum op_type {
     OP_IMPORT,        /* take in a job with the history that it has elsewhere */
     OP_RESOURCE,      /* register or renew a resource */
     OP_RESOURCE_GONE, /* forget it */
+    OP_BLAME,         /* a step has failed for the sake of a resource */
     OP_KIND,          /* settings of a kind */
     OP_QUEUE,         /* pause or resume a queue */
     OP_TOKEN,         /* a new access token */
@@ -107,6 +108,7 @@ struct op {
             struct str id;
             bool if_expired; /* and not renewed meanwhile */
         } resource_gone;
+        struct str blamed; /* BLAME */
         const struct store_kind *kind;
         struct store_queue queue;
         struct access_token *token; /* its times are filled in; REVOKE: all but its id */
@@ -121,7 +123,9 @@ struct op {
                                       or it was refused before */
     struct grant *grants;          /* CLAIM */
     uint32_t grant_count;
-    struct resource registered; /* RESOURCE: as it is now */
+    struct resource registered; /* RESOURCE, BLAME: as it is now */
+    bool rested;                /* BLAME: it is rested from now on */
+    int64_t free_at; /* CLAIM: the resource rests until then, by the store's time; 0: it does not */
 };
 
 /* What a batch that was committed means for those who wait. */

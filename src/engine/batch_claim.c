@@ -115,6 +115,8 @@ static enum error_code check_resource(struct batch *batch, struct op *op, uint32
     if (resource == NULL)
         return err_set(&op->err, ERR_NOT_FOUND, "there is no resource \"%.*s\": register it first",
                        STR_ARG(op->claim.resource_id));
+    if (resource_rests(resource, batch->load.now))
+        op->free_at = resource->rested_until;
     if (resource_check_free(resource, batch->load.now, NULL) != ERR_OK)
         *max = 0;
     else if (resource->slots - resource->used < *max)
@@ -254,7 +256,7 @@ enum error_code batch_claim(struct batch *batch, struct op *op, struct store_sea
             continue;
         }
         bytes += job->now->job.spec.payload.len;
-        grant->slice = job->now;
+        grant->slice = batch_job_view(job);
         grant->step = ordinal == STEP_NONE ? NULL : job_step_at(grant->slice, ordinal);
         if (op->claim.claimer.resource != NULL)
             batch_resource(batch, op->claim.resource_id)->used++;

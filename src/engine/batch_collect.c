@@ -102,6 +102,8 @@ static void collect_op(const struct op *op, struct store_load *load)
         load->resources[load->resource_count++].id = op->resource->id;
     if (op->type == OP_RESOURCE_GONE)
         load->resources[load->resource_count++].id = op->resource_gone.id;
+    if (op->type == OP_BLAME)
+        load->resources[load->resource_count++].id = op->blamed;
     if (op->type == OP_DUE && str_is_set(op->due.resource_id))
         load->resources[load->resource_count++].id = op->due.resource_id;
 }
@@ -121,7 +123,7 @@ static enum error_code make_room(struct batch *batch)
         submits += new_spec(op) != NULL;
         requests += str_is_set(op->request.scope);
         resources += op->type == OP_CLAIM || op->type == OP_RESOURCE ||
-                     op->type == OP_RESOURCE_GONE || op->type == OP_DUE;
+                     op->type == OP_RESOURCE_GONE || op->type == OP_BLAME || op->type == OP_DUE;
     }
     load->jobs = arena_alloc(batch->arena, jobs * sizeof *load->jobs); /* the store fills them in */
     load->keys = arena_zalloc(batch->arena, submits, sizeof *load->keys);

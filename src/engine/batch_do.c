@@ -108,13 +108,37 @@ static enum error_code wake_steps(struct batch *batch, struct batch_job *job,
     return code;
 }
 
+/* Decides on no more of the job than the command is about, when more is loaded. Stored signals may
+ * wake any step that begins to wait, so that then all are compared with what they were. */
+static enum error_code decide(struct batch *batch, struct batch_job *job,
+                              const struct command *command, struct answer *ret_answer,
+                              enum error_code *ret_refusal, struct err *refusal)
+{
+    const struct step *step = job->now->step_count > 1 && job->now->job.stored_signals == 0
+                                  ? batch_step_of(job->now, command)
+                                  : NULL;
+    job->narrow = NULL;
+    if (step == NULL || job->now->step_count <= step->child_count + 1) {
+        job->steps_own = false;
+        return decide_on(batch, job, &job->now, command, ret_answer, ret_refusal, refusal);
+    }
+    struct job_slice narrow;
+    struct job_slice *decided = &narrow;
+    enum error_code code = batch_narrow_steps(batch, job->now, step, &narrow);
+    if (code == ERR_OK)
+        code = decide_on(batch, job, &decided, command, ret_answer, ret_refusal, refusal);
+    if (code != ERR_OK || *ret_refusal != ERR_OK || decided == &narrow)
+        return code;
+    assert(!ret_answer->wake);
+    return batch_widen_steps(batch, job, decided);
+}
+
 enum error_code batch_decide(struct batch *batch, struct batch_job *job,
                              const struct command *command, struct answer *ret_answer,
                              enum error_code *ret_refusal, struct err *refusal)
 {
     const struct job_slice *before = job->now;
-    enum error_code code =
-        decide_on(batch, job, &job->now, command, ret_answer, ret_refusal, refusal);
+    enum error_code code = decide(batch, job, command, ret_answer, ret_refusal, refusal);
     bool wake = code == ERR_OK && *ret_refusal == ERR_OK && ret_answer->wake;
     for (uint32_t i = 0; wake && code == ERR_OK && i < WAKES_MAX; i++) {
         uint32_t events = job->event_count;
@@ -193,7 +217,7 @@ static enum error_code do_command(struct batch *batch, struct op *op)
     if (!str_is_set(command.actor))
         command.actor = holder_of(job, command.token);
     enum error_code code = batch_decide(batch, job, &command, &op->answer, &op->code, &op->err);
-    op->after = job->now;
+    op->after = batch_job_view(job);
     return code;
 }
 
@@ -262,7 +286,7 @@ static enum error_code do_due(struct batch *batch, struct op *op)
     bool leased = lease->live;
     enum error_code refusal = ERR_OK;
     enum error_code code = batch_decide(batch, job, &command, &op->answer, &refusal, &op->err);
-    op->after = job->now;
+    op->after = batch_job_view(job);
     if (code != ERR_OK || refusal == ERR_OK || refusal == ERR_UNAVAILABLE)
         return code;
     /* There was nothing to do after all. A timer has done its duty; a lease is looked at again. */
@@ -336,12 +360,33 @@ static enum error_code do_erase(struct batch *batch, struct op *op)
 
 static void register_resource(struct batch *batch, struct op *op)
 {
-    const struct resource *known = batch_resource(batch, op->resource->id);
+    struct resource *known = batch_resource(batch, op->resource->id);
     op->registered = *op->resource;
-    op->registered.used = known != NULL ? known->used : 0;
+    /* Renewing is not recovering. */
+    if (known != NULL) {
+        op->registered.used = known->used;
+        op->registered.failures = known->failures;
+        op->registered.failing_since = known->failing_since;
+        op->registered.rested_until = known->rested_until;
+        op->registered.rests = known->rests;
+    }
     if (op->ttl_ms > 0)
         op->registered.expires_at = batch->load.now + op->ttl_ms;
     op->registered.ttl_ms = op->ttl_ms;
+    if (known != NULL)
+        *known = op->registered;
+}
+
+static void do_blame(struct batch *batch, struct op *op)
+{
+    struct resource *resource = batch_resource(batch, op->blamed);
+    if (resource == NULL || resource->expires_at == 0) {
+        op->code =
+            err_set(&op->err, ERR_NOT_FOUND, "there is no resource \"%.*s\"", STR_ARG(op->blamed));
+        return;
+    }
+    op->rested = resource_blame(resource, batch->load.now);
+    op->registered = *resource;
 }
 
 static enum error_code do_setting(struct batch *batch, struct op *op)
@@ -466,6 +511,7 @@ static bool may_do(struct batch *batch, uint32_t index, const struct batch_job *
     case OP_CLAIM:    /* it has looked only where it may */
     case OP_DUE:      /* not what a caller asks for */
     case OP_RESOURCE: /* resources belong to no queue */
+    case OP_BLAME:    /* not what a caller asks for either */
     case OP_ANSWERED: /* it is done */
         return true;
     case OP_KIND:
@@ -512,6 +558,9 @@ enum error_code batch_do(struct batch *batch, uint32_t index)
         return do_import(batch, op);
     case OP_RESOURCE_GONE:
         return do_resource_gone(batch, op);
+    case OP_BLAME:
+        do_blame(batch, op);
+        return ERR_OK;
     case OP_RESOURCE:
     case OP_KIND:
     case OP_QUEUE:

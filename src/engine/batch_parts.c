@@ -132,6 +132,7 @@ static enum error_code keep(struct batch *batch, struct wanted *wanted, uint32_t
             continue;
         struct batch_job *job = wanted[i].job;
         bool untouched = job->event_count == 0;
+        job->steps_own = false;
         code = merge(batch, job->before, &parts[asked]);
         if (code == ERR_OK && untouched)
             job->now = job->before;
@@ -148,6 +149,7 @@ static void wanted_clear(struct wanted *wanted)
     wanted->any = false;
     wanted->parts = (struct store_parts){
         .job = wanted->job->before->job.id,
+        .no_children = true,
         .ordinals = wanted->ordinals,
         .step_ids = wanted->step_ids,
         .asking_keys = wanted->asking_keys,
@@ -182,9 +184,13 @@ static enum error_code wanted_init(struct batch *batch, struct batch_job *job, u
 
 static struct step_needs step_needs_of(const struct intent *intent)
 {
-    if (intent->step != STEP_NONE)
-        return (struct step_needs){.one = true, .by_ordinal = true, .ordinal = intent->step};
-    return command_step_needs(&intent->job->before->job, intent->command);
+    struct step_needs needs = command_step_needs(&intent->job->before->job, intent->command);
+    if (intent->step == STEP_NONE)
+        return needs;
+    return (struct step_needs){.one = true,
+                               .by_ordinal = true,
+                               .ordinal = intent->step,
+                               .children = intent->command->type != COMMAND_STEP_CLAIM};
 }
 
 static void want_steps(struct wanted *wanted, const struct intent *intent)
@@ -193,6 +199,7 @@ static void want_steps(struct wanted *wanted, const struct intent *intent)
     struct store_parts *parts = &wanted->parts;
     wanted->any = wanted->any || step_needs_any(&needs);
     parts->all_steps = parts->all_steps || needs.all;
+    parts->no_children = parts->no_children && !needs.children;
     if (!needs.one)
         return;
     if (needs.by_ordinal)
@@ -203,19 +210,29 @@ static void want_steps(struct wanted *wanted, const struct intent *intent)
         wanted->asking_keys[parts->asking_key_count++] = needs.asking_key;
 }
 
-static const struct step *step_of(const struct intent *intent)
+static const struct step *find_step(const struct job_slice *slice, const struct step_needs *needs)
 {
-    const struct job_slice *slice = intent->job->before;
-    struct step_needs needs = step_needs_of(intent);
-    if (needs.by_ordinal)
-        return job_step_at(slice, needs.ordinal);
-    if (str_is_set(needs.id))
-        return job_step(slice, needs.id);
-    for (uint32_t i = 0; str_is_set(needs.asking_key) && i < slice->step_count; i++)
+    if (needs->by_ordinal)
+        return job_step_at(slice, needs->ordinal);
+    if (str_is_set(needs->id))
+        return job_step(slice, needs->id);
+    for (uint32_t i = 0; str_is_set(needs->asking_key) && i < slice->step_count; i++)
         if (step_standing(&slice->steps[i]) == STANDING_ASKING &&
-            str_eq(slice->steps[i].question.correlation_key, needs.asking_key))
+            str_eq(slice->steps[i].question.correlation_key, needs->asking_key))
             return &slice->steps[i];
     return NULL;
+}
+
+static const struct step *step_of(const struct intent *intent)
+{
+    struct step_needs needs = step_needs_of(intent);
+    return find_step(intent->job->before, &needs);
+}
+
+const struct step *batch_step_of(const struct job_slice *slice, const struct command *command)
+{
+    struct step_needs needs = command_step_needs(&slice->job, command);
+    return needs.one ? find_step(slice, &needs) : NULL;
 }
 
 static enum error_code want_rest(struct batch *batch, struct wanted *wanted,
@@ -373,9 +390,10 @@ enum error_code batch_load_waits(struct batch *batch, struct batch_job *job,
     return code == ERR_OK ? merge(batch, job->now, &parts) : code;
 }
 
-static enum error_code narrow_steps(struct batch *batch, const struct job_slice *slice,
-                                    const struct step *step, struct job_slice *ret)
+enum error_code batch_narrow_steps(struct batch *batch, const struct job_slice *slice,
+                                   const struct step *step, struct job_slice *ret)
 {
+    *ret = *slice;
     ret->steps = arena_zalloc(batch->arena, (size_t)step->child_count + 1, sizeof *ret->steps);
     ret->step_index = (struct map){0};
     ret->step_count = 0;
@@ -413,10 +431,36 @@ enum error_code batch_narrow(struct batch *batch, const struct batch_job *job, u
             narrow.signal_cap = 1;
         }
     }
-    enum error_code code = narrow_steps(batch, job->now, step, &narrow);
-    if (code == ERR_OK)
-        *ret = narrow;
-    return code;
+    return batch_narrow_steps(batch, &narrow, step, ret);
+}
+
+enum error_code batch_widen_steps(struct batch *batch, struct batch_job *job,
+                                  struct job_slice *narrow)
+{
+    struct job_slice wide = *narrow;
+    wide.steps = job->now->steps;
+    wide.step_count = job->now->step_count;
+    wide.step_index = job->now->step_index;
+    if (!job->steps_own) {
+        wide.steps = arena_alloc(batch->arena, wide.step_count * sizeof *wide.steps);
+        if (wide.steps == NULL)
+            return batch_no_memory(batch);
+        memcpy(wide.steps, job->now->steps, wide.step_count * sizeof *wide.steps);
+        job->steps_own = true;
+    }
+    for (uint32_t i = 0; i < narrow->step_count; i++)
+        *job_step_at(&wide, narrow->steps[i].ordinal) = narrow->steps[i];
+    struct job_slice *now = batch_slice_copy(batch, &wide);
+    if (now == NULL)
+        return batch_no_memory(batch);
+    job->now = now;
+    job->narrow = narrow;
+    return ERR_OK;
+}
+
+const struct job_slice *batch_job_view(const struct batch_job *job)
+{
+    return job->narrow != NULL ? job->narrow : job->now;
 }
 
 void batch_widen(struct batch_job *job, const struct job_slice *narrow)

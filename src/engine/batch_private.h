@@ -29,6 +29,9 @@ struct batch_job {
     struct job_slice *before; /* as loaded, with the parts that were */
     struct job_slice *now;    /* with the events of this batch folded in: a new one for each
                                  decision, so that operations can keep what they came to */
+    struct job_slice *narrow; /* what the last command was decided on, as it left it, where that was
+                                 not all of `now`; NULL: it was */
+    bool steps_own;           /* the steps of `now` are nobody else's to look at */
     struct event *events;
     uint32_t event_count;
     uint32_t event_cap;
@@ -119,6 +122,21 @@ enum error_code batch_load_named(struct batch *batch);
 /* Loads what the waking of steps that have just begun to wait needs. */
 enum error_code batch_load_waits(struct batch *batch, struct batch_job *job,
                                  const uint32_t *ordinals, uint32_t count);
+
+/* The step that a command is about, among those that are loaded; NULL: it is about no single one.
+ */
+const struct step *batch_step_of(const struct job_slice *slice, const struct command *command);
+
+/* The job with that step and its children alone, so that a thousand commands on the steps of one
+ * job do not copy a thousand steps each; and the way back, when a command was decided on it. */
+enum error_code batch_narrow_steps(struct batch *batch, const struct job_slice *slice,
+                                   const struct step *step, struct job_slice *ret);
+enum error_code batch_widen_steps(struct batch *batch, struct batch_job *job,
+                                  struct job_slice *narrow);
+
+/* The job as the last command left it, with the steps that it was about. What comes later in the
+ * batch changes nothing of it. */
+const struct job_slice *batch_job_view(const struct batch_job *job);
 
 /* The job with no more of its parts than the waking of a step needs, so that waking a thousand
  * steps does not copy a thousand steps each time; and the way back. Effects are left alone. */

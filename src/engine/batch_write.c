@@ -294,17 +294,18 @@ struct settings {
 
 static void put_resource(struct store_write *write, struct settings *settings, const struct op *op)
 {
-    struct str id = op->type == OP_RESOURCE ? op->resource->id : op->resource_gone.id;
+    bool gone = op->type == OP_RESOURCE_GONE;
+    struct str id = gone ? op->resource_gone.id : op->registered.id;
     for (uint32_t i = 0; i < write->resource_count; i++)
         if (str_eq(settings->resources[i].id, id))
             settings->resources[i] = settings->resources[--write->resource_count];
     for (uint32_t i = 0; i < write->resource_gone_count; i++)
         if (str_eq(settings->gone[i], id))
             settings->gone[i] = settings->gone[--write->resource_gone_count];
-    if (op->type == OP_RESOURCE)
-        settings->resources[write->resource_count++] = op->registered;
-    else
+    if (gone)
         settings->gone[write->resource_gone_count++] = id;
+    else
+        settings->resources[write->resource_count++] = op->registered;
 }
 
 static void put_kind(struct store_write *write, struct settings *settings,
@@ -336,14 +337,15 @@ static void put_token(struct store_write *write, struct settings *settings,
 
 static bool is_setting(const struct op *op)
 {
-    return op->type == OP_RESOURCE || op->type == OP_RESOURCE_GONE || op->type == OP_KIND ||
-           op->type == OP_QUEUE || op->type == OP_TOKEN || op->type == OP_TOKEN_REVOKE;
+    return op->type == OP_RESOURCE || op->type == OP_RESOURCE_GONE || op->type == OP_BLAME ||
+           op->type == OP_KIND || op->type == OP_QUEUE || op->type == OP_TOKEN ||
+           op->type == OP_TOKEN_REVOKE;
 }
 
 /* Adds what one operation has set. */
 static void put_setting(struct store_write *write, struct settings *settings, const struct op *op)
 {
-    if (op->type == OP_RESOURCE || op->type == OP_RESOURCE_GONE)
+    if (op->type == OP_RESOURCE || op->type == OP_RESOURCE_GONE || op->type == OP_BLAME)
         put_resource(write, settings, op);
     else if (op->type == OP_KIND)
         put_kind(write, settings, op->kind);

@@ -68,6 +68,7 @@ struct call {
     struct call *previous;
     struct call_memory *memory;
     int64_t park_until; /* on the engine's steady clock */
+    int64_t again_at;   /* and when to look once more, since its resource rests until then */
     int64_t look_at;    /* when it is to be looked at while it is parked */
     uint64_t parked_order;
     uint64_t signature; /* claims with the same one take the same work */

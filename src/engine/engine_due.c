@@ -99,6 +99,30 @@ static void try_left_again(struct engine *engine)
     engine->left_until = engine_steady(engine) + LEFT_MS;
 }
 
+uint32_t engine_blames(struct runner *runner, uint32_t count, struct arena *arena)
+{
+    uint32_t blames = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct op *op = runner->ops[i];
+        bool blames_one = (op->type == OP_COMMAND || op->type == OP_DUE) && op->code == ERR_OK &&
+                          !op->request.repeated && str_is_set(op->answer.blamed);
+        struct op *blame = blames_one ? arena_zalloc(arena, 1, sizeof *blame) : NULL;
+        if (blame == NULL)
+            continue;
+        blame->type = OP_BLAME;
+        blame->blamed = op->answer.blamed;
+        runner->ops[blames++] = blame; /* none behind it was looked at before */
+    }
+    return blames;
+}
+
+void engine_blame(struct runner *runner, uint32_t blames, struct arena *arena)
+{
+    enum store_outcome outcome;
+    if (blames > 0)
+        (void)batch_run(&runner->batcher, runner->ops, blames, arena, &outcome, NULL);
+}
+
 static enum error_code run_own(struct engine *engine, uint32_t count, struct arena *arena,
                                struct err *err)
 {
@@ -191,6 +215,9 @@ static enum error_code do_due(struct engine *engine, struct arena *arena, bool *
         *ret_more = *ret_more || engine->runners[0].ops[i]->code == ERR_OK;
         leave(engine, engine->runners[0].ops[i]);
     }
+    struct runner *runner = &engine->runners[0];
+    if (code == ERR_OK)
+        engine_blame(runner, engine_blames(runner, count, arena), arena);
     return code;
 }
 

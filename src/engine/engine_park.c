@@ -45,6 +45,8 @@ static void look_later(struct engine *engine, struct call *call, int64_t now)
     call->look_at = call->park_until;
     if (call->wanted != NULL && now + WANTED_MS < call->look_at)
         call->look_at = now + WANTED_MS;
+    if (call->again_at < call->look_at)
+        call->look_at = call->again_at;
     if (call->look_at >= engine->park_next)
         return;
     engine->park_next = call->look_at;
@@ -65,8 +67,9 @@ static struct call_list *line_of(struct engine *engine, const struct call *call)
                                       : &engine->parked[PARK_LINES];
 }
 
-bool engine_park(struct engine *engine, struct call *call)
+bool engine_park(struct runner *runner, struct call *call)
 {
+    struct engine *engine = runner->engine;
     struct op *op = call->ops[0];
     int64_t now = engine_steady(engine);
     if (call->wait_ms == 0 || op->code != ERR_OK || op->grant_count > 0 || op->request.repeated)
@@ -75,6 +78,9 @@ bool engine_park(struct engine *engine, struct call *call)
         call->park_until <= now)
         return false;
     call->signature = signature_of(op);
+    call->again_at = INT64_MAX;
+    if (op->free_at > 0)
+        call->again_at = now + (op->free_at - runner->batcher.news.now);
     call->parked_order = engine->parked_order++;
     call->passed_over = engine->in_flight > 0;
     engine->passed_over += call->passed_over;
@@ -291,6 +297,8 @@ void engine_unpark(struct engine *engine, bool all, struct call_list *ret_over)
                 (call->wanted != NULL && !call->wanted(call->wanted_arg))) {
                 unpark(engine, call);
                 call_list_add(ret_over, call);
+            } else if (call->again_at <= now) {
+                wake(engine, call, true);
             } else {
                 look_later(engine, call, now);
             }

@@ -134,7 +134,7 @@ void engine_due_by(struct engine *engine, int64_t at);
 /* ---- engine_park.c: claims that wait for work; all under the lock ---- */
 
 /* Whether the call is a claim that found nothing and may wait; if so it waits from now on. */
-bool engine_park(struct engine *engine, struct call *call);
+bool engine_park(struct runner *runner, struct call *call);
 
 /* Moves parked calls to those that wait for their turn: as many as there is new work for. */
 void engine_wake_news(struct engine *engine, const struct batch_news *news);
@@ -155,6 +155,13 @@ void engine_wake_passed(struct engine *engine);
 void engine_unpark(struct engine *engine, bool all, struct call_list *ret_over);
 
 /* ---- engine_due.c ---- */
+
+/* Makes of the first `count` operations, which were committed, those that count the failures which
+ * they have put on resources, and returns how many that are; then runs them: in a batch of its own,
+ * since what they would lock was not known before. When it is lost, by a crash, a resource is
+ * rested a failure later. */
+uint32_t engine_blames(struct runner *runner, uint32_t count, struct arena *arena);
+void engine_blame(struct runner *runner, uint32_t blames, struct arena *arena);
 
 /* Carries out what is due, a bounded part of it, and says when to come again. */
 void engine_do_due(struct engine *engine);

@@ -99,7 +99,7 @@ static void settle(struct runner *runner, struct call_list *calls, struct call_m
             call_list_add(&engine->waiting, call);
             continue;
         }
-        if (engine_park(engine, call))
+        if (engine_park(runner, call))
             continue;
         if (memory != NULL) {
             call->memory = memory;
@@ -133,7 +133,7 @@ static bool changes_queues(const struct runner *runner, uint32_t count)
 }
 
 /* What a batch means for those who wait, and for the engine's own timer. */
-static void take_news(struct runner *runner, uint32_t count)
+static void take_news(struct runner *runner, bool queues)
 {
     struct engine *engine = runner->engine;
     const struct batch_news *news = &runner->batcher.news;
@@ -144,7 +144,7 @@ static void take_news(struct runner *runner, uint32_t count)
         engine_due_by(engine, at);
     if (engine->parked_count > 0) {
         engine_wake_news(engine, news);
-        if (changes_queues(runner, count))
+        if (queues)
             engine_wake_each(engine, false);
     }
     pthread_mutex_unlock(&engine->lock);
@@ -185,10 +185,17 @@ bool engine_run_calls(struct runner *runner)
             atomic_init(&memory->users, 1);
             committed = run_batch(runner, count, &memory->arena) == ERR_OK;
         }
-        /* Those who found nothing are parked first: the news may be for them. */
-        settle(runner, &calls, memory, committed, &over);
+        uint32_t blames = 0;
+        bool queues = changes_queues(runner, count);
         if (committed)
-            take_news(runner, count);
+            blames = engine_blames(runner, count, &memory->arena);
+        /* From here on the calls belong to others: to their callers, or to who runs them again.
+         * Those who found nothing are parked first: the news may be for them. */
+        settle(runner, &calls, memory, committed, &over);
+        if (committed) {
+            take_news(runner, queues);
+            engine_blame(runner, blames, &memory->arena);
+        }
         tell(&over);
         struct call own = {.memory = memory};
         call_release(&own);

@@ -4,14 +4,14 @@
 
 #include "engine/access.h"
 #include "engine/answer.h"
+#include "engine/claim_inputs.h"
 #include "engine/verb.h"
 
 enum {
     LIST_MAX = 1000,                     /* queues or kinds that a claim may name */
     HISTORY_BYTES_MAX = 4 * 1024 * 1024, /* of all claims in one answer */
     INPUTS_BYTES_MAX = 32 * 1024 * 1024,
-    INPUTS_AT_ONCE = 16, /* each may have a mebibyte */
-    PAGE_MIN = 16,       /* events that are read at once */
+    PAGE_MIN = 16, /* events that are read at once */
     PAGE_MAX = 256,
     PAGE_BYTES_MAX = 256 * 1024, /* no longer pages when one had so much */
     EVENT_BYTES = 1024,          /* about what an event has besides its payload */
@@ -151,6 +151,7 @@ struct teller {
     struct json_writer writer;
     size_t history_left; /* bytes that may still be written */
     size_t inputs_left;
+    struct claim_inputs inputs;
     bool failed; /* memory ran out */
 };
 
@@ -202,66 +203,34 @@ static void put_history(struct teller *teller, const struct job *job)
         answer_int(&teller->writer, STR("events_next"), after);
 }
 
-/* Some dependencies of a step. */
-struct inputs {
-    struct str raw[INPUTS_AT_ONCE]; /* their ids as the plan has them */
-    struct str ids[INPUTS_AT_ONCE];
-    uint32_t count;
-};
-
-static const struct step *find_step(const struct store_parts *parts, struct str id)
-{
-    for (uint32_t i = 0; i < parts->step_count; i++)
-        if (str_eq(parts->steps[i].spec.id, id))
-            return &parts->steps[i];
-    return NULL;
-}
-
-/* Writes what these dependencies came to, and notes in `left` those that could not be. */
-static void put_some_inputs(struct teller *teller, struct uuid job, struct inputs *inputs,
-                            struct json_writer *left)
-{
-    struct store_parts parts = {
-        .job = job, .step_ids = inputs->ids, .step_id_count = inputs->count, .no_children = true};
-    bool read = teller->txn != NULL && inputs->count > 0 &&
-                store_load_parts(teller->txn, &parts, 1, &teller->page, NULL) == ERR_OK;
-    for (uint32_t i = 0; i < inputs->count; i++) {
-        const struct step *step = read ? find_step(&parts, inputs->ids[i]) : NULL;
-        if (step == NULL || step->result.len > teller->inputs_left) {
-            json_put_raw(left, inputs->raw[i]);
-            continue;
-        }
-        teller->inputs_left -= step->result.len;
-        answer_key(&teller->writer, step->spec.id);
-        json_put_raw(&teller->writer, step->result);
-    }
-    inputs->count = 0;
-    arena_clear(&teller->page);
-}
-
+/* Writes what the dependencies of a step came to, and what of it is left to read: it would be too
+ * much, or could not be read. */
 static void put_inputs(struct teller *teller, const struct grant *grant)
 {
-    struct inputs inputs = {.count = 0};
     struct json_iter iter;
     struct json_writer left;
     struct buf names;
     struct str raw;
+    struct str id;
+    struct str result;
     buf_init(&names, teller->writer.buf->arena, 0);
     json_writer_init(&left, &names);
     json_begin_array(&left);
     json_key(&teller->writer, STR("inputs"));
     json_begin_object(&teller->writer);
     bool more = json_array_begin(&iter, grant->step->spec.deps);
-    while (more) {
-        more = json_array_next(&iter, &raw);
-        struct str *id = &inputs.ids[inputs.count];
-        if (more && json_string(raw, &teller->page, id))
-            inputs.raw[inputs.count++] = raw;
-        else if (more)
+    while (more && json_array_next(&iter, &raw)) {
+        if (!json_string(raw, &teller->page, &id) ||
+            !claim_inputs_find(&teller->inputs, grant->slice->job.id, id, &result) ||
+            result.len > teller->inputs_left) {
             json_put_raw(&left, raw);
-        if (!more || inputs.count == INPUTS_AT_ONCE)
-            put_some_inputs(teller, grant->slice->job.id, &inputs, &left);
+            continue;
+        }
+        teller->inputs_left -= result.len;
+        answer_key(&teller->writer, id);
+        json_put_raw(&teller->writer, result);
     }
+    arena_clear(&teller->page);
     json_end_object(&teller->writer);
     json_end_array(&left);
     if (names.len > 2)
@@ -315,8 +284,12 @@ static enum error_code claim_answer(struct verb_call *call, struct buf *answer, 
     if (reads && store_begin(engine_store(call->engine), STORE_READ, &teller.txn, NULL) != ERR_OK)
         teller.txn = NULL;
     arena_init(&teller.page);
+    claim_inputs_init(&teller.inputs, reads ? engine_store(call->engine)->options.seed : 0);
+    if (teller.txn != NULL)
+        teller.failed = !claim_inputs_read(&teller.inputs, teller.txn, op, INPUTS_BYTES_MAX);
     json_writer_init(&teller.writer, answer);
     put_claims(&teller, op, request->history, call->engine != NULL && engine_traces(call->engine));
+    claim_inputs_release(&teller.inputs);
     arena_release(&teller.page);
     if (teller.txn != NULL)
         store_rollback(teller.txn);

@@ -447,7 +447,15 @@ struct resource_request {
     int64_t slots;
     int64_t ttl_ms;
     bool draining;
+    struct rest_policy rest;
 };
+
+static const struct record_field rest_fields[] = {
+    RANGE(rest_policy, failures, 0, REST_FAILURES_MAX),
+    RANGE(rest_policy, within_ms, 1, DELAY_MS_MAX),
+    RANGE(rest_policy, for_ms, 1, REST_FOR_MS_MAX),
+};
+RECORD_TABLE(rest);
 
 static const struct record_field resource_put_fields[] = {
     FIELD(resource_request, id, NAME),
@@ -456,6 +464,7 @@ static const struct record_field resource_put_fields[] = {
     RANGE(resource_request, slots, 1, SLOTS_MAX),
     RANGE(resource_request, ttl_ms, RESOURCE_TTL_MS_MIN, RESOURCE_TTL_MS_MAX),
     FIELD(resource_request, draining, BOOL),
+    RECORD_FIELD_NESTED(struct resource_request, rest, "rest", rest_record),
 };
 RECORD_TABLE(resource_put);
 
@@ -549,7 +558,8 @@ static enum error_code check_tenants(struct verb_call *call, struct str id, stru
 
 static enum error_code prepare_resource_put(struct verb_call *call, struct err *err)
 {
-    struct resource_request request = {.slots = 1, .ttl_ms = RESOURCE_TTL_MS_DEFAULT};
+    struct resource_request request = {
+        .slots = 1, .ttl_ms = RESOURCE_TTL_MS_DEFAULT, .rest = rest_policy_default()};
     struct resource *resource = arena_zalloc(call->arena, 1, sizeof *resource);
     call->call.class = CALL_RESULT;
     if (resource == NULL)
@@ -571,6 +581,7 @@ static enum error_code prepare_resource_put(struct verb_call *call, struct err *
     resource->id = request.id;
     resource->slots = request.slots;
     resource->draining = request.draining;
+    resource->rest = request.rest;
     op->type = OP_RESOURCE;
     op->resource = resource;
     op->ttl_ms = request.ttl_ms;

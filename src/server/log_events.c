@@ -170,6 +170,10 @@ static void put_op(struct log_line *line, const struct op *op)
     case OP_RESOURCE_GONE:
         log_text(line, STR("resource_id"), op->resource_gone.id);
         break;
+    case OP_BLAME:
+        log_text(line, STR("resource_id"), op->blamed);
+        log_int(line, STR("rests"), op->registered.rests);
+        break;
     case OP_PURGE:
     case OP_DROP:
     case OP_REDACT:
@@ -200,6 +204,7 @@ static void tell_op(struct log_events *events, const struct op *op)
         [OP_IMPORT] = {LOG_INFO, STR_INIT("job_imported")},
         [OP_RESOURCE] = {LOG_DEBUG, STR_INIT("resource_registered")},
         [OP_RESOURCE_GONE] = {LOG_INFO, STR_INIT("resource_gone")},
+        [OP_BLAME] = {LOG_WARN, STR_INIT("resource_rested")},
         [OP_KIND] = {LOG_INFO, STR_INIT("kind_set")},
         [OP_QUEUE] = {LOG_INFO, STR_INIT("queue_resumed")},
         [OP_TOKEN] = {LOG_INFO, STR_INIT("token_created")},
@@ -210,6 +215,8 @@ static void tell_op(struct log_events *events, const struct op *op)
     struct str event = facts[op->type].event;
     if (op->code != ERR_OK || op->request.repeated || level == LOG_NONE)
         return;
+    if (op->type == OP_BLAME && !op->rested)
+        return; /* the step's event tells it */
     if (op->type == OP_QUEUE && op->queue.paused)
         event = STR("queue_paused");
     if (!log_begin(events->log, level, event, &events->arena, &line))

@@ -26,9 +26,9 @@ static const struct str work_names[] = {STR_INIT("job"), STR_INIT("step")};
 #define STATUS_LIST(STATUS)                                                                        \
     STATUS(200)                                                                                    \
     STATUS(201)                                                                                    \
-    STATUS(202) STATUS(204) STATUS(304) STATUS(400) STATUS(401) STATUS(403) STATUS(404)            \
-        STATUS(405) STATUS(409) STATUS(413) STATUS(415) STATUS(422) STATUS(429) STATUS(500)        \
-            STATUS(503)
+    STATUS(202)                                                                                    \
+    STATUS(204) STATUS(304) STATUS(400) STATUS(401) STATUS(403) STATUS(404) STATUS(405)            \
+        STATUS(409) STATUS(413) STATUS(415) STATUS(422) STATUS(429) STATUS(500) STATUS(503)
 #define STATUS_PLACE(status) STATUS_AT_##status,
 #define STATUS_NUMBER(status) status,
 enum { STATUS_LIST(STATUS_PLACE) STATUS_AT_OTHER, HTTP_STATUSES };
@@ -95,6 +95,7 @@ struct metrics {
     counter events;
     counter claims[WORK_COUNT];
     counter claim_conflicts;
+    counter rests;
     counter renewals;
     counter expiries[WORK_COUNT];
     counter stale_writes;
@@ -333,7 +334,7 @@ static void count_op(struct metrics *metrics, const struct op *op)
     bool by_worker = op->type == OP_COMMAND && str_is_set(op->command.token);
     if (op->code != ERR_OK) {
         /* What was due and is not any more, and a request that is sent again, are no refusals. */
-        if (op->type == OP_DUE || op->request.twin)
+        if (op->type == OP_DUE || op->type == OP_BLAME || op->request.twin)
             return;
         counter_bump(&metrics->refusals[op->code], 1);
         if (by_worker && (op->code == ERR_STALE_LEASE || op->code == ERR_NOT_FOUND))
@@ -342,6 +343,7 @@ static void count_op(struct metrics *metrics, const struct op *op)
     }
     if (op->request.repeated)
         return;
+    counter_bump(&metrics->rests, op->rested);
     if (op->type == OP_COMMAND && op->command.type == COMMAND_HEARTBEAT)
         counter_bump(&metrics->renewals, 1);
     for (uint32_t i = 0; op->type == OP_CLAIM && i < op->grant_count; i++)
@@ -573,6 +575,7 @@ void metrics_write(struct metrics *metrics, struct buf *text)
     write_one(text, METRIC_EVENTS, &metrics->events);
     write_by_work(text, METRIC_CLAIMS, metrics->claims);
     write_one(text, METRIC_CLAIM_CONFLICTS, &metrics->claim_conflicts);
+    write_one(text, METRIC_RESOURCE_RESTS, &metrics->rests);
     write_one(text, METRIC_LEASE_RENEWALS, &metrics->renewals);
     write_by_work(text, METRIC_LEASE_EXPIRIES, metrics->expiries);
     write_one(text, METRIC_STALE_WRITES, &metrics->stale_writes);

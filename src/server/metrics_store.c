@@ -155,6 +155,7 @@ static void write_census(const struct census *census, const struct queue_list *q
     int64_t leases = 0;
     int64_t slots = 0;
     int64_t used = 0;
+    int64_t resting = 0;
     for (uint32_t i = 0; i < census->worker_count; i++) {
         const struct store_worker *worker = &census->workers[i];
         workers += i == 0 || !str_eq(worker->worker_id, worker[-1].worker_id);
@@ -163,6 +164,7 @@ static void write_census(const struct census *census, const struct queue_list *q
     for (uint32_t i = 0; i < census->resource_count; i++) {
         slots += census->resources[i].slots;
         used += census->resources[i].used;
+        resting += resource_rests(&census->resources[i], census->load.now);
     }
     write_gauge(text, METRIC_STORE_UP, 1);
     write_queues(queues, text);
@@ -170,6 +172,7 @@ static void write_census(const struct census *census, const struct queue_list *q
     write_gauge(text, METRIC_WORKERS, workers);
     write_gauge(text, METRIC_LEASES, leases);
     write_gauge(text, METRIC_RESOURCES, census->resource_count);
+    write_gauge(text, METRIC_RESOURCES_RESTING, resting);
     write_gauge(text, METRIC_RESOURCE_SLOTS, slots);
     write_gauge(text, METRIC_RESOURCE_SLOTS_USED, used);
     text_family(text, METRIC_STEPS_BY_STATE);

@@ -46,12 +46,17 @@ enum error_code row_of_job(const struct store_job_write *write, struct arena *ar
     return finish(&buf, &ret->state);
 }
 
-enum error_code row_of_step(const struct step *step, struct arena *arena, struct step_row *ret)
+enum error_code row_add_plan(const struct step *step, struct arena *arena, struct step_row *row)
 {
     struct buf plan;
-    struct buf state;
     buf_init(&plan, arena, STATE_BYTES);
     step_plan_write(step, &plan);
+    return finish(&plan, &row->plan);
+}
+
+enum error_code row_of_step(const struct step *step, struct arena *arena, struct step_row *ret)
+{
+    struct buf state;
     *ret = (struct step_row){
         .ordinal = step->ordinal,
         .id = step->spec.id,
@@ -59,8 +64,6 @@ enum error_code row_of_step(const struct step *step, struct arena *arena, struct
     };
     if (step_standing(step) == STANDING_ASKING)
         ret->asking_key = step->question.correlation_key;
-    if (finish(&plan, &ret->plan) != ERR_OK)
-        return ERR_NO_MEMORY;
     buf_init(&state, arena, STATE_BYTES);
     step_state_write(step, &state);
     return finish(&state, &ret->state);

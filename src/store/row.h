@@ -54,7 +54,7 @@ struct step_row {
     uint32_t ordinal;
     struct str id;
     int64_t state_number;   /* enum step_state */
-    struct str plan;        /* step_plan_write; written once */
+    struct str plan;        /* step_plan_write; written once, see row_add_plan */
     struct str state;       /* step_state_write */
     struct str asking_key;  /* of an open question; else absent */
     struct claim_row claim; /* reading only */
@@ -73,7 +73,10 @@ struct effect_row {
 /* The row of a job as it is to be written. Texts are in `arena`; no_memory otherwise. */
 enum error_code row_of_job(const struct store_job_write *write, struct arena *arena,
                            struct job_row *ret);
+/* The row without the plan, which is added where it is not stored yet: it never changes, and a step
+ * that many others must come before has a long one. */
 enum error_code row_of_step(const struct step *step, struct arena *arena, struct step_row *ret);
+enum error_code row_add_plan(const struct step *step, struct arena *arena, struct step_row *row);
 enum error_code row_of_effect(const struct effect *effect, struct arena *arena,
                               struct effect_row *ret);
 

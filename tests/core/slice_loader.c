@@ -17,12 +17,12 @@ static const struct step *find_step(const struct job_slice *whole, const struct 
     return NULL;
 }
 
-static void load_steps(const struct job_slice *whole, bool all, const struct step *step,
-                       struct job_slice *part)
+static void load_steps(const struct job_slice *whole, const struct step_needs *needs,
+                       const struct step *step, struct job_slice *part)
 {
     for (uint32_t i = 0; i < whole->step_count; i++) {
-        bool wanted = all || (step != NULL && step->ordinal == i);
-        for (uint32_t c = 0; step != NULL && c < step->child_count; c++)
+        bool wanted = needs->all || (step != NULL && step->ordinal == i);
+        for (uint32_t c = 0; step != NULL && needs->children && c < step->child_count; c++)
             wanted = wanted || step->children[c] == i;
         if (wanted)
             part->steps[part->step_count++] = whole->steps[i];
@@ -84,7 +84,7 @@ struct job_slice slice_for(const struct job_slice *whole, const struct command *
     struct step_needs steps = command_step_needs(&whole->job, command);
     const struct step *step = find_step(whole, &steps);
     struct part_needs parts = command_part_needs(&whole->job, step, command);
-    load_steps(whole, steps.all, step, &part);
+    load_steps(whole, &steps, step, &part);
     load_effects(whole, &parts, &part);
     load_signals(whole, &parts, &part);
     return part;

@@ -294,6 +294,34 @@ static void a_plan_of_many_children_comes_back(void **state)
     assert_int_equal(step_plan_read(plan_text(w, &step), &w->arena, &read, &w->err), ERR_CORRUPT);
 }
 
+/* As a step that many must come before is written, and as it was written once. */
+static void a_step_with_many_dependencies_comes_back(void **state)
+{
+    struct world *w = *state;
+    struct buf deps;
+    struct step read = {0};
+    buf_init(&deps, &w->arena, 0);
+    for (int i = 0; i < 100; i++)
+        buf_addf(&deps, "%c\"s%d\"", i == 0 ? '[' : ',', i);
+    buf_add_char(&deps, ']');
+    struct step step = {
+        .spec = {.id = STR("a"), .deps = buf_str(&deps), .payload = STR("{\"deps\":[]}")}};
+    struct str text = plan_text(w, &step);
+    assert_memory_equal(text.at, "{\"children\":[],\"deps_bytes\":", 28);
+    assert_int_equal(step_plan_read(text, &w->arena, &read, &w->err), ERR_OK);
+    assert_str(read.spec.deps, step.spec.deps);
+    assert_str(read.spec.payload, step.spec.payload);
+    assert_str(plan_text(w, &read), text);
+    struct step before = {0};
+    struct buf old;
+    buf_init(&old, &w->arena, 0);
+    buf_add(&old, STR("{\"children\":[],\"spec\":{\"id\":\"a\",\"deps\":"));
+    buf_add(&old, step.spec.deps);
+    buf_add(&old, STR(",\"payload\":1}}"));
+    assert_int_equal(step_plan_read(buf_str(&old), &w->arena, &before, &w->err), ERR_OK);
+    assert_str(before.spec.deps, step.spec.deps);
+}
+
 static void every_member_of_a_resource_comes_back_but_what_it_holds(void **state)
 {
     struct world *w = *state;
@@ -388,6 +416,8 @@ static const struct str reader_names[READERS] = {
     STR_INIT("the state of a step"),    STR_INIT("a resource"),
     STR_INIT("the settings of a kind")};
 
+#define NAME_OF_64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 /* A good text for each reader, with everything in it. */
 static void good_texts(struct world *w, struct str ret[READERS])
 {
@@ -397,6 +427,9 @@ static void good_texts(struct world *w, struct str ret[READERS])
     struct label labels[2];
     struct job job = full_job();
     struct step step = full_step(avoided, children);
+    struct str deps =
+        arena_copy(&w->arena, STR("[\"" NAME_OF_64 NAME_OF_64 "\",\"" NAME_OF_64 NAME_OF_64 "\"]"));
+    step.spec.deps = deps;
     struct resource resource = full_resource(capabilities, labels);
     struct kind_settings kind = {1, 2, 3, retry_policy_for_jobs(), 4};
     struct effect effect = {.returned = true, .result = STR("[1]"), .attempt = 3};
@@ -658,6 +691,7 @@ int main(void)
         SCENARIO(every_member_of_a_step_comes_back),
         SCENARIO(a_step_that_has_not_begun_is_short),
         SCENARIO(a_plan_of_many_children_comes_back),
+        SCENARIO(a_step_with_many_dependencies_comes_back),
         SCENARIO(every_member_of_a_resource_comes_back_but_what_it_holds),
         SCENARIO(the_settings_of_a_kind_come_back),
         SCENARIO(text_that_is_cut_off_is_corrupt),

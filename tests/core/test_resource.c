@@ -334,6 +334,88 @@ static void without_memory_it_fails_as_no_memory(void **state)
     assert_true(starve(labels_in, &labels) >= 3);
 }
 
+/* ---- rest ---- */
+
+static struct resource resting_after(int64_t failures, int64_t within_ms, int64_t for_ms)
+{
+    return (struct resource){
+        .id = STR("r"), .slots = 1, .expires_at = INT64_MAX, .rest = {failures, within_ms, for_ms}};
+}
+
+static void a_resource_that_fails_too_often_rests(void **state)
+{
+    (void)state;
+    struct resource resource = resting_after(3, 100, 1000);
+    struct err err = {0};
+    assert_false(resource_blame(&resource, 5000));
+    assert_false(resource_blame(&resource, 5050));
+    assert_int_equal(resource.failures, 2);
+    assert_int_equal(resource_check_free(&resource, 5050, &err), ERR_OK);
+    assert_true(resource_blame(&resource, 5099));
+    assert_int_equal(resource.rested_until, 6099);
+    assert_int_equal(resource.rests, 1);
+    assert_int_equal(resource.failures, 0);
+    assert_true(resource_rests(&resource, 6098));
+    assert_int_equal(resource_check_free(&resource, 6098, &err), ERR_INVALID_TRANSITION);
+    assert_string_equal(err.detail,
+                        "resource \"r\" has failed too often and rests for another 1 ms");
+    assert_false(resource_rests(&resource, 6099));
+    assert_int_equal(resource_check_free(&resource, 6099, &err), ERR_OK);
+}
+
+static void failures_far_apart_rest_nobody(void **state)
+{
+    (void)state;
+    struct resource resource = resting_after(2, 100, 1000);
+    for (int64_t now = 1000; now < 2000; now += 100)
+        assert_false(resource_blame(&resource, now));
+    assert_int_equal(resource.failures, 1);
+    assert_true(resource_blame(&resource, 1999));
+}
+
+static void failures_of_one_that_rests_are_not_counted(void **state)
+{
+    (void)state;
+    struct resource resource = resting_after(1, 100, 1000);
+    assert_true(resource_blame(&resource, 1000));
+    assert_false(resource_blame(&resource, 1001));
+    assert_false(resource_blame(&resource, 1999));
+    assert_int_equal(resource.rested_until, 2000);
+    assert_int_equal(resource.rests, 1);
+}
+
+static void a_rest_soon_after_another_is_twice_as_long(void **state)
+{
+    (void)state;
+    struct resource resource = resting_after(3, 100, 1000);
+    int64_t now = 1000;
+    for (int i = 0; i < 3; i++)
+        (void)resource_blame(&resource, now);
+    for (int i = 1; i <= REST_LONGER_MAX + 2; i++) {
+        int longer = i < REST_LONGER_MAX ? i : REST_LONGER_MAX;
+        now = resource.rested_until + 99;
+        assert_true(resource_blame(&resource, now));
+        assert_int_equal(resource.rested_until, now + 1000 * (1 << longer));
+        assert_int_equal(resource.rests, i + 1);
+    }
+    /* Then it has got over it. */
+    now = resource.rested_until + 100;
+    assert_false(resource_blame(&resource, now));
+    assert_int_equal(resource.rests, 0);
+    assert_int_equal(resource.failures, 1);
+}
+
+static void a_resource_may_be_told_never_to_rest(void **state)
+{
+    (void)state;
+    struct resource resource = resting_after(0, 100, 1000);
+    for (int i = 0; i < 100; i++)
+        assert_false(resource_blame(&resource, 1000));
+    assert_int_equal(resource.rested_until, 0);
+    struct rest_policy usual = rest_policy_default();
+    assert_true(usual.failures > 0 && usual.within_ms > 0 && usual.for_ms > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -354,6 +436,11 @@ int main(void)
         WITH_ARENA(an_avoided_resource_is_never_taken),
         WITH_ARENA(damaged_lists_of_a_step_are_a_bad_request),
         WITH_ARENA(without_memory_it_fails_as_no_memory),
+        cmocka_unit_test(a_resource_that_fails_too_often_rests),
+        cmocka_unit_test(failures_far_apart_rest_nobody),
+        cmocka_unit_test(failures_of_one_that_rests_are_not_counted),
+        cmocka_unit_test(a_rest_soon_after_another_is_twice_as_long),
+        cmocka_unit_test(a_resource_may_be_told_never_to_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -309,6 +309,33 @@ static void what_happened_to_steps_is_counted_exactly(void **state)
     assert_int_equal(total(text, "pawl_step_retries_total"), 1);
 }
 
+static void a_resource_that_rests_is_counted(void **state)
+{
+    struct http_case *c = *state;
+    static const struct figure before[] = {
+        {"pawl_resources", "1"},
+        {"pawl_resources_resting", "0"},
+        {"pawl_resource_rests_total", "0"},
+    };
+    static const struct figure after[] = {
+        {"pawl_resources", "1"},
+        {"pawl_resources_resting", "1"},
+        {"pawl_resource_rests_total", "1"},
+    };
+    reply_is(
+        http_call(c, "PUT", "/v1/resources/r1", "{\"rest\":{\"failures\":2,\"for_ms\":60000}}"),
+        200);
+    for (int i = 0; i < 2; i++) {
+        page_with(c, before, 3);
+        reply_is(http_call(c, "POST", "/v1/jobs",
+                           "{\"kind\":\"crew\",\"plan\":{\"steps\":[{\"id\":\"one\"}]}}"),
+                 201);
+        goes_well(c, claim_step(c, ""), "fail",
+                  "{\"error\":{\"class\":\"resource\",\"message\":\"x\"}}");
+    }
+    page_with(c, after, 3);
+}
+
 static void a_step_whose_lease_is_lost_is_counted_once(void **state)
 {
     struct http_case *c = *state;
@@ -531,6 +558,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         HTTP_ON_EVERY_STORE(what_happened_to_jobs_is_counted_exactly),
         HTTP_ON_EVERY_STORE(what_happened_to_steps_is_counted_exactly),
+        HTTP_ON_EVERY_STORE(a_resource_that_rests_is_counted),
         HTTP_ON_MEMORY(a_step_whose_lease_is_lost_is_counted_once),
         HTTP_ON_MEMORY(the_figures_agree_with_the_histories),
         HTTP_ON_MEMORY(a_history_that_is_imported_is_not_counted),

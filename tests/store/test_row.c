@@ -21,6 +21,8 @@ static struct step_row step_row_of(struct world *w, const struct step *step)
 {
     struct step_row row;
     assert_int_equal(row_of_step(step, &w->arena, &row), ERR_OK);
+    assert_false(str_is_set(row.plan));
+    assert_int_equal(row_add_plan(step, &w->arena, &row), ERR_OK);
     if (step->lease.live)
         row.claim = row_of_lease(&w->slice.job, step, 5);
     return row;
@@ -282,10 +284,11 @@ static bool try_rows(struct arena *arena, void *data)
     const struct job_slice *slice = &starved->world->slice;
     struct store_job_write write = {.after = slice};
     struct job_row job;
-    struct step_row step;
+    struct step_row step = {0};
     struct effect_row effect;
     starved->code = starved->what == 0   ? row_of_job(&write, arena, &job)
                     : starved->what == 1 ? row_of_step(&slice->steps[0], arena, &step)
+                    : starved->what == 3 ? row_add_plan(&slice->steps[0], arena, &step)
                                          : row_of_effect(&slice->effects[0], arena, &effect);
     return starved->code != ERR_NO_MEMORY;
 }

@@ -313,6 +313,10 @@ static enum error_code put_step(struct memory_txn *txn, const struct store_job_w
     }
     if (code == ERR_OK)
         code = row_of_step(write->step, &txn->scratch, &row);
+    if (code == ERR_OK && entry != NULL && !all->plan_replaced && !all->redact)
+        row.plan = old.plan;
+    else if (code == ERR_OK)
+        code = row_add_plan(write->step, &txn->scratch, &row);
     if (code == ERR_OK)
         code = memory_replace(txn, job, write->step, was, &write->now, &place, err);
     return code != ERR_OK ? code : put_step_row(txn, job->id, &row, &place);

@@ -134,7 +134,8 @@ static enum error_code step_arrays_add(struct step_arrays *rows, const struct sp
 {
     const struct placement *now = spot->now;
     struct step_row row;
-    if (row_of_step(spot->part, arena, &row) != ERR_OK)
+    if (row_of_step(spot->part, arena, &row) != ERR_OK ||
+        row_add_plan(spot->part, arena, &row) != ERR_OK)
         return out_of_memory(err);
     array_add_uuid(&rows->jobs, spot->job);
     array_add_int4(&rows->ordinals, spot->step);

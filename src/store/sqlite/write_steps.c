@@ -174,6 +174,8 @@ static enum error_code put_step(struct sqlite_txn *txn, const struct store_job_w
         return code;
     if (code == ERR_OK && !write->plan_replaced && !write->redact)
         code = move_step(txn, &job->id, &row, &place, &found, err);
+    if (code == ERR_OK && !found && row_add_plan(listed->step, &txn->scratch, &row) != ERR_OK)
+        code = sqlite_no_memory(err);
     if (code == ERR_OK && !found)
         code = insert_step(txn, &job->id, &row, &place, err);
     return code;

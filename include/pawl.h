@@ -469,6 +469,8 @@ struct pawl_task {
     const char *claim;       /* all of it, as pawl_claim answers */
     const char *traceparent; /* the span of this attempt, as W3C Trace Context has it, for spans of
                                 the handler's own to be children of; NULL: there is no trace */
+    const char *step;        /* the id of a step; NULL: the task is a job. `claim` is then as
+                                pawl_claim_steps answers, with the inputs */
 };
 
 /* What came of it. A handler starts with `how` PAWL_COMPLETE and nothing else. */
@@ -520,6 +522,18 @@ struct pawl_worker_options {
      * back. On any thread of the worker. NULL: nobody wants to know. */
     void (*trouble)(void *arg, const struct pawl_error *error);
     void *arg;
+
+    /* Takes steps of plans in place of jobs: those that fit this resource, which the worker
+     * registers with its capabilities, these labels ("zone:eu") and a slot for each handler,
+     * renews, and deletes when it ends. One worker a resource. NULL: jobs. */
+    const char *resource_id;
+    const char *const *labels;
+    size_t label_count;
+
+    /* Takes finished steps to judge them. A handler says what it thinks with pawl_verdict, by the
+     * token of the task, and ends with PAWL_ENDED; with anything else the step is to be judged
+     * again. */
+    int judge;
 };
 
 /* A worker: claims work, calls the handler on threads of its own, keeps leases alive with

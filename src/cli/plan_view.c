@@ -285,6 +285,24 @@ static void put_twig(FILE *out, const struct twig *twig, const bool *goes_on)
         fputs(goes_on[twig->level] ? "│  " : "   ", out);
 }
 
+/* Where it runs, or ran last: the resource, or else the worker. */
+static struct pawl_json place_of(const struct node *node)
+{
+    static const char *const names[] = {"resource_id", "worker_id"};
+    struct pawl_json lease = pawl_json_get(node->step, "lease");
+    struct pawl_json place = {NULL, 0};
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && place.at == NULL; i++) {
+        struct pawl_json moment = {NULL, 0};
+        place = pawl_json_get(lease, names[i]);
+        while (lease.at == NULL &&
+               pawl_json_next(pawl_json_get(node->step, "history"), &moment, NULL) != 0) {
+            struct pawl_json named = pawl_json_get(moment, names[i]);
+            place = named.at != NULL ? named : place;
+        }
+    }
+    return place;
+}
+
 static void add_row(struct table *table, const struct tree *tree, const struct twig *twig,
                     const bool *goes_on)
 {
@@ -301,9 +319,7 @@ static void add_row(struct table *table, const struct tree *tree, const struct t
         put_time(line.out, node);
     line_cell(&line, table);
     table_value(table, pawl_json_get(node->step, "kind"));
-    struct pawl_json resource = pawl_json_get(node->step, "lease.resource_id");
-    table_value(table,
-                resource.at != NULL ? resource : pawl_json_get(node->step, "lease.worker_id"));
+    table_value(table, place_of(node));
     if (line_begin(&line))
         put_note(line.out, tree, node);
     line_cell(&line, table);

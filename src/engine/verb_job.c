@@ -389,6 +389,8 @@ static enum error_code verdict_prepare(struct verb_call *call, struct err *err)
         return code;
     op->command.type = COMMAND_VERDICT;
     op->command.token = request.token;
+    if (str_is_set(request.token))
+        op->command.actor = (struct str){NULL, 0}; /* who judges is who holds the lease */
     op->command.step = request.step;
     op->command.verdict.decision = request.decision;
     op->command.verdict.reason = request.reason;

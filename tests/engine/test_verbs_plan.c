@@ -274,6 +274,7 @@ static void asks_people(struct desk *d)
     says(d, "steps.0.answered_by", "bob");
     says(d, "steps.0.answered_at", "2026-01-01T00:00:00.012Z");
     says(d, "steps.0.history.2.verdict", "needs_user");
+    says(d, "steps.0.history.2.actor", "w1");
     says(d, "steps.0.history.3.by", "bob");
     says(d, "steps.0.history.4", "");
 }

@@ -83,6 +83,7 @@ static bool take_setting(struct yaml_reader *reader, struct config *config, cons
     if (!setting_parse(setting, key, yaml_scalar(reader), &number, &wrong))
         return YAML_WRONG(reader, "%s", wrong.text);
     config->lines[name] = yaml_line(reader);
+    free(config->texts[name]); /* there is none: nothing is taken twice */
     config->texts[name] = strdup(yaml_scalar(reader));
     return config->texts[name] != NULL || yaml_no_memory(reader);
 }
@@ -112,9 +113,11 @@ static bool take_member(struct yaml_reader *reader, struct config_kind *kind)
 {
     size_t len = 0;
     struct config_member member = {.line = yaml_line(reader)};
+    member.name = yaml_take_key(reader, YAML_DURATIONS_IN_MS);
+    if (member.name == NULL)
+        return false;
     FILE *out = open_memstream(&member.json, &len);
-    bool good = out != NULL ? yaml_take_key(reader, YAML_DURATIONS_IN_MS, &member.name) &&
-                                  yaml_write(reader, YAML_DURATIONS_IN_MS, DEPTH_MAX, out)
+    bool good = out != NULL ? yaml_write(reader, YAML_DURATIONS_IN_MS, DEPTH_MAX, out)
                             : yaml_no_memory(reader);
     if (out != NULL && fclose(out) != 0)
         good = good && yaml_no_memory(reader);

@@ -22,12 +22,12 @@ static void put_deadline(struct table *table, struct pawl_json question)
     struct pawl_json otherwise = pawl_json_get(question, "default_answer");
     char *until = pawl_json_text(pawl_json_get(question, "until"));
     char *answer = otherwise.at != NULL ? pawl_json_text(otherwise) : NULL;
-    char relative[WHEN_LEN_MAX];
-    char text[WHEN_LEN_MAX + 128];
     long long ms;
     if (until == NULL || answer == NULL || !when_parse(until, &ms)) {
         table_time(table, pawl_json_get(question, "until"));
     } else {
+        char relative[WHEN_LEN_MAX];
+        char text[WHEN_LEN_MAX + 128];
         when_relative(ms, when_now(), relative);
         snprintf(text, sizeof text, "%s, then %s", relative, answer);
         table_text(table, text);

@@ -14,12 +14,14 @@ bool yaml_complain(const char *path, size_t line, struct complaint *why, const c
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return complain(why, "%.200s, line %zu: %s", path, line, text);
+    (void)complain(why, "%.200s, line %zu: %s", path, line, text);
+    return false;
 }
 
 bool yaml_no_memory(const struct yaml_reader *reader)
 {
-    return complain(reader->why, "there is not enough memory");
+    (void)complain(reader->why, "there is not enough memory");
+    return false;
 }
 
 /* ---- one event after the other ---- */
@@ -295,25 +297,28 @@ static bool write_scalar(struct yaml_reader *reader, enum yaml_durations duratio
     return true;
 }
 
-bool yaml_take_key(struct yaml_reader *reader, enum yaml_durations durations, char **ret_key)
+char *yaml_take_key(struct yaml_reader *reader, enum yaml_durations durations)
 {
     static const char suffix[] = "_ms";
     long long ms;
-    if (reader->event.type != YAML_SCALAR_EVENT)
-        return YAML_WRONG(reader, "a key must be a word");
+    if (reader->event.type != YAML_SCALAR_EVENT) {
+        (void)YAML_WRONG(reader, "a key must be a word");
+        return NULL;
+    }
     size_t len = strlen(yaml_scalar(reader));
     char *key = malloc(len + sizeof suffix);
-    if (key == NULL)
-        return yaml_no_memory(reader);
+    if (key == NULL) {
+        (void)yaml_no_memory(reader);
+        return NULL;
+    }
     memcpy(key, yaml_scalar(reader), len + 1);
     if (!yaml_next(reader)) {
         free(key);
-        return false;
+        return NULL;
     }
     if (is_duration(reader, durations, &ms))
         memcpy(key + len, suffix, sizeof suffix);
-    *ret_key = key;
-    return true;
+    return key;
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): to depth_max
@@ -324,9 +329,9 @@ static bool write_mapping(struct yaml_reader *reader, enum yaml_durations durati
     bool good = true;
     fputc('{', out);
     while (good && (good = yaml_next(reader)) && reader->event.type != YAML_MAPPING_END_EVENT) {
-        char *key = NULL;
         size_t line = yaml_line(reader);
-        good = yaml_take_key(reader, durations, &key) && yaml_names_add(reader, &names, key, line);
+        char *key = yaml_take_key(reader, durations);
+        good = key != NULL && yaml_names_add(reader, &names, key, line);
         if (good) {
             fputs(names.count > 1 ? "," : "", out);
             write_text(out, key);

@@ -51,9 +51,9 @@ size_t yaml_line(const struct yaml_reader *reader);
 const char *yaml_scalar(const struct yaml_reader *reader);
 enum yaml_type yaml_scalar_type(const struct yaml_reader *reader);
 
-/* The latest event is a key: takes a copy, to be freed, and goes on to its value. With durations
- * `timeout`, whose value is 30s, is called timeout_ms. */
-bool yaml_take_key(struct yaml_reader *reader, enum yaml_durations durations, char **ret_key);
+/* The latest event is a key: makes a copy, to be freed, and goes on to its value. With durations
+ * `timeout`, whose value is 30s, is called timeout_ms. NULL: it was said why. */
+char *yaml_take_key(struct yaml_reader *reader, enum yaml_durations durations);
 
 /* Writes the value that begins with the latest event as JSON. It may be `depth_max` levels deep. */
 bool yaml_write(struct yaml_reader *reader, enum yaml_durations durations, int depth_max,

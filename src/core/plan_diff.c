@@ -113,11 +113,13 @@ enum error_code plan_diff(const struct plan *from, const struct plan *to, uint64
     for (uint32_t i = 0; i < to->count; i++) {
         const struct step_spec *spec = &to->steps[i].spec;
         uint32_t found = map_get(&before, spec->id);
-        const struct step_spec *old = found != MAP_NONE ? &from->steps[found].spec : NULL;
-        uint64_t fields = old != NULL ? fields_that_differ(old, spec) : 0;
-        if (old == NULL)
+        if (found == MAP_NONE) {
             add(&diff, STEP_ADDED, NULL, spec, 0);
-        else if (fields != 0)
+            continue;
+        }
+        const struct step_spec *old = &from->steps[found].spec;
+        uint64_t fields = fields_that_differ(old, spec);
+        if (fields != 0)
             add(&diff, STEP_CHANGED, old, spec, fields);
         else
             diff.same++;

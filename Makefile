@@ -14,7 +14,7 @@ export FUZZ_SECONDS NO_INSTALL
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := all
-.PHONY: all run test lint format sanitize coverage bench bench-accept bench-stores bench-peers bench-flat \
+.PHONY: all run demo test lint format sanitize coverage bench bench-accept bench-stores bench-peers bench-flat \
 	bench-size fuzz model torture machines metrics settings install clean help
 
 all: ## build build/pawl and build/libpawl.{a,so}; installs missing Debian packages first
@@ -23,6 +23,9 @@ all: ## build build/pawl and build/libpawl.{a,so}; installs missing Debian packa
 
 run: all ## serve on 127.0.0.1:7295 with the store pawl.db (PAWL_STORE, PAWL_LISTEN)
 	@exec build/pawl serve
+
+demo: all ## a tour in a minute: server, jobs, a crashing worker, an approval, a plan
+	@scripts/demo build
 
 test: ## build and run every test; the last line is `N passed, N failed`
 	@scripts/install-deps build test

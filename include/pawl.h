@@ -246,8 +246,19 @@ PAWL_VERB(redact);
  * PAWL_NOT_FOUND, PAWL_UNPROCESSABLE_PLAN, PAWL_INVALID_TRANSITION */
 PAWL_VERB(plan);
 
-/* {"id"}. Answers {"steps": [{"id", "state", ..., "history": [...]}]}. PAWL_NOT_FOUND */
+/* {"id"}. Answers {"status", "plan_version", "critical_path": {"duration_ms", "steps": [id]},
+ * "steps": [{"id", "state", ..., "started_at", "ended_at", "duration_ms", "answered_at", "history":
+ * [...]}]}. The duration of a step goes from its first lease to its end, or to now; the critical
+ * path is the chain of dependencies that took longest, or has so far. PAWL_NOT_FOUND */
 PAWL_VERB(steps);
+
+/* {"id", "from"?, "to"?}: what changed from one version of the plan to another; else to the newest
+ * from the one before it. Before version 1 was version 0, without steps. Answers {"from", "to",
+ * "versions": [{"version", "at", "actor", "reason", "steps"}], "changes": [{"step", "change":
+ * "added", "removed" or "changed", "from", "to"}], "same", "kept": [id]}. From and to of a step
+ * that changed have what differs, others are the whole step, or null. Same counts the steps that
+ * are as they were; kept are those whose results the version `to` took over. PAWL_NOT_FOUND */
+PAWL_VERB(plan_diff);
 
 /* {"id", "step", "decision": "accept", "retry", "switch_resource", "replan" or "needs_user",
  * "reason"?, "token"?, "result"?, "question"?}. Answers the job. PAWL_NOT_FOUND, PAWL_STALE_LEASE,
@@ -258,9 +269,11 @@ PAWL_VERB(verdict);
  * PAWL_INVALID_TRANSITION */
 PAWL_VERB(answer);
 
-/* Open questions, the newest first: {"limit"?, "cursor"?}. Answers {"questions": [{"id", "step"?,
- * "kind", "prompt", "choices", "assignee", "correlation_key", "since", "until"}],
- * "next_cursor"}. */
+/* Open questions, the newest first: {"assignee"?, "limit"?, "cursor"?}. Answers {"questions":
+ * [{"id", "step", "kind", "queue", "prompt", "choices", "assignee", "correlation_key", "effect",
+ * "since", "until", "default_answer"}], "next_cursor"}. At `until` a step gets its default answer,
+ * or "timeout" where it has none; a job wakes with the outcome timeout. A page may have fewer than
+ * `limit`, and more may follow. */
 PAWL_VERB(inbox);
 
 /* -- workers -- */
@@ -459,6 +472,8 @@ struct pawl_task {
     const char *claim;       /* all of it, as pawl_claim answers */
     const char *traceparent; /* the span of this attempt, as W3C Trace Context has it, for spans of
                                 the handler's own to be children of; NULL: there is no trace */
+    const char *step;        /* the id of a step; NULL: the task is a job. `claim` is then as
+                                pawl_claim_steps answers, with the inputs */
 };
 
 /* What came of it. A handler starts with `how` PAWL_COMPLETE and nothing else. */
@@ -510,6 +525,18 @@ struct pawl_worker_options {
      * back. On any thread of the worker. NULL: nobody wants to know. */
     void (*trouble)(void *arg, const struct pawl_error *error);
     void *arg;
+
+    /* Takes steps of plans in place of jobs: those that fit this resource, which the worker
+     * registers with its capabilities, these labels ("zone:eu") and a slot for each handler,
+     * renews, and deletes when it ends. One worker a resource. NULL: jobs. */
+    const char *resource_id;
+    const char *const *labels;
+    size_t label_count;
+
+    /* Takes finished steps to judge them. A handler says what it thinks with pawl_verdict, by the
+     * token of the task, and ends with PAWL_ENDED; with anything else the step is to be judged
+     * again. */
+    int judge;
 };
 
 /* A worker: claims work, calls the handler on threads of its own, keeps leases alive with
@@ -674,6 +701,16 @@ struct pawl_migration {
  * PAWL_NO_MEMORY    there is not enough memory */
 PAWL_API enum pawl_code pawl_migrate(const char *url, struct pawl_migration *ret_migration,
                                      struct pawl_error *error);
+
+/* Checks a plan, {"steps": [...]}, without a store, and finds everything that is wrong with it, up
+ * to 1,000 things. The answer, for pawl_free, is {"ok", "steps": how many, "problems": [{"step",
+ * "index", "message"}], "more"}: step and index are null where it is about the plan as a whole. A
+ * plan that is wrong is no failure of this function.
+ *
+ * PAWL_BAD_REQUEST  it is not JSON
+ * PAWL_NO_MEMORY    there is not enough memory */
+PAWL_API enum pawl_code pawl_plan_check(const char *plan, char **ret_answer,
+                                        struct pawl_error *error);
 
 /* The two machines: how a job moves, and how a step of a job's plan moves. */
 enum pawl_machine_kind {

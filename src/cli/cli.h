@@ -227,6 +227,10 @@ enum cli_exit cli_json_option(const struct args *args, const char *name, char **
 enum cli_exit cli_json_input(const struct args *args, const char *what, const char *said,
                              char **ret_json);
 
+/* All of a file, or of stdin when it is called "-", as a text to be freed. CLI_FAILED: it cannot be
+ * read. CLI_USAGE: it has a zero byte in it. Both are said. */
+enum cli_exit cli_read_file(const struct args *args, const char *path, char **ret_text);
+
 /* ---- help.c ---- */
 
 void help_write(const struct verb *verb);

@@ -43,8 +43,4 @@ struct config {
 bool config_read(const char *path, struct config *ret, struct complaint *why);
 void config_free(struct config *config);
 
-/* Writes "FILE, line N: " and what is wrong. Always false. */
-bool config_complain(const char *path, size_t line, struct complaint *why, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
 #endif

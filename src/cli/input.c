@@ -42,7 +42,7 @@ static char *read_all(FILE *file, size_t *ret_len)
     return text;
 }
 
-static enum cli_exit read_file(const struct args *args, const char *path, char **ret_text)
+enum cli_exit cli_read_file(const struct args *args, const char *path, char **ret_text)
 {
     bool is_stdin = strcmp(path, "-") == 0;
     FILE *file = is_stdin ? stdin : fopen(path, "rb");
@@ -58,7 +58,7 @@ static enum cli_exit read_file(const struct args *args, const char *path, char *
     }
     if (strlen(text) != len) {
         free(text);
-        return cli_usage(args->verb, "%s is not JSON: it has a zero byte in it",
+        return cli_usage(args->verb, "%s is not a text: it has a zero byte in it",
                          is_stdin ? "stdin" : path);
     }
     *ret_text = text;
@@ -85,7 +85,7 @@ enum cli_exit cli_json_input(const struct args *args, const char *what, const ch
     char *text = NULL;
     bool elsewhere = said[0] == '@' || strcmp(said, "-") == 0;
     if (elsewhere) {
-        enum cli_exit code = read_file(args, said[0] == '@' ? said + 1 : said, &text);
+        enum cli_exit code = cli_read_file(args, said[0] == '@' ? said + 1 : said, &text);
         if (code != CLI_DONE)
             return code;
     } else {

@@ -8,9 +8,10 @@
 
 enum { RESULT_BYTES_MAX = 1024 * 1024 };
 
-/* Exit codes after which 'pawl work' does not try again. */
+/* Exit codes that mean something to 'pawl work': not to be tried again, or not here. */
 enum {
     EXIT_VALIDATION = 65, /* EX_DATAERR of sysexits.h */
+    EXIT_RESOURCE = 69,   /* EX_UNAVAILABLE: of a step, to be tried on another resource */
     EXIT_PERMANENT = 77,  /* EX_NOPERM */
 };
 

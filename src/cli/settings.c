@@ -8,6 +8,7 @@
 
 #include "cli/config.h"
 #include "cli/duration.h"
+#include "cli/yaml_reader.h"
 
 enum { NOW = false, RESTART = true };
 
@@ -151,31 +152,30 @@ static bool check_config(const struct config *config, struct complaint *why)
     if (line == 0)
         return true;
     if (config->texts[SETTING_STORE] != NULL)
-        return config_complain(config->path, line, why,
-                               "both store (line %zu) and jobstore are there: leave one out",
-                               config->lines[SETTING_STORE]);
+        return yaml_complain(config->path, line, why,
+                             "both store (line %zu) and jobstore are there: leave one out",
+                             config->lines[SETTING_STORE]);
     if (config->texts[SETTING_LEASE_DURATION] != NULL &&
         config->texts[SETTING_JOBSTORE_LEASE_DURATION] != NULL)
-        return config_complain(config->path, config->lines[SETTING_JOBSTORE_LEASE_DURATION], why,
-                               "both lease_duration (line %zu) and jobstore.lease_duration are "
-                               "there: leave one out",
-                               config->lines[SETTING_LEASE_DURATION]);
+        return yaml_complain(config->path, config->lines[SETTING_JOBSTORE_LEASE_DURATION], why,
+                             "both lease_duration (line %zu) and jobstore.lease_duration are "
+                             "there: leave one out",
+                             config->lines[SETTING_LEASE_DURATION]);
     if (type == NULL)
-        return config_complain(config->path, line, why,
-                               "jobstore.type is missing: memory, sqlite or postgres");
+        return yaml_complain(config->path, line, why,
+                             "jobstore.type is missing: memory, sqlite or postgres");
     line = config->lines[SETTING_JOBSTORE_TYPE];
     if (strcmp(type, "postgres") == 0 && dsn == NULL)
-        return config_complain(config->path, line, why,
-                               "jobstore.dsn is missing: postgres needs one, like "
-                               "postgres://pawl@db.example.org/pawl");
+        return yaml_complain(config->path, line, why,
+                             "jobstore.dsn is missing: postgres needs one, like "
+                             "postgres://pawl@db.example.org/pawl");
     if (strcmp(type, "memory") == 0 && dsn != NULL)
-        return config_complain(config->path, config->lines[SETTING_JOBSTORE_DSN], why,
-                               "jobstore.dsn goes with sqlite and postgres, not with memory");
+        return yaml_complain(config->path, config->lines[SETTING_JOBSTORE_DSN], why,
+                             "jobstore.dsn goes with sqlite and postgres, not with memory");
     if (strcmp(type, "postgres") == 0 && dsn != NULL && !starts_with(dsn, "postgres://") &&
         !starts_with(dsn, "postgresql://"))
-        return config_complain(
-            config->path, config->lines[SETTING_JOBSTORE_DSN], why,
-            "jobstore.dsn must begin with postgres:// when the type is postgres");
+        return yaml_complain(config->path, config->lines[SETTING_JOBSTORE_DSN], why,
+                             "jobstore.dsn must begin with postgres:// when the type is postgres");
     return true;
 }
 
@@ -238,7 +238,7 @@ static bool refuse_kind(const struct config *config, struct pawl *pawl,
             line = kind->members[i].line;
         free(request);
     }
-    return config_complain(config->path, line, why, "kinds.%s: %s", kind->name, error->message);
+    return yaml_complain(config->path, line, why, "kinds.%s: %s", kind->name, error->message);
 }
 
 /* Has the library check all kinds, on a store in memory, and joins them. */

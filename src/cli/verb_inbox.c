@@ -1,6 +1,9 @@
+#include <stdio.h>
+
 #include "cli/cli.h"
 #include "cli/screen.h"
 #include "cli/table.h"
+#include "cli/when.h"
 
 static const struct column columns[] = {
     {.title = "ID"},
@@ -13,6 +16,26 @@ static const struct column columns[] = {
     {.title = "UNTIL", .optional = true},
 };
 
+/* The deadline, and the answer that is given then if there is one. */
+static void put_deadline(struct table *table, struct pawl_json question)
+{
+    struct pawl_json otherwise = pawl_json_get(question, "default_answer");
+    char *until = pawl_json_text(pawl_json_get(question, "until"));
+    char *answer = otherwise.at != NULL ? pawl_json_text(otherwise) : NULL;
+    long long ms;
+    if (until == NULL || answer == NULL || !when_parse(until, &ms)) {
+        table_time(table, pawl_json_get(question, "until"));
+    } else {
+        char relative[WHEN_LEN_MAX];
+        char text[WHEN_LEN_MAX + 128];
+        when_relative(ms, when_now(), relative);
+        snprintf(text, sizeof text, "%s, then %s", relative, answer);
+        table_text(table, text);
+    }
+    pawl_free(answer);
+    pawl_free(until);
+}
+
 static void add_row(struct table *table, struct pawl_json question)
 {
     table_value(table, pawl_json_get(question, "id"));
@@ -22,7 +45,7 @@ static void add_row(struct table *table, struct pawl_json question)
     table_json(table, pawl_json_get(question, "choices"));
     table_value(table, pawl_json_get(question, "assignee"));
     table_time(table, pawl_json_get(question, "since"));
-    table_time(table, pawl_json_get(question, "until"));
+    put_deadline(table, question);
 }
 
 static enum cli_exit run(const struct args *args)
@@ -31,6 +54,7 @@ static enum cli_exit run(const struct args *args)
     struct pawl_object *request = pawl_object_new();
     char *answer;
     enum cli_exit code = cli_put_number(args, "--limit", 1, LIMIT_MAX, request, "limit");
+    cli_put_text(args, "--assignee", request, "assignee");
     cli_put_text(args, "--cursor", request, "cursor");
     if (code != CLI_DONE) {
         pawl_object_free(request);
@@ -54,6 +78,7 @@ static enum cli_exit run(const struct args *args)
 }
 
 static const struct option options[] = {
+    {.name = "--assignee", .value = "WHO", .field = "assignee", .text = "only those for WHO"},
     {.name = "--limit", .value = "N", .text = "at most so many; else 50"},
     {.name = "--cursor",
      .value = "TEXT",
@@ -66,7 +91,8 @@ const struct verb verb_inbox = {
     .name = "inbox",
     .summary = "the questions that wait for a person",
     .about = "Lists open questions of jobs and steps, the newest first. 'pawl approve' and\n"
-             "'pawl reject' answer them.\n",
+             "'pawl reject' answer them. UNTIL is the deadline: a step gets its default answer\n"
+             "then, where it has one, and else \"timeout\".\n",
     .options = options,
     .takes = TAKES_STORE | TAKES_JSON,
     .run = run,

@@ -38,8 +38,9 @@ static enum cli_exit refuse(const struct args *args, const char *const *names)
 
 static enum cli_exit progress(const struct args *args)
 {
-    static const char *const others[] = {"--timeout", "--type",     "--prompt", "--park", "--delay",
-                                         "--choice",  "--assignee", "--input",  NULL};
+    static const char *const others[] = {"--timeout", "--type",    "--prompt",   "--park",
+                                         "--delay",   "--choice",  "--assignee", "--input",
+                                         "--reason",  "--default", NULL};
     char *json = NULL;
     char *answer;
     enum cli_exit code = refuse(args, others);
@@ -106,11 +107,14 @@ static enum cli_exit wait_request(const struct args *args, struct pawl_object *r
 
 static enum cli_exit wait_for(const struct args *args)
 {
-    static const char *const others[] = {"--input", "--cursor", NULL};
+    static const char *const others[] = {"--input", "--cursor", "--reason", "--default", NULL};
     char *answer;
     enum cli_exit code = refuse(args, others);
     if (code == CLI_DONE && args->command != NULL)
         code = cli_usage(args->verb, "wait runs no command");
+    if (code == CLI_DONE && getenv("PAWL_STEP") != NULL)
+        code = cli_usage(args->verb, "a step does not wait: it can ask a person, with "
+                                     "'pawl lease verdict needs_user --prompt TEXT'");
     if (code != CLI_DONE)
         return code;
     struct pawl_object *request = request_new(args);
@@ -135,6 +139,76 @@ static enum cli_exit wait_for(const struct args *args)
         cli_remark("pawl lease: the job is %s now; this program should end",
                    status != NULL ? status : "waiting");
     pawl_free(status);
+    pawl_free(answer);
+    return CLI_DONE;
+}
+
+/* ---- verdict ------------------------------------------------------------------------------ */
+
+/* What a person is asked, and what happens when nobody answers in time. */
+static enum cli_exit put_question(const struct args *args, struct pawl_object *request)
+{
+    struct pawl_object *question = pawl_object_new();
+    char *otherwise = NULL;
+    cli_put_text(args, "--prompt", question, "prompt");
+    cli_put_text(args, "--assignee", question, "assignee");
+    put_choices(args, question);
+    enum cli_exit code = cli_put_duration(args, "--timeout", question, "timeout_ms");
+    if (code == CLI_DONE && cli_has(args, "--default")) {
+        const char *said = cli_value(args, "--default");
+        otherwise = result_json(said, strlen(said), false);
+        pawl_object_json(question, "default_answer", otherwise);
+    }
+    const char *text = question != NULL ? pawl_object_str(question) : NULL;
+    if (code == CLI_DONE && text == NULL)
+        code = cli_no_memory(args->verb);
+    if (code == CLI_DONE)
+        pawl_object_json(request, "question", text);
+    free(otherwise);
+    pawl_object_free(question);
+    return code;
+}
+
+static enum cli_exit verdict_request(const struct args *args, struct pawl_object *request)
+{
+    static const char *const of_questions[] = {"--prompt",  "--choice",  "--assignee",
+                                               "--timeout", "--default", NULL};
+    bool asks = strcmp(cli_word(args, 1), "needs_user") == 0;
+    enum cli_exit code = asks ? put_question(args, request) : CLI_DONE;
+    for (int i = 0; !asks && of_questions[i] != NULL && code == CLI_DONE; i++)
+        if (cli_count(args, of_questions[i]) > 0)
+            code = cli_usage(args->verb, "%s goes with needs_user", of_questions[i]);
+    pawl_object_text(request, "id", getenv("PAWL_JOB_ID"));
+    pawl_object_text(request, "step", getenv("PAWL_STEP"));
+    pawl_object_text(request, "decision", cli_word(args, 1));
+    cli_put_text(args, "--reason", request, "reason");
+    return code;
+}
+
+static enum cli_exit verdict(const struct args *args)
+{
+    static const char *const others[] = {"--input", "--cursor", "--type",
+                                         "--park",  "--delay",  NULL};
+    char *answer;
+    enum cli_exit code = refuse(args, others);
+    if (code == CLI_DONE && args->command != NULL)
+        code = cli_usage(args->verb, "verdict runs no command");
+    if (code == CLI_DONE && (getenv("PAWL_STEP") == NULL || getenv("PAWL_JOB_ID") == NULL))
+        code = cli_usage(args->verb, "PAWL_STEP is not set: a verdict is about a step of a plan");
+    if (code != CLI_DONE)
+        return code;
+    struct pawl_object *request = request_new(args);
+    if (request == NULL)
+        return CLI_USAGE;
+    code = verdict_request(args, request);
+    if (code != CLI_DONE) {
+        pawl_object_free(request);
+        return code;
+    }
+    code = cli_ask_once(args, pawl_verdict, request, &answer);
+    if (code != CLI_DONE)
+        return code;
+    cli_remark("pawl lease: the step is out of our hands; this program should end");
     pawl_free(answer);
     return CLI_DONE;
 }
@@ -260,8 +334,9 @@ static int effect_with(const struct args *args, struct pawl *pawl, const char *p
 
 static enum cli_exit effect(const struct args *args)
 {
-    static const char *const others[] = {"--timeout", "--type",     "--prompt", "--park", "--delay",
-                                         "--choice",  "--assignee", "--cursor", NULL};
+    static const char *const others[] = {"--timeout", "--type",    "--prompt",   "--park",
+                                         "--delay",   "--choice",  "--assignee", "--cursor",
+                                         "--reason",  "--default", NULL};
     char *input = NULL;
     char *answer = NULL;
     struct pawl *pawl = NULL;
@@ -306,12 +381,17 @@ static enum cli_exit run(const struct args *args)
     const char *word = cli_word(args, 0);
     if (strcmp(word, "progress") == 0)
         return progress(args);
+    if (strcmp(word, "verdict") == 0)
+        return verdict(args);
     return strcmp(word, "wait") == 0 ? wait_for(args) : effect(args);
 }
 
 static const struct option options[] = {
     {.name = "--cursor", .value = "TEXT", .text = "progress: where a later attempt may go on"},
-    {.name = "--timeout", .value = "D", .field = "timeout_ms", .text = "wait: no longer than this"},
+    {.name = "--timeout",
+     .value = "D",
+     .field = "timeout_ms|question.timeout_ms",
+     .text = "wait, verdict: no longer than this"},
     {.name = "--type",
      .value = "signal|human|webhook|timer",
      .text = "wait: for what (signal; with a prompt human, with a delay timer)"},
@@ -321,14 +401,22 @@ static const struct option options[] = {
      .text = "wait: a timer that rings after this"},
     {.name = "--prompt",
      .value = "TEXT",
-     .field = "prompt",
-     .text = "wait: the question to a person"},
+     .field = "prompt|question.prompt",
+     .text = "wait, verdict: the question to a person"},
     {.name = "--choice",
      .value = "TEXT",
      .field = "choices",
-     .text = "wait: an answer to choose from",
+     .text = "wait, verdict: an answer to choose from",
      .times = OPTION_REPEATED},
-    {.name = "--assignee", .value = "WHO", .field = "assignee", .text = "wait: who is asked"},
+    {.name = "--assignee",
+     .value = "WHO",
+     .field = "assignee",
+     .text = "wait, verdict: who is asked"},
+    {.name = "--default",
+     .value = "A",
+     .field = "default_answer",
+     .text = "verdict: the answer at the end of --timeout; else \"timeout\""},
+    {.name = "--reason", .value = "TEXT", .field = "reason", .text = "verdict: why"},
     {.name = "--park", .text = "wait: for long; the job is put aside"},
     {.name = "--input",
      .value = "JSON",
@@ -338,8 +426,8 @@ static const struct option options[] = {
 
 const struct verb verb_lease = {
     .name = "lease",
-    .summary = "progress, waits and effects, for a command that works on a job",
-    .arguments = "progress|wait|effect JSON|KEY",
+    .summary = "progress, waits, effects and verdicts, for a command at work",
+    .arguments = "progress|wait|effect|verdict JSON|KEY|DECISION",
     .about =
         "For commands that 'pawl work' runs: the job is the one whose lease PAWL_LEASE names.\n"
         "\n"
@@ -352,15 +440,20 @@ const struct verb verb_lease = {
         "                prints. A later attempt gets the record and does not run it again. It\n"
         "                finds PAWL_IDEMPOTENCY_KEY, the same in every attempt, for services that\n"
         "                take one. If it fails nothing is recorded, and its exit code is ours\n"
+        "verdict DECISION  what becomes of a step, in place of a result: retry, switch_resource,\n"
+        "                replan, or needs_user, which asks a person with --prompt. COMMAND must\n"
+        "                end then. Later it is run again, with the answer on stdin\n"
         "\n"
         "An effect that was begun by an earlier attempt and never ended is in doubt: exit\n"
         "code 4. One that is not what it was under this key, by its --input: exit code 77,\n"
         "after which 'pawl work' does not try again. A lease that has ended: exit code 4,\n"
         "nothing is changed.\n",
     .options = options,
-    .examples = "  pawl lease progress '{\"done\": 3, \"of\": 10}'\n"
-                "  pawl lease wait approval --prompt 'Send it?' --choice yes --choice no\n"
-                "  pawl lease effect charge --input '{\"cents\": 250}' -- ./charge.sh 250\n",
+    .examples =
+        "  pawl lease progress '{\"done\": 3, \"of\": 10}'\n"
+        "  pawl lease wait approval --prompt 'Send it?' --choice yes --choice no\n"
+        "  pawl lease effect charge --input '{\"cents\": 250}' -- ./charge.sh 250\n"
+        "  pawl lease verdict needs_user --prompt 'Which one?' --timeout 1d --default none\n",
     .takes = TAKES_STORE | TAKES_COMMAND_OR_NOT,
     .run = run,
 };

@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/filter.h"
+#include "cli/plan_file.h"
 #include "cli/screen.h"
 #include "cli/when.h"
 
@@ -63,27 +64,16 @@ static enum cli_exit put_capabilities(const struct args *args, struct pawl_objec
     return CLI_DONE;
 }
 
-/* Plans are written as {"steps": [...]}; the list alone will do. */
 static enum cli_exit put_plan(const struct args *args, struct pawl_object *request)
 {
+    const char *said = cli_value(args, "--plan");
     char *plan;
-    enum cli_exit code = cli_json_option(args, "--plan", &plan);
-    if (code != CLI_DONE || plan == NULL)
+    enum cli_exit code = said != NULL ? plan_input(args, "--plan", said, &plan) : CLI_DONE;
+    if (said == NULL || code != CLI_DONE)
         return code;
-    if (pawl_json_type(pawl_json_read(plan)) == 'a') {
-        struct pawl_object *whole = pawl_object_new();
-        pawl_object_json(whole, "steps", plan);
-        const char *text = whole != NULL ? pawl_object_str(whole) : NULL;
-        if (text == NULL)
-            code = cli_no_memory(args->verb);
-        else
-            pawl_object_json(request, "plan", text);
-        pawl_object_free(whole);
-    } else {
-        pawl_object_json(request, "plan", plan);
-    }
+    pawl_object_json(request, "plan", plan);
     free(plan);
-    return code;
+    return CLI_DONE;
 }
 
 static enum cli_exit put_times(const struct args *args, struct pawl_object *request)
@@ -308,7 +298,10 @@ static const struct option options[] = {
      .value = "T",
      .field = "traceparent",
      .text = "the W3C trace that it belongs to"},
-    {.name = "--plan", .value = "JSON", .field = "plan", .text = "its steps: JSON, @FILE or -"},
+    {.name = "--plan",
+     .value = "JSON",
+     .field = "plan",
+     .text = "its steps: JSON, @FILE (JSON or YAML) or -"},
     {.name = "--wait", .text = "wait for its end and print the result"},
     {0},
 };
@@ -323,7 +316,8 @@ const struct verb verb_submit = {
     .options = options,
     .examples = "  pawl submit email --payload '{\"to\": \"ada@example.org\"}'\n"
                 "  pawl submit report --delay 1h --key report-2030-01-31 --payload @report.json\n"
-                "  pawl submit add --payload '[1, 2]' --wait\n",
+                "  pawl submit add --payload '[1, 2]' --wait\n"
+                "  pawl submit research --plan @plan.yaml\n",
     .takes = TAKES_STORE | TAKES_JSON,
     .run = run,
 };

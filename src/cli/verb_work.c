@@ -15,6 +15,7 @@
 #include "cli/result.h"
 #include "cli/text.h"
 #include "cli/when.h"
+#include "cli/work_step.h"
 
 enum {
     GRACE_MS = 10 * 1000, /* from SIGTERM to SIGKILL, when a job is cancelled */
@@ -54,6 +55,7 @@ struct work {
     char *path;
     char *store_url;
     bool terminal;
+    bool judge;
     atomic_int told;   /* how many signals have come */
     atomic_int broken; /* errno: the command cannot be started any more */
     atomic_bool over;
@@ -103,9 +105,10 @@ static void say_job(const struct work *work, const struct pawl_task *task, const
         duration_write(ms, took);
         if (fate != NULL)
             fate_next(fate, next, sizeof next);
-        (void)snprintf(line, sizeof line, "%-9s %s %s, attempt %lld, %s%s%s%s%s", how, task->job_id,
-                       task->kind, task->attempt, took, next[0] != '\0' ? ", " : "", next,
-                       *detail != '\0' ? ": " : "", detail);
+        (void)snprintf(line, sizeof line, "%-9s %s %s%s%s, attempt %lld, %s%s%s%s%s", how,
+                       task->job_id, task->step != NULL ? task->step : "",
+                       task->step != NULL ? " " : "", task->kind, task->attempt, took,
+                       next[0] != '\0' ? ", " : "", next, *detail != '\0' ? ": " : "", detail);
         say(work, how, line);
         return;
     }
@@ -115,6 +118,8 @@ static void say_job(const struct work *work, const struct pawl_task *task, const
     pawl_object_text(line, "at", at);
     pawl_object_text(line, "event", how);
     pawl_object_text(line, "job_id", task->job_id);
+    if (task->step != NULL)
+        pawl_object_text(line, "step", task->step);
     pawl_object_text(line, "kind", task->kind);
     pawl_object_int(line, "attempt", task->attempt);
     pawl_object_int(line, "took_ms", ms);
@@ -212,7 +217,8 @@ static int run_command(struct running *running, struct child_end *ret)
 {
     const struct pawl_task *task = running->task;
     struct work *work = running->work;
-    struct pawl_json job = pawl_json_get(pawl_json_read(task->claim), "job");
+    struct pawl_json job =
+        pawl_json_get(pawl_json_read(task->claim), task->step != NULL ? "step" : "job");
     struct pawl_json cursor = pawl_json_get(job, "cursor");
     char attempt[32];
     int why = ENOMEM;
@@ -221,24 +227,25 @@ static int run_command(struct running *running, struct child_end *ret)
     char *resume = resume_text(task);
 
     const char *const pairs[] = {
-        "PAWL_JOB_ID", task->job_id, "PAWL_ATTEMPT",     attempt,
-        "PAWL_LEASE",  task->token,  "PAWL_STORE",       work->store_url,
-        "PAWL_KIND",   task->kind,   "PAWL_TRACEPARENT", task->traceparent,
-        "PAWL_CURSOR", cursor_text,  "PAWL_RESUME",      resume,
+        "PAWL_JOB_ID", task->job_id,       "PAWL_ATTEMPT",
+        attempt,       "PAWL_LEASE",       task->token,
+        "PAWL_STORE",  work->store_url,    "PAWL_KIND",
+        task->kind,    "PAWL_TRACEPARENT", task->traceparent,
+        "PAWL_CURSOR", cursor_text,        "PAWL_RESUME",
+        resume,        "PAWL_STEP",        task->step,
         NULL,
     };
-    size_t payload_len = strlen(task->payload);
-    char *input = malloc(payload_len + 1);
+    char *input = step_input(task, work->judge);
+    size_t input_len = input != NULL ? strlen(input) : 0;
     char **environment = child_environment(pairs);
     if (input != NULL && environment != NULL) {
-        memcpy(input, task->payload, payload_len);
-        input[payload_len] = '\n';
+        input[input_len] = '\n'; /* in place of its end: the length counts */
         struct child_task child = {
             .path = work->path,
             .argv = work->args->command,
             .environment = environment,
             .input = input,
-            .input_len = payload_len + 1,
+            .input_len = input_len + 1,
             .output_max = RESULT_BYTES_MAX + 1,
             .own_group = true,
             .keep_tail = true,
@@ -296,7 +303,16 @@ static void take_tail(struct pawl_outcome *outcome, const struct child_end *end)
             outcome->message[i] = '?';
 }
 
-static void take_failure(const struct work *work, const struct child_end *end,
+static const char *class_of(const struct work *work, const struct pawl_task *task, int code)
+{
+    if (is_permanent(work, code))
+        return "permanent";
+    if (task->step != NULL && code == EXIT_RESOURCE)
+        return "resource";
+    return code == EXIT_VALIDATION ? "validation" : "transient";
+}
+
+static void take_failure(const struct running *running, const struct child_end *end,
                          struct pawl_outcome *outcome)
 {
     char text[128];
@@ -308,11 +324,7 @@ static void take_failure(const struct work *work, const struct child_end *end,
     } else {
         (void)snprintf(text, sizeof text, "the command exited with code %d", end->code);
         pawl_object_int(details, "exit_code", end->code);
-        fail(outcome,
-             is_permanent(work, end->code)  ? "permanent"
-             : end->code == EXIT_VALIDATION ? "validation"
-                                            : "transient",
-             text);
+        fail(outcome, class_of(running->work, running->task, end->code), text);
     }
     outcome->details = pawl_copy(pawl_object_str(details));
     pawl_object_free(details);
@@ -326,6 +338,24 @@ static void take_result(const struct child_end *end, struct pawl_outcome *outcom
     if (outcome->result == NULL)
         fail(outcome, "transient", "there was not enough memory for the output of the command");
     free(json);
+}
+
+/* What a critic has said. One that fails, or says nothing that can be understood, changes nothing:
+ * the step is given back, to be judged again. */
+static void take_verdict(const struct running *running, const struct child_end *end,
+                         struct pawl_outcome *outcome)
+{
+    struct pawl_error error = {0};
+    outcome->how = PAWL_ENDED;
+    if (end->code == 0 && end->signal == 0) {
+        enum pawl_code code = step_verdict(running->task, end->output, end->output_len, &error);
+        if (code == PAWL_OK || code == PAWL_STALE_LEASE)
+            return;
+        fail(outcome, NULL, error.message);
+    } else {
+        take_failure(running, end, outcome);
+    }
+    outcome->how = PAWL_RELEASE;
 }
 
 static void take_end(const struct running *running, const struct child_end *end,
@@ -345,14 +375,16 @@ static void take_end(const struct running *running, const struct child_end *end,
     case WHY_NOT:
         break;
     }
-    if (end->output_cut || end->output_len > RESULT_BYTES_MAX + 1)
+    if (running->work->judge)
+        take_verdict(running, end, outcome);
+    else if (end->output_cut || end->output_len > RESULT_BYTES_MAX + 1)
         fail(outcome, "permanent",
              "the command printed more than 1 MiB on stdout, which is the most that a result may "
              "have; let it write a file and print where that is");
     else if (end->code == 0)
         take_result(end, outcome);
     else
-        take_failure(running->work, end, outcome);
+        take_failure(running, end, outcome);
 }
 
 static void stop(struct work *work)
@@ -500,7 +532,10 @@ static void reported(void *arg, const struct pawl_task *task, const struct pawl_
     }
     switch (outcome->how) {
     case PAWL_ENDED:
-        say_ended(work, task, ms);
+        if (work->judge)
+            say_job(work, task, "judged", ms, "", NULL);
+        else
+            say_ended(work, task, ms);
         return;
     case PAWL_FAIL:
         say_failed(work, task, ms, outcome);
@@ -655,12 +690,18 @@ static enum cli_exit read_options(const struct args *args, struct pawl_worker_op
         return code;
     if (cli_count(args, "--kind") == 0)
         return cli_usage(args->verb, "say what jobs the command is for: --kind KIND");
+    if (cli_has(args, "--resource") && cli_has(args, "--judge"))
+        return cli_usage(args->verb, "--resource and --judge do not go together");
+    if (cli_count(args, "--label") > 0 && !cli_has(args, "--resource"))
+        return cli_usage(args->verb, "--label goes with --resource");
     if (cli_has(args, "--once") && cli_has(args, "--drain"))
         return cli_usage(args->verb, "--once and --drain do not go together");
     ret->concurrency = (int)concurrency;
     ret->once = cli_has(args, "--once");
     ret->drain = cli_has(args, "--drain");
     ret->worker_id = cli_value(args, "--worker-id");
+    ret->resource_id = cli_value(args, "--resource");
+    ret->judge = cli_has(args, "--judge");
     return CLI_DONE;
 }
 
@@ -672,7 +713,8 @@ static enum cli_exit run(const struct args *args)
     if (code != CLI_DONE)
         return code;
 
-    struct work work = {.args = args, .terminal = isatty(STDERR_FILENO) == 1};
+    struct work work = {
+        .args = args, .terminal = isatty(STDERR_FILENO) == 1, .judge = wanted.judge != 0};
     work.path = child_find(args->command[0]);
     if (work.path == NULL)
         return cli_usage(args->verb, "the command '%s' cannot be run: %s", args->command[0],
@@ -681,6 +723,8 @@ static enum cli_exit run(const struct args *args)
     const char **kinds = values_of(args, "--kind", &wanted.kind_count);
     const char **queues = values_of(args, "--queue", &wanted.queue_count);
     const char **capabilities = values_of(args, "--capability", &wanted.capability_count);
+    const char **labels = values_of(args, "--label", &wanted.label_count);
+    wanted.labels = labels;
     wanted.kinds = kinds;
     wanted.queues = queues;
     wanted.capabilities = capabilities;
@@ -694,7 +738,8 @@ static enum cli_exit run(const struct args *args)
     (void)pthread_sigmask(SIG_BLOCK, &ours, NULL);
     (void)sigaction(SIGPIPE, &ignore, NULL);
 
-    if (work.store_url == NULL || kinds == NULL || queues == NULL || capabilities == NULL)
+    if (work.store_url == NULL || kinds == NULL || queues == NULL || capabilities == NULL ||
+        labels == NULL)
         code = cli_no_memory(args->verb);
     if (code == CLI_DONE)
         code = cli_open(args, true, &work.pawl);
@@ -702,6 +747,7 @@ static enum cli_exit run(const struct args *args)
         code = work_with(&work, &wanted);
     pawl_close(work.pawl);
     (void)pthread_mutex_destroy(&work.lock);
+    free(labels);
     free(capabilities);
     free(queues);
     free(kinds);
@@ -721,6 +767,15 @@ static const struct option options[] = {
      .value = "C",
      .text = "what this worker can do, for jobs that ask for it",
      .times = OPTION_MANY},
+    {.name = "--resource",
+     .value = "ID",
+     .field = "resource_id",
+     .text = "take steps of plans, on this resource, in place of jobs"},
+    {.name = "--label",
+     .value = "K:V",
+     .text = "a label of the resource, for selectors",
+     .times = OPTION_MANY},
+    {.name = "--judge", .text = "take finished steps, for COMMAND to judge"},
     {.name = "--concurrency", .value = "N", .text = "so many jobs at once (1)"},
     {.name = "--once", .text = "end after one job"},
     {.name = "--drain", .text = "end when no job can be taken now"},
@@ -760,8 +815,16 @@ const struct verb verb_work = {
         "effects; PAWL_CURSOR, PAWL_TRACEPARENT where the job has them; and PAWL_RESUME\n"
         "after a wait: JSON with correlation_key, outcome (signal or timeout) and payload.\n"
         "\n"
-        "Jobs with a plan are not taken: their steps are for workers that claim steps, by the\n"
-        "library (pawl_claim_steps).\n"
+        "Jobs with a plan are not taken; their steps are, with --resource. It names where the\n"
+        "steps run, and is registered as long as this program runs, with --capability, --label\n"
+        "and --concurrency slots. COMMAND gets {\"payload\", \"inputs\", \"answer\"?} on stdin,\n"
+        "where inputs are the results of the steps before, and PAWL_STEP. Exit 69: it is the\n"
+        "resource's fault (resource), and the step goes to another one.\n"
+        "\n"
+        "With --judge finished steps are taken that ask for a critic. COMMAND gets their result\n"
+        "too, and prints accept, retry, switch_resource, replan or needs_user, or JSON:\n"
+        "{\"decision\", \"reason\"?, \"result\"?, \"question\"?}. If it fails, the step is judged\n"
+        "again.\n"
         "\n"
         "When a job is cancelled COMMAND and its process group get SIGTERM, and SIGKILL 10 s\n"
         "later. When the lease has ended, because COMMAND gave it up by 'pawl lease wait',\n"
@@ -777,7 +840,8 @@ const struct verb verb_work = {
         "stderr: text on a terminal, JSON elsewhere.\n",
     .options = options,
     .examples = "  pawl work --kind email -- ./send-mail.sh\n"
-                "  pawl work --kind resize thumbnail --concurrency 4 --drain -- python3 image.py\n",
+                "  pawl work --kind resize thumbnail --concurrency 4 --drain -- python3 image.py\n"
+                "  pawl work --resource gpu-1 --capability gpu --kind train -- ./train.sh\n",
     .takes = TAKES_STORE | TAKES_COMMAND,
     .run = run,
 };

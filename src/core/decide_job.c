@@ -6,25 +6,6 @@
 #include "core/plan.h"
 #include "core/planted.h"
 
-/* The array of a submitted plan: {"steps": […]}. */
-static enum error_code plan_steps(struct decider *d, struct str plan, struct str *ret)
-{
-    struct json_iter iter;
-    struct str key;
-    struct str value;
-    *ret = (struct str){NULL, 0};
-    if (!json_object_begin(&iter, plan))
-        return err_set(d->err, ERR_UNPROCESSABLE_PLAN, "plan must be an object with steps");
-    while (json_object_next(&iter, &key, &value)) {
-        if (!json_key_is(key, STR("steps")))
-            return err_set(d->err, ERR_UNKNOWN_FIELD, "plan: unknown field %.*s", STR_ARG(key));
-        *ret = value;
-    }
-    if (!str_is_set(*ret))
-        return err_set(d->err, ERR_UNPROCESSABLE_PLAN, "plan has no steps");
-    return ERR_OK;
-}
-
 /* The spec as it is kept: with a due time instead of a delay, and without the plan, which is an
  * event of its own. */
 static enum error_code spec_to_keep(struct decider *d, struct spec *spec)
@@ -66,7 +47,7 @@ enum error_code decide_submit(struct decider *d)
     if (code != ERR_OK || !str_is_set(d->command->submit.spec->plan))
         return code;
     struct str steps;
-    code = plan_steps(d, d->command->submit.spec->plan, &steps);
+    code = plan_steps(d->command->submit.spec->plan, &steps, d->err);
     return code == ERR_OK ? decider_plan(d, steps, (struct str){NULL, 0}, false) : code;
 }
 

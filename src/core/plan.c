@@ -67,6 +67,7 @@ struct builder {
     uint32_t dep_count;
     uint32_t dep_cap;
     uint32_t *dep_starts;
+    struct plan_problems *problems; /* NULL: the first one ends it */
 };
 
 static enum error_code no_memory(struct err *err)
@@ -86,6 +87,30 @@ static enum error_code step_failure(const struct builder *builder, uint32_t ordi
     if (!str_is_set(id))
         return err_set(builder->err, code, "steps[%u]: %s", ordinal, detail);
     return err_set(builder->err, code, "step \"%.*s\": %s", STR_ARG(id), detail);
+}
+
+/* What is wrong is kept where all of it is asked for, and then reading goes on. */
+static enum error_code refused(const struct builder *builder, uint32_t ordinal,
+                               enum error_code code)
+{
+    struct plan_problems *problems = builder->problems;
+    if (code == ERR_OK || code == ERR_NO_MEMORY || problems == NULL)
+        return code;
+    if (problems->count == PLAN_PROBLEMS_MAX) {
+        problems->more = true;
+        return ERR_OK;
+    }
+    struct str text = str_from(builder->err->detail);
+    char *copy = arena_alloc(builder->arena, text.len + 1);
+    if (copy == NULL)
+        return no_memory(builder->err);
+    memcpy(copy, text.at, text.len);
+    problems->at[problems->count++] = (struct plan_problem){
+        .ordinal = ordinal,
+        .step = ordinal < builder->count ? builder->steps[ordinal].spec.id : (struct str){NULL, 0},
+        .message = {copy, text.len},
+    };
+    return ERR_OK;
 }
 
 /* ---- waits ---- */
@@ -185,49 +210,144 @@ enum error_code wait_spec_read(struct str json, enum record_source source, struc
 /* ---- one step ---- */
 
 /* No worker runs a wait step, so what is said to workers and resources would never be heard. */
-static enum error_code check_wait_step(const struct step_spec *spec, struct arena *arena,
+static enum error_code check_no_worker(const struct step_spec *spec, struct arena *arena,
                                        struct err *err)
 {
+    (void)arena;
     const char *field = str_is_set(spec->capabilities) ? "capabilities"
                         : str_is_set(spec->selector)   ? "selector"
                         : str_is_set(spec->avoid)      ? "avoid"
                         : spec->critic                 ? "critic"
                         : spec->timeout_ms != 0        ? "timeout_ms"
                                                        : NULL;
-    if (field != NULL) {
-        return err_set(err, ERR_UNPROCESSABLE_PLAN,
-                       "a wait step is not run by a worker and takes no %s", field);
-    }
+    return field == NULL ? ERR_OK
+                         : err_set(err, ERR_UNPROCESSABLE_PLAN,
+                                   "a wait step is not run by a worker and takes no %s", field);
+}
+
+static enum error_code check_wait(const struct step_spec *spec, struct arena *arena,
+                                  struct err *err)
+{
     struct wait_spec wait;
     return wait_spec_read(spec->wait, RECORD_REQUEST, arena, &wait, err);
 }
 
-/* Lists and selector are checked now, so that later code can trust them. */
-static enum error_code check_step(const struct step_spec *spec, struct arena *arena,
-                                  struct err *err)
+static enum error_code check_payload(const struct step_spec *spec, struct arena *arena,
+                                     struct err *err)
 {
-    if (spec->payload.len > PAYLOAD_BYTES_MAX) {
-        return err_set(err, ERR_UNPROCESSABLE_PLAN,
-                       "payload must be at most %d bytes long, not %zu", PAYLOAD_BYTES_MAX,
-                       spec->payload.len);
-    }
-    if (spec->retry.on_exhausted != EXHAUSTED_NONE) {
-        return err_set(err, ERR_UNPROCESSABLE_PLAN,
-                       "retry.on_exhausted is for jobs; a step has on_failure");
-    }
-    enum error_code code = retry_policy_check(&spec->retry, "retry", err);
-    if (code == ERR_OK && str_is_set(spec->wait))
-        return check_wait_step(spec, arena, err);
+    (void)arena;
+    return spec->payload.len <= PAYLOAD_BYTES_MAX
+               ? ERR_OK
+               : err_set(err, ERR_UNPROCESSABLE_PLAN,
+                         "payload must be at most %d bytes long, not %zu", PAYLOAD_BYTES_MAX,
+                         spec->payload.len);
+}
+
+static enum error_code check_retry(const struct step_spec *spec, struct arena *arena,
+                                   struct err *err)
+{
+    (void)arena;
+    return spec->retry.on_exhausted == EXHAUSTED_NONE
+               ? retry_policy_check(&spec->retry, "retry", err)
+               : err_set(err, ERR_UNPROCESSABLE_PLAN,
+                         "retry.on_exhausted is for jobs; a step has on_failure");
+}
+
+static enum error_code check_capabilities(const struct step_spec *spec, struct arena *arena,
+                                          struct err *err)
+{
     struct names names;
-    if (code == ERR_OK)
-        code = names_read(spec->capabilities, CAPABILITIES_MAX, "capabilities", arena, &names, err);
-    if (code == ERR_OK)
-        code = names_read(spec->avoid, AVOID_MAX, "avoid", arena, &names, err);
-    if (code == ERR_OK && str_is_set(spec->selector)) {
-        struct selector selector;
-        code = selector_parse(spec->selector, arena, &selector, err);
+    return names_read(spec->capabilities, CAPABILITIES_MAX, "capabilities", arena, &names, err);
+}
+
+static enum error_code check_avoid(const struct step_spec *spec, struct arena *arena,
+                                   struct err *err)
+{
+    struct names names;
+    return names_read(spec->avoid, AVOID_MAX, "avoid", arena, &names, err);
+}
+
+static enum error_code check_selector(const struct step_spec *spec, struct arena *arena,
+                                      struct err *err)
+{
+    struct selector selector;
+    return str_is_set(spec->selector) ? selector_parse(spec->selector, arena, &selector, err)
+                                      : ERR_OK;
+}
+
+typedef enum error_code (*step_check)(const struct step_spec *, struct arena *, struct err *);
+
+/* Lists and selector are checked now, so that later code can trust them. */
+static enum error_code check_step(const struct builder *builder, uint32_t ordinal)
+{
+    static const step_check for_workers[] = {
+        check_payload, check_retry, check_capabilities, check_avoid, check_selector, NULL,
+    };
+    static const step_check for_waits[] = {
+        check_payload, check_retry, check_no_worker, check_wait, NULL,
+    };
+    const struct step_spec *spec = &builder->steps[ordinal].spec;
+    enum error_code code = ERR_OK;
+    const step_check *check = str_is_set(spec->wait) ? for_waits : for_workers;
+    for (; *check != NULL && code == ERR_OK; check++) {
+        code = (*check)(spec, builder->arena, builder->err);
+        if (code != ERR_OK)
+            code = refused(builder, ordinal, step_failure(builder, ordinal, code));
     }
     return code;
+}
+
+static enum error_code read_members(struct builder *builder, uint32_t ordinal, struct str json)
+{
+    return record_read(&step_spec_record, json, RECORD_ALL, builder->source, NULL, builder->arena,
+                       &builder->steps[ordinal].spec, builder->err);
+}
+
+/* Reads one member after the other, each as an object of its own, so that one that is wrong hides
+ * no other. */
+static enum error_code read_each_member(struct builder *builder, uint32_t ordinal, struct str json)
+{
+    struct json_iter iter;
+    struct str key;
+    struct str value;
+    enum error_code code = ERR_OK;
+    (void)json_object_begin(&iter, json);
+    while (code == ERR_OK && json_object_next(&iter, &key, &value)) {
+        struct buf one;
+        buf_init(&one, builder->arena, key.len + value.len + 3);
+        buf_add_char(&one, '{');
+        buf_add(&one, key);
+        buf_add_char(&one, ':');
+        buf_add(&one, value);
+        buf_add_char(&one, '}');
+        code = one.failed ? no_memory(builder->err) : read_members(builder, ordinal, buf_str(&one));
+        if (code != ERR_OK)
+            code = refused(builder, ordinal, step_failure(builder, ordinal, code));
+    }
+    return code;
+}
+
+/* The id first: what is said of the other members names it. */
+static enum error_code read_all_members(struct builder *builder, uint32_t ordinal, struct str json)
+{
+    struct str id = json_member(json, STR("id"));
+    if (json_type(id) == JSON_STRING)
+        (void)json_string(id, builder->arena, &builder->steps[ordinal].spec.id);
+    return read_each_member(builder, ordinal, json);
+}
+
+static enum error_code index_step(struct builder *builder, uint32_t ordinal)
+{
+    struct str id = builder->steps[ordinal].spec.id;
+    uint32_t found;
+    if (map_put(&builder->index, id, ordinal, &found) != ERR_OK)
+        return no_memory(builder->err);
+    if (found == MAP_NONE)
+        return ERR_OK;
+    return refused(builder, ordinal,
+                   err_set(builder->err, ERR_UNPROCESSABLE_PLAN,
+                           "step id \"%.*s\" is used twice: by steps[%u] and steps[%u]",
+                           STR_ARG(id), found, ordinal));
 }
 
 static enum error_code read_step(struct builder *builder, uint32_t ordinal, struct str json)
@@ -240,23 +360,23 @@ static enum error_code read_step(struct builder *builder, uint32_t ordinal, stru
         step->spec.retry = retry_policy_for_steps();
         step->spec.on_failure = ON_FAILURE_FAIL;
     }
-    enum error_code code = record_read(&step_spec_record, json, RECORD_ALL, builder->source, NULL,
-                                       builder->arena, &step->spec, builder->err);
-    if (code == ERR_OK && builder->source == RECORD_REQUEST)
-        code = check_step(&step->spec, builder->arena, builder->err);
-    if (code == ERR_OK && !str_is_set(step->spec.id))
-        code = err_set(builder->err, ERR_UNPROCESSABLE_PLAN, "id is missing");
-    if (code != ERR_OK)
-        return step_failure(builder, ordinal, code);
-    uint32_t found;
-    if (map_put(&builder->index, step->spec.id, ordinal, &found) != ERR_OK)
-        return no_memory(builder->err);
-    if (found != MAP_NONE) {
-        return err_set(builder->err, ERR_UNPROCESSABLE_PLAN,
-                       "step id \"%.*s\" is used twice: by steps[%u] and steps[%u]",
-                       STR_ARG(step->spec.id), found, ordinal);
+    enum error_code code;
+    if (builder->problems != NULL && json_type(json) == JSON_OBJECT) {
+        code = read_all_members(builder, ordinal, json);
+    } else {
+        code = read_members(builder, ordinal, json);
+        if (code != ERR_OK)
+            return refused(builder, ordinal, step_failure(builder, ordinal, code));
     }
-    return ERR_OK;
+    if (code == ERR_OK && builder->source == RECORD_REQUEST)
+        code = check_step(builder, ordinal);
+    if (code != ERR_OK)
+        return code;
+    if (!str_is_set(step->spec.id)) {
+        code = err_set(builder->err, ERR_UNPROCESSABLE_PLAN, "id is missing");
+        return refused(builder, ordinal, step_failure(builder, ordinal, code));
+    }
+    return index_step(builder, ordinal);
 }
 
 /* Counts the steps, and stops where there are too many. */
@@ -360,7 +480,7 @@ static enum error_code resolve_deps(struct builder *builder)
             continue;
         (void)json_array_begin(&iter, step->spec.deps);
         while (json_array_next(&iter, &raw)) {
-            enum error_code code = resolve_dep(builder, i, raw, last_user);
+            enum error_code code = refused(builder, i, resolve_dep(builder, i, raw, last_user));
             if (code != ERR_OK)
                 return code;
         }
@@ -433,7 +553,8 @@ static struct str cycle_text(const struct builder *builder, const uint32_t *next
 
 /* Shows one cycle. Going from a stuck step to a stuck dependency again and again must come back to
  * a step that was seen; from there on it is the cycle. It is shown from its earliest step. */
-static enum error_code refuse_cycle(const struct builder *builder, const uint32_t *open)
+static enum error_code refuse_cycle(const struct builder *builder, const uint32_t *open,
+                                    uint32_t *ret_first)
 {
     uint32_t *next = arena_alloc(builder->arena, builder->count * sizeof *next);
     if (next == NULL)
@@ -454,6 +575,7 @@ static enum error_code refuse_cycle(const struct builder *builder, const uint32_
         length++;
     }
     struct str text = cycle_text(builder, next, first, length);
+    *ret_first = first;
     return err_set(builder->err, ERR_UNPROCESSABLE_PLAN,
                    "the plan has a cycle, in which each step depends on the next: %.*s",
                    (int)text.len, text.at);
@@ -473,15 +595,29 @@ static enum error_code check_cycles(const struct builder *builder)
         if (open[i] == 0)
             ready[ready_count++] = i;
     }
-    for (uint32_t done = 0; done < ready_count; done++) {
-        const struct step *step = &builder->steps[ready[done]];
-        for (uint32_t i = 0; i < step->child_count; i++) {
-            uint32_t child = step->children[i];
-            if (--open[child] == 0)
-                ready[ready_count++] = child;
+    uint32_t done = 0;
+    enum error_code code = ERR_OK;
+    while (code == ERR_OK) {
+        for (; done < ready_count; done++) {
+            const struct step *step = &builder->steps[ready[done]];
+            for (uint32_t i = 0; i < step->child_count; i++) {
+                uint32_t child = step->children[i];
+                if (open[child] > 0 && --open[child] == 0)
+                    ready[ready_count++] = child;
+            }
         }
+        if (ready_count == builder->count)
+            break;
+        /* Without this step the cycle is none: there may be another. */
+        uint32_t first;
+        code = refuse_cycle(builder, open, &first);
+        if (code == ERR_NO_MEMORY)
+            break;
+        code = refused(builder, first, code);
+        open[first] = 0;
+        ready[ready_count++] = first;
     }
-    return ready_count == builder->count ? ERR_OK : refuse_cycle(builder, open);
+    return code;
 }
 
 /* The steps with all defaults written out. */
@@ -504,32 +640,88 @@ static enum error_code write_source(const struct builder *builder, size_t guess,
     return ERR_OK;
 }
 
+/* Reads the steps and what they depend on. */
+static enum error_code build(struct builder *builder, struct str steps_json, uint64_t seed)
+{
+    enum error_code code = count_steps(steps_json, &builder->count, builder->err);
+    if (code != ERR_OK)
+        return refused(builder, PLAN_NO_STEP, code);
+    map_init(&builder->index, builder->arena, builder->count, seed);
+    builder->steps = arena_zalloc(builder->arena, builder->count, sizeof *builder->steps);
+    if (builder->steps == NULL)
+        return no_memory(builder->err);
+    code = read_steps(builder, steps_json);
+    if (code == ERR_OK)
+        code = resolve_deps(builder);
+    if (code == ERR_OK)
+        code = fill_children(builder);
+    if (code == ERR_OK)
+        code = check_cycles(builder);
+    return code;
+}
+
 enum error_code plan_read(struct str steps_json, enum record_source source, uint64_t seed,
                           struct arena *arena, struct plan *ret, struct err *err)
 {
     assert(arena != NULL);
     assert(ret != NULL);
     struct builder builder = {.arena = arena, .source = source, .err = err};
-    enum error_code code = count_steps(steps_json, &builder.count, err);
-    if (code != ERR_OK)
-        return code;
-    map_init(&builder.index, arena, builder.count, seed);
-    builder.steps = arena_zalloc(arena, builder.count, sizeof *builder.steps);
-    if (builder.steps == NULL)
-        return no_memory(err);
-    code = read_steps(&builder, steps_json);
-    if (code == ERR_OK)
-        code = resolve_deps(&builder);
-    if (code == ERR_OK)
-        code = fill_children(&builder);
-    if (code == ERR_OK)
-        code = check_cycles(&builder);
     struct str written = steps_json;
+    enum error_code code = build(&builder, steps_json, seed);
     if (code == ERR_OK && source == RECORD_REQUEST)
         code = write_source(&builder, steps_json.len + builder.count * 128, &written);
     if (code == ERR_OK)
         *ret = (struct plan){written, builder.steps, builder.count};
     return code;
+}
+
+enum error_code plan_steps(struct str plan, struct str *ret, struct err *err)
+{
+    struct json_iter iter;
+    struct str key;
+    struct str value;
+    struct str steps = {NULL, 0};
+    if (!json_object_begin(&iter, plan))
+        return err_set(err, ERR_UNPROCESSABLE_PLAN, "plan must be an object with steps");
+    while (json_object_next(&iter, &key, &value)) {
+        if (!json_key_is(key, STR("steps")))
+            return err_set(err, ERR_UNKNOWN_FIELD, "plan: unknown field %.*s", STR_ARG(key));
+        steps = value;
+    }
+    if (!str_is_set(steps))
+        return err_set(err, ERR_UNPROCESSABLE_PLAN, "plan has no steps");
+    *ret = steps;
+    return ERR_OK;
+}
+
+enum error_code plan_check(struct str plan, uint64_t seed, struct arena *arena,
+                           struct plan_problems *ret, struct err *err)
+{
+    struct err detail = {0};
+    struct plan_problems problems = {
+        .at = arena_zalloc(arena, PLAN_PROBLEMS_MAX, sizeof *problems.at),
+    };
+    struct builder builder = {
+        .arena = arena,
+        .source = RECORD_REQUEST,
+        .err = &detail,
+        .problems = &problems,
+    };
+    struct str steps;
+    if (problems.at == NULL)
+        return no_memory(err);
+    enum error_code code = refused(&builder, PLAN_NO_STEP, plan_steps(plan, &steps, &detail));
+    if (code == ERR_OK && problems.count == 0 && plan.len > PLAN_BYTES_MAX)
+        code = refused(&builder, PLAN_NO_STEP,
+                       err_set(&detail, ERR_PAYLOAD_TOO_LARGE,
+                               "the plan has %zu bytes; the most is %d", plan.len, PLAN_BYTES_MAX));
+    if (code == ERR_OK && problems.count == 0)
+        code = build(&builder, steps, seed);
+    if (code != ERR_OK)
+        return no_memory(err);
+    problems.step_count = builder.count;
+    *ret = problems;
+    return ERR_OK;
 }
 
 enum step_state decide_next_state(enum verdict verdict, int64_t retries, int64_t retries_max)

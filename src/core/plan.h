@@ -16,7 +16,10 @@ enum {
     PLAN_BYTES_MAX = 8 * 1024 * 1024,
     AVOID_MAX = 100,
     CHOICES_MAX = 50,
+    PLAN_PROBLEMS_MAX = 1000, /* that are told at once */
 };
+
+#define PLAN_NO_STEP UINT32_MAX
 
 struct plan {
     struct str source;  /* JSON array of the steps, every default written out */
@@ -35,6 +38,30 @@ extern const struct record_type step_spec_record;
  * look-up table. */
 enum error_code plan_read(struct str steps_json, enum record_source source, uint64_t seed,
                           struct arena *arena, struct plan *ret, struct err *err);
+
+/* The steps of a plan as it is submitted, {"steps": [...]} and nothing else: unprocessable_plan,
+ * unknown_field. */
+enum error_code plan_steps(struct str plan, struct str *ret, struct err *err);
+
+/* Something that is wrong with a plan. */
+struct plan_problem {
+    uint32_t ordinal;   /* of the step; PLAN_NO_STEP: it is about the plan */
+    struct str step;    /* its id, where it has one */
+    struct str message; /* names the step and the reason */
+};
+
+struct plan_problems {
+    struct plan_problem *at;
+    uint32_t count; /* 0: the plan can be carried out */
+    uint32_t step_count;
+    bool more; /* than PLAN_PROBLEMS_MAX */
+};
+
+/* Finds everything that plan_steps and plan_read would refuse a plan for, in place of the first of
+ * it: `plan` is checked JSON. Of a member that is wrong, the first reason; of steps that depend on
+ * each other in several ways, at least one cycle. Fails with no_memory only. */
+enum error_code plan_check(struct str plan, uint64_t seed, struct arena *arena,
+                           struct plan_problems *ret, struct err *err);
 
 /* The state that a verdict leads to: a retry beyond `retries_max` is fatal. */
 enum step_state decide_next_state(enum verdict verdict, int64_t retries, int64_t retries_max);

@@ -24,6 +24,7 @@ static const struct entry entries[VERB_COUNT] = {
     [VERB_explain] = {R, false},
     [VERB_export] = {R, false},
     [VERB_plan] = {S | W, false},
+    [VERB_plan_diff] = {R, false},
     [VERB_steps] = {R, false},
     [VERB_verdict] = {W, false}, /* without the token of a lease: admin */
     [VERB_answer] = {S, false},

@@ -134,7 +134,8 @@ static void put_lease(struct json_writer *writer, const struct lease *lease, int
     json_end_object(writer);
 }
 
-static void put_wait(struct json_writer *writer, struct str key, const struct wait *wait)
+static void put_wait(struct json_writer *writer, struct str key, const struct wait *wait,
+                     struct str default_answer)
 {
     json_key(writer, key);
     if (wait->type == WAIT_NONE) {
@@ -150,6 +151,7 @@ static void put_wait(struct json_writer *writer, struct str key, const struct wa
     answer_raw(writer, STR("choices"), wait->choices);
     answer_text(writer, STR("assignee"), wait->assignee);
     answer_text(writer, STR("effect"), wait->effect);
+    answer_raw(writer, STR("default_answer"), default_answer);
     json_end_object(writer);
 }
 
@@ -241,7 +243,7 @@ static void put_job(struct json_writer *writer, const struct job *job, int parts
     answer_raw(writer, STR("progress"), job->progress);
     answer_text(writer, STR("cursor"), job->cursor);
     put_lease(writer, &job->lease, job->attempt);
-    put_wait(writer, STR("wait"), &job->wait);
+    put_wait(writer, STR("wait"), &job->wait, (struct str){NULL, 0});
     put_dead_letter(writer, &job->dead_letter);
     answer_bool(writer, STR("cancel_requested"), job->cancel_requested);
     put_spec(writer, job);
@@ -455,7 +457,7 @@ void answer_step(struct json_writer *writer, const struct step *step)
     answer_int(writer, STR("failures"), step->failures);
     answer_time(writer, STR("not_before"), step->not_before);
     put_lease(writer, &step->lease, step->attempt);
-    put_wait(writer, STR("question"), &step->question);
+    put_wait(writer, STR("question"), &step->question, step->default_answer);
     answer_bool(writer, STR("held"), step->held);
     answer_word(writer, STR("verdict"), &verdict_names, (int)step->verdict);
     answer_raw(writer, STR("answer"), step->answered ? step->answer : (struct str){NULL, 0});

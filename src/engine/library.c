@@ -9,7 +9,12 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/json.h"
+#include "base/random.h"
 #include "core/machine.h"
+#include "core/plan.h"
+#include "engine/answer.h"
+#include "engine/library_private.h"
 
 /* pawl.h cannot include error.def, so the compiler compares the two lists instead. */
 #define ERROR(symbol, number, name, http, exit, title)                                             \
@@ -96,4 +101,57 @@ enum pawl_code pawl_machine(enum pawl_machine_kind which, enum pawl_machine_form
     enum pawl_code code = copy_out(&buf, ret_text);
     arena_release(&arena);
     return code;
+}
+
+static void write_problem(struct json_writer *writer, const struct plan_problem *problem)
+{
+    json_begin_object(writer);
+    answer_text(writer, STR("step"), problem->step);
+    json_key(writer, STR("index"));
+    if (problem->ordinal != PLAN_NO_STEP)
+        json_put_int(writer, problem->ordinal);
+    else
+        json_put_null(writer);
+    answer_text(writer, STR("message"), problem->message);
+    json_end_object(writer);
+}
+
+static void write_problems(struct buf *buf, const struct plan_problems *problems)
+{
+    struct json_writer writer;
+    json_writer_init(&writer, buf);
+    json_begin_object(&writer);
+    answer_bool(&writer, STR("ok"), problems->count == 0);
+    answer_int(&writer, STR("steps"), problems->step_count);
+    json_key(&writer, STR("problems"));
+    json_begin_array(&writer);
+    for (uint32_t i = 0; i < problems->count; i++)
+        write_problem(&writer, &problems->at[i]);
+    json_end_array(&writer);
+    answer_bool(&writer, STR("more"), problems->more);
+    json_end_object(&writer);
+}
+
+enum pawl_code pawl_plan_check(const char *plan, char **ret_answer, struct pawl_error *error)
+{
+    struct str text = str_from(plan);
+    struct plan_problems problems;
+    struct err err = {0};
+    struct arena arena;
+    struct buf buf;
+    uint64_t seed;
+    if (plan == NULL || ret_answer == NULL)
+        return PAWL_BAD_REQUEST;
+    random_fill(&seed, sizeof seed);
+    arena_init(&arena);
+    buf_init(&buf, &arena, 4096);
+    enum error_code code = json_check_request(text, SIZE_MAX, "the plan", &arena, &err);
+    if (code == ERR_OK)
+        code = plan_check(json_trim(text), seed, &arena, &problems, &err);
+    if (code == ERR_OK)
+        write_problems(&buf, &problems);
+    enum pawl_code result =
+        code == ERR_OK ? copy_out(&buf, ret_answer) : library_fail(code, &err, error);
+    arena_release(&arena);
+    return result;
 }

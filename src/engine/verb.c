@@ -309,6 +309,14 @@ enum error_code verb_check_payload(struct str json, const char *what, struct err
 enum error_code verb_load_job(struct verb_call *call, struct store_txn *txn, struct uuid id,
                               bool whole, struct store_job *ret, struct err *err)
 {
+    int64_t now;
+    return verb_load_job_now(call, txn, id, whole, ret, &now, err);
+}
+
+enum error_code verb_load_job_now(struct verb_call *call, struct store_txn *txn, struct uuid id,
+                                  bool whole, struct store_job *ret, int64_t *ret_now,
+                                  struct err *err)
+{
     struct store_job job = {.id = id};
     struct store_load load = {.jobs = &job, .job_count = 1};
     enum error_code code = store_load(txn, &load, call->arena, err);
@@ -335,5 +343,6 @@ enum error_code verb_load_job(struct verb_call *call, struct store_txn *txn, str
             return verb_no_memory(err);
     }
     *ret = job;
+    *ret_now = load.now;
     return ERR_OK;
 }

@@ -145,6 +145,11 @@ enum error_code verb_check_payload(struct str json, const char *what, struct err
 enum error_code verb_load_job(struct verb_call *call, struct store_txn *txn, struct uuid id,
                               bool whole, struct store_job *ret, struct err *err);
 
+/* The same, with the time by which the store has it. */
+enum error_code verb_load_job_now(struct verb_call *call, struct store_txn *txn, struct uuid id,
+                                  bool whole, struct store_job *ret, int64_t *ret_now,
+                                  struct err *err);
+
 /* ---- the verbs ---------------------------------------------------------------------------- */
 
 #define VERB(name, method, path, class, safe) extern const struct verb verb_##name;

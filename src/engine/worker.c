@@ -27,13 +27,14 @@ enum {
 static void slot_clear(struct slot *slot)
 {
     pawl_free(slot->job_id);
+    pawl_free(slot->step);
     pawl_free(slot->kind);
     pawl_free(slot->payload);
     pawl_free(slot->token);
     pawl_free(slot->traceparent);
     pawl_free(slot->claim);
     slot->job_id = slot->kind = slot->payload = slot->token = slot->claim = NULL;
-    slot->traceparent = NULL;
+    slot->traceparent = slot->step = NULL;
 }
 
 /* Gives work back that nobody can do; without the lock. If that fails its lease will end. */
@@ -58,11 +59,13 @@ static void give_back(struct pawl_worker *worker, struct pawl_json claim)
 static bool slot_fill(struct slot *slot, char *claim)
 {
     struct pawl_json whole = pawl_json_read(claim);
-    struct pawl_json payload = pawl_json_get(whole, "job.payload");
+    bool steps = slot->worker->steps;
+    struct pawl_json payload = pawl_json_get(whole, steps ? "step.payload" : "job.payload");
     struct pawl_json trace = pawl_json_get(whole, "traceparent");
     slot->claim = claim;
-    slot->job_id = pawl_json_text(pawl_json_get(whole, "job.id"));
-    slot->kind = pawl_json_text(pawl_json_get(whole, "job.kind"));
+    slot->job_id = pawl_json_text(pawl_json_get(whole, steps ? "job_id" : "job.id"));
+    slot->step = steps ? pawl_json_text(pawl_json_get(whole, "step.id")) : NULL;
+    slot->kind = pawl_json_text(pawl_json_get(whole, steps ? "step.kind" : "job.kind"));
     slot->token = pawl_json_text(pawl_json_get(whole, "lease.token"));
     slot->traceparent = trace.at != NULL ? pawl_json_text(trace) : NULL;
     slot->payload = pawl_copy("null");
@@ -79,7 +82,7 @@ static bool slot_fill(struct slot *slot, char *claim)
     int64_t timeout_ms = pawl_json_int(pawl_json_get(whole, "lease.timeout_ms"), 0);
     slot->over_at = timeout_ms > 0 ? clock_monotonic_ms() + timeout_ms : INT64_MAX;
     if (slot->job_id == NULL || slot->kind == NULL || slot->token == NULL ||
-        slot->payload == NULL || *slot->token == '\0') {
+        slot->payload == NULL || *slot->token == '\0' || (steps && slot->step == NULL)) {
         give_back(slot->worker, whole);
         slot_clear(slot);
         return false;
@@ -94,6 +97,7 @@ static bool slot_fill(struct slot *slot, char *claim)
         .attempt = pawl_json_int(pawl_json_get(whole, "lease.attempt"), 0),
         .claim = slot->claim,
         .traceparent = slot->traceparent,
+        .step = slot->step,
     };
     atomic_store(&slot->end, PAWL_GO_ON);
     return true;
@@ -259,9 +263,23 @@ static uint32_t hand_out(struct pawl_worker *worker, const char *answer)
     return count;
 }
 
+/* Whether the resource is registered; only the claimer and the heart change that. */
+static bool is_registered(struct pawl_worker *worker)
+{
+    pthread_mutex_lock(&worker->lock);
+    bool registered = worker->resource == NULL || worker->registered;
+    pthread_mutex_unlock(&worker->lock);
+    return registered;
+}
+
 static enum pawl_code claim_once(struct pawl_worker *worker, uint32_t max, int64_t wait_ms,
                                  uint32_t *ret_count, struct pawl_error *error)
 {
+    enum pawl_code code = PAWL_OK;
+    if (!is_registered(worker))
+        code = worker_resource_put(worker, error);
+    if (code != PAWL_OK)
+        return code;
     struct arena arena;
     struct buf request;
     char *answer;
@@ -271,17 +289,28 @@ static enum pawl_code claim_once(struct pawl_worker *worker, uint32_t max, int64
     buf_add(&request, worker->terms);
     buf_addf(&request, ",\"max\":%u,\"wait_ms\":%lld}", max, (long long)wait_ms);
     buf_add_char(&request, '\0');
-    enum pawl_code code = PAWL_NO_MEMORY;
     if (request.failed)
-        (void)worker_error(error, code, "there is not enough memory for the request");
+        code = worker_error(error, PAWL_NO_MEMORY, "there is not enough memory for the request");
     else
-        code = pawl_claim(worker->pawl, request.at, &answer, error);
+        code = worker->steps ? pawl_claim_steps(worker->pawl, request.at, &answer, error)
+                             : pawl_claim(worker->pawl, request.at, &answer, error);
     arena_release(&arena);
     if (code == PAWL_OK) {
         *ret_count = hand_out(worker, answer);
         pawl_free(answer);
     }
     return code;
+}
+
+/* A resource that was not renewed in time, since this machine slept, is to be registered anew. */
+static bool resource_was_lost(struct pawl_worker *worker, enum pawl_code code)
+{
+    pthread_mutex_lock(&worker->lock);
+    bool lost = code == PAWL_NOT_FOUND && worker->registered;
+    if (lost)
+        worker->registered = false;
+    pthread_mutex_unlock(&worker->lock);
+    return lost;
 }
 
 /* One turn of the claimer. False when the worker is to end. */
@@ -300,7 +329,7 @@ static bool claim_turn(struct pawl_worker *worker, int64_t *pause_ms)
     int64_t asked_at = clock_monotonic_ms();
     uint32_t count = 0;
     enum pawl_code code = claim_once(worker, free_count, wait_ms, &count, &error);
-    if (worker_may_retry(worker, code, &error)) {
+    if (worker_may_retry(worker, code, &error) || resource_was_lost(worker, code)) {
         *pause_ms = worker_pause(*pause_ms);
         wait_for_wake(worker, *pause_ms);
         return true;
@@ -350,7 +379,7 @@ static void *claimer_main(void *arg)
 
 /* ---- start, stop, join -------------------------------------------------------------------- */
 
-static enum pawl_code put_names(struct json_writer *writer, struct str key,
+enum pawl_code worker_put_names(struct json_writer *writer, struct str key,
                                 const char *const *names, size_t count, struct pawl_error *error)
 {
     if (count == 0)
@@ -402,14 +431,22 @@ static enum pawl_code make_terms(struct pawl_worker *worker,
     json_key(&writer, STR("worker_id"));
     json_put_string(&writer, str_from(worker_id));
     enum pawl_code code =
-        put_names(&writer, STR("kinds"), options->kinds, options->kind_count, error);
+        worker_put_names(&writer, STR("kinds"), options->kinds, options->kind_count, error);
     if (code == PAWL_OK)
-        code = put_names(&writer, STR("queues"), options->queues, options->queue_count, error);
+        code =
+            worker_put_names(&writer, STR("queues"), options->queues, options->queue_count, error);
     if (code == PAWL_OK)
-        code = put_names(&writer, STR("capabilities"), options->capabilities,
-                         options->capability_count, error);
+        code = worker_put_names(&writer, STR("capabilities"), options->capabilities,
+                                options->capability_count, error);
     if (code != PAWL_OK)
         return code;
+    if (options->resource_id != NULL) {
+        json_key(&writer, STR("resource_id"));
+        json_put_string(&writer, str_from(options->resource_id));
+    } else if (options->judge != 0) {
+        json_key(&writer, STR("judge"));
+        json_put_bool(&writer, true);
+    }
     if (options->lease_ttl_ms != 0) {
         json_key(&writer, STR("lease_ttl_ms"));
         json_put_int(&writer, options->lease_ttl_ms);
@@ -439,6 +476,8 @@ static void worker_free(struct pawl_worker *worker)
     pthread_mutex_unlock(&worker->lock);
     if (worker->heart_runs)
         pthread_join(worker->heart, NULL);
+    if (worker->registered)
+        worker_resource_delete(worker);
 
     for (uint32_t i = 0; i < worker->slot_count; i++) {
         struct slot *slot = &worker->slots[i];
@@ -475,6 +514,8 @@ static struct pawl_worker *worker_new(struct pawl *pawl, const struct pawl_worke
     worker->arg = options->arg;
     worker->once = options->once != 0;
     worker->drain = options->drain != 0;
+    worker->steps = options->resource_id != NULL || options->judge != 0;
+    worker->renew_at = INT64_MAX;
     worker->slots = slots;
     worker->slot_count = options->once != 0 ? 1 : concurrency;
     worker->wake = -1;
@@ -528,7 +569,9 @@ enum pawl_code pawl_worker_start(struct pawl *pawl, const struct pawl_worker_opt
     struct pawl_worker *worker = worker_new(pawl, options);
     if (worker == NULL)
         return worker_error(error, PAWL_NO_MEMORY, "there is not enough memory for a worker");
-    enum pawl_code code = make_terms(worker, options, error);
+    enum pawl_code code = worker_resource_make(worker, options, error);
+    if (code == PAWL_OK)
+        code = make_terms(worker, options, error);
     if (code == PAWL_OK)
         code = start_threads(worker, error);
     if (code != PAWL_OK) {

@@ -149,10 +149,23 @@ static bool beat_once(struct pawl_worker *worker)
     return count > 0;
 }
 
-/* When the next heartbeat is due. Under the lock. */
+/* Renews the worker's resource when it is time. Called and left with the lock held, which is let go
+ * meanwhile. */
+static bool renew(struct pawl_worker *worker)
+{
+    struct pawl_error error;
+    if (worker->renew_at > clock_monotonic_ms())
+        return false;
+    pthread_mutex_unlock(&worker->lock);
+    (void)worker_may_retry(worker, worker_resource_put(worker, &error), &error);
+    pthread_mutex_lock(&worker->lock);
+    return true;
+}
+
+/* When the next heartbeat, or renewal, is due. Under the lock. */
 static int64_t next_beat(const struct pawl_worker *worker)
 {
-    int64_t at = INT64_MAX;
+    int64_t at = worker->renew_at;
     for (uint32_t i = 0; i < worker->slot_count; i++) {
         const struct slot *slot = &worker->slots[i];
         if (slot->busy && slot->beating && slot->beat_at < at)
@@ -167,7 +180,7 @@ void *worker_heart(void *arg)
     pthread_mutex_lock(&worker->lock);
     while (!worker->heart_ends) {
         int64_t at = next_beat(worker);
-        if (at <= clock_monotonic_ms() && beat_once(worker))
+        if (at <= clock_monotonic_ms() && (beat_once(worker) || renew(worker)))
             continue;
         worker->heart_until = at;
         if (at == INT64_MAX) {

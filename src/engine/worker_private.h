@@ -29,6 +29,7 @@ struct slot {
 
     /* The texts of the task. */
     char *job_id;
+    char *step; /* NULL: it is a job */
     char *kind;
     char *payload;
     char *token;
@@ -59,6 +60,8 @@ struct pawl_worker {
     bool drain;
     struct arena arena;
     struct str terms; /* members of every claim, without braces */
+    bool steps;       /* takes steps of plans, or judges them; else jobs */
+    char *resource;   /* as it is registered, JSON; NULL: none */
 
     atomic_bool stopped; /* pawl_worker_stop was called */
     int wake;            /* an eventfd: a slot is free, or stopped */
@@ -80,6 +83,8 @@ struct pawl_worker {
     uint32_t alive;      /* the claimer and handlers that are not done */
     bool troubled;       /* the store is out of reach */
     int64_t heart_until; /* the heart sleeps until then */
+    bool registered;     /* the resource is */
+    int64_t renew_at;    /* and must be again; INT64_MAX: never */
     long long done;
     struct pawl_error error; /* what ended the worker */
 };
@@ -126,6 +131,21 @@ enum pawl_code worker_ops_send(struct pawl_worker *worker, struct worker_ops *op
  * verb's answer. */
 enum pawl_code worker_op_result(struct pawl_json answer, uint32_t at, struct pawl_json *ret_body,
                                 struct pawl_error *error);
+
+/* Adds a list of names to a request; nothing when there are none. PAWL_BAD_REQUEST: one is none. */
+enum pawl_code worker_put_names(struct json_writer *writer, struct str key,
+                                const char *const *names, size_t count, struct pawl_error *error);
+
+/* ---- worker_resource.c ---- */
+
+/* Writes down what the worker's resource is, if it has one. */
+enum pawl_code worker_resource_make(struct pawl_worker *worker,
+                                    const struct pawl_worker_options *options,
+                                    struct pawl_error *error);
+
+/* Registers it, or renews it. Without the lock. */
+enum pawl_code worker_resource_put(struct pawl_worker *worker, struct pawl_error *error);
+void worker_resource_delete(struct pawl_worker *worker);
 
 /* ---- worker_report.c ---- */
 

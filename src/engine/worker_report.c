@@ -104,7 +104,7 @@ static void prepare(struct report *report, struct worker_ops *ops)
     }
     if (report->more) {
         report->claim_at = ops->count;
-        worker_op(ops, STR("claim"));
+        worker_op(ops, worker->steps ? STR("claim_steps") : STR("claim"));
         buf_add_char(&ops->buf, ',');
         buf_add(&ops->buf, worker->terms);
         json_end_object(&ops->writer);

@@ -73,7 +73,7 @@ says "'2'"
 runs 0 help
 cp "$work/out" "$work/overview"
 verbs=$(sed -n 's/^  \([a-z][a-z]*\) .*/\1/p' "$work/overview")
-for verb in submit work lease ls show events steps explain signal approve reject inbox cancel requeue \
+for verb in submit work lease ls show events steps plan explain signal approve reject inbox cancel requeue \
     dlq pause resume kind workers resources queues stats machine migrate version help completion; do
     prints "  $verb "
 done

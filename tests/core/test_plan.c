@@ -500,6 +500,89 @@ static void shown_cycle_is_real(const struct graph *graph, const char *detail)
     assert_true(*end != '\0' || step == first);
 }
 
+/* ---- all that is wrong ---- */
+
+static struct plan_problems problems_of(struct str steps, struct arena *arena)
+{
+    struct plan_problems problems;
+    struct err err;
+    struct buf plan;
+    buf_init(&plan, arena, steps.len + 16);
+    buf_add(&plan, STR("{\"steps\":"));
+    buf_add(&plan, steps);
+    buf_add_char(&plan, '}');
+    assert_int_equal(plan_check(buf_str(&plan), SEED, arena, &problems, &err), ERR_OK);
+    return problems;
+}
+
+static void everything_that_is_wrong_is_told(void **state)
+{
+    static const struct {
+        uint32_t ordinal;
+        const char *message;
+    } expected[] = {
+        {0, "step \"a\": unknown field \"colour\""},
+        {0, "step \"a\": timeout_ms must be"},
+        {0, "step \"a\": retry.max_attempts must be"},
+        {1, "step \"b\": selector \"a in (b\""},
+        {2, "steps[2]: id is missing"},
+        {3, "step id \"a\" is used twice: by steps[0] and steps[3]"},
+        {4, "step \"w\": a wait step is not run by a worker and takes no critic"},
+        {4, "step \"w\": wait: choices must have"},
+        {5, "steps[5]: "},
+        {1, "step \"b\" depends on \"zz\", which is not a step"},
+        {1, "step \"b\" depends on itself"},
+        {6, "a cycle, in which each step depends on the next: c → d → c"},
+        {8, "a cycle, in which each step depends on the next: e → f → e"},
+    };
+    struct plan_problems problems = problems_of(
+        STR("[{\"colour\":1,\"timeout_ms\":-3,\"retry\":{\"max_attempts\":0},\"id\":\"a\"},"
+            "{\"id\":\"b\",\"deps\":[\"a\",\"zz\",\"b\"],\"selector\":\"a in (b\"},"
+            "{\"kind\":\"k\"},{\"id\":\"a\"},"
+            "{\"id\":\"w\",\"critic\":true,\"wait\":{\"type\":\"human\",\"choices\":[]}},"
+            "17,{\"id\":\"c\",\"deps\":[\"d\"]},{\"id\":\"d\",\"deps\":[\"c\"]},"
+            "{\"id\":\"e\",\"deps\":[\"f\"]},{\"id\":\"f\",\"deps\":[\"e\"]}]"),
+        *state);
+    for (uint32_t i = 0; i < problems.count && i < COUNT(expected); i++) {
+        assert_int_equal(problems.at[i].ordinal, expected[i].ordinal);
+        struct str message = problems.at[i].message;
+        char text[512];
+        (void)snprintf(text, sizeof text, "%.*s", STR_ARG(message));
+        if (strstr(text, expected[i].message) == NULL)
+            fail_msg("%.*s, not %s", STR_ARG(message), expected[i].message);
+    }
+    assert_int_equal(problems.count, COUNT(expected));
+    assert_int_equal(problems.step_count, 10);
+    assert_false(problems.more);
+}
+
+static void a_plan_that_is_none_has_one_problem(void **state)
+{
+    static const char *const plans[] = {
+        "[]", "17", "{}", "{\"steps\":[]}", "{\"steps\":7}", "{\"steps\":[{\"id\":\"a\"}],\"x\":1}",
+    };
+    for (size_t i = 0; i < COUNT(plans); i++) {
+        struct plan_problems problems;
+        assert_int_equal(plan_check(str_from(plans[i]), SEED, *state, &problems, NULL), ERR_OK);
+        assert_int_equal(problems.count, 1);
+        assert_int_equal(problems.at[0].ordinal, PLAN_NO_STEP);
+    }
+    assert_int_equal(problems_of(STR("[{\"id\":\"a\"}]"), *state).count, 0);
+}
+
+static void at_most_1000_problems_are_told(void **state)
+{
+    struct buf steps;
+    buf_init(&steps, *state, 64 * 1024);
+    buf_add_char(&steps, '[');
+    for (int i = 0; i < PLAN_PROBLEMS_MAX + 1; i++)
+        buf_addf(&steps, "%s{\"id\":\"s%d\",\"deps\":[\"x\"]}", i > 0 ? "," : "", i);
+    buf_add_char(&steps, ']');
+    struct plan_problems problems = problems_of(buf_str(&steps), *state);
+    assert_int_equal(problems.count, PLAN_PROBLEMS_MAX);
+    assert_true(problems.more);
+}
+
 static void random_graphs_are_read_as_a_naive_reader_does(void **state)
 {
     uint64_t seed = 20261115;
@@ -511,6 +594,7 @@ static void random_graphs_are_read_as_a_naive_reader_does(void **state)
         struct plan plan;
         struct err err;
         enum error_code code = read_plan(json, *state, &plan, &err);
+        assert_int_equal(problems_of(json, *state).count > 0, has_cycle(&graph));
         if (has_cycle(&graph)) {
             cycles++;
             assert_int_equal(code, ERR_UNPROCESSABLE_PLAN);
@@ -683,8 +767,16 @@ static bool read_in(struct arena *arena, void *data)
            ERR_NO_MEMORY;
 }
 
+static bool check_in(struct arena *arena, void *data)
+{
+    struct plan_problems problems;
+    return plan_check(*(struct str *)data, SEED, arena, &problems, NULL) != ERR_NO_MEMORY;
+}
+
 static void without_memory_it_fails_as_no_memory(void **state)
 {
+    struct str bad = STR("{\"steps\":[{\"id\":\"a\",\"deps\":[\"b\",\"c\"],\"x\":1},{\"id\":\"b\","
+                         "\"deps\":[\"a\"]}]}");
     struct str good = STR("[{\"id\":\"\\u0061\",\"capabilities\":[\"g\\u0070u\"],\"avoid\":[\"r\"],"
                           "\"selector\":\"a=b\"},{\"id\":\"b\",\"deps\":[\"\\u0061\"]},"
                           "{\"id\":\"w\",\"wait\":{\"type\":\"human\",\"choices\":[\"\\u0061\"],"
@@ -694,6 +786,7 @@ static void without_memory_it_fails_as_no_memory(void **state)
     if (!STARVING)
         skip();
     assert_true(starve(read_in, &good) >= 12);
+    assert_true(starve(check_in, &bad) >= 12);
     assert_true(starve(read_in, &cycle) >= 8);
 }
 
@@ -732,6 +825,9 @@ int main(void)
         WITH_ARENA(a_chain_of_10000_steps_is_taken_and_one_more_is_not),
         WITH_ARENA(a_thousand_wide_fan_out_and_fan_in_is_taken),
         WITH_ARENA(a_million_dependencies_are_taken_and_one_more_is_not),
+        WITH_ARENA(everything_that_is_wrong_is_told),
+        WITH_ARENA(a_plan_that_is_none_has_one_problem),
+        WITH_ARENA(at_most_1000_problems_are_told),
         WITH_ARENA(random_graphs_are_read_as_a_naive_reader_does),
         WITH_ARENA(a_wait_step_is_not_for_workers),
         WITH_ARENA(what_a_step_waits_for_is_read),

@@ -27,7 +27,7 @@ UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 LOOSE = [
     (re.compile(r"\x1b\[[0-9;?]*[A-Za-z]"), ""),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"), "TIME"),
-    (re.compile(r"\b(\d+ ?(ms|s|min|m|h|d)\b ?)+( ago)?"), "SPAN"),
+    (re.compile(r"\b\d+ ?(ms|s|min|m|h|d)\b( \d+ ?(ms|s|min|m|h|d)\b)*( ago)?"), "SPAN"),
     (re.compile(r"\bnow\b"), "SPAN"),
     (re.compile(r"\bin SPAN"), "SPAN"),
     (re.compile(r"\b[0-9a-f]{32,64}\b"), "HASH"),

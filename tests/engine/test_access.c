@@ -169,6 +169,7 @@ static const struct query questions[] = {
     {VERB_verify, 'q', "{'id':'@'}", R, BY_QUEUE},
     {VERB_explain, 'q', "{'id':'@'}", R, BY_QUEUE},
     {VERB_export, 'q', "{'id':'@'}", R, BY_QUEUE},
+    {VERB_plan_diff, 'p', "{'id':'@'}", R, BY_QUEUE},
     {VERB_steps, 'p', "{'id':'@'}", R, BY_QUEUE},
     {VERB_plan, 'p', "{'id':'@','steps':[{'id':'z'}]}", S | W, BY_QUEUE},
     {VERB_verdict, 'p', "{'id':'@','step':'b','decision':'accept'}", 0, BY_QUEUE},

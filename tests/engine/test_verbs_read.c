@@ -231,79 +231,6 @@ static const char *step_token(struct desk *d)
     return token;
 }
 
-static void tells_steps(struct desk *d)
-{
-    well(d, VERB_submit, PLAN);
-    const char *id = said(d, "id");
-    well(d, VERB_complete, "{\"token\":\"%s\",\"result\":7}", step_token(d));
-    well(d, VERB_steps, "{\"id\":\"%s\"}", id);
-    says(d, "steps.0.id", "a");
-    says(d, "steps.0.state", "succeeded");
-    says(d, "steps.0.history.0.type", "step_leased");
-    says(d, "steps.0.history.0.worker_id", "w1");
-    says(d, "steps.0.history.0.resource_id", "r1");
-    says(d, "steps.0.history.1.type", "step_running");
-    says(d, "steps.0.history.2.type", "step_succeeded");
-    says(d, "steps.1.id", "b");
-    says(d, "steps.2", "");
-    submit(d);
-    well(d, VERB_steps, "{\"id\":\"%s\"}", said(d, "id"));
-    assert_string_equal(d->answer, "{\"steps\":[]}");
-    ill(d, VERB_steps, ERR_NOT_FOUND, NOBODY, "{\"id\":\"" NOBODY "\"}");
-}
-
-static void steps_are_told_with_what_happened_to_each(void **state)
-{
-    (void)state;
-    at_every_desk(tells_steps);
-}
-
-static void asks_people(struct desk *d)
-{
-    well(d, VERB_inbox, "{}");
-    assert_string_equal(d->answer, "{\"questions\":[],\"next_cursor\":null}");
-    const char *id = submit(d);
-    well(d, VERB_wait,
-         "{\"token\":\"%s\",\"type\":\"human\",\"correlation_key\":\"ok\",\"prompt\":\"Ship it?\","
-         "\"choices\":[\"yes\",\"no\"],\"assignee\":\"ada\"}",
-         claim(d));
-    submit(d);
-    well(d, VERB_wait, "{\"token\":\"%s\",\"type\":\"signal\",\"correlation_key\":\"go\"}",
-         claim(d));
-    d->clock++;
-    well(d, VERB_submit, PLAN);
-    const char *plan = said(d, "id");
-    well(d, VERB_verdict,
-         "{\"id\":\"%s\",\"step\":\"a\",\"token\":\"%s\",\"decision\":\"needs_user\",\"question\":"
-         "{\"prompt\":\"Which?\"}}",
-         plan, step_token(d));
-    well(d, VERB_inbox, "{}");
-    says(d, "questions.0.id", plan);
-    says(d, "questions.0.step", "a");
-    says(d, "questions.0.prompt", "Which?");
-    says(d, "questions.1.id", id);
-    says(d, "questions.1.step", "");
-    says(d, "questions.1.kind", "mail");
-    says(d, "questions.1.choices", "[\"yes\",\"no\"]");
-    says(d, "questions.1.assignee", "ada");
-    says(d, "questions.1.correlation_key", "ok");
-    says(d, "questions.2", "");
-    well(d, VERB_inbox, "{\"limit\":1}");
-    says(d, "questions.1", "");
-    well(d, VERB_inbox, "{\"limit\":1,\"cursor\":\"%s\"}", said(d, "next_cursor"));
-    says(d, "questions.0.id", id);
-    well(d, VERB_signal, "{\"id\":\"%s\",\"correlation_key\":\"ok\",\"payload\":\"yes\"}", id);
-    well(d, VERB_answer, "{\"id\":\"%s\",\"step\":\"a\",\"answer\":1}", plan);
-    well(d, VERB_inbox, "{}");
-    says(d, "questions.0", "");
-}
-
-static void open_questions_are_in_the_inbox_until_they_are_answered(void **state)
-{
-    (void)state;
-    at_every_desk(asks_people);
-}
-
 static void explains(struct desk *d)
 {
     const char *id = submit_of(d, "mail", "q1");
@@ -949,8 +876,6 @@ int main(void)
         cmocka_unit_test(a_history_is_told_page_by_page),
         cmocka_unit_test(heartbeats_are_told_apart),
         cmocka_unit_test(the_feed_goes_on_from_where_it_ended),
-        cmocka_unit_test(steps_are_told_with_what_happened_to_each),
-        cmocka_unit_test(open_questions_are_in_the_inbox_until_they_are_answered),
         cmocka_unit_test(a_job_is_explained_with_what_an_operator_has_set),
         cmocka_unit_test(a_history_verifies_also_when_its_payloads_are_erased),
         cmocka_unit_test(a_long_history_is_verified_whole),

@@ -206,6 +206,7 @@ REQUESTS = {
     "explain": on_job("GET", "/explain", None),
     "export": on_job("GET", "/export", None),
     "plan": on_job("POST", "/plan", {"steps": [{"id": "a", "kind": "never"}]}),
+    "plan_diff": on_job("GET", "/plan/diff", None, Stage.step_lease),
     "steps": on_job("GET", "/steps", None, Stage.step_lease),
     "verdict": make_verdict,
     "answer": on_job("POST", "/steps/s/answer", {"answer": "yes", "by": "me"}, Stage.asking),

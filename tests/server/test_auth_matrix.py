@@ -37,6 +37,7 @@ RULES = {
     "explain": Rule({"read"}, "job"),
     "export": Rule({"read"}, "job"),
     "plan": Rule({"submit", "work"}, "job"),
+    "plan_diff": Rule({"read"}, "job"),
     "steps": Rule({"read"}, "job"),
     "verdict": Rule({"work"}, "job"),
     "answer": Rule({"submit"}, "job"),

@@ -320,8 +320,11 @@ static void random_setting(struct script *script, struct op *op)
         op->kind = hold(script, &kind, sizeof kind);
         break;
     case 2:
-        op->type = OP_RESOURCE_GONE;
-        op->resource_gone.id = resource->id;
+        op->type = chance(script, 50) ? OP_BLAME : OP_RESOURCE_GONE;
+        if (op->type == OP_BLAME)
+            op->blamed = resource->id;
+        else
+            op->resource_gone.id = resource->id;
         break;
     case 3:
         op->type = chance(script, 50) ? OP_DROP : OP_REDACT;

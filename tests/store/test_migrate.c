@@ -10,6 +10,7 @@
 static const char sqlite_back[] =
     "DROP VIEW jobs; DROP INDEX jobs_asking; DROP INDEX jobs_by_status; DROP TABLE tokens;"
     "DROP TABLE ahead;"
+    "DROP INDEX job_events_by_type;"
     "CREATE INDEX job_events_by_type ON event_rows (type, created_at);"
     "ALTER TABLE job_rows DROP COLUMN asking;"
     "CREATE VIEW jobs AS SELECT status, state, job FROM job_rows;"

@@ -184,6 +184,26 @@ void says(struct desk *desk, const char *path, const char *text)
         fail_msg("%s is \"%.200s\" and not \"%s\" in: %.2000s", path, found, text, desk->answer);
 }
 
+static const char *token_said(struct desk *desk)
+{
+    const char *token = said(desk, "claims.0.lease.token");
+    assert_string_not_equal(token, "");
+    return token;
+}
+
+const char *claimed(struct desk *desk)
+{
+    well(desk, VERB_claim, "{\"worker_id\":\"w1\"}");
+    return token_said(desk);
+}
+
+const char *step_claimed(struct desk *desk)
+{
+    well(desk, VERB_resource_put, "{\"id\":\"r1\",\"slots\":2}");
+    well(desk, VERB_claim_steps, "{\"worker_id\":\"w1\",\"resource_id\":\"r1\"}");
+    return token_said(desk);
+}
+
 void let_time_pass(struct desk *desk, int64_t ms)
 {
     /* In steps: a longer silence would look like a break, in which leases are not lost. */

@@ -50,6 +50,16 @@ const char *said(struct desk *desk, const char *path);
 /* Fails unless it says that. */
 void says(struct desk *desk, const char *path, const char *text);
 
+/* A job with a plan of two steps, of which b depends on a. */
+#define DESK_PLAN                                                                                  \
+    "{\"kind\":\"agent\",\"plan\":{\"steps\":[{\"id\":\"a\",\"kind\":\"k\"},{\"id\":\"b\","        \
+    "\"deps\":[\"a\"]}]}}"
+
+/* Claims the job that stands first, or the step, on a resource r1 that is registered for it;
+ * returns the token, which must be there. */
+const char *claimed(struct desk *desk);
+const char *step_claimed(struct desk *desk);
+
 /* Runs the engine until it has nothing to do: times that have come are seen to. */
 void let_time_pass(struct desk *desk, int64_t ms);
 

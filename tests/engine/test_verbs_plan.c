@@ -16,32 +16,11 @@ static const char *submit(struct desk *d)
     return said(d, "id");
 }
 
-static const char *claim(struct desk *d)
-{
-    well(d, VERB_claim, "{\"worker_id\":\"w1\"}");
-    const char *token = said(d, "claims.0.lease.token");
-    assert_string_not_equal(token, "");
-    return token;
-}
-
-#define PLAN                                                                                       \
-    "{\"kind\":\"agent\",\"plan\":{\"steps\":[{\"id\":\"a\",\"kind\":\"k\"},{\"id\":\"b\","        \
-    "\"deps\":[\"a\"]}]}}"
-
-static const char *step_token(struct desk *d)
-{
-    well(d, VERB_resource_put, "{\"id\":\"r1\",\"slots\":2}");
-    well(d, VERB_claim_steps, "{\"worker_id\":\"w1\",\"resource_id\":\"r1\"}");
-    const char *token = said(d, "claims.0.lease.token");
-    assert_string_not_equal(token, "");
-    return token;
-}
-
 static void tells_steps(struct desk *d)
 {
-    well(d, VERB_submit, PLAN);
+    well(d, VERB_submit, DESK_PLAN);
     const char *id = said(d, "id");
-    well(d, VERB_complete, "{\"token\":\"%s\",\"result\":7}", step_token(d));
+    well(d, VERB_complete, "{\"token\":\"%s\",\"result\":7}", step_claimed(d));
     well(d, VERB_steps, "{\"id\":\"%s\"}", id);
     says(d, "steps.0.id", "a");
     says(d, "steps.0.state", "succeeded");
@@ -68,7 +47,7 @@ static void steps_are_told_with_what_happened_to_each(void **state)
 /* A step is taken, and done `ms` later. */
 static void do_step(struct desk *d, const char *id, int64_t ms)
 {
-    const char *token = step_token(d);
+    const char *token = step_claimed(d);
     says(d, "claims.0.step.id", id);
     d->clock += ms;
     well(d, VERB_complete, "{\"token\":\"%s\"}", token);
@@ -98,7 +77,7 @@ static void times_steps(struct desk *d)
     says(d, "steps.0.duration_ms", "100");
     says(d, "steps.3.duration_ms", "");
     /* What runs has taken so long as of now; a retry is part of it. */
-    const char *token = step_token(d);
+    const char *token = step_claimed(d);
     d->clock += 7;
     well(d, VERB_release, "{\"token\":\"%s\"}", token);
     d->clock += 3;
@@ -126,8 +105,8 @@ static void times_a_failed_job(struct desk *d)
     well(d, VERB_submit,
          "{\"kind\":\"agent\",\"plan\":{\"steps\":[{\"id\":\"a\"},{\"id\":\"b\"}]}}");
     const char *id = said(d, "id");
-    const char *token = step_token(d);
-    (void)step_token(d);
+    const char *token = step_claimed(d);
+    (void)step_claimed(d);
     d->clock += 8;
     well(d, VERB_fail, "{\"token\":\"%s\",\"error\":{\"class\":\"permanent\",\"message\":\"no\"}}",
          token);
@@ -149,8 +128,8 @@ static void the_times_of_steps_end_with_their_job(void **state)
  * e, and d after other steps. */
 static void replans(struct desk *d, const char *id)
 {
-    const char *first = step_token(d);
-    const char *second = step_token(d);
+    const char *first = step_claimed(d);
+    const char *second = step_claimed(d);
     d->clock += 5;
     well(d, VERB_fail, "{\"token\":\"%s\",\"error\":{\"message\":\"later\"}}", first);
     well(d, VERB_verdict, "{\"id\":\"%s\",\"step\":\"c\",\"token\":\"%s\",\"decision\":\"replan\"}",
@@ -230,17 +209,17 @@ static void asks_people(struct desk *d)
     well(d, VERB_wait,
          "{\"token\":\"%s\",\"type\":\"human\",\"correlation_key\":\"ok\",\"prompt\":\"Ship it?\","
          "\"choices\":[\"yes\",\"no\"],\"assignee\":\"ada\"}",
-         claim(d));
+         claimed(d));
     submit(d);
     well(d, VERB_wait, "{\"token\":\"%s\",\"type\":\"signal\",\"correlation_key\":\"go\"}",
-         claim(d));
+         claimed(d));
     d->clock++;
-    well(d, VERB_submit, PLAN);
+    well(d, VERB_submit, DESK_PLAN);
     const char *plan = said(d, "id");
     well(d, VERB_verdict,
          "{\"id\":\"%s\",\"step\":\"a\",\"token\":\"%s\",\"decision\":\"needs_user\",\"question\":"
          "{\"prompt\":\"Which?\",\"assignee\":\"bob\",\"timeout_ms\":1000,\"default_answer\":3}}",
-         plan, step_token(d));
+         plan, step_claimed(d));
     well(d, VERB_inbox, "{\"assignee\":\"bob\"}");
     says(d, "questions.0.id", plan);
     says(d, "questions.1", "");

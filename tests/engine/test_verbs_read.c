@@ -23,17 +23,9 @@ static const char *submit(struct desk *d)
     return submit_of(d, "mail", "default");
 }
 
-static const char *claim(struct desk *d)
-{
-    well(d, VERB_claim, "{\"worker_id\":\"w1\"}");
-    const char *token = said(d, "claims.0.lease.token");
-    assert_string_not_equal(token, "");
-    return token;
-}
-
 static void complete(struct desk *d)
 {
-    well(d, VERB_complete, "{\"token\":\"%s\",\"result\":{\"n\": 1.10}}", claim(d));
+    well(d, VERB_complete, "{\"token\":\"%s\",\"result\":{\"n\": 1.10}}", claimed(d));
 }
 
 static void bury(struct desk *d, const char *id, const char *reason_code)
@@ -167,7 +159,7 @@ static void a_history_is_told_page_by_page(void **state)
 static void tells_telemetry(struct desk *d)
 {
     const char *id = submit(d);
-    const char *token = claim(d);
+    const char *token = claimed(d);
     d->clock += 1000;
     well(d, VERB_heartbeat, "{\"token\":\"%s\",\"progress\":{\"percent\":40}}", token);
     well(d, VERB_events, "{\"id\":\"%s\",\"telemetry\":true}", id);
@@ -218,19 +210,6 @@ static void the_feed_goes_on_from_where_it_ended(void **state)
 
 /* ---- plans and people ---- */
 
-#define PLAN                                                                                       \
-    "{\"kind\":\"agent\",\"plan\":{\"steps\":[{\"id\":\"a\",\"kind\":\"k\"},{\"id\":\"b\","        \
-    "\"deps\":[\"a\"]}]}}"
-
-static const char *step_token(struct desk *d)
-{
-    well(d, VERB_resource_put, "{\"id\":\"r1\",\"slots\":2}");
-    well(d, VERB_claim_steps, "{\"worker_id\":\"w1\",\"resource_id\":\"r1\"}");
-    const char *token = said(d, "claims.0.lease.token");
-    assert_string_not_equal(token, "");
-    return token;
-}
-
 static void explains(struct desk *d)
 {
     const char *id = submit_of(d, "mail", "q1");
@@ -240,7 +219,7 @@ static void explains(struct desk *d)
     well(d, VERB_pause, "{\"queue\":\"q1\"}");
     well(d, VERB_explain, "{\"id\":\"%s\"}", id);
     says(d, "moves.0", "pawl resume q1");
-    well(d, VERB_submit, PLAN);
+    well(d, VERB_submit, DESK_PLAN);
     well(d, VERB_explain, "{\"id\":\"%s\"}", said(d, "id"));
     says(d, "summary", "It waits for a worker to claim one of its steps.");
     ill(d, VERB_explain, ERR_NOT_FOUND, NOBODY, "{\"id\":\"" NOBODY "\"}");
@@ -272,9 +251,9 @@ static void verifies(struct desk *d)
     says(d, "ok", "true");
     says(d, "partial", "true");
     says(d, "chain_head", head);
-    well(d, VERB_submit, PLAN);
+    well(d, VERB_submit, DESK_PLAN);
     const char *plan = said(d, "id");
-    well(d, VERB_complete, "{\"token\":\"%s\"}", step_token(d));
+    well(d, VERB_complete, "{\"token\":\"%s\"}", step_claimed(d));
     well(d, VERB_verify, "{\"id\":\"%s\"}", plan);
     says(d, "ok", "true");
     ill(d, VERB_verify, ERR_NOT_FOUND, NOBODY, "{\"id\":\"" NOBODY "\"}");
@@ -471,7 +450,7 @@ static void counts_queues(struct desk *d)
     says(d, "claims", "[]");
     well(d, VERB_resume, "{\"queue\":\"b\"}");
     assert_string_equal(d->answer, "{\"queue\":\"b\",\"paused\":false}");
-    claim(d);
+    claimed(d);
     well(d, VERB_stats, "{}");
     says(d, "jobs.queued", "1");
     says(d, "jobs.running", "2");
@@ -576,9 +555,9 @@ static void resources_are_put_got_and_lost(void **state)
 
 static void deletes_under_way(struct desk *d)
 {
-    well(d, VERB_submit, PLAN);
+    well(d, VERB_submit, DESK_PLAN);
     const char *id = said(d, "id");
-    const char *token = step_token(d);
+    const char *token = step_claimed(d);
     well(d, VERB_resource_get, "{\"id\":\"r1\"}");
     says(d, "used", "1");
     well(d, VERB_resource_put, "{\"id\":\"r1\",\"slots\":2}");
@@ -612,10 +591,10 @@ static void deletes_in_a_race(struct desk *d)
         .request = STR("{\"id\":\"r1\"}"),
         .actor = STR("ann"),
     };
-    well(d, VERB_submit, PLAN);
+    well(d, VERB_submit, DESK_PLAN);
     const char *id = said(d, "id");
     assert_int_equal(verb_prepare(&call, &d->err), ERR_OK);
-    const char *token = step_token(d); /* between the look at the leases and the batch */
+    const char *token = step_claimed(d); /* between the look at the leases and the batch */
     buf_init(&answer, &d->arena, 1024);
     assert_int_equal(engine_run(d->engine, &call.call, &d->err), ERR_OK);
     assert_int_equal(verb_finish(&call, &answer, &d->err), ERR_OK);
@@ -677,7 +656,7 @@ static void examines(struct desk *d)
         (void)snprintf(name, sizeof name, "{\"name\":\"%s\",\"ok\":true,", all[i]);
         assert_non_null(strstr(d->answer, name));
     }
-    claim(d);
+    claimed(d);
     d->clock += 3600 * 1000; /* and nobody turns the engine */
     well(d, VERB_doctor, "{}");
     says(d, "ok", "false");

@@ -13,19 +13,10 @@ static const char *submit(struct desk *d)
     return said(d, "id");
 }
 
-/* Claims the job that stands first, and returns the token. */
-static const char *claim(struct desk *d)
-{
-    well(d, VERB_claim, "{\"worker_id\":\"w1\"}");
-    const char *token = said(d, "claims.0.lease.token");
-    assert_string_not_equal(token, "");
-    return token;
-}
-
 static const char *submit_and_claim(struct desk *d)
 {
     (void)submit(d);
-    return claim(d);
+    return claimed(d);
 }
 
 /* ---- claims ---- */
@@ -331,19 +322,19 @@ static void fails_and_retries(struct desk *d)
 {
     well(d, VERB_submit, "{\"kind\":\"mail\",\"retry\":{\"max_attempts\":2,\"jitter\":\"none\"}}");
     const char *id = said(d, "id");
-    const char *token = claim(d);
+    const char *token = claimed(d);
     well(d, VERB_fail,
          "{\"token\":\"%s\",\"error\":{\"class\":\"timeout\",\"message\":\"slow\",\"stage\":"
          "\"exec\","
          "\"details\":[1]},\"retry_after_ms\":0}",
          token);
     says(d, "status", "queued");
-    token = claim(d);
+    token = claimed(d);
     well(d, VERB_fail, "{\"token\":\"%s\",\"error\":{\"message\":\"again\"}}", token);
     says(d, "status", "dead_lettered");
     well(d, VERB_requeue, "{\"id\":\"%s\"}", id);
     says(d, "epoch", "2");
-    token = claim(d);
+    token = claimed(d);
     well(d, VERB_fail, "{\"token\":\"%s\",\"error\":{\"class\":\"permanent\",\"message\":\"no\"}}",
          token);
     says(d, "status", "failed");
@@ -352,7 +343,7 @@ static void fails_and_retries(struct desk *d)
          "{\"token\":\"%s\",\"error\":{\"message\":\"later\"},\"retry_after_ms\":5000}", token);
     says(d, "status", "retrying");
     let_time_pass(d, 5000);
-    assert_string_not_equal(claim(d), token);
+    assert_string_not_equal(claimed(d), token);
 }
 
 static void a_failure_is_retried_until_it_is_final(void **state)
@@ -368,7 +359,7 @@ static void releases_and_abandons(struct desk *d)
     says(d, "status", "queued");
     well(d, VERB_release, "{\"token\":\"%s\"}", token);
     says(d, "repeated", "true");
-    token = claim(d);
+    token = claimed(d);
     ill(d, VERB_abandon, ERR_BAD_REQUEST, "reason_code is missing", "{\"token\":\"%s\"}", token);
     ill(d, VERB_abandon, ERR_BAD_REQUEST, "reason_code must be one of",
         "{\"token\":\"%s\",\"reason_code\":\"bored\"}", token);
@@ -427,7 +418,7 @@ static void comes_late(struct desk *d)
     let_time_pass(d, 30 * 1000);
     ill(d, VERB_complete, ERR_STALE_LEASE, "ended", "{\"token\":\"%s\"}", token);
     let_time_pass(d, 10 * 1000);
-    const char *newer = claim(d);
+    const char *newer = claimed(d);
     ill(d, VERB_complete, ERR_STALE_LEASE, "newer attempt", "{\"token\":\"%s\"}", token);
     well(d, VERB_complete, "{\"token\":\"%s\"}", newer);
 }
@@ -489,7 +480,7 @@ static void what_a_worker_says_wrongly_is_refused_and_changes_nothing(void **sta
 static void waits_and_resumes(struct desk *d)
 {
     const char *id = submit(d);
-    const char *token = claim(d);
+    const char *token = claimed(d);
     well(d, VERB_wait,
          "{\"token\":\"%s\",\"type\":\"human\",\"correlation_key\":\"ok\",\"prompt\":\"Go?\","
          "\"choices\":[\"yes\",\"no\"],\"assignee\":\"bob\",\"timeout_ms\":60000}",
@@ -529,7 +520,7 @@ static void waits_for_time(struct desk *d)
          token);
     says(d, "status", "parked");
     let_time_pass(d, 60 * 1000);
-    token = claim(d);
+    token = claimed(d);
     well(d, VERB_wait, "{\"token\":\"%s\",\"until\":\"2026-01-01T00:00:00Z\"}", token);
     says(d, "status", "queued");
 }
@@ -586,7 +577,7 @@ static void doubts_effects(struct desk *d)
     const char *token = submit_and_claim(d);
     well(d, VERB_effect_begin, "{\"token\":\"%s\",\"key\":\"pay\"}", token);
     well(d, VERB_release, "{\"token\":\"%s\"}", token);
-    token = claim(d);
+    token = claimed(d);
     well(d, VERB_effect_begin, "{\"token\":\"%s\",\"key\":\"pay\"}", token);
     says(d, "status", "in_doubt");
     well(d, VERB_effect_begin, "{\"token\":\"%s\",\"key\":\"pay\"}", token);

@@ -15,14 +15,6 @@ static const char *submit(struct desk *d)
     return said(d, "id");
 }
 
-static const char *claim(struct desk *d)
-{
-    well(d, VERB_claim, "{\"worker_id\":\"w1\"}");
-    const char *token = said(d, "claims.0.lease.token");
-    assert_string_not_equal(token, "");
-    return token;
-}
-
 /* ---- submit ---- */
 
 static void submits_plainly(struct desk *d)
@@ -129,7 +121,7 @@ static void submits_many(struct desk *d)
     for (int i = 0; i < 3; i++) {
         char payload[8];
         (void)snprintf(payload, sizeof payload, "%d", i);
-        (void)claim(d);
+        (void)claimed(d);
         says(d, "claims.0.job.payload", payload);
     }
 }
@@ -291,7 +283,7 @@ static void appends(struct desk *d)
     ill(d, VERB_append, ERR_PAYLOAD_TOO_LARGE, "events[0]: payload",
         "{\"id\":\"%s\",\"events\":[{\"type\":\"a.b\",\"payload\":%s}]}", id,
         long_text(d, 1024 * 1024));
-    const char *token = claim(d);
+    const char *token = claimed(d);
     well(d, VERB_append,
          "{\"id\":\"%s\",\"token\":\"%s\",\"events\":[{\"type\":\"job_compensated\"}]}", id, token);
     assert_string_equal(d->answer, "{\"version\":6}");
@@ -313,7 +305,7 @@ static void cancels(struct desk *d)
     ill(d, VERB_cancel, ERR_BAD_REQUEST, "mode must be one of soft, hard",
         "{\"id\":\"%s\",\"mode\":\"medium\"}", id);
     id = submit(d);
-    well(d, VERB_complete, "{\"token\":\"%s\",\"result\":5}", claim(d));
+    well(d, VERB_complete, "{\"token\":\"%s\",\"result\":5}", claimed(d));
     ill(d, VERB_cancel, ERR_INVALID_TRANSITION, "completed", "{\"id\":\"%s\"}", id);
     ill(d, VERB_requeue, ERR_INVALID_TRANSITION, "completed", "{\"id\":\"%s\"}", id);
     ill(d, VERB_dead_letter, ERR_INVALID_TRANSITION, "completed",
@@ -349,7 +341,7 @@ static void buries_and_digs_up(struct desk *d)
     says(d, "status", "queued");
     says(d, "epoch", "2");
     says(d, "dead_letter", "");
-    (void)claim(d);
+    (void)claimed(d);
     ill(d, VERB_dead_letter, ERR_INVALID_TRANSITION, "only its worker",
         "{\"id\":\"%s\",\"reason_code\":\"timeout\"}", id);
 }
@@ -364,7 +356,7 @@ static void redacts(struct desk *d)
 {
     well(d, VERB_submit, "{\"kind\":\"mail\",\"payload\":{\"name\":\"Ada\"},\"goal\":\"Ada\"}");
     const char *id = said(d, "id");
-    well(d, VERB_complete, "{\"token\":\"%s\",\"result\":\"Ada\"}", claim(d));
+    well(d, VERB_complete, "{\"token\":\"%s\",\"result\":\"Ada\"}", claimed(d));
     well(d, VERB_redact, "{\"id\":\"%s\"}", id);
     says(d, "id", id);
     says(d, "status", "completed");
@@ -392,10 +384,10 @@ static void signals(struct desk *d)
          "{\"id\":\"%s\",\"correlation_key\":\"k\",\"payload\":[1],\"signal_id\":\"s1\"}", id);
     assert_int_equal(d->status, 200);
     says(d, "signal", "repeated");
-    const char *token = claim(d);
+    const char *token = claimed(d);
     well(d, VERB_wait, "{\"token\":\"%s\",\"type\":\"webhook\",\"correlation_key\":\"k\"}", token);
     says(d, "status", "queued");
-    token = claim(d);
+    token = claimed(d);
     well(d, VERB_wait, "{\"token\":\"%s\",\"type\":\"webhook\",\"correlation_key\":\"k\"}", token);
     says(d, "status", "waiting");
     ill(d, VERB_signal, ERR_WRONG_CORRELATION_KEY, "\"k\"",
@@ -497,7 +489,7 @@ static void a_job_gets_a_plan_whose_steps_ask_people(void **state)
 static void does_many_things(struct desk *d)
 {
     const char *id = submit(d);
-    const char *token = claim(d);
+    const char *token = claimed(d);
     well(d, VERB_batch,
          "{\"ops\":[{\"op\":\"complete\",\"token\":\"%s\",\"result\":1},"
          "{\"kind\":\"a\",\"op\":\"submit\"},"

@@ -87,14 +87,14 @@ static void records_come_back_by_their_numbers(void **state)
     end(place, &journal);
 }
 
-static void change_byte(const char *path, long offset)
+static void change_byte(const char *path, long offset, int bits)
 {
     FILE *file = fopen(path, "r+b");
     assert_non_null(file);
     assert_int_equal(fseek(file, offset, SEEK_SET), 0);
     int byte = fgetc(file);
     assert_int_equal(fseek(file, offset, SEEK_SET), 0);
-    assert_int_not_equal(fputc(byte ^ 1, file), EOF);
+    assert_int_not_equal(fputc(byte ^ bits, file), EOF);
     assert_int_equal(fclose(file), 0);
 }
 
@@ -106,12 +106,32 @@ static void a_record_of_which_a_byte_is_wrong_ends_the_log(void **state)
     append_ok(place, &journal, 2, "two");
     long second = JOURNAL_HEAD_LEN + 3;
     for (long at = 0; at < JOURNAL_HEAD_LEN + 3; at++) {
-        change_byte(beside(place, "-ahead0"), second + at);
+        change_byte(beside(place, "-ahead0"), second + at, 1);
         assert_string_equal(reopened(place, &journal), "1:one");
-        change_byte(beside(place, "-ahead0"), second + at);
+        change_byte(beside(place, "-ahead0"), second + at, 1);
     }
     assert_string_equal(reopened(place, &journal), "1:one 2:two");
     end(place, &journal);
+}
+
+static void records_of_an_earlier_version_are_told_and_stay(void **state)
+{
+    struct place *place = *state;
+    struct owner owner = owner_in(place);
+    struct journal journal = open_journal(place);
+    struct journal_record *records = NULL;
+    uint32_t count = 0;
+    struct err err;
+    append_ok(place, &journal, 1, "one");
+    journal_close(&journal, &owner, false);
+    change_byte(beside(place, "-ahead0"), 7, '2' ^ '1'); /* PawlLog1 */
+    struct str before = read_file(place, beside(place, "-ahead0"));
+    journal = open_journal(place);
+    assert_int_equal(journal_read(&journal, 0, &place->arena, &records, &count, &err),
+                     ERR_UNAVAILABLE);
+    assert_says(err.detail, "an earlier version");
+    journal_close(&journal, &owner, false);
+    assert_str_equal(read_file(place, beside(place, "-ahead0")), before);
 }
 
 static void a_record_in_the_middle_that_is_wrong_is_told(void **state)
@@ -125,7 +145,7 @@ static void a_record_in_the_middle_that_is_wrong_is_told(void **state)
     append_ok(place, &journal, 1, "one");
     append_ok(place, &journal, 2, "two");
     append_ok(place, &journal, 3, "three");
-    change_byte(beside(place, "-ahead0"), JOURNAL_HEAD_LEN + 3 + JOURNAL_HEAD_LEN);
+    change_byte(beside(place, "-ahead0"), JOURNAL_HEAD_LEN + 3 + JOURNAL_HEAD_LEN, 1);
     journal_close(&journal, &owner, false);
     journal = open_journal(place);
     assert_int_equal(journal_read(&journal, 0, &place->arena, &records, &count, &err), ERR_CORRUPT);
@@ -172,7 +192,7 @@ static void a_cut_record_at_the_begin_of_a_file_that_is_used_again_is_no_damage(
     append_ok(place, &journal, 5, "five");
     journal_turn(&journal);
     append_ok(place, &journal, 6, "same");
-    change_byte(beside(place, "-ahead0"), JOURNAL_HEAD_LEN); /* 2 to 4 are whole behind it */
+    change_byte(beside(place, "-ahead0"), JOURNAL_HEAD_LEN, 1); /* 2 to 4 are whole behind it */
     assert_string_equal(reopened_after(place, &journal, 4), "5:five");
     end(place, &journal);
 }
@@ -246,6 +266,7 @@ int main(void)
         IN_PLACE(a_record_that_was_cut_is_left_out_wherever_it_was),
         IN_PLACE(what_is_left_of_an_earlier_use_of_a_file_is_not_taken),
         IN_PLACE(a_cut_record_at_the_begin_of_a_file_that_is_used_again_is_no_damage),
+        IN_PLACE(records_of_an_earlier_version_are_told_and_stay),
         IN_PLACE(a_record_in_the_middle_that_is_wrong_is_told),
         IN_PLACE(after_a_restart_records_follow_those_that_were_found),
         IN_PLACE(what_is_erased_cannot_be_found_in_the_files),

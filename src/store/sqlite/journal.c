@@ -12,6 +12,7 @@
 /* The head of a record: magic, number, previous, length of the body (8 bytes each, the low ones
  * first), and a sum of these and the body. */
 #define MAGIC UINT64_C(0x32676f4c6c776150)
+#define FORMER_MAGIC UINT64_C(0x31676f4c6c776150) /* of records with another sum */
 
 enum {
     FIELDS_LEN = 32,
@@ -252,6 +253,12 @@ static enum error_code read_one(const struct journal_file *file, size_t at, int6
         return ERR_OK;
     if (!read_all(file->descriptor, (char *)head, sizeof head, at))
         return unreadable(err);
+    if (get_number(head) == FORMER_MAGIC)
+        return err_set(
+            err, ERR_UNAVAILABLE,
+            "the log beside it (-ahead0, -ahead1) is that of an earlier version of Pawl, "
+            "which did not end by itself: put the copy from before the migration "
+            "(.v3.bak) in its place, and start and end that version once");
     uint64_t len = get_number(head + 24);
     int64_t number = (int64_t)get_number(head + 8);
     if (get_number(head) != MAGIC || len > BODY_BYTES_MAX || len > file->size - at - sizeof head ||

@@ -15,6 +15,7 @@ struct ahead_table *ahead_new(uint64_t seed, struct arena_pool *pool)
     arena_init_pooled(&table->arena, pool);
     arena_init_pooled(&table->log, pool);
     table->random = seed | 1;
+    table->due_at = INT64_MAX;
     map_init(&table->index, &table->arena, EXPECTED, seed);
     map_init(&table->keys, &table->arena, EXPECTED / 16, seed);
     map_init(&table->request_index, &table->arena, EXPECTED / 16, seed);
@@ -233,6 +234,12 @@ bool ahead_stage_job(struct ahead_table *table, struct ahead_change *change, boo
     return !ready || change->node != NULL;
 }
 
+static void note_due(struct ahead_table *table, int64_t at)
+{
+    if (at > 0 && at < table->due_at)
+        table->due_at = at;
+}
+
 void ahead_apply_job(struct ahead_table *table, const struct ahead_change *change)
 {
     struct ahead_job *job = change->here != NULL ? change->here : change->fresh;
@@ -247,8 +254,12 @@ void ahead_apply_job(struct ahead_table *table, const struct ahead_change *chang
         if (str_is_set(change->key))
             (void)map_put(&table->keys, change->key, index, &found);
     }
-    if (change->node == NULL)
+    note_due(table, job->now.due_at);
+    note_due(table, job->purge_at);
+    if (change->node == NULL) {
+        note_due(table, job->now.lane != 0 ? job->now.run_at : 0);
         return;
+    }
     change->node->job = index;
     link_node(table->lanes[change->job.now.lane - 1], change->node);
 }

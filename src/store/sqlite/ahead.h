@@ -91,6 +91,7 @@ struct ahead_table {
     uint32_t lane_cap;
     size_t bytes;   /* about what it holds */
     int64_t number; /* of its last batch */
+    int64_t due_at; /* nothing in it comes due, or may be claimed later, before that */
 };
 
 struct ahead_table *ahead_new(uint64_t seed, struct arena_pool *pool);

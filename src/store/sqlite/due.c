@@ -27,8 +27,7 @@ static enum error_code add_due(struct sqlite_txn *txn, enum statement statement,
                                struct due_list *list, struct err *err)
 {
     struct query query = lite_query(txn->connection, statement, arena, err);
-    lite_put_int(&query, (int64_t)limit + 1);
-    for (uint32_t taken = 0; lite_next(&query); taken++) {
+    for (uint32_t taken = 0; lite_next(&query);) {
         struct store_due due = {.what = what, .at = lite_read_int(&query)};
         if (due.at > txn->now || taken == limit) {
             note_next(list, due.at);
@@ -41,11 +40,14 @@ static enum error_code add_due(struct sqlite_txn *txn, enum statement statement,
         due.step = lite_read_step(&query);
         if (what == DUE_RESOURCE)
             due.resource_id = lite_read_text(&query);
+        else if (sqlite_is_ahead(txn, &due.job, due.step))
+            continue; /* it was due */
         if (!sqlite_more(arena, (void **)&list->at, list->count, &list->cap, sizeof *list->at))
             query.out_of_memory = true;
         if (query.out_of_memory)
             break;
         list->at[list->count++] = due;
+        taken++;
     }
     return lite_end(&query);
 }
@@ -83,11 +85,20 @@ enum error_code sqlite_due(struct store *store, uint32_t limit, struct arena *ar
                            int64_t *ret_next, struct err *err)
 {
     struct store_txn *base;
-    enum error_code code = sqlite_begin(store, STORE_READ, &base, err);
+    struct due_list list = {.next = INT64_MAX};
+    /* With the turn, and what is ahead in mind: readers would wait until that is written. */
+    enum error_code code = sqlite_begin(store, STORE_WRITE, &base, err);
     if (code != ERR_OK)
         return code;
+    note_next(&list, sqlite_ahead_due((struct sqlite_txn *)base));
+    if (list.next <= ((struct sqlite_txn *)base)->now) {
+        sqlite_rollback(base);
+        list.next = INT64_MAX;
+        code = sqlite_begin(store, STORE_READ, &base, err);
+        if (code != ERR_OK)
+            return code;
+    }
     struct sqlite_txn *txn = (struct sqlite_txn *)base;
-    struct due_list list = {.next = INT64_MAX};
     int64_t now = txn->now;
     code = find_due(txn, limit, arena, &list, err);
     sqlite_rollback(base);

@@ -125,6 +125,21 @@ void sqlite_ahead_jobs(const struct sqlite_txn *txn, const struct uuid *id,
     *ret_active = ahead ? ahead_find(txn->store->active, id) : NULL;
 }
 
+bool sqlite_is_ahead(const struct sqlite_txn *txn, const struct uuid *id, uint32_t step)
+{
+    const struct sqlite_store *store = txn->store;
+    return !txn->through && txn->reader == NULL && step == STEP_NONE &&
+           (ahead_find(store->active, id) != NULL || ahead_find(store->frozen, id) != NULL);
+}
+
+int64_t sqlite_ahead_due(const struct sqlite_txn *txn)
+{
+    const struct sqlite_store *store = txn->store;
+    int64_t active = store->active != NULL ? store->active->due_at : INT64_MAX;
+    int64_t frozen = store->frozen != NULL ? store->frozen->due_at : INT64_MAX;
+    return active < frozen ? active : frozen;
+}
+
 enum error_code sqlite_ahead_key(struct sqlite_txn *txn, struct str queue, struct str key,
                                  const struct ahead_job **ret, struct err *err)
 {

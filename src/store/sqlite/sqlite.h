@@ -207,6 +207,14 @@ enum error_code sqlite_ahead_job(struct sqlite_txn *txn, const struct uuid *id, 
 void sqlite_ahead_jobs(const struct sqlite_txn *txn, const struct uuid *id,
                        const struct ahead_job **ret_frozen, const struct ahead_job **ret_active);
 
+/* Whether the tables ahead know better than the database how it stands with a job. Of steps they
+ * know nothing. */
+bool sqlite_is_ahead(const struct sqlite_txn *txn, const struct uuid *id, uint32_t step);
+
+/* When the first of what the tables ahead know comes due, or can be claimed that cannot be yet; or
+ * earlier. For whoever has the turn and has not gone through. */
+int64_t sqlite_ahead_due(const struct sqlite_txn *txn);
+
 /* By idempotency key; the record of a request. NULL: the tables ahead do not know it. */
 enum error_code sqlite_ahead_key(struct sqlite_txn *txn, struct str queue, struct str key,
                                  const struct ahead_job **ret, struct err *err);

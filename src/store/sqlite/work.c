@@ -156,15 +156,6 @@ static enum error_code next_row(struct lane_walk *walk, uint32_t index, bool *re
     return code;
 }
 
-/* The tables ahead know better where a job stands that they know. */
-static bool is_ahead(const struct sqlite_txn *txn, const struct lane_place *place)
-{
-    const struct sqlite_store *store = txn->store;
-    return !txn->through && place->step == STEP_NONE &&
-           (ahead_find(store->active, &place->job) != NULL ||
-            ahead_find(store->frozen, &place->job) != NULL);
-}
-
 static enum error_code next_stored(struct lane_walk *walk, uint32_t index, struct err *err)
 {
     struct walked_lane *lane = &walk->lanes[index];
@@ -172,7 +163,7 @@ static enum error_code next_stored(struct lane_walk *walk, uint32_t index, struc
     enum error_code code = ERR_OK;
     while (code == ERR_OK && found) {
         code = next_row(walk, index, &found, err);
-        if (code == ERR_OK && found && !is_ahead(walk->txn, &lane->last))
+        if (code == ERR_OK && found && !sqlite_is_ahead(walk->txn, &lane->last.job, lane->last.step))
             break;
     }
     lane->has_stored = code == ERR_OK && found;
@@ -371,13 +362,34 @@ static enum error_code find_ripe(struct sqlite_txn *txn, uint32_t limit, struct 
     return lite_end(&query);
 }
 
+/* Whether there may be something to promote. Going through to find that there is not would have the
+ * engine wait until everything is written that is ahead. */
+static enum error_code may_be_ripe(struct sqlite_txn *txn, bool *ret, struct err *err)
+{
+    struct ripe *ripe = NULL;
+    uint32_t count = 0;
+    enum error_code code = sqlite_verb_begin_ahead(txn, err);
+    *ret = txn->through || sqlite_ahead_due(txn) <= txn->now;
+    if (code != ERR_OK || *ret)
+        return code;
+    code = sqlite_verb_end(txn, find_ripe(txn, 1, &ripe, &count, err));
+    *ret = count > 0;
+    return code;
+}
+
 enum error_code sqlite_promote(struct store_txn *base, uint32_t limit, uint32_t *ret_count,
                                struct err *err)
 {
     struct sqlite_txn *txn = (struct sqlite_txn *)base;
     struct ripe *ripe = NULL;
     uint32_t count = 0;
-    enum error_code code = sqlite_verb_begin(txn, err);
+    bool ripe_maybe = false;
+    enum error_code code = may_be_ripe(txn, &ripe_maybe, err);
+    if (code == ERR_OK && !ripe_maybe)
+        *ret_count = 0;
+    if (code != ERR_OK || !ripe_maybe)
+        return code;
+    code = sqlite_verb_begin(txn, err);
     if (code != ERR_OK)
         return code;
     code = find_ripe(txn, limit, &ripe, &count, err);

@@ -1,6 +1,7 @@
 #include "store/sqlite/journal.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -78,16 +79,15 @@ void journal_close(struct journal *journal, const struct owner *owner, bool empt
 
 static void put_number(uint8_t *at, uint64_t number)
 {
-    for (int i = 0; i < 8; i++)
-        at[i] = (uint8_t)(number >> (8 * i));
+    number = htole64(number);
+    memcpy(at, &number, sizeof number);
 }
 
 static uint64_t get_number(const uint8_t *at)
 {
-    uint64_t number = 0;
-    for (int i = 0; i < 8; i++)
-        number |= (uint64_t)at[i] << (8 * i);
-    return number;
+    uint64_t number;
+    memcpy(&number, at, sizeof number);
+    return le64toh(number);
 }
 
 /* Takes a word into a lane, so that another word would leave it otherwise. */

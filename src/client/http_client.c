@@ -253,12 +253,13 @@ static enum error_code deliver(struct http_client *client, const struct message 
     }
 }
 
-/* A key that nobody else has. */
+/* A key that nobody else has. Later ones are greater, so that the store's index of them grows at its
+ * end, instead of being written all over. */
 static const char *new_key(char ret[UUID_TEXT_LEN + 1])
 {
-    uint8_t random[16];
+    uint8_t random[10];
     random_fill(random, sizeof random);
-    uuid_format(uuid_v8(random), ret);
+    uuid_format(uuid_v7(clock_wall_ms(), random), ret);
     ret[UUID_TEXT_LEN] = '\0';
     return ret;
 }

@@ -47,7 +47,7 @@ enum {
     IDLE_MS_DEFAULT = 75 * 1000,
     SEND_MS_DEFAULT = 120 * 1000,
     BYTES_DEFAULT = 256 * 1024 * 1024,
-    HEAD_BYTES_MAX = 32 * 1024, /* what libmicrohttpd keeps of a connection, headers and all */
+    HEAD_BYTES_MAX = 16 * 1024, /* what libmicrohttpd keeps of a connection, and clears each time */
     SWEEP_MS = 500,
     READY_MS = 6000, /* a store that was not seen for so long is away */
     PING_ROUNDS = 4, /* sweeps between two looks at the store */

@@ -253,8 +253,8 @@ static enum error_code deliver(struct http_client *client, const struct message 
     }
 }
 
-/* A key that nobody else has. Later ones are greater, so that the store's index of them grows at its
- * end, instead of being written all over. */
+/* A key that nobody else has. Later ones are greater, so that the store's index of them grows at
+ * its end, instead of being written all over. */
 static const char *new_key(char ret[UUID_TEXT_LEN + 1])
 {
     uint8_t random[10];

@@ -28,8 +28,9 @@ static const struct str work_names[] = {STR_INIT("job"), STR_INIT("step")};
     STATUS(201)                                                                                    \
     STATUS(202)                                                                                    \
     STATUS(204)                                                                                    \
-    STATUS(304) STATUS(400) STATUS(401) STATUS(403) STATUS(404) STATUS(405) STATUS(409)            \
-        STATUS(413) STATUS(415) STATUS(422) STATUS(429) STATUS(500) STATUS(503)
+    STATUS(304)                                                                                    \
+    STATUS(400) STATUS(401) STATUS(403) STATUS(404) STATUS(405) STATUS(409) STATUS(413)            \
+        STATUS(415) STATUS(422) STATUS(429) STATUS(500) STATUS(503)
 #define STATUS_PLACE(status) STATUS_AT_##status,
 #define STATUS_NUMBER(status) status,
 enum { STATUS_LIST(STATUS_PLACE) STATUS_AT_OTHER, HTTP_STATUSES };

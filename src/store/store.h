@@ -443,7 +443,8 @@ struct store_driver {
 
     /* What is due at the store's time, the oldest first, at most `limit` of each sort; without
      * locks: others may be at it. `ret_now` is the store's time, `ret_next` when the next thing
-     * will be due (INT64_MAX: nothing is); work to promote counts, also when its time has come. */
+     * will be due, or earlier when that is not certain (INT64_MAX: nothing is); work to promote
+     * counts, also when its time has come. */
     enum error_code (*due)(struct store *store, uint32_t limit, struct arena *arena,
                            struct store_due **ret, uint32_t *ret_count, int64_t *ret_now,
                            int64_t *ret_next, struct err *err);

@@ -154,8 +154,8 @@ static void tell_due(struct buf *buf, const struct store_due *due, uint32_t coun
     buf_addf(buf, "next %lld\n", (long long)next);
 }
 
-static struct store_due *all_due(struct player *player, uint32_t limit, uint32_t *ret_count,
-                                 int64_t *ret_next)
+static struct store_due *look_for_due(struct player *player, uint32_t limit, uint32_t *ret_count,
+                                      int64_t *ret_next)
 {
     struct store_due *due = NULL;
     struct err err = {0};
@@ -166,6 +166,25 @@ static struct store_due *all_due(struct player *player, uint32_t limit, uint32_t
     assert(now == *player->clock);
     if (*ret_count > 1)
         qsort(due, *ret_count, sizeof *due, by_due);
+    return due;
+}
+
+/* Before and after a transaction that reads, for which all rows are written: the same is due, and
+ * only then is it certain when the next thing will be. */
+static struct store_due *all_due(struct player *player, uint32_t limit, uint32_t *ret_count,
+                                 int64_t *ret_next)
+{
+    struct store_txn *txn;
+    struct err err = {0};
+    uint32_t count;
+    int64_t next;
+    const struct store_due *before = look_for_due(player, limit, &count, &next);
+    must(player, "read", store_begin(player->store, STORE_READ, &txn, &err), &err);
+    store_rollback(txn);
+    struct store_due *due = look_for_due(player, limit, ret_count, ret_next);
+    assert(count == *ret_count && next <= *ret_next);
+    for (uint32_t i = 0; i < count; i++)
+        assert(by_due(&before[i], &due[i]) == 0);
     return due;
 }
 

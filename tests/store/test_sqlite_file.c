@@ -1,5 +1,6 @@
 /* What is in the file of a SQLite store, and what is not: for people who open it, for those who had
  * something erased, and for the query planner. */
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <time.h>
 
@@ -361,6 +362,32 @@ static void when_a_file_is_deleted_or_replaced_nothing_more_is_written(void **st
     }
 }
 
+/* As if the last change in the directory were an hour ago. */
+static void let_be_calm(const struct place *place)
+{
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = time(NULL) - 3600}};
+    assert_int_equal(utimensat(AT_FDCWD, place->directory, times, 0), 0);
+}
+
+/* Nothing was made or deleted beside it for a while: then its files are not looked for one by one,
+ * until something is. */
+static void a_file_that_is_deleted_after_a_calm_time_is_missed_too(void **state)
+{
+    static const char *const suffixes[] = {"", ".lock", "-wal", "-shm"};
+    struct place *place = *state;
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
+        struct store *store = open_ok(place, true);
+        struct err err;
+        let_be_calm(place);
+        pause_ok(store, "mail");
+        pause_ok(store, "mail");
+        assert_int_equal(unlink(beside(place, suffixes[i])), 0);
+        assert_int_equal(pause_queue(store, "post", &err), ERR_UNAVAILABLE);
+        assert_says(err.detail, "deleted or replaced");
+        store_close(store);
+    }
+}
+
 static void a_file_that_was_moved_away_and_back_needs_a_new_start(void **state)
 {
     struct place *place = *state;
@@ -385,6 +412,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         IN_PLACE(when_a_file_is_deleted_or_replaced_nothing_more_is_written),
+        IN_PLACE(a_file_that_is_deleted_after_a_calm_time_is_missed_too),
         IN_PLACE(a_file_that_was_moved_away_and_back_needs_a_new_start),
         IN_PLACE(ids_can_be_read_as_people_write_them),
         IN_PLACE(positions_are_not_given_out_again_when_the_newest_events_are_deleted),

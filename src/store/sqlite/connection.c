@@ -216,6 +216,7 @@ static int roll_back(struct connection *connection)
 void lite_rollback(struct connection *connection)
 {
     /* Without memory it may fail: then lite_begin does it, or lite_close, which needs none. */
+    connection->to_begin = false;
     (void)roll_back(connection);
 }
 
@@ -233,6 +234,20 @@ enum error_code lite_begin(struct connection *connection, enum store_mode mode, 
     enum error_code code = lite_fail(connection, result, "begin a transaction", err);
     lite_rollback(connection);
     return code;
+}
+
+void lite_begin_later(struct connection *connection)
+{
+    connection->to_begin = true;
+}
+
+/* What lite_begin_later has put off. */
+static int begin_now(struct connection *connection)
+{
+    connection->to_begin = false;
+    int result = roll_back(connection);
+    return result == SQLITE_OK ? run_kept(connection, &connection->begin_read, STR("BEGIN"))
+                               : result;
 }
 
 enum error_code lite_commit(struct connection *connection, struct err *err)
@@ -265,7 +280,9 @@ static struct query begin(struct connection *connection, sqlite3_stmt **kept, st
                           struct arena *arena, struct err *err)
 {
     struct query query = {.connection = connection, .arena = arena, .err = err, .column = -1};
-    int result = *kept == NULL ? prepare(connection, sql, kept) : SQLITE_OK;
+    int result = connection->to_begin ? begin_now(connection) : SQLITE_OK;
+    if (result == SQLITE_OK && *kept == NULL)
+        result = prepare(connection, sql, kept);
     if (result != SQLITE_OK)
         query_fail(&query, result);
     else

@@ -29,6 +29,7 @@ enum { CURSORS_MAX = 32 };
 struct connection {
     sqlite3 *db;
     int wal_pages; /* in the log after the last commit of this connection */
+    bool to_begin; /* a transaction that reads, with the first query */
     sqlite3_stmt *statements[STATEMENT_COUNT];
     sqlite3_stmt *cursors[CURSORS_MAX]; /* all READY_NEXT */
     sqlite3_stmt *begin_write;
@@ -66,6 +67,9 @@ enum error_code lite_run_sql(struct connection *connection, struct str sql, cons
 /* The one number that a SQL text without parameters gives; 0 when it gives no row. */
 enum error_code lite_get_int(struct connection *connection, struct str sql, int64_t *ret,
                              struct err *err);
+
+/* Begins to read with the first query, which many a transaction does without. */
+void lite_begin_later(struct connection *connection);
 
 /* The transaction as a whole. What could not be rolled back for want of memory is when the next one
  * begins. */

@@ -13,6 +13,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "store/sqlite/sqlite_schema.h"
 
 /* How often to open the lock anew when somebody deletes it meanwhile. */
@@ -420,14 +421,45 @@ static struct owner_file find_place(const struct owner *owner, const char *suffi
     return (struct owner_file){true, status.st_dev, status.st_ino};
 }
 
-void owner_remember(struct owner *owner)
+static bool stat_directory(const struct owner *owner, struct stat *ret)
 {
-    for (size_t i = 0; i < OWNER_FILES; i++)
-        owner->files[i] = find_place(owner, file_suffixes[i]);
+    char path[PATH_MAX];
+    const char *slash = strrchr(owner->path, '/');
+    size_t len = slash == NULL || slash == owner->path ? 1 : (size_t)(slash - owner->path);
+    (void)snprintf(path, sizeof path, "%.*s", (int)len, owner->path);
+    return stat(path, ret) == 0;
 }
 
-enum error_code owner_check(const struct owner *owner, struct err *err)
+/* When a name was last made, moved or deleted there, in nanoseconds: as long as that stays the
+ * same, so do the files that the names lead to. 0: not known, or so lately that the next change
+ * could be noted with the same time. */
+static int64_t directory_changed_at(const struct owner *owner)
 {
+    enum { COARSEST_S = 2 };
+    struct stat status;
+    if (!owner->directory.known || !stat_directory(owner, &status) ||
+        status.st_dev != owner->directory.device || status.st_ino != owner->directory.inode ||
+        status.st_mtim.tv_sec > clock_wall_ms() / 1000 - COARSEST_S)
+        return 0;
+    return (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
+}
+
+void owner_remember(struct owner *owner)
+{
+    struct stat status;
+    for (size_t i = 0; i < OWNER_FILES; i++)
+        owner->files[i] = find_place(owner, file_suffixes[i]);
+    owner->directory = (struct owner_file){.known = false};
+    if (stat_directory(owner, &status))
+        owner->directory = (struct owner_file){true, status.st_dev, status.st_ino};
+    atomic_store(&owner->calm_since, 0);
+}
+
+enum error_code owner_check(struct owner *owner, struct err *err)
+{
+    int64_t changed_at = directory_changed_at(owner);
+    if (changed_at != 0 && changed_at == atomic_load(&owner->calm_since))
+        return ERR_OK;
     for (size_t i = 0; i < OWNER_FILES; i++) {
         const char *suffix = file_suffixes[i];
         if (!is_place(owner, suffix, &owner->files[i]))
@@ -437,6 +469,7 @@ enum error_code owner_check(const struct owner *owner, struct err *err)
                            "and start again",
                            owner->path, suffix);
     }
+    atomic_store(&owner->calm_since, changed_at);
     return ERR_OK;
 }
 

@@ -15,6 +15,7 @@
 #define PAWL_STORE_SQLITE_OWNER_H
 
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -38,8 +39,10 @@ struct owner {
     int file;            /* the database, locked too */
     int64_t noted_at;    /* when somebody last noted that they look after it; 0: never */
     struct owner_file files[OWNER_FILES];
-    bool made_lock; /* it was not there before */
-    bool made_file; /* nor was the database */
+    struct owner_file directory;
+    _Atomic int64_t calm_since; /* its time when all files were last found there; 0: not yet */
+    bool made_lock;             /* it was not there before */
+    bool made_file;             /* nor was the database */
 };
 
 /* What is in the database file. */
@@ -64,7 +67,7 @@ void owner_note(struct owner *owner, int64_t now);
  * delete and move files: what is written to one without a name is lost. unavailable: one is gone.
  */
 void owner_remember(struct owner *owner);
-enum error_code owner_check(const struct owner *owner, struct err *err);
+enum error_code owner_check(struct owner *owner, struct err *err);
 
 /* Gives the locks back. SQLite must have closed the file. */
 void owner_release(struct owner *owner);

@@ -274,12 +274,11 @@ static enum error_code begin_write(struct sqlite_store *store, struct sqlite_txn
     code = check_before_write(store, err);
     if (code == ERR_OK)
         code = sqlite_behind_begin(store, err);
-    if (code == ERR_OK)
-        code = lite_begin(&store->front, STORE_READ, err);
     if (code != ERR_OK) {
         sqlite_give_turn(store, false);
         return code;
     }
+    lite_begin_later(&store->front);
     store->txn.store = store;
     store->txn.connection = &store->front;
     store->txn.reader = NULL;

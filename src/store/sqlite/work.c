@@ -163,7 +163,8 @@ static enum error_code next_stored(struct lane_walk *walk, uint32_t index, struc
     enum error_code code = ERR_OK;
     while (code == ERR_OK && found) {
         code = next_row(walk, index, &found, err);
-        if (code == ERR_OK && found && !sqlite_is_ahead(walk->txn, &lane->last.job, lane->last.step))
+        if (code == ERR_OK && found &&
+            !sqlite_is_ahead(walk->txn, &lane->last.job, lane->last.step))
             break;
     }
     lane->has_stored = code == ERR_OK && found;

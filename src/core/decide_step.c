@@ -249,7 +249,8 @@ enum error_code decide_step_complete(struct decider *d)
 }
 
 /* A lease that ends before the work began, or a critic's. */
-static enum error_code give_back(struct decider *d, struct str reason, int64_t failures)
+static enum error_code give_back(struct decider *d, struct str reason, struct str error,
+                                 int64_t failures)
 {
     bool judged = d->step->held;
     struct event *event =
@@ -258,11 +259,23 @@ static enum error_code give_back(struct decider *d, struct str reason, int64_t f
         return decider_no_memory(d);
     event->data.reason = reason;
     event->data.failures = failures;
+    if (judged)
+        event->data.error = error;
     decider_carry_step_beats(d, &event->data);
     enum error_code code = decider_fold(d);
     if (code == ERR_OK && !judged)
         code = decider_emit_step(d, EVENT_STEP_PENDING);
     return code == ERR_OK ? decider_settle(d) : code;
+}
+
+/* A critic that fails counts as the worker does: a result that no critic survives would else be
+ * handed on for ever. */
+static enum error_code lose_critic(struct decider *d, struct str reason, struct str error)
+{
+    int64_t failures = d->step->failures + 1;
+    return failures >= d->step->spec.retry.max_attempts
+               ? fatal(d, VERDICT_NONE, reason, error, failures)
+               : give_back(d, reason, error, failures);
 }
 
 enum error_code decide_step_fail(struct decider *d)
@@ -275,7 +288,7 @@ enum error_code decide_step_fail(struct decider *d)
     if (code != ERR_OK)
         return code;
     if (d->step->held)
-        return give_back(d, STR("failed"), d->step->failures);
+        return lose_critic(d, STR("failed"), error);
     /* Only what runs can fail: a failure before the start is one at the start. */
     if (d->step->state == STEP_LEASED)
         code = decider_emit_step(d, EVENT_STEP_RUNNING);
@@ -295,9 +308,10 @@ enum error_code decide_step_fail(struct decider *d)
 enum error_code decide_step_release(struct decider *d)
 {
     struct str reason = STR("released");
+    struct str none = {NULL, 0};
     if (d->step->state == STEP_LEASED || d->step->held)
-        return give_back(d, reason, d->step->failures);
-    return retry_later(d, VERDICT_NONE, reason, (struct str){NULL, 0}, d->step->failures, 0);
+        return give_back(d, reason, none, d->step->failures);
+    return retry_later(d, VERDICT_NONE, reason, none, d->step->failures, 0);
 }
 
 enum error_code decide_step_cancelled(struct decider *d)
@@ -306,8 +320,7 @@ enum error_code decide_step_cancelled(struct decider *d)
     return code == ERR_OK ? decide_step_release(d) : code;
 }
 
-/* A lost lease is a failure, or a step that kills whoever takes it would be handed on for ever. A
- * critic's is not. */
+/* A lost lease is a failure, or a step that kills whoever takes it would be handed on for ever. */
 static enum error_code lose_lease(struct decider *d, struct str reason, struct str error,
                                   bool timed_out)
 {
@@ -315,11 +328,11 @@ static enum error_code lose_lease(struct decider *d, struct str reason, struct s
     bool spent = failures >= d->step->spec.retry.max_attempts;
     enum error_code code = ERR_OK;
     if (d->step->held)
-        return give_back(d, reason, d->step->failures);
+        return lose_critic(d, reason, error);
     if (timed_out && d->step->state == STEP_RUNNING)
         return apply_verdict(d, VERDICT_RETRY, reason, error, NULL);
     if (d->step->state == STEP_LEASED && !spent)
-        return give_back(d, reason, failures);
+        return give_back(d, reason, error, failures);
     if (d->step->state == STEP_LEASED)
         code = decider_emit_step(d, EVENT_STEP_RUNNING); /* only what runs can fail */
     if (code != ERR_OK)

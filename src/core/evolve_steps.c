@@ -217,6 +217,10 @@ static enum error_code fold_into_step(struct job_slice *slice, struct step *step
             step->result = data->result;
         step->held = event->type == EVENT_STEP_FINISHED;
         step->verdict = data->verdict;
+        if (data->failures > 0) /* those of its critics count too */
+            step->failures = data->failures;
+        if (str_is_set(data->error))
+            step->error = data->error;
         break;
     case EVENT_STEP_FAILED_RETRYABLE:
     case EVENT_STEP_FAILED_RESOURCE:

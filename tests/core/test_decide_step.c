@@ -566,16 +566,33 @@ static void a_critic_that_gives_up_leaves_the_result_held(void **state)
     do_ok(w, by_worker(w, COMMAND_RELEASE));
     assert_true(step_named(w, "a")->held);
     do_ok(w, judge_of("a"));
+    assert_int_equal(step_named(w, "a")->failures, 0);
     do_ok(w, fail_as(w, CLASS_PERMANENT));
     assert_true(step_named(w, "a")->held);
+    assert_int_equal(step_named(w, "a")->failures, 1);
     do_ok(w, judge_of("a"));
     w->now += 30000;
     do_ok(w, on_step(expire_of(4), "a"));
     assert_true(step_named(w, "a")->held);
     assert_text(step_named(w, "a")->result, "1");
-    assert_int_equal(step_named(w, "a")->failures, 0);
+    assert_int_equal(step_named(w, "a")->failures, 2);
     story(w, HELD " step_judging:a step_finished:a step_judging:a step_finished:a "
                   "step_judging:a step_finished:a");
+}
+
+static void critics_that_fail_too_often_fail_the_step(void **state)
+{
+    struct world *w = *state;
+    step_running(w, "[{'id':'a','critic':true,'retry':{'max_attempts':2}}]");
+    do_ok(w, complete_with(w, "1"));
+    do_ok(w, judge_of("a"));
+    do_ok(w, fail_as(w, CLASS_TRANSIENT));
+    do_ok(w, judge_of("a"));
+    w->now += 30000;
+    do_ok(w, on_step(expire_of(3), "a"));
+    assert_step(w, "a", "failed");
+    story(w, HELD " step_judging:a step_finished:a step_judging:a step_failed_fatal:a "
+                  "step_failed:a job_dead_lettered");
 }
 
 static void a_critic_may_ask_for_another_try_and_the_result_is_gone(void **state)
@@ -825,6 +842,7 @@ int main(void)
         SCENARIO(a_worker_cannot_be_its_own_critic),
         SCENARIO(only_a_held_step_is_given_to_a_critic_and_to_one_at_a_time),
         SCENARIO(a_critic_that_gives_up_leaves_the_result_held),
+        SCENARIO(critics_that_fail_too_often_fail_the_step),
         SCENARIO(a_critic_may_ask_for_another_try_and_the_result_is_gone),
         SCENARIO(a_critic_may_send_the_work_to_another_resource),
         SCENARIO(a_result_that_led_to_a_question_is_not_that_of_the_next_attempt),

@@ -381,6 +381,23 @@ void verify_answer(struct verifier *v)
 /* ---- the critic ---- */
 
 /* The result is held for a critic; when a critic gives up, it is held again. */
+/* A critic that failed or was lost counts, as long as there is another try. Earlier versions said
+ * nothing of it. */
+static void verify_critic(struct verifier *v, struct step_account *step)
+{
+    bool failed = event_caused_by(v, COMMAND_FAIL) || event_caused_by(v, COMMAND_EXPIRE);
+    int64_t said = v->event->data.failures;
+    int64_t limit = step->planned->spec.retry.max_attempts;
+    if (said == 0)
+        return;
+    if (said != step->failures + (step->held && failed ? 1 : 0) ||
+        (failed && limit > 0 && said >= limit))
+        buf_addf(violate(v, VERIFY_STEP_FAILURES),
+                 "failures of step \"%.*s\", which is judged, is %lld of %lld, %lld before",
+                 STR_ARG(step_id(step)), INT_ARG(said), INT_ARG(limit), INT_ARG(step->failures));
+    step->failures = said;
+}
+
 static void verify_finished(struct verifier *v, struct step_account *step)
 {
     if (!verify_not_passing(v, step))
@@ -393,6 +410,7 @@ static void verify_finished(struct verifier *v, struct step_account *step)
         buf_addf(violate(v, VERIFY_STEP_VERDICT), "step \"%.*s\" is held, and asks for no critic",
                  STR_ARG(step_id(step)));
     verify_no_open_effect(v, step_id(step));
+    verify_critic(v, step);
     step->lease.live = false;
     step->held = true;
 }

@@ -553,12 +553,14 @@ void sqlite_behind_close(struct sqlite_store *store)
     (void)pthread_cond_broadcast(&store->behind);
     (void)pthread_mutex_unlock(&store->lock);
     (void)pthread_join(store->thread, NULL);
-    bool done = !atomic_load(&store->lost) && (store->frozen == NULL || store->written);
+    /* Files that were deleted may have a new owner, and what has their names is that one's. */
+    bool ours = !atomic_load(&store->lost) && owner_check(&store->owner, NULL) == ERR_OK;
+    bool done = ours && (store->frozen == NULL || store->written);
     if (done && !ahead_is_empty(store->active))
         done = write_table(store, store->active, NULL) == ERR_OK;
     ahead_free(store->cached);
     ahead_free(store->frozen);
     ahead_free(store->active);
     lite_close(&store->front);
-    journal_close(&store->journal, &store->owner, done);
+    journal_close(&store->journal, ours ? &store->owner : NULL, done);
 }

@@ -69,9 +69,10 @@ void journal_close(struct journal *journal, const struct owner *owner, bool empt
             continue;
         (void)close(journal->files[i].descriptor);
         journal->files[i].descriptor = -1;
+        if (owner == NULL || (!empty && !(journal->files[i].made && journal->files[i].end == 0)))
+            continue;
         owner_path(owner, suffixes[i], path);
-        if (empty || (journal->files[i].made && journal->files[i].end == 0))
-            (void)unlink(path);
+        (void)unlink(path);
     }
 }
 

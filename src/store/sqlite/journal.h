@@ -48,7 +48,8 @@ struct journal_record {
 enum error_code journal_open(struct journal *journal, const struct owner *owner, struct err *err);
 
 /* Closes them. When `empty`, nothing in them is needed any more, and they are deleted; else only
- * those that were made when they were opened and have nothing in them. */
+ * those that were made when they were opened and have nothing in them. `owner` is NULL when what
+ * has their names may be somebody else's: then nothing is deleted. */
 void journal_close(struct journal *journal, const struct owner *owner, bool empty);
 
 /* Begins a record: `body` gets room for the head, and is for the caller to add to. */

@@ -1,0 +1,79 @@
+/* The events as they are committed, read from the store itself after every turn of a server, so
+ * that nothing is missed that is deleted or redacted later. */
+#include <stdlib.h>
+
+#include "world.h"
+
+static uint32_t find_job(struct world *world, struct uuid id)
+{
+    struct record *record = &world->record;
+    for (uint32_t i = 0; i < record->job_count; i++)
+        if (uuid_eq(record->jobs[i].id, id))
+            return i;
+    if (record->job_count == record->job_cap) {
+        record->job_cap = record->job_cap == 0 ? 64 : record->job_cap * 2;
+        record->jobs = need(realloc(record->jobs, record->job_cap * sizeof *record->jobs));
+    }
+    char text[UUID_TEXT_LEN];
+    uuid_format(id, text);
+    record->jobs[record->job_count] = (struct recorded_job){
+        .id = id, .text = arena_copy(&world->arena, (struct str){text, UUID_TEXT_LEN})};
+    return record->job_count++;
+}
+
+static void take(struct world *world, const struct event *event)
+{
+    struct record *record = &world->record;
+    uint32_t at = find_job(world, event->job_id);
+    struct recorded_job *job = &record->jobs[at];
+    enum job_status target = event_target(event);
+    if (event->version != job->version + 1)
+        world_fail(world, "versions", "job %u has version %lld behind %lld", at + 1,
+                   (long long)event->version, (long long)job->version);
+    job->version = event->version;
+    world->veiled = world->veiled || event->redacted;
+    if (target != JOB_NONE)
+        job->status = target;
+    if (event->type == EVENT_JOB_CREATED && event->data.spec != NULL)
+        job->brief = str_eq(event->data.spec->kind, STR("brief"));
+    if (record->event_count == record->event_cap) {
+        record->event_cap = record->event_cap == 0 ? 512 : record->event_cap * 2;
+        record->events = need(realloc(record->events, record->event_cap * sizeof *record->events));
+    }
+    record->events[record->event_count++] = (struct recorded_event){*event, at};
+    trace(world, "      job %u: %lld %.*s (%.*s, by %.*s)", at + 1, (long long)event->version,
+          STR_ARG(event_name(event)), STR_ARG(event->cause_text), STR_ARG(event->actor));
+}
+
+void record_read(struct world *world)
+{
+    uint32_t count = STORE_EVENTS_MAX;
+    while (count == STORE_EVENTS_MAX) {
+        struct store_txn *txn;
+        struct store_fed *fed;
+        struct err err = {0};
+        if (store_begin(world->store, STORE_READ, &txn, &err) != ERR_OK)
+            abort();
+        enum error_code code = store_feed(txn, world->record.position, STORE_EVENTS_MAX,
+                                          &world->arena, &fed, &count, &err);
+        store_rollback(txn);
+        for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
+            world->record.position = fed[i].position;
+            code = event_open(&fed[i].event, world->scenario->seed, &world->arena, &err);
+            if (code == ERR_OK)
+                take(world, &fed[i].event);
+        }
+        if (code != ERR_OK) {
+            world_fail(world, "feed", "%s", err.detail);
+            return;
+        }
+    }
+}
+
+bool record_all_ended(const struct world *world)
+{
+    for (uint32_t i = 0; i < world->record.job_count; i++)
+        if (!job_status_terminal(world->record.jobs[i].status))
+            return false;
+    return true;
+}

@@ -1,5 +1,5 @@
 /* Who submits, answers, signals, operates and looks. Each does one thing at a time and waits for
- * what comes of it. What they know of jobs they take from the record, as if they had been told. */
+ * what comes of it. What they know of jobs they take from the ledger, as if they had been told. */
 #include <stdlib.h>
 
 #include "base/json.h"
@@ -28,8 +28,8 @@ struct str said(struct world *world, const struct sim_call *call, const char *pa
 
 static const struct recorded_job *random_job(struct world *world, struct rng *rng)
 {
-    const struct record *record = &world->record;
-    return record->job_count == 0 ? NULL : &record->jobs[rng_below(rng, record->job_count)];
+    const struct ledger *ledger = &world->ledger;
+    return ledger->job_count == 0 ? NULL : &ledger->jobs[rng_below(rng, ledger->job_count)];
 }
 
 static struct sim_call *about(struct sim_call *call, const struct recorded_job *job)
@@ -185,10 +185,10 @@ static bool find_asking(struct world *world, const struct recorded_job *job, str
 /* Looks through all jobs, from any of them on. */
 static bool look_around(struct world *world, struct rng *rng, struct asking *ret)
 {
-    const struct record *record = &world->record;
-    uint32_t first = (uint32_t)rng_below(rng, record->job_count + (uint64_t)1);
-    for (uint32_t i = 0; i < record->job_count; i++) {
-        const struct recorded_job *job = &record->jobs[(first + i) % record->job_count];
+    const struct ledger *ledger = &world->ledger;
+    uint32_t first = (uint32_t)rng_below(rng, ledger->job_count + (uint64_t)1);
+    for (uint32_t i = 0; i < ledger->job_count; i++) {
+        const struct recorded_job *job = &ledger->jobs[(first + i) % ledger->job_count];
         if (!job_status_terminal(job->status) && find_asking(world, job, rng, ret))
             return true;
     }

@@ -1,4 +1,4 @@
-/* What is stored: each job by core's own checker, against the record of what was committed, and
+/* What is stored: each job by core's own checker, against the ledger of what was committed, and
  * counted.
  *
  *   verify    every history holds by the rules of core/verify.def, and the row is its fold
@@ -17,11 +17,11 @@ static void report(struct world *world, uint32_t job, const struct violation *vi
                    STR_ARG(violation->detail));
 }
 
-/* A job that is gone: its events are in the record. */
+/* A job that is gone: its events are in the ledger. */
 static void check_gone(struct world *world, uint32_t number)
 {
-    const struct record *record = &world->record;
-    struct recorded_job *job = &world->record.jobs[number];
+    const struct ledger *ledger = &world->ledger;
+    struct recorded_job *job = &world->ledger.jobs[number];
     struct arena arena;
     struct verify_report found;
     struct err err = {0};
@@ -31,9 +31,9 @@ static void check_gone(struct world *world, uint32_t number)
     arena_init(&arena);
     struct event *events = need(arena_zalloc(&arena, (size_t)job->version + 1, sizeof *events));
     size_t count = 0;
-    for (uint32_t i = 0; i < record->event_count; i++)
-        if (record->events[i].job == number)
-            events[count++] = record->events[i].event;
+    for (uint32_t i = 0; i < ledger->event_count; i++)
+        if (ledger->events[i].job == number)
+            events[count++] = ledger->events[i].event;
     struct verify_input input = {
         .id = job->id, .events = events, .count = count, .seed = world->scenario->seed};
     if (job_verify(&input, &arena, &found, &err) != ERR_OK)
@@ -43,17 +43,17 @@ static void check_gone(struct world *world, uint32_t number)
     arena_release(&arena);
 }
 
-static const struct event *last_event(const struct record *record, uint32_t job)
+static const struct event *last_event(const struct ledger *ledger, uint32_t job)
 {
-    uint32_t i = record->event_count;
-    while (i > 0 && record->events[i - 1].job != job)
+    uint32_t i = ledger->event_count;
+    while (i > 0 && ledger->events[i - 1].job != job)
         i--;
-    return i == 0 ? NULL : &record->events[i - 1].event;
+    return i == 0 ? NULL : &ledger->events[i - 1].event;
 }
 
 static void check_job(struct world *world, struct engine *engine, uint32_t number)
 {
-    const struct recorded_job *job = &world->record.jobs[number];
+    const struct recorded_job *job = &world->ledger.jobs[number];
     struct arena arena;
     struct history history;
     struct history_report found;
@@ -74,7 +74,7 @@ static void check_job(struct world *world, struct engine *engine, uint32_t numbe
         return;
     }
     report(world, number, history_violation(&found));
-    const struct event *last = last_event(&world->record, number);
+    const struct event *last = last_event(&world->ledger, number);
     if (history.job.slice.job.status != job->status || history.count != job->version ||
         memcmp(history.job.slice.job.head, last->hash, HASH_LEN) != 0)
         world_fail(world, "stored", "job %u is stored as %.*s, version %u, and was %.*s, %lld",
@@ -87,7 +87,7 @@ static void check_job(struct world *world, struct engine *engine, uint32_t numbe
 
 static void check_counts(struct world *world, bool ended)
 {
-    const struct record *record = &world->record;
+    const struct ledger *ledger = &world->ledger;
     int64_t stored[JOB_STATUS_COUNT] = {0};
     struct store_queue_count *queues;
     struct store_worker *workers;
@@ -104,8 +104,8 @@ static void check_counts(struct world *world, bool ended)
     store_rollback(txn);
     for (uint32_t i = 0; i < queue_count; i++)
         stored[queues[i].status] += queues[i].count;
-    for (uint32_t i = 0; i < record->job_count; i++)
-        stored[record->jobs[i].status] -= !record->jobs[i].gone;
+    for (uint32_t i = 0; i < ledger->job_count; i++)
+        stored[ledger->jobs[i].status] -= !ledger->jobs[i].gone;
     for (int status = 0; status < JOB_STATUS_COUNT; status++)
         if (stored[status] != 0)
             world_fail(world, "counts", "there are %lld jobs too many that are %.*s",
@@ -120,7 +120,7 @@ static void check_counts(struct world *world, bool ended)
 
 static void check_ended(struct world *world, struct engine *engine, uint32_t number)
 {
-    const struct recorded_job *job = &world->record.jobs[number];
+    const struct recorded_job *job = &world->ledger.jobs[number];
     struct arena arena;
     struct buf answer;
     struct buf request;
@@ -144,9 +144,9 @@ void check_store(struct world *world, bool ended)
     bool healing = world->healing;
     for (uint32_t i = 0; i < world->server_count && engine == NULL; i++)
         engine = world->servers[i].engine;
-    record_read(world);
+    ledger_read(world);
     world->healing = true; /* whoever checks has a good line */
-    for (uint32_t i = 0; i < world->record.job_count && engine != NULL; i++) {
+    for (uint32_t i = 0; i < world->ledger.job_count && engine != NULL; i++) {
         check_job(world, engine, i);
         if (ended)
             check_ended(world, engine, i);

@@ -21,10 +21,10 @@
 #include "checker.h"
 #include "core/token.h"
 
-/* What the record has of a call. */
+/* What the ledger has of a call. */
 struct fact {
     const struct sim_call *call;
-    uint32_t place; /* of its first event in the record, from 1 on; 0: there is none */
+    uint32_t place; /* of its first event in the ledger, from 1 on; 0: there is none */
     uint64_t types; /* of its events, as bits */
     bool twice;
     struct str token; /* that a claim was answered with; absent: none */
@@ -84,7 +84,7 @@ static void note_event(struct facts *facts, const struct event *event, uint32_t 
 
 static struct facts gather(struct world *world)
 {
-    const struct record *record = &world->record;
+    const struct ledger *ledger = &world->ledger;
     struct facts facts = {
         .world = world,
         .of = need(calloc(world->call_count + (size_t)1, sizeof *facts.of)),
@@ -97,14 +97,14 @@ static struct facts gather(struct world *world)
         if (str_is_set(fact->token) && !token_parse(fact->token, &fact->lease))
             world_fail(world, "token", "#%u was given what is no token", call->number);
     }
-    for (uint32_t i = 0; i < record->event_count; i++)
-        note_event(&facts, &record->events[i].event, i + 1);
+    for (uint32_t i = 0; i < ledger->event_count; i++)
+        note_event(&facts, &ledger->events[i].event, i + 1);
     return facts;
 }
 
 static const struct event *event_at(const struct facts *facts, uint32_t place)
 {
-    return &facts->world->record.events[place - 1].event;
+    return &facts->world->ledger.events[place - 1].event;
 }
 
 /* ---- present, absent, once ---- */
@@ -127,9 +127,9 @@ static bool has_mark(const struct sim_call *call)
 /* Whether the job has an event of that command under that token. */
 static bool caused(const struct facts *facts, enum command_type command, const struct token *token)
 {
-    const struct record *record = &facts->world->record;
-    for (uint32_t i = 0; i < record->event_count; i++) {
-        const struct event *event = &record->events[i].event;
+    const struct ledger *ledger = &facts->world->ledger;
+    for (uint32_t i = 0; i < ledger->event_count; i++) {
+        const struct event *event = &ledger->events[i].event;
         if (event->cause.command == command && event->cause.attempt == token->attempt &&
             uuid_eq(event->job_id, token->job) && str_is_set(event->cause.step) == token->of_step)
             return true;
@@ -141,9 +141,9 @@ static bool caused(const struct facts *facts, enum command_type command, const s
 static bool tool_called(const struct facts *facts, const struct sim_call *call,
                         const struct token *token)
 {
-    const struct record *record = &facts->world->record;
-    for (uint32_t i = 0; i < record->event_count; i++) {
-        const struct event *event = &record->events[i].event;
+    const struct ledger *ledger = &facts->world->ledger;
+    for (uint32_t i = 0; i < ledger->event_count; i++) {
+        const struct event *event = &ledger->events[i].event;
         if (event->type == EVENT_TOOL_CALLED && event->data.attempt == token->attempt &&
             uuid_eq(event->job_id, token->job) && str_eq(event->data.key, call->effect))
             return true;
@@ -219,6 +219,14 @@ static void check_call(const struct facts *facts, const struct fact *fact)
 
 /* ---- order ---- */
 
+/* Whether its answer told of what stands there: a claim that found nothing leaves no trace, and
+ * another copy of it may find something later. */
+static bool is_told(const struct fact *fact)
+{
+    const struct sim_call *call = fact->call;
+    return call->outcome == CALL_OK && (!verb_is_claim(call->verb) || str_is_set(fact->token));
+}
+
 static void check_read(const struct facts *facts, const struct sim_call *call)
 {
     struct world *world = facts->world;
@@ -228,11 +236,11 @@ static void check_read(const struct facts *facts, const struct sim_call *call)
         version = version * 10 + (text.at[i] - '0');
     for (const struct sim_call *before = world->calls; before != NULL; before = before->next) {
         const struct fact *fact = &facts->of[before->number];
-        if (fact->place == 0 || before->ended_at >= call->started_at || before->outcome != CALL_OK)
+        if (fact->place == 0 || before->ended_at >= call->started_at || !is_told(fact))
             continue;
         const struct event *event = event_at(facts, fact->place);
-        uint32_t job = world->record.events[fact->place - 1].job;
-        if (str_eq(world->record.jobs[job].text, call->job) && event->version > version)
+        uint32_t job = world->ledger.events[fact->place - 1].job;
+        if (str_eq(world->ledger.jobs[job].text, call->job) && event->version > version)
             world_fail(world, "stale_read", "#%u saw version %lld after #%u had been told %lld",
                        call->number, version, before->number, (long long)event->version);
     }
@@ -249,7 +257,7 @@ static void check_order(const struct facts *facts)
             continue;
         for (const struct sim_call *before = world->calls; before != call; before = before->next) {
             const struct fact *older = &facts->of[before->number];
-            if (before->outcome == CALL_OK && before->ended_at < call->started_at &&
+            if (is_told(older) && before->ended_at < call->started_at &&
                 older->place > fact->place)
                 world_fail(world, "order", "#%u began after #%u had ended, and stands before it",
                            call->number, before->number);
@@ -287,10 +295,10 @@ static void check_owners(const struct facts *facts)
 /* Until when a lease can have lasted: as it was given, and longer with each beat. */
 static int64_t lease_bound(const struct facts *facts, const struct event *write)
 {
-    const struct record *record = &facts->world->record;
+    const struct ledger *ledger = &facts->world->ledger;
     const struct event *grant = NULL;
-    for (uint32_t i = 0; i < record->event_count; i++) {
-        const struct event *event = &record->events[i].event;
+    for (uint32_t i = 0; i < ledger->event_count; i++) {
+        const struct event *event = &ledger->events[i].event;
         if (uuid_eq(event->job_id, write->job_id) && event->version <= write->version &&
             event_type_begins_lease(event->type) && event->data.attempt == write->cause.attempt &&
             event->data.expires_at > 0 && str_eq(event->data.step, write->cause.step))
@@ -316,13 +324,13 @@ static int64_t lease_bound(const struct facts *facts, const struct event *write)
 static void check_lease_ends(const struct facts *facts)
 {
     struct world *world = facts->world;
-    const struct record *record = &world->record;
-    for (uint32_t i = 0; i < record->event_count && world->calm; i++) {
-        const struct event *event = &record->events[i].event;
+    const struct ledger *ledger = &world->ledger;
+    for (uint32_t i = 0; i < ledger->event_count && world->calm; i++) {
+        const struct event *event = &ledger->events[i].event;
         if (command_type_by(event->cause.command) == COMMAND_BY_WORKER &&
             event->cause.attempt > 0 && event->at >= lease_bound(facts, event))
             world_fail(world, "lease_end", "job %u: version %lld was written after its lease",
-                       record->events[i].job + 1, (long long)event->version);
+                       ledger->events[i].job + 1, (long long)event->version);
     }
 }
 
@@ -330,7 +338,7 @@ static void check_lease_ends(const struct facts *facts)
 static void check_reaper(const struct facts *facts)
 {
     struct world *world = facts->world;
-    const struct record *record = &world->record;
+    const struct ledger *ledger = &world->ledger;
     for (const struct sim_call *call = world->calls; call != NULL; call = call->next) {
         struct token token;
         int64_t until;
@@ -338,8 +346,8 @@ static void check_reaper(const struct facts *facts)
             !token_parse(call->token, &token) || token.of_step ||
             !time_parse(said(world, call, "expires_at"), &until))
             continue;
-        for (uint32_t i = 0; i < record->event_count; i++) {
-            const struct event *event = &record->events[i].event;
+        for (uint32_t i = 0; i < ledger->event_count; i++) {
+            const struct event *event = &ledger->events[i].event;
             if (event->cause.command == COMMAND_EXPIRE && uuid_eq(event->job_id, token.job) &&
                 event->cause.attempt == token.attempt && event->at < until)
                 world_fail(world, "reaped_early", "#%u was told that its lease would last longer",
@@ -351,19 +359,19 @@ static void check_reaper(const struct facts *facts)
 /* ---- signals and keys ---- */
 
 /* Whether a signal for that key was stored before `place` and not taken. */
-static bool is_stored(const struct record *record, uint32_t place, struct str key)
+static bool is_stored(const struct ledger *ledger, uint32_t place, struct str key)
 {
-    const struct recorded_event *waiting = &record->events[place];
+    const struct recorded_event *waiting = &ledger->events[place];
     for (uint32_t i = 0; i < place; i++) {
-        const struct recorded_event *stored = &record->events[i];
+        const struct recorded_event *stored = &ledger->events[i];
         bool taken = false;
         if (stored->job != waiting->job || stored->event.type != EVENT_SIGNAL_RECEIVED ||
             str_is_set(stored->event.data.step) || stored->event.data.signal_version != 0 ||
             !str_eq(stored->event.data.correlation_key, key))
             continue;
         for (uint32_t j = i + 1; j < place && !taken; j++)
-            taken = record->events[j].job == stored->job &&
-                    record->events[j].event.data.signal_version == stored->event.version;
+            taken = ledger->events[j].job == stored->job &&
+                    ledger->events[j].event.data.signal_version == stored->event.version;
         if (!taken)
             return true;
     }
@@ -372,31 +380,31 @@ static bool is_stored(const struct record *record, uint32_t place, struct str ke
 
 static void check_signals(struct world *world)
 {
-    const struct record *record = &world->record;
-    for (uint32_t i = 0; i < record->event_count; i++) {
-        const struct event *event = &record->events[i].event;
+    const struct ledger *ledger = &world->ledger;
+    for (uint32_t i = 0; i < ledger->event_count; i++) {
+        const struct event *event = &ledger->events[i].event;
         if (event->type == EVENT_JOB_WAITING && event->cause.command == COMMAND_WAIT &&
             str_is_set(event->data.correlation_key) &&
-            is_stored(record, i, event->data.correlation_key))
+            is_stored(ledger, i, event->data.correlation_key))
             world_fail(world, "early_signal", "job %u waits for \"%.*s\", which had come",
-                       record->events[i].job + 1, STR_ARG(event->data.correlation_key));
+                       ledger->events[i].job + 1, STR_ARG(event->data.correlation_key));
     }
 }
 
 static void check_keys(struct world *world)
 {
-    const struct record *record = &world->record;
-    for (uint32_t i = 0; i < record->event_count; i++) {
-        const struct spec *spec = record->events[i].event.data.spec;
+    const struct ledger *ledger = &world->ledger;
+    for (uint32_t i = 0; i < ledger->event_count; i++) {
+        const struct spec *spec = ledger->events[i].event.data.spec;
         if (spec == NULL || !str_is_set(spec->idempotency_key) ||
-            record->jobs[record->events[i].job].gone)
+            ledger->jobs[ledger->events[i].job].gone)
             continue;
-        for (uint32_t j = i + 1; j < record->event_count; j++) {
-            const struct spec *other = record->events[j].event.data.spec;
+        for (uint32_t j = i + 1; j < ledger->event_count; j++) {
+            const struct spec *other = ledger->events[j].event.data.spec;
             if (other != NULL && str_eq(spec->idempotency_key, other->idempotency_key) &&
                 str_eq(spec->queue, other->queue))
                 world_fail(world, "key", "jobs %u and %u have the key \"%.*s\"",
-                           record->events[i].job + 1, record->events[j].job + 1,
+                           ledger->events[i].job + 1, ledger->events[j].job + 1,
                            STR_ARG(spec->idempotency_key));
         }
     }

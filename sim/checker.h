@@ -5,7 +5,7 @@
 
 #include "world.h"
 
-/* Every job by the rules of core, what is stored against the record, and the counts. `ended`:
+/* Every job by the rules of core, what is stored against the ledger, and the counts. `ended`:
  * everything must have. */
 void check_store(struct world *world, bool ended);
 

@@ -196,7 +196,7 @@ void server_turn(struct server *server)
     }
     for (uint32_t i = 0; wait_ms == 0 && !server->doomed; i++) {
         engine_turn(server->engine, &wait_ms);
-        record_read(world);
+        ledger_read(world);
         if (i == TURNS_MAX) {
             world_fail(world, "busy", "%s has been busy for %d turns", server->name, TURNS_MAX);
             break;

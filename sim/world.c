@@ -9,6 +9,7 @@
 enum {
     HEAL_MS_MAX = 20 * 60 * 1000, /* by then everything has ended, or never will */
     SAFETY_MS_MAX = 20 * 60 * 1000,
+    RESUME_MS = 15 * 1000,
     QUIET_MS = 5000, /* after everything has ended: what is kept briefly is deleted */
     WEATHER_MS_MAX = 5000,
     PAUSE_MS_MAX = 20 * 1000,
@@ -170,8 +171,8 @@ static void world_close(struct world *world)
     }
     store_close(world->store);
     store_clock_release(&world->clock);
-    free(world->record.jobs);
-    free(world->record.events);
+    free(world->ledger.jobs);
+    free(world->ledger.events);
     arena_release(&world->arena);
 }
 
@@ -238,8 +239,6 @@ static void heal(struct world *world)
             server_start(server);
         server->turn_at = world->now;
     }
-    (void)server_ask(&world->servers[0], VERB_resume, "{\"queue\":\"q1\"}", NULL);
-    (void)server_ask(&world->servers[0], VERB_resume, "{\"queue\":\"q2\"}", NULL);
     for (uint32_t i = 0; i < world->actor_count; i++) {
         struct actor *actor = &world->actors[i];
         actor->absent = false;
@@ -266,17 +265,29 @@ static void be_quiet(struct world *world)
     }
 }
 
+/* Also later, since the order to pause one may have been late. */
+static void resume_queues(struct world *world)
+{
+    (void)server_ask(&world->servers[0], VERB_resume, "{\"queue\":\"q1\"}", NULL);
+    (void)server_ask(&world->servers[0], VERB_resume, "{\"queue\":\"q2\"}", NULL);
+}
+
 /* Runs until everything has ended; a request that was late may bring something new even then. */
 static void run_to_the_end(struct world *world)
 {
     int64_t end = world->now + HEAL_MS_MAX;
+    int64_t resume_at = world->now;
     bool over = false;
     while (!over && world->now < end && !world->result->failed) {
+        if (world->now >= resume_at) {
+            resume_queues(world);
+            resume_at = world->now + RESUME_MS;
+        }
         world_step(world);
-        if (!record_all_ended(world))
+        if (!ledger_all_ended(world))
             continue;
         be_quiet(world);
-        over = record_all_ended(world);
+        over = ledger_all_ended(world);
         wake_actors(world, world->now);
     }
 }
@@ -298,12 +309,12 @@ static void add_counts(struct world *world)
 {
     struct sim_counts *counts = world->counts;
     counts->runs++;
-    counts->jobs += world->record.job_count;
-    counts->events += world->record.event_count;
+    counts->jobs += world->ledger.job_count;
+    counts->events += world->ledger.event_count;
     counts->virtual_ms += (uint64_t)world->now;
-    for (uint32_t i = 0; i < world->record.job_count; i++) {
-        counts->ended[world->record.jobs[i].status]++;
-        counts->purged += world->record.jobs[i].gone;
+    for (uint32_t i = 0; i < world->ledger.job_count; i++) {
+        counts->ended[world->ledger.jobs[i].status]++;
+        counts->purged += world->ledger.jobs[i].gone;
     }
 }
 

@@ -6,8 +6,8 @@
  *   network.c       calls of clients: sent, lost, doubled, late, sent again, and their log
  *   actors.c        who submits, answers, signals, operates and looks
  *   worker.c        who works on jobs and steps, and who judges steps
- *   record.c        the events as they are committed
- *   checker.c       the log of calls against the record and the store
+ *   ledger.c        the events as they are committed
+ *   checker.c       the log of calls against the ledger and the store
  *   trace.c         what happened, line by line */
 #ifndef PAWL_SIM_WORLD_H
 #define PAWL_SIM_WORLD_H
@@ -147,7 +147,7 @@ struct server {
     struct delivery *deliveries;
 };
 
-/* ---- the record ---- */
+/* ---- the ledger ---- */
 
 struct recorded_job {
     struct uuid id;
@@ -163,7 +163,7 @@ struct recorded_event {
     uint32_t job;
 };
 
-struct record {
+struct ledger {
     struct store_position position;
     struct recorded_job *jobs;
     uint32_t job_count;
@@ -208,7 +208,7 @@ struct world {
     struct sim_call *last_call;
     uint32_t call_count;
     uint32_t given_cap;
-    struct record record;
+    struct ledger ledger;
 };
 
 /* ---- world.c ---- */
@@ -289,11 +289,11 @@ struct str said(struct world *world, const struct sim_call *call, const char *pa
 /* A plan as JSON. */
 struct str random_plan(struct world *world, struct rng *rng);
 
-/* ---- record.c ---- */
+/* ---- ledger.c ---- */
 
 /* Takes in what was committed since the last time. */
-void record_read(struct world *world);
-bool record_all_ended(const struct world *world);
+void ledger_read(struct world *world);
+bool ledger_all_ended(const struct world *world);
 
 /* ---- checker.c ---- */
 

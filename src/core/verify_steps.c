@@ -380,6 +380,25 @@ void verify_answer(struct verifier *v)
 
 /* ---- the critic ---- */
 
+/* A critic that fails or is lost counts as a worker does. Histories from before it did say nothing
+ * of that. */
+static void verify_critic_failures(struct verifier *v, struct step_account *step)
+{
+    int64_t said = v->event->data.failures;
+    int64_t limit = step->planned->spec.retry.max_attempts;
+    bool counted = event_caused_by(v, COMMAND_EXPIRE) || event_caused_by(v, COMMAND_FAIL);
+    if (said == 0)
+        return;
+    if (said != step->failures + (counted ? 1 : 0))
+        buf_addf(violate(v, VERIFY_STEP_FAILURES), "failures of step \"%.*s\" is %lld, %lld before",
+                 STR_ARG(step_id(step)), INT_ARG(said), INT_ARG(step->failures));
+    if (counted && limit > 0 && said >= limit)
+        buf_addf(violate(v, VERIFY_STEP_FAILURES),
+                 "the result of step \"%.*s\" is held after %lld of %lld failures",
+                 STR_ARG(step_id(step)), INT_ARG(said), INT_ARG(limit));
+    step->failures = said;
+}
+
 /* The result is held for a critic; when a critic gives up, it is held again. */
 static void verify_finished(struct verifier *v, struct step_account *step)
 {
@@ -393,6 +412,7 @@ static void verify_finished(struct verifier *v, struct step_account *step)
         buf_addf(violate(v, VERIFY_STEP_VERDICT), "step \"%.*s\" is held, and asks for no critic",
                  STR_ARG(step_id(step)));
     verify_no_open_effect(v, step_id(step));
+    verify_critic_failures(v, step);
     step->lease.live = false;
     step->held = true;
 }

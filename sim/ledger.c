@@ -6,26 +6,26 @@
 
 static uint32_t find_job(struct world *world, struct uuid id)
 {
-    struct record *record = &world->record;
-    for (uint32_t i = 0; i < record->job_count; i++)
-        if (uuid_eq(record->jobs[i].id, id))
+    struct ledger *ledger = &world->ledger;
+    for (uint32_t i = 0; i < ledger->job_count; i++)
+        if (uuid_eq(ledger->jobs[i].id, id))
             return i;
-    if (record->job_count == record->job_cap) {
-        record->job_cap = record->job_cap == 0 ? 64 : record->job_cap * 2;
-        record->jobs = need(realloc(record->jobs, record->job_cap * sizeof *record->jobs));
+    if (ledger->job_count == ledger->job_cap) {
+        ledger->job_cap = ledger->job_cap == 0 ? 64 : ledger->job_cap * 2;
+        ledger->jobs = need(realloc(ledger->jobs, ledger->job_cap * sizeof *ledger->jobs));
     }
     char text[UUID_TEXT_LEN];
     uuid_format(id, text);
-    record->jobs[record->job_count] = (struct recorded_job){
+    ledger->jobs[ledger->job_count] = (struct recorded_job){
         .id = id, .text = arena_copy(&world->arena, (struct str){text, UUID_TEXT_LEN})};
-    return record->job_count++;
+    return ledger->job_count++;
 }
 
 static void take(struct world *world, const struct event *event)
 {
-    struct record *record = &world->record;
+    struct ledger *ledger = &world->ledger;
     uint32_t at = find_job(world, event->job_id);
-    struct recorded_job *job = &record->jobs[at];
+    struct recorded_job *job = &ledger->jobs[at];
     enum job_status target = event_target(event);
     if (event->version != job->version + 1)
         world_fail(world, "versions", "job %u has version %lld behind %lld", at + 1,
@@ -36,16 +36,16 @@ static void take(struct world *world, const struct event *event)
         job->status = target;
     if (event->type == EVENT_JOB_CREATED && event->data.spec != NULL)
         job->brief = str_eq(event->data.spec->kind, STR("brief"));
-    if (record->event_count == record->event_cap) {
-        record->event_cap = record->event_cap == 0 ? 512 : record->event_cap * 2;
-        record->events = need(realloc(record->events, record->event_cap * sizeof *record->events));
+    if (ledger->event_count == ledger->event_cap) {
+        ledger->event_cap = ledger->event_cap == 0 ? 512 : ledger->event_cap * 2;
+        ledger->events = need(realloc(ledger->events, ledger->event_cap * sizeof *ledger->events));
     }
-    record->events[record->event_count++] = (struct recorded_event){*event, at};
+    ledger->events[ledger->event_count++] = (struct recorded_event){*event, at};
     trace(world, "      job %u: %lld %.*s (%.*s, by %.*s)", at + 1, (long long)event->version,
           STR_ARG(event_name(event)), STR_ARG(event->cause_text), STR_ARG(event->actor));
 }
 
-void record_read(struct world *world)
+void ledger_read(struct world *world)
 {
     uint32_t count = STORE_EVENTS_MAX;
     while (count == STORE_EVENTS_MAX) {
@@ -54,11 +54,11 @@ void record_read(struct world *world)
         struct err err = {0};
         if (store_begin(world->store, STORE_READ, &txn, &err) != ERR_OK)
             abort();
-        enum error_code code = store_feed(txn, world->record.position, STORE_EVENTS_MAX,
+        enum error_code code = store_feed(txn, world->ledger.position, STORE_EVENTS_MAX,
                                           &world->arena, &fed, &count, &err);
         store_rollback(txn);
         for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
-            world->record.position = fed[i].position;
+            world->ledger.position = fed[i].position;
             code = event_open(&fed[i].event, world->scenario->seed, &world->arena, &err);
             if (code == ERR_OK)
                 take(world, &fed[i].event);
@@ -70,10 +70,10 @@ void record_read(struct world *world)
     }
 }
 
-bool record_all_ended(const struct world *world)
+bool ledger_all_ended(const struct world *world)
 {
-    for (uint32_t i = 0; i < world->record.job_count; i++)
-        if (!job_status_terminal(world->record.jobs[i].status))
+    for (uint32_t i = 0; i < world->ledger.job_count; i++)
+        if (!job_status_terminal(world->ledger.jobs[i].status))
             return false;
     return true;
 }

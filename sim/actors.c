@@ -6,7 +6,12 @@
 #include "pawl.h"
 #include "world.h"
 
-enum { STREAM_ACTORS = 1000, STREAM_LUCK = 2000, PLAN_STEPS_MAX = 5 };
+enum {
+    STREAM_ACTORS = 1000,
+    STREAM_LUCK = 2000,
+    PLAN_STEPS_MAX = 5,
+    HEALING_MS = 200, /* between two things that one does then */
+};
 
 static const char *const keys[] = {"alpha", "beta", "gamma"};
 static const char *const queues[] = {"q1", "q2"};
@@ -182,6 +187,13 @@ static bool find_asking(struct world *world, const struct recorded_job *job, str
     return found;
 }
 
+/* Whether it is worth a look. */
+static bool may_ask(const struct recorded_job *job)
+{
+    return job->status == JOB_WAITING || job->status == JOB_PARKED ||
+           (job->planned && !job_status_terminal(job->status));
+}
+
 /* Looks through all jobs, from any of them on. */
 static bool look_around(struct world *world, struct rng *rng, struct asking *ret)
 {
@@ -189,7 +201,7 @@ static bool look_around(struct world *world, struct rng *rng, struct asking *ret
     uint32_t first = (uint32_t)rng_below(rng, ledger->job_count + (uint64_t)1);
     for (uint32_t i = 0; i < ledger->job_count; i++) {
         const struct recorded_job *job = &ledger->jobs[(first + i) % ledger->job_count];
-        if (!job_status_terminal(job->status) && find_asking(world, job, rng, ret))
+        if (may_ask(job) && find_asking(world, job, rng, ret))
             return true;
     }
     return false;
@@ -374,7 +386,7 @@ void actor_turn(struct world *world, struct actor *actor)
     }
     bool acts = !actor->absent && (!world->healing || roles[actor->role].heals);
     int64_t pause_ms =
-        world->healing ? 100 : rng_between(&actor->rng, 1, roles[actor->role].pause_ms_max);
+        world->healing ? HEALING_MS : rng_between(&actor->rng, 1, roles[actor->role].pause_ms_max);
     actor->wake_at = acts ? world->now + pause_ms : NEVER;
     if (acts)
         roles[actor->role].act(world, actor);
@@ -383,7 +395,7 @@ void actor_turn(struct world *world, struct actor *actor)
 void actor_told(struct world *world, struct actor *actor, const struct sim_call *call)
 {
     int64_t pause_ms =
-        world->healing ? 50 : rng_between(&actor->rng, 1, roles[actor->role].pause_ms_max);
+        world->healing ? HEALING_MS : rng_between(&actor->rng, 1, roles[actor->role].pause_ms_max);
     actor->wake_at = world->now + pause_ms;
     if (actor->role == ROLE_WORKER || actor->role == ROLE_STEPPER || actor->role == ROLE_CRITIC)
         worker_told(world, actor, call);

@@ -120,7 +120,7 @@ static void send_copies(struct world *world, struct sim_call *call)
 void call_send(struct world *world, struct sim_call *call)
 {
     struct actor *actor = call->actor;
-    bool skipped = is_skipped(world, actor);
+    bool skipped = !world->healing && is_skipped(world, actor);
     if (world->last_call != NULL)
         world->last_call->next = call;
     else
@@ -176,18 +176,25 @@ void network_reply(struct world *world, struct sim_call *call, enum error_code c
     (void)dispatch(world, &call->actor->luck, message);
 }
 
+/* Stands for the answer in the trace, where all of it would be too long (FNV-1a). */
+static uint32_t sum_of(struct str answer)
+{
+    uint32_t sum = UINT32_C(0x811c9dc5);
+    for (size_t i = 0; i < answer.len; i++)
+        sum = (sum ^ (uint8_t)answer.at[i]) * UINT32_C(0x01000193);
+    return sum;
+}
+
 /* Unavailable may mean that it was carried out, and nobody was there to say so. */
 static void hear(struct world *world, const struct message *message)
 {
     struct sim_call *call = message->call;
-    uint8_t hash[HASH_LEN];
     if (call->outcome != CALL_OPEN) {
         trace(world, "      #%u is answered again, too late", call->number);
         return;
     }
-    hash_sha256(&message->answer, 1, hash);
-    trace(world, "%.*s #%u: %s (%02x%02x%02x%02x)%s%.*s", STR_ARG(call->actor->name), call->number,
-          error_info(message->code)->name, hash[0], hash[1], hash[2], hash[3],
+    trace(world, "%.*s #%u: %s (%08x)%s%.*s", STR_ARG(call->actor->name), call->number,
+          error_info(message->code)->name, sum_of(message->answer),
           message->code == ERR_OK ? "" : " ",
           STR_ARG(message->code == ERR_OK ? STR("") : message->answer));
     call->code = message->code;

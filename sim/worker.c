@@ -319,8 +319,7 @@ static void take_lease(struct world *world, struct actor *actor, const struct si
     struct str token = said(world, call, "claims.0.lease.token");
     if (!str_is_set(token)) {
         actor->idle++;
-        if (!world->healing)
-            actor->wake_at = world->now + rng_between(&actor->rng, 300, 2500);
+        actor->wake_at = world->now + rng_between(&actor->rng, 300, world->healing ? 600 : 2500);
         return;
     }
     actor->idle = 0;

@@ -154,7 +154,8 @@ struct recorded_job {
     struct str text; /* of the id */
     int64_t version;
     enum job_status status;
-    bool brief; /* of a kind that is soon deleted */
+    bool planned; /* it has steps */
+    bool brief;   /* of a kind that is soon deleted */
     bool gone;  /* found to be, at the last check */
 };
 

@@ -191,7 +191,7 @@ static bool find_asking(struct world *world, const struct recorded_job *job, str
 static bool may_ask(const struct recorded_job *job)
 {
     return job->status == JOB_WAITING || job->status == JOB_PARKED ||
-           (job->planned && !job_status_terminal(job->status));
+           (job->asked && !job_status_terminal(job->status));
 }
 
 /* Looks through all jobs, from any of them on. */

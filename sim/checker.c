@@ -124,14 +124,17 @@ static bool has_mark(const struct sim_call *call)
     return false;
 }
 
-/* Whether the job has an event of that command under that token. */
+/* Whether the job has an event of that command under that token. An operator's verdict ends the
+ * lease of the worker, whose own is then taken for the same if it decides the same. */
 static bool caused(const struct facts *facts, enum command_type command, const struct token *token)
 {
     const struct ledger *ledger = &facts->world->ledger;
     for (uint32_t i = 0; i < ledger->event_count; i++) {
         const struct event *event = &ledger->events[i].event;
-        if (event->cause.command == command && event->cause.attempt == token->attempt &&
-            uuid_eq(event->job_id, token->job) && str_is_set(event->cause.step) == token->of_step)
+        bool by_token = event->cause.attempt == token->attempt ||
+                        (command == COMMAND_VERDICT && event->cause.attempt == 0);
+        if (event->cause.command == command && by_token && uuid_eq(event->job_id, token->job) &&
+            str_is_set(event->cause.step) == token->of_step)
             return true;
     }
     return false;
@@ -257,8 +260,7 @@ static void check_order(const struct facts *facts)
             continue;
         for (const struct sim_call *before = world->calls; before != call; before = before->next) {
             const struct fact *older = &facts->of[before->number];
-            if (is_told(older) && before->ended_at < call->started_at &&
-                older->place > fact->place)
+            if (is_told(older) && before->ended_at < call->started_at && older->place > fact->place)
                 world_fail(world, "order", "#%u began after #%u had ended, and stands before it",
                            call->number, before->number);
         }

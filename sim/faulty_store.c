@@ -22,6 +22,7 @@ enum {
     CRASH_PER_MILLE = 6,
     AWAY_MS_MAX = 8000,
     SLOW_MS_MAX = 3000,
+    SLOW_MS_MAX_CALM = 1000,
 };
 
 static struct faulty_store *faulty(struct store *handle)
@@ -44,7 +45,8 @@ static enum error_code reach(struct store *handle, struct err *err)
     if (!world->healing && world->now < server->away_until)
         return err_set(err, ERR_UNAVAILABLE, "the store is out of reach");
     if (world_strikes(world, &server->rng, FAULT_SLOW, SLOW_PER_MILLE)) {
-        int64_t took_ms = rng_between(&server->rng, 50, SLOW_MS_MAX);
+        int64_t took_ms =
+            rng_between(&server->rng, 50, world->calm ? SLOW_MS_MAX_CALM : SLOW_MS_MAX);
         trace(world, "%s waits %lld ms for the store", server->name, (long long)took_ms);
         world->now += took_ms;
     }

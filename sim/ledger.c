@@ -34,7 +34,7 @@ static void take(struct world *world, const struct event *event)
     world->veiled = world->veiled || event->redacted;
     if (target != JOB_NONE)
         job->status = target;
-    job->planned = job->planned || event->type == EVENT_PLAN_GENERATED;
+    job->asked = job->asked || event->type == EVENT_STEP_NEEDS_USER;
     if (event->type == EVENT_JOB_CREATED && event->data.spec != NULL)
         job->brief = str_eq(event->data.spec->kind, STR("brief"));
     if (ledger->event_count == ledger->event_cap) {

@@ -237,7 +237,7 @@ static void work(struct world *world, struct actor *actor)
         say_with(world, actor, VERB_cancelled, held->token, "");
     } else if (what < 15) {
         say_marked(world, actor, VERB_heartbeat, held->token, "\"progress\":{\"by\":\"@\"}");
-    } else if (what < 20 || (!held->started && what < 70)) {
+    } else if (what < 20 || (!held->started && what < 60)) {
         say_with(world, actor, VERB_start, held->token, "");
     } else if (what < 45) {
         work_on_effects(world, actor);

@@ -10,13 +10,15 @@ enum {
     HEAL_MS_MAX = 20 * 60 * 1000, /* by then everything has ended, or never will */
     SAFETY_MS_MAX = 20 * 60 * 1000,
     RESUME_MS = 15 * 1000,
+    CHECKED_EVERY = 4,
     QUIET_MS = 5000, /* after everything has ended: what is kept briefly is deleted */
     WEATHER_MS_MAX = 5000,
     PAUSE_MS_MAX = 20 * 1000,
+    PAUSE_MS_MAX_CALM = 2000,
     JUMP_MS_MAX = 2 * 60 * 60 * 1000,
     JUMP_BACK_MS_MAX = 4000,
-    CALM_FAULTS =
-        1 << FAULT_DROP | 1 << FAULT_DOUBLE | 1 << FAULT_DELAY | 1 << FAULT_STALL | 1 << FAULT_FULL,
+    CALM_FAULTS = 1 << FAULT_DROP | 1 << FAULT_DOUBLE | 1 << FAULT_DELAY | 1 << FAULT_STALL |
+                  1 << FAULT_FULL | 1 << FAULT_PAUSE | 1 << FAULT_SLOW,
 };
 
 /* Streams of randomness; each server and actor has its own behind these. */
@@ -87,7 +89,8 @@ static void weather_turn(struct world *world)
     struct server *server = &world->servers[rng_below(rng, world->server_count)];
     world->weather_at = world->now + rng_between(rng, 200, WEATHER_MS_MAX);
     if (world_strikes(world, rng, FAULT_PAUSE, 200) && server->engine != NULL) {
-        server->paused_until = world->now + rng_between(rng, 500, PAUSE_MS_MAX);
+        server->paused_until =
+            world->now + rng_between(rng, 500, world->calm ? PAUSE_MS_MAX_CALM : PAUSE_MS_MAX);
         server->turn_at = server->paused_until;
         trace(world, "%s stands still until %lld ms", server->name,
               (long long)server->paused_until);
@@ -297,7 +300,8 @@ static void live(struct world *world)
     set_up(world);
     while (world->commands_left > 0 && world->now < SAFETY_MS_MAX && !world->result->failed)
         world_step(world);
-    if (!world->result->failed)
+    /* At the end all of it is checked once more: now and then is often enough. */
+    if (!world->result->failed && world->scenario->seed % CHECKED_EVERY == 0)
         check_world(world, false);
     heal(world);
     run_to_the_end(world);

@@ -154,8 +154,8 @@ struct recorded_job {
     struct str text; /* of the id */
     int64_t version;
     enum job_status status;
-    bool planned; /* it has steps */
-    bool brief;   /* of a kind that is soon deleted */
+    bool asked; /* by one of its steps, some time */
+    bool brief; /* of a kind that is soon deleted */
     bool gone;  /* found to be, at the last check */
 };
 
@@ -188,7 +188,7 @@ struct world {
     struct arena arena; /* lives as long as the world */
     struct trace trace;
     uint32_t faults; /* those of this world */
-    bool calm;       /* no fault that could be taken for a break: leases end to the millisecond */
+    bool calm;       /* no fault lasts so long that it is a break: leases end to the millisecond */
     bool healing;
     bool veiled; /* payloads were erased in the batch that brought them: marks may be missing */
     uint32_t commands_left;

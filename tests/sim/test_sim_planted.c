@@ -22,7 +22,22 @@
 
 enum planted_bug planted_bug = PLANTED_NONE;
 
-enum { SEEDS = 200, FOUND_MIN = 12 };
+enum { SEEDS = 200 };
+
+/* The engine asks core when something may be done before it asks core to do it, so that these are
+ * never reached: core/test_planted.c finds them. */
+static const enum planted_bug guarded_twice[] = {
+    PLANTED_REAPER_TOO_EARLY,   PLANTED_CLAIM_BEFORE_DUE,   PLANTED_WAKE_TOO_EARLY,
+    PLANTED_DEPENDENCY_IGNORED, PLANTED_AVOID_LIST_IGNORED,
+};
+
+static bool is_guarded_twice(enum planted_bug bug)
+{
+    for (size_t i = 0; i < sizeof guarded_twice / sizeof guarded_twice[0]; i++)
+        if (guarded_twice[i] == bug)
+            return true;
+    return false;
+}
 
 static const char *const bug_names[] = {
     "none",
@@ -104,16 +119,20 @@ static void planted_bugs_break_worlds(void **state)
 {
     (void)state;
     int found = 0;
+    int missed = 0;
     for (int bug = PLANTED_NONE + 1; bug < PLANTED_COUNT; bug++) {
+        if (is_guarded_twice((enum planted_bug)bug))
+            continue;
         struct finding finding = hunt_in_child((enum planted_bug)bug);
         if (finding.seeds == 0)
             print_message("%-28s not found in %d seeds\n", bug_names[bug], SEEDS);
         else
             print_message("%-28s seed %u: %s\n", bug_names[bug], finding.seeds, finding.rule);
         found += finding.seeds != 0;
+        missed += finding.seeds == 0;
     }
     print_message("%d of %d planted bugs found\n", found, PLANTED_COUNT - 1);
-    assert_true(found >= FOUND_MIN);
+    assert_int_equal(missed, 0);
 }
 
 int main(void)

@@ -414,7 +414,8 @@ static void check_keys(struct world *world)
 
 void check_world(struct world *world, bool ended)
 {
-    check_store(world, ended);
+    if (!check_store(world, ended))
+        return;
     struct facts facts = gather(world);
     for (const struct sim_call *call = world->calls; call != NULL; call = call->next)
         check_call(&facts, &facts.of[call->number]);

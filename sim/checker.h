@@ -6,7 +6,7 @@
 #include "world.h"
 
 /* Every job by the rules of core, what is stored against the ledger, and the counts. `ended`:
- * everything must have. */
-void check_store(struct world *world, bool ended);
+ * everything must have. False: no server is up, so that nobody can be asked. */
+bool check_store(struct world *world, bool ended);
 
 #endif

@@ -69,18 +69,20 @@ static uint32_t read_faults(char *text)
 static void read_skipped(struct settings *settings, char *text)
 {
     uint32_t count = 0;
+    free(settings->skipped);
     settings->skipped = calloc(strlen(text) + 1, sizeof *settings->skipped);
     if (settings->skipped == NULL)
         abort();
     for (char *rest = NULL, *pair = strtok_r(text, ",", &rest); pair != NULL;
          pair = strtok_r(NULL, ",", &rest)) {
-        unsigned actor;
-        unsigned nth;
-        if (sscanf(pair, "%u:%u", &actor, &nth) != 2) {
+        char *nth = strchr(pair, ':');
+        if (nth == NULL) {
             (void)fprintf(stderr, "\"%s\" is not ACTOR:NTH\n%s", pair, usage);
             exit(EXIT_USAGE);
         }
-        settings->skipped[count++] = (struct sim_command){(uint16_t)actor, (uint16_t)nth};
+        *nth++ = '\0';
+        settings->skipped[count++] =
+            (struct sim_command){(uint16_t)read_number(pair), (uint16_t)read_number(nth)};
     }
     settings->scenario.skipped = settings->skipped;
     settings->scenario.skipped_count = count;

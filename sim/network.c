@@ -90,18 +90,19 @@ static int64_t travel_ms(struct world *world, struct rng *luck)
                : ms;
 }
 
-/* Sends a message, or two, or none. */
-static uint32_t dispatch(struct world *world, struct rng *luck, struct message message)
+/* Sends a request, to any server, or a reply: once, twice or not at all. */
+static uint32_t dispatch(struct world *world, struct rng *luck, struct message message,
+                         bool request)
 {
     uint32_t copies = world_strikes(world, luck, FAULT_DOUBLE, DOUBLE_PER_MILLE) ? 2 : 1;
     if (world_strikes(world, luck, FAULT_DROP, DROP_PER_MILLE)) {
         trace(world, "      #%u is lost on its way%s", message.call->number,
-              message.server == NULL ? " back" : "");
+              request ? "" : " back");
         copies--;
     }
     for (uint32_t i = 0; i < copies; i++) {
         message.at = world->now + travel_ms(world, luck);
-        if (message.server != NULL)
+        if (request)
             message.server = &world->servers[rng_below(luck, world->server_count)];
         post(world, message);
     }
@@ -111,9 +112,9 @@ static uint32_t dispatch(struct world *world, struct rng *luck, struct message m
 static void send_copies(struct world *world, struct sim_call *call)
 {
     struct actor *actor = call->actor;
-    struct message message = {.call = call, .server = &world->servers[0]};
+    struct message message = {.call = call};
     call->tries++;
-    call->copies += dispatch(world, &actor->luck, message);
+    call->copies += dispatch(world, &actor->luck, message, true);
     actor->wake_at = world->now + TIMEOUT_MS;
 }
 
@@ -133,13 +134,13 @@ void call_send(struct world *world, struct sim_call *call)
     }
     world->counts->calls++;
     actor->nth++;
-    trace(world, "%.*s #%u %.*s%s %.*s", STR_ARG(actor->name), call->number,
-          STR_ARG(verb_text(call->verb)), skipped ? " (skipped)" : "", STR_ARG(call->request));
     if (skipped) {
         call->outcome = CALL_SKIPPED;
         call->ended_at = world->now;
         return;
     }
+    trace(world, "%.*s #%u %.*s %.*s", STR_ARG(actor->name), call->number,
+          STR_ARG(verb_text(call->verb)), STR_ARG(call->request));
     actor->call = call;
     send_copies(world, call);
 }
@@ -173,7 +174,7 @@ void network_reply(struct world *world, struct sim_call *call, enum error_code c
                    struct str answer)
 {
     struct message message = {.call = call, .code = code, .answer = answer};
-    (void)dispatch(world, &call->actor->luck, message);
+    (void)dispatch(world, &call->actor->luck, message, false);
 }
 
 /* Stands for the answer in the trace, where all of it would be too long (FNV-1a). */

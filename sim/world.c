@@ -7,7 +7,7 @@
 #include "store/memory/memory_store.h"
 
 enum {
-    HEAL_MS_MAX = 20 * 60 * 1000, /* by then everything has ended, or never will */
+    HEAL_MS_MAX = 10 * 60 * 1000, /* by then everything has ended, or never will */
     SAFETY_MS_MAX = 20 * 60 * 1000,
     RESUME_MS = 15 * 1000,
     CHECKED_EVERY = 4,
@@ -68,9 +68,9 @@ static int64_t steady_time(void *arg)
     return ((const struct world *)arg)->now;
 }
 
-int64_t world_store_time(void *arg)
+int64_t world_store_time(void *world)
 {
-    return store_clock_now(&((struct world *)arg)->clock);
+    return store_clock_now(&((struct world *)world)->clock);
 }
 
 bool world_strikes(struct world *world, struct rng *rng, enum sim_fault fault, uint32_t per_mille)
@@ -295,7 +295,7 @@ static void run_to_the_end(struct world *world)
     }
 }
 
-static void live(struct world *world)
+static void live_through(struct world *world)
 {
     set_up(world);
     while (world->commands_left > 0 && world->now < SAFETY_MS_MAX && !world->result->failed)
@@ -322,7 +322,7 @@ static void add_counts(struct world *world)
     }
 }
 
-void sim_run(const struct scenario *scenario, FILE *live_to, struct sim_counts *counts,
+void sim_run(const struct scenario *scenario, FILE *live, struct sim_counts *counts,
              struct sim_result *ret)
 {
     struct world *world = need(calloc(1, sizeof *world));
@@ -330,9 +330,9 @@ void sim_run(const struct scenario *scenario, FILE *live_to, struct sim_counts *
     world->scenario = scenario;
     world->counts = counts;
     world->result = ret;
-    world->trace.live = live_to;
+    world->trace.live = live;
     world_open(world);
-    live(world);
+    live_through(world);
     add_counts(world);
     trace_finish(world);
     world_close(world);

@@ -93,8 +93,8 @@ struct engine_options {
                     of their own */
 };
 
-/* Opens the store, unless one is lent, and starts the engine. Fails as store_open; unavailable also when no thread can
- * be started. */
+/* Opens the store, unless one is lent, and starts the engine. Fails as store_open; unavailable also
+ * when no thread can be started. */
 enum error_code engine_open(struct str url, const struct engine_options *options,
                             struct engine **ret, struct err *err);
 

@@ -135,11 +135,33 @@ static void planted_bugs_break_worlds(void **state)
     assert_int_equal(missed, 0);
 }
 
+static void a_broken_world_is_made_smaller(void **state)
+{
+    (void)state;
+    struct scenario large = of_seed(1);
+    struct sim_counts counts = {0};
+    struct sim_result result;
+    planted_bug = PLANTED_WOKEN_FOR_NOBODY;
+    struct scenario small = sim_minimise(&large, "ends");
+    sim_run(&small, NULL, &counts, &result);
+    planted_bug = PLANTED_NONE;
+    uint32_t left = result.given_count - small.skipped_count;
+    print_message("%u of %u commands are left, without faults: %s\n", left, large.commands,
+                  small.faults == 0 ? "yes" : "no");
+    assert_true(result.failed);
+    assert_string_equal(result.rule, "ends");
+    assert_true(left <= large.commands / 4);
+    assert_int_equal(small.faults, 0);
+    sim_result_release(&result);
+    free(small.skipped);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_planted_bug_no_world_is_broken),
         cmocka_unit_test(planted_bugs_break_worlds),
+        cmocka_unit_test(a_broken_world_is_made_smaller),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,8 +27,7 @@ struct fact {
     uint32_t place; /* of its first event in the ledger, from 1 on; 0: there is none */
     uint64_t types; /* of its events, as bits */
     bool twice;
-    struct str token; /* that a claim was answered with; absent: none */
-    struct token lease;
+    struct token lease; /* that a claim was answered with */
 };
 
 struct facts {
@@ -92,9 +91,7 @@ static struct facts gather(struct world *world)
     for (const struct sim_call *call = world->calls; call != NULL; call = call->next) {
         struct fact *fact = &facts.of[call->number];
         fact->call = call;
-        if (verb_is_claim(call->verb) && call->outcome == CALL_OK)
-            fact->token = said(world, call, "claims.0.lease.token");
-        if (str_is_set(fact->token) && !token_parse(fact->token, &fact->lease))
+        if (str_is_set(call->granted) && !token_parse(call->granted, &fact->lease))
             world_fail(world, "token", "#%u was given what is no token", call->number);
     }
     for (uint32_t i = 0; i < ledger->event_count; i++)
@@ -169,7 +166,7 @@ static bool is_present(const struct facts *facts, const struct fact *fact)
         return present || !has_mark(call) || is_said(world, call, "signal", STR("repeated"));
     case VERB_claim:
     case VERB_claim_steps:
-        return present || !str_is_set(fact->token);
+        return present || !str_is_set(call->granted);
     case VERB_effect_begin:
         return !is_said(world, call, "status", STR("execute")) || tool_called(facts, call, &token);
     case VERB_complete:
@@ -227,7 +224,7 @@ static void check_call(const struct facts *facts, const struct fact *fact)
 static bool is_told(const struct fact *fact)
 {
     const struct sim_call *call = fact->call;
-    return call->outcome == CALL_OK && (!verb_is_claim(call->verb) || str_is_set(fact->token));
+    return call->outcome == CALL_OK && (!verb_is_claim(call->verb) || str_is_set(call->granted));
 }
 
 static void check_read(const struct facts *facts, const struct sim_call *call)
@@ -281,14 +278,15 @@ static void check_owners(const struct facts *facts)
     for (uint32_t i = 1; i <= world->call_count; i++) {
         const struct fact *fact = &facts->of[i];
         uint8_t hash[TOKEN_HASH_LEN];
-        if (!str_is_set(fact->token))
+        if (fact->call == NULL || !str_is_set(fact->call->granted))
             continue;
-        token_hash(fact->token, hash);
+        token_hash(fact->call->granted, hash);
         if (fact->place != 0 &&
             memcmp(event_at(facts, fact->place)->data.token_hash, hash, TOKEN_HASH_LEN) != 0)
             world_fail(world, "token", "#%u was given another token than the history has", i);
         for (uint32_t j = i + 1; j <= world->call_count && !fact->lease.of_step; j++)
-            if (str_is_set(facts->of[j].token) && same_lease(&fact->lease, &facts->of[j].lease))
+            if (facts->of[j].call != NULL && str_is_set(facts->of[j].call->granted) &&
+                same_lease(&fact->lease, &facts->of[j].lease))
                 world_fail(world, "two_owners", "#%u and #%u were both given attempt %lld", i, j,
                            (long long)fact->lease.attempt);
     }

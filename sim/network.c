@@ -2,6 +2,7 @@
  *
  * A client that hears nothing sends the same request again, under the same key if it has one, a few
  * times. Then it does not know. */
+#include <assert.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -15,6 +16,7 @@ enum {
     TIMEOUT_MS = 3000,
     TRIES_MAX = 3,
     KEYED_PER_MILLE = 200, /* of those that need no key */
+    REQUEST_BYTES = 4096,
 };
 
 void next_mark(const struct world *world, char ret[MARK_BYTES])
@@ -46,21 +48,18 @@ struct sim_call *say(struct world *world, struct actor *actor, enum verb_name ve
                      const char *format, ...)
 {
     struct sim_call *call = need(arena_zalloc(&world->arena, 1, sizeof *call));
+    char text[REQUEST_BYTES];
     va_list arguments;
-    va_list again;
     va_start(arguments, format);
-    va_copy(again, arguments);
-    int len = vsnprintf(NULL, 0, format, again);
-    va_end(again);
-    char *text = need(arena_alloc(&world->arena, (size_t)len + 1));
-    (void)vsnprintf(text, (size_t)len + 1, format, arguments);
+    int len = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    assert(len < (int)sizeof text);
 
     next_mark(world, call->mark);
     call->number = ++world->call_count;
     call->actor = actor;
     call->verb = verb;
-    call->request = (struct str){text, (size_t)len};
+    call->request = arena_copy(&world->arena, (struct str){text, (size_t)len});
     call->expected_version = -1;
     call->started_at = world->now;
     call->ended_at = NEVER;
@@ -150,6 +149,8 @@ static void call_over(struct world *world, struct sim_call *call, enum call_outc
     struct actor *actor = call->actor;
     call->outcome = outcome;
     call->ended_at = world->now;
+    if (verb_is_claim(call->verb) && outcome == CALL_OK)
+        call->granted = said(world, call, "claims.0.lease.token");
     actor->call = NULL;
     actor->wake_at = world->now;
     actor_told(world, actor, call);

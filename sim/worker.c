@@ -316,14 +316,13 @@ void worker_act(struct world *world, struct actor *actor)
 static void take_lease(struct world *world, struct actor *actor, const struct sim_call *call)
 {
     struct held_lease *held = &actor->held;
-    struct str token = said(world, call, "claims.0.lease.token");
-    if (!str_is_set(token)) {
+    if (!str_is_set(call->granted)) {
         actor->idle++;
-        actor->wake_at = world->now + rng_between(&actor->rng, 300, world->healing ? 600 : 2500);
+        actor->wake_at = world->now + rng_between(&actor->rng, 300, world->healing ? 900 : 2500);
         return;
     }
     actor->idle = 0;
-    *held = (struct held_lease){.token = token, .judging = actor->role == ROLE_CRITIC};
+    *held = (struct held_lease){.token = call->granted, .judging = actor->role == ROLE_CRITIC};
     held->job =
         said(world, call, actor->role == ROLE_WORKER ? "claims.0.job.id" : "claims.0.job_id");
     if (actor->role != ROLE_WORKER)

@@ -72,6 +72,7 @@ struct sim_call {
     enum call_outcome outcome;
     enum error_code code;
     struct str answer;
+    struct str granted; /* the token that a claim was answered with; absent: none */
     struct sim_call *next;
 };
 

@@ -334,25 +334,35 @@ static void check_lease_ends(const struct facts *facts)
     }
 }
 
+/* When the lease of a job's attempt was taken away; NEVER: it was not. */
+static int64_t reaped_at(const struct ledger *ledger, const struct token *token)
+{
+    int64_t attempt = 0;
+    for (uint32_t i = 0; i < ledger->event_count; i++) {
+        const struct event *event = &ledger->events[i].event;
+        if (!uuid_eq(event->job_id, token->job))
+            continue;
+        if (event->type == EVENT_JOB_LEASED)
+            attempt = event->data.attempt;
+        else if (event->cause.command == COMMAND_EXPIRE && attempt == token->attempt)
+            return event->at;
+    }
+    return NEVER;
+}
+
 /* Of jobs only: steps are also lost with their resources. */
 static void check_reaper(const struct facts *facts)
 {
     struct world *world = facts->world;
-    const struct ledger *ledger = &world->ledger;
     for (const struct sim_call *call = world->calls; call != NULL; call = call->next) {
         struct token token;
         int64_t until;
-        if (call->verb != VERB_heartbeat || call->outcome != CALL_OK ||
-            !token_parse(call->token, &token) || token.of_step ||
-            !time_parse(said(world, call, "expires_at"), &until))
-            continue;
-        for (uint32_t i = 0; i < ledger->event_count; i++) {
-            const struct event *event = &ledger->events[i].event;
-            if (event->cause.command == COMMAND_EXPIRE && uuid_eq(event->job_id, token.job) &&
-                event->cause.attempt == token.attempt && event->at < until)
-                world_fail(world, "reaped_early", "#%u was told that its lease would last longer",
-                           call->number);
-        }
+        if (call->verb == VERB_heartbeat && call->outcome == CALL_OK &&
+            token_parse(call->token, &token) && !token.of_step &&
+            time_parse(said(world, call, "expires_at"), &until) &&
+            reaped_at(&world->ledger, &token) < until)
+            world_fail(world, "reaped_early", "#%u was told that its lease would last longer",
+                       call->number);
     }
 }
 

@@ -20,6 +20,7 @@ enum {
     UNKNOWN_PER_MILLE = 12,
     LOST_PER_MILLE = 12,
     CRASH_PER_MILLE = 6,
+    LIE_PER_MILLE = 20,
     AWAY_MS_MAX = 8000,
     SLOW_MS_MAX = 3000,
     SLOW_MS_MAX_CALM = 1000,
@@ -80,6 +81,21 @@ static enum error_code leave_unknown(struct faulty_store *store, struct store_tx
     return err_set(err, ERR_UNAVAILABLE, "nobody knows whether it was committed");
 }
 
+/* What a store that lies leaves out. */
+static enum error_code faulty_write(struct store_txn *txn, const struct store_write *write,
+                                    struct err *err)
+{
+    const struct faulty_store *store = faulty(txn->store);
+    enum sim_lie lie = store->server->world->scenario->lie;
+    struct store_write kept = *write;
+    if (lie == LIE_KEYS)
+        kept.request_count = 0;
+    if (lie == LIE_BEATS && write->job_count == 1 && write->jobs[0].header_same &&
+        write->jobs[0].event_count > 0)
+        kept.job_count = 0;
+    return store->inner->driver->write(txn, &kept, err);
+}
+
 static enum error_code faulty_commit(struct store_txn *txn, enum store_outcome *outcome,
                                      struct err *err)
 {
@@ -87,6 +103,12 @@ static enum error_code faulty_commit(struct store_txn *txn, enum store_outcome *
     struct server *server = store->server;
     struct world *world = server->world;
     txn->store = store->inner;
+    if (world->scenario->lie == LIE_COMMIT && !world->healing &&
+        rng_chance(&server->rng, LIE_PER_MILLE)) {
+        store_rollback(txn);
+        *outcome = STORE_COMMITTED;
+        return ERR_OK;
+    }
     if (world_strikes(world, &server->rng, FAULT_LOST, LOST_PER_MILLE)) {
         store_rollback(txn);
         trace(world, "%s loses a commit", server->name);
@@ -145,6 +167,7 @@ struct store *faulty_store_new(struct server *server)
     store->inner = server->world->store;
     store->driver = *store->inner->driver;
     store->driver.begin = faulty_begin;
+    store->driver.write = faulty_write;
     store->driver.commit = faulty_commit;
     store->driver.due = faulty_due;
     store->driver.watch = faulty_watch;

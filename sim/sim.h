@@ -30,6 +30,14 @@ enum sim_fault {
 
 enum { COMMANDS_DEFAULT = 200, ACTORS_MAX = 32 };
 
+/* How a store can be broken, to prove that the checker sees it. */
+enum sim_lie {
+    LIE_NONE,
+    LIE_COMMIT, /* some commits are acknowledged and not made */
+    LIE_KEYS,   /* answers are not kept for requests that come again */
+    LIE_BEATS,  /* heartbeats are acknowledged and not kept */
+};
+
 /* The nth command of an actor. */
 struct sim_command {
     uint16_t actor;
@@ -44,6 +52,7 @@ struct scenario {
     uint32_t actors;   /* bit per actor: who takes part; healing needs all of them, and has them */
     struct sim_command *skipped; /* commands that are not given */
     uint32_t skipped_count;
+    enum sim_lie lie;
 };
 
 /* How often what happened, over any number of runs. */

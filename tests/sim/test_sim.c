@@ -119,6 +119,48 @@ static void other_seeds_give_other_traces(void **state)
     sim_result_release(&other);
 }
 
+/* The rule by which a world with that lie is broken first. */
+static const char *found_out(enum sim_lie lie, char rule[RULE_BYTES])
+{
+    enum { SEEDS = 100 };
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct scenario scenario = of_seed(seed);
+        struct sim_counts ignored = {0};
+        struct sim_result result;
+        scenario.lie = lie;
+        sim_run(&scenario, NULL, &ignored, &result);
+        bool failed = result.failed;
+        memcpy(rule, result.rule, RULE_BYTES);
+        sim_result_release(&result);
+        if (!failed)
+            continue;
+        print_message("seed %llu: %s\n", (unsigned long long)seed, rule);
+        return rule;
+    }
+    return "none";
+}
+
+static void a_store_that_acknowledges_what_it_does_not_commit_is_found_out(void **state)
+{
+    char rule[RULE_BYTES];
+    (void)state;
+    assert_string_equal(found_out(LIE_COMMIT, rule), "present");
+}
+
+static void a_store_that_forgets_requests_is_found_out(void **state)
+{
+    char rule[RULE_BYTES];
+    (void)state;
+    assert_string_equal(found_out(LIE_KEYS, rule), "once");
+}
+
+static void a_store_that_forgets_heartbeats_is_found_out(void **state)
+{
+    char rule[RULE_BYTES];
+    (void)state;
+    assert_string_equal(found_out(LIE_BEATS, rule), "reaped_early");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,6 +169,9 @@ int main(void)
         cmocka_unit_test(every_verb_of_the_world_went_well_at_least_once),
         cmocka_unit_test(jobs_have_ended_in_every_way),
         cmocka_unit_test(other_seeds_give_other_traces),
+        cmocka_unit_test(a_store_that_acknowledges_what_it_does_not_commit_is_found_out),
+        cmocka_unit_test(a_store_that_forgets_requests_is_found_out),
+        cmocka_unit_test(a_store_that_forgets_heartbeats_is_found_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@ static void claim(struct world *world, struct actor *actor)
     struct rng *rng = &actor->rng;
     char mark[MARK_BYTES];
     const char *start = world->healing || rng_chance(rng, 800) ? "true" : "false";
-    int wait_ms = rng_chance(rng, 400) ? 900 : 0;
+    int wait_ms = world->healing || rng_chance(rng, 400) ? 900 : 0;
     next_mark(world, mark);
     if (actor->role == ROLE_STEPPER &&
         (!actor->registered || rng_chance(rng, world->healing ? 0 : 200))) {

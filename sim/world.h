@@ -19,7 +19,7 @@
 
 enum {
     SERVERS_MAX = 4,
-    SERVER_NAME_BYTES = 8,
+    SERVER_NAME_BYTES = 16,
     MARK_BYTES = 24,
     KEYS_HELD = 4, /* effects that a worker has begun and not committed */
     TOKENS_OLD = 4,

@@ -1,7 +1,7 @@
 /* Simulated worlds, one for each seed: none is broken, each gives the same trace when it is run
  * again, and all together have seen every fault and every verb that can be seen there.
  *
- * PAWL_SEED=… PAWL_RUNS=1 runs one of them; build/sim/pawl-sim shows it. */
+ * PAWL_SEED=… PAWL_WORLDS=1 runs one of them; build/sim/pawl-sim shows it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ static void no_world_is_broken_and_each_can_be_repeated(void **state)
 {
     (void)state;
     uint64_t first = setting("PAWL_SEED", 1);
-    uint64_t runs = setting("PAWL_RUNS", RUNS);
+    uint64_t runs = setting("PAWL_WORLDS", RUNS);
     uint64_t repeated = 0;
     for (uint64_t i = 0; i < runs; i++) {
         struct scenario scenario = of_seed(first + i);

@@ -288,8 +288,8 @@ PAWL_VERB(inbox);
 PAWL_VERB(claim);
 
 /* The same for steps, with "resource_id" or "judge": true. Answers {"claims": [{"step", "job_id",
- * "correlation_id"?, "inputs", "answer"?, "lease", "traceparent"?}]}. PAWL_NOT_FOUND: there is no
- * such resource */
+ * "correlation_id"?, "inputs", "inputs_left"?, "answer"?, "lease", "traceparent"?}]}.
+ * PAWL_NOT_FOUND: there is no such resource */
 PAWL_VERB(claim_steps);
 
 /* What the holder of a lease says, each with "token". A token that is not that of a live lease gets

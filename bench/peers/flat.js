@@ -34,10 +34,9 @@ async function finish(status) {
 
 // ---- who is asked ----
 
-// A system is asked for rates: { waiting, mix, finished } => jobs a second, one for each repeat.
+// A system is asked for a rate: { waiting, mix } => jobs a second, and to have jobs come and go: finish(count).
 //   waiting   jobs that wait meanwhile; what is missing of them is made
 //   mix       they are such that no worker may have them
-//   finished  before that so many others come and go, which is not measured
 
 async function said(command) {
     const child = start(command);
@@ -56,29 +55,27 @@ async function benchPawl(target, words, options) {
     return results.map((row) => row.runs.map((run) => run.count / run.seconds));
 }
 
-const pawl = (target) => async ({ waiting, mix, finished }) => {
-    const { jobs, repeats } = SIZES;
-    if (finished)
-        await benchPawl(target, ['work'], ['--jobs', finished, '--repeat', 1, '--warm-up', 0]);
-    const [rates] = await benchPawl(target, ['backlog', '--waiting', waiting],
-        ['--jobs', jobs, '--repeat', repeats, '--warm-up', 1, ...(mix ? ['--mix'] : [])]);
-    return rates;
-};
+const pawl = (target) => ({
+    async rate({ waiting, mix }) {
+        const [[rate]] = await benchPawl(target, ['backlog', '--waiting', waiting],
+            ['--jobs', SIZES.jobs, '--repeat', 1, '--warm-up', 1, ...(mix ? ['--mix'] : [])]);
+        return rate;
+    },
+    finish: (count) => benchPawl(target, ['work'], ['--jobs', count, '--repeat', 1, '--warm-up', 0]),
+});
 
-const peer = (script, clients) => (target) => async ({ waiting, mix, finished }) => {
-    const { jobs, repeats } = SIZES;
-    const run = (options) => said([
+const peer = (script, clients) => (target) => {
+    const run = (jobs, options) => said([
         process.execPath, join(import.meta.dirname, script), '--operation', 'both', '--target', target, '--producers', 4,
-        '--clients', clients, '--batch', BATCH, '--seconds', SECONDS, '--waiting', waiting, ...options,
+        '--clients', clients, '--batch', BATCH, '--seconds', SECONDS, '--jobs', jobs, ...options,
     ].map(String));
-    const rates = [];
-    if (finished)
-        await run(['--jobs', finished]);
-    for (let i = 0; i < repeats; i++) {
-        const result = await run(['--jobs', jobs, ...(mix ? ['--mix', 1] : [])]);
-        rates.push(result.jobs / result.seconds);
-    }
-    return rates;
+    return {
+        async rate({ waiting, mix }) {
+            const result = await run(SIZES.jobs, ['--waiting', waiting, ...(mix ? ['--mix', 1] : [])]);
+            return result.jobs / result.seconds;
+        },
+        finish: (count, waiting) => run(count, ['--waiting', waiting]),
+    };
 };
 
 const ON_POSTGRES = [
@@ -122,38 +119,44 @@ async function inDatabase({ prepare, open }, act) {
     }
 }
 
+// Where few jobs wait and where many do, in turn: a machine that becomes slower becomes it for both.
+async function inTurn(small, large, waiting, mix) {
+    const rates = { few: [], many: [] };
+    for (let i = 0; i < SIZES.repeats; i++) {
+        rates.many.push(await large.rate({ waiting, mix }));
+        rates.few.push(await small.rate({ waiting: SIZES.few, mix }));
+    }
+    return rates;
+}
+
 async function onPostgres(system) {
-    const { few, many, finished } = SIZES;
+    const { many, finished } = SIZES;
     const note = noteFor(system.title);
-    await inDatabase(system, async (rates, target) => {
-        await note('few', () => rates({ waiting: few }));
-        await note('many', () => rates({ waiting: many }));
+    await inDatabase(system, (small) => inDatabase(system, async (large, target) => {
+        await note('many', () => inTurn(small, large, many));
         await autovacuum(target, 'off');
         try {
-            await note('finished', () => rates({ waiting: many, finished }));
-            await note('open', () => whileOpen(target, () => rates({ waiting: many })));
+            await large.finish(finished, many);
+            await note('finished', () => inTurn(small, large, many));
+            await note('open', () => whileOpen(target, () => inTurn(small, large, many)));
         } finally {
             await autovacuum(target, 'on');
         }
-    });
-    await inDatabase(system, async (rates) => {
-        await note('mix_few', () => rates({ waiting: few, mix: true }));
-        await note('mix_many', () => rates({ waiting: many, mix: true }));
-    });
+    }));
+    await inDatabase(system, (small) => inDatabase(system,
+        (large) => note('mix', () => inTurn(small, large, many, true))));
 }
 
-// One file for both levels, and one more for the mix.
 async function onSqlite() {
-    const { few, sqlite } = SIZES;
     const note = noteFor('Pawl, SQLite');
     for (const mix of [false, true]) {
         const directory = mkdtempSync(join(work, 'flat-'));
-        const target = `sqlite:${join(directory, 'flat.db')}`;
+        const targets = ['small', 'large'].map((name) => `sqlite:${join(directory, name)}.db`);
         try {
-            await ended(start(pawlPrepare(target)), 60);
-            const rates = pawl(target);
-            await note(mix ? 'mix_few' : 'few', () => rates({ waiting: few, mix }));
-            await note(mix ? 'mix_many' : 'many', () => rates({ waiting: sqlite, mix }));
+            for (const target of targets)
+                await ended(start(pawlPrepare(target)), 60);
+            const [small, large] = targets.map(pawl);
+            await note(mix ? 'mix' : 'many', () => inTurn(small, large, SIZES.sqlite, mix));
         } finally {
             rmSync(directory, { recursive: true, force: true });
         }
@@ -164,19 +167,21 @@ async function onSqlite() {
 
 const results = { smoke, sizes: SIZES, systems: {}, failures: 0 };
 
+const rateText = (rates) => `${number(median(rates))} ±${spread(rates)} %`;
+
 const noteFor = (title) => async (name, act) => {
     const begun = performance.now();
     let text;
     results.systems[title] ??= {};
     try {
-        const rates = await act();
-        results.systems[title][name] = rates;
-        text = `${number(median(rates))} per second ±${spread(rates)} %`;
+        const { few, many } = await act();
+        results.systems[title][name] = { few, many };
+        text = `${rateText(few)} → ${rateText(many)} per second`;
     } catch (error) {
         results.failures++;
         text = `FAILED: ${error.message ?? error}`;
     }
-    console.log(`${title.padEnd(20)} ${name.padEnd(10)} ${text.padStart(28)}   (${number((performance.now() - begun) / 1000)} s)`);
+    console.log(`${title.padEnd(20)} ${name.padEnd(10)} ${text.padStart(44)}   (${number((performance.now() - begun) / 1000)} s)`);
     writeFileSync(resultsPath, JSON.stringify(results, null, 1));
 };
 
@@ -184,22 +189,20 @@ const short = (count) => (count >= 1e6 ? `${count / 1e6} M` : `${number(count / 
 
 function table() {
     const { few, many, sqlite, finished } = SIZES;
-    const rate = (one) => (one ? `${number(median(one))} ±${spread(one)} %` : '–');
-    const ratio = (one, base) => (one && base ? `× ${number(median(one) / median(base), 2)} (${rate(one)})` : '–');
-    const rows = Object.entries(results.systems).map(([title, of]) => {
-        const most = short(title.endsWith('SQLite') ? sqlite : many);
-        return [`${title}, up to ${most}`, rate(of.few), ratio(of.many, of.few), ratio(of.finished, of.few),
-            ratio(of.open, of.few), rate(of.mix_few), ratio(of.mix_many, of.mix_few)];
-    });
+    const cell = (of) => (of
+        ? `× ${number(median(of.many) / median(of.few), 2)} (${rateText(of.many)} beside ${rateText(of.few)})` : '–');
+    const rows = Object.entries(results.systems).map(([title, of]) => [
+        `${title}, ${short(title.endsWith('SQLite') ? sqlite : many)}`, cell(of.many), cell(of.finished), cell(of.open),
+        cell(of.mix)]);
     return [
-        ['system', `${short(few)} waiting`, 'very many waiting', `and ${short(finished)} finished before`,
-            'and a transaction open', `${short(few)} in the way`, 'very many in the way'],
-        ['---', '---', '---', '---', '---', '---', '---'], ...rows,
+        [`system, and how many wait instead of ${short(few)}`, 'very many waiting', `and ${short(finished)} finished before`,
+            'and a transaction open', 'very many in the way'],
+        ['---', '---', '---', '---', '---'], ...rows,
     ].map((row) => `| ${row.join(' | ')} |`).join('\n');
 }
 
 const text = () => `Jobs per second while producers and workers are both busy (${BATCH} in a call, 4 of each; graphile-worker 24 workers with a local queue of ${BATCH}), medians of ${SIZES.repeats} runs of ${number(SIZES.jobs)} jobs and half the range; × is
-the rate beside that in the first column of its kind. All are libraries in the process that measures.
+the rate beside that of a store where only ${short(SIZES.few)} wait, or stand in the way, which was measured in turn with it. All are libraries in the process that measures.
 
 ${table()}
 

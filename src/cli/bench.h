@@ -34,6 +34,7 @@ enum {
 
 /* The kind of all jobs here, and of the steps in their plans. */
 #define BENCH_KIND "pawl-bench"
+#define BENCH_KIND_OTHER BENCH_KIND "-other"
 
 /* What the name of the paused queue of a mix ends in. */
 #define BENCH_PAUSED "-paused"
@@ -178,6 +179,9 @@ enum cli_exit site_close(struct site *site, double *ret_bytes);
 struct pawl *site_handle(struct site *site, struct pawl_error *error);
 void site_drop_handle(struct site *site, struct pawl *pawl);
 
+/* Waits until everything is in the store's tables: what is left to do then is part of a run. */
+void site_settle(struct site *site);
+
 enum cli_exit site_tally(struct site *site, struct tally *ret);
 
 /* Events in the history of a job, on average over some of the newest `jobs` of the queue that have
@@ -220,6 +224,7 @@ struct run {
     atomic_bool stop;
     sem_t room; /* in the window */
     long long start_ns;
+    long long settled_ns; /* all clients are done, and all rows are written */
     long long deadline_ns;
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t begin;
@@ -265,7 +270,6 @@ struct client {
     char *answer;         /* of the last claim; the tokens point into it */
     struct token *tokens; /* as many as a call can bring */
     long long token_count;
-    long long last_ns; /* when it has last done something that counts */
     double *latencies; /* ms */
     size_t latency_count;
     size_t latency_cap;

@@ -60,7 +60,6 @@ static bool no_memory(struct client *client)
 
 void client_did(struct client *client, long long count)
 {
-    client->last_ns = bench_now_ns();
     (void)atomic_fetch_add(&client->run->finished, count);
 }
 
@@ -155,12 +154,11 @@ static bool claim(struct client *client, cli_call call, const char *more, long l
         draft->len = 0;
         draft_print(draft,
                     "{\"worker_id\":\"bench-%lld\",\"max\":%lld,\"wait_ms\":%lld%s,"
-                    "\"queues\":[\"%s\"",
+                    "\"kinds\":[\"" BENCH_KIND "\"],\"queues\":[\"%s\"",
                     client->number, most, wait_ms, more, site->queue);
         /* All that stands in the way is where it looks. */
         if (site->bench->mix)
-            draft_print(draft, ",\"%s" BENCH_PAUSED "\"],\"kinds\":[\"" BENCH_KIND "\"",
-                        site->queue);
+            draft_print(draft, ",\"%s" BENCH_PAUSED "\"", site->queue);
         draft_text(draft, "]}");
         if (draft->failed)
             return no_memory(client);

@@ -10,8 +10,8 @@ enum { SORTS = 3, TOMORROW_MS = 24 * 60 * 60 * 1000 };
 static void add_obstacle(struct draft *draft, const struct site *site, long long which)
 {
     const char *payload = site->bench->payload;
-    draft_print(draft, "%s{\"kind\":\"" BENCH_KIND "%s\",\"queue\":\"%s%s\"", which > 0 ? "," : "",
-                which % SORTS == 0 ? "-other" : "", site->queue,
+    draft_print(draft, "%s{\"kind\":\"%s\",\"queue\":\"%s%s\"", which > 0 ? "," : "",
+                which % SORTS == 0 ? BENCH_KIND_OTHER : BENCH_KIND, site->queue,
                 which % SORTS == 1 ? BENCH_PAUSED : "");
     if (which % SORTS == 2)
         draft_print(draft, ",\"delay_ms\":%d", TOMORROW_MS);

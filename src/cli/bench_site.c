@@ -266,6 +266,13 @@ void site_drop_handle(struct site *site, struct pawl *pawl)
 
 /* ---- looking ---- */
 
+void site_settle(struct site *site)
+{
+    char *answer = NULL;
+    if (pawl_list(site->pawl, "{\"limit\":1}", &answer, NULL) == PAWL_OK)
+        pawl_free(answer);
+}
+
 static enum cli_exit find_queue(struct site *site, char **ret_answer, struct pawl_json *ret_queue)
 {
     struct pawl_json item = {NULL, 0};
@@ -351,13 +358,14 @@ static enum cli_exit open_statuses(struct site *site, struct draft *ret)
 }
 
 /* Cancels a page of what is left; *cursor is where to go on, NULL when that was all. */
-static enum cli_exit cancel_some(struct site *site, const char *statuses, char **cursor,
-                                 long long *done)
+static enum cli_exit cancel_some(struct site *site, const char *kind, const char *statuses,
+                                 char **cursor, long long *done)
 {
     char *answer;
     struct pawl_object *filter = pawl_object_new();
     struct pawl_object *request = pawl_object_new();
     pawl_object_text(filter, "queue", site->queue);
+    pawl_object_text(filter, "kind", kind);
     pawl_object_text(filter, "status", statuses);
     pawl_object_text(request, "action", "cancel");
     pawl_object_text(request, "mode", "hard");
@@ -379,18 +387,22 @@ static enum cli_exit cancel_some(struct site *site, const char *statuses, char *
     return CLI_DONE;
 }
 
+/* Of our own jobs only: others may have some in a queue that was named. */
 static enum cli_exit cancel_the_rest(struct site *site)
 {
+    static const char *const kinds[] = {BENCH_KIND, BENCH_KIND_OTHER};
     struct draft statuses = {0};
     struct progress progress = progress_begin("left jobs cancelled", 0);
     char *cursor = NULL;
     long long done = 0;
     enum cli_exit code = open_statuses(site, &statuses);
-    if (code == CLI_DONE && statuses.len > 0)
-        do {
-            code = cancel_some(site, statuses.at, &cursor, &done);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && statuses.len > 0; i++)
+        while (code == CLI_DONE) {
+            code = cancel_some(site, kinds[i], statuses.at, &cursor, &done);
             progress_show(&progress, done);
-        } while (code == CLI_DONE && cursor != NULL);
+            if (cursor == NULL)
+                break;
+        }
     progress_end(&progress);
     pawl_free(cursor);
     draft_free(&statuses);

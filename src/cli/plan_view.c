@@ -96,9 +96,10 @@ static int find(const struct tree *tree, struct pawl_json name)
  * itself, else the one that ended last. */
 static int choose_parent(const struct tree *tree, const struct node *node)
 {
+    struct pawl_json deps = pawl_json_get(node->step, "deps");
     struct pawl_json dep = {NULL, 0};
     int chosen = NONE;
-    while (pawl_json_next(pawl_json_get(node->step, "deps"), &dep, NULL) != 0) {
+    while (pawl_json_next(deps, &dep, NULL) != 0) {
         int at = find(tree, dep);
         if (at == NONE)
             continue;
@@ -153,7 +154,8 @@ static bool tree_make(struct pawl_json answer, struct tree *ret)
     good = good && sort_ids(&tree);
     step = (struct pawl_json){NULL, 0};
     int place = 0;
-    while (good && pawl_json_next(pawl_json_get(answer, "critical_path.steps"), &step, NULL) != 0) {
+    struct pawl_json critical = pawl_json_get(answer, "critical_path.steps");
+    while (good && pawl_json_next(critical, &step, NULL) != 0) {
         int at = find(&tree, step);
         if (at != NONE)
             tree.nodes[at].critical = ++place;
@@ -208,9 +210,10 @@ static void put_value(FILE *out, struct pawl_json value)
 /* What it depends on besides the step that it stands below. */
 static void put_other_deps(FILE *out, const struct tree *tree, const struct node *node)
 {
+    struct pawl_json deps = pawl_json_get(node->step, "deps");
     struct pawl_json dep = {NULL, 0};
     int count = 0;
-    while (pawl_json_next(pawl_json_get(node->step, "deps"), &dep, NULL) != 0) {
+    while (pawl_json_next(deps, &dep, NULL) != 0) {
         if (find(tree, dep) == node->parent)
             continue;
         if (count < NAMES_MAX) {
@@ -290,12 +293,12 @@ static struct pawl_json place_of(const struct node *node)
 {
     static const char *const names[] = {"resource_id", "worker_id"};
     struct pawl_json lease = pawl_json_get(node->step, "lease");
+    struct pawl_json history = pawl_json_get(node->step, "history");
     struct pawl_json place = {NULL, 0};
     for (size_t i = 0; i < sizeof names / sizeof names[0] && place.at == NULL; i++) {
         struct pawl_json moment = {NULL, 0};
         place = pawl_json_get(lease, names[i]);
-        while (lease.at == NULL &&
-               pawl_json_next(pawl_json_get(node->step, "history"), &moment, NULL) != 0) {
+        while (lease.at == NULL && pawl_json_next(history, &moment, NULL) != 0) {
             struct pawl_json named = pawl_json_get(moment, names[i]);
             place = named.at != NULL ? named : place;
         }
@@ -508,8 +511,9 @@ static void print_change(struct pawl_json change)
 /* Who made a version, when and why. */
 static void print_version(struct pawl_json answer, long long number)
 {
+    struct pawl_json versions = pawl_json_get(answer, "versions");
     struct pawl_json version = {NULL, 0};
-    while (pawl_json_next(pawl_json_get(answer, "versions"), &version, NULL) != 0) {
+    while (pawl_json_next(versions, &version, NULL) != 0) {
         if (pawl_json_int(pawl_json_get(version, "version"), 0) != number)
             continue;
         struct pawl_json reason = pawl_json_get(version, "reason");
@@ -539,7 +543,8 @@ void plan_diff_print(struct pawl_json answer)
     printf("Version %lld → %lld", pawl_json_int(pawl_json_get(answer, "from"), 0), to);
     print_version(answer, to);
     fputc('\n', stdout);
-    while (pawl_json_next(pawl_json_get(answer, "changes"), &change, NULL) != 0)
+    struct pawl_json changes = pawl_json_get(answer, "changes");
+    while (pawl_json_next(changes, &change, NULL) != 0)
         print_change(change);
     printf("%lld step%s as before", same, same == 1 ? "" : "s");
     if (pawl_json_next(kept, &first, NULL) != 0) {

@@ -53,8 +53,9 @@ static enum cli_exit run_ls(const struct args *args, struct pawl *pawl)
         print_answer(answer);
     } else {
         struct table *table = table_new(columns, sizeof columns / sizeof columns[0]);
+        struct pawl_json jobs = pawl_json_get(value, "jobs");
         struct pawl_json job = {NULL, 0};
-        while (pawl_json_next(pawl_json_get(value, "jobs"), &job, NULL) != 0)
+        while (pawl_json_next(jobs, &job, NULL) != 0)
             add_row(table, job);
         code = table_finish(args->verb, table, "There are no such dead letters.");
         if (pawl_json_get(value, "next_cursor").at != NULL && screen_is_terminal())

@@ -48,38 +48,75 @@ static void add_row(struct table *table, struct pawl_json question)
     put_deadline(table, question);
 }
 
-static enum cli_exit run(const struct args *args)
+/* One page, from `cursor` on if there is one. */
+static enum cli_exit ask_page(const struct args *args, const char *cursor, char **ret)
 {
     enum { LIMIT_MAX = 500 };
     struct pawl_object *request = pawl_object_new();
-    char *answer;
     enum cli_exit code = cli_put_number(args, "--limit", 1, LIMIT_MAX, request, "limit");
     cli_put_text(args, "--assignee", request, "assignee");
-    cli_put_text(args, "--cursor", request, "cursor");
+    if (cursor != NULL)
+        pawl_object_text(request, "cursor", cursor);
+    else
+        cli_put_text(args, "--cursor", request, "cursor");
     if (code != CLI_DONE) {
         pawl_object_free(request);
         return code;
     }
-    code = cli_ask_once(args, pawl_inbox, request, &answer);
-    if (code != CLI_DONE)
-        return code;
-    if (cli_has(args, "--json")) {
-        print_answer(answer);
-    } else {
-        struct table *table = table_new(columns, sizeof columns / sizeof columns[0]);
-        struct pawl_json questions = pawl_json_get(pawl_json_read(answer), "questions");
+    return cli_ask_once(args, pawl_inbox, request, ret);
+}
+
+/* A page may be short, or empty: the questions of others are left out of it. So all are asked for,
+ * unless somebody wants so many. */
+static enum cli_exit add_pages(const struct args *args, struct table *table)
+{
+    char *cursor = NULL;
+    enum cli_exit code;
+    do {
+        char *answer;
+        code = ask_page(args, cursor, &answer);
+        pawl_free(cursor);
+        cursor = NULL;
+        if (code != CLI_DONE)
+            break;
+        struct pawl_json said = pawl_json_read(answer);
+        struct pawl_json questions = pawl_json_get(said, "questions");
+        struct pawl_json next = pawl_json_get(said, "next_cursor");
         struct pawl_json question = {NULL, 0};
-        while (pawl_json_next(questions, &question, NULL) != 0)
+        bool found = false;
+        while (pawl_json_next(questions, &question, NULL) != 0) {
             add_row(table, question);
-        code = table_finish(args->verb, table, "Nobody is asked anything.");
+            found = true;
+        }
+        if (next.at != NULL && !(found && cli_has(args, "--limit")))
+            cursor = pawl_json_text(next);
+        pawl_free(answer);
+    } while (cursor != NULL);
+    return code;
+}
+
+static enum cli_exit run(const struct args *args)
+{
+    char *answer;
+    if (cli_has(args, "--json")) {
+        enum cli_exit code = ask_page(args, NULL, &answer);
+        if (code != CLI_DONE)
+            return code;
+        print_answer(answer);
+        pawl_free(answer);
+        return CLI_DONE;
     }
-    pawl_free(answer);
+    struct table *table = table_new(columns, sizeof columns / sizeof columns[0]);
+    enum cli_exit code = add_pages(args, table);
+    if (code == CLI_DONE)
+        return table_finish(args->verb, table, "Nobody is asked anything.");
+    table_free(table);
     return code;
 }
 
 static const struct option options[] = {
     {.name = "--assignee", .value = "WHO", .field = "assignee", .text = "only those for WHO"},
-    {.name = "--limit", .value = "N", .text = "at most so many; else 50"},
+    {.name = "--limit", .value = "N", .text = "at most so many jobs; else all"},
     {.name = "--cursor",
      .value = "TEXT",
      .field = "cursor",

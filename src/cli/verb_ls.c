@@ -47,8 +47,9 @@ static enum cli_exit fill(const struct args *args, struct pawl *pawl, long long 
             return code;
         struct pawl_json answer = pawl_json_read(text);
         struct pawl_json next = pawl_json_get(answer, "next_cursor");
+        struct pawl_json jobs = pawl_json_get(answer, "jobs");
         struct pawl_json job = {NULL, 0};
-        while (pawl_json_next(pawl_json_get(answer, "jobs"), &job, NULL) != 0) {
+        while (pawl_json_next(jobs, &job, NULL) != 0) {
             jobs_table_add(table, job);
             limit--;
         }

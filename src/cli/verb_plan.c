@@ -18,8 +18,9 @@ static void print_good(const char *path, struct pawl_json answer)
 
 static void complain_of(const struct args *args, const char *path, struct pawl_json answer)
 {
+    struct pawl_json problems = pawl_json_get(answer, "problems");
     struct pawl_json problem = {NULL, 0};
-    while (pawl_json_next(pawl_json_get(answer, "problems"), &problem, NULL) != 0) {
+    while (pawl_json_next(problems, &problem, NULL) != 0) {
         char *message = pawl_json_text(pawl_json_get(problem, "message"));
         cli_complain(args->verb, "%s: %s", path, message != NULL ? message : "?");
         pawl_free(message);

@@ -472,6 +472,12 @@ static void handle(void *arg, const struct pawl_task *task, struct pawl_outcome 
 {
     struct work *work = arg;
     struct child_end end = {0};
+    if (pawl_json_get(pawl_json_read(task->claim), "inputs_left").at != NULL) {
+        outcome->how = PAWL_FAIL;
+        (void)snprintf(outcome->message, sizeof outcome->message,
+                       "the step did not get all of its inputs: see inputs_left in its claim");
+        return;
+    }
     struct running *running = running_begin(work, task);
     int why = running != NULL ? run_command(running, &end) : ENOMEM;
     if (why == 0) {

@@ -147,8 +147,9 @@ static struct pawl_object *about_job(const struct args *args)
 
 static struct pawl_json step_of(struct pawl_json answer, const char *id)
 {
+    struct pawl_json steps = pawl_json_get(answer, "steps");
     struct pawl_json step = {NULL, 0};
-    while (pawl_json_next(pawl_json_get(answer, "steps"), &step, NULL) != 0)
+    while (pawl_json_next(steps, &step, NULL) != 0)
         if (pawl_json_is(pawl_json_get(step, "id"), id) != 0)
             return step;
     return (struct pawl_json){NULL, 0};

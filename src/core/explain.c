@@ -524,8 +524,7 @@ static void moves_plan(struct explainer *e)
         shown++;
     }
     if (takes_claims(e, STANDING_READY))
-        say(e, STR("A worker claims a step with a resource that fits; 'pawl work' takes whole jobs"
-                   " only."));
+        say(e, STR("A worker claims a step with a resource that fits: 'pawl work --resource ID'."));
     if (takes_claims(e, STANDING_HELD))
         say(e, STR("A critic claims what is finished with \"judge\": true, and gives a verdict."));
     if (e->job->replan)

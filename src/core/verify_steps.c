@@ -380,22 +380,20 @@ void verify_answer(struct verifier *v)
 
 /* ---- the critic ---- */
 
-/* A critic that fails or is lost counts as a worker does. Histories from before it did say nothing
- * of that. */
-static void verify_critic_failures(struct verifier *v, struct step_account *step)
+/* A critic that failed or was lost counts, as long as there is another try. Earlier versions said
+ * nothing of it. */
+static void verify_critic(struct verifier *v, struct step_account *step)
 {
+    bool failed = event_caused_by(v, COMMAND_FAIL) || event_caused_by(v, COMMAND_EXPIRE);
     int64_t said = v->event->data.failures;
     int64_t limit = step->planned->spec.retry.max_attempts;
-    bool counted = event_caused_by(v, COMMAND_EXPIRE) || event_caused_by(v, COMMAND_FAIL);
     if (said == 0)
         return;
-    if (said != step->failures + (counted ? 1 : 0))
-        buf_addf(violate(v, VERIFY_STEP_FAILURES), "failures of step \"%.*s\" is %lld, %lld before",
-                 STR_ARG(step_id(step)), INT_ARG(said), INT_ARG(step->failures));
-    if (counted && limit > 0 && said >= limit)
+    if (said != step->failures + (step->held && failed ? 1 : 0) ||
+        (failed && limit > 0 && said >= limit))
         buf_addf(violate(v, VERIFY_STEP_FAILURES),
-                 "the result of step \"%.*s\" is held after %lld of %lld failures",
-                 STR_ARG(step_id(step)), INT_ARG(said), INT_ARG(limit));
+                 "failures of step \"%.*s\", which is judged, is %lld of %lld, %lld before",
+                 STR_ARG(step_id(step)), INT_ARG(said), INT_ARG(limit), INT_ARG(step->failures));
     step->failures = said;
 }
 
@@ -412,7 +410,7 @@ static void verify_finished(struct verifier *v, struct step_account *step)
         buf_addf(violate(v, VERIFY_STEP_VERDICT), "step \"%.*s\" is held, and asks for no critic",
                  STR_ARG(step_id(step)));
     verify_no_open_effect(v, step_id(step));
-    verify_critic_failures(v, step);
+    verify_critic(v, step);
     step->lease.live = false;
     step->held = true;
 }

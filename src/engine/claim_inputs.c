@@ -64,20 +64,17 @@ static bool want(struct claim_inputs *inputs, struct uuid job, struct str step)
     return true;
 }
 
-static bool want_all(struct claim_inputs *inputs, const struct op *op, struct arena *arena)
+bool claim_inputs_want(struct claim_inputs *inputs, struct uuid job, struct str steps)
 {
+    struct json_iter iter;
+    struct str raw;
+    struct str id;
     bool room = true;
-    for (uint32_t i = 0; i < op->grant_count && room; i++) {
-        const struct grant *grant = &op->grants[i];
-        struct json_iter iter;
-        struct str raw;
-        struct str id;
-        if (grant->step == NULL || !json_array_begin(&iter, grant->step->spec.deps))
-            continue;
-        while (room && json_array_next(&iter, &raw))
-            if (json_string(raw, arena, &id))
-                room = want(inputs, grant->slice->job.id, id);
-    }
+    if (!json_array_begin(&iter, steps))
+        return true;
+    while (room && json_array_next(&iter, &raw))
+        if (json_string(raw, &inputs->arena, &id))
+            room = want(inputs, job, id);
     return room;
 }
 
@@ -144,13 +141,12 @@ static bool read_some(struct claim_inputs *inputs, struct store_txn *txn, uint32
     return room;
 }
 
-bool claim_inputs_read(struct claim_inputs *inputs, struct store_txn *txn, const struct op *op,
-                       size_t bytes_max)
+bool claim_inputs_read(struct claim_inputs *inputs, struct store_txn *txn, size_t bytes_max)
 {
     struct arena page;
     uint32_t at_once = AT_ONCE_MIN;
+    bool room = true;
     arena_init(&page);
-    bool room = want_all(inputs, op, &page);
     while (room && inputs->read < inputs->count && inputs->bytes <= bytes_max) {
         uint32_t left = inputs->count - inputs->read;
         size_t before = inputs->bytes;

@@ -10,7 +10,8 @@
 #include "base/arena.h"
 #include "base/map.h"
 #include "base/str.h"
-#include "engine/batch.h"
+#include "base/uuid.h"
+#include "store/store.h"
 
 struct claim_inputs {
     struct arena arena; /* of everything below */
@@ -26,10 +27,13 @@ struct claim_inputs {
 void claim_inputs_init(struct claim_inputs *inputs, uint64_t seed);
 void claim_inputs_release(struct claim_inputs *inputs);
 
-/* Reads what the steps that `op` was granted depend on, until there are more than `bytes_max` bytes
- * of results. What could not be read is not there. False: memory ran out. */
-bool claim_inputs_read(struct claim_inputs *inputs, struct store_txn *txn, const struct op *op,
-                       size_t bytes_max);
+/* Notes the steps of a job that are named in a raw JSON array. False, here and below: memory ran
+ * out. */
+bool claim_inputs_want(struct claim_inputs *inputs, struct uuid job, struct str steps);
+
+/* Reads what they came to, until there are more than `bytes_max` bytes of results. What could not
+ * be read is not there. */
+bool claim_inputs_read(struct claim_inputs *inputs, struct store_txn *txn, size_t bytes_max);
 
 /* What a step came to; false: that was not read. */
 bool claim_inputs_find(const struct claim_inputs *inputs, struct uuid job, struct str step,

@@ -200,11 +200,28 @@ enum error_code verb_repeat_answer(struct verb_call *call, struct str kept, stru
     return ERR_OK;
 }
 
+/* The answer that was kept, with what it leaves to be read. */
+static enum error_code repeat(struct verb_call *call, const struct op_request *request,
+                              struct buf *answer, struct err *err)
+{
+    const struct verb *verb = verb_at(call->name);
+    struct buf kept;
+    if (verb->repeat == NULL)
+        return verb_repeat_answer(call, request->answer, answer, err);
+    buf_init(&kept, answer->arena, request->answer.len);
+    enum error_code code = verb_repeat_answer(call, request->answer, &kept, err);
+    if (code == ERR_OK && kept.failed)
+        code = verb_no_memory(err);
+    return code == ERR_OK ? verb->repeat(call, buf_str(&kept), answer, err) : code;
+}
+
 enum error_code verb_finish(struct verb_call *call, struct buf *answer, struct err *err)
 {
     const struct op_request *request = call->call.count > 0 ? &call->call.ops[0]->request : NULL;
     /* What was kept for repetitions, a moment ago, is the answer, if it is all of it. */
-    if (request != NULL && (request->repeated || (str_is_set(request->answer) && !call->left_out)))
+    if (request != NULL && request->repeated)
+        return repeat(call, request, answer, err);
+    if (request != NULL && str_is_set(request->answer) && !call->left_out)
         return verb_repeat_answer(call, request->answer, answer, err);
     if (request != NULL && request->clashed)
         return verb_outcome(call, err);
@@ -215,10 +232,12 @@ enum error_code verb_finish(struct verb_call *call, struct buf *answer, struct e
 
 bool verb_answer_reads(const struct verb_call *call)
 {
-    bool (*reads)(const struct verb_call *call) = verb_at(call->name)->reads;
+    const struct verb *verb = verb_at(call->name);
     const struct op_request *request = call->call.count > 0 ? &call->call.ops[0]->request : NULL;
-    bool answered = request != NULL && (request->repeated || request->clashed);
-    return reads != NULL && !answered && reads(call);
+    if (request != NULL && request->repeated)
+        return verb->repeat != NULL;
+    bool clashed = request != NULL && request->clashed;
+    return verb->reads != NULL && !clashed && verb->reads(call);
 }
 
 static enum error_code do_write(struct verb_call *call, struct buf *answer, struct err *err)

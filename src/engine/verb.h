@@ -66,6 +66,10 @@ struct verb {
     /* WRITE: writes the answer from what came of the operations, or fails with what was wrong with
      * them. Also used to write the answer that is kept for repetitions. */
     enum error_code (*answer)(struct verb_call *call, struct buf *answer, struct err *err);
+    /* WRITE: adds to an answer that was kept, for a repetition, what it leaves to be read. May
+     * block. NULL: it is given as it is. */
+    enum error_code (*repeat)(struct verb_call *call, struct str kept, struct buf *answer,
+                              struct err *err);
     /* WRITE: whether prepare may read the store, and so block. */
     bool reads_first;
     /* WRITE: whether answer would, after what came of the operations; NULL: it never does. */

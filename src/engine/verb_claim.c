@@ -205,7 +205,7 @@ static void put_history(struct teller *teller, const struct job *job)
 
 /* Writes what the dependencies of a step came to, and what of it is left to read: it would be too
  * much, or could not be read. */
-static void put_inputs(struct teller *teller, const struct grant *grant)
+static void put_inputs(struct teller *teller, struct uuid job, struct str deps)
 {
     struct json_iter iter;
     struct json_writer left;
@@ -218,10 +218,10 @@ static void put_inputs(struct teller *teller, const struct grant *grant)
     json_begin_array(&left);
     json_key(&teller->writer, STR("inputs"));
     json_begin_object(&teller->writer);
-    bool more = json_array_begin(&iter, grant->step->spec.deps);
+    bool more = json_array_begin(&iter, deps);
     while (more && json_array_next(&iter, &raw)) {
         if (!json_string(raw, &teller->page, &id) ||
-            !claim_inputs_find(&teller->inputs, grant->slice->job.id, id, &result) ||
+            !claim_inputs_find(&teller->inputs, job, id, &result) ||
             result.len > teller->inputs_left) {
             json_put_raw(&left, raw);
             continue;
@@ -248,7 +248,7 @@ static void put_claims(struct teller *teller, const struct op *op, bool history,
         const struct grant *grant = &op->grants[i];
         answer_grant(writer, grant, traced);
         if (grant->step != NULL)
-            put_inputs(teller, grant);
+            put_inputs(teller, grant->slice->job.id, grant->step->spec.deps);
         if (history)
             put_history(teller, &grant->slice->job);
         json_end_object(writer);
@@ -268,34 +268,115 @@ static bool needs_reading(const struct op *op, bool history)
     return needs;
 }
 
+static void teller_begin(struct teller *teller, struct verb_call *call, bool reads,
+                         struct buf *answer)
+{
+    *teller = (struct teller){
+        .history_left = HISTORY_BYTES_MAX,
+        .inputs_left = INPUTS_BYTES_MAX,
+    };
+    if (reads && store_begin(engine_store(call->engine), STORE_READ, &teller->txn, NULL) != ERR_OK)
+        teller->txn = NULL;
+    arena_init(&teller->page);
+    claim_inputs_init(&teller->inputs, reads ? engine_store(call->engine)->options.seed : 0);
+    json_writer_init(&teller->writer, answer);
+}
+
+static enum error_code teller_end(struct teller *teller, struct err *err)
+{
+    claim_inputs_release(&teller->inputs);
+    arena_release(&teller->page);
+    if (teller->txn != NULL)
+        store_rollback(teller->txn);
+    return teller->failed ? err_set(err, ERR_NO_MEMORY, "there is no memory for the answer")
+                          : ERR_OK;
+}
+
+static void read_inputs(struct teller *teller)
+{
+    if (teller->txn != NULL && !teller->failed)
+        teller->failed = !claim_inputs_read(&teller->inputs, teller->txn, INPUTS_BYTES_MAX);
+}
+
 static enum error_code claim_answer(struct verb_call *call, struct buf *answer, struct err *err)
 {
     const struct op *op = call->call.ops[0];
     const struct claim_request *request = call->state;
-    struct teller teller = {
-        .history_left = HISTORY_BYTES_MAX,
-        .inputs_left = INPUTS_BYTES_MAX,
-    };
+    struct teller teller;
     if (op->code != ERR_OK)
         return err_set(err, op->code, "%s", op->err.detail);
     bool needs = needs_reading(op, request->history);
     bool reads = !call->rendering && needs;
     call->left_out = needs && !reads;
-    if (reads && store_begin(engine_store(call->engine), STORE_READ, &teller.txn, NULL) != ERR_OK)
-        teller.txn = NULL;
-    arena_init(&teller.page);
-    claim_inputs_init(&teller.inputs, reads ? engine_store(call->engine)->options.seed : 0);
-    if (teller.txn != NULL)
-        teller.failed = !claim_inputs_read(&teller.inputs, teller.txn, op, INPUTS_BYTES_MAX);
-    json_writer_init(&teller.writer, answer);
+    teller_begin(&teller, call, reads, answer);
+    for (uint32_t i = 0; i < op->grant_count && reads && !teller.failed; i++)
+        if (op->grants[i].step != NULL)
+            teller.failed = !claim_inputs_want(&teller.inputs, op->grants[i].slice->job.id,
+                                               op->grants[i].step->spec.deps);
+    read_inputs(&teller);
     put_claims(&teller, op, request->history, call->engine != NULL && engine_traces(call->engine));
-    claim_inputs_release(&teller.inputs);
-    arena_release(&teller.page);
-    if (teller.txn != NULL)
-        store_rollback(teller.txn);
     call->status = 200;
-    return teller.failed ? err_set(err, ERR_NO_MEMORY, "there is no memory for the answer")
-                         : ERR_OK;
+    return teller_end(&teller, err);
+}
+
+/* ---- answering once more ------------------------------------------------------------------ */
+
+/* The answer that was kept says which inputs are left to read: it was written before the claim was
+ * committed. They are read now, and are the same, since no step changes that has succeeded. */
+struct kept_claim {
+    struct uuid job;
+    struct str left; /* raw JSON; absent: it has no inputs */
+};
+
+static struct kept_claim kept_claim(struct str claim, struct arena *arena)
+{
+    struct kept_claim kept = {0};
+    struct str id;
+    if (json_string(json_member(claim, STR("job_id")), arena, &id) && uuid_parse(id, &kept.job))
+        kept.left = json_member(claim, STR("inputs_left"));
+    return kept;
+}
+
+static void put_kept(struct teller *teller, struct str claim)
+{
+    struct kept_claim kept = kept_claim(claim, &teller->page);
+    struct json_iter iter;
+    struct str key;
+    struct str value;
+    json_begin_object(&teller->writer);
+    (void)json_object_begin(&iter, claim);
+    while (json_object_next(&iter, &key, &value))
+        if (!json_key_is(key, STR("inputs")) && !json_key_is(key, STR("inputs_left")))
+            answer_raw(&teller->writer, (struct str){key.at + 1, key.len - 2}, value);
+    put_inputs(teller, kept.job, kept.left);
+    json_end_object(&teller->writer);
+}
+
+static enum error_code claim_repeat(struct verb_call *call, struct str body, struct buf *answer,
+                                    struct err *err)
+{
+    struct str claims = json_member(body, STR("claims"));
+    struct json_iter iter;
+    struct str claim;
+    struct teller teller;
+    teller_begin(&teller, call, true, answer);
+    for (bool more = json_array_begin(&iter, claims); more && json_array_next(&iter, &claim);) {
+        struct kept_claim kept = kept_claim(claim, &teller.page);
+        if (str_is_set(kept.left) && !claim_inputs_want(&teller.inputs, kept.job, kept.left))
+            teller.failed = true;
+    }
+    read_inputs(&teller);
+    json_begin_object(&teller.writer);
+    json_key(&teller.writer, STR("claims"));
+    json_begin_array(&teller.writer);
+    for (bool more = json_array_begin(&iter, claims); more && json_array_next(&iter, &claim);)
+        if (str_is_set(kept_claim(claim, &teller.page).left))
+            put_kept(&teller, claim);
+        else
+            json_put_raw(&teller.writer, claim);
+    json_end_array(&teller.writer);
+    json_end_object(&teller.writer);
+    return teller_end(&teller, err);
 }
 
 static bool claim_reads(const struct verb_call *call)
@@ -311,4 +392,5 @@ const struct verb verb_claim = {.request = &claim_record,
 const struct verb verb_claim_steps = {.request = &claim_steps_record,
                                       .prepare = claim_prepare,
                                       .answer = claim_answer,
+                                      .repeat = claim_repeat,
                                       .reads = claim_reads};

@@ -592,7 +592,7 @@ static void critics_that_fail_too_often_fail_the_step(void **state)
     do_ok(w, on_step(expire_of(3), "a"));
     assert_step(w, "a", "failed");
     story(w, HELD " step_judging:a step_finished:a step_judging:a step_failed_fatal:a "
-                  "step_failed:a job_dead_lettered");
+                  "step_failed:a job_failed");
 }
 
 static void a_critic_may_ask_for_another_try_and_the_result_is_gone(void **state)

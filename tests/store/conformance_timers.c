@@ -282,6 +282,21 @@ static void the_next_time_counts_work_to_promote(void **state)
     assert_true(next_due(t) == at(40));
 }
 
+/* A store that writes rows later must not take what it has yet to write for the next to come. */
+static void the_next_time_does_not_count_work_that_was_cancelled(void **state)
+{
+    struct trial *t = *state;
+    struct store_txn *txn;
+    struct uuid id = submit_at(t, "a", 15, 0);
+    submit_at(t, "b", 25, 0);
+    assert_true(next_due(t) == at(15));
+    ok(t, store_begin(t->store, STORE_READ, &txn, &t->w.err)); /* all have their rows then */
+    store_rollback(txn);
+    act(t, id, cancel_by(CANCEL_HARD, "no"));
+    advance(t, 20);
+    assert_true(next_due(t) == at(25));
+}
+
 /* Whoever looks too early finds nothing to do, and says when to look again. */
 static void a_heartbeat_leaves_the_timer_and_the_engine_moves_it(void **state)
 {
@@ -433,6 +448,7 @@ struct conformance_tests conformance_timers(void)
         TRIAL(work_leaves_its_lane_after_it_was_promoted),
         TRIAL(work_whose_time_has_come_is_claimed_by_id_before_it_is_promoted),
         TRIAL(work_that_was_promoted_and_work_that_was_not_leave_together),
+        TRIAL(the_next_time_does_not_count_work_that_was_cancelled),
         TRIAL(a_retry_waits_among_the_timers),
         TRIAL(steps_of_a_delayed_job_wait_with_it),
         TRIAL(nothing_is_due_in_an_empty_store),

@@ -82,7 +82,7 @@ static void take_back_and_migrate(struct trial *t)
     options.migrate = true;
     ok(t, store_open(str_from(old->url), &options, &t->store, &t->w.err));
     assert_int_equal(t->store->schema_found, 1);
-    assert_int_equal(t->store->schema_version, old->sort == TEST_SQLITE ? 5 : 3);
+    assert_int_equal(t->store->schema_version, old->sort == TEST_SQLITE ? 5 : 4);
 }
 
 static void wait_for_a_person(struct trial *t, struct uuid id, const char *progress)

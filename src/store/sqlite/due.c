@@ -55,8 +55,14 @@ static enum error_code add_due(struct sqlite_txn *txn, enum statement statement,
 static enum error_code note_work(struct sqlite_txn *txn, struct due_list *list, struct err *err)
 {
     struct query query = lite_query(txn->connection, STATEMENT_DUE_WORK, NULL, err);
-    if (lite_next(&query) && !lite_next_is_null(&query))
-        note_next(list, lite_read_int(&query));
+    bool known = false;
+    while (!known && lite_next(&query)) {
+        int64_t at = lite_read_int(&query);
+        struct uuid job = lite_read_uuid(&query);
+        known = !sqlite_is_ahead(txn, &job, lite_read_step(&query));
+        if (known)
+            note_next(list, at);
+    }
     return lite_end(&query);
 }
 

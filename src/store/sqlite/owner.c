@@ -254,7 +254,7 @@ enum error_code owner_take(struct str path, bool create, struct owner *ret, stru
     if (code != ERR_OK)
         return code;
     if (!owner.made_lock && fstat(owner.lock, &status) == 0 && status.st_size > 0)
-        owner.noted_at = (int64_t)status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000;
+        owner.noted_at = (int64_t)status.st_ctim.tv_sec * 1000 + status.st_ctim.tv_nsec / 1000000;
     write_number(&owner);
     *ret = owner;
     return ERR_OK;
@@ -439,9 +439,9 @@ static int64_t directory_changed_at(const struct owner *owner)
     struct stat status;
     if (!owner->directory.known || !stat_directory(owner, &status) ||
         status.st_dev != owner->directory.device || status.st_ino != owner->directory.inode ||
-        status.st_mtim.tv_sec > clock_wall_ms() / 1000 - COARSEST_S)
+        status.st_ctim.tv_sec > clock_wall_ms() / 1000 - COARSEST_S)
         return 0;
-    return (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
+    return (int64_t)status.st_ctim.tv_sec * 1000000000 + status.st_ctim.tv_nsec;
 }
 
 void owner_remember(struct owner *owner)

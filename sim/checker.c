@@ -344,7 +344,8 @@ static int64_t reaped_at(const struct ledger *ledger, const struct token *token)
             continue;
         if (event->type == EVENT_JOB_LEASED)
             attempt = event->data.attempt;
-        else if (event->cause.command == COMMAND_EXPIRE && attempt == token->attempt)
+        else if (event->cause.command == COMMAND_EXPIRE && !str_is_set(event->cause.step) &&
+                 attempt == token->attempt)
             return event->at;
     }
     return NEVER;

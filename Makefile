@@ -5,17 +5,20 @@
 #   PREFIX=/usr/local   where `make install` puts things; DESTDIR goes in front of it
 #   TESTS='core/test_machine base/test_json'   run only these with `make test`
 #   FUZZ_SECONDS=60     time for each fuzz target
+#   SEED=17             one simulated world, as a trace; COUNT=1000 of them
 #   NO_INSTALL=1        never install packages, only say which are missing
 
 PREFIX ?= /usr/local
 DESTDIR ?=
 TESTS ?=
+SEED ?=
+COUNT ?= 1000
 export FUZZ_SECONDS NO_INSTALL
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := all
 .PHONY: all run demo test lint format sanitize coverage bench bench-accept bench-stores bench-peers bench-flat \
-	bench-size fuzz model torture machines metrics settings install clean help
+	bench-size fuzz model sim torture machines metrics settings install clean help
 
 all: ## build build/pawl and build/libpawl.{a,so}; installs missing Debian packages first
 	@scripts/install-deps build
@@ -38,7 +41,7 @@ lint: ## formatting, clang-tidy, cppcheck, a clang build, and the house rules
 
 format: ## format all C files as `make lint` wants them
 	@scripts/install-deps lint
-	@scripts/files | grep -E '^(src|include|tests|bench|examples)/.*\.[ch]$$' | xargs -r clang-format -i
+	@scripts/files | grep -E '^(src|include|tests|bench|sim|examples)/.*\.[ch]$$' | xargs -r clang-format -i
 
 sanitize: ## every test under ASan + UBSan, then under TSan
 	@scripts/install-deps build test
@@ -79,6 +82,11 @@ fuzz: ## each fuzz target for FUZZ_SECONDS (60)
 model: all ## the models of leases, waits and joins, checked by Spin
 	@scripts/install-deps test
 	@scripts/model
+
+sim: ## COUNT (1000) simulated worlds with faults; SEED=17 runs one of them and shows it
+	@scripts/install-deps build
+	@scripts/build build sim/pawl-sim
+	@build/sim/pawl-sim $(if $(SEED),--seed $(SEED) --count 1 --trace,--count $(COUNT))
 
 torture: ## the long form of every reliability test
 	@scripts/install-deps build test fuzz

@@ -380,7 +380,6 @@ void verify_answer(struct verifier *v)
 
 /* ---- the critic ---- */
 
-/* The result is held for a critic; when a critic gives up, it is held again. */
 /* A critic that failed or was lost counts, as long as there is another try. Earlier versions said
  * nothing of it. */
 static void verify_critic(struct verifier *v, struct step_account *step)
@@ -398,6 +397,7 @@ static void verify_critic(struct verifier *v, struct step_account *step)
     step->failures = said;
 }
 
+/* The result is held for a critic; when a critic gives up, it is held again. */
 static void verify_finished(struct verifier *v, struct step_account *step)
 {
     if (!verify_not_passing(v, step))

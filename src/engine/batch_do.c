@@ -244,11 +244,14 @@ static bool has_ended(struct batch *batch, const struct resource *resource)
     return resource_ends_at(resource, &context) <= batch->load.now;
 }
 
-/* Whether a lease is on that resource, and the resource was not renewed meanwhile. */
-static bool is_lost(struct batch *batch, struct str resource_id, const struct lease *lease)
+/* Whether a lease is on that resource, the resource was not renewed meanwhile, and the job has not
+ * ended: another step on the resource may have seen to that, in this very batch. */
+static bool is_lost(struct batch *batch, const struct batch_job *job, struct str resource_id,
+                    const struct lease *lease)
 {
     const struct resource *resource = batch_resource(batch, resource_id);
     return lease->live && str_eq(lease->resource_id, resource_id) &&
+           !job_status_terminal(job->now->job.status) &&
            (resource == NULL || has_ended(batch, resource));
 }
 
@@ -268,7 +271,7 @@ static enum error_code do_due(struct batch *batch, struct op *op)
     struct command command = {.actor = STR("pawl")};
     int64_t next = 0;
     if (str_is_set(op->due.resource_id)) {
-        if (!is_lost(batch, op->due.resource_id, lease)) {
+        if (!is_lost(batch, job, op->due.resource_id, lease)) {
             op->code = err_set(&op->err, ERR_INVALID_TRANSITION, "it is not lost after all");
             return ERR_OK;
         }
@@ -277,13 +280,14 @@ static enum error_code do_due(struct batch *batch, struct op *op)
     } else {
         command.type = placement_due(&job->now->job, step, &context, &next);
     }
+    /* The steps of a job that has ended stay as they are, but have no leases in the store. */
+    bool leased = lease->live && !job_status_terminal(job->before->job.status);
     if (command.type == COMMAND_NONE)
-        return retime(batch, job, op, lease->live, next);
+        return retime(batch, job, op, leased, next);
     if (step != NULL)
         command.step = step->spec.id;
     if (command.type == COMMAND_EXPIRE)
         command.expire.attempt = step != NULL ? step->attempt : job->now->job.attempt;
-    bool leased = lease->live;
     enum error_code refusal = ERR_OK;
     enum error_code code = batch_decide(batch, job, &command, &op->answer, &refusal, &op->err);
     op->after = batch_job_view(job);

@@ -323,7 +323,8 @@ static void engine_free(struct engine *engine)
         (void)store_attend(engine->store, &before, NULL);
     for (uint32_t i = 0; i < engine->runner_count; i++)
         batcher_release(&engine->runners[i].batcher);
-    store_close(engine->store);
+    if (engine->options.lent == NULL)
+        store_close(engine->store);
     release_lock(engine);
     arena_pool_drop(engine->pool);
     free(engine->url);
@@ -354,7 +355,9 @@ enum error_code engine_open(struct str url, const struct engine_options *options
         free(engine);
         return code;
     }
-    code = store_open(url, &engine->options.store, &engine->store, err);
+    engine->store = engine->options.lent;
+    if (engine->store == NULL)
+        code = store_open(url, &engine->options.store, &engine->store, err);
     if (code != ERR_OK) {
         release_lock(engine);
         arena_pool_drop(engine->pool);

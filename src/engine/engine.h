@@ -79,6 +79,8 @@ struct call {
 
 struct engine_options {
     struct store_options store;
+    struct store *lent; /* in place of one that is opened; it stays the caller's, and is there for
+                           longer than the engine. NULL: the store of the URL */
     size_t queue_bytes_max; /* 0: 64 MiB */
     int64_t lease_ttl_ms;   /* of leases for which neither claim, job nor kind say; 0: the usual */
     bool by_hand;           /* start no threads: somebody calls engine_turn */
@@ -91,8 +93,8 @@ struct engine_options {
                     of their own */
 };
 
-/* Opens the store and starts the engine. Fails as store_open; unavailable also when no thread can
- * be started. */
+/* Opens the store, unless one is lent, and starts the engine. Fails as store_open; unavailable also
+ * when no thread can be started. */
 enum error_code engine_open(struct str url, const struct engine_options *options,
                             struct engine **ret, struct err *err);
 

@@ -89,6 +89,24 @@ static void a_step_that_a_critic_accepts_is_clean(void **state)
     assert_clean(h);
 }
 
+static void the_failures_of_critics_count_with_those_of_workers(void **state)
+{
+    struct history *h = *state;
+    started(h, judged);
+    step_does(h, EVENT_STEP_FINISHED, "complete", "a", 1)->data.result = STR("7");
+    claim_as(h, EVENT_STEP_JUDGING, "a", 2, NULL);
+    tick(h, 30000);
+    struct event_data *data = &step_does(h, EVENT_STEP_FINISHED, "expire", "a", 0)->data;
+    data->reason = STR("lease_expired");
+    data->failures = 1;
+    claim_as(h, EVENT_STEP_JUDGING, "a", 3, NULL);
+    data = &step_does(h, EVENT_STEP_FAILED_RETRYABLE, "verdict", "a", 3)->data;
+    data->verdict = VERDICT_RETRY;
+    data->failures = 2;
+    step_does(h, EVENT_STEP_RETRYING, "verdict", "a", 3)->data.not_before = h->now + 1000;
+    assert_clean(h);
+}
+
 static void a_new_plan_keeps_what_succeeded(void **state)
 {
     struct history *h = *state;
@@ -629,6 +647,7 @@ int main(void)
         HISTORY_TEST(a_plan_with_a_switch_and_a_question_is_clean),
         HISTORY_TEST(retries_releases_and_lost_leases_of_a_step_are_clean),
         HISTORY_TEST(a_step_that_a_critic_accepts_is_clean),
+        HISTORY_TEST(the_failures_of_critics_count_with_those_of_workers),
         HISTORY_TEST(a_new_plan_keeps_what_succeeded),
         HISTORY_TEST(a_wait_step_is_carried_by_the_cascade),
         HISTORY_TEST(effects_of_a_step_are_clean),

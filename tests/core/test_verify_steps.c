@@ -530,6 +530,25 @@ static void an_effect_under_a_critics_lease_is_reported(void **state)
     assert_last(h, VERIFY_EFFECT);
 }
 
+static void failures_of_critics_that_do_not_add_up_are_reported(void **state)
+{
+    struct history *h = *state;
+    started(h, judged);
+    step_does(h, EVENT_STEP_FINISHED, "complete", "a", 1);
+    claim_as(h, EVENT_STEP_JUDGING, "a", 2, NULL);
+    step_does(h, EVENT_STEP_FINISHED, "fail", "a", 2)->data.failures = 2;
+    assert_last(h, VERIFY_STEP_FAILURES); /* one more than none is one */
+
+    restart(h);
+    started(h, judged);
+    step_does(h, EVENT_STEP_FINISHED, "complete", "a", 1);
+    for (int64_t failures = 1; failures <= 4; failures++) {
+        claim_as(h, EVENT_STEP_JUDGING, "a", failures + 1, NULL);
+        step_does(h, EVENT_STEP_FINISHED, "fail", "a", failures + 1)->data.failures = failures;
+    }
+    assert_last(h, VERIFY_STEP_FAILURES); /* four are too many */
+}
+
 static void a_command_on_one_step_that_moves_another_is_reported(void **state)
 {
     struct history *h = *state;
@@ -769,6 +788,7 @@ int main(void)
         HISTORY_TEST(a_failure_of_a_step_that_counts_twice_is_reported),
         HISTORY_TEST(a_step_judged_before_it_finished_is_reported),
         HISTORY_TEST(an_effect_under_a_critics_lease_is_reported),
+        HISTORY_TEST(failures_of_critics_that_do_not_add_up_are_reported),
         HISTORY_TEST(a_command_on_one_step_that_moves_another_is_reported),
         HISTORY_TEST(a_result_that_cannot_be_held_is_reported),
         HISTORY_TEST(an_answer_that_does_not_fit_its_question_is_reported),

@@ -266,6 +266,31 @@ static void open_questions_are_in_the_inbox_until_they_are_answered(void **state
     at_every_desk(asks_people);
 }
 
+/* The job ends with the first of the steps that are lost, and the others have nothing to expire. */
+static void loses_a_resource(struct desk *d)
+{
+    well(d, VERB_submit,
+         "{\"kind\":\"agent\",\"plan\":{\"steps\":["
+         "{\"id\":\"a\",\"retry\":{\"max_attempts\":1}},"
+         "{\"id\":\"b\",\"retry\":{\"max_attempts\":1}}]}}");
+    const char *id = said(d, "id");
+    well(d, VERB_resource_put, "{\"id\":\"r1\",\"slots\":2,\"ttl_ms\":2000}");
+    well(d, VERB_claim_steps, "{\"worker_id\":\"w1\",\"resource_id\":\"r1\",\"max\":2}");
+    says(d, "claims.1.step.id", "b");
+    /* This fails when there is always something to do. */
+    let_time_pass(d, 60 * 1000);
+    well(d, VERB_get, "{\"id\":\"%s\"}", id);
+    says(d, "status", "failed");
+    well(d, VERB_verify, "{\"id\":\"%s\"}", id);
+    says(d, "ok", "true");
+}
+
+static void a_resource_that_is_lost_with_two_steps_of_a_job_leaves_nothing_due(void **state)
+{
+    (void)state;
+    at_every_desk(loses_a_resource);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +299,7 @@ int main(void)
         cmocka_unit_test(the_times_of_steps_end_with_their_job),
         cmocka_unit_test(two_versions_of_a_plan_are_compared),
         cmocka_unit_test(open_questions_are_in_the_inbox_until_they_are_answered),
+        cmocka_unit_test(a_resource_that_is_lost_with_two_steps_of_a_job_leaves_nothing_due),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

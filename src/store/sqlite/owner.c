@@ -254,7 +254,7 @@ enum error_code owner_take(struct str path, bool create, struct owner *ret, stru
     if (code != ERR_OK)
         return code;
     if (!owner.made_lock && fstat(owner.lock, &status) == 0 && status.st_size > 0)
-        owner.noted_at = (int64_t)status.st_ctim.tv_sec * 1000 + status.st_ctim.tv_nsec / 1000000;
+        owner.noted_at = (int64_t)status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000;
     write_number(&owner);
     *ret = owner;
     return ERR_OK;

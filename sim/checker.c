@@ -1,0 +1,438 @@
+/* What clients were told, held against what was committed.
+ *
+ *   present      what was acknowledged is there
+ *   absent       what was refused is not
+ *   once         nothing is there twice, whether it was acknowledged or not
+ *   order        what began after something else had been acknowledged stands behind it
+ *   stale_read   who looks sees at least what had been acknowledged before
+ *   forged       a token that nobody was given opens nothing
+ *   two_owners   no attempt is given to two
+ *   token        a claim that was answered gave out the lease that the history has
+ *   version      an append stands where it was expected
+ *   lease_end    no write comes after the end of its lease (in worlds without breaks)
+ *   reaped_early no lease is taken away before the time that its holder was told
+ *   early_signal a wait takes a signal that came before it
+ *   key          a job's idempotency key is there once
+ *
+ * A call finds its events again by its mark. check_store.c has the rules about the store itself. */
+#include <stdlib.h>
+
+#include "base/times.h"
+#include "checker.h"
+#include "core/token.h"
+
+/* What the ledger has of a call. */
+struct fact {
+    const struct sim_call *call;
+    uint32_t place; /* of its first event in the ledger, from 1 on; 0: there is none */
+    uint64_t types; /* of its events, as bits */
+    bool twice;
+    struct token lease; /* that a claim was answered with */
+};
+
+struct facts {
+    struct world *world;
+    struct fact *of; /* by number of call */
+};
+
+/* ---- which command a verb gives ---- */
+
+static enum command_type command_of(enum verb_name verb)
+{
+    /* All others are called as their commands are. */
+    return verb == VERB_claim_steps ? COMMAND_STEP_CLAIM : command_type_parse(verb_text(verb));
+}
+
+/* ---- gathering ---- */
+
+static void note_fact(struct fact *fact, const struct event *event, uint32_t place)
+{
+    uint64_t type = UINT64_C(1) << event->type;
+    fact->twice = fact->twice || (fact->types & type) != 0;
+    fact->types |= type;
+    if (fact->place == 0)
+        fact->place = place;
+}
+
+/* An event may tell of several calls; those that did not cause it do not count, nor does a signal
+ * that is only taken now. */
+static void note_event(struct facts *facts, const struct event *event, uint32_t place)
+{
+    const char *at = str_start(event->payload);
+    const char *end = at + event->payload.len;
+    uint32_t last = 0;
+    while (event->data.signal_version == 0 && end - at > 5) {
+        at = memchr(at, 'c', (size_t)(end - at));
+        if (at == NULL || end - at <= 5)
+            return;
+        if (memcmp(at, "call-", 5) != 0) {
+            at++;
+            continue;
+        }
+        uint32_t number = 0;
+        for (at += 5; at < end && *at >= '0' && *at <= '9'; at++)
+            number = number * 10 + (uint32_t)(*at - '0');
+        if (number == 0 || number > facts->world->call_count || number == last)
+            continue;
+        struct fact *fact = &facts->of[number];
+        if (fact->call != NULL && command_of(fact->call->verb) == event->cause.command)
+            note_fact(fact, event, place);
+        last = number;
+    }
+}
+
+static struct facts gather(struct world *world)
+{
+    const struct ledger *ledger = &world->ledger;
+    struct facts facts = {
+        .world = world,
+        .of = need(calloc(world->call_count + (size_t)1, sizeof *facts.of)),
+    };
+    for (const struct sim_call *call = world->calls; call != NULL; call = call->next) {
+        struct fact *fact = &facts.of[call->number];
+        fact->call = call;
+        if (str_is_set(call->granted) && !token_parse(call->granted, &fact->lease))
+            world_fail(world, "token", "#%u was given what is no token", call->number);
+    }
+    for (uint32_t i = 0; i < ledger->event_count; i++)
+        note_event(&facts, &ledger->events[i].event, i + 1);
+    return facts;
+}
+
+static const struct event *event_at(const struct facts *facts, uint32_t place)
+{
+    return &facts->world->ledger.events[place - 1].event;
+}
+
+/* ---- present, absent, once ---- */
+
+static bool is_said(struct world *world, const struct sim_call *call, const char *path,
+                    struct str text)
+{
+    return str_eq(said(world, call, path), text);
+}
+
+static bool has_mark(const struct sim_call *call)
+{
+    size_t len = strlen(call->mark);
+    for (size_t i = 0; i + len <= call->request.len; i++)
+        if (memcmp(call->request.at + i, call->mark, len) == 0)
+            return true;
+    return false;
+}
+
+/* Whether the job has an event of that command under that token. An operator's verdict ends the
+ * lease of the worker, whose own is then taken for the same if it decides the same. */
+static bool caused(const struct facts *facts, enum command_type command, const struct token *token)
+{
+    const struct ledger *ledger = &facts->world->ledger;
+    for (uint32_t i = 0; i < ledger->event_count; i++) {
+        const struct event *event = &ledger->events[i].event;
+        bool by_token = event->cause.attempt == token->attempt ||
+                        (command == COMMAND_VERDICT && event->cause.attempt == 0);
+        if (event->cause.command == command && by_token && uuid_eq(event->job_id, token->job) &&
+            str_is_set(event->cause.step) == token->of_step)
+            return true;
+    }
+    return false;
+}
+
+/* Whether the tool was called for this attempt. */
+static bool tool_called(const struct facts *facts, const struct sim_call *call,
+                        const struct token *token)
+{
+    const struct ledger *ledger = &facts->world->ledger;
+    for (uint32_t i = 0; i < ledger->event_count; i++) {
+        const struct event *event = &ledger->events[i].event;
+        if (event->type == EVENT_TOOL_CALLED && event->data.attempt == token->attempt &&
+            uuid_eq(event->job_id, token->job) && str_eq(event->data.key, call->effect))
+            return true;
+    }
+    return false;
+}
+
+/* Whether a call that went well has left what it must. */
+static bool is_present(const struct facts *facts, const struct fact *fact)
+{
+    const struct sim_call *call = fact->call;
+    struct world *world = facts->world;
+    struct token token = {0};
+    bool by_token = str_is_set(call->token) && token_parse(call->token, &token);
+    bool present = fact->place != 0 || world->veiled;
+    switch (call->verb) {
+    case VERB_submit:
+        return present || is_said(world, call, "duplicate", STR("true"));
+    case VERB_signal:
+        return present || !has_mark(call) || is_said(world, call, "signal", STR("repeated"));
+    case VERB_claim:
+    case VERB_claim_steps:
+        return present || !str_is_set(call->granted);
+    case VERB_effect_begin:
+        return !is_said(world, call, "status", STR("execute")) || tool_called(facts, call, &token);
+    case VERB_complete:
+    case VERB_fail:
+    case VERB_wait:
+    case VERB_release:
+    case VERB_cancelled:
+    case VERB_abandon:
+    case VERB_effect_commit:
+        return caused(facts, command_of(call->verb), &token);
+    case VERB_verdict:
+        return by_token ? caused(facts, COMMAND_VERDICT, &token) : present;
+    case VERB_append:
+    case VERB_requeue:
+    case VERB_dead_letter:
+    case VERB_plan:
+    case VERB_answer:
+        return present;
+    default:
+        return true;
+    }
+}
+
+static void check_call(const struct facts *facts, const struct fact *fact)
+{
+    const struct sim_call *call = fact->call;
+    struct world *world = facts->world;
+    if (call->outcome == CALL_OK && call->forged)
+        world_fail(world, "forged", "#%u was accepted with a forged token", call->number);
+    if (call->forged && fact->place != 0)
+        world_fail(world, "forged", "#%u was carried out with a forged token", call->number);
+    if (call->outcome == CALL_OK && !is_present(facts, fact))
+        world_fail(world, "present", "#%u %.*s was acknowledged and left nothing", call->number,
+                   STR_ARG(verb_text(call->verb)));
+    /* Of several copies one may be refused and another not. */
+    if (call->outcome == CALL_REFUSED && call->copies == 1 && fact->place != 0)
+        world_fail(world, "absent", "#%u %.*s was refused and has been carried out", call->number,
+                   STR_ARG(verb_text(call->verb)));
+    if (call->outcome == CALL_SKIPPED && fact->place != 0)
+        world_fail(world, "absent", "#%u was never sent and has been carried out", call->number);
+    if (fact->twice)
+        world_fail(world, "once", "#%u %.*s was carried out twice", call->number,
+                   STR_ARG(verb_text(call->verb)));
+    if (call->expected_version >= 0 && fact->place != 0 &&
+        event_at(facts, fact->place)->version != call->expected_version + 1)
+        world_fail(world, "version", "#%u expected version %lld and got %lld", call->number,
+                   (long long)call->expected_version,
+                   (long long)event_at(facts, fact->place)->version);
+}
+
+/* ---- order ---- */
+
+/* Whether its answer told of what stands there: a claim that found nothing leaves no trace, and
+ * another copy of it may find something later. */
+static bool is_told(const struct fact *fact)
+{
+    const struct sim_call *call = fact->call;
+    return call->outcome == CALL_OK && (!verb_is_claim(call->verb) || str_is_set(call->granted));
+}
+
+static void check_read(const struct facts *facts, const struct sim_call *call)
+{
+    struct world *world = facts->world;
+    struct str text = said(world, call, "version");
+    long long version = 0;
+    for (size_t i = 0; i < text.len; i++)
+        version = version * 10 + (text.at[i] - '0');
+    for (const struct sim_call *before = world->calls; before != NULL; before = before->next) {
+        const struct fact *fact = &facts->of[before->number];
+        if (fact->place == 0 || before->ended_at >= call->started_at || !is_told(fact))
+            continue;
+        const struct event *event = event_at(facts, fact->place);
+        uint32_t job = world->ledger.events[fact->place - 1].job;
+        if (str_eq(world->ledger.jobs[job].text, call->job) && event->version > version)
+            world_fail(world, "stale_read", "#%u saw version %lld after #%u had been told %lld",
+                       call->number, version, before->number, (long long)event->version);
+    }
+}
+
+static void check_order(const struct facts *facts)
+{
+    struct world *world = facts->world;
+    for (const struct sim_call *call = world->calls; call != NULL; call = call->next) {
+        const struct fact *fact = &facts->of[call->number];
+        if (call->verb == VERB_get && call->outcome == CALL_OK)
+            check_read(facts, call);
+        if (fact->place == 0)
+            continue;
+        for (const struct sim_call *before = world->calls; before != call; before = before->next) {
+            const struct fact *older = &facts->of[before->number];
+            if (is_told(older) && before->ended_at < call->started_at && older->place > fact->place)
+                world_fail(world, "order", "#%u began after #%u had ended, and stands before it",
+                           call->number, before->number);
+        }
+    }
+}
+
+/* ---- leases ---- */
+
+static bool same_lease(const struct token *a, const struct token *b)
+{
+    return uuid_eq(a->job, b->job) && a->of_step == b->of_step && a->attempt == b->attempt;
+}
+
+/* The attempts of steps begin anew with some plans, so only jobs are held apart by theirs. */
+static void check_owners(const struct facts *facts)
+{
+    struct world *world = facts->world;
+    for (uint32_t i = 1; i <= world->call_count; i++) {
+        const struct fact *fact = &facts->of[i];
+        uint8_t hash[TOKEN_HASH_LEN];
+        if (fact->call == NULL || !str_is_set(fact->call->granted))
+            continue;
+        token_hash(fact->call->granted, hash);
+        if (fact->place != 0 &&
+            memcmp(event_at(facts, fact->place)->data.token_hash, hash, TOKEN_HASH_LEN) != 0)
+            world_fail(world, "token", "#%u was given another token than the history has", i);
+        for (uint32_t j = i + 1; j <= world->call_count && !fact->lease.of_step; j++)
+            if (facts->of[j].call != NULL && str_is_set(facts->of[j].call->granted) &&
+                same_lease(&fact->lease, &facts->of[j].lease))
+                world_fail(world, "two_owners", "#%u and #%u were both given attempt %lld", i, j,
+                           (long long)fact->lease.attempt);
+    }
+}
+
+/* Until when a lease can have lasted: as it was given, and longer with each beat. */
+static int64_t lease_bound(const struct facts *facts, const struct event *write)
+{
+    const struct ledger *ledger = &facts->world->ledger;
+    const struct event *grant = NULL;
+    for (uint32_t i = 0; i < ledger->event_count; i++) {
+        const struct event *event = &ledger->events[i].event;
+        if (uuid_eq(event->job_id, write->job_id) && event->version <= write->version &&
+            event_type_begins_lease(event->type) && event->data.attempt == write->cause.attempt &&
+            event->data.expires_at > 0 && str_eq(event->data.step, write->cause.step))
+            grant = event;
+    }
+    if (grant == NULL)
+        return NEVER; /* the checker of core says what it thinks of that */
+    int64_t beats_ms = 2 * grant->data.heartbeat_ms;
+    int64_t lasts_ms = beats_ms < grant->data.lease_ttl_ms ? beats_ms : grant->data.lease_ttl_ms;
+    int64_t bound = grant->data.expires_at;
+    for (const struct sim_call *call = facts->world->calls; call != NULL; call = call->next) {
+        struct token token;
+        if ((call->verb != VERB_heartbeat && call->verb != VERB_start) || call->ran_at == 0 ||
+            !token_parse(call->token, &token) || !uuid_eq(token.job, write->job_id) ||
+            token.attempt != write->cause.attempt)
+            continue;
+        if (call->ran_at + lasts_ms > bound)
+            bound = call->ran_at + lasts_ms;
+    }
+    return bound;
+}
+
+static void check_lease_ends(const struct facts *facts)
+{
+    struct world *world = facts->world;
+    const struct ledger *ledger = &world->ledger;
+    for (uint32_t i = 0; i < ledger->event_count && world->calm; i++) {
+        const struct event *event = &ledger->events[i].event;
+        if (command_type_by(event->cause.command) == COMMAND_BY_WORKER &&
+            event->cause.attempt > 0 && event->at >= lease_bound(facts, event))
+            world_fail(world, "lease_end", "job %u: version %lld was written after its lease",
+                       ledger->events[i].job + 1, (long long)event->version);
+    }
+}
+
+/* When the lease of a job's attempt was taken away; NEVER: it was not. */
+static int64_t reaped_at(const struct ledger *ledger, const struct token *token)
+{
+    int64_t attempt = 0;
+    for (uint32_t i = 0; i < ledger->event_count; i++) {
+        const struct event *event = &ledger->events[i].event;
+        if (!uuid_eq(event->job_id, token->job))
+            continue;
+        if (event->type == EVENT_JOB_LEASED)
+            attempt = event->data.attempt;
+        else if (event->cause.command == COMMAND_EXPIRE && !str_is_set(event->cause.step) &&
+                 attempt == token->attempt)
+            return event->at;
+    }
+    return NEVER;
+}
+
+/* Of jobs only: steps are also lost with their resources. */
+static void check_reaper(const struct facts *facts)
+{
+    struct world *world = facts->world;
+    for (const struct sim_call *call = world->calls; call != NULL; call = call->next) {
+        struct token token;
+        int64_t until;
+        if (call->verb == VERB_heartbeat && call->outcome == CALL_OK &&
+            token_parse(call->token, &token) && !token.of_step &&
+            time_parse(said(world, call, "expires_at"), &until) &&
+            reaped_at(&world->ledger, &token) < until)
+            world_fail(world, "reaped_early", "#%u was told that its lease would last longer",
+                       call->number);
+    }
+}
+
+/* ---- signals and keys ---- */
+
+/* Whether a signal for that key was stored before `place` and not taken. */
+static bool is_stored(const struct ledger *ledger, uint32_t place, struct str key)
+{
+    const struct recorded_event *waiting = &ledger->events[place];
+    for (uint32_t i = 0; i < place; i++) {
+        const struct recorded_event *stored = &ledger->events[i];
+        bool taken = false;
+        if (stored->job != waiting->job || stored->event.type != EVENT_SIGNAL_RECEIVED ||
+            str_is_set(stored->event.data.step) || stored->event.data.signal_version != 0 ||
+            !str_eq(stored->event.data.correlation_key, key))
+            continue;
+        for (uint32_t j = i + 1; j < place && !taken; j++)
+            taken = ledger->events[j].job == stored->job &&
+                    ledger->events[j].event.data.signal_version == stored->event.version;
+        if (!taken)
+            return true;
+    }
+    return false;
+}
+
+static void check_signals(struct world *world)
+{
+    const struct ledger *ledger = &world->ledger;
+    for (uint32_t i = 0; i < ledger->event_count; i++) {
+        const struct event *event = &ledger->events[i].event;
+        if (event->type == EVENT_JOB_WAITING && event->cause.command == COMMAND_WAIT &&
+            str_is_set(event->data.correlation_key) &&
+            is_stored(ledger, i, event->data.correlation_key))
+            world_fail(world, "early_signal", "job %u waits for \"%.*s\", which had come",
+                       ledger->events[i].job + 1, STR_ARG(event->data.correlation_key));
+    }
+}
+
+static void check_keys(struct world *world)
+{
+    const struct ledger *ledger = &world->ledger;
+    for (uint32_t i = 0; i < ledger->event_count; i++) {
+        const struct spec *spec = ledger->events[i].event.data.spec;
+        if (spec == NULL || !str_is_set(spec->idempotency_key) ||
+            ledger->jobs[ledger->events[i].job].gone)
+            continue;
+        for (uint32_t j = i + 1; j < ledger->event_count; j++) {
+            const struct spec *other = ledger->events[j].event.data.spec;
+            if (other != NULL && str_eq(spec->idempotency_key, other->idempotency_key) &&
+                str_eq(spec->queue, other->queue))
+                world_fail(world, "key", "jobs %u and %u have the key \"%.*s\"",
+                           ledger->events[i].job + 1, ledger->events[j].job + 1,
+                           STR_ARG(spec->idempotency_key));
+        }
+    }
+}
+
+void check_world(struct world *world, bool ended)
+{
+    if (!check_store(world, ended))
+        return;
+    struct facts facts = gather(world);
+    for (const struct sim_call *call = world->calls; call != NULL; call = call->next)
+        check_call(&facts, &facts.of[call->number]);
+    check_order(&facts);
+    check_owners(&facts);
+    check_lease_ends(&facts);
+    check_reaper(&facts);
+    check_signals(world);
+    check_keys(world);
+    free(facts.of);
+}

@@ -1,0 +1,226 @@
+/* Calls of clients over a network that loses, doubles and delays; and the log of them.
+ *
+ * A client that hears nothing sends the same request again, under the same key if it has one, a few
+ * times. Then it does not know. */
+#include <assert.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include "world.h"
+
+enum {
+    DROP_PER_MILLE = 40,
+    DOUBLE_PER_MILLE = 40,
+    DELAY_PER_MILLE = 40,
+    LATE_MS_MAX = 6000,
+    TIMEOUT_MS = 3000,
+    TRIES_MAX = 3,
+    KEYED_PER_MILLE = 200, /* of those that need no key */
+    REQUEST_BYTES = 4096,
+};
+
+void next_mark(const struct world *world, char ret[MARK_BYTES])
+{
+    (void)snprintf(ret, MARK_BYTES, "call-%u.", world->call_count + 1);
+}
+
+static bool is_skipped(const struct world *world, const struct actor *actor)
+{
+    const struct scenario *scenario = world->scenario;
+    for (uint32_t i = 0; i < scenario->skipped_count; i++)
+        if (scenario->skipped[i].actor == actor->number && scenario->skipped[i].nth == actor->nth)
+            return true;
+    return false;
+}
+
+static void note_given(struct world *world, const struct actor *actor)
+{
+    struct sim_result *result = world->result;
+    if (result->given_count == world->given_cap) {
+        world->given_cap = world->given_cap == 0 ? 256 : world->given_cap * 2;
+        result->given = need(realloc(result->given, world->given_cap * sizeof *result->given));
+    }
+    result->given[result->given_count++] =
+        (struct sim_command){(uint16_t)actor->number, (uint16_t)actor->nth};
+}
+
+struct sim_call *say(struct world *world, struct actor *actor, enum verb_name verb,
+                     const char *format, ...)
+{
+    struct sim_call *call = need(arena_zalloc(&world->arena, 1, sizeof *call));
+    char text[REQUEST_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    int len = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    assert(len < (int)sizeof text);
+
+    next_mark(world, call->mark);
+    call->number = ++world->call_count;
+    call->actor = actor;
+    call->verb = verb;
+    call->request = arena_copy(&world->arena, (struct str){text, (size_t)len});
+    call->expected_version = -1;
+    call->started_at = world->now;
+    call->ended_at = NEVER;
+    if (verb_needs_key(verb) || rng_chance(&actor->rng, KEYED_PER_MILLE))
+        call->key = str_from(call->mark);
+    return call;
+}
+
+/* ---- messages ---- */
+
+static void post(struct world *world, struct message message)
+{
+    struct message *kept = need(arena_alloc(&world->arena, sizeof *kept));
+    struct message **link = &world->messages;
+    while (*link != NULL && (*link)->at <= message.at)
+        link = &(*link)->next;
+    message.next = *link;
+    *kept = message;
+    *link = kept;
+}
+
+static int64_t travel_ms(struct world *world, struct rng *luck)
+{
+    int64_t ms = rng_between(luck, 0, 15);
+    return world_strikes(world, luck, FAULT_DELAY, DELAY_PER_MILLE)
+               ? ms + rng_between(luck, 200, LATE_MS_MAX)
+               : ms;
+}
+
+/* Sends a request, to any server, or a reply: once, twice or not at all. */
+static uint32_t dispatch(struct world *world, struct rng *luck, struct message message,
+                         bool request)
+{
+    uint32_t copies = world_strikes(world, luck, FAULT_DOUBLE, DOUBLE_PER_MILLE) ? 2 : 1;
+    if (world_strikes(world, luck, FAULT_DROP, DROP_PER_MILLE)) {
+        trace(world, "      #%u is lost on its way%s", message.call->number,
+              request ? "" : " back");
+        copies--;
+    }
+    for (uint32_t i = 0; i < copies; i++) {
+        message.at = world->now + travel_ms(world, luck);
+        if (request)
+            message.server = &world->servers[rng_below(luck, world->server_count)];
+        post(world, message);
+    }
+    return copies;
+}
+
+static void send_copies(struct world *world, struct sim_call *call)
+{
+    struct actor *actor = call->actor;
+    struct message message = {.call = call};
+    call->tries++;
+    call->copies += dispatch(world, &actor->luck, message, true);
+    actor->wake_at = world->now + TIMEOUT_MS;
+}
+
+void call_send(struct world *world, struct sim_call *call)
+{
+    struct actor *actor = call->actor;
+    bool skipped = !world->healing && is_skipped(world, actor);
+    if (world->last_call != NULL)
+        world->last_call->next = call;
+    else
+        world->calls = call;
+    world->last_call = call;
+    if (!world->healing) {
+        note_given(world, actor);
+        world->commands_left--;
+        world->counts->commands++;
+    }
+    world->counts->calls++;
+    actor->nth++;
+    if (skipped) {
+        call->outcome = CALL_SKIPPED;
+        call->ended_at = world->now;
+        return;
+    }
+    trace(world, "%.*s #%u %.*s %.*s", STR_ARG(actor->name), call->number,
+          STR_ARG(verb_text(call->verb)), STR_ARG(call->request));
+    actor->call = call;
+    send_copies(world, call);
+}
+
+static void call_over(struct world *world, struct sim_call *call, enum call_outcome outcome)
+{
+    struct actor *actor = call->actor;
+    call->outcome = outcome;
+    call->ended_at = world->now;
+    if (verb_is_claim(call->verb) && outcome == CALL_OK)
+        call->granted = said(world, call, "claims.0.lease.token");
+    actor->call = NULL;
+    actor->wake_at = world->now;
+    actor_told(world, actor, call);
+    world->counts->ok += outcome == CALL_OK;
+    world->counts->refused += outcome == CALL_REFUSED;
+    world->counts->unknown += outcome == CALL_UNKNOWN;
+    world->counts->verbs[call->verb] += outcome == CALL_OK;
+}
+
+void call_times_out(struct world *world, struct sim_call *call)
+{
+    if (call->tries < TRIES_MAX) {
+        trace(world, "%.*s sends #%u again", STR_ARG(call->actor->name), call->number);
+        send_copies(world, call);
+        return;
+    }
+    trace(world, "%.*s never hears of #%u", STR_ARG(call->actor->name), call->number);
+    call_over(world, call, CALL_UNKNOWN);
+}
+
+void network_reply(struct world *world, struct sim_call *call, enum error_code code,
+                   struct str answer)
+{
+    struct message message = {.call = call, .code = code, .answer = answer};
+    (void)dispatch(world, &call->actor->luck, message, false);
+}
+
+/* Stands for the answer in the trace, where all of it would be too long (FNV-1a). */
+static uint32_t sum_of(struct str answer)
+{
+    uint32_t sum = UINT32_C(0x811c9dc5);
+    for (size_t i = 0; i < answer.len; i++)
+        sum = (sum ^ (uint8_t)answer.at[i]) * UINT32_C(0x01000193);
+    return sum;
+}
+
+/* Unavailable may mean that it was carried out, and nobody was there to say so. */
+static void hear(struct world *world, const struct message *message)
+{
+    struct sim_call *call = message->call;
+    if (call->outcome != CALL_OPEN) {
+        trace(world, "      #%u is answered again, too late", call->number);
+        return;
+    }
+    trace(world, "%.*s #%u: %s (%08x)%s%.*s", STR_ARG(call->actor->name), call->number,
+          error_info(message->code)->name, sum_of(message->answer),
+          message->code == ERR_OK ? "" : " ",
+          STR_ARG(message->code == ERR_OK ? STR("") : message->answer));
+    call->code = message->code;
+    call->answer = message->answer;
+    if (message->code == ERR_UNAVAILABLE && call->tries < TRIES_MAX)
+        call->actor->wake_at = world->now + rng_between(&call->actor->luck, 50, 500);
+    else
+        call_over(world, call,
+                  message->code == ERR_OK            ? CALL_OK
+                  : message->code == ERR_UNAVAILABLE ? CALL_UNKNOWN
+                                                     : CALL_REFUSED);
+}
+
+void network_arrive(struct world *world)
+{
+    struct message *message = world->messages;
+    struct server *server = message->server;
+    world->messages = message->next;
+    if (server == NULL) {
+        hear(world, message);
+    } else if (world->now < server->paused_until) {
+        message->at = server->paused_until;
+        post(world, *message);
+    } else {
+        server_receive(server, message->call);
+    }
+}

@@ -1,0 +1,167 @@
+/* The simulator sees bugs: with one of planted.def switched on, a world is broken within so many
+ * seeds, by a rule of the checker or by an assertion.
+ *
+ * Linked with the core built with -DPAWL_PLANTED. Each bug is hunted in a child process, since an
+ * assertion ends it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/planted.h"
+#include "sim.h"
+
+enum planted_bug planted_bug = PLANTED_NONE;
+
+enum { SEEDS = 200 };
+
+/* The engine asks core when something may be done before it asks core to do it, so that these are
+ * never reached: core/test_planted.c finds them. */
+static const enum planted_bug guarded_twice[] = {
+    PLANTED_REAPER_TOO_EARLY,   PLANTED_CLAIM_BEFORE_DUE,   PLANTED_WAKE_TOO_EARLY,
+    PLANTED_DEPENDENCY_IGNORED, PLANTED_AVOID_LIST_IGNORED,
+};
+
+static bool is_guarded_twice(enum planted_bug bug)
+{
+    for (size_t i = 0; i < sizeof guarded_twice / sizeof guarded_twice[0]; i++)
+        if (guarded_twice[i] == bug)
+            return true;
+    return false;
+}
+
+static const char *const bug_names[] = {
+    "none",
+#define PLANTED_BUG(symbol, text) #symbol,
+#include "core/planted.def"
+#undef PLANTED_BUG
+};
+
+struct finding {
+    uint32_t seeds; /* until a world was broken; 0: none was */
+    bool over;      /* nothing more is to come */
+    char rule[RULE_BYTES];
+};
+
+static struct scenario of_seed(uint64_t seed)
+{
+    return (struct scenario){
+        .seed = seed, .commands = COMMANDS_DEFAULT, .faults = FAULTS_ALL, .actors = ACTORS_ALL};
+}
+
+/* Runs seeds until one is broken; tells how far it has got before each, in case that it ends. */
+static void hunt(enum planted_bug bug, int to)
+{
+    struct sim_counts counts = {0};
+    struct finding finding = {0};
+    planted_bug = bug;
+    for (uint32_t seed = 1; seed <= SEEDS && !finding.over; seed++) {
+        struct scenario scenario = of_seed(seed);
+        struct sim_result result;
+        finding = (struct finding){.seeds = seed, .rule = "assertion"};
+        if (write(to, &finding, sizeof finding) != sizeof finding)
+            _exit(EXIT_FAILURE);
+        sim_run(&scenario, NULL, &counts, &result);
+        if (result.failed) {
+            finding.over = true;
+            (void)snprintf(finding.rule, sizeof finding.rule, "%s", result.rule);
+        }
+        sim_result_release(&result);
+    }
+    if (!finding.over)
+        finding = (struct finding){.over = true};
+    (void)!write(to, &finding, sizeof finding);
+}
+
+static struct finding hunt_in_child(enum planted_bug bug)
+{
+    int ends[2];
+    struct finding finding = {0};
+    struct finding next;
+    assert_int_equal(pipe(ends), 0);
+    (void)fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const struct rlimit no_core = {0, 0};
+        (void)setrlimit(RLIMIT_CORE, &no_core);
+        (void)close(STDERR_FILENO);
+        hunt(bug, ends[1]);
+        _exit(EXIT_SUCCESS);
+    }
+    (void)close(ends[1]);
+    while (read(ends[0], &next, sizeof next) == sizeof next)
+        finding = next;
+    (void)close(ends[0]);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(finding.over || (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT));
+    return finding;
+}
+
+static void without_a_planted_bug_no_world_is_broken(void **state)
+{
+    (void)state;
+    struct finding finding = hunt_in_child(PLANTED_NONE);
+    assert_int_equal(finding.seeds, 0);
+}
+
+static void planted_bugs_break_worlds(void **state)
+{
+    (void)state;
+    int found = 0;
+    int missed = 0;
+    for (int bug = PLANTED_NONE + 1; bug < PLANTED_COUNT; bug++) {
+        if (is_guarded_twice((enum planted_bug)bug))
+            continue;
+        struct finding finding = hunt_in_child((enum planted_bug)bug);
+        if (finding.seeds == 0)
+            print_message("%-28s not found in %d seeds\n", bug_names[bug], SEEDS);
+        else
+            print_message("%-28s seed %u: %s\n", bug_names[bug], finding.seeds, finding.rule);
+        found += finding.seeds != 0;
+        missed += finding.seeds == 0;
+    }
+    print_message("%d of %d planted bugs found\n", found, PLANTED_COUNT - 1);
+    assert_int_equal(missed, 0);
+}
+
+static void a_broken_world_is_made_smaller(void **state)
+{
+    (void)state;
+    struct scenario large = of_seed(1);
+    struct sim_counts counts = {0};
+    struct sim_result result;
+    planted_bug = PLANTED_WOKEN_FOR_NOBODY;
+    struct scenario small = sim_minimise(&large, "ends");
+    sim_run(&small, NULL, &counts, &result);
+    planted_bug = PLANTED_NONE;
+    uint32_t left = result.given_count - small.skipped_count;
+    print_message("%u of %u commands are left, without faults: %s\n", left, large.commands,
+                  small.faults == 0 ? "yes" : "no");
+    assert_true(result.failed);
+    assert_string_equal(result.rule, "ends");
+    assert_true(left <= large.commands / 4);
+    assert_int_equal(small.faults, 0);
+    sim_result_release(&result);
+    free(small.skipped);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_a_planted_bug_no_world_is_broken),
+        cmocka_unit_test(planted_bugs_break_worlds),
+        cmocka_unit_test(a_broken_world_is_made_smaller),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

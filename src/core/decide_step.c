@@ -385,15 +385,18 @@ enum error_code decider_step_ask(struct decider *d, const struct question *quest
     return code == ERR_OK ? decider_settle(d) : code;
 }
 
-/* Whether `answer` is one of `choices`, byte for byte. */
-static bool is_choice(struct str choices, struct str answer)
+/* Whether `answer` is one of `choices`, which are texts: the same, however they are written. */
+static bool is_choice(const struct decider *d, struct str choices, struct str answer)
 {
+    struct arena *arena = d->context->arena;
     struct json_iter iter;
+    struct str raw;
     struct str choice;
-    if (!json_array_begin(&iter, choices))
+    struct str said;
+    if (!json_string(answer, arena, &said) || !json_array_begin(&iter, choices))
         return false;
-    while (json_array_next(&iter, &choice))
-        if (str_eq(choice, answer))
+    while (json_array_next(&iter, &raw))
+        if (json_string(raw, arena, &choice) && str_eq(choice, said))
             return true;
     return false;
 }
@@ -482,7 +485,7 @@ enum error_code decider_step_answer(struct decider *d, enum outcome outcome, str
     /* Whoever answers now can be told; what was stored was acknowledged before the choices were
      * known. */
     else if (outcome == OUTCOME_SIGNAL && stored == NULL && str_is_set(question->choices) &&
-             !is_choice(question->choices, answer))
+             !is_choice(d, question->choices, answer))
         code = err_set(d->err, ERR_BAD_REQUEST, "answer %.*s is not one of %.*s", STR_ARG(answer),
                        STR_ARG(question->choices));
     if (code != ERR_OK)

@@ -101,6 +101,16 @@ static void two_questions_are_answered_one_by_one(void **state)
                 "job_completed");
 }
 
+static void a_choice_is_the_same_however_it_is_written(void **state)
+{
+    struct world *w = *state;
+    step_running(w, ONE);
+    do_ok(w, ask_of(w, "['caf\\u00e9','yes\\/no']", 0, NULL));
+    refused(w, answer_of(w, "a", "'cafe'"), ERR_BAD_REQUEST,
+            "answer \"cafe\" is not one of [\"caf\\u00e9\",\"yes\\/no\"]");
+    do_ok(w, answer_of(w, "a", "'yes/no'"));
+}
+
 static void an_answer_is_one_of_the_choices_and_given_once(void **state)
 {
     struct world *w = *state;
@@ -494,6 +504,7 @@ int main(void)
         SCENARIO(an_answered_step_is_claimed_straight_into_running),
         SCENARIO(the_job_runs_on_while_another_step_can),
         SCENARIO(two_questions_are_answered_one_by_one),
+        SCENARIO(a_choice_is_the_same_however_it_is_written),
         SCENARIO(an_answer_is_one_of_the_choices_and_given_once),
         SCENARIO(a_question_that_is_not_sound_is_refused),
         SCENARIO(a_question_that_times_out_takes_its_default_answer),

@@ -88,7 +88,9 @@ static void weather_turn(struct world *world)
     struct rng *rng = &world->weather;
     struct server *server = &world->servers[rng_below(rng, world->server_count)];
     world->weather_at = world->now + rng_between(rng, 200, WEATHER_MS_MAX);
-    if (world_strikes(world, rng, FAULT_PAUSE, 200) && server->engine != NULL) {
+    /* One that stands still does so no longer than that: several pauses would be a break. */
+    if (world_strikes(world, rng, FAULT_PAUSE, 200) && server->engine != NULL &&
+        world->now > server->paused_until) {
         server->paused_until =
             world->now + rng_between(rng, 500, world->calm ? PAUSE_MS_MAX_CALM : PAUSE_MS_MAX);
         server->turn_at = server->paused_until;

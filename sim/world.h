@@ -7,7 +7,7 @@
  *   actors.c        who submits, answers, signals, operates and looks
  *   worker.c        who works on jobs and steps, and who judges steps
  *   ledger.c        the events as they are committed
- *   checker.c       the log of calls against the ledger and the store
+ *   checker.c       the log of calls against the ledger; check_store.c the store itself
  *   trace.c         what happened, line by line */
 #ifndef PAWL_SIM_WORLD_H
 #define PAWL_SIM_WORLD_H

@@ -2,7 +2,9 @@
  * the plan's shape, and nothing is done twice. On every store, through pawl.h.
  *
  * Work is the processor time of this process, in which the engine runs and, but for PostgreSQL's,
- * the store. Time goes by in fits on a busy machine, so that the best of several counts. */
+ * the store. Time goes by in fits on a busy machine, so that the best of several counts, and what
+ * is allowed is more than what is seen on a quiet one (1.3): work that grows with the plan would be
+ * ten times as much, or a hundred. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -189,13 +191,14 @@ static void costs_as_much(struct library_case *c, const struct course *course)
                  getenv("TORTURE") != NULL;
     int count = whole ? 3 : 2;
     does(&c->talk, pawl_resource_put, "{\"id\":\"r\",\"slots\":1000,\"ttl_ms\":3600000}");
+    /* Sizes are compared within a try: machines become faster and slower by half. */
     for (int try = 0; try < TRIES_MAX && (try == 0 || worst > course->ratio_max); try++) {
-        worst = 0;
+        double most = 0;
         for (int i = 0; i < count; i++) {
-            double ns = work_of(c, course->shape, course->sizes[i], course->plans[i], course->max);
-            best[i] = try == 0 || ns < best[i] ? ns : best[i];
-            worst = best[i] / best[0] > worst ? best[i] / best[0] : worst;
+            best[i] = work_of(c, course->shape, course->sizes[i], course->plans[i], course->max);
+            most = best[i] / best[0] > most ? best[i] / best[0] : most;
         }
+        worst = try == 0 || most < worst ? most : worst;
     }
     for (int i = 0; i < count; i++)
         print_message("# %.1f us a step of a plan of %d\n", best[i] / 1000, course->sizes[i]);
@@ -206,7 +209,7 @@ static void costs_as_much(struct library_case *c, const struct course *course)
 static void a_step_of_a_long_chain_costs_as_much_as_one_of_a_short(void **state)
 {
     static const struct course course = {add_chain, 1,     {100, 1000, STEPS_MAX},
-                                         {5, 1, 1}, false, 1.3};
+                                         {5, 1, 1}, false, 1.8};
     costs_as_much(*state, &course);
 }
 
@@ -216,14 +219,14 @@ static void a_step_of_a_long_chain_costs_as_much_as_one_of_a_short(void **state)
 static void a_step_of_a_wide_fan_costs_as_much_as_one_of_a_narrow(void **state)
 {
     static const struct course course = {add_fans,  1,     {100, 1000, STEPS_MAX},
-                                         {5, 1, 1}, false, 1.5};
+                                         {5, 1, 1}, false, 2.5};
     costs_as_much(*state, &course);
 }
 
 static void steps_claimed_by_the_thousand_cost_no_more_each(void **state)
 {
     static const struct course course = {add_fans,   AT_ONCE_MAX, {100, 1000, STEPS_MAX},
-                                         {20, 2, 1}, true,        1.5};
+                                         {20, 2, 1}, true,        2.5};
     costs_as_much(*state, &course);
 }
 

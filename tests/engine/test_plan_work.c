@@ -2,9 +2,9 @@
  * the plan's shape, and nothing is done twice. On every store, through pawl.h.
  *
  * Work is the processor time of this process, in which the engine runs and, but for PostgreSQL's,
- * the store. Time goes by in fits on a busy machine, so that the best of several counts, and what
- * is allowed is more than what is seen on a quiet one (1.3): work that grows with the plan would be
- * ten times as much, or a hundred. */
+ * the store. Time goes by in fits on a busy machine, so that the best of several counts, and more
+ * is allowed than is seen on a quiet one: 1.2 at most, but for wide fans in memory, where it is 2.
+ * Work that grows with the plan would be ten times as much, or a hundred. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>

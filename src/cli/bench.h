@@ -224,7 +224,7 @@ struct run {
     atomic_bool stop;
     sem_t room; /* in the window */
     long long start_ns;
-    long long settled_ns; /* all clients are done, and all rows are written */
+    long long settling_ns; /* from the end of all clients until all rows are written */
     long long deadline_ns;
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t begin;
@@ -270,6 +270,7 @@ struct client {
     char *answer;         /* of the last claim; the tokens point into it */
     struct token *tokens; /* as many as a call can bring */
     long long token_count;
+    long long last_ns; /* when it has last done something that counts */
     double *latencies; /* ms */
     size_t latency_count;
     size_t latency_cap;

@@ -60,6 +60,7 @@ static bool no_memory(struct client *client)
 
 void client_did(struct client *client, long long count)
 {
+    client->last_ns = bench_now_ns();
     (void)atomic_fetch_add(&client->run->finished, count);
 }
 

@@ -143,8 +143,9 @@ static void watch(struct run *run, struct crew *crew, struct measure *ret)
                       run->goal > 0 ? atomic_load(&run->finished) : atomic_load(&run->submitted));
     }
     progress_end(&progress);
+    long long done_ns = bench_now_ns();
     site_settle(run->site);
-    run->settled_ns = bench_now_ns();
+    run->settling_ns = bench_now_ns() - done_ns;
     ret->client_cpu = bench_own_cpu() - before;
     double server_after = site_server_cpu(run->site);
     ret->server_cpu = server_before < 0 || server_after < 0 ? -1 : server_after - server_before;
@@ -190,10 +191,14 @@ static bool collect_latencies(const struct crew *crew, struct measure *measure)
 /* Ends all threads and adds up. */
 static bool collect(struct run *run, struct crew *crew, struct measure *measure)
 {
-    for (long long i = 0; i < crew->started; i++)
+    long long last_ns = run->start_ns;
+    for (long long i = 0; i < crew->started; i++) {
         (void)pthread_join(crew->at[i].thread, NULL);
+        if (crew->at[i].last_ns > last_ns)
+            last_ns = crew->at[i].last_ns;
+    }
     measure->start = (double)run->start_ns / 1e9;
-    measure->seconds = (double)(run->settled_ns - run->start_ns) / 1e9;
+    measure->seconds = (double)(last_ns - run->start_ns + run->settling_ns) / 1e9;
     measure->count = atomic_load(&run->finished);
     bool well = collect_latencies(crew, measure);
     for (long long i = 0; i < crew->started; i++)

@@ -48,12 +48,17 @@ static int64_t job_due_at(const struct job *job)
     return sooner(until, job->wait.type != WAIT_NONE ? job->wait.until : 0);
 }
 
+bool lease_holds(const struct lease *lease, const struct job *job)
+{
+    return lease->live && !job_status_terminal(job->status);
+}
+
 enum error_code placement_of_job(const struct job *job, struct arena *arena, struct placement *ret,
                                  struct err *err)
 {
     struct placement placement = {
         .due_at = job_due_at(job),
-        .leased = job->lease.live && !job_status_terminal(job->status),
+        .leased = lease_holds(&job->lease, job),
     };
     if (job_can_be_claimed(job)) {
         enum error_code code = lane_key_of_job(job, arena, &placement.lane, err);
@@ -91,7 +96,7 @@ enum error_code placement_of_step(const struct job *job, const struct step *step
 {
     struct placement placement = {
         .due_at = step_due_at(job, step),
-        .leased = step->lease.live && !job_status_terminal(job->status),
+        .leased = lease_holds(&step->lease, job),
     };
     if (step_can_be_claimed(job, step)) {
         enum error_code code = lane_key_of_step(job, step, arena, &placement.lane, err);

@@ -26,6 +26,10 @@ struct placement {
     bool leased;    /* somebody holds it: the lease is live, and so is the job */
 };
 
+/* Whether somebody holds it: the steps of a job that has ended stay as they are, but no lease of
+ * theirs counts. */
+bool lease_holds(const struct lease *lease, const struct job *job);
+
 /* Where the job itself stands; a job with a plan is never in a lane, its steps are. Fails as
  * lane_key_of_job. */
 enum error_code placement_of_job(const struct job *job, struct arena *arena, struct placement *ret,

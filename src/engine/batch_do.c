@@ -250,8 +250,7 @@ static bool is_lost(struct batch *batch, const struct batch_job *job, struct str
                     const struct lease *lease)
 {
     const struct resource *resource = batch_resource(batch, resource_id);
-    return lease->live && str_eq(lease->resource_id, resource_id) &&
-           !job_status_terminal(job->now->job.status) &&
+    return lease_holds(lease, &job->now->job) && str_eq(lease->resource_id, resource_id) &&
            (resource == NULL || has_ended(batch, resource));
 }
 
@@ -280,8 +279,7 @@ static enum error_code do_due(struct batch *batch, struct op *op)
     } else {
         command.type = placement_due(&job->now->job, step, &context, &next);
     }
-    /* The steps of a job that has ended stay as they are, but have no leases in the store. */
-    bool leased = lease->live && !job_status_terminal(job->before->job.status);
+    bool leased = lease_holds(lease, &job->before->job); /* in the store */
     if (command.type == COMMAND_NONE)
         return retime(batch, job, op, leased, next);
     if (step != NULL)

@@ -340,6 +340,10 @@ static struct kept_claim kept_claim(struct str claim, struct arena *arena)
 static void put_kept(struct teller *teller, struct str claim)
 {
     struct kept_claim kept = kept_claim(claim, &teller->page);
+    if (!str_is_set(kept.left)) {
+        json_put_raw(&teller->writer, claim);
+        return;
+    }
     struct json_iter iter;
     struct str key;
     struct str value;
@@ -370,10 +374,7 @@ static enum error_code claim_repeat(struct verb_call *call, struct str body, str
     json_key(&teller.writer, STR("claims"));
     json_begin_array(&teller.writer);
     for (bool more = json_array_begin(&iter, claims); more && json_array_next(&iter, &claim);)
-        if (str_is_set(kept_claim(claim, &teller.page).left))
-            put_kept(&teller, claim);
-        else
-            json_put_raw(&teller.writer, claim);
+        put_kept(&teller, claim);
     json_end_array(&teller.writer);
     json_end_object(&teller.writer);
     return teller_end(&teller, err);

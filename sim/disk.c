@@ -427,10 +427,12 @@ static void cut_sector(struct node *node, const struct piece *piece, size_t from
         image_put(&node->safe, end ? at + len - part : at, end ? bytes + len - part : bytes, part);
         return;
     }
+    /* Blocks that are new to a file may have anything in them, but whoever writes a part of one
+     * writes zeros around it. */
     if (at < node->safe.len || damage->rubbish == 0)
         return;
     uint8_t rubbish[SECTOR] = {0};
-    if (rng_chance(damage->rng, damage->rubbish))
+    if (len == SECTOR && rng_chance(damage->rng, damage->rubbish))
         for (size_t i = 0; i < len; i++)
             rubbish[i] = (uint8_t)rng_next(damage->rng);
     else if (rng_chance(damage->rng, 500))

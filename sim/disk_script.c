@@ -259,6 +259,8 @@ static void show(struct life *life, enum verb_name verb, const char *request, st
     struct err err = {0};
     enum error_code code = run(life, verb, expand(life->script, request, arena),
                                (struct str){NULL, 0}, arena, &answer, &err);
+    if (code == ERR_NOT_FOUND) /* as jobs of which nobody knows yet */
+        return;
     buf_addf(ret, "%.*s %s: ", STR_ARG(verb_text(verb)), request);
     buf_add(ret, code == ERR_OK ? buf_str(&answer) : str_from(err.detail));
     buf_add_char(ret, '\n');

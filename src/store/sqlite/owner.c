@@ -179,7 +179,8 @@ static int lock_now(int lock)
     return result;
 }
 
-/* Whether there is nothing in a lock file but what we write: the number of a process. */
+/* Whether there is nothing in a lock file but what we write: the number of a process. It is not
+ * synced, so that a power cut may leave zeros in its place. */
 static enum error_code check_lock(int lock, const char *path, struct err *err)
 {
     char text[NUMBER_BYTES];
@@ -187,7 +188,7 @@ static enum error_code check_lock(int lock, const char *path, struct err *err)
     if (len < 0)
         return cannot("read the lock file beside it", errno, err);
     ssize_t digits = 0;
-    while (digits < len && isdigit((unsigned char)text[digits]))
+    while (digits < len && (isdigit((unsigned char)text[digits]) || text[digits] == '\0'))
         digits++;
     if (len < (ssize_t)sizeof text &&
         (digits == len || (digits == len - 1 && digits > 0 && text[digits] == '\n')))

@@ -5,7 +5,7 @@
  * and what is stored after each step, is what the SQLite store must answer and have stored. Time
  * and randomness are those of the step, so that one which is tried again comes to the same.
  *
- * A command is two steps: it is asked, and the engine then does what is due. */
+ * A command is two steps: the engine does what has come due, then it is asked. */
 #ifndef PAWL_SIM_DISK_SCRIPT_H
 #define PAWL_SIM_DISK_SCRIPT_H
 

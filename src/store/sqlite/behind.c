@@ -574,7 +574,8 @@ void sqlite_behind_close(struct sqlite_store *store)
     if (!store->by_hand)
         (void)pthread_join(store->thread, NULL);
     /* Files that were deleted may have a new owner, and what has their names is that one's. */
-    bool ours = !atomic_load(&store->lost) && owner_check(&store->owner, NULL) == ERR_OK;
+    bool gone;
+    bool ours = !atomic_load(&store->lost) && owner_check(&store->owner, &gone, NULL) == ERR_OK;
     bool done = ours && (store->frozen == NULL || store->written);
     if (done && !ahead_is_empty(store->active))
         done = write_table(store, store->active, NULL) == ERR_OK;

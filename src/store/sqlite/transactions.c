@@ -144,9 +144,12 @@ void sqlite_give_turn(struct sqlite_store *store, bool committed)
 
 static enum error_code check_files(struct sqlite_store *store, struct err *err)
 {
-    enum error_code code = owner_check(&store->owner, err);
-    if (code != ERR_OK)
+    bool gone;
+    enum error_code code = owner_check(&store->owner, &gone, err);
+    if (gone)
         atomic_store(&store->lost, true);
+    else if (code != ERR_OK)
+        return code;
     else if (atomic_load(&store->lost))
         code = err_set(err, ERR_UNAVAILABLE,
                        "a file of the store was away while it was in use: end this process, and "
@@ -159,7 +162,7 @@ static enum error_code check_files(struct sqlite_store *store, struct err *err)
 static enum error_code check_before_write(struct sqlite_store *store, struct err *err)
 {
     enum error_code code = check_files(store, err);
-    if (code == ERR_OK || store->log_saved)
+    if (code == ERR_OK || store->log_saved || !atomic_load(&store->lost))
         return code;
     lock(store);
     bool busy = store->frozen != NULL && !store->written; /* somebody writes behind with it */

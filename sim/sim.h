@@ -38,6 +38,12 @@ enum sim_lie {
     LIE_BEATS,  /* heartbeats are acknowledged and not kept */
 };
 
+/* Over which store the world is. */
+enum sim_store {
+    SIM_MEMORY, /* many servers */
+    SIM_SQLITE, /* one server, on a simulated disk: crashes end its process, or cut the power */
+};
+
 /* The nth command of an actor. */
 struct sim_command {
     uint16_t actor;
@@ -47,6 +53,7 @@ struct sim_command {
 /* What is run. All but the seed is for making a failure smaller. */
 struct scenario {
     uint64_t seed;
+    enum sim_store store;
     uint32_t commands; /* in the first phase */
     uint32_t faults;   /* bit per enum sim_fault: which may strike */
     uint32_t actors;   /* bit per actor: who takes part; healing needs all of them, and has them */

@@ -16,6 +16,7 @@
 
 #include "base/hash.h"
 #include "core/machine.h"
+#include "disk.h"
 #include "engine/verb.h"
 
 enum sim_fault {
@@ -60,6 +61,7 @@ struct scenario {
     struct sim_command *skipped; /* commands that are not given */
     uint32_t skipped_count;
     enum sim_lie lie;
+    enum disk_lie disk_lie; /* on SQLite */
 };
 
 /* How often what happened, over any number of runs. */

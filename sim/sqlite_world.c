@@ -53,6 +53,7 @@ static int watch(void *arg, const struct disk_call *call)
 void sqlite_world_begin(struct world *world)
 {
     world->disk = disk_new();
+    disk_break(world->disk, world->scenario->disk_lie);
     world->luck = rng_new(world->scenario->seed, UINT64_C(0x6469736b));
 }
 

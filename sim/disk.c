@@ -110,6 +110,20 @@ const char *disk_lie_text(enum disk_lie lie)
     return texts[lie];
 }
 
+enum disk_lie disk_lie_find(const char *name)
+{
+    static const char *const names[] = {
+        "",
+#define DISK_LIE(symbol, text) #symbol,
+#include "disk_lie.def"
+#undef DISK_LIE
+    };
+    int lie = DISK_LIE_COUNT - 1;
+    while (lie > DISK_HONEST && (name == NULL || strcmp(names[lie], name) != 0))
+        lie--;
+    return (enum disk_lie)lie;
+}
+
 /* ---- images ---- */
 
 static void *need(void *memory)
@@ -663,8 +677,6 @@ int disk_truncate(int descriptor, size_t size)
     busy = true;
     add_piece(opened->node, (struct piece){.resizes = true, .at = size});
     apply_piece(&opened->node->now, opened->node->last);
-    if (disk->lie == DISK_LIE_AHEAD_CUT_NOT_SYNCED && is_ahead(opened->path))
-        make_safe(opened->node);
     busy = false;
     return 0;
 }

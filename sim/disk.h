@@ -44,6 +44,9 @@ const char *disk_verb_name(enum disk_verb verb);
 bool disk_verb_changes(enum disk_verb verb);
 const char *disk_lie_text(enum disk_lie lie);
 
+/* By its name in disk_lie.def; DISK_HONEST when there is none, or no name. */
+enum disk_lie disk_lie_find(const char *name);
+
 struct disk;
 
 /* A call that is about to be carried out. */

@@ -213,6 +213,13 @@ static void complain_of(struct life *life, const char *what, struct str is, stru
                         (int)(should.len - at < SHOWN ? should.len - at : SHOWN), should.at + at);
 }
 
+/* Whether a list tells of a job that could not be read, which ends no list. */
+static bool says_damaged(struct str answer)
+{
+    static const char member[] = "\"damaged\":";
+    return memmem(answer.at, answer.len, member, sizeof member - 1) != NULL;
+}
+
 /* Whether an answer is what it should be. What a claim could not read once it was committed it
  * leaves to be asked for, and says so. */
 static bool is_same_answer(struct str is, struct str should)
@@ -234,6 +241,8 @@ static enum error_code step_ask(struct life *life, uint32_t number, struct err *
     enum error_code code = ask(life, number, &arena, &answer, err);
     struct str text = code == ERR_OK ? buf_str(&answer) : str_from(err->detail);
     bool same = code == expected->code && is_same_answer(text, expected->text);
+    if (!same && code == ERR_OK && says_damaged(text))
+        code = err_set(err, ERR_CORRUPT, "a job could not be read");
     if (!same && is_answer(code))
         complain_of(life, "is answered with", text, expected->text);
     arena_release(&arena);

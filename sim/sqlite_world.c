@@ -116,7 +116,7 @@ void sqlite_world_before_turn(struct world *world)
 
 void sqlite_world_after_turn(struct world *world)
 {
-    if (rng_chance(&world->luck, 300))
+    if (rng_chance(&world->luck, 300) || world->healing)
         ledger_read(world);
     else if (rng_chance(&world->luck, 300))
         sqlite_store_turn(world->store);

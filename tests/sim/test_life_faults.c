@@ -5,7 +5,8 @@
  * promised: when a sync fails, or the log in front of the database cannot be written.
  *
  * At each call this process forks: in the child it fails, and the child lives on. PAWL_POINT=… runs
- * one of them only, PAWL_LIE=… breaks the disk in one of the ways of sim/disk_lie.def. */
+ * one of them only; PAWL_LIE=…, a name in sim/disk_lie.def, breaks the disk in that way, which must
+ * make this fail; PAWL_VERBOSE=1 shows everything that is found. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,8 +25,10 @@
 #include "disk_script.h"
 
 enum {
-    CALL_SHARE = 40,    /* in the short form one of so many file calls fails, */
-    MEMORY_SHARE = 150, /* and one of so many allocations */
+    CALL_SHARE = 60,    /* in the short form one of so many file calls fails, */
+    MEMORY_SHARE = 400, /* and one of so many allocations */
+    FIRST_KILL = 34, /* steps after which the process is killed, and again */
+    SECOND_KILL = 75,
     TRIES_MAX = 3,
     CHILD_SECONDS_MAX = 60,
 };
@@ -53,6 +56,8 @@ static struct {
     struct disk *disk;
     uint32_t share;
     uint32_t only; /* this point; 0: all */
+    uint32_t from; /* only from so many steps on */
+    enum disk_lie lie;
     bool counts_memory;
     bool child;
     /* A child's: */
@@ -61,6 +66,7 @@ static struct {
     bool healed;
     bool fired; /* in this step */
     bool may_end;
+    uint32_t cut_at; /* so many steps: the power is cut then */
     uint32_t tries;
     char where[160];
     sigjmp_buf ended;
@@ -151,6 +157,8 @@ static bool is_chosen(void)
 {
     uint32_t point = ++trial.tally->points;
     bool chosen = trial.only > 0 ? trial.only == point : point % trial.share == 0;
+    chosen = chosen && trial.life->done >= trial.from &&
+             (trial.lie == DISK_HONEST || trial.tally->failures == 0);
     trial.tally->tried += chosen;
     return chosen;
 }
@@ -224,26 +232,41 @@ static void live_on(struct life *life)
     trial.healed = true;
     if (life_open(life, &err) != ERR_OK)
         (void)life_complain(life, "when the fault was over: %s", err.detail);
-    else if (life_check(life, true) && life_finish(life))
+    else if (life_check(life, true) && life->done < script_steps() && life_finish(life))
         (void)life_check(life, false);
     life_close(life);
 }
 
-/* A process that ended itself is followed by another, perhaps after a power cut. */
-static _Noreturn void after_end(void)
+/* A process that ended is followed by another, after a power cut. */
+static _Noreturn void after_end(uint32_t style)
 {
     static struct life next;
     struct rng rng = rng_new(trial.tally->points, trial.sort);
     next = (struct life){.script = trial.life->script, .done = trial.life->done};
     trial.life = &next;
-    trial.tally->ended++;
     if (!trial.may_end)
         (void)life_complain(&next, "the process ended itself");
     struct disk *disk = disk_copy(trial.disk);
-    disk_cut(disk, &rng, trial.tally->points % DISK_STYLES);
+    disk_cut(disk, &rng, style);
     disk_use(disk);
     live_on(&next);
     child_end();
+}
+
+/* This process is killed, with something in the log, and another goes on: so what it does to
+ * recover can fail too. */
+static void begin_anew(struct life *life)
+{
+    struct disk *before = trial.disk;
+    bool counted = trial.counts_memory;
+    trial.counts_memory = false;
+    trial.disk = disk_copy(before);
+    disk_watch(before, NULL, NULL);
+    life_close(life);
+    trial.counts_memory = counted;
+    disk_free(before);
+    disk_use(trial.disk);
+    disk_watch(trial.disk, watch, NULL);
 }
 
 /* A step has failed: with a fault that stays the process is ended as it would be by hand, and
@@ -284,21 +307,39 @@ static void settle_again(struct life *life)
     }
 }
 
+/* Who goes on after a failed sync must not have needed it: the power is cut. */
+static void cut_after_sync(const struct life *life)
+{
+    if (!trial.child || trial.sort != FAULT_SYNC)
+        return;
+    if (trial.fired)
+        trial.cut_at = life->done + 2;
+    if (life->done >= trial.cut_at)
+        after_end(0);
+}
+
 static void live(struct life *life)
 {
+    static const uint32_t kills[] = {FIRST_KILL, SECOND_KILL, UINT32_MAX};
+    const uint32_t *kill_at = kills;
     struct err err = {0};
-    while (life_open(life, &err) != ERR_OK)
-        failed(life, &err);
     while (life->done < script_steps() && life->complaint[0] == '\0') {
         bool settles = life->done % 2 == 0;
         trial.fired = false;
         err = (struct err){0};
-        if (life->engine == NULL && life_open_engine(life, &err) != ERR_OK)
+        if (life->done == *kill_at) {
+            kill_at++;
+            begin_anew(life);
+        }
+        if (life->store == NULL && life_open(life, &err) != ERR_OK)
+            failed(life, &err);
+        else if (life->engine == NULL && life_open_engine(life, &err) != ERR_OK)
             failed(life, &err);
         else if (life_step(life, &err) != ERR_OK)
             failed(life, &err);
         else if (settles && trial.fired && trial.sort != FAULT_SHORT)
             settle_again(life);
+        cut_after_sync(life);
     }
     life_close(life);
     if (trial.child && life->complaint[0] == '\0')
@@ -310,7 +351,7 @@ static void live(struct life *life)
 }
 
 /* One life, and as many more as there are points in it. */
-static void try_all(uint32_t share, bool memory, enum disk_lie lie)
+static void try_all(uint32_t share, uint32_t from, bool memory, enum disk_lie lie)
 {
     struct script *script = script_learn();
     struct life life = {.script = script};
@@ -322,24 +363,22 @@ static void try_all(uint32_t share, bool memory, enum disk_lie lie)
     trial.life = &life;
     trial.disk = disk_new();
     trial.share = getenv("TORTURE") != NULL ? 1 : share;
+    trial.from = from;
     trial.only = only != NULL ? (uint32_t)strtoul(only, NULL, 10) : 0;
     disk_use(trial.disk);
     disk_break(trial.disk, lie);
+    trial.lie = lie;
     disk_watch(trial.disk, watch, NULL);
-    if (sigsetjmp(trial.ended, 1) != 0)
-        after_end();
+    if (sigsetjmp(trial.ended, 1) != 0) {
+        trial.tally->ended++;
+        after_end(trial.tally->points % DISK_STYLES);
+    }
     trial.counts_memory = memory;
     live(&life);
     trial.counts_memory = false;
     disk_use(NULL);
     disk_free(trial.disk);
     script_free(script);
-}
-
-static enum disk_lie lie_wanted(void)
-{
-    const char *text = getenv("PAWL_LIE");
-    return text != NULL ? (enum disk_lie)strtol(text, NULL, 10) : DISK_HONEST;
 }
 
 static void show_tally(const char *points)
@@ -358,7 +397,7 @@ static void show_tally(const char *points)
 static void nothing_is_lost_when_any_file_call_fails_once_or_for_good(void **state)
 {
     (void)state;
-    try_all(CALL_SHARE, false, lie_wanted());
+    try_all(CALL_SHARE, 0, false, disk_lie_find(getenv("PAWL_LIE")));
     show_tally("file calls");
     if (trial.tally->failures > 0)
         fail_msg("%s", trial.tally->complaint);
@@ -370,17 +409,40 @@ static void nothing_is_lost_when_any_allocation_fails(void **state)
     (void)state;
     if (!STARVING)
         skip();
-    try_all(MEMORY_SHARE, true, DISK_HONEST);
+    try_all(MEMORY_SHARE, 0, true, DISK_HONEST);
     show_tally("allocations");
     if (trial.tally->failures > 0)
         fail_msg("%s", trial.tally->complaint);
     (void)munmap(trial.tally, sizeof *trial.tally);
 }
 
+static void a_failure_that_is_ignored_is_found_out(void **state)
+{
+    static const struct {
+        enum disk_lie lie;
+        uint32_t share;
+        uint32_t from;
+    } lies[] = {
+        {DISK_LIE_SHORT_WRITE_IGNORED, 20, 0},
+        {DISK_LIE_FULL_IGNORED, 20, 0},
+        {DISK_LIE_SYNC_FAILURE_IGNORED, 20, 0},
+        {DISK_LIE_READ_FAILURE_IGNORED, 1, FIRST_KILL}, /* what recovers reads the log */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        try_all(lies[i].share, lies[i].from, false, lies[i].lie);
+        if (trial.tally->failures == 0)
+            fail_msg("nobody sees that %s", disk_lie_text(lies[i].lie));
+        print_message("after %u calls: %s\n", trial.tally->tried, disk_lie_text(lies[i].lie));
+        (void)munmap(trial.tally, sizeof *trial.tally);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost_when_any_file_call_fails_once_or_for_good),
+        cmocka_unit_test(a_failure_that_is_ignored_is_found_out),
         cmocka_unit_test(nothing_is_lost_when_any_allocation_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,8 +3,8 @@
  * as a whole or not at all, the database is sound, every history verifies, and life goes on.
  *
  * At each sync this process forks: the child finds the disk as a power cut has left it, in one of
- * DISK_STYLES ways. PAWL_SYNC=… runs one sync point only, PAWL_DAMAGE=… one way; PAWL_LIE=… breaks
- * the disk in one of the ways of sim/disk_lie.def. */
+ * DISK_STYLES ways. PAWL_SYNC=… runs one sync point only, PAWL_DAMAGE=… one way; PAWL_LIE=…, a name
+ * in sim/disk_lie.def, breaks the disk in that way, which must make this fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,6 +45,7 @@ struct trial {
     uint32_t share;
     uint32_t only_sync; /* 0: all */
     int only_damage;    /* -1: all */
+    enum disk_lie lie;
 };
 
 /* A child's. */
@@ -162,7 +163,7 @@ static int watch_syncs(void *arg, const struct disk_call *call)
     if (call->verb != DISK_SYNC)
         return DISK_GO;
     tally->syncs++;
-    if (tally->syncs % trial->share != 0 ||
+    if (tally->syncs % trial->share != 0 || (trial->lie != DISK_HONEST && tally->failures > 0) ||
         (trial->only_sync > 0 && trial->only_sync != tally->syncs))
         return DISK_GO;
     tally->tried++;
@@ -184,7 +185,7 @@ static long setting(const char *name, long otherwise)
 }
 
 /* One life with a cut at every `share`th sync. */
-static void cut_everywhere(struct trial *trial, enum disk_lie lie)
+static void cut_everywhere(struct trial *trial)
 {
     struct script *script = script_learn();
     struct disk *disk = disk_new();
@@ -193,7 +194,7 @@ static void cut_everywhere(struct trial *trial, enum disk_lie lie)
     trial->life = &life;
     trial->disk = disk;
     disk_use(disk);
-    disk_break(disk, lie);
+    disk_break(disk, trial->lie);
     disk_watch(disk, watch_syncs, trial);
     if (life_open(&life, &err) != ERR_OK)
         fail_msg("%s", err.detail);
@@ -220,9 +221,10 @@ static void nothing_acknowledged_is_lost_when_the_power_is_cut_at_any_sync(void 
         .tally = tally_new(),
         .only_sync = (uint32_t)setting("PAWL_SYNC", 0),
         .only_damage = (int)setting("PAWL_DAMAGE", -1),
+        .lie = disk_lie_find(getenv("PAWL_LIE")),
     };
     trial.share = getenv("TORTURE") != NULL || trial.only_sync > 0 ? 1 : SYNC_SHARE;
-    cut_everywhere(&trial, (enum disk_lie)setting("PAWL_LIE", 0));
+    cut_everywhere(&trial);
     const struct tally *tally = trial.tally;
     print_message("%u commands, %u sync points, %u of them with %d damages: %u cuts, %u more in "
                   "recovery; after %u of them what was under way was there; %u failures\n",
@@ -235,10 +237,29 @@ static void nothing_acknowledged_is_lost_when_the_power_is_cut_at_any_sync(void 
     (void)munmap(trial.tally, sizeof *trial.tally);
 }
 
+static void a_sync_that_is_left_out_anywhere_is_found_out(void **state)
+{
+    static const enum disk_lie lies[] = {
+        DISK_LIE_AHEAD_NOT_SYNCED,    DISK_LIE_AHEAD_SYNCED_LATE,    DISK_LIE_WAL_NOT_SYNCED,
+        DISK_LIE_DATABASE_NOT_SYNCED, DISK_LIE_DIRECTORY_NOT_SYNCED,
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        struct trial trial = {
+            .tally = tally_new(), .only_damage = -1, .share = SYNC_SHARE, .lie = lies[i]};
+        cut_everywhere(&trial);
+        if (trial.tally->failures == 0)
+            fail_msg("nobody sees that %s", disk_lie_text(lies[i]));
+        print_message("after %u cuts: %s\n", trial.tally->cuts, disk_lie_text(lies[i]));
+        (void)munmap(trial.tally, sizeof *trial.tally);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_acknowledged_is_lost_when_the_power_is_cut_at_any_sync),
+        cmocka_unit_test(a_sync_that_is_left_out_anywhere_is_found_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,7 +163,7 @@ static int watch_syncs(void *arg, const struct disk_call *call)
     if (call->verb != DISK_SYNC)
         return DISK_GO;
     tally->syncs++;
-    if (tally->syncs % trial->share != 0 || (trial->lie != DISK_HONEST && tally->failures > 0) ||
+    if (tally->syncs % trial->share != 0 || (trial->share > 1 && tally->failures > 0) ||
         (trial->only_sync > 0 && trial->only_sync != tally->syncs))
         return DISK_GO;
     tally->tried++;

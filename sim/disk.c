@@ -407,11 +407,11 @@ bool disk_is_busy(void)
 
 /* What is left of what was not synced. */
 struct damage {
-    uint64_t until;      /* all up to here, and a part of this one */
-    bool in_order;       /* else any */
-    uint32_t kept;       /* per mille of sectors */
-    uint32_t torn;       /* of those */
-    uint32_t rubbish;    /* of those that a file had grown by, and that are not there */
+    uint64_t until;   /* all up to here, and a part of this one */
+    bool in_order;    /* else any */
+    uint32_t kept;    /* per mille of sectors */
+    uint32_t torn;    /* of those */
+    uint32_t rubbish; /* of those that a file had grown by, and that are not there */
     struct rng *rng;
 };
 

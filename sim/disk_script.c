@@ -162,8 +162,7 @@ static struct str expand(const struct script *script, const char *request, struc
 }
 
 static enum error_code run(struct life *life, enum verb_name verb, struct str request,
-                           struct str key, struct arena *arena, struct buf *answer,
-                           struct err *err)
+                           struct str key, struct arena *arena, struct buf *answer, struct err *err)
 {
     struct verb_call call = {
         .engine = life->engine,
@@ -189,8 +188,8 @@ static enum error_code ask(struct life *life, uint32_t number, struct arena *are
     struct str request = expand(life->script, command->request, arena);
     if (!str_is_set(request))
         return err_set(err, ERR_NO_MEMORY, "there is no memory for the request");
-    return run(life, command->verb, request,
-               command->keyed ? str_from(key) : (struct str){NULL, 0}, arena, answer, err);
+    return run(life, command->verb, request, command->keyed ? str_from(key) : (struct str){NULL, 0},
+               arena, answer, err);
 }
 
 /* Whether a code is the answer, and not that there was none. */
@@ -361,8 +360,7 @@ static void check_history(struct life *life, struct str id, struct arena *arena)
         (void)life_complain(life, "verify %.*s: %s", STR_ARG(id), err.detail);
     else if (violation != NULL)
         (void)life_complain(life, "verify %.*s: %.*s: %.*s", STR_ARG(id),
-                            STR_ARG(verify_rule_name(violation->rule)),
-                            STR_ARG(violation->detail));
+                            STR_ARG(verify_rule_name(violation->rule)), STR_ARG(violation->detail));
 }
 
 bool life_check(struct life *life, bool torn)
@@ -419,8 +417,8 @@ static void learn_step(struct script *script, struct life *life)
     } else if (commands[number].verb != VERB_TURN) {
         struct script_answer *answer = &script->answers[number];
         answer->code = ask(life, number, &arena, &text, &err);
-        answer->text =
-            arena_copy(&script->arena, answer->code == ERR_OK ? buf_str(&text) : str_from(err.detail));
+        answer->text = arena_copy(&script->arena,
+                                  answer->code == ERR_OK ? buf_str(&text) : str_from(err.detail));
         if (answer->code == ERR_OK)
             keep(script, number);
     }

@@ -102,18 +102,12 @@ static void read_skipped(struct settings *settings, char *text)
 static void read_options(int argc, char **argv, struct settings *ret)
 {
     static const struct option options[] = {
-        {"store", required_argument, NULL, 'o'},
-        {"seed", required_argument, NULL, 's'},
-        {"count", required_argument, NULL, 'n'},
-        {"commands", required_argument, NULL, 'c'},
-        {"faults", required_argument, NULL, 'f'},
-        {"twice", required_argument, NULL, '2'},
-        {"actors", required_argument, NULL, 'a'},
-        {"skip", required_argument, NULL, 'k'},
-        {"trace", no_argument, NULL, 't'},
-        {"large", no_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"store", required_argument, NULL, 'o'},  {"seed", required_argument, NULL, 's'},
+        {"count", required_argument, NULL, 'n'},  {"commands", required_argument, NULL, 'c'},
+        {"faults", required_argument, NULL, 'f'}, {"twice", required_argument, NULL, '2'},
+        {"actors", required_argument, NULL, 'a'}, {"skip", required_argument, NULL, 'k'},
+        {"trace", no_argument, NULL, 't'},        {"large", no_argument, NULL, 'l'},
+        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
     };
     int option;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)

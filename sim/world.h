@@ -198,12 +198,12 @@ struct world {
     int64_t now;    /* milliseconds since the world began, that nobody sets */
     int64_t offset; /* how far the wall clock is from it */
     struct store_clock clock;
-    struct store *store; /* itself; on SQLite NULL while its server is down */
-    struct disk *disk;   /* SQLite: what it is on, */
-    struct disk *next_disk;  /* and what the process after the crash that is under way will find */
-    struct rng luck;         /* of the disk */
-    int64_t read_at;         /* when the ledger was read, */
-    int64_t read_offset;     /* and how the clock stood */
+    struct store *store;    /* itself; on SQLite NULL while its server is down */
+    struct disk *disk;      /* SQLite: what it is on, */
+    struct disk *next_disk; /* and what the process after the crash that is under way will find */
+    struct rng luck;        /* of the disk */
+    int64_t read_at;        /* when the ledger was read, */
+    int64_t read_offset;    /* and how the clock stood */
     struct rng weather;
     int64_t weather_at;
 

@@ -5,8 +5,9 @@
  * promised: when a sync fails, or the log in front of the database cannot be written.
  *
  * At each call this process forks: in the child it fails, and the child lives on. PAWL_POINT=… runs
- * one of them only, PAWL_SHARDS=4 PAWL_SHARD=0 to 3 a part of all of them; PAWL_LIE=…, a name in sim/disk_lie.def, breaks the disk in that way, which must
- * make this fail; PAWL_VERBOSE=1 shows everything that is found. */
+ * one of them only, PAWL_SHARDS=4 PAWL_SHARD=0 to 3 a part of all of them; PAWL_LIE=…, a name in
+ * sim/disk_lie.def, breaks the disk in that way, which must make this fail; PAWL_VERBOSE=1 shows
+ * everything that is found. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +28,7 @@
 enum {
     CALL_SHARE = 60,    /* in the short form one of so many file calls fails, */
     MEMORY_SHARE = 400, /* and one of so many allocations */
-    FIRST_KILL = 34, /* steps after which the process is killed, and again */
+    FIRST_KILL = 34,    /* steps after which the process is killed, and again */
     SECOND_KILL = 75,
     REOPENED_EVERY = 8, /* and then one of so many stores is closed and looked at again */
     TRIES_MAX = 3,
@@ -56,7 +57,7 @@ static struct {
     struct life *life;
     struct disk *disk;
     uint32_t share;
-    uint32_t only; /* this point; 0: all */
+    uint32_t only;  /* this point; 0: all */
     uint32_t shard; /* of `share` points this one */
     bool only_log_reads;
     bool counts_memory;
@@ -106,9 +107,8 @@ static void on_abort(int number)
 /* Whether a process is allowed to end because of it. */
 static bool may_end_for(enum disk_verb verb, const char *path)
 {
-    return verb == DISK_SYNC ||
-           ((verb == DISK_WRITE || verb == DISK_TRUNCATE) && strstr(path, "-ahead") != NULL &&
-            trial.sort == FAULT_IO);
+    return verb == DISK_SYNC || ((verb == DISK_WRITE || verb == DISK_TRUNCATE) &&
+                                 strstr(path, "-ahead") != NULL && trial.sort == FAULT_IO);
 }
 
 static bool applies(enum fault_sort sort, enum disk_verb verb)
@@ -372,9 +372,9 @@ static void try_all(uint32_t share, bool memory, enum disk_lie lie)
     trial.disk = disk_new();
     const char *shards = getenv("PAWL_SHARDS");
     const char *shard = getenv("PAWL_SHARD");
-    trial.share = shards != NULL                            ? (uint32_t)strtoul(shards, NULL, 10)
+    trial.share = shards != NULL                          ? (uint32_t)strtoul(shards, NULL, 10)
                   : getenv("TORTURE") != NULL && lie == 0 ? 1
-                                                            : share;
+                                                          : share;
     trial.shard = shard != NULL ? (uint32_t)strtoul(shard, NULL, 10) : 0;
     trial.only_log_reads = lie == DISK_LIE_READ_FAILURE_IGNORED; /* which are few */
     trial.only = only != NULL ? (uint32_t)strtoul(only, NULL, 10) : 0;

@@ -18,7 +18,7 @@ enum {
     SLOTS = 128,
     COMMAND_MS = 300, /* between two commands */
     TURNS_MAX = 1000,
-    JOURNAL_BYTES = 24 * 1024,
+    JOURNAL_BYTES = 256, /* each commit is reason enough to go to the other file */
     LOG_PAGES = 60,
     SEED = 8,
 };

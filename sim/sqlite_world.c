@@ -74,7 +74,7 @@ void server_open_store(struct server *server)
     };
     const struct sqlite_habits habits = {
         .by_hand = true,
-        .journal_long = (size_t)rng_between(&world->luck, 4, 64) * 1024,
+        .journal_long = (size_t)rng_between(&world->luck, 1, 32) * 1024,
         .log_pages_max = (int)rng_between(&world->luck, 10, 200),
     };
     struct err err = {0};

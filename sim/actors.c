@@ -174,7 +174,7 @@ static bool find_asking(struct world *world, const struct recorded_job *job, str
     struct store_load load = {.jobs = &row, .job_count = 1};
     struct store_txn *txn;
     bool found = false;
-    if (store_begin(world->store, STORE_READ, &txn, NULL) != ERR_OK)
+    if (world->store == NULL || store_begin(world->store, STORE_READ, &txn, NULL) != ERR_OK)
         return false;
     if (store_load(txn, &load, &world->arena, NULL) == ERR_OK) {
         const struct wait *wait = &row.slice.job.wait;

@@ -177,7 +177,8 @@ struct store *faulty_store_new(struct server *server)
     store->driver.attend = faulty_attend;
     store->base = *store->inner;
     store->base.driver = &store->driver;
-    store->base.shared = true; /* other servers change it too */
+    /* Others change it too. */
+    store->base.shared = server->world->scenario->store == SIM_MEMORY;
     return &store->base;
 }
 

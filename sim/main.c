@@ -22,13 +22,14 @@ struct settings {
 };
 
 static const char usage[] =
-    "usage: pawl-sim [--seed N] [--count N] [--commands N] [--faults off|NAME,...] [--twice "
-    "PERCENT]\n"
-    "                [--actors BITS] [--skip ACTOR:NTH,...] [--trace] [--large]\n"
+    "usage: pawl-sim [--store memory|sqlite] [--seed N] [--count N] [--commands N]\n"
+    "                [--faults off|NAME,...] [--twice PERCENT] [--actors BITS]\n"
+    "                [--skip ACTOR:NTH,...] [--trace] [--large]\n"
     "\n"
     "Runs simulated worlds, one for each seed from --seed on, and checks each. The first that "
     "fails\n"
     "is made smaller, shown as a trace and ends the run with exit code 1.\n"
+    "  --store    sqlite: one server on a simulated disk, whose power can be cut (memory)\n"
     "  --twice    run so many percent of the seeds twice: the traces must be equal (5)\n"
     "  --trace    show every trace as it comes\n"
     "  --large    show a failure as it is\n"
@@ -66,6 +67,16 @@ static uint32_t read_faults(char *text)
     return faults;
 }
 
+static enum sim_store read_store(const char *text)
+{
+    if (strcmp(text, "memory") == 0)
+        return SIM_MEMORY;
+    if (strcmp(text, "sqlite") == 0)
+        return SIM_SQLITE;
+    (void)fprintf(stderr, "there is no store \"%s\"\n%s", text, usage);
+    exit(EXIT_USAGE);
+}
+
 static void read_skipped(struct settings *settings, char *text)
 {
     uint32_t count = 0;
@@ -91,21 +102,19 @@ static void read_skipped(struct settings *settings, char *text)
 static void read_options(int argc, char **argv, struct settings *ret)
 {
     static const struct option options[] = {
-        {"seed", required_argument, NULL, 's'},
-        {"count", required_argument, NULL, 'n'},
-        {"commands", required_argument, NULL, 'c'},
-        {"faults", required_argument, NULL, 'f'},
-        {"twice", required_argument, NULL, '2'},
-        {"actors", required_argument, NULL, 'a'},
-        {"skip", required_argument, NULL, 'k'},
-        {"trace", no_argument, NULL, 't'},
-        {"large", no_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"store", required_argument, NULL, 'o'},  {"seed", required_argument, NULL, 's'},
+        {"count", required_argument, NULL, 'n'},  {"commands", required_argument, NULL, 'c'},
+        {"faults", required_argument, NULL, 'f'}, {"twice", required_argument, NULL, '2'},
+        {"actors", required_argument, NULL, 'a'}, {"skip", required_argument, NULL, 'k'},
+        {"trace", no_argument, NULL, 't'},        {"large", no_argument, NULL, 'l'},
+        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
     };
     int option;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
         switch (option) {
+        case 'o':
+            ret->scenario.store = read_store(optarg);
+            break;
         case 's':
             ret->scenario.seed = read_number(optarg);
             break;
@@ -144,7 +153,8 @@ static void read_options(int argc, char **argv, struct settings *ret)
 /* The scenario as options. */
 static void show_scenario(const struct scenario *scenario)
 {
-    (void)printf("pawl-sim --seed %llu --count 1 --commands %u --actors %u --faults ",
+    (void)printf("pawl-sim --store %s --seed %llu --count 1 --commands %u --actors %u --faults ",
+                 scenario->store == SIM_SQLITE ? "sqlite" : "memory",
                  (unsigned long long)scenario->seed, scenario->commands, scenario->actors);
     bool first = true;
     for (int fault = 0; fault < FAULT_COUNT; fault++)

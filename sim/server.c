@@ -21,6 +21,8 @@ void server_start(struct server *server)
 {
     struct world *world = server->world;
     bool full = world_strikes(world, &server->rng, FAULT_FULL, 300);
+    if (world->scenario->store == SIM_SQLITE)
+        server_open_store(server);
     struct engine_options options = {
         .lent = server->store,
         .queue_bytes_max = full ? FULL_BYTES : 0,
@@ -57,6 +59,8 @@ static void reply(struct server *server, struct delivery *delivery, enum error_c
     struct world *world = server->world;
     struct str text = code == ERR_OK ? buf_str(answer) : str_from(err->detail);
     delivery->call->ran_at = world_store_time(world);
+    if (server->doomed)
+        return;
     network_reply(world, delivery->call, code, arena_copy(&world->arena, text));
 }
 
@@ -91,7 +95,7 @@ static bool take_in(struct server *server, struct delivery *delivery)
 void server_receive(struct server *server, struct sim_call *call)
 {
     struct world *world = server->world;
-    if (server->engine == NULL) {
+    if (server->engine == NULL || server->doomed) {
         trace(world, "%s is down: #%u goes nowhere", server->name, call->number);
         return;
     }
@@ -174,6 +178,8 @@ void server_close(struct server *server)
     server->engine = NULL;
     answer_done(server, true);
     assert(server->deliveries == NULL);
+    if (server->world->scenario->store == SIM_SQLITE)
+        server_close_store(server);
 }
 
 void server_crash(struct server *server)
@@ -194,9 +200,15 @@ void server_turn(struct server *server)
         server_start(server);
         return;
     }
+    bool on_sqlite = world->scenario->store == SIM_SQLITE;
     for (uint32_t i = 0; wait_ms == 0 && !server->doomed; i++) {
+        if (on_sqlite)
+            sqlite_world_before_turn(world);
         engine_turn(server->engine, &wait_ms);
-        ledger_read(world);
+        if (!on_sqlite)
+            ledger_read(world);
+        else if (!server->doomed)
+            sqlite_world_after_turn(world);
         if (i == TURNS_MAX) {
             world_fail(world, "busy", "%s has been busy for %d turns", server->name, TURNS_MAX);
             break;

@@ -16,6 +16,7 @@
 
 #include "base/hash.h"
 #include "core/machine.h"
+#include "disk.h"
 #include "engine/verb.h"
 
 enum sim_fault {
@@ -38,6 +39,12 @@ enum sim_lie {
     LIE_BEATS,  /* heartbeats are acknowledged and not kept */
 };
 
+/* Over which store the world is. */
+enum sim_store {
+    SIM_MEMORY, /* many servers */
+    SIM_SQLITE, /* one server, on a simulated disk: crashes end its process, or cut the power */
+};
+
 /* The nth command of an actor. */
 struct sim_command {
     uint16_t actor;
@@ -47,12 +54,14 @@ struct sim_command {
 /* What is run. All but the seed is for making a failure smaller. */
 struct scenario {
     uint64_t seed;
+    enum sim_store store;
     uint32_t commands; /* in the first phase */
     uint32_t faults;   /* bit per enum sim_fault: which may strike */
     uint32_t actors;   /* bit per actor: who takes part; healing needs all of them, and has them */
     struct sim_command *skipped; /* commands that are not given */
     uint32_t skipped_count;
     enum sim_lie lie;
+    enum disk_lie disk_lie; /* on SQLite */
 };
 
 /* How often what happened, over any number of runs. */

@@ -4,6 +4,8 @@
 
 /* random_fill has no argument to keep it in. */
 static struct rng filling;
+static bool repeating;
+static struct rng repeated;
 
 struct rng rng_new(uint64_t seed, uint64_t stream)
 {
@@ -39,12 +41,22 @@ bool rng_chance(struct rng *rng, uint32_t per_mille)
 void virtual_random_start(uint64_t seed)
 {
     filling = rng_new(seed, UINT64_C(0x66696c6c));
+    repeating = false;
+}
+
+void virtual_random_repeat(uint64_t seed)
+{
+    virtual_random_start(seed);
+    repeated = filling;
+    repeating = true;
 }
 
 void random_fill(void *ret, size_t len)
 {
     uint8_t *at = ret;
     uint64_t word = 0;
+    if (repeating)
+        filling = repeated;
     for (size_t i = 0; i < len; i++) {
         if (i % 8 == 0)
             word = rng_next(&filling);

@@ -24,4 +24,7 @@ bool rng_chance(struct rng *rng, uint32_t per_mille);
 /* Starts what random_fill gives anew. */
 void virtual_random_start(uint64_t seed);
 
+/* The same, and every call of it gives the same bytes: what is tried again comes to the same. */
+void virtual_random_repeat(uint64_t seed);
+
 #endif

@@ -123,6 +123,11 @@ static void choose_faults(struct world *world, struct rng *rng)
     world->calm = (world->faults & ~(uint32_t)CALM_FAULTS) == 0;
 }
 
+static bool is_on_sqlite(const struct world *world)
+{
+    return world->scenario->store == SIM_SQLITE;
+}
+
 static void open_store(struct world *world)
 {
     struct store_options options = {
@@ -132,13 +137,17 @@ static void open_store(struct world *world)
         .seed = world->scenario->seed,
     };
     store_clock_init(&world->clock, wall_time, world, steady_time, world);
-    if (memory_store_open(&options, &world->store, NULL) != ERR_OK)
+    if (is_on_sqlite(world))
+        sqlite_world_begin(world);
+    else if (memory_store_open(&options, &world->store, NULL) != ERR_OK)
         abort();
 }
 
 static void make_servers(struct world *world, struct rng *rng)
 {
     world->server_count = (uint32_t)rng_between(rng, 1, SERVERS_MAX);
+    if (is_on_sqlite(world))
+        world->server_count = 1;
     for (uint32_t i = 0; i < world->server_count; i++) {
         struct server *server = &world->servers[i];
         server->world = world;
@@ -146,7 +155,8 @@ static void make_servers(struct world *world, struct rng *rng)
         server->rng = rng_new(world->scenario->seed, STREAM_SERVERS + i);
         if (world_strikes(world, &server->rng, FAULT_DRIFT, 500))
             server->drift = rng_between(&server->rng, -100, 100);
-        server->store = faulty_store_new(server);
+        if (!is_on_sqlite(world))
+            server->store = faulty_store_new(server);
         server_start(server);
     }
 }
@@ -174,7 +184,10 @@ static void world_close(struct world *world)
         server_close(&world->servers[i]);
         faulty_store_free(world->servers[i].store);
     }
-    store_close(world->store);
+    if (is_on_sqlite(world))
+        sqlite_world_end(world);
+    else
+        store_close(world->store);
     store_clock_release(&world->clock);
     free(world->ledger.jobs);
     free(world->ledger.events);

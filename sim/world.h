@@ -3,6 +3,7 @@
  *   world.c         time, who is next, the two phases
  *   server.c        servers: an engine each, run by hand over one store; crashes
  *   faulty_store.c  what a server has of the store: it may be away, slow, or not say what it did
+ *   sqlite_world.c  what a world on SQLite has more: a disk
  *   network.c       calls of clients: sent, lost, doubled, late, sent again, and their log
  *   actors.c        who submits, answers, signals, operates and looks
  *   worker.c        who works on jobs and steps, and who judges steps
@@ -197,7 +198,12 @@ struct world {
     int64_t now;    /* milliseconds since the world began, that nobody sets */
     int64_t offset; /* how far the wall clock is from it */
     struct store_clock clock;
-    struct store *store; /* the memory store itself */
+    struct store *store;    /* itself; on SQLite NULL while its server is down */
+    struct disk *disk;      /* SQLite: what it is on, */
+    struct disk *next_disk; /* and what the process after the crash that is under way will find */
+    struct rng luck;        /* of the disk */
+    int64_t read_at;        /* when the ledger was read, */
+    int64_t read_offset;    /* and how the clock stood */
     struct rng weather;
     int64_t weather_at;
 
@@ -254,6 +260,20 @@ enum error_code server_ask(struct server *server, enum verb_name verb, const cha
 /* What the server sees of the world's store. */
 struct store *faulty_store_new(struct server *server);
 void faulty_store_free(struct store *store);
+
+/* ---- sqlite_world.c ---- */
+
+void sqlite_world_begin(struct world *world);
+void sqlite_world_end(struct world *world);
+
+/* A process of the server begins, and ends: by a crash, or now and then as it should. */
+void server_open_store(struct server *server);
+void server_close_store(struct server *server);
+
+/* The ledger is read now and then only, so that the log has something in it; but before anything
+ * that is to be read can be deleted. */
+void sqlite_world_before_turn(struct world *world);
+void sqlite_world_after_turn(struct world *world);
 
 /* ---- network.c ---- */
 

@@ -305,10 +305,12 @@ enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, str
     struct batch *batch = arena_zalloc(arena, 1, sizeof *batch);
     const struct observer *observer = batcher->observer;
     int64_t began_us = observer != NULL ? clock_monotonic_us() : 0;
-    enum error_code code = ERR_NO_MEMORY;
+    enum error_code code = ERR_OK;
     *outcome = STORE_NOT_COMMITTED;
-    if (batch == NULL)
+    if (batch == NULL) {
+        code = err_set(err, ERR_NO_MEMORY, "there is no memory for a batch");
         goto undo;
+    }
     batch->batcher = batcher;
     batch->txn = txn;
     batch->arena = arena;

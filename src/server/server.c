@@ -1,6 +1,7 @@
 #include "server/server.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -388,9 +389,11 @@ static enum error_code start_serving(struct server *server, struct err *err)
     if (code == ERR_OK)
         code = reload_kinds(server, server->options.kinds, err);
     if (code == ERR_OK) {
+        errno = 0;
         server->daemon = start_daemon(server, &listener);
         if (server->daemon == NULL)
-            code = err_set(err, ERR_UNAVAILABLE, "the HTTP server could not be started");
+            code = err_set(err, ERR_UNAVAILABLE, "the HTTP server could not be started%s%s",
+                           errno != 0 ? ": " : "", errno != 0 ? strerror(errno) : "");
     }
     if (code != ERR_OK)
         (void)close(listener.socket);

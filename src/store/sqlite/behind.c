@@ -153,7 +153,7 @@ static void freeze(struct sqlite_store *store)
     store->write_code = ERR_OK;
     store->frozen_count++;
     atomic_store(&store->overdue, false);
-    if (journal_is_long(&store->journal))
+    if (journal_is_long(&store->journal, store->journal_long))
         journal_turn(&store->journal);
     (void)pthread_cond_broadcast(&store->behind);
 }
@@ -164,11 +164,29 @@ static bool is_large(const struct ahead_table *table)
                              table->bytes >= TABLE_BYTES_MAX);
 }
 
+/* Writes the frozen table. Under the lock, which others may have meanwhile. */
+static void write_frozen(struct sqlite_store *store)
+{
+    struct ahead_table *table = store->frozen;
+    struct err err = {0};
+    (void)pthread_mutex_unlock(&store->lock);
+    enum error_code code = write_table(store, table, &err);
+    if (code == ERR_OK)
+        ahead_forget_events(table);
+    (void)pthread_mutex_lock(&store->lock);
+    store->written = code == ERR_OK;
+    store->write_code = code;
+    store->write_err = err;
+    (void)pthread_cond_broadcast(&store->behind);
+}
+
 /* Waits until the frozen table is written. Under the lock. */
 static enum error_code await_written(struct sqlite_store *store, uint64_t count, struct err *err)
 {
     struct timespec until = condition_deadline(store->patience_ms);
     int result = 0;
+    if (store->by_hand && store->frozen != NULL && !store->written)
+        write_frozen(store);
     while (store->frozen_count == count && store->frozen != NULL && !store->written &&
            store->write_code == ERR_OK && result == 0)
         result = pthread_cond_timedwait(&store->behind, &store->lock, &until);
@@ -243,7 +261,7 @@ enum error_code sqlite_behind_write_all(struct sqlite_store *store, struct err *
     store->active = store->cached = NULL;
     store->passed_count = 0;
     atomic_store(&store->ahead, false);
-    if (journal_is_long(&store->journal))
+    if (journal_is_long(&store->journal, store->journal_long))
         journal_turn(&store->journal);
     return ERR_OK;
 }
@@ -319,20 +337,10 @@ static void *run(void *arg)
     (void)pthread_mutex_lock(&store->lock);
     for (;;) {
         if (store->frozen != NULL && !store->written) {
-            struct ahead_table *table = store->frozen;
-            struct err err = {0};
-            (void)pthread_mutex_unlock(&store->lock);
-            enum error_code code = write_table(store, table, &err);
-            if (code == ERR_OK)
-                ahead_forget_events(table);
-            (void)pthread_mutex_lock(&store->lock);
-            store->written = code == ERR_OK;
-            store->write_code = code;
-            store->write_err = err;
-            (void)pthread_cond_broadcast(&store->behind);
-            if (code != ERR_OK && store->stop)
+            write_frozen(store);
+            if (!store->written && store->stop)
                 break;
-            if (code != ERR_OK) {
+            if (!store->written) {
                 struct timespec until = condition_deadline(RETRY_MS);
                 (void)pthread_cond_timedwait(&store->behind, &store->lock, &until);
             }
@@ -355,6 +363,17 @@ static void *run(void *arg)
     }
     (void)pthread_mutex_unlock(&store->lock);
     return NULL;
+}
+
+void sqlite_behind_turn(struct sqlite_store *store)
+{
+    (void)pthread_mutex_lock(&store->lock);
+    assert(store->by_hand && !store->writing);
+    if (store->frozen != NULL && !store->written)
+        write_frozen(store);
+    else if (atomic_load(&store->ahead))
+        freeze_old(store);
+    (void)pthread_mutex_unlock(&store->lock);
 }
 
 /* ---- recovery ---- */
@@ -534,11 +553,11 @@ enum error_code sqlite_behind_open(struct sqlite_store *store, struct err *err)
     if (code == ERR_OK)
         code =
             lite_open(&store->front, store->owner.path, CONNECTION_READER, store->patience_ms, err);
-    if (code == ERR_OK && pthread_create(&store->thread, NULL, run, store) != 0) {
+    if (code == ERR_OK && !store->by_hand &&
+        pthread_create(&store->thread, NULL, run, store) != 0) {
         code = err_set(err, ERR_UNAVAILABLE, "the system has no threads left");
         lite_close(&store->front);
     }
-    store->has_thread = code == ERR_OK;
     if (code != ERR_OK)
         journal_close(&store->journal, &store->owner, false);
     return code;
@@ -546,15 +565,17 @@ enum error_code sqlite_behind_open(struct sqlite_store *store, struct err *err)
 
 void sqlite_behind_close(struct sqlite_store *store)
 {
-    if (!store->has_thread)
-        return;
     (void)pthread_mutex_lock(&store->lock);
     store->stop = true;
+    if (store->by_hand && store->frozen != NULL && !store->written)
+        write_frozen(store);
     (void)pthread_cond_broadcast(&store->behind);
     (void)pthread_mutex_unlock(&store->lock);
-    (void)pthread_join(store->thread, NULL);
+    if (!store->by_hand)
+        (void)pthread_join(store->thread, NULL);
     /* Files that were deleted may have a new owner, and what has their names is that one's. */
-    bool ours = !atomic_load(&store->lost) && owner_check(&store->owner, NULL) == ERR_OK;
+    bool gone;
+    bool ours = !atomic_load(&store->lost) && owner_check(&store->owner, &gone, NULL) == ERR_OK;
     bool done = ours && (store->frozen == NULL || store->written);
     if (done && !ahead_is_empty(store->active))
         done = write_table(store, store->active, NULL) == ERR_OK;

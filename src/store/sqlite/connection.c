@@ -45,7 +45,10 @@ enum error_code lite_fail(struct connection *connection, int result, const char 
         return err_set(err, ERR_UNAVAILABLE, "cannot %s: the disk is full", doing);
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-        return err_set(err, ERR_CORRUPT, "cannot %s: the database is damaged (%s)", doing, text);
+        /* SQLite says so of what the disk could not read too. */
+        return err_set(err, ERR_CORRUPT,
+                       "cannot %s: the database is damaged, or the disk cannot be read (%s)", doing,
+                       text);
     case SQLITE_BUSY:
         return err_set(err, ERR_UNAVAILABLE,
                        "cannot %s: another program has locked the database; close it", doing);

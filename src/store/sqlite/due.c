@@ -162,8 +162,9 @@ enum error_code sqlite_attend(struct store *base, int64_t *ret_before, struct er
 {
     struct sqlite_store *store = (struct sqlite_store *)base;
     struct store_txn *txn;
+    bool gone;
     /* Who writes nothing sees here that the files are gone, as soon as whoever writes. */
-    if (owner_check(&store->owner, NULL) != ERR_OK) {
+    if (owner_check(&store->owner, &gone, NULL) != ERR_OK) {
         enum error_code code = sqlite_begin(base, STORE_WRITE, &txn, err);
         if (code != ERR_OK)
             return code;

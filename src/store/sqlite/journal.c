@@ -198,9 +198,9 @@ enum error_code journal_append(struct journal *journal, int64_t number, int64_t 
     return ERR_OK;
 }
 
-bool journal_is_long(const struct journal *journal)
+bool journal_is_long(const struct journal *journal, size_t bytes)
 {
-    return journal->files[journal->current].end >= JOURNAL_LONG;
+    return journal->files[journal->current].end >= bytes;
 }
 
 void journal_turn(struct journal *journal)

@@ -23,7 +23,7 @@
 enum {
     JOURNAL_FILES = 2,
     JOURNAL_HEAD_LEN = 64,
-    JOURNAL_LONG = 16 * 1024 * 1024, /* from here on records go to the other file */
+    JOURNAL_LONG = 16 * 1024 * 1024, /* from here on records usually go to the other file */
 };
 
 struct journal_file {
@@ -63,7 +63,7 @@ enum error_code journal_append(struct journal *journal, int64_t number, int64_t 
 
 /* Whether it is time to go to the other file; and doing so: what is in it is not needed any more.
  */
-bool journal_is_long(const struct journal *journal);
+bool journal_is_long(const struct journal *journal, size_t bytes);
 void journal_turn(struct journal *journal);
 
 /* Forgets all records, so that nothing of them is in the files. None may be needed. */

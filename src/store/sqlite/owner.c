@@ -179,7 +179,8 @@ static int lock_now(int lock)
     return result;
 }
 
-/* Whether there is nothing in a lock file but what we write: the number of a process. */
+/* Whether there is nothing in a lock file but what we write: the number of a process. It is not
+ * synced, so that a power cut may leave zeros in its place. */
 static enum error_code check_lock(int lock, const char *path, struct err *err)
 {
     char text[NUMBER_BYTES];
@@ -187,7 +188,7 @@ static enum error_code check_lock(int lock, const char *path, struct err *err)
     if (len < 0)
         return cannot("read the lock file beside it", errno, err);
     ssize_t digits = 0;
-    while (digits < len && isdigit((unsigned char)text[digits]))
+    while (digits < len && (isdigit((unsigned char)text[digits]) || text[digits] == '\0'))
         digits++;
     if (len < (ssize_t)sizeof text &&
         (digits == len || (digits == len - 1 && digits > 0 && text[digits] == '\n')))
@@ -401,14 +402,18 @@ static enum error_code make_file(struct owner *owner, struct err *err)
     return hold_file(owner, file, err);
 }
 
-/* Whether the path leads to that file. */
+/* Whether the path leads to that file; errno is 0 when it surely does not. */
 static bool is_place(const struct owner *owner, const char *suffix, const struct owner_file *file)
 {
     char path[PATH_MAX + OWNER_SUFFIX_MAX];
     struct stat status;
     owner_path(owner, suffix, path);
-    return !file->known || (stat(path, &status) == 0 && status.st_dev == file->device &&
-                            status.st_ino == file->inode);
+    if (!file->known)
+        return true;
+    bool there = stat(path, &status) == 0;
+    if (there || errno == ENOENT || errno == ENOTDIR)
+        errno = 0;
+    return there && status.st_dev == file->device && status.st_ino == file->inode;
 }
 
 static struct owner_file find_place(const struct owner *owner, const char *suffix)
@@ -455,19 +460,24 @@ void owner_remember(struct owner *owner)
     atomic_store(&owner->calm_since, 0);
 }
 
-enum error_code owner_check(struct owner *owner, struct err *err)
+enum error_code owner_check(struct owner *owner, bool *ret_gone, struct err *err)
 {
     int64_t changed_at = directory_changed_at(owner);
+    *ret_gone = false;
     if (changed_at != 0 && changed_at == atomic_load(&owner->calm_since))
         return ERR_OK;
     for (size_t i = 0; i < OWNER_FILES; i++) {
         const char *suffix = file_suffixes[i];
-        if (!is_place(owner, suffix, &owner->files[i]))
-            return err_set(err, ERR_UNAVAILABLE,
-                           "%.300s%s was deleted or replaced while the store was in use, so "
-                           "nothing more is written: end this process, put the right file back, "
-                           "and start again",
-                           owner->path, suffix);
+        if (is_place(owner, suffix, &owner->files[i]))
+            continue;
+        if (errno != 0)
+            return cannot("look at the files of the store", errno, err);
+        *ret_gone = true;
+        return err_set(err, ERR_UNAVAILABLE,
+                       "%.300s%s was deleted or replaced while the store was in use, so nothing "
+                       "more is written: end this process, put the right file back, and start "
+                       "again",
+                       owner->path, suffix);
     }
     atomic_store(&owner->calm_since, changed_at);
     return ERR_OK;

@@ -64,10 +64,11 @@ enum error_code owner_look(struct owner *owner, bool create, enum file_content *
 void owner_note(struct owner *owner, int64_t now);
 
 /* Notes which files are there, when SQLite has opened them all; and whether they still are. People
- * delete and move files: what is written to one without a name is lost. unavailable: one is gone.
+ * delete and move files: what is written to one without a name is lost. unavailable: one is gone,
+ * or, when `ret_gone` is false then, nobody can tell.
  */
 void owner_remember(struct owner *owner);
-enum error_code owner_check(struct owner *owner, struct err *err);
+enum error_code owner_check(struct owner *owner, bool *ret_gone, struct err *err);
 
 /* Gives the locks back. SQLite must have closed the file. */
 void owner_release(struct owner *owner);

@@ -21,6 +21,12 @@
 enum {
     READERS_MAX = 64,     /* transactions that read, at once */
     READERS_KEPT_MAX = 8, /* connections that are kept for the next */
+
+    /* From this many pages on the log is moved to the database after a commit. Readers can hold it
+     * back; from many times as many on it is waited for them, so that the log does not grow for
+     * ever. */
+    LOG_PAGES_MAX = 4000,
+    LOG_URGENT = 16, /* so many times as many */
 };
 
 struct reader_connection;
@@ -94,6 +100,9 @@ struct sqlite_store {
     struct owner owner;
     atomic_bool lost; /* one of its files is gone */
     int64_t patience_ms;
+    bool by_hand;        /* nobody writes behind in a thread: see struct sqlite_habits */
+    size_t journal_long; /* from here on records go to the other file */
+    int log_pages_max;   /* LOG_PAGES_MAX, or less */
 
     pthread_mutex_t lock;    /* of what follows, up to the writer */
     pthread_cond_t changed;  /* commits has grown */
@@ -115,7 +124,6 @@ struct sqlite_store {
     struct err write_err;
     uint64_t frozen_count; /* tables so far */
     bool stop;
-    bool has_thread;
     pthread_t thread;
     atomic_bool overdue;        /* whoever has the turn shall freeze the active table */
     atomic_bool ahead;          /* something is not in the database */
@@ -258,6 +266,9 @@ enum error_code sqlite_behind_open(struct sqlite_store *store, struct err *err);
 
 /* Writes everything and ends that; what cannot be written stays in the log. */
 void sqlite_behind_close(struct sqlite_store *store);
+
+/* For a store without a thread: does what that would. Nobody may have the turn. */
+void sqlite_behind_turn(struct sqlite_store *store);
 
 /* For whoever has the turn: forgets a table that has been written; and makes room. */
 enum error_code sqlite_behind_begin(struct sqlite_store *store, struct err *err);

@@ -126,13 +126,17 @@ static void name_path(struct str path, struct err *err)
     err_write(err, err->code, "%.*s: %s", STR_ARG(path), detail);
 }
 
-enum error_code sqlite_store_open_known(struct str path, const struct store_options *options,
-                                        const struct migrations *known, struct store **ret,
-                                        struct err *err)
+static enum error_code open_store(struct str path, const struct store_options *options,
+                                  const struct sqlite_habits *habits,
+                                  const struct migrations *known, struct store **ret,
+                                  struct err *err)
 {
     struct sqlite_store *store = calloc(1, sizeof *store);
     if (store == NULL)
         return sqlite_no_memory(err);
+    store->by_hand = habits->by_hand;
+    store->journal_long = habits->journal_long > 0 ? habits->journal_long : JOURNAL_LONG;
+    store->log_pages_max = habits->log_pages_max > 0 ? habits->log_pages_max : LOG_PAGES_MAX;
     store->base = (struct store){.driver = &driver, .options = *options};
     store_clock_init(&store->clock, options->clock, options->clock_arg, NULL, NULL);
     store->patience_ms = options->patience_ms > 0 ? options->patience_ms : PATIENCE_MS_DEFAULT;
@@ -161,4 +165,24 @@ enum error_code sqlite_store_open(struct str path, const struct store_options *o
                                   struct store **ret, struct err *err)
 {
     return sqlite_store_open_known(path, options, &sqlite_migrations, ret, err);
+}
+
+enum error_code sqlite_store_open_known(struct str path, const struct store_options *options,
+                                        const struct migrations *known, struct store **ret,
+                                        struct err *err)
+{
+    const struct sqlite_habits usual = {0};
+    return open_store(path, options, &usual, known, ret, err);
+}
+
+enum error_code sqlite_store_open_with(struct str path, const struct store_options *options,
+                                       const struct sqlite_habits *habits, struct store **ret,
+                                       struct err *err)
+{
+    return open_store(path, options, habits, &sqlite_migrations, ret, err);
+}
+
+void sqlite_store_turn(struct store *store)
+{
+    sqlite_behind_turn((struct sqlite_store *)store);
 }

@@ -6,13 +6,9 @@
 #include "base/clock.h"
 #include "store/sqlite/sqlite.h"
 
-/* From this many pages on the log is moved to the database after a commit. Readers can hold it
- * back; from many times as many on it is waited for them, so that the log does not grow for ever.
- * When that was in vain it is done again only when the log has grown by so many pages, or after a
- * while: a reader that stays shall not make every commit wait. */
+/* When it was waited for readers in vain that is done again only when the log has grown by so many
+ * pages, or after a while: a reader that stays shall not make every commit wait. */
 enum {
-    LOG_PAGES_MAX = 4000,
-    LOG_PAGES_URGENT = 16 * LOG_PAGES_MAX,
     READERS_PATIENCE_MS = 1000,
     READERS_REST_MS = 10 * 1000,
 };
@@ -148,9 +144,12 @@ void sqlite_give_turn(struct sqlite_store *store, bool committed)
 
 static enum error_code check_files(struct sqlite_store *store, struct err *err)
 {
-    enum error_code code = owner_check(&store->owner, err);
-    if (code != ERR_OK)
+    bool gone;
+    enum error_code code = owner_check(&store->owner, &gone, err);
+    if (gone)
         atomic_store(&store->lost, true);
+    else if (code != ERR_OK)
+        return code;
     else if (atomic_load(&store->lost))
         code = err_set(err, ERR_UNAVAILABLE,
                        "a file of the store was away while it was in use: end this process, and "
@@ -163,7 +162,7 @@ static enum error_code check_files(struct sqlite_store *store, struct err *err)
 static enum error_code check_before_write(struct sqlite_store *store, struct err *err)
 {
     enum error_code code = check_files(store, err);
-    if (code == ERR_OK || store->log_saved)
+    if (code == ERR_OK || store->log_saved || !atomic_load(&store->lost))
         return code;
     lock(store);
     bool busy = store->frozen != NULL && !store->written; /* somebody writes behind with it */
@@ -321,7 +320,8 @@ static void empty_log(struct sqlite_store *store)
 {
     struct connection *writer = &store->writer;
     int64_t patience_ms = store->patience_ms > INT_MAX ? INT_MAX : store->patience_ms;
-    bool waits = !store->log_held || writer->wal_pages - store->log_held_pages >= LOG_PAGES_MAX ||
+    bool waits = !store->log_held ||
+                 writer->wal_pages - store->log_held_pages >= store->log_pages_max ||
                  clock_monotonic_ms() - store->log_held_at >= READERS_REST_MS;
     (void)sqlite3_busy_timeout(writer->db, waits ? READERS_PATIENCE_MS : 0);
     bool emptied = lite_checkpoint(writer, SQLITE_CHECKPOINT_TRUNCATE);
@@ -342,9 +342,9 @@ void sqlite_shorten_log(struct sqlite_store *store, bool erased)
 {
     int pages = store->writer.wal_pages;
     store->log_erased = store->log_erased || erased;
-    if (store->log_erased || pages >= LOG_PAGES_URGENT)
+    if (store->log_erased || pages >= LOG_URGENT * store->log_pages_max)
         empty_log(store);
-    else if (pages >= LOG_PAGES_MAX)
+    else if (pages >= store->log_pages_max)
         (void)lite_checkpoint(&store->writer, SQLITE_CHECKPOINT_PASSIVE);
 }
 

@@ -212,15 +212,18 @@ class Place:
         time.sleep(a_while())
         ip("link", "set", self.link, "up")
 
-    def no_road(self):
-        self.inside("route", "del", f"{self.net}.0/24", "dev", "out")
+    def send_astray(self, address):
+        """What is sent to that address goes to nobody, and nobody is told."""
+        self.inside("neigh", "replace", address, "lladdr", "02:00:00:00:00:01", "dev", "out",
+                    "nud", "permanent")
         time.sleep(a_while())
-        self.inside("route", "add", f"{self.net}.0/24", "dev", "out", "src", f"{self.net}.2")
+        self.inside("neigh", "del", address, "dev", "out")
+
+    def no_road(self):
+        self.send_astray(f"{self.net}.1")
 
     def no_store(self):
-        self.inside("route", "add", "blackhole", f"{self.net}.3/32")
-        time.sleep(a_while())
-        self.inside("route", "del", "blackhole", f"{self.net}.3/32")
+        self.send_astray(f"{self.net}.3")
 
 
 class FarServer(Server):

@@ -289,13 +289,13 @@ class Site:
         self.servers = [Server(url), Server(url)]
         self.loads = [
             Load(self.servers[0].url, name=f"{name}p", submitters=2, workers=2, cli_workers=1,
-                 pause_ms=4, lease_ms=LEASE_MS),
+                 pause_ms=60, lease_ms=LEASE_MS),
             Load(self.servers[1].url, name=f"{name}h", submitters=2, workers=2, cli_workers=0,
-                 pause_ms=4, patience_ms=HASTY_MS, lease_ms=LEASE_MS)]
+                 pause_ms=60, patience_ms=HASTY_MS, lease_ms=LEASE_MS)]
 
     def goes_on(self):
         for load in self.loads:
-            load.goes_on(10)
+            load.goes_on(4)
 
     def fail(self, faults):
         for name, fault in faults:

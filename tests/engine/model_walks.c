@@ -18,7 +18,7 @@
 
 #include "engine/desk.h"
 
-enum { CALLS_MAX = 200 * 1000, WORD_MAX = 16, ATTEMPTS_MAX = 16, LEASE_MS = 100 * 1000 };
+enum { CALLS_MAX = 200 * 1000, WORD_MAX = 16, ATTEMPTS_MAX = 16, LEASE_MS = 2000 };
 
 struct call_line {
     char call[WORD_MAX];

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Random walks of the model, replayed on the real stores (tests/engine/model_walks.c): 60; TORTURE=1:
-# 2,000. SEED=... begins with another one.
+# Random walks of the model, replayed on the real stores (tests/engine/model_walks.c): 30; TORTURE=1:
+# 2,000. WALKS=... of them; SEED=... begins with another one.
 #
 # usage: test_walks.sh BUILD_DIRECTORY SOURCE_DIRECTORY
 set -eu
 build=$(realpath "$1")
 source=$(realpath "$2")
-count=60
-[ -z "${TORTURE:-}" ] || count=2000
+count=${WALKS:-30}
+[ -z "${TORTURE:-}" ] || count=${WALKS:-2000}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"

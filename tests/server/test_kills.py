@@ -5,9 +5,10 @@ and clients go on without help.
 
 usage: test_kills.py BUILD_DIRECTORY SOURCE_DIRECTORY
 
-20 kills of each on each store; TORTURE=1: 500.
+20 kills of each on each store; TORTURE=1: 500. KILLS=... of them.
 """
 import collections
+import os
 import random
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from history import check_job, read_feed
 from trouble import (Load, PATIENCE_S, PAWL, Server, TORTURE, all_jobs, check, check_load,
                      fresh_postgres, fresh_sqlite, place, run, settle, start, until, verify_all)
 
-KILLS = 500 if TORTURE else 20
+KILLS = int(os.environ.get("KILLS", 500 if TORTURE else 20))
 WORKERS = 3
 JOBS = 10  # for each worker that is killed
 LEASE_MS = 400

@@ -22,6 +22,7 @@ import os
 import random
 import re
 import select
+import shutil
 import socket
 import struct
 import subprocess
@@ -193,7 +194,8 @@ class Place:
     def __init__(self, number):
         self.name = f"pawl{os.getpid()}n{number}"
         self.link = f"pw{os.getpid() % 100000}x{number}"
-        self.net = f"10.213.{number}"
+        # Not those of another run at the same time.
+        self.net = f"10.{160 + os.getpid() % 64}.{os.getpid() // 64 % 64 * 4 + number}"
         ip("netns", "add", self.name)
         atexit.register(subprocess.run, ["ip", "netns", "del", self.name], capture_output=True)
         ip("link", "add", self.link, "type", "veth", "peer", "name", "out", "netns", self.name)
@@ -248,7 +250,7 @@ class FarServer(Server):
 def serve_far(postgres, places):
     """Lets PostgreSQL be reached from the namespaces, and starts a server in each."""
     with open(postgres.data + "/pg_hba.conf", "a", encoding="utf-8") as rules:
-        rules.write("host all all 10.213.0.0/16 trust\n")
+        rules.write("host all all 10.0.0.0/8 trust\n")
     psql(postgres.url, "ALTER SYSTEM SET listen_addresses = '*'")
     postgres.crash()
     postgres.start_again()
@@ -258,7 +260,7 @@ def serve_far(postgres, places):
 
 
 def far_faults(count):
-    places = [Place(number) for number in range(1, 4)]
+    places = [Place(number) for number in range(3)]
     postgres = Postgres()
     servers = serve_far(postgres, places)
     near = Server(postgres.url.replace("/postgres?", "/far?"), 0, PAWL_TOKEN=TOKEN)
@@ -274,13 +276,16 @@ def far_faults(count):
 
 
 def may_have_namespaces():
-    if os.getuid() != 0:
+    if os.getuid() != 0 or shutil.which("ip") is None:
         return False
     name = f"pawl{os.getpid()}try"
-    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False)
-    if made.returncode == 0:
-        ip("netns", "del", name)
-    return made.returncode == 0
+    if subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False).returncode:
+        return False
+    linked = subprocess.run(["ip", "link", "add", f"pw{os.getpid() % 100000}t", "type", "veth",
+                             "peer", "name", "out", "netns", name], capture_output=True,
+                            check=False).returncode == 0
+    ip("netns", "del", name)  # and the link with it
+    return linked
 
 
 HAVE_PLACES = may_have_namespaces()

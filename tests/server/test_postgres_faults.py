@@ -261,8 +261,7 @@ class Node:
         shutil.rmtree(self.data, ignore_errors=True)
         as_postgres(self.bin + "/pg_basebackup", "-h", "127.0.0.1", "-p", str(primary.port), "-U",
                     "postgres", "-D", self.data, "-R", "-X", "stream", "-c", "fast", "--no-sync")
-        self.control("start", "-l", self.data + "/server.log", "-o",
-                     f"-p {self.port} -c synchronous_standby_names=")
+        self.control("start", "-l", self.data + "/server.log", "-o", f"-p {self.port}")
         primary.say("ALTER SYSTEM SET synchronous_standby_names = '*'")
         primary.say("SELECT pg_reload_conf()")
         until("the standby", lambda: primary.say(
@@ -275,7 +274,8 @@ class Node:
         self.control("stop", "-m", "immediate")
 
     def promote(self):
-        self.say("ALTER SYSTEM RESET synchronous_standby_names")
+        self.say("ALTER SYSTEM RESET synchronous_standby_names")  # nobody follows it yet
+        self.say("SELECT pg_reload_conf()")
         self.control("promote")
 
 

@@ -302,7 +302,7 @@ def events_of(connection, job):
 
 def verify_all(server):
     done = subprocess.run([PAWL, "verify", "--all", "--json", "--store", server.url],
-                          capture_output=True, text=True, timeout=600)
+                          capture_output=True, text=True, timeout=3600 if TORTURE else 600)
     check(done.returncode == 0, done.stdout[-2000:], done.stderr)
 
 

@@ -18,7 +18,7 @@ export FUZZ_SECONDS NO_INSTALL
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := all
 .PHONY: all run demo test lint format sanitize coverage bench bench-accept bench-stores bench-peers bench-flat \
-	bench-size fuzz model sim torture machines metrics settings install clean help
+	bench-size fuzz model mutants sim torture machines metrics settings install clean help
 
 all: ## build build/pawl and build/libpawl.{a,so}; installs missing Debian packages first
 	@scripts/install-deps build
@@ -82,6 +82,10 @@ fuzz: ## each fuzz target for FUZZ_SECONDS (60)
 model: all ## the models of leases, waits and joins, checked by Spin
 	@scripts/install-deps test
 	@scripts/model
+
+mutants: ## each planted bug against the test that must catch it
+	@scripts/install-deps build test
+	@scripts/mutants
 
 sim: ## COUNT (1000) simulated worlds with faults; SEED=17 runs one of them and shows it
 	@scripts/install-deps build

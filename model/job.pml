@@ -9,7 +9,9 @@
  * the program itself looks moves up in: MAY_e(s) says whether event e is legal in state s, and
  * LEADS_e(s, t) whether it can lead to t. Every move below is checked against it.
  *
- * BROKEN_x makes a server with one mistake; each must be found (scripts/model). */
+ * BROKEN_x makes a server with one mistake; each must be found (scripts/model). WALK has every call
+ * that reaches the server printed, with what it was answered and what is stored then, so that a walk
+ * can be replayed on the real stores (tests/model/test_walks.sh). */
 #include "machine.pml"
 
 #define WORKERS 2
@@ -48,6 +50,14 @@ bool told_signalled;
 #define HOLDS(token) (status == S_running)
 #else
 #define HOLDS(token) (live && attempt == token)
+#endif
+
+#ifdef WALK
+#define SAY(call, token, answer)                                                                   \
+    printf("walk %e %d %e %d %d %d\n", call, token, answer, status, attempt, failures);
+mtype = {submit, signal, claim, complete, fail, wait, expire, ok, stale}
+#else
+#define SAY(call, token, answer)
 #endif
 
 /* Another attempt, or the end of them. */
@@ -95,6 +105,7 @@ active proctype client()
 #endif
                :: else /* the key is known: the same answer */
                fi;
+               SAY(submit, 0, ok)
                if
                :: answered = true; told_submitted = true
                :: true /* the answer is lost */
@@ -125,6 +136,7 @@ active proctype signaller()
                   signal_stored = true
 #endif
                fi;
+               SAY(signal, 0, ok)
                if
                :: answered = true; told_signalled = true
                :: true
@@ -150,6 +162,7 @@ idle:
            MOVE(job_running, S_running);
            live = true;
            given[attempt]++;
+           SAY(claim, attempt, ok)
            if
            :: token = attempt
            :: true /* the answer is lost: nobody has this lease, and it will expire */
@@ -172,11 +185,15 @@ idle:
                  results++; completed_by = token;
                  taken_from_stale = !live || attempt != token;
                  live = false;
-                 MOVE(job_completed, S_completed); answered = true
+                 MOVE(job_completed, S_completed);
+                 SAY(complete, token, ok)
+                 answered = true
               :: !HOLDS(token) && completed_by == token && status == S_completed ->
+                 SAY(complete, token, ok)
                  answered = true /* said before: the same answer */
               :: !HOLDS(token) && !(completed_by == token && status == S_completed) ->
-                 goto idle /* stale */
+                 SAY(complete, token, stale)
+                 goto idle
               fi;
               if
               :: told_completed = true
@@ -187,8 +204,12 @@ idle:
        od
     :: true -> atomic {
            if
-           :: HOLDS(token) -> give_up()
-           :: else
+           :: HOLDS(token) -> give_up();
+              SAY(fail, token, ok)
+              skip
+           :: else ->
+              SAY(fail, token, stale)
+              skip
            fi
        }
     :: true -> atomic {
@@ -199,8 +220,13 @@ idle:
               if
               :: signal_stored -> signal_stored = false; wake()
               :: else
-              fi
-           :: else
+              fi;
+              SAY(wait, token, ok)
+              skip
+           :: !HOLDS(token) ->
+              SAY(wait, token, stale)
+              skip
+           :: HOLDS(token) && waited
            fi
        }
     :: true /* it crashes, and knows nothing any more */
@@ -218,7 +244,9 @@ active proctype reaper()
 #ifdef BROKEN_REAPER
            live = false /* and the job stays as it is */
 #else
-           give_up()
+           give_up();
+           SAY(expire, 0, ok)
+           skip
 #endif
        }
     :: atomic { ENDED -> break }

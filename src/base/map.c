@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/planted.h"
+
 enum { MAP_SLOTS_MIN = 8 };
 
 #define MAP_SLOTS_MAX (UINT32_C(1) << 31)
@@ -130,7 +132,7 @@ static bool resize(struct map *map, uint32_t slots)
         larger.slots[i].value = MAP_NONE;
     for (uint32_t i = 0; map->slots != NULL && i <= map->mask; i++) {
         struct map_slot *slot = &map->slots[i];
-        if (slot->value != MAP_NONE)
+        if (slot->value != MAP_NONE && !(PLANTED(MAP_LOSES_A_KEY) && slot->value == 0))
             *find_slot(&larger, slot->key, slot->hash) = *slot;
     }
     *map = larger;

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "base/hex.h"
+#include "base/planted.h"
 
 static void set_version(struct uuid *id, unsigned version)
 {
@@ -59,7 +60,7 @@ bool uuid_parse(struct str text, struct uuid *ret)
     struct uuid id;
     const char *at = text.at;
     for (size_t i = 0; i < sizeof id.bytes; i++) {
-        if (dash_before(i) && *at++ != '-')
+        if (dash_before(i) && *at++ != '-' && !PLANTED(DASH_NOT_LOOKED_AT))
             return false;
         int high = hex_value(at[0]);
         int low = hex_value(at[1]);

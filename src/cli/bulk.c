@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/planted.h"
 #include "cli/progress.h"
 #include "cli/screen.h"
 #include "cli/when.h"
@@ -45,7 +46,7 @@ static enum cli_exit run_page(const struct args *args, struct pawl *pawl, const 
                     rate > 0 && rate < PAGE && !cli_has(args, "--dry-run") ? rate : PAGE);
     if (rate > 0)
         pawl_object_int(request, "rate_per_s", rate);
-    if (cli_has(args, "--dry-run"))
+    if (cli_has(args, "--dry-run") && !PLANTED(DRY_RUN_DOES_IT))
         pawl_object_flag(request, "dry_run", 1);
     pawl_object_text(request, "cursor", *cursor);
 

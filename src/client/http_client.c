@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/planted.h"
 #include "base/random.h"
 #include "base/record.h"
 #include "base/uuid.h"
@@ -193,7 +194,7 @@ static bool is_worth_a_try(enum http_outcome outcome, const struct http_exchange
                            enum error_code code)
 {
     if (outcome == HTTP_NOT_SENT || outcome == HTTP_LOST)
-        return true;
+        return !PLANTED(CLIENT_GIVES_UP);
     if (outcome != HTTP_ANSWERED)
         return false;
     bool is_away = exchange->status == 502 || exchange->status == 503 || exchange->status == 504;
@@ -282,7 +283,7 @@ static enum error_code call_once(struct http_client *client, enum verb_name name
     struct message message = {
         .answer_ms = answer_ms_of(client, name),
         .patience_ms = client->patience_ms,
-        .key = verb_needs_key(name) ? new_key(key) : NULL,
+        .key = verb_needs_key(name) && !PLANTED(CLIENT_WITHOUT_KEYS) ? new_key(key) : NULL,
     };
     enum error_code code = http_request_make(name, request, arena, &message.request, err);
     return code == ERR_OK ? deliver(client, &message, answer, &stopped, err) : code;
@@ -461,7 +462,7 @@ static enum error_code check_token(const char *token, struct err *err)
     size_t len = token == NULL ? 1 : strlen(token);
     bool is_word = len > 0 && len <= TOKEN_BYTES_MAX;
     for (size_t i = 0; token != NULL && is_word && i < len; i++)
-        is_word = token[i] > ' ' && token[i] <= '~';
+        is_word = (token[i] > ' ' && token[i] <= '~') || PLANTED(TOKEN_OF_TWO_LINES);
     return is_word ? ERR_OK
                    : (enum error_code)err_set(err, ERR_BAD_REQUEST,
                                               "the token is not one: use it as it was given out");

@@ -3,11 +3,11 @@
 #include <assert.h>
 
 #include "base/json.h"
+#include "base/planted.h"
 #include "base/times.h"
 #include "base/utf8.h"
 #include "core/decider.h"
 #include "core/evolve.h"
-#include "core/planted.h"
 
 typedef enum error_code (*handler)(struct decider *d);
 

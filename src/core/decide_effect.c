@@ -3,8 +3,8 @@
 #include <assert.h>
 
 #include "base/json.h"
+#include "base/planted.h"
 #include "core/decider.h"
-#include "core/planted.h"
 
 static struct str step_id(const struct decider *d)
 {

@@ -2,9 +2,9 @@
 #include <assert.h>
 
 #include "base/json.h"
+#include "base/planted.h"
 #include "core/decider.h"
 #include "core/plan.h"
-#include "core/planted.h"
 
 /* The spec as it is kept: with a due time instead of a delay, and without the plan, which is an
  * event of its own. */

@@ -3,8 +3,8 @@
 #include <assert.h>
 
 #include "base/json.h"
+#include "base/planted.h"
 #include "core/decider.h"
-#include "core/planted.h"
 
 static int64_t smaller(int64_t a, int64_t b)
 {

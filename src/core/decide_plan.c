@@ -2,9 +2,9 @@
 #include <assert.h>
 
 #include "base/json.h"
+#include "base/planted.h"
 #include "core/decider.h"
 #include "core/plan.h"
-#include "core/planted.h"
 
 enum error_code decider_ensure_running(struct decider *d)
 {

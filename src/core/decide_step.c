@@ -3,9 +3,9 @@
 #include <assert.h>
 
 #include "base/json.h"
+#include "base/planted.h"
 #include "core/decider.h"
 #include "core/plan.h"
-#include "core/planted.h"
 
 struct event *decider_add_step(struct decider *d, enum event_type type)
 {

@@ -2,9 +2,9 @@
 #include <assert.h>
 
 #include "base/json.h"
+#include "base/planted.h"
 #include "core/decider.h"
 #include "core/plan.h"
-#include "core/planted.h"
 
 /* The oldest stored signal with the key, among those loaded. */
 const struct signal *decider_stored_signal(const struct decider *d, struct str key)

@@ -4,8 +4,8 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/planted.h"
 #include "core/plan.h"
-#include "core/planted.h"
 
 #define ENTRY_NAME(member, text, names) RECORD_FIELD(struct event_data, member, text, NAME)
 #define ENTRY_TEXT(member, text, names) RECORD_FIELD(struct event_data, member, text, TEXT)

@@ -2,9 +2,9 @@
 
 #include <assert.h>
 
+#include "base/planted.h"
 #include "base/times.h"
 #include "core/fold.h"
-#include "core/planted.h"
 
 enum error_code fold_corrupt(struct err *err, const struct event *event, const char *what,
                              struct str name)

@@ -2,9 +2,9 @@
  * whether a step is ready never needs the whole plan. */
 #include <assert.h>
 
+#include "base/planted.h"
 #include "core/fold.h"
 #include "core/plan.h"
-#include "core/planted.h"
 
 /* The step as a plan begins it: what an earlier version of the plan finished stays finished. */
 static struct step step_begin(const struct job *job, const struct step *planned,

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <stddef.h>
 
-#include "core/planted.h"
+#include "base/planted.h"
 
 /* ---- jobs ---- */
 

@@ -1,5 +1,7 @@
 #include "engine/access.h"
 
+#include "base/planted.h"
+
 enum { R = ACCESS_READ, S = ACCESS_SUBMIT, W = ACCESS_WORK, A = ACCESS_ADMIN };
 
 struct entry {
@@ -82,7 +84,7 @@ enum error_code access_check_scopes(uint32_t scopes, enum verb_name name, struct
     uint32_t wanted = entry_of(name)->scopes;
     char text[64];
     struct buf buf = {.at = text, .cap = sizeof text};
-    if (scopes == 0 || (scopes & (wanted | A)) != 0)
+    if (scopes == 0 || (scopes & (wanted | A)) != 0 || PLANTED(SCOPE_NOT_LOOKED_AT))
         return ERR_OK;
     for (uint32_t scope = R; scope <= A; scope <<= 1) {
         if ((wanted & scope) == 0)
@@ -113,7 +115,7 @@ enum error_code access_check_admin(const struct verb_call *call, const char *wha
 
 bool access_has_queue(const struct names *queues, struct str queue)
 {
-    return queues == NULL || names_have(queues, queue);
+    return queues == NULL || names_have(queues, queue) || PLANTED(FOREIGN_QUEUE_SERVED);
 }
 
 enum error_code access_check_queue(const struct names *queues, struct str queue, struct err *err)

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/planted.h"
 #include "engine/batch_private.h"
 
 /* Begins anew when numbers may mean other lanes than they did. */
@@ -71,7 +72,8 @@ static uint32_t find_lanes(const struct batch *batch, const struct op *op, struc
     uint32_t count = 0;
     for (uint32_t i = 0; i < table->count; i++) {
         const struct lane *lane = &table->at[i].lane;
-        if (!lane_takes(lane, claimer) || names_have(&batch->load.paused, lane->queue) ||
+        if (!lane_takes(lane, claimer) ||
+            (names_have(&batch->load.paused, lane->queue) && !PLANTED(PAUSED_QUEUE_SERVED)) ||
             (op->queues != NULL && !names_have(op->queues, lane->queue)))
             continue;
         ret[count++] = (struct open_lane){table->at[i].number, lane->queue};
@@ -105,7 +107,7 @@ static enum error_code group_lanes(struct batch *batch, const struct open_lane *
     search->lanes = lanes;
     search->group_ends = ends;
     search->group_count = groups;
-    batch->batcher->turn++;
+    batch->batcher->turn += !PLANTED(QUEUES_TAKE_NO_TURNS);
     return ERR_OK;
 }
 

@@ -2,6 +2,7 @@
  * of it as operations through a batch, in bounded portions. */
 #include <assert.h>
 
+#include "base/planted.h"
 #include "engine/engine_private.h"
 
 static struct op *add_op(struct engine *engine, uint32_t *count, struct arena *arena,
@@ -29,7 +30,8 @@ static enum error_code lose_resource(struct engine *engine, const struct store_d
         return code;
     code = store_leases_on(txn, due->resource_id, arena, &leases, &lease_count, err);
     store_rollback(txn);
-    for (uint32_t i = 0; i < lease_count && code == ERR_OK; i++) {
+    for (uint32_t i = 0; i < lease_count && code == ERR_OK && !PLANTED(LOST_RESOURCE_KEEPS_STEPS);
+         i++) {
         struct op *op = add_op(engine, count, arena, OP_DUE);
         if (op == NULL)
             return ERR_OK; /* the rest in the next turn, and the resource after it */
@@ -146,7 +148,8 @@ static enum error_code promote(struct engine *engine, bool *ret_more, struct err
         return code;
     *ret_more = true; /* and when is the next? */
     pthread_mutex_lock(&engine->lock);
-    engine_wake_each(engine, false);
+    if (!PLANTED(SLEEPERS_NOT_WOKEN))
+        engine_wake_each(engine, false);
     pthread_mutex_unlock(&engine->lock);
     return code;
 }

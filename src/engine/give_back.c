@@ -1,6 +1,7 @@
 #include "engine/give_back.h"
 
 #include "base/json.h"
+#include "base/planted.h"
 
 /* Adds a release of each lease in a claim's answer to the operations of a batch. `ret_first` is the
  * first token of all, when there is one. */
@@ -92,7 +93,7 @@ void give_back_leases(struct engine *engine, const struct lost_answer *lost)
 {
     struct arena arena;
     struct buf request;
-    if (!verb_is_claim(lost->name) && lost->name != VERB_batch)
+    if ((!verb_is_claim(lost->name) && lost->name != VERB_batch) || PLANTED(LOST_LEASES_STAY))
         return;
     arena_init(&arena);
     buf_init(&request, &arena, 1024);

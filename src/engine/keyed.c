@@ -1,5 +1,7 @@
 #include "engine/keyed.h"
 
+#include "base/planted.h"
+
 /* The record of the request, if it was carried out before. */
 static enum error_code look(struct verb_call *call, const uint8_t hash[HASH_LEN],
                             enum request_standing *ret, struct str *ret_answer, struct err *err)
@@ -58,7 +60,7 @@ enum error_code keyed_run(struct verb_call *call, struct buf *answer, struct err
     if (standing == REQUEST_REPEATED)
         return verb_repeat_answer(call, kept, answer, err);
     code = verb_at(call->name)->run(call, answer, err);
-    if (code == ERR_OK && !answer->failed)
+    if (code == ERR_OK && !answer->failed && !PLANTED(ANSWER_NOT_KEPT))
         keep(call, hash, (struct str){buf_str(answer).at + start, answer->len - start});
     return code;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/planted.h"
 #include "engine/access.h"
 
 enum {
@@ -245,7 +246,7 @@ static enum error_code has_tokens(struct engine *engine, bool *ret, struct err *
 
 static enum error_code check_admin_token(struct str token, struct err *err)
 {
-    if (!str_is_set(token) || token.len >= ADMIN_TOKEN_LEN_MIN)
+    if (!str_is_set(token) || token.len >= ADMIN_TOKEN_LEN_MIN || PLANTED(SHORT_ADMIN_TOKEN))
         return ERR_OK;
     return err_set(err, ERR_BAD_REQUEST,
                    "the admin token has %zu characters, which can be guessed: use at least %d, "
@@ -306,7 +307,8 @@ void authority_forget(struct authority *authority, const struct uuid *id)
     pthread_mutex_lock(&authority->lock);
     for (int i = 0; i < KEPT_SETS; i++)
         for (int k = 0; k < KEPT_WAYS; k++)
-            if (id == NULL || uuid_eq(authority->kept[i][k].token.id, *id))
+            if (id == NULL ||
+                (uuid_eq(authority->kept[i][k].token.id, *id) && !PLANTED(REVOKED_IS_REMEMBERED)))
                 kept_drop(&authority->kept[i][k]);
     authority->forgotten++;
     pthread_mutex_unlock(&authority->lock);
@@ -416,7 +418,7 @@ static enum error_code ask_store(struct authority *authority, struct shown *show
     if (code != ERR_OK)
         return code;
     *ret_live = wanted.found && hash_eq(wanted.token.hash, shown->hash, HASH_LEN) &&
-                access_is_live(&wanted.token, wanted.now);
+                (access_is_live(&wanted.token, wanted.now) || PLANTED(DEAD_TOKEN_OPENS));
     shown->token = wanted.token;
     int64_t keep_ms = AUTH_KEPT_MS;
     if (*ret_live && wanted.token.expires_at > 0 && wanted.token.expires_at - wanted.now < keep_ms)

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/json.h"
+#include "base/planted.h"
 #include "base/record.h"
 #include "base/utf8.h"
 #include "core/trace_context.h"
@@ -112,7 +113,7 @@ static enum error_code check_headers(struct connection *connection, const char *
         counts.cut += is_cut(counts.end, head + info->header_size, 4);
     if (counts.cut > 0 && counts.folded == 0)
         return err_set(err, ERR_BAD_REQUEST, "a header has a NUL in it");
-    if (counts.length + counts.encoding > 1)
+    if (counts.length + counts.encoding > 1 && !PLANTED(TWO_LENGTHS_TAKEN))
         return err_set(err, ERR_BAD_REQUEST,
                        "the length of the request is ambiguous: send either one Content-Length or "
                        "one Transfer-Encoding");

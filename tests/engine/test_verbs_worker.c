@@ -72,6 +72,24 @@ static void a_claim_takes_only_its_queues_kinds_and_capabilities(void **state)
     at_every_desk(claims_by_filter);
 }
 
+static void claims_from_two_queues(struct desk *d)
+{
+    for (int i = 0; i < 4; i++)
+        well(d, VERB_submit, "{\"kind\":\"k\",\"queue\":\"%s\"}", i < 2 ? "q1" : "q2");
+    for (int round = 0; round < 2; round++) {
+        well(d, VERB_claim, "{\"worker_id\":\"w\",\"max\":1}");
+        const char *first = said(d, "claims.0.job.queue");
+        well(d, VERB_claim, "{\"worker_id\":\"w\",\"max\":1}");
+        assert_string_not_equal(first, said(d, "claims.0.job.queue"));
+    }
+}
+
+static void queues_take_turns_from_claim_to_claim(void **state)
+{
+    (void)state;
+    at_every_desk(claims_from_two_queues);
+}
+
 static void claims_badly(struct desk *d)
 {
     (void)submit(d);
@@ -767,6 +785,7 @@ static void a_step_is_judged_asked_about_and_answered(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(queues_take_turns_from_claim_to_claim),
         cmocka_unit_test(a_claim_gives_the_job_and_the_terms_of_its_lease),
         cmocka_unit_test(a_claim_takes_only_its_queues_kinds_and_capabilities),
         cmocka_unit_test(a_claim_that_is_not_well_formed_is_refused_by_name),

@@ -174,6 +174,9 @@ static void ambiguous_lengths_are_refused(void **state)
         struct reply *reply = http_raw(c, requests[i], strlen(requests[i]));
         if (reply->status != 400 && reply->status != 413)
             fail_msg("%s: %s %s", requests[i], reply->head, reply->body);
+        /* Those that have two lengths for that reason, not because one of them was believed. */
+        if (i < 4 && strstr(reply->body, "ambiguous") == NULL)
+            fail_msg("%s: %s %s", requests[i], reply->head, reply->body);
     }
     struct reply *list = http_call(c, "GET", "/v1/jobs", NULL);
     assert_string_equal(reply_text(c, list, "jobs.0"), "");

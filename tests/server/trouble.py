@@ -225,16 +225,20 @@ class Load:
     """Submitters and workers over the C library, and workers of the command line. None of them is
     helped while servers come and go."""
 
-    def __init__(self, url, name="l", submitters=4, workers=4, cli_workers=2, pause_ms=2):
+    def __init__(self, url, name="l", submitters=4, workers=4, cli_workers=2, pause_ms=2,
+                 patience_ms=0, lease_ms=60000, **settings):
+        self.name, self.lease_ms, self.settings = name, lease_ms, settings
         self.log = f"{place}/{name}.log"
         self.cli_log = f"{place}/{name}.cli"
         with open(self.log, "ab") as log:
             self.process = start(LOAD, url, name, str(submitters), str(workers), str(pause_ms),
-                                 stdin=subprocess.PIPE, stdout=log)
+                                 str(patience_ms), str(lease_ms), stdin=subprocess.PIPE,
+                                 stdout=log, env={**os.environ, **settings})
         script = f'echo "R $PAWL_JOB_ID $PAWL_ATTEMPT" >>{self.cli_log}'
         self.cli_words = open(f"{self.cli_log}.words", "ab")
         self.cli = [start(PAWL, "work", "--store", url, "--kind", "cli", "--", "sh", "-c", script,
-                          stdin=subprocess.DEVNULL, stderr=self.cli_words)
+                          stdin=subprocess.DEVNULL, stderr=self.cli_words,
+                          env={**os.environ, **settings})
                     for _ in range(cli_workers)]
 
     def count(self, fact):
@@ -298,7 +302,7 @@ def events_of(connection, job):
 
 def verify_all(server):
     done = subprocess.run([PAWL, "verify", "--all", "--json", "--store", server.url],
-                          capture_output=True, text=True, timeout=600)
+                          capture_output=True, text=True, timeout=3600 if TORTURE else 600)
     check(done.returncode == 0, done.stdout[-2000:], done.stderr)
 
 

@@ -1,6 +1,7 @@
 /* The log in front of the SQLite store: what is in it comes back, and nothing else does. */
 #include "store/sqlite/journal.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -258,6 +259,32 @@ static void a_record_for_which_there_is_no_room_is_refused_and_leaves_nothing(vo
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* A device that takes everything and cannot be synced stands in for a disk that fails. */
+static _Noreturn void append_without_sync(struct place *place)
+{
+    const struct rlimit no_core = {0, 0};
+    struct journal journal = open_journal(place);
+    struct err err;
+    (void)setrlimit(RLIMIT_CORE, &no_core);
+    (void)close(STDERR_FILENO);
+    int device = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (device < 0 || dup2(device, journal.files[journal.current].descriptor) < 0)
+        _exit(2);
+    _exit(append(place, &journal, 1, "one", &err) == ERR_OK ? 0 : 1);
+}
+
+static void a_record_that_cannot_be_synced_ends_the_process(void **state)
+{
+    struct place *place = *state;
+    pid_t child = fork();
+    int status;
+    if (child == 0)
+        append_without_sync(place);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGABRT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +298,7 @@ int main(void)
         IN_PLACE(after_a_restart_records_follow_those_that_were_found),
         IN_PLACE(what_is_erased_cannot_be_found_in_the_files),
         IN_PLACE(a_record_for_which_there_is_no_room_is_refused_and_leaves_nothing),
+        IN_PLACE(a_record_that_cannot_be_synced_ends_the_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* What a batch changes. */
+#include "base/planted.h"
 #include "core/job_state.h"
 #include "store/memory/memory.h"
 
@@ -34,7 +35,7 @@ static enum error_code put_event(struct memory_txn *txn, const struct event *eve
     enum error_code code = memory_get(txn, TABLE_EVENTS, &key, &there);
     if (code != ERR_OK)
         return code;
-    if (there != NULL) {
+    if (there != NULL && !PLANTED(MEMORY_EVENT_REPLACED)) {
         char id[UUID_TEXT_LEN];
         uuid_format(event->job_id, id);
         return err_set(err, ERR_VERSION_MISMATCH, "job %.*s has an event of version %lld already",
@@ -131,7 +132,7 @@ static enum error_code put_idempotency_key(struct memory_txn *txn, const struct 
     enum error_code code = memory_get(txn, TABLE_JOB_KEYS, &key, &there);
     if (code != ERR_OK)
         return code;
-    if (there != NULL)
+    if (there != NULL && !PLANTED(MEMORY_KEY_TWICE))
         return err_set(err, ERR_UNAVAILABLE,
                        "the idempotency key \"%.*s\" has been taken by another job: try again",
                        STR_ARG(row->idempotency_key));

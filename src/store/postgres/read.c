@@ -1,4 +1,5 @@
 /* Reading: lists, streams, the feed, and who holds a resource. */
+#include "base/planted.h"
 #include "store/postgres/postgres.h"
 
 /* ---- lists ---- */
@@ -180,11 +181,12 @@ enum error_code postgres_events(struct store_txn *handle, const struct store_str
 /* ---- the feed ---- */
 
 /* Below the oldest transaction that still runs nothing can come any more. */
-static const char read_feed[] =
-    "SELECT e.xact::text::int8, e.seq, " EVENT_COLUMNS " FROM pawl.job_events e"
+#define FEED_BEGIN                                                                                 \
+    "SELECT e.xact::text::int8, e.seq, " EVENT_COLUMNS " FROM pawl.job_events e"                   \
     " WHERE (e.xact, e.seq) > ($1::int8::text::xid8, $2::int8)"
-    " AND e.xact <= pg_snapshot_xmin(pg_current_snapshot())"
-    " ORDER BY e.xact, e.seq LIMIT $3";
+#define FEED_END " ORDER BY e.xact, e.seq LIMIT $3"
+static const char read_feed[] =
+    FEED_BEGIN " AND e.xact <= pg_snapshot_xmin(pg_current_snapshot())" FEED_END;
 
 enum error_code postgres_feed(struct store_txn *handle, struct store_position after, uint32_t limit,
                               struct arena *arena, struct store_fed **ret, uint32_t *ret_count,
@@ -200,7 +202,8 @@ enum error_code postgres_feed(struct store_txn *handle, struct store_position af
     params_add_int8(&params, after.minor > INT64_MAX ? INT64_MAX : (int64_t)after.minor);
     params_add_int8(&params, limit);
     if (code == ERR_OK)
-        code = txn_ask(txn, read_feed, &params, &result, err);
+        code = txn_ask(txn, PLANTED(POSTGRES_FEED_GAP) ? FEED_BEGIN FEED_END : read_feed, &params,
+                       &result, err);
     if (code != ERR_OK)
         return txn_end_verb(txn, code);
     uint32_t count = (uint32_t)PQntuples(result);

@@ -1,5 +1,7 @@
 #include "store/postgres/resolve.h"
 
+#include "base/planted.h"
+
 /* Both want the row (session, batch), and only one can have it. If the old transaction still runs
  * the insert waits for its end; if its writes have not reached the server yet, they will fail on
  * our row. Asking again after an answer was lost finds the same row: nothing is decided twice. */
@@ -46,7 +48,7 @@ static enum error_code ask_fate(struct connection *connection, struct uuid sessi
     if (code == ERR_OK && !found)
         code = err_set(err, ERR_CORRUPT, "the number of a batch cannot be found");
     if (code == ERR_OK)
-        *ret_fenced = fenced;
+        *ret_fenced = fenced && !PLANTED(POSTGRES_COMMIT_BELIEVED);
     return code;
 }
 
@@ -73,6 +75,7 @@ enum error_code batch_resolve(struct postgres *store, struct connection *connect
                        "not come back within %lld ms to say what became of it",
                        (long long)store->patience_ms);
     }
+    fenced = fenced || PLANTED(POSTGRES_COMMIT_DENIED);
     *outcome = fenced ? STORE_NOT_COMMITTED : STORE_COMMITTED;
     if (fenced)
         return err_set(err, ERR_UNAVAILABLE,

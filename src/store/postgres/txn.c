@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/planted.h"
 #include "store/postgres/postgres.h"
 #include "store/postgres/resolve.h"
 
@@ -211,7 +212,8 @@ static enum error_code leave_number(struct postgres_txn *txn, struct err *err)
     params_add_int8(&params, ++connection->batch);
     enum error_code code = connection_send_quiet(
         connection, "INSERT INTO pawl.batches (session, batch) VALUES ($1, $2)", &params, err);
-    if (code != ERR_OK || connection->batch % BATCHES_KEPT != 0)
+    if (code != ERR_OK || connection->batch % BATCHES_KEPT != 0 ||
+        PLANTED(POSTGRES_NUMBERS_PILE_UP))
         return code;
     /* Not from the beginning: what is gone from there may not be vacuumed yet. */
     params_add_int8(&params, connection->batch - 2 * BATCHES_KEPT);

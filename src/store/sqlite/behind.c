@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/planted.h"
 #include "core/evolve.h"
 #include "core/placement.h"
 #include "store/sqlite/sqlite.h"
@@ -51,7 +52,8 @@ static enum error_code put_rest(struct sqlite_txn *txn, const struct ahead_job *
     txn->now = job->at;
     if (!rows_is_ready(job))
         code = sqlite_replace_job(txn, &job->job, &was, &job->now, err);
-    for (uint32_t i = 0; i < job->effect_count && code == ERR_OK; i++)
+    for (uint32_t i = 0;
+         i < job->effect_count && code == ERR_OK && !PLANTED(SQLITE_EFFECTS_NOT_WRITTEN); i++)
         code = sqlite_put_effect(txn, &job->job.id, &job->effects[i], err);
     arena_clear(&txn->scratch);
     return code;
@@ -101,9 +103,12 @@ static enum error_code put_table(struct sqlite_txn *txn, const struct ahead_tabl
         code = put_rows(txn, sorts[i], &changes, err);
     for (uint32_t i = 0; i < table->job_count && code == ERR_OK; i++)
         code = put_rest(txn, table->jobs[i], err);
-    for (uint32_t i = 0; i < table->request_count && code == ERR_OK; i++)
+    for (uint32_t i = 0;
+         i < table->request_count && code == ERR_OK && !PLANTED(SQLITE_ANSWERS_NOT_WRITTEN); i++)
         code = sqlite_put_request(txn, table->requests[i], err);
-    return code == ERR_OK ? put_number(txn, table->number, err) : code;
+    return code == ERR_OK && !PLANTED(SQLITE_NUMBER_NOT_RAISED)
+               ? put_number(txn, table->number, err)
+               : code;
 }
 
 /* In a transaction of its own on the writer, which must be free. */

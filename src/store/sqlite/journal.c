@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/planted.h"
+
 /* The head of a record: magic, number, previous, length of the body (8 bytes each, the low ones
  * first), and a sum of these and the body. */
 #define MAGIC UINT64_C(0x32676f4c6c776150)
@@ -185,12 +187,13 @@ enum error_code journal_append(struct journal *journal, int64_t number, int64_t 
     size_t end = file->end + body->len;
     if (end > file->size)
         grow(file, end);
-    if (!write_all(file->descriptor, body->at, body->len, file->end)) {
+    if (!PLANTED(SQLITE_COMMIT_NOT_WRITTEN) &&
+        !write_all(file->descriptor, body->at, body->len, file->end)) {
         if (errno == EIO)
             end_process();
         return err_set(err, ERR_UNAVAILABLE, "the log cannot be written: %s", strerror(errno));
     }
-    if (fdatasync(file->descriptor) != 0)
+    if (fdatasync(file->descriptor) != 0 && !PLANTED(SQLITE_SYNC_FAILURE_IGNORED))
         end_process();
     file->end = end;
     if (file->size < end)
@@ -276,7 +279,7 @@ static enum error_code read_one(const struct journal_file *file, size_t at, int6
         .body = {body, (size_t)len},
     };
     sum_record(head, ret->body, sum);
-    if (memcmp(sum, head + FIELDS_LEN, SUM_LEN) == 0)
+    if (PLANTED(SQLITE_DAMAGE_NOT_SEEN) || memcmp(sum, head + FIELDS_LEN, SUM_LEN) == 0)
         *ret_len = sizeof head + (size_t)len;
     return ERR_OK;
 }

@@ -1,0 +1,187 @@
+"""Holds what clients were told against what the store has kept, for the tests that make trouble.
+
+`check_history` reads the facts of a load (tests/server/load.c) and the feed of a server, once all is
+settled, and raises what does not fit:
+
+  present    what was acknowledged is there, as it was said
+  absent     what was refused is not, and nothing is there that nobody asked for
+  once       what nobody could say is there once or not at all
+  versions   the events of a job are 1 to n
+  tokens     the attempt rises by one with every lease
+  owner      no lease begins before the last one has ended, and no attempt was given to two
+  lease      a completion stands under the lease that it was made with
+  order      what began after something else was acknowledged stands behind it in the feed
+  counts     the store counts as many jobs of each status as there are
+  ends       everything has ended
+  verify     `pawl verify --all` finds nothing
+"""
+import collections
+
+from trouble import Load, all_jobs, check, until, verify_all
+
+LEASE_ENDS = {"job_requeued", "job_completed", "job_failed", "job_cancelled", "job_dead_lettered",
+              "job_waiting", "wait_completed"}
+
+
+class Call:
+    """A call of a client: when, and what it was told."""
+
+    def __init__(self, begin, end, how):
+        self.begin, self.end, self.how = int(begin), int(end), how
+
+
+def calls(load, fact, key_words):
+    """By what they were about; several when it was asked for more than once."""
+    found = collections.defaultdict(list)
+    with open(load.log, encoding="utf-8") as lines:
+        for line in lines:
+            words = line.split()
+            if words and words[0] == fact:
+                key = tuple(words[1:1 + key_words])
+                found[key if key_words > 1 else key[0]].append(Call(*words[1 + key_words:]))
+    return found
+
+
+def read_feed(server):
+    """All events that are stored, in the order of the feed."""
+    events, after = [], ""
+    while True:
+        status, page = server.call("GET", "/v1/feed?limit=1000" +
+                                   (f"&after={after}" if after else ""))
+        check(status == 200, page)
+        if not page["events"]:
+            return events
+        events += page["events"]
+        after = page["next"]
+
+
+def check_submits(jobs, submits):
+    by_name = collections.Counter(job["payload"]["name"] for job in jobs.values())
+    for name, tries in submits.items():
+        hows = {call.how for call in tries}
+        if "ok" in hows:
+            check(by_name[name] == 1, "present:", name, "was acknowledged; there are",
+                  by_name[name])
+        elif "unknown" in hows:
+            check(by_name[name] <= 1, "once:", name, "is there", by_name[name], "times")
+        else:
+            check(by_name[name] == 0, "absent:", name, "was refused")
+    strangers = [name for name in by_name if name not in submits]
+    check(not strangers, "absent: nobody has asked for", strangers[:5])
+
+
+def check_job(job, events):
+    """Its own history; gives the attempt that completed it."""
+    attempt, held, done_by = 0, False, None
+    for number, event in enumerate(events, 1):
+        check(event["version"] == number, "versions:", job, "has", event["version"], "at", number)
+        kind = event["type"]
+        if kind == "job_leased":
+            check(not held, "owner: a lease begins in another:", job, event)
+            check(event["payload"]["attempt"] == attempt + 1, "tokens:", job, attempt, event)
+            attempt, held = attempt + 1, True
+        elif kind == "job_completed":
+            check(held and done_by is None, "lease: completed under none:", job, event)
+            done_by = attempt
+        if kind in LEASE_ENDS:
+            held = False
+    check(done_by is not None, "ends:", job, [event["type"] for event in events])
+    return done_by
+
+
+def check_completes(completes, done_by):
+    for (job, attempt), tries in completes.items():
+        hows = {call.how for call in tries}
+        if "ok" in hows:
+            check(done_by.get(job) == int(attempt), "present: completion of", job, attempt,
+                  "was acknowledged, completed by", done_by.get(job))
+        elif "unknown" not in hows:
+            check(done_by.get(job) != int(attempt), "absent: completion of", job, attempt,
+                  "was refused, and is there")
+
+
+def check_order(feed, jobs, submits):
+    """Nothing stands behind what was asked for only after it was acknowledged."""
+    latest_begin, holder = 0, None
+    for event in feed:
+        if event["type"] != "job_created":
+            continue
+        tries = submits[jobs[event["job_id"]]["payload"]["name"]]
+        acknowledged = [call for call in tries if call.how == "ok"]
+        if acknowledged:
+            check(acknowledged[-1].end >= latest_begin, "order:", event["job_id"],
+                  "was acknowledged before", holder, "was asked for, and stands behind it")
+        begin = min(call.begin for call in tries)
+        if begin > latest_begin:
+            latest_begin, holder = begin, event["job_id"]
+
+
+def check_counts(server, jobs):
+    status, answer = server.call("GET", "/v1/queues")
+    check(status == 200, answer)
+    counted = collections.Counter()
+    for queue in answer["queues"]:
+        counted.update({key: value for key, value in queue["by_status"].items() if value})
+    there = collections.Counter(job["status"] for job in jobs.values())
+    check(counted == there, "counts:", dict(counted), "but there are", dict(there))
+
+
+def together(loads):
+    """All facts as if one had written them, for those who share a store."""
+    whole = loads[0]
+    for other in loads[1:]:
+        for name in ("log", "cli_log"):
+            try:
+                with open(getattr(other, name), "rb") as source, \
+                        open(getattr(whole, name), "ab") as sink:
+                    sink.write(source.read())
+            except FileNotFoundError:
+                pass
+    return whole
+
+
+def check_history(server, load):
+    jobs = {job["id"]: job for job in all_jobs(server)}
+    submits, completes = calls(load, "T", 1), calls(load, "C", 2)
+    feed = read_feed(server)
+    by_job = collections.defaultdict(list)
+    for event in feed:
+        by_job[event["job_id"]].append(event)
+    check(by_job.keys() == jobs.keys(), "present:", len(by_job), "jobs in the feed,", len(jobs),
+          "in the list")
+    check_submits(jobs, submits)
+    done_by = {job: check_job(job, events) for job, events in by_job.items()}
+    runs = collections.Counter((job, attempt) for job, attempt in
+                               load.facts("R") + load.facts("R", load.cli_log))
+    twice = [run for run, count in runs.items() if count > 1]
+    check(not twice, "owner: given to two:", twice[:5])
+    check_completes(completes, done_by)
+    check_order(feed, jobs, submits)
+    check_counts(server, jobs)
+    check(not load.facts("F"), "failures:", load.facts("F")[:3])
+    verify_all(server)
+    hows = collections.Counter(call.how for kind in (submits, completes)
+                               for tries in kind.values() for call in tries)
+    return (f"{len(jobs)} jobs, {len(feed)} events; calls: {hows['ok']} ok, "
+            f"{hows['refused']} refused, {hows['unknown']} unknown")
+
+
+def settle_all(server, loads, other=None):
+    """Ends loads that share a store, has what they left behind done by others, and checks it all, as
+    `other` tells it if it is given."""
+    for load in loads:
+        load.stop()
+    for load in loads:
+        load.end()
+    rest = Load(server.url, name=loads[0].name + "-rest", submitters=0, workers=2, cli_workers=1,
+                lease_ms=loads[0].lease_ms, **loads[0].settings)
+
+    def left():
+        return server.call(
+            "GET", "/v1/jobs?status=queued,leased,running,retrying&limit=3")[1]["jobs"]
+
+    until("the end of all jobs", lambda: left() == [], pause_s=0.05, why=left)
+    rest.end()
+    for load in [*loads, rest]:
+        load.end_cli()
+    return check_history(other or server, together([*loads, rest]))

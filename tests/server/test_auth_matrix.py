@@ -76,11 +76,12 @@ RULES = {
     "import": Rule({"admin"}, "job"),
     "backup": Rule({"admin"}, "all"),
     "doctor": Rule({"admin"}, "all"),
-    "page_root": Rule({"read", "submit", "work"}, "free"),
+    "page_sign_in": Rule({"read", "submit", "work"}, "free"),
     "page_metrics": Rule({"read"}, "all"),
     "page_openapi": Rule({"read", "submit", "work"}, "free"),
 }
-OPEN = {"page_health", "page_ready"}  # to everybody, without a token
+# To everybody, without a token: how the server is, and what is there before one has signed in.
+OPEN = {"page_health", "page_ready", "page_root", "page_session", "page_sign_out"}
 
 
 NOT_DONE = {"backup": 400}  # where all is well but for the store, which is in memory

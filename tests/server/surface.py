@@ -233,6 +233,7 @@ REQUESTS = {
     "resource_get": always("GET", "/v1/resources/r"),
     "resource_delete": make_resource,
     "dead_letters": always("GET", "/v1/dead-letters?queue=QUEUE&limit=2"),
+    "dead_letter_groups": always("GET", "/v1/dead-letters/groups?queue=QUEUE"),
     "redrive": lambda stage, _: ("POST", "/v1/dead-letters/redrive", {"queue": stage.queue,
                                                                       "limit": 1}),
     "drop": lambda stage, _: ("POST", "/v1/dead-letters/drop", {"queue": stage.queue, "limit": 1}),

@@ -338,8 +338,8 @@ PAWL_VERB(batch);
 PAWL_VERB(dead_letters);
 
 /* How many there are: {"kind"?, "queue"?}. Answers {"groups": [{"kind", "reason_code", "count",
- * "oldest_at", "newest_at", "last_error"}], "counted", "more"}, the largest group first; `more`: not
- * all could be counted, the oldest are left out. */
+ * "oldest_at", "newest_at", "last_error"}], "counted", "more"}, the largest group first; `more`:
+ * not all could be counted, and the oldest are left out. */
 PAWL_VERB(dead_letter_groups);
 
 /* {"id"?, "kind"?, "queue"?, "reason_code"?, "reason"?, "fresh"?, "dry_run"?, "rate_per_s"?,

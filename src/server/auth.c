@@ -344,17 +344,14 @@ static bool read_bearer(struct str header, struct str *ret)
     return end > at;
 }
 
-/* The token of a request: of the header, or of the cookie, which is of no use where no token is
- * needed. False: there is none. */
-static bool read_token(struct authority *authority, const struct auth_request *request,
-                       struct str *ret)
+/* The token of a request, of the header or else of the cookie; false: there is none. */
+static bool read_token(const struct auth_request *request, struct str *ret)
 {
     if (str_is_set(request->authorization))
         return read_bearer(request->authorization, ret);
-    if (authority_is_open(authority) || !str_is_set(request->cookie))
-        return false;
-    *ret = request->cookie;
-    return true;
+    if (str_is_set(request->cookie))
+        *ret = request->cookie;
+    return str_is_set(request->cookie);
 }
 
 /* What is known of a request's token before the store is asked. */
@@ -416,7 +413,7 @@ bool auth_must_read(struct authority *authority, const struct auth_request *requ
 {
     struct str token;
     struct shown shown;
-    return read_token(authority, request, &token) &&
+    return read_token(request, &token) &&
            standing_of(authority, request, token, NULL, &shown) == SHOWN_TO_ASK;
 }
 
@@ -532,7 +529,7 @@ enum error_code auth_check(struct authority *authority, const struct auth_reques
         *ret = open;
         return ERR_OK;
     }
-    if (!read_token(authority, request, &token))
+    if (!read_token(request, &token))
         return err_set(err, ERR_UNAUTHORIZED,
                        "a token is needed: send it as Authorization: Bearer TOKEN");
     switch (standing_of(authority, request, token, arena, &shown)) {

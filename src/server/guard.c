@@ -102,10 +102,10 @@ static bool is_plain_get(const struct connection *connection)
 static bool is_cross_site(const struct connection *connection)
 {
     struct str site = request_header(connection, "Sec-Fetch-Site");
-    struct str mode = request_header(connection, "Sec-Fetch-Mode");
     if (!str_is_set(site) || str_eq(site, STR("same-origin")) || str_eq(site, STR("none")))
         return false;
-    return !is_plain_get(connection) || !str_eq(mode, STR("navigate"));
+    return !is_plain_get(connection) ||
+           !str_eq(request_header(connection, "Sec-Fetch-Mode"), STR("navigate"));
 }
 
 /* If a page asks, it must be one of ours. A proxy may have put its own name for us into Host; what
@@ -180,7 +180,8 @@ void guard_ask(struct connection *connection)
     };
     if (who)
         connection->asked.authorization = request_header(connection, "Authorization");
-    if (who && route->page != PAGE_SIGN_IN && !str_is_set(connection->asked.authorization))
+    if (who && route->page != PAGE_SIGN_IN && !str_is_set(connection->asked.authorization) &&
+        !authority_is_open(connection->server->authority))
         connection->asked.cookie = session_token(connection);
 }
 

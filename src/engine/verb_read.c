@@ -730,7 +730,7 @@ static enum error_code load_explained(struct verb_call *call, struct uuid id,
 static enum error_code run_explain(struct verb_call *call, struct buf *answer, struct err *err)
 {
     struct uuid id;
-    struct store_load load;
+    struct store_load load = {0};
     struct job_slice slice = {0};
     struct json_writer writer;
     enum error_code code = read_id_request(call, &id, err);

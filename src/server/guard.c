@@ -292,8 +292,7 @@ enum error_code guard_check(struct connection *connection, struct err *err)
     enum error_code code = check_caller(connection, err);
     if (code != ERR_OK || connection->auth.scopes == 0)
         return code;
-    if (code == ERR_OK && connection->auth.queues != NULL &&
-        connection->match.route->page == PAGE_METRICS)
+    if (connection->auth.queues != NULL && connection->match.route->page == PAGE_METRICS)
         code = err_set(err, ERR_FORBIDDEN,
                        "the figures are about all queues, and the token is for some of them");
     if (code == ERR_OK)

@@ -1,6 +1,7 @@
 // Answering a question in place: choices where there are some, else yes or no with words; and for an
 // effect in doubt whether it has happened.
 
+import { signal } from '@preact/signals';
 import { useState } from 'preact/hooks';
 import * as pawl from '../api/pawl';
 import { parseExact, session } from '../api/client';
@@ -18,6 +19,26 @@ export interface Asked {
 }
 
 const WHO = 'pawl.by';
+
+/* Who answers: told once, for all questions. */
+const told = signal(localStorage.getItem(WHO));
+const who = (): string => told.value ?? session.value?.name ?? '';
+
+export function AnswerAs() {
+    return (
+        <label class="by">
+            Answer as
+            <input
+                value={who()}
+                placeholder="your name"
+                onInput={(event) => {
+                    told.value = event.currentTarget.value;
+                    localStorage.setItem(WHO, told.value);
+                }}
+            />
+        </label>
+    );
+}
 
 /* The answer as JSON if it is some, else as a text: as the command line reads it. */
 function answerOf(text: string): unknown {
@@ -42,7 +63,6 @@ const doubts: [decision: string, label: string, means: string][] = [
 ];
 
 export function AnswerForm({ asked, onDone }: { asked: Asked; onDone: () => void }) {
-    const [by, setBy] = useState(() => session.value?.name ?? localStorage.getItem(WHO) ?? '');
     const [text, setText] = useState('');
     const [busy, setBusy] = useState(false);
     const [problem, setProblem] = useState<string | null>(null);
@@ -51,8 +71,7 @@ export function AnswerForm({ asked, onDone }: { asked: Asked; onDone: () => void
         setBusy(true);
         setProblem(null);
         try {
-            await send(asked, approved, value, by.trim() || undefined);
-            if (by.trim()) localStorage.setItem(WHO, by.trim());
+            await send(asked, approved, value, who().trim() || undefined);
             toast('Answered');
             onDone();
         } catch (error) {
@@ -87,11 +106,6 @@ export function AnswerForm({ asked, onDone }: { asked: Asked; onDone: () => void
                     <Button kind="primary" icon="check" busy={busy} onClick={() => answer(true, answerOf(text))}>Approve</Button>
                     <Button kind="danger" icon="close" busy={busy} onClick={() => answer(false, answerOf(text))}>Reject</Button>
                 </div>
-            )}
-            {!asked.effect && (
-                <label class="answer-by">
-                    as <input value={by} placeholder="your name" aria-label="Your name" onInput={(event) => setBy(event.currentTarget.value)} />
-                </label>
             )}
             {problem && <p class="problem" role="alert">{problem}</p>}
         </div>

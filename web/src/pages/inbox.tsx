@@ -8,7 +8,7 @@ import { useQuery } from '../live/query';
 import { to } from '../route';
 import { Empty, Loading, PageHead, Trouble } from '../ui/page';
 import { Ago } from '../ui/time';
-import { AnswerForm } from './answer';
+import { AnswerAs, AnswerForm } from './answer';
 
 const PAGES_MAX = 10;
 
@@ -53,6 +53,7 @@ export function InboxPage() {
     return (
         <>
             <PageHead title="Inbox" says={data ? (data.length ? `${plural(data.length, 'question')} wait for an answer. Nothing is held up but the jobs that ask.` : 'Nobody waits for you.') : ' '}>
+                {shown.length > 0 && <AnswerAs />}
                 {people.length > 0 && (
                     <select aria-label="For whom" value={who} onInput={(event) => setWho(event.currentTarget.value)}>
                         <option value="">For anybody</option>

@@ -153,12 +153,12 @@ function items(job: Job, open: (action: Action) => void): MenuItem[] {
     ];
 }
 
-export function JobActions({ job, onDone }: { job: Job; onDone: () => void }) {
+export function JobActions({ job, onDone, onPlan = false }: { job: Job; onDone: () => void; onPlan?: boolean }) {
     const [action, setAction] = useState<Action | null>(null);
     const Open = action ? dialogs[action] : null;
     return (
         <>
-            {job.plan && <Button icon="plan" onClick={() => go(to.plan(job.id))}>Plan</Button>}
+            {job.plan && !onPlan && <Button icon="plan" onClick={() => go(to.plan(job.id))}>Plan</Button>}
             {requeueable.has(job.status) && !job.redacted && <Button icon="loop" onClick={() => setAction('requeue')}>{job.status === 'retrying' ? 'Retry now' : 'Requeue'}</Button>}
             {!ended.has(job.status) && <Button icon="stop" onClick={() => setAction('cancel')}>Cancel</Button>}
             <Menu label="Actions" items={items(job, setAction)} />

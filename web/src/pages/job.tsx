@@ -14,7 +14,7 @@ import { Icon } from '../ui/icon';
 import { JsonView } from '../ui/json';
 import { Loading, Panel, Trouble } from '../ui/page';
 import { toast } from '../ui/toast';
-import { AnswerForm } from './answer';
+import { AnswerAs, AnswerForm } from './answer';
 import { JobActions } from './job-actions';
 import { EventList } from './job-events';
 import { JobFacts } from './job-facts';
@@ -22,20 +22,32 @@ import { readHistory } from './job-history';
 import { AttemptsTab, EffectsTab } from './job-records';
 import { Timeline } from './job-timeline';
 
+const REASONS_SHOWN = 3;
+
 function Why({ explained }: { explained: Explained }) {
     const commands = explained.moves.filter((move) => move.startsWith('pawl '));
     const others = explained.moves.filter((move) => !move.startsWith('pawl '));
-    // The first reason often says what the summary says.
-    const reasons = explained.reasons.filter((reason) => !reason.includes(explained.summary));
+    // Some of them say again what stands elsewhere on the page.
+    const reasons = explained.reasons.filter((reason) => !reason.includes(explained.summary) && !/^The (question|last error):/.test(reason));
     return (
         <Panel title="Why it is where it is">
             <p class="summary">{explained.summary}</p>
             {reasons.length > 0 && (
                 <ul class="reasons">
-                    {reasons.map((reason) => (
+                    {reasons.slice(0, REASONS_SHOWN).map((reason) => (
                         <li key={reason}>{reason}</li>
                     ))}
                 </ul>
+            )}
+            {reasons.length > REASONS_SHOWN && (
+                <details class="moves">
+                    <summary>{reasons.length - REASONS_SHOWN} more</summary>
+                    <ul class="reasons">
+                        {reasons.slice(REASONS_SHOWN).map((reason) => (
+                            <li key={reason}>{reason}</li>
+                        ))}
+                    </ul>
+                </details>
             )}
             {explained.moves.length > 0 && (
                 <details class="moves">
@@ -183,16 +195,16 @@ export function JobPage({ id, tab }: { id: string; tab: string }) {
             <div class="job">
                 <div class="job-main">
                     {asks && (
-                        <Panel title={asks.effect ? `Has “${asks.effect}” happened?` : (job.wait?.assignee ? `A question to ${job.wait.assignee}` : 'A question to you')}>
+                        <Panel aside={!asks.effect && <AnswerAs />} title={asks.effect ? `Has “${asks.effect}” happened?` : (job.wait?.assignee ? `A question to ${job.wait.assignee}` : 'A question to you')}>
                             {asks.prompt && <p class="prompt">{asks.prompt}</p>}
                             <AnswerForm asked={asks} onDone={reload} />
                         </Panel>
                     )}
                     {explained.data && <Why explained={explained.data} />}
-                    <Outcome job={job} />
                     <Panel title="Timeline">
                         <Timeline job={job} history={read} beats={beats.data?.events ?? []} />
                     </Panel>
+                    <Outcome job={job} />
                     <Violations verified={verified} />
                     <section class="panel flush">
                         <header>

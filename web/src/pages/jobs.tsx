@@ -36,6 +36,9 @@ function filtersOf(query: URLSearchParams): Filters {
     return filters;
 }
 
+/* States that few jobs are ever seen in. */
+const rare: ReadonlySet<JobStatus> = new Set(['leased', 'parked']);
+
 function StatusTabs({ filters, set }: { filters: Filters; set: (next: Filters) => void }) {
     const { data } = useQuery(pawl.stats, [], { stale: anyEvent, every_ms: 10_000 });
     const chosen = new Set((filters.status ?? '').split(',').filter(Boolean));
@@ -49,7 +52,7 @@ function StatusTabs({ filters, set }: { filters: Filters; set: (next: Filters) =
             <button type="button" aria-pressed={chosen.size === 0} onClick={() => set({ ...filters, status: undefined })}>
                 All
             </button>
-            {jobStatuses.map((status) => (
+            {jobStatuses.filter((status) => !rare.has(status) || chosen.has(status) || (data?.jobs[status] ?? 0) > 0).map((status) => (
                 <button key={status} type="button" aria-pressed={chosen.has(status)} title={jobStates[status].means} onClick={() => toggle(status)}>
                     <StateMark look={jobStates[status]} />
                     {jobStates[status].label}

@@ -23,13 +23,13 @@ const TROUBLED_MAX = 200;
 const perSecond = (n: number): string => (n >= 10 || Number.isInteger(n) ? short(Math.round(n)) : n.toFixed(1));
 
 const flow: Line[] = [
-    { label: 'Completed', token: '--good', fill: true, format: perSecond },
-    { label: 'Submitted', token: '--run', format: perSecond },
-    { label: 'Failed', token: '--bad', format: perSecond },
+    { label: 'Completed', token: '--good-fill', fill: true, format: perSecond },
+    { label: 'Submitted', token: '--run-fill', format: perSecond },
+    { label: 'Failed', token: '--bad-fill', format: perSecond },
 ];
 const times: Line[] = [
-    { label: 'Run, p95', token: '--run', fill: true, format: (ms) => duration(ms) },
-    { label: 'Wait to begin, p95', token: '--wait', format: (ms) => duration(ms) },
+    { label: 'Run, p95', token: '--run-fill', fill: true, least: 100, format: (ms) => duration(ms) },
+    { label: 'Wait to begin, p95', token: '--wait-fill', format: (ms) => duration(ms) },
 ];
 
 function firstWords(stats: Stats, questions: number): string {
@@ -71,14 +71,15 @@ function Figures({ stats }: { stats: Stats }) {
     const waits = beats.flatMap((b) => b.wait_ms).sort((a, b) => a - b);
     const runs = beats.flatMap((b) => b.run_ms).sort((a, b) => a - b);
     const said = (p: number | null) => (p === null ? '–' : duration(p));
+    const half = (list: number[]) => (list.length ? `p95; half within ${said(percentile(list, 0.5))}` : 'none in the last minute');
     const oldest = stats.oldest_queued_at ? Math.max(0, now.value - Date.parse(stats.oldest_queued_at)) : null;
     const tried = completed + failed;
     return (
         <div class="figures">
-            <Figure label="Done a minute" value={short(completed)} note={tried ? `${percent(completed / tried)} of attempts succeed` : 'none in the last minute'} />
+            <Figure label="Done a minute" value={short(completed)} note={tried ? `${percent(completed / tried)} succeed` : 'none in the last minute'} />
             <Figure label="Failed a minute" value={short(failed)} tone={failed ? 'bad' : undefined} note="attempts, last minute" />
-            <Figure label="Wait to begin" value={said(percentile(waits, 0.95))} note={`p95 · half within ${said(percentile(waits, 0.5))}`} />
-            <Figure label="Run time" value={said(percentile(runs, 0.95))} note={`p95 · half within ${said(percentile(runs, 0.5))}`} />
+            <Figure label="Wait to begin" value={said(percentile(waits, 0.95))} note={half(waits)} />
+            <Figure label="Run time" value={said(percentile(runs, 0.95))} note={half(runs)} />
             <Figure
                 label="In line"
                 value={short(stats.queue_depth)}

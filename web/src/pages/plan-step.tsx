@@ -13,7 +13,7 @@ import { JsonView } from '../ui/json';
 import { Panel } from '../ui/page';
 import { Ago } from '../ui/time';
 import { toast } from '../ui/toast';
-import { AnswerForm } from './answer';
+import { AnswerAs, AnswerForm } from './answer';
 import { eventLook } from './event-words';
 
 const decisions: [name: string, label: string, means: string][] = [
@@ -118,6 +118,7 @@ export function StepPanel({ id, step, all, onClose, onDone }: { id: string; step
                 <div class="step-question">
                     <p class="prompt">{asked.prompt ?? 'Shall it go on?'}</p>
                     <AnswerForm asked={asked} onDone={onDone} />
+                    <AnswerAs />
                 </div>
             )}
             {step.error && step.state !== 'succeeded' && <p class="error-message">{step.error.message ?? 'no message'}</p>}

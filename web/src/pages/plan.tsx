@@ -93,7 +93,7 @@ export function PlanPage({ id, step: chosen }: { id: string; step: string | null
                         <Button pressed={view === 'list'} onClick={() => setView('list')}>List</Button>
                     </div>
                     {(plan.plan_version ?? 1) > 1 && <Button onClick={() => setChanges(true)}>Changes</Button>}
-                    <JobActions job={{ ...job, plan: job.plan }} onDone={done} />
+                    <JobActions job={job} onDone={done} onPlan />
                 </div>
             </header>
             {plan.steps.length === 0 ? (

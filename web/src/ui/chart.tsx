@@ -8,6 +8,8 @@ export interface Line {
     label: string;
     token: string;
     fill?: boolean;
+    /** The scale goes at least so far. */
+    least?: number;
     format: (value: number) => string;
 }
 
@@ -38,7 +40,7 @@ function options(lines: Line[], width: number, height: number): uPlot.Options {
         legend: { show: false },
         cursor: { points: { size: 6 }, drag: { setScale: false, x: false, y: false } },
         padding: [8, 8, 0, 0],
-        scales: { y: { range: (_u, _min, max) => [0, Math.max(1, max * 1.15)] } },
+        scales: { y: { range: (_u, _min, max) => [0, Math.max(lines[0]!.least ?? 1, max * 1.15)] } },
         axes: [
             { stroke: text, font, grid: { show: false }, ticks: { show: false }, size: 24, values: axisTime, space: 90 },
             { stroke: text, font, grid, ticks: { show: false }, size: 48, values: (_u, splits) => splits.map(format), space: 36 },

@@ -34,13 +34,15 @@ async function trouble(server) {
     }
 }
 
+let eventful = 0;
+
 /** A job with several attempts, an effect in doubt, and a question at its end. */
 export async function eventfulJob(server) {
     const job = await server.submit('charge-card', {
-        queue: 'billing', goal: 'Charge order 4711', agent_id: 'billing-agent', correlation_id: 'order-4711', labels: { region: 'eu', tier: 'gold' }, idempotency_key: 'charge-4711', in_doubt: 'ask',
+        queue: 'billing', goal: 'Charge order 4711', agent_id: 'billing-agent', correlation_id: 'order-4711', labels: { region: 'eu', tier: 'gold' }, idempotency_key: `charge-4711${'+'.repeat(eventful++)}`, in_doubt: 'ask',
         priority: 99, payload: { order: 4711, amount: '129.90', currency: 'EUR', items: [{ sku: 'PWL-1', n: 2 }, { sku: 'PWL-7', n: 1 }] }, retry: { max_attempts: 5, strategy: 'fixed', initial_ms: 400, jitter: 'none' },
     });
-    let token = await server.claim('charge-card', { worker_id: 'billing-worker-1' });
+    let token = await server.claim('charge-card', { worker_id: 'billing-worker-1', queues: ['billing'] });
     await server.lease(token, 'heartbeat', { progress: { stage: 'reserve' } });
     await server.lease(token, 'effects/reserve-stock/begin', { input: { sku: 'PWL-1', n: 2 } });
     await server.lease(token, 'effects/reserve-stock/commit', { result: { reservation: 'r-1881' } });

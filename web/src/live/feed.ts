@@ -4,8 +4,8 @@
 // the page was hidden, replaying would only be noise: it starts at `now` and everybody loads anew.
 
 import { signal } from '@preact/signals';
-import { loadSession, locked } from '../api/client';
-import type { PawlEvent } from '../api/types';
+import { ask, locked, readSession, takeSession } from '../api/client';
+import type { PawlEvent, Session } from '../api/types';
 
 export type Connection = 'connecting' | 'live' | 'lost';
 
@@ -62,18 +62,23 @@ function lose(): void {
 }
 
 function opened(): void {
+    const wasLost = lostAt !== 0;
     tries = 0;
     lostAt = 0;
     connection.value = 'live';
     // Answers may have been lost too, not only events.
-    resync.value++;
+    if (wasLost) resync.value++;
+}
+
+/* Where the feed stands before anything is loaded: what comes after that is news to everybody. */
+async function now(): Promise<string> {
+    const page = await ask<{ next: string }>('/v1/feed', { query: { after: 'now', limit: 1 } });
+    return page.next;
 }
 
 function open(): void {
     close();
-    const replay = lastId !== null && (lostAt === 0 || Date.now() - lostAt < REPLAY_MS_MAX);
-    const after = replay && lastId !== null ? lastId : 'now';
-    const stream = new EventSource(`/v1/feed?after=${encodeURIComponent(after)}`);
+    const stream = new EventSource(`/v1/feed?after=${encodeURIComponent(lastId ?? 'now')}`);
     source = stream;
     stream.onopen = opened;
     stream.onmessage = received;
@@ -84,16 +89,20 @@ function open(): void {
 
 /** Opens the stream, and keeps it open until the page is left or the token has ended. */
 export async function connect(): Promise<void> {
+    let read: Session;
     try {
-        await loadSession();
+        read = await readSession();
+        if (read.auth && !read.signed_in) {
+            close();
+            takeSession(read);
+            return;
+        }
+        if (lastId === null || (lostAt !== 0 && Date.now() - lostAt > REPLAY_MS_MAX)) lastId = await now();
     } catch {
         lose();
         return;
     }
-    if (locked.value) {
-        close();
-        return;
-    }
+    takeSession(read);
     open();
 }
 
@@ -102,6 +111,7 @@ document.addEventListener('visibilitychange', () => {
     if (document.hidden) {
         close();
         lastId = null;
+        lostAt = Date.now();
     } else if (!source && !locked.value) {
         void connect();
     }

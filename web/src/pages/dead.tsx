@@ -86,7 +86,7 @@ interface RowProps {
 
 function Row({ job, selected, shown, onSelect, onShow }: RowProps) {
     const check = (
-        <td class="select">
+        <td class="select" onClick={(event) => event.stopPropagation()}>
             <input type="checkbox" checked={selected} aria-label={`Select ${job.id}`} onInput={onSelect} />
         </td>
     );

@@ -1,6 +1,6 @@
 // Search, and filters beyond the state.
 
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import * as pawl from '../api/pawl';
 import { useQuery } from '../live/query';
 import { Button } from '../ui/button';
@@ -32,7 +32,7 @@ function Typed({ id, label, value, placeholder, onChange, search, list }: { id: 
         if (text === value) return;
         const timer = window.setTimeout(() => onChange(text), TYPING_MS);
         return () => window.clearTimeout(timer);
-    }, [text]);
+    }, [text, value]);
     return (
         <input
             id={id}
@@ -59,6 +59,10 @@ function since(after: string | undefined): string {
 }
 
 export function FilterBar({ filters, set }: { filters: Filters; set: (next: Filters) => void }) {
+    // Fields tell what was typed a moment later: by then others may have told something too.
+    const latest = useRef({ filters, set });
+    latest.current = { filters, set };
+    const change = (part: Filters) => latest.current.set({ ...latest.current.filters, ...part });
     const inUse = names.filter(([name]) => filters[name]).length + (filters.created_after ? 1 : 0);
     const [open, setOpen] = useState(inUse > 0);
     const { data: stats } = useQuery(pawl.stats, []);
@@ -70,7 +74,7 @@ export function FilterBar({ filters, set }: { filters: Filters; set: (next: Filt
         <div class="filters">
             <div class="search">
                 <Icon name="search" />
-                <Typed id="search" search label="Search jobs" placeholder="Search: id, kind, key, goal…" value={filters.search ?? ''} onChange={(text) => set({ ...filters, search: text || undefined })} />
+                <Typed id="search" search label="Search jobs" placeholder="Search: id, kind, key, goal…" value={filters.search ?? ''} onChange={(text) => change({ search: text || undefined })} />
                 <kbd>/</kbd>
             </div>
             <Button expanded={open} onClick={() => setOpen(!open)}>
@@ -81,7 +85,7 @@ export function FilterBar({ filters, set }: { filters: Filters; set: (next: Filt
                     {names.map(([name, label, placeholder]) => (
                         <label key={name}>
                             <span>{label}</span>
-                            <Typed id={`filter-${name}`} label={label} placeholder={placeholder} value={filters[name] ?? ''} list={`known-${name}`} onChange={(value) => set({ ...filters, [name]: value || undefined })} />
+                            <Typed id={`filter-${name}`} label={label} placeholder={placeholder} value={filters[name] ?? ''} list={`known-${name}`} onChange={(value) => change({ [name]: value || undefined })} />
                         </label>
                     ))}
                     <label>
@@ -91,7 +95,7 @@ export function FilterBar({ filters, set }: { filters: Filters; set: (next: Filt
                             value={since(filters.created_after)}
                             onInput={(event) => {
                                 const ms = ages.find(([name]) => name === event.currentTarget.value)?.[2] ?? 0;
-                                set({ ...filters, created_after: ms ? new Date(Date.now() - ms).toISOString() : undefined });
+                                change({ created_after: ms ? new Date(Date.now() - ms).toISOString() : undefined });
                             }}
                         >
                             {ages.map(([value, label]) => (

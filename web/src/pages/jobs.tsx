@@ -1,5 +1,6 @@
 // All jobs: filters, search, and what can be done to many at once.
 
+import type { VNode } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import * as pawl from '../api/pawl';
 import type { Job, JobPage, JobStatus } from '../api/types';
@@ -103,15 +104,20 @@ function note(job: Job): string {
 
 function SelectCell({ job, selected, onSelect }: RowProps) {
     return (
-        <td class="select">
+        <td class="select" onClick={(event) => event.stopPropagation()}>
             <input type="checkbox" checked={selected} aria-label={`Select ${job.id}`} onInput={() => onSelect(job.id)} />
         </td>
     );
 }
 
+/* A click anywhere in a row opens it; links and fields know themselves what to do. */
+function openRow(event: MouseEvent, job: Job): void {
+    if (!(event.target as HTMLElement).closest('a, button, input')) go(to.job(job.id));
+}
+
 function WideRow({ job, selected, onSelect }: RowProps) {
     return (
-        <tr class={selected ? 'selected' : undefined} onClick={() => go(to.job(job.id))}>
+        <tr class={selected ? 'selected' : undefined} onClick={(event) => openRow(event, job)}>
             <SelectCell job={job} selected={selected} onSelect={onSelect} />
             <td>
                 <JobBadge status={job.status} />
@@ -140,7 +146,7 @@ function WideRow({ job, selected, onSelect }: RowProps) {
 
 function NarrowRow({ job, selected, onSelect }: RowProps) {
     return (
-        <tr class={selected ? 'selected' : undefined} onClick={() => go(to.job(job.id))}>
+        <tr class={selected ? 'selected' : undefined} onClick={(event) => openRow(event, job)}>
             <SelectCell job={job} selected={selected} onSelect={onSelect} />
             <td class="card-cell">
                 <div>
@@ -249,6 +255,18 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
     const allSelected = jobs.length > 0 && jobs.every((job) => selected.has(job.id));
     const ids = [...selected];
     const Row = narrow.value ? NarrowRow : WideRow;
+
+    // A row that is as it was is not drawn again: scrolling stays light.
+    const rows = useRef(new Map<string, { job: Job; on: boolean; Row: typeof WideRow; node: VNode }>());
+    const latest = useRef(select);
+    latest.current = select;
+    function drawn(job: Job, on: boolean): VNode {
+        const known = rows.current.get(job.id);
+        if (known && known.job === job && known.on === on && known.Row === Row) return known.node;
+        const node = <Row key={job.id} job={job} selected={on} onSelect={(id) => latest.current(id)} />;
+        rows.current.set(job.id, { job, on, Row, node });
+        return node;
+    }
     return (
         <div class="fill" onKeyDown={onKeyDown}>
             <PageHead title="Jobs">
@@ -299,7 +317,7 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
                         head={<Head filters={filters} set={set} all={allSelected} onAll={() => setSelected(new Set(allSelected ? [] : jobs.map((job) => job.id)))} />}
                         render={(i) => {
                             const job = jobs[i]!;
-                            return <Row key={job.id} job={job} selected={selected.has(job.id)} onSelect={select} />;
+                            return drawn(job, selected.has(job.id));
                         }}
                         onEnd={list.more}
                         onScroll={(top) => (reading.current = top)}

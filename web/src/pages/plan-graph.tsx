@@ -108,11 +108,11 @@ function Node({ step, x, y, critical, selected, onSelect }: { step: Step; x: num
             class={`node tone-${look.tone}${critical ? ' critical' : ''}${selected ? ' selected' : ''}`}
             style={{ transform: `translate(${x - NODE_W / 2}px, ${y - NODE_H / 2}px)` }}
             aria-pressed={selected}
-            aria-label={`${step.id}: ${look.label}${critical ? ', on the critical path' : ''}`}
             title={`${step.id}: ${look.means}`}
             onClick={onSelect}
         >
             <StateMark look={look} />
+            <span class="offscreen">{look.label}{critical ? ', on the critical path' : ''}</span>
             <span class="node-text">
                 <b>{step.id}</b>
                 <span>{notes || look.label}</span>

@@ -85,8 +85,9 @@ function Inputs({ id, step, all }: { id: string; step: Step; all: Map<string, St
                 return (
                     <details key={dep} class="input">
                         <summary>
-                            <a href={to.plan(id, dep)}>{dep}</a> {source && <StepBadge state={source.state} />}
+                            {dep} {source && <StepBadge state={source.state} />}
                         </summary>
+                        <a href={to.plan(id, dep)}>Open this step</a>
                         <JsonView value={source?.result} label={`the result of ${dep}`} />
                     </details>
                 );

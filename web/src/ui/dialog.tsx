@@ -1,7 +1,7 @@
 // Dialogs: the browser's own, which keep the focus and close with Escape.
 
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Button } from './button';
 
 interface DialogProps {
@@ -13,7 +13,8 @@ interface DialogProps {
 
 export function Dialog({ title, onClose, children, wide }: DialogProps) {
     const ref = useRef<HTMLDialogElement>(null);
-    useEffect(() => {
+    // Before anybody can press a key.
+    useLayoutEffect(() => {
         const dialog = ref.current;
         if (dialog && !dialog.open) dialog.showModal();
     }, []);

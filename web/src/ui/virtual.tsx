@@ -4,6 +4,8 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 const OVERSCAN = 8;
+/* The window moves by so many rows at a time, not with every pixel. */
+const STEP = 4;
 
 interface Props {
     count: number;
@@ -21,14 +23,14 @@ interface Props {
 
 export function VirtualTable({ count, rowHeight, columns, head, label, render, onEnd, onScroll, toTop = 0 }: Props) {
     const box = useRef<HTMLDivElement>(null);
-    const [view, setView] = useState({ top: 0, height: 800 });
+    const [first, setFirst] = useState(0);
+    const [height, setHeight] = useState(800);
 
     useLayoutEffect(() => {
         const element = box.current!;
-        const measure = () => setView({ top: element.scrollTop, height: element.clientHeight });
-        const sizes = new ResizeObserver(measure);
+        const sizes = new ResizeObserver(() => setHeight(element.clientHeight));
         sizes.observe(element);
-        measure();
+        setHeight(element.clientHeight);
         return () => sizes.disconnect();
     }, []);
 
@@ -36,8 +38,7 @@ export function VirtualTable({ count, rowHeight, columns, head, label, render, o
         if (box.current) box.current.scrollTop = 0;
     }, [toTop]);
 
-    const first = Math.max(0, Math.floor(view.top / rowHeight) - OVERSCAN);
-    const last = Math.min(count, Math.ceil((view.top + view.height) / rowHeight) + OVERSCAN);
+    const last = Math.min(count, first + Math.ceil(height / rowHeight) + 2 * OVERSCAN + STEP);
     useEffect(() => {
         if (onEnd && last >= count - OVERSCAN) onEnd();
     }, [last, count]);
@@ -49,9 +50,9 @@ export function VirtualTable({ count, rowHeight, columns, head, label, render, o
             class="scroller"
             ref={box}
             onScroll={() => {
-                const element = box.current!;
-                setView({ top: element.scrollTop, height: element.clientHeight });
-                onScroll?.(element.scrollTop);
+                const top = box.current!.scrollTop;
+                setFirst(Math.max(0, Math.floor((Math.floor(top / rowHeight) - OVERSCAN) / STEP) * STEP));
+                onScroll?.(top);
             }}
         >
             <table class="table virtual" aria-label={label} aria-rowcount={count + 1}>

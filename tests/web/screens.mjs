@@ -1,0 +1,44 @@
+// The pictures of the docs: each page, light and dark, of a small shop at work.
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { openPage, PHONE, visit, WIDE } from './browser.mjs';
+import { demo } from './demo.mjs';
+import { keepBusy } from './traffic.mjs';
+
+const CHART_S = 45;
+
+export async function takeScreenshots(browser, server, folder) {
+    await mkdir(folder, { recursive: true });
+    const world = await demo(server);
+    const stop = keepBusy(server);
+    const pages = {
+        overview: '#/',
+        jobs: '#/jobs',
+        job: `#/jobs/${world.job}`,
+        plan: `#/jobs/${world.plan}/plan/approve-outline`,
+        inbox: '#/inbox',
+        'dead-letters': '#/dead',
+        queues: '#/queues',
+        resources: '#/resources',
+    };
+    const shoot = async (viewport, colorScheme, name, address, suffix, wait_s = 0) => {
+        const page = await openPage(browser, { viewport, colorScheme });
+        await visit(page, server, address);
+        await page.locator('main h1').waitFor();
+        await page.locator('main .skeleton').waitFor({ state: 'detached' });
+        if (name === 'dead-letters') {
+            await page.locator('tbody [data-row]').first().click();
+            await page.locator('.dead-preview pre').waitFor();
+        }
+        // Charts are worth a look when something has happened in them.
+        if (wait_s) await page.waitForFunction((s) => performance.now() > s * 1000, wait_s, { timeout: 0 });
+        await page.screenshot({ path: join(folder, `${name}-${suffix}.png`), animations: 'disabled' });
+        await page.close();
+    };
+    const charts = ['light', 'dark'].map((scheme) => shoot(WIDE, scheme, 'overview', pages.overview, scheme, CHART_S));
+    for (const scheme of ['light', 'dark']) for (const [name, address] of Object.entries(pages)) if (name !== 'overview') await shoot(WIDE, scheme, name, address, scheme);
+    await shoot(PHONE, 'light', 'jobs', pages.jobs, 'phone');
+    await shoot(PHONE, 'dark', 'job', pages.job, 'phone');
+    await Promise.all(charts);
+    await stop();
+}

@@ -106,7 +106,7 @@ settings: ## write the table of settings in docs/operations.md anew
 screenshots: ## take the pictures of the dashboard in docs/images anew
 	@scripts/install-deps build test
 	@scripts/build build products
-	@SCREENSHOTS=docs/images tests/web/run.mjs build .
+	@SCREENSHOTS=docs/images node tests/web/run.mjs build .
 
 install: all ## install under PREFIX (/usr/local), below DESTDIR if given
 	@scripts/build build products -Dprefix=$(PREFIX)

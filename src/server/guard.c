@@ -113,14 +113,16 @@ static bool is_cross_site(const struct connection *connection)
 static enum error_code check_page(const struct connection *connection, struct err *err)
 {
     struct str origin = request_header(connection, "Origin");
-    if (str_is_set(origin) && !is_own_origin(origin, request_header(connection, "Host")) &&
+    struct str host = request_header(connection, "Host");
+    if (str_is_set(origin) && !is_own_origin(origin, host) &&
         !is_own_origin(origin, request_header(connection, "X-Forwarded-Host")))
         return err_set(err, ERR_FORBIDDEN,
-                       "a page of \"%.*s\" may not use this server without a token",
-                       STR_ARG(origin));
+                       "a page of \"%.*s\" may not use this server, which is \"%.*s\", without a "
+                       "token of its own",
+                       STR_ARG(origin), STR_ARG(host));
     if (is_cross_site(connection))
         return err_set(err, ERR_FORBIDDEN,
-                       "a page of another site may not use this server without a token");
+                       "a page of another site may not use this server without a token of its own");
     return ERR_OK;
 }
 

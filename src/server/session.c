@@ -16,9 +16,10 @@ enum { PROOF_LEN = 2 * HASH_LEN, COOKIE_BYTES_MAX = 2 * SESSION_TOKEN_MAX + 128 
  * their own cookie. */
 static bool is_secure(const struct connection *connection)
 {
+    static const struct str https = STR_INIT("https");
     struct str proto = request_header(connection, "X-Forwarded-Proto");
     return connection->pair != NULL ||
-           (proto.len == 5 && strncasecmp(str_start(proto), "https", 5) == 0);
+           (proto.len >= https.len && strncasecmp(proto.at, https.at, https.len) == 0);
 }
 
 /* Over TLS the name has a prefix that browsers take from this host alone, and over TLS alone. */

@@ -112,7 +112,7 @@ export const cases = [
         await server.lease(await server.claim('signal-me'), 'wait', { type: 'signal', correlation_key: 'payment-17' });
         const page = await onJob(t, job.id);
         await act(page, 'Send a signal…');
-        same('the key it waits for', await page.locator('dialog').getByLabel('Key').inputValue(), 'payment-17');
+        same('the key it waits for', await page.getByRole('textbox', { name: 'Key' }).inputValue(), 'payment-17');
         await page.getByLabel('Payload').fill('{"paid": true}');
         await confirm(page, 'Send');
         await status(server, job.id, 'queued');
@@ -234,7 +234,7 @@ export const cases = [
         await visit(page, server, `#/jobs/${job.id}/plan`);
         await page.locator('.node[data-step="draft"]').click();
         await page.getByText('Result is held for a critic').waitFor();
-        await page.getByRole('button', { name: 'Judge' }).click();
+        await page.getByRole('button', { name: 'Judge', exact: true }).click();
         await page.getByLabel('Accept').check();
         await page.getByLabel('Reason').fill('well written');
         await confirm(page, 'Give this verdict');

@@ -52,8 +52,10 @@ export const cases = [
         await page.getByRole('searchbox').fill('NEEDLE');
         await n(1);
         await page.getByRole('searchbox').fill('');
+        await n(2);
         await page.getByLabel('Label', { exact: true }).fill('team:blue');
         await n(1);
+        await page.waitForFunction(() => location.hash.includes('label=team'));
         await visit(page, server, '#/jobs?kind=find-me&status=failed');
         await has(page, 'No job is like that');
         await page.getByRole('button', { name: /^Queued/ }).click();
@@ -143,6 +145,7 @@ export const cases = [
         for (const address of ['#/', '#/jobs', `#/jobs/${job.id}`, `#/jobs/${job.id}/attempts`, `#/jobs/${job.id}/effects`, `#/jobs/${plan.id}/plan/draft`, '#/inbox', '#/dead', '#/queues', '#/resources']) {
             await visit(page, server, address);
             await page.locator('main h1').waitFor();
+            await page.locator('main .skeleton').waitFor({ state: 'detached' });
             const wide = await page.evaluate(() => Math.max(document.documentElement.scrollWidth, document.querySelector('main').scrollWidth));
             sure(`${address} is ${wide} pixels wide`, wide <= 390);
             sure(`${address} has words`, (await text(page)).length > 10);

@@ -5,7 +5,9 @@ import { same, sure, visit } from '../browser.mjs';
 const JOBS = 100_000;
 const STEPS = 1000;
 const OPEN_MS_MAX = 2000;
-const FRAME_P95_MS_MAX = 50;
+/* Of the page's own work for a frame, at 60 a second; what other programs take is not its fault. */
+const FRAME_WORK_MS_MAX = 16;
+const FRAMES = 60;
 const TRIES = 3;
 
 async function fill(server) {
@@ -53,18 +55,32 @@ async function opens(page, server, address, selector, what) {
 
 /* Scrolls for a while, and says how long frames took. */
 async function scrolls(page, selector, what, by) {
-    const p95 = await best(FRAME_P95_MS_MAX, () => frames(page, selector, by));
-    console.log(`# ${what} scrolls with 95% of frames within ${p95.toFixed(1)} ms`);
-    sure(`${what}: 95% of frames within ${p95.toFixed(1)} ms`, p95 < FRAME_P95_MS_MAX);
+    const tries = [];
+    const work = await best(FRAME_WORK_MS_MAX, async () => {
+        const before = await worked(page);
+        tries.push(await frames(page, selector, by));
+        return ((await worked(page)) - before) / FRAMES;
+    });
+    console.log(`# ${what} scrolls with ${work.toFixed(1)} ms of work a frame; 95% of frames came within ${Math.min(...tries).toFixed(0)} ms`);
+    sure(`${what}: ${work.toFixed(1)} ms of work a frame`, work < FRAME_WORK_MS_MAX);
 }
 
+/* How long the page's thread has worked since it was opened, by the processor's clock. */
+async function worked(page) {
+    page.meter ??= await page.context().newCDPSession(page);
+    await page.meter.send('Performance.enable', { timeDomain: 'threadTicks' });
+    const { metrics } = await page.meter.send('Performance.getMetrics');
+    return metrics.find(({ name }) => name === 'TaskDuration').value * 1000;
+}
+
+/* How long 95% of the frames took at most. */
 async function frames(page, selector, by) {
-    return page.evaluate(async ({ selector: wanted, by: step }) => {
+    return page.evaluate(async ({ selector: wanted, by: step, n }) => {
         const box = document.querySelector(wanted);
         const times = [];
         box.scrollTop = box.scrollLeft = 0;
         let last = await new Promise(requestAnimationFrame);
-        for (let i = 0; i < 60; i++) {
+        for (let i = 0; i < n; i++) {
             box.scrollTop += step.y;
             box.scrollLeft += step.x;
             const at = await new Promise(requestAnimationFrame);
@@ -72,7 +88,7 @@ async function frames(page, selector, by) {
             last = at;
         }
         return times.sort((a, b) => a - b)[Math.floor(times.length * 0.95)];
-    }, { selector, by });
+    }, { selector, by, n: FRAMES });
 }
 
 export const cases = [

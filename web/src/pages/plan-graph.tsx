@@ -9,7 +9,9 @@ import { type Layout, layoutPlan, NODE_H, NODE_W } from './plan-layout';
 
 const ZOOM_MIN = 0.2;
 const ZOOM_MAX = 1.5;
-const SIGHT_MARGIN = 200;
+/* What is drawn changes when the view has moved by so much, not with every pixel. */
+const SIGHT_STEP = 160;
+const SIGHT_MARGIN = 2 * SIGHT_STEP;
 
 interface View {
     left: number;
@@ -36,7 +38,10 @@ function useZoom(box: { current: HTMLDivElement | null }, layout: Layout) {
     const [view, setView] = useState<View>({ left: 0, top: 0, width: 1200, height: 700 });
     const measure = () => {
         const b = box.current;
-        if (b) setView({ left: b.scrollLeft, top: b.scrollTop, width: b.clientWidth, height: b.clientHeight });
+        if (!b) return;
+        const step = (n: number) => Math.round(n / SIGHT_STEP) * SIGHT_STEP;
+        const next = { left: step(b.scrollLeft), top: step(b.scrollTop), width: b.clientWidth, height: b.clientHeight };
+        setView((old) => (old.left === next.left && old.top === next.top && old.width === next.width && old.height === next.height ? old : next));
     };
     useLayoutEffect(() => {
         const b = box.current!;

@@ -103,10 +103,10 @@ metrics: ## write docs/metrics.md anew from src/server/metrics.def
 settings: ## write the table of settings in docs/operations.md anew
 	@scripts/settings
 
-screenshots: ## take the pictures of the dashboard in docs/images anew
+screenshots: ## take the pictures of the dashboard in docs/screens anew
 	@scripts/install-deps build test
 	@scripts/build build products
-	@SCREENSHOTS=docs/images node tests/web/run.mjs build .
+	@SCREENSHOTS=docs/screens node tests/web/run.mjs build .
 
 install: all ## install under PREFIX (/usr/local), below DESTDIR if given
 	@scripts/build build products -Dprefix=$(PREFIX)

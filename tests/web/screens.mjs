@@ -5,12 +5,11 @@ import { openPage, PHONE, visit, WIDE } from './browser.mjs';
 import { demo } from './demo.mjs';
 import { keepBusy } from './traffic.mjs';
 
-const CHART_S = 45;
+const CHART_S = 125;
 
 export async function takeScreenshots(browser, server, folder) {
     await mkdir(folder, { recursive: true });
     const world = await demo(server);
-    const stop = keepBusy(server);
     const pages = {
         overview: '#/',
         jobs: '#/jobs',
@@ -35,10 +34,14 @@ export async function takeScreenshots(browser, server, folder) {
         await page.screenshot({ path: join(folder, `${name}-${suffix}.png`), animations: 'disabled' });
         await page.close();
     };
-    const charts = ['light', 'dark'].map((scheme) => shoot(WIDE, scheme, 'overview', pages.overview, scheme, CHART_S));
-    for (const scheme of ['light', 'dark']) for (const [name, address] of Object.entries(pages)) if (name !== 'overview') await shoot(WIDE, scheme, name, address, scheme);
-    await shoot(PHONE, 'light', 'jobs', pages.jobs, 'phone');
+    // The job first: its attempts are small beside a long wait.
+    for (const scheme of ['light', 'dark']) await shoot(WIDE, scheme, 'job', pages.job, scheme);
     await shoot(PHONE, 'dark', 'job', pages.job, 'phone');
+    const stop = keepBusy(server);
+    const charts = ['light', 'dark'].map((scheme) => shoot(WIDE, scheme, 'overview', pages.overview, scheme, CHART_S));
+    for (const scheme of ['light', 'dark'])
+        for (const [name, address] of Object.entries(pages)) if (name !== 'overview' && name !== 'job') await shoot(WIDE, scheme, name, address, scheme);
+    await shoot(PHONE, 'light', 'jobs', pages.jobs, 'phone');
     await Promise.all(charts);
     await stop();
 }

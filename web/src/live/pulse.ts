@@ -103,9 +103,9 @@ window.setInterval(() => {
     pulse.value++;
 }, 1000);
 
-/** Every second of the window, oldest first, those without events too. */
+/** Every second of the window that is over, oldest first, those without events too. */
 export function lastBeats(seconds = WINDOW_S): Beat[] {
-    const end = Math.floor(Date.now() / 1000);
+    const end = Math.floor(Date.now() / 1000) - 1;
     return Array.from({ length: seconds }, (_, i) => {
         const at_s = end - seconds + i + 1;
         return beats.get(at_s) ?? { at_s, submitted: 0, completed: 0, failed: 0, wait_ms: [], run_ms: [] };

@@ -5,7 +5,7 @@ import type { Job } from '../api/types';
 import { brief, duration, words } from '../format';
 import { to } from '../route';
 import { Panel } from '../ui/page';
-import { Ago, Span } from '../ui/time';
+import { Ago, now, Span } from '../ui/time';
 import { ended } from '../states';
 
 function Fact({ name, children }: { name: string; children: ComponentChildren }) {
@@ -63,7 +63,7 @@ export function JobFacts({ job }: { job: Job }) {
                     <Fact name="Kind"><a href={to.jobs({ kind: job.kind })}>{job.kind}</a></Fact>
                     <Fact name="Submitted"><Ago at={job.created_at} /></Fact>
                     <Fact name={over ? 'Took' : 'Age'}><Span from={job.created_at} to={over ? job.updated_at : null} /></Fact>
-                    {!over && job.run_at && job.status !== 'running' && <Fact name={job.status === 'retrying' ? 'Next attempt' : 'Not before'}><Ago at={job.run_at} /></Fact>}
+                    {!over && job.run_at && Date.parse(job.run_at) > now.value && <Fact name={job.status === 'retrying' ? 'Next attempt' : 'Not before'}><Ago at={job.run_at} /></Fact>}
                     <Fact name="Priority">{job.priority}</Fact>
                     <Fact name="Attempt">{job.attempt}{job.epoch > 1 && <span class="chip">life {job.epoch}</span>}</Fact>
                     <Fact name="Failures">{job.failures} of {job.retry.max_attempts}</Fact>

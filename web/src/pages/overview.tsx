@@ -17,7 +17,7 @@ import { Ago, now } from '../ui/time';
 import { Activity } from './activity';
 import { openSubmit } from './submit';
 
-const SHOWN_S = 180;
+const SHOWN_S = 120;
 const RECENT_S = 60;
 const TROUBLED_MAX = 200;
 const perSecond = (n: number): string => (n >= 10 || Number.isInteger(n) ? short(Math.round(n)) : n.toFixed(1));
@@ -110,10 +110,10 @@ function Charts() {
     return (
         <div class="two">
             <Panel title="Throughput" aside="jobs a second">
-                <Chart label="Jobs a second over the last three minutes" lines={flow} data={data.flow} />
+                <Chart label="Jobs a second over the last two minutes" lines={flow} data={data.flow} />
             </Panel>
             <Panel title="Latency" aside="of what ended">
-                <Chart label="Latency over the last three minutes" lines={times} data={data.times} />
+                <Chart label="Latency over the last two minutes" lines={times} data={data.times} />
             </Panel>
         </div>
     );
@@ -357,12 +357,16 @@ export function OverviewPage() {
                     <Figures stats={data.stats} />
                     <Charts />
                     <div class="two">
-                        <States stats={data.stats} />
-                        <QueueTable queues={data.queues} />
-                        <Failing jobs={data.failing} />
-                        <WorkersAndResources workers={data.workers} resources={data.resources} />
-                        {data.stats.kinds && data.stats.kinds.length > 0 && <Kinds kinds={data.stats.kinds} />}
-                        <Activity />
+                        <div class="stack">
+                            <States stats={data.stats} />
+                            <Failing jobs={data.failing} />
+                            {data.stats.kinds && data.stats.kinds.length > 0 && <Kinds kinds={data.stats.kinds} />}
+                        </div>
+                        <div class="stack">
+                            <QueueTable queues={data.queues} />
+                            <WorkersAndResources workers={data.workers} resources={data.resources} />
+                            <Activity />
+                        </div>
                     </div>
                 </div>
             )}

@@ -30,7 +30,7 @@ interface Props {
 /* The first look: all of it if that can be read, else its beginning. */
 function firstZoom(layout: Layout, width: number, height: number): number {
     const fit = Math.min(width / layout.width, height / layout.height);
-    return Math.max(0.6, Math.min(1, fit));
+    return Math.max(0.75, Math.min(1, fit));
 }
 
 function useZoom(box: { current: HTMLDivElement | null }, layout: Layout) {

@@ -37,15 +37,19 @@ export interface Layout {
 
 type Point = [number, number];
 
+/* Bends between the layers only: past the steps of a layer it goes straight, and so never over one. */
 function curve(points: Point[]): string {
     const [first, ...rest] = points;
     let path = `M${first![0]} ${first![1]}`;
     let [x, y] = first!;
-    for (const [nx, ny] of rest) {
-        const half = (nx - x) / 2;
-        path += `C${x + half} ${y} ${nx - half} ${ny} ${nx} ${ny}`;
-        [x, y] = [nx, ny];
-    }
+    rest.forEach(([nx, ny], i) => {
+        const reach = i < rest.length - 1 ? NODE_W / 2 : 0;
+        const to = nx - reach;
+        const half = (to - x) / 2;
+        path += `C${x + half} ${y} ${to - half} ${ny} ${to} ${ny}`;
+        if (reach) path += `H${nx + reach}`;
+        [x, y] = [nx + reach, ny];
+    });
     return path;
 }
 

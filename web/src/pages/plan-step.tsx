@@ -2,9 +2,10 @@
 
 import { useState } from 'preact/hooks';
 import * as pawl from '../api/pawl';
-import type { Step } from '../api/types';
+import type { Step, StepState } from '../api/types';
 import { duration, sentence, words } from '../format';
 import { to } from '../route';
+import { stepStates } from '../states';
 import { StepBadge } from '../ui/badge';
 import { Button } from '../ui/button';
 import { ActionDialog } from '../ui/dialog';
@@ -55,6 +56,12 @@ function VerdictDialog({ id, step, onClose, onDone }: { id: string; step: Step; 
     );
 }
 
+/* Where a move leads to; other events are named as they are. */
+function moveWords(type: string): string {
+    const state = type.replace(/^step_/, '');
+    return stepStates[state as StepState]?.label ?? sentence(words(state));
+}
+
 function History({ step }: { step: Step }) {
     return (
         <ol class="step-history">
@@ -62,7 +69,7 @@ function History({ step }: { step: Step }) {
                 <li key={move.version}>
                     <span class={`dot tone-${eventLook(move.type)}`} />
                     <span>
-                        {sentence(words(move.type.replace(/^step_/, '')))}
+                        {moveWords(move.type)}
                         {move.worker_id && <span class="faint"> {move.worker_id}{move.resource_id && ` on ${move.resource_id}`}</span>}
                         {move.verdict && <span class="chip">{words(move.verdict)}</span>}
                         {move.by && <span class="faint"> by {move.by}</span>}

@@ -1,5 +1,6 @@
 // Chromium with a page that minds everything that must not happen: scripts that fail, the policy that
 // is violated, dialogs that somebody's payload opened.
+import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
@@ -11,11 +12,22 @@ export async function launch(build) {
     return chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'] });
 }
 
+/* With PAGES=FOLDER the pages come from there, under the server's own headers: to try pages, and bugs in
+ * them, without building the program. */
+async function servePages(context, folder) {
+    await context.route(/^https?:\/\/[^/]+\/(assets\/[^/]+)?$/, async (route) => {
+        const name = new URL(route.request().url()).pathname.split('/').pop() || 'index.html';
+        if (name === 'index.html') await route.fulfill({ response: await route.fetch(), body: await readFile(join(folder, name)) });
+        else await route.fulfill({ path: join(folder, name) });
+    });
+}
+
 /* A refused request is a line on the console too; cases that provoke one say so. */
 const refusal = /^Failed to load resource/;
 
 export async function openPage(browser, { viewport = WIDE, colorScheme = 'light', refusals = false } = {}) {
     const context = await browser.newContext({ viewport, colorScheme, reducedMotion: 'reduce' });
+    if (process.env.PAGES) await servePages(context, process.env.PAGES);
     const page = await context.newPage();
     page.setDefaultTimeout(10_000);
     const sins = [];

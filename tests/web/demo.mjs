@@ -1,5 +1,8 @@
 // A small shop at work, for the pictures: orders, mails, reports, an agent's research, benches.
 
+/* Longer than anybody looks at it. */
+const LEASE = { lease_ttl_ms: 3_600_000 };
+
 const pick = (list, i) => list[i % list.length];
 
 async function history(server) {
@@ -11,7 +14,7 @@ async function history(server) {
     });
     await server.post('/v1/jobs', { jobs });
     for (const kind of kinds) {
-        const { claims } = await server.post('/v1/claims', { worker_id: `${queues[kind]}-worker-1`, kinds: [kind], max: 200, wait_ms: 0 });
+        const { claims } = await server.post('/v1/claims', { worker_id: `${queues[kind]}-worker-1`, kinds: [kind], max: 200, wait_ms: 0, ...LEASE });
         const ops = claims.slice(3).map(({ lease }, i) => ({ op: 'complete', token: lease.token, result: { ok: true, n: i } }));
         if (ops.length) await server.post('/v1/batch', { ops });
     }
@@ -89,7 +92,7 @@ export async function researchPlan(server) {
     await register('desk-2', { capabilities: ['cpu'], labels: { site: 'lab' }, slots: 2 });
     await register('gpu-1', { capabilities: ['gpu', 'cuda'], labels: { site: 'cloud', zone: 'eu' }, slots: 2 });
     const work = async (resource, kinds, result) => {
-        const { step, token } = await server.claimStep(resource, { kinds });
+        const { step, token } = await server.claimStep(resource, { kinds, ...LEASE });
         if (result !== undefined) await server.lease(token, 'complete', { result });
         return step;
     };

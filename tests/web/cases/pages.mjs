@@ -49,6 +49,9 @@ export const cases = [
         await page.getByLabel('Queue', { exact: true }).fill('other');
         await n(1);
         await page.getByRole('button', { name: 'Clear', exact: true }).click();
+        await page.waitForFunction(() => location.hash === '#/jobs');
+        await page.getByLabel('Kind', { exact: true }).fill('find-me');
+        await n(2);
         await page.getByRole('searchbox').fill('NEEDLE');
         await n(1);
         await page.getByRole('searchbox').fill('');

@@ -1,4 +1,5 @@
 // Everything that can be done, done with the mouse; that it was done is asked of the server.
+import { readFile } from 'node:fs/promises';
 import { act, confirm, eventually, same, sure, visit } from '../browser.mjs';
 
 const status = (server, id, wanted) => eventually(`the job is ${wanted}`, async () => (await server.job(id)).status === wanted);
@@ -173,6 +174,16 @@ export const cases = [
         await page.getByRole('button', { name: 'Actions' }).click();
         for (const name of ['Requeue…', 'Send a signal…', 'Dead-letter…', 'Cancel…']) same(`${name} is off`, await page.getByRole('menuitem', { name }).getAttribute('aria-disabled'), 'true');
         same('Erase is on', await page.getByRole('menuitem', { name: 'Erase…' }).getAttribute('aria-disabled'), null);
+    }],
+    ['a_job_is_exported_as_a_file', async (t) => {
+        const job = await t.server.finish('export-me');
+        const page = await onJob(t, job.id);
+        const file = page.waitForEvent('download');
+        await act(page, 'Export');
+        const saved = await file;
+        same('its name', saved.suggestedFilename(), `${job.id}.json`);
+        const bundle = JSON.parse(await readFile(await saved.path(), 'utf8'));
+        same('all of it', [bundle.id, bundle.events.length], [job.id, 4]);
     }],
     ['one_like_it_is_submitted', async (t) => {
         const job = await t.server.submit('like-me', { payload: { n: 1 }, queue: 'special', labels: { a: 'b' } });

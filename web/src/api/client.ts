@@ -20,6 +20,9 @@ export class OutOfReach extends Error {}
 
 export const session = signal<Session | null>(null);
 
+/** Whether what only admins may see can be asked for. */
+export const isAdmin = (): boolean => session.value?.scopes.includes('admin') ?? false;
+
 /** Whether the sign-in page is due: tokens are asked for, and we have none that counts. */
 export const locked = signal(false);
 

@@ -1,6 +1,6 @@
 // Every call that the pages make, one function each.
 
-import { ask } from './client';
+import { ask, isAdmin } from './client';
 import type {
     Counts, DeadGroups, DeadLetter, Explained, Job, JobPage, Json, PawlEvent, PlanDiff, Question, Queue, Resource,
     Stats, Steps, Verified, Worker,
@@ -42,6 +42,8 @@ export const jobEvents = (id: string, after: number, limit: number) =>
 export const heartbeats = (id: string) =>
     ask<{ events: PawlEvent[] }>(`${job(id)}/events`, { query: { telemetry: true, limit: 1000 } });
 export const verifyJob = (id: string) => ask<Verified>(`${job(id)}/verify`);
+/** Where a job can be had with all of its history, as a file. */
+export const exportAddress = (id: string) => `${job(id)}/export`;
 export const explainJob = (id: string) => ask<Explained>(`${job(id)}/explain`);
 
 export const cancelJob = (id: string, mode: 'soft' | 'hard', reason?: string) =>
@@ -79,5 +81,6 @@ export const putResource = (id: string, body: Record<string, Json>) =>
     ask<Resource>(`/v1/resources/${encodeURIComponent(id)}`, { method: 'PUT', body });
 export const forgetResource = (id: string) =>
     ask<Resource>(`/v1/resources/${encodeURIComponent(id)}`, { method: 'DELETE' });
-export const workers = () => ask<{ workers: Worker[] }>('/v1/workers');
+/** Only admins may see workers: for others there are none. */
+export const workers = () => (isAdmin() ? ask<{ workers: Worker[] }>('/v1/workers') : Promise.resolve({ workers: [] as Worker[] }));
 export const stats = () => ask<Stats>('/v1/stats');

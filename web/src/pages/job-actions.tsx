@@ -138,6 +138,13 @@ const dialogs: Record<Action, (props: DialogProps) => preact.JSX.Element> = {
 
 const requeueable = new Set(['failed', 'dead_lettered', 'retrying']);
 
+function download(job: Job): void {
+    const link = document.createElement('a');
+    link.href = pawl.exportAddress(job.id);
+    link.download = `${job.id}.json`;
+    link.click();
+}
+
 function items(job: Job, open: (action: Action) => void): MenuItem[] {
     const over = ended.has(job.status);
     const blocked = job.status === 'waiting' || job.status === 'parked';
@@ -147,6 +154,7 @@ function items(job: Job, open: (action: Action) => void): MenuItem[] {
         { label: 'Send a signal…', icon: 'signal', not: over ? 'It has ended' : undefined, run: () => open('signal') },
         { label: job.plan ? 'New plan…' : 'Add a plan…', icon: 'plan', not: over ? 'It has ended' : undefined, run: () => open('plan') },
         { label: 'Submit one like it…', icon: 'copy', not: job.redacted ? 'It was erased' : undefined, run: () => openSubmit(job) },
+        { label: 'Export', icon: 'arrowDown', run: () => download(job) },
         { label: 'Dead-letter…', icon: 'dead', danger: true, not: over || blocked ? `${state}: it cannot be put aside` : undefined, run: () => open('dead-letter') },
         { label: 'Cancel…', icon: 'stop', danger: true, not: over ? 'It has ended' : undefined, run: () => open('cancel') },
         { label: 'Erase…', icon: 'erase', danger: true, not: job.redacted ? 'It was erased' : over ? undefined : 'Only jobs that have ended', run: () => open('redact') },

@@ -38,7 +38,8 @@ function ticks(scale: Scale): number[] {
     const span = scale.to - scale.from;
     const step = STEPS_MS.find((ms) => span / ms <= TICKS) ?? Math.ceil(span / TICKS / 86_400_000) * 86_400_000;
     const list: number[] = [];
-    for (let at = step; at < span; at += step) list.push(at);
+    // One at the very end would stand out of the picture.
+    for (let at = step; at < span * 0.96; at += step) list.push(at);
     return list;
 }
 

@@ -320,15 +320,12 @@ function Welcome() {
     );
 }
 
-/* These need more than reading what one's own queues hold; a token that may not simply sees less. */
-const orNothing = <T,>(ask: Promise<T>, nothing: T): Promise<T> => ask.catch(() => nothing);
-
 async function load() {
     const [stats, queues, workers, resources, questions, failing] = await Promise.all([
         pawl.stats(),
         pawl.queues(),
-        orNothing(pawl.workers(), { workers: [] }),
-        orNothing(pawl.resources(), { resources: [] }),
+        pawl.workers(),
+        pawl.resources(),
         pawl.inbox(),
         pawl.listJobs({ status: troubled }, { limit: TROUBLED_MAX }),
     ]);

@@ -70,7 +70,7 @@ function Workers({ workers }: { workers: Worker[] }) {
 }
 
 async function load() {
-    const [resources, workers] = await Promise.all([pawl.resources(), pawl.workers().catch(() => ({ workers: [] as Worker[] }))]);
+    const [resources, workers] = await Promise.all([pawl.resources(), pawl.workers()]);
     return { resources: resources.resources, workers: workers.workers };
 }
 

@@ -34,7 +34,9 @@ const made = Object.keys(metafile.outputs).map((path) => basename(path));
 let page = await readFile(join(here, 'index.html'), 'utf8');
 for (const plain of ['main.js', 'main.css', 'favicon.svg']) {
     const [name, extension] = plain.split('.');
-    const hashed = made.find((file) => file.startsWith(`${name}-`) && file.endsWith(`.${extension}`));
+    const hashed = made.find(
+        (file) => file.startsWith(`${name}-`) && file.endsWith(`.${extension}`),
+    );
     page = page.replace(`/assets/${plain}`, `/assets/${hashed}`);
 }
 await writeFile(join(out, 'index.html'), page);

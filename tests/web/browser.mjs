@@ -9,7 +9,10 @@ export const PHONE = { width: 390, height: 844 };
 
 export async function launch(build) {
     const { chromium } = createRequire(join(build, 'web', 'package.json'))('playwright-core');
-    return chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'] });
+    return chromium.launch({
+        executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+        args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'],
+    });
 }
 
 /* With PAGES=FOLDER the pages come from there, under the server's own headers: to try pages, and bugs in
@@ -17,7 +20,11 @@ export async function launch(build) {
 async function servePages(context, folder) {
     await context.route(/^https?:\/\/[^/]+\/(assets\/[^/]+)?$/, async (route) => {
         const name = new URL(route.request().url()).pathname.split('/').pop() || 'index.html';
-        if (name === 'index.html') await route.fulfill({ response: await route.fetch(), body: await readFile(join(folder, name)) });
+        if (name === 'index.html')
+            await route.fulfill({
+                response: await route.fetch(),
+                body: await readFile(join(folder, name)),
+            });
         else await route.fulfill({ path: join(folder, name) });
     });
 }
@@ -25,7 +32,10 @@ async function servePages(context, folder) {
 /* A refused request is a line on the console too; cases that provoke one say so. */
 const refusal = /^Failed to load resource/;
 
-export async function openPage(browser, { viewport = WIDE, colorScheme = 'light', refusals = false } = {}) {
+export async function openPage(
+    browser,
+    { viewport = WIDE, colorScheme = 'light', refusals = false } = {},
+) {
     const context = await browser.newContext({ viewport, colorScheme, reducedMotion: 'reduce' });
     if (process.env.PAGES) await servePages(context, process.env.PAGES);
     const page = await context.newPage();
@@ -43,7 +53,9 @@ export async function openPage(browser, { viewport = WIDE, colorScheme = 'light'
     });
     await page.exposeBinding('violated', (_source, text) => void sins.push(`the policy: ${text}`));
     await page.addInitScript(() => {
-        document.addEventListener('securitypolicyviolation', (event) => window.violated(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
+        document.addEventListener('securitypolicyviolation', (event) =>
+            window.violated(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`),
+        );
     });
     page.sins = sins;
     page.close = () => context.close();
@@ -52,7 +64,8 @@ export async function openPage(browser, { viewport = WIDE, colorScheme = 'light'
 
 /** Opens a page of the dashboard and waits until it is live. Loads it only if it is not there yet. */
 export async function visit(page, server, address = '#/') {
-    const there = page.url().startsWith(`${server.url}/`) && !(await page.locator('dialog[open]').count());
+    const there =
+        page.url().startsWith(`${server.url}/`) && !(await page.locator('dialog[open]').count());
     if (there) await page.evaluate((to) => void (location.hash = to), address);
     else await page.goto(`${server.url}/${address}`);
     await page.locator('.connection.live').waitFor();
@@ -69,13 +82,17 @@ export async function eventually(what, look, ms = 8000) {
         } catch (error) {
             last = error;
         }
-        if (Date.now() > until) throw new Error(`${what}: never; last was ${last instanceof Error ? last.message : JSON.stringify(last)}`);
+        if (Date.now() > until)
+            throw new Error(
+                `${what}: never; last was ${last instanceof Error ? last.message : JSON.stringify(last)}`,
+            );
         await new Promise((resolve) => setTimeout(resolve, 25));
     }
 }
 
 export function same(what, got, wanted) {
-    if (JSON.stringify(got) !== JSON.stringify(wanted)) throw new Error(`${what}: ${JSON.stringify(got)}, not ${JSON.stringify(wanted)}`);
+    if (JSON.stringify(got) !== JSON.stringify(wanted))
+        throw new Error(`${what}: ${JSON.stringify(got)}, not ${JSON.stringify(wanted)}`);
 }
 
 export function sure(what, holds) {

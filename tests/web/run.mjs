@@ -69,7 +69,8 @@ async function runCase(n, [name, run]) {
     let failure = null;
     try {
         await run(t);
-        if (t.sins().length > 0) failure = new Error(`what must not happen:\n${t.sins().join('\n')}`);
+        if (t.sins().length > 0)
+            failure = new Error(`what must not happen:\n${t.sins().join('\n')}`);
     } catch (error) {
         failure = error;
         if (t.sins().length > 0) failure.message += `\n${t.sins().join('\n')}`;
@@ -90,7 +91,17 @@ try {
     if (process.env.SCREENSHOTS) {
         await takeScreenshots(browser, server, process.env.SCREENSHOTS);
     } else {
-        const all = [...build, ...pages, ...live, ...actions, ...keys, ...hostile, ...access, ...sight, ...scale].filter(([name]) => name.includes(word));
+        const all = [
+            ...build,
+            ...pages,
+            ...live,
+            ...actions,
+            ...keys,
+            ...hostile,
+            ...access,
+            ...sight,
+            ...scale,
+        ].filter(([name]) => name.includes(word));
         console.log(`1..${all.length}`);
         for (const [i, one] of all.entries()) if (!(await runCase(i + 1, one))) failed++;
         console.log(`# ${all.length - failed} passed, ${failed} failed`);

@@ -1,11 +1,21 @@
 // The pictures of the docs: each page, light and dark, of a small shop at work.
-import { mkdir } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { openPage, PHONE, visit, WIDE } from './browser.mjs';
 import { demo } from './demo.mjs';
 import { keepBusy } from './traffic.mjs';
 
 const CHART_S = 125;
+
+/* A third of the size where pngquant is installed, and nobody sees the difference. */
+async function shrink(folder) {
+    const files = (await readdir(folder)).filter((name) => name.endsWith('.png'));
+    const options = ['--force', '--ext', '.png', '--quality', '70-95', '--speed', '1'];
+    const paths = files.map((name) => join(folder, name));
+    await promisify(execFile)('pngquant', [...options, ...paths]).catch(() => {});
+}
 
 export async function takeScreenshots(browser, server, folder) {
     await mkdir(folder, { recursive: true });
@@ -31,18 +41,27 @@ export async function takeScreenshots(browser, server, folder) {
             await page.locator('.dead-preview pre').waitFor();
         }
         // Charts are worth a look when something has happened in them.
-        if (wait_s) await page.waitForFunction((s) => performance.now() > s * 1000, wait_s, { timeout: 0 });
-        await page.screenshot({ path: join(folder, `${name}-${suffix}.png`), animations: 'disabled' });
+        if (wait_s)
+            await page.waitForFunction((s) => performance.now() > s * 1000, wait_s, { timeout: 0 });
+        await page.screenshot({
+            path: join(folder, `${name}-${suffix}.png`),
+            animations: 'disabled',
+        });
         await page.close();
     };
     // The job first: its attempts are small beside a long wait.
     for (const scheme of ['light', 'dark']) await shoot(WIDE, scheme, 'job', pages.job, scheme);
     await shoot(PHONE, 'dark', 'job', pages.job, 'phone');
     const stop = keepBusy(server);
-    const charts = ['light', 'dark'].map((scheme) => shoot(WIDE, scheme, 'overview', pages.overview, scheme, CHART_S));
+    const charts = ['light', 'dark'].map((scheme) =>
+        shoot(WIDE, scheme, 'overview', pages.overview, scheme, CHART_S),
+    );
     for (const scheme of ['light', 'dark'])
-        for (const [name, address] of Object.entries(pages)) if (name !== 'overview' && name !== 'job') await shoot(WIDE, scheme, name, address, scheme);
+        for (const [name, address] of Object.entries(pages))
+            if (name !== 'overview' && name !== 'job')
+                await shoot(WIDE, scheme, name, address, scheme);
     await shoot(PHONE, 'light', 'jobs', pages.jobs, 'phone');
     await Promise.all(charts);
     await stop();
+    await shrink(folder);
 }

@@ -35,17 +35,32 @@ interface Place {
 }
 
 const places: Place[] = [
-    { page: 'overview', label: 'Overview', short: 'Overview', icon: 'overview', href: to.overview() },
+    {
+        page: 'overview',
+        label: 'Overview',
+        short: 'Overview',
+        icon: 'overview',
+        href: to.overview(),
+    },
     { page: 'jobs', label: 'Jobs', short: 'Jobs', icon: 'jobs', href: to.jobs() },
     { page: 'inbox', label: 'Inbox', short: 'Inbox', icon: 'inbox', href: to.inbox() },
     { page: 'dead', label: 'Dead letters', short: 'Dead', icon: 'dead', href: to.dead() },
     { page: 'queues', label: 'Queues', short: 'Queues', icon: 'queues', href: to.queues() },
-    { page: 'resources', label: 'Resources', short: 'Resources', icon: 'resources', href: to.resources() },
+    {
+        page: 'resources',
+        label: 'Resources',
+        short: 'Resources',
+        icon: 'resources',
+        href: to.resources(),
+    },
 ];
 
 const counts = signal<Record<string, number>>({});
 
-const moved = (type: string): boolean => /^(job_waiting|wait_completed|job_dead_lettered|job_requeued|job_cancelled|step_needs_user|step_running|signal_received)$/.test(type);
+const moved = (type: string): boolean =>
+    /^(job_waiting|wait_completed|job_dead_lettered|job_requeued|job_cancelled|step_needs_user|step_running|signal_received)$/.test(
+        type,
+    );
 
 /* How much needs a person, beside the pages where it is dealt with. */
 function useCounts(): void {
@@ -72,10 +87,15 @@ function Nav() {
                     const n = counts.value[place.page] ?? 0;
                     return (
                         <li key={place.page}>
-                            <a href={place.href} aria-current={current === place.page ? 'page' : undefined}>
+                            <a
+                                href={place.href}
+                                aria-current={current === place.page ? 'page' : undefined}
+                            >
                                 <Icon name={place.icon} size={18} />
                                 <span class="nav-long">{place.label}</span>
-                                <span class="nav-short" aria-hidden="true">{place.short}</span>
+                                <span class="nav-short" aria-hidden="true">
+                                    {place.short}
+                                </span>
                                 {n > 0 && <span class="nav-count">{short(n)}</span>}
                             </a>
                         </li>
@@ -86,7 +106,12 @@ function Nav() {
     );
 }
 
-const connectionWords = { connecting: 'Connecting', live: 'Live', lost: 'Reconnecting' } as const;
+const connectionWords = {
+    connecting: 'Connecting',
+    live: 'Live',
+    lost: 'Reconnecting',
+    off: 'Not live',
+} as const;
 
 function Tools() {
     theme.value;
@@ -99,14 +124,26 @@ function Tools() {
                 {connectionWords[connection.value]}
             </span>
             <span class="tools-buttons">
-                <Button kind="quiet" icon="keys" label="Keyboard shortcuts" onClick={() => (helpOpen.value = true)} />
-                <Button kind="quiet" icon={dark ? 'sun' : 'moon'} label={dark ? 'Light theme' : 'Dark theme'} onClick={toggleTheme} />
+                <Button
+                    kind="quiet"
+                    icon="keys"
+                    label="Keyboard shortcuts"
+                    onClick={() => (helpOpen.value = true)}
+                />
+                <Button
+                    kind="quiet"
+                    icon={dark ? 'sun' : 'moon'}
+                    label={dark ? 'Light theme' : 'Dark theme'}
+                    onClick={toggleTheme}
+                />
                 {who?.auth && who.signed_in && (
                     <Button
                         kind="quiet"
                         icon="leave"
                         label={`Sign out${who.name ? ` ${who.name}` : ''}`}
-                        onClick={() => signOut().catch((error: Error) => toast(error.message, { bad: true }))}
+                        onClick={() =>
+                            signOut().catch((error: Error) => toast(error.message, { bad: true }))
+                        }
                     />
                 )}
             </span>
@@ -127,28 +164,28 @@ function LostBanner() {
 function Page() {
     const at = route.value;
     switch (at.page) {
-    case 'overview':
-        return <OverviewPage />;
-    case 'jobs':
-        return <JobsPage query={at.query} />;
-    case 'job':
-        return <JobPage key={at.id} id={at.id} tab={at.tab} />;
-    case 'plan':
-        return <PlanPage key={at.id} id={at.id} step={at.step} />;
-    case 'inbox':
-        return <InboxPage />;
-    case 'dead':
-        return <DeadPage query={at.query} />;
-    case 'queues':
-        return <QueuesPage />;
-    case 'resources':
-        return <ResourcesPage />;
-    case 'lost':
-        return (
-            <Empty icon="search" title="There is no such page">
-                <a href={to.overview()}>To the overview</a>
-            </Empty>
-        );
+        case 'overview':
+            return <OverviewPage />;
+        case 'jobs':
+            return <JobsPage query={at.query} />;
+        case 'job':
+            return <JobPage key={at.id} id={at.id} tab={at.tab} />;
+        case 'plan':
+            return <PlanPage key={at.id} id={at.id} step={at.step} />;
+        case 'inbox':
+            return <InboxPage />;
+        case 'dead':
+            return <DeadPage query={at.query} />;
+        case 'queues':
+            return <QueuesPage />;
+        case 'resources':
+            return <ResourcesPage />;
+        case 'lost':
+            return (
+                <Empty icon="search" title="There is no such page">
+                    <a href={to.overview()}>To the overview</a>
+                </Empty>
+            );
     }
 }
 
@@ -164,10 +201,14 @@ function Shell() {
     useGlobalKeys();
     return (
         <div class="shell">
-            <a class="skip" href="#main" onClick={(event) => {
-                event.preventDefault();
-                document.getElementById('main')?.focus();
-            }}>
+            <a
+                class="skip"
+                href="#main"
+                onClick={(event) => {
+                    event.preventDefault();
+                    document.getElementById('main')?.focus();
+                }}
+            >
                 Skip to the page
             </a>
             <aside class="side">

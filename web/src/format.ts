@@ -36,7 +36,9 @@ export function duration(ms: number): string {
         const whole = Math.floor(size / unit);
         const next = units[i + 1];
         const rest = next ? Math.floor((size % unit) / next[0]) : 0;
-        return rest > 0 && next && whole < 100 ? `${whole}${name} ${rest}${next[1]}` : `${whole}${name}`;
+        return rest > 0 && next && whole < 100
+            ? `${whole}${name} ${rest}${next[1]}`
+            : `${whole}${name}`;
     }
     return `${Math.round(size)}ms`;
 }

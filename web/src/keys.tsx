@@ -31,7 +31,8 @@ function walk(by: number): void {
 }
 
 const isTyping = (target: EventTarget | null): boolean =>
-    target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+    target instanceof HTMLElement &&
+    (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 
 const simple: Record<string, () => void> = {
     '?': () => (helpOpen.value = true),
@@ -50,7 +51,8 @@ export function useGlobalKeys(): void {
     useEffect(() => {
         let goUntil = 0;
         function onKeyDown(event: KeyboardEvent): void {
-            if (event.key === 'Escape' && isTyping(event.target)) (event.target as HTMLElement).blur();
+            if (event.key === 'Escape' && isTyping(event.target))
+                (event.target as HTMLElement).blur();
             if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
             if (isTyping(event.target) || document.querySelector('dialog[open]')) return;
             const place = performance.now() < goUntil ? places[event.key] : undefined;
@@ -80,7 +82,10 @@ const others: [string[], string][] = [
 export function KeyHelp() {
     if (!helpOpen.value) return null;
     const rows: [string[], string][] = [
-        ...Object.entries(places).map(([key, [label]]): [string[], string] => [['g', key], `Go to ${label}`]),
+        ...Object.entries(places).map(([key, [label]]): [string[], string] => [
+            ['g', key],
+            `Go to ${label}`,
+        ]),
         ...others,
     ];
     return (

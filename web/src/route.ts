@@ -31,20 +31,21 @@ export function parse(text: string): Route {
     const [page, id, third, fourth] = path.split('/');
     const query = new URLSearchParams(search);
     switch (page) {
-    case '':
-        return { page: 'overview' };
-    case 'jobs':
-        if (!id) return { page: 'jobs', query };
-        if (third === 'plan') return { page: 'plan', id: part(id), step: fourth ? part(fourth) : null };
-        return { page: 'job', id: part(id), tab: part(third) || 'events' };
-    case 'dead':
-        return { page: 'dead', query };
-    case 'inbox':
-    case 'queues':
-    case 'resources':
-        return { page };
-    default:
-        return { page: 'lost' };
+        case '':
+            return { page: 'overview' };
+        case 'jobs':
+            if (!id) return { page: 'jobs', query };
+            if (third === 'plan')
+                return { page: 'plan', id: part(id), step: fourth ? part(fourth) : null };
+            return { page: 'job', id: part(id), tab: part(third) || 'events' };
+        case 'dead':
+            return { page: 'dead', query };
+        case 'inbox':
+        case 'queues':
+        case 'resources':
+            return { page };
+        default:
+            return { page: 'lost' };
     }
 }
 
@@ -61,7 +62,8 @@ export const to = {
     overview: () => '#/',
     jobs: (query: Record<string, string | undefined> = {}) => withQuery('#/jobs', query),
     job: (id: string, tab = '') => `#/jobs/${encodeURIComponent(id)}${tab ? `/${tab}` : ''}`,
-    plan: (id: string, step = '') => `#/jobs/${encodeURIComponent(id)}/plan${step ? `/${encodeURIComponent(step)}` : ''}`,
+    plan: (id: string, step = '') =>
+        `#/jobs/${encodeURIComponent(id)}/plan${step ? `/${encodeURIComponent(step)}` : ''}`,
     inbox: () => '#/inbox',
     dead: (query: Record<string, string | undefined> = {}) => withQuery('#/dead', query),
     queues: () => '#/queues',

@@ -24,7 +24,8 @@ function apply(): void {
     repaint.value++;
 }
 
-export const isDark = (): boolean => theme.value === 'dark' || (theme.value === 'system' && system.matches);
+export const isDark = (): boolean =>
+    theme.value === 'dark' || (theme.value === 'system' && system.matches);
 
 export function toggleTheme(): void {
     theme.value = isDark() ? 'light' : 'dark';

@@ -35,7 +35,8 @@ interface RawJsonHost {
 function exactly(_key: string, value: unknown, context?: { source?: string }): unknown {
     const raw = (JSON as RawJsonHost).rawJSON;
     const source = context?.source;
-    if (typeof value !== 'number' || !raw || source === undefined || String(value) === source) return value;
+    if (typeof value !== 'number' || !raw || source === undefined || String(value) === source)
+        return value;
     return raw.call(JSON, source);
 }
 
@@ -44,7 +45,8 @@ function exactly(_key: string, value: unknown, context?: { source?: string }): u
 const inexact = /[:[,]\s*-?(?:\d{16,}|\d+\.\d*0\b|\d+(?:\.\d+)?[eE])|^\s*-?\d/;
 
 /** Reads JSON without rounding its numbers: written again they are as they were. */
-export const parseExact = (text: string): unknown => JSON.parse(text, inexact.test(text) ? exactly : undefined);
+export const parseExact = (text: string): unknown =>
+    JSON.parse(text, inexact.test(text) ? exactly : undefined);
 
 export interface Call {
     method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
@@ -98,7 +100,8 @@ export async function ask<T>(path: string, call: Call = {}): Promise<T> {
         if (call.signal?.aborted) throw error;
         throw new OutOfReach('The server does not answer.');
     }
-    if (answer.status === 502 || answer.status === 504) throw new OutOfReach('The server does not answer.');
+    if (answer.status === 502 || answer.status === 504)
+        throw new OutOfReach('The server does not answer.');
     if (!answer.ok) {
         const problem = await problemOf(answer);
         if (problem.status === 401 && path !== '/session') locked.value = true;

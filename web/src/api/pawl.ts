@@ -2,8 +2,22 @@
 
 import { ask, isAdmin } from './client';
 import type {
-    Counts, DeadGroups, DeadLetter, Explained, Job, JobPage, Json, PawlEvent, PlanDiff, Question, Queue, Resource,
-    Stats, Steps, Verified, Worker,
+    Counts,
+    DeadGroups,
+    DeadLetter,
+    Explained,
+    Job,
+    JobPage,
+    Json,
+    PawlEvent,
+    PlanDiff,
+    Question,
+    Queue,
+    Resource,
+    Stats,
+    Steps,
+    Verified,
+    Worker,
 } from './types';
 
 const job = (id: string) => `/v1/jobs/${encodeURIComponent(id)}`;
@@ -36,7 +50,8 @@ export interface DeadFilter {
 export const listJobs = (filter: JobFilter, paging: Paging = {}, signal?: AbortSignal) =>
     ask<JobPage>('/v1/jobs', { query: { ...filter, ...paging }, signal });
 export const getJob = (id: string) => ask<Job>(job(id), { exact: true });
-export const submitJob = (body: Record<string, Json>) => post<Job & { duplicate?: boolean }>('/v1/jobs', body);
+export const submitJob = (body: Record<string, Json>) =>
+    post<Job & { duplicate?: boolean }>('/v1/jobs', body);
 export const jobEvents = (id: string, after: number, limit: number) =>
     ask<{ events: PawlEvent[] }>(`${job(id)}/events`, { query: { after, limit }, exact: true });
 export const heartbeats = (id: string) =>
@@ -59,28 +74,38 @@ export const bulk = (body: Record<string, Json>) => post<Counts>('/v1/jobs/bulk'
 
 export const planSteps = (id: string) => ask<Steps>(`${job(id)}/steps`, { exact: true });
 export const planDiff = (id: string) => ask<PlanDiff>(`${job(id)}/plan/diff`, { exact: true });
-export const addPlan = (id: string, steps: Json, reason?: string) => post<Job>(`${job(id)}/plan`, { steps, reason });
+export const addPlan = (id: string, steps: Json, reason?: string) =>
+    post<Job>(`${job(id)}/plan`, { steps, reason });
 export const judgeStep = (id: string, name: string, body: Record<string, Json>) =>
     post<Job>(`${step(id, name)}/verdict`, body);
 export const answerStep = (id: string, name: string, answer: Json, by?: string) =>
     post<Job>(`${step(id, name)}/answer`, { answer, by });
 
 export const inbox = (cursor?: string | null) =>
-    ask<{ questions: Question[]; next_cursor: string | null }>('/v1/inbox', { query: { cursor }, exact: true });
+    ask<{ questions: Question[]; next_cursor: string | null }>('/v1/inbox', {
+        query: { cursor },
+        exact: true,
+    });
 export const deadLetters = (filter: DeadFilter, paging: Paging = {}) =>
     ask<JobPage>('/v1/dead-letters', { query: { ...filter, ...paging } });
 export const deadGroups = () => ask<DeadGroups>('/v1/dead-letters/groups');
-export const redrive = (body: Record<string, Json>) => post<Counts>('/v1/dead-letters/redrive', body);
+export const redrive = (body: Record<string, Json>) =>
+    post<Counts>('/v1/dead-letters/redrive', body);
 export const drop = (body: Record<string, Json>) => post<Counts>('/v1/dead-letters/drop', body);
 
 export const queues = () => ask<{ queues: Queue[] }>('/v1/queues');
 export const switchQueue = (queue: string, paused: boolean) =>
-    post<{ paused: boolean }>(`/v1/queues/${encodeURIComponent(queue)}/${paused ? 'pause' : 'resume'}`);
+    post<{ paused: boolean }>(
+        `/v1/queues/${encodeURIComponent(queue)}/${paused ? 'pause' : 'resume'}`,
+    );
 export const resources = () => ask<{ resources: Resource[] }>('/v1/resources');
 export const putResource = (id: string, body: Record<string, Json>) =>
     ask<Resource>(`/v1/resources/${encodeURIComponent(id)}`, { method: 'PUT', body });
 export const forgetResource = (id: string) =>
     ask<Resource>(`/v1/resources/${encodeURIComponent(id)}`, { method: 'DELETE' });
 /** Only admins may see workers: for others there are none. */
-export const workers = () => (isAdmin() ? ask<{ workers: Worker[] }>('/v1/workers') : Promise.resolve({ workers: [] as Worker[] }));
+export const workers = () =>
+    isAdmin()
+        ? ask<{ workers: Worker[] }>('/v1/workers')
+        : Promise.resolve({ workers: [] as Worker[] });
 export const stats = () => ask<Stats>('/v1/stats');

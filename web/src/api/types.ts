@@ -1,13 +1,31 @@
 // What the server answers: the members that the pages use. The whole of it is in /openapi.json.
 
 export type JobStatus =
-    | 'queued' | 'leased' | 'running' | 'waiting' | 'parked' | 'retrying'
-    | 'completed' | 'failed' | 'cancelled' | 'dead_lettered';
+    | 'queued'
+    | 'leased'
+    | 'running'
+    | 'waiting'
+    | 'parked'
+    | 'retrying'
+    | 'completed'
+    | 'failed'
+    | 'cancelled'
+    | 'dead_lettered';
 
 export type StepState =
-    | 'pending' | 'waiting_deps' | 'leased' | 'running' | 'succeeded' | 'failed_retryable'
-    | 'retrying' | 'failed_resource' | 'switching_resource' | 'failed_fatal' | 'failed'
-    | 'needs_user' | 'lease_timeout';
+    | 'pending'
+    | 'waiting_deps'
+    | 'leased'
+    | 'running'
+    | 'succeeded'
+    | 'failed_retryable'
+    | 'retrying'
+    | 'failed_resource'
+    | 'switching_resource'
+    | 'failed_fatal'
+    | 'failed'
+    | 'needs_user'
+    | 'lease_timeout';
 
 /** Any JSON that callers and workers have put in. Hostile: show it as text only. */
 export type Json = unknown;
@@ -53,7 +71,14 @@ export interface DeadLetter {
 }
 
 export interface DeadGroups {
-    groups: { kind: string; reason_code: string; count: number; oldest_at: string; newest_at: string; last_error: Failure | null }[];
+    groups: {
+        kind: string;
+        reason_code: string;
+        count: number;
+        oldest_at: string;
+        newest_at: string;
+        last_error: Failure | null;
+    }[];
     counted: number;
     /** There are more than were counted. */
     more: boolean;
@@ -71,7 +96,10 @@ export interface RetryPolicy {
 
 export interface PlanSummary {
     version: number;
-    steps: Record<'blocked' | 'ready' | 'active' | 'held' | 'asking' | 'succeeded' | 'failed', number>;
+    steps: Record<
+        'blocked' | 'ready' | 'active' | 'held' | 'asking' | 'succeeded' | 'failed',
+        number
+    >;
 }
 
 export interface Job {
@@ -204,7 +232,13 @@ export interface Steps {
 export interface PlanDiff {
     from: number;
     to: number;
-    versions: { version: number; at: string; actor: string | null; reason: string | null; steps: number }[];
+    versions: {
+        version: number;
+        at: string;
+        actor: string | null;
+        reason: string | null;
+        steps: number;
+    }[];
     changes: { step: string; change: 'added' | 'removed' | 'changed'; from: Json; to: Json }[];
     same: number;
     kept: string[];

@@ -4,10 +4,11 @@
 // the page was hidden, replaying would only be noise: it starts at `now` and everybody loads anew.
 
 import { signal } from '@preact/signals';
-import { ask, locked, readSession, takeSession } from '../api/client';
+import { ask, locked, Problem, readSession, takeSession } from '../api/client';
 import type { PawlEvent, Session } from '../api/types';
 
-export type Connection = 'connecting' | 'live' | 'lost';
+/** off: the token may not see the feed; pages are kept up to date as far as they ask by themselves. */
+export type Connection = 'connecting' | 'live' | 'lost' | 'off';
 
 export const connection = signal<Connection>('connecting');
 
@@ -89,7 +90,7 @@ function open(): void {
 
 /** Opens the stream, and keeps it open until the page is left or the token has ended. */
 export async function connect(): Promise<void> {
-    let read: Session;
+    let read: Session | undefined;
     try {
         read = await readSession();
         if (read.auth && !read.signed_in) {
@@ -97,9 +98,13 @@ export async function connect(): Promise<void> {
             takeSession(read);
             return;
         }
-        if (lastId === null || (lostAt !== 0 && Date.now() - lostAt > REPLAY_MS_MAX)) lastId = await now();
-    } catch {
-        lose();
+        if (lastId === null || (lostAt !== 0 && Date.now() - lostAt > REPLAY_MS_MAX))
+            lastId = await now();
+    } catch (error) {
+        if (error instanceof Problem && error.status === 403) {
+            connection.value = 'off';
+            takeSession(read!);
+        } else lose();
         return;
     }
     takeSession(read);

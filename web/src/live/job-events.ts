@@ -26,7 +26,8 @@ export function useJobEvents(id: string): History {
         let again = false;
         let timer = 0;
         const events: PawlEvent[] = [];
-        const show = (error: Error | null = null) => setHistory({ events: [...events], loaded: true, error });
+        const show = (error: Error | null = null) =>
+            setHistory({ events: [...events], loaded: true, error });
 
         async function catchUp(): Promise<void> {
             if (busy) {
@@ -35,7 +36,7 @@ export function useJobEvents(id: string): History {
             }
             busy = true;
             try {
-                for (let more = true; more && !gone; ) {
+                for (let more = true; more && !gone;) {
                     const page = await pawl.jobEvents(id, events.at(-1)?.version ?? 0, PAGE);
                     const last = events.at(-1)?.version ?? 0;
                     events.push(...page.events.filter((event) => event.version > last));

@@ -33,7 +33,13 @@ function merge(page: JobPage, old: List): List {
     const fresh = new Set(page.jobs.map((job) => job.id));
     const border = old.jobs.findIndex((job) => job.id === last.id);
     const rest = border < 0 ? [] : old.jobs.slice(border + 1).filter((job) => !fresh.has(job.id));
-    return { jobs: [...page.jobs, ...rest], cursor: border < 0 ? page.next_cursor : old.cursor, error: null, loaded: true, unseen: 0 };
+    return {
+        jobs: [...page.jobs, ...rest],
+        cursor: border < 0 ? page.next_cursor : old.cursor,
+        error: null,
+        loaded: true,
+        unseen: 0,
+    };
 }
 
 function patch(jobs: Job[], events: PawlEvent[]): Job[] {
@@ -49,8 +55,17 @@ function patch(jobs: Job[], events: PawlEvent[]): Job[] {
         if (!mine || mine.length === 0) return job;
         changed = true;
         const last = mine.at(-1)!;
-        const status = mine.reduce((s, e) => statusAfterEvent(e.type, e.payload, e.at) ?? s, job.status);
-        const attempt = mine.reduce((n, e) => (e.type === 'job_leased' && typeof e.payload?.attempt === 'number' ? e.payload.attempt : n), job.attempt);
+        const status = mine.reduce(
+            (s, e) => statusAfterEvent(e.type, e.payload, e.at) ?? s,
+            job.status,
+        );
+        const attempt = mine.reduce(
+            (n, e) =>
+                e.type === 'job_leased' && typeof e.payload?.attempt === 'number'
+                    ? e.payload.attempt
+                    : n,
+            job.attempt,
+        );
         return { ...job, status, attempt, version: last.version, updated_at: last.at };
     });
     return changed ? next : jobs;
@@ -60,7 +75,11 @@ function patch(jobs: Job[], events: PawlEvent[]): Job[] {
  * `load` gets a cursor, or null for the first page; `key` tells when it is another list; `reading`
  * whether somebody has scrolled away from the top, where nothing should move then.
  */
-export function useJobList(load: (cursor: string | null) => Promise<JobPage>, key: unknown[], reading: () => boolean): JobList {
+export function useJobList(
+    load: (cursor: string | null) => Promise<JobPage>,
+    key: unknown[],
+    reading: () => boolean,
+): JobList {
     const [list, setList] = useState<List>(nothing);
     const now = useRef({ list, load, reading, busy: false, refresh: () => {} });
     Object.assign(now.current, { list, load, reading });
@@ -79,16 +98,27 @@ export function useJobList(load: (cursor: string | null) => Promise<JobPage>, ke
                 const page = await now.current.load(null);
                 if (!gone) setList((old) => merge(page, old));
             } catch (error) {
-                if (!gone) setList((old) => (error instanceof OutOfReach && old.loaded ? old : { ...old, error: error as Error }));
+                if (!gone)
+                    setList((old) =>
+                        error instanceof OutOfReach && old.loaded
+                            ? old
+                            : { ...old, error: error as Error },
+                    );
             }
-            notBefore = performance.now() + Math.max(REFRESH_MS, REST_FACTOR * (performance.now() - begun));
+            notBefore =
+                performance.now() + Math.max(REFRESH_MS, REST_FACTOR * (performance.now() - begun));
         }
         function soon(): void {
-            if (!timer) timer = window.setTimeout(first, Math.max(0, notBefore - performance.now()));
+            if (!timer)
+                timer = window.setTimeout(first, Math.max(0, notBefore - performance.now()));
         }
         const forget = listen((events) => {
             const created = events.filter((event) => event.type === 'job_created').length;
-            setList((old) => ({ ...old, jobs: patch(old.jobs, events), unseen: old.unseen + (now.current.reading() ? created : 0) }));
+            setList((old) => ({
+                ...old,
+                jobs: patch(old.jobs, events),
+                unseen: old.unseen + (now.current.reading() ? created : 0),
+            }));
             if (!now.current.reading()) soon();
         });
         const seen = resync.peek();
@@ -115,7 +145,11 @@ export function useJobList(load: (cursor: string | null) => Promise<JobPage>, ke
             setList((old) => {
                 if (old.cursor !== cursor) return old;
                 const known = new Set(old.jobs.map((job) => job.id));
-                return { ...old, jobs: [...old.jobs, ...page.jobs.filter((job) => !known.has(job.id))], cursor: page.next_cursor };
+                return {
+                    ...old,
+                    jobs: [...old.jobs, ...page.jobs.filter((job) => !known.has(job.id))],
+                    cursor: page.next_cursor,
+                };
             });
         } catch {
             // Scrolling on asks again.

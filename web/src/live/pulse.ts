@@ -52,27 +52,27 @@ function count(event: PawlEvent): void {
     const beat = beatAt(Math.floor(at / 1000));
     const id = event.job_id;
     switch (event.type) {
-    case 'job_created':
-        beat.submitted++;
-        remember(readySince, id, at);
-        break;
-    case 'job_leased':
-        sample(beat.wait_ms, readySince, id, at);
-        remember(runningSince, id, at);
-        break;
-    case 'job_completed':
-        beat.completed++;
-        sample(beat.run_ms, runningSince, id, at);
-        break;
-    case 'job_failed':
-    case 'job_dead_lettered':
-        beat.failed++;
-        sample(beat.run_ms, runningSince, id, at);
-        break;
-    case 'job_requeued':
-        if (event.payload?.error) beat.failed++;
-        sample(beat.run_ms, runningSince, id, at);
-        break;
+        case 'job_created':
+            beat.submitted++;
+            remember(readySince, id, at);
+            break;
+        case 'job_leased':
+            sample(beat.wait_ms, readySince, id, at);
+            remember(runningSince, id, at);
+            break;
+        case 'job_completed':
+            beat.completed++;
+            sample(beat.run_ms, runningSince, id, at);
+            break;
+        case 'job_failed':
+        case 'job_dead_lettered':
+            beat.failed++;
+            sample(beat.run_ms, runningSince, id, at);
+            break;
+        case 'job_requeued':
+            if (event.payload?.error) beat.failed++;
+            sample(beat.run_ms, runningSince, id, at);
+            break;
     }
 }
 
@@ -108,7 +108,16 @@ export function lastBeats(seconds = WINDOW_S): Beat[] {
     const end = Math.floor(Date.now() / 1000) - 1;
     return Array.from({ length: seconds }, (_, i) => {
         const at_s = end - seconds + i + 1;
-        return beats.get(at_s) ?? { at_s, submitted: 0, completed: 0, failed: 0, wait_ms: [], run_ms: [] };
+        return (
+            beats.get(at_s) ?? {
+                at_s,
+                submitted: 0,
+                completed: 0,
+                failed: 0,
+                wait_ms: [],
+                run_ms: [],
+            }
+        );
     });
 }
 

@@ -18,6 +18,8 @@ export interface Freshness {
     stale?: (event: PawlEvent) => boolean;
     /** Load anew this often, for what no event tells. */
     every_ms?: number;
+    /** But not more often than this, for what is dear. */
+    quiet_ms?: number;
 }
 
 const QUIET_MS = 250;
@@ -26,7 +28,11 @@ const REST_FACTOR = 4;
 
 export const anyEvent = (): boolean => true;
 
-export function useQuery<T>(load: () => Promise<T>, key: unknown[], fresh: Freshness = {}): Query<T> {
+export function useQuery<T>(
+    load: () => Promise<T>,
+    key: unknown[],
+    fresh: Freshness = {},
+): Query<T> {
     const [state, set] = useState<{ data?: T; error: Error | null }>({ error: null });
     const current = useRef({ load, fresh, reload: () => {} });
     current.current.load = load;
@@ -55,15 +61,25 @@ export function useQuery<T>(load: () => Promise<T>, key: unknown[], fresh: Fresh
             } catch (error) {
                 // While the server is away the old answer is better than none: the banner says so.
                 if (!gone)
-                    set((old) => (error instanceof OutOfReach && old.data !== undefined ? old : { ...old, error: error as Error }));
+                    set((old) =>
+                        error instanceof OutOfReach && old.data !== undefined
+                            ? old
+                            : { ...old, error: error as Error },
+                    );
             }
             busy = false;
-            notBefore = performance.now() + Math.max(QUIET_MS, REST_FACTOR * (performance.now() - begun));
+            notBefore =
+                performance.now() +
+                Math.max(
+                    current.current.fresh.quiet_ms ?? QUIET_MS,
+                    REST_FACTOR * (performance.now() - begun),
+                );
             if (again && !gone) soon();
         }
         function soon(): void {
             if (busy) again = true;
-            else if (!timer) timer = window.setTimeout(run, Math.max(0, notBefore - performance.now()));
+            else if (!timer)
+                timer = window.setTimeout(run, Math.max(0, notBefore - performance.now()));
         }
 
         current.current.reload = () => void run();
@@ -77,7 +93,8 @@ export function useQuery<T>(load: () => Promise<T>, key: unknown[], fresh: Fresh
             if (n !== first) soon();
         });
         const every = current.current.fresh.every_ms;
-        const tick = every ? window.setInterval(soon, every) : 0;
+        // What nobody looks at can wait: it is loaded anew when somebody does.
+        const tick = every ? window.setInterval(() => !document.hidden && soon(), every) : 0;
         return () => {
             gone = true;
             forget();

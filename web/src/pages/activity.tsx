@@ -14,7 +14,9 @@ const recent = signal<PawlEvent[]>([]);
 
 /* A claim that starts at once is two events; one of them is news enough. */
 listen((events) => {
-    const news = events.filter((event) => event.type !== 'job_leased' && event.type !== 'step_leased');
+    const news = events.filter(
+        (event) => event.type !== 'job_leased' && event.type !== 'step_leased',
+    );
     recent.value = [...news.reverse(), ...recent.value].slice(0, SHOWN_MAX);
 });
 
@@ -22,7 +24,9 @@ export function Activity() {
     return (
         <Panel title="Just now" flush>
             {recent.value.length === 0 ? (
-                <Empty icon="signal" title="It is quiet">What happens to jobs appears here at once.</Empty>
+                <Empty icon="signal" title="It is quiet">
+                    What happens to jobs appears here at once.
+                </Empty>
             ) : (
                 <ol class="activity">
                     {recent.value.map((event) => (

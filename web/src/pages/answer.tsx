@@ -50,8 +50,14 @@ function answerOf(text: string): unknown {
     }
 }
 
-function send(asked: Asked, approved: boolean, answer: unknown, by: string | undefined): Promise<unknown> {
-    if (asked.step !== null) return pawl.answerStep(asked.id, asked.step, answer ?? { approved }, by);
+function send(
+    asked: Asked,
+    approved: boolean,
+    answer: unknown,
+    by: string | undefined,
+): Promise<unknown> {
+    if (asked.step !== null)
+        return pawl.answerStep(asked.id, asked.step, answer ?? { approved }, by);
     const payload = asked.effect ? { decision: answer } : { approved, answer, by };
     return pawl.signalJob(asked.id, asked.correlation_key ?? '', payload);
 }
@@ -86,7 +92,13 @@ export function AnswerForm({ asked, onDone }: { asked: Asked; onDone: () => void
             {asked.effect ? (
                 <div class="answer-buttons">
                     {doubts.map(([decision, label, means]) => (
-                        <Button key={decision} title={means} kind={decision === 'fail' ? 'danger' : 'plain'} busy={busy} onClick={() => answer(decision !== 'fail', decision)}>
+                        <Button
+                            key={decision}
+                            title={means}
+                            kind={decision === 'fail' ? 'danger' : 'plain'}
+                            busy={busy}
+                            onClick={() => answer(decision !== 'fail', decision)}
+                        >
                             {label}
                         </Button>
                     ))}
@@ -94,20 +106,52 @@ export function AnswerForm({ asked, onDone }: { asked: Asked; onDone: () => void
             ) : choices ? (
                 <div class="answer-buttons">
                     {choices.map((choice, i) => (
-                        <Button key={i} kind={i === 0 ? 'primary' : 'plain'} busy={busy} onClick={() => answer(true, choice)}>
+                        <Button
+                            key={i}
+                            kind={i === 0 ? 'primary' : 'plain'}
+                            busy={busy}
+                            onClick={() => answer(true, choice)}
+                        >
                             {brief(choice, 60)}
                         </Button>
                     ))}
-                    {asked.step === null && <Button kind="danger" busy={busy} onClick={() => answer(false, undefined)}>Reject</Button>}
+                    {asked.step === null && (
+                        <Button kind="danger" busy={busy} onClick={() => answer(false, undefined)}>
+                            Reject
+                        </Button>
+                    )}
                 </div>
             ) : (
                 <div class="answer-buttons">
-                    <input aria-label="Answer" placeholder="Answer, if there is more to say than yes or no" value={text} onInput={(event) => setText(event.currentTarget.value)} />
-                    <Button kind="primary" icon="check" busy={busy} onClick={() => answer(true, answerOf(text))}>Approve</Button>
-                    <Button kind="danger" icon="close" busy={busy} onClick={() => answer(false, answerOf(text))}>Reject</Button>
+                    <input
+                        aria-label="Answer"
+                        placeholder="Answer, if there is more to say than yes or no"
+                        value={text}
+                        onInput={(event) => setText(event.currentTarget.value)}
+                    />
+                    <Button
+                        kind="primary"
+                        icon="check"
+                        busy={busy}
+                        onClick={() => answer(true, answerOf(text))}
+                    >
+                        Approve
+                    </Button>
+                    <Button
+                        kind="danger"
+                        icon="close"
+                        busy={busy}
+                        onClick={() => answer(false, answerOf(text))}
+                    >
+                        Reject
+                    </Button>
                 </div>
             )}
-            {problem && <p class="problem" role="alert">{problem}</p>}
+            {problem && (
+                <p class="problem" role="alert">
+                    {problem}
+                </p>
+            )}
         </div>
     );
 }

@@ -20,7 +20,10 @@ interface Props {
     onClose: () => void;
 }
 
-async function all(action: DeadAction, body: Record<string, unknown>): Promise<{ done: number; refused: number; why: string }> {
+async function all(
+    action: DeadAction,
+    body: Record<string, unknown>,
+): Promise<{ done: number; refused: number; why: string }> {
     const sum = { done: 0, refused: 0, why: '' };
     let cursor: string | null = null;
     do {
@@ -39,7 +42,11 @@ export function DeadDialog({ action, ids, group, expected, onClose }: Props) {
     const [rate, setRate] = useState('');
     const [typed, setTyped] = useState('');
     useEffect(() => {
-        if (!ids) pawl[action]({ ...group, dry_run: true }).then((counts) => setMatched(counts.matched), () => setMatched(expected));
+        if (!ids)
+            pawl[action]({ ...group, dry_run: true }).then(
+                (counts) => setMatched(counts.matched),
+                () => setMatched(expected),
+            );
     }, []);
     const drops = action === 'drop';
     const what = matched === null ? 'them' : plural(matched, 'dead letter');
@@ -47,22 +54,59 @@ export function DeadDialog({ action, ids, group, expected, onClose }: Props) {
 
     async function run(): Promise<void> {
         const how = { reason: reason || undefined, ...(drops ? {} : { fresh }) };
-        const sum = ids ? await each(ids, (id) => pawl[action]({ id, ...how })) : await all(action, { ...group, ...how, rate_per_s: Number(rate) || undefined });
-        const refused = sum.refused ? `, ${count(sum.refused)} refused${sum.why ? `: ${sum.why}` : ''}` : '';
-        toast(`${drops ? 'Dropped' : 'Redriven'}: ${count(sum.done)}${refused}`, { bad: sum.done === 0 });
+        const sum = ids
+            ? await each(ids, (id) => pawl[action]({ id, ...how }))
+            : await all(action, { ...group, ...how, rate_per_s: Number(rate) || undefined });
+        const refused = sum.refused
+            ? `, ${count(sum.refused)} refused${sum.why ? `: ${sum.why}` : ''}`
+            : '';
+        toast(`${drops ? 'Dropped' : 'Redriven'}: ${count(sum.done)}${refused}`, {
+            bad: sum.done === 0,
+        });
     }
 
     return (
-        <ActionDialog title={`${drops ? 'Drop' : 'Redrive'} ${what}?`} action={`${drops ? 'Drop' : 'Redrive'} ${what}`} danger={drops} ready={sure && matched !== 0} run={run} onClose={onClose}>
+        <ActionDialog
+            title={`${drops ? 'Drop' : 'Redrive'} ${what}?`}
+            action={`${drops ? 'Drop' : 'Redrive'} ${what}`}
+            danger={drops}
+            ready={sure && matched !== 0}
+            run={run}
+            onClose={onClose}
+        >
             <p>
                 {drops
                     ? 'They are deleted for good, history and all. Nothing brings them back.'
                     : 'They are queued again, with their failures counted from zero. Effects that were recorded are not done again.'}
             </p>
-            <TextField label="Reason" hint={drops ? 'for the log' : 'for the history'} value={reason} onInput={setReason} autofocus />
-            {!drops && <CheckField label="Fresh" hint="Forget recorded effects, so that they are done again" checked={fresh} onInput={setFresh} />}
-            {!ids && <TextField label="At most so many a second" type="number" min={1} placeholder="as fast as it goes" value={rate} onInput={setRate} />}
-            {drops && matched !== 1 && <TextField label="Type drop to go on" value={typed} onInput={setTyped} />}
+            <TextField
+                label="Reason"
+                hint={drops ? 'for the log' : 'for the history'}
+                value={reason}
+                onInput={setReason}
+                autofocus
+            />
+            {!drops && (
+                <CheckField
+                    label="Fresh"
+                    hint="Forget recorded effects, so that they are done again"
+                    checked={fresh}
+                    onInput={setFresh}
+                />
+            )}
+            {!ids && (
+                <TextField
+                    label="At most so many a second"
+                    type="number"
+                    min={1}
+                    placeholder="as fast as it goes"
+                    value={rate}
+                    onInput={setRate}
+                />
+            )}
+            {drops && matched !== 1 && (
+                <TextField label="Type drop to go on" value={typed} onInput={setTyped} />
+            )}
         </ActionDialog>
     );
 }

@@ -36,29 +36,62 @@ function Card({ question, onDone }: { question: Question; onDone: () => void }) 
                 <span class="mono faint">{shortId(q.id)}</span>
                 {q.assignee && <span class="chip">for {q.assignee}</span>}
                 {q.effect && <span class="chip bad">In doubt</span>}
-                <span class="faint">asked <Ago at={q.since} /></span>
-                {q.until && <span class="faint">· ends <Ago at={q.until} />{q.default_answer != null && <> with {brief(q.default_answer, 40)}</>}</span>}
+                <span class="faint">
+                    asked <Ago at={q.since} />
+                </span>
+                {q.until && (
+                    <span class="faint">
+                        · ends <Ago at={q.until} />
+                        {q.default_answer != null && <> with {brief(q.default_answer, 40)}</>}
+                    </span>
+                )}
             </div>
-            <p class="prompt">{q.effect ? `Has “${q.effect}” happened? The worker went away before it could say.` : (q.prompt ?? 'Shall it go on?')}</p>
+            <p class="prompt">
+                {q.effect
+                    ? `Has “${q.effect}” happened? The worker went away before it could say.`
+                    : (q.prompt ?? 'Shall it go on?')}
+            </p>
             <AnswerForm asked={q} onDone={onDone} />
         </li>
     );
 }
 
 export function InboxPage() {
-    const { data, error, loading, reload } = useQuery(load, [], { stale: (event) => /wait|user|signal|cancel|step_running|fail/.test(event.type), every_ms: 10_000 });
+    const { data, error, loading, reload } = useQuery(load, [], {
+        stale: (event) => /wait|user|signal|cancel|step_running|fail/.test(event.type),
+        every_ms: 10_000,
+    });
     const [who, setWho] = useState('');
-    const people = [...new Set((data ?? []).map((q) => q.assignee).filter((name): name is string => name !== null))].sort();
+    const people = [
+        ...new Set(
+            (data ?? []).map((q) => q.assignee).filter((name): name is string => name !== null),
+        ),
+    ].sort();
     const shown = (data ?? []).filter((q) => !who || q.assignee === who);
     return (
         <>
-            <PageHead title="Inbox" says={data ? (data.length ? `${plural(data.length, 'question')} wait for an answer. Nothing is held up but the jobs that ask.` : 'Nobody waits for you.') : ' '}>
+            <PageHead
+                title="Inbox"
+                says={
+                    data
+                        ? data.length
+                            ? `${plural(data.length, 'question')} wait for an answer. Nothing is held up but the jobs that ask.`
+                            : 'Nobody waits for you.'
+                        : ' '
+                }
+            >
                 {shown.length > 0 && <AnswerAs />}
                 {people.length > 0 && (
-                    <select aria-label="For whom" value={who} onInput={(event) => setWho(event.currentTarget.value)}>
+                    <select
+                        aria-label="For whom"
+                        value={who}
+                        onInput={(event) => setWho(event.currentTarget.value)}
+                    >
                         <option value="">For anybody</option>
                         {people.map((name) => (
-                            <option key={name} value={name}>For {name}</option>
+                            <option key={name} value={name}>
+                                For {name}
+                            </option>
                         ))}
                     </select>
                 )}
@@ -74,7 +107,11 @@ export function InboxPage() {
             ) : (
                 <ul class="questions">
                     {shown.map((q) => (
-                        <Card key={`${q.id}/${q.step}/${q.correlation_key}`} question={q} onDone={reload} />
+                        <Card
+                            key={`${q.id}/${q.step}/${q.correlation_key}`}
+                            question={q}
+                            onDone={reload}
+                        />
                     ))}
                 </ul>
             )}

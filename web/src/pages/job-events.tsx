@@ -23,7 +23,9 @@ const linkWords: Record<Link, string> = {
 function linkOf(event: PawlEvent, verified: Verified | null): Link {
     if (!verified || event.version > verified.version) return 'unknown';
     if (verified.ok) return 'whole';
-    const versions = verified.violations.map((v) => (typeof v.version === 'number' ? v.version : 0));
+    const versions = verified.violations.map((v) =>
+        typeof v.version === 'number' ? v.version : 0,
+    );
     return event.version >= Math.min(...versions) ? 'broken' : 'whole';
 }
 
@@ -31,13 +33,22 @@ function Event({ event, link }: { event: PawlEvent; link: Link }) {
     const [open, setOpen] = useState(false);
     return (
         <li class={`event${open ? ' open' : ''}`}>
-            <button type="button" data-row class="event-row" aria-expanded={open} onClick={() => setOpen(!open)}>
+            <button
+                type="button"
+                data-row
+                class="event-row"
+                aria-expanded={open}
+                onClick={() => setOpen(!open)}
+            >
                 <span class="event-version">{event.version}</span>
                 <span class={`dot tone-${eventLook(event.type)}`} />
                 <span class="event-words">{eventWords(event)}</span>
                 <span class="event-type mono">{event.type}</span>
                 <span class="event-actor faint">{event.actor}</span>
-                <span class={`event-hash mono link-${link}`} title={`${linkWords[link]}\n${event.hash ?? ''}`}>
+                <span
+                    class={`event-hash mono link-${link}`}
+                    title={`${linkWords[link]}\n${event.hash ?? ''}`}
+                >
                     <Icon name={link === 'broken' ? 'warn' : 'link'} size={12} />
                     {event.hash?.slice(0, 7)}
                 </span>
@@ -48,20 +59,50 @@ function Event({ event, link }: { event: PawlEvent; link: Link }) {
             {open && (
                 <div class="event-more">
                     <dl class="inline-facts">
-                        <div><dt>Cause</dt><dd class="mono">{event.cause ?? '–'}</dd></div>
-                        <div><dt>Actor</dt><dd class="mono">{event.actor ?? '–'}</dd></div>
-                        {event.reason && <div><dt>Reason</dt><dd>{event.reason}</dd></div>}
-                        <div><dt>At</dt><dd class="mono">{event.at}</dd></div>
-                        <div><dt>Hash</dt><dd class="mono hash">{event.hash ?? '–'}</dd></div>
+                        <div>
+                            <dt>Cause</dt>
+                            <dd class="mono">{event.cause ?? '–'}</dd>
+                        </div>
+                        <div>
+                            <dt>Actor</dt>
+                            <dd class="mono">{event.actor ?? '–'}</dd>
+                        </div>
+                        {event.reason && (
+                            <div>
+                                <dt>Reason</dt>
+                                <dd>{event.reason}</dd>
+                            </div>
+                        )}
+                        <div>
+                            <dt>At</dt>
+                            <dd class="mono">{event.at}</dd>
+                        </div>
+                        <div>
+                            <dt>Hash</dt>
+                            <dd class="mono hash">{event.hash ?? '–'}</dd>
+                        </div>
                     </dl>
-                    {event.damaged ? <p class="problem">What is stored here is no JSON any more.</p> : <JsonView value={event.payload} label={`the payload of event ${event.version}`} />}
+                    {event.damaged ? (
+                        <p class="problem">What is stored here is no JSON any more.</p>
+                    ) : (
+                        <JsonView
+                            value={event.payload}
+                            label={`the payload of event ${event.version}`}
+                        />
+                    )}
                 </div>
             )}
         </li>
     );
 }
 
-export function EventList({ events, verified }: { events: PawlEvent[]; verified: Verified | null }) {
+export function EventList({
+    events,
+    verified,
+}: {
+    events: PawlEvent[];
+    verified: Verified | null;
+}) {
     const [newestFirst, setNewestFirst] = useState(true);
     const [shown, setShown] = useState(SHOWN);
     const ordered = newestFirst ? [...events].reverse() : events;
@@ -69,7 +110,12 @@ export function EventList({ events, verified }: { events: PawlEvent[]; verified:
         <div class="events">
             <div class="events-tools">
                 <span class="faint">{count(events.length)} events</span>
-                <Button small kind="quiet" icon={newestFirst ? 'arrowDown' : 'up'} onClick={() => setNewestFirst(!newestFirst)}>
+                <Button
+                    small
+                    kind="quiet"
+                    icon={newestFirst ? 'arrowDown' : 'up'}
+                    onClick={() => setNewestFirst(!newestFirst)}
+                >
                     {newestFirst ? 'Newest first' : 'Oldest first'}
                 </Button>
             </div>

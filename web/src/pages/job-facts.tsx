@@ -47,8 +47,16 @@ function WaitFacts({ job }: { job: Job }) {
                 {wait.correlation_key && <code>{wait.correlation_key}</code>}
             </Fact>
             {wait.assignee && <Fact name="Asked is">{wait.assignee}</Fact>}
-            {wait.since && <Fact name="Since"><Ago at={wait.since} /></Fact>}
-            {wait.until && <Fact name="Until"><Ago at={wait.until} /></Fact>}
+            {wait.since && (
+                <Fact name="Since">
+                    <Ago at={wait.since} />
+                </Fact>
+            )}
+            {wait.until && (
+                <Fact name="Until">
+                    <Ago at={wait.until} />
+                </Fact>
+            )}
         </>
     );
 }
@@ -59,14 +67,31 @@ export function JobFacts({ job }: { job: Job }) {
         <aside class="job-facts" aria-label="Facts">
             <Panel title="About">
                 <dl class="facts">
-                    <Fact name="Queue"><a href={to.jobs({ queue: job.queue })}>{job.queue}</a></Fact>
-                    <Fact name="Kind"><a href={to.jobs({ kind: job.kind })}>{job.kind}</a></Fact>
-                    <Fact name="Submitted"><Ago at={job.created_at} /></Fact>
-                    <Fact name={over ? 'Took' : 'Age'}><Span from={job.created_at} to={over ? job.updated_at : null} /></Fact>
-                    {!over && job.run_at && Date.parse(job.run_at) > now.value && <Fact name={job.status === 'retrying' ? 'Next attempt' : 'Not before'}><Ago at={job.run_at} /></Fact>}
+                    <Fact name="Queue">
+                        <a href={to.jobs({ queue: job.queue })}>{job.queue}</a>
+                    </Fact>
+                    <Fact name="Kind">
+                        <a href={to.jobs({ kind: job.kind })}>{job.kind}</a>
+                    </Fact>
+                    <Fact name="Submitted">
+                        <Ago at={job.created_at} />
+                    </Fact>
+                    <Fact name={over ? 'Took' : 'Age'}>
+                        <Span from={job.created_at} to={over ? job.updated_at : null} />
+                    </Fact>
+                    {!over && job.run_at && Date.parse(job.run_at) > now.value && (
+                        <Fact name={job.status === 'retrying' ? 'Next attempt' : 'Not before'}>
+                            <Ago at={job.run_at} />
+                        </Fact>
+                    )}
                     <Fact name="Priority">{job.priority}</Fact>
-                    <Fact name="Attempt">{job.attempt}{job.epoch > 1 && <span class="chip">life {job.epoch}</span>}</Fact>
-                    <Fact name="Failures">{job.failures} of {job.retry.max_attempts}</Fact>
+                    <Fact name="Attempt">
+                        {job.attempt}
+                        {job.epoch > 1 && <span class="chip">life {job.epoch}</span>}
+                    </Fact>
+                    <Fact name="Failures">
+                        {job.failures} of {job.retry.max_attempts}
+                    </Fact>
                     <PlanFact job={job} />
                     <WaitFacts job={job} />
                 </dl>
@@ -74,30 +99,68 @@ export function JobFacts({ job }: { job: Job }) {
             {job.lease && (
                 <Panel title="Lease">
                     <dl class="facts">
-                        <Fact name="Worker"><span class="mono">{job.lease.worker_id}</span></Fact>
-                        <Fact name="Since"><Ago at={job.lease.since} /></Fact>
-                        <Fact name="Last beat"><Ago at={job.lease.beat_at} /></Fact>
-                        <Fact name="Ends"><Ago at={job.lease.expires_at} /></Fact>
-                        {job.progress != null && <Fact name="Progress"><code>{brief(job.progress)}</code></Fact>}
+                        <Fact name="Worker">
+                            <span class="mono">{job.lease.worker_id}</span>
+                        </Fact>
+                        <Fact name="Since">
+                            <Ago at={job.lease.since} />
+                        </Fact>
+                        <Fact name="Last beat">
+                            <Ago at={job.lease.beat_at} />
+                        </Fact>
+                        <Fact name="Ends">
+                            <Ago at={job.lease.expires_at} />
+                        </Fact>
+                        {job.progress != null && (
+                            <Fact name="Progress">
+                                <code>{brief(job.progress)}</code>
+                            </Fact>
+                        )}
                     </dl>
                 </Panel>
             )}
             <Panel title="More">
                 <dl class="facts">
                     <Fact name="Retry">{retryWords(job)}</Fact>
-                    <Fact name="Exhausted">{job.retry.on_exhausted === 'fail' ? 'fails' : 'becomes a dead letter'}</Fact>
+                    <Fact name="Exhausted">
+                        {job.retry.on_exhausted === 'fail' ? 'fails' : 'becomes a dead letter'}
+                    </Fact>
                     <Fact name="In doubt">{job.in_doubt ?? '–'}</Fact>
                     {job.timeout_ms && <Fact name="Time limit">{duration(job.timeout_ms)}</Fact>}
-                    {job.idempotency_key && <Fact name="Key"><code>{job.idempotency_key}</code></Fact>}
-                    {job.correlation_id && <Fact name="Correlation"><a href={to.jobs({ correlation_id: job.correlation_id })}>{job.correlation_id}</a></Fact>}
-                    {job.agent_id && <Fact name="Agent"><a href={to.jobs({ agent_id: job.agent_id })}>{job.agent_id}</a></Fact>}
+                    {job.idempotency_key && (
+                        <Fact name="Key">
+                            <code>{job.idempotency_key}</code>
+                        </Fact>
+                    )}
+                    {job.correlation_id && (
+                        <Fact name="Correlation">
+                            <a href={to.jobs({ correlation_id: job.correlation_id })}>
+                                {job.correlation_id}
+                            </a>
+                        </Fact>
+                    )}
+                    {job.agent_id && (
+                        <Fact name="Agent">
+                            <a href={to.jobs({ agent_id: job.agent_id })}>{job.agent_id}</a>
+                        </Fact>
+                    )}
                     {job.capabilities && <Fact name="Needs">{job.capabilities.join(', ')}</Fact>}
-                    {job.cursor && <Fact name="Cursor"><code>{job.cursor}</code></Fact>}
-                    {job.traceparent && <Fact name="Trace"><code>{job.traceparent}</code></Fact>}
+                    {job.cursor && (
+                        <Fact name="Cursor">
+                            <code>{job.cursor}</code>
+                        </Fact>
+                    )}
+                    {job.traceparent && (
+                        <Fact name="Trace">
+                            <code>{job.traceparent}</code>
+                        </Fact>
+                    )}
                     {job.labels && Object.keys(job.labels).length > 0 && (
                         <Fact name="Labels">
                             {Object.entries(job.labels).map(([k, v]) => (
-                                <a key={k} class="chip" href={to.jobs({ label: `${k}:${v}` })}>{k}:{v}</a>
+                                <a key={k} class="chip" href={to.jobs({ label: `${k}:${v}` })}>
+                                    {k}:{v}
+                                </a>
                             ))}
                         </Fact>
                     )}

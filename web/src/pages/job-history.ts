@@ -3,7 +3,8 @@
 import type { Failure, Job, PawlEvent } from '../api/types';
 import { ended } from '../states';
 
-export type Outcome = 'running' | 'completed' | 'failed' | 'retry' | 'waiting' | 'cancelled' | 'dead' | 'released';
+export type Outcome =
+    'running' | 'completed' | 'failed' | 'retry' | 'waiting' | 'cancelled' | 'dead' | 'released';
 
 export interface Phase {
     kind: 'queued' | 'later' | 'backoff' | 'lease' | 'wait';
@@ -66,7 +67,8 @@ const outcomes: Record<string, Outcome> = {
 };
 
 const text = (value: unknown): string | null => (typeof value === 'string' ? value : null);
-const time = (value: unknown): number | null => (typeof value === 'string' ? Date.parse(value) : null);
+const time = (value: unknown): number | null =>
+    typeof value === 'string' ? Date.parse(value) : null;
 
 class Reader {
     attempts: Attempt[] = [];
@@ -98,7 +100,10 @@ class Reader {
         for (const phase of queued) if (phase.from > at) phase.from = phase.to = at;
         const lease: Phase = { kind: 'lease', from: at, to: null };
         this.attempts.push({
-            attempt: typeof event.payload?.attempt === 'number' ? event.payload.attempt : this.attempts.length + 1,
+            attempt:
+                typeof event.payload?.attempt === 'number'
+                    ? event.payload.attempt
+                    : this.attempts.length + 1,
             worker: text(event.payload?.worker_id) ?? event.actor,
             phases: [...queued, lease],
             from: at,
@@ -137,7 +142,14 @@ class Reader {
         const name = `${step ?? ''}/${key}`;
         if (event.type === 'tool_called') {
             this.effects.set(name, {
-                key, step, attempt: Number(event.payload?.attempt ?? 0), begun: event.at, recorded: null, input: event.payload?.input, result: undefined, doubt: false,
+                key,
+                step,
+                attempt: Number(event.payload?.attempt ?? 0),
+                begun: event.at,
+                recorded: null,
+                input: event.payload?.input,
+                result: undefined,
+                doubt: false,
             });
             return;
         }
@@ -151,13 +163,24 @@ class Reader {
         this.endAttempt(event, at, 'waiting');
         this.begin('wait', at);
         this.waits.push({
-            from: at, to: null, type: text(event.payload?.type) ?? 'signal', key: text(event.payload?.correlation_key), prompt: text(event.payload?.prompt), outcome: null, payload: undefined,
+            from: at,
+            to: null,
+            type: text(event.payload?.type) ?? 'signal',
+            key: text(event.payload?.correlation_key),
+            prompt: text(event.payload?.prompt),
+            outcome: null,
+            payload: undefined,
         });
     }
 
     private waitOver(event: PawlEvent, at: number): void {
         const wait = this.waits.at(-1);
-        if (wait && wait.to === null) Object.assign(wait, { to: at, outcome: text(event.payload?.outcome), payload: event.payload?.payload });
+        if (wait && wait.to === null)
+            Object.assign(wait, {
+                to: at,
+                outcome: text(event.payload?.outcome),
+                payload: event.payload?.payload,
+            });
         this.endPhase(at);
         this.begin('queued', at);
     }
@@ -165,32 +188,33 @@ class Reader {
     read(event: PawlEvent, run_at: number | null): void {
         const at = Date.parse(event.at);
         switch (event.type) {
-        case 'job_created':
-        case 'job_queued':
-            this.line('later', at, run_at);
-            break;
-        case 'job_leased':
-            this.take(event, at);
-            break;
-        case 'job_running':
-            // With a lease the attempt is there already; a plan runs without one.
-            if (this.attempts.at(-1)?.to !== null || this.attempts.length === 0) this.take({ ...event, actor: null }, at);
-            break;
-        case 'job_requeued':
-            this.requeued(event, at);
-            break;
-        case 'job_waiting':
-            this.wait(event, at);
-            break;
-        case 'wait_completed':
-            this.waitOver(event, at);
-            break;
-        case 'tool_called':
-        case 'tool_returned':
-            this.effect(event);
-            break;
-        default:
-            if (outcomes[event.type]) this.endAttempt(event, at, outcomes[event.type]!);
+            case 'job_created':
+            case 'job_queued':
+                this.line('later', at, run_at);
+                break;
+            case 'job_leased':
+                this.take(event, at);
+                break;
+            case 'job_running':
+                // With a lease the attempt is there already; a plan runs without one.
+                if (this.attempts.at(-1)?.to !== null || this.attempts.length === 0)
+                    this.take({ ...event, actor: null }, at);
+                break;
+            case 'job_requeued':
+                this.requeued(event, at);
+                break;
+            case 'job_waiting':
+                this.wait(event, at);
+                break;
+            case 'wait_completed':
+                this.waitOver(event, at);
+                break;
+            case 'tool_called':
+            case 'tool_returned':
+                this.effect(event);
+                break;
+            default:
+                if (outcomes[event.type]) this.endAttempt(event, at, outcomes[event.type]!);
         }
     }
 }
@@ -199,9 +223,15 @@ export function readHistory(job: Job, events: PawlEvent[]): JobHistory {
     const reader = new Reader();
     const first = job.attempt === 0 && job.run_at ? Date.parse(job.run_at) : null;
     for (const event of events) reader.read(event, first);
+    const last = reader.attempts.at(-1);
+    if (last && last.to === null && job.lease) last.expires_at = Date.parse(job.lease.expires_at);
     const live = job.lease?.attempt ?? -1;
     const effects = [...reader.effects.values()];
-    for (const effect of effects) effect.doubt = effect.recorded === null && effect.step === null && (ended.has(job.status) || effect.attempt !== live);
-    const tail = ended.has(job.status) || reader.attempts.at(-1)?.to === null ? [] : reader.phases;
+    for (const effect of effects)
+        effect.doubt =
+            effect.recorded === null &&
+            effect.step === null &&
+            (ended.has(job.status) || effect.attempt !== live);
+    const tail = ended.has(job.status) || last?.to === null ? [] : reader.phases;
     return { attempts: reader.attempts, tail, waits: reader.waits, effects };
 }

@@ -28,7 +28,10 @@ function Why({ explained }: { explained: Explained }) {
     const commands = explained.moves.filter((move) => move.startsWith('pawl '));
     const others = explained.moves.filter((move) => !move.startsWith('pawl '));
     // Some of them say again what stands elsewhere on the page.
-    const reasons = explained.reasons.filter((reason) => !reason.includes(explained.summary) && !/^The (question|last error):/.test(reason));
+    const reasons = explained.reasons.filter(
+        (reason) =>
+            !reason.includes(explained.summary) && !/^The (question|last error):/.test(reason),
+    );
     return (
         <Panel title="Why it is where it is">
             <p class="summary">{explained.summary}</p>
@@ -58,7 +61,13 @@ function Why({ explained }: { explained: Explained }) {
                         ))}
                     </ul>
                     {commands.map((command) => (
-                        <button key={command} type="button" class="command copyable" title="Copy" onClick={() => copyText(command, 'the command')}>
+                        <button
+                            key={command}
+                            type="button"
+                            class="command copyable"
+                            title="Copy"
+                            onClick={() => copyText(command, 'the command')}
+                        >
                             {command}
                         </button>
                     ))}
@@ -72,19 +81,36 @@ function Outcome({ job }: { job: Job }) {
     if (job.redacted)
         return (
             <Panel title="Erased">
-                <p class="faint">What callers and workers had put into this job was erased. Its history stays, and can be verified.</p>
+                <p class="faint">
+                    What callers and workers had put into this job was erased. Its history stays,
+                    and can be verified.
+                </p>
             </Panel>
         );
     const failure = job.dead_letter?.last_error ?? job.error;
     return (
         <>
             {failure && job.status !== 'completed' && (
-                <Panel title={job.status === 'retrying' || !ended.has(job.status) ? 'The last error' : 'What went wrong'}>
+                <Panel
+                    title={
+                        job.status === 'retrying' || !ended.has(job.status)
+                            ? 'The last error'
+                            : 'What went wrong'
+                    }
+                >
                     <p class="error-message">{failure.message ?? 'no message'}</p>
                     <p class="faint">
-                        {[failure.class, failure.stage, job.dead_letter && `put aside: ${job.dead_letter.reason_code}`].filter(Boolean).join(' · ')}
+                        {[
+                            failure.class,
+                            failure.stage,
+                            job.dead_letter && `put aside: ${job.dead_letter.reason_code}`,
+                        ]
+                            .filter(Boolean)
+                            .join(' · ')}
                     </p>
-                    {failure.details != null && <JsonView value={failure.details} label="details of the error" />}
+                    {failure.details != null && (
+                        <JsonView value={failure.details} label="details of the error" />
+                    )}
                 </Panel>
             )}
             {job.status === 'completed' && (
@@ -96,8 +122,19 @@ function Outcome({ job }: { job: Job }) {
     );
 }
 
-function VerifyButton({ id, version, onVerified }: { id: string; version: number; onVerified: (verified: Verified | null) => void }) {
-    const [state, setState] = useState<{ verified: Verified | null; busy: boolean }>({ verified: null, busy: false });
+function VerifyButton({
+    id,
+    version,
+    onVerified,
+}: {
+    id: string;
+    version: number;
+    onVerified: (verified: Verified | null) => void;
+}) {
+    const [state, setState] = useState<{ verified: Verified | null; busy: boolean }>({
+        verified: null,
+        busy: false,
+    });
     async function verify(): Promise<void> {
         setState({ verified: null, busy: true });
         try {
@@ -115,7 +152,9 @@ function VerifyButton({ id, version, onVerified }: { id: string; version: number
         <div class="verify">
             {verified && (
                 <span class={`chip ${verified.ok ? 'good' : 'bad'}`} role="status">
-                    {verified.ok ? `Chain intact to version ${verified.version}` : `${verified.violations.length} violations`}
+                    {verified.ok
+                        ? `Chain intact to version ${verified.version}`
+                        : `${verified.violations.length} violations`}
                 </span>
             )}
             <Button small icon="verify" busy={state.busy} onClick={verify}>
@@ -136,7 +175,11 @@ function Tabs({ id, at, notes }: { id: string; at: string; notes: Record<string,
     return (
         <nav class="tabs" aria-label="About this job">
             {tabs.map(([name, label]) => (
-                <a key={name} href={to.job(id, name)} aria-current={at === name ? 'true' : undefined}>
+                <a
+                    key={name}
+                    href={to.job(id, name)}
+                    aria-current={at === name ? 'true' : undefined}
+                >
                     {label}
                     {notes[name] && <span class="n">{notes[name]}</span>}
                 </a>
@@ -161,7 +204,10 @@ export function JobPage({ id, tab }: { id: string; tab: string }) {
     const beats = useQuery(() => pawl.heartbeats(id), [id], mine);
     const history = useJobEvents(id);
     const [verified, setVerified] = useState<Verified | null>(null);
-    const read = useMemo(() => (job ? readHistory(job, history.events) : null), [job, history.events]);
+    const read = useMemo(
+        () => (job ? readHistory(job, history.events) : null),
+        [job, history.events],
+    );
     useEffect(() => {
         document.title = job ? `${job.kind} · Pawl` : 'Job · Pawl';
     }, [job?.kind]);
@@ -170,8 +216,26 @@ export function JobPage({ id, tab }: { id: string; tab: string }) {
     if (!job || !read) return <Loading rows={10} />;
 
     const doubts = read.effects.filter((effect) => effect.doubt).length;
-    const notes = { events: String(job.version), attempts: read.attempts.length ? String(read.attempts.length) : '', effects: doubts ? `${doubts} in doubt` : read.effects.length ? String(read.effects.length) : '' };
-    const asks = job.wait?.type === 'human' ? { id, step: null, prompt: job.wait.prompt, choices: job.wait.choices, correlation_key: job.wait.correlation_key, effect: job.wait.effect } : null;
+    const notes = {
+        events: String(job.version),
+        attempts: read.attempts.length ? String(read.attempts.length) : '',
+        effects: doubts
+            ? `${doubts} in doubt`
+            : read.effects.length
+              ? String(read.effects.length)
+              : '',
+    };
+    const asks =
+        job.wait?.type === 'human'
+            ? {
+                  id,
+                  step: null,
+                  prompt: job.wait.prompt,
+                  choices: job.wait.choices,
+                  correlation_key: job.wait.correlation_key,
+                  effect: job.wait.effect,
+              }
+            : null;
     return (
         <>
             <a class="crumb" href={to.jobs()}>
@@ -182,7 +246,9 @@ export function JobPage({ id, tab }: { id: string; tab: string }) {
                     <div class="title-line">
                         <h1>{job.kind}</h1>
                         <JobBadge status={job.status} />
-                        {job.cancel_requested && !ended.has(job.status) && <span class="chip wait">Asked to stop</span>}
+                        {job.cancel_requested && !ended.has(job.status) && (
+                            <span class="chip wait">Asked to stop</span>
+                        )}
                     </div>
                     <p>
                         <CopyId id={job.id} whole /> {job.goal}
@@ -195,7 +261,16 @@ export function JobPage({ id, tab }: { id: string; tab: string }) {
             <div class="job">
                 <div class="job-main">
                     {asks && (
-                        <Panel aside={!asks.effect && <AnswerAs />} title={asks.effect ? `Has “${asks.effect}” happened?` : (job.wait?.assignee ? `A question to ${job.wait.assignee}` : 'A question to you')}>
+                        <Panel
+                            aside={!asks.effect && <AnswerAs />}
+                            title={
+                                asks.effect
+                                    ? `Has “${asks.effect}” happened?`
+                                    : job.wait?.assignee
+                                      ? `A question to ${job.wait.assignee}`
+                                      : 'A question to you'
+                            }
+                        >
                             {asks.prompt && <p class="prompt">{asks.prompt}</p>}
                             <AnswerForm asked={asks} onDone={reload} />
                         </Panel>
@@ -222,7 +297,9 @@ export function JobPage({ id, tab }: { id: string; tab: string }) {
                                 <h3>Result</h3>
                                 <JsonView value={job.result} label="the result" />
                                 {job.progress != null && <h3>Progress</h3>}
-                                {job.progress != null && <JsonView value={job.progress} label="the progress" />}
+                                {job.progress != null && (
+                                    <JsonView value={job.progress} label="the progress" />
+                                )}
                             </div>
                         ) : history.error ? (
                             <Trouble error={history.error} />

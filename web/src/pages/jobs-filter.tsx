@@ -25,7 +25,23 @@ const ages: [value: string, label: string, ms: number][] = [
 ];
 
 /* A field that tells what was typed when the typing pauses. */
-function Typed({ id, label, value, placeholder, onChange, search, list }: { id: string; label: string; value: string; placeholder: string; onChange: (value: string) => void; search?: boolean; list?: string }) {
+function Typed({
+    id,
+    label,
+    value,
+    placeholder,
+    onChange,
+    search,
+    list,
+}: {
+    id: string;
+    label: string;
+    value: string;
+    placeholder: string;
+    onChange: (value: string) => void;
+    search?: boolean;
+    list?: string;
+}) {
     const [text, setText] = useState(value);
     useEffect(() => setText(value), [value]);
     useEffect(() => {
@@ -55,7 +71,15 @@ function Typed({ id, label, value, placeholder, onChange, search, list }: { id: 
 function since(after: string | undefined): string {
     if (!after) return '';
     const age = Date.now() - Date.parse(after);
-    return ages.slice(1).reduce((best, [name, , ms]) => (Math.abs(age - ms) < Math.abs(age - (ages.find(([n]) => n === best)?.[2] ?? 0)) ? name : best), '1h');
+    return ages
+        .slice(1)
+        .reduce(
+            (best, [name, , ms]) =>
+                Math.abs(age - ms) < Math.abs(age - (ages.find(([n]) => n === best)?.[2] ?? 0))
+                    ? name
+                    : best,
+            '1h',
+        );
 }
 
 export function FilterBar({ filters, set }: { filters: Filters; set: (next: Filters) => void }) {
@@ -74,7 +98,14 @@ export function FilterBar({ filters, set }: { filters: Filters; set: (next: Filt
         <div class="filters">
             <div class="search">
                 <Icon name="search" />
-                <Typed id="search" search label="Search jobs" placeholder="Search: id, kind, key, goal…" value={filters.search ?? ''} onChange={(text) => change({ search: text || undefined })} />
+                <Typed
+                    id="search"
+                    search
+                    label="Search jobs"
+                    placeholder="Search: id, kind, key, goal…"
+                    value={filters.search ?? ''}
+                    onChange={(text) => change({ search: text || undefined })}
+                />
                 <kbd>/</kbd>
             </div>
             <Button expanded={open} onClick={() => setOpen(!open)}>
@@ -85,7 +116,14 @@ export function FilterBar({ filters, set }: { filters: Filters; set: (next: Filt
                     {names.map(([name, label, placeholder]) => (
                         <label key={name}>
                             <span>{label}</span>
-                            <Typed id={`filter-${name}`} label={label} placeholder={placeholder} value={filters[name] ?? ''} list={`known-${name}`} onChange={(value) => change({ [name]: value || undefined })} />
+                            <Typed
+                                id={`filter-${name}`}
+                                label={label}
+                                placeholder={placeholder}
+                                value={filters[name] ?? ''}
+                                list={`known-${name}`}
+                                onChange={(value) => change({ [name]: value || undefined })}
+                            />
                         </label>
                     ))}
                     <label>
@@ -94,22 +132,48 @@ export function FilterBar({ filters, set }: { filters: Filters; set: (next: Filt
                             aria-label="Submitted"
                             value={since(filters.created_after)}
                             onInput={(event) => {
-                                const ms = ages.find(([name]) => name === event.currentTarget.value)?.[2] ?? 0;
-                                change({ created_after: ms ? new Date(Date.now() - ms).toISOString() : undefined });
+                                const ms =
+                                    ages.find(
+                                        ([name]) => name === event.currentTarget.value,
+                                    )?.[2] ?? 0;
+                                change({
+                                    created_after: ms
+                                        ? new Date(Date.now() - ms).toISOString()
+                                        : undefined,
+                                });
                             }}
                         >
                             {ages.map(([value, label]) => (
-                                <option key={value} value={value}>{label}</option>
+                                <option key={value} value={value}>
+                                    {label}
+                                </option>
                             ))}
                         </select>
                     </label>
                     {inUse > 0 && (
-                        <Button kind="quiet" onClick={() => set({ status: filters.status, search: filters.search, sort: filters.sort })}>
+                        <Button
+                            kind="quiet"
+                            onClick={() =>
+                                set({
+                                    status: filters.status,
+                                    search: filters.search,
+                                    sort: filters.sort,
+                                })
+                            }
+                        >
                             Clear
                         </Button>
                     )}
-                    <datalist id="known-kind">{stats?.kinds?.map((k) => <option key={k.kind} value={k.kind} />)}</datalist>
-                    <datalist id="known-queue">{queues?.queues.map((q) => <option key={q.queue} value={q.queue} />)}</datalist>
+                    <datalist id="known-kind">
+                        {stats?.kinds?.map((k) => (
+                            <option key={k.kind} value={k.kind} />
+                        ))}
+                    </datalist>
+                    <datalist id="known-queue">
+                        {queues?.queues.map((q) => (
+                            <option key={q.queue} value={q.queue} />
+                        ))}
+                    </datalist>
                 </div>
             )}
         </div>

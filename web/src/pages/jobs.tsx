@@ -26,13 +26,24 @@ const ROW = 44;
 const ROW_NARROW = 68;
 const READING_PX = 300;
 const SEARCHES_MAX = 20;
-const TEXT_FILTERS = ['kind', 'queue', 'agent_id', 'correlation_id', 'label', 'created_after', 'search'] as const;
+const TEXT_FILTERS = [
+    'kind',
+    'queue',
+    'agent_id',
+    'correlation_id',
+    'label',
+    'created_after',
+    'search',
+] as const;
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 export type Filters = Record<string, string | undefined>;
 
 function filtersOf(query: URLSearchParams): Filters {
-    const filters: Filters = { status: query.get('status') ?? undefined, sort: query.get('sort') ?? undefined };
+    const filters: Filters = {
+        status: query.get('status') ?? undefined,
+        sort: query.get('sort') ?? undefined,
+    };
     for (const name of TEXT_FILTERS) filters[name] = query.get(name) ?? undefined;
     return filters;
 }
@@ -50,16 +61,31 @@ function StatusTabs({ filters, set }: { filters: Filters; set: (next: Filters) =
     }
     return (
         <div class="status-tabs" role="group" aria-label="States">
-            <button type="button" aria-pressed={chosen.size === 0} onClick={() => set({ ...filters, status: undefined })}>
+            <button
+                type="button"
+                aria-pressed={chosen.size === 0}
+                onClick={() => set({ ...filters, status: undefined })}
+            >
                 All
             </button>
-            {jobStatuses.filter((status) => !rare.has(status) || chosen.has(status) || (data?.jobs[status] ?? 0) > 0).map((status) => (
-                <button key={status} type="button" aria-pressed={chosen.has(status)} title={jobStates[status].means} onClick={() => toggle(status)}>
-                    <StateMark look={jobStates[status]} />
-                    {jobStates[status].label}
-                    {data && <span class="n">{short(data.jobs[status] ?? 0)}</span>}
-                </button>
-            ))}
+            {jobStatuses
+                .filter(
+                    (status) =>
+                        !rare.has(status) || chosen.has(status) || (data?.jobs[status] ?? 0) > 0,
+                )
+                .map((status) => (
+                    <button
+                        key={status}
+                        type="button"
+                        aria-pressed={chosen.has(status)}
+                        title={jobStates[status].means}
+                        onClick={() => toggle(status)}
+                    >
+                        <StateMark look={jobStates[status]} />
+                        {jobStates[status].label}
+                        {data && <span class="n">{short(data.jobs[status] ?? 0)}</span>}
+                    </button>
+                ))}
         </div>
     );
 }
@@ -97,7 +123,8 @@ interface RowProps {
 
 function note(job: Job): string {
     if (job.damaged) return job.damaged;
-    if (job.status === 'waiting' || job.status === 'parked') return job.wait?.prompt ?? job.wait?.correlation_key ?? '';
+    if (job.status === 'waiting' || job.status === 'parked')
+        return job.wait?.prompt ?? job.wait?.correlation_key ?? '';
     if (job.error && job.status !== 'completed') return brief(job.error.message ?? '');
     return job.goal ?? '';
 }
@@ -105,7 +132,12 @@ function note(job: Job): string {
 function SelectCell({ job, selected, onSelect }: RowProps) {
     return (
         <td class="select" onClick={(event) => event.stopPropagation()}>
-            <input type="checkbox" checked={selected} aria-label={`Select ${job.id}`} onInput={() => onSelect(job.id)} />
+            <input
+                type="checkbox"
+                checked={selected}
+                aria-label={`Select ${job.id}`}
+                onInput={() => onSelect(job.id)}
+            />
         </td>
     );
 }
@@ -123,11 +155,17 @@ function WideRow({ job, selected, onSelect }: RowProps) {
                 <JobBadge status={job.status} />
             </td>
             <td class="main-cell">
-                <a data-row data-id={job.id} class="strong" href={to.job(job.id)}>{job.kind ?? 'damaged'}</a>
+                <a data-row data-id={job.id} class="strong" href={to.job(job.id)}>
+                    {job.kind ?? 'damaged'}
+                </a>
                 {job.plan && <span class="chip">Plan</span>}
-                {Object.entries(job.labels ?? {}).slice(0, 2).map(([k, v]) => (
-                    <span key={k} class="chip">{brief(`${k}:${v}`, 24)}</span>
-                ))}
+                {Object.entries(job.labels ?? {})
+                    .slice(0, 2)
+                    .map(([k, v]) => (
+                        <span key={k} class="chip">
+                            {brief(`${k}:${v}`, 24)}
+                        </span>
+                    ))}
                 <span class="faint note">{note(job)}</span>
             </td>
             <td class="mono faint">{shortId(job.id)}</td>
@@ -150,7 +188,9 @@ function NarrowRow({ job, selected, onSelect }: RowProps) {
             <SelectCell job={job} selected={selected} onSelect={onSelect} />
             <td class="card-cell">
                 <div>
-                    <a data-row data-id={job.id} class="strong" href={to.job(job.id)}>{job.kind ?? 'damaged'}</a>
+                    <a data-row data-id={job.id} class="strong" href={to.job(job.id)}>
+                        {job.kind ?? 'damaged'}
+                    </a>
                     <JobBadge status={job.status} />
                 </div>
                 <div class="faint">
@@ -163,15 +203,41 @@ function NarrowRow({ job, selected, onSelect }: RowProps) {
     );
 }
 
-const sortable: Record<string, string> = { Attempt: 'attempt', Priority: 'priority', Created: 'created', Updated: 'updated' };
+const sortable: Record<string, string> = {
+    Attempt: 'attempt',
+    Priority: 'priority',
+    Created: 'created',
+    Updated: 'updated',
+};
 
-function Head({ filters, set, all, onAll }: { filters: Filters; set: (next: Filters) => void; all: boolean; onAll: () => void }) {
+function Head({
+    filters,
+    set,
+    all,
+    onAll,
+}: {
+    filters: Filters;
+    set: (next: Filters) => void;
+    all: boolean;
+    onAll: () => void;
+}) {
     const check = (
         <th class="select">
-            <input type="checkbox" checked={all} aria-label="Select all that are loaded" onInput={onAll} />
+            <input
+                type="checkbox"
+                checked={all}
+                aria-label="Select all that are loaded"
+                onInput={onAll}
+            />
         </th>
     );
-    if (narrow.value) return <tr>{check}<th>Jobs</th></tr>;
+    if (narrow.value)
+        return (
+            <tr>
+                {check}
+                <th>Jobs</th>
+            </tr>
+        );
     const sort = filters.sort ?? '-created';
     const column = (label: string, cls = '') => {
         const name = sortable[label];
@@ -180,7 +246,21 @@ function Head({ filters, set, all, onAll }: { filters: Filters; set: (next: Filt
         const up = sort === name;
         return (
             <th class={cls} aria-sort={on ? (up ? 'ascending' : 'descending') : undefined}>
-                <button type="button" class={`sort${on ? ' on' : ''}`} onClick={() => set({ ...filters, sort: sort === `-${name}` ? name : name === 'created' ? undefined : `-${name}` })}>
+                <button
+                    type="button"
+                    class={`sort${on ? ' on' : ''}`}
+                    onClick={() =>
+                        set({
+                            ...filters,
+                            sort:
+                                sort === `-${name}`
+                                    ? name
+                                    : name === 'created'
+                                      ? undefined
+                                      : `-${name}`,
+                        })
+                    }
+                >
                     {label}
                     {on && <Icon name={up ? 'up' : 'arrowDown'} size={12} />}
                 </button>
@@ -206,7 +286,10 @@ function NoJobs({ filtered, clear }: { filtered: boolean; clear: () => void }) {
     if (filtered)
         return (
             <Empty icon="search" title="No job is like that">
-                <p>Nothing passes these filters now. What comes to pass them appears here by itself.</p>
+                <p>
+                    Nothing passes these filters now. What comes to pass them appears here by
+                    itself.
+                </p>
                 <Button onClick={clear}>Clear the filters</Button>
             </Empty>
         );
@@ -229,10 +312,21 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
     const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
     const [acting, setActing] = useState<{ action: BulkAction; ids: string[] | null } | null>(null);
     const { sort, ...filter } = filters;
+    // A row that is as it was is not drawn again: scrolling stays light.
+    const rows = useRef(
+        new Map<string, { job: Job; on: boolean; Row: typeof WideRow; node: VNode }>(),
+    );
 
-    const list = useJobList((cursor) => page(filter, cursor), [JSON.stringify(filter)], () => reading.current > READING_PX);
+    const list = useJobList(
+        (cursor) => page(filter, cursor),
+        [JSON.stringify(filter)],
+        () => reading.current > READING_PX,
+    );
     const jobs = useMemo(() => sorted(list.jobs, sort), [list.jobs, sort]);
-    useEffect(() => setSelected(new Set()), [key]);
+    useEffect(() => {
+        setSelected(new Set());
+        rows.current.clear();
+    }, [key]);
 
     function set(next: Filters): void {
         const q = next.search?.trim();
@@ -256,14 +350,14 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
     const ids = [...selected];
     const Row = narrow.value ? NarrowRow : WideRow;
 
-    // A row that is as it was is not drawn again: scrolling stays light.
-    const rows = useRef(new Map<string, { job: Job; on: boolean; Row: typeof WideRow; node: VNode }>());
     const latest = useRef(select);
     latest.current = select;
     function drawn(job: Job, on: boolean): VNode {
         const known = rows.current.get(job.id);
         if (known && known.job === job && known.on === on && known.Row === Row) return known.node;
-        const node = <Row key={job.id} job={job} selected={on} onSelect={(id) => latest.current(id)} />;
+        const node = (
+            <Row key={job.id} job={job} selected={on} onSelect={(id) => latest.current(id)} />
+        );
         rows.current.set(job.id, { job, on, Row, node });
         return node;
     }
@@ -273,8 +367,19 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
                 <Menu
                     label="All that match"
                     items={[
-                        { label: 'Cancel…', icon: 'stop', danger: true, not: filters.search ? 'Not for a search' : undefined, run: () => setActing({ action: 'cancel', ids: null }) },
-                        { label: 'Requeue…', icon: 'loop', not: filters.search ? 'Not for a search' : undefined, run: () => setActing({ action: 'requeue', ids: null }) },
+                        {
+                            label: 'Cancel…',
+                            icon: 'stop',
+                            danger: true,
+                            not: filters.search ? 'Not for a search' : undefined,
+                            run: () => setActing({ action: 'cancel', ids: null }),
+                        },
+                        {
+                            label: 'Requeue…',
+                            icon: 'loop',
+                            not: filters.search ? 'Not for a search' : undefined,
+                            run: () => setActing({ action: 'requeue', ids: null }),
+                        },
                     ]}
                 />
             </PageHead>
@@ -291,9 +396,24 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
                     {selected.size > 0 && (
                         <div class="selection" role="status">
                             <b>{count(selected.size)} selected</b>
-                            <Button small icon="loop" onClick={() => setActing({ action: 'requeue', ids })}>Requeue</Button>
-                            <Button small icon="stop" kind="danger" onClick={() => setActing({ action: 'cancel', ids })}>Cancel</Button>
-                            <Button small kind="quiet" onClick={() => setSelected(new Set())}>Clear</Button>
+                            <Button
+                                small
+                                icon="loop"
+                                onClick={() => setActing({ action: 'requeue', ids })}
+                            >
+                                Requeue
+                            </Button>
+                            <Button
+                                small
+                                icon="stop"
+                                kind="danger"
+                                onClick={() => setActing({ action: 'cancel', ids })}
+                            >
+                                Cancel
+                            </Button>
+                            <Button small kind="quiet" onClick={() => setSelected(new Set())}>
+                                Clear
+                            </Button>
                         </div>
                     )}
                     {list.unseen > 0 && (
@@ -314,7 +434,18 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
                         count={jobs.length}
                         rowHeight={narrow.value ? ROW_NARROW : ROW}
                         columns={narrow.value ? 2 : 9}
-                        head={<Head filters={filters} set={set} all={allSelected} onAll={() => setSelected(new Set(allSelected ? [] : jobs.map((job) => job.id)))} />}
+                        head={
+                            <Head
+                                filters={filters}
+                                set={set}
+                                all={allSelected}
+                                onAll={() =>
+                                    setSelected(
+                                        new Set(allSelected ? [] : jobs.map((job) => job.id)),
+                                    )
+                                }
+                            />
+                        }
                         render={(i) => {
                             const job = jobs[i]!;
                             return drawn(job, selected.has(job.id));
@@ -324,7 +455,12 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
                         toTop={toTop}
                     />
                     <footer class="list-foot">
-                        {count(jobs.length)} loaded{list.cursor ? (sort ? '; sorted among these, scroll for more' : '; scroll for more') : ', that is all'}
+                        {count(jobs.length)} loaded
+                        {list.cursor
+                            ? sort
+                                ? '; sorted among these, scroll for more'
+                                : '; scroll for more'
+                            : ', that is all'}
                     </footer>
                 </div>
             )}

@@ -20,7 +20,8 @@ import { openSubmit } from './submit';
 const SHOWN_S = 120;
 const RECENT_S = 60;
 const TROUBLED_MAX = 200;
-const perSecond = (n: number): string => (n >= 10 || Number.isInteger(n) ? short(Math.round(n)) : n.toFixed(1));
+const perSecond = (n: number): string =>
+    n >= 10 || Number.isInteger(n) ? short(Math.round(n)) : n.toFixed(1);
 
 const flow: Line[] = [
     { label: 'Completed', token: '--good-fill', fill: true, format: perSecond },
@@ -28,7 +29,13 @@ const flow: Line[] = [
     { label: 'Failed', token: '--bad-fill', format: perSecond },
 ];
 const times: Line[] = [
-    { label: 'Run, p95', token: '--run-fill', fill: true, least: 100, format: (ms) => duration(ms) },
+    {
+        label: 'Run, p95',
+        token: '--run-fill',
+        fill: true,
+        least: 100,
+        format: (ms) => duration(ms),
+    },
     { label: 'Wait to begin, p95', token: '--wait-fill', format: (ms) => duration(ms) },
 ];
 
@@ -37,7 +44,10 @@ function firstWords(stats: Stats, questions: number): string {
     const total = jobStatuses.reduce((sum, status) => sum + (jobs[status] ?? 0), 0);
     if (total === 0) return 'Nothing has been submitted yet.';
     const busy = jobs.running + jobs.leased;
-    const parts = [busy > 0 ? `${count(busy)} running` : 'nothing runs', `${count(jobs.queued)} in line`];
+    const parts = [
+        busy > 0 ? `${count(busy)} running` : 'nothing runs',
+        `${count(stats.queue_depth)} in line`,
+    ];
     if (jobs.retrying > 0) parts.push(`${count(jobs.retrying)} retrying`);
     const needs: string[] = [];
     if (questions > 0) needs.push(plural(questions, 'question'));
@@ -46,7 +56,19 @@ function firstWords(stats: Stats, questions: number): string {
     return `${start.charAt(0).toUpperCase()}${start.slice(1)}. ${needs.length ? `Needs you: ${needs.join(' and ')}.` : 'Nothing needs you.'}`;
 }
 
-function Figure({ label, value, note, href, tone }: { label: string; value: string; note?: string; href?: string; tone?: string }) {
+function Figure({
+    label,
+    value,
+    note,
+    href,
+    tone,
+}: {
+    label: string;
+    value: string;
+    note?: string;
+    href?: string;
+    tone?: string;
+}) {
     const body = (
         <>
             <span class="figure-label">{label}</span>
@@ -71,19 +93,39 @@ function Figures({ stats }: { stats: Stats }) {
     const waits = beats.flatMap((b) => b.wait_ms).sort((a, b) => a - b);
     const runs = beats.flatMap((b) => b.run_ms).sort((a, b) => a - b);
     const said = (p: number | null) => (p === null ? '–' : duration(p));
-    const half = (list: number[]) => (list.length ? `p95; half within ${said(percentile(list, 0.5))}` : 'none in the last minute');
-    const oldest = stats.oldest_queued_at ? Math.max(0, now.value - Date.parse(stats.oldest_queued_at)) : null;
+    const half = (list: number[]) =>
+        list.length ? `p95; half within ${said(percentile(list, 0.5))}` : 'none in the last minute';
+    const oldest = stats.oldest_queued_at
+        ? Math.max(0, now.value - Date.parse(stats.oldest_queued_at))
+        : null;
     const tried = completed + failed;
     return (
         <div class="figures">
-            <Figure label="Done a minute" value={short(completed)} note={tried ? `${percent(completed / tried)} succeed` : 'none in the last minute'} />
-            <Figure label="Failed a minute" value={short(failed)} tone={failed ? 'bad' : undefined} note="attempts, last minute" />
-            <Figure label="Wait to begin" value={said(percentile(waits, 0.95))} note={half(waits)} />
+            <Figure
+                label="Done a minute"
+                value={short(completed)}
+                note={tried ? `${percent(completed / tried)} succeed` : 'none in the last minute'}
+            />
+            <Figure
+                label="Failed a minute"
+                value={short(failed)}
+                tone={failed ? 'bad' : undefined}
+                note="attempts, last minute"
+            />
+            <Figure
+                label="Wait to begin"
+                value={said(percentile(waits, 0.95))}
+                note={half(waits)}
+            />
             <Figure label="Run time" value={said(percentile(runs, 0.95))} note={half(runs)} />
             <Figure
                 label="In line"
                 value={short(stats.queue_depth)}
-                note={oldest === null ? 'nothing waits for a worker' : `oldest for ${duration(oldest)}`}
+                note={
+                    oldest === null
+                        ? 'nothing waits for a worker'
+                        : `oldest for ${duration(oldest)}`
+                }
                 href={to.jobs({ status: 'queued' })}
             />
             <Figure
@@ -101,16 +143,29 @@ function Charts() {
     const data = useMemo(() => {
         const beats = lastBeats(SHOWN_S);
         const seconds = beats.map((b) => b.at_s);
-        const p95 = (list: number[]) => percentile([...list].sort((a, b) => a - b), 0.95);
+        const p95 = (list: number[]) =>
+            percentile(
+                [...list].sort((a, b) => a - b),
+                0.95,
+            );
         return {
-            flow: [seconds, beats.map((b) => b.completed), beats.map((b) => b.submitted), beats.map((b) => b.failed)],
+            flow: [
+                seconds,
+                beats.map((b) => b.completed),
+                beats.map((b) => b.submitted),
+                beats.map((b) => b.failed),
+            ],
             times: [seconds, beats.map((b) => p95(b.run_ms)), beats.map((b) => p95(b.wait_ms))],
         };
     }, [beat]);
     return (
         <div class="two">
             <Panel title="Throughput" aside="jobs a second">
-                <Chart label="Jobs a second over the last two minutes" lines={flow} data={data.flow} />
+                <Chart
+                    label="Jobs a second over the last two minutes"
+                    lines={flow}
+                    data={data.flow}
+                />
             </Panel>
             <Panel title="Latency" aside="of what ended">
                 <Chart label="Latency over the last two minutes" lines={times} data={data.times} />
@@ -162,9 +217,17 @@ const troubled = 'failed,dead_lettered,retrying';
 function Failing({ jobs }: { jobs: Job[] }) {
     const kinds = failingKinds(jobs.filter((job) => !job.damaged));
     return (
-        <Panel title="Failing kinds" aside={jobs.length >= TROUBLED_MAX ? `of the last ${TROUBLED_MAX} in trouble` : undefined} flush>
+        <Panel
+            title="Failing kinds"
+            aside={
+                jobs.length >= TROUBLED_MAX ? `of the last ${TROUBLED_MAX} in trouble` : undefined
+            }
+            flush
+        >
             {kinds.length === 0 ? (
-                <Empty icon="check" title="Nothing is failing">No job is failed, retrying or dead.</Empty>
+                <Empty icon="check" title="Nothing is failing">
+                    No job is failed, retrying or dead.
+                </Empty>
             ) : (
                 <table class="table">
                     <thead>
@@ -179,11 +242,19 @@ function Failing({ jobs }: { jobs: Job[] }) {
                         {kinds.map(({ kind, jobs: n, last }) => (
                             <tr key={kind}>
                                 <td>
-                                    <a class="strong" href={to.jobs({ kind, status: troubled })}>{kind}</a>
+                                    <a class="strong" href={to.jobs({ kind, status: troubled })}>
+                                        {kind}
+                                    </a>
                                 </td>
                                 <td class="num">{count(n)}</td>
                                 <td class="cut">
-                                    <a href={to.job(last.id)}>{brief(last.error?.message ?? last.dead_letter?.reason_code ?? 'no message')}</a>
+                                    <a href={to.job(last.id)}>
+                                        {brief(
+                                            last.error?.message ??
+                                                last.dead_letter?.reason_code ??
+                                                'no message',
+                                        )}
+                                    </a>
                                 </td>
                                 <td class="num faint">
                                     <Ago at={last.updated_at} />
@@ -202,7 +273,9 @@ function QueueTable({ queues }: { queues: Queue[] }) {
     return (
         <Panel title="Queues" aside={<a href={to.queues()}>All queues</a>} flush>
             {sorted.length === 0 ? (
-                <Empty icon="queues" title="No queues yet">A queue is there with its first job.</Empty>
+                <Empty icon="queues" title="No queues yet">
+                    A queue is there with its first job.
+                </Empty>
             ) : (
                 <table class="table">
                     <thead>
@@ -217,7 +290,9 @@ function QueueTable({ queues }: { queues: Queue[] }) {
                         {sorted.map((q) => (
                             <tr key={q.queue}>
                                 <td>
-                                    <a class="strong" href={to.jobs({ queue: q.queue })}>{q.queue}</a>
+                                    <a class="strong" href={to.jobs({ queue: q.queue })}>
+                                        {q.queue}
+                                    </a>
                                     {q.paused && <span class="chip wait">Paused</span>}
                                 </td>
                                 <td class="bar-cell">
@@ -238,7 +313,8 @@ function QueueTable({ queues }: { queues: Queue[] }) {
 
 function Kinds({ kinds }: { kinds: KindTiming[] }) {
     const shown = [...kinds].sort((a, b) => b.count - a.count).slice(0, 6);
-    const said = (t?: { p50: number; p95: number }) => (t ? `${duration(t.p50)} / ${duration(t.p95)}` : '–');
+    const said = (t?: { p50: number; p95: number }) =>
+        t ? `${duration(t.p50)} / ${duration(t.p95)}` : '–';
     return (
         <Panel title="How long kinds take" aside="half / 95%, of what completed last" flush>
             <table class="table">
@@ -254,7 +330,9 @@ function Kinds({ kinds }: { kinds: KindTiming[] }) {
                     {shown.map((k) => (
                         <tr key={k.kind}>
                             <td>
-                                <a class="strong" href={to.jobs({ kind: k.kind })}>{k.kind}</a>
+                                <a class="strong" href={to.jobs({ kind: k.kind })}>
+                                    {k.kind}
+                                </a>
                             </td>
                             <td class="num">{count(k.count)}</td>
                             <td class="num">{said(k.wait_ms)}</td>
@@ -283,7 +361,11 @@ function WorkersAndResources({ workers, resources }: { workers: Worker[]; resour
                             <tr>
                                 <td class="strong">{plural(resources.length, 'resource')}</td>
                                 <td class="bar-cell">
-                                    <Meter used={used} of={slots} label={`${used} of ${slots} slots in use`} />
+                                    <Meter
+                                        used={used}
+                                        of={slots}
+                                        label={`${used} of ${slots} slots in use`}
+                                    />
                                 </td>
                                 <td class="num">
                                     {used} / {slots} slots
@@ -329,7 +411,14 @@ async function load() {
         pawl.inbox(),
         pawl.listJobs({ status: troubled }, { limit: TROUBLED_MAX }),
     ]);
-    return { stats, queues: queues.queues, workers: workers.workers, resources: resources.resources, questions: questions.questions.length, failing: failing.jobs };
+    return {
+        stats,
+        queues: queues.queues,
+        workers: workers.workers,
+        resources: resources.resources,
+        questions: questions.questions.length,
+        failing: failing.jobs,
+    };
 }
 
 const opened_ms = Date.now();
@@ -337,7 +426,10 @@ const NEWEST_MAX = 500;
 
 export function OverviewPage() {
     useEffect(() => {
-        pawl.listJobs({}, { limit: NEWEST_MAX }).then(({ jobs }) => backfill(jobs, opened_ms), () => {});
+        pawl.listJobs({}, { limit: NEWEST_MAX }).then(
+            ({ jobs }) => backfill(jobs, opened_ms),
+            () => {},
+        );
     }, []);
     const { data, error, reload } = useQuery(load, [], { stale: anyEvent, every_ms: 5000 });
     if (error && !data) return <Trouble error={error} retry={reload} />;
@@ -357,11 +449,16 @@ export function OverviewPage() {
                         <div class="stack">
                             <States stats={data.stats} />
                             <Failing jobs={data.failing} />
-                            {data.stats.kinds && data.stats.kinds.length > 0 && <Kinds kinds={data.stats.kinds} />}
+                            {data.stats.kinds && data.stats.kinds.length > 0 && (
+                                <Kinds kinds={data.stats.kinds} />
+                            )}
                         </div>
                         <div class="stack">
                             <QueueTable queues={data.queues} />
-                            <WorkersAndResources workers={data.workers} resources={data.resources} />
+                            <WorkersAndResources
+                                workers={data.workers}
+                                resources={data.resources}
+                            />
                             <Activity />
                         </div>
                     </div>

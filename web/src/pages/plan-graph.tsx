@@ -40,8 +40,20 @@ function useZoom(box: { current: HTMLDivElement | null }, layout: Layout) {
         const b = box.current;
         if (!b) return;
         const step = (n: number) => Math.round(n / SIGHT_STEP) * SIGHT_STEP;
-        const next = { left: step(b.scrollLeft), top: step(b.scrollTop), width: b.clientWidth, height: b.clientHeight };
-        setView((old) => (old.left === next.left && old.top === next.top && old.width === next.width && old.height === next.height ? old : next));
+        const next = {
+            left: step(b.scrollLeft),
+            top: step(b.scrollTop),
+            width: b.clientWidth,
+            height: b.clientHeight,
+        };
+        setView((old) =>
+            old.left === next.left &&
+            old.top === next.top &&
+            old.width === next.width &&
+            old.height === next.height
+                ? old
+                : next,
+        );
     };
     useLayoutEffect(() => {
         const b = box.current!;
@@ -78,7 +90,11 @@ function usePanning(box: { current: HTMLDivElement | null }): void {
         const b = box.current!;
         let from: { x: number; y: number; left: number; top: number } | null = null;
         const down = (event: PointerEvent) => {
-            if (event.pointerType === 'mouse' && event.button === 0 && !(event.target as HTMLElement).closest('button'))
+            if (
+                event.pointerType === 'mouse' &&
+                event.button === 0 &&
+                !(event.target as HTMLElement).closest('button')
+            )
                 from = { x: event.clientX, y: event.clientY, left: b.scrollLeft, top: b.scrollTop };
         };
         const move = (event: PointerEvent) => {
@@ -100,10 +116,26 @@ function usePanning(box: { current: HTMLDivElement | null }): void {
     }, []);
 }
 
-function Node({ step, x, y, critical, selected, onSelect }: { step: Step; x: number; y: number; critical: boolean; selected: boolean; onSelect: () => void }) {
+function Node({
+    step,
+    x,
+    y,
+    critical,
+    selected,
+    onSelect,
+}: {
+    step: Step;
+    x: number;
+    y: number;
+    critical: boolean;
+    selected: boolean;
+    onSelect: () => void;
+}) {
     const look = stepLook(step.state);
     const took = step.duration_ms === null ? '' : duration(step.duration_ms);
-    const notes = [step.kind ?? step.wait?.type, took, step.held ? 'to be judged' : ''].filter(Boolean).join(' · ');
+    const notes = [step.kind ?? step.wait?.type, took, step.held ? 'to be judged' : '']
+        .filter(Boolean)
+        .join(' · ');
     return (
         <button
             type="button"
@@ -117,7 +149,10 @@ function Node({ step, x, y, critical, selected, onSelect }: { step: Step; x: num
             onClick={onSelect}
         >
             <StateMark look={look} />
-            <span class="offscreen">{look.label}{critical ? ', on the critical path' : ''}</span>
+            <span class="offscreen">
+                {look.label}
+                {critical ? ', on the critical path' : ''}
+            </span>
             <span class="node-text">
                 <b>{step.id}</b>
                 <span>{notes || look.label}</span>
@@ -141,8 +176,20 @@ export function PlanGraph({ steps, critical, selected, onSelect }: Props) {
         top: view.top / zoom - SIGHT_MARGIN,
         bottom: (view.top + view.height) / zoom + SIGHT_MARGIN,
     };
-    const nodes = layout.nodes.filter((n) => n.x + NODE_W / 2 > sight.left && n.x - NODE_W / 2 < sight.right && n.y + NODE_H > sight.top && n.y - NODE_H < sight.bottom);
-    const edges = layout.edges.filter((e) => e.right > sight.left && e.left < sight.right && e.bottom > sight.top && e.top < sight.bottom);
+    const nodes = layout.nodes.filter(
+        (n) =>
+            n.x + NODE_W / 2 > sight.left &&
+            n.x - NODE_W / 2 < sight.right &&
+            n.y + NODE_H > sight.top &&
+            n.y - NODE_H < sight.bottom,
+    );
+    const edges = layout.edges.filter(
+        (e) =>
+            e.right > sight.left &&
+            e.left < sight.right &&
+            e.bottom > sight.top &&
+            e.top < sight.bottom,
+    );
     return (
         <div class="graph">
             <div
@@ -158,18 +205,49 @@ export function PlanGraph({ steps, critical, selected, onSelect }: Props) {
                     zoomTo(zoom * (event.deltaY > 0 ? 0.9 : 1.1));
                 }}
             >
-                <div class="graph-size" style={{ width: `${layout.width * zoom}px`, height: `${layout.height * zoom}px` }}>
-                    <div class="graph-drawing" style={{ transform: `scale(${zoom})`, width: `${layout.width}px`, height: `${layout.height}px` }}>
+                <div
+                    class="graph-size"
+                    style={{
+                        width: `${layout.width * zoom}px`,
+                        height: `${layout.height * zoom}px`,
+                    }}
+                >
+                    <div
+                        class="graph-drawing"
+                        style={{
+                            transform: `scale(${zoom})`,
+                            width: `${layout.width}px`,
+                            height: `${layout.height}px`,
+                        }}
+                    >
                         <svg width={layout.width} height={layout.height} aria-hidden="true">
                             {edges.map((e) => {
                                 const on = path.get(e.to) === (path.get(e.from) ?? -2) + 1;
                                 const done = byId.get(e.from)?.state === 'succeeded';
-                                return <path key={`${e.from}>${e.to}`} d={e.path} class={`edge${done ? ' done' : ''}${on ? ' critical' : ''}`} />;
+                                return (
+                                    <path
+                                        key={`${e.from}>${e.to}`}
+                                        d={e.path}
+                                        class={`edge${done ? ' done' : ''}${on ? ' critical' : ''}`}
+                                    />
+                                );
                             })}
                         </svg>
                         {nodes.map((n) => {
                             const step = byId.get(n.id);
-                            return step && <Node key={n.id} step={step} x={n.x} y={n.y} critical={path.has(n.id)} selected={selected === n.id} onSelect={() => onSelect(n.id)} />;
+                            return (
+                                step && (
+                                    <Node
+                                        key={n.id}
+                                        step={step}
+                                        x={n.x}
+                                        y={n.y}
+                                        critical={path.has(n.id)}
+                                        selected={selected === n.id}
+                                        onSelect={() => onSelect(n.id)}
+                                    />
+                                )
+                            );
                         })}
                     </div>
                 </div>

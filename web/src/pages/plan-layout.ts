@@ -1,6 +1,15 @@
 // Where the steps of a plan are drawn: from left to right, each behind those it depends on.
 
-import { coordCenter, coordSimplex, decrossDfs, decrossTwoLayer, graph, layeringLongestPath, sugiyama, twolayerAgg } from 'd3-dag';
+import {
+    coordCenter,
+    coordSimplex,
+    decrossDfs,
+    decrossTwoLayer,
+    graph,
+    layeringLongestPath,
+    sugiyama,
+    twolayerAgg,
+} from 'd3-dag';
 import type { Step } from '../api/types';
 
 export const NODE_W = 188;
@@ -56,7 +65,15 @@ function curve(points: Point[]): string {
 function edgeOf(from: string, to: string, points: Point[]): Edge {
     const xs = points.map((p) => p[0]);
     const ys = points.map((p) => p[1]);
-    return { from, to, path: curve(points), left: Math.min(...xs), right: Math.max(...xs), top: Math.min(...ys), bottom: Math.max(...ys) };
+    return {
+        from,
+        to,
+        path: curve(points),
+        left: Math.min(...xs),
+        right: Math.max(...xs),
+        top: Math.min(...ys),
+        bottom: Math.max(...ys),
+    };
 }
 
 export function layoutPlan(steps: Pick<Step, 'id' | 'deps'>[]): Layout {
@@ -68,7 +85,10 @@ export function layoutPlan(steps: Pick<Step, 'id' | 'deps'>[]): Layout {
             const source = nodes.get(dep);
             if (source) dag.link(source, nodes.get(step.id)!, undefined);
         }
-    const plain = sugiyama().layering(layeringLongestPath()).nodeSize([NODE_H, NODE_W] as const).gap([GAP_ACROSS, GAP_ALONG] as const);
+    const plain = sugiyama()
+        .layering(layeringLongestPath())
+        .nodeSize([NODE_H, NODE_W] as const)
+        .gap([GAP_ACROSS, GAP_ALONG] as const);
     const { width, height } =
         steps.length <= FINE_MAX
             ? plain.decross(decrossTwoLayer()).coord(coordSimplex())(dag)
@@ -77,7 +97,11 @@ export function layoutPlan(steps: Pick<Step, 'id' | 'deps'>[]): Layout {
               : plain.decross(decrossDfs()).coord(coordCenter())(dag);
 
     // d3-dag goes from top to bottom; we read from left to right.
-    const placed = [...dag.nodes()].map((node) => ({ id: node.data, x: node.y + MARGIN, y: node.x + MARGIN }));
+    const placed = [...dag.nodes()].map((node) => ({
+        id: node.data,
+        x: node.y + MARGIN,
+        y: node.x + MARGIN,
+    }));
     const edges = [...dag.links()].map((link) => {
         const points = link.points.map(([x, y]): Point => [y + MARGIN, x + MARGIN]);
         points[0]![0] += NODE_W / 2;

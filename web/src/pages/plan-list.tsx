@@ -9,19 +9,36 @@ import { VirtualTable } from '../ui/virtual';
 
 const ROW = 44;
 
-export function PlanList({ plan, selected, onSelect }: { plan: Steps; selected: string | null; onSelect: (id: string) => void }) {
+export function PlanList({
+    plan,
+    selected,
+    onSelect,
+}: {
+    plan: Steps;
+    selected: string | null;
+    onSelect: (id: string) => void;
+}) {
     const { steps } = plan;
     const critical = new Set(plan.critical_path?.steps);
     const starts = steps.map((s) => (s.started_at ? Date.parse(s.started_at) : Infinity));
     const from = Math.min(...starts);
-    const to = Math.max(from + 1, ...steps.map((s) => (s.ended_at ? Date.parse(s.ended_at) : s.started_at ? now.value : 0)));
+    const to = Math.max(
+        from + 1,
+        ...steps.map((s) => (s.ended_at ? Date.parse(s.ended_at) : s.started_at ? now.value : 0)),
+    );
     const place = (at: number) => ((at - from) / (to - from)) * 100;
 
     function bar(step: Step) {
         if (!step.started_at) return null;
         const left = place(Date.parse(step.started_at));
         const right = place(step.ended_at ? Date.parse(step.ended_at) : now.value);
-        return <span class={`phase lease tone-${stepLook(step.state).tone}`} style={{ left: `${left}%`, width: `${Math.max(0, right - left)}%` }} title={`From ${exactTime(step.started_at)}`} />;
+        return (
+            <span
+                class={`phase lease tone-${stepLook(step.state).tone}`}
+                style={{ left: `${left}%`, width: `${Math.max(0, right - left)}%` }}
+                title={`From ${exactTime(step.started_at)}`}
+            />
+        );
     }
     return (
         <div class="list-panel">
@@ -42,12 +59,43 @@ export function PlanList({ plan, selected, onSelect }: { plan: Steps; selected: 
                 render={(i) => {
                     const step = steps[i]!;
                     return (
-                        <tr key={step.id} class={selected === step.id ? 'shown' : undefined} onClick={() => onSelect(step.id)}>
-                            <td><StepBadge state={step.state} /></td>
-                            <td class="main-cell"><button type="button" data-row class="link strong" aria-pressed={selected === step.id}>{step.id}</button>{critical.has(step.id) && <span class="chip run" title="The chain of steps that took longest">critical</span>}</td>
-                            {!narrow.value && <td class="cut">{step.kind ?? step.wait?.type ?? '–'}</td>}
-                            <td class="num">{step.duration_ms === null ? '–' : duration(step.duration_ms)}</td>
-                            {!narrow.value && <td class="gantt"><div class="lane-track">{bar(step)}</div></td>}
+                        <tr
+                            key={step.id}
+                            class={selected === step.id ? 'shown' : undefined}
+                            onClick={() => onSelect(step.id)}
+                        >
+                            <td>
+                                <StepBadge state={step.state} />
+                            </td>
+                            <td class="main-cell">
+                                <button
+                                    type="button"
+                                    data-row
+                                    class="link strong"
+                                    aria-pressed={selected === step.id}
+                                >
+                                    {step.id}
+                                </button>
+                                {critical.has(step.id) && (
+                                    <span
+                                        class="chip run"
+                                        title="The chain of steps that took longest"
+                                    >
+                                        critical
+                                    </span>
+                                )}
+                            </td>
+                            {!narrow.value && (
+                                <td class="cut">{step.kind ?? step.wait?.type ?? '–'}</td>
+                            )}
+                            <td class="num">
+                                {step.duration_ms === null ? '–' : duration(step.duration_ms)}
+                            </td>
+                            {!narrow.value && (
+                                <td class="gantt">
+                                    <div class="lane-track">{bar(step)}</div>
+                                </td>
+                            )}
                         </tr>
                     );
                 }}

@@ -25,15 +25,18 @@ function Tally({ plan }: { plan: Steps }) {
     for (const step of plan.steps) by.set(step.state, (by.get(step.state) ?? 0) + 1);
     return (
         <ul class="tally" aria-label="Steps by state">
-            {(Object.keys(stepStates) as StepState[]).filter((state) => by.has(state)).map((state) => (
-                <li key={state} title={stepStates[state].means}>
-                    <StateMark look={stepStates[state]} />
-                    {stepStates[state].label} <b>{count(by.get(state)!)}</b>
-                </li>
-            ))}
+            {(Object.keys(stepStates) as StepState[])
+                .filter((state) => by.has(state))
+                .map((state) => (
+                    <li key={state} title={stepStates[state].means}>
+                        <StateMark look={stepStates[state]} />
+                        {stepStates[state].label} <b>{count(by.get(state)!)}</b>
+                    </li>
+                ))}
             {plan.critical_path && plan.critical_path.steps.length > 0 && (
                 <li class="tally-critical" title={plan.critical_path.steps.join(' → ')}>
-                    <i /> Critical path {duration(plan.critical_path.duration_ms)}, {plural(plan.critical_path.steps.length, 'step')}
+                    <i /> Critical path {duration(plan.critical_path.duration_ms)},{' '}
+                    {plural(plan.critical_path.steps.length, 'step')}
                 </li>
             )}
         </ul>
@@ -44,19 +47,49 @@ function Changes({ id, onClose }: { id: string; onClose: () => void }) {
     const { data, error } = useQuery(() => pawl.planDiff(id), [id]);
     return (
         <Dialog title="What changed in the plan" onClose={onClose} wide>
-            {error ? <Trouble error={error} /> : !data ? <Loading rows={3} /> : (
+            {error ? (
+                <Trouble error={error} />
+            ) : !data ? (
+                <Loading rows={3} />
+            ) : (
                 <div class="dialog-content">
-                    {data.versions.filter((v) => v.version === data.to).map((v) => (
-                        <p key={v.version}>Version {data.from} → {data.to}, by {v.actor ?? 'somebody'} <Ago at={v.at} />{v.reason && `: ${v.reason}`}</p>
-                    ))}
+                    {data.versions
+                        .filter((v) => v.version === data.to)
+                        .map((v) => (
+                            <p key={v.version}>
+                                Version {data.from} → {data.to}, by {v.actor ?? 'somebody'}{' '}
+                                <Ago at={v.at} />
+                                {v.reason && `: ${v.reason}`}
+                            </p>
+                        ))}
                     {data.changes.map((change) => (
                         <details key={change.step} class="input">
-                            <summary><b>{change.step}</b> <span class={`chip ${change.change === 'removed' ? 'bad' : change.change === 'added' ? 'good' : 'wait'}`}>{change.change}</span></summary>
-                            {change.from != null && <><h3>Before</h3><JsonView value={change.from} label="before" /></>}
-                            {change.to != null && <><h3>After</h3><JsonView value={change.to} label="after" /></>}
+                            <summary>
+                                <b>{change.step}</b>{' '}
+                                <span
+                                    class={`chip ${change.change === 'removed' ? 'bad' : change.change === 'added' ? 'good' : 'wait'}`}
+                                >
+                                    {change.change}
+                                </span>
+                            </summary>
+                            {change.from != null && (
+                                <>
+                                    <h3>Before</h3>
+                                    <JsonView value={change.from} label="before" />
+                                </>
+                            )}
+                            {change.to != null && (
+                                <>
+                                    <h3>After</h3>
+                                    <JsonView value={change.to} label="after" />
+                                </>
+                            )}
                         </details>
                     ))}
-                    <p class="faint">{plural(data.same, 'step')} as before; results kept of {data.kept.length ? data.kept.join(', ') : 'none'}.</p>
+                    <p class="faint">
+                        {plural(data.same, 'step')} as before; results kept of{' '}
+                        {data.kept.length ? data.kept.join(', ') : 'none'}.
+                    </p>
                 </div>
             )}
         </Dialog>
@@ -81,31 +114,63 @@ export function PlanPage({ id, step: chosen }: { id: string; step: string | null
     const select = (name: string) => replace(to.plan(id, name));
     return (
         <div class="fill">
-            <a class="crumb" href={to.job(id)}><Icon name="back" size={14} /> {job.kind}</a>
+            <a class="crumb" href={to.job(id)}>
+                <Icon name="back" size={14} /> {job.kind}
+            </a>
             <header class="page-head">
                 <div class="page-title">
-                    <div class="title-line"><h1>Plan</h1><JobBadge status={job.status} />{(plan.plan_version ?? 1) > 1 && <span class="chip">version {plan.plan_version}</span>}</div>
+                    <div class="title-line">
+                        <h1>Plan</h1>
+                        <JobBadge status={job.status} />
+                        {(plan.plan_version ?? 1) > 1 && (
+                            <span class="chip">version {plan.plan_version}</span>
+                        )}
+                    </div>
                     <Tally plan={plan} />
                 </div>
                 <div class="page-actions">
                     <div class="segmented" role="group" aria-label="View">
-                        <Button pressed={view === 'graph'} onClick={() => setView('graph')}>Graph</Button>
-                        <Button pressed={view === 'list'} onClick={() => setView('list')}>List</Button>
+                        <Button pressed={view === 'graph'} onClick={() => setView('graph')}>
+                            Graph
+                        </Button>
+                        <Button pressed={view === 'list'} onClick={() => setView('list')}>
+                            List
+                        </Button>
                     </div>
-                    {(plan.plan_version ?? 1) > 1 && <Button onClick={() => setChanges(true)}>Changes</Button>}
+                    {(plan.plan_version ?? 1) > 1 && (
+                        <Button onClick={() => setChanges(true)}>Changes</Button>
+                    )}
                     <JobActions job={job} onDone={done} onPlan />
                 </div>
             </header>
             {plan.steps.length === 0 ? (
-                <Empty icon="plan" title="No plan">This job has no steps. Give it a plan with Actions.</Empty>
+                <Empty icon="plan" title="No plan">
+                    This job has no steps. Give it a plan with Actions.
+                </Empty>
             ) : (
                 <div class={`plan${step ? ' with-step' : ''}`}>
                     {view === 'graph' ? (
-                        <PlanGraph steps={plan.steps} critical={plan.critical_path?.steps ?? []} selected={chosen} onSelect={select} />
+                        <PlanGraph
+                            steps={plan.steps}
+                            critical={plan.critical_path?.steps ?? []}
+                            selected={chosen}
+                            onSelect={select}
+                        />
                     ) : (
                         <PlanList plan={plan} selected={chosen} onSelect={select} />
                     )}
-                    {step && <div class="plan-step"><StepPanel key={step.id} id={id} step={step} all={byId} onClose={() => replace(to.plan(id))} onDone={done} /></div>}
+                    {step && (
+                        <div class="plan-step">
+                            <StepPanel
+                                key={step.id}
+                                id={id}
+                                step={step}
+                                all={byId}
+                                onClose={() => replace(to.plan(id))}
+                                onDone={done}
+                            />
+                        </div>
+                    )}
                 </div>
             )}
             {changes && <Changes id={id} onClose={() => setChanges(false)} />}

@@ -22,7 +22,11 @@ export function SignInPage() {
             void connect();
         } catch (error) {
             const wrong = error instanceof Problem && error.status === 401;
-            setProblem(wrong ? 'The server does not know this token, or it has ended.' : (error as Error).message);
+            setProblem(
+                wrong
+                    ? 'The server does not know this token, or it has ended.'
+                    : (error as Error).message,
+            );
             setBusy(false);
         }
     }
@@ -33,8 +37,18 @@ export function SignInPage() {
                 <Logo size={40} />
                 <h1>Sign in to Pawl</h1>
                 <p>This server asks for an access token. Whoever runs it makes one with:</p>
-                <pre class="command" tabIndex={0}>pawl token create NAME --scope read</pre>
-                <TextField label="Access token" type="password" value={token} onInput={setToken} placeholder="pawl_…" required autofocus />
+                <pre class="command" tabIndex={0}>
+                    pawl token create NAME --scope read
+                </pre>
+                <TextField
+                    label="Access token"
+                    type="password"
+                    value={token}
+                    onInput={setToken}
+                    placeholder="pawl_…"
+                    required
+                    autofocus
+                />
                 {problem && (
                     <p class="problem" role="alert">
                         {problem}

@@ -42,23 +42,32 @@ function draftOf(like?: Job): Draft {
         agent: like?.agent_id ?? '',
         goal: like?.goal ?? '',
         correlation: like?.correlation_id ?? '',
-        labels: Object.entries(like?.labels ?? {}).map(([k, v]) => `${k}:${v}`).join(', '),
+        labels: Object.entries(like?.labels ?? {})
+            .map(([k, v]) => `${k}:${v}`)
+            .join(', '),
         attempts: like ? String(like.retry.max_attempts) : '',
         plan: '',
     };
 }
 
-const orNone = (value: string): string | undefined => (value.trim() === '' ? undefined : value.trim());
-const number = (value: string): number | undefined => (value.trim() === '' ? undefined : Number(value));
+const orNone = (value: string): string | undefined =>
+    value.trim() === '' ? undefined : value.trim();
+const number = (value: string): number | undefined =>
+    value.trim() === '' ? undefined : Number(value);
 
 function labelsOf(text: string): Record<string, string> | undefined {
-    const pairs = text.split(',').map((pair) => pair.trim()).filter(Boolean);
+    const pairs = text
+        .split(',')
+        .map((pair) => pair.trim())
+        .filter(Boolean);
     if (pairs.length === 0) return undefined;
-    return Object.fromEntries(pairs.map((pair) => {
-        const colon = pair.indexOf(':');
-        if (colon < 1) throw new Error(`A label is key:value, not ${pair}`);
-        return [pair.slice(0, colon).trim(), pair.slice(colon + 1).trim()];
-    }));
+    return Object.fromEntries(
+        pairs.map((pair) => {
+            const colon = pair.indexOf(':');
+            if (colon < 1) throw new Error(`A label is key:value, not ${pair}`);
+            return [pair.slice(0, colon).trim(), pair.slice(colon + 1).trim()];
+        }),
+    );
 }
 
 function bodyOf(draft: Draft): Record<string, unknown> {
@@ -83,32 +92,86 @@ function bodyOf(draft: Draft): Record<string, unknown> {
 
 function SubmitDialog({ like, onClose }: { like?: Job; onClose: () => void }) {
     const [draft, setDraft] = useState(() => draftOf(like));
-    const field = (name: keyof Draft) => ({ value: draft[name], onInput: (value: string) => setDraft({ ...draft, [name]: value }) });
-    const ready = draft.kind.trim() !== '' && !jsonProblem(draft.payload) && !jsonProblem(draft.plan);
+    const field = (name: keyof Draft) => ({
+        value: draft[name],
+        onInput: (value: string) => setDraft({ ...draft, [name]: value }),
+    });
+    const ready =
+        draft.kind.trim() !== '' && !jsonProblem(draft.payload) && !jsonProblem(draft.plan);
     async function run(): Promise<void> {
         const job = await pawl.submitJob(bodyOf(draft));
-        toast(job.duplicate ? 'A job with this key was there already' : `Submitted ${job.kind}`, { href: to.job(job.id) });
+        toast(job.duplicate ? 'A job with this key was there already' : `Submitted ${job.kind}`, {
+            href: to.job(job.id),
+        });
     }
     return (
-        <ActionDialog title={like ? 'Submit one like it' : 'Submit a job'} action="Submit" ready={ready} run={run} onClose={onClose} wide>
+        <ActionDialog
+            title={like ? 'Submit one like it' : 'Submit a job'}
+            action="Submit"
+            ready={ready}
+            run={run}
+            onClose={onClose}
+            wide
+        >
             <div class="fields two-columns">
-                <TextField label="Kind" hint="which workers take it" required autofocus placeholder="report" {...field('kind')} />
+                <TextField
+                    label="Kind"
+                    hint="which workers take it"
+                    required
+                    autofocus
+                    placeholder="report"
+                    {...field('kind')}
+                />
                 <TextField label="Queue" placeholder="default" {...field('queue')} />
             </div>
-            <JsonField label="Payload" hint="JSON, for the worker" placeholder={'{"month": "2026-10"}'} {...field('payload')} />
+            <JsonField
+                label="Payload"
+                hint="JSON, for the worker"
+                placeholder={'{"month": "2026-10"}'}
+                {...field('payload')}
+            />
             <details class="more">
                 <summary>More</summary>
                 <div class="fields two-columns">
-                    <TextField label="Priority" hint="higher first" type="number" placeholder="0" {...field('priority')} />
-                    <TextField label="Not before" hint="seconds from now" type="number" min={0} placeholder="0" {...field('delay_s')} />
-                    <TextField label="Attempts at most" type="number" min={1} {...field('attempts')} />
+                    <TextField
+                        label="Priority"
+                        hint="higher first"
+                        type="number"
+                        placeholder="0"
+                        {...field('priority')}
+                    />
+                    <TextField
+                        label="Not before"
+                        hint="seconds from now"
+                        type="number"
+                        min={0}
+                        placeholder="0"
+                        {...field('delay_s')}
+                    />
+                    <TextField
+                        label="Attempts at most"
+                        type="number"
+                        min={1}
+                        {...field('attempts')}
+                    />
                     <TextField label="Key" hint="made once" {...field('key')} />
-                    <TextField label="Labels" placeholder="team:blue, tier:gold" {...field('labels')} />
+                    <TextField
+                        label="Labels"
+                        placeholder="team:blue, tier:gold"
+                        {...field('labels')}
+                    />
                     <TextField label="Correlation" {...field('correlation')} />
                     <TextField label="Agent" {...field('agent')} />
                     <TextField label="Goal" {...field('goal')} />
                 </div>
-                <JsonField label="Plan" hint="its steps as JSON" placeholder={'[{"id": "fetch", "kind": "http"}, {"id": "sum", "kind": "math", "deps": ["fetch"]}]'} {...field('plan')} />
+                <JsonField
+                    label="Plan"
+                    hint="its steps as JSON"
+                    placeholder={
+                        '[{"id": "fetch", "kind": "http"}, {"id": "sum", "kind": "math", "deps": ["fetch"]}]'
+                    }
+                    {...field('plan')}
+                />
             </details>
         </ActionDialog>
     );

@@ -24,7 +24,12 @@ const shapes: Record<Shape, preact.ComponentChildren> = {
             <path class="line" d="M5.6 5.6a1.5 1.5 0 1 1 2 1.4c-.4.2-.6.5-.6.9M7 9.9v.01" />
         </>
     ),
-    loop: <path class="line" d="M2.2 7a4.8 4.8 0 0 1 8.6-2.9M11.8 7a4.8 4.8 0 0 1-8.6 2.9M11 1.8v2.6H8.4M3 12.2V9.6h2.6" />,
+    loop: (
+        <path
+            class="line"
+            d="M2.2 7a4.8 4.8 0 0 1 8.6-2.9M11.8 7a4.8 4.8 0 0 1-8.6 2.9M11 1.8v2.6H8.4M3 12.2V9.6h2.6"
+        />
+    ),
     check: (
         <>
             <circle class="fill" cx="7" cy="7" r="6" />
@@ -53,7 +58,13 @@ const shapes: Record<Shape, preact.ComponentChildren> = {
 
 export function StateMark({ look }: { look: StateLook }) {
     return (
-        <svg class={`mark tone-${look.tone}`} width="14" height="14" viewBox="0 0 14 14" aria-hidden="true">
+        <svg
+            class={`mark tone-${look.tone}`}
+            width="14"
+            height="14"
+            viewBox="0 0 14 14"
+            aria-hidden="true"
+        >
             {shapes[look.shape]}
         </svg>
     );
@@ -69,10 +80,19 @@ function Badge({ look, name }: { look: StateLook; name: string }) {
 }
 
 /* A newer server may know states that this page does not. */
-const unknown = (name: string): StateLook => ({ label: name, tone: 'idle', shape: 'ring', means: name });
+const unknown = (name: string): StateLook => ({
+    label: name,
+    tone: 'idle',
+    shape: 'ring',
+    means: name,
+});
 
 export const jobLook = (status: JobStatus): StateLook => jobStates[status] ?? unknown(status);
 export const stepLook = (state: StepState): StateLook => stepStates[state] ?? unknown(state);
 
-export const JobBadge = ({ status }: { status: JobStatus }) => <Badge look={jobLook(status)} name={status} />;
-export const StepBadge = ({ state }: { state: StepState }) => <Badge look={stepLook(state)} name={state} />;
+export const JobBadge = ({ status }: { status: JobStatus }) => (
+    <Badge look={jobLook(status)} name={status} />
+);
+export const StepBadge = ({ state }: { state: StepState }) => (
+    <Badge look={stepLook(state)} name={state} />
+);

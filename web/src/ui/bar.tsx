@@ -6,11 +6,17 @@ import { jobStates, jobStatuses } from '../states';
 
 export function StatusBar({ by }: { by: Partial<Record<JobStatus, number>> }) {
     const shown = jobStatuses.filter((status) => (by[status] ?? 0) > 0);
-    const said = shown.map((status) => `${jobStates[status].label} ${count(by[status] ?? 0)}`).join(', ');
+    const said = shown
+        .map((status) => `${jobStates[status].label} ${count(by[status] ?? 0)}`)
+        .join(', ');
     return (
         <div class="status-bar" role="img" aria-label={said || 'no jobs'} title={said}>
             {shown.map((status) => (
-                <span key={status} class={`tone-${jobStates[status].tone} is-${status}`} style={{ flexGrow: by[status] ?? 0 }} />
+                <span
+                    key={status}
+                    class={`tone-${jobStates[status].tone} is-${status}`}
+                    style={{ flexGrow: by[status] ?? 0 }}
+                />
             ))}
         </div>
     );

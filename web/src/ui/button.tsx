@@ -19,7 +19,18 @@ interface Props {
 }
 
 export function Button(props: Props) {
-    const { children, icon, kind = 'plain', small, label, title, disabled, busy, type = 'button', onClick } = props;
+    const {
+        children,
+        icon,
+        kind = 'plain',
+        small,
+        label,
+        title,
+        disabled,
+        busy,
+        type = 'button',
+        onClick,
+    } = props;
     return (
         <button
             type={type}

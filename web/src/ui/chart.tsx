@@ -22,7 +22,9 @@ interface Props {
 }
 
 function axisTime(_plot: uPlot, splits: number[]): string[] {
-    return splits.map((s) => new Date(s * 1000).toLocaleTimeString('sv-SE').slice(0, 5 + 3 * Number(s % 60 !== 0)));
+    return splits.map((s) =>
+        new Date(s * 1000).toLocaleTimeString('sv-SE').slice(0, 5 + 3 * Number(s % 60 !== 0)),
+    );
 }
 
 function alpha(rgb: string, part: number): string {
@@ -39,11 +41,29 @@ function options(lines: Line[], width: number, height: number): uPlot.Options {
         height,
         legend: { show: false },
         cursor: { points: { size: 6 }, drag: { setScale: false, x: false, y: false } },
-        padding: [8, 8, 0, 0],
-        scales: { y: { range: (_u, _min, max) => [0, Math.max(lines[0]!.least ?? 1, max * 1.15)] } },
+        padding: [8, 24, 0, 0],
+        scales: {
+            y: { range: (_u, _min, max) => [0, Math.max(lines[0]!.least ?? 1, max * 1.15)] },
+        },
         axes: [
-            { stroke: text, font, grid: { show: false }, ticks: { show: false }, size: 24, values: axisTime, space: 90 },
-            { stroke: text, font, grid, ticks: { show: false }, size: 48, values: (_u, splits) => splits.map(format), space: 36 },
+            {
+                stroke: text,
+                font,
+                grid: { show: false },
+                ticks: { show: false },
+                size: 24,
+                values: axisTime,
+                space: 90,
+            },
+            {
+                stroke: text,
+                font,
+                grid,
+                ticks: { show: false },
+                size: 48,
+                values: (_u, splits) => splits.map(format),
+                space: 36,
+            },
         ],
         series: [
             {},
@@ -70,19 +90,28 @@ export function Chart({ label, lines, data, height = 180 }: Props) {
 
     useEffect(() => {
         const element = box.current!;
-        const made = new uPlot(options(lines, Math.max(120, element.clientWidth), height), data as uPlot.AlignedData, element);
+        const made = new uPlot(
+            options(lines, Math.max(120, element.clientWidth), height),
+            data as uPlot.AlignedData,
+            element,
+        );
         plot.current = made;
         made.over.addEventListener('mousemove', () => {
             const at = made.cursor.idx;
             if (at == null || !hover.current) return;
             const time = new Date(made.data[0][at]! * 1000).toLocaleTimeString('sv-SE');
-            const said = lines.map((line, i) => `${line.label} ${made.data[i + 1]?.[at] == null ? '–' : line.format(made.data[i + 1]![at]!)}`);
+            const said = lines.map(
+                (line, i) =>
+                    `${line.label} ${made.data[i + 1]?.[at] == null ? '–' : line.format(made.data[i + 1]![at]!)}`,
+            );
             hover.current.textContent = `${time}  ${said.join('  ')}`;
         });
         made.over.addEventListener('mouseleave', () => {
             if (hover.current) hover.current.textContent = '';
         });
-        const sizes = new ResizeObserver(() => made.setSize({ width: Math.max(120, element.clientWidth), height }));
+        const sizes = new ResizeObserver(() =>
+            made.setSize({ width: Math.max(120, element.clientWidth), height }),
+        );
         sizes.observe(element);
         return () => {
             sizes.disconnect();
@@ -110,7 +139,12 @@ export function Chart({ label, lines, data, height = 180 }: Props) {
                 ))}
                 <div class="chart-hover" ref={hover} />
             </div>
-            <div ref={box} class="chart-box" role="img" aria-label={`${label}. Now: ${last.join(', ')}`} />
+            <div
+                ref={box}
+                class="chart-box"
+                role="img"
+                aria-label={`${label}. Now: ${last.join(', ')}`}
+            />
         </div>
     );
 }

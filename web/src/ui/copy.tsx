@@ -26,7 +26,13 @@ export async function copyText(text: string, what: string): Promise<void> {
 
 export function CopyId({ id, whole = false }: { id: string; whole?: boolean }) {
     return (
-        <button type="button" class="copy mono" title={`Copy ${id}`} aria-label={`Copy the id ${id}`} onClick={() => copyText(id, 'the id')}>
+        <button
+            type="button"
+            class="copy mono"
+            title={`Copy ${id}`}
+            aria-label={`Copy the id ${id}`}
+            onClick={() => copyText(id, 'the id')}
+        >
             {whole ? id : shortId(id)}
             <Icon name="copy" size={13} />
         </button>

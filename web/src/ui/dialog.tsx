@@ -31,7 +31,12 @@ export function Dialog({ title, onClose, children, wide }: DialogProps) {
             <div class="dialog-body">
                 <header>
                     <h2 id="dialog-title">{title}</h2>
-                    <Button kind="quiet" icon="close" label="Close" onClick={() => ref.current?.close()} />
+                    <Button
+                        kind="quiet"
+                        icon="close"
+                        label="Close"
+                        onClick={() => ref.current?.close()}
+                    />
                 </header>
                 {children}
             </div>
@@ -52,7 +57,16 @@ interface AskProps {
 }
 
 /** A form that does one thing: closes when it is done, and says why when it is not. */
-export function ActionDialog({ title, children, action, danger, wide, ready = true, run, onClose }: AskProps) {
+export function ActionDialog({
+    title,
+    children,
+    action,
+    danger,
+    wide,
+    ready = true,
+    run,
+    onClose,
+}: AskProps) {
     const [busy, setBusy] = useState(false);
     const [problem, setProblem] = useState<string | null>(null);
     async function submit(event: Event): Promise<void> {
@@ -78,7 +92,12 @@ export function ActionDialog({ title, children, action, danger, wide, ready = tr
                 )}
                 <footer>
                     <Button onClick={onClose}>Never mind</Button>
-                    <Button type="submit" kind={danger ? 'danger' : 'primary'} busy={busy} disabled={!ready}>
+                    <Button
+                        type="submit"
+                        kind={danger ? 'danger' : 'primary'}
+                        busy={busy}
+                        disabled={!ready}
+                    >
                         {action}
                     </Button>
                 </footer>

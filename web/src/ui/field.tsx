@@ -37,7 +37,17 @@ interface TextProps {
     min?: number;
 }
 
-export function TextField({ label, hint, value, onInput, placeholder, required, autofocus, type = 'text', min }: TextProps) {
+export function TextField({
+    label,
+    hint,
+    value,
+    onInput,
+    placeholder,
+    required,
+    autofocus,
+    type = 'text',
+    min,
+}: TextProps) {
     return (
         <Field label={label} hint={hint}>
             {(id) => (
@@ -111,7 +121,11 @@ export function SelectField({ label, hint, value, options, onInput }: SelectProp
     return (
         <Field label={label} hint={hint}>
             {(id) => (
-                <select id={id} value={value} onInput={(event) => onInput(event.currentTarget.value)}>
+                <select
+                    id={id}
+                    value={value}
+                    onInput={(event) => onInput(event.currentTarget.value)}
+                >
                     {options.map(([name, text]) => (
                         <option key={name} value={name}>
                             {text}
@@ -123,10 +137,24 @@ export function SelectField({ label, hint, value, options, onInput }: SelectProp
     );
 }
 
-export function CheckField({ label, hint, checked, onInput }: { label: string; hint?: string; checked: boolean; onInput: (on: boolean) => void }) {
+export function CheckField({
+    label,
+    hint,
+    checked,
+    onInput,
+}: {
+    label: string;
+    hint?: string;
+    checked: boolean;
+    onInput: (on: boolean) => void;
+}) {
     return (
         <label class="check-field">
-            <input type="checkbox" checked={checked} onInput={(event) => onInput(event.currentTarget.checked)} />
+            <input
+                type="checkbox"
+                checked={checked}
+                onInput={(event) => onInput(event.currentTarget.checked)}
+            />
             <span>
                 {label}
                 {hint && <span class="hint">{hint}</span>}

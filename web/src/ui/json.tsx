@@ -32,9 +32,17 @@ export function JsonView({ value, label }: { value: unknown; label: string }) {
     return (
         <div class="json">
             <div class="json-tools">
-                <Button small kind="quiet" icon="copy" label={`Copy ${label}`} onClick={() => copyText(text, label)} />
+                <Button
+                    small
+                    kind="quiet"
+                    icon="copy"
+                    label={`Copy ${label}`}
+                    onClick={() => copyText(text, label)}
+                />
             </div>
-            <pre tabIndex={0} aria-label={label}>{shown.length > 200_000 ? shown : coloured(shown)}</pre>
+            <pre tabIndex={0} aria-label={label}>
+                {shown.length > 200_000 ? shown : coloured(shown)}
+            </pre>
             {cut && (
                 <Button small kind="quiet" onClick={() => setAll(true)}>
                     Show all {lines.length} lines

@@ -28,7 +28,17 @@ export function PageHead({ title, says, children }: HeadProps) {
     );
 }
 
-export function Panel({ title, aside, children, flush }: { title?: ComponentChildren; aside?: ComponentChildren; children: ComponentChildren; flush?: boolean }) {
+export function Panel({
+    title,
+    aside,
+    children,
+    flush,
+}: {
+    title?: ComponentChildren;
+    aside?: ComponentChildren;
+    children: ComponentChildren;
+    flush?: boolean;
+}) {
     return (
         <section class={`panel${flush ? ' flush' : ''}`}>
             {title && (
@@ -42,7 +52,15 @@ export function Panel({ title, aside, children, flush }: { title?: ComponentChil
     );
 }
 
-export function Empty({ icon, title, children }: { icon: IconName; title: string; children?: ComponentChildren }) {
+export function Empty({
+    icon,
+    title,
+    children,
+}: {
+    icon: IconName;
+    title: string;
+    children?: ComponentChildren;
+}) {
     return (
         <div class="empty">
             <span class="empty-icon">

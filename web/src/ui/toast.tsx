@@ -16,7 +16,10 @@ let next = 0;
 
 export function toast(text: string, options: { bad?: boolean; href?: string } = {}): void {
     const key = next++;
-    toasts.value = [...toasts.value.slice(-3), { key, text, bad: options.bad ?? false, href: options.href }];
+    toasts.value = [
+        ...toasts.value.slice(-3),
+        { key, text, bad: options.bad ?? false, href: options.href },
+    ];
     window.setTimeout(() => {
         toasts.value = toasts.value.filter((t) => t.key !== key);
     }, SHOWN_MS);

@@ -21,7 +21,17 @@ interface Props {
     toTop?: number;
 }
 
-export function VirtualTable({ count, rowHeight, columns, head, label, render, onEnd, onScroll, toTop = 0 }: Props) {
+export function VirtualTable({
+    count,
+    rowHeight,
+    columns,
+    head,
+    label,
+    render,
+    onEnd,
+    onScroll,
+    toTop = 0,
+}: Props) {
     const box = useRef<HTMLDivElement>(null);
     const [first, setFirst] = useState(0);
     const [height, setHeight] = useState(800);
@@ -51,7 +61,9 @@ export function VirtualTable({ count, rowHeight, columns, head, label, render, o
             ref={box}
             onScroll={() => {
                 const top = box.current!.scrollTop;
-                setFirst(Math.max(0, Math.floor((Math.floor(top / rowHeight) - OVERSCAN) / STEP) * STEP));
+                setFirst(
+                    Math.max(0, Math.floor((Math.floor(top / rowHeight) - OVERSCAN) / STEP) * STEP),
+                );
                 onScroll?.(top);
             }}
         >
@@ -66,7 +78,10 @@ export function VirtualTable({ count, rowHeight, columns, head, label, render, o
                     {rows}
                     {last < count && (
                         <tr class="spacer" aria-hidden="true">
-                            <td colSpan={columns} style={{ height: `${(count - last) * rowHeight}px` }} />
+                            <td
+                                colSpan={columns}
+                                style={{ height: `${(count - last) * rowHeight}px` }}
+                            />
                         </tr>
                     )}
                 </tbody>

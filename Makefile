@@ -18,7 +18,7 @@ export FUZZ_SECONDS NO_INSTALL
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := all
 .PHONY: all run demo test lint format sanitize coverage bench bench-accept bench-stores bench-peers bench-flat \
-	bench-size fuzz model mutants sim torture machines metrics settings install clean help
+	bench-size fuzz model mutants sim torture machines metrics settings screenshots install clean help
 
 all: ## build build/pawl and build/libpawl.{a,so}; installs missing Debian packages first
 	@scripts/install-deps build
@@ -106,6 +106,11 @@ metrics: ## write docs/metrics.md anew from src/server/metrics.def
 
 settings: ## write the table of settings in docs/operations.md anew
 	@scripts/settings
+
+screenshots: ## take the pictures of the dashboard in docs/screens anew
+	@scripts/install-deps build test
+	@scripts/build build products
+	@SCREENSHOTS=docs/screens node tests/web/run.mjs build .
 
 install: all ## install under PREFIX (/usr/local), below DESTDIR if given
 	@scripts/build build products -Dprefix=$(PREFIX)

@@ -183,9 +183,11 @@ PAWL_VERB(submit);
 PAWL_VERB(get);
 
 /* Jobs, the newest first: {"status"?: "a,b", "kind"?, "queue"?, "agent_id"?, "correlation_id"?,
- * "label"?: "key:value", "created_after"?, "include"?: "payload,result", "limit"? (50, at most
- * 500), "cursor"?}. Answers {"jobs": [...], "next_cursor": null or text}. A job whose row was
- * damaged is {"id", "damaged": why}, and hides no others. */
+ * "label"?: "key:value", "created_after"?, "search"?: text, "include"?: "payload,result", "limit"?
+ * (50, at most 500), "cursor"?}. Answers {"jobs": [...], "next_cursor": null or text}. A job whose
+ * row was damaged is {"id", "damaged": why}, and hides no others. `search` is part of the id, kind,
+ * queue, key, correlation id, agent, goal, labels or last error, in whatever case; a page of what
+ * was found may have fewer jobs than asked for, even none, and still a next_cursor. */
 PAWL_VERB(list);
 
 /* The history of a job: {"id", "after"?: version, "limit"? (100, at most 1,000), "telemetry"?,
@@ -334,6 +336,11 @@ PAWL_VERB(batch);
 /* Dead letters, the newest first: {"kind"?, "queue"?, "reason_code"?, "limit"?, "cursor"?}. Answers
  * {"jobs", "next_cursor"}. */
 PAWL_VERB(dead_letters);
+
+/* How many there are: {"kind"?, "queue"?}. Answers {"groups": [{"kind", "reason_code", "count",
+ * "oldest_at", "newest_at", "last_error"}], "counted", "more"}, the largest group first; `more`:
+ * not all could be counted, and the oldest are left out. */
+PAWL_VERB(dead_letter_groups);
 
 /* {"id"?, "kind"?, "queue"?, "reason_code"?, "reason"?, "fresh"?, "dry_run"?, "rate_per_s"?,
  * "limit"?, "cursor"?}: dead letters start anew (redrive), or are deleted (drop). Answers as

@@ -16,6 +16,7 @@ static enum cli_exit make_request(const struct args *args, long long limit, cons
     cli_put_text(args, "--agent", request, "agent_id");
     cli_put_text(args, "--correlation", request, "correlation_id");
     cli_put_text(args, "--label", request, "label");
+    cli_put_text(args, "--search", request, "search");
     cli_put_text(args, "--include", request, "include");
     pawl_object_int(request, "limit", limit < PAGE_MAX ? limit : PAGE_MAX);
     pawl_object_text(request, "cursor", cursor);
@@ -124,6 +125,10 @@ static const struct option options[] = {
     {.name = "--created-after",
      .value = "TIME",
      .text = "only those made since then: a time, or 1h for the last hour"},
+    {.name = "--search",
+     .value = "TEXT",
+     .field = "search",
+     .text = "only those that have it in their id, names, labels, goal or error"},
     {.name = "--limit", .value = "N", .text = "at most so many (with --json 500); else 50"},
     {.name = "--cursor",
      .value = "TEXT",

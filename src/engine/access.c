@@ -49,6 +49,7 @@ static const struct entry entries[VERB_COUNT] = {
     [VERB_resource_get] = {R | W, false},
     [VERB_resource_delete] = {W, false},
     [VERB_dead_letters] = {R, false},
+    [VERB_dead_letter_groups] = {R, false},
     [VERB_redrive] = {A, false},
     [VERB_drop] = {A, false},
     [VERB_queues] = {R, false},

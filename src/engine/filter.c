@@ -62,6 +62,42 @@ enum error_code filter_read(const struct filter_request *request, struct store_f
     return code;
 }
 
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+/* Whether `part` is somewhere in `text`; letters of ASCII are the same in both cases. */
+static bool has_part(struct str text, struct str part)
+{
+    for (size_t at = 0; at + part.len <= text.len; at++) {
+        size_t same = 0;
+        while (same < part.len && lower(text.at[at + same]) == lower(part.at[same]))
+            same++;
+        if (same == part.len)
+            return true;
+    }
+    return false;
+}
+
+bool filter_has_text(const struct job *job, struct str text)
+{
+    char id[UUID_TEXT_LEN];
+    const struct spec *spec = &job->spec;
+    uuid_format(job->id, id);
+    const struct str places[] = {
+        {id, sizeof id},      spec->kind,
+        spec->queue,          spec->idempotency_key,
+        spec->correlation_id, spec->agent_id,
+        spec->goal,           spec->labels,
+        job->error,           job->dead_letter.last_error,
+    };
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
+        if (has_part(places[i], text))
+            return true;
+    return false;
+}
+
 enum error_code cursor_read(struct str cursor, struct uuid *ret, struct err *err)
 {
     struct uuid id = {0};

@@ -39,6 +39,10 @@ struct filter_request {
 enum error_code filter_read(const struct filter_request *request, struct store_filter *ret,
                             struct err *err);
 
+/* Whether a job is one that somebody would look for with this text: it is part of its id, kind,
+ * queue, key, correlation id, agent, goal, labels or last error, in whatever case. */
+bool filter_has_text(const struct job *job, struct str text);
+
 /* Where a page begins: an absent cursor gives the newest job. bad_request. */
 enum error_code cursor_read(struct str cursor, struct uuid *ret, struct err *err);
 

@@ -17,6 +17,12 @@ enum {
     EAGER_ROUNDS = 8,
     NAP_MS = 5,
     AT_ONCE = 32, /* jobs or events that are read together: each may have a payload of a MiB */
+    /* A search reads more at once as long as they are small, and goes on in the next page when it
+     * has looked at so many, or for so long. */
+    SMALL_BYTES = 4 * 1024 * 1024,
+    SEARCHED_MAX = 50 * 1000,
+    SEARCH_MS_MAX = 1000,
+    SEARCH_LEN_MAX = 128,
     /* Pages that are passed over in one call, of a caller who may see some queues. */
     FEED_PAGES_MAX = 16,
 };
@@ -126,15 +132,15 @@ const struct verb verb_get = {.request = &get_record, .run = run_get};
 
 struct list_request {
     struct filter_request filter;
+    struct str search;
     struct str include;
     int64_t limit;
     struct str cursor;
 };
 
 static const struct record_field list_fields[] = {
-    FILTER_FIELDS(struct list_request),
-    FIELD(list_request, include, TEXT),
-    RANGE(list_request, limit, 1, STORE_LIST_MAX),
+    FILTER_FIELDS(struct list_request), FIELD(list_request, search, TEXT),
+    FIELD(list_request, include, TEXT), RANGE(list_request, limit, 1, STORE_LIST_MAX),
     FIELD(list_request, cursor, TEXT),
 };
 RECORD_TABLE(list);
@@ -161,62 +167,123 @@ static enum error_code read_include(struct str list, int *ret, struct err *err)
     return ERR_OK;
 }
 
+/* A page of jobs on its way. */
+struct listing {
+    struct store_filter filter; /* `before` and `limit` move on */
+    struct str search;          /* absent: all of them */
+    uint32_t limit;             /* of jobs that are written */
+    int parts;
+    int64_t until; /* of a search, on the engine's steady clock */
+    uint32_t at_once;
+    uint32_t looked_at;
+    uint32_t written;
+    bool more;
+};
+
+static bool is_full(const struct listing *listing, const struct buf *answer)
+{
+    return listing->written == listing->limit || answer->len >= PAGE_BYTES_MAX;
+}
+
+static bool is_found(const struct listing *listing, const struct store_job *job)
+{
+    return !str_is_set(listing->search) ||
+           (!str_is_set(job->damaged) && filter_has_text(&job->slice.job, listing->search));
+}
+
+/* Reads and writes the next jobs. */
+static enum error_code write_some(struct store_txn *txn, struct listing *listing,
+                                  struct arena *page, struct json_writer *writer,
+                                  struct buf *answer, struct err *err)
+{
+    struct store_job *jobs = NULL;
+    uint32_t count = 0;
+    uint32_t at = 0;
+    uint32_t wanted = listing->limit - listing->written;
+    bool searches = str_is_set(listing->search);
+    listing->filter.limit = searches || wanted > listing->at_once ? listing->at_once : wanted;
+    enum error_code code = store_list(txn, &listing->filter, page, &jobs, &count, err);
+    for (; code == ERR_OK && at < count && !is_full(listing, answer); at++) {
+        listing->filter.before = jobs[at].id;
+        if (!is_found(listing, &jobs[at]))
+            continue;
+        answer_listed(writer, &jobs[at], listing->parts);
+        listing->written++;
+    }
+    listing->looked_at += at;
+    listing->more = at < count || count == listing->filter.limit;
+    bool small = arena_size(page) < SMALL_BYTES;
+    if (searches)
+        listing->at_once = !small                                  ? AT_ONCE
+                           : listing->at_once * 2 < STORE_LIST_MAX ? listing->at_once * 2
+                                                                   : STORE_LIST_MAX;
+    return code;
+}
+
+/* Whether a search has looked far enough for one answer. */
+static bool is_tired(struct engine *engine, const struct listing *listing)
+{
+    return str_is_set(listing->search) &&
+           (listing->looked_at >= SEARCHED_MAX || engine_steady(engine) >= listing->until);
+}
+
 /* Reads and writes jobs, some at a time: each may have a payload of a MiB, and an answer ends long
  * before there are 500 of those. */
-static enum error_code write_jobs(struct store_txn *txn, struct store_filter filter, uint32_t limit,
-                                  int parts, struct buf *answer, struct err *err)
+static enum error_code write_jobs(struct engine *engine, struct store_txn *txn,
+                                  struct listing *listing, struct buf *answer, struct err *err)
 {
     struct json_writer writer;
     struct arena page;
     enum error_code code = ERR_OK;
-    uint32_t written = 0;
-    bool more = true;
     arena_init(&page);
     json_writer_init(&writer, answer);
     json_begin_object(&writer);
     json_key(&writer, STR("jobs"));
     json_begin_array(&writer);
-    while (code == ERR_OK && more && written < limit && answer->len < PAGE_BYTES_MAX) {
-        struct store_job *jobs = NULL;
-        uint32_t count = 0;
-        uint32_t at = 0;
-        filter.limit = limit - written < AT_ONCE ? limit - written : AT_ONCE;
-        code = store_list(txn, &filter, &page, &jobs, &count, err);
-        for (; code == ERR_OK && at < count && answer->len < PAGE_BYTES_MAX; at++) {
-            answer_listed(&writer, &jobs[at], parts);
-            filter.before = jobs[at].id;
-        }
-        written += at;
-        more = at < count || count == filter.limit;
+    while (code == ERR_OK && listing->more && !is_full(listing, answer) &&
+           !is_tired(engine, listing)) {
+        code = write_some(txn, listing, &page, &writer, answer, err);
         arena_clear(&page);
     }
     json_end_array(&writer);
-    cursor_write(&writer, more, filter.before);
+    cursor_write(&writer, listing->more, listing->filter.before);
     json_end_object(&writer);
     arena_release(&page);
     return code;
 }
 
+static enum error_code check_search(struct str text, struct err *err)
+{
+    if (!str_is_set(text) || (text.len > 0 && text.len <= SEARCH_LEN_MAX))
+        return ERR_OK;
+    return err_set(err, ERR_BAD_REQUEST, "search has %zu bytes; it must have 1 to %d", text.len,
+                   SEARCH_LEN_MAX);
+}
+
 static enum error_code run_list(struct verb_call *call, struct buf *answer, struct err *err)
 {
     struct list_request request = {.limit = PAGE_LIMIT_DEFAULT};
-    struct store_filter filter = {0};
+    struct listing listing = {.at_once = AT_ONCE, .more = true};
     struct store_txn *txn;
-    int parts = 0;
     enum error_code code = verb_read(call, &list_record, &request, err);
     if (code == ERR_OK)
-        code = filter_read(&request.filter, &filter, err);
+        code = filter_read(&request.filter, &listing.filter, err);
     if (code == ERR_OK)
-        code = access_filter(call, &filter, err);
+        code = access_filter(call, &listing.filter, err);
     if (code == ERR_OK)
-        code = cursor_read(request.cursor, &filter.before, err);
+        code = cursor_read(request.cursor, &listing.filter.before, err);
     if (code == ERR_OK)
-        code = read_include(request.include, &parts, err);
+        code = read_include(request.include, &listing.parts, err);
+    if (code == ERR_OK)
+        code = check_search(request.search, err);
     if (code == ERR_OK)
         code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)
         return code;
-    code = write_jobs(txn, filter, (uint32_t)request.limit, parts, answer, err);
+    listing.search = request.search;
+    listing.limit = (uint32_t)request.limit;
+    listing.until = engine_steady(call->engine) + SEARCH_MS_MAX;
+    code = write_jobs(call->engine, txn, &listing, answer, err);
     store_rollback(txn);
     return code;
 }
@@ -663,7 +730,7 @@ static enum error_code load_explained(struct verb_call *call, struct uuid id,
 static enum error_code run_explain(struct verb_call *call, struct buf *answer, struct err *err)
 {
     struct uuid id;
-    struct store_load load;
+    struct store_load load = {0};
     struct job_slice slice = {0};
     struct json_writer writer;
     enum error_code code = read_id_request(call, &id, err);

@@ -274,6 +274,11 @@ void authority_require(struct authority *authority, bool required)
     atomic_store(&authority->open, authority->loopback && !required);
 }
 
+bool authority_is_open(struct authority *authority)
+{
+    return atomic_load(&authority->open);
+}
+
 enum error_code authority_open(const struct authority_options *options, struct authority **ret,
                                struct err *err)
 {
@@ -341,6 +346,16 @@ static bool read_bearer(struct str header, struct str *ret)
     return end > at;
 }
 
+/* The token of a request, of the header or else of the cookie; false: there is none. */
+static bool read_token(const struct auth_request *request, struct str *ret)
+{
+    if (str_is_set(request->authorization))
+        return read_bearer(request->authorization, ret);
+    if (str_is_set(request->cookie))
+        *ret = request->cookie;
+    return str_is_set(request->cookie);
+}
+
 /* What is known of a request's token before the store is asked. */
 enum shown_standing {
     SHOWN_ADMIN,
@@ -400,7 +415,7 @@ bool auth_must_read(struct authority *authority, const struct auth_request *requ
 {
     struct str token;
     struct shown shown;
-    return read_bearer(request->authorization, &token) &&
+    return read_token(request, &token) &&
            standing_of(authority, request, token, NULL, &shown) == SHOWN_TO_ASK;
 }
 
@@ -491,6 +506,12 @@ static enum error_code refuse(struct authority *authority, const struct auth_req
                    "the token is not known, or it has expired or was revoked");
 }
 
+static void note_token(const struct auth_request *request, struct str token, struct auth *auth)
+{
+    auth->token = token;
+    auth->by_cookie = !str_is_set(request->authorization);
+}
+
 enum error_code auth_check(struct authority *authority, const struct auth_request *request,
                            struct arena *arena, struct auth *ret, int64_t *ret_retry_ms,
                            struct err *err)
@@ -506,16 +527,17 @@ enum error_code auth_check(struct authority *authority, const struct auth_reques
     struct shown shown;
     bool live = true;
     enum error_code code = ERR_OK;
-    if (!str_is_set(request->authorization) && atomic_load(&authority->open)) {
+    if (!str_is_set(request->authorization) && authority_is_open(authority)) {
         *ret = open;
         return ERR_OK;
     }
-    if (!read_bearer(request->authorization, &token))
+    if (!read_token(request, &token))
         return err_set(err, ERR_UNAUTHORIZED,
                        "a token is needed: send it as Authorization: Bearer TOKEN");
     switch (standing_of(authority, request, token, arena, &shown)) {
     case SHOWN_ADMIN:
         *ret = admin;
+        note_token(request, token, ret);
         return ERR_OK;
     case SHOWN_KNOWN:
         break;
@@ -533,6 +555,10 @@ enum error_code auth_check(struct authority *authority, const struct auth_reques
         return code;
     if (shown.no_memory)
         return err_set(err, ERR_NO_MEMORY, "there is no memory for the request");
-    return live ? let_in(request, &shown.token, arena, ret, err)
-                : refuse(authority, request, &shown, ret_retry_ms, err);
+    if (!live)
+        return refuse(authority, request, &shown, ret_retry_ms, err);
+    code = let_in(request, &shown.token, arena, ret, err);
+    if (code == ERR_OK)
+        note_token(request, token, ret);
+    return code;
 }

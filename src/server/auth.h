@@ -50,11 +50,15 @@ void authority_close(struct authority *authority);
 enum error_code authority_may_require(struct authority *authority, bool required, struct err *err);
 void authority_require(struct authority *authority, bool required);
 
+/* Whether no token is needed. */
+bool authority_is_open(struct authority *authority);
+
 /* What is known of a request before its body is read. */
 struct auth_request {
     enum verb_name verb;         /* VERB_COUNT: none; then `scopes` says what is needed */
     uint32_t scopes;             /* one of these, or admin; 0: any token will do */
     struct str authorization;    /* the header; absent: there is none */
+    struct str cookie;           /* the token of a session, for when there is no such header */
     const struct sockaddr *peer; /* NULL: not known */
     bool again; /* it was let in before: it does not wait, and is no guess if it is wrong now */
 };
@@ -62,7 +66,9 @@ struct auth_request {
 struct auth {
     struct str actor;           /* for histories: "token:" and the token's name, or "http" */
     struct str caller;          /* tells callers apart, for their Idempotency-Keys */
-    uint32_t scopes;            /* never 0 */
+    struct str token;           /* that was shown, where it came from; absent: none */
+    bool by_cookie;             /* it came in a cookie, which a browser sends by itself */
+    uint32_t scopes;            /* 0: nobody is asking, which is enough for a few pages */
     const struct names *queues; /* NULL: all */
     bool open; /* there was no token, and none is needed: whoever asks must be on this machine */
 };

@@ -8,6 +8,7 @@
 #include "server/rate.h"
 #include "server/request.h"
 #include "server/server_private.h"
+#include "server/session.h"
 
 static bool starts_with(struct str text, struct str with)
 {
@@ -93,11 +94,44 @@ static enum MHD_Result find_forwarded(void *cls, enum MHD_ValueKind kind, const 
     return MHD_YES;
 }
 
+static bool is_plain_get(const struct connection *connection)
+{
+    return str_eq(connection->match.route->method, STR("GET"));
+}
+
+/* Whether the browser itself says that another site's page asks. A link to here is no such page. */
+static bool is_cross_site(const struct connection *connection)
+{
+    struct str site = request_header(connection, "Sec-Fetch-Site");
+    if (!str_is_set(site) || str_eq(site, STR("same-origin")) || str_eq(site, STR("none")))
+        return false;
+    return !is_plain_get(connection) ||
+           !str_eq(request_header(connection, "Sec-Fetch-Mode"), STR("navigate"));
+}
+
+/* If a page asks, it must be one of ours. A proxy may have put its own name for us into Host; what
+ * the browser asked for is then in X-Forwarded-Host, which no page of others can send. */
+static enum error_code check_page(const struct connection *connection, struct err *err)
+{
+    struct str origin = request_header(connection, "Origin");
+    struct str host = request_header(connection, "Host");
+    if (str_is_set(origin) && !is_own_origin(origin, host) &&
+        !is_own_origin(origin, request_header(connection, "X-Forwarded-Host")) &&
+        !PLANTED(FOREIGN_PAGE_SERVED))
+        return err_set(err, ERR_FORBIDDEN,
+                       "a page of \"%.*s\" may not use this server, which is \"%.*s\", without a "
+                       "token of its own",
+                       STR_ARG(origin), STR_ARG(host));
+    if (is_cross_site(connection))
+        return err_set(err, ERR_FORBIDDEN,
+                       "a page of another site may not use this server without a token of its own");
+    return ERR_OK;
+}
+
 /* What is asked without a token on loopback must come from this machine itself. */
 static enum error_code check_open(struct connection *connection, struct err *err)
 {
     struct str host = request_header(connection, "Host");
-    struct str origin = request_header(connection, "Origin");
     const char *forwarded = NULL;
     (void)MHD_get_connection_values(connection->http, MHD_HEADER_KIND, find_forwarded, &forwarded);
     if (forwarded != NULL && !PLANTED(FORWARDED_SERVED))
@@ -109,24 +143,50 @@ static enum error_code check_open(struct connection *connection, struct err *err
         return err_set(err, ERR_FORBIDDEN,
                        "Host \"%.*s\" is not this machine: without a token use localhost",
                        STR_ARG(host));
-    if (str_is_set(origin) && !is_own_origin(origin, host) && !PLANTED(FOREIGN_PAGE_SERVED))
-        return err_set(err, ERR_FORBIDDEN,
-                       "a page of \"%.*s\" may not use this server without a token",
-                       STR_ARG(origin));
-    return ERR_OK;
+    return check_page(connection, err);
+}
+
+/* What a browser has sent with a cookie must come from our own page, and what changes something
+ * must prove it. */
+static enum error_code check_cookie(const struct connection *connection, struct err *err)
+{
+    enum error_code code = check_page(connection, err);
+    if (code != ERR_OK || is_plain_get(connection) ||
+        session_has_proof(connection, connection->auth.token))
+        return code;
+    return err_set(err, ERR_FORBIDDEN,
+                   "what is asked with a cookie needs the header X-Pawl-CSRF, with what GET "
+                   "/session says");
+}
+
+/* Whether a page is for those, too, who have not signed in: it has to be shown to them. */
+static bool is_for_nobody(enum route_page page)
+{
+    return page == PAGE_ROOT || page == PAGE_ASSET || page == PAGE_SESSION || page == PAGE_SIGN_OUT;
+}
+
+/* Whether it matters who asks for a page, beside where it is asked from. */
+static bool is_asked_who(enum route_page page)
+{
+    return page == PAGE_SESSION || !is_for_nobody(page);
 }
 
 void guard_ask(struct connection *connection)
 {
     const struct route *route = connection->match.route;
+    bool who = is_asked_who(route->page);
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection->http, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     connection->asked = (struct auth_request){
         .verb = route->verb,
         .scopes = route->page == PAGE_METRICS ? ACCESS_READ : 0,
-        .authorization = request_header(connection, "Authorization"),
         .peer = info == NULL ? NULL : info->client_addr,
     };
+    if (who)
+        connection->asked.authorization = request_header(connection, "Authorization");
+    if (who && route->page != PAGE_SIGN_IN && !str_is_set(connection->asked.authorization) &&
+        !authority_is_open(connection->server->authority))
+        connection->asked.cookie = session_token(connection);
 }
 
 bool guard_is_open(const struct connection *connection)
@@ -210,18 +270,34 @@ enum error_code guard_charge(struct connection *connection, struct err *err)
     return call->count > 1 ? take(connection, call->count - 1, true, err) : ERR_OK;
 }
 
+/* Who asks, and whether from where they may. */
+static enum error_code check_caller(struct connection *connection, struct err *err)
+{
+    enum route_page page = connection->match.route->page;
+    enum error_code code =
+        auth_check(connection->server->authority, &connection->asked, &connection->arena,
+                   &connection->auth, &connection->retry_ms, err);
+    if (code == ERR_UNAUTHORIZED && is_for_nobody(page)) {
+        connection->auth = (struct auth){0};
+        *err = (struct err){0};
+        return page == PAGE_SIGN_OUT ? check_page(connection, err) : ERR_OK;
+    }
+    if (code == ERR_OK && connection->auth.open)
+        code = check_open(connection, err);
+    if (code == ERR_OK && connection->auth.by_cookie)
+        code = check_cookie(connection, err);
+    return code;
+}
+
 enum error_code guard_check(struct connection *connection, struct err *err)
 {
     enum verb_name name = connection->match.route->verb;
     if (guard_is_open(connection))
         return ERR_OK;
-    enum error_code code =
-        auth_check(connection->server->authority, &connection->asked, &connection->arena,
-                   &connection->auth, &connection->retry_ms, err);
-    if (code == ERR_OK && connection->auth.open)
-        code = check_open(connection, err);
-    if (code == ERR_OK && connection->auth.queues != NULL &&
-        connection->match.route->page == PAGE_METRICS)
+    enum error_code code = check_caller(connection, err);
+    if (code != ERR_OK || connection->auth.scopes == 0)
+        return code;
+    if (connection->auth.queues != NULL && connection->match.route->page == PAGE_METRICS)
         code = err_set(err, ERR_FORBIDDEN,
                        "the figures are about all queues, and the token is for some of them");
     if (code == ERR_OK)

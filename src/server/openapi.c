@@ -238,7 +238,7 @@ static void put_parameters(struct document *document, const struct operation *op
         if (!route_has_body(route) || is_in_path(route, field->name))
             put_parameter(document, operation, field);
     }
-    if (str_eq(route->method, STR("POST")))
+    if (str_eq(route->method, STR("POST")) && route->page == PAGE_VERB)
         put_reference(writer, "parameters", STR("IdempotencyKey"));
     if (str_is_set(json_member(operation->text, STR("stream"))))
         put_reference(writer, "parameters", STR("LastEventId"));
@@ -300,6 +300,10 @@ static void put_answer(struct json_writer *writer, const struct operation *opera
         put_raw(writer, "headers",
                 STR("{\"ETag\":{\"description\":\"Changes with every change of the answer\","
                     "\"schema\":{\"type\":\"string\"}}}"));
+    if (str_eq(status, STR("204"))) {
+        json_end_object(writer);
+        return;
+    }
     json_key(writer, STR("content"));
     json_begin_object(writer);
     put_content(writer, str_is_set(type) ? type : STR("application/json"), schema);
@@ -309,13 +313,27 @@ static void put_answer(struct json_writer *writer, const struct operation *opera
     json_end_object(writer);
 }
 
+/* Pages that tell how the server is. */
+static bool is_open(const struct route *route)
+{
+    return route->page == PAGE_HEALTH || route->page == PAGE_READY;
+}
+
+/* Whether no token is needed for it. */
+static bool is_for_nobody(const struct route *route)
+{
+    return is_open(route) || route->page == PAGE_ROOT || route->page == PAGE_SESSION ||
+           route->page == PAGE_SIGN_OUT;
+}
+
 /* Which errors an operation may have: by what it takes. */
 static bool may_answer(const struct operation *operation, int status)
 {
     const struct route *route = operation->route;
-    bool open = route->page == PAGE_HEALTH || route->page == PAGE_READY;
     if (route->page != PAGE_VERB)
-        return status == 400 || status == 503 || (!open && (status == 401 || status == 403));
+        return status == 400 || status == 503 ||
+               (!is_open(route) && (status == 403 || status == 429)) ||
+               (!is_for_nobody(route) && status == 401);
     bool has_body = route_has_body(route);
     switch (status) {
     case 404:
@@ -391,7 +409,7 @@ static void put_answers(struct json_writer *writer, const struct operation *oper
 static void put_scopes(struct json_writer *writer, const struct operation *operation)
 {
     const struct route *route = operation->route;
-    if (route->page == PAGE_HEALTH || route->page == PAGE_READY)
+    if (is_for_nobody(route))
         put_raw(writer, "security", STR("[]"));
     if (route->page != PAGE_VERB)
         return;
@@ -409,7 +427,8 @@ static struct operation operation_of(const struct document *document, const stru
     static const struct str pages[] = {
         [PAGE_ROOT] = STR_INIT("page_root"),       [PAGE_HEALTH] = STR_INIT("page_health"),
         [PAGE_READY] = STR_INIT("page_ready"),     [PAGE_METRICS] = STR_INIT("page_metrics"),
-        [PAGE_OPENAPI] = STR_INIT("page_openapi"),
+        [PAGE_OPENAPI] = STR_INIT("page_openapi"), [PAGE_SESSION] = STR_INIT("page_session"),
+        [PAGE_SIGN_IN] = STR_INIT("page_sign_in"), [PAGE_SIGN_OUT] = STR_INIT("page_sign_out"),
     };
     static const struct record_type nothing = {NULL, 0};
     bool verb = route->page == PAGE_VERB;
@@ -466,7 +485,7 @@ static void put_paths(struct document *document)
     json_key(writer, STR("paths"));
     json_begin_object(writer);
     for (uint32_t i = 0; i < count; i++) {
-        bool told = false;
+        bool told = routes[i].page == PAGE_ASSET; /* nobody asks for these but the dashboard */
         for (uint32_t j = 0; j < i; j++)
             told = told || str_eq(routes[j].path, routes[i].path);
         if (told)

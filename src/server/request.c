@@ -157,8 +157,9 @@ static enum error_code check_body(struct connection *connection, struct err *err
     if (!expects_body(connection))
         return ERR_OK;
     if (!route_has_body(route))
-        return err_set(err, ERR_BAD_REQUEST, "%.*s takes no body: its parameters go into the query",
-                       STR_ARG(route->method));
+        return err_set(err, ERR_BAD_REQUEST, "%.*s %.*s takes no body%s", STR_ARG(route->method),
+                       STR_ARG(route->path),
+                       route->page == PAGE_VERB ? ": its parameters go into the query" : "");
     if (!str_is_set(type) || !is_json(type))
         return err_set(err, ERR_UNSUPPORTED_MEDIA_TYPE,
                        "the body must be application/json, not %.*s",
@@ -326,9 +327,7 @@ static int weight_of(struct str range)
     return weight > 1000 ? 1000 : weight;
 }
 
-/* How much the client wants answers of a type, in thousandths, as the header Accept says: 0 when it
- * does not name it. */
-static int preference(struct str accept, struct str type)
+int request_preference(struct str accept, struct str type)
 {
     int best = 0;
     struct str range;
@@ -356,8 +355,8 @@ static bool wants_stream(const struct connection *connection)
 {
     enum verb_name name = connection->match.route->verb;
     struct str accept = request_header(connection, "Accept");
-    int stream = preference(accept, STR("text/event-stream"));
-    int page = preference(accept, STR("application/json"));
+    int stream = request_preference(accept, STR("text/event-stream"));
+    int page = request_preference(accept, STR("application/json"));
     if (connection->is_head || (name != VERB_events && name != VERB_feed))
         return false;
     if (stream > 0 || page > 0)

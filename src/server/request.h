@@ -23,4 +23,8 @@ enum error_code request_finish(struct connection *connection);
 /* A header of the request; absent: it is not there. */
 struct str request_header(const struct connection *connection, const char *name);
 
+/* How much the client wants something, in thousandths, as a header Accept or Accept-Encoding says:
+ * 0 when it does not name it. */
+int request_preference(struct str accept, struct str name);
+
 #endif

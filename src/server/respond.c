@@ -22,7 +22,8 @@ enum MHD_Result respond_queue(struct connection *connection, unsigned status, co
         return MHD_NO;
     if (type != NULL)
         add_header(response, "Content-Type", type);
-    add_header(response, "Cache-Control", "no-store");
+    if (MHD_get_response_header(response, "Cache-Control") == NULL)
+        add_header(response, "Cache-Control", "no-store");
     add_header(response, "X-Content-Type-Options", "nosniff");
     if (atomic_load(&connection->server->draining))
         add_header(response, "Connection", "close");
@@ -34,8 +35,8 @@ enum MHD_Result respond_queue(struct connection *connection, unsigned status, co
     return result;
 }
 
-/* The text is the connection's, or stays for ever. libmicrohttpd does not write to it. */
-static struct MHD_Response *response_of(struct str text)
+/* libmicrohttpd does not write to the text. */
+struct MHD_Response *respond_make(struct str text)
 {
     union {
         const char *from;
@@ -47,7 +48,7 @@ static struct MHD_Response *response_of(struct str text)
 enum MHD_Result respond_text(struct connection *connection, unsigned status, const char *type,
                              struct str text)
 {
-    return respond_queue(connection, status, type, response_of(text));
+    return respond_queue(connection, status, type, respond_make(text));
 }
 
 enum MHD_Result respond_error(struct connection *connection, bool cut)
@@ -59,7 +60,7 @@ enum MHD_Result respond_error(struct connection *connection, bool cut)
     buf_init(&body, &connection->arena, 512);
     json_writer_init(&writer, &body);
     answer_error(&writer, code, &connection->err);
-    struct MHD_Response *response = body.failed ? NULL : response_of(buf_str(&body));
+    struct MHD_Response *response = body.failed ? NULL : respond_make(buf_str(&body));
     if (response == NULL)
         return MHD_NO;
     if (status == 429 || status == 503) {
@@ -116,9 +117,53 @@ enum MHD_Result respond_answer(struct connection *connection)
     if (tagged)
         write_tag(answer, tag, sizeof tag);
     bool known = tagged && is_known(request_header(connection, "If-None-Match"), str_from(tag));
-    struct MHD_Response *response = response_of(known ? STR("") : answer);
+    struct MHD_Response *response = respond_make(known ? STR("") : answer);
     if (response != NULL && tagged)
         add_header(response, "ETag", tag);
     return respond_queue(connection, known ? 304 : status, known ? NULL : "application/json",
                          response);
+}
+
+/* A page of ours runs and shows only what came from this server, and nobody shows it in theirs. */
+static void add_page_headers(struct MHD_Response *response)
+{
+    add_header(response, "Content-Security-Policy",
+               "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+               "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; "
+               "frame-ancestors 'none'");
+    add_header(response, "Referrer-Policy", "no-referrer");
+    add_header(response, "Cross-Origin-Opener-Policy", "same-origin");
+    add_header(response, "Cross-Origin-Resource-Policy", "same-origin");
+}
+
+static bool takes_gzip(const struct connection *connection)
+{
+    struct str accept = request_header(connection, "Accept-Encoding");
+    return request_preference(accept, STR("gzip")) > 0;
+}
+
+enum MHD_Result respond_asset(struct connection *connection, const struct asset *asset, bool stays)
+{
+    bool packed = takes_gzip(connection);
+    bool known = is_known(request_header(connection, "If-None-Match"), str_from(asset->tag));
+    char tag[64];
+    struct str body = {(const char *)asset->packed, asset->packed_len};
+    if (known)
+        body = STR("");
+    else if (!packed)
+        connection->code = asset_unpack(asset, &connection->arena, &body, &connection->err);
+    if (connection->code != ERR_OK)
+        return respond_error(connection, false);
+    struct MHD_Response *response = respond_make(body);
+    if (response == NULL)
+        return MHD_NO;
+    (void)snprintf(tag, sizeof tag, "W/%s", asset->tag);
+    add_header(response, "ETag", tag);
+    add_header(response, "Cache-Control",
+               stays ? "public, max-age=31536000, immutable" : "no-cache");
+    add_header(response, "Vary", "Accept-Encoding");
+    if (packed && !known)
+        add_header(response, "Content-Encoding", "gzip");
+    add_page_headers(response);
+    return respond_queue(connection, known ? 304 : 200, known ? NULL : asset->type, response);
 }

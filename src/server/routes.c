@@ -9,6 +9,10 @@ static const struct route routes[] = {
 #include "engine/verbs.def"
 #undef VERB
     {STR_INIT("GET"), STR_INIT("/"), PAGE_ROOT, VERB_COUNT},
+    {STR_INIT("GET"), STR_INIT("/assets/{file}"), PAGE_ASSET, VERB_COUNT},
+    {STR_INIT("GET"), STR_INIT("/session"), PAGE_SESSION, VERB_COUNT},
+    {STR_INIT("POST"), STR_INIT("/session"), PAGE_SIGN_IN, VERB_COUNT},
+    {STR_INIT("DELETE"), STR_INIT("/session"), PAGE_SIGN_OUT, VERB_COUNT},
     {STR_INIT("GET"), STR_INIT("/healthz"), PAGE_HEALTH, VERB_COUNT},
     {STR_INIT("GET"), STR_INIT("/readyz"), PAGE_READY, VERB_COUNT},
     {STR_INIT("GET"), STR_INIT("/metrics"), PAGE_METRICS, VERB_COUNT},
@@ -23,7 +27,8 @@ const struct route *routes_all(uint32_t *ret_count)
 
 bool route_has_body(const struct route *route)
 {
-    return str_eq(route->method, STR("POST")) || str_eq(route->method, STR("PUT"));
+    return route->page == PAGE_VERB &&
+           (str_eq(route->method, STR("POST")) || str_eq(route->method, STR("PUT")));
 }
 
 enum error_code route_decode(struct str text, const char *what, struct arena *arena,

@@ -20,6 +20,10 @@ enum {
 enum route_page {
     PAGE_VERB, /* none: a verb */
     PAGE_ROOT,
+    PAGE_ASSET,   /* what it is made of */
+    PAGE_SESSION, /* who is signed in */
+    PAGE_SIGN_IN,
+    PAGE_SIGN_OUT,
     PAGE_HEALTH,
     PAGE_READY,
     PAGE_METRICS,
@@ -57,7 +61,7 @@ void route_methods(struct str path, struct buf *ret);
 enum error_code route_decode(struct str text, const char *what, struct arena *arena,
                              struct str *ret, struct err *err);
 
-/* Whether the verb's request may have a body: POST and PUT. */
+/* Whether the request may have a body: POST and PUT of verbs. */
 bool route_has_body(const struct route *route);
 
 #endif

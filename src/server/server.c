@@ -27,6 +27,7 @@
 #include "server/request.h"
 #include "server/respond.h"
 #include "server/server_private.h"
+#include "server/session.h"
 #include "server/telemetry.h"
 #include "server/tls.h"
 #include "store/store.h"
@@ -74,14 +75,29 @@ static bool is_ready(const struct server *server)
     return !is_ending(server) && server_sees_store(server);
 }
 
+static enum MHD_Result answer_asset(struct connection *connection)
+{
+    struct str name = connection->match.values[0];
+    const struct asset *asset = asset_find(name);
+    if (asset != NULL && !str_eq(name, STR("index.html")))
+        return respond_asset(connection, asset, true);
+    connection->code = err_set(&connection->err, ERR_NOT_FOUND,
+                               "there is no file \"%.*s\": load the page anew", STR_ARG(name));
+    return respond_error(connection, false);
+}
+
 static enum MHD_Result answer_page(struct connection *connection)
 {
     const struct server *server = connection->server;
     switch (connection->match.route->page) {
     case PAGE_ROOT:
-        return respond_text(connection, 200, "text/html; charset=utf-8",
-                            STR("<!doctype html><title>Pawl</title><p>Pawl is here. "
-                                "<a href=\"/openapi.json\">What it can do</a>.\n"));
+        return respond_asset(connection, asset_find(STR("index.html")), false);
+    case PAGE_ASSET:
+        return answer_asset(connection);
+    case PAGE_SESSION:
+    case PAGE_SIGN_IN:
+    case PAGE_SIGN_OUT:
+        return session_answer(connection);
     case PAGE_HEALTH:
         return respond_text(connection, 200, "text/plain", STR("ok\n"));
     case PAGE_READY:

@@ -155,6 +155,8 @@ lines 2
 runs 0 ls --kind email --status queued,running --json
 json 'len(a["jobs"]) == 4 and a["next_cursor"] is None'
 json 'all("payload" not in job for job in a["jobs"])'
+runs 0 ls --search 'SAY hello' --json
+json 'len(a["jobs"]) == 1 and a["jobs"][0]["goal"] == "say hello" and a["next_cursor"] is None'
 runs 0 ls --label team:core --agent bot --correlation c-1 --include payload --json
 json 'len(a["jobs"]) == 1 and a["jobs"][0]["payload"] == {"to": "ada"}'
 runs 0 ls --created-after 1h --json

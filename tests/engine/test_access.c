@@ -193,6 +193,7 @@ static const struct query questions[] = {
     {VERB_resource_get, 'r', "{'id':'r-@'}", R | W, FOR_ALL},
     {VERB_resource_delete, 'r', "{'id':'r-@'}", W, BY_QUEUE},
     {VERB_dead_letters, 'Q', "{'queue':'@'}", R, BY_QUEUE},
+    {VERB_dead_letter_groups, 'Q', "{'queue':'@'}", R, BY_QUEUE},
     {VERB_redrive, 'd', "{'id':'@'}", 0, BY_QUEUE},
     {VERB_dead_letter, 'q', "{'id':'@','reason_code':'timeout'}", 0, BY_QUEUE},
     {VERB_requeue, 'q', "{'id':'@'}", 0, BY_QUEUE},

@@ -104,8 +104,53 @@ static void jobs_are_listed_newest_first_by_everything_there_is(void **state)
     at_every_desk(lists);
 }
 
+static void searches(struct desk *d)
+{
+    well(d, VERB_submit,
+         "{\"kind\":\"invoice.send\",\"queue\":\"billing\",\"idempotency_key\":\"K-17\","
+         "\"correlation_id\":\"order-9\",\"agent_id\":\"agnes\",\"goal\":\"Pay the Plumber\","
+         "\"labels\":{\"team\":\"blue\"},\"payload\":\"hidden\"}");
+    const char *one = said(d, "id");
+    for (int i = 0; i < 100; i++)
+        submit_of(d, "mail", "default");
+    const char *mail = said(d, "id");
+    static const char *const of_one[] = {"voice.S", "BILLING", "k-1",  "order-9",
+                                         "AGNES",   "plumber", "blue", "\"send\",\"limit\":1"};
+    for (size_t i = 0; i < sizeof of_one / sizeof of_one[0]; i++) {
+        bool open = of_one[i][0] == '"';
+        well(d, VERB_list, open ? "{\"search\":%s}" : "{\"search\":\"%s\"}", of_one[i]);
+        says(d, "jobs.0.id", one);
+        says(d, "jobs.1", "");
+    }
+    well(d, VERB_list, "{\"search\":\"%s\"}", one);
+    says(d, "jobs.0.id", one);
+    well(d, VERB_list, "{\"search\":\"hidden\"}");
+    says(d, "jobs.0", "");
+    says(d, "next_cursor", "");
+    well(d, VERB_list, "{\"search\":\"mail\",\"limit\":99}");
+    says(d, "jobs.0.id", mail);
+    well(d, VERB_list, "{\"search\":\"MAIL\",\"cursor\":\"%s\"}", said(d, "next_cursor"));
+    assert_int_equal(strlen(said(d, "jobs.0.id")), UUID_TEXT_LEN);
+    says(d, "jobs.1", "");
+    says(d, "next_cursor", "");
+    well(d, VERB_list, "{\"search\":\"mail\",\"queue\":\"billing\"}");
+    says(d, "jobs.0", "");
+    well(d, VERB_dead_letter,
+         "{\"id\":\"%s\",\"reason_code\":\"timeout\",\"message\":\"the boiler burst\"}", mail);
+    well(d, VERB_list, "{\"search\":\"Boiler\"}");
+    says(d, "jobs.0.id", mail);
+    says(d, "jobs.1", "");
+}
+
+static void jobs_are_found_by_what_they_are_called(void **state)
+{
+    (void)state;
+    at_every_desk(searches);
+}
+
 static void lists_wrongly(struct desk *d)
 {
+    ill(d, VERB_list, ERR_BAD_REQUEST, "search has 0 bytes", "{\"search\":\"\"}");
     ill(d, VERB_list, ERR_BAD_REQUEST, "\"asleep\" is none; there are queued, running",
         "{\"status\":\"queued,asleep\"}");
     ill(d, VERB_list, ERR_BAD_REQUEST, "status: \"\" is none", "{\"status\":\"queued,\"}");
@@ -382,6 +427,41 @@ static void dead_letters_are_redriven_or_dropped_by_what_they_are(void **state)
 {
     (void)state;
     at_every_desk(redrives);
+}
+
+static void groups(struct desk *d)
+{
+    well(d, VERB_dead_letter_groups, "{}");
+    assert_string_equal(d->answer, "{\"groups\":[],\"counted\":0,\"more\":false}");
+    for (int i = 0; i < 70; i++)
+        bury(d, submit_of(d, "mail", i % 2 == 0 ? "even" : "odd"), "timeout");
+    d->clock += 1000;
+    bury(d, submit_of(d, "mail", "even"), "parse_error");
+    bury(d, submit_of(d, "sms", "odd"), "timeout");
+    bury(d, submit_of(d, "mail", "odd"), "timeout");
+    submit_of(d, "mail", "even");
+    well(d, VERB_dead_letter_groups, "{}");
+    says(d, "groups.0.kind", "mail");
+    says(d, "groups.0.reason_code", "timeout");
+    says(d, "groups.0.count", "71");
+    says(d, "groups.0.oldest_at", "2026-01-01T00:00:00.001Z");
+    says(d, "groups.0.newest_at", "2026-01-01T00:00:01.073Z");
+    says(d, "groups.1.kind", "mail");
+    says(d, "groups.1.reason_code", "parse_error");
+    says(d, "groups.1.count", "1");
+    says(d, "groups.2.kind", "sms");
+    says(d, "groups.3", "");
+    says(d, "counted", "73");
+    says(d, "more", "false");
+    well(d, VERB_dead_letter_groups, "{\"queue\":\"odd\",\"kind\":\"mail\"}");
+    says(d, "groups.0.count", "36");
+    says(d, "groups.1", "");
+}
+
+static void dead_letters_are_counted_by_kind_and_reason(void **state)
+{
+    (void)state;
+    at_every_desk(groups);
 }
 
 /* More than a batch holds, at a rate; the cursor goes on although what is done leaves the list. */
@@ -851,6 +931,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_got_by_its_id),
         cmocka_unit_test(jobs_are_listed_newest_first_by_everything_there_is),
+        cmocka_unit_test(jobs_are_found_by_what_they_are_called),
         cmocka_unit_test(a_list_that_cannot_be_is_refused_by_name),
         cmocka_unit_test(a_history_is_told_page_by_page),
         cmocka_unit_test(heartbeats_are_told_apart),
@@ -861,6 +942,7 @@ int main(void)
         cmocka_unit_test(many_jobs_are_cancelled_page_by_page),
         cmocka_unit_test(a_bulk_that_cannot_be_is_refused_by_name),
         cmocka_unit_test(dead_letters_are_redriven_or_dropped_by_what_they_are),
+        cmocka_unit_test(dead_letters_are_counted_by_kind_and_reason),
         cmocka_unit_test(many_dead_letters_are_redriven_page_by_page),
         cmocka_unit_test(queues_are_counted_paused_and_resumed),
         cmocka_unit_test(the_settings_of_a_kind_are_set_and_got),

@@ -1,0 +1,117 @@
+// A server that asks for tokens: signing in, what a token may, signing out.
+import { confirm, eventually, same, sure, visit } from '../browser.mjs';
+
+const TOKEN = 'pawl_an-admin-token-for-the-tests-of-the-dashboard';
+
+async function signIn(page, token) {
+    await page.getByLabel('Access token').fill(token);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+}
+
+export const cases = [
+    [
+        'a_server_with_tokens_asks_for_one_and_keeps_it_from_scripts',
+        async (t) => {
+            const server = await t.ownServer({ token: TOKEN });
+            const job = await server.submit('secret-work');
+            const page = await t.page({ refusals: true });
+            await page.goto(`${server.url}/#/jobs/${job.id}`);
+            await page.getByText('Sign in to Pawl').waitFor();
+            await signIn(page, 'pawl_wrong');
+            await page.getByText('The server does not know this token').waitFor();
+            await signIn(page, TOKEN);
+            await page.locator('h1', { hasText: 'secret-work' }).waitFor();
+            await page.locator('.connection.live').waitFor();
+
+            const cookies = await page.context().cookies();
+            same('cookies', cookies.length, 1);
+            sure('HttpOnly', cookies[0].httpOnly);
+            same('SameSite', cookies[0].sameSite, 'Strict');
+            same(
+                'what scripts see',
+                await page.evaluate(
+                    () => document.cookie + JSON.stringify({ ...localStorage, ...sessionStorage }),
+                ),
+                '{}',
+            );
+            sure('no secret in the address', !page.url().includes('pawl_'));
+
+            await page.getByRole('button', { name: 'Cancel', exact: true }).click();
+            await confirm(page, 'Cancel it');
+            await eventually(
+                'it is cancelled',
+                async () => (await server.job(job.id)).status === 'cancelled',
+            );
+
+            await page.reload();
+            await page.locator('.connection.live').waitFor();
+            await page.locator('h1', { hasText: 'secret-work' }).waitFor();
+            await page.getByRole('button', { name: /Sign out/ }).click();
+            await page.getByText('Sign in to Pawl').waitFor();
+            same('cookies after it', (await page.context().cookies()).length, 0);
+            same(
+                'without one',
+                await page.evaluate(async () => (await fetch('/v1/stats')).status),
+                401,
+            );
+        },
+    ],
+    [
+        'a_request_from_elsewhere_with_the_cookie_does_nothing',
+        async (t) => {
+            const server = await t.ownServer({ token: TOKEN });
+            const job = await server.submit('forged');
+            const page = await t.page({ refusals: true });
+            await page.goto(server.url);
+            await signIn(page, TOKEN);
+            await page.locator('.connection.live').waitFor();
+            const forged = await page.evaluate(
+                async (id) =>
+                    (
+                        await fetch(`/v1/jobs/${id}/cancel`, {
+                            method: 'POST',
+                            headers: { 'Content-Type': 'application/json' },
+                            body: '{}',
+                        })
+                    ).status,
+                job.id,
+            );
+            same('without the word against forgery', forged, 403);
+            same('its status', (await server.job(job.id)).status, 'queued');
+        },
+    ],
+    [
+        'a_token_that_may_only_look_is_told_so',
+        async (t) => {
+            const server = await t.ownServer({ token: TOKEN });
+            const job = await server.submit('look-only');
+            const { token } = await server.post('/v1/tokens', { name: 'looker', scopes: ['read'] });
+            const page = await t.page({ refusals: true });
+            await page.goto(`${server.url}/#/jobs/${job.id}`);
+            await signIn(page, token);
+            await page.locator('.connection.live').waitFor();
+            await page.getByRole('button', { name: 'Cancel', exact: true }).click();
+            await page.locator('dialog').getByRole('button', { name: 'Cancel it' }).click();
+            await page.getByRole('alert').waitFor();
+            same('its status', (await server.job(job.id)).status, 'queued');
+            await visit(page, server, '#/');
+            await page.locator('.figures').waitFor();
+        },
+    ],
+    [
+        'a_token_that_ends_leads_back_to_the_sign_in',
+        async (t) => {
+            const server = await t.ownServer({ token: TOKEN });
+            const { token, id } = await server.post('/v1/tokens', {
+                name: 'short',
+                scopes: ['read'],
+            });
+            const page = await t.page({ refusals: true });
+            await page.goto(server.url);
+            await signIn(page, token);
+            await page.locator('.connection.live').waitFor();
+            await server.call('DELETE', `/v1/tokens/${id}`);
+            await page.getByText('Sign in to Pawl').waitFor({ timeout: 15_000 });
+        },
+    ],
+];

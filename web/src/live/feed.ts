@@ -1,0 +1,123 @@
+// The live stream of all jobs' events: one connection for the whole page, whoever listens.
+//
+// After a lost connection it goes on behind the last event that it has seen. After a long gap, or when
+// the page was hidden, replaying would only be noise: it starts at `now` and everybody loads anew.
+
+import { signal } from '@preact/signals';
+import { ask, locked, Problem, readSession, takeSession } from '../api/client';
+import type { PawlEvent, Session } from '../api/types';
+
+/** off: the token may not see the feed; pages are kept up to date as far as they ask by themselves. */
+export type Connection = 'connecting' | 'live' | 'lost' | 'off';
+
+export const connection = signal<Connection>('connecting');
+
+/** Grows whenever events may have been missed: load anew. */
+export const resync = signal(0);
+
+const REPLAY_MS_MAX = 30_000;
+const RETRY_MS = [250, 500, 1000, 2000];
+const BATCH_MS = 60;
+
+type Listener = (events: PawlEvent[]) => void;
+
+const listeners = new Set<Listener>();
+let source: EventSource | null = null;
+let retryTimer = 0;
+let tries = 0;
+let lastId: string | null = null;
+let lostAt = 0;
+let waiting: PawlEvent[] = [];
+let batchTimer = 0;
+
+export function listen(listener: Listener): () => void {
+    listeners.add(listener);
+    return () => listeners.delete(listener);
+}
+
+function flush(): void {
+    const events = waiting;
+    waiting = [];
+    batchTimer = 0;
+    for (const listener of [...listeners]) listener(events);
+}
+
+function received(message: MessageEvent<string>): void {
+    lastId = message.lastEventId;
+    waiting.push(JSON.parse(message.data) as PawlEvent);
+    if (!batchTimer) batchTimer = window.setTimeout(flush, BATCH_MS);
+}
+
+function close(): void {
+    source?.close();
+    source = null;
+    window.clearTimeout(retryTimer);
+}
+
+function lose(): void {
+    close();
+    if (connection.value !== 'lost') lostAt = Date.now();
+    connection.value = 'lost';
+    const pause = RETRY_MS[Math.min(tries++, RETRY_MS.length - 1)];
+    retryTimer = window.setTimeout(connect, pause);
+}
+
+function opened(): void {
+    const wasLost = lostAt !== 0;
+    tries = 0;
+    lostAt = 0;
+    connection.value = 'live';
+    // Answers may have been lost too, not only events.
+    if (wasLost) resync.value++;
+}
+
+/* Where the feed stands before anything is loaded: what comes after that is news to everybody. */
+async function now(): Promise<string> {
+    const page = await ask<{ next: string }>('/v1/feed', { query: { after: 'now', limit: 1 } });
+    return page.next;
+}
+
+function open(): void {
+    close();
+    const stream = new EventSource(`/v1/feed?after=${encodeURIComponent(lastId ?? 'now')}`);
+    source = stream;
+    stream.onopen = opened;
+    stream.onmessage = received;
+    stream.onerror = () => {
+        if (source === stream) lose();
+    };
+}
+
+/** Opens the stream, and keeps it open until the page is left or the token has ended. */
+export async function connect(): Promise<void> {
+    let read: Session | undefined;
+    try {
+        read = await readSession();
+        if (read.auth && !read.signed_in) {
+            close();
+            takeSession(read);
+            return;
+        }
+        if (lastId === null || (lostAt !== 0 && Date.now() - lostAt > REPLAY_MS_MAX))
+            lastId = await now();
+    } catch (error) {
+        if (error instanceof Problem && error.status === 403) {
+            connection.value = 'off';
+            takeSession(read!);
+        } else lose();
+        return;
+    }
+    takeSession(read);
+    open();
+}
+
+// A browser has six connections to a server for all of its tabs: those that nobody looks at need none.
+document.addEventListener('visibilitychange', () => {
+    if (document.hidden) {
+        close();
+        lastId = null;
+        lostAt = Date.now();
+    } else if (!source && !locked.value) {
+        void connect();
+    }
+});

@@ -1,0 +1,372 @@
+// Dead letters: grouped by why and what, looked at, and sent on their way again or dropped.
+
+import { useEffect, useState } from 'preact/hooks';
+import * as pawl from '../api/pawl';
+import type { Job } from '../api/types';
+import { brief, count, plural, shortId, words } from '../format';
+import { useJobList } from '../live/job-list';
+import { useQuery } from '../live/query';
+import { replace, to } from '../route';
+import { deadReasons } from '../states';
+import { Button } from '../ui/button';
+import { JsonView } from '../ui/json';
+import { narrow } from '../ui/narrow';
+import { Empty, Loading, PageHead, Panel, Trouble } from '../ui/page';
+import { Ago } from '../ui/time';
+import { VirtualTable } from '../ui/virtual';
+import { type DeadAction, DeadDialog } from './dead-dialog';
+
+const PAGE = 100;
+const ROW = 44;
+const ROW_NARROW = 68;
+
+const reasonWords = (code: string): string => deadReasons[code] ?? words(code);
+
+interface Group {
+    kind?: string;
+    reason_code?: string;
+}
+
+function Groups({
+    at,
+    groups,
+    total,
+}: {
+    at: Group;
+    groups: {
+        kind: string;
+        reason_code: string;
+        count: number;
+        newest_at: string;
+        last_error: { message?: string } | null;
+    }[];
+    total: number;
+}) {
+    return (
+        <nav class="groups" aria-label="Groups of dead letters">
+            <a href={to.dead()} aria-current={!at.kind && !at.reason_code ? 'true' : undefined}>
+                <span class="group-name">All dead letters</span>
+                <b>{count(total)}</b>
+            </a>
+            {groups.map((g) => (
+                <a
+                    key={`${g.reason_code}/${g.kind}`}
+                    data-row
+                    href={to.dead({ kind: g.kind, reason_code: g.reason_code })}
+                    aria-current={
+                        at.kind === g.kind && at.reason_code === g.reason_code ? 'true' : undefined
+                    }
+                >
+                    <span class="group-name">
+                        <span class="strong">{g.kind}</span>
+                        <span class="group-why">{reasonWords(g.reason_code)}</span>
+                        <span class="faint cut">{brief(g.last_error?.message ?? '')}</span>
+                    </span>
+                    <b>{count(g.count)}</b>
+                </a>
+            ))}
+        </nav>
+    );
+}
+
+function Preview({
+    id,
+    onAct,
+}: {
+    id: string;
+    onAct: (action: DeadAction, ids: string[]) => void;
+}) {
+    const { data: job, error } = useQuery(() => pawl.getJob(id), [id]);
+    if (error) return <Trouble error={error} />;
+    if (!job) return <Loading rows={4} />;
+    return (
+        <Panel
+            title={job.kind}
+            aside={
+                <>
+                    <Button small icon="loop" onClick={() => onAct('redrive', [id])}>
+                        Redrive
+                    </Button>
+                    <Button small kind="danger" onClick={() => onAct('drop', [id])}>
+                        Drop
+                    </Button>
+                </>
+            }
+        >
+            <p class="error-message">
+                {job.dead_letter?.last_error?.message ?? job.error?.message ?? 'no message'}
+            </p>
+            <dl class="facts">
+                <div>
+                    <dt>Why</dt>
+                    <dd>{reasonWords(job.dead_letter?.reason_code ?? '')}</dd>
+                </div>
+                <div>
+                    <dt>Attempts</dt>
+                    <dd>{job.dead_letter?.attempts ?? job.attempt}</dd>
+                </div>
+                <div>
+                    <dt>Last worker</dt>
+                    <dd class="mono">{job.dead_letter?.last_owner ?? '–'}</dd>
+                </div>
+                <div>
+                    <dt>Put aside</dt>
+                    <dd>
+                        <Ago at={job.dead_letter?.at} />
+                    </dd>
+                </div>
+            </dl>
+            <h3>Payload</h3>
+            <JsonView value={job.payload} label="the payload" />
+            <a href={to.job(id)}>Open the job and its history</a>
+        </Panel>
+    );
+}
+
+interface RowProps {
+    job: Job;
+    selected: boolean;
+    shown: boolean;
+    onSelect: () => void;
+    onShow: () => void;
+}
+
+function Row({ job, selected, shown, onSelect, onShow }: RowProps) {
+    const check = (
+        <td class="select" onClick={(event) => event.stopPropagation()}>
+            <input
+                type="checkbox"
+                checked={selected}
+                aria-label={`Select ${job.id}`}
+                onInput={onSelect}
+            />
+        </td>
+    );
+    const message = brief(
+        job.dead_letter?.last_error?.message ?? job.error?.message ?? 'no message',
+    );
+    const cls = `${selected ? 'selected' : ''}${shown ? ' shown' : ''}`;
+    if (narrow.value)
+        return (
+            <tr class={cls} onClick={onShow}>
+                {check}
+                <td class="card-cell">
+                    <div>
+                        <button type="button" data-row class="link strong" aria-pressed={shown}>
+                            {job.kind}
+                        </button>
+                        <span class="faint">
+                            <Ago at={job.dead_letter?.at} />
+                        </span>
+                    </div>
+                    <div class="faint">
+                        <span class="cut">{message}</span>
+                    </div>
+                </td>
+            </tr>
+        );
+    return (
+        <tr class={cls} onClick={onShow}>
+            {check}
+            <td class="main-cell">
+                <button type="button" data-row class="link strong" aria-pressed={shown}>
+                    {job.kind}
+                </button>
+                <span class="faint note">{message}</span>
+            </td>
+            <td class="mono faint">{shortId(job.id)}</td>
+            <td class="num">{job.dead_letter?.attempts ?? job.attempt}</td>
+            <td class="num faint">
+                <Ago at={job.dead_letter?.at} />
+            </td>
+        </tr>
+    );
+}
+
+export function DeadPage({ query }: { query: URLSearchParams }) {
+    const at: Group = {
+        kind: query.get('kind') ?? undefined,
+        reason_code: query.get('reason_code') ?? undefined,
+    };
+    const key = JSON.stringify(at);
+    const groups = useQuery(pawl.deadGroups, [], {
+        stale: (event) => /dead_letter|requeued/.test(event.type),
+        every_ms: 10_000,
+        quiet_ms: 2000,
+    });
+    const list = useJobList(
+        (cursor) => pawl.deadLetters(at, { limit: PAGE, cursor }),
+        [key],
+        () => false,
+    );
+    const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+    const [shown, setShown] = useState<string | null>(null);
+    const [acting, setActing] = useState<{ action: DeadAction; ids: string[] | null } | null>(null);
+    useEffect(() => {
+        setSelected(new Set());
+        setShown(null);
+    }, [key]);
+
+    // What was redriven by somebody else is no dead letter any more.
+    const jobs = list.jobs.filter((job) => job.damaged || job.status === 'dead_lettered');
+    const total = groups.data?.groups.reduce((sum, g) => sum + g.count, 0) ?? jobs.length;
+    const inGroup =
+        groups.data?.groups.find((g) => g.kind === at.kind && g.reason_code === at.reason_code)
+            ?.count ?? (at.kind || at.reason_code ? 0 : total);
+    const preview = shown && jobs.some((job) => job.id === shown) ? shown : null;
+    const select = (id: string) => {
+        const next = new Set(selected);
+        if (!next.delete(id)) next.add(id);
+        setSelected(next);
+    };
+    const allSelected = jobs.length > 0 && jobs.every((job) => selected.has(job.id));
+
+    if (list.error && !list.loaded) return <Trouble error={list.error} retry={list.refresh} />;
+    const says = !list.loaded
+        ? ' '
+        : total === 0
+          ? 'Nothing was given up.'
+          : `${plural(total, 'job')} put aside for a person to look at, ${plural(groups.data?.groups.length ?? 0, 'group')}.`;
+    return (
+        <div class="fill">
+            <PageHead title="Dead letters" says={says}>
+                {jobs.length > 0 && (
+                    <>
+                        <Button
+                            icon="loop"
+                            onClick={() => setActing({ action: 'redrive', ids: null })}
+                        >
+                            Redrive {at.kind ? 'the group' : 'all'}
+                        </Button>
+                        <Button
+                            kind="danger"
+                            onClick={() => setActing({ action: 'drop', ids: null })}
+                        >
+                            Drop {at.kind ? 'the group' : 'all'}
+                        </Button>
+                    </>
+                )}
+            </PageHead>
+            {!list.loaded ? (
+                <Loading />
+            ) : total === 0 && jobs.length === 0 ? (
+                <Empty icon="dead" title="No dead letters">
+                    <p>
+                        Jobs that were tried too often, or that a worker or a person gave up, are
+                        kept here with their last error.
+                    </p>
+                </Empty>
+            ) : (
+                <div class="dead">
+                    <Groups at={at} groups={groups.data?.groups ?? []} total={total} />
+                    <div class="list-panel">
+                        {selected.size > 0 && (
+                            <div class="selection" role="status">
+                                <b>{count(selected.size)} selected</b>
+                                <Button
+                                    small
+                                    icon="loop"
+                                    onClick={() =>
+                                        setActing({ action: 'redrive', ids: [...selected] })
+                                    }
+                                >
+                                    Redrive
+                                </Button>
+                                <Button
+                                    small
+                                    kind="danger"
+                                    onClick={() =>
+                                        setActing({ action: 'drop', ids: [...selected] })
+                                    }
+                                >
+                                    Drop
+                                </Button>
+                                <Button small kind="quiet" onClick={() => setSelected(new Set())}>
+                                    Clear
+                                </Button>
+                            </div>
+                        )}
+                        {jobs.length === 0 ? (
+                            <Empty icon="check" title="This group is empty">
+                                <Button onClick={() => replace(to.dead())}>All dead letters</Button>
+                            </Empty>
+                        ) : (
+                            <VirtualTable
+                                label="Dead letters"
+                                count={jobs.length}
+                                rowHeight={narrow.value ? ROW_NARROW : ROW}
+                                columns={narrow.value ? 2 : 5}
+                                head={
+                                    <tr>
+                                        <th class="select">
+                                            <input
+                                                type="checkbox"
+                                                checked={allSelected}
+                                                aria-label="Select all that are loaded"
+                                                onInput={() =>
+                                                    setSelected(
+                                                        new Set(
+                                                            allSelected
+                                                                ? []
+                                                                : jobs.map((job) => job.id),
+                                                        ),
+                                                    )
+                                                }
+                                            />
+                                        </th>
+                                        <th class="main-cell">
+                                            {narrow.value ? 'Dead letters' : 'Kind and last error'}
+                                        </th>
+                                        {!narrow.value && (
+                                            <>
+                                                <th>Id</th>
+                                                <th class="num">Attempts</th>
+                                                <th class="num">Put aside</th>
+                                            </>
+                                        )}
+                                    </tr>
+                                }
+                                render={(i) => {
+                                    const job = jobs[i]!;
+                                    return (
+                                        <Row
+                                            key={job.id}
+                                            job={job}
+                                            selected={selected.has(job.id)}
+                                            shown={preview === job.id}
+                                            onSelect={() => select(job.id)}
+                                            onShow={() => setShown(job.id)}
+                                        />
+                                    );
+                                }}
+                                onEnd={list.more}
+                            />
+                        )}
+                    </div>
+                    {preview && (
+                        <div class="dead-preview">
+                            <Preview
+                                id={preview}
+                                onAct={(action, ids) => setActing({ action, ids })}
+                            />
+                        </div>
+                    )}
+                </div>
+            )}
+            {acting && (
+                <DeadDialog
+                    action={acting.action}
+                    ids={acting.ids}
+                    group={at}
+                    expected={inGroup}
+                    onClose={() => {
+                        setActing(null);
+                        setSelected(new Set());
+                        list.refresh();
+                        groups.reload();
+                    }}
+                />
+            )}
+        </div>
+    );
+}

@@ -1,0 +1,120 @@
+// Open questions to people, answered in place.
+
+import { useState } from 'preact/hooks';
+import * as pawl from '../api/pawl';
+import type { Question } from '../api/types';
+import { brief, plural, shortId } from '../format';
+import { useQuery } from '../live/query';
+import { to } from '../route';
+import { Empty, Loading, PageHead, Trouble } from '../ui/page';
+import { Ago } from '../ui/time';
+import { AnswerAs, AnswerForm } from './answer';
+
+const PAGES_MAX = 10;
+
+async function load(): Promise<Question[]> {
+    const all: Question[] = [];
+    let cursor: string | null = null;
+    for (let i = 0; i < PAGES_MAX; i++) {
+        const page: Awaited<ReturnType<typeof pawl.inbox>> = await pawl.inbox(cursor);
+        all.push(...page.questions);
+        cursor = page.next_cursor;
+        if (!cursor) break;
+    }
+    return all;
+}
+
+function Card({ question, onDone }: { question: Question; onDone: () => void }) {
+    const q = question;
+    return (
+        <li class="question">
+            <div class="question-meta">
+                <a data-row class="strong" href={q.step ? to.plan(q.id, q.step) : to.job(q.id)}>
+                    {q.kind}
+                    {q.step && <> · {q.step}</>}
+                </a>
+                <span class="mono faint">{shortId(q.id)}</span>
+                {q.assignee && <span class="chip">for {q.assignee}</span>}
+                {q.effect && <span class="chip bad">In doubt</span>}
+                <span class="faint">
+                    asked <Ago at={q.since} />
+                </span>
+                {q.until && (
+                    <span class="faint">
+                        · ends <Ago at={q.until} />
+                        {q.default_answer != null && <> with {brief(q.default_answer, 40)}</>}
+                    </span>
+                )}
+            </div>
+            <p class="prompt">
+                {q.effect
+                    ? `Has “${q.effect}” happened? The worker went away before it could say.`
+                    : (q.prompt ?? 'Shall it go on?')}
+            </p>
+            <AnswerForm asked={q} onDone={onDone} />
+        </li>
+    );
+}
+
+export function InboxPage() {
+    const { data, error, loading, reload } = useQuery(load, [], {
+        stale: (event) => /wait|user|signal|cancel|step_running|fail/.test(event.type),
+        every_ms: 10_000,
+    });
+    const [who, setWho] = useState('');
+    const people = [
+        ...new Set(
+            (data ?? []).map((q) => q.assignee).filter((name): name is string => name !== null),
+        ),
+    ].sort();
+    const shown = (data ?? []).filter((q) => !who || q.assignee === who);
+    return (
+        <>
+            <PageHead
+                title="Inbox"
+                says={
+                    data
+                        ? data.length
+                            ? `${plural(data.length, 'question')} wait for an answer. Nothing is held up but the jobs that ask.`
+                            : 'Nobody waits for you.'
+                        : ' '
+                }
+            >
+                {shown.length > 0 && <AnswerAs />}
+                {people.length > 0 && (
+                    <select
+                        aria-label="For whom"
+                        value={who}
+                        onInput={(event) => setWho(event.currentTarget.value)}
+                    >
+                        <option value="">For anybody</option>
+                        {people.map((name) => (
+                            <option key={name} value={name}>
+                                For {name}
+                            </option>
+                        ))}
+                    </select>
+                )}
+            </PageHead>
+            {error && !data ? (
+                <Trouble error={error} retry={reload} />
+            ) : loading ? (
+                <Loading />
+            ) : shown.length === 0 ? (
+                <Empty icon="inbox" title="All answered">
+                    <p>When a job or a step asks a person, its question appears here at once.</p>
+                </Empty>
+            ) : (
+                <ul class="questions">
+                    {shown.map((q) => (
+                        <Card
+                            key={`${q.id}/${q.step}/${q.correlation_key}`}
+                            question={q}
+                            onDone={reload}
+                        />
+                    ))}
+                </ul>
+            )}
+        </>
+    );
+}

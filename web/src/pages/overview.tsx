@@ -1,0 +1,469 @@
+// The whole system at a glance.
+
+import { useEffect, useMemo } from 'preact/hooks';
+import * as pawl from '../api/pawl';
+import type { Job, KindTiming, Queue, Resource, Stats, Worker } from '../api/types';
+import { brief, count, duration, percent, plural, short } from '../format';
+import { anyEvent, useQuery } from '../live/query';
+import { backfill, lastBeats, percentile, pulse } from '../live/pulse';
+import { to } from '../route';
+import { jobStates, jobStatuses } from '../states';
+import { StateMark } from '../ui/badge';
+import { Meter, StatusBar } from '../ui/bar';
+import { Button } from '../ui/button';
+import { Chart, type Line } from '../ui/chart';
+import { Empty, Loading, PageHead, Panel, Trouble } from '../ui/page';
+import { Ago, now } from '../ui/time';
+import { Activity } from './activity';
+import { openSubmit } from './submit';
+
+const SHOWN_S = 120;
+const RECENT_S = 60;
+const TROUBLED_MAX = 200;
+const perSecond = (n: number): string =>
+    n >= 10 || Number.isInteger(n) ? short(Math.round(n)) : n.toFixed(1);
+
+const flow: Line[] = [
+    { label: 'Completed', token: '--good-fill', fill: true, format: perSecond },
+    { label: 'Submitted', token: '--run-fill', format: perSecond },
+    { label: 'Failed', token: '--bad-fill', format: perSecond },
+];
+const times: Line[] = [
+    {
+        label: 'Run, p95',
+        token: '--run-fill',
+        fill: true,
+        least: 100,
+        format: (ms) => duration(ms),
+    },
+    { label: 'Wait to begin, p95', token: '--wait-fill', format: (ms) => duration(ms) },
+];
+
+function firstWords(stats: Stats, questions: number): string {
+    const { jobs } = stats;
+    const total = jobStatuses.reduce((sum, status) => sum + (jobs[status] ?? 0), 0);
+    if (total === 0) return 'Nothing has been submitted yet.';
+    const busy = jobs.running + jobs.leased;
+    const parts = [
+        busy > 0 ? `${count(busy)} running` : 'nothing runs',
+        `${count(stats.queue_depth)} in line`,
+    ];
+    if (jobs.retrying > 0) parts.push(`${count(jobs.retrying)} retrying`);
+    const needs: string[] = [];
+    if (questions > 0) needs.push(plural(questions, 'question'));
+    if (jobs.dead_lettered > 0) needs.push(plural(jobs.dead_lettered, 'dead letter'));
+    const start = parts.join(', ');
+    return `${start.charAt(0).toUpperCase()}${start.slice(1)}. ${needs.length ? `Needs you: ${needs.join(' and ')}.` : 'Nothing needs you.'}`;
+}
+
+function Figure({
+    label,
+    value,
+    note,
+    href,
+    tone,
+}: {
+    label: string;
+    value: string;
+    note?: string;
+    href?: string;
+    tone?: string;
+}) {
+    const body = (
+        <>
+            <span class="figure-label">{label}</span>
+            <span class={`figure-value${tone ? ` tone-${tone}` : ''}`}>{value}</span>
+            <span class="figure-note">{note ?? ' '}</span>
+        </>
+    );
+    return href ? (
+        <a class="figure" href={href}>
+            {body}
+        </a>
+    ) : (
+        <div class="figure">{body}</div>
+    );
+}
+
+function Figures({ stats }: { stats: Stats }) {
+    pulse.value;
+    const beats = lastBeats(RECENT_S);
+    const completed = beats.reduce((sum, b) => sum + b.completed, 0);
+    const failed = beats.reduce((sum, b) => sum + b.failed, 0);
+    const waits = beats.flatMap((b) => b.wait_ms).sort((a, b) => a - b);
+    const runs = beats.flatMap((b) => b.run_ms).sort((a, b) => a - b);
+    const said = (p: number | null) => (p === null ? '–' : duration(p));
+    const half = (list: number[]) =>
+        list.length ? `p95; half within ${said(percentile(list, 0.5))}` : 'none in the last minute';
+    const oldest = stats.oldest_queued_at
+        ? Math.max(0, now.value - Date.parse(stats.oldest_queued_at))
+        : null;
+    const tried = completed + failed;
+    return (
+        <div class="figures">
+            <Figure
+                label="Done a minute"
+                value={short(completed)}
+                note={tried ? `${percent(completed / tried)} succeed` : 'none in the last minute'}
+            />
+            <Figure
+                label="Failed a minute"
+                value={short(failed)}
+                tone={failed ? 'bad' : undefined}
+                note="attempts, last minute"
+            />
+            <Figure
+                label="Wait to begin"
+                value={said(percentile(waits, 0.95))}
+                note={half(waits)}
+            />
+            <Figure label="Run time" value={said(percentile(runs, 0.95))} note={half(runs)} />
+            <Figure
+                label="In line"
+                value={short(stats.queue_depth)}
+                note={
+                    oldest === null
+                        ? 'nothing waits for a worker'
+                        : `oldest for ${duration(oldest)}`
+                }
+                href={to.jobs({ status: 'queued' })}
+            />
+            <Figure
+                label="Workers"
+                value={short(stats.workers ?? 0)}
+                note={`hold ${plural(stats.leases ?? 0, 'lease')}`}
+                href={to.resources()}
+            />
+        </div>
+    );
+}
+
+function Charts() {
+    const beat = pulse.value;
+    const data = useMemo(() => {
+        const beats = lastBeats(SHOWN_S);
+        const seconds = beats.map((b) => b.at_s);
+        const p95 = (list: number[]) =>
+            percentile(
+                [...list].sort((a, b) => a - b),
+                0.95,
+            );
+        return {
+            flow: [
+                seconds,
+                beats.map((b) => b.completed),
+                beats.map((b) => b.submitted),
+                beats.map((b) => b.failed),
+            ],
+            times: [seconds, beats.map((b) => p95(b.run_ms)), beats.map((b) => p95(b.wait_ms))],
+        };
+    }, [beat]);
+    return (
+        <div class="two">
+            <Panel title="Throughput" aside="jobs a second">
+                <Chart
+                    label="Jobs a second over the last two minutes"
+                    lines={flow}
+                    data={data.flow}
+                />
+            </Panel>
+            <Panel title="Latency" aside="of what ended">
+                <Chart label="Latency over the last two minutes" lines={times} data={data.times} />
+            </Panel>
+        </div>
+    );
+}
+
+function States({ stats }: { stats: Stats }) {
+    return (
+        <Panel title="States">
+            <StatusBar by={stats.jobs} />
+            <ul class="state-list">
+                {jobStatuses.map((status) => (
+                    <li key={status}>
+                        <a href={to.jobs({ status })} title={jobStates[status].means}>
+                            <StateMark look={jobStates[status]} />
+                            <span>{jobStates[status].label}</span>
+                            <b>{count(stats.jobs[status] ?? 0)}</b>
+                        </a>
+                    </li>
+                ))}
+            </ul>
+        </Panel>
+    );
+}
+
+interface FailingKind {
+    kind: string;
+    jobs: number;
+    last: Job;
+}
+
+function failingKinds(jobs: Job[]): FailingKind[] {
+    const kinds = new Map<string, FailingKind>();
+    for (const job of jobs) {
+        const known = kinds.get(job.kind);
+        if (!known) kinds.set(job.kind, { kind: job.kind, jobs: 1, last: job });
+        else {
+            known.jobs++;
+            if (job.updated_at > known.last.updated_at) known.last = job;
+        }
+    }
+    return [...kinds.values()].sort((a, b) => b.jobs - a.jobs).slice(0, 6);
+}
+
+const troubled = 'failed,dead_lettered,retrying';
+
+function Failing({ jobs }: { jobs: Job[] }) {
+    const kinds = failingKinds(jobs.filter((job) => !job.damaged));
+    return (
+        <Panel
+            title="Failing kinds"
+            aside={
+                jobs.length >= TROUBLED_MAX ? `of the last ${TROUBLED_MAX} in trouble` : undefined
+            }
+            flush
+        >
+            {kinds.length === 0 ? (
+                <Empty icon="check" title="Nothing is failing">
+                    No job is failed, retrying or dead.
+                </Empty>
+            ) : (
+                <table class="table">
+                    <thead>
+                        <tr>
+                            <th>Kind</th>
+                            <th class="num">Jobs</th>
+                            <th>Last error</th>
+                            <th class="num">When</th>
+                        </tr>
+                    </thead>
+                    <tbody>
+                        {kinds.map(({ kind, jobs: n, last }) => (
+                            <tr key={kind}>
+                                <td>
+                                    <a class="strong" href={to.jobs({ kind, status: troubled })}>
+                                        {kind}
+                                    </a>
+                                </td>
+                                <td class="num">{count(n)}</td>
+                                <td class="cut">
+                                    <a href={to.job(last.id)}>
+                                        {brief(
+                                            last.error?.message ??
+                                                last.dead_letter?.reason_code ??
+                                                'no message',
+                                        )}
+                                    </a>
+                                </td>
+                                <td class="num faint">
+                                    <Ago at={last.updated_at} />
+                                </td>
+                            </tr>
+                        ))}
+                    </tbody>
+                </table>
+            )}
+        </Panel>
+    );
+}
+
+function QueueTable({ queues }: { queues: Queue[] }) {
+    const sorted = [...queues].sort((a, b) => b.depth - a.depth).slice(0, 6);
+    return (
+        <Panel title="Queues" aside={<a href={to.queues()}>All queues</a>} flush>
+            {sorted.length === 0 ? (
+                <Empty icon="queues" title="No queues yet">
+                    A queue is there with its first job.
+                </Empty>
+            ) : (
+                <table class="table">
+                    <thead>
+                        <tr>
+                            <th>Queue</th>
+                            <th>States</th>
+                            <th class="num">In line</th>
+                            <th class="num">Oldest</th>
+                        </tr>
+                    </thead>
+                    <tbody>
+                        {sorted.map((q) => (
+                            <tr key={q.queue}>
+                                <td>
+                                    <a class="strong" href={to.jobs({ queue: q.queue })}>
+                                        {q.queue}
+                                    </a>
+                                    {q.paused && <span class="chip wait">Paused</span>}
+                                </td>
+                                <td class="bar-cell">
+                                    <StatusBar by={q.by_status} />
+                                </td>
+                                <td class="num">{count(q.depth)}</td>
+                                <td class="num faint">
+                                    <Ago at={q.oldest_at} />
+                                </td>
+                            </tr>
+                        ))}
+                    </tbody>
+                </table>
+            )}
+        </Panel>
+    );
+}
+
+function Kinds({ kinds }: { kinds: KindTiming[] }) {
+    const shown = [...kinds].sort((a, b) => b.count - a.count).slice(0, 6);
+    const said = (t?: { p50: number; p95: number }) =>
+        t ? `${duration(t.p50)} / ${duration(t.p95)}` : '–';
+    return (
+        <Panel title="How long kinds take" aside="half / 95%, of what completed last" flush>
+            <table class="table">
+                <thead>
+                    <tr>
+                        <th>Kind</th>
+                        <th class="num">Jobs</th>
+                        <th class="num">Wait</th>
+                        <th class="num">Run</th>
+                    </tr>
+                </thead>
+                <tbody>
+                    {shown.map((k) => (
+                        <tr key={k.kind}>
+                            <td>
+                                <a class="strong" href={to.jobs({ kind: k.kind })}>
+                                    {k.kind}
+                                </a>
+                            </td>
+                            <td class="num">{count(k.count)}</td>
+                            <td class="num">{said(k.wait_ms)}</td>
+                            <td class="num">{said(k.run_ms)}</td>
+                        </tr>
+                    ))}
+                </tbody>
+            </table>
+        </Panel>
+    );
+}
+
+function WorkersAndResources({ workers, resources }: { workers: Worker[]; resources: Resource[] }) {
+    const slots = resources.reduce((sum, r) => sum + r.slots, 0);
+    const used = resources.reduce((sum, r) => sum + r.used, 0);
+    return (
+        <Panel title="Workers and resources" aside={<a href={to.resources()}>All of them</a>} flush>
+            {workers.length + resources.length === 0 ? (
+                <Empty icon="resources" title="Nobody works">
+                    Start a worker: <code>pawl work --kind KIND -- COMMAND</code>
+                </Empty>
+            ) : (
+                <table class="table">
+                    <tbody>
+                        {resources.length > 0 && (
+                            <tr>
+                                <td class="strong">{plural(resources.length, 'resource')}</td>
+                                <td class="bar-cell">
+                                    <Meter
+                                        used={used}
+                                        of={slots}
+                                        label={`${used} of ${slots} slots in use`}
+                                    />
+                                </td>
+                                <td class="num">
+                                    {used} / {slots} slots
+                                </td>
+                            </tr>
+                        )}
+                        {workers.slice(0, 6).map((w) => (
+                            <tr key={w.worker_id}>
+                                <td class="mono cut">{w.worker_id}</td>
+                                <td class="num">{plural(w.leases, 'lease')}</td>
+                                <td class="num faint">
+                                    <Ago at={w.last_beat_at} />
+                                </td>
+                            </tr>
+                        ))}
+                    </tbody>
+                </table>
+            )}
+        </Panel>
+    );
+}
+
+function Welcome() {
+    return (
+        <Panel>
+            <Empty icon="jobs" title="Submit your first job">
+                <p>Jobs appear here as they come, with everything that happens to them.</p>
+                <pre class="command">pawl submit hello --payload '{'{"name": "Ada"}'}'</pre>
+                <Button kind="primary" icon="plus" onClick={() => openSubmit()}>
+                    Submit a job
+                </Button>
+            </Empty>
+        </Panel>
+    );
+}
+
+async function load() {
+    const [stats, queues, workers, resources, questions, failing] = await Promise.all([
+        pawl.stats(),
+        pawl.queues(),
+        pawl.workers(),
+        pawl.resources(),
+        pawl.inbox(),
+        pawl.listJobs({ status: troubled }, { limit: TROUBLED_MAX }),
+    ]);
+    return {
+        stats,
+        queues: queues.queues,
+        workers: workers.workers,
+        resources: resources.resources,
+        questions: questions.questions.length,
+        failing: failing.jobs,
+    };
+}
+
+const opened_ms = Date.now();
+const NEWEST_MAX = 500;
+
+export function OverviewPage() {
+    useEffect(() => {
+        pawl.listJobs({}, { limit: NEWEST_MAX }).then(
+            ({ jobs }) => backfill(jobs, opened_ms),
+            () => {},
+        );
+    }, []);
+    const { data, error, reload } = useQuery(load, [], { stale: anyEvent, every_ms: 5000 });
+    if (error && !data) return <Trouble error={error} retry={reload} />;
+    const empty = data && jobStatuses.every((status) => !data.stats.jobs[status]);
+    return (
+        <>
+            <PageHead title="Overview" says={data ? firstWords(data.stats, data.questions) : ' '} />
+            {!data ? (
+                <Loading rows={10} />
+            ) : empty ? (
+                <Welcome />
+            ) : (
+                <div class="overview">
+                    <Figures stats={data.stats} />
+                    <Charts />
+                    <div class="two">
+                        <div class="stack">
+                            <States stats={data.stats} />
+                            <Failing jobs={data.failing} />
+                            {data.stats.kinds && data.stats.kinds.length > 0 && (
+                                <Kinds kinds={data.stats.kinds} />
+                            )}
+                        </div>
+                        <div class="stack">
+                            <QueueTable queues={data.queues} />
+                            <WorkersAndResources
+                                workers={data.workers}
+                                resources={data.resources}
+                            />
+                            <Activity />
+                        </div>
+                    </div>
+                </div>
+            )}
+        </>
+    );
+}

@@ -1,0 +1,107 @@
+// Dialogs: the browser's own, which keep the focus and close with Escape.
+
+import type { ComponentChildren } from 'preact';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { Button } from './button';
+
+interface DialogProps {
+    title: string;
+    onClose: () => void;
+    children: ComponentChildren;
+    wide?: boolean;
+}
+
+export function Dialog({ title, onClose, children, wide }: DialogProps) {
+    const ref = useRef<HTMLDialogElement>(null);
+    // Before anybody can press a key.
+    useLayoutEffect(() => {
+        const dialog = ref.current;
+        if (dialog && !dialog.open) dialog.showModal();
+    }, []);
+    return (
+        <dialog
+            ref={ref}
+            class={wide ? 'wide' : undefined}
+            aria-labelledby="dialog-title"
+            onClose={onClose}
+            onClick={(event) => {
+                if (event.target === ref.current) ref.current?.close();
+            }}
+        >
+            <div class="dialog-body">
+                <header>
+                    <h2 id="dialog-title">{title}</h2>
+                    <Button
+                        kind="quiet"
+                        icon="close"
+                        label="Close"
+                        onClick={() => ref.current?.close()}
+                    />
+                </header>
+                {children}
+            </div>
+        </dialog>
+    );
+}
+
+interface AskProps {
+    title: string;
+    /** What will happen, in words. */
+    children?: ComponentChildren;
+    action: string;
+    danger?: boolean;
+    wide?: boolean;
+    ready?: boolean;
+    run: () => Promise<void>;
+    onClose: () => void;
+}
+
+/** A form that does one thing: closes when it is done, and says why when it is not. */
+export function ActionDialog({
+    title,
+    children,
+    action,
+    danger,
+    wide,
+    ready = true,
+    run,
+    onClose,
+}: AskProps) {
+    const [busy, setBusy] = useState(false);
+    const [problem, setProblem] = useState<string | null>(null);
+    async function submit(event: Event): Promise<void> {
+        event.preventDefault();
+        setBusy(true);
+        setProblem(null);
+        try {
+            await run();
+            onClose();
+        } catch (error) {
+            setProblem((error as Error).message);
+            setBusy(false);
+        }
+    }
+    return (
+        <Dialog title={title} onClose={onClose} wide={wide}>
+            <form onSubmit={submit}>
+                <div class="dialog-content">{children}</div>
+                {problem && (
+                    <p class="problem" role="alert">
+                        {problem}
+                    </p>
+                )}
+                <footer>
+                    <Button onClick={onClose}>Never mind</Button>
+                    <Button
+                        type="submit"
+                        kind={danger ? 'danger' : 'primary'}
+                        busy={busy}
+                        disabled={!ready}
+                    >
+                        {action}
+                    </Button>
+                </footer>
+            </form>
+        </Dialog>
+    );
+}

@@ -3,9 +3,9 @@
  * as a whole or not at all, the database is sound, every history verifies, and life goes on.
  *
  * At each sync this process forks: the child finds the disk as a power cut has left it, in one of
- * DISK_STYLES ways. PAWL_SHARDS=4 PAWL_SHARD=0 to 3 runs a part of all of them, PAWL_SYNC=… runs
- * one sync point only, PAWL_DAMAGE=… one way; PAWL_LIE=…, a name in sim/disk_lie.def, breaks the
- * disk in that way, which must make this fail. */
+ * DISK_STYLES ways. PAWL_SYNC=… runs one sync point only, PAWL_DAMAGE=… one way, PAWL_SHARDS=4
+ * PAWL_SHARD=0 to 3 a part of all of them; PAWL_LIE=…, a name in sim/disk_lie.def, breaks the disk
+ * in that way, which must make this fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -381,9 +381,11 @@ static void a_lock_file_of_somebody_else_is_refused_and_not_touched(void **state
         assert_true(str_eq(read_file(place, beside(place, ".lock")), others[i]));
         assert_string_equal(files_in(place), "jobs.db.lock");
     }
-    /* The last as a power cut may leave one. */
+    /* The last two as a power cut may leave one. */
     static const struct str ours[] = {STR_INIT(""), STR_INIT("4711\n"), STR_INIT("4711"),
-                                      STR_INIT("\0\0\0\0\0")};
+                                      STR_INIT("\0\0\0\0\0"),
+                                      STR_INIT("\0\0"
+                                               "11\n\n\0\n")};
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
         write_file(beside(place, ".lock"), ours[i]);
         store_close(open_ok(place, true));

@@ -20,7 +20,7 @@
 /* How often to open the lock anew when somebody deletes it meanwhile. */
 enum { LOCK_TRIES = 100 };
 
-enum { REASON_BYTES = 128, NUMBER_BYTES = 24 };
+enum { REASON_BYTES = 128, NUMBER_BYTES = 24, NUMBER_WIDTH = 11 };
 
 /* What must stay in its place while the store is in use. The log holds what is not in the database
  * yet, and its index says where. */
@@ -191,8 +191,10 @@ static enum error_code check_lock(int lock, const char *path, struct err *err)
     ssize_t digits = 0;
     while (digits < len && (isdigit((unsigned char)text[digits]) || text[digits] == '\0'))
         digits++;
-    if (len < (ssize_t)sizeof text &&
-        (digits == len || (digits == len - 1 && digits > 0 && text[digits] == '\n')))
+    ssize_t end = digits;
+    while (end < len && (text[end] == '\n' || text[end] == '\0'))
+        end++;
+    if (len < (ssize_t)sizeof text && end == len && (digits > 0 || len == 0))
         return ERR_OK;
     return err_set(err, ERR_UNAVAILABLE,
                    "the lock file %.200s is not one of Pawl's, and was not touched: move it away, "
@@ -233,11 +235,14 @@ static enum error_code take_lock(struct owner *owner, struct err *err)
     return err_set(err, ERR_UNAVAILABLE, "cannot lock it: somebody keeps deleting the lock file");
 }
 
-/* For people, and for the message to the next one: on a full disk the lock works without it. */
+/* For people, and for the message to the next one: on a full disk the lock works without it. It is
+ * always as long, so that a power cut which leaves parts of two of them leaves such a thing too. */
 static void write_number(const struct owner *owner)
 {
     char text[NUMBER_BYTES];
-    int len = snprintf(text, sizeof text, "%jd\n", (intmax_t)getpid());
+    int len = snprintf(text, sizeof text, "%jd", (intmax_t)getpid());
+    while (len < NUMBER_WIDTH)
+        text[len++] = '\n';
     bool written =
         ftruncate(owner->lock, 0) == 0 && pwrite(owner->lock, text, (size_t)len, 0) == len;
     (void)written;

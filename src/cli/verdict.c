@@ -167,6 +167,9 @@ static enum cli_exit answer_step(const struct args *args, struct pawl *pawl, boo
     struct question question = question_of(pawl_json_get(step, "question"), true);
     struct pawl_object *request = about_job(args);
     pawl_object_text(request, "step", cli_word(args, 1));
+    long long attempt = pawl_json_int(pawl_json_get(step, "attempt"), -1);
+    if (attempt >= 0)
+        pawl_object_int(request, "attempt", attempt);
     pawl_object_text(request, "by", who(args));
     code = put_verdict(args, approved, &question, request);
     if (code == CLI_DONE)

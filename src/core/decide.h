@@ -143,6 +143,8 @@ struct command {
         struct {
             struct str answer; /* raw JSON */
             struct str by;
+            bool has_attempt; /* only to the question that this attempt has asked */
+            int64_t attempt;
         } answer;
         struct {
             int64_t attempt;    /* of the lease that was seen to end */

@@ -222,6 +222,32 @@ static enum error_code job_completed(struct decider *d)
     return decider_fold(d);
 }
 
+/* The error of the step that the job fails with, and which step that is. */
+static enum error_code error_of_step(struct decider *d, struct str *ret)
+{
+    struct str error = d->step->error;
+    struct json_iter iter;
+    struct json_writer writer;
+    struct buf buf;
+    struct str key;
+    struct str value;
+    buf_init(&buf, d->context->arena, error.len + d->step->spec.id.len + 16);
+    json_writer_init(&writer, &buf);
+    json_begin_object(&writer);
+    json_key(&writer, STR("step"));
+    json_put_string(&writer, d->step->spec.id);
+    if (json_object_begin(&iter, error))
+        while (json_object_next(&iter, &key, &value)) {
+            json_key(&writer, (struct str){key.at + 1, key.len - 2});
+            json_put_raw(&writer, value);
+        }
+    json_end_object(&writer);
+    if (buf.failed)
+        return decider_no_memory(d);
+    *ret = buf_str(&buf);
+    return ERR_OK;
+}
+
 static enum error_code job_failed(struct decider *d)
 {
     enum error_code code = decider_ensure_running(d);
@@ -236,7 +262,7 @@ static enum error_code job_failed(struct decider *d)
     struct failure failure = {.error_class = CLASS_PERMANENT,
                               .message = STR("a step failed, and nothing is left that could run")};
     if (d->step != NULL && d->step->state == STEP_FAILED && str_is_set(d->step->error))
-        event->data.error = d->step->error;
+        code = error_of_step(d, &event->data.error);
     else
         code = decider_error_json(d, &failure, &event->data.error);
     return code == ERR_OK ? decider_fold(d) : code;

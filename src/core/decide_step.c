@@ -543,6 +543,12 @@ enum error_code decide_answer(struct decider *d)
         return code;
     if (d->step->question.type == WAIT_TIMER)
         return refuse_step(d, "answer", ": it waits for a timer");
+    if (d->command->answer.has_attempt && d->command->answer.attempt != d->step->attempt)
+        return err_set(
+            d->err, ERR_VERSION_MISMATCH,
+            "step \"%.*s\" asks another question by now: it is in attempt %lld, not %lld",
+            STR_ARG(d->step->spec.id), (long long)d->step->attempt,
+            (long long)d->command->answer.attempt);
     return decider_step_answer(d, OUTCOME_SIGNAL, answer, by, (struct str){NULL, 0}, NULL);
 }
 

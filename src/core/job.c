@@ -170,6 +170,11 @@ struct str effect_name(struct str step, struct str key, struct arena *arena)
     return (struct str){name, step.len + 1 + key.len};
 }
 
+struct str step_slot(const struct step *step)
+{
+    return step->held ? (struct str){NULL, 0} : step->lease.resource_id;
+}
+
 enum step_standing step_standing(const struct step *step)
 {
     switch (step->state) {

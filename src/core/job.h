@@ -231,6 +231,10 @@ struct str effect_name(struct str step, struct str key, struct arena *arena);
 /* Where a step stands. */
 enum step_standing step_standing(const struct step *step);
 
+/* The resource of which the lease of a step takes a slot; absent for a critic's, who judges the
+ * work of a resource and needs none. */
+struct str step_slot(const struct step *step);
+
 static inline bool job_has_plan(const struct job *job)
 {
     return job->plan_version > 0;

@@ -1,6 +1,8 @@
 #include "core/job_state.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 #include "base/json.h"
 #include "core/job_records.h"
@@ -101,6 +103,31 @@ enum error_code effect_state_read(struct str json, struct arena *arena, struct e
  * last, and it is said how long they are, so that they are not walked over. */
 enum { DEPS_WORTH_A_HINT = 256 };
 
+/* The children of a fan stand one after the other: a row of them is written as its ends, "1-999",
+ * since a step is read as often as one of its parents ends. */
+enum { ROW_MIN = 4, ROW_TEXT_MAX = 24 };
+
+static void write_children(const struct step *step, struct json_writer *writer)
+{
+    const uint32_t *children = step->children;
+    json_begin_array(writer);
+    for (uint32_t i = 0; i < step->child_count;) {
+        uint32_t end = i + 1;
+        while (end < step->child_count && children[end] == children[end - 1] + 1)
+            end++;
+        if (end - i >= ROW_MIN) {
+            char row[ROW_TEXT_MAX];
+            int len =
+                snprintf(row, sizeof row, "%" PRIu32 "-%" PRIu32, children[i], children[end - 1]);
+            json_put_string(writer, (struct str){row, (size_t)len});
+            i = end;
+        } else {
+            json_put_int(writer, children[i++]);
+        }
+    }
+    json_end_array(writer);
+}
+
 void step_plan_write(const struct step *step, struct buf *buf)
 {
     bool hint = step->spec.deps.len >= DEPS_WORTH_A_HINT;
@@ -109,10 +136,7 @@ void step_plan_write(const struct step *step, struct buf *buf)
     json_writer_init(&writer, buf);
     json_begin_object(&writer);
     json_key(&writer, STR("children"));
-    json_begin_array(&writer);
-    for (uint32_t i = 0; i < step->child_count; i++)
-        json_put_int(&writer, step->children[i]);
-    json_end_array(&writer);
+    write_children(step, &writer);
     if (hint) {
         json_key(&writer, STR("deps_bytes"));
         json_put_int(&writer, (int64_t)spec.deps.len);
@@ -172,8 +196,40 @@ static bool take_number(struct str *text, uint32_t below, uint32_t *ret)
     return len > 0 && number < below;
 }
 
-/* Reads `[1,2,3]` at `text`, and leaves what comes after it there. A step may have thousands of
- * children, and is read as often as one of its parents ends. */
+/* Takes one child, `7`, or a row of them, `"7-11"`, off the front of the list; false when it is
+ * neither. */
+static bool take_row(struct str *list, uint32_t *ret_first, uint32_t *ret_last)
+{
+    bool row = take(list, STR("\""));
+    if (!take_number(list, PLAN_STEPS_MAX, ret_first))
+        return false;
+    *ret_last = *ret_first;
+    return !row || (take(list, STR("-")) && take_number(list, PLAN_STEPS_MAX, ret_last) &&
+                    take(list, STR("\"")) && *ret_last > *ret_first);
+}
+
+/* Adds a row of children; false: there is no memory. */
+static bool add_children(struct step *step, uint32_t first, uint32_t last, uint32_t *cap,
+                         struct arena *arena)
+{
+    uint32_t count = step->child_count + (last - first) + 1;
+    if (count > *cap) {
+        uint32_t more = count < 8 ? 8 : count * 2;
+        uint32_t *grown =
+            arena_grow(arena, step->children, *cap * sizeof *grown, more * sizeof *grown);
+        if (grown == NULL)
+            return false;
+        step->children = grown;
+        *cap = more;
+    }
+    uint32_t *to = &step->children[step->child_count];
+    for (uint32_t i = 0; i <= last - first; i++)
+        to[i] = first + i;
+    step->child_count = count;
+    return true;
+}
+
+/* Reads `[1,2,"5-99"]` at `text`, and leaves what comes after it there. */
 static enum error_code read_children(struct str *text, struct arena *arena, struct step *step,
                                      struct err *err)
 {
@@ -182,16 +238,17 @@ static enum error_code read_children(struct str *text, struct arena *arena, stru
     if (close == NULL)
         return bad_children(err);
     struct str list = {text->at + 1, (size_t)(close - text->at) - 1};
-    size_t room = list.len / 2 + 1; /* a digit and a comma each, at the least */
-    step->children = arena_alloc(arena, room * sizeof *step->children);
+    uint32_t cap = 0;
+    step->children = NULL;
     step->child_count = 0;
-    if (step->children == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for a step");
     bool more = list.len > 0;
     while (more) {
-        if (step->child_count == PLAN_STEPS_MAX ||
-            !take_number(&list, PLAN_STEPS_MAX, &step->children[step->child_count++]))
+        uint32_t first;
+        uint32_t last;
+        if (!take_row(&list, &first, &last) || last - first >= PLAN_STEPS_MAX - step->child_count)
             return bad_children(err);
+        if (!add_children(step, first, last, &cap, arena))
+            return err_set(err, ERR_NO_MEMORY, "there is no memory for a step");
         more = take(&list, STR(","));
     }
     if (list.len > 0)

@@ -3,7 +3,8 @@
  * A lane is everything that decides whether a claim may have a piece of work: what it is (a job, a
  * step, or a finished step to be judged), its queue and kind, the capabilities it needs, and for
  * steps the selector and the resources to avoid. A claim looks only into lanes that it may take, so
- * it never walks over what it cannot have. Stores give each lane a number, for ever. */
+ * it never walks over what it cannot have. Stores number lanes, and may give a number back when
+ * nothing stands in its lane. */
 #ifndef PAWL_CORE_LANE_H
 #define PAWL_CORE_LANE_H
 

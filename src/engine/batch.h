@@ -145,12 +145,18 @@ struct ready_lane {
     uint32_t count;
 };
 
+struct known_lane {
+    uint32_t number;
+    struct lane lane;
+};
+
 /* Lanes as far as they are known, read once. */
 struct lane_table {
     struct arena arena;
-    struct lane *at; /* by number - 1 */
+    struct known_lane *at; /* by number, rising */
     uint32_t count;
     uint32_t cap;
+    uint64_t era; /* in which their numbers mean these lanes */
 };
 
 /* Runs batches, one after the other; each thread has its own. */

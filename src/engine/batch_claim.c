@@ -5,40 +5,49 @@
 #include "base/planted.h"
 #include "engine/batch_private.h"
 
+/* Begins anew when numbers may mean other lanes than they did. */
+static void begin_era(struct lane_table *table, uint64_t era)
+{
+    arena_clear(&table->arena);
+    *table = (struct lane_table){.arena = table->arena, .era = era};
+}
+
+static enum error_code learn_lane(struct batch *batch, const struct store_lane *fresh)
+{
+    struct lane_table *table = &batch->batcher->lanes;
+    if (table->count > 0 && fresh->number <= table->at[table->count - 1].number)
+        return err_set(batch->err, ERR_CORRUPT, "a lane has the number %u", fresh->number);
+    if (table->count == table->cap) {
+        uint32_t cap = table->cap < 32 ? 64 : table->cap * 2;
+        struct known_lane *at =
+            arena_grow(&table->arena, table->at, table->cap * sizeof *at, cap * sizeof *at);
+        if (at == NULL)
+            return batch_no_memory(batch);
+        table->at = at;
+        table->cap = cap;
+    }
+    struct str key = arena_copy(&table->arena, fresh->key);
+    if (!str_is_set(key))
+        return batch_no_memory(batch);
+    struct known_lane known = {.number = fresh->number};
+    enum error_code code = lane_read(key, &table->arena, &known.lane, batch->err);
+    if (code == ERR_OK)
+        table->at[table->count++] = known;
+    return code;
+}
+
 /* Reads the lanes that came since the last time. */
 static enum error_code learn_lanes(struct batch *batch)
 {
     struct lane_table *table = &batch->batcher->lanes;
     struct store_lane *fresh = NULL;
     uint32_t count = 0;
-    enum error_code code =
-        store_lanes(batch->txn, table->count, batch->arena, &fresh, &count, batch->err);
-    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
-        uint32_t number = fresh[i].number;
-        if (number <= table->count || number > STORE_LANES_MAX)
-            return err_set(batch->err, ERR_CORRUPT, "a lane has the number %u", number);
-        if (number > table->cap) {
-            uint32_t cap = number < 32 ? 64 : number * 2;
-            struct lane *at =
-                arena_grow(&table->arena, table->at, table->cap * sizeof *at, cap * sizeof *at);
-            if (at == NULL)
-                return batch_no_memory(batch);
-            table->at = at;
-            table->cap = cap;
-        }
-        struct str key = arena_copy(&table->arena, fresh[i].key);
-        if (!str_is_set(key))
-            return batch_no_memory(batch);
-        struct lane lane;
-        code = lane_read(key, &table->arena, &lane, batch->err);
-        if (code != ERR_OK)
-            return code;
-        /* A number that was never used takes nobody's work. */
-        for (uint32_t gap = table->count; gap < number - 1; gap++)
-            table->at[gap] = (struct lane){0};
-        table->at[number - 1] = lane;
-        table->count = number;
-    }
+    if (table->era != batch->load.lanes_era)
+        begin_era(table, batch->load.lanes_era);
+    uint32_t after = table->count > 0 ? table->at[table->count - 1].number : 0;
+    enum error_code code = store_lanes(batch->txn, after, batch->arena, &fresh, &count, batch->err);
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++)
+        code = learn_lane(batch, &fresh[i]);
     return code;
 }
 
@@ -62,12 +71,12 @@ static uint32_t find_lanes(const struct batch *batch, const struct op *op, struc
     const struct lane_table *table = &batch->batcher->lanes;
     uint32_t count = 0;
     for (uint32_t i = 0; i < table->count; i++) {
-        const struct lane *lane = &table->at[i];
-        if (!str_is_set(lane->queue) || !lane_takes(lane, claimer) ||
+        const struct lane *lane = &table->at[i].lane;
+        if (!lane_takes(lane, claimer) ||
             (names_have(&batch->load.paused, lane->queue) && !PLANTED(PAUSED_QUEUE_SERVED)) ||
             (op->queues != NULL && !names_have(op->queues, lane->queue)))
             continue;
-        ret[count++] = (struct open_lane){i + 1, lane->queue};
+        ret[count++] = (struct open_lane){table->at[i].number, lane->queue};
     }
     if (count > 1)
         qsort(ret, count, sizeof *ret, by_queue);

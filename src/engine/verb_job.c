@@ -30,6 +30,7 @@ struct job_request {
     struct question question;
     struct str answer;
     struct str by;
+    int64_t attempt; /* below 0: not given */
 };
 
 #define FIELD(member, kind) RECORD_FIELD(struct job_request, member, #member, kind)
@@ -112,6 +113,7 @@ static const struct record_field answer_fields[] = {
     FIELD(step, NAME),
     FIELD(answer, JSON),
     FIELD(by, NAME),
+    RECORD_FIELD_RANGE(struct job_request, attempt, "attempt", INT, 0, INT64_MAX),
 };
 RECORD_TABLE(answer);
 
@@ -404,7 +406,7 @@ const struct verb verb_verdict = {
 
 static enum error_code answer_prepare(struct verb_call *call, struct err *err)
 {
-    struct job_request request = {0};
+    struct job_request request = {.attempt = -1};
     struct op *op;
     enum error_code code = begin(call, &answer_record, &request, &op, err);
     if (code == ERR_OK && !str_is_set(request.step))
@@ -419,6 +421,8 @@ static enum error_code answer_prepare(struct verb_call *call, struct err *err)
     op->command.step = request.step;
     op->command.answer.answer = request.answer;
     op->command.answer.by = request.by;
+    op->command.answer.has_attempt = request.attempt >= 0;
+    op->command.answer.attempt = request.attempt;
     return ERR_OK;
 }
 

@@ -488,6 +488,8 @@ static void write_question(struct json_writer *writer, const struct job *job,
     json_begin_object(writer);
     answer_id(writer, STR("id"), job->id);
     answer_text(writer, STR("step"), step != NULL ? step->spec.id : (struct str){NULL, 0});
+    json_key(writer, STR("attempt"));
+    json_put_int(writer, step != NULL ? step->attempt : job->attempt);
     answer_text(writer, STR("kind"), job->spec.kind);
     answer_text(writer, STR("queue"), job->spec.queue);
     answer_text(writer, STR("prompt"), wait->prompt);

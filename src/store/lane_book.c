@@ -14,10 +14,22 @@ void lane_book_release(struct lane_book *book)
     arena_release(&book->arena);
 }
 
+void lane_book_clear(struct lane_book *book)
+{
+    uint64_t seed = book->numbers.seed;
+    lane_book_release(book);
+    lane_book_init(book, seed);
+}
+
 uint32_t lane_book_find(const struct lane_book *book, struct str key)
 {
     uint32_t number = map_get(&book->numbers, key);
     return number == MAP_NONE ? 0 : number;
+}
+
+uint32_t lane_book_count(const struct lane_book *book)
+{
+    return book->numbers.count;
 }
 
 static enum error_code no_memory(struct err *err)
@@ -29,36 +41,22 @@ enum error_code lane_book_add(struct lane_book *book, uint32_t number, struct st
                               struct err *err)
 {
     assert(str_is_set(key));
-    if (number > STORE_LANES_MAX)
-        return err_set(err, ERR_RATE_LIMITED,
-                       "there are over %d different combinations of queue, kind, capabilities, "
-                       "selector and avoid list",
-                       STORE_LANES_MAX);
     uint32_t known = lane_book_find(book, key);
-    bool taken = number > 0 && number <= book->count && str_is_set(book->keys[number - 1]);
-    if (taken && known == number)
+    if (number != 0 && known == number)
         return ERR_OK;
-    if (number == 0 || known != 0 || taken)
-        return err_set(err, ERR_CORRUPT,
-                       "the lane %.*s cannot be number %u: one of them is known as another",
-                       STR_ARG(key), number);
-    if (number > book->cap) {
-        uint32_t cap = number < 32 ? 64 : number * 2;
-        struct str *keys =
-            arena_grow(&book->arena, book->keys, book->cap * sizeof *keys, cap * sizeof *keys);
-        if (keys == NULL)
-            return no_memory(err);
-        for (uint32_t i = book->cap; i < cap; i++)
-            keys[i] = (struct str){NULL, 0};
-        book->keys = keys;
-        book->cap = cap;
-    }
+    if (number == 0 || known != 0)
+        return err_set(err, ERR_CORRUPT, "the lane %.*s cannot be number %u: it is %u",
+                       STR_ARG(key), number, known);
+    if (lane_book_count(book) >= STORE_LANES_MAX)
+        return err_set(err, ERR_RATE_LIMITED,
+                       "work waits in %d different combinations of queue, kind, capabilities, "
+                       "selector and avoid list, and there is no room for another",
+                       STORE_LANES_MAX);
     struct str copy = arena_copy(&book->arena, key);
     uint32_t found;
     if (!str_is_set(copy) || map_put(&book->numbers, copy, number, &found) != ERR_OK)
         return no_memory(err);
-    book->keys[number - 1] = copy;
-    if (number > book->count)
-        book->count = number;
+    if (number > book->highest)
+        book->highest = number;
     return ERR_OK;
 }

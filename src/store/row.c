@@ -91,7 +91,7 @@ struct claim_row row_of_lease(const struct job *job, const struct step *step, in
     return (struct claim_row){
         .present = true,
         .worker_id = lease->worker_id,
-        .resource_id = lease->resource_id,
+        .resource_id = step != NULL ? step_slot(step) : (struct str){NULL, 0},
         .attempt = step != NULL ? step->attempt : job->attempt,
         .beat_at = lease->beat_at,
         .expires_at = lease->expires_at,

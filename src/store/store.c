@@ -116,6 +116,12 @@ enum error_code store_load_parts(struct store_txn *txn, struct store_parts *part
     return count == 0 ? ERR_OK : txn->store->driver->load_parts(txn, parts, count, arena, err);
 }
 
+uint32_t store_lanes_many(uint32_t left)
+{
+    uint32_t most = STORE_LANES_MAX / 10 * 9;
+    return left < STORE_LANES_FEW / 2 ? STORE_LANES_FEW : left < most / 2 ? 2 * left : most;
+}
+
 enum error_code store_lanes(struct store_txn *txn, uint32_t after, struct arena *arena,
                             struct store_lane **ret, uint32_t *ret_count, struct err *err)
 {

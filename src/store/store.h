@@ -44,7 +44,8 @@
 enum {
     STORE_LIST_MAX = 500,
     STORE_EVENTS_MAX = 1000,
-    STORE_LANES_MAX = 100 * 1000, /* in one store: more kinds, queues and lists than anybody has */
+    STORE_LANES_MAX = 100 * 1000, /* in one store at a time */
+    STORE_LANES_FEW = 1000,       /* below this none is given back */
     STORE_WORKERS_MAX = 10 * 1000,
     STORE_RESOURCES_MAX = 10 * 1000,
     STORE_TOKENS_MAX = 10 * 1000,
@@ -141,6 +142,8 @@ struct store_load {
     struct store_kind *kinds; /* by kind */
     uint32_t kind_count;
     struct names paused; /* queues, sorted */
+    uint64_t lanes_era;  /* another one than before: lanes were given back meanwhile, so that what
+                            was known of them is to be forgotten */
 };
 
 /* Parts of one job that load has locked (or, when only reading, of any). The first members say
@@ -181,7 +184,7 @@ struct store_parts {
 /* ---- finding work ------------------------------------------------------------------------- */
 
 struct store_lane {
-    uint32_t number; /* from 1 on, in the order in which lanes were first used */
+    uint32_t number; /* from 1 on, in the order in which lanes were first used in this era */
     struct str key;
 };
 
@@ -519,7 +522,9 @@ struct store_driver {
                               struct err *err);
 
     /* Deletes at most `limit` records of requests and of telemetry, together, that are older than
-     * they are kept (24 hours). `ret_count` says how many. */
+     * they are kept (24 hours). `ret_count` says how many. When there are twice as many lanes as
+     * were needed the last time, those in which nothing stands are given back, which begins another
+     * era: their numbers mean nothing any more, or something else. */
     enum error_code (*sweep)(struct store *store, uint32_t limit, uint32_t *ret_count,
                              struct err *err);
 
@@ -599,5 +604,9 @@ enum error_code store_backup(struct store *store, struct str path, int64_t *ret_
 enum error_code store_sweep(struct store *store, uint32_t limit, uint32_t *ret_count,
                             struct err *err);
 enum error_code store_attend(struct store *store, int64_t *ret_before, struct err *err);
+
+/* For drivers: with more lanes than this it is worth to look for those that may be given back, when
+ * `left` were left the last time. */
+uint32_t store_lanes_many(uint32_t left);
 
 #endif

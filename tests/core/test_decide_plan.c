@@ -190,7 +190,7 @@ static void a_failed_step_fails_its_job_at_once(void **state)
     step_fails(w, "a");
     assert_status(w, "failed");
     assert_step(w, "b", "running"); /* steps stay as they are, their tokens are stale */
-    assert_str(w->slice.job.error, js(w, "{'class':'permanent','message':'it broke'}"));
+    assert_str(w->slice.job.error, js(w, "{'step':'a','class':'permanent','message':'it broke'}"));
     refused(w, with_token(complete_with(w, "1"), of_b), ERR_STALE_LEASE,
             "the token of attempt 1 of job {job}, step b is not live: the lease has ended");
     w->now += 60000;
@@ -241,7 +241,7 @@ static void a_job_whose_only_step_failed_with_continue_fails(void **state)
     planned(w, "[{'id':'a','on_failure':'continue'}]");
     step_fails(w, "a");
     assert_status(w, "failed");
-    assert_str(w->slice.job.error, js(w, "{'class':'permanent','message':'it broke'}"));
+    assert_str(w->slice.job.error, js(w, "{'step':'a','class':'permanent','message':'it broke'}"));
     story(w, "job_created plan_generated job_running step_leased:a step_running:a "
              "step_failed_fatal:a step_failed:a job_failed");
 }

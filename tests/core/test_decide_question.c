@@ -63,6 +63,25 @@ static void an_answered_step_is_claimed_straight_into_running(void **state)
                    "step_succeeded:a job_completed");
 }
 
+static void an_answer_to_an_earlier_question_is_refused(void **state)
+{
+    struct world *w = *state;
+    step_running(w, ONE);
+    do_ok(w, ask_of(w, NULL, 0, NULL));
+    int64_t first = step_named(w, "a")->attempt;
+    do_ok(w, answer_of(w, "a", "1"));
+    do_ok(w, step_claim_of(w, "a", "r1", true));
+    do_ok(w, ask_of(w, NULL, 0, NULL));
+    struct command late = answer_of(w, "a", "2");
+    late.answer.has_attempt = true;
+    late.answer.attempt = first;
+    refused(w, late, ERR_VERSION_MISMATCH,
+            "step \"a\" asks another question by now: it is in attempt 2, not 1");
+    late.answer.attempt = step_named(w, "a")->attempt;
+    do_ok(w, late);
+    assert_str(step_named(w, "a")->answer, js(w, "2"));
+}
+
 static void the_job_runs_on_while_another_step_can(void **state)
 {
     struct world *w = *state;
@@ -502,6 +521,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCENARIO(a_question_drops_the_lease_and_the_job_waits_when_nothing_else_can_run),
         SCENARIO(an_answered_step_is_claimed_straight_into_running),
+        SCENARIO(an_answer_to_an_earlier_question_is_refused),
         SCENARIO(the_job_runs_on_while_another_step_can),
         SCENARIO(two_questions_are_answered_one_by_one),
         SCENARIO(a_choice_is_the_same_however_it_is_written),

@@ -279,6 +279,24 @@ static void a_step_that_has_not_begun_is_short(void **state)
     assert_memory_equal(text.at, "{\"children\":[1],", 16);
 }
 
+static void children_in_a_row_are_kept_as_its_ends(void **state)
+{
+    struct world *w = *state;
+    uint32_t children[] = {1, 2, 3, 5, 6, 7, 8, 12, 20, 21, 22, 23, 24};
+    struct step step = {.spec.id = STR("a"), .children = children};
+    struct step read = {0};
+    struct err err;
+    struct buf text;
+    step.child_count = sizeof children / sizeof children[0];
+    buf_init(&text, &w->arena, 64);
+    step_plan_write(&step, &text);
+    struct str head = STR("{\"children\":[1,2,3,\"5-8\",12,\"20-24\"],");
+    assert_memory_equal(text.at, head.at, head.len);
+    assert_int_equal(step_plan_read(buf_str(&text), &w->arena, &read, &err), ERR_OK);
+    assert_int_equal(read.child_count, step.child_count);
+    assert_memory_equal(read.children, children, sizeof children);
+}
+
 static void a_plan_of_many_children_comes_back(void **state)
 {
     struct world *w = *state;
@@ -520,6 +538,12 @@ static void members_that_cannot_be_are_corrupt(void **state)
         {read_effect, "{'input_hash':'zz'}"},
         {read_plan, "{}"},
         {read_plan, "{'children':[0]}"},
+        {read_plan, "{'children':['3-'],'spec':{'id':'a'}}"},
+        {read_plan, "{'children':['3-3'],'spec':{'id':'a'}}"},
+        {read_plan, "{'children':['3-2'],'spec':{'id':'a'}}"},
+        {read_plan, "{'children':['3-7,9],'spec':{'id':'a'}}"},
+        {read_plan, "{'children':['3-10000'],'spec':{'id':'a'}}"},
+        {read_plan, "{'children':[1,'0-9999'],'spec':{'id':'a'}}"},
         {read_plan, "{'spec':{'id':'a'}}"},
         {read_plan, "{'spec':[],'children':[]}"},
         {read_plan, "{'spec':{'id':''},'children':[]}"},
@@ -690,6 +714,7 @@ int main(void)
         SCENARIO(every_member_of_an_effect_comes_back_with_its_name),
         SCENARIO(every_member_of_a_step_comes_back),
         SCENARIO(a_step_that_has_not_begun_is_short),
+        SCENARIO(children_in_a_row_are_kept_as_its_ends),
         SCENARIO(a_plan_of_many_children_comes_back),
         SCENARIO(a_step_with_many_dependencies_comes_back),
         SCENARIO(every_member_of_a_resource_comes_back_but_what_it_holds),

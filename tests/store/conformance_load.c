@@ -339,6 +339,23 @@ static void a_resource_counts_the_live_leases_on_it(void **state)
     assert_int_equal(resource_of(t, "r2").resource.used, 0);
 }
 
+static void a_critic_takes_no_slot_of_the_resource_that_it_judges(void **state)
+{
+    struct trial *t = *state;
+    put_resource(t, "r1", at(1000));
+    struct uuid id = submit_plan(t, "a", "[{'id':'x','critic':true}]");
+    assert_string_equal(claim_next(t, "r1"), "a.0");
+    assert_int_equal(resource_of(t, "r1").resource.used, 1);
+    act(t, id, complete_with(&t->w, "1"));
+    assert_int_equal(resource_of(t, "r1").resource.used, 0);
+    act(t, id, judge_of("x"));
+    assert_int_equal(resource_of(t, "r1").resource.used, 0);
+    act(t, id, with_token(verdict_on(NULL, VERDICT_SWITCH_RESOURCE), t->w.token));
+    struct job_slice slice = whole(t, id);
+    assert_int_equal(slice.steps[0].avoided_count, 1);
+    assert_text(slice.steps[0].avoided[0], "r1");
+}
+
 static void settings_of_kinds_are_loaded_by_name_until_nothing_is_set(void **state)
 {
     struct trial *t = *state;
@@ -399,7 +416,14 @@ static void a_reader_loads_what_a_writer_would(void **state)
     struct store_key key = {.queue = STR("default"), .key = STR("k")};
     struct store_request request = {.scope = STR("s"), .key = STR("k")};
     struct store_resource resource = {.id = STR("r1")};
-    struct store_load load = {&job, 1, &key, 1, &request, 1, &resource, 1, 0, NULL, 0, {NULL, 0}};
+    struct store_load load = {.jobs = &job,
+                              .job_count = 1,
+                              .keys = &key,
+                              .key_count = 1,
+                              .requests = &request,
+                              .request_count = 1,
+                              .resources = &resource,
+                              .resource_count = 1};
     struct store_txn *txn = begin(t, STORE_READ);
     ok(t, store_load(txn, &load, &t->w.arena, &t->w.err));
     rollback(t, txn);
@@ -444,6 +468,7 @@ struct conformance_tests conformance_load(void)
         TRIAL(an_answer_may_be_empty),
         TRIAL(a_resource_comes_back_renews_and_goes),
         TRIAL(a_resource_counts_the_live_leases_on_it),
+        TRIAL(a_critic_takes_no_slot_of_the_resource_that_it_judges),
         TRIAL(settings_of_kinds_are_loaded_by_name_until_nothing_is_set),
         TRIAL(paused_queues_are_loaded_sorted_until_they_resume),
         TRIAL(a_reader_loads_what_a_writer_would),

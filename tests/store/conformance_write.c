@@ -19,7 +19,14 @@ static struct store_txn *write_everything(struct trial *t)
     struct store_key key = {.queue = STR("default"), .key = STR("new")};
     struct store_request request = {.scope = STR("s"), .key = STR("k")};
     struct store_resource resource = {.id = STR("r1")};
-    struct store_load load = {jobs, 3, &key, 1, &request, 1, &resource, 1, 0, NULL, 0, {NULL, 0}};
+    struct store_load load = {.jobs = jobs,
+                              .job_count = 3,
+                              .keys = &key,
+                              .key_count = 1,
+                              .requests = &request,
+                              .request_count = 1,
+                              .resources = &resource,
+                              .resource_count = 1};
     struct store_txn *txn = begin(t, STORE_WRITE);
     ok(t, store_load(txn, &load, &t->w.arena, &t->w.err));
 

@@ -288,11 +288,12 @@ static bool may_scan(const char *detail)
     return false;
 }
 
-/* What an operator asks for now and then is all of something, and takes no lock. */
-static bool shows_all(const char *name)
+/* What an operator asks for now and then is all of something, and takes no lock. Lanes are looked
+ * through when there are twice as many as were needed before. */
+static bool walks_seldom(const char *name)
 {
-    static const char *const shown[] = {"JOB_COUNTS", "CLAIMS_HELD", "RESOURCES", "STEP_COUNTS",
-                                        "TOKENS"};
+    static const char *const shown[] = {"JOB_COUNTS",  "CLAIMS_HELD", "RESOURCES",
+                                        "STEP_COUNTS", "TOKENS",      "LANES_SWEEP"};
     for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++)
         if (strcmp(name, shown[i]) == 0)
             return true;
@@ -317,10 +318,10 @@ static void no_statement_walks_over_a_table_or_sorts(void **state)
         while (sqlite3_step(plan) == SQLITE_ROW) {
             const char *detail = (const char *)sqlite3_column_text(plan, 3);
             bool scans = strncmp(detail, "SCAN", 4) == 0 && !may_scan(detail);
-            if (shows_all(names[i])) /* but of jobs only an index is read */
+            if (walks_seldom(names[i])) /* but of jobs only an index is read */
                 scans = strstr(detail, "job_rows") != NULL &&
                         strcmp(detail, "SCAN job_rows USING COVERING INDEX jobs_by_status") != 0;
-            if (scans || (!shows_all(names[i]) && strstr(detail, "TEMP B-TREE") != NULL))
+            if (scans || (!walks_seldom(names[i]) && strstr(detail, "TEMP B-TREE") != NULL))
                 fail_msg("%s: %s", names[i], detail);
         }
         (void)sqlite3_finalize(plan);

@@ -67,6 +67,9 @@ struct memory_store {
     struct table tables[TABLE_COUNT];
     int64_t feed_last; /* positions may have gaps: a rollback does not give them back */
     int64_t telemetry_last;
+    int64_t lane_last;   /* numbers may have gaps too */
+    uint32_t lanes_many; /* with more lanes than this some may be given back */
+    uint64_t lanes_era;
 };
 
 /* One change: what went in, or NULL, and what that replaced or was taken out, or NULL. */
@@ -175,6 +178,9 @@ enum error_code memory_read_claim(struct memory_txn *txn, struct uuid job, uint3
                                   struct claim_row *ret, struct err *err);
 
 /* ---- places (memory_places.c) ---- */
+
+/* Gives back the lanes in which nothing stands, if there are many. */
+enum error_code memory_lanes_give_back(struct memory_txn *txn);
 
 /* The number of a lane; 0 when it has none and `make` is false. */
 enum error_code memory_lane(struct memory_txn *txn, struct str lane, bool make, int64_t *ret,

@@ -135,6 +135,8 @@ enum error_code memory_sweep(struct store *store, uint32_t limit, uint32_t *ret_
     code = sweep_table(txn, TABLE_REQUEST_AGES, TABLE_REQUESTS, limit, &count);
     if (code == ERR_OK)
         code = sweep_table(txn, TABLE_TELEMETRY_AGES, TABLE_TELEMETRY, limit, &count);
+    if (code == ERR_OK)
+        code = memory_lanes_give_back(txn);
     code = memory_verb_end(txn, code, err);
     if (code != ERR_OK) {
         memory_rollback(handle);

@@ -156,5 +156,6 @@ enum error_code memory_load(struct store_txn *handle, struct store_load *load, s
     if (code == ERR_OK)
         code = load_paused(txn, load, arena);
     load->now = txn->now;
+    load->lanes_era = txn->store->lanes_era;
     return memory_verb_end(txn, code, err);
 }

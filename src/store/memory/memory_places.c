@@ -22,12 +22,12 @@ enum error_code memory_lane(struct memory_txn *txn, struct str lane, bool make, 
     *ret = 0;
     if (!make)
         return ERR_OK;
-    int64_t number = (int64_t)txn->store->tables[TABLE_LANES].count + 1;
-    if (number > STORE_LANES_MAX)
+    if (txn->store->tables[TABLE_LANES].count >= STORE_LANES_MAX)
         return err_set(err, ERR_RATE_LIMITED,
-                       "the store has %d lanes already: use fewer kinds, queues, capability lists "
-                       "and selectors",
+                       "work waits in %d different combinations of queue, kind, capabilities, "
+                       "selector and avoid list, and there is no room for another",
                        STORE_LANES_MAX);
+    int64_t number = ++txn->store->lane_last;
     struct buf by_key = memory_buf(txn);
     struct buf by_number = memory_buf(txn);
     value_int(&by_key, number);
@@ -36,6 +36,53 @@ enum error_code memory_lane(struct memory_txn *txn, struct str lane, bool make, 
     if (code == ERR_OK)
         code = memory_put(txn, TABLE_LANE_NUMBERS, &by_number, &key);
     *ret = number;
+    return code;
+}
+
+/* Marks the lanes, by number, of work that waits for its time. */
+static void mark_timers(const struct memory_txn *txn, bool *used)
+{
+    struct scan scan = memory_scan(txn, TABLE_TIMERS_WORK, STR(""));
+    const struct entry *entry;
+    while ((entry = scan_next(&scan)) != NULL) {
+        struct reader value = reader_of(entry_value(entry));
+        int64_t number = read_int(&value);
+        if (number >= 0 && number <= txn->store->lane_last)
+            used[number] = true;
+    }
+}
+
+static bool has_ready(struct memory_txn *txn, int64_t number)
+{
+    struct buf prefix = memory_buf(txn);
+    key_int(&prefix, number);
+    struct scan scan = memory_scan(txn, TABLE_READY, buf_str(&prefix));
+    return scan_next(&scan) != NULL;
+}
+
+enum error_code memory_lanes_give_back(struct memory_txn *txn)
+{
+    struct memory_store *store = txn->store;
+    if (store->tables[TABLE_LANES].count <= store->lanes_many)
+        return ERR_OK;
+    bool *used = arena_zalloc(&txn->scratch, (size_t)store->lane_last + 1, sizeof *used);
+    if (used == NULL)
+        return ERR_NO_MEMORY;
+    mark_timers(txn, used);
+    struct scan scan = memory_scan(txn, TABLE_LANE_NUMBERS, STR(""));
+    enum error_code code = ERR_OK;
+    const struct entry *entry;
+    while (code == ERR_OK && (entry = scan_next(&scan)) != NULL) {
+        struct reader reader = reader_of(entry_key(entry));
+        int64_t number = read_key_int(&reader);
+        if (used[number] || has_ready(txn, number))
+            continue;
+        code = memory_take(txn, TABLE_LANES, entry_value(entry), NULL);
+        if (code == ERR_OK)
+            code = memory_take(txn, TABLE_LANE_NUMBERS, entry_key(entry), NULL);
+    }
+    store->lanes_many = store_lanes_many((uint32_t)store->tables[TABLE_LANES].count);
+    store->lanes_era++;
     return code;
 }
 

@@ -333,6 +333,7 @@ enum error_code memory_store_open(const struct store_options *options, struct st
     if (store == NULL)
         return err_set(err, ERR_NO_MEMORY, "there is not enough memory for a store");
     store->base = (struct store){.driver = &memory_driver, .options = *options};
+    store->lanes_many = store_lanes_many(0);
     store_clock_init(&store->clock, options->clock, options->clock_arg, NULL, NULL);
     if (pthread_mutex_init(&store->lock, NULL) != 0) {
         store_clock_release(&store->clock);

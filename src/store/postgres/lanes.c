@@ -1,7 +1,11 @@
 /* Lanes and their numbers. Numbers are given out behind a lock that is held up to the commit, so
- * that they are committed in order and without a gap: whoever has read all up to some number misses
- * none that is smaller. It is the last lock that a batch waits for, so no two batches can wait for
- * each other over it; and new lanes are rare. */
+ * that they are committed in order: whoever has read all up to some number misses none that is
+ * smaller. It is the last lock that a batch waits for, so no two batches can wait for each other
+ * over it; and new lanes are rare.
+ *
+ * Lanes are given back with the table locked against everybody. Each batch reads it when it loads
+ * and so holds it to its end: while a batch knows numbers no lane goes, and the next batch of the
+ * same process reads that another era has begun. */
 #include "base/hash.h"
 #include "store/postgres/postgres.h"
 
@@ -73,11 +77,11 @@ static const char lock_lanes[] = "SELECT pg_advisory_xact_lock($1)::text";
 /* In the order in which they came. */
 static const char add_lanes[] =
     "INSERT INTO pawl.lanes (number, hash, key)"
-    " SELECT (SELECT coalesce(max(number), 0) FROM pawl.lanes)"
-    " + row_number() OVER (ORDER BY k.n), k.hash, k.key"
+    " SELECT coalesce(greatest((SELECT highest FROM pawl.lanes_given_back),"
+    " (SELECT max(number) FROM pawl.lanes)), 0) + row_number() OVER (ORDER BY k.n), k.hash, k.key"
     " FROM unnest($1::bytea[], $2::text[]) WITH ORDINALITY AS k (hash, key, n)"
     " WHERE NOT EXISTS (SELECT FROM pawl.lanes l WHERE l.hash = k.hash)"
-    " AND (SELECT coalesce(max(number), 0) FROM pawl.lanes) + cardinality($1) <= $3";
+    " AND (SELECT count(*) FROM pawl.lanes) + cardinality($1) <= $3";
 
 /* Keys as a statement wants them. */
 static void hash_keys(struct params *params, const struct str *keys, uint32_t count)
@@ -107,11 +111,24 @@ static enum error_code read_lanes(PGresult *result, struct arena *arena, struct 
     return reader_check(&reader, "a lane", err);
 }
 
-void lanes_learn(struct postgres *store, const struct store_lane *lanes, uint32_t count)
+void lanes_begin_era(struct postgres_txn *txn, uint64_t era)
+{
+    struct postgres *store = txn->store;
+    txn->lanes_era = era;
+    (void)pthread_mutex_lock(&store->mutex);
+    if (era > store->lanes_era) {
+        lane_book_clear(&store->lanes);
+        store->lanes_era = era;
+    }
+    (void)pthread_mutex_unlock(&store->mutex);
+}
+
+void lanes_learn(struct postgres *store, uint64_t era, const struct store_lane *lanes,
+                 uint32_t count)
 {
     struct err ignored;
     (void)pthread_mutex_lock(&store->mutex);
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count && era == store->lanes_era; i++)
         if (lane_book_find(&store->lanes, lanes[i].key) == 0)
             /* What cannot be remembered is asked for again. */
             (void)lane_book_add(&store->lanes, lanes[i].number, lanes[i].key, &ignored);
@@ -163,7 +180,7 @@ static enum error_code ask_missing(struct numbering *n, struct err *err)
     struct store_lane *lanes = arena_zalloc(&txn->scratch, count, sizeof *lanes);
     code = lanes == NULL ? out_of_memory(err) : read_lanes(result, &txn->scratch, lanes, err);
     if (code == ERR_OK)
-        lanes_learn(txn->store, lanes, count);
+        lanes_learn(txn->store, txn->lanes_era, lanes, count);
     PQclear(result);
     return code == ERR_OK ? look_up(n, err) : code;
 }
@@ -241,5 +258,86 @@ enum error_code lanes_number(struct postgres_txn *txn, const struct str *keys, u
     }
     if (code == ERR_OK)
         memcpy(ret, n.numbers, count * sizeof *ret);
+    return code;
+}
+
+/* ---- giving back ---- */
+
+static const char count_lanes[] = "SELECT count(*) FROM pawl.lanes";
+
+static const char lock_table[] = "LOCK TABLE pawl.lanes IN ACCESS EXCLUSIVE MODE";
+
+/* Everybody waits behind whoever waits for the table. */
+static const char be_brief[] = "SELECT set_config('lock_timeout', '500ms', true)";
+
+/* Gives back, begins an era, and says how many are left. What moves from timers to ready without
+ * the lock is seen in one of them. */
+static const char give_back[] =
+    "WITH gone AS (DELETE FROM pawl.lanes l"
+    " WHERE NOT EXISTS (SELECT FROM pawl.ready r WHERE r.lane = l.number)"
+    " AND l.number NOT IN (SELECT lane FROM pawl.timers WHERE lane IS NOT NULL) RETURNING 1"
+    "), era AS (INSERT INTO pawl.lanes_given_back AS g (one, era, highest)"
+    " SELECT true, 1, coalesce(max(number), 0) FROM pawl.lanes"
+    " ON CONFLICT (one) DO UPDATE SET era = g.era + 1,"
+    " highest = greatest(g.highest, excluded.highest))"
+    " SELECT (SELECT count(*) FROM pawl.lanes) - (SELECT count(*) FROM gone)";
+
+static enum error_code ask_count(struct postgres_txn *txn, const char *sql, uint32_t *ret,
+                                 struct err *err)
+{
+    struct params none;
+    struct reader reader;
+    PGresult *result = NULL;
+    params_init(&none, &txn->scratch);
+    enum error_code code = txn_ask(txn, sql, &none, &result, err);
+    if (code != ERR_OK)
+        return code;
+    reader_init(&reader, result, &txn->scratch);
+    reader_row(&reader, 0);
+    *ret = (uint32_t)reader_int(&reader);
+    code = reader_check(&reader, "a count of lanes", err);
+    PQclear(result);
+    return code;
+}
+
+static enum error_code lock_all(struct postgres_txn *txn, struct err *err)
+{
+    struct params none;
+    params_init(&none, &txn->scratch);
+    enum error_code code = connection_send_quiet(txn->connection, be_brief, &none, err);
+    return code == ERR_OK ? connection_send_quiet(txn->connection, lock_table, &none, err) : code;
+}
+
+/* With more than `many` lanes; `ret_left` is untouched when there are fewer. */
+static enum error_code give_back_in(struct postgres_txn *txn, uint32_t many, uint32_t *ret_left,
+                                    struct err *err)
+{
+    uint32_t count;
+    enum error_code code = txn_start(txn, err);
+    if (code == ERR_OK)
+        code = ask_count(txn, count_lanes, &count, err);
+    if (code != ERR_OK || count <= many)
+        return code;
+    code = lock_all(txn, err);
+    return code == ERR_OK ? ask_count(txn, give_back, ret_left, err) : code;
+}
+
+enum error_code lanes_give_back(struct postgres *store, struct err *err)
+{
+    struct store_txn *base;
+    enum store_outcome outcome;
+    uint32_t left = UINT32_MAX;
+    enum error_code code = postgres_begin(&store->base, STORE_WRITE, &base, err);
+    if (code != ERR_OK)
+        return code;
+    code = give_back_in((struct postgres_txn *)base, store->lanes_many, &left, err);
+    if (code != ERR_OK || left == UINT32_MAX) {
+        postgres_rollback(base);
+        /* Somebody has the table, or PostgreSQL is away, which others will say: another time. */
+        return code == ERR_UNAVAILABLE ? ERR_OK : code;
+    }
+    code = postgres_commit(base, &outcome, err);
+    if (code == ERR_OK)
+        store->lanes_many = store_lanes_many(left);
     return code;
 }

@@ -110,12 +110,14 @@ static const char read_resources[] =
     " JOIN pawl.resources r ON r.id = k.id ORDER BY k.n";
 
 /* Sort 0: kinds; 1: paused queues; 2: the time; 3: lanes numbered above $1, so that whoever
- * searches need not ask for them. */
+ * searches need not ask for them; 4: their era, which cannot end before this transaction does,
+ * since it has read `lanes` (see lanes.c). */
 static const char read_settings[] =
     "SELECT 0, kind, settings, 0 FROM pawl.kinds"
     " UNION ALL SELECT 1, queue, NULL, 0 FROM pawl.queues WHERE paused"
     " UNION ALL SELECT 2, NULL, NULL, " SQL_NOW
-    " UNION ALL SELECT 3, key, NULL, number FROM pawl.lanes WHERE number > $1 ORDER BY 1, 4, 2";
+    " UNION ALL SELECT 3, key, NULL, number FROM pawl.lanes WHERE number > $1"
+    " UNION ALL SELECT 4, NULL, NULL, era FROM pawl.lanes_given_back ORDER BY 1, 4, 2";
 
 static enum error_code send_settings(struct postgres_txn *txn, struct err *err)
 {
@@ -372,6 +374,9 @@ static enum error_code take_settings(struct postgres_txn *txn, struct store_load
         } else if (sort == 2) {
             reader_skip(&reader, 2);
             txn->now = reader_int(&reader);
+        } else if (sort == 4) {
+            reader_skip(&reader, 2);
+            load->lanes_era = (uint64_t)reader_int(&reader);
         } else {
             struct store_lane *lane = &txn->lanes[txn->lane_count++];
             lane->key = reader_str(&reader);
@@ -382,6 +387,8 @@ static enum error_code take_settings(struct postgres_txn *txn, struct store_load
     txn->has_lanes = code == ERR_OK;
     if (code == ERR_OK)
         code = reader_check(&reader, "the settings", err);
+    if (code == ERR_OK)
+        lanes_begin_era(txn, load->lanes_era);
     if (options->clock != NULL)
         txn->now = options->clock(options->clock_arg);
     txn->has_now = true;

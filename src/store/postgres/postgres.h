@@ -43,6 +43,8 @@ struct postgres {
     uint32_t idle_count;
     uint32_t connection_count;
     struct lane_book lanes;
+    uint64_t lanes_era;          /* of the book; under the mutex */
+    _Atomic uint32_t lanes_many; /* with more lanes than this some may be given back */
 
     struct marks marks;
     struct watch watch;
@@ -89,6 +91,7 @@ struct postgres_txn {
     uint32_t lane_count;
     uint32_t lanes_after;
     bool has_lanes;
+    uint64_t lanes_era;
     struct store_lane *new_lanes;
     uint32_t new_lane_count;
 };
@@ -152,8 +155,15 @@ static inline enum error_code out_of_memory(struct err *err)
 enum error_code lanes_number(struct postgres_txn *txn, const struct str *keys, uint32_t count,
                              bool create, uint32_t *ret, struct err *err);
 
-/* Remembers the numbers of lanes that are committed. */
-void lanes_learn(struct postgres *store, const struct store_lane *lanes, uint32_t count);
+/* Says in which era the transaction is; when that is a new one the book begins anew. */
+void lanes_begin_era(struct postgres_txn *txn, uint64_t era);
+
+/* Remembers the numbers of lanes that are committed, unless their era is over. */
+void lanes_learn(struct postgres *store, uint64_t era, const struct store_lane *lanes,
+                 uint32_t count);
+
+/* Gives back the lanes in which nothing stands, if there are many and nobody is in the way. */
+enum error_code lanes_give_back(struct postgres *store, struct err *err);
 
 /* ---- write, in several files ---- */
 

@@ -221,6 +221,7 @@ static struct postgres *postgres_new(struct str url, const struct store_options 
         txn_settings(store->settings[mode], sizeof store->settings[mode], (enum store_mode)mode,
                      store->patience_ms);
     store->lanes_known = INT32_MAX;
+    store->lanes_many = store_lanes_many(0);
     (void)pthread_mutex_init(&store->mutex, NULL);
     lane_book_init(&store->lanes, options->seed);
     marks_init(&store->marks);

@@ -322,6 +322,8 @@ enum error_code postgres_sweep(struct store *handle, uint32_t limit, uint32_t *r
     int64_t count;
     enum error_code code = ask_alone(handle, sweep_old, numbers, 2, &count, err);
     if (code == ERR_OK)
+        code = lanes_give_back((struct postgres *)handle, err);
+    if (code == ERR_OK)
         *ret_count = (uint32_t)count;
     return code;
 }

@@ -268,7 +268,7 @@ enum error_code postgres_commit(struct store_txn *handle, enum store_outcome *ou
         code = send_commit(txn, outcome, err);
     }
     if (*outcome == STORE_COMMITTED)
-        lanes_learn(store, txn->new_lanes, txn->new_lane_count);
+        lanes_learn(store, txn->lanes_era, txn->new_lanes, txn->new_lane_count);
     bool told = *outcome != STORE_NOT_COMMITTED && txn->wrote;
     /* Of what is not known both may be true. */
     if (*outcome != STORE_NOT_COMMITTED)

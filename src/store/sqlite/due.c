@@ -141,12 +141,15 @@ enum error_code sqlite_sweep(struct store *store, uint32_t limit, uint32_t *ret_
     struct sqlite_txn *txn = (struct sqlite_txn *)base;
     enum store_outcome outcome;
     uint32_t count = 0;
+    bool gave_back = false;
     code = sqlite_verb_begin(txn, err);
     if (code == ERR_OK)
         code = sweep(txn, STATEMENT_REQUESTS_SWEEP, limit, &count, err);
     if (code == ERR_OK)
         code = sweep(txn, STATEMENT_TELEMETRY_SWEEP, limit, &count, err);
-    if (code != ERR_OK || count == 0)
+    if (code == ERR_OK)
+        code = sqlite_lanes_give_back(txn, &gave_back, err);
+    if (code != ERR_OK || (count == 0 && !gave_back))
         sqlite_rollback(base);
     else
         code = sqlite_commit(base, &outcome, err);

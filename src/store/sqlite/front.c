@@ -436,7 +436,7 @@ static enum error_code stage_all(struct sqlite_txn *txn, const struct store_writ
     staged->requests = arena_alloc(&staged->arena, write->request_count * sizeof *staged->requests);
     staged->events = ahead_stage_events(table, events);
     if (staged->changes == NULL || staged->requests == NULL || staged->events == NULL ||
-        !ahead_reserve(table, write->job_count, write->request_count, txn->store->lanes.count))
+        !ahead_reserve(table, write->job_count, write->request_count, txn->store->lanes.highest))
         return sqlite_no_memory(err);
     buf_init(&staged->record, &table->log, record_bytes(write));
     journal_begin(&staged->record);

@@ -267,5 +267,6 @@ enum error_code sqlite_load(struct store_txn *base, struct store_load *load, str
     if (code == ERR_OK)
         code = load_paused(txn, load, arena, err);
     load->now = txn->now;
+    load->lanes_era = txn->store->lanes_era;
     return sqlite_verb_end(txn, code);
 }

@@ -136,7 +136,9 @@ struct sqlite_store {
     struct rows rows;         /* what is written behind, for the writer to read */
     struct sqlite_txn txn;
     struct lane_book lanes;
-    bool lanes_stale; /* to be read anew */
+    bool lanes_stale;           /* to be read anew */
+    uint32_t lanes_many;        /* with more lanes than this some may be given back */
+    _Atomic uint64_t lanes_era; /* changed with the turn */
     int64_t feed_end;
     bool log_saved;      /* when a file was gone */
     bool log_erased;     /* what was to be erased may still be in the log */
@@ -299,6 +301,9 @@ enum error_code sqlite_lane(struct sqlite_txn *txn, struct str key, int64_t *ret
 
 /* Fills the book of lanes from the database. */
 enum error_code sqlite_lanes_read(struct sqlite_store *store, struct err *err);
+
+/* Gives back the lanes in which nothing stands, if there are many; everything ahead is written. */
+enum error_code sqlite_lanes_give_back(struct sqlite_txn *txn, bool *ret_done, struct err *err);
 
 enum error_code sqlite_lanes(struct store_txn *base, uint32_t after, struct arena *arena,
                              struct store_lane **ret, uint32_t *ret_count, struct err *err);

@@ -139,6 +139,7 @@ enum error_code sqlite_store_open_known(struct str path, const struct store_opti
     arena_init(&store->txn.scratch);
     arena_init(&store->txn.staged.arena);
     lane_book_init(&store->lanes, options->seed);
+    store->lanes_many = store_lanes_many(0);
     enum error_code code = owner_take(path, options->create, &store->owner, err);
     if (code == ERR_OK) {
         store_clock_resume(&store->clock, store->owner.noted_at);

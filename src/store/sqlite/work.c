@@ -9,14 +9,13 @@
 
 enum error_code sqlite_lanes_read(struct sqlite_store *store, struct err *err)
 {
-    lane_book_release(&store->lanes);
-    lane_book_init(&store->lanes, store->base.options.seed);
+    lane_book_clear(&store->lanes);
     struct query query = lite_query(&store->writer, STATEMENT_LANES, NULL, err);
     lite_put_int(&query, 0);
     while (lite_next(&query)) {
         int64_t number = lite_read_int(&query);
         struct str key = lite_read_text_view(&query);
-        if (number > STORE_LANES_MAX || number < 1 || !str_is_set(key))
+        if (number > UINT32_MAX || number < 1 || !str_is_set(key))
             query.code = err_set(err, ERR_CORRUPT, "there is no lane %lld", (long long)number);
         else
             query.code = lane_book_add(&store->lanes, (uint32_t)number, key, err);
@@ -29,7 +28,7 @@ enum error_code sqlite_lanes_read(struct sqlite_store *store, struct err *err)
 enum error_code sqlite_lane(struct sqlite_txn *txn, struct str key, int64_t *ret, struct err *err)
 {
     struct lane_book *book = &txn->store->lanes;
-    uint32_t number = book->count + 1;
+    uint32_t number = book->highest + 1;
     txn->lanes_added = true;
     enum error_code code = lane_book_add(book, number, key, err);
     if (code != ERR_OK)
@@ -41,6 +40,25 @@ enum error_code sqlite_lane(struct sqlite_txn *txn, struct str key, int64_t *ret
     if (code == ERR_OK)
         *ret = number;
     return code;
+}
+
+enum error_code sqlite_lanes_give_back(struct sqlite_txn *txn, bool *ret_done, struct err *err)
+{
+    struct sqlite_store *store = txn->store;
+    int changes = 0;
+    *ret_done = false;
+    if (lane_book_count(&store->lanes) <= store->lanes_many)
+        return ERR_OK;
+    struct query query = lite_query(txn->connection, STATEMENT_LANES_SWEEP, NULL, err);
+    enum error_code code = lite_run_counted(&query, &changes);
+    if (code != ERR_OK)
+        return code;
+    /* Whether or not this is committed, nobody trusts a number from before. */
+    store->lanes_many = store_lanes_many(lane_book_count(&store->lanes) - (uint32_t)changes);
+    store->lanes_stale = true;
+    store->lanes_era++;
+    *ret_done = changes > 0;
+    return ERR_OK;
 }
 
 enum error_code sqlite_lanes(struct store_txn *base, uint32_t after, struct arena *arena,
@@ -233,7 +251,7 @@ static enum error_code pass(struct sqlite_store *store, uint32_t number,
                             const struct lane_place *place, struct err *err)
 {
     if (number > store->passed_cap) {
-        uint32_t cap = store->lanes.count + 16 > number ? store->lanes.count + 16 : number;
+        uint32_t cap = store->lanes.highest + 16 > number ? store->lanes.highest + 16 : number;
         struct lane_place *larger = realloc(store->passed, cap * sizeof *larger);
         if (larger == NULL)
             return sqlite_no_memory(err);

@@ -217,7 +217,7 @@ static void a_step_is_retried_three_times_and_then_fails_its_job(void **state)
     assert_step(w, "a", "failed");
     assert_int_equal(step_named(w, "a")->failures, 4);
     assert_status(w, "failed");
-    assert_str(w->slice.job.error, js(w, "{'class':'transient','message':'it broke'}"));
+    assert_str(w->slice.job.error, js(w, "{'step':'a','class':'transient','message':'it broke'}"));
     story_since(w, 14, "step_failed_fatal:a step_failed:a job_failed");
 }
 

@@ -32,13 +32,11 @@ async function history(server) {
             wait_ms: 0,
             ...LEASE,
         });
-        const ops = claims
-            .slice(3)
-            .map(({ lease }, i) => ({
-                op: 'complete',
-                token: lease.token,
-                result: { ok: true, n: i },
-            }));
+        const ops = claims.slice(3).map(({ lease }, i) => ({
+            op: 'complete',
+            token: lease.token,
+            result: { ok: true, n: i },
+        }));
         if (ops.length) await server.post('/v1/batch', { ops });
     }
     await server.post('/v1/jobs', {

@@ -125,12 +125,14 @@ function Tools() {
             </span>
             <span class="tools-buttons">
                 <Button
+                    small
                     kind="quiet"
                     icon="keys"
                     label="Keyboard shortcuts"
                     onClick={() => (helpOpen.value = true)}
                 />
                 <Button
+                    small
                     kind="quiet"
                     icon={dark ? 'sun' : 'moon'}
                     label={dark ? 'Light theme' : 'Dark theme'}
@@ -138,6 +140,7 @@ function Tools() {
                 />
                 {who?.auth && who.signed_in && (
                     <Button
+                        small
                         kind="quiet"
                         icon="leave"
                         label={`Sign out${who.name ? ` ${who.name}` : ''}`}

@@ -99,6 +99,23 @@ export const cases = [
         },
     ],
     [
+        'a_token_that_may_not_look_is_told_so_on_the_page',
+        async (t) => {
+            const server = await t.ownServer({ token: TOKEN });
+            const { token } = await server.post('/v1/tokens', { name: 'maker', scopes: ['submit'] });
+            const page = await t.page({ refusals: true });
+            await page.goto(`${server.url}/#/jobs`);
+            await signIn(page, token);
+            await page.getByText('Your token does not open this').waitFor();
+            await page.getByText('Not live').waitFor();
+            await page.getByRole('button', { name: 'Submit', exact: true }).click();
+            await page.locator('dialog').getByLabel('Kind').fill('made-blindly');
+            await confirm(page, 'Submit');
+            const { jobs } = await server.get('/v1/jobs?kind=made-blindly');
+            same('made', jobs.length, 1);
+        },
+    ],
+    [
         'a_token_that_ends_leads_back_to_the_sign_in',
         async (t) => {
             const server = await t.ownServer({ token: TOKEN });

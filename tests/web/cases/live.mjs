@@ -78,6 +78,27 @@ export const cases = [
         },
     ],
     [
+        'a_list_that_is_read_does_not_move_and_says_what_is_new',
+        async (t) => {
+            const { server } = t;
+            const jobs = Array.from({ length: 150 }, (_, i) => ({ kind: 'long-list', payload: i }));
+            await server.post('/v1/jobs', { jobs });
+            const page = await t.page();
+            await visit(page, server, '#/jobs?kind=long-list');
+            await page.locator('tbody [data-row]').first().waitFor();
+            await page.locator('.scroller').evaluate((box) => (box.scrollTop = 2000));
+            const seen = () => page.locator('tbody [data-row]').first().getAttribute('data-id');
+            await page.waitForFunction(() => document.querySelector('tbody .spacer'));
+            const before = await seen();
+            await server.submit('another-kind');
+            const fresh = await server.submit('long-list');
+            await page.getByRole('button', { name: '1 new' }).waitFor();
+            same('the first row in sight', await seen(), before);
+            await page.getByRole('button', { name: '1 new' }).click();
+            await page.locator(`[data-id="${fresh.id}"]`).waitFor();
+        },
+    ],
+    [
         'a_question_appears_in_the_inbox_within_a_second',
         async (t) => {
             const { server } = t;

@@ -65,8 +65,12 @@ export const cancelJob = (id: string, mode: 'soft' | 'hard', reason?: string) =>
     post<Job>(`${job(id)}/cancel`, { mode, reason });
 export const requeueJob = (id: string, fresh: boolean, reason?: string) =>
     post<Job>(`${job(id)}/requeue`, { fresh, reason });
-export const signalJob = (id: string, key: string, payload: Json, early = false) =>
-    post<{ signal: string }>(`${job(id)}/signal`, { correlation_key: key, payload, early });
+export const signalJob = (
+    id: string,
+    correlation_key: string,
+    payload: Json,
+    more: { early?: boolean; signal_id?: string } = {},
+) => post<{ signal: string }>(`${job(id)}/signal`, { correlation_key, payload, ...more });
 export const deadLetterJob = (id: string, reason_code: string, message?: string) =>
     post<Job>(`${job(id)}/dead-letter`, { reason_code, message });
 export const redactJob = (id: string) => post<Job>(`${job(id)}/redact`);

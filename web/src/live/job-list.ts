@@ -73,16 +73,18 @@ function patch(jobs: Job[], events: PawlEvent[]): Job[] {
 
 /**
  * `load` gets a cursor, or null for the first page; `key` tells when it is another list; `reading`
- * whether somebody has scrolled away from the top, where nothing should move then.
+ * whether somebody has scrolled away from the top, where nothing should move then; `isNew` which events
+ * put a job on the list.
  */
 export function useJobList(
     load: (cursor: string | null) => Promise<JobPage>,
     key: unknown[],
     reading: () => boolean,
+    isNew: (event: PawlEvent) => boolean = () => false,
 ): JobList {
     const [list, setList] = useState<List>(nothing);
-    const now = useRef({ list, load, reading, busy: false, refresh: () => {} });
-    Object.assign(now.current, { list, load, reading });
+    const now = useRef({ list, load, reading, isNew, busy: false, refresh: () => {} });
+    Object.assign(now.current, { list, load, reading, isNew });
 
     useEffect(() => {
         let gone = false;
@@ -113,12 +115,12 @@ export function useJobList(
                 timer = window.setTimeout(first, Math.max(0, notBefore - performance.now()));
         }
         const forget = listen((events) => {
-            const created = events.filter((event) => event.type === 'job_created').length;
-            setList((old) => ({
-                ...old,
-                jobs: patch(old.jobs, events),
-                unseen: old.unseen + (now.current.reading() ? created : 0),
-            }));
+            const added = now.current.reading() ? events.filter(now.current.isNew).length : 0;
+            setList((old) => {
+                const jobs = patch(old.jobs, events);
+                if (jobs === old.jobs && added === 0) return old;
+                return { ...old, jobs, unseen: old.unseen + added };
+            });
             if (!now.current.reading()) soon();
         });
         const seen = resync.peek();

@@ -73,6 +73,7 @@ export function BulkDialog({ action, ids, filters, onClose }: Props) {
     const [reason, setReason] = useState('');
     const [hard, setHard] = useState(false);
     const [fresh, setFresh] = useState(false);
+    const [rate, setRate] = useState('');
     const matched = useMatched(action, filter, ids === null);
     const n = ids ? ids.length : matched;
     const how = action === 'cancel' ? { mode: hard ? 'hard' : 'soft' } : { fresh };
@@ -85,7 +86,13 @@ export function BulkDialog({ action, ids, filters, onClose }: Props) {
                       ? pawl.cancelJob(id, hard ? 'hard' : 'soft', why)
                       : pawl.requeueJob(id, fresh, why),
               )
-            : await all({ action, filter, ...how, reason: why });
+            : await all({
+                  action,
+                  filter,
+                  ...how,
+                  reason: why,
+                  rate_per_s: Number(rate) || undefined,
+              });
         const refused = sum.refused
             ? `, ${count(sum.refused)} refused${'why' in sum && sum.why ? `: ${sum.why}` : ''}`
             : '';
@@ -120,6 +127,16 @@ export function BulkDialog({ action, ids, filters, onClose }: Props) {
                 onInput={setReason}
                 autofocus
             />
+            {ids === null && (
+                <TextField
+                    label="At most so many a second"
+                    type="number"
+                    min={1}
+                    placeholder="as fast as it goes"
+                    value={rate}
+                    onInput={setRate}
+                />
+            )}
             {action === 'cancel' ? (
                 <CheckField
                     label="Hard"

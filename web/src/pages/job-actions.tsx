@@ -101,8 +101,12 @@ function SignalDialog({ job, onClose, onDone }: DialogProps) {
     const [key, setKey] = useState(job.wait?.correlation_key ?? '');
     const [payload, setPayload] = useState('');
     const [early, setEarly] = useState(false);
+    const [once, setOnce] = useState('');
     async function run(): Promise<void> {
-        const answer = await pawl.signalJob(job.id, key, readJson(payload), early);
+        const answer = await pawl.signalJob(job.id, key, readJson(payload), {
+            early,
+            signal_id: once || undefined,
+        });
         toast(
             answer.signal === 'stored'
                 ? 'Kept until the job waits for it'
@@ -137,6 +141,12 @@ function SignalDialog({ job, onClose, onDone }: DialogProps) {
                 rows={3}
                 value={payload}
                 onInput={setPayload}
+            />
+            <TextField
+                label="Signal id"
+                hint="with the same id it counts once"
+                value={once}
+                onInput={setOnce}
             />
             <CheckField
                 label="Early"

@@ -3,7 +3,7 @@
 import type { VNode } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import * as pawl from '../api/pawl';
-import type { Job, JobPage, JobStatus } from '../api/types';
+import type { Job, JobPage, JobStatus, PawlEvent } from '../api/types';
 import { brief, count, short, shortId } from '../format';
 import { useJobList } from '../live/job-list';
 import { anyEvent, useQuery } from '../live/query';
@@ -98,6 +98,13 @@ async function page(filter: Filters, cursor: string | null): Promise<JobPage> {
         if (found.jobs.length > 0 || !found.next_cursor || i >= SEARCHES_MAX) return found;
         at = found.next_cursor;
     }
+}
+
+/* Whether an event brings a job that the list would show; what it does not tell is taken for granted. */
+function arrives(event: PawlEvent, filter: Filters): boolean {
+    if (event.type !== 'job_created') return false;
+    const is = (name: string) => !filter[name] || event.payload?.[name] === filter[name];
+    return is('kind') && is('queue') && (!filter.status || filter.status.includes('queued'));
 }
 
 const orders: Record<string, (job: Job) => string | number> = {
@@ -321,6 +328,7 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
         (cursor) => page(filter, cursor),
         [JSON.stringify(filter)],
         () => reading.current > READING_PX,
+        (event) => arrives(event, filter),
     );
     const jobs = useMemo(() => sorted(list.jobs, sort), [list.jobs, sort]);
     useEffect(() => {

@@ -1,6 +1,6 @@
 // A button that opens a list of things to do.
 
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Button } from './button';
 import { Icon, type IconName } from './icon';
 
@@ -17,7 +17,8 @@ export function Menu({ label, items }: { label: string; items: MenuItem[] }) {
     const [open, setOpen] = useState(false);
     const box = useRef<HTMLDivElement>(null);
 
-    useEffect(() => {
+    // Before the next key comes.
+    useLayoutEffect(() => {
         if (!open) return;
         box.current?.querySelector<HTMLElement>('[role=menuitem]')?.focus();
         const outside = (event: Event) => {

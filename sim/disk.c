@@ -626,10 +626,6 @@ ssize_t disk_read(int descriptor, void *ret, size_t len, size_t at)
     if (opened == NULL)
         return -1;
     int number = verdict(DISK_READ, opened->path);
-    if (number > 0 && disk->lie == DISK_LIE_READ_FAILURE_IGNORED && is_ahead(opened->path)) {
-        memset(ret, 0, len);
-        return (ssize_t)len;
-    }
     if (number > 0) {
         errno = number;
         return -1;

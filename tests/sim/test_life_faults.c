@@ -59,7 +59,6 @@ static struct {
     uint32_t share;
     uint32_t only;  /* this point; 0: all */
     uint32_t shard; /* of `share` points this one */
-    bool only_log_reads;
     bool counts_memory;
     bool child;
     /* A child's: */
@@ -169,10 +168,7 @@ static int watch(void *arg, const struct disk_call *call)
     (void)arg;
     if (trial.child && trial.for_good && !trial.healed && applies(trial.sort, call->verb))
         return fire(call);
-    if (trial.child || trial.counts_memory ||
-        (trial.only_log_reads && (call->verb != DISK_READ || strstr(call->path, "-ahead") == NULL)))
-        return DISK_GO;
-    if (!is_chosen())
+    if (trial.child || trial.counts_memory || !is_chosen())
         return DISK_GO;
     for (enum fault_sort sort = 0; sort < FAULT_MEMORY; sort++)
         for (int for_good = 0; for_good < 2 && applies(sort, call->verb); for_good++) {
@@ -376,7 +372,6 @@ static void try_all(uint32_t share, bool memory, enum disk_lie lie)
                   : getenv("TORTURE") != NULL && lie == 0 ? 1
                                                           : share;
     trial.shard = shard != NULL ? (uint32_t)strtoul(shard, NULL, 10) : 0;
-    trial.only_log_reads = lie == DISK_LIE_READ_FAILURE_IGNORED; /* which are few */
     trial.only = only != NULL ? (uint32_t)strtoul(only, NULL, 10) : 0;
     disk_use(trial.disk);
     disk_break(trial.disk, lie);
@@ -437,7 +432,6 @@ static void a_failure_that_is_ignored_is_found_out(void **state)
         {DISK_LIE_SHORT_WRITE_IGNORED, 20},
         {DISK_LIE_FULL_IGNORED, 20},
         {DISK_LIE_SYNC_FAILURE_IGNORED, 20},
-        {DISK_LIE_READ_FAILURE_IGNORED, 2},
     };
     (void)state;
     if (getenv("PAWL_SHARDS") != NULL)

@@ -161,9 +161,9 @@ def proxy_faults(store, count):
 
 def clients(kind, urls, **settings):
     """A patient load on each server, and a hasty one on the first."""
-    loads = [Load(url, name=f"{kind}{i}", submitters=2, workers=2, cli_workers=0,
+    loads = [Load(url, name=f"{kind}{i}", submitters=1, workers=2, cli_workers=0,
                   pause_ms=120, lease_ms=LEASE_MS, **settings) for i, url in enumerate(urls)]
-    return loads + [Load(urls[0], name=f"{kind}h", submitters=2, workers=2, cli_workers=0,
+    return loads + [Load(urls[0], name=f"{kind}h", submitters=1, workers=2, cli_workers=0,
                          pause_ms=120, patience_ms=HASTY_MS, lease_ms=LEASE_MS, **settings)]
 
 

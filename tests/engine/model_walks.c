@@ -50,11 +50,20 @@ static void read_lines(void)
     assert_non_null(lines.at);
     while (lines.count < CALLS_MAX && fgets(line, sizeof line, stdin) != NULL) {
         struct call_line *call = &lines.at[lines.count++];
-        int found = sscanf(line, "%15s %d %15s %15s %d %d", call->call, &call->token, call->answer,
-                           call->status, &call->attempt, &call->failures);
-        lines.walks += strcmp(call->call, "walk") == 0;
-        if (found != 6 && strcmp(call->call, "walk") != 0)
+        char token[WORD_MAX];
+        char attempt[WORD_MAX];
+        char failures[WORD_MAX];
+        int found = sscanf(line, "%15s %15s %15s %15s %15s %15s", call->call, token, call->answer,
+                           call->status, attempt, failures);
+        bool begins = strcmp(call->call, "walk") == 0;
+        lines.walks += begins;
+        if (begins)
+            continue;
+        if (found != 6)
             fail_msg("this is no call: %s", line);
+        call->token = (int)strtol(token, NULL, 10);
+        call->attempt = (int)strtol(attempt, NULL, 10);
+        call->failures = (int)strtol(failures, NULL, 10);
     }
 }
 

@@ -166,6 +166,13 @@ def check_history(server, load):
             f"{hows['refused']} refused, {hows['unknown']} unknown")
 
 
+def all_go_on(loads, jobs=4):
+    """Waits until each of them has so many more jobs acknowledged and completed."""
+    before = [(load.count("S"), load.count("D")) for load in loads]
+    until("work", lambda: all(load.count("S") >= submitted + jobs and load.count("D") >= done + jobs
+                              for load, (submitted, done) in zip(loads, before)), pause_s=0.02)
+
+
 def settle_all(server, loads, other=None):
     """Ends loads that share a store, has what they left behind done by others, and checks it all, as
     `other` tells it if it is given."""

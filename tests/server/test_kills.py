@@ -27,7 +27,7 @@ LEASE_MS = 400
 def kill_servers(store):
     chance = random.Random(7)
     server = Server(store)
-    load = Load(server.url, name=store[:3])
+    load = Load(server.url, name=store[:3], pause_ms=10)
     for _ in range(KILLS):
         load.goes_on(20)
         time.sleep(chance.random() * 0.1)

@@ -29,7 +29,7 @@ import subprocess
 import threading
 import time
 
-from history import settle_all
+from history import all_go_on, settle_all
 from trouble import (Load, PATIENCE_S, PAWL, Postgres, Server, TORTURE, check,
                      fresh_sqlite, psql, run, start, until)
 
@@ -161,21 +161,19 @@ def proxy_faults(store, count):
 
 def clients(kind, urls, **settings):
     """A patient load on each server, and a hasty one on the first."""
-    loads = [Load(url, name=f"{kind}{i}", submitters=2, workers=2, cli_workers=0,
-                  pause_ms=120, lease_ms=LEASE_MS, **settings) for i, url in enumerate(urls)]
-    return loads + [Load(urls[0], name=f"{kind}h", submitters=2, workers=2, cli_workers=0,
-                         pause_ms=120, patience_ms=HASTY_MS, lease_ms=LEASE_MS, **settings)]
+    loads = [Load(url, name=f"{kind}{i}", submitters=1, workers=2, cli_workers=0,
+                  pause_ms=60, lease_ms=LEASE_MS, **settings) for i, url in enumerate(urls)]
+    return loads + [Load(urls[0], name=f"{kind}h", submitters=1, workers=2, cli_workers=0,
+                         pause_ms=60, patience_ms=HASTY_MS, lease_ms=LEASE_MS, **settings)]
 
 
 def fail(loads, faults):
     for fault in faults:
-        for load in loads:
-            load.goes_on(4)
+        all_go_on(loads)
         begun = time.monotonic()
         fault()
         took = time.monotonic() - begun
-        for load in loads:
-            load.goes_on(4)
+        all_go_on(loads)
         print(f"# {fault.__name__}: {took:.1f} s, work after "
               f"{time.monotonic() - begun - took:.1f} s more", flush=True)
 

@@ -22,7 +22,7 @@ import subprocess
 import threading
 import time
 
-from history import settle_all
+from history import all_go_on, settle_all
 from trouble import (Load, PATIENCE_S, Postgres, Server, TORTURE, check, free_port, place, psql,
                      run, start, until)
 
@@ -294,8 +294,7 @@ class Site:
                  pause_ms=60, patience_ms=HASTY_MS, lease_ms=LEASE_MS)]
 
     def goes_on(self):
-        for load in self.loads:
-            load.goes_on(4)
+        all_go_on(self.loads)
 
     def fail(self, faults):
         for name, fault in faults:

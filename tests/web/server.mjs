@@ -7,6 +7,11 @@ import { join } from 'node:path';
 
 const READY_MS = 20_000;
 
+/* No server outlives the tests, however they end. */
+const alive = new Set();
+process.on('exit', () => alive.forEach((child) => child.kill('SIGKILL')));
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(1));
+
 async function freePort() {
     return new Promise((resolve) => {
         const server = createServer();
@@ -40,6 +45,9 @@ export class Server {
         const env = { ...process.env, ...(this.token ? { PAWL_TOKEN: this.token } : {}) };
         this.log = '';
         this.child = spawn(this.binary, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+        const { child } = this;
+        alive.add(child);
+        child.once('exit', () => alive.delete(child));
         for (const stream of [this.child.stdout, this.child.stderr])
             stream.on('data', (text) => (this.log += text));
         const until = Date.now() + READY_MS;

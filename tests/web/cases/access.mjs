@@ -102,7 +102,10 @@ export const cases = [
         'a_token_that_may_not_look_is_told_so_on_the_page',
         async (t) => {
             const server = await t.ownServer({ token: TOKEN });
-            const { token } = await server.post('/v1/tokens', { name: 'maker', scopes: ['submit'] });
+            const { token } = await server.post('/v1/tokens', {
+                name: 'maker',
+                scopes: ['submit'],
+            });
             const page = await t.page({ refusals: true });
             await page.goto(`${server.url}/#/jobs`);
             await signIn(page, token);

@@ -90,15 +90,21 @@ export function useJobList(
         let gone = false;
         let timer = 0;
         let notBefore = 0;
+        let asked = true;
         setList(nothing);
         now.current.busy = false;
 
+        // Somebody may have begun to read since it was due: nothing moves then, unless it was asked for.
+        const unwanted = () => gone || (!asked && now.current.reading());
+
         async function first(): Promise<void> {
             timer = 0;
+            if (unwanted()) return;
             const begun = performance.now();
             try {
                 const page = await now.current.load(null);
-                if (!gone) setList((old) => merge(page, old));
+                if (!unwanted()) setList((old) => merge(page, old));
+                asked = false;
             } catch (error) {
                 if (!gone)
                     setList((old) =>
@@ -114,6 +120,10 @@ export function useJobList(
             if (!timer)
                 timer = window.setTimeout(first, Math.max(0, notBefore - performance.now()));
         }
+        function refresh(): void {
+            asked = true;
+            soon();
+        }
         const forget = listen((events) => {
             const added = now.current.reading() ? events.filter(now.current.isNew).length : 0;
             setList((old) => {
@@ -125,9 +135,9 @@ export function useJobList(
         });
         const seen = resync.peek();
         const unsync = resync.subscribe((n) => {
-            if (n !== seen) soon();
+            if (n !== seen) refresh();
         });
-        now.current.refresh = soon;
+        now.current.refresh = refresh;
         void first();
         return () => {
             gone = true;

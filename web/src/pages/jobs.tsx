@@ -334,6 +334,7 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
     useEffect(() => {
         setSelected(new Set());
         rows.current.clear();
+        reading.current = 0;
     }, [key]);
 
     function set(next: Filters): void {
@@ -459,7 +460,11 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
                             return drawn(job, selected.has(job.id));
                         }}
                         onEnd={list.more}
-                        onScroll={(top) => (reading.current = top)}
+                        onScroll={(top) => {
+                            const back = reading.current > READING_PX && top <= READING_PX;
+                            reading.current = top;
+                            if (back) list.refresh();
+                        }}
                         toTop={toTop}
                     />
                     <footer class="list-foot">

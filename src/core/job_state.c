@@ -1,8 +1,6 @@
 #include "core/job_state.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 
 #include "base/json.h"
 #include "core/job_records.h"
@@ -107,6 +105,17 @@ enum { DEPS_WORTH_A_HINT = 256 };
  * since a step is read as often as one of its parents ends. */
 enum { ROW_MIN = 4, ROW_TEXT_MAX = 24 };
 
+/* Writes a number, of ten digits at most, and says how long it is. */
+static size_t put_digits(uint32_t number, char *ret)
+{
+    size_t len = 1;
+    for (uint32_t rest = number; rest > 9; rest /= 10)
+        len++;
+    for (size_t i = len; i > 0; i--, number /= 10)
+        ret[i - 1] = (char)('0' + number % 10);
+    return len;
+}
+
 static void write_children(const struct step *step, struct json_writer *writer)
 {
     const uint32_t *children = step->children;
@@ -117,9 +126,10 @@ static void write_children(const struct step *step, struct json_writer *writer)
             end++;
         if (end - i >= ROW_MIN) {
             char row[ROW_TEXT_MAX];
-            int len =
-                snprintf(row, sizeof row, "%" PRIu32 "-%" PRIu32, children[i], children[end - 1]);
-            json_put_string(writer, (struct str){row, (size_t)len});
+            size_t len = put_digits(children[i], row);
+            row[len++] = '-';
+            len += put_digits(children[end - 1], row + len);
+            json_put_string(writer, (struct str){row, len});
             i = end;
         } else {
             json_put_int(writer, children[i++]);

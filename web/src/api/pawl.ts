@@ -82,8 +82,9 @@ export const addPlan = (id: string, steps: Json, reason?: string) =>
     post<Job>(`${job(id)}/plan`, { steps, reason });
 export const judgeStep = (id: string, name: string, body: Record<string, Json>) =>
     post<Job>(`${step(id, name)}/verdict`, body);
-export const answerStep = (id: string, name: string, answer: Json, by?: string) =>
-    post<Job>(`${step(id, name)}/answer`, { answer, by });
+/* To the question that this attempt has asked, and no later one. */
+export const answerStep = (id: string, name: string, attempt: number, answer: Json, by?: string) =>
+    post<Job>(`${step(id, name)}/answer`, { answer, by, attempt });
 
 export const inbox = (cursor?: string | null) =>
     ask<{ questions: Question[]; next_cursor: string | null }>('/v1/inbox', {

@@ -247,6 +247,7 @@ export interface PlanDiff {
 export interface Question {
     id: string;
     step: string | null;
+    attempt: number;
     kind: string;
     queue: string;
     prompt: string | null;

@@ -12,6 +12,7 @@ import { toast } from '../ui/toast';
 export interface Asked {
     id: string;
     step: string | null;
+    attempt: number;
     prompt: string | null;
     choices: unknown[] | null;
     correlation_key: string | null;
@@ -57,7 +58,7 @@ function send(
     by: string | undefined,
 ): Promise<unknown> {
     if (asked.step !== null)
-        return pawl.answerStep(asked.id, asked.step, answer ?? { approved }, by);
+        return pawl.answerStep(asked.id, asked.step, asked.attempt, answer ?? { approved }, by);
     const payload = asked.effect ? { decision: answer } : { approved, answer, by };
     return pawl.signalJob(asked.id, asked.correlation_key ?? '', payload);
 }

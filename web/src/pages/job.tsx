@@ -230,6 +230,7 @@ export function JobPage({ id, tab }: { id: string; tab: string }) {
             ? {
                   id,
                   step: null,
+                  attempt: job.attempt,
                   prompt: job.wait.prompt,
                   choices: job.wait.choices,
                   correlation_key: job.wait.correlation_key,

@@ -162,6 +162,7 @@ export function StepPanel({
     const asked = step.question && {
         id,
         step: step.id,
+        attempt: step.attempt,
         prompt: step.question.prompt,
         choices: step.question.choices,
         correlation_key: step.question.correlation_key,

@@ -150,9 +150,15 @@ def check_history(server, load):
     check(by_job.keys() == jobs.keys(), "present:", len(by_job), "jobs in the feed,", len(jobs),
           "in the list")
     check_submits(jobs, submits)
+    for job, name in load.facts("S"):
+        check(job in jobs and jobs[job]["payload"]["name"] == name, "present:", name,
+              "was acknowledged as", job)
     done_by = {job: check_job(job, events) for job, events in by_job.items()}
     runs = collections.Counter((job, attempt) for job, attempt in
                                load.facts("R") + load.facts("R", load.cli_log))
+    told = {(job, str(event["payload"]["attempt"])) for job, events in by_job.items()
+            for event in events if event["type"] == "job_leased"}
+    check(runs.keys() <= told, "owner: given, and in no history:", list(runs.keys() - told)[:5])
     twice = [run for run, count in runs.items() if count > 1]
     check(not twice, "owner: given to two:", twice[:5])
     check_completes(completes, done_by)
@@ -184,8 +190,9 @@ def settle_all(server, loads, other=None):
                 lease_ms=loads[0].lease_ms, **loads[0].settings)
 
     def left():
-        return server.call(
-            "GET", "/v1/jobs?status=queued,leased,running,retrying&limit=3")[1]["jobs"]
+        status, answer = server.call(
+            "GET", "/v1/jobs?status=queued,leased,running,retrying&limit=3")
+        return answer["jobs"] if status == 200 else answer
 
     until("the end of all jobs", lambda: left() == [], pause_s=0.05, why=left)
     rest.end()

@@ -208,17 +208,40 @@ static void where_full_scans_are_cheap_a_short_one_is_followed_by_a_full_one(voi
     assert_false(next_is_full(marks, 10));
 }
 
-static void lines_that_are_too_many_have_no_mark(void **state)
+static void take_up_to(struct marks *marks, uint32_t line, int64_t at)
+{
+    struct mark_scan scan = marks_start(marks, line, 0);
+    struct mark_found found = {
+        .is_full = scan.full, .took = MARKS_CHEAP_MS, .has_taken = true, .taken = place(at)};
+    marks_end(marks, &scan, &found);
+}
+
+static void a_line_of_any_number_has_a_mark(void **state)
 {
     struct marks *marks = *state;
-    struct mark_scan far = marks_start(marks, UINT32_MAX, 0);
-    struct mark_found found = {.has_taken = true, .taken = place(10)};
-    assert_true(far.full);
-    marks_end(marks, &far, &found);
-    marks_lower(marks, UINT32_MAX, place(1));
-    far = marks_start(marks, UINT32_MAX, 0);
-    assert_true(far.full);
-    assert_true(marks_start(marks, LINES_MAX - 1, 0).full);
+    const uint32_t numbers[] = {LINE_WORK, LINE_LANES + 1, 300 * 1000, UINT32_MAX};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        take_up_to(marks, numbers[i], (int64_t)i + 10);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        struct mark_scan scan = marks_start(marks, numbers[i], 1);
+        assert_false(scan.full);
+        assert_int_equal(scan.from.at, (int64_t)i + 10);
+    }
+}
+
+static void of_too_many_lines_those_that_nobody_scans_are_forgotten(void **state)
+{
+    struct marks *marks = *state;
+    take_up_to(marks, 7, 10);
+    struct mark_scan busy = marks_start(marks, 7, 1);
+    for (uint32_t line = 100; line < 100 + 3 * MARKED_MAX; line++)
+        take_up_to(marks, line, 20);
+    assert_true(marks->count <= MARKED_MAX);
+    assert_true(marks_start(marks, 100, 1).full);
+    marks_end(marks, &busy, NULL);
+    struct mark_scan kept = marks_start(marks, 7, 1);
+    assert_false(kept.full);
+    assert_int_equal(kept.from.at, 10);
 }
 
 #define MARKS_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -237,7 +260,8 @@ int main(void)
         MARKS_TEST(a_full_scan_is_made_every_second_but_not_twenty_times_as_often_as_it_takes),
         MARKS_TEST(a_short_scan_may_look_back_when_that_is_cheap_or_long_ago),
         MARKS_TEST(where_full_scans_are_cheap_a_short_one_is_followed_by_a_full_one),
-        MARKS_TEST(lines_that_are_too_many_have_no_mark),
+        MARKS_TEST(a_line_of_any_number_has_a_mark),
+        MARKS_TEST(of_too_many_lines_those_that_nobody_scans_are_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

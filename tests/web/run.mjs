@@ -102,6 +102,7 @@ try {
             ...sight,
             ...scale,
         ].filter(([name]) => name.includes(word));
+        if (all.length === 0) throw new Error(`no case has "${word}" in its name`);
         console.log(`1..${all.length}`);
         for (const [i, one] of all.entries()) if (!(await runCase(i + 1, one))) failed++;
         console.log(`# ${all.length - failed} passed, ${failed} failed`);

@@ -56,6 +56,8 @@ const places: Place[] = [
 ];
 
 const counts = signal<Record<string, number>>({});
+/* Whether there are more questions than one page of them. */
+const more = signal(false);
 
 const moved = (type: string): boolean =>
     /^(job_waiting|wait_completed|job_dead_lettered|job_requeued|job_cancelled|step_needs_user|step_running|signal_received)$/.test(
@@ -67,6 +69,7 @@ function useCounts(): void {
     const { data } = useQuery(
         async () => {
             const [questions, stats] = await Promise.all([pawl.inbox(), pawl.stats()]);
+            more.value = questions.next_cursor !== null;
             return { inbox: questions.questions.length, dead: stats.jobs.dead_lettered };
         },
         [],
@@ -85,6 +88,7 @@ function Nav() {
             <ul>
                 {places.map((place) => {
                     const n = counts.value[place.page] ?? 0;
+                    const said = short(n) + (place.page === 'inbox' && more.value ? '+' : '');
                     return (
                         <li key={place.page}>
                             <a
@@ -96,7 +100,7 @@ function Nav() {
                                 <span class="nav-short" aria-hidden="true">
                                     {place.short}
                                 </span>
-                                {n > 0 && <span class="nav-count">{short(n)}</span>}
+                                {n > 0 && <span class="nav-count">{said}</span>}
                             </a>
                         </li>
                     );
@@ -237,10 +241,23 @@ function Shell() {
     );
 }
 
+/* Before the server has said who we are. */
+function Hello() {
+    return (
+        <main class="hello" aria-busy="true">
+            <p role="status">
+                {connection.value === 'lost'
+                    ? 'The server does not answer. Trying again…'
+                    : 'Connecting…'}
+            </p>
+        </main>
+    );
+}
+
 export function App() {
     return (
         <>
-            {locked.value ? <SignInPage /> : session.value && <Shell />}
+            {locked.value ? <SignInPage /> : session.value ? <Shell /> : <Hello />}
             <Toasts />
         </>
     );

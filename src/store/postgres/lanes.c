@@ -267,15 +267,19 @@ static const char count_lanes[] = "SELECT count(*) FROM pawl.lanes";
 
 static const char lock_table[] = "LOCK TABLE pawl.lanes IN ACCESS EXCLUSIVE MODE";
 
-/* Everybody waits behind whoever waits for the table. */
-static const char be_brief[] = "SELECT set_config('lock_timeout', '500ms', true)";
+/* Everybody waits behind whoever waits for the table, and for whoever has it. What transactions
+ * set for short statements would have all timers read once for each lane. */
+static const char be_brief[] = "SELECT set_config('lock_timeout', '500ms', true),"
+                               " set_config('statement_timeout', '2s', true),"
+                               " set_config('enable_hashjoin', 'on', true)";
 
 /* Gives back, begins an era, and says how many are left. What moves from timers to ready without
  * the lock is seen in one of them. */
 static const char give_back[] =
-    "WITH gone AS (DELETE FROM pawl.lanes l"
+    "WITH used AS MATERIALIZED (SELECT DISTINCT lane FROM pawl.timers WHERE lane IS NOT NULL"
+    "), gone AS (DELETE FROM pawl.lanes l"
     " WHERE NOT EXISTS (SELECT FROM pawl.ready r WHERE r.lane = l.number)"
-    " AND l.number NOT IN (SELECT lane FROM pawl.timers WHERE lane IS NOT NULL) RETURNING 1"
+    " AND NOT EXISTS (SELECT FROM used u WHERE u.lane = l.number) RETURNING 1"
     "), era AS (INSERT INTO pawl.lanes_given_back AS g (one, era, highest)"
     " SELECT true, 1, coalesce(max(number), 0) FROM pawl.lanes"
     " ON CONFLICT (one) DO UPDATE SET era = g.era + 1,"
@@ -333,8 +337,12 @@ enum error_code lanes_give_back(struct postgres *store, struct err *err)
     code = give_back_in((struct postgres_txn *)base, store->lanes_many, &left, err);
     if (code != ERR_OK || left == UINT32_MAX) {
         postgres_rollback(base);
-        /* Somebody has the table, or PostgreSQL is away, which others will say: another time. */
-        return code == ERR_UNAVAILABLE ? ERR_OK : code;
+        if (code != ERR_UNAVAILABLE)
+            return code;
+        /* Somebody has the table, it takes too long, or PostgreSQL is away, which others will say:
+         * when there are twice as many. */
+        store->lanes_many = store_lanes_many(store->lanes_many);
+        return ERR_OK;
     }
     code = postgres_commit(base, &outcome, err);
     if (code == ERR_OK)

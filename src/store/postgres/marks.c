@@ -41,23 +41,67 @@ void marks_release(struct marks *marks)
     (void)pthread_mutex_destroy(&marks->mutex);
 }
 
-/* The mark of a line; NULL when there is no memory, and then the line simply has none. */
+static uint32_t home_of(uint32_t line, uint32_t cap)
+{
+    return line * UINT32_C(2654435761) & (cap - 1);
+}
+
+/* The place of a line in a table that has room: its own, or the one that it may have. */
+static struct mark_line *place_of(struct mark_line *lines, uint32_t cap, uint32_t line)
+{
+    uint32_t at = home_of(line, cap);
+    while (lines[at].used && lines[at].line != line)
+        at = (at + 1) & (cap - 1);
+    return &lines[at];
+}
+
+/* Whether nothing is under way that needs what the mark remembers. */
+static bool is_idle(const struct mark *mark)
+{
+    return mark->eras[0].scans == 0 && mark->eras[1].scans == 0;
+}
+
+/* Makes room for more lines; with as many as there may be it forgets those that nobody scans: lanes
+ * come and go, and a line without a mark is scanned from its head once. False: there is none. */
+static bool make_room(struct marks *marks)
+{
+    bool many = marks->count >= MARKED_MAX;
+    uint32_t cap = marks->cap == 0 ? 128 : many ? marks->cap : marks->cap * 2;
+    struct mark_line *lines = calloc(cap, sizeof *lines);
+    if (lines == NULL)
+        return false;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < marks->cap; i++) {
+        const struct mark_line *line = &marks->lines[i];
+        if (!line->used || (many && is_idle(&line->mark)))
+            continue;
+        *place_of(lines, cap, line->line) = *line;
+        count++;
+    }
+    free(marks->lines);
+    marks->lines = lines;
+    marks->cap = cap;
+    marks->count = count;
+    return count < MARKED_MAX;
+}
+
+/* The mark of a line, until the next is asked for; NULL when there is no room for it, and then the
+ * line simply has none. */
 static struct mark *line_of(struct marks *marks, uint32_t line)
 {
-    if (line >= LINES_MAX)
-        return NULL;
-    if (line >= marks->count) {
-        uint32_t count = line < 64 ? 128 : line * 2;
-        struct mark *lines = realloc(marks->lines, count * sizeof *lines);
-        if (lines == NULL)
+    struct mark_line *place = marks->cap > 0 ? place_of(marks->lines, marks->cap, line) : NULL;
+    if (place != NULL && place->used)
+        return &place->mark;
+    if ((marks->count + 1) * 2 > marks->cap || marks->count >= MARKED_MAX) {
+        if (!make_room(marks))
             return NULL;
-        for (uint32_t i = marks->count; i < count; i++)
-            lines[i] = (struct mark){.at = MARK_FIRST,
-                                     .eras = {{.lowest = MARK_LAST}, {.lowest = MARK_LAST}}};
-        marks->lines = lines;
-        marks->count = count;
+        place = place_of(marks->lines, marks->cap, line);
     }
-    return &marks->lines[line];
+    *place = (struct mark_line){.line = line, .used = true};
+    place->mark =
+        (struct mark){.at = MARK_FIRST, .eras = {{.lowest = MARK_LAST}, {.lowest = MARK_LAST}}};
+    marks->count++;
+    return &place->mark;
 }
 
 static bool may_be_full(const struct mark *mark, int64_t now)

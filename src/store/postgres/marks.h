@@ -20,20 +20,20 @@
 
 /* Lines are numbered: these first, then the lanes by their numbers. */
 enum {
-    LINE_WORK,              /* timers of work: (0, at, job, step) */
-    LINE_DUE,               /* due times: likewise */
-    LINE_CLAIMS,            /* due times of live leases: (0, due_at, job, step) */
-    LINE_PURGE,             /* (0, purge_at, job, -1) */
-    LINE_RESOURCES,         /* (0, expires_at, zeros, -1) */
-    LINE_SUBMISSIONS,       /* (0, seq, zeros, -1) */
-    LINE_LANES,             /* lane n is line LINE_LANES + n */
-    LINES_MAX = 200 * 1000, /* those above have no mark */
+    LINE_WORK,        /* timers of work: (0, at, job, step) */
+    LINE_DUE,         /* due times: likewise */
+    LINE_CLAIMS,      /* due times of live leases: (0, due_at, job, step) */
+    LINE_PURGE,       /* (0, purge_at, job, -1) */
+    LINE_RESOURCES,   /* (0, expires_at, zeros, -1) */
+    LINE_SUBMISSIONS, /* (0, seq, zeros, -1) */
+    LINE_LANES,       /* lane n is line LINE_LANES + n */
 };
 
 enum {
     MARKS_FULL_EVERY_MS = 1000,
-    MARKS_CHEAP_MS = 5, /* a full scan below this may always be repeated */
-    MARKS_REST = 20,    /* else it rests for so many times as long as it took */
+    MARKS_CHEAP_MS = 5,     /* a full scan below this may always be repeated */
+    MARKS_REST = 20,        /* else it rests for so many times as long as it took */
+    MARKED_MAX = 20 * 1000, /* lines with a mark, at a time */
 };
 
 /* A place in a line, ordered by the members. step is -1 for a job itself; a place need not be
@@ -90,10 +90,17 @@ struct mark {
     struct mark_era eras[2];
 };
 
+struct mark_line {
+    uint32_t line;
+    bool used;
+    struct mark mark;
+};
+
 /* Locked inside: any thread may use it. */
 struct marks {
     pthread_mutex_t mutex;
-    struct mark *lines;
+    struct mark_line *lines; /* a hash table of `cap` places, a power of two */
+    uint32_t cap;
     uint32_t count;
 };
 

@@ -46,14 +46,30 @@ export const cases = [
             await page.reload();
             await page.locator('.connection.live').waitFor();
             await page.locator('h1', { hasText: 'secret-work' }).waitFor();
+            const feedEnds = page.waitForEvent('requestfailed', (request) =>
+                request.url().includes('/v1/feed'),
+            );
             await page.getByRole('button', { name: /Sign out/ }).click();
             await page.getByText('Sign in to Pawl').waitFor();
+            await feedEnds;
             same('cookies after it', (await page.context().cookies()).length, 0);
             same(
                 'without one',
                 await page.evaluate(async () => (await fetch('/v1/stats')).status),
                 401,
             );
+        },
+    ],
+    [
+        'a_page_that_cannot_ask_who_it_is_for_says_so_and_goes_on_when_it_can',
+        async (t) => {
+            const server = await t.ownServer();
+            const page = await t.page({ refusals: true });
+            await page.route('**/session', (route) => route.fulfill({ status: 500 }));
+            await page.goto(server.url);
+            await page.getByText('The server does not answer').waitFor();
+            await page.unroute('**/session');
+            await page.locator('.connection.live').waitFor();
         },
     ],
     [

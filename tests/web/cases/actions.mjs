@@ -42,7 +42,8 @@ export const cases = [
                 'it cannot be sent yet',
                 await dialog.getByRole('button', { name: 'Submit' }).isDisabled(),
             );
-            await dialog.getByLabel('Payload').fill('{"price": 1.10}');
+            const written = '{"price": 1.10, "long": [0.1234567890123456789, 12345678901234567890, -0]}';
+            await dialog.getByLabel('Payload').fill(written);
             await dialog.getByText('More', { exact: true }).click();
             await dialog.getByLabel('Labels').fill('team:blue');
             await dialog.getByLabel('Priority').fill('7');
@@ -56,7 +57,8 @@ export const cases = [
             same('priority', jobs[0].priority, 7);
             same('steps', jobs[0].plan.version, 1);
             const raw = await (await fetch(`${t.server.url}/v1/jobs/${jobs[0].id}`)).text();
-            sure('the payload is byte for byte', raw.includes('1.10'));
+            for (const number of ['1.10', '0.1234567890123456789', '12345678901234567890', '-0]'])
+                sure(`${number} is as it was written`, raw.includes(number));
             await page.getByRole('link', { name: 'Open' }).click();
             await page.locator('h1', { hasText: 'by-hand' }).waitFor();
         },

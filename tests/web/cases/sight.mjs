@@ -1,8 +1,8 @@
-// For everybody: axe-core finds nothing serious on any page, light or dark.
+// For everybody: axe-core finds nothing serious on any page, light or dark, wide or on a phone.
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { visit, WIDE } from '../browser.mjs';
+import { PHONE, visit, WIDE } from '../browser.mjs';
 import { demo } from '../demo.mjs';
 
 async function findings(page, axe, rules) {
@@ -52,15 +52,16 @@ export const cases = [
                 '#/resources',
             ];
             const found = [];
-            for (const [colorScheme, rules] of [
-                ['light', everything],
-                ['dark', colours],
+            for (const [colorScheme, rules, viewport] of [
+                ['light', everything, WIDE],
+                ['dark', colours, WIDE],
+                ['light', everything, PHONE],
             ]) {
-                const page = await t.page({ viewport: WIDE, colorScheme });
+                const page = await t.page({ viewport, colorScheme });
                 const look = async (what) =>
                     found.push(
                         ...(await findings(page, axe, rules)).map(
-                            (finding) => `${what}, ${colorScheme}: ${finding}`,
+                            (finding) => `${what}, ${colorScheme}, ${viewport.width} px: ${finding}`,
                         ),
                     );
                 for (const address of addresses) {

@@ -40,9 +40,9 @@ function exactly(_key: string, value: unknown, context?: { source?: string }): u
     return raw.call(JSON, source);
 }
 
-/* Reading exactly is slow, and few texts need it: those with numbers that end in a zero, are very long, or
- * have an exponent. */
-const inexact = /[:[,]\s*-?(?:\d{16,}|\d+\.\d*0\b|\d+(?:\.\d+)?[eE])|^\s*-?\d/;
+/* Reading exactly is slow, and few texts need it: those with numbers that end in a zero, are very long,
+ * have an exponent, or are less than nothing by nothing. */
+const inexact = /[:[,]\s*(?:-0\b|-?(?:[\d.]{16,}|\d+\.\d*0\b|\d+(?:\.\d+)?[eE]))|^\s*-?\d/;
 
 /** Reads JSON without rounding its numbers: written again they are as they were. */
 export const parseExact = (text: string): unknown =>
@@ -86,16 +86,21 @@ async function problemOf(answer: Response): Promise<Problem> {
     }
 }
 
+/* Nothing is waited for longer than this, but for what says itself how it is stopped: a server that
+ * hangs is as good as none. */
+const PATIENCE_MS = 30_000;
+
 export async function ask<T>(path: string, call: Call = {}): Promise<T> {
     let answer: Response;
+    const request: RequestInit = {
+        method: call.method ?? 'GET',
+        headers: headers(call),
+        body: call.body === undefined ? undefined : JSON.stringify(call.body),
+        signal: call.signal ?? AbortSignal.timeout(PATIENCE_MS),
+        credentials: 'same-origin',
+    };
     try {
-        answer = await fetch(address(path, call.query), {
-            method: call.method ?? 'GET',
-            headers: headers(call),
-            body: call.body === undefined ? undefined : JSON.stringify(call.body),
-            signal: call.signal,
-            credentials: 'same-origin',
-        });
+        answer = await fetch(address(path, call.query), request);
     } catch (error) {
         if (call.signal?.aborted) throw error;
         throw new OutOfReach('The server does not answer.');

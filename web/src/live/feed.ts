@@ -3,8 +3,8 @@
 // After a lost connection it goes on behind the last event that it has seen. After a long gap, or when
 // the page was hidden, replaying would only be noise: it starts at `now` and everybody loads anew.
 
-import { signal } from '@preact/signals';
-import { ask, locked, Problem, readSession, takeSession } from '../api/client';
+import { effect, signal } from '@preact/signals';
+import { ask, locked, parseExact, Problem, readSession, takeSession } from '../api/client';
 import type { PawlEvent, Session } from '../api/types';
 
 /** off: the token may not see the feed; pages are kept up to date as far as they ask by themselves. */
@@ -44,7 +44,7 @@ function flush(): void {
 
 function received(message: MessageEvent<string>): void {
     lastId = message.lastEventId;
-    waiting.push(JSON.parse(message.data) as PawlEvent);
+    waiting.push(parseExact(message.data) as PawlEvent);
     if (!batchTimer) batchTimer = window.setTimeout(flush, BATCH_MS);
 }
 
@@ -101,15 +101,22 @@ export async function connect(): Promise<void> {
         if (lastId === null || (lostAt !== 0 && Date.now() - lostAt > REPLAY_MS_MAX))
             lastId = await now();
     } catch (error) {
-        if (error instanceof Problem && error.status === 403) {
+        if (read && error instanceof Problem && error.status === 403) {
             connection.value = 'off';
-            takeSession(read!);
+            takeSession(read);
         } else lose();
         return;
     }
     takeSession(read);
     open();
 }
+
+// Whoever signs out, or whose token has ended, hears of nothing more.
+effect(() => {
+    if (!locked.value) return;
+    close();
+    lastId = null;
+});
 
 // A browser has six connections to a server for all of its tabs: those that nobody looks at need none.
 document.addEventListener('visibilitychange', () => {

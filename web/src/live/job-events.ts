@@ -4,6 +4,7 @@
 // page needs one stream only. A version that is missing in between is asked for.
 
 import { useEffect, useState } from 'preact/hooks';
+import { Problem } from '../api/client';
 import * as pawl from '../api/pawl';
 import type { PawlEvent } from '../api/types';
 import { listen, resync } from './feed';
@@ -45,7 +46,9 @@ export function useJobEvents(id: string): History {
                 }
             } catch (error) {
                 if (!gone && events.length === 0) show(error as Error);
-                if (!gone) timer = window.setTimeout(catchUp, RETRY_MS);
+                // What is refused will be refused again.
+                if (!gone && !(error instanceof Problem))
+                    timer = window.setTimeout(catchUp, RETRY_MS);
             }
             busy = false;
             if (again && !gone) {

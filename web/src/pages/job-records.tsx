@@ -36,7 +36,7 @@ export function AttemptsTab({ job, history }: { job: Job; history: JobHistory })
             </Empty>
         );
     return (
-        <div class="table-box">
+        <div class="table-box" tabIndex={0} role="region" aria-label="Attempts">
             <table class="table">
                 <thead>
                     <tr>

@@ -84,7 +84,7 @@ function Workers({ workers }: { workers: Worker[] }) {
                     <pre class="command">pawl work --kind KIND -- COMMAND</pre>
                 </Empty>
             ) : (
-                <div class="table-box">
+                <div class="table-box" tabIndex={0} role="region" aria-label="Workers">
                     <table class="table">
                         <thead>
                             <tr>
@@ -171,7 +171,7 @@ export function ResourcesPage() {
                                 </pre>
                             </Empty>
                         ) : (
-                            <div class="table-box">
+                            <div class="table-box" tabIndex={0} role="region" aria-label="Resources">
                                 <table class="table">
                                     <thead>
                                         <tr>

@@ -70,7 +70,8 @@ function labelsOf(text: string): Record<string, string> | undefined {
     );
 }
 
-function bodyOf(draft: Draft): Record<string, unknown> {
+/* What the form does not show is as the other job has it; its plan alone is not taken over. */
+function bodyOf(draft: Draft, like?: Job): Record<string, unknown> {
     const delay = number(draft.delay_s);
     const attempts = number(draft.attempts);
     const plan = readJson(draft.plan);
@@ -84,8 +85,11 @@ function bodyOf(draft: Draft): Record<string, unknown> {
         agent_id: orNone(draft.agent),
         goal: orNone(draft.goal),
         correlation_id: orNone(draft.correlation),
-        labels: labelsOf(draft.labels),
-        retry: attempts === undefined ? undefined : { max_attempts: attempts },
+        labels: like && draft.labels === draftOf(like).labels ? like.labels : labelsOf(draft.labels),
+        retry: attempts === undefined ? like?.retry : { ...like?.retry, max_attempts: attempts },
+        in_doubt: like?.in_doubt ?? undefined,
+        capabilities: like?.capabilities ?? undefined,
+        timeout_ms: like?.timeout_ms ?? undefined,
         plan: Array.isArray(plan) ? { steps: plan } : plan,
     };
 }
@@ -99,7 +103,7 @@ function SubmitDialog({ like, onClose }: { like?: Job; onClose: () => void }) {
     const ready =
         draft.kind.trim() !== '' && !jsonProblem(draft.payload) && !jsonProblem(draft.plan);
     async function run(): Promise<void> {
-        const job = await pawl.submitJob(bodyOf(draft));
+        const job = await pawl.submitJob(bodyOf(draft, like));
         toast(job.duplicate ? 'A job with this key was there already' : `Submitted ${job.kind}`, {
             href: to.job(job.id),
         });

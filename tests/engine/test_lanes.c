@@ -188,6 +188,32 @@ static void nothing_goes_meanwhile(struct yard *y)
     assert_int_equal(lanes(&y->player, &left), 0);
 }
 
+/* Much is kept by a lane's number where there is one process: numbers do not rise for ever, though
+ * there is always a new lane with work. */
+static void numbers_stay_low(struct yard *y)
+{
+    struct store_lane *left;
+    if (strcmp(y->player.name, test_store_names[TEST_SQLITE]) != 0)
+        return;
+    for (int round = 0; round < 4; round++) {
+        submit_to(y, &y->player, 0, QUEUES);
+        y->specs[round].run_at = y->clock + 1000;
+        y->specs[round].kind = STR("later");
+        submit_to(y, &y->player, round, round + 1);
+        y->specs[round].run_at = 0;
+        y->specs[round].kind = STR("mail");
+        assert_int_equal(claim(&y->player, AT_ONCE), AT_ONCE);
+        assert_int_equal(claim(&y->player, AT_ONCE), QUEUES - AT_ONCE);
+        sweep(y);
+        uint32_t count = lanes(&y->player, &left);
+        assert_int_equal(count, round + 1);
+        assert_in_range(left[count - 1].number, 1, QUEUES + 4);
+    }
+    y->clock += 1000;
+    player_promote(&y->player, 10);
+    assert_int_equal(claim(&y->player, 10), 4);
+}
+
 static void few_lanes_are_left_alone(struct yard *y)
 {
     struct store_lane *left;
@@ -231,6 +257,12 @@ static void no_lane_is_given_back_while_another_process_is_in_a_transaction(void
     on_every_store(nothing_goes_meanwhile);
 }
 
+static void numbers_of_lanes_do_not_rise_for_ever_on_sqlite(void **state)
+{
+    (void)state;
+    on_every_store(numbers_stay_low);
+}
+
 static void a_store_with_few_lanes_keeps_them(void **state)
 {
     (void)state;
@@ -244,6 +276,7 @@ int main(void)
         cmocka_unit_test(a_lane_that_was_given_back_can_be_used_again),
         cmocka_unit_test(another_process_puts_no_work_into_a_lane_that_was_given_back),
         cmocka_unit_test(no_lane_is_given_back_while_another_process_is_in_a_transaction),
+        cmocka_unit_test(numbers_of_lanes_do_not_rise_for_ever_on_sqlite),
         cmocka_unit_test(a_store_with_few_lanes_keeps_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -340,8 +340,8 @@ enum error_code lanes_give_back(struct postgres *store, struct err *err)
         if (code != ERR_UNAVAILABLE)
             return code;
         /* Somebody has the table, it takes too long, or PostgreSQL is away, which others will say:
-         * when there are twice as many. */
-        store->lanes_many = store_lanes_many(store->lanes_many);
+         * when there are some more of them. */
+        store->lanes_many = store_lanes_many(store->lanes_many / 40 * 21);
         return ERR_OK;
     }
     code = postgres_commit(base, &outcome, err);

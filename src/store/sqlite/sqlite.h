@@ -21,6 +21,7 @@
 enum {
     READERS_MAX = 64,     /* transactions that read, at once */
     READERS_KEPT_MAX = 8, /* connections that are kept for the next */
+    LANES_FREE_MAX = 4096,
 
     /* From this many pages on the log is moved to the database after a commit. Readers can hold it
      * back; from many times as many on it is waited for them, so that the log does not grow for
@@ -144,9 +145,12 @@ struct sqlite_store {
     struct rows rows;         /* what is written behind, for the writer to read */
     struct sqlite_txn txn;
     struct lane_book lanes;
-    bool lanes_stale;           /* to be read anew */
-    uint32_t lanes_many;        /* with more lanes than this some may be given back */
-    _Atomic uint64_t lanes_era; /* changed with the turn */
+    bool lanes_stale;                    /* to be read anew */
+    uint32_t lanes_many;                 /* with more lanes than this some may be given back */
+    _Atomic uint64_t lanes_era;          /* changed with the turn */
+    uint32_t lanes_free[LANES_FREE_MAX]; /* the lowest numbers that were given back, rising */
+    uint32_t lanes_free_count;
+    uint32_t lanes_free_next; /* index of the next to be used */
     int64_t feed_end;
     bool log_saved;      /* when a file was gone */
     bool log_erased;     /* what was to be erased may still be in the log */

@@ -9,7 +9,9 @@
 
 enum error_code sqlite_lanes_read(struct sqlite_store *store, struct err *err)
 {
+    int64_t last = 0;
     lane_book_clear(&store->lanes);
+    store->lanes_free_count = store->lanes_free_next = 0;
     struct query query = lite_query(&store->writer, STATEMENT_LANES, NULL, err);
     lite_put_int(&query, 0);
     while (lite_next(&query)) {
@@ -19,6 +21,9 @@ enum error_code sqlite_lanes_read(struct sqlite_store *store, struct err *err)
             query.code = err_set(err, ERR_CORRUPT, "there is no lane %lld", (long long)number);
         else
             query.code = lane_book_add(&store->lanes, (uint32_t)number, key, err);
+        while (++last < number && store->lanes_free_count < LANES_FREE_MAX)
+            store->lanes_free[store->lanes_free_count++] = (uint32_t)last;
+        last = number;
     }
     enum error_code code = lite_end(&query);
     store->lanes_stale = code != ERR_OK;
@@ -27,8 +32,14 @@ enum error_code sqlite_lanes_read(struct sqlite_store *store, struct err *err)
 
 enum error_code sqlite_lane(struct sqlite_txn *txn, struct str key, int64_t *ret, struct err *err)
 {
-    struct lane_book *book = &txn->store->lanes;
+    struct sqlite_store *store = txn->store;
+    struct lane_book *book = &store->lanes;
     uint32_t number = book->highest + 1;
+    /* Much is kept by number: a low one is worth that everybody reads all lanes anew. */
+    if (store->lanes_free_next < store->lanes_free_count) {
+        number = store->lanes_free[store->lanes_free_next++];
+        store->lanes_era++;
+    }
     txn->lanes_added = true;
     enum error_code code = lane_book_add(book, number, key, err);
     if (code != ERR_OK)

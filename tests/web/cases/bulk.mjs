@@ -93,7 +93,7 @@ export const cases = [
         'bulk_runs_end_when_they_are_stopped_or_left',
         async (t) => {
             const { server } = t;
-            await submitMany(server, 'stop-many', 1000);
+            for (let i = 0; i < 3; i++) await submitMany(server, 'stop-many', 1000);
             const page = await t.page();
             const filter = { kind: 'stop-many', status: 'cancelled' };
             const stops = [
@@ -109,14 +109,14 @@ export const cases = [
                     'kind=stop-many&status=queued',
                     'Cancel…',
                 );
-                await dialog.getByLabel('At most so many a second').fill('150');
+                await dialog.getByLabel('At most so many a second').fill('1000');
                 await dialog.getByLabel('Type cancel to go on').fill('cancel');
-                const left = (1000 - before).toLocaleString('en');
+                const left = (3000 - before).toLocaleString('en');
                 await dialog.getByRole('button', { name: `Cancel ${left} jobs` }).click();
-                await dialog.getByText('150 done').waitFor();
+                await dialog.getByText('500 done').waitFor();
                 await stop(dialog);
                 await dialog.waitFor({ state: 'detached' });
-                const done = await told(page, /Cancelled: (\d+).*, then stopped/);
+                const done = await told(page, /Cancelled: ([\d,]+), then stopped/);
                 same('as many as it says', await number(server, filter), before + done);
                 before += done;
             }

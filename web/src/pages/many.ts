@@ -24,7 +24,7 @@ export interface Run {
 
 const AT_ONCE = 8;
 const PAGE = 500;
-const GRACE_MS = 2000;
+const GRACE_MS = 3000;
 
 /* The server ends what it has begun, whoever listens. What is under way gets a moment to be answered, so
  * that the number told is the true one, and is given up then. */
@@ -53,6 +53,7 @@ export async function each(
     const sum: Sum = { done: 0, refused: 0, why: '', unsure: false };
     const left = [...ids];
     const late = afterGrace(signal);
+    onDone(0);
     async function lane(): Promise<void> {
         while (!signal.aborted) {
             const id = left.shift();
@@ -83,6 +84,7 @@ export async function all(
 ): Promise<Sum> {
     const sum: Sum = { done: 0, refused: 0, why: '', unsure: false };
     const late = afterGrace(signal);
+    onDone(0);
     const begun = performance.now();
     // With a rate a page is a second's work, so that it can be stopped soon. The server keeps to the rate
     // within a page, and the pause from one to the next.

@@ -3,6 +3,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Button } from './button';
+import { toast } from './toast';
 
 interface DialogProps {
     title: string;
@@ -99,7 +100,9 @@ export function ActionDialog({
             await run(running.current.signal);
             if (!gone.current) onClose();
         } catch (error) {
-            setProblem((error as Error).message);
+            const { message } = error as Error;
+            if (gone.current) toast(message, { bad: true });
+            setProblem(message);
             setBusy(false);
             setStopping(false);
         }

@@ -9,6 +9,7 @@ import { Server } from './server.mjs';
 import { cases as access } from './cases/access.mjs';
 import { cases as actions } from './cases/actions.mjs';
 import { cases as build } from './cases/build.mjs';
+import { cases as bulk } from './cases/bulk.mjs';
 import { cases as hostile } from './cases/hostile.mjs';
 import { cases as keys } from './cases/keys.mjs';
 import { cases as live } from './cases/live.mjs';
@@ -96,6 +97,7 @@ try {
             ...pages,
             ...live,
             ...actions,
+            ...bulk,
             ...keys,
             ...hostile,
             ...access,

@@ -22,7 +22,8 @@ import type {
 
 const job = (id: string) => `/v1/jobs/${encodeURIComponent(id)}`;
 const step = (id: string, name: string) => `${job(id)}/steps/${encodeURIComponent(name)}`;
-const post = <T>(path: string, body: unknown = {}) => ask<T>(path, { method: 'POST', body });
+const post = <T>(path: string, body: unknown = {}, signal?: AbortSignal) =>
+    ask<T>(path, { method: 'POST', body, signal });
 
 /** Which jobs: the same members as parameters of the list and as the filter of a bulk action. */
 export interface JobFilter {
@@ -61,10 +62,14 @@ export const verifyJob = (id: string) => ask<Verified>(`${job(id)}/verify`);
 export const exportAddress = (id: string) => `${job(id)}/export`;
 export const explainJob = (id: string) => ask<Explained>(`${job(id)}/explain`);
 
-export const cancelJob = (id: string, mode: 'soft' | 'hard', reason?: string) =>
-    post<Job>(`${job(id)}/cancel`, { mode, reason });
-export const requeueJob = (id: string, fresh: boolean, reason?: string) =>
-    post<Job>(`${job(id)}/requeue`, { fresh, reason });
+export const cancelJob = (
+    id: string,
+    mode: 'soft' | 'hard',
+    reason?: string,
+    signal?: AbortSignal,
+) => post<Job>(`${job(id)}/cancel`, { mode, reason }, signal);
+export const requeueJob = (id: string, fresh: boolean, reason?: string, signal?: AbortSignal) =>
+    post<Job>(`${job(id)}/requeue`, { fresh, reason }, signal);
 export const signalJob = (
     id: string,
     correlation_key: string,
@@ -74,7 +79,8 @@ export const signalJob = (
 export const deadLetterJob = (id: string, reason_code: string, message?: string) =>
     post<Job>(`${job(id)}/dead-letter`, { reason_code, message });
 export const redactJob = (id: string) => post<Job>(`${job(id)}/redact`);
-export const bulk = (body: Record<string, Json>) => post<Counts>('/v1/jobs/bulk', body);
+export const bulk = (body: Record<string, Json>, signal?: AbortSignal) =>
+    post<Counts>('/v1/jobs/bulk', body, signal);
 
 export const planSteps = (id: string) => ask<Steps>(`${job(id)}/steps`, { exact: true });
 export const planDiff = (id: string) => ask<PlanDiff>(`${job(id)}/plan/diff`, { exact: true });
@@ -94,9 +100,10 @@ export const inbox = (cursor?: string | null) =>
 export const deadLetters = (filter: DeadFilter, paging: Paging = {}) =>
     ask<JobPage>('/v1/dead-letters', { query: { ...filter, ...paging } });
 export const deadGroups = () => ask<DeadGroups>('/v1/dead-letters/groups');
-export const redrive = (body: Record<string, Json>) =>
-    post<Counts>('/v1/dead-letters/redrive', body);
-export const drop = (body: Record<string, Json>) => post<Counts>('/v1/dead-letters/drop', body);
+export const redrive = (body: Record<string, Json>, signal?: AbortSignal) =>
+    post<Counts>('/v1/dead-letters/redrive', body, signal);
+export const drop = (body: Record<string, Json>, signal?: AbortSignal) =>
+    post<Counts>('/v1/dead-letters/drop', body, signal);
 
 export const queues = () => ask<{ queues: Queue[] }>('/v1/queues');
 export const switchQueue = (queue: string, paused: boolean) =>

@@ -1,13 +1,11 @@
 // Redriving or dropping dead letters: those selected, or a whole group, with what it would do first.
 
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import * as pawl from '../api/pawl';
-import type { Counts } from '../api/types';
 import { count, plural } from '../format';
 import { ActionDialog } from '../ui/dialog';
 import { CheckField, TextField } from '../ui/field';
-import { toast } from '../ui/toast';
-import { each } from './bulk';
+import { all, each, tell, useCount } from './many';
 
 export type DeadAction = 'redrive' | 'drop';
 
@@ -16,53 +14,27 @@ interface Props {
     /** null: the whole group. */
     ids: string[] | null;
     group: pawl.DeadFilter;
-    expected: number;
     onClose: () => void;
 }
 
-async function all(
-    action: DeadAction,
-    body: Record<string, unknown>,
-): Promise<{ done: number; refused: number; why: string }> {
-    const sum = { done: 0, refused: 0, why: '' };
-    let cursor: string | null = null;
-    do {
-        const counts: Counts = await pawl[action]({ ...body, cursor: cursor ?? undefined });
-        sum.done += counts.done;
-        sum.refused += counts.refused;
-        cursor = counts.next_cursor;
-    } while (cursor);
-    return sum;
-}
-
-export function DeadDialog({ action, ids, group, expected, onClose }: Props) {
-    const [matched, setMatched] = useState<number | null>(ids ? ids.length : null);
+export function DeadDialog({ action, ids, group, onClose }: Props) {
     const [reason, setReason] = useState('');
     const [fresh, setFresh] = useState(false);
     const [rate, setRate] = useState('');
     const [typed, setTyped] = useState('');
-    useEffect(() => {
-        if (!ids)
-            pawl[action]({ ...group, dry_run: true }).then(
-                (counts) => setMatched(counts.matched),
-                () => setMatched(expected),
-            );
-    }, []);
+    const [done, setDone] = useState(0);
+    const { n, problem } = useCount(ids, pawl[action], { ...group });
     const drops = action === 'drop';
-    const what = matched === null ? 'them' : plural(matched, 'dead letter');
-    const sure = !drops || matched === 1 || typed === 'drop';
+    const what = n === null ? 'them' : plural(n, 'dead letter');
+    const wantsWord = drops && n !== 1;
 
-    async function run(): Promise<void> {
+    async function run(signal: AbortSignal): Promise<void> {
         const how = { reason: reason || undefined, ...(drops ? {} : { fresh }) };
+        const running = { signal, onDone: setDone };
         const sum = ids
-            ? await each(ids, (id) => pawl[action]({ id, ...how }))
-            : await all(action, { ...group, ...how, rate_per_s: Number(rate) || undefined });
-        const refused = sum.refused
-            ? `, ${count(sum.refused)} refused${sum.why ? `: ${sum.why}` : ''}`
-            : '';
-        toast(`${drops ? 'Dropped' : 'Redriven'}: ${count(sum.done)}${refused}`, {
-            bad: sum.done === 0,
-        });
+            ? await each(ids, (id, late) => pawl[action]({ id, ...how }, late), running)
+            : await all(pawl[action], { ...group, ...how }, Number(rate), running);
+        tell(drops ? 'Dropped' : 'Redriven', sum, signal.aborted);
     }
 
     return (
@@ -70,7 +42,9 @@ export function DeadDialog({ action, ids, group, expected, onClose }: Props) {
             title={`${drops ? 'Drop' : 'Redrive'} ${what}?`}
             action={`${drops ? 'Drop' : 'Redrive'} ${what}`}
             danger={drops}
-            ready={sure && matched !== 0}
+            ready={Boolean(n) && (!wantsWord || typed === 'drop')}
+            trouble={problem}
+            progress={`${count(done)} done`}
             run={run}
             onClose={onClose}
         >
@@ -104,7 +78,7 @@ export function DeadDialog({ action, ids, group, expected, onClose }: Props) {
                     onInput={setRate}
                 />
             )}
-            {drops && matched !== 1 && (
+            {wantsWord && (
                 <TextField label="Type drop to go on" value={typed} onInput={setTyped} />
             )}
         </ActionDialog>

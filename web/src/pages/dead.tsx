@@ -210,9 +210,6 @@ export function DeadPage({ query }: { query: URLSearchParams }) {
     // What was redriven by somebody else is no dead letter any more.
     const jobs = list.jobs.filter((job) => job.damaged || job.status === 'dead_lettered');
     const total = groups.data?.groups.reduce((sum, g) => sum + g.count, 0) ?? jobs.length;
-    const inGroup =
-        groups.data?.groups.find((g) => g.kind === at.kind && g.reason_code === at.reason_code)
-            ?.count ?? (at.kind || at.reason_code ? 0 : total);
     const preview = shown && jobs.some((job) => job.id === shown) ? shown : null;
     const select = (id: string) => {
         const next = new Set(selected);
@@ -358,7 +355,6 @@ export function DeadPage({ query }: { query: URLSearchParams }) {
                     action={acting.action}
                     ids={acting.ids}
                     group={at}
-                    expected={inGroup}
                     onClose={() => {
                         setActing(null);
                         setSelected(new Set());

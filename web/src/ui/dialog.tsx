@@ -1,8 +1,9 @@
 // Dialogs: the browser's own, which keep the focus and close with Escape.
 
 import type { ComponentChildren } from 'preact';
-import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Button } from './button';
+import { toast } from './toast';
 
 interface DialogProps {
     title: string;
@@ -52,7 +53,11 @@ interface AskProps {
     danger?: boolean;
     wide?: boolean;
     ready?: boolean;
-    run: () => Promise<void>;
+    /** Why it cannot be done, known before it was tried. */
+    trouble?: string | null;
+    /** How far a long run has come. Such a run minds the signal, and can be stopped. */
+    progress?: string;
+    run: (signal: AbortSignal) => Promise<void>;
     onClose: () => void;
 }
 
@@ -64,34 +69,64 @@ export function ActionDialog({
     danger,
     wide,
     ready = true,
+    trouble,
+    progress,
     run,
     onClose,
 }: AskProps) {
     const [busy, setBusy] = useState(false);
+    const [stopping, setStopping] = useState(false);
     const [problem, setProblem] = useState<string | null>(null);
+    const running = useRef<AbortController | null>(null);
+    const gone = useRef(false);
+    // Nothing goes on behind a dialog that was left, and what ends later closes no other dialog.
+    useEffect(
+        () => () => {
+            gone.current = true;
+            running.current?.abort();
+        },
+        [],
+    );
+    function stop(): void {
+        setStopping(true);
+        running.current?.abort();
+    }
     async function submit(event: Event): Promise<void> {
         event.preventDefault();
+        running.current = new AbortController();
         setBusy(true);
         setProblem(null);
         try {
-            await run();
-            onClose();
+            await run(running.current.signal);
+            if (!gone.current) onClose();
         } catch (error) {
-            setProblem((error as Error).message);
+            const { message } = error as Error;
+            if (gone.current) toast(message, { bad: true });
+            setProblem(message);
             setBusy(false);
+            setStopping(false);
         }
     }
+    const stoppable = busy && progress !== undefined;
+    const wrong = problem ?? trouble;
     return (
         <Dialog title={title} onClose={onClose} wide={wide}>
             <form onSubmit={submit}>
                 <div class="dialog-content">{children}</div>
-                {problem && (
+                {(stoppable || problem) && progress && <p role="status">{progress}</p>}
+                {wrong && (
                     <p class="problem" role="alert">
-                        {problem}
+                        {wrong}
                     </p>
                 )}
                 <footer>
-                    <Button onClick={onClose}>Never mind</Button>
+                    {stoppable ? (
+                        <Button onClick={stop} disabled={stopping}>
+                            Stop
+                        </Button>
+                    ) : (
+                        <Button onClick={onClose}>Never mind</Button>
+                    )}
                     <Button
                         type="submit"
                         kind={danger ? 'danger' : 'primary'}

@@ -300,7 +300,7 @@ static enum error_code put_step(struct memory_txn *txn, const struct store_job_w
 {
     const struct job *job = &all->after->job;
     struct step_row row = {0};
-    struct step_row old;
+    struct step_row old = {0};
     struct step_place place;
     if (row_step_beats_only(all, was, &write->now))
         return memory_replace(txn, job, write->step, was, &write->now, &place, err);

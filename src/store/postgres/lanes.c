@@ -316,7 +316,7 @@ static enum error_code lock_all(struct postgres_txn *txn, struct err *err)
 static enum error_code give_back_in(struct postgres_txn *txn, uint32_t many, uint32_t *ret_left,
                                     struct err *err)
 {
-    uint32_t count;
+    uint32_t count = 0;
     enum error_code code = txn_start(txn, err);
     if (code == ERR_OK)
         code = ask_count(txn, count_lanes, &count, err);

@@ -89,7 +89,15 @@ export const cases = [
             await page.locator('.scroller').evaluate((box) => (box.scrollTop = 2000));
             const seen = () => page.locator('tbody [data-row]').first().getAttribute('data-id');
             await page.waitForFunction(() => document.querySelector('tbody .spacer'));
-            const before = await seen();
+            const frames = () =>
+                page.evaluate(
+                    () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))),
+                );
+            const before = await eventually('the list stands still', async () => {
+                const id = await seen();
+                await frames();
+                return id === (await seen()) && id;
+            });
             await server.submit('another-kind');
             const fresh = await server.submit('long-list');
             await page.getByRole('button', { name: '1 new' }).waitFor();

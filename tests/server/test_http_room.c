@@ -377,8 +377,9 @@ static void who_has_nearly_all_of_its_connections_is_hurried_alone(void **state)
         few[i] = connect_from(c, "127.0.0.2");
     for (int i = 0; i < MANY; i++)
         many[i] = connect_from(c, "127.0.0.1");
+    /* Of the last ones it may be that nobody hurries them any more, when others were cut before. */
     int64_t until = http_now() + 10 * 1000;
-    while (!is_cut(many[MANY - 1])) {
+    while (!is_cut(many[0])) {
         assert_true(http_now() < until);
         pause_for(20);
     }

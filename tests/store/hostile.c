@@ -114,12 +114,11 @@ static void submit_held_back(struct batcher *batcher, const struct spec *spec, u
     arena_release(&arena);
 }
 
-static void fill_front(struct batcher *batcher, uint32_t count)
+static void fill_front(struct batcher *batcher, uint32_t count, uint64_t random)
 {
     struct arena arena;
     struct spec front = spec_defaults(NULL);
     uint32_t part = count / SORTS;
-    uint64_t random = 1;
     front.queue = hostile_queues[0];
     front.kind = hostile_kinds[0];
     front.priority = 100;
@@ -171,10 +170,10 @@ void hostile_fill(struct store *store, struct hostile *hostile)
     struct batcher batcher;
     struct arena arena;
     uint32_t done = 0;
-    uint64_t random = 2; /* the same ids whatever is in front */
+    uint64_t random = 2 * hostile->round + 2; /* the same ids whatever is in front */
     batcher_init(&batcher, store, NULL, NULL);
     arena_init(&arena);
-    fill_front(&batcher, hostile->front);
+    fill_front(&batcher, hostile->front, 2 * hostile->round + 1);
     struct spec spec = spec_defaults(NULL);
     spec.kind = STR("leased");
     hostile_submit(&batcher, &spec, hostile->leased, &random, NULL);

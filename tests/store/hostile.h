@@ -28,6 +28,7 @@ struct hostile {
     uint32_t lane;    /* jobs that can be claimed, in each lane */
     uint32_t later;   /* jobs that can be claimed a minute later */
     uint32_t leased;  /* jobs whose leases end in a minute */
+    uint32_t round;   /* of filling the same store: makes other ids */
     struct uuid *ids; /* out, room for HOSTILE_LANES * lane: of those that can be claimed */
     struct uuid plan; /* out: a job with a plan, a tree of HOSTILE_STEPS steps */
 };

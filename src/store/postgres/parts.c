@@ -44,7 +44,10 @@ static void params_add_selection(struct params *params, struct selection *select
         params_add_array(params, &selection->whats);
 }
 
-/* ---- statements ---- */
+/* ---- statements ----
+ *
+ * OFFSET keeps the planner from going through a whole table instead of looking up a job in it,
+ * which it prefers when it believes that the table holds rows of one job only. */
 
 /* $1 $2: all steps; $3..5: by ordinal; $6..8: by id; $9..11: by the key of an open question; $12:
  * parts without children. */
@@ -63,8 +66,9 @@ static const char read_steps[] =
     " SELECT part, job_id, ordinal FROM named"
     " UNION SELECT n.part, n.job_id, child FROM named n, unnest(n.children) AS child"
     " WHERE n.part <> ALL ($12::int4[])"
-    " UNION SELECT w.part, s.job_id, s.ordinal FROM unnest($1::int4[], $2::uuid[])"
-    " AS w (part, job_id) JOIN pawl.job_steps s ON s.job_id = w.job_id"
+    " UNION SELECT w.part, w.job_id, s.ordinal FROM unnest($1::int4[], $2::uuid[])"
+    " AS w (part, job_id) CROSS JOIN LATERAL (SELECT s.ordinal FROM pawl.job_steps s"
+    " WHERE s.job_id = w.job_id OFFSET 0) AS s"
     ") SELECT w.part, s.ordinal, s.id, s.state_number, s.plan, s.state, "
     "s.asking_key, " CLAIM_COLUMNS
     " FROM wanted w JOIN pawl.job_steps s ON s.job_id = w.job_id AND s.ordinal = "
@@ -73,14 +77,16 @@ static const char read_steps[] =
 /* $1 $2: all effects; $3 $4: all that are open; $5..7: the open ones of a step; $8..10: by name. */
 static const char read_effects[] =
     "WITH wanted AS MATERIALIZED ("
-    " SELECT w.part, e.job_id, e.name FROM unnest($1::int4[], $2::uuid[]) AS w (part, job_id)"
-    " JOIN pawl.job_effects e ON e.job_id = w.job_id"
-    " UNION SELECT w.part, e.job_id, e.name FROM unnest($3::int4[], $4::uuid[]) AS w (part, job_id)"
-    " JOIN pawl.job_effects e ON e.job_id = w.job_id AND e.open"
-    " UNION SELECT w.part, e.job_id, e.name"
+    " SELECT w.part, w.job_id, e.name FROM unnest($1::int4[], $2::uuid[]) AS w (part, job_id)"
+    " CROSS JOIN LATERAL (SELECT e.name FROM pawl.job_effects e"
+    " WHERE e.job_id = w.job_id OFFSET 0) AS e"
+    " UNION SELECT w.part, w.job_id, e.name FROM unnest($3::int4[], $4::uuid[]) AS w (part, job_id)"
+    " CROSS JOIN LATERAL (SELECT e.name FROM pawl.job_effects e"
+    " WHERE e.job_id = w.job_id AND e.open OFFSET 0) AS e"
+    " UNION SELECT w.part, w.job_id, e.name"
     " FROM unnest($5::int4[], $6::uuid[], $7::text[]) AS w (part, job_id, step)"
-    " JOIN pawl.job_effects e ON e.job_id = w.job_id AND e.open"
-    " AND e.step IS NOT DISTINCT FROM w.step"
+    " CROSS JOIN LATERAL (SELECT e.name FROM pawl.job_effects e WHERE e.job_id = w.job_id"
+    " AND e.open AND e.step IS NOT DISTINCT FROM w.step OFFSET 0) AS e"
     " UNION SELECT w.part, e.job_id, e.name"
     " FROM unnest($8::int4[], $9::uuid[], $10::text[]) AS w (part, job_id, name)"
     " JOIN pawl.job_effects e ON e.job_id = w.job_id AND e.name = w.name"
@@ -91,8 +97,9 @@ static const char read_effects[] =
 /* $1 $2: all signals; $3..5: the newest and the oldest stored of a key; $6..8: by id. */
 static const char read_signals[] =
     "WITH wanted AS MATERIALIZED ("
-    " SELECT w.part, s.job_id, s.version FROM unnest($1::int4[], $2::uuid[]) AS w (part, job_id)"
-    " JOIN pawl.job_signals s ON s.job_id = w.job_id"
+    " SELECT w.part, w.job_id, s.version FROM unnest($1::int4[], $2::uuid[]) AS w (part, job_id)"
+    " CROSS JOIN LATERAL (SELECT s.version FROM pawl.job_signals s"
+    " WHERE s.job_id = w.job_id OFFSET 0) AS s"
     " UNION SELECT w.part, w.job_id, newest.version"
     " FROM unnest($3::int4[], $4::uuid[], $5::text[]) AS w (part, job_id, key)"
     " CROSS JOIN LATERAL (SELECT s.version FROM pawl.job_signals s WHERE s.job_id = w.job_id"

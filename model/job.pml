@@ -33,7 +33,7 @@ byte completed_by;  /* the attempt whose result was accepted */
 
 byte created;              /* jobs that the client's one submission has made */
 byte results;              /* results accepted */
-byte delivered;            /* times that the signal woke the job */
+byte signals;              /* signals that the signaller's one call has made */
 byte given[ATTEMPTS_MAX];  /* workers that an attempt was given to */
 bool taken_from_stale;     /* a result, from one whose lease was gone */
 bool told_submitted;
@@ -44,12 +44,22 @@ bool told_signalled;
                status == S_dead_lettered)
 
 /* A move that the table does not have is a mistake of this model. */
+#ifdef BROKEN_END
+#define MOVE(event, to) status = to
+#else
 #define MOVE(event, to) assert(LEADS_##event(status, to)); status = to
+#endif
 
 #ifdef BROKEN_FENCE
 #define HOLDS(token) (status == S_running)
 #else
 #define HOLDS(token) (live && attempt == token)
+#endif
+
+#ifdef BROKEN_REPEAT
+#define KNOWN false
+#else
+#define KNOWN signal_known
 #endif
 
 #ifdef WALK
@@ -69,12 +79,6 @@ inline give_up()
     :: failures < FAILURES_MAX -> MOVE(job_requeued, S_retrying)
     :: else -> MOVE(job_dead_lettered, S_dead_lettered)
     fi
-}
-
-inline wake()
-{
-    delivered++;
-    MOVE(wait_completed, S_queued)
 }
 
 /* ---- those who call ---- */
@@ -126,12 +130,13 @@ active proctype signaller()
         if
         :: atomic {
                if
-               :: signal_known
-               :: !signal_known && ENDED -> signal_known = true
-               :: !signal_known && !ENDED && (status == S_waiting || status == S_parked) ->
-                  signal_known = true; wake()
-               :: !signal_known && !ENDED && status != S_waiting && status != S_parked ->
-                  signal_known = true;
+               :: KNOWN /* by its key: the same answer */
+               :: !KNOWN && ENDED -> signal_known = true
+               :: !KNOWN && !ENDED && (status == S_waiting || status == S_parked) ->
+                  signal_known = true; signals++;
+                  MOVE(wait_completed, S_queued)
+               :: !KNOWN && !ENDED && status != S_waiting && status != S_parked ->
+                  signal_known = true; signals++;
 #ifndef BROKEN_SIGNAL
                   signal_stored = true
 #endif
@@ -157,7 +162,11 @@ idle:
     if
     :: atomic {
            MAY_job_leased(status) && !live && attempt < ATTEMPTS_MAX - 1 ->
+#ifdef BROKEN_NUMBER
+           attempt = 1;
+#else
            attempt++;
+#endif
            MOVE(job_leased, S_leased);
            MOVE(job_running, S_running);
            live = true;
@@ -184,12 +193,17 @@ idle:
               :: HOLDS(token) ->
                  results++; completed_by = token;
                  taken_from_stale = !live || attempt != token;
+#ifndef BROKEN_END
                  live = false;
+#endif
                  MOVE(job_completed, S_completed);
                  SAY(complete, token, ok)
                  answered = true
               :: !HOLDS(token) && completed_by == token && status == S_completed ->
                  SAY(complete, token, ok)
+#ifdef BROKEN_RESULT
+                 results++;
+#endif
                  answered = true /* said before: the same answer */
               :: !HOLDS(token) && !(completed_by == token && status == S_completed) ->
                  SAY(complete, token, stale)
@@ -218,7 +232,7 @@ idle:
               waited = true; live = false;
               MOVE(job_waiting, S_waiting);
               if
-              :: signal_stored -> signal_stored = false; wake()
+              :: signal_stored -> signal_stored = false; MOVE(wait_completed, S_queued)
               :: else
               fi;
               SAY(wait, token, ok)
@@ -262,6 +276,6 @@ ltl one_owner { [] (given[1] <= 1 && given[2] <= 1 && given[3] <= 1 && given[4] 
 ltl submitted_is_there { [] (told_submitted -> status != S_none) }
 ltl completed_stays { [] (told_completed -> status == S_completed) }
 ltl end_is_the_end { [] (ENDED -> ! <> !ENDED) }
-ltl delivered_once { [] (delivered <= 1) }
+ltl one_signal { [] (signals <= 1) }
 /* Everything ends once somebody has submitted it: a wait whose signal was taken in, too. */
 ltl everything_ends { [] (told_submitted && told_signalled -> <> ENDED) }

@@ -2,13 +2,22 @@
  *
  * Each says "done" in a transaction that locks the job, marks its parent, and lets the child begin
  * when no parent is left; an answer that is lost makes it say so again. BROKEN_JOIN has no lock: a
- * server reads, and writes what follows from what it has read. */
+ * server reads, and writes what follows from what it has read. BROKEN_TWICE takes what is said again
+ * for news, and BROKEN_EARLY does not ask for the other parent. */
 #define PARENTS 2
 
 bool done[PARENTS];
 byte released; /* times that the child was let begin */
 
 #define ALL_DONE (done[0] && done[1])
+
+#if defined(BROKEN_TWICE)
+#define IS_LAST(me) (done[1 - me])
+#elif defined(BROKEN_EARLY)
+#define IS_LAST(me) (!done[me] && released == 0)
+#else
+#define IS_LAST(me) (!done[me] && done[1 - me])
+#endif
 
 active [PARENTS] proctype server()
 {
@@ -18,7 +27,7 @@ active [PARENTS] proctype server()
     do
     :: !answered ->
 #ifdef BROKEN_JOIN
-        last = !done[me] && done[1 - me];
+        last = IS_LAST(me);
         atomic {
             done[me] = true;
             if
@@ -28,7 +37,7 @@ active [PARENTS] proctype server()
         };
 #else
         atomic {
-            last = !done[me] && done[1 - me];
+            last = IS_LAST(me);
             done[me] = true;
             if
             :: last -> released++

@@ -3,6 +3,7 @@
  *
  *   verify    every history holds by the rules of core/verify.def, and the row is its fold
  *   stored    what is stored is what was committed, and only what may be deleted is gone
+ *   erased    what was redacted stays so
  *   counts    the counts of the store are those of its jobs
  *   leases    when everything has ended nobody holds a lease
  *   ends      when the world is healed everything ends */
@@ -51,6 +52,15 @@ static const struct event *last_event(const struct ledger *ledger, uint32_t job)
     return i == 0 ? NULL : &ledger->events[i - 1].event;
 }
 
+/* Whether somebody was told that the job's payloads are erased. */
+static bool told_erased(const struct world *world, struct str job)
+{
+    for (const struct sim_call *call = world->calls; call != NULL; call = call->next)
+        if (call->verb == VERB_redact && call->outcome == CALL_OK && str_eq(call->job, job))
+            return true;
+    return false;
+}
+
 static void check_job(struct world *world, struct engine *engine, uint32_t number)
 {
     const struct recorded_job *job = &world->ledger.jobs[number];
@@ -81,6 +91,8 @@ static void check_job(struct world *world, struct engine *engine, uint32_t numbe
         world_fail(world, "stored", "job %u is stored as %.*s, version %u, and was %.*s, %lld",
                    number + 1, STR_ARG(job_status_name(history.job.slice.job.status)),
                    history.count, STR_ARG(job_status_name(job->status)), (long long)job->version);
+    if (!history.job.slice.job.redacted && told_erased(world, job->text))
+        world_fail(world, "erased", "job %u was redacted, and still has its payloads", number + 1);
     arena_release(&arena);
 }
 
@@ -96,9 +108,11 @@ static void check_counts(struct world *world, bool ended)
     uint32_t worker_count = 0;
     struct store_txn *txn;
     struct arena arena;
-    arena_init(&arena);
-    if (store_begin(world->store, STORE_READ, &txn, NULL) != ERR_OK)
+    if (store_begin(world->store, STORE_READ, &txn, NULL) != ERR_OK) {
+        world_fail(world, "counts", "the store cannot be read");
         return;
+    }
+    arena_init(&arena);
     if (store_queues(txn, &arena, &queues, &queue_count, NULL) != ERR_OK ||
         store_workers(txn, &arena, &workers, &worker_count, NULL) != ERR_OK)
         world_fail(world, "counts", "the store cannot count");

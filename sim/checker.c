@@ -1,6 +1,6 @@
 /* What clients were told, held against what was committed.
  *
- *   present      what was acknowledged is there
+ *   present      what was acknowledged is there; not of queues and resources
  *   absent       what was refused is not
  *   once         nothing is there twice, whether it was acknowledged or not
  *   order        what began after something else had been acknowledged stands behind it
@@ -137,6 +137,31 @@ static bool caused(const struct facts *facts, enum command_type command, const s
     return false;
 }
 
+/* Whether something was done to the job by such a command. */
+static bool was_steered(const struct facts *facts, enum command_type command, struct str job)
+{
+    const struct ledger *ledger = &facts->world->ledger;
+    for (uint32_t i = 0; i < ledger->event_count; i++)
+        if (ledger->events[i].event.cause.command == command &&
+            str_eq(ledger->jobs[ledger->events[i].job].text, job))
+            return true;
+    return false;
+}
+
+/* Whether the attempt has begun to run, by itself, or one with its claim. */
+static bool has_started(const struct facts *facts, const struct token *token)
+{
+    const struct ledger *ledger = &facts->world->ledger;
+    enum event_type type = token->of_step ? EVENT_STEP_RUNNING : EVENT_JOB_RUNNING;
+    for (uint32_t i = 0; i < ledger->event_count; i++) {
+        const struct event *event = &ledger->events[i].event;
+        if (event->type == type && uuid_eq(event->job_id, token->job) &&
+            (event->cause.command != COMMAND_START || event->cause.attempt == token->attempt))
+            return true;
+    }
+    return false;
+}
+
 /* Whether the tool was called for this attempt. */
 static bool tool_called(const struct facts *facts, const struct sim_call *call,
                         const struct token *token)
@@ -185,7 +210,11 @@ static bool is_present(const struct facts *facts, const struct fact *fact)
     case VERB_plan:
     case VERB_answer:
         return present;
-    default:
+    case VERB_start:
+        return world->veiled || has_started(facts, &token);
+    case VERB_cancel:
+        return was_steered(facts, COMMAND_CANCEL, call->job);
+    default: /* reads, and what is in no history; redact: see check_store.c */
         return true;
     }
 }

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -395,6 +396,9 @@ static enum cli_exit cancel_the_rest(struct site *site)
     struct progress progress = progress_begin("left jobs cancelled", 0);
     char *cursor = NULL;
     long long done = 0;
+    sigset_t before;
+    /* It may take long: signals end us as they always do. */
+    (void)pthread_sigmask(SIG_UNBLOCK, &site->bench->signals, &before);
     enum cli_exit code = open_statuses(site, &statuses);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && statuses.len > 0; i++)
         while (code == CLI_DONE) {
@@ -403,6 +407,7 @@ static enum cli_exit cancel_the_rest(struct site *site)
             if (cursor == NULL)
                 break;
         }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     progress_end(&progress);
     pawl_free(cursor);
     draft_free(&statuses);

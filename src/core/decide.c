@@ -72,14 +72,19 @@ struct event *decider_add(struct decider *d, enum event_type type)
     return event;
 }
 
+/* Whether the table has the move of an event that moves a job. */
+static bool is_move(const struct decider *d, const struct event *event)
+{
+    enum job_status to;
+    return event_type_class(event->type) != EVENT_CLASS_STATE || PLANTED(COMPLETE_WITHOUT_START) ||
+           job_move(d->job->status, event->type, event_variant(event), &to);
+}
+
 enum error_code decider_fold(struct decider *d)
 {
     const struct event *event = &d->out->events[d->out->count - 1];
-    enum job_status to;
     enum step_state step_to;
-    assert(event_type_class(event->type) != EVENT_CLASS_STATE ||
-           job_move(d->job->status, event->type, event_variant(event), &to) ||
-           PLANTED(COMPLETE_WITHOUT_START));
+    assert(is_move(d, event));
     assert(event_type_class(event->type) != EVENT_CLASS_STEP ||
            (step_event_state(event->type, &step_to) &&
             step_move(job_step(&d->out->after, event->data.step)->state, step_to)));

@@ -22,7 +22,7 @@ enum {
     ATTEND_MS = 2000,       /* between two notes that somebody looks after the store */
     SWEEP_MS = 60 * 1000,   /* between two looks for old records */
     RUNNERS_MAX = 2,
-    HELP_MIN = 100, /* pieces of work that wait, for a second batch beside the one under way */
+    HELP_MIN = 3, /* pieces of work that wait, for a second batch beside the one under way */
     CALL_WEIGHT = sizeof(struct op), /* what a call weighs at least */
 };
 

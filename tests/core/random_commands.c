@@ -523,6 +523,10 @@ static const char *judge(struct run *run, const struct command *command,
         if (job->run_at > now)
             return "a job was claimed before it was due";
         return job->lease.live || job->wait.type != WAIT_NONE ? "a held job was claimed" : NULL;
+    case COMMAND_HEARTBEAT:
+        return world->last.answer.expires_at < before->lease.expires_at
+                   ? "a heartbeat made the lease shorter"
+                   : NULL;
     case COMMAND_EXPIRE:
         return !run->plans && now < job->lease.expires_at ? "a live lease was reaped" : NULL;
     case COMMAND_WAKE:

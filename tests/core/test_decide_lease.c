@@ -290,6 +290,17 @@ static void a_heartbeat_renews_the_lease_beside_the_stream(void **state)
     story(w, "job_created job_leased job_running");
 }
 
+static void a_heartbeat_takes_nothing_away_when_the_clock_went_back(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    int64_t end = w->slice.job.lease.expires_at;
+    w->now -= 20000;
+    do_ok(w, by_worker(w, COMMAND_HEARTBEAT));
+    assert_int_equal(w->last.answer.expires_at, end);
+    assert_int_equal(w->slice.job.lease.expires_at, end);
+}
+
 static void what_heartbeats_said_is_recorded_when_the_lease_ends(void **state)
 {
     struct world *w = *state;
@@ -671,6 +682,7 @@ int main(void)
         SCENARIO(a_token_of_a_step_that_is_not_there_is_refused),
         SCENARIO(every_write_of_a_worker_needs_the_live_lease),
         SCENARIO(a_heartbeat_renews_the_lease_beside_the_stream),
+        SCENARIO(a_heartbeat_takes_nothing_away_when_the_clock_went_back),
         SCENARIO(what_heartbeats_said_is_recorded_when_the_lease_ends),
         SCENARIO(a_heartbeat_out_of_bounds_is_refused),
         SCENARIO(a_heartbeat_hands_over_a_soft_cancel),

@@ -1,6 +1,8 @@
 /* A SQLite store whose owner was killed between a commit and the rows of it. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -288,6 +290,47 @@ static void what_is_redacted_is_in_the_log_no_more(void **state)
     assert_false(file_has(spot->path, "a secret"));
 }
 
+/* ---- while rows are being written ---- */
+
+static atomic_bool is_over;
+
+/* Whoever lists has what is ahead written first. */
+static void *list_always(void *pawl)
+{
+    while (!atomic_load(&is_over)) {
+        char *answer = NULL;
+        struct pawl_error error;
+        if (pawl_list(pawl, "{\"limit\":1}", &answer, &error) == PAWL_OK)
+            pawl_free(answer);
+    }
+    return NULL;
+}
+
+static void a_key_is_known_while_its_job_is_being_written(void **state)
+{
+    enum { KEYS = 1000, REPEATS = 3 };
+    struct pawl *pawl = open_store(*state);
+    pthread_t lister;
+    int unknown = 0;
+    atomic_store(&is_over, false);
+    assert_int_equal(pthread_create(&lister, NULL, list_always, pawl), 0);
+    for (int i = 0; i < KEYS * (1 + REPEATS); i++) {
+        char request[96];
+        char *answer = NULL;
+        struct pawl_error error = {0};
+        (void)snprintf(request, sizeof request, "{\"kind\":\"k\",\"idempotency_key\":\"%d\"}",
+                       i / (1 + REPEATS));
+        bool is_new = i % (1 + REPEATS) == 0;
+        unknown += pawl_submit(pawl, request, &answer, &error) != PAWL_OK ||
+                   (strstr(answer, "\"duplicate\":true") != NULL) == is_new;
+        pawl_free(answer);
+    }
+    atomic_store(&is_over, true);
+    assert_int_equal(pthread_join(lister, NULL), 0);
+    pawl_close(pawl);
+    assert_int_equal(unknown, 0);
+}
+
 int main(void)
 {
 #define IN_SPOT(test) cmocka_unit_test_setup_teardown(test, spot_setup, spot_teardown)
@@ -296,6 +339,7 @@ int main(void)
         IN_SPOT(a_log_that_goes_on_from_another_commit_is_refused_and_left_alone),
         IN_SPOT(a_log_of_another_database_is_refused_and_left_alone),
         IN_SPOT(what_is_redacted_is_in_the_log_no_more),
+        IN_SPOT(a_key_is_known_while_its_job_is_being_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

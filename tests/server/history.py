@@ -1,14 +1,15 @@
 """Holds what clients were told against what the store has kept, for the tests that make trouble.
 
 `check_history` reads the facts of a load (tests/server/load.c) and the feed of a server, once all is
-settled, and raises what does not fit:
+settled, and raises what does not fit. test_history.py damages histories, and sees it raised:
 
   present    what was acknowledged is there, as it was said
   absent     what was refused is not, and nothing is there that nobody asked for
   once       what nobody could say is there once or not at all
   versions   the events of a job are 1 to n
   tokens     the attempt rises by one with every lease
-  owner      no lease begins before the last one has ended, and no attempt was given to two
+  owner      no lease begins before the last one has ended, no attempt was given to two, and none
+             that is in no history
   lease      a completion stands under the lease that it was made with
   order      what began after something else was acknowledged stands behind it in the feed
   counts     the store counts as many jobs of each status as there are
@@ -30,16 +31,43 @@ class Call:
         self.begin, self.end, self.how = int(begin), int(end), how
 
 
-def calls(load, fact, key_words):
-    """By what they were about; several when it was asked for more than once."""
-    found = collections.defaultdict(list)
-    with open(load.log, encoding="utf-8") as lines:
-        for line in lines:
-            words = line.split()
-            if words and words[0] == fact:
-                key = tuple(words[1:1 + key_words])
-                found[key if key_words > 1 else key[0]].append(Call(*words[1 + key_words:]))
-    return found
+class Told:
+    """All that clients were told, and when. Calls are by what they were about; several when it was
+    asked for more than once."""
+
+    def __init__(self, lines, cli_lines=()):
+        self.submits = collections.defaultdict(list)  # by name
+        self.claims = collections.defaultdict(list)  # by job and attempt
+        self.completes = collections.defaultdict(list)  # by job and attempt
+        self.named = []  # jobs, with the names that they were acknowledged by
+        self.runs = collections.Counter()  # attempts that were given to somebody
+        self.failures = []
+        for line in [*lines, *cli_lines]:
+            fact, *words = line.split()
+            if fact == "T":
+                self.submits[words[0]].append(Call(*words[1:]))
+            elif fact in ("G", "C"):
+                calls = self.claims if fact == "G" else self.completes
+                calls[words[0], int(words[1])].append(Call(*words[2:]))
+            elif fact == "S":
+                self.named.append((words[0], words[1]))
+            elif fact == "R":
+                self.runs[words[0], int(words[1])] += 1
+            elif fact == "F":
+                self.failures.append(line)
+
+    def how(self):
+        """How many calls came to what."""
+        return collections.Counter(call.how for calls in (self.submits, self.claims, self.completes)
+                                   for tries in calls.values() for call in tries)
+
+
+def lines_of(log):
+    try:
+        with open(log, encoding="utf-8") as lines:
+            return [line for line in lines.read().splitlines() if line]
+    except FileNotFoundError:
+        return []
 
 
 def read_feed(server):
@@ -93,37 +121,70 @@ def check_completes(completes, done_by):
     for (job, attempt), tries in completes.items():
         hows = {call.how for call in tries}
         if "ok" in hows:
-            check(done_by.get(job) == int(attempt), "present: completion of", job, attempt,
+            check(done_by.get(job) == attempt, "present: completion of", job, attempt,
                   "was acknowledged, completed by", done_by.get(job))
         elif "unknown" not in hows:
-            check(done_by.get(job) != int(attempt), "absent: completion of", job, attempt,
+            check(done_by.get(job) != attempt, "absent: completion of", job, attempt,
                   "was refused, and is there")
 
 
-def check_order(feed, jobs, submits):
+def check_order(feed, jobs, told):
     """Nothing stands behind what was asked for only after it was acknowledged."""
-    latest_begin, holder = 0, None
+    latest_begin, holder, attempts = 0, None, {}
     for event in feed:
-        if event["type"] != "job_created":
-            continue
-        tries = submits[jobs[event["job_id"]]["payload"]["name"]]
-        acknowledged = [call for call in tries if call.how == "ok"]
-        if acknowledged:
-            check(acknowledged[-1].end >= latest_begin, "order:", event["job_id"],
+        job, tries = event["job_id"], []
+        if event["type"] == "job_created":
+            tries = told.submits.get(jobs[job]["payload"]["name"], [])
+        elif event["type"] == "job_leased":
+            attempts[job] = event["payload"]["attempt"]
+            tries = told.claims.get((job, attempts[job]), [])
+        elif event["type"] == "job_completed":
+            tries = told.completes.get((job, attempts[job]), [])
+        for call in tries:
+            check(call.how != "ok" or call.end >= latest_begin, "order:", event["type"], "of", job,
                   "was acknowledged before", holder, "was asked for, and stands behind it")
-        begin = min(call.begin for call in tries)
-        if begin > latest_begin:
-            latest_begin, holder = begin, event["job_id"]
+        if tries and min(call.begin for call in tries) > latest_begin:
+            latest_begin = min(call.begin for call in tries)
+            holder = f"{event['type']} of {job}"
 
 
-def check_counts(server, jobs):
+def check_counts(counted, jobs):
+    there = collections.Counter(job["status"] for job in jobs.values())
+    check(counted == there, "counts:", dict(counted), "but there are", dict(there))
+
+
+def check_told(told, jobs, feed, counted):
+    """Holds what clients were told against jobs by id, all events, and counts by status."""
+    by_job = collections.defaultdict(list)
+    for event in feed:
+        by_job[event["job_id"]].append(event)
+    check(by_job.keys() == jobs.keys(), "present:", len(by_job), "jobs in the feed,", len(jobs),
+          "in the list")
+    check_submits(jobs, told.submits)
+    for job, name in told.named:
+        check(job in jobs and jobs[job]["payload"]["name"] == name, "present:", name,
+              "was acknowledged as", job)
+    done_by = {job: check_job(job, events) for job, events in by_job.items()}
+    leased = {(job, event["payload"]["attempt"]) for job, events in by_job.items()
+              for event in events if event["type"] == "job_leased"}
+    check(told.runs.keys() <= leased, "owner: given, and in no history:",
+          list(told.runs.keys() - leased)[:5])
+    twice = [run for run, count in told.runs.items() if count > 1]
+    check(not twice, "owner: given to two:", twice[:5])
+    check_completes(told.completes, done_by)
+    check_order(feed, jobs, told)
+    check_counts(counted, jobs)
+    check(not told.failures, "failures:", told.failures[:3])
+
+
+def count_jobs(server):
+    """By status, as the store counts them."""
     status, answer = server.call("GET", "/v1/queues")
     check(status == 200, answer)
     counted = collections.Counter()
     for queue in answer["queues"]:
         counted.update({key: value for key, value in queue["by_status"].items() if value})
-    there = collections.Counter(job["status"] for job in jobs.values())
-    check(counted == there, "counts:", dict(counted), "but there are", dict(there))
+    return counted
 
 
 def together(loads):
@@ -141,35 +202,18 @@ def together(loads):
 
 
 def check_history(server, load):
+    told = Told(lines_of(load.log), lines_of(load.cli_log))
     jobs = {job["id"]: job for job in all_jobs(server)}
-    submits, completes = calls(load, "T", 1), calls(load, "C", 2)
     feed = read_feed(server)
-    by_job = collections.defaultdict(list)
-    for event in feed:
-        by_job[event["job_id"]].append(event)
-    check(by_job.keys() == jobs.keys(), "present:", len(by_job), "jobs in the feed,", len(jobs),
-          "in the list")
-    check_submits(jobs, submits)
-    for job, name in load.facts("S"):
-        check(job in jobs and jobs[job]["payload"]["name"] == name, "present:", name,
-              "was acknowledged as", job)
-    done_by = {job: check_job(job, events) for job, events in by_job.items()}
-    runs = collections.Counter((job, attempt) for job, attempt in
-                               load.facts("R") + load.facts("R", load.cli_log))
-    told = {(job, str(event["payload"]["attempt"])) for job, events in by_job.items()
-            for event in events if event["type"] == "job_leased"}
-    check(runs.keys() <= told, "owner: given, and in no history:", list(runs.keys() - told)[:5])
-    twice = [run for run, count in runs.items() if count > 1]
-    check(not twice, "owner: given to two:", twice[:5])
-    check_completes(completes, done_by)
-    check_order(feed, jobs, submits)
-    check_counts(server, jobs)
-    check(not load.facts("F"), "failures:", load.facts("F")[:3])
+    check_told(told, jobs, feed, count_jobs(server))
     verify_all(server)
-    hows = collections.Counter(call.how for kind in (submits, completes)
-                               for tries in kind.values() for call in tries)
-    return (f"{len(jobs)} jobs, {len(feed)} events; calls: {hows['ok']} ok, "
-            f"{hows['refused']} refused, {hows['unknown']} unknown")
+    hows = told.how()
+    names = {job["payload"]["name"] for job in jobs.values()}
+    open_calls = [name for name, tries in told.submits.items()
+                  if {call.how for call in tries} == {"unknown"}]
+    return hows, (f"{len(jobs)} jobs, {len(feed)} events; calls: {hows['ok']} ok, "
+                  f"{hows['refused']} refused, {hows['unknown']} unknown, of which "
+                  f"{len(names.intersection(open_calls))} of {len(open_calls)} submits were done")
 
 
 def all_go_on(loads, jobs=4):
@@ -181,7 +225,7 @@ def all_go_on(loads, jobs=4):
 
 def settle_all(server, loads, other=None):
     """Ends loads that share a store, has what they left behind done by others, and checks it all, as
-    `other` tells it if it is given."""
+    `other` tells it if it is given. Gives how many calls came to what, and says it."""
     for load in loads:
         load.stop()
     for load in loads:

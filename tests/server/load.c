@@ -4,6 +4,7 @@
  * usage: server_load URL PREFIX SUBMITTERS WORKERS PAUSE_MS [PATIENCE_MS LEASE_MS]
  *
  * With PATIENCE_MS they try no longer than that, so that of some calls it is not known what came.
+ * Some of what they ask for cannot be had.
  *
  * Every thread has a handle of its own. They go on until standard input ends; then nothing more is
  * submitted, and whoever works goes on until nothing is left. Facts go to standard output, one line
@@ -14,6 +15,7 @@
  *   D id attempt    its completion was acknowledged
  *   L id attempt    the lease was not the worker's any more when it had done the work
  *   T name begin end how      a submit, in microseconds of a clock that all clients share
+ *   G id attempt begin end how    a claim that got it
  *   C id attempt begin end how    a completion
  *   F verb code message   a call has failed in another way, which is never to be seen
  *
@@ -29,7 +31,7 @@
 
 #include "pawl.h"
 
-enum { THREADS_MAX = 256, LINE_BYTES = 1024, EVERY_CLI = 16, EVERY_FORGED = 7 };
+enum { THREADS_MAX = 256, LINE_BYTES = 1024, EVERY_CLI = 16, EVERY_BAD = 13, EVERY_FORGED = 7 };
 
 struct load {
     const char *url;
@@ -112,13 +114,16 @@ static void *submit(void *arg)
         struct pawl_error error = {0};
         /* Some are for workers of the command line, which are slow. */
         const char *kind = i % EVERY_CLI == 0 ? "cli" : "library";
+        bool is_bad = i % EVERY_BAD == EVERY_BAD - 1;
         (void)snprintf(name, sizeof name, "%s-%d-%d", load->prefix, client->number, i);
         (void)snprintf(request, sizeof request,
                        "{\"kind\":\"%s\",\"payload\":{\"name\":\"%s\"},\"lease_ttl_ms\":%d}", kind,
-                       name, load->lease_ms);
+                       name, is_bad ? -1 : load->lease_ms);
         long long begin = now_us();
         enum pawl_code code = pawl_submit(pawl, request, &answer, &error);
         note_call("T", name, begin, code);
+        if (is_bad && code == PAWL_BAD_REQUEST)
+            continue;
         if (code != PAWL_OK) {
             note_unless_away(load, "submit", &error);
             continue;
@@ -154,7 +159,8 @@ static void try_forged(const struct load *load, struct pawl *pawl, const char *g
     }
 }
 
-static void carry_out(const struct load *load, struct pawl *pawl, struct pawl_json claim)
+static void carry_out(const struct load *load, struct pawl *pawl, struct pawl_json claim,
+                      long long claimed)
 {
     char call[96];
     char request[512];
@@ -166,8 +172,9 @@ static void carry_out(const struct load *load, struct pawl *pawl, struct pawl_js
     (void)snprintf(attempt, sizeof attempt, "%lld",
                    pawl_json_int(pawl_json_get(claim, "lease.attempt"), 0));
     note_fact("R", id, attempt);
-    (void)snprintf(request, sizeof request, "{\"token\":\"%s\",\"result\":true}", token);
     (void)snprintf(call, sizeof call, "%s %s", id, attempt);
+    note_call("G", call, claimed, PAWL_OK);
+    (void)snprintf(request, sizeof request, "{\"token\":\"%s\",\"result\":true}", token);
     long long begin = now_us();
     if (begin % EVERY_FORGED == 0)
         try_forged(load, pawl, token);
@@ -199,6 +206,7 @@ static void *work(void *arg)
                        "500}",
                        load->prefix, client->number);
         over = atomic_load(&load->over) && atomic_load(&load->submitting) == 0;
+        long long begin = now_us();
         if (pawl_claim(pawl, request, &answer, &error) != PAWL_OK) {
             note_unless_away(load, "claim", &error);
             continue;
@@ -206,7 +214,7 @@ static void *work(void *arg)
         struct pawl_json claims = pawl_json_get(pawl_json_read(answer), "claims");
         struct pawl_json claim = {0};
         for (; pawl_json_next(claims, &claim, NULL); over = false)
-            carry_out(load, pawl, claim);
+            carry_out(load, pawl, claim, begin);
         pawl_free(answer);
     }
     pawl_close(pawl);

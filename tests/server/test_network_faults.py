@@ -4,7 +4,7 @@ way that it knows; afterwards what clients were told is held against what is sto
 
 usage: test_network_faults.py BUILD_DIRECTORY SOURCE_DIRECTORY
 
-10 faults, of which 5 on a proxy in front of a server and 5 on links of network namespaces; TORTURE=1:
+11 faults, of which 6 on a proxy in front of a server and 5 on links of network namespaces; TORTURE=1:
 200, of which 100 on each. Namespaces are root's: without them all faults are on the proxy, and that
 is said.
 
@@ -13,6 +13,7 @@ is said.
   half_open  the client believes that it is gone, the server does not hear of it
   one_way    requests arrive, answers do not
   double     an answer comes twice
+  gone       answers are lost, and then nobody is there for longer than the hasty are patient
   unplugged  a server's link is down
   no_road    a server hears others and is not heard
   no_store   a server reaches its clients and not PostgreSQL
@@ -73,6 +74,7 @@ class FaultProxy:
     def __init__(self, port):
         self.to = port
         self.late_s = 0
+        self.away = False
         self.lines = []
         self.lock = threading.Lock()
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
@@ -82,6 +84,9 @@ class FaultProxy:
     def accept(self):
         while True:
             client, _ = self.listener.accept()
+            if self.away:
+                client.close()
+                continue
             line = Line(client, socket.create_connection(("127.0.0.1", self.to)))
             with self.lock:
                 self.lines.append(line)
@@ -148,13 +153,27 @@ class FaultProxy:
             line.doubled = True
 
 
+    def gone(self):
+        self.away = True
+        with self.lock:
+            lines = list(self.lines)
+        for line in lines:
+            line.muted = True
+        time.sleep(0.1)  # for requests to be heard
+        for line in lines:
+            line.close(line.client)
+        time.sleep(HASTY_MS / 1000 + 0.7)
+        self.away = False
+
+
 def proxy_faults(store, count):
     server = Server(store)
     proxy = FaultProxy(server.port)
     loads = clients("near", [proxy.url])
-    kinds = [proxy.delay, proxy.cut, proxy.half_open, proxy.one_way, proxy.double]
+    kinds = [proxy.delay, proxy.cut, proxy.half_open, proxy.one_way, proxy.double, proxy.gone]
     fail(loads, [kinds[i] if i < len(kinds) else chance.choice(kinds) for i in range(count)])
-    said = settle_all(server, loads)
+    hows, said = settle_all(server, loads)
+    check(hows["refused"] > 0 and hows["unknown"] > 0, "some call was to come to nothing:", said)
     server.end()
     return f"{count} faults; {said}"
 
@@ -266,7 +285,7 @@ def far_faults(count):
     kinds = [places[0].unplugged, places[1].no_road, places[2].no_store,
              places[1].unplugged, places[0].no_road]
     fail(loads, [kinds[i] if i < len(kinds) else chance.choice(kinds) for i in range(count)])
-    said = settle_all(near, loads)
+    _, said = settle_all(near, loads)
     for server in [*servers, near]:
         server.end()
     postgres.end()
@@ -287,7 +306,7 @@ def may_have_namespaces():
 
 
 HAVE_PLACES = may_have_namespaces()
-NEAR = (200 if TORTURE else 10) if not HAVE_PLACES else (100 if TORTURE else 5)
+NEAR = (200 if TORTURE else 11) if not HAVE_PLACES else (100 if TORTURE else 6)
 
 
 def a_proxy_that_fails_loses_and_repeats_nothing_on_sqlite():

@@ -307,7 +307,7 @@ class Site:
                   flush=True)
 
     def end(self):
-        said = settle_all(self.servers[0], self.loads, self.servers[1])
+        _, said = settle_all(self.servers[0], self.loads, self.servers[1])
         for server in self.servers:
             server.end()
         return said

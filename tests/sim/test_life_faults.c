@@ -106,8 +106,7 @@ static void on_abort(int number)
 /* Whether a process is allowed to end because of it. */
 static bool may_end_for(enum disk_verb verb, const char *path)
 {
-    return verb == DISK_SYNC || ((verb == DISK_WRITE || verb == DISK_TRUNCATE) &&
-                                 strstr(path, "-ahead") != NULL && trial.sort == FAULT_IO);
+    return verb == DISK_SYNC || (verb == DISK_TRUNCATE && strstr(path, "-ahead") != NULL);
 }
 
 static bool applies(enum fault_sort sort, enum disk_verb verb)

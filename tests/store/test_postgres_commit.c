@@ -1,6 +1,7 @@
 /* Connections that go away: before, at and after COMMIT, while idle, in the middle of a batch. What
  * is acknowledged is there, what is not said to be unknown is certain, and work goes on. */
 #include "core/placement.h"
+#include "store/postgres/postgres.h"
 #include "store/postgres_case.h"
 #include "store/proxy.h"
 
@@ -53,9 +54,9 @@ static bool has_job(struct postgres_case *c, struct uuid id)
     return sql_int(c, statement) == 1;
 }
 
-/* Submits a job in a transaction of the store's own, so that nobody tries again behind our back. */
-static enum error_code submit_once(struct postgres_case *c, struct uuid id,
-                                   enum store_outcome *outcome)
+/* A transaction of the store's own in which a job is written, so that nobody tries again behind our
+ * back. */
+static struct store_txn *write_job(struct postgres_case *c, struct uuid id)
 {
     struct store_job job = {.id = id};
     struct store_load load = {.jobs = &job, .job_count = 1};
@@ -77,7 +78,7 @@ static enum error_code submit_once(struct postgres_case *c, struct uuid id,
     assert_int_equal(placement_of_job(&decision.after.job, &c->arena, &write.now, &c->err), ERR_OK);
     struct store_write all = {.jobs = &write, .job_count = 1};
     assert_int_equal(store_write(txn, &all, &c->err), ERR_OK);
-    return store_commit(txn, outcome, &c->err);
+    return txn;
 }
 
 /* What is said to have become of a commit that met the proxy; it must be so. */
@@ -86,7 +87,7 @@ static enum store_outcome cut_commit(struct postgres_case *c, enum proxy_mode mo
     struct uuid id = next_id(c);
     enum store_outcome outcome = STORE_UNKNOWN;
     proxy_set(&proxy, mode);
-    enum error_code code = submit_once(c, id, &outcome);
+    enum error_code code = store_commit(write_job(c, id), &outcome, &c->err);
     assert_int_equal(proxy.met, 1);
     assert_int_not_equal(outcome, STORE_UNKNOWN);
     assert_int_equal(code, outcome == STORE_COMMITTED ? ERR_OK : ERR_UNAVAILABLE);
@@ -141,7 +142,7 @@ static void a_server_that_does_not_come_back_leaves_it_unknown(void **state)
     enum store_outcome outcome = STORE_COMMITTED;
     proxy_set(&proxy, PROXY_VANISH);
     int64_t start = monotonic_ms();
-    assert_int_equal(submit_once(c, next_id(c), &outcome), ERR_UNAVAILABLE);
+    assert_int_equal(store_commit(write_job(c, next_id(c)), &outcome, &c->err), ERR_UNAVAILABLE);
     assert_int_equal(outcome, STORE_UNKNOWN);
     assert_true(monotonic_ms() - start < 10 * 1000);
     proxy_set(&proxy, PROXY_PASS);
@@ -196,6 +197,22 @@ static void a_transaction_whose_backend_is_ended_does_nothing_and_says_so(void *
     assert_int_equal(claim_jobs(c, 10), 1);
 }
 
+static void a_commit_that_is_answered_by_rollback_is_none(void **state)
+{
+    struct postgres_case *c = *state;
+    struct uuid id = next_id(c);
+    enum store_outcome outcome = STORE_COMMITTED;
+    struct store_txn *txn = write_job(c, id);
+    struct connection *connection = ((struct postgres_txn *)txn)->connection;
+    /* The transaction fails where the store does not see it. */
+    assert_int_equal(connection_send_quiet(connection, "SELECT 1 / 0", NULL, &c->err), ERR_OK);
+    assert_int_not_equal(connection_sync(connection, &c->err), ERR_OK);
+    assert_int_equal(store_commit(txn, &outcome, &c->err), ERR_UNAVAILABLE);
+    assert_int_equal(outcome, STORE_NOT_COMMITTED);
+    assert_false(has_job(c, id));
+    submit_job(c);
+}
+
 static void a_search_that_was_lost_leaves_its_work_to_be_found(void **state)
 {
     struct postgres_case *c = *state;
@@ -244,6 +261,7 @@ int main(void)
         PROXIED(the_engine_runs_a_batch_again_that_was_not_committed),
         CASE(idle_connections_that_were_ended_are_replaced),
         CASE(a_transaction_whose_backend_is_ended_does_nothing_and_says_so),
+        CASE(a_commit_that_is_answered_by_rollback_is_none),
         CASE(a_search_that_was_lost_leaves_its_work_to_be_found),
         CASE(numbers_of_batches_do_not_pile_up),
     };

@@ -243,7 +243,7 @@ static enum error_code send_commit(struct postgres_txn *txn, enum store_outcome 
         txn->store->careful_until = clock_monotonic_ms() + CAREFUL_MS;
     if (connection->broken && txn->wrote)
         return batch_resolve(txn->store, connection, session, batch, outcome, err);
-    if (code == ERR_OK && connection->rolled_back)
+    if (code == ERR_OK && connection->rolled_back && !PLANTED(POSTGRES_ROLLBACK_BELIEVED))
         code = err_set(err, ERR_UNAVAILABLE, "PostgreSQL rolled the batch back");
     if (code == ERR_OK)
         *outcome = STORE_COMMITTED;

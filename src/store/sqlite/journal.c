@@ -188,11 +188,8 @@ enum error_code journal_append(struct journal *journal, int64_t number, int64_t 
     if (end > file->size)
         grow(file, end);
     if (!PLANTED(SQLITE_COMMIT_NOT_WRITTEN) &&
-        !write_all(file->descriptor, body->at, body->len, file->end)) {
-        if (errno == EIO)
-            end_process();
+        !write_all(file->descriptor, body->at, body->len, file->end))
         return err_set(err, ERR_UNAVAILABLE, "the log cannot be written: %s", strerror(errno));
-    }
     if (fdatasync(file->descriptor) != 0 && !PLANTED(SQLITE_SYNC_FAILURE_IGNORED))
         end_process();
     file->end = end;

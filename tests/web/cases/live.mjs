@@ -214,6 +214,21 @@ export const cases = [
         },
     ],
     [
+        'a_server_that_hangs_is_not_called_live',
+        async (t) => {
+            const own = await t.ownServer();
+            const page = await t.page({ refusals: true });
+            const job = await own.submit('stopped');
+            await visit(page, own, `#/jobs/${job.id}`);
+            await page.locator('.connection.live').waitFor();
+            own.child.kill('SIGSTOP');
+            await page.getByText('Reconnecting; what you see is from before').waitFor();
+            own.child.kill('SIGCONT');
+            await page.locator('.connection.live').waitFor();
+            await within('after the stop', () => own.claim('stopped'), badge(page, 'running'));
+        },
+    ],
+    [
         'what_happened_while_the_server_was_away_is_caught_up',
         async (t) => {
             const own = await t.ownServer();

@@ -18,6 +18,9 @@ export const resync = signal(0);
 const REPLAY_MS_MAX = 30_000;
 const RETRY_MS = [250, 500, 1000, 2000];
 const BATCH_MS = 60;
+/* A server that hangs closes nothing: after a silence of this length it is asked whether it is there. */
+const QUIET_MS = 3000;
+const PROBE_MS = 3000;
 
 type Listener = (events: PawlEvent[]) => void;
 
@@ -27,6 +30,7 @@ let retryTimer = 0;
 let tries = 0;
 let lastId: string | null = null;
 let lostAt = 0;
+let heardAt = 0;
 let waiting: PawlEvent[] = [];
 let batchTimer = 0;
 
@@ -44,6 +48,7 @@ function flush(): void {
 
 function received(message: MessageEvent<string>): void {
     lastId = message.lastEventId;
+    heardAt = Date.now();
     waiting.push(parseExact(message.data) as PawlEvent);
     if (!batchTimer) batchTimer = window.setTimeout(flush, BATCH_MS);
 }
@@ -66,9 +71,22 @@ function opened(): void {
     const wasLost = lostAt !== 0;
     tries = 0;
     lostAt = 0;
+    heardAt = Date.now();
     connection.value = 'live';
     // Answers may have been lost too, not only events.
     if (wasLost) resync.value++;
+}
+
+async function probe(): Promise<void> {
+    const stream = source;
+    if (connection.value !== 'live' || !stream || Date.now() - heardAt < QUIET_MS) return;
+    heardAt = Date.now();
+    try {
+        const signal = AbortSignal.timeout(PROBE_MS);
+        await (await fetch('/healthz', { signal, cache: 'no-store' })).text();
+    } catch {
+        if (source === stream) lose();
+    }
 }
 
 /* Where the feed stands before anything is loaded: what comes after that is news to everybody. */
@@ -110,6 +128,8 @@ export async function connect(): Promise<void> {
     takeSession(read);
     open();
 }
+
+window.setInterval(() => void probe(), 1000);
 
 // Whoever signs out, or whose token has ended, hears of nothing more.
 effect(() => {

@@ -44,6 +44,7 @@ export function useQuery<T>(
         let again = false;
         let timer = 0;
         let notBefore = 0;
+        let begun = 0;
         set({ error: null });
 
         async function run(): Promise<void> {
@@ -54,7 +55,7 @@ export function useQuery<T>(
             }
             busy = true;
             again = false;
-            const begun = performance.now();
+            begun = performance.now();
             try {
                 const data = await current.current.load();
                 if (!gone) set({ data, error: null });
@@ -90,7 +91,13 @@ export function useQuery<T>(
         });
         const first = resync.peek();
         const unsync = resync.subscribe((n) => {
-            if (n !== first) soon();
+            if (n === first) return;
+            // It was away, and not slow: that is no reason to rest.
+            begun = performance.now();
+            notBefore = 0;
+            window.clearTimeout(timer);
+            timer = 0;
+            soon();
         });
         const every = current.current.fresh.every_ms;
         // What nobody looks at can wait: it is loaded anew when somebody does.

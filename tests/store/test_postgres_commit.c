@@ -197,7 +197,7 @@ static void a_transaction_whose_backend_is_ended_does_nothing_and_says_so(void *
     assert_int_equal(claim_jobs(c, 10), 1);
 }
 
-static void a_commit_that_is_answered_by_rollback_is_none(void **state)
+static void a_commit_of_a_transaction_that_failed_is_none(void **state)
 {
     struct postgres_case *c = *state;
     struct uuid id = next_id(c);
@@ -261,7 +261,7 @@ int main(void)
         PROXIED(the_engine_runs_a_batch_again_that_was_not_committed),
         CASE(idle_connections_that_were_ended_are_replaced),
         CASE(a_transaction_whose_backend_is_ended_does_nothing_and_says_so),
-        CASE(a_commit_that_is_answered_by_rollback_is_none),
+        CASE(a_commit_of_a_transaction_that_failed_is_none),
         CASE(a_search_that_was_lost_leaves_its_work_to_be_found),
         CASE(numbers_of_batches_do_not_pile_up),
     };

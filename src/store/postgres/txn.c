@@ -228,6 +228,7 @@ static enum error_code send_commit(struct postgres_txn *txn, enum store_outcome 
 {
     struct connection *connection = txn->connection;
     *outcome = STORE_NOT_COMMITTED;
+    /* In a transaction that has failed this fails, and COMMIT, which would roll back, is not run. */
     enum error_code code = txn->wrote ? leave_number(txn, err) : ERR_OK;
     if (code == ERR_OK)
         code = connection_send_quiet(connection, "COMMIT", NULL, err);
@@ -243,8 +244,6 @@ static enum error_code send_commit(struct postgres_txn *txn, enum store_outcome 
         txn->store->careful_until = clock_monotonic_ms() + CAREFUL_MS;
     if (connection->broken && txn->wrote)
         return batch_resolve(txn->store, connection, session, batch, outcome, err);
-    if (code == ERR_OK && connection->rolled_back && !PLANTED(POSTGRES_ROLLBACK_BELIEVED))
-        code = err_set(err, ERR_UNAVAILABLE, "PostgreSQL rolled the batch back");
     if (code == ERR_OK)
         *outcome = STORE_COMMITTED;
     else

@@ -6,6 +6,7 @@ Tests get the build directory and the source directory as arguments.
 import atexit
 import collections
 import ctypes
+import fnmatch
 import http.client
 import json
 import os
@@ -359,6 +360,10 @@ def check_load(server, load, attempts_max=1):
 
 
 def run(*tests):
+    """All of them, or those that PAWL_TEST_CASE names, as with programs in C."""
+    wanted = os.environ.get("PAWL_TEST_CASE", "*")
+    tests = [test for test in tests if fnmatch.fnmatch(test.__name__, wanted)]
+    check(tests, "there is no case", wanted)
     for test in tests:
         begun = time.monotonic()
         said = test()

@@ -197,7 +197,7 @@ enum error_code verb_repeat_answer(struct verb_call *call, struct str kept, stru
                        "this request was carried out before, but its answer was not kept");
     call->status = status;
     buf_add(answer, (struct str){kept.at + i + 1, kept.len - i - 1});
-    return ERR_OK;
+    return answer->failed ? verb_no_memory(err) : ERR_OK;
 }
 
 /* The answer that was kept, with what it leaves to be read. */
@@ -210,9 +210,9 @@ static enum error_code repeat(struct verb_call *call, const struct op_request *r
         return verb_repeat_answer(call, request->answer, answer, err);
     buf_init(&kept, answer->arena, request->answer.len);
     enum error_code code = verb_repeat_answer(call, request->answer, &kept, err);
-    if (code == ERR_OK && kept.failed)
-        code = verb_no_memory(err);
-    return code == ERR_OK ? verb->repeat(call, buf_str(&kept), answer, err) : code;
+    if (code == ERR_OK)
+        code = verb->repeat(call, buf_str(&kept), answer, err);
+    return code == ERR_OK && answer->failed ? verb_no_memory(err) : code;
 }
 
 enum error_code verb_finish(struct verb_call *call, struct buf *answer, struct err *err)

@@ -243,10 +243,12 @@ ends "$owner" 0
 # --- SIGTERM drains: what runs is finished, and nothing more is taken ---
 submits drained
 first=$id
-starts --kind drained -- sh -c 'echo started >drained; sleep 1; echo fine'
+starts --kind drained -- sh -c 'echo started >drained; until [ -e told ]; do sleep 0.05; done; echo fine'
 until_file drained
 submits drained
 kill -TERM "$worker"
+sleep 0.3
+: >told
 ends "$worker" 0
 is "$first" '"status":"completed"' '"result":"fine"'
 is "$id" '"status":"queued"'
@@ -282,7 +284,7 @@ takes --kind orphan --once -- sh -c 'echo "attempt $PAWL_ATTEMPT"'
 is "$id" '"status":"completed"' '"result":"attempt 2"' '"failures":1'
 
 # --- a timeout: one attempt ends before the next begins, although heartbeats are far apart ---
-submits slow --timeout 1s --initial-delay 100ms --max-attempts 3
+submits slow --timeout 1s --initial-delay 1s --max-attempts 3
 # shellcheck disable=SC2016
 starts --kind slow --concurrency 4 -- sh -c \
     'trap "echo end >>slow; exit" TERM; echo start >>slow; sleep 30 & wait'

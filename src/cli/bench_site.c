@@ -165,13 +165,13 @@ static struct pawl *open_url(const char *url, struct pawl_error *error)
     return pawl_open(url, &options, &pawl, error) == PAWL_OK ? pawl : NULL;
 }
 
-/* A server for the store, in a process of its own. Somebody's store must be there. */
+/* A server for the store, in a process of its own. The store is made first, if it is not there. */
 static enum cli_exit start_server(struct site *site, char *store)
 {
     struct pawl *there;
     enum cli_exit code = CLI_DONE;
     if (!site->is_ours) {
-        code = cli_open(site->bench->args, false, &there);
+        code = cli_open(site->bench->args, true, &there);
         if (code == CLI_DONE)
             pawl_close(there);
     }
@@ -194,7 +194,7 @@ static enum cli_exit open_store(struct site *site, char *store)
     } else {
         (void)snprintf(site->url, sizeof site->url, "%s", store);
         if (!site->is_ours)
-            return cli_open(args, false, &site->pawl);
+            return cli_open(args, true, &site->pawl);
     }
     site->pawl = open_url(site->url, &error);
     return site->pawl != NULL ? CLI_DONE : cli_failed(args->verb, &error);

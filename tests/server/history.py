@@ -17,6 +17,7 @@ settled, and raises what does not fit. test_history.py damages histories, and se
   verify     `pawl verify --all` finds nothing
 """
 import collections
+import os
 
 from trouble import Load, all_jobs, check, until, verify_all
 
@@ -63,11 +64,8 @@ class Told:
 
 
 def lines_of(log):
-    try:
-        with open(log, encoding="utf-8") as lines:
-            return [line for line in lines.read().splitlines() if line]
-    except FileNotFoundError:
-        return []
+    with open(log, encoding="utf-8") as lines:
+        return [line for line in lines.read().splitlines() if line]
 
 
 def read_feed(server):
@@ -202,7 +200,7 @@ def together(loads):
 
 
 def check_history(server, load):
-    told = Told(lines_of(load.log), lines_of(load.cli_log))
+    told = Told(lines_of(load.log), lines_of(load.cli_log) if os.path.exists(load.cli_log) else ())
     jobs = {job["id"]: job for job in all_jobs(server)}
     feed = read_feed(server)
     check_told(told, jobs, feed, count_jobs(server))

@@ -20,7 +20,7 @@ const RETRY_MS = [250, 500, 1000, 2000];
 const BATCH_MS = 60;
 /* A server that hangs closes nothing: after a silence of this length it is asked whether it is there. */
 const QUIET_MS = 3000;
-const PROBE_MS = 3000;
+const PROBE_MS = 5000;
 
 type Listener = (events: PawlEvent[]) => void;
 

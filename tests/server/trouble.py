@@ -64,8 +64,11 @@ def start(*command, **how):
 
 # ---- stores -------------------------------------------------------------------------------------
 
-place = tempfile.mkdtemp(prefix="pawl-trouble-")
-atexit.register(shutil.rmtree, place, ignore_errors=True)
+# Whoever is started by a test, and perhaps killed, shares its place.
+place = os.environ.get("PAWL_TROUBLE_PLACE")
+if not place:
+    place = os.environ["PAWL_TROUBLE_PLACE"] = tempfile.mkdtemp(prefix="pawl-trouble-")
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
 made = [0]
 
 

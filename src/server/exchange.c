@@ -469,6 +469,10 @@ enum MHD_Result exchange_answer(struct connection *connection)
 
 void exchange_end(struct connection *connection, bool sent)
 {
+    /* Who went away between the commit and the making of the answer has leases, too. */
+    if (!sent && connection->code == ERR_OK && connection->has_answer_memory &&
+        may_lease(connection->call.name))
+        finish_write(connection);
     if (!sent)
         give_back(connection);
     if (connection->has_answer_memory)

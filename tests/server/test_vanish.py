@@ -10,11 +10,12 @@ import http.client
 import json
 import socket
 import struct
+import subprocess
 import threading
 import time
 
 from trouble import (PATIENCE_S, Server, TORTURE, all_jobs, ask, check, fresh_postgres,
-                     fresh_sqlite, run, until, verify_all)
+                     fresh_sqlite, psql, run, until, verify_all)
 
 CLIENTS = 500
 TIMES = 20 if TORTURE else 1
@@ -119,6 +120,35 @@ def leases_in_answers_that_cannot_be_sent_are_given_back():
     return f"done after {took:.2f} s"
 
 
+def leases_of_clients_that_left_during_the_commit_are_given_back():
+    """A lock holds the commit up, from before it is begun until all clients are gone."""
+    store = fresh_postgres()
+    server = Server(store)
+    jobs = 24
+    status, answer = server.call("POST", "/v1/jobs", {
+        "jobs": [{"kind": "k", "lease_ttl_ms": 3600000}] * jobs})
+    check(status == 201, answer)
+    with subprocess.Popen(["psql", "-qAtX", store], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True) as locker:
+        locker.stdin.write("BEGIN; LOCK TABLE pawl.job_events; SELECT 'locked';\n")
+        locker.stdin.flush()
+        check(locker.stdout.readline() == "locked\n")
+        clients = [send_claim(server) for _ in range(jobs)]
+        until("a commit that waits for the lock", lambda: psql(
+            store, "SELECT 1 FROM pg_locks JOIN pg_database ON pg_database.oid = database "
+                   "WHERE datname = current_database() AND NOT granted") != "")
+        for number, client in enumerate(clients):
+            vanish(client, number % 2 == 0)
+        locker.stdin.write("COMMIT;\n")
+    took = all_are_done(server, jobs, 20)
+    lost = [job for job in all_jobs(server) if job["attempt"] == 2]
+    check(lost, "nobody was given a job after leaving")
+    verify_all(server)
+    server.end()
+    return f"{len(lost)} leases given back, done after {took:.2f} s"
+
+
 run(jobs_pass_by_clients_that_are_gone_in_memory, jobs_pass_by_clients_that_are_gone_on_sqlite,
     jobs_pass_by_clients_that_are_gone_on_postgres,
-    leases_in_answers_that_cannot_be_sent_are_given_back)
+    leases_in_answers_that_cannot_be_sent_are_given_back,
+    leases_of_clients_that_left_during_the_commit_are_given_back)

@@ -1,5 +1,7 @@
 /* The simulated disk itself: what is synced stays, what is not may go, and what fails fails as it
  * does on a real one. And what it has found: see docs/testing.md. */
+#define _GNU_SOURCE 1 /* memmem */
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +16,9 @@
 #include <unistd.h>
 
 #include "disk_script.h"
+#include "engine/verb.h"
+#include "pawl.h"
+#include "store/sqlite/sqlite_store.h"
 
 #define FILE_PATH DISK_ROOT "/file"
 #define OTHER_PATH DISK_ROOT "/other"
@@ -66,13 +71,19 @@ static const char *content(const char *path)
     return text;
 }
 
-/* The power is cut, and another process begins. */
-static void cut(void **state, uint32_t style)
+/* A disk as another process finds it when the power of this one has been cut. */
+static struct disk *cut_copy(const struct disk *disk, uint32_t style)
 {
     struct rng rng = rng_new(1, style);
-    struct disk *after = disk_copy(*state);
+    struct disk *after = disk_copy(disk);
     disk_cut(after, &rng, style);
     disk_use(after);
+    return after;
+}
+
+static void cut(void **state, uint32_t style)
+{
+    struct disk *after = cut_copy(*state, style);
     disk_free(*state);
     *state = after;
 }
@@ -230,6 +241,158 @@ static void a_lock_has_one_holder(void **state)
     assert_int_equal(flock(other, LOCK_EX | LOCK_NB), 0);
 }
 
+/* ---- what is erased ---- */
+
+/* Whether a text is in any file of the store. */
+static bool is_on_disk(const char *text)
+{
+    static const char *const ends[] = {"", "-wal", "-ahead0", "-ahead1"};
+    static char bytes[2 << 20];
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        char path[64];
+        (void)snprintf(path, sizeof path, "%s%s", SCRIPT_PATH, ends[i]);
+        int file = open(path, O_RDONLY);
+        if (file < 0)
+            continue;
+        ssize_t len = pread(file, bytes, sizeof bytes, 0);
+        assert_in_range(len, 0, sizeof bytes - 1);
+        assert_int_equal(close(file), 0);
+        if (memmem(bytes, (size_t)len, text, strlen(text)) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* Asks for something that is not in the script. */
+static struct str ask(struct life *life, enum verb_name verb, const char *request,
+                      struct arena *arena)
+{
+    struct verb_call call = {
+        .engine = life->engine,
+        .arena = arena,
+        .name = verb,
+        .request = str_from(request),
+        .actor = STR("ann"),
+    };
+    struct buf answer;
+    struct err err = {0};
+    buf_init(&answer, arena, 512);
+    if (verb_do(&call, &answer, &err) != ERR_OK)
+        fail_msg("%s: %s", request, err.detail);
+    return buf_str(&answer);
+}
+
+static const char secret[] = "nobody else is to know";
+
+/* A job with the secret in it, which has ended. The request that redacts it; on a disk that has it
+ * in the log in front of the database only, or in SQLite's files too. */
+static const char *ended_job(struct life *life, bool written_behind, struct arena *arena)
+{
+    static char request[128];
+    (void)snprintf(request, sizeof request, "{\"kind\":\"k\",\"payload\":\"%s\"}", secret);
+    struct str job = ask(life, VERB_submit, request, arena);
+    struct pawl_json id = pawl_json_get((struct pawl_json){job.at, job.len}, "id");
+    (void)snprintf(request, sizeof request, "{\"id\":%.*s}", (int)id.len, id.at);
+    (void)ask(life, VERB_cancel, request, arena);
+    if (written_behind)
+        sqlite_store_turn(life->store);
+    assert_true(is_on_disk(secret));
+    return request;
+}
+
+/* In each way in which the power can be cut now. */
+static void expect_erased_after_any_cut(const struct disk *disk)
+{
+    for (uint32_t style = 0; style < DISK_STYLES; style++) {
+        struct disk *after = cut_copy(disk, style);
+        assert_false(is_on_disk(secret));
+        disk_free(after);
+    }
+}
+
+static void redact_and_cut(struct disk *disk, bool written_behind)
+{
+    struct life life = {0};
+    struct arena arena;
+    struct err err = {0};
+    arena_init(&arena);
+    assert_int_equal(life_open(&life, &err), ERR_OK);
+    const char *request = ended_job(&life, written_behind, &arena);
+    (void)ask(&life, VERB_redact, request, &arena);
+    expect_erased_after_any_cut(disk);
+    disk_use(disk);
+    assert_false(is_on_disk(secret));
+    life_close(&life);
+    arena_release(&arena);
+}
+
+static void what_was_redacted_in_the_log_in_front_stays_so_after_a_power_cut(void **state)
+{
+    redact_and_cut(*state, false);
+}
+
+static void what_was_redacted_in_the_database_stays_so_after_a_power_cut(void **state)
+{
+    redact_and_cut(*state, true);
+}
+
+/* The disk at each sync. */
+struct moments {
+    struct disk *disk;
+    struct disk *at[64];
+    uint32_t count;
+};
+
+static int keep_moment(void *arg, const struct disk_call *call)
+{
+    struct moments *moments = arg;
+    if (call->verb == DISK_SYNC) {
+        assert_true(moments->count < sizeof moments->at / sizeof moments->at[0]);
+        moments->at[moments->count++] = disk_copy(moments->disk);
+    }
+    return DISK_GO;
+}
+
+/* On the disk as it was at a sync, and as a power cut then left it. */
+static void redact_again(const struct disk *disk, uint32_t style, const char *request)
+{
+    struct disk *after = cut_copy(disk, style);
+    struct life life = {0};
+    struct arena arena;
+    struct err err = {0};
+    arena_init(&arena);
+    assert_int_equal(life_open(&life, &err), ERR_OK);
+    (void)ask(&life, VERB_redact, request, &arena);
+    expect_erased_after_any_cut(after);
+    disk_use(after);
+    life_close(&life);
+    arena_release(&arena);
+    disk_free(after);
+}
+
+static void a_redaction_that_a_power_cut_has_interrupted_can_be_asked_for_again(void **state)
+{
+    struct moments moments = {.disk = *state};
+    struct life life = {0};
+    struct arena arena;
+    struct err err = {0};
+    arena_init(&arena);
+    assert_int_equal(life_open(&life, &err), ERR_OK);
+    const char *request = ended_job(&life, true, &arena);
+    disk_watch(*state, keep_moment, &moments);
+    (void)ask(&life, VERB_redact, request, &arena);
+    disk_watch(*state, NULL, NULL);
+    life_close(&life);
+    assert_true(moments.count >= 3);
+    for (uint32_t i = 0; i < moments.count; i++) {
+        for (uint32_t style = 0; style < DISK_STYLES; style++)
+            redact_again(moments.at[i], style, request);
+        disk_free(moments.at[i]);
+    }
+    disk_use(*state);
+    arena_release(&arena);
+}
+
 /* ---- what was found ---- */
 
 static void a_file_that_cannot_be_looked_at_for_once_is_not_taken_for_lost(void **state)
@@ -264,6 +427,9 @@ int main(void)
         ON_DISK(a_failed_sync_throws_away_what_it_was_to_write),
         ON_DISK(a_write_can_be_short),
         ON_DISK(a_lock_has_one_holder),
+        ON_DISK(what_was_redacted_in_the_log_in_front_stays_so_after_a_power_cut),
+        ON_DISK(what_was_redacted_in_the_database_stays_so_after_a_power_cut),
+        ON_DISK(a_redaction_that_a_power_cut_has_interrupted_can_be_asked_for_again),
         ON_DISK(a_file_that_cannot_be_looked_at_for_once_is_not_taken_for_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -271,6 +271,18 @@ bool lite_checkpoint(struct connection *connection, int how)
     return result == SQLITE_OK;
 }
 
+bool lite_sync_log(struct connection *connection)
+{
+    sqlite3_file *log = NULL;
+    int result =
+        sqlite3_file_control(connection->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, (void *)&log);
+    if (result == SQLITE_OK && log->pMethods != NULL)
+        result = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
+    if (result != SQLITE_OK)
+        (void)lite_fail(connection, result, "sync the log", NULL);
+    return result == SQLITE_OK;
+}
+
 /* ---- queries ---- */
 
 static void query_fail(struct query *query, int result)

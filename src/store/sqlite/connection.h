@@ -81,6 +81,10 @@ void lite_rollback(struct connection *connection);
  * yet stays in the log, which is no failure; false then. */
 bool lite_checkpoint(struct connection *connection, int how);
 
+/* SQLite does not wait until the disk knows that a log was emptied: after a power cut it may be as
+ * it was. This waits for it. */
+bool lite_sync_log(struct connection *connection);
+
 /* A use of a statement: values in by their order, then run, or rows out. Views that are put in must
  * live until the query has ended. After a failure the rest does nothing and the code is kept. */
 struct query {

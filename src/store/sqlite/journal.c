@@ -213,8 +213,8 @@ void journal_erase(struct journal *journal)
 {
     for (uint32_t i = 0; i < JOURNAL_FILES; i++) {
         struct journal_file *file = &journal->files[i];
-        if (file->size > 0 &&
-            (ftruncate(file->descriptor, 0) != 0 || fdatasync(file->descriptor) != 0))
+        if (file->size > 0 && (ftruncate(file->descriptor, 0) != 0 ||
+                               (!PLANTED(SQLITE_FRONT_STAYS) && fdatasync(file->descriptor) != 0)))
             end_process();
         file->end = file->size = 0;
     }

@@ -327,7 +327,8 @@ static void empty_log(struct sqlite_store *store)
                  writer->wal_pages - store->log_held_pages >= store->log_pages_max ||
                  clock_monotonic_ms() - store->log_held_at >= READERS_REST_MS;
     (void)sqlite3_busy_timeout(writer->db, waits ? READERS_PATIENCE_MS : 0);
-    bool emptied = lite_checkpoint(writer, SQLITE_CHECKPOINT_TRUNCATE);
+    bool emptied = lite_checkpoint(writer, SQLITE_CHECKPOINT_TRUNCATE) &&
+                   (!store->log_erased || PLANTED(SQLITE_LOG_STAYS) || lite_sync_log(writer));
     (void)sqlite3_busy_timeout(writer->db, (int)patience_ms);
     if (emptied) {
         store->log_erased = false;

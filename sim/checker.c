@@ -13,6 +13,7 @@
  *   reaped_early no lease is taken away before the time that its holder was told
  *   early_signal a wait takes a signal that came before it
  *   key          a job's idempotency key is there once
+ *   paused       a queue that is paused gives nothing away
  *
  * A call finds its events again by its mark. check_store.c has the rules about the store itself. */
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 #include "base/times.h"
 #include "checker.h"
 #include "core/token.h"
+#include "pawl.h"
 
 /* What the ledger has of a call. */
 struct fact {
@@ -450,6 +452,54 @@ static void check_keys(struct world *world)
     }
 }
 
+/* ---- queues that are paused ---- */
+
+static struct str queue_of(const struct ledger *ledger, struct uuid job)
+{
+    for (uint32_t i = 0; i < ledger->event_count; i++) {
+        const struct event *event = &ledger->events[i].event;
+        if (event->data.spec != NULL && uuid_eq(event->job_id, job))
+            return event->data.spec->queue;
+    }
+    return (struct str){NULL, 0}; /* it was redacted */
+}
+
+static bool names_queue(const struct sim_call *call, struct str queue)
+{
+    struct pawl_json name =
+        pawl_json_get((struct pawl_json){call->request.at, call->request.len}, "queue");
+    struct str text = {name.at + 1, name.len - 2}; /* without its quotes */
+    return str_is_set(queue) && str_eq(text, queue);
+}
+
+/* Whether the queue may have been let go on between the pause and the claim: copies come late. */
+static bool may_go_on(const struct world *world, const struct sim_call *pause,
+                      const struct sim_call *claim)
+{
+    for (const struct sim_call *call = world->calls; call != NULL; call = call->next)
+        if (call->verb == VERB_resume && str_eq(call->request, pause->request) &&
+            call->started_at <= claim->ended_at &&
+            (call->outcome != CALL_OK || call->copies > 1 || call->ended_at >= pause->started_at))
+            return true;
+    return world->healing && claim->ended_at >= world->healed_at;
+}
+
+static void check_pauses(const struct facts *facts)
+{
+    struct world *world = facts->world;
+    for (const struct sim_call *claim = world->calls; claim != NULL; claim = claim->next) {
+        if (!str_is_set(claim->granted))
+            continue;
+        struct str queue = queue_of(&world->ledger, facts->of[claim->number].lease.job);
+        for (const struct sim_call *pause = world->calls; pause != claim; pause = pause->next)
+            if (pause->verb == VERB_pause && pause->outcome == CALL_OK &&
+                pause->ended_at < claim->started_at && names_queue(pause, queue) &&
+                !may_go_on(world, pause, claim))
+                world_fail(world, "paused", "#%u was given a job of \"%.*s\", which #%u had paused",
+                           claim->number, STR_ARG(queue), pause->number);
+    }
+}
+
 void check_world(struct world *world, bool ended)
 {
     if (!check_store(world, ended))
@@ -463,5 +513,6 @@ void check_world(struct world *world, bool ended)
     check_reaper(&facts);
     check_signals(world);
     check_keys(world);
+    check_pauses(&facts);
     free(facts.of);
 }

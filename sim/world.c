@@ -250,6 +250,7 @@ static void heal(struct world *world)
 {
     trace(world, "---- the world is healed ----");
     world->healing = true;
+    world->healed_at = world->now;
     for (uint32_t i = 0; i < world->server_count; i++) {
         struct server *server = &world->servers[i];
         server->paused_until = server->away_until = 0;

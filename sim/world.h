@@ -192,6 +192,7 @@ struct world {
     uint32_t faults; /* those of this world */
     bool calm;       /* no fault lasts so long that it is a break: leases end to the millisecond */
     bool healing;
+    int64_t healed_at;
     bool veiled; /* payloads were erased in the batch that brought them: marks may be missing */
     uint32_t commands_left;
 

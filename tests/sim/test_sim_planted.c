@@ -22,27 +22,60 @@
 
 enum { SEEDS = 200 };
 
-/* The engine asks core when something may be done before it asks core to do it, and its clock never
- * goes back, so that these are never reached: core/test_planted.c finds them. */
-static const enum planted_bug guarded_twice[] = {
-    PLANTED_REAPER_TOO_EARLY,   PLANTED_CLAIM_BEFORE_DUE,   PLANTED_WAKE_TOO_EARLY,
-    PLANTED_DEPENDENCY_IGNORED, PLANTED_AVOID_LIST_IGNORED, PLANTED_HEARTBEAT_SHORTENS,
-};
-
-static bool is_guarded_twice(enum planted_bug bug)
-{
-    for (size_t i = 0; i < sizeof guarded_twice / sizeof guarded_twice[0]; i++)
-        if (guarded_twice[i] == bug)
-            return true;
-    return false;
-}
-
 static const char *const bug_names[] = {
     "none",
 #define PLANTED_BUG(symbol, layer, text, test, name) #symbol,
 #include "base/planted.def"
 #undef PLANTED_BUG
 };
+
+static const char *const bug_layers[] = {
+    "",
+#define PLANTED_BUG(symbol, layer, text, test, name) #layer,
+#include "base/planted.def"
+#undef PLANTED_BUG
+};
+
+/* What no world can meet. */
+static const enum planted_bug out_of_reach[] = {
+    /* The engine asks core when something may be done before it asks core to do it, and its clock
+     * never goes back: core/test_planted.c finds these. */
+    PLANTED_REAPER_TOO_EARLY,
+    PLANTED_CLAIM_BEFORE_DUE,
+    PLANTED_WAKE_TOO_EARLY,
+    PLANTED_DEPENDENCY_IGNORED,
+    PLANTED_AVOID_LIST_IGNORED,
+    PLANTED_HEARTBEAT_SHORTENS,
+    /* The engine looks before it writes: store/conformance_*.c finds these. And in a world a commit
+     * that fails is one of which nobody can say whether it was made. */
+    PLANTED_MEMORY_EVENT_REPLACED,
+    PLANTED_MEMORY_KEY_TWICE,
+    PLANTED_MEMORY_KEEPS_WHAT_FAILED,
+    /* No world has callers with tokens, imports, long verbs under a key or callers that leave. */
+    PLANTED_MEMORY_REVOKED_LIVES,
+    PLANTED_FOREIGN_QUEUE_SERVED,
+    PLANTED_SCOPE_NOT_LOOKED_AT,
+    PLANTED_IMPORT_NOT_CHECKED,
+    PLANTED_ANSWER_NOT_KEPT,
+    PLANTED_LOST_LEASES_STAY,
+    PLANTED_GONE_CALLER_GETS_A_JOB,
+    /* No rule says what comes first, or how fast: everything ends all the same. */
+    PLANTED_MEMORY_PRIORITY_LOST,
+    PLANTED_QUEUES_TAKE_NO_TURNS,
+    PLANTED_SLEEPERS_NOT_WOKEN,
+    PLANTED_LOST_RESOURCE_KEEPS_STEPS,
+};
+
+/* In the layers that a world is made of. */
+static bool is_hunted(enum planted_bug bug)
+{
+    const char *layer = bug_layers[bug];
+    for (size_t i = 0; i < sizeof out_of_reach / sizeof out_of_reach[0]; i++)
+        if (out_of_reach[i] == bug)
+            return false;
+    return strcmp(layer, "core") == 0 || strcmp(layer, "memory") == 0 ||
+           strcmp(layer, "engine") == 0;
+}
 
 struct finding {
     uint32_t seeds; /* until a world was broken; 0: none was */
@@ -118,8 +151,8 @@ static void planted_bugs_break_worlds(void **state)
     (void)state;
     int found = 0;
     int missed = 0;
-    for (int bug = PLANTED_NONE + 1; bug <= PLANTED_CORE_COUNT; bug++) {
-        if (is_guarded_twice((enum planted_bug)bug))
+    for (int bug = PLANTED_NONE + 1; bug < PLANTED_COUNT; bug++) {
+        if (!is_hunted((enum planted_bug)bug))
             continue;
         struct finding finding = hunt_in_child((enum planted_bug)bug);
         if (finding.seeds == 0)
@@ -129,7 +162,7 @@ static void planted_bugs_break_worlds(void **state)
         found += finding.seeds != 0;
         missed += finding.seeds == 0;
     }
-    print_message("%d of %d planted bugs found\n", found, PLANTED_CORE_COUNT);
+    print_message("%d of %d planted bugs found\n", found, found + missed);
     assert_int_equal(missed, 0);
 }
 

@@ -1,6 +1,7 @@
 /* The operations of a batch, one by one: decided, and folded into their jobs. */
 #include <assert.h>
 
+#include "base/planted.h"
 #include "core/retention.h"
 #include "core/token.h"
 #include "engine/batch_private.h"
@@ -32,6 +33,13 @@ static enum error_code keep_events(struct batch *batch, struct batch_job *job,
     return ERR_OK;
 }
 
+/* Bugs: the caller is told that it was done, and it is not stored. */
+static bool is_forgotten(const struct command *command)
+{
+    return (PLANTED(CANCEL_FORGOTTEN) && command->type == COMMAND_CANCEL) ||
+           (PLANTED(START_FORGOTTEN) && command->type == COMMAND_START);
+}
+
 /* Decides on `*slice`, which is the job or a part of it, and makes it what comes of that. */
 static enum error_code decide_on(struct batch *batch, struct batch_job *job,
                                  struct job_slice **slice, const struct command *command,
@@ -50,7 +58,7 @@ static enum error_code decide_on(struct batch *batch, struct batch_job *job,
     if (decision.answer.duplicate)
         return ERR_OK;
     code = decision_seal(&decision, (*slice)->job.head, batch->arena, batch->err);
-    if (code == ERR_OK)
+    if (code == ERR_OK && !is_forgotten(command))
         code = keep_events(batch, job, &decision);
     struct job_slice *after = code == ERR_OK ? batch_slice_copy(batch, &decision.after) : NULL;
     if (code == ERR_OK && after == NULL)
@@ -352,7 +360,8 @@ static enum error_code do_erase(struct batch *batch, struct op *op)
         job->now = batch_slice_copy(batch, job->now);
         if (job->now == NULL)
             return batch_no_memory(batch);
-        job->redact = job->now->job.redacted = true;
+        job->now->job.redacted = true;
+        job->redact = !PLANTED(REDACTION_FORGOTTEN);
     } else {
         job->purge = true;
     }

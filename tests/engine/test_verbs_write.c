@@ -364,6 +364,11 @@ static void redacts(struct desk *d)
     assert_null(strstr(d->answer, "Ada"));
     well(d, VERB_redact, "{\"id\":\"%s\"}", id);
     says(d, "redacted", "true");
+    well(d, VERB_get, "{\"id\":\"%s\"}", id);
+    says(d, "redacted", "true");
+    assert_null(strstr(d->answer, "Ada"));
+    well(d, VERB_events, "{\"id\":\"%s\"}", id);
+    assert_null(strstr(d->answer, "Ada"));
 }
 
 static void a_redacted_job_says_nothing_of_what_it_had(void **state)

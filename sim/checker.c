@@ -123,17 +123,39 @@ static bool has_mark(const struct sim_call *call)
     return false;
 }
 
-/* Whether the job has an event of that command under that token. An operator's verdict ends the
- * lease of the worker, whose own is then taken for the same if it decides the same. */
-static bool caused(const struct facts *facts, enum command_type command, const struct token *token)
+/* The event that gave a token out. */
+static const struct event *grant_of(const struct facts *facts, struct str token)
 {
     const struct ledger *ledger = &facts->world->ledger;
+    uint8_t hash[TOKEN_HASH_LEN];
+    token_hash(token, hash);
     for (uint32_t i = 0; i < ledger->event_count; i++) {
         const struct event *event = &ledger->events[i].event;
-        bool by_token = event->cause.attempt == token->attempt ||
+        if (event_type_begins_lease(event->type) &&
+            memcmp(event->data.token_hash, hash, TOKEN_HASH_LEN) == 0)
+            return event;
+    }
+    return NULL;
+}
+
+/* Whether an event is about the job, or the step of it, that the token was given out for, and does
+ * not stand before that. */
+static bool is_under(const struct event *event, const struct event *grant)
+{
+    return uuid_eq(event->job_id, grant->job_id) && event->version >= grant->version &&
+           str_eq(event->cause.step, grant->data.step);
+}
+
+/* Whether there is an event of that command under that token. An operator's verdict ends the lease
+ * of the worker, whose own is then taken for the same if it decides the same. */
+static bool caused(const struct facts *facts, enum command_type command, const struct event *grant)
+{
+    const struct ledger *ledger = &facts->world->ledger;
+    for (uint32_t i = 0; grant != NULL && i < ledger->event_count; i++) {
+        const struct event *event = &ledger->events[i].event;
+        bool by_token = event->cause.attempt == grant->data.attempt ||
                         (command == COMMAND_VERDICT && event->cause.attempt == 0);
-        if (event->cause.command == command && by_token && uuid_eq(event->job_id, token->job) &&
-            str_is_set(event->cause.step) == token->of_step)
+        if (event->cause.command == command && by_token && is_under(event, grant))
             return true;
     }
     return false;
@@ -151,14 +173,14 @@ static bool was_steered(const struct facts *facts, enum command_type command, st
 }
 
 /* Whether the attempt has begun to run, by itself, or one with its claim. */
-static bool has_started(const struct facts *facts, const struct token *token)
+static bool has_started(const struct facts *facts, const struct event *grant)
 {
     const struct ledger *ledger = &facts->world->ledger;
-    enum event_type type = token->of_step ? EVENT_STEP_RUNNING : EVENT_JOB_RUNNING;
-    for (uint32_t i = 0; i < ledger->event_count; i++) {
+    for (uint32_t i = 0; grant != NULL && i < ledger->event_count; i++) {
         const struct event *event = &ledger->events[i].event;
-        if (event->type == type && uuid_eq(event->job_id, token->job) &&
-            (event->cause.command != COMMAND_START || event->cause.attempt == token->attempt))
+        bool runs = event->type == EVENT_STEP_RUNNING || event->type == EVENT_JOB_RUNNING;
+        if (runs && is_under(event, grant) &&
+            (event->cause.command != COMMAND_START || event->cause.attempt == grant->data.attempt))
             return true;
     }
     return false;
@@ -203,9 +225,9 @@ static bool is_present(const struct facts *facts, const struct fact *fact)
     case VERB_cancelled:
     case VERB_abandon:
     case VERB_effect_commit:
-        return caused(facts, command_of(call->verb), &token);
+        return caused(facts, command_of(call->verb), grant_of(facts, call->token));
     case VERB_verdict:
-        return by_token ? caused(facts, COMMAND_VERDICT, &token) : present;
+        return by_token ? caused(facts, COMMAND_VERDICT, grant_of(facts, call->token)) : present;
     case VERB_append:
     case VERB_requeue:
     case VERB_dead_letter:
@@ -213,7 +235,7 @@ static bool is_present(const struct facts *facts, const struct fact *fact)
     case VERB_answer:
         return present;
     case VERB_start:
-        return world->veiled || has_started(facts, &token);
+        return world->veiled || has_started(facts, grant_of(facts, call->token));
     case VERB_cancel:
         return was_steered(facts, COMMAND_CANCEL, call->job);
     default: /* reads, and what is in no history; redact: see check_store.c */

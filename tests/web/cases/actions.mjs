@@ -446,6 +446,7 @@ export const cases = [
     [
         'dead_letters_are_grouped_previewed_and_redriven',
         async (t) => {
+            await t.server.die('of-another-group', 'stays');
             const { jobs, page } = await group(t, 'redrive-me', 3);
             await page
                 .locator('.groups a', { hasText: 'redrive-me' })

@@ -56,6 +56,7 @@ export const cases = [
                 ['light', everything, WIDE],
                 ['dark', colours, WIDE],
                 ['light', everything, PHONE],
+                ['dark', colours, PHONE],
             ]) {
                 const page = await t.page({ viewport, colorScheme });
                 const look = async (what) =>

@@ -30,13 +30,16 @@ struct script_line {
     bool keyed;
     const char *request;
     const char *kept;
+    bool refused;
 };
 
 #define VERB_TURN VERB_COUNT
 
 static const struct script_line commands[] = {
-#define COMMAND(what, key, request, kept) {VERB_##what, key, request, kept},
+#define COMMAND(what, key, request, kept) {VERB_##what, key, request, kept, false},
+#define REFUSED(what, key, request) {VERB_##what, key, request, "", true},
 #include "disk_script.def"
+#undef REFUSED
 #undef COMMAND
 };
 
@@ -363,6 +366,26 @@ static void check_history(struct life *life, struct str id, struct arena *arena)
                             STR_ARG(verify_rule_name(violation->rule)), STR_ARG(violation->detail));
 }
 
+bool life_repeat(struct life *life)
+{
+    uint32_t number = life->done / 2;
+    while (number > 0 && !commands[number - 1].keyed)
+        number--;
+    if (number == 0)
+        return true;
+    const struct script_answer *expected = &life->script->answers[number - 1];
+    struct arena arena;
+    struct buf answer;
+    struct err err = {0};
+    arena_init(&arena);
+    enum error_code code = ask(life, number - 1, &arena, &answer, &err);
+    struct str text = code == ERR_OK ? buf_str(&answer) : str_from(err.detail);
+    if (code != expected->code || !is_same_answer(text, expected->text))
+        complain_of(life, "is answered with, when it is asked for again,", text, expected->text);
+    arena_release(&arena);
+    return life->complaint[0] == '\0';
+}
+
 bool life_check(struct life *life, bool torn)
 {
     const struct script *script = life->script;
@@ -419,6 +442,11 @@ static void learn_step(struct script *script, struct life *life)
         answer->code = ask(life, number, &arena, &text, &err);
         answer->text = arena_copy(&script->arena,
                                   answer->code == ERR_OK ? buf_str(&text) : str_from(err.detail));
+        if ((answer->code != ERR_OK) != commands[number].refused) {
+            (void)fprintf(stderr, "command %u, %s: %.*s\n", number + 1, commands[number].request,
+                          STR_ARG(answer->text));
+            abort();
+        }
         if (answer->code == ERR_OK)
             keep(script, number);
     }

@@ -15,27 +15,13 @@
  *   key          a job's idempotency key is there once
  *   paused       a queue that is paused gives nothing away
  *
- * A call finds its events again by its mark. check_store.c has the rules about the store itself. */
+ * A call finds its events again by its mark. check_answers.c has the rules about what is answered,
+ * check_store.c those about the store itself. */
 #include <stdlib.h>
 
 #include "base/times.h"
 #include "checker.h"
-#include "core/token.h"
 #include "pawl.h"
-
-/* What the ledger has of a call. */
-struct fact {
-    const struct sim_call *call;
-    uint32_t place; /* of its first event in the ledger, from 1 on; 0: there is none */
-    uint64_t types; /* of its events, as bits */
-    bool twice;
-    struct token lease; /* that a claim was answered with */
-};
-
-struct facts {
-    struct world *world;
-    struct fact *of; /* by number of call */
-};
 
 /* ---- which command a verb gives ---- */
 
@@ -50,7 +36,7 @@ static enum command_type command_of(enum verb_name verb)
 static void note_fact(struct fact *fact, const struct event *event, uint32_t place)
 {
     uint64_t type = UINT64_C(1) << event->type;
-    fact->twice = fact->twice || (fact->types & type) != 0;
+    fact->again += (fact->types & type) != 0;
     fact->types |= type;
     if (fact->place == 0)
         fact->place = place;
@@ -101,7 +87,7 @@ static struct facts gather(struct world *world)
     return facts;
 }
 
-static const struct event *event_at(const struct facts *facts, uint32_t place)
+const struct event *event_at(const struct facts *facts, uint32_t place)
 {
     return &facts->world->ledger.events[place - 1].event;
 }
@@ -114,17 +100,16 @@ static bool is_said(struct world *world, const struct sim_call *call, const char
     return str_eq(said(world, call, path), text);
 }
 
-static bool has_mark(const struct sim_call *call)
+bool call_says(const struct sim_call *call, const char *words)
 {
-    size_t len = strlen(call->mark);
+    size_t len = strlen(words);
     for (size_t i = 0; i + len <= call->request.len; i++)
-        if (memcmp(call->request.at + i, call->mark, len) == 0)
+        if (memcmp(call->request.at + i, words, len) == 0)
             return true;
     return false;
 }
 
-/* The event that gave a token out. */
-static const struct event *grant_of(const struct facts *facts, struct str token)
+const struct event *grant_of(const struct facts *facts, struct str token)
 {
     const struct ledger *ledger = &facts->world->ledger;
     uint8_t hash[TOKEN_HASH_LEN];
@@ -161,14 +146,17 @@ static bool caused(const struct facts *facts, enum command_type command, const s
     return false;
 }
 
-/* Whether something was done to the job by such a command. */
-static bool was_steered(const struct facts *facts, enum command_type command, struct str job)
+/* Whether the job has been cancelled, or asked to end, before it was asked so again. */
+static bool was_cancelled(const struct facts *facts, const struct sim_call *call)
 {
     const struct ledger *ledger = &facts->world->ledger;
-    for (uint32_t i = 0; i < ledger->event_count; i++)
-        if (ledger->events[i].event.cause.command == command &&
-            str_eq(ledger->jobs[ledger->events[i].job].text, job))
+    bool hard = call_says(call, "\"hard\"");
+    for (uint32_t i = 0; i < ledger->event_count; i++) {
+        enum event_type type = ledger->events[i].event.type;
+        if ((type == EVENT_JOB_CANCELLED || (type == EVENT_JOB_CANCEL_REQUESTED && !hard)) &&
+            str_eq(ledger->jobs[ledger->events[i].job].text, call->job))
             return true;
+    }
     return false;
 }
 
@@ -212,19 +200,23 @@ static bool is_present(const struct facts *facts, const struct fact *fact)
     case VERB_submit:
         return present || is_said(world, call, "duplicate", STR("true"));
     case VERB_signal:
-        return present || !has_mark(call) || is_said(world, call, "signal", STR("repeated"));
+        return present || !call_says(call, call->mark) ||
+               is_said(world, call, "signal", STR("repeated"));
     case VERB_claim:
     case VERB_claim_steps:
         return present || !str_is_set(call->granted);
     case VERB_effect_begin:
         return !is_said(world, call, "status", STR("execute")) || tool_called(facts, call, &token);
     case VERB_complete:
-    case VERB_fail:
-    case VERB_wait:
+    case VERB_effect_commit:
+        return present;
+    case VERB_fail: /* which may be said again in other words where these are not kept */
+    case VERB_abandon:
+        return present || (is_said(world, call, "repeated", STR("true")) &&
+                           caused(facts, command_of(call->verb), grant_of(facts, call->token)));
+    case VERB_wait: /* which a signal that came before may end at once */
     case VERB_release:
     case VERB_cancelled:
-    case VERB_abandon:
-    case VERB_effect_commit:
         return caused(facts, command_of(call->verb), grant_of(facts, call->token));
     case VERB_verdict:
         return by_token ? caused(facts, COMMAND_VERDICT, grant_of(facts, call->token)) : present;
@@ -237,7 +229,7 @@ static bool is_present(const struct facts *facts, const struct fact *fact)
     case VERB_start:
         return world->veiled || has_started(facts, grant_of(facts, call->token));
     case VERB_cancel:
-        return was_steered(facts, COMMAND_CANCEL, call->job);
+        return present || was_cancelled(facts, call);
     default: /* reads, and what is in no history; redact: see check_store.c */
         return true;
     }
@@ -260,8 +252,9 @@ static void check_call(const struct facts *facts, const struct fact *fact)
                    STR_ARG(verb_text(call->verb)));
     if (call->outcome == CALL_SKIPPED && fact->place != 0)
         world_fail(world, "absent", "#%u was never sent and has been carried out", call->number);
-    if (fact->twice)
-        world_fail(world, "once", "#%u %.*s was carried out twice", call->number,
+    /* Without a key each copy may be; it has one event with its mark. */
+    if (fact->again > (call_may_repeat(call) ? 0 : call->copies - 1))
+        world_fail(world, "once", "#%u %.*s was carried out again", call->number,
                    STR_ARG(verb_text(call->verb)));
     if (call->expected_version >= 0 && fact->place != 0 &&
         event_at(facts, fact->place)->version != call->expected_version + 1)
@@ -409,11 +402,14 @@ static void check_reaper(const struct facts *facts)
 {
     struct world *world = facts->world;
     for (const struct sim_call *call = world->calls; call != NULL; call = call->next) {
+        bool claim = call->verb == VERB_claim;
         struct token token;
         int64_t until;
-        if (call->verb == VERB_heartbeat && call->outcome == CALL_OK &&
-            token_parse(call->token, &token) && !token.of_step &&
-            time_parse(said(world, call, "expires_at"), &until) &&
+        if ((claim || call->verb == VERB_heartbeat || call->verb == VERB_start) &&
+            call->outcome == CALL_OK && token_parse(claim ? call->granted : call->token, &token) &&
+            !token.of_step &&
+            time_parse(said(world, call, claim ? "claims.0.lease.expires_at" : "expires_at"),
+                       &until) &&
             reaped_at(&world->ledger, &token) < until)
             world_fail(world, "reaped_early", "#%u was told that its lease would last longer",
                        call->number);
@@ -476,14 +472,14 @@ static void check_keys(struct world *world)
 
 /* ---- queues that are paused ---- */
 
-static struct str queue_of(const struct ledger *ledger, struct uuid job)
+const struct spec *spec_of(const struct ledger *ledger, struct uuid job)
 {
     for (uint32_t i = 0; i < ledger->event_count; i++) {
         const struct event *event = &ledger->events[i].event;
         if (event->data.spec != NULL && uuid_eq(event->job_id, job))
-            return event->data.spec->queue;
+            return event->data.spec;
     }
-    return (struct str){NULL, 0}; /* it was redacted */
+    return NULL;
 }
 
 static bool names_queue(const struct sim_call *call, struct str queue)
@@ -491,7 +487,7 @@ static bool names_queue(const struct sim_call *call, struct str queue)
     struct pawl_json name =
         pawl_json_get((struct pawl_json){call->request.at, call->request.len}, "queue");
     struct str text = {name.at + 1, name.len - 2}; /* without its quotes */
-    return str_is_set(queue) && str_eq(text, queue);
+    return str_eq(text, queue);
 }
 
 /* Whether the queue may have been let go on between the pause and the claim: copies come late. */
@@ -510,15 +506,15 @@ static void check_pauses(const struct facts *facts)
 {
     struct world *world = facts->world;
     for (const struct sim_call *claim = world->calls; claim != NULL; claim = claim->next) {
-        if (!str_is_set(claim->granted))
+        const struct spec *spec = spec_of(&world->ledger, facts->of[claim->number].lease.job);
+        if (!str_is_set(claim->granted) || spec == NULL)
             continue;
-        struct str queue = queue_of(&world->ledger, facts->of[claim->number].lease.job);
         for (const struct sim_call *pause = world->calls; pause != claim; pause = pause->next)
             if (pause->verb == VERB_pause && pause->outcome == CALL_OK &&
-                pause->ended_at < claim->started_at && names_queue(pause, queue) &&
+                pause->ended_at < claim->started_at && names_queue(pause, spec->queue) &&
                 !may_go_on(world, pause, claim))
                 world_fail(world, "paused", "#%u was given a job of \"%.*s\", which #%u had paused",
-                           claim->number, STR_ARG(queue), pause->number);
+                           claim->number, STR_ARG(spec->queue), pause->number);
     }
 }
 
@@ -536,5 +532,6 @@ void check_world(struct world *world, bool ended)
     check_signals(world);
     check_keys(world);
     check_pauses(&facts);
+    check_answers(&facts);
     free(facts.of);
 }

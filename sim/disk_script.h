@@ -56,8 +56,8 @@ bool life_finish(struct life *life);
  * The store is open. */
 bool life_check(struct life *life, bool torn);
 
-/* Asks once more for the last command under a key that was carried out: its answer was kept, so that
- * it is the same and nothing is done. */
+/* Asks once more for the last command under a key that was carried out: its answer was kept, so
+ * that it is the same and nothing is done. */
 bool life_repeat(struct life *life);
 
 /* For the first complaint. */

@@ -15,7 +15,9 @@ enum {
     LATE_MS_MAX = 6000,
     TIMEOUT_MS = 3000,
     TRIES_MAX = 3,
-    KEYED_PER_MILLE = 200, /* of those that need no key */
+    KEYED_PER_MILLE = 200,   /* of those that need no key */
+    UNKEYED_PER_MILLE = 100, /* of submits and appends, which may be carried out as often as they
+                              * arrive, and are sent once */
     REQUEST_BYTES = 4096,
 };
 
@@ -63,9 +65,16 @@ struct sim_call *say(struct world *world, struct actor *actor, enum verb_name ve
     call->expected_version = -1;
     call->started_at = world->now;
     call->ended_at = NEVER;
-    if (verb_needs_key(verb) || rng_chance(&actor->rng, KEYED_PER_MILLE))
+    bool unkeyed =
+        (verb == VERB_submit || verb == VERB_append) && rng_chance(&actor->rng, UNKEYED_PER_MILLE);
+    if ((verb_needs_key(verb) && !unkeyed) || rng_chance(&actor->rng, KEYED_PER_MILLE))
         call->key = str_from(call->mark);
     return call;
+}
+
+bool call_may_repeat(const struct sim_call *call)
+{
+    return str_is_set(call->key) || !verb_needs_key(call->verb);
 }
 
 /* ---- messages ---- */
@@ -162,7 +171,7 @@ static void call_over(struct world *world, struct sim_call *call, enum call_outc
 
 void call_times_out(struct world *world, struct sim_call *call)
 {
-    if (call->tries < TRIES_MAX) {
+    if (call_may_repeat(call) && call->tries < TRIES_MAX) {
         trace(world, "%.*s sends #%u again", STR_ARG(call->actor->name), call->number);
         send_copies(world, call);
         return;
@@ -201,7 +210,7 @@ static void hear(struct world *world, const struct message *message)
           STR_ARG(message->code == ERR_OK ? STR("") : message->answer));
     call->code = message->code;
     call->answer = message->answer;
-    if (message->code == ERR_UNAVAILABLE && call->tries < TRIES_MAX)
+    if (message->code == ERR_UNAVAILABLE && call_may_repeat(call) && call->tries < TRIES_MAX)
         call->actor->wake_at = world->now + rng_between(&call->actor->luck, 50, 500);
     else
         call_over(world, call,

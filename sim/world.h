@@ -94,7 +94,6 @@ struct held_lease {
     struct str token; /* absent: nothing */
     struct str job;
     struct str step;
-    int64_t heartbeat_ms;
     bool started;
     bool judging;
     bool cancel_requested;
@@ -285,6 +284,9 @@ void next_mark(const struct world *world, char ret[MARK_BYTES]);
 struct sim_call *say(struct world *world, struct actor *actor, enum verb_name verb,
                      const char *format, ...) __attribute__((format(printf, 4, 5)));
 void call_send(struct world *world, struct sim_call *call);
+
+/* Whether it may be sent again: it has a key, or needs none. */
+bool call_may_repeat(const struct sim_call *call);
 
 /* Nobody has answered for too long: sent again, or given up. */
 void call_times_out(struct world *world, struct sim_call *call);

@@ -119,7 +119,7 @@ static void submits_many(struct desk *d)
     says(d, "jobs.999.payload", "999");
     assert_true(strcmp(said(d, "jobs.998.id"), said(d, "jobs.999.id")) < 0);
     for (int i = 0; i < 3; i++) {
-        char payload[8];
+        char payload[16];
         (void)snprintf(payload, sizeof payload, "%d", i);
         (void)claimed(d);
         says(d, "claims.0.job.payload", payload);

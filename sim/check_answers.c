@@ -1,0 +1,144 @@
+/* What clients were answered: whether it is true.
+ *
+ *   answer       a submit is answered with its own job, or the one that has its key; what was
+ *                recorded of an effect is given back as it was
+ *   cancel_told  whoever holds a lease hears that the job is to end
+ *   able         a job goes to who has the capabilities that it wants
+ *   heard        where nothing gets lost, every call is answered */
+#include "checker.h"
+#include "pawl.h"
+
+/* ---- submits ---- */
+
+static const struct recorded_job *job_called(const struct ledger *ledger, struct str id)
+{
+    for (uint32_t i = 0; i < ledger->job_count; i++)
+        if (str_eq(ledger->jobs[i].text, id))
+            return &ledger->jobs[i];
+    return NULL;
+}
+
+/* Whether the request names this key, in this queue. */
+static bool asks_for(const struct sim_call *call, const struct spec *spec)
+{
+    char words[128];
+    (void)snprintf(words, sizeof words, "\"queue\":\"%.*s\"", STR_ARG(spec->queue));
+    if (!call_says(call, words))
+        return false;
+    (void)snprintf(words, sizeof words, "\"idempotency_key\":\"%.*s\"",
+                   STR_ARG(spec->idempotency_key));
+    return call_says(call, words);
+}
+
+static void check_submit(const struct facts *facts, const struct fact *fact)
+{
+    struct world *world = facts->world;
+    const struct sim_call *call = fact->call;
+    const struct recorded_job *job = job_called(&world->ledger, said(world, call, "id"));
+    const struct spec *spec = job == NULL ? NULL : spec_of(&world->ledger, job->id);
+    bool own = fact->place != 0 && fact->again == 0;
+    if (job == NULL)
+        world_fail(world, "answer", "#%u was told of a job that is not there", call->number);
+    else if (own && !uuid_eq(event_at(facts, fact->place)->job_id, job->id))
+        world_fail(world, "answer", "#%u was told of another job", call->number);
+    else if (fact->place == 0 && spec != NULL && !asks_for(call, spec))
+        world_fail(world, "answer", "#%u was told of a job with another key", call->number);
+}
+
+/* ---- effects ---- */
+
+static bool is_committed(const struct ledger *ledger, const struct sim_call *call,
+                         struct str result)
+{
+    for (uint32_t i = 0; i < ledger->event_count; i++) {
+        const struct event *event = &ledger->events[i].event;
+        if (event->type == EVENT_TOOL_RETURNED && str_eq(event->data.key, call->effect) &&
+            str_eq(ledger->jobs[ledger->events[i].job].text, call->job) &&
+            str_eq(event->data.result, result))
+            return true;
+    }
+    return false;
+}
+
+/* Whether a person has said of an effect of the job that was in doubt that it is done. */
+static bool is_settled(const struct world *world, struct str job)
+{
+    for (const struct sim_call *call = world->calls; call != NULL; call = call->next)
+        if ((call->verb == VERB_signal || call->verb == VERB_answer) && str_eq(call->job, job) &&
+            call_says(call, "\"done\""))
+            return true;
+    return false;
+}
+
+static void check_effect(const struct facts *facts, const struct sim_call *call)
+{
+    struct world *world = facts->world;
+    struct str result = said(world, call, "result");
+    bool settled = !str_is_set(result) && is_settled(world, call->job);
+    if (!settled && !is_committed(&world->ledger, call, result))
+        world_fail(world, "answer", "#%u was given a result that nobody has committed",
+                   call->number);
+}
+
+/* ---- cancels ---- */
+
+/* Whether a cancel that was answered before it had asked the holder of the lease to end. */
+static void check_beat(const struct facts *facts, const struct sim_call *beat)
+{
+    struct world *world = facts->world;
+    const struct event *grant = grant_of(facts, beat->token);
+    if (grant == NULL || str_eq(said(world, beat, "cancel_requested"), STR("true")))
+        return;
+    for (const struct sim_call *call = world->calls; call != beat; call = call->next) {
+        const struct fact *fact = &facts->of[call->number];
+        const struct event *event = fact->place != 0 ? event_at(facts, fact->place) : NULL;
+        if (call->verb == VERB_cancel && call->outcome == CALL_OK &&
+            call->ended_at < beat->started_at && event != NULL &&
+            event->type == EVENT_JOB_CANCEL_REQUESTED && uuid_eq(event->job_id, grant->job_id) &&
+            event->version > grant->version)
+            world_fail(world, "cancel_told", "#%u does not hear of #%u", beat->number,
+                       call->number);
+    }
+}
+
+/* ---- claims ---- */
+
+static void check_able(const struct facts *facts, const struct sim_call *claim)
+{
+    struct world *world = facts->world;
+    const struct spec *spec = spec_of(&world->ledger, facts->of[claim->number].lease.job);
+    if (spec != NULL && spec->capabilities.len > 2 && /* more than [] */
+        !call_says(claim, "\"gpu\""))
+        world_fail(world, "able", "#%u was given a job that wants a gpu", claim->number);
+}
+
+/* ---- all of them ---- */
+
+/* Whether nothing could get lost, or was late, while it was on its way. */
+static bool must_be_heard(const struct world *world, const struct sim_call *call)
+{
+    bool quiet = (world->faults & ~(UINT32_C(1) << FAULT_STALL)) == 0;
+    return quiet || (world->healing && call->started_at > world->healed_at);
+}
+
+void check_answers(const struct facts *facts)
+{
+    struct world *world = facts->world;
+    for (const struct sim_call *call = world->calls; call != NULL; call = call->next) {
+        const struct fact *fact = &facts->of[call->number];
+        if (call->outcome == CALL_UNKNOWN && must_be_heard(world, call))
+            world_fail(world, "heard", "#%u %.*s was never answered", call->number,
+                       STR_ARG(verb_text(call->verb)));
+        if (call->outcome != CALL_OK)
+            continue;
+        if (call->verb == VERB_submit)
+            check_submit(facts, fact);
+        else if (call->verb == VERB_effect_begin &&
+                 str_eq(said(world, call, "status"), STR("recorded")))
+            check_effect(facts, call);
+        else if (call->verb == VERB_heartbeat)
+            check_beat(facts, call);
+        else if (call->verb == VERB_claim && str_is_set(call->granted))
+            check_able(facts, call);
+    }
+}

@@ -269,6 +269,20 @@ static void signaller_act(struct world *world, struct actor *actor)
 
 /* ---- operators ---- */
 
+/* Whoever was asked to end may be made to, soon after. */
+static struct sim_call *cancel(struct world *world, struct actor *actor, struct str job,
+                               const char *mode)
+{
+    char mark[MARK_BYTES];
+    next_mark(world, mark);
+    actor->asked = mode[0] == 's' ? job : (struct str){NULL, 0};
+    struct sim_call *call =
+        say(world, actor, VERB_cancel, "{\"id\":\"%.*s\",\"mode\":\"%s\",\"reason\":\"%s\"}",
+            STR_ARG(job), mode, mark);
+    call->job = job;
+    return call;
+}
+
 static struct sim_call *operate_on_job(struct world *world, struct actor *actor,
                                        const struct recorded_job *job)
 {
@@ -277,8 +291,7 @@ static struct sim_call *operate_on_job(struct world *world, struct actor *actor,
     next_mark(world, mark);
     uint64_t what = rng_below(rng, 100);
     if (what < 20)
-        return say(world, actor, VERB_cancel, "{\"id\":\"%.*s\",\"mode\":\"%s\",\"reason\":\"%s\"}",
-                   STR_ARG(job->text), rng_chance(rng, 500) ? "soft" : "hard", mark);
+        return cancel(world, actor, job->text, rng_chance(rng, 300) ? "hard" : "soft");
     if (what < 55)
         return say(world, actor, VERB_requeue, "{\"id\":\"%.*s\",\"reason\":\"%s\",\"fresh\":%s}",
                    STR_ARG(job->text), mark, rng_chance(rng, 300) ? "true" : "false");
@@ -312,7 +325,9 @@ static void operator_act(struct world *world, struct actor *actor)
     uint64_t what = rng_below(rng, 100);
     char mark[MARK_BYTES];
     next_mark(world, mark);
-    if (what < 12)
+    if (str_is_set(actor->asked) && rng_chance(rng, 400))
+        call_send(world, cancel(world, actor, actor->asked, "hard"));
+    else if (what < 12)
         call_send(world, say(world, actor, rng_chance(rng, 350) ? VERB_pause : VERB_resume,
                              "{\"queue\":\"%s\"}", PICK(rng, queues)));
     else if (what < 15)

@@ -3,10 +3,8 @@
  *   answer       a submit is answered with its own job, or the one that has its key; what was
  *                recorded of an effect is given back as it was
  *   cancel_told  whoever holds a lease hears that the job is to end
- *   able         a job goes to who has the capabilities that it wants
  *   heard        where nothing gets lost, every call is answered */
 #include "checker.h"
-#include "pawl.h"
 
 /* ---- submits ---- */
 
@@ -101,17 +99,6 @@ static void check_beat(const struct facts *facts, const struct sim_call *beat)
     }
 }
 
-/* ---- claims ---- */
-
-static void check_able(const struct facts *facts, const struct sim_call *claim)
-{
-    struct world *world = facts->world;
-    const struct spec *spec = spec_of(&world->ledger, facts->of[claim->number].lease.job);
-    if (spec != NULL && spec->capabilities.len > 2 && /* more than [] */
-        !call_says(claim, "\"gpu\""))
-        world_fail(world, "able", "#%u was given a job that wants a gpu", claim->number);
-}
-
 /* ---- all of them ---- */
 
 /* Whether nothing could get lost, or was late, while it was on its way. */
@@ -138,7 +125,5 @@ void check_answers(const struct facts *facts)
             check_effect(facts, call);
         else if (call->verb == VERB_heartbeat)
             check_beat(facts, call);
-        else if (call->verb == VERB_claim && str_is_set(call->granted))
-            check_able(facts, call);
     }
 }

@@ -117,6 +117,7 @@ struct actor {
     struct held_lease held;
     struct str old[TOKENS_OLD]; /* tokens of leases that have ended */
     uint32_t old_count;
+    struct str asked;    /* an operator's: the job that it has asked to end; absent: none */
     bool registered;     /* its resource is */
     uint32_t resource;   /* which one it has, */
     uint32_t generation; /* and the how manieth of that name */

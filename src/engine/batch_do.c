@@ -195,6 +195,8 @@ static enum error_code do_submit(struct batch *batch, struct batch_job *job, str
     command.submit.duplicate = known != NULL ? &known->job : NULL;
     enum error_code code = batch_decide(batch, job, &command, &op->answer, &op->code, &op->err);
     op->after = known != NULL ? known : job->now;
+    if (PLANTED(ANOTHER_ID_TOLD) && known == NULL && batch->jobs[0].now->job.status != JOB_NONE)
+        op->after = batch->jobs[0].now;
     if (code != ERR_OK || op->code != ERR_OK || known != NULL)
         return code;
     batch_note_new(batch, &job->now->job);
@@ -222,6 +224,9 @@ static enum error_code do_command(struct batch *batch, struct op *op)
     if (op->command.type == COMMAND_SUBMIT)
         return do_submit(batch, job, op);
     struct command command = op->command;
+    if (PLANTED(SECOND_CANCEL_DROPPED) && command.type == COMMAND_CANCEL &&
+        job->now->job.cancel_requested)
+        command.cancel.mode = CANCEL_SOFT;
     if (!str_is_set(command.actor))
         command.actor = holder_of(job, command.token);
     enum error_code code = batch_decide(batch, job, &command, &op->answer, &op->code, &op->err);

@@ -160,7 +160,8 @@ static enum error_code run_batch(struct runner *runner, uint32_t count, struct a
     int64_t start = engine_steady(engine);
     enum store_outcome outcome = STORE_NOT_COMMITTED;
     enum error_code code = ERR_UNAVAILABLE;
-    for (int i = 0; i < TRIES && code == ERR_UNAVAILABLE && outcome == STORE_NOT_COMMITTED &&
+    for (int i = 0; i < TRIES && code == ERR_UNAVAILABLE &&
+                    (outcome == STORE_NOT_COMMITTED || PLANTED(UNKNOWN_RUN_AGAIN)) &&
                     engine_steady(engine) - start < QUICK_MS;
          i++)
         code = batch_run(&runner->batcher, runner->ops, count, arena, &outcome, NULL);

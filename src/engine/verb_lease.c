@@ -2,6 +2,7 @@
  * abandon, effect_begin, effect_commit. The token names the job. */
 #include <assert.h>
 
+#include "base/planted.h"
 #include "core/token.h"
 #include "engine/answer.h"
 #include "engine/verb.h"
@@ -239,7 +240,8 @@ static enum error_code heartbeat_answer(struct verb_call *call, struct buf *answ
     json_writer_init(&writer, answer);
     json_begin_object(&writer);
     answer_time(&writer, STR("expires_at"), op->answer.expires_at);
-    answer_bool(&writer, STR("cancel_requested"), op->answer.cancel_requested);
+    answer_bool(&writer, STR("cancel_requested"),
+                op->answer.cancel_requested && !PLANTED(CANCEL_NOT_TOLD));
     json_end_object(&writer);
     call->status = 200;
     return ERR_OK;
@@ -257,7 +259,7 @@ static enum error_code complete_prepare(struct verb_call *call, struct err *err)
     enum error_code code = begin(call, &complete_record, COMMAND_COMPLETE, &request, &op, err);
     if (code == ERR_OK && str_is_set(request.result))
         code = verb_check_payload(request.result, "result", err);
-    if (code == ERR_OK)
+    if (code == ERR_OK && !PLANTED(RESULT_DROPPED))
         op->command.complete.result = request.result;
     return code;
 }
@@ -359,7 +361,7 @@ static enum error_code effect_answer(struct verb_call *call, struct buf *answer,
     json_writer_init(&writer, answer);
     json_begin_object(&writer);
     answer_text(&writer, STR("status"), words[begun ? said->effect : EFFECT_RECORDED]);
-    if (begun && said->effect == EFFECT_RECORDED)
+    if (begun && said->effect == EFFECT_RECORDED && !PLANTED(RECORDED_RESULT_LOST))
         answer_raw(&writer, STR("result"), said->effect_result);
     if (begun)
         answer_text(&writer, STR("idempotency_key"), said->effect_idempotency_key);

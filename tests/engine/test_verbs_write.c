@@ -302,6 +302,12 @@ static void cancels(struct desk *d)
     says(d, "status", "cancelled");
     well(d, VERB_cancel, "{\"id\":\"%s\"}", id);
     says(d, "status", "cancelled");
+    id = submit(d);
+    (void)claimed(d);
+    well(d, VERB_cancel, "{\"id\":\"%s\",\"mode\":\"soft\"}", id);
+    says(d, "status", "running");
+    well(d, VERB_cancel, "{\"id\":\"%s\",\"mode\":\"hard\"}", id);
+    says(d, "status", "cancelled");
     ill(d, VERB_cancel, ERR_BAD_REQUEST, "mode must be one of soft, hard",
         "{\"id\":\"%s\",\"mode\":\"medium\"}", id);
     id = submit(d);

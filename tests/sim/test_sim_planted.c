@@ -169,7 +169,7 @@ static void planted_bugs_break_worlds(void **state)
 static void a_broken_world_is_made_smaller(void **state)
 {
     (void)state;
-    struct scenario large = of_seed(1);
+    struct scenario large = of_seed(3);
     struct sim_counts counts = {0};
     struct sim_result result;
     planted_bug = PLANTED_WOKEN_FOR_NOBODY;

@@ -284,19 +284,23 @@ static struct str ask(struct life *life, enum verb_name verb, const char *reques
 
 static const char secret[] = "nobody else is to know";
 
-/* A job with the secret in it, which has ended. The request that redacts it; on a disk that has it
- * in the log in front of the database only, or in SQLite's files too. */
-static const char *ended_job(struct life *life, bool written_behind, struct arena *arena)
+/* A job whose result is the secret, on a disk that has it in the log in front of the database, or
+ * in SQLite's files too. The request that redacts it. */
+static const char *completed_job(struct life *life, bool written_behind, struct arena *arena)
 {
-    static char request[128];
-    (void)snprintf(request, sizeof request, "{\"kind\":\"k\",\"payload\":\"%s\"}", secret);
-    struct str job = ask(life, VERB_submit, request, arena);
-    struct pawl_json id = pawl_json_get((struct pawl_json){job.at, job.len}, "id");
-    (void)snprintf(request, sizeof request, "{\"id\":%.*s}", (int)id.len, id.at);
-    (void)ask(life, VERB_cancel, request, arena);
+    static char request[256];
+    (void)ask(life, VERB_submit, "{\"kind\":\"k\"}", arena);
+    struct str claim = ask(life, VERB_claim, "{\"worker_id\":\"w\"}", arena);
+    struct pawl_json claimed = {claim.at, claim.len};
+    struct pawl_json id = pawl_json_get(claimed, "claims.0.job.id");
+    struct pawl_json token = pawl_json_get(claimed, "claims.0.lease.token");
+    (void)snprintf(request, sizeof request, "{\"token\":%.*s,\"result\":\"%s\"}", (int)token.len,
+                   token.at, secret);
+    (void)ask(life, VERB_complete, request, arena);
     if (written_behind)
         sqlite_store_turn(life->store);
     assert_true(is_on_disk(secret));
+    (void)snprintf(request, sizeof request, "{\"id\":%.*s}", (int)id.len, id.at);
     return request;
 }
 
@@ -317,7 +321,7 @@ static void redact_and_cut(struct disk *disk, bool written_behind)
     struct err err = {0};
     arena_init(&arena);
     assert_int_equal(life_open(&life, &err), ERR_OK);
-    const char *request = ended_job(&life, written_behind, &arena);
+    const char *request = completed_job(&life, written_behind, &arena);
     (void)ask(&life, VERB_redact, request, &arena);
     expect_erased_after_any_cut(disk);
     disk_use(disk);
@@ -378,7 +382,7 @@ static void a_redaction_that_a_power_cut_has_interrupted_can_be_asked_for_again(
     struct err err = {0};
     arena_init(&arena);
     assert_int_equal(life_open(&life, &err), ERR_OK);
-    const char *request = ended_job(&life, true, &arena);
+    const char *request = completed_job(&life, true, &arena);
     disk_watch(*state, keep_moment, &moments);
     (void)ask(&life, VERB_redact, request, &arena);
     disk_watch(*state, NULL, NULL);

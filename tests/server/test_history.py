@@ -151,14 +151,22 @@ def give_what_is_not_leased(history):
 def complete_under_no_lease(history):
     end = history.at("jb", "job_completed")
     history.feed.insert(end, dict(history.feed[end], type="job_requeued"))
-    history.feed[end + 1]["cause"] = None
     history.number()
 
 
 def complete_it_twice(history):
     end = history.at("jb", "job_completed")
-    history.feed.insert(end, dict(history.feed[end], cause=None))
+    history.feed.insert(end, dict(history.feed[end]))
     history.number()
+
+
+def complete_it_in_two_attempts(history):
+    history.event("jb", "job_requeued").update(
+        type="job_completed", cause="complete#1", at=time_text(1700))
+
+
+def complete_without_a_token(history):
+    history.event("jb", "job_completed")["cause"] = "submit"
 
 
 def complete_by_another(history):
@@ -278,7 +286,8 @@ DAMAGES = {
     do_what_nobody_asked_for: "absent:", leave_out_a_version: "versions:",
     give_a_number_twice: "tokens:", lease_it_twice: "owner:", give_it_to_two: "owner:",
     give_what_is_not_leased: "owner:", complete_under_no_lease: "lease:",
-    complete_it_twice: "lease:", complete_by_another: "present:",
+    complete_it_twice: "lease:", complete_it_in_two_attempts: "once:",
+    complete_without_a_token: "lease:", complete_by_another: "present:",
     complete_what_was_refused: "absent:", create_out_of_order: "order:",
     lease_out_of_order: "order:", complete_out_of_order: "order:", count_wrong: "counts:",
     leave_it_undone: "ends:", fail_in_another_way: "failures:",

@@ -3,24 +3,36 @@
 `check_history` reads the facts of a load (tests/server/load.c) and the feed of a server, once all is
 settled, and raises what does not fit. test_history.py damages histories, and sees it raised:
 
+  nothing    some submit, some claim and some completion was acknowledged: of a day on which nothing
+             happened nothing can be said
   present    what was acknowledged is there, as it was said
   absent     what was refused is not, and nothing is there that nobody asked for
-  once       what nobody could say is there once or not at all
+  once       what nobody could say is there once or not at all; nothing is completed twice
   versions   the events of a job are 1 to n
   tokens     the attempt rises by one with every lease
   owner      no lease begins before the last one has ended, no attempt was given to two, and none
              that is in no history
-  lease      a completion stands under the lease that it was made with
+  lease      whoever writes with a token does so under the lease of that token, before its end
+  reaped     a lease is taken away at its end, and not before
   order      what began after something else was acknowledged stands behind it in the feed
   counts     the store counts as many jobs of each status as there are
   ends       everything has ended
   verify     `pawl verify --all` finds nothing
+
+When a lease ends, its own event says, and after that each of its heartbeats, which are kept beside
+the history. What is not written down is grace: whoever had not seen the store for BREAK_MS gives
+every lease one heartbeat more. So a write after the end is right when its worker was not heard of
+for that long, and no break lasts longer than a test has patience. Servers are not started anew
+while there are leases, or they would give grace for that.
 """
 import collections
+import datetime
 import os
 
-from trouble import Load, all_jobs, check, until, verify_all
+from trouble import Load, PATIENCE_S, all_jobs, check, until, verify_all
 
+BREAK_MS = 5000  # as in src/engine/engine_private.h
+AWAY_MS = PATIENCE_S * 1000
 LEASE_ENDS = {"job_requeued", "job_completed", "job_failed", "job_cancelled", "job_dead_lettered",
               "job_waiting", "wait_completed"}
 
@@ -81,6 +93,26 @@ def read_feed(server):
         after = page["next"]
 
 
+def by_job(events):
+    found = collections.defaultdict(list)
+    for event in events:
+        found[event["job_id"]].append(event)
+    return found
+
+
+def read_beats(server, histories):
+    """Heartbeats by job, of those that have outlived what a lease was given for."""
+    beats = {}
+    for job, events in histories.items():
+        ends = [time_ms(event["payload"]["expires_at"]) for event in events
+                if event["type"] == "job_leased"]
+        if ends and time_ms(events[-1]["at"]) >= min(ends):
+            status, page = server.call("GET", f"/v1/jobs/{job}/events?telemetry=true&limit=1000")
+            check(status == 200, page)
+            beats[job] = page["events"]
+    return beats
+
+
 def check_submits(jobs, submits):
     by_name = collections.Counter(job["payload"]["name"] for job in jobs.values())
     for name, tries in submits.items():
@@ -96,21 +128,68 @@ def check_submits(jobs, submits):
     check(not strangers, "absent: nobody has asked for", strangers[:5])
 
 
-def check_job(job, events):
-    """Its own history; gives the attempt that completed it."""
-    attempt, held, done_by = 0, False, None
+def time_ms(text):
+    when = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return round(when.timestamp() * 1000)
+
+
+def cause_of(event):
+    """What was asked for, and the attempt whose token was shown; None: without one."""
+    verb, _, attempt = (event["cause"] or "").partition("#")
+    return verb, int(attempt) if attempt.isdigit() else None
+
+
+class Lease:
+    """From the event that it begins with and its heartbeats."""
+
+    def __init__(self, begin, beats):
+        terms = begin["payload"]
+        self.job, self.attempt = begin["job_id"], terms["attempt"]
+        self.heartbeat_ms = terms["heartbeat_ms"]
+        self.heard_at, self.ends_at = time_ms(begin["at"]), time_ms(terms["expires_at"])
+        for beat in beats:
+            if cause_of(beat)[1] == self.attempt:
+                self.check_write(beat)
+                self.heard_at = time_ms(beat["at"])
+                self.ends_at = max(self.ends_at, time_ms(beat["payload"]["expires_at"]))
+
+    def check_write(self, event):
+        at = time_ms(event["at"])
+        in_grace = (at - self.heard_at > BREAK_MS and
+                    at < self.ends_at + AWAY_MS + self.heartbeat_ms)
+        check(at < self.ends_at or in_grace, "lease: written", at - self.ends_at,
+              "ms after its end:", self.job, event)
+
+    def check_end(self, event):
+        """Of one that was taken away."""
+        said = (event["payload"] or {}).get("last_lease_expires_at")
+        ends_at = max(self.ends_at, time_ms(said) if said else 0)
+        at = time_ms(event["at"])
+        check(at >= ends_at, "reaped:", ends_at - at, "ms before its end:", self.job, event)
+
+
+def check_job(job, events, beats=()):
+    """Its own history, with its heartbeats; gives the attempt that completed it."""
+    attempt, lease, done_by = 0, None, None
     for number, event in enumerate(events, 1):
         check(event["version"] == number, "versions:", job, "has", event["version"], "at", number)
-        kind = event["type"]
+        kind, (verb, shown) = event["type"], cause_of(event)
         if kind == "job_leased":
-            check(not held, "owner: a lease begins in another:", job, event)
+            check(lease is None, "owner: a lease begins in another:", job, event)
             check(event["payload"]["attempt"] == attempt + 1, "tokens:", job, attempt, event)
-            attempt, held = attempt + 1, True
-        elif kind == "job_completed":
-            check(held and done_by is None, "lease: completed under none:", job, event)
+            attempt, lease = attempt + 1, Lease(event, beats)
+        elif verb == "expire":
+            check(lease is not None, "reaped: there was none:", job, event)
+            lease.check_end(event)
+        elif shown is not None or kind == "job_completed":
+            check(lease is not None and shown == attempt, "lease: written under another or none:",
+                  job, event)
+            lease.check_write(event)
+        if kind == "job_completed":
+            check(done_by is None, "once: completed again:", job, event)
             done_by = attempt
         if kind in LEASE_ENDS:
-            held = False
+            lease = None
     check(done_by is not None, "ends:", job, [event["type"] for event in events])
     return done_by
 
@@ -151,24 +230,35 @@ def check_counts(counted, jobs):
     check(counted == there, "counts:", dict(counted), "but there are", dict(there))
 
 
-def check_told(told, jobs, feed, counted):
-    """Holds what clients were told against jobs by id, all events, and counts by status."""
-    by_job = collections.defaultdict(list)
-    for event in feed:
-        by_job[event["job_id"]].append(event)
-    check(by_job.keys() == jobs.keys(), "present:", len(by_job), "jobs in the feed,", len(jobs),
-          "in the list")
-    check_submits(jobs, told.submits)
-    for job, name in told.named:
-        check(job in jobs and jobs[job]["payload"]["name"] == name, "present:", name,
-              "was acknowledged as", job)
-    done_by = {job: check_job(job, events) for job, events in by_job.items()}
-    leased = {(job, event["payload"]["attempt"]) for job, events in by_job.items()
+def check_claims(told, histories):
+    """What was given to somebody is in a history, and was given to nobody else."""
+    leased = {(job, event["payload"]["attempt"]) for job, events in histories.items()
               for event in events if event["type"] == "job_leased"}
     check(told.runs.keys() <= leased, "owner: given, and in no history:",
           list(told.runs.keys() - leased)[:5])
     twice = [run for run, count in told.runs.items() if count > 1]
     check(not twice, "owner: given to two:", twice[:5])
+    for claim, tries in told.claims.items():
+        check(claim in leased or all(call.how != "ok" for call in tries), "present: claim of",
+              *claim, "was acknowledged, and is in no history")
+
+
+def check_told(told, jobs, feed, counted, beats):
+    """Holds what clients were told against jobs by id, all events, counts by status, and heartbeats
+    by job."""
+    for what in ("submits", "claims", "completes"):
+        check(any(call.how == "ok" for tries in getattr(told, what).values() for call in tries),
+              "nothing: none of the", what, "was acknowledged")
+    histories = by_job(feed)
+    check(histories.keys() == jobs.keys(), "present:", len(histories), "jobs in the feed,",
+          len(jobs), "in the list")
+    check_submits(jobs, told.submits)
+    for job, name in told.named:
+        check(job in jobs and jobs[job]["payload"]["name"] == name, "present:", name,
+              "was acknowledged as", job)
+    done_by = {job: check_job(job, events, beats.get(job, ()))
+               for job, events in histories.items()}
+    check_claims(told, histories)
     check_completes(told.completes, done_by)
     check_order(feed, jobs, told)
     check_counts(counted, jobs)
@@ -203,7 +293,7 @@ def check_history(server, load):
     told = Told(lines_of(load.log), lines_of(load.cli_log) if os.path.exists(load.cli_log) else ())
     jobs = {job["id"]: job for job in all_jobs(server)}
     feed = read_feed(server)
-    check_told(told, jobs, feed, count_jobs(server))
+    check_told(told, jobs, feed, count_jobs(server), read_beats(server, by_job(feed)))
     verify_all(server)
     hows = told.how()
     names = {job["payload"]["name"] for job in jobs.values()}

@@ -139,7 +139,7 @@ static void *submit(void *arg)
     return NULL;
 }
 
-/* A token that nobody was given opens nothing. */
+/* A token that nobody was given opens nothing: the last digit of its secret is another. */
 static void try_forged(const struct load *load, struct pawl *pawl, const char *given)
 {
     char token[160];
@@ -148,7 +148,7 @@ static void try_forged(const struct load *load, struct pawl *pawl, const char *g
     struct pawl_error error = {0};
     (void)snprintf(token, sizeof token, "%s", given);
     size_t last = strlen(token) - 1;
-    token[last] = token[last] == 'A' ? 'Q' : 'A';
+    token[last] = token[last] == '0' ? '1' : '0';
     (void)snprintf(request, sizeof request, "{\"token\":\"%s\",\"result\":false}", token);
     enum pawl_code code = pawl_complete(pawl, request, &answer, &error);
     if (code == PAWL_OK) {

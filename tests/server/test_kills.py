@@ -14,7 +14,7 @@ import signal
 import subprocess
 import time
 
-from history import check_job, read_feed
+from history import by_job, check_job, read_beats, read_feed
 from trouble import (Load, PATIENCE_S, PAWL, Server, TORTURE, all_jobs, check, check_load,
                      fresh_postgres, fresh_sqlite, place, run, settle, start, until, verify_all)
 
@@ -88,18 +88,19 @@ def kill_workers(store):
     for worker in workers:
         worker.terminate()
         check(worker.wait(PATIENCE_S) == 0, "pawl work has ended with", worker.returncode)
-    by_job = collections.defaultdict(list)
-    for event in read_feed(server):
-        by_job[event["job_id"]].append(event)
-    check(sorted(by_job) == sorted(acknowledged) == sorted(job["id"] for job in all_jobs(server)),
-          len(acknowledged), "jobs acknowledged, there are", len(by_job))
-    again = sum(check_job(job, events) - 1 for job, events in by_job.items())
+    histories = by_job(read_feed(server))
+    beats = read_beats(server, histories)
+    there = sorted(job["id"] for job in all_jobs(server))
+    check(sorted(histories) == sorted(acknowledged) == there,
+          len(acknowledged), "jobs acknowledged, there are", len(histories))
+    again = sum(check_job(job, events, beats.get(job, ())) - 1
+                for job, events in histories.items())
     twice = [run for run, count in collections.Counter(lines(log)).items() if count > 1]
     check(not twice, "an attempt was given to two:", twice[:5])
     verify_all(server)
     server.end()
     check(again > 0, "no worker was killed amid a job")
-    return f"{KILLS} kills, {len(by_job)} jobs completed once, {again} attempts made again"
+    return f"{KILLS} kills, {len(histories)} jobs completed once, {again} attempts made again"
 
 
 def kill_9_of_a_server_loses_nothing_on_sqlite():

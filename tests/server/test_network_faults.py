@@ -54,6 +54,7 @@ class Line:
     def __init__(self, client, server):
         self.client, self.server = client, server
         self.blind = self.muted = self.doubled = False
+        self.asked = self.lost = False  # a request that has no answer yet; an answer that was kept
         for end in (client, server):
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -99,6 +100,7 @@ class FaultProxy:
             pass
         for end in (line.client, line.server):
             line.close(end)
+        line.asked = False
         with self.lock:
             self.lines.remove(line)
 
@@ -111,10 +113,13 @@ class FaultProxy:
                     return
                 if self.late_s:
                     time.sleep(self.late_s)
+                line.asked = source is line.client
                 if source is line.client and not line.blind:
                     line.server.sendall(data)
                 elif source is line.server and not line.muted:
                     line.client.sendall(data + data if line.doubled else data)
+                elif source is line.server:
+                    line.lost = True
 
     def some(self):
         """Lines of the moment, about half of them; never none."""
@@ -152,14 +157,14 @@ class FaultProxy:
         for line in self.some():
             line.doubled = True
 
-
     def gone(self):
         self.away = True
         with self.lock:
             lines = list(self.lines)
         for line in lines:
             line.muted = True
-        time.sleep(0.1)  # for requests to be heard
+        until("answers to lose", lambda: any(line.lost for line in lines) and
+              not any(line.asked for line in lines))
         for line in lines:
             line.close(line.client)
         time.sleep(HASTY_MS / 1000 + 0.7)

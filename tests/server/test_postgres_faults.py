@@ -156,7 +156,7 @@ class Wire:
             return True
         self.deaf = True
         self.client.shutdown(socket.SHUT_RDWR)
-        time.sleep(0.1)  # so that the client asks what became of it before it is there
+        until("the question what became of it", is_asked)
         self.server.sendall(self.held)
         self.proxy.met += 1
         return False
@@ -320,6 +320,12 @@ PORT = int(re.search(r"localhost:(\d+)", postgres.url).group(1))
 def database(name, port, options=""):
     psql(postgres.url, f"CREATE DATABASE {name} {options}")
     return f"postgres://postgres@127.0.0.1:{port}/{name}"
+
+
+def is_asked():
+    """Whether somebody asks what became of a COMMIT (src/store/postgres/resolve.c), and waits."""
+    return psql(postgres.url, "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND"
+                " query LIKE 'INSERT INTO pawl.batches (session, batch, fenced)%'").strip() == "1"
 
 
 def end_backends():

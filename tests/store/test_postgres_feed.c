@@ -252,7 +252,7 @@ static void many_names_take_one_lock(void **state)
 {
     enum { NAMES = 1000 };
     static struct store_request requests[NAMES];
-    static char keys[NAMES][8];
+    static char keys[NAMES][16];
     struct postgres_case *c = *state;
     struct store_txn *txn;
     for (int i = 0; i < NAMES; i++) {

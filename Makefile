@@ -5,14 +5,14 @@
 #   PREFIX=/usr/local   where `make install` puts things; DESTDIR goes in front of it
 #   TESTS='core/test_machine base/test_json'   run only these with `make test`
 #   FUZZ_SECONDS=60     time for each fuzz target
-#   SEED=17             one simulated world, as a trace; COUNT=1000 of them
+#   SEED=17             one simulated world, as a trace; with COUNT=3, three from that seed on
 #   NO_INSTALL=1        never install packages, only say which are missing
 
 PREFIX ?= /usr/local
 DESTDIR ?=
 TESTS ?=
 SEED ?=
-COUNT ?= 1000
+COUNT ?=
 export FUZZ_SECONDS NO_INSTALL
 
 MAKEFLAGS += --no-print-directory
@@ -87,10 +87,13 @@ mutants: ## each planted bug against the test that must catch it
 	@scripts/install-deps build test
 	@scripts/mutants
 
-sim: ## COUNT (1000) simulated worlds with faults; SEED=17 runs one of them and shows it
+sim_count = $(or $(COUNT),$(if $(SEED),1,1000))
+
+sim: ## COUNT (1000) simulated worlds with faults; SEED=17 runs that one and shows it, or COUNT from it on
 	@scripts/install-deps build
 	@scripts/build build sim/pawl-sim
-	@build/sim/pawl-sim $(if $(SEED),--seed $(SEED) --count 1 --trace,--count $(COUNT))
+	@build/sim/pawl-sim $(if $(SEED),--seed $(SEED)) --count $(sim_count) \
+		$(and $(SEED),$(filter 1,$(sim_count)),--trace)
 
 torture: ## the long form of every reliability test
 	@scripts/install-deps build test fuzz

@@ -1,4 +1,5 @@
 /* pawl-sim: runs seeds, says what went wrong, and makes what went wrong small. */
+#include <errno.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -33,18 +34,33 @@ static const char usage[] =
     "  --twice    run so many percent of the seeds twice: the traces must be equal (5)\n"
     "  --trace    show every trace as it comes\n"
     "  --large    show a failure as it is\n"
-    "  --actors, --skip, --commands: as a failure that was made smaller says\n";
+    "  --actors, --skip, --commands: as a failure that was made smaller says\n"
+    "  --faults   all when nothing is said:\n"
+#define SIM_FAULT(symbol, name, text) "             " name ": " text "\n"
+#include "fault.def"
+#undef SIM_FAULT
+    ;
 
 /* ---- options ---- */
 
-static uint64_t read_number(const char *text)
+/* Says what is wrong with a word of the command line, and ends. */
+static _Noreturn void refuse(const char *before, const char *word, const char *after)
+{
+    (void)fprintf(stderr, "pawl-sim: %s\"%s\"%s; --help lists the options\n", before, word, after);
+    exit(EXIT_USAGE);
+}
+
+static uint64_t read_number(const char *text, uint64_t min, uint64_t max)
 {
     char *end;
+    errno = 0;
     unsigned long long number = strtoull(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end != '\0') {
-        (void)fprintf(stderr, "\"%s\" is not a number\n%s", text, usage);
-        exit(EXIT_USAGE);
-    }
+    if (*text < '0' || *text > '9' || *end != '\0')
+        refuse("", text, " is not a number");
+    if (errno == ERANGE || number > max)
+        refuse("", text, " is too large here");
+    if (number < min)
+        refuse("", text, " is too small here");
     return number;
 }
 
@@ -58,10 +74,8 @@ static uint32_t read_faults(char *text)
         int fault = 0;
         while (fault < FAULT_COUNT && strcmp(name, sim_fault_name((enum sim_fault)fault)) != 0)
             fault++;
-        if (fault == FAULT_COUNT) {
-            (void)fprintf(stderr, "there is no fault \"%s\"\n%s", name, usage);
-            exit(EXIT_USAGE);
-        }
+        if (fault == FAULT_COUNT)
+            refuse("there is no fault ", name, "");
         faults |= UINT32_C(1) << fault;
     }
     return faults;
@@ -73,8 +87,7 @@ static enum sim_store read_store(const char *text)
         return SIM_MEMORY;
     if (strcmp(text, "sqlite") == 0)
         return SIM_SQLITE;
-    (void)fprintf(stderr, "there is no store \"%s\"\n%s", text, usage);
-    exit(EXIT_USAGE);
+    refuse("there is no store ", text, "");
 }
 
 static void read_skipped(struct settings *settings, char *text)
@@ -87,13 +100,11 @@ static void read_skipped(struct settings *settings, char *text)
     for (char *rest = NULL, *pair = strtok_r(text, ",", &rest); pair != NULL;
          pair = strtok_r(NULL, ",", &rest)) {
         char *nth = strchr(pair, ':');
-        if (nth == NULL) {
-            (void)fprintf(stderr, "\"%s\" is not ACTOR:NTH\n%s", pair, usage);
-            exit(EXIT_USAGE);
-        }
+        if (nth == NULL)
+            refuse("", pair, " is not ACTOR:NTH");
         *nth++ = '\0';
-        settings->skipped[count++] =
-            (struct sim_command){(uint16_t)read_number(pair), (uint16_t)read_number(nth)};
+        settings->skipped[count++] = (struct sim_command){
+            (uint16_t)read_number(pair, 0, UINT16_MAX), (uint16_t)read_number(nth, 0, UINT16_MAX)};
     }
     settings->scenario.skipped = settings->skipped;
     settings->scenario.skipped_count = count;
@@ -116,22 +127,22 @@ static void read_options(int argc, char **argv, struct settings *ret)
             ret->scenario.store = read_store(optarg);
             break;
         case 's':
-            ret->scenario.seed = read_number(optarg);
+            ret->scenario.seed = read_number(optarg, 0, UINT64_MAX);
             break;
         case 'n':
-            ret->count = read_number(optarg);
+            ret->count = read_number(optarg, 1, UINT64_MAX);
             break;
         case 'c':
-            ret->scenario.commands = (uint32_t)read_number(optarg);
+            ret->scenario.commands = (uint32_t)read_number(optarg, 1, UINT32_MAX);
             break;
         case 'f':
             ret->scenario.faults = read_faults(optarg);
             break;
         case '2':
-            ret->twice = (uint32_t)read_number(optarg);
+            ret->twice = (uint32_t)read_number(optarg, 0, 100);
             break;
         case 'a':
-            ret->scenario.actors = (uint32_t)read_number(optarg);
+            ret->scenario.actors = (uint32_t)read_number(optarg, 0, UINT32_MAX);
             break;
         case 'k':
             read_skipped(ret, optarg);
@@ -146,6 +157,8 @@ static void read_options(int argc, char **argv, struct settings *ret)
             (void)fputs(usage, option == 'h' ? stdout : stderr);
             exit(option == 'h' ? EXIT_SUCCESS : EXIT_USAGE);
         }
+    if (optind < argc)
+        refuse("nothing is known of ", argv[optind], "");
 }
 
 /* ---- what came of it ---- */
@@ -169,18 +182,29 @@ static void show_scenario(const struct scenario *scenario)
     (void)printf("\n");
 }
 
+/* Shows a trace as it comes, from a child: the world may end with an assertion. */
+static void show_trace(const struct scenario *scenario)
+{
+    (void)fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        struct sim_counts counts = {0};
+        struct sim_result result;
+        sim_run(scenario, stdout, &counts, &result);
+        _exit(EXIT_SUCCESS);
+    }
+    if (child > 0)
+        (void)waitpid(child, NULL, 0);
+}
+
 /* Shows a failing scenario made small, or as it is; `rule` NULL: an assertion failed. */
 static void show_failure(const struct settings *settings, const struct scenario *scenario,
                          const char *rule)
 {
-    struct sim_counts counts = {0};
-    struct sim_result result;
     struct scenario small = settings->large ? *scenario : sim_minimise(scenario, rule);
     (void)printf("%s:\n", settings->large ? "As it is" : "Made as small as it gets");
     show_scenario(&small);
-    /* As it comes: the world may end with an assertion. */
-    sim_run(&small, stdout, &counts, &result);
-    sim_result_release(&result);
+    show_trace(&small);
     if (small.skipped != scenario->skipped)
         free(small.skipped);
 }

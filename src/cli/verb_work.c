@@ -821,6 +821,8 @@ const struct verb verb_work = {
         "PAWL_STORE and PAWL_LEASE, with which 'pawl lease' reports progress, waits and\n"
         "effects; PAWL_CURSOR, PAWL_TRACEPARENT where the job has them; and PAWL_RESUME\n"
         "after a wait: JSON with correlation_key, outcome (signal or timeout) and payload.\n"
+        "All else is as in the environment of this program, PAWL_TOKEN too: what COMMAND runs\n"
+        "may do what the token may.\n"
         "\n"
         "Jobs with a plan are not taken; their steps are, with --resource. It names where the\n"
         "steps run, and is registered as long as this program runs, with --capability, --label\n"

@@ -149,7 +149,7 @@ static enum error_code open_line(const struct local_client *client, int64_t dead
     if (socket < 0)
         return cannot_connect(-socket, ret_again, err);
     enum error_code code = ERR_OK;
-    if (!local_is_trusted(socket)) {
+    if (!local_may_own(socket, client->path)) {
         *ret_again = false;
         code = err_set(err, ERR_FORBIDDEN, "the store is in use by a process of another user");
     }

@@ -203,13 +203,33 @@ bool local_is_gone(int socket)
     return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
-bool local_is_trusted(int socket)
+/* The user on the other side: of who has connected, or of who has made the socket. */
+static bool other_user(int socket, uid_t *ret)
 {
     struct ucred other;
     socklen_t len = sizeof other;
     if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &other, &len) != 0 || len != sizeof other)
         return false;
-    return other.uid == geteuid() || other.uid == 0 || geteuid() == 0;
+    *ret = other.uid;
+    return true;
+}
+
+bool local_may_call(int socket)
+{
+    uid_t user;
+    return other_user(socket, &user) && (user == geteuid() || user == 0);
+}
+
+bool local_may_own(int socket, const char *path)
+{
+    uid_t user;
+    struct stat status;
+    if (!other_user(socket, &user))
+        return false;
+    if (user == geteuid() || user == 0)
+        return true;
+    /* Whose file it is could write into it anyway. */
+    return geteuid() == 0 && lstat(path, &status) == 0 && status.st_uid == user;
 }
 
 /* ---- the socket ---- */

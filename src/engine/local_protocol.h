@@ -90,8 +90,12 @@ enum local_result local_receive(int socket, int64_t deadline, struct arena *aren
 /* Whether the other side has gone away, as far as can be told without waiting. */
 bool local_is_gone(int socket);
 
-/* Whether the other side may talk to us: it is the same user, or one of us is root. */
-bool local_is_trusted(int socket);
+/* For the owner: whether who has connected may use the store. That is our own user, or root. */
+bool local_may_call(int socket);
+
+/* For who has connected: whether the other side is to be believed that it has the database at
+ * `path`. It is our own user, or root; when we are root, also the user whose file that is. */
+bool local_may_own(int socket, const char *path);
 
 /* Connects to the owner of the database at `path`; the socket is the caller's. Minus errno when it
  * cannot be reached. Does not wait. */

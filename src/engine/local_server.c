@@ -205,7 +205,7 @@ static bool greet(struct connection *connection, struct arena *arena)
         complain(socket, result);
         return false;
     }
-    if (!local_is_trusted(socket)) {
+    if (!local_may_call(socket)) {
         err_write(&err, ERR_FORBIDDEN, "the store is in use by a process of another user");
         (void)send_error(socket, &err);
         return false;

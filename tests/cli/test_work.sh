@@ -81,6 +81,14 @@ takes --kind environment --once -- sh -c \
     'echo "$PAWL_JOB_ID $PAWL_ATTEMPT $PAWL_KIND ${PAWL_LEASE:+lease} $PAWL_STORE ${PAWL_RESUME-none}"'
 is "$id" "\"result\":\"$id 1 environment lease sqlite:$work/pawl.db none\""
 
+# All else is the worker's own.
+submits environment
+export PAWL_TOKEN=of-the-worker
+# shellcheck disable=SC2016 # for the command
+takes --kind environment --once -- sh -c 'echo "$PAWL_TOKEN"'
+unset PAWL_TOKEN
+is "$id" '"result":"of-the-worker"'
+
 submits wrong
 takes --kind wrong --once -- sh -c 'echo not a number >&2; exit 65'
 is "$id" '"status":"failed"' '"class":"validation","message":"not a number"' '"exit_code":65'

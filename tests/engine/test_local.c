@@ -166,6 +166,80 @@ static void only_its_user_may_use_the_socket_and_a_dead_one_is_replaced(void **s
     assert_true(is_there(beside(place, ".sock")));
 }
 
+/* ---- other users ---- */
+
+enum { NOBODY = 65534 };
+
+static void become_nobody(void)
+{
+    if (setuid(NOBODY) != 0)
+        fail_here("setuid", "is refused");
+}
+
+/* Says hello as another user would. The child's exit code is the number of the first check that
+ * failed. */
+static int greet_as_nobody(const struct place *place)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        struct arena arena;
+        struct local_frame hello = {.type = LOCAL_HELLO, .texts = {STR("0.0.1")}};
+        struct local_frame answer = {0};
+        int64_t deadline = clock_monotonic_ms() + 5000;
+        is_child = true;
+        become_nobody();
+        int socket = local_connect(place->path);
+        if (socket < 0)
+            _exit(1);
+        arena_init(&arena);
+        (void)local_send(socket, &hello, deadline);
+        if (local_receive(socket, deadline, &arena, &answer) != LOCAL_DONE)
+            _exit(2);
+        _exit(answer.code == ERR_FORBIDDEN ? 0 : 3);
+    }
+    return child_end(child);
+}
+
+static void an_owner_that_is_root_refuses_other_users_whatever_the_mode_of_its_socket(void **state)
+{
+    struct place *place = *state;
+    if (geteuid() != 0)
+        skip();
+    struct child owner = start(own_until_told, place);
+    assert_true(hear(owner.line));
+    assert_int_equal(chmod(place->directory, 0755), 0);
+    assert_int_equal(greet_as_nobody(place), 1);
+    assert_int_equal(chmod(beside(place, ".sock"), 0666), 0);
+    assert_int_equal(greet_as_nobody(place), 0);
+    finish(&owner);
+}
+
+static void own_as_nobody_until_told(const struct place *place, int line)
+{
+    become_nobody();
+    own_until_told(place, line);
+}
+
+static void root_goes_through_another_user_only_to_a_file_of_that_user(void **state)
+{
+    struct place *place = *state;
+    struct pawl_error error;
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(chown(place->directory, NOBODY, NOBODY), 0);
+    struct child owner = start(own_as_nobody_until_told, place);
+    assert_true(hear(owner.line));
+    struct pawl *pawl = open_at(place->path, 0);
+    ask_and_forget(pawl, pawl_submit, "{\"kind\":\"a\"}");
+    assert_int_equal(owner_of(place), owner.pid);
+    pawl_close(pawl);
+
+    assert_int_equal(chown(place->path, 0, 0), 0);
+    assert_int_equal(open_fails(place->path, 0, &error), PAWL_FORBIDDEN);
+    assert_says(error.message, "another user");
+    finish(&owner);
+}
+
 /* ---- the owner is killed ---- */
 
 enum { LINES = 32 };
@@ -567,6 +641,8 @@ int main(void)
         IN_PLACE(two_handles_of_one_process_share_the_store),
         IN_PLACE(a_path_may_be_longer_than_an_address),
         IN_PLACE(only_its_user_may_use_the_socket_and_a_dead_one_is_replaced),
+        IN_PLACE(an_owner_that_is_root_refuses_other_users_whatever_the_mode_of_its_socket),
+        IN_PLACE(root_goes_through_another_user_only_to_a_file_of_that_user),
         IN_PLACE(when_owners_are_killed_nothing_is_lost_and_nothing_done_twice),
         IN_PLACE(a_client_that_dies_while_it_waits_gets_no_lease),
         IN_PLACE(a_wait_lasts_as_long_as_asked_and_ends_when_work_comes),

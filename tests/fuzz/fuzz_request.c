@@ -2,6 +2,7 @@
  * the verb, then its body; "$" in a body stands for the token that the last claim gave out, "#" for
  * the id of the last job. All of it on a memory store of its own. Whatever was asked, a refusal has
  * a reason, and the histories of all jobs hold. */
+#include <ctype.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -51,6 +52,27 @@ static void keep(struct pawl_json value, char ret[NAME_MAX_LEN])
     pawl_free(text);
 }
 
+/* Whether a body has a name in it, also one with characters written as \u00XX. */
+static bool has_name(const char *body, const char *name)
+{
+    char plain[BODY_MAX];
+    size_t filled = 0;
+    while (*body != '\0') {
+        bool escaped = strncmp(body, "\\u00", 4) == 0 && isxdigit((unsigned char)body[4]) &&
+                       isxdigit((unsigned char)body[5]);
+        if (escaped) {
+            const char digits[3] = {body[4], body[5], '\0'};
+            long character = strtol(digits, NULL, 16);
+            plain[filled++] = character == 0 ? '?' : (char)character;
+        } else {
+            plain[filled++] = *body;
+        }
+        body += escaped ? 6 : 1;
+    }
+    plain[filled] = '\0';
+    return strstr(plain, name) != NULL;
+}
+
 /* The body with what "$" and "#" stand for; false: it is too long, or would make us wait. */
 static bool write_body(const struct script *script, const char *at, size_t len, char *ret)
 {
@@ -65,8 +87,7 @@ static bool write_body(const struct script *script, const char *at, size_t len, 
         filled += more;
     }
     ret[filled] = '\0';
-    return strstr(ret, "wait_ms") == NULL && strstr(ret, "rate_per_s") == NULL &&
-           strstr(ret, "\\u") == NULL;
+    return !has_name(ret, "wait_ms") && !has_name(ret, "rate_per_s");
 }
 
 static void ask(struct script *script, const char *line, size_t len)

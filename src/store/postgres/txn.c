@@ -228,7 +228,7 @@ static enum error_code send_commit(struct postgres_txn *txn, enum store_outcome 
 {
     struct connection *connection = txn->connection;
     *outcome = STORE_NOT_COMMITTED;
-    /* In a transaction that has failed this fails, and COMMIT, which would roll back, is not run. */
+    /* In a failed transaction this fails, and COMMIT, which would roll back, is not run. */
     enum error_code code = txn->wrote ? leave_number(txn, err) : ERR_OK;
     if (code == ERR_OK)
         code = connection_send_quiet(connection, "COMMIT", NULL, err);

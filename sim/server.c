@@ -21,8 +21,10 @@ void server_start(struct server *server)
 {
     struct world *world = server->world;
     bool full = world_strikes(world, &server->rng, FAULT_FULL, 300);
-    if (world->scenario->store == SIM_SQLITE)
+    if (world->scenario->store == SIM_SQLITE) {
         server_open_store(server);
+        ledger_read(world); /* before anything is deleted whose time is over */
+    }
     struct engine_options options = {
         .lent = server->store,
         .queue_bytes_max = full ? FULL_BYTES : 0,

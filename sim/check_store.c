@@ -61,7 +61,13 @@ static bool told_erased(const struct world *world, struct str job)
     return false;
 }
 
-static void check_job(struct world *world, struct engine *engine, uint32_t number)
+/* Whether it should have been deleted: what has failed stays until somebody looks after it. */
+static bool is_overdue(const struct recorded_job *job)
+{
+    return job->brief && (job->status == JOB_COMPLETED || job->status == JOB_CANCELLED);
+}
+
+static void check_job(struct world *world, struct engine *engine, uint32_t number, bool ended)
 {
     const struct recorded_job *job = &world->ledger.jobs[number];
     struct arena arena;
@@ -91,6 +97,8 @@ static void check_job(struct world *world, struct engine *engine, uint32_t numbe
         world_fail(world, "stored", "job %u is stored as %.*s, version %u, and was %.*s, %lld",
                    number + 1, STR_ARG(job_status_name(history.job.slice.job.status)),
                    history.count, STR_ARG(job_status_name(job->status)), (long long)job->version);
+    if (ended && is_overdue(job))
+        world_fail(world, "stored", "job %u is still there", number + 1);
     if (!history.job.slice.job.redacted && told_erased(world, job->text))
         world_fail(world, "erased", "job %u was redacted, and still has its payloads", number + 1);
     arena_release(&arena);
@@ -164,7 +172,7 @@ bool check_store(struct world *world, bool ended)
     ledger_read(world);
     world->healing = true; /* whoever checks has a good line */
     for (uint32_t i = 0; i < world->ledger.job_count; i++) {
-        check_job(world, engine, i);
+        check_job(world, engine, i, ended);
         if (ended)
             check_ended(world, engine, i);
     }

@@ -4,7 +4,7 @@
  *
  * Large files are on in every build, so that what is called open here is open64 to the linker. */
 #undef _FORTIFY_SOURCE
-#define _GNU_SOURCE 1
+#define _GNU_SOURCE /* NOLINT: RTLD_NEXT */
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE 1 /* memmem */
+#define _GNU_SOURCE /* NOLINT: memmem */
 
 #include "disk_script.h"
 

@@ -115,8 +115,10 @@ static enum error_code begin(struct verb_call *call, const struct record_type *t
     enum error_code code = verb_read(call, type, ret, err);
     if (code != ERR_OK)
         return code;
-    if (!str_is_set(ret->token))
-        return verb_missing("token", "it is what the claim gave", err);
+    if (!str_is_set(ret->token)) {
+        (void)verb_missing("token", "it is what the claim gave", err);
+        return ERR_BAD_REQUEST;
+    }
     if (!token_parse(ret->token, &token))
         return err_set(err, ERR_STALE_LEASE, "the token is not that of a live lease: \"%.*s\"",
                        STR_ARG(ret->token));

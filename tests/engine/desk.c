@@ -72,18 +72,18 @@ static enum error_code carry_out(struct desk *desk, struct verb_call *call, stru
     bool done = false;
     int64_t wait_ms;
     enum error_code code = verb_prepare(call, &desk->err);
-    if (code != ERR_OK || call->call.count == 0)
-        return code == ERR_OK ? verb_finish(call, answer, &desk->err) : code;
+    if (code != ERR_OK)
+        return code;
     call->call.done = note_done;
     call->call.arg = &done;
-    code = engine_submit(desk->engine, &call->call, &desk->err);
-    for (int i = 0; code == ERR_OK && !done; i++) {
+    if (call->call.count > 0)
+        code = engine_submit(desk->engine, &call->call, &desk->err);
+    for (int i = 0; code == ERR_OK && call->call.count > 0 && !done; i++) {
         assert_true(i < TURNS_MAX);
         engine_turn(desk->engine, &wait_ms);
     }
-    if (code != ERR_OK)
-        return code;
-    code = verb_finish(call, answer, &desk->err);
+    if (code == ERR_OK)
+        code = verb_finish(call, answer, &desk->err);
     call_release(&call->call);
     return code;
 }

@@ -1,6 +1,6 @@
 /* The simulated disk itself: what is synced stays, what is not may go, and what fails fails as it
  * does on a real one. And what it has found: see docs/testing.md. */
-#define _GNU_SOURCE 1 /* memmem */
+#define _GNU_SOURCE /* NOLINT: memmem */
 
 #include <setjmp.h>
 #include <stdarg.h>

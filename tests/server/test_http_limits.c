@@ -210,7 +210,9 @@ static void large_bodies_that_do_not_end_take_a_bounded_room(void **state)
             pause_for(5);
         }
     print_message("%d clients with %d KiB each: %ld MiB more\n", STALLED, SENT / 1024, grown);
+#if !defined(__SANITIZE_THREAD__) /* which has four times as much memory of its own */
     assert_true(grown < ROOM_MIB * 4);
+#endif
     for (int i = 0; i < STALLED; i++)
         (void)close(clients[i]);
     free(spaces);

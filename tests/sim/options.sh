@@ -100,7 +100,8 @@ says '^pawl-sim --store memory --seed [0-9]* --count 1 '
 hands_on() {
     options=$1
     shift
-    (cd "$source" && env -u MAKEFLAGS -u SEED -u COUNT make -n sim "$@") >"$work/out" 2>"$work/err"
+    (cd "$source" && env -u MAKEFLAGS -u SEED -u COUNT make --no-print-directory -n sim "$@") \
+        >"$work/out" 2>"$work/err"
     what="make sim $*"
     tr -s ' \t\\\n' ' ' <"$work/out" | grep -q -e "build/sim/pawl-sim $options \$" ||
         complain "$what does not run pawl-sim $options"

@@ -34,12 +34,15 @@ static void check_submit(const struct facts *facts, const struct fact *fact)
     const struct sim_call *call = fact->call;
     const struct recorded_job *job = job_called(&world->ledger, said(world, call, "id"));
     const struct spec *spec = job == NULL ? NULL : spec_of(&world->ledger, job->id);
-    bool own = fact->place != 0 && fact->again == 0;
+    /* Of copies without a key one may find its job's key taken, and a later one may not. */
+    bool apart = !call_may_repeat(call) && call->copies > 1 &&
+                 str_eq(said(world, call, "duplicate"), STR("true"));
+    bool own = fact->place != 0 && fact->again == 0 && !apart;
     if (job == NULL)
         world_fail(world, "answer", "#%u was told of a job that is not there", call->number);
     else if (own && !uuid_eq(event_at(facts, fact->place)->job_id, job->id))
         world_fail(world, "answer", "#%u was told of another job", call->number);
-    else if (fact->place == 0 && spec != NULL && !asks_for(call, spec))
+    else if ((fact->place == 0 || apart) && spec != NULL && !asks_for(call, spec))
         world_fail(world, "answer", "#%u was told of a job with another key", call->number);
 }
 

@@ -265,12 +265,15 @@ static void check_call(const struct facts *facts, const struct fact *fact)
 
 /* ---- order ---- */
 
-/* Whether its answer told of what stands there: a claim that found nothing leaves no trace, and
- * another copy of it may find something later. */
-static bool is_told(const struct fact *fact)
+/* Whether its answer told of what stands there. A claim that found nothing leaves no trace, nor
+ * does a submit that found its key taken; another copy of either may fare better later. */
+static bool is_told(const struct facts *facts, const struct fact *fact)
 {
     const struct sim_call *call = fact->call;
-    return call->outcome == CALL_OK && (!verb_is_claim(call->verb) || str_is_set(call->granted));
+    bool traceless =
+        (verb_is_claim(call->verb) && !str_is_set(call->granted)) ||
+        (call->verb == VERB_submit && is_said(facts->world, call, "duplicate", STR("true")));
+    return call->outcome == CALL_OK && !traceless;
 }
 
 static void check_read(const struct facts *facts, const struct sim_call *call)
@@ -282,7 +285,7 @@ static void check_read(const struct facts *facts, const struct sim_call *call)
         version = version * 10 + (text.at[i] - '0');
     for (const struct sim_call *before = world->calls; before != NULL; before = before->next) {
         const struct fact *fact = &facts->of[before->number];
-        if (fact->place == 0 || before->ended_at >= call->started_at || !is_told(fact))
+        if (fact->place == 0 || before->ended_at >= call->started_at || !is_told(facts, fact))
             continue;
         const struct event *event = event_at(facts, fact->place);
         uint32_t job = world->ledger.events[fact->place - 1].job;
@@ -303,7 +306,8 @@ static void check_order(const struct facts *facts)
             continue;
         for (const struct sim_call *before = world->calls; before != call; before = before->next) {
             const struct fact *older = &facts->of[before->number];
-            if (is_told(older) && before->ended_at < call->started_at && older->place > fact->place)
+            if (is_told(facts, older) && before->ended_at < call->started_at &&
+                older->place > fact->place)
                 world_fail(world, "order", "#%u began after #%u had ended, and stands before it",
                            call->number, before->number);
         }

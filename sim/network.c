@@ -147,8 +147,9 @@ void call_send(struct world *world, struct sim_call *call)
         call->ended_at = world->now;
         return;
     }
-    trace(world, "%.*s #%u %.*s %.*s", STR_ARG(actor->name), call->number,
-          STR_ARG(verb_text(call->verb)), STR_ARG(call->request));
+    trace(world, "%.*s #%u %.*s %.*s%s", STR_ARG(actor->name), call->number,
+          STR_ARG(verb_text(call->verb)), STR_ARG(call->request),
+          call_may_repeat(call) ? "" : " (without a key)");
     actor->call = call;
     send_copies(world, call);
 }

@@ -11,6 +11,7 @@ enum {
     STREAM_LUCK = 2000,
     PLAN_STEPS_MAX = 5,
     HEALING_MS = 200, /* between two things that one does then */
+    PARCEL_PER_MILLE = 120,
 };
 
 static const char *const keys[] = {"alpha", "beta", "gamma"};
@@ -393,6 +394,15 @@ void actors_make(struct world *world)
         }
 }
 
+/* How many things it does: more than one goes as a batch, in which nobody can look at anything. */
+static uint32_t times_at_once(const struct world *world, struct actor *actor)
+{
+    if (world->healing || actor->role == ROLE_READER || world->commands_left < PARCEL_MAX ||
+        !rng_chance(&actor->rng, PARCEL_PER_MILLE))
+        return 1;
+    return (uint32_t)rng_between(&actor->rng, 2, PARCEL_MAX);
+}
+
 void actor_turn(struct world *world, struct actor *actor)
 {
     if (actor->call != NULL) {
@@ -403,8 +413,14 @@ void actor_turn(struct world *world, struct actor *actor)
     int64_t pause_ms =
         world->healing ? HEALING_MS : rng_between(&actor->rng, 1, roles[actor->role].pause_ms_max);
     actor->wake_at = acts ? world->now + pause_ms : NEVER;
-    if (acts)
+    if (!acts)
+        return;
+    uint32_t times = times_at_once(world, actor);
+    actor->gathering = times > 1;
+    for (uint32_t i = 0; i < times; i++)
         roles[actor->role].act(world, actor);
+    actor->gathering = false;
+    parcel_send(world, actor);
 }
 
 void actor_told(struct world *world, struct actor *actor, const struct sim_call *call)

@@ -27,7 +27,7 @@ static void check_gone(struct world *world, uint32_t number)
     struct verify_report found;
     struct err err = {0};
     job->gone = true;
-    if (!job->brief || !job_status_terminal(job->status))
+    if (!ledger_is_brief(job))
         world_fail(world, "stored", "job %u is gone", number + 1);
     arena_init(&arena);
     struct event *events = need(arena_zalloc(&arena, (size_t)job->version + 1, sizeof *events));
@@ -61,12 +61,6 @@ static bool told_erased(const struct world *world, struct str job)
     return false;
 }
 
-/* Whether it should have been deleted: what has failed stays until somebody looks after it. */
-static bool is_overdue(const struct recorded_job *job)
-{
-    return job->brief && (job->status == JOB_COMPLETED || job->status == JOB_CANCELLED);
-}
-
 static void check_job(struct world *world, struct engine *engine, uint32_t number, bool ended)
 {
     const struct recorded_job *job = &world->ledger.jobs[number];
@@ -97,7 +91,7 @@ static void check_job(struct world *world, struct engine *engine, uint32_t numbe
         world_fail(world, "stored", "job %u is stored as %.*s, version %u, and was %.*s, %lld",
                    number + 1, STR_ARG(job_status_name(history.job.slice.job.status)),
                    history.count, STR_ARG(job_status_name(job->status)), (long long)job->version);
-    if (ended && is_overdue(job))
+    if (ended && ledger_is_brief(job))
         world_fail(world, "stored", "job %u is still there", number + 1);
     if (!history.job.slice.job.redacted && told_erased(world, job->text))
         world_fail(world, "erased", "job %u was redacted, and still has its payloads", number + 1);

@@ -36,8 +36,13 @@ static enum command_type command_of(enum verb_name verb)
 static void note_fact(struct fact *fact, const struct event *event, uint32_t place)
 {
     uint64_t type = UINT64_C(1) << event->type;
-    fact->again += (fact->types & type) != 0;
+    fact->again += (fact->types & type) != 0 && !verb_is_claim(fact->call->verb);
     fact->types |= type;
+    if (event_type_begins_lease(event->type)) {
+        fact->apart = fact->apart || (fact->grants > 0 && event->at != fact->granted_at);
+        fact->granted_at = event->at;
+        fact->grants++;
+    }
     if (fact->place == 0)
         fact->place = place;
 }
@@ -79,8 +84,9 @@ static struct facts gather(struct world *world)
     for (const struct sim_call *call = world->calls; call != NULL; call = call->next) {
         struct fact *fact = &facts.of[call->number];
         fact->call = call;
-        if (str_is_set(call->granted) && !token_parse(call->granted, &fact->lease))
-            world_fail(world, "token", "#%u was given what is no token", call->number);
+        for (uint32_t i = 0; i < call->granted_count; i++)
+            if (!token_parse(call->granted[i], &fact->leases[i]))
+                world_fail(world, "token", "#%u was given what is no token", call->number);
     }
     for (uint32_t i = 0; i < ledger->event_count; i++)
         note_event(&facts, &ledger->events[i].event, i + 1);
@@ -204,7 +210,7 @@ static bool is_present(const struct facts *facts, const struct fact *fact)
                is_said(world, call, "signal", STR("repeated"));
     case VERB_claim:
     case VERB_claim_steps:
-        return present || !str_is_set(call->granted);
+        return present || call->granted_count == 0;
     case VERB_effect_begin:
         return !is_said(world, call, "status", STR("execute")) || tool_called(facts, call, &token);
     case VERB_complete:
@@ -253,9 +259,13 @@ static void check_call(const struct facts *facts, const struct fact *fact)
     if (call->outcome == CALL_SKIPPED && fact->place != 0)
         world_fail(world, "absent", "#%u was never sent and has been carried out", call->number);
     /* Without a key each copy may be; it has one event with its mark. */
-    if (fact->again > (call_may_repeat(call) ? 0 : call->copies - 1))
+    bool claimed = verb_is_claim(call->verb);
+    if (fact->again > (call_may_repeat(call) ? 0 : call->copies - 1) || (claimed && fact->apart))
         world_fail(world, "once", "#%u %.*s was carried out again", call->number,
                    STR_ARG(verb_text(call->verb)));
+    if (claimed && call->granted_count > 0 && fact->grants != call->granted_count)
+        world_fail(world, "token", "#%u was given %u leases, and the history has %u", call->number,
+                   call->granted_count, fact->grants);
     if (call->expected_version >= 0 && fact->place != 0 &&
         event_at(facts, fact->place)->version != call->expected_version + 1)
         world_fail(world, "version", "#%u expected version %lld and got %lld", call->number,
@@ -271,7 +281,7 @@ static bool is_told(const struct facts *facts, const struct fact *fact)
 {
     const struct sim_call *call = fact->call;
     bool traceless =
-        (verb_is_claim(call->verb) && !str_is_set(call->granted)) ||
+        (verb_is_claim(call->verb) && call->granted_count == 0) ||
         (call->verb == VERB_submit && is_said(facts->world, call, "duplicate", STR("true")));
     return call->outcome == CALL_OK && !traceless;
 }
@@ -321,25 +331,36 @@ static bool same_lease(const struct token *a, const struct token *b)
     return uuid_eq(a->job, b->job) && a->of_step == b->of_step && a->attempt == b->attempt;
 }
 
+/* Whether one of the leases that the other call was given is this one. */
+static bool is_given(const struct fact *fact, const struct token *lease)
+{
+    for (uint32_t i = 0; fact->call != NULL && i < fact->call->granted_count; i++)
+        if (same_lease(&fact->leases[i], lease))
+            return true;
+    return false;
+}
+
 /* The attempts of steps begin anew with some plans, so only jobs are held apart by theirs. */
-static void check_owners(const struct facts *facts)
+static void check_lease(const struct facts *facts, const struct fact *fact, uint32_t nth)
 {
     struct world *world = facts->world;
-    for (uint32_t i = 1; i <= world->call_count; i++) {
-        const struct fact *fact = &facts->of[i];
-        uint8_t hash[TOKEN_HASH_LEN];
-        if (fact->call == NULL || !str_is_set(fact->call->granted))
-            continue;
-        token_hash(fact->call->granted, hash);
-        if (fact->place != 0 &&
-            memcmp(event_at(facts, fact->place)->data.token_hash, hash, TOKEN_HASH_LEN) != 0)
-            world_fail(world, "token", "#%u was given another token than the history has", i);
-        for (uint32_t j = i + 1; j <= world->call_count && !fact->lease.of_step; j++)
-            if (facts->of[j].call != NULL && str_is_set(facts->of[j].call->granted) &&
-                same_lease(&fact->lease, &facts->of[j].lease))
-                world_fail(world, "two_owners", "#%u and #%u were both given attempt %lld", i, j,
-                           (long long)fact->lease.attempt);
-    }
+    uint32_t number = fact->call->number;
+    const struct token *lease = &fact->leases[nth];
+    const struct event *grant = grant_of(facts, fact->call->granted[nth]);
+    if (grant == NULL || !uuid_eq(grant->job_id, lease->job) ||
+        grant->data.attempt != lease->attempt)
+        world_fail(world, "token", "#%u was given a token that the history does not have", number);
+    for (uint32_t j = number + 1; j <= world->call_count && !lease->of_step; j++)
+        if (is_given(&facts->of[j], lease))
+            world_fail(world, "two_owners", "#%u and #%u were both given attempt %lld", number, j,
+                       (long long)lease->attempt);
+}
+
+static void check_owners(const struct facts *facts)
+{
+    for (const struct sim_call *call = facts->world->calls; call != NULL; call = call->next)
+        for (uint32_t i = 0; i < call->granted_count; i++)
+            check_lease(facts, &facts->of[call->number], i);
 }
 
 /* Until when a lease can have lasted: as it was given, and longer with each beat. */
@@ -402,21 +423,29 @@ static int64_t reaped_at(const struct ledger *ledger, const struct token *token)
 }
 
 /* Of jobs only: steps are also lost with their resources. */
+static void check_told(const struct facts *facts, const struct sim_call *call,
+                       struct str token_text, struct str until_text)
+{
+    struct world *world = facts->world;
+    struct token token;
+    int64_t until;
+    if (token_parse(token_text, &token) && !token.of_step && time_parse(until_text, &until) &&
+        reaped_at(&world->ledger, &token) < until)
+        world_fail(world, "reaped_early", "#%u was told that its lease would last longer",
+                   call->number);
+}
+
 static void check_reaper(const struct facts *facts)
 {
     struct world *world = facts->world;
     for (const struct sim_call *call = world->calls; call != NULL; call = call->next) {
-        bool claim = call->verb == VERB_claim;
-        struct token token;
-        int64_t until;
-        if ((claim || call->verb == VERB_heartbeat || call->verb == VERB_start) &&
-            call->outcome == CALL_OK && token_parse(claim ? call->granted : call->token, &token) &&
-            !token.of_step &&
-            time_parse(said(world, call, claim ? "claims.0.lease.expires_at" : "expires_at"),
-                       &until) &&
-            reaped_at(&world->ledger, &token) < until)
-            world_fail(world, "reaped_early", "#%u was told that its lease would last longer",
-                       call->number);
+        for (uint32_t i = 0; i < call->granted_count; i++) {
+            char path[40];
+            (void)snprintf(path, sizeof path, "claims.%u.lease.expires_at", i);
+            check_told(facts, call, call->granted[i], said(world, call, path));
+        }
+        if ((call->verb == VERB_heartbeat || call->verb == VERB_start) && call->outcome == CALL_OK)
+            check_told(facts, call, call->token, said(world, call, "expires_at"));
     }
 }
 
@@ -506,20 +535,25 @@ static bool may_go_on(const struct world *world, const struct sim_call *pause,
     return world->healing && claim->ended_at >= world->healed_at;
 }
 
-static void check_pauses(const struct facts *facts)
+/* Whether a claim was given a job of a queue that was paused. */
+static void check_pause(const struct facts *facts, const struct sim_call *claim, struct uuid job)
 {
     struct world *world = facts->world;
-    for (const struct sim_call *claim = world->calls; claim != NULL; claim = claim->next) {
-        const struct spec *spec = spec_of(&world->ledger, facts->of[claim->number].lease.job);
-        if (!str_is_set(claim->granted) || spec == NULL)
-            continue;
-        for (const struct sim_call *pause = world->calls; pause != claim; pause = pause->next)
-            if (pause->verb == VERB_pause && pause->outcome == CALL_OK &&
-                pause->ended_at < claim->started_at && names_queue(pause, spec->queue) &&
-                !may_go_on(world, pause, claim))
-                world_fail(world, "paused", "#%u was given a job of \"%.*s\", which #%u had paused",
-                           claim->number, STR_ARG(spec->queue), pause->number);
-    }
+    const struct spec *spec = spec_of(&world->ledger, job);
+    for (const struct sim_call *pause = world->calls; spec != NULL && pause != claim;
+         pause = pause->next)
+        if (pause->verb == VERB_pause && pause->outcome == CALL_OK &&
+            pause->ended_at < claim->started_at && names_queue(pause, spec->queue) &&
+            !may_go_on(world, pause, claim))
+            world_fail(world, "paused", "#%u was given a job of \"%.*s\", which #%u had paused",
+                       claim->number, STR_ARG(spec->queue), pause->number);
+}
+
+static void check_pauses(const struct facts *facts)
+{
+    for (const struct sim_call *claim = facts->world->calls; claim != NULL; claim = claim->next)
+        for (uint32_t i = 0; i < claim->granted_count; i++)
+            check_pause(facts, claim, facts->of[claim->number].leases[i].job);
 }
 
 void check_world(struct world *world, bool ended)

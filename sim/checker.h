@@ -11,8 +11,11 @@ struct fact {
     const struct sim_call *call;
     uint32_t place;     /* of its first event in the ledger, from 1 on; 0: there is none */
     uint64_t types;     /* of its events, as bits */
-    uint32_t again;     /* events of a type that it had before */
-    struct token lease; /* that a claim was answered with */
+    uint32_t again;     /* events of a type that it had before; of a claim see `grants` */
+    uint32_t grants;    /* leases that begin with its events, */
+    int64_t granted_at; /* the last of them then, */
+    bool apart;         /* and not all at once */
+    struct token leases[CLAIMS_MAX]; /* that a claim was answered with */
 };
 
 struct facts {

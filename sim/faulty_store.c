@@ -81,6 +81,15 @@ static enum error_code leave_unknown(struct faulty_store *store, struct store_tx
     return err_set(err, ERR_UNAVAILABLE, "nobody knows whether it was committed");
 }
 
+/* What is deleted has been kept for as long as it should be. */
+static void check_purged(struct world *world, struct uuid id)
+{
+    const struct recorded_job *job = ledger_find(&world->ledger, id);
+    if (job == NULL || !ledger_is_brief(job) ||
+        job->updated_at + BRIEF_KEPT_MS > world_store_time(world))
+        world_fail(world, "kept", "a job is deleted that should be kept");
+}
+
 /* What a store that lies leaves out. */
 static enum error_code faulty_write(struct store_txn *txn, const struct store_write *write,
                                     struct err *err)
@@ -88,6 +97,8 @@ static enum error_code faulty_write(struct store_txn *txn, const struct store_wr
     const struct faulty_store *store = faulty(txn->store);
     enum sim_lie lie = store->server->world->scenario->lie;
     struct store_write kept = *write;
+    for (uint32_t i = 0; i < write->purged_count; i++)
+        check_purged(store->server->world, write->purged[i]);
     if (lie == LIE_KEYS)
         kept.request_count = 0;
     if (lie == LIE_BEATS && write->job_count == 1 && write->jobs[0].header_same &&

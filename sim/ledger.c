@@ -4,12 +4,25 @@
 
 #include "world.h"
 
+const struct recorded_job *ledger_find(const struct ledger *ledger, struct uuid id)
+{
+    for (uint32_t i = 0; i < ledger->job_count; i++)
+        if (uuid_eq(ledger->jobs[i].id, id))
+            return &ledger->jobs[i];
+    return NULL;
+}
+
+bool ledger_is_brief(const struct recorded_job *job)
+{
+    return job->brief && (job->status == JOB_COMPLETED || job->status == JOB_CANCELLED);
+}
+
 static uint32_t find_job(struct world *world, struct uuid id)
 {
     struct ledger *ledger = &world->ledger;
-    for (uint32_t i = 0; i < ledger->job_count; i++)
-        if (uuid_eq(ledger->jobs[i].id, id))
-            return i;
+    const struct recorded_job *known = ledger_find(ledger, id);
+    if (known != NULL)
+        return (uint32_t)(known - ledger->jobs);
     if (ledger->job_count == ledger->job_cap) {
         ledger->job_cap = ledger->job_cap == 0 ? 64 : ledger->job_cap * 2;
         ledger->jobs = need(realloc(ledger->jobs, ledger->job_cap * sizeof *ledger->jobs));
@@ -19,6 +32,42 @@ static uint32_t find_job(struct world *world, struct uuid id)
     ledger->jobs[ledger->job_count] = (struct recorded_job){
         .id = id, .text = arena_copy(&world->arena, (struct str){text, UUID_TEXT_LEN})};
     return ledger->job_count++;
+}
+
+/* Whether it stands where it was put when it was submitted, to be given away at once. */
+static bool is_fresh(const struct recorded_job *job)
+{
+    return job->spec != NULL && job->spec->run_at == 0 && !job->planned && !job->requeued;
+}
+
+/* Whether it could have been given away instead, by anybody, and before the other: by priority,
+ * then by age. */
+static bool comes_first(const struct recorded_job *job, const struct recorded_job *given,
+                        int64_t at)
+{
+    const struct spec *spec = job->spec;
+    if (job->status != JOB_QUEUED || job->updated_at >= at || !is_fresh(job) ||
+        str_is_set(spec->capabilities) || !str_eq(spec->queue, given->spec->queue))
+        return false;
+    return spec->priority > given->spec->priority ||
+           (spec->priority == given->spec->priority && is_fresh(given) &&
+            job->created_at < given->created_at);
+}
+
+/* Who was given a job since that event, while one that comes first stays where it is. */
+static void check_first(struct world *world, uint32_t since)
+{
+    const struct ledger *ledger = &world->ledger;
+    for (uint32_t i = since; i < ledger->event_count; i++) {
+        const struct recorded_event *lease = &ledger->events[i];
+        const struct recorded_job *given = &ledger->jobs[lease->job];
+        if (lease->event.type != EVENT_JOB_LEASED || given->spec == NULL)
+            continue;
+        for (uint32_t k = 0; k < ledger->job_count; k++)
+            if (comes_first(&ledger->jobs[k], given, lease->event.at))
+                world_fail(world, "first", "job %u was given away, and job %u comes first",
+                           lease->job + 1, k + 1);
+    }
 }
 
 static void take(struct world *world, const struct event *event)
@@ -32,11 +81,19 @@ static void take(struct world *world, const struct event *event)
                    (long long)event->version, (long long)job->version);
     job->version = event->version;
     world->veiled = world->veiled || event->redacted;
+    job->updated_at = event->at;
     if (target != JOB_NONE)
         job->status = target;
+    job->planned = job->planned || event->type == EVENT_PLAN_GENERATED;
     job->asked = job->asked || event->type == EVENT_STEP_NEEDS_USER;
-    if (event->type == EVENT_JOB_CREATED && event->data.spec != NULL)
+    job->requeued =
+        job->requeued || event->type == EVENT_JOB_REQUEUED || event->type == EVENT_WAIT_COMPLETED;
+    if (event->type == EVENT_JOB_CREATED)
+        job->created_at = event->at;
+    if (event->type == EVENT_JOB_CREATED && event->data.spec != NULL) {
+        job->spec = event->data.spec;
         job->brief = str_eq(event->data.spec->kind, STR("brief"));
+    }
     if (ledger->event_count == ledger->event_cap) {
         ledger->event_cap = ledger->event_cap == 0 ? 512 : ledger->event_cap * 2;
         ledger->events = need(realloc(ledger->events, ledger->event_cap * sizeof *ledger->events));
@@ -49,6 +106,7 @@ static void take(struct world *world, const struct event *event)
 void ledger_read(struct world *world)
 {
     uint32_t count = STORE_EVENTS_MAX;
+    uint32_t known = world->ledger.event_count;
     bool healing = world->healing;
     if (world->store == NULL)
         return;
@@ -76,6 +134,7 @@ void ledger_read(struct world *world)
         }
     }
     world->healing = healing;
+    check_first(world, known);
 }
 
 bool ledger_all_ended(const struct world *world)

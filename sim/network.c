@@ -18,7 +18,7 @@ enum {
     KEYED_PER_MILLE = 200,   /* of those that need no key */
     UNKEYED_PER_MILLE = 100, /* of submits and appends, which may be carried out as often as they
                               * arrive, and are sent once */
-    REQUEST_BYTES = 4096,
+    REQUEST_BYTES = 8192,
 };
 
 void next_mark(const struct world *world, char ret[MARK_BYTES])
@@ -74,7 +74,16 @@ struct sim_call *say(struct world *world, struct actor *actor, enum verb_name ve
 
 bool call_may_repeat(const struct sim_call *call)
 {
+    if (call->parcel != NULL)
+        return call_may_repeat(call->parcel);
     return str_is_set(call->key) || !verb_needs_key(call->verb);
+}
+
+void call_ran(struct world *world, struct sim_call *call)
+{
+    call->ran_at = world_store_time(world);
+    for (uint32_t i = 0; i < call->part_count; i++)
+        call->parts[i]->ran_at = call->ran_at;
 }
 
 /* ---- messages ---- */
@@ -123,18 +132,34 @@ static void send_copies(struct world *world, struct sim_call *call)
     struct message message = {.call = call};
     call->tries++;
     call->copies += dispatch(world, &actor->luck, message, true);
+    for (uint32_t i = 0; i < call->part_count; i++)
+        call->parts[i]->copies = call->copies;
     actor->wake_at = world->now + TIMEOUT_MS;
+}
+
+static void log_call(struct world *world, struct sim_call *call)
+{
+    if (world->last_call != NULL)
+        world->last_call->next = call;
+    else
+        world->calls = call;
+    world->last_call = call;
+}
+
+static void set_off(struct world *world, struct sim_call *call)
+{
+    trace(world, "%.*s #%u %.*s %.*s%s", STR_ARG(call->actor->name), call->number,
+          STR_ARG(verb_text(call->verb)), STR_ARG(call->request),
+          call_may_repeat(call) ? "" : " (without a key)");
+    call->actor->call = call;
+    send_copies(world, call);
 }
 
 void call_send(struct world *world, struct sim_call *call)
 {
     struct actor *actor = call->actor;
     bool skipped = !world->healing && is_skipped(world, actor);
-    if (world->last_call != NULL)
-        world->last_call->next = call;
-    else
-        world->calls = call;
-    world->last_call = call;
+    log_call(world, call);
     if (!world->healing) {
         note_given(world, actor);
         world->commands_left--;
@@ -145,13 +170,42 @@ void call_send(struct world *world, struct sim_call *call)
     if (skipped) {
         call->outcome = CALL_SKIPPED;
         call->ended_at = world->now;
-        return;
+    } else if (actor->gathering) {
+        actor->gathered[actor->gathered_count++] = call;
+    } else {
+        set_off(world, call);
     }
-    trace(world, "%.*s #%u %.*s %.*s%s", STR_ARG(actor->name), call->number,
-          STR_ARG(verb_text(call->verb)), STR_ARG(call->request),
-          call_may_repeat(call) ? "" : " (without a key)");
-    actor->call = call;
-    send_copies(world, call);
+}
+
+void parcel_send(struct world *world, struct actor *actor)
+{
+    struct buf ops;
+    if (actor->gathered_count == 0)
+        return;
+    buf_init(&ops, &world->arena, 1024);
+    for (uint32_t i = 0; i < actor->gathered_count; i++) {
+        const struct sim_call *part = actor->gathered[i];
+        buf_addf(&ops, "%s{\"op\":\"%.*s\",", i > 0 ? "," : "", STR_ARG(verb_text(part->verb)));
+        buf_add(&ops, (struct str){part->request.at + 1, part->request.len - 1});
+    }
+    struct str text = buf_str(&ops);
+    struct sim_call *call =
+        say(world, actor, VERB_batch, "{\"ops\":[%.*s]}", (int)text.len, text.at);
+    for (uint32_t i = 0; i < actor->gathered_count; i++) {
+        call->parts[call->part_count++] = actor->gathered[i];
+        actor->gathered[i]->parcel = call;
+    }
+    actor->gathered_count = 0;
+    log_call(world, call);
+    world->counts->calls++;
+    set_off(world, call);
+}
+
+/* What a code says of the call. Unavailable may mean that it was carried out, and nobody was there
+ * to say so. */
+static enum call_outcome outcome_of(enum error_code code)
+{
+    return code == ERR_OK ? CALL_OK : code == ERR_UNAVAILABLE ? CALL_UNKNOWN : CALL_REFUSED;
 }
 
 static void call_over(struct world *world, struct sim_call *call, enum call_outcome outcome)
@@ -159,15 +213,53 @@ static void call_over(struct world *world, struct sim_call *call, enum call_outc
     struct actor *actor = call->actor;
     call->outcome = outcome;
     call->ended_at = world->now;
-    if (verb_is_claim(call->verb) && outcome == CALL_OK)
-        call->granted = said(world, call, "claims.0.lease.token");
+    for (uint32_t i = 0; i < CLAIMS_MAX && verb_is_claim(call->verb) && outcome == CALL_OK; i++) {
+        char path[32];
+        (void)snprintf(path, sizeof path, "claims.%u.lease.token", i);
+        call->granted[i] = said(world, call, path);
+        call->granted_count += str_is_set(call->granted[i]);
+    }
     actor->call = NULL;
     actor->wake_at = world->now;
     actor_told(world, actor, call);
     world->counts->ok += outcome == CALL_OK;
     world->counts->refused += outcome == CALL_REFUSED;
     world->counts->unknown += outcome == CALL_UNKNOWN;
+    world->counts->many += call->granted_count > 1;
     world->counts->verbs[call->verb] += outcome == CALL_OK;
+}
+
+/* What came of a part of a batch, as the batch's answer has it. */
+static enum error_code code_of(struct str status, struct str name)
+{
+    if (str_is_set(status) && status.at[0] == '2')
+        return ERR_OK;
+#define ERROR(symbol, number, text, http, exit, title)                                             \
+    if (str_eq(name, STR(text)))                                                                   \
+        return ERR_##symbol;
+#include "base/error.def"
+#undef ERROR
+    return ERR_CORRUPT;
+}
+
+/* A batch is over, and so is each of its parts, in its own way. */
+static void parcel_over(struct world *world, struct sim_call *parcel, enum call_outcome outcome)
+{
+    call_over(world, parcel, outcome);
+    for (uint32_t i = 0; i < parcel->part_count; i++) {
+        struct sim_call *part = parcel->parts[i];
+        part->code = parcel->code;
+        if (outcome == CALL_OK) {
+            char body[32];
+            char status[32];
+            (void)snprintf(body, sizeof body, "results.%u.body", i);
+            (void)snprintf(status, sizeof status, "results.%u.status", i);
+            part->answer = said(world, parcel, body);
+            part->code = code_of(said(world, parcel, status), said(world, part, "code"));
+            trace(world, "      #%u: %s", part->number, error_info(part->code)->name);
+        }
+        call_over(world, part, outcome == CALL_OK ? outcome_of(part->code) : outcome);
+    }
 }
 
 void call_times_out(struct world *world, struct sim_call *call)
@@ -178,7 +270,7 @@ void call_times_out(struct world *world, struct sim_call *call)
         return;
     }
     trace(world, "%.*s never hears of #%u", STR_ARG(call->actor->name), call->number);
-    call_over(world, call, CALL_UNKNOWN);
+    parcel_over(world, call, CALL_UNKNOWN);
 }
 
 void network_reply(struct world *world, struct sim_call *call, enum error_code code,
@@ -197,7 +289,6 @@ static uint32_t sum_of(struct str answer)
     return sum;
 }
 
-/* Unavailable may mean that it was carried out, and nobody was there to say so. */
 static void hear(struct world *world, const struct message *message)
 {
     struct sim_call *call = message->call;
@@ -214,10 +305,7 @@ static void hear(struct world *world, const struct message *message)
     if (message->code == ERR_UNAVAILABLE && call_may_repeat(call) && call->tries < TRIES_MAX)
         call->actor->wake_at = world->now + rng_between(&call->actor->luck, 50, 500);
     else
-        call_over(world, call,
-                  message->code == ERR_OK            ? CALL_OK
-                  : message->code == ERR_UNAVAILABLE ? CALL_UNKNOWN
-                                                     : CALL_REFUSED);
+        parcel_over(world, call, outcome_of(message->code));
 }
 
 void network_arrive(struct world *world)

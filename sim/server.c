@@ -60,7 +60,7 @@ static void reply(struct server *server, struct delivery *delivery, enum error_c
 {
     struct world *world = server->world;
     struct str text = code == ERR_OK ? buf_str(answer) : str_from(err->detail);
-    delivery->call->ran_at = world_store_time(world);
+    call_ran(world, delivery->call);
     if (server->doomed)
         return;
     network_reply(world, delivery->call, code, arena_copy(&world->arena, text));
@@ -86,8 +86,11 @@ static bool take_in(struct server *server, struct delivery *delivery)
     }
     verb->call.done = note_done;
     verb->call.arg = &delivery->done;
-    code = engine_submit(server->engine, &verb->call, &err);
-    if (code == ERR_OK)
+    /* A batch may have nothing in it that can be done. */
+    bool idle = verb->call.count == 0;
+    code =
+        idle ? verb_finish(verb, &answer, &err) : engine_submit(server->engine, &verb->call, &err);
+    if (code == ERR_OK && !idle)
         return true;
     call_release(&verb->call);
     reply(server, delivery, code, &answer, &err);
@@ -143,7 +146,7 @@ static void answer_done(struct server *server, bool silent)
             enum error_code code = verb_finish(&delivery->verb, &answer, &err);
             reply(server, delivery, code, &answer, &err);
         } else {
-            delivery->call->ran_at = world_store_time(server->world);
+            call_ran(server->world, delivery->call);
         }
         call_release(&delivery->verb.call);
         delivery_free(delivery);

@@ -72,6 +72,7 @@ struct sim_counts {
     uint64_t ok;
     uint64_t refused;
     uint64_t unknown;
+    uint64_t many; /* claims that were given more than one lease */
     uint64_t jobs;
     uint64_t purged;
     uint64_t events;

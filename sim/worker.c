@@ -11,10 +11,13 @@ static const char *const keys[KEY_COUNT] = {"alpha", "beta", "gamma"};
 
 #define PICK(rng, list) (list)[rng_below(rng, sizeof(list) / sizeof((list)[0]))]
 
+/* Goes on with the next one that it has. */
 static void drop_lease(struct actor *actor)
 {
     actor->old[actor->old_count++ % TOKENS_OLD] = actor->held.token;
     actor->held = (struct held_lease){0};
+    if (actor->later_count > 0)
+        actor->held = actor->later[--actor->later_count];
 }
 
 /* ---- claims ---- */
@@ -34,7 +37,8 @@ static void claim(struct world *world, struct actor *actor)
     struct rng *rng = &actor->rng;
     char mark[MARK_BYTES];
     const char *start = world->healing || rng_chance(rng, 800) ? "true" : "false";
-    int wait_ms = world->healing || rng_chance(rng, 400) ? 900 : 0;
+    int wait_ms = (world->healing || rng_chance(rng, 400)) && !actor->gathering ? 900 : 0;
+    int max = rng_chance(rng, 800) ? 1 : (int)rng_between(rng, 2, CLAIMS_MAX);
     next_mark(world, mark);
     if (actor->role == ROLE_STEPPER &&
         (!actor->registered || rng_chance(rng, world->healing ? 0 : 200))) {
@@ -42,21 +46,21 @@ static void claim(struct world *world, struct actor *actor)
     } else if (actor->role == ROLE_WORKER) {
         bool able = world->healing || rng_chance(rng, 500);
         call_send(world, say(world, actor, VERB_claim,
-                             "{\"worker_id\":\"%.*s/%s\",\"wait_ms\":%d,\"start\":%s,"
+                             "{\"worker_id\":\"%.*s/%s\",\"max\":%d,\"wait_ms\":%d,\"start\":%s,"
                              "\"capabilities\":[%s]%s}",
-                             STR_ARG(actor->name), mark, wait_ms, start, able ? "\"gpu\"" : "",
+                             STR_ARG(actor->name), mark, max, wait_ms, start, able ? "\"gpu\"" : "",
                              rng_chance(rng, 200) ? ",\"lease_ttl_ms\":800" : ""));
     } else if (actor->role == ROLE_STEPPER) {
         call_send(world, say(world, actor, VERB_claim_steps,
-                             "{\"worker_id\":\"%.*s/%s\",\"wait_ms\":%d,\"start\":%s,"
+                             "{\"worker_id\":\"%.*s/%s\",\"max\":%d,\"wait_ms\":%d,\"start\":%s,"
                              "\"resource_id\":\"r%u.%u\",\"lease_ttl_ms\":%d}",
-                             STR_ARG(actor->name), mark, wait_ms, start, actor->resource,
+                             STR_ARG(actor->name), mark, max, wait_ms, start, actor->resource,
                              actor->generation, (int)rng_between(rng, 500, 3000)));
     } else {
         call_send(world, say(world, actor, VERB_claim_steps,
-                             "{\"worker_id\":\"%.*s/%s\",\"wait_ms\":%d,\"judge\":true,"
+                             "{\"worker_id\":\"%.*s/%s\",\"max\":%d,\"wait_ms\":%d,\"judge\":true,"
                              "\"lease_ttl_ms\":2000}",
-                             STR_ARG(actor->name), mark, wait_ms));
+                             STR_ARG(actor->name), mark, max, wait_ms));
     }
 }
 
@@ -298,40 +302,6 @@ static void finish(struct world *world, struct actor *actor)
         say_marked(world, actor, VERB_complete, held->token, "\"result\":{\"by\":\"@\"}");
 }
 
-void worker_act(struct world *world, struct actor *actor)
-{
-    if (!str_is_set(actor->held.token))
-        claim(world, actor);
-    else if (world->healing)
-        finish(world, actor);
-    else
-        work(world, actor);
-    /* A clock that is slow makes for late beats. */
-    if (actor->call == NULL && actor->drift > 0)
-        actor->wake_at += (actor->wake_at - world->now) * actor->drift / 1000;
-}
-
-/* ---- hearing ---- */
-
-static void take_lease(struct world *world, struct actor *actor, const struct sim_call *call)
-{
-    struct held_lease *held = &actor->held;
-    if (!str_is_set(call->granted)) {
-        actor->idle++;
-        actor->wake_at = world->now + rng_between(&actor->rng, 300, world->healing ? 900 : 2500);
-        return;
-    }
-    actor->idle = 0;
-    *held = (struct held_lease){.token = call->granted, .judging = actor->role == ROLE_CRITIC};
-    held->job =
-        said(world, call, actor->role == ROLE_WORKER ? "claims.0.job.id" : "claims.0.job_id");
-    if (actor->role != ROLE_WORKER)
-        held->step = said(world, call, "claims.0.step.id");
-    struct str state = said(
-        world, call, actor->role == ROLE_WORKER ? "claims.0.job.status" : "claims.0.step.state");
-    held->started = str_eq(state, STR("running"));
-}
-
 static bool ends_lease(enum verb_name verb)
 {
     switch (verb) {
@@ -346,6 +316,68 @@ static bool ends_lease(enum verb_name verb)
     default:
         return false;
     }
+}
+
+/* Whether what it says with its lease is said, and it can ask for the next one in the same batch.
+ */
+static bool has_ended_it(const struct actor *actor)
+{
+    return actor->gathered_count > 0 &&
+           ends_lease(actor->gathered[actor->gathered_count - 1]->verb);
+}
+
+void worker_act(struct world *world, struct actor *actor)
+{
+    if (!str_is_set(actor->held.token) || has_ended_it(actor))
+        claim(world, actor);
+    else if (world->healing)
+        finish(world, actor);
+    else
+        work(world, actor);
+    /* A clock that is slow makes for late beats. */
+    if (actor->call == NULL && actor->drift > 0)
+        actor->wake_at += (actor->wake_at - world->now) * actor->drift / 1000;
+}
+
+/* ---- hearing ---- */
+
+static struct str said_of(struct world *world, const struct sim_call *call, uint32_t claim,
+                          const char *what)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "claims.%u.%s", claim, what);
+    return said(world, call, path);
+}
+
+static void take_lease(struct world *world, struct actor *actor, const struct sim_call *call,
+                       uint32_t claim)
+{
+    bool of_job = actor->role == ROLE_WORKER;
+    struct held_lease lease = {
+        .token = call->granted[claim],
+        .judging = actor->role == ROLE_CRITIC,
+        .job = said_of(world, call, claim, of_job ? "job.id" : "job_id"),
+    };
+    if (!of_job)
+        lease.step = said_of(world, call, claim, "step.id");
+    struct str state = said_of(world, call, claim, of_job ? "job.status" : "step.state");
+    lease.started = str_eq(state, STR("running"));
+    if (!str_is_set(actor->held.token))
+        actor->held = lease;
+    else if (actor->later_count < LEASES_MAX)
+        actor->later[actor->later_count++] = lease;
+}
+
+static void hear_of_claim(struct world *world, struct actor *actor, const struct sim_call *call)
+{
+    if (call->granted_count == 0) {
+        actor->idle++;
+        actor->wake_at = world->now + rng_between(&actor->rng, 300, world->healing ? 900 : 2500);
+        return;
+    }
+    actor->idle = 0;
+    for (uint32_t i = 0; i < call->granted_count; i++)
+        take_lease(world, actor, call, i);
 }
 
 static void hear_effect(struct world *world, struct actor *actor, const struct sim_call *call)
@@ -392,7 +424,7 @@ void worker_told(struct world *world, struct actor *actor, const struct sim_call
     if (call->verb == VERB_resource_put)
         actor->registered = call->outcome == CALL_OK;
     else if (verb_is_claim(call->verb) && call->outcome == CALL_OK)
-        take_lease(world, actor, call);
+        hear_of_claim(world, actor, call);
     else if (verb_is_claim(call->verb))
         actor->registered = false;
     else if (str_is_set(call->token) && str_eq(call->token, actor->held.token))

@@ -232,9 +232,11 @@ static void world_step(struct world *world)
 static void set_up(struct world *world)
 {
     struct err err = {0};
+    char request[64];
+    (void)snprintf(request, sizeof request, "{\"kind\":\"brief\",\"retention_ms\":%d}",
+                   BRIEF_KEPT_MS);
     world->healing = true; /* no fault yet */
-    if (server_ask(&world->servers[0], VERB_kind_set, "{\"kind\":\"brief\",\"retention_ms\":2000}",
-                   &err) != ERR_OK)
+    if (server_ask(&world->servers[0], VERB_kind_set, request, &err) != ERR_OK)
         world_fail(world, "set_up", "%s", err.detail);
     world->healing = false;
 }

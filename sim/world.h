@@ -24,7 +24,13 @@ enum {
     MARK_BYTES = 24,
     KEYS_HELD = 4, /* effects that a worker has begun and not committed */
     TOKENS_OLD = 4,
+    CLAIMS_MAX = 3, /* that one claim asks for */
+    PARCEL_MAX = 3, /* calls in one batch */
+    LEASES_MAX = 8, /* that a worker has not come to yet */
 };
+
+/* How long jobs of the kind "brief" are kept when they have ended. */
+#define BRIEF_KEPT_MS 2000
 
 #define NEVER INT64_MAX
 
@@ -73,7 +79,11 @@ struct sim_call {
     enum call_outcome outcome;
     enum error_code code;
     struct str answer;
-    struct str granted; /* the token that a claim was answered with; absent: none */
+    struct str granted[CLAIMS_MAX]; /* the tokens that a claim was answered with */
+    uint32_t granted_count;
+    struct sim_call *parcel;            /* the batch that it goes with; NULL: it goes alone */
+    struct sim_call *parts[PARCEL_MAX]; /* a batch's */
+    uint32_t part_count;
     struct sim_call *next;
 };
 
@@ -114,7 +124,12 @@ struct actor {
     int64_t drift; /* thousandths by which its clock is slow */
     uint32_t nth;
     struct sim_call *call; /* open */
+    bool gathering;        /* what it says now goes as one batch: */
+    struct sim_call *gathered[PARCEL_MAX];
+    uint32_t gathered_count;
     struct held_lease held;
+    struct held_lease later[LEASES_MAX]; /* which it was given with that, the next one last */
+    uint32_t later_count;
     struct str old[TOKENS_OLD]; /* tokens of leases that have ended */
     uint32_t old_count;
     struct str asked;    /* an operator's: the job that it has asked to end; absent: none */
@@ -155,10 +170,15 @@ struct recorded_job {
     struct uuid id;
     struct str text; /* of the id */
     int64_t version;
+    int64_t created_at;
+    int64_t updated_at;
     enum job_status status;
-    bool asked; /* by one of its steps, some time */
-    bool brief; /* of a kind that is soon deleted */
-    bool gone;  /* found to be, at the last check */
+    const struct spec *spec; /* NULL: it was redacted */
+    bool planned;            /* its steps are given away, and not itself */
+    bool requeued;           /* some time */
+    bool asked;              /* by one of its steps, some time */
+    bool brief;              /* of a kind that is soon deleted */
+    bool gone;               /* found to be, at the last check */
 };
 
 struct recorded_event {
@@ -286,8 +306,14 @@ struct sim_call *say(struct world *world, struct actor *actor, enum verb_name ve
                      const char *format, ...) __attribute__((format(printf, 4, 5)));
 void call_send(struct world *world, struct sim_call *call);
 
+/* Sends what the actor has gathered. */
+void parcel_send(struct world *world, struct actor *actor);
+
 /* Whether it may be sent again: it has a key, or needs none. */
 bool call_may_repeat(const struct sim_call *call);
+
+/* A server has carried a copy of it out. */
+void call_ran(struct world *world, struct sim_call *call);
 
 /* Nobody has answered for too long: sent again, or given up. */
 void call_times_out(struct world *world, struct sim_call *call);
@@ -319,6 +345,13 @@ struct str random_plan(struct world *world, struct rng *rng);
 
 /* Takes in what was committed since the last time. */
 void ledger_read(struct world *world);
+
+/* NULL: there never was such a job. */
+const struct recorded_job *ledger_find(const struct ledger *ledger, struct uuid id);
+
+/* Whether it is deleted when its time is over: what has failed stays until somebody looks after
+ * it. */
+bool ledger_is_brief(const struct recorded_job *job);
 bool ledger_all_ended(const struct world *world);
 
 /* ---- checker.c ---- */

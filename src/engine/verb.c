@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "base/json.h"
+#include "base/planted.h"
 #include "base/record.h"
 #include "core/spec.h"
 #include "engine/access.h"
@@ -181,7 +182,7 @@ enum error_code verb_prepare(struct verb_call *call, struct err *err)
     request->arg = call;
     verb_hash_request(call, request->body_hash);
     for (uint32_t i = 1; i < call->call.count; i++)
-        call->call.ops[i]->joined = true;
+        call->call.ops[i]->joined = !PLANTED(REST_OF_BATCH_REPEATED);
     return ERR_OK;
 }
 

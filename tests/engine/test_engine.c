@@ -560,7 +560,10 @@ static void check_retention(struct scene *s)
     settle(s);
     say(s, COMMAND_COMPLETE, claimer);
     settle(s);
-    s->clock += INT64_C(8) * 24 * 3600 * 1000;
+    s->clock += INT64_C(6) * 24 * 3600 * 1000;
+    pass(s, 2000);
+    assert_int_equal(status_of(s, job->op.job), JOB_COMPLETED);
+    s->clock += INT64_C(2) * 24 * 3600 * 1000;
     pass(s, 2000);
     assert_int_equal(status_of(s, job->op.job), JOB_NONE);
 }

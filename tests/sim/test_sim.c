@@ -72,6 +72,7 @@ static void every_fault_has_struck(void **state)
     assert_true(counts.unknown > 0);
     assert_true(counts.refused > 0);
     assert_true(counts.purged > 0);
+    assert_true(counts.many > 0);
 }
 
 static void every_verb_of_the_world_went_well_at_least_once(void **state)
@@ -83,7 +84,7 @@ static void every_verb_of_the_world_went_well_at_least_once(void **state)
         VERB_requeue,         VERB_effect_commit, VERB_dead_letter, VERB_redact,  VERB_plan,
         VERB_verdict,         VERB_answer,        VERB_pause,       VERB_resume,  VERB_get,
         VERB_resource_put,    VERB_events,        VERB_explain,     VERB_steps,   VERB_verify,
-        VERB_resource_delete,
+        VERB_resource_delete, VERB_batch,
     };
     (void)state;
     if (counts.runs < RUNS)

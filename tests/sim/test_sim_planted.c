@@ -20,7 +20,7 @@
 #include "base/planted.h"
 #include "sim.h"
 
-enum { SEEDS = 200 };
+enum { SEEDS = 300 };
 
 static const char *const bug_names[] = {
     "none",
@@ -59,8 +59,7 @@ static const enum planted_bug out_of_reach[] = {
     PLANTED_ANSWER_NOT_KEPT,
     PLANTED_LOST_LEASES_STAY,
     PLANTED_GONE_CALLER_GETS_A_JOB,
-    /* No rule says what comes first, or how fast: everything ends all the same. */
-    PLANTED_MEMORY_PRIORITY_LOST,
+    /* No rule says which queue comes first, or how fast: everything ends all the same. */
     PLANTED_QUEUES_TAKE_NO_TURNS,
     PLANTED_SLEEPERS_NOT_WOKEN,
     PLANTED_LOST_RESOURCE_KEEPS_STEPS,
@@ -169,7 +168,7 @@ static void planted_bugs_break_worlds(void **state)
 static void a_broken_world_is_made_smaller(void **state)
 {
     (void)state;
-    struct scenario large = of_seed(3);
+    struct scenario large = of_seed(2);
     struct sim_counts counts = {0};
     struct sim_result result;
     planted_bug = PLANTED_WOKEN_FOR_NOBODY;

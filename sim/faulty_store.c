@@ -2,7 +2,9 @@
  * a crash can get in the way of: they may fail, take long, or not say what became of a commit.
  *
  * A transaction is the store's own too. Only its handle is exchanged, so that commit comes through
- * here. */
+ * here.
+ *
+ *   kept  what is deleted has been kept for as long as it should be */
 #include <stdlib.h>
 
 #include "world.h"
@@ -81,7 +83,6 @@ static enum error_code leave_unknown(struct faulty_store *store, struct store_tx
     return err_set(err, ERR_UNAVAILABLE, "nobody knows whether it was committed");
 }
 
-/* What is deleted has been kept for as long as it should be. */
 static void check_purged(struct world *world, struct uuid id)
 {
     const struct recorded_job *job = ledger_find(&world->ledger, id);

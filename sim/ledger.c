@@ -1,5 +1,9 @@
 /* The events as they are committed, read from the store itself after every turn of a server, so
- * that nothing is missed that is deleted or redacted later. */
+ * that nothing is missed that is deleted or redacted later.
+ *
+ *   versions  those of a job have no gaps
+ *   feed      what the store feeds can be read
+ *   first     a queue gives its jobs away by priority, then by age */
 #include <stdlib.h>
 
 #include "world.h"

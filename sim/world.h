@@ -4,11 +4,12 @@
  *   server.c        servers: an engine each, run by hand over one store; crashes
  *   faulty_store.c  what a server has of the store: it may be away, slow, or not say what it did
  *   sqlite_world.c  what a world on SQLite has more: a disk
- *   network.c       calls of clients: sent, lost, doubled, late, sent again, and their log
+ *   network.c       calls of clients: sent, also as batches, lost, doubled, late, and their log
  *   actors.c        who submits, answers, signals, operates and looks
  *   worker.c        who works on jobs and steps, and who judges steps
  *   ledger.c        the events as they are committed
- *   checker.c       the log of calls against the ledger; check_store.c the store itself
+ *   checker.c       the log of calls against the ledger; check_answers.c what was answered;
+ *                   check_store.c the store itself
  *   trace.c         what happened, line by line */
 #ifndef PAWL_SIM_WORLD_H
 #define PAWL_SIM_WORLD_H

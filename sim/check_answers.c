@@ -76,7 +76,7 @@ static void check_effect(const struct facts *facts, const struct sim_call *call)
     struct world *world = facts->world;
     struct str result = said(world, call, "result");
     bool settled = !str_is_set(result) && is_settled(world, call->job);
-    if (!settled && !is_committed(&world->ledger, call, result))
+    if (!settled && !world->veiled && !is_committed(&world->ledger, call, result))
         world_fail(world, "answer", "#%u was given a result that nobody has committed",
                    call->number);
 }

@@ -212,7 +212,8 @@ static bool is_present(const struct facts *facts, const struct fact *fact)
     case VERB_claim_steps:
         return present || call->granted_count == 0;
     case VERB_effect_begin:
-        return !is_said(world, call, "status", STR("execute")) || tool_called(facts, call, &token);
+        return !is_said(world, call, "status", STR("execute")) || world->veiled ||
+               tool_called(facts, call, &token);
     case VERB_complete:
     case VERB_effect_commit:
         return present;

@@ -118,10 +118,11 @@ enum disk_lie disk_lie_find(const char *name)
 #include "disk_lie.def"
 #undef DISK_LIE
     };
-    int lie = DISK_LIE_COUNT - 1;
-    while (lie > DISK_HONEST && (name == NULL || strcmp(names[lie], name) != 0))
-        lie--;
-    return (enum disk_lie)lie;
+    for (int lie = DISK_HONEST; lie < DISK_LIE_COUNT; lie++)
+        if (strcmp(names[lie], name != NULL ? name : "") == 0)
+            return (enum disk_lie)lie;
+    (void)fprintf(stderr, "there is no lie \"%s\": see disk_lie.def\n", name);
+    exit(EXIT_FAILURE);
 }
 
 /* ---- images ---- */
@@ -391,11 +392,6 @@ void disk_watch(struct disk *of, disk_watcher *watcher, void *arg)
 void disk_break(struct disk *of, enum disk_lie lie)
 {
     of->lie = lie;
-}
-
-uint64_t disk_call_count(const struct disk *of)
-{
-    return of->calls;
 }
 
 bool disk_is_busy(void)

@@ -77,9 +77,6 @@ void disk_use(struct disk *disk);
 void disk_watch(struct disk *disk, disk_watcher *watcher, void *arg);
 void disk_break(struct disk *disk, enum disk_lie lie);
 
-/* How many calls there were. */
-uint64_t disk_call_count(const struct disk *disk);
-
 /* Whether a call is being carried out: what the disk itself allocates is not the program's. */
 bool disk_is_busy(void);
 

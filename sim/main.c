@@ -197,12 +197,14 @@ static void show_trace(const struct scenario *scenario)
         (void)waitpid(child, NULL, 0);
 }
 
-/* Shows a failing scenario made small, or as it is; `rule` NULL: an assertion failed. */
+/* Shows a failing scenario made small, or as it is; `rule` NULL: the process died. */
 static void show_failure(const struct settings *settings, const struct scenario *scenario,
                          const char *rule)
 {
     struct scenario small = settings->large ? *scenario : sim_minimise(scenario, rule);
-    (void)printf("%s:\n", settings->large ? "As it is" : "Made as small as it gets");
+    (void)printf("%s:\n", settings->large ? "As it is"
+                          : rule == NULL  ? "Made smaller"
+                                          : "Made as small as it gets");
     show_scenario(&small);
     show_trace(&small);
     if (small.skipped != scenario->skipped)
@@ -274,6 +276,13 @@ static bool run_seeds(const struct settings *settings, volatile uint64_t *at)
     return true;
 }
 
+/* Whether it is the program's own doing, and not somebody who ended it. */
+static bool is_crash(int signal)
+{
+    return signal == SIGABRT || signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE ||
+           signal == SIGILL;
+}
+
 /* Runs all seeds in a child, so that a failed assertion leaves somebody to look into it. */
 static int run_in_child(const struct settings *settings)
 {
@@ -297,7 +306,7 @@ static int run_in_child(const struct settings *settings)
     scenario.seed = *at;
     (void)printf("seed %llu is broken: the process was ended by signal %d\n",
                  (unsigned long long)scenario.seed, WTERMSIG(status));
-    if (WTERMSIG(status) == SIGABRT)
+    if (is_crash(WTERMSIG(status)))
         show_failure(settings, &scenario, NULL);
     return EXIT_BROKEN;
 }

@@ -3,10 +3,14 @@
  *
  *   versions  those of a job have no gaps
  *   feed      what the store feeds can be read
- *   first     a queue gives its jobs away by priority, then by age */
+ *   first     a queue gives its jobs away by priority, then by age
+ *   woken     when the world is healed nobody waits for work beside a job that is ready (in worlds
+ *             in memory with one server, and no queue that was paused) */
 #include <stdlib.h>
 
 #include "world.h"
+
+enum { WOKEN_MS = 200 }; /* by then whoever waits for a job has it, or knows why not */
 
 const struct recorded_job *ledger_find(const struct ledger *ledger, struct uuid id)
 {
@@ -139,6 +143,27 @@ void ledger_read(struct world *world)
     }
     world->healing = healing;
     check_first(world, known);
+}
+
+void ledger_check_idle(struct world *world, const struct sim_call *claim)
+{
+    const struct ledger *ledger = &world->ledger;
+    int64_t before = world_store_time(world) - WOKEN_MS;
+    /* Servers here do not tell each other of changes but look now and then, and nobody hurries to
+     * write what SQLite has in its log. */
+    if (world->server_count > 1 || world->scenario->store != SIM_MEMORY ||
+        claim->started_at < world->healed_at || world->now - claim->started_at < WOKEN_MS)
+        return;
+    for (const struct sim_call *call = world->calls; call != NULL; call = call->next)
+        if (call->verb == VERB_pause)
+            return;
+    for (uint32_t i = 0; i < ledger->job_count; i++) {
+        const struct recorded_job *job = &ledger->jobs[i];
+        if (job->status == JOB_QUEUED && !job->planned && job->spec != NULL &&
+            job->spec->run_at < before && job->updated_at < before)
+            world_fail(world, "woken", "#%u found nothing, and job %u was there", claim->number,
+                       i + 1);
+    }
 }
 
 bool ledger_all_ended(const struct world *world)

@@ -371,6 +371,8 @@ static void take_lease(struct world *world, struct actor *actor, const struct si
 static void hear_of_claim(struct world *world, struct actor *actor, const struct sim_call *call)
 {
     if (call->granted_count == 0) {
+        if (world->healing && call->verb == VERB_claim)
+            ledger_check_idle(world, call);
         actor->idle++;
         actor->wake_at = world->now + rng_between(&actor->rng, 300, world->healing ? 900 : 2500);
         return;

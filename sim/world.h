@@ -353,6 +353,9 @@ const struct recorded_job *ledger_find(const struct ledger *ledger, struct uuid 
 /* Whether it is deleted when its time is over: what has failed stays until somebody looks after
  * it. */
 bool ledger_is_brief(const struct recorded_job *job);
+
+/* A worker that can do everything was told that there is nothing to do. */
+void ledger_check_idle(struct world *world, const struct sim_call *claim);
 bool ledger_all_ended(const struct world *world);
 
 /* ---- checker.c ---- */

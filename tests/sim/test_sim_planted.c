@@ -61,7 +61,6 @@ static const enum planted_bug out_of_reach[] = {
     PLANTED_GONE_CALLER_GETS_A_JOB,
     /* No rule says which queue comes first, or how fast: everything ends all the same. */
     PLANTED_QUEUES_TAKE_NO_TURNS,
-    PLANTED_SLEEPERS_NOT_WOKEN,
     PLANTED_LOST_RESOURCE_KEEPS_STEPS,
 };
 

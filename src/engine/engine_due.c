@@ -209,10 +209,10 @@ static enum error_code do_due(struct engine *engine, struct arena *arena, bool *
     for (uint32_t i = 0; i < due_count && code == ERR_OK; i++)
         if (!is_left(engine, &due[i]))
             code = add_due(engine, &due[i], &count, arena, err);
-    if (code != ERR_OK || count == 0) {
-        *ret_away = next > now ? next - now : LOOK_MS_MAX;
+    /* Also when nothing comes of what is due now: the next thing does not wait for it. */
+    *ret_away = next > now ? next - now : LOOK_MS_MAX;
+    if (code != ERR_OK || count == 0)
         return code;
-    }
     code = run_own(engine, count, arena, err);
     for (uint32_t i = 0; i < count; i++) {
         *ret_more = *ret_more || engine->runners[0].ops[i]->code == ERR_OK;

@@ -379,6 +379,46 @@ static void check_gone_claimer(struct scene *s)
     assert_int_equal(there->op.grant_count, 1);
 }
 
+/* A store that can be away: as it was opened, but for this. */
+static struct store_driver away_driver;
+static enum error_code (*begin_there)(struct store *store, enum store_mode mode,
+                                      struct store_txn **ret, struct err *err);
+static bool is_away;
+
+static enum error_code begin_unless_away(struct store *store, enum store_mode mode,
+                                         struct store_txn **ret, struct err *err)
+{
+    return is_away ? err_set(err, ERR_UNAVAILABLE, "it is away")
+                   : begin_there(store, mode, ret, err);
+}
+
+/* Who is woken for a job may find that the store is away just then; the job is for the next. */
+static void check_woken_in_vain(struct scene *s)
+{
+    struct store *store = engine_store(s->engine);
+    int64_t wait_ms;
+    begin_there = store->driver->begin;
+    away_driver = *store->driver;
+    away_driver.begin = begin_unless_away;
+    store->driver = &away_driver;
+    struct caller *job = submit(s, "mail");
+    struct caller *holder = claim(s, NULL, 0);
+    settle(s);
+    struct caller *unlucky = claim(s, NULL, 20000);
+    struct caller *next = claim(s, NULL, 20000);
+    settle(s);
+    struct caller *given_back = say(s, COMMAND_RELEASE, holder);
+    while (!given_back->done)
+        engine_turn(s->engine, &wait_ms);
+    is_away = true;
+    while (!unlucky->done)
+        engine_turn(s->engine, &wait_ms);
+    is_away = false;
+    assert_int_equal(unlucky->op.code, ERR_UNAVAILABLE);
+    settle(s);
+    gets(next, job);
+}
+
 static bool is_there(void *arg)
 {
     return *(const bool *)arg;
@@ -719,6 +759,7 @@ ON_EVERY_STORE(a_claim_of_many_takes_what_a_batch_makes, check_many_new_jobs)
 ON_EVERY_STORE(of_new_jobs_who_waits_gets_the_oldest_of_the_highest_priority,
                check_oldest_new_job_first)
 ON_EVERY_STORE(a_claimer_that_is_gone_does_not_keep_others_asleep, check_gone_claimer)
+ON_EVERY_STORE(a_claimer_that_is_woken_in_vain_does_not_keep_others_asleep, check_woken_in_vain)
 ON_EVERY_STORE(a_claimer_that_is_gone_does_not_wait_on, check_gone_waiter)
 ON_EVERY_STORE(who_has_a_choice_leaves_nobody_asleep_beside_work, check_choice)
 ON_EVERY_STORE(a_due_job_finds_its_claimer_among_hundreds_of_sorts, check_many_kinds)
@@ -873,6 +914,7 @@ int main(void)
         cmocka_unit_test(a_claim_of_many_takes_what_a_batch_makes),
         cmocka_unit_test(of_new_jobs_who_waits_gets_the_oldest_of_the_highest_priority),
         cmocka_unit_test(a_claimer_that_is_gone_does_not_keep_others_asleep),
+        cmocka_unit_test(a_claimer_that_is_woken_in_vain_does_not_keep_others_asleep),
         cmocka_unit_test(a_claimer_that_is_gone_does_not_wait_on),
         cmocka_unit_test(who_has_a_choice_leaves_nobody_asleep_beside_work),
         cmocka_unit_test(a_due_job_finds_its_claimer_among_hundreds_of_sorts),

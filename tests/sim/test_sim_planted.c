@@ -63,6 +63,7 @@ static const enum planted_bug out_of_reach[] = {
     PLANTED_QUEUES_TAKE_NO_TURNS,
     PLANTED_SLEEPERS_NOT_WOKEN,
     PLANTED_LOST_RESOURCE_KEEPS_STEPS,
+    PLANTED_WOKEN_IN_VAIN_TELLS_NOBODY,
     /* Nor which of the jobs of one moment comes first. */
     PLANTED_NEWEST_JOB_FIRST,
     /* Each worker has a resource of its own, and claims on it once in a batch. */
@@ -70,6 +71,8 @@ static const enum planted_bug out_of_reach[] = {
     /* A server has one batch at the store at a time, and between a look for what is due and what
      * it leads to there is none. */
     PLANTED_RENEWED_RESOURCE_LOST,
+    PLANTED_PASSED_OVER_SLEEP_ON,
+    PLANTED_SOONER_TIME_FORGOTTEN,
 };
 
 /* In the layers that a world is made of. */

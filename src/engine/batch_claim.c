@@ -268,7 +268,7 @@ enum error_code batch_claim(struct batch *batch, struct op *op, struct store_sea
         bytes += job->now->job.spec.payload.len;
         grant->slice = batch_job_view(job);
         grant->step = ordinal == STEP_NONE ? NULL : job_step_at(grant->slice, ordinal);
-        if (op->claim.claimer.resource != NULL)
+        if (op->claim.claimer.resource != NULL && !PLANTED(SLOTS_NOT_COUNTED_IN_BATCH))
             batch_resource(batch, op->claim.resource_id)->used++;
         op->grant_count++;
     }

@@ -426,7 +426,8 @@ static enum error_code do_resource_gone(struct batch *batch, struct op *op)
     if (resource == NULL)
         op->code = err_set(&op->err, ERR_NOT_FOUND, "there is no resource \"%.*s\"",
                            STR_ARG(op->resource_gone.id));
-    else if (op->resource_gone.if_expired && !has_ended(batch, resource))
+    else if (op->resource_gone.if_expired && !has_ended(batch, resource) &&
+             !PLANTED(RENEWED_RESOURCE_LOST))
         op->code = err_set(&op->err, ERR_INVALID_TRANSITION, "the resource is not lost after all");
     else /* what comes after it in this batch must see it */
         resource->expires_at = resource->ttl_ms = 0;

@@ -1,5 +1,6 @@
 /* Jobs that are made in a batch, for claims of the same batch: nobody has to wait for a second
  * commit. What stood in the lanes before goes first. */
+#include "base/planted.h"
 #include "engine/batch_private.h"
 
 /* So many jobs are looked at for a claim: who finds none among them is woken by the next batch. */
@@ -65,7 +66,8 @@ static enum error_code find(struct batch *batch, const struct op *op, struct bat
         struct batch_job *job = &batch->jobs[i];
         bool may;
         if (!is_new(job) ||
-            (*ret != NULL && (*ret)->now->job.spec.priority >= job->now->job.spec.priority))
+            (*ret != NULL && (*ret)->now->job.spec.priority >=
+                                 job->now->job.spec.priority + PLANTED(NEWEST_JOB_FIRST)))
             continue;
         looks++;
         code = may_have(batch, op, job, &may);
@@ -73,7 +75,7 @@ static enum error_code find(struct batch *batch, const struct op *op, struct bat
             return code;
         if (may)
             *ret = job;
-        if (may && !batch->new_ranked)
+        if (may && !batch->new_ranked && !PLANTED(NEWEST_JOB_FIRST))
             break;
     }
     return code;

@@ -33,7 +33,7 @@ void engine_flight_end(struct runner *runner, bool left)
     if (batcher->seen_at >= engine->sighting.seen_at)
         engine->sighting =
             (struct sighting){batcher->seen_at, batcher->down_since, batcher->up_since};
-    if (left)
+    if (left && !PLANTED(PASSED_OVER_SLEEP_ON))
         engine_wake_passed(engine);
 }
 
@@ -92,7 +92,8 @@ static void settle(struct runner *runner, struct call_list *calls, struct call_m
         call_list_remove(calls, call);
         const struct op *op = call->ops[0];
         /* What woke it is still there for the next: there was more, or it could not take it. */
-        if ((call->chained && op->grant_count > 0) || (call->woken && op->code != ERR_OK))
+        if ((call->chained && op->grant_count > 0) ||
+            (call->woken && op->code != ERR_OK && !PLANTED(WOKEN_IN_VAIN_TELLS_NOBODY)))
             engine_wake_next(engine, call);
         call->woken = call->chained = false;
         if (goes_again(call)) {

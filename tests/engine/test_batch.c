@@ -265,6 +265,70 @@ static void a_bad_request_key_fails_alone_and_a_twin_waits(void **state)
     on_every_store(state, sends_bad_keys);
 }
 
+static struct op resource_op(const struct resource *resource)
+{
+    struct op op = {.type = OP_RESOURCE, .ttl_ms = 3000};
+    op.resource = resource;
+    return op;
+}
+
+static struct op claim_step_op(struct str resource)
+{
+    struct op op = claim_op();
+    op.claim.claimer.work = LANE_STEPS;
+    op.claim.resource_id = resource;
+    op.command.type = COMMAND_STEP_CLAIM;
+    return op;
+}
+
+static bool is_due(struct theatre *s, enum store_due_what what)
+{
+    struct store_due *due = NULL;
+    uint32_t count = 0;
+    int64_t now;
+    int64_t next;
+    assert_int_equal(
+        store_due(s->player.store, 10, &s->player.arena, &due, &count, &now, &next, NULL), ERR_OK);
+    return count == 1 && due[0].what == what;
+}
+
+/* It is found to be lost, and renews before that is carried out. */
+static void renews_in_time(struct theatre *s)
+{
+    const struct resource resource = {.id = STR("r1"), .slots = 2};
+    struct op renew = resource_op(&resource);
+    struct op claim_step = claim_step_op(resource.id);
+    struct spec spec = spec_defaults(NULL);
+    spec.plan = STR("{\"steps\":[{\"id\":\"a\"},{\"id\":\"b\"}]}");
+    struct uuid job = submit(s, &spec);
+    player_run(&s->player, &renew, 1);
+    player_run(&s->player, &claim_step, 1);
+    assert_int_equal(s->player.ops[0].grant_count, 1);
+    struct str token = s->player.ops[0].grants[0].answer.token;
+    s->clock += 3000;
+    assert_true(is_due(s, DUE_RESOURCE));
+    struct op lose[2] = {{.type = OP_DUE, .job = job}, {.type = OP_RESOURCE_GONE}};
+    lose[0].due.at = s->clock;
+    lose[0].due.resource_id = resource.id;
+    lose[1].resource_gone.id = resource.id;
+    lose[1].resource_gone.if_expired = true;
+    player_run(&s->player, &renew, 1);
+    player_run(&s->player, lose, 2);
+    assert_int_equal(s->player.ops[0].code, ERR_INVALID_TRANSITION);
+    assert_int_equal(s->player.ops[1].code, ERR_INVALID_TRANSITION);
+    player_run(&s->player, &claim_step, 1);
+    assert_int_equal(s->player.ops[0].grant_count, 1);
+    struct op done = command_op(job, COMMAND_COMPLETE);
+    done.command.token = token;
+    player_run(&s->player, &done, 1);
+    assert_int_equal(s->player.ops[0].code, ERR_OK);
+}
+
+static void a_resource_that_renews_before_it_is_lost_keeps_its_steps(void **state)
+{
+    on_every_store(state, renews_in_time);
+}
+
 static int set_up(void **state)
 {
     static struct theatre theatre;
@@ -281,6 +345,7 @@ int main(void)
         cmocka_unit_test(a_batch_says_whether_work_that_it_had_locked_is_still_there),
         cmocka_unit_test(a_job_whose_kind_is_kept_for_longer_is_looked_at_again_then),
         cmocka_unit_test(a_bad_request_key_fails_alone_and_a_twin_waits),
+        cmocka_unit_test(a_resource_that_renews_before_it_is_lost_keeps_its_steps),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

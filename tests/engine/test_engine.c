@@ -289,11 +289,18 @@ static struct caller *submit_with(struct scene *s, int64_t priority)
     return job;
 }
 
-static void gets(const struct caller *claimer, const struct caller *job)
+static void gets_all(const struct caller *claimer, struct caller *const *jobs, uint32_t count)
 {
     assert_true(claimer->done);
-    assert_int_equal(claimer->op.grant_count, 1);
-    assert_memory_equal(&claimer->op.grants[0].slice->job.id, &job->op.job, sizeof job->op.job);
+    assert_int_equal(claimer->op.grant_count, count);
+    for (uint32_t i = 0; i < count; i++)
+        assert_memory_equal(&claimer->op.grants[i].slice->job.id, &jobs[i]->op.job,
+                            sizeof jobs[i]->op.job);
+}
+
+static void gets(const struct caller *claimer, struct caller *job)
+{
+    gets_all(claimer, &job, 1);
 }
 
 /* What stood there before goes first, and of what is new what has the highest priority. */
@@ -327,6 +334,32 @@ static void check_many_new_jobs(struct scene *s)
     assert_int_equal(one->op.grant_count, 1);
 }
 
+/* One who waits gets some of the jobs of a batch: those of the highest priority, and of these the
+ * oldest. */
+static void check_oldest_new_job_first(struct scene *s)
+{
+    struct caller *jobs[4];
+    struct caller *first = claim(s, NULL, 20000);
+    first->op.claim.max = 2;
+    settle(s);
+    for (int i = 0; i < 3; i++)
+        jobs[i] = submit(s, "mail");
+    settle(s);
+    gets_all(first, jobs, 2);
+    struct caller *rest = claim(s, NULL, 0);
+    settle(s);
+    gets_all(rest, &jobs[2], 1);
+    struct caller *second = claim(s, NULL, 20000);
+    second->op.claim.max = 3;
+    settle(s);
+    jobs[2] = submit_with(s, 1);
+    jobs[0] = submit_with(s, 5);
+    jobs[1] = submit_with(s, 5);
+    jobs[3] = submit_with(s, 1);
+    settle(s);
+    gets_all(second, jobs, 3);
+}
+
 static bool nobody(void *arg)
 {
     (void)arg;
@@ -344,6 +377,46 @@ static void check_gone_claimer(struct scene *s)
     assert_true(gone->done && there->done);
     assert_int_equal(gone->op.grant_count, 0);
     assert_int_equal(there->op.grant_count, 1);
+}
+
+/* A store that can be away: as it was opened, but for this. */
+static struct store_driver away_driver;
+static enum error_code (*begin_there)(struct store *store, enum store_mode mode,
+                                      struct store_txn **ret, struct err *err);
+static bool is_away;
+
+static enum error_code begin_unless_away(struct store *store, enum store_mode mode,
+                                         struct store_txn **ret, struct err *err)
+{
+    return is_away ? err_set(err, ERR_UNAVAILABLE, "it is away")
+                   : begin_there(store, mode, ret, err);
+}
+
+/* Who is woken for a job may find that the store is away just then; the job is for the next. */
+static void check_woken_in_vain(struct scene *s)
+{
+    struct store *store = engine_store(s->engine);
+    int64_t wait_ms;
+    begin_there = store->driver->begin;
+    away_driver = *store->driver;
+    away_driver.begin = begin_unless_away;
+    store->driver = &away_driver;
+    struct caller *job = submit(s, "mail");
+    struct caller *holder = claim(s, NULL, 0);
+    settle(s);
+    struct caller *unlucky = claim(s, NULL, 20000);
+    struct caller *next = claim(s, NULL, 20000);
+    settle(s);
+    struct caller *given_back = say(s, COMMAND_RELEASE, holder);
+    while (!given_back->done)
+        engine_turn(s->engine, &wait_ms);
+    is_away = true;
+    while (!unlucky->done)
+        engine_turn(s->engine, &wait_ms);
+    is_away = false;
+    assert_int_equal(unlucky->op.code, ERR_UNAVAILABLE);
+    settle(s);
+    gets(next, job);
 }
 
 static bool is_there(void *arg)
@@ -683,7 +756,10 @@ ON_EVERY_STORE(a_new_job_and_the_claim_that_waits_for_it_are_one_commit, check_o
 ON_EVERY_STORE(who_waits_longest_gets_the_job_whatever_queues_they_name, check_first_come)
 ON_EVERY_STORE(new_jobs_go_to_claims_of_their_batch_in_their_turn, check_new_jobs_wait_their_turn)
 ON_EVERY_STORE(a_claim_of_many_takes_what_a_batch_makes, check_many_new_jobs)
+ON_EVERY_STORE(of_new_jobs_who_waits_gets_the_oldest_of_the_highest_priority,
+               check_oldest_new_job_first)
 ON_EVERY_STORE(a_claimer_that_is_gone_does_not_keep_others_asleep, check_gone_claimer)
+ON_EVERY_STORE(a_claimer_that_is_woken_in_vain_does_not_keep_others_asleep, check_woken_in_vain)
 ON_EVERY_STORE(a_claimer_that_is_gone_does_not_wait_on, check_gone_waiter)
 ON_EVERY_STORE(who_has_a_choice_leaves_nobody_asleep_beside_work, check_choice)
 ON_EVERY_STORE(a_due_job_finds_its_claimer_among_hundreds_of_sorts, check_many_kinds)
@@ -836,7 +912,9 @@ int main(void)
         cmocka_unit_test(who_waits_longest_gets_the_job_whatever_queues_they_name),
         cmocka_unit_test(new_jobs_go_to_claims_of_their_batch_in_their_turn),
         cmocka_unit_test(a_claim_of_many_takes_what_a_batch_makes),
+        cmocka_unit_test(of_new_jobs_who_waits_gets_the_oldest_of_the_highest_priority),
         cmocka_unit_test(a_claimer_that_is_gone_does_not_keep_others_asleep),
+        cmocka_unit_test(a_claimer_that_is_woken_in_vain_does_not_keep_others_asleep),
         cmocka_unit_test(a_claimer_that_is_gone_does_not_wait_on),
         cmocka_unit_test(who_has_a_choice_leaves_nobody_asleep_beside_work),
         cmocka_unit_test(a_due_job_finds_its_claimer_among_hundreds_of_sorts),

@@ -291,6 +291,35 @@ static void a_resource_that_is_lost_with_two_steps_of_a_job_leaves_nothing_due(v
     at_every_desk(loses_a_resource);
 }
 
+#define CLAIM_STEPS "{\"op\":\"claim_steps\",\"worker_id\":\"w1\",\"resource_id\":\"r1\"}"
+
+/* Each claim sees what those before it in the batch were given. */
+static void fills_a_resource(struct desk *d)
+{
+    well(
+        d, VERB_submit,
+        "{\"kind\":\"agent\",\"plan\":{\"steps\":[{\"id\":\"a\"},{\"id\":\"b\"},{\"id\":\"c\"}]}}");
+    well(d, VERB_resource_put, "{\"id\":\"r1\",\"slots\":1}");
+    well(d, VERB_batch, "{\"ops\":[" CLAIM_STEPS "," CLAIM_STEPS "," CLAIM_STEPS "]}");
+    says(d, "results.0.body.claims.0.step.id", "a");
+    says(d, "results.1.body.claims", "[]");
+    says(d, "results.2.body.claims", "[]");
+    const char *token = said(d, "results.0.body.claims.0.lease.token");
+    well(d, VERB_resource_get, "{\"id\":\"r1\"}");
+    says(d, "used", "1");
+    /* What was not given away is still there. */
+    well(d, VERB_complete, "{\"token\":\"%s\"}", token);
+    well(d, VERB_batch, "{\"ops\":[" CLAIM_STEPS "," CLAIM_STEPS "]}");
+    says(d, "results.0.body.claims.0.step.id", "b");
+    says(d, "results.1.body.claims", "[]");
+}
+
+static void claims_of_one_batch_do_not_take_more_than_the_slots_of_their_resource(void **state)
+{
+    (void)state;
+    at_every_desk(fills_a_resource);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -300,6 +329,7 @@ int main(void)
         cmocka_unit_test(two_versions_of_a_plan_are_compared),
         cmocka_unit_test(open_questions_are_in_the_inbox_until_they_are_answered),
         cmocka_unit_test(a_resource_that_is_lost_with_two_steps_of_a_job_leaves_nothing_due),
+        cmocka_unit_test(claims_of_one_batch_do_not_take_more_than_the_slots_of_their_resource),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,6 +62,16 @@ static const enum planted_bug out_of_reach[] = {
     /* No rule says which queue comes first, or how fast: everything ends all the same. */
     PLANTED_QUEUES_TAKE_NO_TURNS,
     PLANTED_LOST_RESOURCE_KEEPS_STEPS,
+    PLANTED_WOKEN_IN_VAIN_TELLS_NOBODY,
+    /* Nor which of the jobs of one moment comes first. */
+    PLANTED_NEWEST_JOB_FIRST,
+    /* Each worker has a resource of its own, and claims on it once in a batch. */
+    PLANTED_SLOTS_NOT_COUNTED_IN_BATCH,
+    /* A server has one batch at the store at a time, and between a look for what is due and what
+     * it leads to there is none. */
+    PLANTED_RENEWED_RESOURCE_LOST,
+    PLANTED_PASSED_OVER_SLEEP_ON,
+    PLANTED_SOONER_TIME_FORGOTTEN,
 };
 
 /* In the layers that a world is made of. */

@@ -7,6 +7,7 @@
  *   stale_read   who looks sees at least what had been acknowledged before
  *   forged       a token that nobody was given opens nothing
  *   two_owners   no attempt is given to two
+ *   slots        no resource is given more steps than it has room for
  *   token        a claim that was answered gave out the lease that the history has
  *   version      an append stands where it was expected
  *   lease_end    no write comes after the end of its lease (in worlds without breaks)
@@ -357,11 +358,23 @@ static void check_lease(const struct facts *facts, const struct fact *fact, uint
                        (long long)lease->attempt);
 }
 
+/* Each of those who work on steps has a resource of its own. */
+static void check_slots(const struct facts *facts, const struct sim_call *parcel)
+{
+    uint32_t given = parcel->granted_count;
+    for (uint32_t i = 0; i < parcel->part_count; i++)
+        given += parcel->parts[i]->granted_count;
+    if (parcel->actor->role == ROLE_STEPPER && given > RESOURCE_SLOTS)
+        world_fail(facts->world, "slots", "#%u was given %u steps", parcel->number, given);
+}
+
 static void check_owners(const struct facts *facts)
 {
-    for (const struct sim_call *call = facts->world->calls; call != NULL; call = call->next)
+    for (const struct sim_call *call = facts->world->calls; call != NULL; call = call->next) {
+        check_slots(facts, call);
         for (uint32_t i = 0; i < call->granted_count; i++)
             check_lease(facts, &facts->of[call->number], i);
+    }
 }
 
 /* Until when a lease can have lasted: as it was given, and longer with each beat. */

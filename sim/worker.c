@@ -26,9 +26,9 @@ static void register_resource(struct world *world, struct actor *actor)
 {
     bool able = actor->resource > 0 || world->healing;
     call_send(world, say(world, actor, VERB_resource_put,
-                         "{\"id\":\"r%u.%u\",\"slots\":2,\"ttl_ms\":4000,\"capabilities\":[%s],"
+                         "{\"id\":\"r%u.%u\",\"slots\":%d,\"ttl_ms\":4000,\"capabilities\":[%s],"
                          "\"labels\":{\"zone\":\"%s\"}}",
-                         actor->resource, actor->generation, able ? "\"gpu\"" : "",
+                         actor->resource, actor->generation, RESOURCE_SLOTS, able ? "\"gpu\"" : "",
                          actor->resource == 1 && !world->healing ? "b" : "a"));
 }
 

@@ -33,6 +33,9 @@ enum {
 /* How long jobs of the kind "brief" are kept when they have ended. */
 #define BRIEF_KEPT_MS 2000
 
+/* Steps that a resource can hold at once. */
+#define RESOURCE_SLOTS 2
+
 #define NEVER INT64_MAX
 
 /* 2026-01-01T00:00:00.000Z, when every world begins. */

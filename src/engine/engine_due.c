@@ -210,7 +210,8 @@ static enum error_code do_due(struct engine *engine, struct arena *arena, bool *
         if (!is_left(engine, &due[i]))
             code = add_due(engine, &due[i], &count, arena, err);
     /* Also when nothing comes of what is due now: the next thing does not wait for it. */
-    *ret_away = next > now ? next - now : LOOK_MS_MAX;
+    if (count == 0 || !PLANTED(NEXT_TIME_FORGOTTEN))
+        *ret_away = next > now ? next - now : LOOK_MS_MAX;
     if (code != ERR_OK || count == 0)
         return code;
     code = run_own(engine, count, arena, err);

@@ -592,6 +592,33 @@ static void check_jump_of_the_dead(struct scene *s)
     assert_int_equal(status_of(s, job->op.job), JOB_RETRYING);
 }
 
+/* A resource is over and has its grace: nothing can be done about it yet. */
+static void check_timer_beside_grace(struct scene *s)
+{
+    struct resource resource = {.id = STR("r"), .slots = 1};
+    struct caller *registers = new_caller(s, CALL_RESULT);
+    registers->op.type = OP_RESOURCE;
+    registers->op.resource = &resource;
+    registers->op.ttl_ms = 60000;
+    hand_over(s, registers);
+    settle(s);
+    assert_int_equal(registers->op.code, ERR_OK);
+    s->clock += INT64_C(3600) * 1000;
+    s->steady += 500;
+    struct caller *claimer = claim(s, NULL, 50000);
+    struct caller *job = prepare_submit(s, "mail");
+    job->spec.run_at = s->clock + 2300;
+    hand_over(s, job);
+    for (int i = 0; i < 100 && !claimer->done; i++) {
+        int64_t wait_ms;
+        engine_turn(s->engine, &wait_ms);
+        s->clock += wait_ms;
+        s->steady += wait_ms;
+    }
+    assert_true(claimer->done);
+    assert_in_range(s->clock, job->spec.run_at, job->spec.run_at + 100);
+}
+
 /* Ends the engine, and starts another on the same store when `away_ms` have passed. */
 static void reopen(struct scene *s, int64_t away_ms)
 {
@@ -769,6 +796,8 @@ ON_EVERY_STORE(a_claimer_that_has_waited_long_enough_gets_nothing, check_time_ov
 ON_EVERY_STORE(a_lease_without_heartbeats_ends_and_its_holder_is_refused, check_lease_ends)
 ON_EVERY_STORE(an_hour_that_the_clock_jumps_expires_no_lease_that_lives, check_jump)
 ON_EVERY_STORE(after_a_jump_the_dead_are_found_one_heartbeat_later, check_jump_of_the_dead)
+ON_EVERY_STORE(a_timer_beside_a_resource_that_has_its_grace_is_seen_in_time,
+               check_timer_beside_grace)
 ON_EVERY_STORE(old_jobs_are_deleted, check_retention)
 
 static void a_dead_workers_job_is_taken_back_by_programs_that_never_stay(void **state)
@@ -924,6 +953,7 @@ int main(void)
         cmocka_unit_test(a_lease_without_heartbeats_ends_and_its_holder_is_refused),
         cmocka_unit_test(an_hour_that_the_clock_jumps_expires_no_lease_that_lives),
         cmocka_unit_test(after_a_jump_the_dead_are_found_one_heartbeat_later),
+        cmocka_unit_test(a_timer_beside_a_resource_that_has_its_grace_is_seen_in_time),
         cmocka_unit_test(a_dead_workers_job_is_taken_back_by_programs_that_never_stay),
         cmocka_unit_test(old_jobs_are_deleted),
         cmocka_unit_test(an_interrupt_ends_every_wait),

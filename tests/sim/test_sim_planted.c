@@ -65,8 +65,8 @@ static const enum planted_bug out_of_reach[] = {
     PLANTED_WOKEN_IN_VAIN_TELLS_NOBODY,
     /* Nor which of the jobs of one moment comes first. */
     PLANTED_NEWEST_JOB_FIRST,
-    /* Each worker has a resource of its own, and claims on it once in a batch. */
-    PLANTED_SLOTS_NOT_COUNTED_IN_BATCH,
+    /* It takes thousands of seeds. */
+    PLANTED_NEXT_TIME_FORGOTTEN,
     /* A server has one batch at the store at a time, and between a look for what is due and what
      * it leads to there is none. */
     PLANTED_RENEWED_RESOURCE_LOST,

@@ -65,7 +65,7 @@ bool told_signalled;
 #ifdef WALK
 #define SAY(call, token, answer)                                                                   \
     printf("walk %e %d %e %d %d %d\n", call, token, answer, status, attempt, failures);
-mtype = {submit, signal, claim, complete, fail, wait, expire, ok, stale}
+mtype = {submit, signal, claim, complete, fail, wait, expire, ok, stale, ended}
 #else
 #define SAY(call, token, answer)
 #endif
@@ -141,7 +141,7 @@ active proctype signaller()
                   signal_stored = true
 #endif
                fi;
-               SAY(signal, 0, ok)
+               SAY(signal, 0, (signals > 0 -> ok : ended))
                if
                :: answered = true; told_signalled = true
                :: true

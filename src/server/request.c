@@ -190,7 +190,8 @@ static enum error_code read_key(struct connection *connection, struct err *err)
     if (code != ERR_OK)
         return code;
     buf_init(&scope, &connection->arena, 128);
-    buf_add(&scope, connection->auth.caller);
+    if (!PLANTED(KEYS_OF_ALL_CALLERS))
+        buf_add(&scope, connection->auth.caller);
     buf_add_char(&scope, ' ');
     buf_add(&scope, verb_text(call->name));
     call->key = arena_copy(&connection->arena, key);

@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/planted.h"
 #include "server/pool.h"
 #include "store/store.h"
 
@@ -246,7 +247,8 @@ void watch_park(struct watch *watch, struct watcher *watcher)
     bool idle = watch->first == NULL;
     if (idle && watch->seen < watcher->seen)
         watch->seen = watcher->seen;
-    bool parked = !watch->interrupted && !watch->closing && watcher->seen >= watch->seen;
+    bool parked = !watch->interrupted && !watch->closing &&
+                  (watcher->seen >= watch->seen || PLANTED(LATE_WATCHER_SLEEPS));
     if (parked) {
         watcher->previous = NULL;
         watcher->next = watch->first;

@@ -4,8 +4,9 @@
  *
  * usage: engine_model_walks < WALKS      (tests/model/test_walks.sh makes them)
  *
- * A line is a call: its name, the attempt whose token it shows, the answer (ok or stale), and then
- * the job's status, attempt and failures. "walk" begins the next walk, with a job of its own. */
+ * A line is a call: its name, the attempt whose token it shows, the answer (ok, stale, or ended:
+ * the job takes no signal any more), and then the job's status, attempt and failures. "walk" begins
+ * the next walk, with a job of its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -123,18 +124,24 @@ static enum error_code replay(struct walk *walk, const struct call_line *line)
         (void)snprintf(request, sizeof request,
                        "{\"id\":\"%s\",\"correlation_key\":\"key\",\"signal_id\":\"one\"}",
                        walk->id);
-        /* What has ended takes none, and says so; the model's signaller is told the same way. */
         ask(walk->desk, VERB_signal, request);
+        return walk->desk->code;
     } else
         fail_msg("the model has a call that is not known here: %s", line->call);
     return ERR_OK;
 }
 
+static enum error_code code_of(const char *answer)
+{
+    if (strcmp(answer, "stale") == 0)
+        return ERR_STALE_LEASE;
+    return strcmp(answer, "ended") == 0 ? ERR_INVALID_TRANSITION : ERR_OK;
+}
+
 static void check(struct walk *walk, const struct call_line *line, enum error_code code)
 {
     char number[16];
-    enum error_code wanted = strcmp(line->answer, "ok") == 0 ? ERR_OK : ERR_STALE_LEASE;
-    if (code != wanted)
+    if (code != code_of(line->answer))
         fail_msg("walk %d: %s %d was answered with %s", walk->number, line->call, line->token,
                  walk->desk->err.detail);
     well(walk->desk, VERB_get, "{\"id\":\"%s\"}", walk->id);

@@ -12,16 +12,19 @@
 
 static void check_keyed_batch(struct desk *desk)
 {
-    const char *request = "{\"ops\":[{\"op\":\"complete\",\"token\":\"x\"},"
-                          "{\"op\":\"submit\",\"kind\":\"mail\"}]}";
+    const char *const request = "{\"ops\":[{\"op\":\"complete\",\"token\":\"%s\"},"
+                                "{\"op\":\"submit\",\"kind\":\"mail\"}]}";
     const char *first;
+    well(desk, VERB_submit, "{\"kind\":\"other\"}");
+    const char *token = claimed(desk);
+    well(desk, VERB_release, "{\"token\":\"%s\"}", token);
     desk->key = "k1";
-    well(desk, VERB_batch, "%s", request);
+    well(desk, VERB_batch, request, token);
     says(desk, "results.0.status", "409");
     says(desk, "results.1.status", "201");
     first = said(desk, "results.1.body.id");
     desk->key = "k1";
-    well(desk, VERB_batch, "%s", request);
+    well(desk, VERB_batch, request, token);
     says(desk, "results.1.body.id", first);
     desk->key = NULL;
     well(desk, VERB_list, "{\"kind\":\"mail\"}");

@@ -24,7 +24,7 @@ while [ "$seed" -lt "$end" ]; do
     spin -DWALK -T -n"$seed" -u3000 job.pml | sed -n 's/^ *walk //p' | sed "$names"
     seed=$((seed + 1))
 done >walks
-for call in submit signal claim complete fail wait expire stale; do
+for call in submit signal claim complete fail wait expire stale ended; do
     grep -qw "$call" walks || {
         echo "no walk has the word $call in it"
         exit 1

@@ -10,14 +10,20 @@ settled, and raises what does not fit. test_history.py damages histories, and se
   once       what nobody could say is there once or not at all; nothing is completed twice
   versions   the events of a job are 1 to n
   tokens     the attempt rises by one with every lease
-  owner      no lease begins before the last one has ended, no attempt was given to two, and none
-             that is in no history
-  lease      whoever writes with a token does so under the lease of that token, before its end
+  owner      no lease begins before the last one has ended, no attempt was given to two or to
+             another than the claim that it was leased to, and none that is in no history
+  lease      whoever writes with a token does so under the lease of that token, before its end; one
+             that was forged writes nothing
   reaped     a lease is taken away at its end, and not before
   order      what began after something else was acknowledged stands behind it in the feed
   counts     the store counts as many jobs of each status as there are
   ends       everything has ended
+  failures   no call has failed in a way that is never to be seen
   verify     `pawl verify --all` finds nothing
+
+A claim that was refused has leased nothing, one that was answered what it was given, one that nobody
+could say of as much as it asked for at most. Leases that were given back, since their answer was
+lost, do not count: whoever sends the same claim again gets others.
 
 When a lease ends, its own event says, and after that each of its heartbeats, which are kept beside
 the history. What is not written down is grace: whoever had not seen the store for BREAK_MS gives
@@ -35,6 +41,7 @@ BREAK_MS = 5000  # as in src/engine/engine_private.h
 AWAY_MS = PATIENCE_S * 1000
 LEASE_ENDS = {"job_requeued", "job_completed", "job_failed", "job_cancelled", "job_dead_lettered",
               "job_waiting", "wait_completed"}
+CLAIM_MAX = 2  # as in load.c
 
 
 class Call:
@@ -50,8 +57,11 @@ class Told:
 
     def __init__(self, lines, cli_lines=()):
         self.submits = collections.defaultdict(list)  # by name
-        self.claims = collections.defaultdict(list)  # by job and attempt
+        self.asked = collections.defaultdict(list)  # claims, by worker
+        self.claims = collections.defaultdict(list)  # what they got, by job and attempt
+        self.given = {}  # the worker of each of those
         self.completes = collections.defaultdict(list)  # by job and attempt
+        self.forged = collections.defaultdict(list)  # completions, by job and attempt
         self.named = []  # jobs, with the names that they were acknowledged by
         self.runs = collections.Counter()  # attempts that were given to somebody
         self.failures = []
@@ -59,8 +69,13 @@ class Told:
             fact, *words = line.split()
             if fact == "T":
                 self.submits[words[0]].append(Call(*words[1:]))
-            elif fact in ("G", "C"):
-                calls = self.claims if fact == "G" else self.completes
+            elif fact == "K":
+                self.asked[words[0]].append(Call(*words[1:]))
+            elif fact == "G":
+                self.claims[words[0], int(words[1])].append(Call(*words[3:]))
+                self.given[words[0], int(words[1])] = words[2]
+            elif fact in ("C", "X"):
+                calls = self.completes if fact == "C" else self.forged
                 calls[words[0], int(words[1])].append(Call(*words[2:]))
             elif fact == "S":
                 self.named.append((words[0], words[1]))
@@ -71,8 +86,9 @@ class Told:
 
     def how(self):
         """How many calls came to what."""
-        return collections.Counter(call.how for calls in (self.submits, self.claims, self.completes)
-                                   for tries in calls.values() for call in tries)
+        return collections.Counter(
+            call.how for calls in (self.submits, self.asked, self.completes, self.forged)
+            for tries in calls.values() for call in tries)
 
 
 def lines_of(log):
@@ -187,6 +203,8 @@ def check_job(job, events, beats=()):
             lease.check_write(event)
         if kind == "job_completed":
             check(done_by is None, "once: completed again:", job, event)
+            check((event["payload"] or {}).get("result") is not False,
+                  "lease: completed with a forged token:", job, event)
             done_by = attempt
         if kind in LEASE_ENDS:
             lease = None
@@ -230,17 +248,49 @@ def check_counts(counted, jobs):
     check(counted == there, "counts:", dict(counted), "but there are", dict(there))
 
 
-def check_claims(told, histories):
+class Leases:
+    """All that are in histories: whose they were, and which were given back."""
+
+    def __init__(self, histories):
+        self.workers, self.given_back = {}, set()
+        for job, events in histories.items():
+            for event in events:
+                verb, shown = cause_of(event)
+                if event["type"] == "job_leased":
+                    terms = event["payload"]
+                    self.workers[job, terms["attempt"]] = terms["worker_id"]
+                elif verb == "release":
+                    self.given_back.add((job, shown))
+
+
+def check_given(told, leases):
     """What was given to somebody is in a history, and was given to nobody else."""
-    leased = {(job, event["payload"]["attempt"]) for job, events in histories.items()
-              for event in events if event["type"] == "job_leased"}
+    leased = leases.workers.keys()
     check(told.runs.keys() <= leased, "owner: given, and in no history:",
           list(told.runs.keys() - leased)[:5])
     twice = [run for run, count in told.runs.items() if count > 1]
     check(not twice, "owner: given to two:", twice[:5])
-    for claim, tries in told.claims.items():
-        check(claim in leased or all(call.how != "ok" for call in tries), "present: claim of",
-              *claim, "was acknowledged, and is in no history")
+    for claim, worker in told.given.items():
+        check(claim in leased, "present: claim of", *claim, "was acknowledged, and is in no history")
+        check(leases.workers[claim] == worker, "owner: given to", worker, "and leased to",
+              leases.workers[claim], *claim)
+
+
+def check_asked(told, leases, jobs):
+    """What was leased is what was asked for, by those who log their claims."""
+    kept = collections.defaultdict(set)
+    for lease, worker in leases.workers.items():
+        if jobs[lease[0]]["kind"] == "library":
+            check(worker in told.asked, "absent: nobody has asked for the lease of", *lease, worker)
+            check(any(call.how != "refused" for call in told.asked[worker]), "absent: claim of",
+                  worker, "was refused, and has leased", *lease)
+            if lease not in leases.given_back:
+                kept[worker].add(lease)
+    for worker, mine in kept.items():
+        check(len(mine) <= CLAIM_MAX, "once: claim of", worker, "has leased", sorted(mine))
+        if any(call.how == "ok" for call in told.asked[worker]):
+            check(mine <= told.claims.keys(), "absent: claim of", worker, "was not told of",
+                  sorted(mine - told.claims.keys()))
 
 
 def check_told(told, jobs, feed, counted, beats):
@@ -258,7 +308,11 @@ def check_told(told, jobs, feed, counted, beats):
               "was acknowledged as", job)
     done_by = {job: check_job(job, events, beats.get(job, ()))
                for job, events in histories.items()}
-    check_claims(told, histories)
+    leases = Leases(histories)
+    check_given(told, leases)
+    check_asked(told, leases, jobs)
+    for shown, tries in told.forged.items():
+        check(all(call.how != "ok" for call in tries), "lease: a forged token was taken:", *shown)
     check_completes(told.completes, done_by)
     check_order(feed, jobs, told)
     check_counts(counted, jobs)

@@ -15,8 +15,10 @@
  *   D id attempt    its completion was acknowledged
  *   L id attempt    the lease was not the worker's any more when it had done the work
  *   T name begin end how      a submit, in microseconds of a clock that all clients share
- *   G id attempt begin end how    a claim that got it
+ *   K worker begin end how    a claim; each is another worker, whose name says which claim it was
+ *   G id attempt worker begin end how    what that claim got
  *   C id attempt begin end how    a completion
+ *   X id attempt begin end how    one with a forged token and the result false
  *   F verb code message   a call has failed in another way, which is never to be seen
  *
  * `how` is ok, refused (nothing was done) or unknown (nobody could say). */
@@ -31,7 +33,14 @@
 
 #include "pawl.h"
 
-enum { THREADS_MAX = 256, LINE_BYTES = 1024, EVERY_CLI = 16, EVERY_BAD = 13, EVERY_FORGED = 7 };
+enum {
+    THREADS_MAX = 256,
+    LINE_BYTES = 1024,
+    EVERY_CLI = 16,
+    EVERY_BAD = 13,
+    EVERY_FORGED = 7,
+    CLAIM_MAX = 2
+};
 
 struct load {
     const char *url;
@@ -140,7 +149,8 @@ static void *submit(void *arg)
 }
 
 /* A token that nobody was given opens nothing: the last digit of its secret is another. */
-static void try_forged(const struct load *load, struct pawl *pawl, const char *given)
+static void try_forged(const struct load *load, struct pawl *pawl, const char *given,
+                       const char *call)
 {
     char token[160];
     char request[512];
@@ -150,7 +160,9 @@ static void try_forged(const struct load *load, struct pawl *pawl, const char *g
     size_t last = strlen(token) - 1;
     token[last] = token[last] == '0' ? '1' : '0';
     (void)snprintf(request, sizeof request, "{\"token\":\"%s\",\"result\":false}", token);
+    long long begin = now_us();
     enum pawl_code code = pawl_complete(pawl, request, &answer, &error);
+    note_call("X", call, begin, code);
     if (code == PAWL_OK) {
         note_fact("F", "forged", token);
         pawl_free(answer);
@@ -160,9 +172,10 @@ static void try_forged(const struct load *load, struct pawl *pawl, const char *g
 }
 
 static void carry_out(const struct load *load, struct pawl *pawl, struct pawl_json claim,
-                      long long claimed)
+                      const char *worker, long long claimed)
 {
     char call[96];
+    char given[192];
     char request[512];
     char attempt[24];
     char *answer;
@@ -173,11 +186,12 @@ static void carry_out(const struct load *load, struct pawl *pawl, struct pawl_js
                    pawl_json_int(pawl_json_get(claim, "lease.attempt"), 0));
     note_fact("R", id, attempt);
     (void)snprintf(call, sizeof call, "%s %s", id, attempt);
-    note_call("G", call, claimed, PAWL_OK);
+    (void)snprintf(given, sizeof given, "%s %s", call, worker);
+    note_call("G", given, claimed, PAWL_OK);
     (void)snprintf(request, sizeof request, "{\"token\":\"%s\",\"result\":true}", token);
     long long begin = now_us();
     if (begin % EVERY_FORGED == 0)
-        try_forged(load, pawl, token);
+        try_forged(load, pawl, token, call);
     enum pawl_code code = pawl_complete(pawl, request, &answer, &error);
     note_call("C", call, begin, code);
     if (code == PAWL_OK) {
@@ -197,24 +211,31 @@ static void *work(void *arg)
     struct client *client = arg;
     struct load *load = client->load;
     struct pawl *pawl = open_store(load);
-    for (bool over = false; !over;) {
+    bool over = false;
+    for (int i = 0; !over; i++) {
+        char worker[64];
         char request[256];
         char *answer;
         struct pawl_error error = {0};
+        bool is_bad = i % EVERY_BAD == EVERY_BAD - 1;
+        (void)snprintf(worker, sizeof worker, "%s-%d-%d", load->prefix, client->number, i);
         (void)snprintf(request, sizeof request,
-                       "{\"worker_id\":\"%s-%d\",\"kinds\":[\"library\"],\"max\":2,\"wait_ms\":"
-                       "500}",
-                       load->prefix, client->number);
-        over = atomic_load(&load->over) && atomic_load(&load->submitting) == 0;
+                       "{\"worker_id\":\"%s\",\"kinds\":[\"library\"],\"max\":%d,\"wait_ms\":500}",
+                       worker, is_bad ? -1 : CLAIM_MAX);
+        over = !is_bad && atomic_load(&load->over) && atomic_load(&load->submitting) == 0;
         long long begin = now_us();
-        if (pawl_claim(pawl, request, &answer, &error) != PAWL_OK) {
+        enum pawl_code code = pawl_claim(pawl, request, &answer, &error);
+        note_call("K", worker, begin, code);
+        if (is_bad && code == PAWL_BAD_REQUEST)
+            continue;
+        if (code != PAWL_OK) {
             note_unless_away(load, "claim", &error);
             continue;
         }
         struct pawl_json claims = pawl_json_get(pawl_json_read(answer), "claims");
         struct pawl_json claim = {0};
         for (; pawl_json_next(claims, &claim, NULL); over = false)
-            carry_out(load, pawl, claim, begin);
+            carry_out(load, pawl, claim, worker, begin);
         pawl_free(answer);
     }
     pawl_close(pawl);

@@ -21,36 +21,47 @@ def time_text(at_ms):
 class History:
     """Three jobs, the second of which was claimed twice, and whose second lease was renewed, as was
     that of the third; a submit that was refused, one that nobody could say of and was done, and a
-    completion of the lease that had ended, which was refused."""
+    completion of the lease that had ended, which was refused. A claim that was refused, one that
+    nobody could say of and had the third job for a moment, and a forged token."""
 
     def __init__(self):
         self.lines = [
             "T a 10 20 ok", "S ja a", "T b 30 40 ok", "S jb b", "T bad 41 42 refused",
             "T open 43 99 unknown",
-            "R ja 1", "G ja 1 50 60 ok", "R jb 1", "G jb 1 61 70 ok", "R jo 1", "G jo 1 71 79 ok",
-            "C ja 1 80 90 ok", "R jb 2", "G jb 2 91 100 ok", "C jb 2 101 110 ok",
-            "C jb 1 111 120 refused", "C jo 1 121 130 unknown"]
-        self.jobs = {job: {"id": job, "status": "completed", "payload": {"name": name}}
+            "K w1 50 60 ok", "R ja 1", "G ja 1 w1 50 60 ok",
+            "K w2 61 70 ok", "R jb 1", "G jb 1 w2 61 70 ok", "K w3 62 68 refused",
+            "K w4 63 98 unknown", "K w5 71 79 ok", "R jo 2", "G jo 2 w5 71 79 ok",
+            "X ja 1 78 79 refused", "C ja 1 80 90 ok",
+            "K w6 91 100 ok", "R jb 2", "G jb 2 w6 91 100 ok", "C jb 2 101 110 ok",
+            "C jb 1 111 120 refused", "C jo 2 121 130 unknown"]
+        self.jobs = {job: {"id": job, "kind": "library", "status": "completed",
+                           "payload": {"name": name}}
                      for job, name in (("ja", "a"), ("jb", "b"), ("jo", "open"))}
         self.feed = []
-        for at, job, kind, cause, attempt in (
-                (100, "ja", "job_created", "submit", 0), (110, "jb", "job_created", "submit", 0),
-                (120, "jo", "job_created", "submit", 0), (200, "ja", "job_leased", "claim", 1),
-                (210, "jb", "job_leased", "claim", 1), (220, "jo", "job_leased", "claim", 1),
-                (300, "ja", "job_completed", "complete#1", 0),
-                (1715, "jb", "job_requeued", "expire", 0),
-                (1800, "jb", "job_leased", "claim", 2),
-                (3500, "jb", "job_completed", "complete#2", 0),
-                (3600, "jo", "job_completed", "complete#1", 0)):
+        for at, job, kind, cause, attempt, worker in (
+                (100, "ja", "job_created", "submit", 0, None),
+                (110, "jb", "job_created", "submit", 0, None),
+                (120, "jo", "job_created", "submit", 0, None),
+                (200, "ja", "job_leased", "claim", 1, "w1"),
+                (210, "jb", "job_leased", "claim", 1, "w2"),
+                (212, "jo", "job_leased", "claim", 1, "w4"),
+                (215, "jo", "job_requeued", "release#1", 0, None),
+                (220, "jo", "job_leased", "claim", 2, "w5"),
+                (300, "ja", "job_completed", "complete#1", 0, None),
+                (1715, "jb", "job_requeued", "expire", 0, None),
+                (1800, "jb", "job_leased", "claim", 2, "w6"),
+                (3500, "jb", "job_completed", "complete#2", 0, None),
+                (3600, "jo", "job_completed", "complete#2", 0, None)):
             version = 1 + sum(event["job_id"] == job for event in self.feed)
             self.feed.append({"job_id": job, "version": version, "type": kind, "cause": cause,
                               "at": time_text(at), "payload": None})
             if attempt:
                 self.feed[-1]["payload"] = {"attempt": attempt, "heartbeat_ms": BEAT_MS,
-                                            "expires_at": time_text(at + LEASE_MS)}
+                                            "expires_at": time_text(at + LEASE_MS),
+                                            "worker_id": worker}
         self.event("jb", "job_requeued")["payload"] = {"last_lease_expires_at": time_text(1710)}
         self.beats = collections.defaultdict(list)
-        for at, job, attempt in ((1500, "jo", 1), (2500, "jb", 2), (2800, "jo", 1)):
+        for at, job, attempt in ((1500, "jo", 2), (2500, "jb", 2), (2800, "jo", 2)):
             self.beat(at, job, attempt)
         self.counted = collections.Counter(completed=3)
 
@@ -188,7 +199,7 @@ def write_when_the_lease_is_gone(history):
 
 
 def complete_at_the_end_of_the_lease(history):
-    history.beat(4200, "jo", 1)
+    history.beat(4200, "jo", 2)
     history.event("jo", "job_completed")["at"] = time_text(4200 + LEASE_MS)
 
 
@@ -224,7 +235,38 @@ def reap_it_twice(history):
 
 
 def claim_what_is_in_no_history(history):
-    history.lines.append("G ja 2 131 140 ok")
+    history.lines.append("G ja 2 w1 131 140 ok")
+
+
+def give_it_to_another_than_asked(history):
+    history.line("G ja 1 w1 50 60 ok", "G ja 1 w5 50 60 ok")
+
+
+def lease_what_was_refused(history):
+    history.line("K w4 63 98 unknown", "K w4 63 98 refused")
+
+
+def lease_what_nobody_asked_for(history):
+    history.lines.remove("K w4 63 98 unknown")
+
+
+def lease_more_than_was_asked_for(history):
+    for job in ("ja", "jb", "jo"):
+        history.event(job, "job_leased")["payload"]["worker_id"] = "w4"
+    history.lines = [line for line in history.lines if not line.startswith("G")]
+    history.lines.append("G jb 1 w2 61 70 ok")
+
+
+def lease_and_not_tell(history):
+    history.lines = [line for line in history.lines if line != "G jo 2 w5 71 79 ok"]
+
+
+def take_a_forged_token(history):
+    history.line("X ja 1 78 79 refused", "X ja 1 78 79 ok")
+
+
+def complete_with_a_forged_token(history):
+    history.event("ja", "job_completed")["payload"] = {"result": False}
 
 
 def do_nothing(history):
@@ -259,7 +301,8 @@ def create_out_of_order(history):
 
 
 def lease_out_of_order(history):
-    swap(history, ("ja", "job_leased"), ("jo", "job_leased"))
+    lease = history.feed.pop(history.at("ja", "job_leased"))
+    history.feed.insert(history.at("ja", "job_completed"), lease)
 
 
 def complete_out_of_order(history):
@@ -296,7 +339,10 @@ DAMAGES = {
     complete_without_the_heartbeat: "lease:", renew_what_has_ended: "lease:",
     reap_ten_minutes_early: "reaped:", reap_what_was_renewed: "reaped:",
     reap_in_spite_of_a_heartbeat: "reaped:", reap_it_twice: "reaped:",
-    claim_what_is_in_no_history: "present:", do_nothing: "nothing:",
+    claim_what_is_in_no_history: "present:", give_it_to_another_than_asked: "owner:",
+    lease_what_was_refused: "absent:", lease_what_nobody_asked_for: "absent:",
+    lease_more_than_was_asked_for: "once:", lease_and_not_tell: "absent:",
+    take_a_forged_token: "lease:", complete_with_a_forged_token: "lease:", do_nothing: "nothing:",
     acknowledge_no_submit: "nothing:", acknowledge_no_claim: "nothing:",
     acknowledge_no_completion: "nothing:",
 }

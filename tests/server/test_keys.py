@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Idempotency-Key on every POST: the same request gets the first answer and nothing is done twice;
-another one under the same key is refused.
+another one under the same key is refused. Each caller has keys of its own.
 
 usage: test_keys.py BUILD_DIRECTORY SOURCE_DIRECTORY
 """
@@ -110,5 +110,22 @@ def what_takes_long_is_not_begun_twice():
     server.end()
 
 
+def a_key_is_its_callers_own():
+    server = Server()
+    claim = {"worker_id": "w", "wait_ms": 0}
+    given = {}
+    for queue in ("qa", "qb"):
+        job = server.do("POST", "/v1/jobs", {"kind": "k", "queue": queue})["id"]
+        token = server.do("POST", "/v1/tokens", {"name": queue, "scopes": ["work"],
+                                                 "queues": [queue]})["token"]
+        status, answer = server.ask(token, "POST", "/v1/claims", claim,
+                                    **{"Idempotency-Key": "the same"})
+        check(status == 200, queue, status, answer)
+        given[queue] = [found["job"]["id"] for found in answer["claims"]]
+        check(given[queue] == [job], "the caller of", queue, "was given", given, "and not", job)
+    server.end()
+
+
 run(every_post_is_done_once_under_its_key_on_sqlite,
-    every_post_is_done_once_under_its_key_on_postgres, what_takes_long_is_not_begun_twice)
+    every_post_is_done_once_under_its_key_on_postgres, what_takes_long_is_not_begun_twice,
+    a_key_is_its_callers_own)

@@ -620,26 +620,11 @@ static void explore_three(struct world *world, enum act a, enum act b, enum act 
     }
 }
 
-/* Locks are released at commit whether the disk is waited for or not: not is faster. */
-static void do_not_wait_for_the_disk(const char *url)
-{
-    PGconn *connection = PQconnectdb(url);
-    char sql[256];
-    (void)snprintf(sql, sizeof sql, "ALTER DATABASE \"%s\" SET synchronous_commit = off",
-                   PQdb(connection));
-    PGresult *result = PQexec(connection, sql);
-    if (PQresultStatus(result) != PGRES_COMMAND_OK)
-        fail_msg("%s", PQerrorMessage(connection));
-    PQclear(result);
-    PQfinish(connection);
-}
-
 static void world_init(struct world *world, uint32_t count, uint32_t gates)
 {
     *world = (struct world){.start = START_MS, .count = count, .random = 1};
     test_stores_init(&world->stores);
     const char *url = test_stores_fresh(&world->stores, TEST_POSTGRES);
-    do_not_wait_for_the_disk(url);
     player_open(&world->player, "postgres", url, &world->clock, 1);
     stepping_open(&world->stepping, url, count, gates);
     arena_init(&world->arena);

@@ -1,5 +1,6 @@
 /* Connections that go away: before, at and after COMMIT, while idle, in the middle of a batch. What
- * is acknowledged is there, what is not said to be unknown is certain, and work goes on. */
+ * is acknowledged is there, what is not said to be unknown is certain, and work goes on. And what a
+ * COMMIT waits for. */
 #include "core/placement.h"
 #include "store/postgres/postgres.h"
 #include "store/postgres_case.h"
@@ -248,6 +249,48 @@ static void numbers_of_batches_do_not_pile_up(void **state)
     assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.batches"), 0);
 }
 
+/* Notes what holds for a transaction that makes a job, at its COMMIT. */
+static void note_settings(struct postgres_case *c)
+{
+    sql(c, "CREATE TABLE public.noted (value text)");
+    sql(c, "CREATE FUNCTION public.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+           " INSERT INTO public.noted VALUES (current_setting('synchronous_commit'));"
+           " RETURN NULL; END $$");
+    sql(c, "CREATE CONSTRAINT TRIGGER note AFTER INSERT ON pawl.jobs"
+           " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.note()");
+}
+
+static void a_commit_waits_for_the_disk_whatever_the_database_is_set_to(void **state)
+{
+    static const struct {
+        const char *set;
+        const char *noted;
+    } rows[] = {
+        {"off", "on"},
+        {"on", "on"},
+        {"local", "local"},
+        {"remote_write", "remote_write"},
+        {"remote_apply", "remote_apply"},
+    };
+    struct postgres_case *c = *state;
+    case_open(c, c->url);
+    note_settings(c);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char statement[256];
+        batcher_release(&c->batcher);
+        store_close(c->store);
+        (void)snprintf(
+            statement, sizeof statement,
+            "DO $$ BEGIN EXECUTE format('ALTER DATABASE %%I SET synchronous_commit = %s',"
+            " current_database()); END $$",
+            rows[i].set);
+        sql(c, statement);
+        case_open(c, c->url);
+        submit_job(c);
+        assert_string_equal(sql(c, "DELETE FROM public.noted RETURNING value"), rows[i].noted);
+    }
+}
+
 #define PROXIED(test) cmocka_unit_test_setup_teardown(test, setup_proxied, teardown_proxied)
 
 int main(void)
@@ -264,6 +307,7 @@ int main(void)
         CASE(a_commit_of_a_transaction_that_failed_is_none),
         CASE(a_search_that_was_lost_leaves_its_work_to_be_found),
         CASE(numbers_of_batches_do_not_pile_up),
+        BARE_CASE(a_commit_waits_for_the_disk_whatever_the_database_is_set_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

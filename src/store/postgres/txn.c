@@ -54,9 +54,10 @@ void txn_settings(char *ret, size_t size, enum store_mode mode, int64_t patience
                    " set_config('idle_in_transaction_session_timeout', '%lld', true),"
                    /* Acknowledged means durable, whatever the database does otherwise. */
                    " set_config('synchronous_commit', coalesce(nullif("
-                   "current_setting('synchronous_commit'), 'off'), 'on'), true)",
+                   "current_setting('synchronous_commit'), '%s'), 'on'), true)",
                    mode == STORE_WRITE ? "force_generic_plan" : "auto",
-                   (long long)(patience_ms - patience_ms / 8), (long long)idle_ms);
+                   (long long)(patience_ms - patience_ms / 8), (long long)idle_ms,
+                   PLANTED(POSTGRES_COMMIT_NOT_AWAITED) ? "" : "off");
 }
 
 enum error_code txn_start(struct postgres_txn *txn, struct err *err)

@@ -63,19 +63,19 @@ typedef int disk_watcher(void *arg, const struct disk_call *call);
 /* An empty disk; and one as a process finds it when the one before has ended: as it was, with
  * nothing open. These end the process when there is no memory. */
 struct disk *disk_new(void);
-struct disk *disk_copy(const struct disk *disk);
-void disk_free(struct disk *disk);
+struct disk *disk_copy(const struct disk *from);
+void disk_free(struct disk *freed);
 
 /* The power is cut: what was not synced is there in part, by `rng` and one of DISK_STYLES styles:
  * none of it, all of it, all up to a moment, or any. Nothing may be open. */
-void disk_cut(struct disk *disk, struct rng *rng, uint32_t style);
+void disk_cut(struct disk *of, struct rng *rng, uint32_t style);
 
 /* Whose files the calls of this process are about from now on; NULL: there are none. */
-void disk_use(struct disk *disk);
+void disk_use(struct disk *used);
 
 /* Who decides what becomes of calls; NULL: they are carried out. */
-void disk_watch(struct disk *disk, disk_watcher *watcher, void *arg);
-void disk_break(struct disk *disk, enum disk_lie lie);
+void disk_watch(struct disk *of, disk_watcher *watcher, void *arg);
+void disk_break(struct disk *of, enum disk_lie lie);
 
 /* Whether a call is being carried out: what the disk itself allocates is not the program's. */
 bool disk_is_busy(void);

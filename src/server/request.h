@@ -25,6 +25,6 @@ struct str request_header(const struct connection *connection, const char *name)
 
 /* How much the client wants something, in thousandths, as a header Accept or Accept-Encoding says:
  * 0 when it does not name it. */
-int request_preference(struct str accept, struct str name);
+int request_preference(struct str accept, struct str type);
 
 #endif

@@ -265,7 +265,7 @@ static void check_call(const struct facts *facts, const struct fact *fact)
     if (fact->again > (call_may_repeat(call) ? 0 : call->copies - 1) || (claimed && fact->apart))
         world_fail(world, "once", "#%u %.*s was carried out again", call->number,
                    STR_ARG(verb_text(call->verb)));
-    if (claimed && call->granted_count > 0 && fact->grants != call->granted_count)
+    if (claimed && call->granted_count > 0 && fact->grants != call->granted_count && !world->veiled)
         world_fail(world, "token", "#%u was given %u leases, and the history has %u", call->number,
                    call->granted_count, fact->grants);
     if (call->expected_version >= 0 && fact->place != 0 &&

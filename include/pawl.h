@@ -45,8 +45,8 @@ extern "C" {
 #define PAWL_API
 #endif
 
-/* The version of this header, as "major.minor.patch". */
-#define PAWL_VERSION "0.1.0"
+/* The version of this header: "major.minor.patch", with "-dev" between releases. */
+#define PAWL_VERSION "0.2.0-dev"
 
 /* Everything that can go wrong. Numbers are for ever: they are added to, never reused. */
 enum pawl_code {

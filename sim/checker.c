@@ -525,12 +525,8 @@ static void check_keys(struct world *world)
 
 const struct spec *spec_of(const struct ledger *ledger, struct uuid job)
 {
-    for (uint32_t i = 0; i < ledger->event_count; i++) {
-        const struct event *event = &ledger->events[i].event;
-        if (event->data.spec != NULL && uuid_eq(event->job_id, job))
-            return event->data.spec;
-    }
-    return NULL;
+    const struct recorded_job *known = ledger_find(ledger, job);
+    return known == NULL ? NULL : known->spec;
 }
 
 static bool names_queue(const struct sim_call *call, struct str queue)

@@ -22,7 +22,8 @@ const struct recorded_job *ledger_find(const struct ledger *ledger, struct uuid 
 
 bool ledger_is_brief(const struct recorded_job *job)
 {
-    return job->brief && (job->status == JOB_COMPLETED || job->status == JOB_CANCELLED);
+    return job->spec != NULL && str_eq(job->spec->kind, STR("brief")) &&
+           (job->status == JOB_COMPLETED || job->status == JOB_CANCELLED);
 }
 
 static uint32_t find_job(struct world *world, struct uuid id)
@@ -96,11 +97,9 @@ static void take(struct world *world, const struct event *event)
     job->asked = job->asked || event->type == EVENT_STEP_NEEDS_USER;
     job->requeued =
         job->requeued || event->type == EVENT_JOB_REQUEUED || event->type == EVENT_WAIT_COMPLETED;
-    if (event->type == EVENT_JOB_CREATED)
+    if (event->type == EVENT_JOB_CREATED) {
         job->created_at = event->at;
-    if (event->type == EVENT_JOB_CREATED && event->data.spec != NULL) {
         job->spec = event->data.spec;
-        job->brief = str_eq(event->data.spec->kind, STR("brief"));
     }
     if (ledger->event_count == ledger->event_cap) {
         ledger->event_cap = ledger->event_cap == 0 ? 512 : ledger->event_cap * 2;

@@ -181,7 +181,6 @@ struct recorded_job {
     bool planned;            /* its steps are given away, and not itself */
     bool requeued;           /* some time */
     bool asked;              /* by one of its steps, some time */
-    bool brief;              /* of a kind that is soon deleted */
     bool gone;               /* found to be, at the last check */
 };
 

@@ -159,11 +159,11 @@ static enum error_code faulty_backup(struct store *handle, struct str path, int6
     return store_backup(faulty(handle)->inner, path, ret_bytes, err);
 }
 
-static enum error_code faulty_sweep(struct store *handle, uint32_t limit, uint32_t *ret_count,
-                                    struct err *err)
+static enum error_code faulty_sweep(struct store *handle, int64_t now, uint32_t limit,
+                                    uint32_t *ret_count, struct err *err)
 {
     enum error_code code = reach(handle, err);
-    return code != ERR_OK ? code : store_sweep(faulty(handle)->inner, limit, ret_count, err);
+    return code != ERR_OK ? code : store_sweep(faulty(handle)->inner, now, limit, ret_count, err);
 }
 
 static enum error_code faulty_attend(struct store *handle, int64_t *ret_before, struct err *err)

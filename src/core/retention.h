@@ -2,8 +2,14 @@
 #ifndef PAWL_CORE_RETENTION_H
 #define PAWL_CORE_RETENTION_H
 
+#include <stdint.h>
+
 #include "base/error.h"
 #include "core/job.h"
+
+/* How long (id, version, head) of a deleted job is kept, so that a head noted elsewhere can still
+ * be compared. */
+#define PURGED_KEPT_MS (INT64_C(30) * 24 * 60 * 60 * 1000)
 
 /* Only a job that has ended may be deleted, or have its payloads erased: ok, or invalid_transition;
  * not_found when there is no such job. */

@@ -175,7 +175,8 @@ static enum error_code sweep(struct engine *engine, bool *ret_more, struct err *
     uint32_t count = 0;
     if (engine_steady(engine) < engine->sweep_at)
         return ERR_OK;
-    enum error_code code = store_sweep(engine->store, 2 * DUE_LIMIT, &count, err);
+    enum error_code code =
+        store_sweep(engine->store, engine->runners[0].batcher.seen_at, 2 * DUE_LIMIT, &count, err);
     if (code == ERR_OK && count == 2 * DUE_LIMIT)
         *ret_more = true;
     else

@@ -266,10 +266,10 @@ enum error_code store_backup(struct store *store, struct str path, int64_t *ret_
     return store->driver->backup(store, path, ret_bytes, err);
 }
 
-enum error_code store_sweep(struct store *store, uint32_t limit, uint32_t *ret_count,
+enum error_code store_sweep(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,
                             struct err *err)
 {
-    return store->driver->sweep(store, limit, ret_count, err);
+    return store->driver->sweep(store, now, limit, ret_count, err);
 }
 
 int store_due_cmp(const void *a, const void *b)

@@ -39,6 +39,7 @@
 #include "core/placement.h"
 #include "core/request.h"
 #include "core/resource.h"
+#include "core/retention.h"
 #include "core/spec.h"
 
 enum {
@@ -270,8 +271,8 @@ struct store_write {
     uint32_t token_count;
     const struct uuid *tokens_gone; /* to delete; those that are not there do not matter */
     uint32_t token_gone_count;
-    const struct uuid
-        *purged; /* jobs to delete, which load has locked; (id, version, head) stays */
+    const struct uuid *purged; /* jobs to delete, which load has locked; (id, version, head) stays
+                                  for PURGED_KEPT_MS */
     uint32_t purged_count;
 };
 
@@ -521,11 +522,13 @@ struct store_driver {
     enum error_code (*backup)(struct store *store, struct str path, int64_t *ret_bytes,
                               struct err *err);
 
-    /* Deletes at most `limit` records of requests and of telemetry, together, that are older than
-     * they are kept (24 hours). `ret_count` says how many. When there are twice as many lanes as
-     * were needed the last time, those in which nothing stands are given back, which begins another
-     * era: their numbers mean nothing any more, or something else. */
-    enum error_code (*sweep)(struct store *store, uint32_t limit, uint32_t *ret_count,
+    /* Deletes at most `limit` records, together, that are older at `now` than they are kept:
+     * requests and telemetry (24 hours), and what was left of deleted jobs (PURGED_KEPT_MS). The
+     * store's own time does not count: the caller says which time can be trusted. `ret_count` says
+     * how many. When there are twice as many lanes as were needed the last time, those in which
+     * nothing stands are given back, which begins another era: their numbers mean nothing any more,
+     * or something else. */
+    enum error_code (*sweep)(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,
                              struct err *err);
 
     /* Notes that somebody looks after the store at this moment, and says when that was noted last
@@ -601,7 +604,7 @@ enum error_code store_tokens(struct store_txn *txn, struct arena *arena, struct 
                              uint32_t *ret_count, struct err *err);
 enum error_code store_backup(struct store *store, struct str path, int64_t *ret_bytes,
                              struct err *err);
-enum error_code store_sweep(struct store *store, uint32_t limit, uint32_t *ret_count,
+enum error_code store_sweep(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,
                             struct err *err);
 enum error_code store_attend(struct store *store, int64_t *ret_before, struct err *err);
 

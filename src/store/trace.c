@@ -512,15 +512,15 @@ static enum error_code trace_backup(struct store *handle, struct str path, int64
     return line_end(&line, code, err, 0, NULL);
 }
 
-static enum error_code trace_sweep(struct store *handle, uint32_t limit, uint32_t *ret_count,
-                                   struct err *err)
+static enum error_code trace_sweep(struct store *handle, int64_t now, uint32_t limit,
+                                   uint32_t *ret_count, struct err *err)
 {
     struct trace_store *store = (struct trace_store *)handle;
     struct line line;
     uint32_t count = 0;
     line_begin(&line, store);
     add(&line, "sweep at most %u", limit);
-    enum error_code code = store_sweep(store->inner, limit, &count, err);
+    enum error_code code = store_sweep(store->inner, now, limit, &count, err);
     if (code == ERR_OK)
         *ret_count = count;
     return line_end(&line, code, err, count, "swept");

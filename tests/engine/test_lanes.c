@@ -97,7 +97,7 @@ static void sweep(struct yard *y)
 {
     struct err err = {0};
     uint32_t count;
-    if (store_sweep(y->player.store, 100, &count, &err) != ERR_OK)
+    if (store_sweep(y->player.store, 0, 100, &count, &err) != ERR_OK)
         fail_msg("%s: %s", y->player.name, err.detail);
 }
 

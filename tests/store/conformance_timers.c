@@ -360,7 +360,7 @@ static void when_somebody_last_looked_after_the_store_is_remembered(void **state
 static uint32_t sweep(struct trial *t, uint32_t limit)
 {
     uint32_t count = UINT32_MAX;
-    ok(t, store_sweep(t->store, limit, &count, &t->w.err));
+    ok(t, store_sweep(t->store, t->now, limit, &count, &t->w.err));
     return count;
 }
 
@@ -438,6 +438,69 @@ static void a_request_that_was_made_anew_is_as_young_as_the_last(void **state)
     assert_true(has_request(t, "k"));
 }
 
+static void sweeping_goes_by_the_time_that_it_is_given(void **state)
+{
+    struct trial *t = *state;
+    uint32_t count = UINT32_MAX;
+    int64_t trusted = t->now;
+    put_request(t, "k");
+    advance(t, 365 * 24 * 3600);
+    ok(t, store_sweep(t->store, trusted, 10, &count, &t->w.err));
+    assert_int_equal(count, 0);
+    assert_true(has_request(t, "k"));
+}
+
+static void purge(struct trial *t, struct uuid id)
+{
+    struct store_job job = {.id = id};
+    struct store_load load = {.jobs = &job, .job_count = 1};
+    struct store_write write = {.purged = &id, .purged_count = 1};
+    struct store_txn *txn = begin(t, STORE_WRITE);
+    ok(t, store_load(txn, &load, &t->w.arena, &t->w.err));
+    ok(t, store_write(txn, &write, &t->w.err));
+    commit(t, txn);
+}
+
+static void what_is_left_of_a_deleted_job_goes_after_a_month(void **state)
+{
+    enum { DAY = 24 * 3600 };
+    struct trial *t = *state;
+    struct uuid a = submit(t, "a");
+    struct uuid b = submit(t, "b");
+    act(t, a, cancel_by(CANCEL_HARD, "no"));
+    act(t, b, cancel_by(CANCEL_HARD, "no"));
+    purge(t, a);
+    advance(t, DAY);
+    purge(t, b);
+    advance(t, 29 * DAY - 1);
+    assert_int_equal(sweep(t, 100), 0);
+    advance(t, 1);
+    assert_int_equal(sweep(t, 100), 1);
+    assert_int_equal(sweep(t, 100), 0);
+    advance(t, DAY);
+    assert_int_equal(sweep(t, 100), 1);
+}
+
+static void a_job_that_is_deleted_twice_leaves_its_head_for_a_month_after_the_last(void **state)
+{
+    enum { DAY = 24 * 3600 };
+    struct trial *t = *state;
+    struct uuid a = submit(t, "a");
+    act(t, a, cancel_by(CANCEL_HARD, "no"));
+    purge(t, a);
+    advance(t, 20 * DAY);
+    struct spec spec = world_spec();
+    struct command again = by_user(COMMAND_SUBMIT);
+    again.submit.spec = &spec;
+    act(t, a, again);
+    act(t, a, cancel_by(CANCEL_HARD, "no"));
+    purge(t, a);
+    advance(t, 20 * DAY);
+    assert_int_equal(sweep(t, 100), 0);
+    advance(t, 10 * DAY);
+    assert_int_equal(sweep(t, 100), 1);
+}
+
 struct conformance_tests conformance_timers(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -467,6 +530,9 @@ struct conformance_tests conformance_timers(void)
         TRIAL(requests_and_telemetry_are_swept_after_a_day),
         TRIAL(a_sweep_is_bounded),
         TRIAL(a_request_that_was_made_anew_is_as_young_as_the_last),
+        TRIAL(sweeping_goes_by_the_time_that_it_is_given),
+        TRIAL(what_is_left_of_a_deleted_job_goes_after_a_month),
+        TRIAL(a_job_that_is_deleted_twice_leaves_its_head_for_a_month_after_the_last),
     };
     return TRIALS(tests);
 }

@@ -9,7 +9,7 @@
 /* What takes a store of today back to version 1. */
 static const char sqlite_back[] =
     "DROP VIEW jobs; DROP INDEX jobs_asking; DROP INDEX jobs_by_status; DROP TABLE tokens;"
-    "DROP TABLE ahead;"
+    "DROP TABLE ahead; DROP INDEX purged_by_age; ALTER TABLE purged DROP COLUMN at;"
     "DROP INDEX job_events_by_type;"
     "CREATE INDEX job_events_by_type ON event_rows (type, created_at);"
     "ALTER TABLE job_rows DROP COLUMN asking;"
@@ -19,6 +19,7 @@ static const char sqlite_back[] =
 
 static const char postgres_back[] =
     "DROP TABLE pawl.lanes_given_back; DROP TABLE pawl.attended; DROP TABLE pawl.tokens;"
+    "ALTER TABLE pawl.purged DROP COLUMN at;"
     "DROP INDEX pawl.jobs_asking; DROP INDEX pawl.jobs_shelf; DROP INDEX pawl.job_events_type;"
     "ALTER TABLE pawl.jobs DROP COLUMN asking; ALTER TABLE pawl.jobs DROP COLUMN shelf;"
     "ALTER TABLE pawl.job_events DROP COLUMN id;"
@@ -82,7 +83,7 @@ static void take_back_and_migrate(struct trial *t)
     options.migrate = true;
     ok(t, store_open(str_from(old->url), &options, &t->store, &t->w.err));
     assert_int_equal(t->store->schema_found, 1);
-    assert_int_equal(t->store->schema_version, 5);
+    assert_int_equal(t->store->schema_version, 6);
 }
 
 static void wait_for_a_person(struct trial *t, struct uuid id, const char *progress)

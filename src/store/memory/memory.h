@@ -51,7 +51,8 @@ enum memory_table {
     TABLE_QUEUES,         /* queue; there while it is paused */
     TABLE_TOKENS,         /* id */
     TABLE_TOKEN_HASHES,   /* hash -> id */
-    TABLE_PURGED,         /* job -> version, head */
+    TABLE_PURGED,         /* job -> at, version, head */
+    TABLE_PURGED_AGES,    /* at, job -> job */
     TABLE_COUNT,
 };
 
@@ -223,7 +224,7 @@ enum error_code memory_due(struct store *store, uint32_t limit, struct arena *ar
                            struct store_due **ret, uint32_t *ret_count, int64_t *ret_now,
                            int64_t *ret_next, struct err *err);
 enum error_code memory_attend(struct store *base, int64_t *ret_before, struct err *err);
-enum error_code memory_sweep(struct store *store, uint32_t limit, uint32_t *ret_count,
+enum error_code memory_sweep(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,
                              struct err *err);
 /* memory_read.c */
 enum error_code memory_list(struct store_txn *handle, const struct store_filter *filter,

@@ -98,17 +98,17 @@ enum error_code memory_due(struct store *store, uint32_t limit, struct arena *ar
 
 /* ---- sweeping ---- */
 
-/* Takes the oldest out of an index by age, and what each stands for. */
+/* Takes what is as old as `until`, or older, out of an index by age, and what each stands for. */
 static enum error_code sweep_table(struct memory_txn *txn, enum memory_table ages,
-                                   enum memory_table table, uint32_t limit, uint32_t *count)
+                                   enum memory_table table, int64_t until, uint32_t limit,
+                                   uint32_t *count)
 {
     struct scan scan = memory_scan(txn, ages, STR(""));
     enum error_code code = ERR_OK;
     const struct entry *entry;
     while (code == ERR_OK && *count < limit && (entry = scan_next(&scan)) != NULL) {
         struct reader reader = reader_of(entry_key(entry));
-        if (read_key_int(&reader) >
-            txn->now - (PLANTED(MEMORY_ANSWERS_FORGOTTEN) ? 0 : REQUEST_KEPT_MS))
+        if (read_key_int(&reader) > until)
             break;
         struct buf key = memory_buf(txn);
         buf_add(&key, entry_value(entry));
@@ -123,7 +123,7 @@ static enum error_code sweep_table(struct memory_txn *txn, enum memory_table age
     return code;
 }
 
-enum error_code memory_sweep(struct store *store, uint32_t limit, uint32_t *ret_count,
+enum error_code memory_sweep(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,
                              struct err *err)
 {
     struct store_txn *handle;
@@ -132,9 +132,13 @@ enum error_code memory_sweep(struct store *store, uint32_t limit, uint32_t *ret_
         return code;
     struct memory_txn *txn = (struct memory_txn *)handle;
     uint32_t count = 0;
-    code = sweep_table(txn, TABLE_REQUEST_AGES, TABLE_REQUESTS, limit, &count);
+    int64_t until = now - (PLANTED(MEMORY_ANSWERS_FORGOTTEN) ? 0 : REQUEST_KEPT_MS);
+    code = sweep_table(txn, TABLE_REQUEST_AGES, TABLE_REQUESTS, until, limit, &count);
     if (code == ERR_OK)
-        code = sweep_table(txn, TABLE_TELEMETRY_AGES, TABLE_TELEMETRY, limit, &count);
+        code = sweep_table(txn, TABLE_TELEMETRY_AGES, TABLE_TELEMETRY, until, limit, &count);
+    if (code == ERR_OK && !PLANTED(MEMORY_PURGED_PILE_UP))
+        code =
+            sweep_table(txn, TABLE_PURGED_AGES, TABLE_PURGED, now - PURGED_KEPT_MS, limit, &count);
     if (code == ERR_OK)
         code = memory_lanes_give_back(txn);
     code = memory_verb_end(txn, code, err);

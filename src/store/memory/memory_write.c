@@ -538,13 +538,36 @@ static enum error_code drop_events(struct memory_txn *txn, const struct buf *pre
     return code;
 }
 
+/* What stays of a deleted job, by its id and by its age. One that was imported again after it was
+ * deleted, and is deleted again, counts from now on. */
+static enum error_code leave_head(struct memory_txn *txn, const struct job_row *row,
+                                  const struct buf *key)
+{
+    const struct entry *before;
+    struct buf left = memory_buf(txn);
+    struct buf age = memory_buf(txn);
+    enum error_code code = memory_get(txn, TABLE_PURGED, key, &before);
+    if (code == ERR_OK && before != NULL) {
+        struct buf old = memory_buf(txn);
+        struct reader reader = reader_of(entry_value(before));
+        key_int(&old, read_int(&reader));
+        key_uuid(&old, row->id);
+        code = memory_take_buf(txn, TABLE_PURGED_AGES, &old, NULL);
+    }
+    value_int(&left, txn->now);
+    value_int(&left, row->version);
+    value_bytes(&left, row->head, sizeof row->head);
+    key_int(&age, txn->now);
+    key_uuid(&age, row->id);
+    if (code == ERR_OK)
+        code = memory_put(txn, TABLE_PURGED, key, &left);
+    return code != ERR_OK ? code : memory_put(txn, TABLE_PURGED_AGES, &age, key);
+}
+
 static enum error_code purge_row(struct memory_txn *txn, const struct job_row *row)
 {
     struct buf key = memory_job_key(txn, row->id);
-    struct buf left = memory_buf(txn);
-    value_int(&left, row->version);
-    value_bytes(&left, row->head, sizeof row->head);
-    enum error_code code = memory_put(txn, TABLE_PURGED, &key, &left);
+    enum error_code code = leave_head(txn, row, &key);
     if (code == ERR_OK && str_is_set(row->idempotency_key)) {
         struct buf unique = memory_buf(txn);
         key_text(&unique, row->queue);

@@ -254,7 +254,7 @@ enum error_code postgres_token(struct store_txn *handle, struct store_token *tok
 enum error_code postgres_tokens(struct store_txn *handle, struct arena *arena,
                                 struct access_token **ret, uint32_t *ret_count, struct err *err);
 enum error_code postgres_attend(struct store *handle, int64_t *ret_before, struct err *err);
-enum error_code postgres_sweep(struct store *handle, uint32_t limit, uint32_t *ret_count,
-                               struct err *err);
+enum error_code postgres_sweep(struct store *handle, int64_t now, uint32_t limit,
+                               uint32_t *ret_count, struct err *err);
 
 #endif

@@ -4,6 +4,9 @@
 #include "core/request.h"
 #include "store/postgres/postgres.h"
 
+/* After so long nobody asks any more what became of a batch. */
+#define BATCHES_KEPT_MS (INT64_C(2) * 24 * 60 * 60 * 1000)
+
 /* Adds a place in a line that is ordered by (time, job, step). */
 static void params_add_place(struct params *params, const struct mark_place *place)
 {
@@ -264,21 +267,30 @@ enum error_code postgres_admit(struct store_txn *handle, const struct store_admi
 
 /* ---- sweep ---- */
 
-/* $1: the clock, $2: how long things are kept, $3: how many. Numbers of batches that nobody can ask
- * for any more go too, and are not counted. */
-static const char sweep_old[] = CLOCK_CTE
+/* $1: the clock, which does not count; what is as old as $2 goes, $3: how many, and of deleted jobs
+ * what is as old as $4. Numbers of batches that nobody can ask for any more ($5) go too, and are
+ * not counted. */
+static const char sweep_old[] =
+    "WITH clock AS (SELECT $1::int8)"
     ", old_requests AS MATERIALIZED (SELECT id FROM pawl.requests"
-    " WHERE at <= (SELECT now FROM clock) - $2 ORDER BY at LIMIT $3 FOR UPDATE SKIP LOCKED"
+    " WHERE at <= $2 ORDER BY at LIMIT $3 FOR UPDATE SKIP LOCKED"
     "), gone_requests AS (DELETE FROM pawl.requests WHERE id = ANY (ARRAY("
     "SELECT id FROM old_requests)) RETURNING 1"
     "), old_telemetry AS MATERIALIZED (SELECT ctid AS place FROM pawl.job_telemetry"
-    " WHERE at <= (SELECT now FROM clock) - $2 ORDER BY at"
+    " WHERE at <= $2 ORDER BY at"
     " LIMIT greatest($3 - (SELECT count(*) FROM old_requests), 0) FOR UPDATE SKIP LOCKED"
     "), gone_telemetry AS (DELETE FROM pawl.job_telemetry WHERE ctid = ANY (ARRAY("
     "SELECT place FROM old_telemetry)) RETURNING 1"
+    "), old_purged AS MATERIALIZED (SELECT job_id FROM pawl.purged"
+    " WHERE at <= $4 ORDER BY at LIMIT greatest($3 - (SELECT count(*) FROM old_requests)"
+    " - (SELECT count(*) FROM old_telemetry), 0) FOR UPDATE SKIP LOCKED"
+    "), gone_purged AS (DELETE FROM pawl.purged WHERE job_id = ANY (ARRAY("
+    "SELECT job_id FROM old_purged)) RETURNING 1"
     "), gone_batches AS (DELETE FROM pawl.batches WHERE ctid = ANY (ARRAY("
-    "SELECT ctid FROM pawl.batches WHERE at < now() - interval '2 days' LIMIT 1000)))"
-    " SELECT (SELECT count(*) FROM gone_requests) + (SELECT count(*) FROM gone_telemetry)";
+    "SELECT ctid FROM pawl.batches WHERE at < timestamptz 'epoch' + $5 * interval '1 ms'"
+    " LIMIT 1000)))"
+    " SELECT (SELECT count(*) FROM gone_requests) + (SELECT count(*) FROM gone_telemetry)"
+    " + (SELECT count(*) FROM gone_purged)";
 
 /* A statement in a transaction of its own, which gives one number. The first parameter is the
  * clock; what it changes is no news to anybody. */
@@ -315,12 +327,13 @@ static enum error_code ask_alone(struct store *handle, const char *sql, const in
     return code;
 }
 
-enum error_code postgres_sweep(struct store *handle, uint32_t limit, uint32_t *ret_count,
-                               struct err *err)
+enum error_code postgres_sweep(struct store *handle, int64_t now, uint32_t limit,
+                               uint32_t *ret_count, struct err *err)
 {
-    const int64_t numbers[] = {REQUEST_KEPT_MS, limit};
+    const int64_t numbers[] = {now - REQUEST_KEPT_MS, limit, now - PURGED_KEPT_MS,
+                               now - BATCHES_KEPT_MS};
     int64_t count;
-    enum error_code code = ask_alone(handle, sweep_old, numbers, 2, &count, err);
+    enum error_code code = ask_alone(handle, sweep_old, numbers, 4, &count, err);
     if (code == ERR_OK)
         code = lanes_give_back((struct postgres *)handle, err);
     if (code == ERR_OK)

@@ -304,9 +304,13 @@ static enum error_code write_redactions(struct postgres_txn *txn, const struct s
 
 /* ---- purging ---- */
 
+/* $2: the time. */
+static const char leave_heads[] =
+    "INSERT INTO pawl.purged (job_id, version, head, at) SELECT id, version, head, $2"
+    " FROM pawl.jobs WHERE id = ANY ($1) ON CONFLICT (job_id) DO UPDATE SET"
+    " version = excluded.version, head = excluded.head, at = excluded.at";
+
 static const char *const purges[] = {
-    "INSERT INTO pawl.purged (job_id, version, head) SELECT id, version, head FROM pawl.jobs"
-    " WHERE id = ANY ($1) ON CONFLICT DO NOTHING",
     "DELETE FROM pawl.timers t USING pawl.job_steps s WHERE s.job_id = ANY ($1)"
     " AND s.lane IS NOT NULL AND t.kind = 0 AND t.at = s.run_at AND t.job_id = s.job_id"
     " AND t.step = s.ordinal",
@@ -329,15 +333,23 @@ static enum error_code write_purges(struct postgres_txn *txn, const struct store
                                     struct err *err)
 {
     struct params params;
+    struct params timed;
     struct array ids;
-    enum error_code code = ERR_OK;
+    int64_t now;
     if (write->purged_count == 0)
         return ERR_OK;
+    enum error_code code = txn_now(txn, &now, err);
+    if (code != ERR_OK)
+        return code;
     array_init(&ids, &txn->scratch, PARAM_UUID, write->purged_count);
     for (uint32_t i = 0; i < write->purged_count; i++)
         array_add_uuid(&ids, write->purged[i]);
     params_init(&params, &txn->scratch);
     params_add_array(&params, &ids);
+    params_init(&timed, &txn->scratch);
+    params_add_array(&timed, &ids);
+    params_add_int8(&timed, now);
+    code = connection_send_quiet(txn->connection, leave_heads, &timed, err);
     for (size_t i = 0; i < sizeof purges / sizeof purges[0] && code == ERR_OK; i++)
         code = connection_send_quiet(txn->connection, purges[i], &params, err);
     return code;

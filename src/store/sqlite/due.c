@@ -119,19 +119,20 @@ enum error_code sqlite_due(struct store *store, uint32_t limit, struct arena *ar
 
 /* ---- sweeping ---- */
 
-static enum error_code sweep(struct sqlite_txn *txn, enum statement statement, uint32_t limit,
-                             uint32_t *count, struct err *err)
+/* Deletes what is as old as `until`, or older. */
+static enum error_code sweep(struct sqlite_txn *txn, enum statement statement, int64_t until,
+                             uint32_t limit, uint32_t *count, struct err *err)
 {
     int changes = 0;
     struct query query = lite_query(txn->connection, statement, NULL, err);
-    lite_put_int(&query, txn->now - REQUEST_KEPT_MS);
+    lite_put_int(&query, until);
     lite_put_int(&query, limit - *count);
     enum error_code code = lite_run_counted(&query, &changes);
     *count += (uint32_t)changes;
     return code;
 }
 
-enum error_code sqlite_sweep(struct store *store, uint32_t limit, uint32_t *ret_count,
+enum error_code sqlite_sweep(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,
                              struct err *err)
 {
     struct store_txn *base;
@@ -144,9 +145,11 @@ enum error_code sqlite_sweep(struct store *store, uint32_t limit, uint32_t *ret_
     bool gave_back = false;
     code = sqlite_verb_begin(txn, err);
     if (code == ERR_OK)
-        code = sweep(txn, STATEMENT_REQUESTS_SWEEP, limit, &count, err);
+        code = sweep(txn, STATEMENT_REQUESTS_SWEEP, now - REQUEST_KEPT_MS, limit, &count, err);
     if (code == ERR_OK)
-        code = sweep(txn, STATEMENT_TELEMETRY_SWEEP, limit, &count, err);
+        code = sweep(txn, STATEMENT_TELEMETRY_SWEEP, now - REQUEST_KEPT_MS, limit, &count, err);
+    if (code == ERR_OK)
+        code = sweep(txn, STATEMENT_PURGED_SWEEP, now - PURGED_KEPT_MS, limit, &count, err);
     if (code == ERR_OK)
         code = sqlite_lanes_give_back(txn, &gave_back, err);
     if (code != ERR_OK || (count == 0 && !gave_back))

@@ -310,8 +310,12 @@ static enum error_code purge_job(struct sqlite_txn *txn, const struct uuid *job,
         STATEMENT_TELEMETRY_DELETE, STATEMENT_EVENTS_DELETE,  STATEMENT_JOB_DELETE,
     };
     bool found = false;
-    enum error_code code = run_on_job(txn, STATEMENT_JOB_PURGED, job, &found, err);
-    if (code != ERR_OK || !found)
+    int changes = 0;
+    struct query query = lite_query(txn->connection, STATEMENT_JOB_PURGED, NULL, err);
+    lite_put_uuid(&query, job);
+    lite_put_int(&query, txn->now);
+    enum error_code code = lite_run_counted(&query, &changes);
+    if (code != ERR_OK || changes == 0)
         return code;
     code = sqlite_delete_steps(txn, job, err);
     for (size_t i = 0; i < sizeof statements / sizeof statements[0] && code == ERR_OK; i++)

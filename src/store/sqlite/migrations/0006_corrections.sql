@@ -1,0 +1,6 @@
+-- usable_from: 6
+-- What is left of a deleted job goes too, some time after the job. Rows that are there already count
+-- from now on.
+ALTER TABLE purged ADD COLUMN at INTEGER NOT NULL DEFAULT 0;
+UPDATE purged SET at = CAST(strftime('%s', 'now') AS INTEGER) * 1000;
+CREATE INDEX purged_by_age ON purged (at);

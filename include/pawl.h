@@ -183,11 +183,12 @@ PAWL_VERB(submit);
 PAWL_VERB(get);
 
 /* Jobs, the newest first: {"status"?: "a,b", "kind"?, "queue"?, "agent_id"?, "correlation_id"?,
- * "label"?: "key:value", "created_after"?, "search"?: text, "include"?: "payload,result", "limit"?
- * (50, at most 500), "cursor"?}. Answers {"jobs": [...], "next_cursor": null or text}. A job whose
+ * "label"?: "key:value", "created_after"?, "search"?: text, "id_prefix"?, "include"?:
+ * "payload,result", "limit"? (50, at most 500), "cursor"?}. Answers {"jobs": [...], "next_cursor": null or text}. A job whose
  * row was damaged is {"id", "damaged": why}, and hides no others. `search` is part of the id, kind,
  * queue, key, correlation id, agent, goal, labels or last error, in whatever case; a page of what
- * was found may have fewer jobs than asked for, even none, and still a next_cursor. */
+ * was found may have fewer jobs than asked for, even none, and still a next_cursor. `id_prefix` is
+ * the first 4 or more hexadecimal digits of an id. */
 PAWL_VERB(list);
 
 /* The history of a job: {"id", "after"?: version, "limit"? (100, at most 1,000), "telemetry"?,

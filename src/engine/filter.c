@@ -108,6 +108,50 @@ enum error_code cursor_read(struct str cursor, struct uuid *ret, struct err *err
     return ERR_OK;
 }
 
+static int hex_digit(char c)
+{
+    c = lower(c);
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The id after this one; all zero after the last. */
+static struct uuid next_id(struct uuid id)
+{
+    for (size_t i = sizeof id.bytes; i-- > 0 && ++id.bytes[i] == 0;)
+        continue;
+    return id;
+}
+
+enum error_code id_prefix_read(struct str prefix, struct id_range *ret, struct err *err)
+{
+    enum { DIGITS_MIN = 4, DIGITS = 2 * sizeof(struct uuid) };
+    struct uuid first = {0};
+    struct uuid last;
+    size_t count = 0;
+    bool valid = prefix.len <= UUID_TEXT_LEN;
+    memset(&last, 0xff, sizeof last);
+    for (size_t i = 0; i < prefix.len && valid; i++) {
+        int digit = hex_digit(prefix.at[i]);
+        bool dash = prefix.at[i] == '-' && (i == 8 || i == 13 || i == 18 || i == 23);
+        valid = dash || (digit >= 0 && count < DIGITS);
+        if (!valid || dash)
+            continue;
+        unsigned shift = count % 2 == 0 ? 4 : 0;
+        uint8_t *low = &first.bytes[count / 2];
+        uint8_t *high = &last.bytes[count / 2];
+        *low = (uint8_t)(*low | (unsigned)digit << shift);
+        *high = (uint8_t)((*high & ~(0xfU << shift)) | (unsigned)digit << shift);
+        count++;
+    }
+    if (!valid || count < DIGITS_MIN)
+        return err_set(err, ERR_BAD_REQUEST,
+                       "id_prefix must be the first %d to %d hexadecimal digits of an id, not "
+                       "\"%.*s\"",
+                       DIGITS_MIN, DIGITS, STR_ARG(prefix));
+    *ret = (struct id_range){.first = first, .behind = next_id(last)};
+    return ERR_OK;
+}
+
 void cursor_write(struct json_writer *writer, bool more, struct uuid last)
 {
     char text[UUID_TEXT_LEN];

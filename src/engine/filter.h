@@ -46,6 +46,16 @@ bool filter_has_text(const struct job *job, struct str text);
 /* Where a page begins: an absent cursor gives the newest job. bad_request. */
 enum error_code cursor_read(struct str cursor, struct uuid *ret, struct err *err);
 
+/* The ids that begin with some hexadecimal digits: from `first` to the one before `behind`, which
+ * is all zero when there is none behind them. */
+struct id_range {
+    struct uuid first;
+    struct uuid behind;
+};
+
+/* Reads 4 to 32 digits, with or without the dashes of an id. bad_request. */
+enum error_code id_prefix_read(struct str prefix, struct id_range *ret, struct err *err);
+
 /* "next_cursor" of a page that ended with `last`; null when there is no more. */
 void cursor_write(struct json_writer *writer, bool more, struct uuid last);
 

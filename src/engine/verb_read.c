@@ -133,14 +133,18 @@ const struct verb verb_get = {.request = &get_record, .run = run_get};
 struct list_request {
     struct filter_request filter;
     struct str search;
+    struct str id_prefix;
     struct str include;
     int64_t limit;
     struct str cursor;
 };
 
 static const struct record_field list_fields[] = {
-    FILTER_FIELDS(struct list_request), FIELD(list_request, search, TEXT),
-    FIELD(list_request, include, TEXT), RANGE(list_request, limit, 1, STORE_LIST_MAX),
+    FILTER_FIELDS(struct list_request),
+    FIELD(list_request, search, TEXT),
+    FIELD(list_request, id_prefix, TEXT),
+    FIELD(list_request, include, TEXT),
+    RANGE(list_request, limit, 1, STORE_LIST_MAX),
     FIELD(list_request, cursor, TEXT),
 };
 RECORD_TABLE(list);
@@ -171,6 +175,7 @@ static enum error_code read_include(struct str list, int *ret, struct err *err)
 struct listing {
     struct store_filter filter; /* `before` and `limit` move on */
     struct str search;          /* absent: all of them */
+    struct uuid first;          /* the smallest id that is listed */
     uint32_t limit;             /* of jobs that are written */
     int parts;
     int64_t until; /* of a search, on the engine's steady clock */
@@ -204,6 +209,10 @@ static enum error_code write_some(struct store_txn *txn, struct listing *listing
     listing->filter.limit = searches || wanted > listing->at_once ? listing->at_once : wanted;
     enum error_code code = store_list(txn, &listing->filter, page, &jobs, &count, err);
     for (; code == ERR_OK && at < count && !is_full(listing, answer); at++) {
+        if (memcmp(&jobs[at].id, &listing->first, sizeof listing->first) < 0) {
+            listing->more = false;
+            return ERR_OK;
+        }
         listing->filter.before = jobs[at].id;
         if (!is_found(listing, &jobs[at]))
             continue;
@@ -260,6 +269,25 @@ static enum error_code check_search(struct str text, struct err *err)
                    SEARCH_LEN_MAX);
 }
 
+/* Limits a page to ids with a prefix. Ids are listed from the largest on, so that the page begins
+ * behind them or, further down, at the cursor. */
+static enum error_code read_prefix(struct str prefix, struct listing *listing, struct err *err)
+{
+    struct id_range range;
+    if (!str_is_set(prefix))
+        return ERR_OK;
+    enum error_code code = id_prefix_read(prefix, &range, err);
+    if (code != ERR_OK)
+        return code;
+    const struct uuid none = {0};
+    struct uuid *before = &listing->filter.before;
+    if (uuid_eq(*before, none) ||
+        (!uuid_eq(range.behind, none) && memcmp(&range.behind, before, sizeof range.behind) < 0))
+        *before = range.behind;
+    listing->first = range.first;
+    return ERR_OK;
+}
+
 static enum error_code run_list(struct verb_call *call, struct buf *answer, struct err *err)
 {
     struct list_request request = {.limit = PAGE_LIMIT_DEFAULT};
@@ -272,6 +300,8 @@ static enum error_code run_list(struct verb_call *call, struct buf *answer, stru
         code = access_filter(call, &listing.filter, err);
     if (code == ERR_OK)
         code = cursor_read(request.cursor, &listing.filter.before, err);
+    if (code == ERR_OK)
+        code = read_prefix(request.id_prefix, &listing, err);
     if (code == ERR_OK)
         code = read_include(request.include, &listing.parts, err);
     if (code == ERR_OK)

@@ -148,8 +148,44 @@ static void jobs_are_found_by_what_they_are_called(void **state)
     at_every_desk(searches);
 }
 
+static void lists_by_prefix(struct desk *d)
+{
+    char prefix[UUID_TEXT_LEN + 1];
+    submit_of(d, "mail", "default");
+    const char *older = said(d, "id");
+    const char *newer = submit_of(d, "mail", "default");
+    size_t common = 0;
+    while (older[common] == newer[common])
+        common++;
+    for (size_t len = common + 1; len <= UUID_TEXT_LEN; len++) {
+        (void)snprintf(prefix, sizeof prefix, "%.*s", (int)len, older);
+        well(d, VERB_list, "{\"id_prefix\":\"%s\",\"limit\":2}", prefix);
+        says(d, "jobs.0.id", older);
+        says(d, "jobs.1", "");
+        says(d, "next_cursor", "");
+    }
+    (void)snprintf(prefix, sizeof prefix, "%.*s", (int)common, older);
+    well(d, VERB_list, "{\"id_prefix\":\"%s\"}", prefix);
+    says(d, "jobs.0.id", newer);
+    says(d, "jobs.1.id", older);
+    well(d, VERB_list, "{\"id_prefix\":\"%s\",\"cursor\":\"%s\"}", prefix, newer);
+    says(d, "jobs.0.id", older);
+    says(d, "jobs.1", "");
+    well(d, VERB_list, "{\"id_prefix\":\"ffff\"}");
+    says(d, "jobs.0", "");
+}
+
+static void jobs_are_found_by_the_first_digits_of_their_ids(void **state)
+{
+    (void)state;
+    at_every_desk(lists_by_prefix);
+}
+
 static void lists_wrongly(struct desk *d)
 {
+    ill(d, VERB_list, ERR_BAD_REQUEST, "id_prefix must be", "{\"id_prefix\":\"01a\"}");
+    ill(d, VERB_list, ERR_BAD_REQUEST, "not \"01a1-e2\"", "{\"id_prefix\":\"01a1-e2\"}");
+    ill(d, VERB_list, ERR_BAD_REQUEST, "not \"01axyz\"", "{\"id_prefix\":\"01axyz\"}");
     ill(d, VERB_list, ERR_BAD_REQUEST, "search has 0 bytes", "{\"search\":\"\"}");
     ill(d, VERB_list, ERR_BAD_REQUEST, "\"asleep\" is none; there are queued, running",
         "{\"status\":\"queued,asleep\"}");
@@ -932,6 +968,7 @@ int main(void)
         cmocka_unit_test(a_job_is_got_by_its_id),
         cmocka_unit_test(jobs_are_listed_newest_first_by_everything_there_is),
         cmocka_unit_test(jobs_are_found_by_what_they_are_called),
+        cmocka_unit_test(jobs_are_found_by_the_first_digits_of_their_ids),
         cmocka_unit_test(a_list_that_cannot_be_is_refused_by_name),
         cmocka_unit_test(a_history_is_told_page_by_page),
         cmocka_unit_test(heartbeats_are_told_apart),

@@ -109,6 +109,8 @@ struct parser {
     int argc;
     char **argv;
     int at;
+    char *split;      /* where the next value of a list is copied to */
+    size_t given_cap; /* of args->given */
 };
 
 static bool is_option(const char *argument)
@@ -172,8 +174,37 @@ static enum cli_exit add_given(struct parser *parser, const struct option *optio
         return cli_usage(verb, "there is no %s '%s'; choose from %s", option->name + 2, value,
                          words);
     }
+    assert(parser->args->given_count < parser->given_cap);
     parser->args->given[parser->args->given_count++] = (struct given){option, value};
     return CLI_DONE;
+}
+
+/* The values of a list, "a,b": each is copied to the end of args->split. */
+static enum cli_exit add_list(struct parser *parser, const struct option *option, const char *list)
+{
+    enum cli_exit code = CLI_DONE;
+    for (const char *at = list; code == CLI_DONE; at++) {
+        const char *value = parser->split;
+        for (; *at != '\0' && *at != ','; at++) {
+            at += at[0] == '\\' && at[1] == ',';
+            *parser->split++ = *at;
+        }
+        *parser->split++ = '\0';
+        code = *value != '\0' || *list == '\0'
+                   ? add_given(parser, option, value)
+                   : cli_usage(parser->args->verb, "%s: '%s' has an empty value in it",
+                               option->name, list);
+        if (*at == '\0')
+            break;
+    }
+    return code;
+}
+
+static enum cli_exit add_value(struct parser *parser, const struct option *option,
+                               const char *value)
+{
+    return option->times == OPTION_MANY ? add_list(parser, option, value)
+                                        : add_given(parser, option, value);
 }
 
 static enum cli_exit no_value(const struct verb *verb, const struct option *option)
@@ -204,17 +235,17 @@ static enum cli_exit parse_option(struct parser *parser)
         return add_given(parser, option, NULL);
     }
     if (equals != NULL)
-        return add_given(parser, option, equals + 1);
+        return add_value(parser, option, equals + 1);
     /* What looks like an option is not taken for a value, since the value was more likely
      * forgotten; with = it can be said all the same. Numbers may be negative. */
     const char *value = parser->at + 1 < parser->argc ? parser->argv[parser->at + 1] : NULL;
     if (value == NULL || strncmp(value, "--", 2) == 0)
         return no_value(args->verb, option);
     parser->at++;
-    enum cli_exit code = add_given(parser, option, value);
+    enum cli_exit code = add_value(parser, option, value);
     while (code == CLI_DONE && option->times == OPTION_MANY && parser->at + 1 < parser->argc &&
            !is_option(parser->argv[parser->at + 1]))
-        code = add_given(parser, option, parser->argv[++parser->at]);
+        code = add_value(parser, option, parser->argv[++parser->at]);
     return code;
 }
 
@@ -283,12 +314,23 @@ static enum cli_exit check_words(const struct args *args)
 enum cli_exit args_parse(const struct verb *verb, int argc, char **argv, struct args *ret)
 {
     *ret = (struct args){.verb = verb};
+    size_t values = (size_t)argc + 1;
+    size_t bytes = 1;
+    for (int i = 0; i < argc; i++) {
+        bytes += strlen(argv[i]) + 1;
+        for (const char *comma = strchr(argv[i], ','); comma != NULL;
+             comma = strchr(comma + 1, ','))
+            values++;
+    }
     ret->words = calloc((size_t)argc + 1, sizeof *ret->words);
-    ret->given = calloc((size_t)argc + 1, sizeof *ret->given);
-    if (ret->words == NULL || ret->given == NULL)
+    ret->ids = calloc((size_t)argc + 1, sizeof *ret->ids);
+    ret->given = calloc(values, sizeof *ret->given);
+    ret->split = calloc(bytes, 1);
+    if (ret->words == NULL || ret->ids == NULL || ret->given == NULL || ret->split == NULL)
         return cli_no_memory(verb);
 
-    struct parser parser = {.args = ret, .argc = argc, .argv = argv, .at = 1};
+    struct parser parser = {
+        .args = ret, .argc = argc, .argv = argv, .at = 1, .split = ret->split, .given_cap = values};
     for (; parser.at < argc; parser.at++) {
         enum cli_exit code =
             strcmp(argv[parser.at], "--") == 0 ? parse_rest(&parser) : parse_one(&parser);
@@ -301,7 +343,9 @@ enum cli_exit args_parse(const struct verb *verb, int argc, char **argv, struct 
 void args_free(struct args *args)
 {
     free(args->words);
+    free(args->ids);
     free(args->given);
+    free(args->split);
     *args = (struct args){0};
 }
 
@@ -397,4 +441,29 @@ void cli_put_text(const struct args *args, const char *name, struct pawl_object 
                   const char *key)
 {
     pawl_object_text(request, key, cli_value(args, name));
+}
+
+enum cli_exit cli_put_joined(const struct args *args, const char *name, struct pawl_object *request,
+                             const char *key)
+{
+    size_t count = cli_count(args, name);
+    size_t bytes = 1;
+    if (count == 0)
+        return CLI_DONE;
+    for (size_t i = 0; i < count; i++)
+        bytes += strlen(cli_value_at(args, name, i)) + 1;
+    char *joined = malloc(bytes);
+    if (joined == NULL)
+        return cli_no_memory(args->verb);
+    size_t end = 0;
+    for (size_t i = 0; i < count; i++) {
+        const char *value = cli_value_at(args, name, i);
+        if (i > 0)
+            joined[end++] = ',';
+        memcpy(joined + end, value, strlen(value) + 1);
+        end += strlen(value);
+    }
+    pawl_object_text(request, key, joined);
+    free(joined);
+    return CLI_DONE;
 }

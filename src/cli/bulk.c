@@ -37,16 +37,15 @@ static bool all_refused(const struct counts *counts)
 
 /* One page. *cursor is where it starts, and then where the next one does; NULL: there is none. */
 static enum cli_exit run_page(const struct args *args, struct pawl *pawl, const struct bulk *bulk,
-                              long long rate, char **cursor, struct counts *counts)
+                              long long rate, bool dry, char **cursor, struct counts *counts)
 {
     struct pawl_object *request = bulk->request(args, bulk->arg);
     /* With a rate a page is a second's work, so that the bar moves. The library keeps to the rate
      * within a page, and keep_rate from one to the next. */
-    pawl_object_int(request, "limit",
-                    rate > 0 && rate < PAGE && !cli_has(args, "--dry-run") ? rate : PAGE);
+    pawl_object_int(request, "limit", rate > 0 && rate < PAGE && !dry ? rate : PAGE);
     if (rate > 0)
         pawl_object_int(request, "rate_per_s", rate);
-    if (cli_has(args, "--dry-run") && !PLANTED(DRY_RUN_DOES_IT))
+    if (dry && !PLANTED(DRY_RUN_DOES_IT))
         pawl_object_flag(request, "dry_run", 1);
     pawl_object_text(request, "cursor", *cursor);
 
@@ -78,6 +77,21 @@ static void keep_rate(long long rate, long long matched, long long started)
     (void)nanosleep(&nap, NULL);
 }
 
+enum cli_exit bulk_count(const struct args *args, struct pawl *pawl, const struct bulk *bulk,
+                         long long *ret_count)
+{
+    struct counts counts = {0};
+    char *cursor = NULL;
+    enum cli_exit code;
+    do
+        code = run_page(args, pawl, bulk, 0, true, &cursor, &counts);
+    while (code == CLI_DONE && cursor != NULL);
+    pawl_free(cursor);
+    if (code == CLI_DONE)
+        *ret_count = counts.matched - counts.refused;
+    return code;
+}
+
 enum cli_exit bulk_run(const struct args *args, struct pawl *pawl, const struct bulk *bulk)
 {
     enum { RATE_MAX = 1000000 };
@@ -88,12 +102,13 @@ enum cli_exit bulk_run(const struct args *args, struct pawl *pawl, const struct 
     if (code != CLI_DONE)
         return code;
 
+    bool dry = cli_has(args, "--dry-run");
     long long started = when_now();
     struct progress progress = progress_begin(bulk->past, 0);
     do {
-        code = run_page(args, pawl, bulk, rate, &cursor, &counts);
+        code = run_page(args, pawl, bulk, rate, dry, &cursor, &counts);
         progress_show(&progress, counts.done);
-        if (code == CLI_DONE && cursor != NULL && rate > 0 && !cli_has(args, "--dry-run"))
+        if (code == CLI_DONE && cursor != NULL && rate > 0 && !dry)
             keep_rate(rate, counts.matched, started);
     } while (code == CLI_DONE && cursor != NULL);
     progress_end(&progress);

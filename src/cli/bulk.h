@@ -24,6 +24,10 @@ struct bulk {
  * "refused"}. */
 enum cli_exit bulk_run(const struct args *args, struct pawl *pawl, const struct bulk *bulk);
 
+/* How many jobs it would be, as a dry run counts them. */
+enum cli_exit bulk_count(const struct args *args, struct pawl *pawl, const struct bulk *bulk,
+                         long long *ret_count);
+
 /* Does `call` for each word from `first` on: `put` adds to the request what else it needs. Prints
  * each job and its status, or with --json the answers. Goes on when one fails; the exit code is the
  * first one's that did. */

@@ -26,7 +26,8 @@ enum cli_exit {
 enum option_times {
     OPTION_ONCE = 0,
     OPTION_REPEATED, /* --label a:b --label c:d */
-    OPTION_MANY,     /* also --kind a b: all arguments up to the next option */
+    OPTION_MANY,     /* also --kind a,b ("\\," is a comma in a value) and --kind a b: all
+                        arguments up to the next option */
 };
 
 struct option {
@@ -95,12 +96,16 @@ struct given {
     const char *value; /* NULL: the option has none */
 };
 
+enum { JOB_ID_LEN = 36 };
+
 struct args {
     const struct verb *verb;
-    const char **words; /* all that are neither options nor their values */
+    const char **words;          /* all that are neither options nor their values */
+    char (*ids)[JOB_ID_LEN + 1]; /* of each word the whole id, when it was shortened */
     size_t word_count;
     struct given *given;
     size_t given_count;
+    char *split;    /* the values of lists, each ended by NUL */
     char **command; /* what stands behind "--", ended by NULL; NULL: none */
 };
 
@@ -154,6 +159,10 @@ enum cli_exit cli_put_duration(const struct args *args, const char *name,
                                struct pawl_object *request, const char *key);
 void cli_put_text(const struct args *args, const char *name, struct pawl_object *request,
                   const char *key);
+
+/* The same for all values of an option that takes many, with commas between. */
+enum cli_exit cli_put_joined(const struct args *args, const char *name, struct pawl_object *request,
+                             const char *key);
 
 /* ---- complain.c ---- */
 
@@ -215,6 +224,15 @@ enum cli_exit cli_do_one(const struct args *args, struct pawl *pawl, cli_call ca
 
 /* Whether a job with this status has ended, as the library's machine says. */
 bool cli_has_ended(const char *status);
+
+/* ---- job_id.c ---- */
+
+/* Replaces the first digits of a job's id, at least 4 of them, by the whole id. CLI_NOT_FOUND: no
+ * job has such an id. CLI_USAGE: several have. Other words are left alone. */
+enum cli_exit cli_expand_id(const struct args *args, size_t at);
+
+/* The same for all words that the verb calls ID. */
+enum cli_exit cli_expand_ids(const struct args *args);
 
 /* ---- input.c ---- */
 

@@ -186,12 +186,32 @@ static void reword(const struct verb *verb, const char *message, char *ret, size
         reword_order(ret, size);
 }
 
+/* A server speaks of headers and of verbs by their internal names; here a token comes from
+ * PAWL_TOKEN, and the user knows the command that was typed. */
+static void reword_refusal(const struct pawl_error *error, char *ret, size_t size)
+{
+    static const char needs[] = " needs a token";
+    const char *token = getenv("PAWL_TOKEN");
+    size_t name = strspn(error->message, "abcdefghijklmnopqrstuvwxyz_");
+    if (error->code == PAWL_UNAUTHORIZED)
+        snprintf(ret, size, "%s",
+                 token != NULL && *token != '\0'
+                     ? "the server does not accept the token in PAWL_TOKEN"
+                     : "the server needs a token: set PAWL_TOKEN");
+    else if (name > 0 && strncmp(error->message + name, needs, strlen(needs)) == 0)
+        snprintf(ret, size, "this%s", error->message + name);
+    else
+        snprintf(ret, size, "%s", error->message);
+}
+
 enum cli_exit cli_failed(const struct verb *verb, const struct pawl_error *error)
 {
     char message[2 * sizeof error->message];
     /* What is in a plan did not come from options. */
     if (error->code == PAWL_UNPROCESSABLE_PLAN)
         snprintf(message, sizeof message, "%s", error->message);
+    else if (error->code == PAWL_UNAUTHORIZED || error->code == PAWL_FORBIDDEN)
+        reword_refusal(error, message, sizeof message);
     else
         reword(verb, error->message, message, sizeof message);
     cli_complain(verb, "%s", message[0] != '\0' ? message : pawl_code_text(error->code));

@@ -16,7 +16,8 @@ static void option_text(const struct option *option, char *ret, size_t size)
              option->value != NULL ? option->value : "", option->times == OPTION_MANY ? "..." : "");
 }
 
-/* What is said behind the text of an option: dots stand for more values behind one option. */
+/* What is said behind the text of an option. Dots after its value mean that it takes several, as
+ * "a b", as "a,b", or each with the option again: help_overview says so. */
 static const char *option_again(const struct option *option)
 {
     return option->times == OPTION_REPEATED ? " (give it again for more)" : "";
@@ -77,6 +78,10 @@ void help_overview(void)
             printf("  %-11s %s\n", cli_verbs[i].verb->name, cli_verbs[i].verb->summary);
     fputs("\n"
           "'pawl help VERB' says more about one of them.\n"
+          "\n"
+          "Where an option takes several values, they may follow each other (--kind a b), have\n"
+          "commas between (--kind a,b), or come with the option again. Of a job's id the first\n"
+          "digits are enough, as long as no other job has them.\n"
           "\n"
           "The store is what --store says, else PAWL_STORE, else sqlite:pawl.db.\n"
           "\n"

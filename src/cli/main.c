@@ -32,10 +32,10 @@ const struct verb *cli_verb(const char *name)
 
     const char *nearest = nearest_word(name, names, count);
     if (nearest == NULL)
-        cli_remark("pawl: there is no verb '%s'", name);
+        cli_remark("pawl: unknown command '%s'", name);
     else
-        cli_remark("pawl: there is no verb '%s'; the nearest is '%s'", name, nearest);
-    cli_remark("'pawl help' lists them all.");
+        cli_remark("pawl: unknown command '%s'. Did you mean '%s'?", name, nearest);
+    cli_remark("'pawl help' lists all commands.");
     return NULL;
 }
 
@@ -66,6 +66,8 @@ static enum cli_exit run_verb(const struct verb *verb, int argc, char **argv)
     struct args args;
     enum cli_exit code = args_parse(verb, argc, argv, &args);
     if (code == CLI_DONE)
+        code = cli_expand_ids(&args);
+    if (code == CLI_DONE)
         code = verb->run(&args);
     args_free(&args);
     return code;
@@ -74,9 +76,8 @@ static enum cli_exit run_verb(const struct verb *verb, int argc, char **argv)
 static enum cli_exit run(int argc, char **argv)
 {
     if (argc < 2) {
-        cli_remark("usage: pawl VERB [ARGUMENT]... [OPTION]...");
-        cli_remark("'pawl help' lists the verbs.");
-        return CLI_USAGE;
+        help_overview();
+        return CLI_DONE;
     }
 
     char *name = argv[1];

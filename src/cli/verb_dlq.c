@@ -2,6 +2,7 @@
 
 #include "cli/bulk.h"
 #include "cli/cli.h"
+#include "cli/confirm.h"
 #include "cli/job_view.h"
 #include "cli/screen.h"
 
@@ -102,6 +103,21 @@ static struct pawl_object *many_request(const struct args *args, void *arg)
     return request;
 }
 
+/* Dropping deletes histories, so it must be confirmed. */
+static enum cli_exit confirm_drop(const struct args *args, struct pawl *pawl,
+                                  const struct bulk *bulk)
+{
+    long long count = (long long)args->word_count - 1;
+    enum cli_exit code = CLI_DONE;
+    if (cli_has(args, "--dry-run") || cli_has(args, "--yes"))
+        return CLI_DONE;
+    if (count == 0)
+        code = bulk_count(args, pawl, bulk, &count);
+    return code == CLI_DONE ? confirm(args, "deletes %lld dead letter%s with all history, for ever",
+                                      count, count == 1 ? "" : "s")
+                            : code;
+}
+
 static enum cli_exit run_many(const struct args *args, struct pawl *pawl)
 {
     bool redrive = strcmp(cli_word(args, 0), "redrive") == 0;
@@ -110,9 +126,11 @@ static enum cli_exit run_many(const struct args *args, struct pawl *pawl)
         .past = redrive ? "redriven" : "dropped",
         .request = many_request,
     };
+    enum cli_exit result = redrive ? CLI_DONE : confirm_drop(args, pawl, &bulk);
+    if (result != CLI_DONE)
+        return result;
     if (args->word_count == 1)
         return bulk_run(args, pawl, &bulk);
-    enum cli_exit result = CLI_DONE;
     for (size_t i = 1; i < args->word_count; i++) {
         char *id = pawl_copy(args->words[i]);
         bulk.arg = id;
@@ -142,6 +160,8 @@ static enum cli_exit check(const struct args *args)
                          "say which: ID..., --kind, --queue or --reason-code, or --all of them");
     if (!many && (cli_has(args, "--all") || cli_has(args, "--dry-run") || cli_has(args, "--rate")))
         return cli_usage(args->verb, "--all, --dry-run and --rate go with redrive and drop");
+    if (strcmp(action, "drop") != 0 && cli_has(args, "--yes"))
+        return cli_usage(args->verb, "--yes goes with drop");
     if (strcmp(action, "redrive") != 0 && (cli_has(args, "--fresh") || cli_has(args, "--reason")))
         return cli_usage(args->verb, "--fresh and --reason go with redrive");
     return CLI_DONE;
@@ -176,6 +196,7 @@ static const struct option options[] = {
     {.name = "--all", .text = "redrive, drop: every dead letter"},
     {.name = "--fresh", .text = "redrive: forget the recorded effects"},
     {.name = "--reason", .value = "TEXT", .text = "redrive: why, for the history"},
+    {.name = "--yes", .text = "drop: do not ask for confirmation"},
     BULK_OPTIONS,
     {.name = "--limit", .value = "N", .text = "ls: at most so many; else 50"},
     {.name = "--cursor", .value = "TEXT", .field = "cursor", .text = "ls: go on there"},
@@ -188,11 +209,12 @@ const struct verb verb_dlq = {
     .arguments = "ls|show|redrive|drop [ID...]",
     .about =
         "Works on dead letters: jobs that were given up. redrive starts them anew, drop deletes\n"
-        "them, history and all.\n",
+        "them with all their history. drop must be confirmed: on a terminal by typing yes,\n"
+        "elsewhere with --yes.\n",
     .options = options,
     .examples = "  pawl dlq ls --reason-code exhausted_retries\n"
                 "  pawl dlq redrive --kind email --dry-run\n"
-                "  pawl dlq drop 0190163d-8694-739b-aea5-966c26f8ad91\n",
+                "  pawl dlq drop 0190163d-8694-739b-aea5-966c26f8ad91 --yes\n",
     .takes = TAKES_STORE | TAKES_JSON,
     .run = run,
 };

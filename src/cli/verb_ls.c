@@ -10,16 +10,19 @@ enum { PAGE_MAX = 500, LIMIT = 50, LIMIT_MAX = 1000000 };
 static enum cli_exit make_request(const struct args *args, long long limit, const char *cursor,
                                   struct pawl_object *request)
 {
-    cli_put_text(args, "--status", request, "status");
     cli_put_text(args, "--kind", request, "kind");
     cli_put_text(args, "--queue", request, "queue");
     cli_put_text(args, "--agent", request, "agent_id");
     cli_put_text(args, "--correlation", request, "correlation_id");
     cli_put_text(args, "--label", request, "label");
     cli_put_text(args, "--search", request, "search");
-    cli_put_text(args, "--include", request, "include");
     pawl_object_int(request, "limit", limit < PAGE_MAX ? limit : PAGE_MAX);
     pawl_object_text(request, "cursor", cursor);
+    enum cli_exit code = cli_put_joined(args, "--status", request, "status");
+    if (code == CLI_DONE)
+        code = cli_put_joined(args, "--include", request, "include");
+    if (code != CLI_DONE)
+        return code;
     return filter_put_time(args, "--created-after", cli_value(args, "--created-after"), request,
                            "created_after");
 }
@@ -111,9 +114,10 @@ static enum cli_exit run(const struct args *args)
 
 static const struct option options[] = {
     {.name = "--status",
-     .value = "S,S",
+     .value = "S",
      .field = "status",
-     .text = "only those with one of these statuses"},
+     .text = "only those with one of these statuses",
+     .times = OPTION_MANY},
     {.name = "--kind", .value = "K", .field = "kind", .text = "only those of this kind"},
     {.name = "--queue", .value = "Q", .field = "queue", .text = "only those of this queue"},
     {.name = "--agent", .value = "A", .field = "agent_id", .text = "only those of this agent"},
@@ -135,9 +139,10 @@ static const struct option options[] = {
      .field = "cursor",
      .text = "go on there: next_cursor of an earlier answer"},
     {.name = "--include",
-     .value = "PARTS",
+     .value = "PART",
      .field = "include",
-     .text = "with --json also payload,result"},
+     .text = "with --json also payload,result",
+     .times = OPTION_MANY},
     {0},
 };
 

@@ -3,8 +3,15 @@
 
 static enum cli_exit run(const struct args *args)
 {
-    return queue_switch(args, pawl_pause, "paused");
+    static const struct queue_switch how = {
+        .call = pawl_pause, .past = "paused", .can_create = true};
+    return queue_switch(args, &how);
 }
+
+static const struct option options[] = {
+    {.name = "--create", .text = "also queues that hold no jobs yet"},
+    {0},
+};
 
 const struct verb verb_pause = {
     .name = "pause",
@@ -13,6 +20,7 @@ const struct verb verb_pause = {
     .about =
         "Pauses queues: their jobs stay, but no worker is given one until 'pawl resume'. Work\n"
         "that is under way goes on.\n",
+    .options = options,
     .takes = TAKES_STORE | TAKES_JSON,
     .run = run,
 };

@@ -184,6 +184,8 @@ static enum cli_exit run(const struct args *args)
 {
     const char *action = cli_word(args, 0);
     enum cli_exit code = check(args, action);
+    if (code == CLI_DONE && strcmp(action, "check") != 0)
+        code = cli_expand_id(args, 1);
     if (code != CLI_DONE)
         return code;
     if (strcmp(action, "check") == 0)

@@ -3,7 +3,9 @@
 
 static enum cli_exit run(const struct args *args)
 {
-    return queue_switch(args, pawl_resume, "resumed");
+    static const struct queue_switch how = {
+        .call = pawl_resume, .past = "resumed", .can_create = false};
+    return queue_switch(args, &how);
 }
 
 const struct verb verb_resume = {

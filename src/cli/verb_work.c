@@ -37,7 +37,7 @@ enum why { WHY_NOT, WHY_CANCELLED, WHY_LOST, WHY_TOLD };
 struct running {
     struct work *work;
     const struct pawl_task *task;
-    long long since;
+    long long since; /* on the steady clock, as is kill_at: ms */
     enum why why;
     long long kill_at;
     atomic_bool started;
@@ -65,6 +65,13 @@ struct work {
     struct running *running; /* under the lock */
     struct shortage shortage;
 };
+
+static long long steady_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
 
 /* ---- what is said about it ---------------------------------------------------------------- */
 
@@ -144,7 +151,7 @@ static struct running *running_begin(struct work *work, const struct pawl_task *
     struct running *running = calloc(1, sizeof *running);
     if (running == NULL)
         return NULL;
-    *running = (struct running){.work = work, .task = task, .since = when_now()};
+    *running = (struct running){.work = work, .task = task, .since = steady_ms()};
     pthread_mutex_lock(&work->lock);
     running->next = work->running;
     work->running = running;
@@ -184,9 +191,9 @@ static enum child_wish wish(void *arg)
         return CHILD_GO_ON;
     if (why != running->why) {
         running->why = why;
-        running->kill_at = when_now() + HASTE_MS;
+        running->kill_at = steady_ms() + HASTE_MS;
     }
-    if (told >= 3 || (why != WHY_CANCELLED && when_now() >= running->kill_at))
+    if (told >= 3 || (why != WHY_CANCELLED && steady_ms() >= running->kill_at))
         return CHILD_KILL;
     return CHILD_END;
 }
@@ -421,13 +428,6 @@ static bool any_started(const struct work *work)
     return false;
 }
 
-static long long steady_ms(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static void not_started(struct work *work, int why)
 {
     bool over = short_of(why) == NULL;
@@ -524,7 +524,7 @@ static void reported(void *arg, const struct pawl_task *task, const struct pawl_
 {
     struct work *work = arg;
     struct running *running = running_end(work, task);
-    long long ms = running != NULL ? when_now() - running->since : 0;
+    long long ms = running != NULL ? steady_ms() - running->since : 0;
     free(running);
     if (error != NULL && error->code != PAWL_STALE_LEASE) {
         char detail[600];
@@ -649,6 +649,26 @@ static enum cli_exit check_permanent_exits(const struct args *args)
 }
 
 /* Runs the worker until it has ended. */
+/* A worker on the wrong store, or for a kind that was mistyped, waits for ever: so it says what it
+ * waits for. */
+static void say_waiting(const struct work *work)
+{
+    char kinds[256] = "";
+    char text[1024];
+    size_t count = cli_count(work->args, "--kind");
+    for (size_t i = 0; i < count; i++) {
+        size_t len = strlen(kinds);
+        (void)snprintf(kinds + len, sizeof kinds - len, "%s%s", i > 0 ? ", " : "",
+                       cli_value_at(work->args, "--kind", i));
+    }
+    char *store = cli_url_text(cli_store_url(work->args));
+    (void)snprintf(text, sizeof text, "waiting for %s of kind %s in %s",
+                   cli_has(work->args, "--resource") || work->judge ? "steps" : "jobs", kinds,
+                   store != NULL ? store : "the store");
+    say(work, "waiting", text);
+    free(store);
+}
+
 static enum cli_exit work_with(struct work *work, const struct pawl_worker_options *wanted)
 {
     struct pawl_worker *worker;
@@ -663,6 +683,8 @@ static enum cli_exit work_with(struct work *work, const struct pawl_worker_optio
     enum pawl_code code = pawl_worker_start(work->pawl, wanted, &worker, &error);
     if (code == PAWL_OK) {
         atomic_store(&work->worker, worker);
+        if (!wanted->drain)
+            say_waiting(work);
         /* Whoever wanted to stop it before it was there. */
         if (atomic_load(&work->told) > 0 || atomic_load(&work->broken) != 0)
             pawl_worker_stop(worker);
@@ -749,7 +771,7 @@ static enum cli_exit run(const struct args *args)
         labels == NULL)
         code = cli_no_memory(args->verb);
     if (code == CLI_DONE)
-        code = cli_open(args, true, &work.pawl);
+        code = cli_open(args, cli_has(args, "--create"), &work.pawl);
     if (code == CLI_DONE)
         code = work_with(&work, &wanted);
     pawl_close(work.pawl);
@@ -786,6 +808,7 @@ static const struct option options[] = {
     {.name = "--concurrency", .value = "N", .text = "so many jobs at once (1)"},
     {.name = "--once", .text = "end after one job"},
     {.name = "--drain", .text = "end when no job can be taken now"},
+    {.name = "--create", .text = "create the store if there is none"},
     {.name = "--lease-ttl",
      .value = "D",
      .field = "lease_ttl_ms",
@@ -805,7 +828,8 @@ const struct verb verb_work = {
     .name = "work",
     .summary = "run a command for each job",
     .about =
-        "Takes jobs and runs COMMAND for each, with its payload on stdin. Leases are kept\n"
+        "Takes jobs and runs COMMAND for each, with its payload on stdin. The store must be\n"
+        "there: --create creates one. Leases are kept\n"
         "alive meanwhile. How COMMAND ends decides what becomes of the job:\n"
         "\n"
         "  exit 0    completed; stdout is the result, as JSON or else as a string\n"

@@ -142,8 +142,10 @@ runs 2 ls --statu failed
 says "the nearest is '--status'"
 runs 2 ls --frobnicate
 says "there is no option '--frobnicate'"
-runs 2 ls --status failed --status queued
-says '--status is given twice'
+runs 2 ls --kind a --kind b
+says '--kind is given twice'
+runs 2 ls --status failed,,queued
+says "'failed,,queued' has an empty value in it"
 runs 2 ls --status
 says '--status needs a value'
 runs 2 ls --status --json
@@ -173,13 +175,14 @@ for bad in 30 s 1.5s -3s 1m1h 1h1h '1 h' 1w 99999999999999999999s 1hm ''; do
 done
 
 # --- wrong verbs ---
-runs 2
-says 'usage: pawl'
+runs 0
+prints 'usage: pawl'
+prints 'pawl help VERB'
 for pair in machin:machine mahcine:machine Machine:machine machines:machine verison:version \
     vers:version hlep:help elp:help; do
     runs 2 "${pair%:*}"
-    says "there is no verb '${pair%:*}'"
-    says "the nearest is '${pair#*:}'"
+    says "unknown command '${pair%:*}'"
+    says "Did you mean '${pair#*:}'?"
 done
 runs 2 --store memory: ls
 says 'options come behind the verb: pawl ls --store ...'

@@ -7,7 +7,7 @@
 
 # --- a store that is not there ---
 for verb in ls 'show X' 'events X' 'steps X' 'explain X' inbox 'approve X' 'reject X' 'signal X K' \
-    'cancel X' 'requeue X' 'cancel --filter kind=x' 'dlq ls' 'dlq drop --all' 'pause q' 'resume q' \
+    'cancel X' 'requeue X' 'cancel --filter kind=x' 'dlq ls' 'dlq drop --all --yes' 'pause q' 'resume q' \
     'kind show x' 'kind set x' workers resources queues stats migrate; do
     # shellcheck disable=SC2086 # a list of words
     runs 5 $verb
@@ -50,6 +50,34 @@ prints '3 attempts'
 
 runs 0 submit email --json
 json 'a["queue"] == "default" and a["payload"] is None'
+
+# --- the first digits of an id are enough, as long as they are one job's ---
+prefix=$(printf '%.34s' "$first")
+for verb in show events explain steps; do
+    runs 0 $verb "$prefix" --json
+done
+runs 0 show "$prefix" --json
+json "a['id'] == '$first'"
+runs 0 show "$(printf '%.34s' "$first" | tr -d -)" --json
+json "a['id'] == '$first'"
+runs 2 show "$(printf '%.4s' "$first")"
+says "several jobs have ids that start with '$(printf '%.4s' "$first")', among them"
+says "$first"
+runs 3 show ffff
+says "no job has an id that starts with 'ffff'"
+runs 2 show fff
+runs 0 verify "$prefix"
+prints "$first"
+
+# --- several values: with commas, one after the other, or with the option again ---
+runs 0 ls --status queued,failed --json
+cp "$work/out" "$work/commas"
+for said in '--status queued --status failed' '--status queued failed' '--status=queued,failed'; do
+    # shellcheck disable=SC2086 # a list of words
+    runs 0 ls $said --json
+    json 'len(a["jobs"]) == 2'
+    cmp -s "$work/out" "$work/commas" || complain "$what differs from --status queued,failed"
+done
 submits email --store "sqlite:$work/pawl.db" --delay 1h30m
 runs 0 show "$id" --json
 json 'a["run_at"] > a["created_at"]'

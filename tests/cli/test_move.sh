@@ -30,7 +30,7 @@ submits plan --plan '[{"id": "a", "kind": "k"}, {"id": "b", "kind": "k", "deps":
 submits secret --payload '"secret"'
 works secret true
 secret=$id
-runs 0 redact "$secret"
+runs 0 redact "$secret" --yes
 submits last --delay 1h
 
 # --- export ---

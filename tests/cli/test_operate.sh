@@ -35,6 +35,18 @@ json '[q["paused"] for q in a["queues"] if q["queue"] == "slow"] == [True]'
 works job false
 runs 0 ls --status queued --json
 json 'len(a["jobs"]) == 1'
+runs 0 resume slow --json
+lines 1
+attempts 3 pause slwo slow
+says "unknown queue 'slwo'. Did you mean 'slow'?"
+prints 'slow: paused'
+prints_not 'slwo'
+runs 3 resume other
+says "unknown queue 'other'"
+runs 0 queues --json
+json '[q["queue"] for q in a["queues"] if q["paused"]] == ["slow"]'
+runs 0 pause other --create
+prints 'other: paused'
 runs 0 resume slow other --json
 lines 2
 works job true

@@ -98,12 +98,12 @@ json "len(a['jobs']) == 3"
 runs 0 dlq show "$id"
 runs 0 dlq redrive "$id"
 has_status "$id" queued
-runs 0 dlq drop --all
+runs 0 dlq drop --all --yes
 runs 0 cancel "$id"
 submits other
 runs 0 cancel --filter kind=other
 has_status "$id" cancelled
-runs 0 redact "$id"
+runs 0 redact "$id" --yes
 
 # Settings, and what there is.
 runs 0 kind set mail --max-attempts 7
@@ -156,13 +156,16 @@ PAWL_STORE=http://127.0.0.1:$port
 submits mail
 PAWL_TOKEN=wrong
 runs 1 ls
-says 'token'
+says 'pawl ls: the server does not accept the token in PAWL_TOKEN'
 unset PAWL_TOKEN
 runs 1 ls
+says 'pawl ls: the server needs a token: set PAWL_TOKEN'
 PAWL_TOKEN=$token
 export PAWL_TOKEN
 runs 0 ls
 runs 1 submit mail
+runs 1 token ls
+says 'pawl token: this needs a token with the scope admin'
 unset PAWL_TOKEN
 ends TERM
 

@@ -14,7 +14,7 @@ asks() {
 }
 
 # --- nobody and nonsense ---
-for verb in 'approve' 'reject' 'cancel' 'requeue' 'dlq show' 'dlq redrive' 'dlq drop'; do
+for verb in 'approve' 'reject' 'cancel' 'requeue' 'dlq show' 'dlq redrive' 'dlq drop --yes'; do
     # shellcheck disable=SC2086 # a list of words
     runs 3 $verb "$nobody"
     says "$nobody"
@@ -128,7 +128,18 @@ runs 0 dlq redrive "$id" --reason 'corrected'
 prints '1 redriven'
 has_status "$id" queued
 runs 4 dlq redrive "$id"
-runs 0 dlq drop --queue post1
+runs 2 dlq drop --queue post1
+says 'this deletes 1 dead letter with all history, for ever; confirm it with --yes'
+runs 2 dlq drop --all
+says 'this deletes 2 dead letters'
+runs 2 dlq drop "$id"
+runs 0 dlq drop --queue post1 --dry-run
+prints '1 would be dropped'
+runs 0 dlq ls --queue post1 --json
+json 'len(a["jobs"]) == 1'
+runs 2 dlq redrive --queue post1 --yes
+says '--yes goes with drop'
+runs 0 dlq drop --queue post1 --yes
 prints '1 dropped'
 runs 0 dlq redrive --all --json
 json 'a["done"] == 1'

@@ -6,7 +6,7 @@
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-for verb in 'verify X' 'verify --all' 'redact X'; do
+for verb in 'verify X' 'verify --all' 'redact X --yes'; do
     # shellcheck disable=SC2086 # a list of words
     runs 5 $verb
 done
@@ -117,16 +117,18 @@ prints '3 jobs verified, 1 with violations'
 runs 0 verify --all
 
 # --- redact ---
-runs 4 redact "$third"
+runs 4 redact "$third" --yes
 says 'it is queued'
-runs 0 redact "$second"
+runs 0 redact "$second" --yes
 prints "$second: erased"
-runs 0 redact "$second" --json
+runs 0 redact "$second" --json --yes
 json 'a["redacted"] is True'
-runs 3 redact "$nobody"
+runs 3 redact "$nobody" --yes
+runs 2 redact "$second"
+says 'this erases the payloads, results, errors and labels of 1 job for ever; confirm it with --yes'
 runs 2 redact
 says 'ID is missing'
-attempts 3 redact "$nobody" "$second"
+attempts 3 redact "$nobody" "$second" --yes
 prints "$second: erased"
 runs 0 show "$second" --json
 json 'a["redacted"] and a["payload"] is None and a["goal"] is None and a["result"] is None'
@@ -148,15 +150,17 @@ answers() {
 }
 answers n "$pawl redact $first"
 [ $status -eq 1 ] || complain "$what exits with $status"
-prints 'Go on? [y/N]'
-prints 'nothing was erased'
+prints 'Type yes to continue:'
+prints 'not confirmed, nothing was changed'
 runs 0 verify "$first"
 prints_not 'as far as'
 answers y "$pawl redact $first"
+[ $status -eq 1 ] || complain "$what exits with $status"
+answers yes "$pawl redact $first"
 [ $status -eq 0 ] || complain "$what exits with $status"
 prints "$first: erased"
 on_terminal 80 "$pawl redact $first --yes"
-prints_not 'Go on?'
+prints_not 'Type yes'
 on_terminal 80 "$pawl verify --all"
 prints '3 jobs verified, 0 with violations, 2 partly (redacted)'
 grep -q '/3 verified' "$work/out" || complain "$what shows no progress"

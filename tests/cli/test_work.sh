@@ -351,4 +351,16 @@ for wrong in '--once -- true' '--kind a --once --drain -- true' '--kind a --perm
     [ $status -eq 2 ] || complain "work $wrong exits with $status, not 2"
 done
 
+# --- a store that is not there is no reason to wait for ever ---
+runs 5 work --kind email --store "sqlite:$work/mistyped.db" --drain -- true
+says 'there is no store'
+[ ! -e "$work/mistyped.db" ] || complain 'work has made a store that nobody asked for'
+attempts 0 work --kind email --store "sqlite:$work/fresh.db" --create --drain -- true
+says "created sqlite:$work/fresh.db"
+submits hello,world
+takes --kind 'hello\,world,other' --once -- true
+grep -q -F "waiting for jobs of kind hello,world, other in $PAWL_STORE" "$work/err" ||
+    complain "work does not say what it waits for: $(cat "$work/err")"
+is "$id" '"status":"completed"'
+
 finish

@@ -96,6 +96,16 @@ static enum cli_exit put_times(const struct args *args, struct pawl_object *requ
     return code;
 }
 
+/* What is not said is that of the job which this one is submitted from: 'pawl work' tells its
+ * command. An empty option says that there is none. */
+static void put_inherited(const struct args *args, const char *option, const char *setting,
+                          struct pawl_object *request, const char *key)
+{
+    const char *value = cli_has(args, option) ? cli_value(args, option) : getenv(setting);
+    if (value != NULL && *value != '\0')
+        pawl_object_text(request, key, value);
+}
+
 static enum cli_exit put_all(const struct args *args, struct pawl_object *request)
 {
     char *payload = NULL;
@@ -104,8 +114,8 @@ static enum cli_exit put_all(const struct args *args, struct pawl_object *reques
     cli_put_text(args, "--key", request, "idempotency_key");
     cli_put_text(args, "--agent", request, "agent_id");
     cli_put_text(args, "--goal", request, "goal");
-    cli_put_text(args, "--correlation", request, "correlation_id");
-    cli_put_text(args, "--traceparent", request, "traceparent");
+    put_inherited(args, "--correlation", "PAWL_CORRELATION_ID", request, "correlation_id");
+    put_inherited(args, "--traceparent", "PAWL_TRACEPARENT", request, "traceparent");
     cli_put_text(args, "--in-doubt", request, "in_doubt");
     enum cli_exit code =
         cli_put_number(args, "--priority", -PRIORITY_MAX, PRIORITY_MAX, request, "priority");
@@ -266,7 +276,7 @@ static const struct option options[] = {
     {.name = "--correlation",
      .value = "C",
      .field = "correlation_id",
-     .text = "an id that belongs to you, to find it by"},
+     .text = "an id that belongs to you, to find it by; else PAWL_CORRELATION_ID"},
     {.name = "--label",
      .value = "K:V",
      .field = "labels",

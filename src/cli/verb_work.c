@@ -221,6 +221,16 @@ static char *resume_text(const struct pawl_task *task)
     return text;
 }
 
+/* What a claim says of the job: in the job, or, for a step, beside it. NULL: nothing, or more than
+ * a setting may have. */
+static char *said_of_job(const struct pawl_task *task, const char *key)
+{
+    struct pawl_json claim = pawl_json_read(task->claim);
+    struct pawl_json said =
+        pawl_json_get(task->step != NULL ? claim : pawl_json_get(claim, "job"), key);
+    return said.at == NULL || said.len > SETTING_BYTES_MAX ? NULL : pawl_json_text(said);
+}
+
 static int run_command(struct running *running, struct child_end *ret)
 {
     const struct pawl_task *task = running->task;
@@ -233,16 +243,27 @@ static int run_command(struct running *running, struct child_end *ret)
     (void)snprintf(attempt, sizeof attempt, "%lld", task->attempt);
     char *cursor_text = cursor.at != NULL ? pawl_json_text(cursor) : NULL;
     char *resume = resume_text(task);
+    char *correlation = said_of_job(task, "correlation_id");
+    char *agent = said_of_job(task, "agent_id");
+    char *goal = said_of_job(task, "goal");
 
+    /* clang-format off */
     const char *const pairs[] = {
-        "PAWL_JOB_ID", task->job_id,       "PAWL_ATTEMPT",
-        attempt,       "PAWL_LEASE",       task->token,
-        "PAWL_STORE",  work->store_url,    "PAWL_KIND",
-        task->kind,    "PAWL_TRACEPARENT", task->traceparent,
-        "PAWL_CURSOR", cursor_text,        "PAWL_RESUME",
-        resume,        "PAWL_STEP",        task->step,
+        "PAWL_JOB_ID", task->job_id,
+        "PAWL_ATTEMPT", attempt,
+        "PAWL_LEASE", task->token,
+        "PAWL_STORE", work->store_url,
+        "PAWL_KIND", task->kind,
+        "PAWL_TRACEPARENT", task->traceparent,
+        "PAWL_CORRELATION_ID", correlation,
+        "PAWL_AGENT_ID", agent,
+        "PAWL_GOAL", goal,
+        "PAWL_CURSOR", cursor_text,
+        "PAWL_RESUME", resume,
+        "PAWL_STEP", task->step,
         NULL,
     };
+    /* clang-format on */
     char *input = step_input(task, work->judge);
     size_t input_len = input != NULL ? strlen(input) : 0;
     char **environment = child_environment(pairs);
@@ -265,6 +286,9 @@ static int run_command(struct running *running, struct child_end *ret)
     }
     free(environment);
     free(input);
+    pawl_free(goal);
+    pawl_free(agent);
+    pawl_free(correlation);
     pawl_free(resume);
     pawl_free(cursor_text);
     return why;
@@ -843,7 +867,8 @@ const struct verb verb_work = {
         "The end of stderr is the message of a failure. In its environment COMMAND finds\n"
         "PAWL_JOB_ID, PAWL_KIND, PAWL_ATTEMPT (a number that rises with every claim),\n"
         "PAWL_STORE and PAWL_LEASE, with which 'pawl lease' reports progress, waits and\n"
-        "effects; PAWL_CURSOR, PAWL_TRACEPARENT where the job has them; and PAWL_RESUME\n"
+        "effects; PAWL_CORRELATION_ID and PAWL_TRACEPARENT, which a 'pawl submit' of its own\n"
+        "inherits; PAWL_AGENT_ID, PAWL_GOAL, PAWL_CURSOR where the job has them; and PAWL_RESUME\n"
         "after a wait: JSON with correlation_key, outcome (signal or timeout) and payload.\n"
         "All else is as in the environment of this program, PAWL_TOKEN too: what COMMAND runs\n"
         "may do what the token may.\n"

@@ -80,6 +80,21 @@ struct trace_context trace_of_job(const struct job *job)
     return context;
 }
 
+struct str correlation_shown(struct str stored, struct uuid job, char text[UUID_TEXT_LEN])
+{
+    if (str_is_set(stored))
+        return stored;
+    uuid_format(job, text);
+    return (struct str){text, UUID_TEXT_LEN};
+}
+
+struct str correlation_stored(struct str shown, struct uuid job)
+{
+    char text[UUID_TEXT_LEN];
+    uuid_format(job, text);
+    return str_eq(shown, (struct str){text, sizeof text}) ? (struct str){NULL, 0} : shown;
+}
+
 /* Mixes a number into a hash (the steps of SplitMix64, so that near numbers give far ones). These
  * ids are compared between servers of several versions: they never change. */
 static uint64_t mix(uint64_t hash, uint64_t number)

@@ -39,6 +39,16 @@ void trace_format(const struct trace_context *context, char ret[TRACEPARENT_LEN]
  * its own, whose id is the job's id, without a span above it. */
 struct trace_context trace_of_job(const struct job *job);
 
+/* The correlation id of a job or of one of its events, as it is shown: the one it was submitted
+ * with, or, without one, the job's own id, written to `text`. It is derived and never stored, so
+ * neither rows nor hashes have it. */
+struct str correlation_shown(struct str stored, struct uuid job, char text[UUID_TEXT_LEN]);
+
+/* The other way around, for histories that were shown and come back: a job's own id stands for
+ * none. (Nobody can submit a job with its own id as the correlation id, since the id is not known
+ * before.) */
+struct str correlation_stored(struct str shown, struct uuid job);
+
 /* The spans. Their ids are made from the job's id and what is named here. */
 struct trace_context trace_of_epoch(const struct job *job, int64_t epoch);
 struct trace_context trace_of_attempt(const struct job *job, int64_t attempt);

@@ -68,6 +68,12 @@ void answer_id(struct json_writer *writer, struct str key, struct uuid id)
     json_put_string(writer, (struct str){text, UUID_TEXT_LEN});
 }
 
+void answer_correlation(struct json_writer *writer, struct str stored, struct uuid job)
+{
+    char text[UUID_TEXT_LEN];
+    answer_text(writer, STR("correlation_id"), correlation_shown(stored, job, text));
+}
+
 void answer_key(struct json_writer *writer, struct str name)
 {
     assert(writer->depth > 0 && str_is_set(name));
@@ -219,7 +225,7 @@ static void put_spec(struct json_writer *writer, const struct job *job)
 {
     const struct spec *spec = &job->spec;
     answer_text(writer, STR("idempotency_key"), spec->idempotency_key);
-    answer_text(writer, STR("correlation_id"), spec->correlation_id);
+    answer_correlation(writer, spec->correlation_id, job->id);
     answer_text(writer, STR("traceparent"), spec->traceparent);
     answer_raw(writer, STR("labels"), spec->labels);
     answer_text(writer, STR("agent_id"), spec->agent_id);
@@ -294,13 +300,12 @@ static struct str reason_of(const struct event *event)
     return (struct str){NULL, 0};
 }
 
-/* version, trace-id, parent-id, flags: the id is the second. */
-static struct str trace_id_of(struct str traceparent)
+static void put_trace_id(struct json_writer *writer, struct uuid job_id, struct str traceparent)
 {
-    enum { ID_AT = 3, ID_LEN = 32 };
-    if (traceparent.len < ID_AT + ID_LEN)
-        return (struct str){NULL, 0};
-    return (struct str){traceparent.at + ID_AT, ID_LEN};
+    struct job job = {.id = job_id, .spec.traceparent = traceparent};
+    struct trace_context context = trace_of_job(&job);
+    json_key(writer, STR("trace_id"));
+    json_put_hex(writer, context.trace_id, TRACE_ID_LEN);
 }
 
 /* Whether the payload is what was stored once. One that is no JSON would take all others of the
@@ -328,8 +333,8 @@ void answer_event_open(struct json_writer *writer, const struct event *event,
     answer_time(writer, STR("at"), event->at);
     answer_text(writer, STR("actor"), event->actor);
     answer_raw(writer, STR("reason"), damaged ? none : reason_of(event));
-    answer_text(writer, STR("correlation_id"), event->correlation_id);
-    answer_text(writer, STR("trace_id"), trace_id_of(traceparent));
+    answer_correlation(writer, event->correlation_id, event->job_id);
+    put_trace_id(writer, event->job_id, traceparent);
     answer_text(writer, STR("cause"), event->cause_text);
     answer_raw(writer, STR("payload"), damaged ? none : event->payload);
     json_key(writer, STR("hash"));
@@ -394,20 +399,18 @@ static void put_resume(struct json_writer *writer, const struct resume *resume)
 }
 
 /* The span of this attempt, for the worker's own to be children of. */
-static void put_traceparent(struct json_writer *writer, const struct grant *grant, bool traced)
+static void put_traceparent(struct json_writer *writer, const struct grant *grant)
 {
     const struct job *job = &grant->slice->job;
     const struct step *step = grant->step;
     char text[TRACEPARENT_LEN];
-    if (!traced && !str_is_set(job->spec.traceparent))
-        return;
     struct trace_context context = step != NULL ? trace_of_step(job, step->spec.id, step->attempt)
                                                 : trace_of_attempt(job, job->attempt);
     trace_format(&context, text);
     answer_text(writer, STR("traceparent"), (struct str){text, sizeof text});
 }
 
-void answer_grant(struct json_writer *writer, const struct grant *grant, bool traced)
+void answer_grant(struct json_writer *writer, const struct grant *grant)
 {
     const struct step *step = grant->step;
     json_begin_object(writer);
@@ -415,7 +418,7 @@ void answer_grant(struct json_writer *writer, const struct grant *grant, bool tr
         json_key(writer, STR("job"));
         answer_job(writer, &grant->slice->job, ANSWER_WHOLE);
         put_granted_lease(writer, grant);
-        put_traceparent(writer, grant, traced);
+        put_traceparent(writer, grant);
         put_resume(writer, &grant->slice->job.resume);
         return;
     }
@@ -423,12 +426,13 @@ void answer_grant(struct json_writer *writer, const struct grant *grant, bool tr
     answer_step(writer, step);
     json_end_object(writer);
     answer_id(writer, STR("job_id"), grant->slice->job.id);
-    if (str_is_set(grant->slice->job.spec.correlation_id))
-        answer_text(writer, STR("correlation_id"), grant->slice->job.spec.correlation_id);
+    answer_correlation(writer, grant->slice->job.spec.correlation_id, grant->slice->job.id);
+    answer_text(writer, STR("agent_id"), grant->slice->job.spec.agent_id);
+    answer_text(writer, STR("goal"), grant->slice->job.spec.goal);
     if (step->answered)
         answer_raw(writer, STR("answer"), step->answer);
     put_granted_lease(writer, grant);
-    put_traceparent(writer, grant, traced);
+    put_traceparent(writer, grant);
 }
 
 /* ---- steps and resources ------------------------------------------------------------------ */

@@ -52,11 +52,10 @@ void answer_brief(struct json_writer *writer, const struct job *job, const struc
                   const struct answer *answer);
 
 /* A claim: {"job", "lease", "traceparent", "resume"} for a job, or {"step", "job_id",
- * "correlation_id", "answer", "lease", "traceparent"} for a step; resume, answer and correlation_id
- * only where there is one, and traceparent only where the job has one or `traced` says that
- * somebody keeps traces. As an object that is still open, so that the caller can add inputs and
- * history, which a claim does not bring. */
-void answer_grant(struct json_writer *writer, const struct grant *grant, bool traced);
+ * "correlation_id", "agent_id", "goal", "answer", "lease", "traceparent"} for a step; resume and
+ * answer only where there is one. As an object that is still open, so that the caller can add
+ * inputs and history, which a claim does not bring. */
+void answer_grant(struct json_writer *writer, const struct grant *grant);
 
 /* A step without its history: id kind state deps payload capabilities selector avoid retry
  * timeout_ms critic on_failure wait attempt failures not_before lease question held verdict answer
@@ -83,6 +82,9 @@ void answer_time(struct json_writer *writer, struct str key, int64_t time_ms);
 void answer_word(struct json_writer *writer, struct str key, const struct record_names *names,
                  int word);
 void answer_id(struct json_writer *writer, struct str key, struct uuid id);
+
+/* "correlation_id": the job's, or its id when it has none. */
+void answer_correlation(struct json_writer *writer, struct str stored, struct uuid job);
 
 /* As json_key, for a name that may need escaping. */
 void answer_key(struct json_writer *writer, struct str name);

@@ -102,11 +102,6 @@ struct str engine_url(const struct engine *engine)
     return str_from(engine->url);
 }
 
-bool engine_traces(const struct engine *engine)
-{
-    return engine->options.traces;
-}
-
 struct store *engine_store(struct engine *engine)
 {
     return engine->store;

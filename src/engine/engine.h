@@ -89,8 +89,6 @@ struct engine_options {
     int64_t (*steady)(void *arg);
     void *steady_arg;
     struct observer observer; /* all of it set, or nothing */
-    bool traces; /* somebody makes spans of what is observed: jobs without a traceparent get a trace
-                    of their own */
 };
 
 /* Opens the store, unless one is lent, and starts the engine. Fails as store_open; unavailable also
@@ -128,9 +126,6 @@ struct store *engine_store(struct engine *engine);
 
 /* The URL that it was opened with. */
 struct str engine_url(const struct engine *engine);
-
-/* As its options say. */
-bool engine_traces(const struct engine *engine);
 
 /* Milliseconds on the engine's steady clock. */
 int64_t engine_steady(struct engine *engine);

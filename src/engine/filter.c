@@ -54,6 +54,9 @@ enum error_code filter_read(const struct filter_request *request, struct store_f
     ret->queue = request->queue;
     ret->agent_id = request->agent_id;
     ret->correlation_id = request->correlation_id;
+    /* A job without one is shown with its own id in its place, and is found by it. */
+    if (str_is_set(request->correlation_id))
+        (void)uuid_parse(request->correlation_id, &ret->correlation_job);
     ret->created_after = request->created_after;
     if (str_is_set(request->status))
         code = read_statuses(request->status, &ret->statuses, err);

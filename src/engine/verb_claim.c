@@ -238,7 +238,7 @@ static void put_inputs(struct teller *teller, struct uuid job, struct str deps)
     teller->failed = teller->failed || names.failed;
 }
 
-static void put_claims(struct teller *teller, const struct op *op, bool history, bool traced)
+static void put_claims(struct teller *teller, const struct op *op, bool history)
 {
     struct json_writer *writer = &teller->writer;
     json_begin_object(writer);
@@ -246,7 +246,7 @@ static void put_claims(struct teller *teller, const struct op *op, bool history,
     json_begin_array(writer);
     for (uint32_t i = 0; i < op->grant_count; i++) {
         const struct grant *grant = &op->grants[i];
-        answer_grant(writer, grant, traced);
+        answer_grant(writer, grant);
         if (grant->step != NULL)
             put_inputs(teller, grant->slice->job.id, grant->step->spec.deps);
         if (history)
@@ -314,7 +314,7 @@ static enum error_code claim_answer(struct verb_call *call, struct buf *answer, 
             teller.failed = !claim_inputs_want(&teller.inputs, op->grants[i].slice->job.id,
                                                op->grants[i].step->spec.deps);
     read_inputs(&teller);
-    put_claims(&teller, op, request->history, call->engine != NULL && engine_traces(call->engine));
+    put_claims(&teller, op, request->history);
     call->status = 200;
     return teller_end(&teller, err);
 }

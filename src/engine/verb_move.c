@@ -5,7 +5,7 @@
  *
  * A payload is a string that holds the JSON as it was written, since it is hashed byte by byte:
  * whatever program the text goes through may lay it out anew and changes nothing. What is absent is
- * left out.
+ * left out. A correlation_id that is the job's own id stands for none: it is not in the hash.
  *
  * A job whose payloads are erased has events that are "redacted": true, no salt, and instead a row:
  * see engine/erased.h. */
@@ -13,6 +13,7 @@
 
 #include "base/planted.h"
 #include "core/evolve.h"
+#include "core/trace_context.h"
 #include "core/verify.h"
 #include "engine/access.h"
 #include "engine/answer.h"
@@ -71,13 +72,14 @@ RECORD_TABLE(bundle);
 
 static void write_event(struct json_writer *writer, const struct event *event)
 {
+    char id[UUID_TEXT_LEN];
     struct bundle_event written = {
         .version = event->version,
         .type = event_name(event),
         .at = event->at,
         .actor = event->actor,
         .cause = event->cause_text,
-        .correlation_id = event->correlation_id,
+        .correlation_id = correlation_shown(event->correlation_id, event->job_id, id),
         .payload = event->payload,
         .redacted = event->redacted,
     };
@@ -190,7 +192,7 @@ static enum error_code read_event(struct verb_call *call, struct str json, struc
         .at = read.at,
         .type = event_type_parse(read.type),
         .actor = read.actor,
-        .correlation_id = read.correlation_id,
+        .correlation_id = correlation_stored(read.correlation_id, id),
         .cause_text = read.cause,
         .payload = read.payload,
         .redacted = read.redacted,

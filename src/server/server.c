@@ -474,7 +474,6 @@ enum error_code server_open(struct str url, const struct server_options *options
         handle.engine.store.connections = STORE_CONNECTIONS;
     if (code == ERR_OK)
         code = make_watchers(server, err);
-    handle.engine.traces = server->otlp != NULL;
     if (code == ERR_OK)
         code = handle_open(url, &handle, &server->handle, err);
     if (code == ERR_OK) {

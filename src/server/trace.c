@@ -25,6 +25,7 @@ struct walk {
     struct wait wait;
     int64_t epoch;
     int64_t epoch_at;
+    struct str correlation;
 };
 
 /* ---- what spans say ---- */
@@ -40,7 +41,7 @@ static struct span span_new(const struct walk *walk, struct trace_context contex
         .epoch = walk->epoch,
         .texts[SPAN_JOB_KIND] = spec->kind,
         .texts[SPAN_QUEUE] = spec->queue,
-        .texts[SPAN_CORRELATION_ID] = spec->correlation_id,
+        .texts[SPAN_CORRELATION_ID] = walk->correlation,
         .texts[SPAN_AGENT_ID] = spec->agent_id,
     };
     memcpy(span.parent_id, parent->span_id, SPAN_ID_LEN);
@@ -257,10 +258,13 @@ static void see(struct walk *walk, const struct event *event)
 void trace_change(const struct job_change *change, const struct span_taker *taker)
 {
     const struct job *before = &change->before->job;
+    const struct job *after = &change->after->job;
+    char id[UUID_TEXT_LEN];
     struct walk walk = {
         .change = change,
         .taker = taker,
-        .job = &change->after->job,
+        .job = after,
+        .correlation = correlation_shown(after->spec.correlation_id, after->id, id),
         .attempt = attempt_before(before),
         .wait = before->wait,
         .epoch = before->epoch > 0 ? before->epoch : 1,

@@ -312,7 +312,8 @@ struct store_filter {
     const struct names *queues; /* one of these; NULL: any */
     struct str agent_id;
     struct str correlation_id;
-    struct str label_key; /* with this value */
+    struct uuid correlation_job; /* or this job, if it has no correlation id; all zero: none */
+    struct str label_key;        /* with this value */
     struct str label_value;
     int64_t created_after;               /* ms; later than this */
     enum dead_letter_reason reason_code; /* of a dead letter */

@@ -11,7 +11,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
 
-unset PAWL_LEASE NO_COLOR
+unset PAWL_LEASE PAWL_CORRELATION_ID PAWL_TRACEPARENT NO_COLOR
 PAWL_PATIENCE=10s
 PAWL_STORE=sqlite:$work/pawl.db
 USER=tester

@@ -325,6 +325,26 @@ starves 11
 [ $status -eq 5 ] || complain "$what exits with $status, not 5"
 says 'Too many open files'
 
+# --- correlation, agent, goal and trace reach the command, and what it submits inherits them ---
+submits family --correlation order-17 --agent ada --goal 'pay it'
+# shellcheck disable=SC2016 # the worker's shell
+takes --kind family --once -- sh -c 'echo "$PAWL_CORRELATION_ID/$PAWL_AGENT_ID/$PAWL_GOAL/$PAWL_TRACEPARENT"
+    "$0" submit inherits >&2; "$0" submit stands-alone --correlation "" --traceparent "" >&2
+    "$0" submit says --correlation own >&2' "$pawl"
+trace=$(echo "$id" | tr -d -)
+is "$id" "\"result\":\"order-17/ada/pay it/00-$trace-"
+# of KIND : the one job of that kind
+of() {
+    "$pawl" ls --kind "$1" --json | sed 's/.*"jobs":\[{"id":"\([^"]*\)".*/\1/'
+}
+is "$(of inherits)" '"correlation_id":"order-17"' "\"traceparent\":\"00-$trace-"
+is "$(of stands-alone)" "\"correlation_id\":\"$(of stands-alone)\"" '"traceparent":null'
+is "$(of says)" '"correlation_id":"own"' "\"traceparent\":\"00-$trace-"
+submits plain
+# shellcheck disable=SC2016 # the worker's shell
+PAWL_AGENT_ID=mine takes --kind plain --once -- sh -c 'echo "$PAWL_CORRELATION_ID/$PAWL_AGENT_ID/$PAWL_GOAL"'
+is "$id" "\"result\":\"$id//\""
+
 # --- two workers and a submitter on one file ---
 starts --kind shared -- true
 one=$worker

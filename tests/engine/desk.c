@@ -29,7 +29,6 @@ static void desk_open(struct desk *desk, enum test_store sort, const struct obse
     if (observer != NULL) {
         options.observer = *observer;
         options.observer.arg = desk;
-        options.traces = true;
     }
     *desk = (struct desk){.clock = DESK_CLOCK, .steady = 1000};
     test_stores_init(&desk->stores);

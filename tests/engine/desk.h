@@ -28,8 +28,7 @@ struct desk {
 /* Runs the test at a desk of its own on every store. */
 void at_every_desk(void (*test)(struct desk *desk));
 
-/* The same with somebody who watches the engine, and is told with the desk as `arg`. Traces are
- * kept. */
+/* The same with somebody who watches the engine, and is told with the desk as `arg`. */
 void at_every_watched_desk(void (*test)(struct desk *desk), const struct observer *observer);
 
 /* Asks, and takes whatever comes back. */

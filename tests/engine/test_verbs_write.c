@@ -30,12 +30,12 @@ static void submits_plainly(struct desk *d)
         "\"updated_at\":\"2026-01-01T00:00:00.000Z\",\"payload\":{\"n\": 1.10},\"result\":null,"
         "\"error\":null,\"progress\":null,\"cursor\":null,\"lease\":null,\"wait\":null,"
         "\"dead_letter\":null,\"cancel_requested\":false,\"idempotency_key\":null,"
-        "\"correlation_id\":null,\"traceparent\":null,\"labels\":null,\"agent_id\":null,"
+        "\"correlation_id\":\"%s\",\"traceparent\":null,\"labels\":null,\"agent_id\":null,"
         "\"goal\":null,\"retry\":{\"max_attempts\":20,\"strategy\":\"exponential\","
         "\"initial_ms\":500,\"factor\":2,\"max_ms\":3600000,\"jitter\":\"equal\","
         "\"on_exhausted\":\"dead_letter\"},\"plan\":null,\"in_doubt\":\"fail\","
         "\"capabilities\":null,\"timeout_ms\":null,\"redacted\":false}",
-        said(d, "id"));
+        said(d, "id"), said(d, "id"));
     assert_string_equal(d->answer, expected);
 }
 

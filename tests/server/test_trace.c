@@ -425,13 +425,13 @@ static void ask_nobody(struct desk *desk)
 {
     (void)well(desk, VERB_submit, "{\"kind\":\"mail\"}");
     (void)claim(desk);
-    says(desk, "claims.0.traceparent", "");
+    assert_int_equal(strlen(said(desk, "claims.0.traceparent")), TRACEPARENT_LEN);
     (void)well(desk, VERB_submit, "{\"kind\":\"mail\"," GIVEN "}");
     (void)claim(desk);
     assert_memory_equal(said(desk, "claims.0.traceparent"), "00-" TRACE "-", 36);
 }
 
-static void without_an_exporter_only_jobs_with_a_traceparent_have_one(void **state)
+static void without_an_exporter_every_claim_has_a_traceparent_too(void **state)
 {
     (void)state;
     at_every_desk(ask_nobody);
@@ -445,7 +445,7 @@ int main(void)
         cmocka_unit_test(a_wait_is_a_span),
         cmocka_unit_test(the_steps_of_a_plan_are_spans),
         cmocka_unit_test(a_trace_that_is_not_sampled_has_no_spans),
-        cmocka_unit_test(without_an_exporter_only_jobs_with_a_traceparent_have_one),
+        cmocka_unit_test(without_an_exporter_every_claim_has_a_traceparent_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

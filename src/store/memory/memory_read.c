@@ -27,6 +27,13 @@ static bool text_passes(struct str wanted, struct str text)
     return !str_is_set(wanted) || str_eq(wanted, text);
 }
 
+static bool correlation_passes(const struct store_filter *filter, const struct job_row *row)
+{
+    return str_is_set(row->correlation_id)
+               ? text_passes(filter->correlation_id, row->correlation_id)
+               : !str_is_set(filter->correlation_id) || uuid_eq(filter->correlation_job, row->id);
+}
+
 static bool row_passes(const struct store_filter *filter, const struct job_row *row,
                        struct arena *scratch)
 {
@@ -34,8 +41,7 @@ static bool row_passes(const struct store_filter *filter, const struct job_row *
         (filter->statuses == 0 || (filter->statuses >> row->status & 1) != 0) &&
         text_passes(filter->kind, row->kind) && text_passes(filter->queue, row->queue) &&
         (filter->queues == NULL || names_have(filter->queues, row->queue)) &&
-        text_passes(filter->agent_id, row->agent_id) &&
-        text_passes(filter->correlation_id, row->correlation_id) &&
+        text_passes(filter->agent_id, row->agent_id) && correlation_passes(filter, row) &&
         row->created_at > filter->created_after && (!filter->asking || row->asking) &&
         (filter->reason_code == DEAD_NONE || row->reason_code == (int64_t)filter->reason_code);
     if (!passes || !str_is_set(filter->label_key))

@@ -6,13 +6,14 @@
 
 /* $1: id, $2: statuses, $3: kind, $4: queue, $5: agent_id, $6: correlation_id, $7 $8: a label,
  * $9: created after, $10: reason code, $11: before, $12: how many, $13: whether somebody is to be
- * asked, $14: queues. The planner knows the values, and what is not set is gone before it looks for
- * an index.
+ * asked, $14: queues, $15: a job without correlation id. The planner knows the values, and what is
+ * not set is gone before it looks for an index.
  */
 #define LIST_FILTERS                                                                               \
     " ($1::uuid IS NULL OR j.id = $1) AND ($3::text IS NULL OR j.kind = $3)"                       \
     " AND ($4::text IS NULL OR j.queue = $4) AND ($5::text IS NULL OR j.agent_id = $5)"            \
-    " AND ($6::text IS NULL OR j.correlation_id = $6)"                                             \
+    " AND ($6::text IS NULL OR j.correlation_id = $6"                                              \
+    " OR (j.id = $15::uuid AND j.correlation_id IS NULL))"                                         \
     " AND ($7::text IS NULL OR j.labels ->> $7 = $8)"                                              \
     " AND ($9::timestamptz IS NULL OR j.created_at > $9)"                                          \
     " AND ($10::int8 = 0 OR j.reason_code = $10) AND ($11::uuid IS NULL OR j.id < $11)"            \
@@ -79,6 +80,7 @@ static void list_params(struct params *params, const struct store_filter *filter
     params_add_array(params, &queues);
     if (filter->queues == NULL)
         params->values[params->count - 1] = NULL;
+    params_add_id(params, filter->correlation_job);
 }
 
 enum error_code postgres_list(struct store_txn *handle, const struct store_filter *filter,

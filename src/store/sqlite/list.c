@@ -35,6 +35,7 @@ static void put_rest(struct query *query, const struct store_filter *filter, str
     lite_put_int(query, filter->asking);
     lite_put_int(query, filter->limit);
     lite_put_text(query, queues);
+    lite_put_uuid(query, &filter->correlation_job);
 }
 
 static enum error_code add_ids(struct sqlite_txn *txn, struct query *query, struct found_ids *ids)
@@ -54,6 +55,15 @@ static int compare_newest_first(const void *a, const void *b)
     return memcmp(b, a, sizeof(struct uuid));
 }
 
+/* The newest of what several queries found. */
+static void keep_newest(struct found_ids *ids, uint32_t limit)
+{
+    if (ids->count > 1)
+        qsort(ids->at, ids->count, sizeof *ids->at, compare_newest_first);
+    if (ids->count > limit)
+        ids->count = limit;
+}
+
 /* Each status in turn, then the newest of all. */
 static enum error_code find_by_status(struct sqlite_txn *txn, const struct store_filter *filter,
                                       struct str queues, struct found_ids *ids, struct err *err)
@@ -67,10 +77,25 @@ static enum error_code find_by_status(struct sqlite_txn *txn, const struct store
         lite_put_int(&query, status);
         code = add_ids(txn, &query, ids);
     }
-    if (ids->count > 1)
-        qsort(ids->at, ids->count, sizeof *ids->at, compare_newest_first);
-    if (ids->count > filter->limit)
-        ids->count = filter->limit;
+    keep_newest(ids, filter->limit);
+    return code;
+}
+
+/* Those that have it, and the job that has none but this id. */
+static enum error_code find_by_correlation(struct sqlite_txn *txn,
+                                           const struct store_filter *filter, struct str queues,
+                                           struct found_ids *ids, struct err *err)
+{
+    struct query query = lite_query(txn->connection, STATEMENT_LIST_CORRELATION, NULL, err);
+    put_rest(&query, filter, queues);
+    lite_put_text(&query, filter->correlation_id);
+    enum error_code code = add_ids(txn, &query, ids);
+    if (code == ERR_OK && !uuid_eq(filter->correlation_job, none)) {
+        query = lite_query(txn->connection, STATEMENT_LIST_UNCORRELATED, NULL, err);
+        put_rest(&query, filter, queues);
+        code = add_ids(txn, &query, ids);
+    }
+    keep_newest(ids, filter->limit);
     return code;
 }
 
@@ -100,7 +125,7 @@ static enum error_code find_ids(struct sqlite_txn *txn, const struct store_filte
     else if (filter->asking)
         statement = STATEMENT_LIST_ASKING;
     else if (str_is_set(filter->correlation_id))
-        statement = STATEMENT_LIST_CORRELATION;
+        return find_by_correlation(txn, filter, queues, ids, err);
     else if (str_is_set(filter->agent_id))
         statement = STATEMENT_LIST_AGENT;
     else if (filter->statuses != 0 && count_bits(filter->statuses) <= STATUSES_APART_MAX)
@@ -109,8 +134,6 @@ static enum error_code find_ids(struct sqlite_txn *txn, const struct store_filte
     put_rest(&query, filter, queues);
     if (statement == STATEMENT_LIST_ID)
         lite_put_uuid(&query, &filter->id);
-    else if (statement == STATEMENT_LIST_CORRELATION)
-        lite_put_text(&query, filter->correlation_id);
     else if (statement == STATEMENT_LIST_AGENT)
         lite_put_text(&query, filter->agent_id);
     return add_ids(txn, &query, ids);

@@ -169,13 +169,14 @@ PAWL_API void pawl_interrupt(struct pawl *pawl);
 /* -- jobs -- */
 
 /* A new job: {"kind", "queue"?, "payload"?, "priority"?, "run_at"? or "delay_ms"?,
- * "idempotency_key"?, "retry"?, "lease_ttl_ms"?, "heartbeat_ms"?, "timeout_ms"?, "in_doubt"?,
- * "capabilities"?, "correlation_id"?, "traceparent"?, "labels"?, "agent_id"?, "goal"?, "plan"?},
- * or {"jobs": [...]}: all of them or none. Answers the job, or {"jobs": [...]}. A job whose
- * idempotency key its queue knows is not made again: the answer is the one there is, with
- * "duplicate": true.
+ * "idempotency_key"?, "fingerprint"?: 64 hex digits, "retry"?, "lease_ttl_ms"?, "heartbeat_ms"?,
+ * "timeout_ms"?, "in_doubt"?, "capabilities"?, "correlation_id"?, "traceparent"?, "labels"?,
+ * "agent_id"?, "goal"?, "plan"?}, or {"jobs": [...]}: all of them or none. Answers the job, or
+ * {"jobs": [...]}. A job whose idempotency key its queue knows is not made again: the answer is the
+ * one there is, with "duplicate": true. That one must be of the same kind and mean the same by its
+ * payload, or, where both have a fingerprint, have the same one: else PAWL_IDEMPOTENCY_MISMATCH.
  *
- * PAWL_UNPROCESSABLE_PLAN */
+ * PAWL_UNPROCESSABLE_PLAN, PAWL_IDEMPOTENCY_MISMATCH */
 PAWL_VERB(submit);
 
 /* {"id", "wait_ms"?}: the job; with wait_ms (at most 55,000) as soon as it has ended, or then.

@@ -92,6 +92,16 @@ struct str random_plan(struct world *world, struct rng *rng)
     return buf_str(&buf);
 }
 
+/* A key, with the fingerprint that goes with it or now and then another one. Payloads are marked,
+ * so that without a fingerprint no two submissions would be the same. */
+static void random_key(struct rng *rng, struct buf *buf)
+{
+    int key = (int)rng_below(rng, 4);
+    int fingerprint = rng_chance(rng, 800) ? key : key + 4;
+    buf_addf(buf, ",\"idempotency_key\":\"key-%d\",\"fingerprint\":\"%064d\"", key,
+             fingerprint + 1);
+}
+
 /* Everything about a job but its payload. */
 static struct str random_terms(struct world *world, struct rng *rng)
 {
@@ -118,7 +128,7 @@ static struct str random_terms(struct world *world, struct rng *rng)
     if (rng_chance(rng, 200))
         buf_addf(&buf, ",\"correlation_id\":\"order-7\"");
     if (rng_chance(rng, 150))
-        buf_addf(&buf, ",\"idempotency_key\":\"key-%d\"", (int)rng_below(rng, 4));
+        random_key(rng, &buf);
     return buf_str(&buf);
 }
 

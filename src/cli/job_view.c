@@ -56,6 +56,7 @@ void retry_print(struct pawl_json retry)
 static void print_spec(struct pawl_json job)
 {
     print_field("key", get(job, "idempotency_key"));
+    print_field("fingerprint", get(job, "fingerprint"));
     print_field("correlation", get(job, "correlation_id"));
     print_field("trace", get(job, "traceparent"));
     print_field_json("labels", get(job, "labels"));

@@ -112,6 +112,7 @@ static enum cli_exit put_all(const struct args *args, struct pawl_object *reques
     pawl_object_text(request, "kind", cli_word(args, 0));
     cli_put_text(args, "--queue", request, "queue");
     cli_put_text(args, "--key", request, "idempotency_key");
+    cli_put_text(args, "--fingerprint", request, "fingerprint");
     cli_put_text(args, "--agent", request, "agent_id");
     cli_put_text(args, "--goal", request, "goal");
     put_inherited(args, "--correlation", "PAWL_CORRELATION_ID", request, "correlation_id");
@@ -271,6 +272,10 @@ static const struct option options[] = {
      .value = "K",
      .field = "idempotency_key",
      .text = "the same key in a queue makes one job, not two"},
+    {.name = "--fingerprint",
+     .value = "HEX",
+     .field = "fingerprint",
+     .text = "64 hex digits, compared instead of the payload when the key comes again"},
     {.name = "--agent", .value = "A", .field = "agent_id", .text = "whose job it is"},
     {.name = "--goal", .value = "G", .field = "goal", .text = "what it is for"},
     {.name = "--correlation",

@@ -219,6 +219,8 @@ struct decision {
  *   version_mismatch        APPEND: the job has moved on
  *   invalid_transition      the job or step is not in a state that allows this
  *   wrong_correlation_key   SIGNAL: the job waits for something else
+ *   idempotency_mismatch    SUBMIT: the idempotency key belongs to a job of another kind or with
+ *                           another payload
  *   replay_mismatch         an effect has another input or result on record
  *   rate_limited            SIGNAL: too many are stored
  *   no_memory               nothing was done

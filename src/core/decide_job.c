@@ -23,6 +23,20 @@ static enum error_code spec_to_keep(struct decider *d, struct spec *spec)
     return ERR_OK;
 }
 
+/* The key is known: the job that has it is the answer, if it is the same submission. */
+static enum error_code decide_duplicate(struct decider *d)
+{
+    const struct job *known = d->command->submit.duplicate;
+    enum error_code code =
+        spec_check_repeat(d->command->submit.spec, &known->spec, job_has_plan(known),
+                          known->redacted, d->context->random, d->context->arena, d->err);
+    if (code != ERR_OK)
+        return code;
+    d->out->after.job = *known;
+    d->out->answer.duplicate = true;
+    return ERR_OK;
+}
+
 enum error_code decide_submit(struct decider *d)
 {
     struct spec *spec = arena_alloc(d->context->arena, sizeof *spec);
@@ -31,11 +45,8 @@ enum error_code decide_submit(struct decider *d)
     enum error_code code = spec_to_keep(d, spec);
     if (code != ERR_OK)
         return code;
-    if (d->command->submit.duplicate != NULL) {
-        d->out->after.job = *d->command->submit.duplicate;
-        d->out->answer.duplicate = true;
-        return ERR_OK;
-    }
+    if (d->command->submit.duplicate != NULL)
+        return decide_duplicate(d);
 
     memcpy(d->job->salt, d->context->salt, SALT_LEN);
     struct event *event = decider_add(d, EVENT_JOB_CREATED);

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "base/planted.h"
 #include "base/times.h"
 #include "base/utf8.h"
 #include "core/plan.h"
@@ -16,6 +17,7 @@ static const struct record_field spec_fields[] = {
     RECORD_FIELD(struct spec, run_at, "run_at", TIME),
     RECORD_FIELD_RANGE(struct spec, delay_ms, "delay_ms", INT, 0, DELAY_MS_MAX),
     RECORD_FIELD(struct spec, idempotency_key, "idempotency_key", NAME),
+    RECORD_FIELD(struct spec, fingerprint, "fingerprint", HEX),
     RECORD_FIELD_NESTED(struct spec, retry, "retry", retry_policy_record),
     RECORD_FIELD_RANGE(struct spec, lease_ttl_ms, "lease_ttl_ms", INT, LEASE_TTL_MS_MIN,
                        LEASE_TTL_MS_MAX),
@@ -186,6 +188,52 @@ enum error_code spec_check(const struct spec *spec, struct arena *arena, struct 
     if (code == ERR_OK)
         code = check_json(spec, arena, err);
     return code;
+}
+
+static enum error_code repeat_differs(const struct spec *known, const char *what, struct err *err)
+{
+    return err_set(err, ERR_IDEMPOTENCY_MISMATCH,
+                   "the idempotency_key \"%.*s\" belongs to a job %s: use a new key",
+                   STR_ARG(known->idempotency_key), what);
+}
+
+static bool has_fingerprint(const struct spec *spec)
+{
+    static const uint8_t none[HASH_LEN];
+    return memcmp(spec->fingerprint, none, HASH_LEN) != 0;
+}
+
+/* The payload as it counts: null is none. */
+static struct str payload_of(const struct spec *spec)
+{
+    struct str payload = str_is_set(spec->payload) ? json_trim(spec->payload) : STR("null");
+    return payload;
+}
+
+enum error_code spec_check_repeat(const struct spec *asked, const struct spec *known, bool planned,
+                                  bool redacted, uint64_t seed, struct arena *arena,
+                                  struct err *err)
+{
+    bool same = false;
+    if (PLANTED(KEY_OF_ANOTHER_JOB))
+        return ERR_OK;
+    if (!str_eq(asked->kind, known->kind))
+        return err_set(err, ERR_IDEMPOTENCY_MISMATCH,
+                       "the idempotency_key \"%.*s\" belongs to a job of kind \"%.*s\", not "
+                       "\"%.*s\": use a new key",
+                       STR_ARG(asked->idempotency_key), STR_ARG(known->kind), STR_ARG(asked->kind));
+    if (redacted)
+        return ERR_OK;
+    if (str_is_set(asked->plan) && !planned)
+        return repeat_differs(asked, "without a plan", err);
+    if (has_fingerprint(asked) && has_fingerprint(known))
+        return memcmp(asked->fingerprint, known->fingerprint, HASH_LEN) == 0
+                   ? ERR_OK
+                   : repeat_differs(asked, "with another fingerprint", err);
+    enum error_code code = json_alike(payload_of(asked), payload_of(known), seed, arena, &same);
+    if (code != ERR_OK)
+        return err_set(err, code, "no memory to compare two payloads");
+    return same ? ERR_OK : repeat_differs(asked, "with another payload", err);
 }
 
 enum error_code kind_settings_check(const struct kind_settings *kind, struct err *err)

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/record.h"
 #include "base/str.h"
 #include "core/retry.h"
@@ -36,6 +37,8 @@ struct spec {
     int64_t run_at;     /* 0: at once */
     int64_t delay_ms;   /* requests only: turned into run_at */
     struct str idempotency_key;
+    uint8_t fingerprint[HASH_LEN]; /* of the payload, by the caller; all zero: none. Compared
+                                      instead of the payload when the key comes again */
     struct retry_policy retry;
     int64_t lease_ttl_ms; /* 0: as the kind or the default says */
     int64_t heartbeat_ms;
@@ -72,6 +75,15 @@ enum error_code spec_read(struct str json, struct arena *arena, struct spec *spe
 /* Checks a spec however it was filled: limits, policy, labels, capabilities, payload. The raw JSON
  * in it must have passed json_check; `arena` is for decoding it. Fails as spec_read does. */
 enum error_code spec_check(const struct spec *spec, struct arena *arena, struct err *err);
+
+/* Whether `asked` is the same submission as `known`, which has its idempotency key: the same kind,
+ * a plan only where the other is `planned` too, and the same payload, as json_alike has it; where
+ * both have a fingerprint it is compared and the payload is not. Of a redacted job only the kind is
+ * left to compare. The steps of plans are not compared: a job's plan may be replaced at any time.
+ * idempotency_mismatch says what differs; no_memory. */
+enum error_code spec_check_repeat(const struct spec *asked, const struct spec *known, bool planned,
+                                  bool redacted, uint64_t seed, struct arena *arena,
+                                  struct err *err);
 
 /* Checks the settings of a kind as spec_check does those of a job; zeros are not set. */
 enum error_code kind_settings_check(const struct kind_settings *kind, struct err *err);

@@ -35,6 +35,18 @@ void answer_int_set(struct json_writer *writer, struct str key, int64_t value)
         json_put_null(writer);
 }
 
+void answer_hex_set(struct json_writer *writer, struct str key, const uint8_t *bytes, size_t len)
+{
+    bool any = false;
+    for (size_t i = 0; i < len; i++)
+        any = any || bytes[i] != 0;
+    json_key(writer, key);
+    if (any)
+        json_put_hex(writer, bytes, len);
+    else
+        json_put_null(writer);
+}
+
 void answer_bool(struct json_writer *writer, struct str key, bool value)
 {
     json_key(writer, key);
@@ -236,6 +248,7 @@ static void put_spec(struct json_writer *writer, const struct job *job)
     answer_word(writer, STR("in_doubt"), &doubt_policy_names, (int)spec->in_doubt);
     answer_raw(writer, STR("capabilities"), spec->capabilities);
     answer_int_set(writer, STR("timeout_ms"), spec->timeout_ms);
+    answer_hex_set(writer, STR("fingerprint"), spec->fingerprint, sizeof spec->fingerprint);
 }
 
 static void put_job(struct json_writer *writer, const struct job *job, int parts)

@@ -26,9 +26,9 @@ enum answer_parts {
 /* A job: id kind queue status version attempt epoch failures priority run_at created_at updated_at
  * payload result error progress cursor lease wait dead_letter cancel_requested idempotency_key
  * correlation_id traceparent labels agent_id goal retry plan in_doubt capabilities timeout_ms
- * redacted. payload and result are left out unless `parts` has them. `lease` is that of a worker
- * who holds the job now; `plan` is null or {"version", "steps": {"blocked", "ready", ...}}. As a
- * value where the writer stands. */
+ * fingerprint redacted. payload and result are left out unless `parts` has them. `lease` is that of
+ * a worker who holds the job now; `plan` is null or {"version", "steps": {"blocked", "ready",
+ * ...}}. As a value where the writer stands. */
 void answer_job(struct json_writer *writer, const struct job *job, int parts);
 
 /* An entry of a list: the job, or {"id", "damaged"} when it cannot be read. */
@@ -77,6 +77,7 @@ void answer_text(struct json_writer *writer, struct str key, struct str text);
 void answer_raw(struct json_writer *writer, struct str key, struct str raw);
 void answer_int(struct json_writer *writer, struct str key, int64_t value);
 void answer_int_set(struct json_writer *writer, struct str key, int64_t value);
+void answer_hex_set(struct json_writer *writer, struct str key, const uint8_t *bytes, size_t len);
 void answer_bool(struct json_writer *writer, struct str key, bool value);
 void answer_time(struct json_writer *writer, struct str key, int64_t time_ms);
 void answer_word(struct json_writer *writer, struct str key, const struct record_names *names,

@@ -252,6 +252,8 @@ static enum error_code carry_out(struct batch *batch)
     for (uint32_t i = 0; i < batch->op_count && code == ERR_OK; i++) {
         const struct op *op = batch->ops[i];
         if (op->code == ERR_OK && !op->request.repeated)
+            code = batch_check_keys(batch, i);
+        if (code == ERR_OK && op->code == ERR_OK && !op->request.repeated)
             code = batch_do(batch, i);
         if (code == ERR_OK && op->keeps_id && op->code != ERR_OK)
             code = err_set(batch->err, op->code, "%s", op->err.detail);
@@ -319,6 +321,7 @@ enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, str
     batch->op_count = count;
     for (uint32_t i = 0; i < count; i++) {
         ops[i]->code = ERR_OK;
+        ops[i]->refused_at = 0;
         ops[i]->after = NULL;
         ops[i]->grant_count = 0;
         ops[i]->rested = false;
@@ -363,6 +366,7 @@ static void tell_all(struct op *const *ops, uint32_t count, enum error_code code
     for (uint32_t i = 0; i < count; i++) {
         ops[i]->code = code;
         ops[i]->err = *err;
+        ops[i]->refused_at = 0;
         ops[i]->after = NULL;
         ops[i]->grant_count = 0;
         ops[i]->request.twin = false;

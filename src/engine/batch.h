@@ -118,6 +118,8 @@ struct op {
     /* What came of it. */
     enum error_code code;
     struct err err;
+    uint32_t refused_at; /* of operations that were refused together: which of them is to blame,
+                            counted from the first; where `code` is not ok */
     struct answer answer;
     const struct job_slice *after; /* the job that it is about, as far as it was loaded; NULL: none,
                                       or it was refused before */

@@ -609,6 +609,17 @@ static enum error_code settle_spec(struct batch *batch, struct op *op)
     return ERR_OK;
 }
 
+/* Refuses all operations that stand or fall together for the sake of one of them. */
+static void refuse_group(struct batch *batch, uint32_t first, uint32_t culprit)
+{
+    const struct op refused = *batch->ops[culprit];
+    for (uint32_t i = first; i < batch->op_count && (i == first || batch->ops[i]->together); i++) {
+        batch->ops[i]->code = refused.code;
+        batch->ops[i]->err = refused.err;
+        batch->ops[i]->refused_at = culprit - first;
+    }
+}
+
 enum error_code batch_settle(struct batch *batch)
 {
     uint32_t first = 0; /* of those that stand or fall together */
@@ -621,13 +632,52 @@ enum error_code batch_settle(struct batch *batch)
         enum error_code code = settle_spec(batch, op);
         if (code != ERR_OK)
             return code;
-        if (op->code == ERR_OK)
-            continue;
-        for (uint32_t k = first; k < batch->op_count && (k == first || batch->ops[k]->together);
-             k++) {
-            batch->ops[k]->code = op->code;
-            batch->ops[k]->err = op->err;
-        }
+        if (op->code != ERR_OK)
+            refuse_group(batch, first, i);
     }
     return ERR_OK;
+}
+
+/* Compares a submission with the job that has its key, or with the one before it in its group that
+ * will have it: `firsts` has those, by the place of their key. */
+static enum error_code check_key(struct batch *batch, struct op *op, const struct spec **firsts)
+{
+    const struct spec *spec = op->command.submit.spec;
+    const struct store_key *key = batch_key(batch, spec);
+    if (key == NULL)
+        return ERR_OK;
+    const struct job *job = &key->slice.job;
+    const struct spec **first = &firsts[key - batch->load.keys];
+    bool stored = job->status != JOB_NONE;
+    const struct spec *known = stored ? &job->spec : *first;
+    if (known == NULL) {
+        *first = spec;
+        return ERR_OK;
+    }
+    op->code = spec_check_repeat(spec, known, stored ? job_has_plan(job) : str_is_set(known->plan),
+                                 stored && job->redacted, batch->batcher->store->options.seed,
+                                 batch->arena, &op->err);
+    return op->code == ERR_NO_MEMORY ? batch_no_memory(batch) : ERR_OK;
+}
+
+enum error_code batch_check_keys(struct batch *batch, uint32_t index)
+{
+    uint32_t end = index + 1;
+    while (end < batch->op_count && batch->ops[end]->together)
+        end++;
+    if (batch->ops[index]->together || end == index + 1 || batch->load.key_count == 0)
+        return ERR_OK;
+    const struct spec **firsts = arena_zalloc(batch->arena, batch->load.key_count, sizeof(void *));
+    enum error_code code = firsts == NULL ? batch_no_memory(batch) : ERR_OK;
+    for (uint32_t i = index; i < end && code == ERR_OK; i++) {
+        struct op *op = batch->ops[i];
+        if (op->type != OP_COMMAND || op->command.type != COMMAND_SUBMIT || op->code != ERR_OK)
+            continue;
+        code = check_key(batch, op, firsts);
+        if (op->code != ERR_OK) {
+            refuse_group(batch, index, i);
+            break;
+        }
+    }
+    return code;
 }

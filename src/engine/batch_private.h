@@ -155,6 +155,10 @@ const struct store_request *batch_request(struct batch *batch, const struct op_r
  * together. */
 enum error_code batch_settle(struct batch *batch);
 
+/* Before the first of several submissions that stand or fall together is carried out: refuses all
+ * of them when the idempotency key of one belongs to another job. */
+enum error_code batch_check_keys(struct batch *batch, uint32_t index);
+
 /* Carries one operation out. What is wrong with it alone is in its code. */
 enum error_code batch_do(struct batch *batch, uint32_t index);
 

@@ -163,7 +163,7 @@ static enum error_code submit_answer(struct verb_call *call, struct buf *answer,
         const struct op *op = ops->ops[i];
         if (op->code == ERR_OK)
             continue;
-        return many ? err_set(err, op->code, "jobs[%u]: %s", i, op->err.detail)
+        return many ? err_set(err, op->code, "jobs[%u]: %s", i + op->refused_at, op->err.detail)
                     : err_set(err, op->code, "%s", op->err.detail);
     }
     json_writer_init(&writer, answer);

@@ -116,6 +116,14 @@ prints "$keyed"
 says 'used before'
 runs 0 submit keyed --key only-once --payload 1 --json
 json 'a["duplicate"] is True'
+attempts 4 submit keyed --key only-once --payload 2
+says 'the --key "only-once" belongs to a job with another payload: use a new key'
+attempts 4 submit other --key only-once --payload 1
+says 'belongs to a job of kind "keyed", not "other"'
+runs 0 show "$keyed" --json
+json 'a["version"] == 1 and a["payload"] == 1'
+runs 2 submit keyed --fingerprint abc
+says 'fingerprint'
 
 runs 2 submit
 says 'KIND is missing'

@@ -96,11 +96,12 @@ static void a_second_submit_of_the_same_job_is_refused(void **state)
 static void a_known_idempotency_key_gives_the_job_that_has_it(void **state)
 {
     struct world *w = *state;
-    struct job other = {.status = JOB_RUNNING, .version = 3};
     struct spec spec = world_spec();
+    struct job other = {.status = JOB_RUNNING, .version = 3, .spec = spec};
     struct command command = submit_of(&spec);
     command.submit.duplicate = &other;
     spec.idempotency_key = STR("once");
+    spec.priority = 7; /* what else differs does not matter */
     do_ok(w, command);
     assert_true(w->last.answer.duplicate);
     assert_int_equal(w->last.count, 0);
@@ -108,6 +109,88 @@ static void a_known_idempotency_key_gives_the_job_that_has_it(void **state)
     assert_int_equal(w->last.after.job.status, JOB_RUNNING);
     assert_int_equal(w->slice.job.status, JOB_NONE);
     assert_int_equal(w->log_count, 0);
+}
+
+static void a_known_idempotency_key_with_another_payload_is_a_mismatch(void **state)
+{
+    struct world *w = *state;
+    struct spec spec = world_spec();
+    struct job other = {.status = JOB_RUNNING, .version = 3, .spec = spec};
+    struct command command = submit_of(&spec);
+    command.submit.duplicate = &other;
+    spec.idempotency_key = STR("once");
+    other.spec.payload = STR("{\"to\":\"a\",\"n\":1.0}");
+    spec.payload = STR("{ \"n\": 1, \"to\": \"\\u0061\" }");
+    do_ok(w, command);
+    assert_true(w->last.answer.duplicate);
+    spec.payload = STR("{\"n\":2,\"to\":\"a\"}");
+    refused(w, command, ERR_IDEMPOTENCY_MISMATCH,
+            "the idempotency_key \"once\" belongs to a job with another payload: use a new key");
+    spec.payload = (struct str){NULL, 0};
+    refused(w, command, ERR_IDEMPOTENCY_MISMATCH,
+            "the idempotency_key \"once\" belongs to a job with another payload: use a new key");
+    spec.payload = other.spec.payload;
+    spec.kind = STR("refund");
+    refused(w, command, ERR_IDEMPOTENCY_MISMATCH,
+            "the idempotency_key \"once\" belongs to a job of kind \"mail\", not \"refund\": use a "
+            "new key");
+    assert_int_equal(w->log_count, 0);
+}
+
+static void fingerprints_are_compared_instead_of_payloads_where_both_have_one(void **state)
+{
+    struct world *w = *state;
+    struct spec spec = world_spec();
+    struct job other = {.status = JOB_QUEUED, .version = 1, .spec = spec};
+    struct command command = submit_of(&spec);
+    command.submit.duplicate = &other;
+    spec.idempotency_key = STR("once");
+    spec.payload = STR("\"secret one\"");
+    other.spec.payload = STR("\"secret two\"");
+    spec.fingerprint[0] = other.spec.fingerprint[0] = 7;
+    do_ok(w, command);
+    assert_true(w->last.answer.duplicate);
+    spec.fingerprint[31] = 1;
+    refused(
+        w, command, ERR_IDEMPOTENCY_MISMATCH,
+        "the idempotency_key \"once\" belongs to a job with another fingerprint: use a new key");
+    memset(other.spec.fingerprint, 0, sizeof other.spec.fingerprint);
+    refused(w, command, ERR_IDEMPOTENCY_MISMATCH,
+            "the idempotency_key \"once\" belongs to a job with another payload: use a new key");
+}
+
+static void of_a_redacted_job_only_the_kind_is_left_to_compare(void **state)
+{
+    struct world *w = *state;
+    struct spec spec = world_spec();
+    struct job other = {.status = JOB_COMPLETED, .version = 4, .redacted = true};
+    struct command command = submit_of(&spec);
+    command.submit.duplicate = &other;
+    spec.idempotency_key = STR("once");
+    spec.payload = STR("1");
+    other.spec.kind = spec.kind;
+    do_ok(w, command);
+    assert_true(w->last.answer.duplicate);
+    other.spec.kind = STR("refund");
+    refused(w, command, ERR_IDEMPOTENCY_MISMATCH,
+            "the idempotency_key \"once\" belongs to a job of kind \"refund\", not \"mail\": use a "
+            "new key");
+}
+
+static void a_plan_under_the_key_of_a_job_without_one_is_a_mismatch(void **state)
+{
+    struct world *w = *state;
+    struct spec spec = world_spec();
+    struct job other = {.status = JOB_QUEUED, .version = 1, .spec = spec};
+    struct command command = submit_of(&spec);
+    command.submit.duplicate = &other;
+    spec.idempotency_key = STR("once");
+    spec.plan = STR("{\"steps\":[{\"id\":\"a\",\"kind\":\"k\"}]}");
+    refused(w, command, ERR_IDEMPOTENCY_MISMATCH,
+            "the idempotency_key \"once\" belongs to a job without a plan: use a new key");
+    other.plan_version = 2; /* replaced since: steps are not compared */
+    do_ok(w, command);
+    assert_true(w->last.answer.duplicate);
 }
 
 /* The request is looked at first: a key does not make a bad one good. */
@@ -222,6 +305,10 @@ int main(void)
         SCENARIO(the_correlation_goes_into_every_event),
         SCENARIO(a_second_submit_of_the_same_job_is_refused),
         SCENARIO(a_known_idempotency_key_gives_the_job_that_has_it),
+        SCENARIO(a_known_idempotency_key_with_another_payload_is_a_mismatch),
+        SCENARIO(fingerprints_are_compared_instead_of_payloads_where_both_have_one),
+        SCENARIO(of_a_redacted_job_only_the_kind_is_left_to_compare),
+        SCENARIO(a_plan_under_the_key_of_a_job_without_one_is_a_mismatch),
         SCENARIO(a_bad_request_is_refused_even_when_its_key_is_known),
         SCENARIO(a_spec_out_of_bounds_is_refused_with_its_value),
         SCENARIO(a_payload_over_one_mebibyte_is_refused_with_its_size),

@@ -172,10 +172,11 @@ static void what_a_killed_process_committed_is_there_and_goes_on(void **state)
         assert_string_equal(
             said(well(pawl, pawl_verify, "{\"id\":\"%s\"}", said(all, "id", i)), "ok", 0), "true");
     /* The key is known, the lease is live, and work comes in its order. */
-    assert_string_equal(said(well(pawl, pawl_submit,
-                                  "{\"kind\":\"k\",\"idempotency_key\":\"once\",\"goal\":\"no\"}"),
-                             "duplicate", 0),
-                        "true");
+    assert_string_equal(
+        said(well(pawl, pawl_submit,
+                  "{\"kind\":\"k\",\"idempotency_key\":\"once\",\"payload\":1.1,\"goal\":\"no\"}"),
+             "duplicate", 0),
+        "true");
     const char *done = well(pawl, pawl_complete, "{\"token\":\"%s\"}", token);
     assert_string_equal(
         said(well(pawl, pawl_get, "{\"id\":\"%s\"}", said(done, "id", 0)), "goal", 0), "high");

@@ -10,6 +10,7 @@ NAMES(error_class, ERROR_CLASSES)
 NAMES(stage, STAGES)
 NAMES(dead_letter_reason, DEAD_LETTER_REASONS)
 NAMES(wait_type, WAIT_TYPES)
+const struct record_names wait_request_names = {wait_type_texts, WAIT_SIGNAL + 1};
 NAMES(outcome, OUTCOMES)
 NAMES(cancel_mode, CANCEL_MODES)
 NAMES(doubt_policy, DOUBT_POLICIES)

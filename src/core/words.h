@@ -105,6 +105,7 @@ extern const struct record_names error_class_names;
 extern const struct record_names stage_names;
 extern const struct record_names dead_letter_reason_names;
 extern const struct record_names wait_type_names;
+extern const struct record_names wait_request_names; /* those that a worker may ask for */
 extern const struct record_names outcome_names;
 extern const struct record_names cancel_mode_names;
 extern const struct record_names doubt_policy_names;

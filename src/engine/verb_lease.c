@@ -64,7 +64,7 @@ RECORD_TABLE(fail);
 
 static const struct record_field wait_fields[] = {
     FIELD(token, TEXT),
-    RECORD_FIELD_ENUM(struct lease_request, wait.type, "type", wait_type_names),
+    RECORD_FIELD_ENUM(struct lease_request, wait.type, "type", wait_request_names),
     WAIT_FIELD(correlation_key, NAME),
     RECORD_FIELD_RANGE(struct lease_request, wait.timeout_ms, "timeout_ms", INT, 0, DELAY_MS_MAX),
     RECORD_FIELD_RANGE(struct lease_request, wait.delay_ms, "delay_ms", INT, 1, DELAY_MS_MAX),

@@ -3,13 +3,14 @@
 
 usage: test_openapi.py BUILD_DIRECTORY SOURCE_DIRECTORY
 
-What /openapi.json says of requests and answers is held against them by test_auth_matrix.py.
+What /openapi.json says of requests is held against them by test_auth_matrix.py, what it says of
+responses by test_recorded.py, against all that the tests of the HTTP server have seen.
 """
 import json
 import subprocess
 import sys
 
-from surface import Server
+from surface import ADMIN, Server
 from trouble import BUILD, PATIENCE_S, SOURCE, check, place, run
 
 
@@ -41,6 +42,22 @@ def every_operation_is_told_in_words():
                 check("$ref" in parameter or parameter["description"], method, path, parameter)
 
 
+def a_wait_offers_what_a_worker_may_wait_for():
+    server = Server()
+    document = server.do("GET", "/openapi.json")
+    job = server.do("POST", "/v1/jobs", {"kind": "k"})
+    lease = server.do("POST", "/v1/claims", {"worker_id": "w"})["claims"][0]["lease"]
+    form = document["paths"]["/v1/leases/{token}/wait"]["post"]["requestBody"]["content"]
+    offered = form["application/json"]["schema"]["properties"]["type"]["enum"]
+    check(offered == ["webhook", "human", "timer", "signal"], offered)
+    for kind in ("steps", "replan"):
+        status, problem = server.ask(ADMIN, "POST", f"/v1/leases/{lease['token']}/wait",
+                                     {"type": kind, "correlation_key": "x"})
+        check(status == 400 and "webhook" in problem["detail"], kind, status, problem)
+    check(server.do("GET", f"/v1/jobs/{job['id']}")["status"] == "running")
+    server.end()
+
+
 def every_route_is_in_the_manual():
     server = Server()
     document = server.do("GET", "/openapi.json")
@@ -52,4 +69,5 @@ def every_route_is_in_the_manual():
             check(f"`{method.upper()} {path}`" in text, "docs/http.md lacks", method, path)
 
 
-run(the_document_passes_the_linter, every_operation_is_told_in_words, every_route_is_in_the_manual)
+run(the_document_passes_the_linter, every_operation_is_told_in_words,
+    a_wait_offers_what_a_worker_may_wait_for, every_route_is_in_the_manual)

@@ -29,6 +29,11 @@ struct operation {
     const struct record_type *request; /* NULL: a page */
 };
 
+/* One route, two operations: a job, or many. OpenAPI tells operations apart by their path, so the
+ * second one has a fragment behind it, which no client sends. */
+static const struct str many_jobs = STR_INIT("submit_many");
+static const struct str many_jobs_path = STR_INIT("/v1/jobs#many");
+
 /* ---- small things ---- */
 
 static void put_text(struct json_writer *writer, const char *key, const char *text)
@@ -259,13 +264,10 @@ static void put_body(struct document *document, const struct operation *operatio
     json_key(writer, STR("application/json"));
     json_begin_object(writer);
     json_key(writer, STR("schema"));
-    if (operation->route->verb == VERB_submit)
-        json_put_raw(writer,
-                     STR("{\"oneOf\":[{\"$ref\":\"#/components/schemas/JobSpec\"},{\"type\":"
-                         "\"object\",\"required\":[\"jobs\"],\"additionalProperties\":false,"
-                         "\"properties\":{\"jobs\":{\"type\":\"array\",\"minItems\":1,"
-                         "\"maxItems\":1000,\"items\":{\"$ref\":"
-                         "\"#/components/schemas/JobSpec\"}}}}]}"));
+    if (str_eq(operation->name, many_jobs))
+        put_reference(writer, "schemas", STR("JobSpecs"));
+    else if (operation->route->verb == VERB_submit)
+        put_reference(writer, "schemas", STR("JobSpec"));
     else
         put_object(document, operation->name, operation->request, operation->route, required);
     put_if_said(writer, "example", operation->text);
@@ -441,24 +443,37 @@ static struct operation operation_of(const struct document *document, const stru
     return operation;
 }
 
-static void put_operation(struct document *document, const struct route *route)
+static void put_operation(struct document *document, const struct operation *operation)
 {
     struct json_writer *writer = &document->writer;
-    struct operation operation = operation_of(document, route);
     json_begin_object(writer);
     json_key(writer, STR("operationId"));
-    json_put_string(writer, operation.name);
+    json_put_string(writer, operation->name);
     json_key(writer, STR("tags"));
     json_begin_array(writer);
-    json_put_raw(writer, json_member(operation.text, STR("tag")));
+    json_put_raw(writer, json_member(operation->text, STR("tag")));
     json_end_array(writer);
-    put_if_said(writer, "summary", operation.text);
-    put_if_said(writer, "description", operation.text);
-    put_scopes(writer, &operation);
-    put_parameters(document, &operation);
-    if (route_has_body(route))
-        put_body(document, &operation);
-    put_answers(writer, &operation);
+    put_if_said(writer, "summary", operation->text);
+    put_if_said(writer, "description", operation->text);
+    put_scopes(writer, operation);
+    put_parameters(document, operation);
+    if (route_has_body(operation->route))
+        put_body(document, operation);
+    put_answers(writer, operation);
+    json_end_object(writer);
+}
+
+/* The operation for many jobs, on a path of its own. */
+static void put_many(struct document *document, const struct route *submit)
+{
+    struct json_writer *writer = &document->writer;
+    struct operation operation = operation_of(document, submit);
+    operation.name = many_jobs;
+    operation.text = json_member(document->operations, many_jobs);
+    json_key(writer, many_jobs_path);
+    json_begin_object(writer);
+    json_key(writer, STR("post"));
+    put_operation(document, &operation);
     json_end_object(writer);
 }
 
@@ -496,10 +511,13 @@ static void put_paths(struct document *document)
             bool same = str_eq(routes[j].path, routes[i].path);
             if (!same)
                 continue;
+            struct operation operation = operation_of(document, &routes[j]);
             json_key(writer, lower_method(routes[j].method));
-            put_operation(document, &routes[j]);
+            put_operation(document, &operation);
         }
         json_end_object(writer);
+        if (routes[i].page == PAGE_VERB && routes[i].verb == VERB_submit)
+            put_many(document, &routes[i]);
     }
     json_end_object(writer);
 }

@@ -191,6 +191,7 @@ def make_revoke(stage, _):
 
 REQUESTS = {
     "submit": lambda stage, _: ("POST", "/v1/jobs", {"kind": "k", "queue": stage.queue}),
+    "submit_many": lambda stage, _: ("POST", "/v1/jobs", {"jobs": [{"kind": "k", "queue": stage.queue}]}),
     "list": always("GET", "/v1/jobs?queue=QUEUE&limit=3&include=payload,result"),
     "bulk": lambda stage, _: ("POST", "/v1/jobs/bulk", {
         "action": "cancel", "filter": {"queue": stage.queue}, "limit": 1}),

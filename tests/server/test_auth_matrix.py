@@ -23,6 +23,7 @@ OWN, FOREIGN = "own", "foreign"
 Rule = collections.namedtuple("Rule", "scopes about")
 RULES = {
     "submit": Rule({"submit"}, "job"),
+    "submit_many": Rule({"submit"}, "job"),
     "list": Rule({"read"}, "job"),
     "bulk": Rule({"admin"}, "job"),
     "get": Rule({"read"}, "job"),

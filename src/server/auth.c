@@ -50,6 +50,7 @@ struct authority {
     uint8_t admin_hash[HASH_LEN];
     pthread_mutex_t lock; /* of what follows */
     uint64_t forgotten;   /* how often: what was read before is not kept */
+    uint64_t generation;  /* the store's, of which these were read */
     struct kept kept[KEPT_SETS][KEPT_WAYS];
     struct foe foes[FOE_SETS][FOE_WAYS];
 };
@@ -307,15 +308,21 @@ enum error_code authority_open(const struct authority_options *options, struct a
     return ERR_OK;
 }
 
-void authority_forget(struct authority *authority, const struct uuid *id)
+/* Under the lock. */
+static void forget(struct authority *authority, const struct uuid *id)
 {
-    pthread_mutex_lock(&authority->lock);
     for (int i = 0; i < KEPT_SETS; i++)
         for (int k = 0; k < KEPT_WAYS; k++)
             if (id == NULL ||
                 (uuid_eq(authority->kept[i][k].token.id, *id) && !PLANTED(REVOKED_IS_REMEMBERED)))
                 kept_drop(&authority->kept[i][k]);
     authority->forgotten++;
+}
+
+void authority_forget(struct authority *authority, const struct uuid *id)
+{
+    pthread_mutex_lock(&authority->lock);
+    forget(authority, id);
     pthread_mutex_unlock(&authority->lock);
 }
 
@@ -383,6 +390,11 @@ static enum shown_standing look(struct authority *authority, const struct auth_r
                                 struct str token, struct arena *arena, struct shown *shown)
 {
     int64_t now = engine_steady(authority->engine);
+    /* Tokens of another store open nothing here. */
+    uint64_t generation = engine_store(authority->engine)->generation;
+    if (generation != authority->generation)
+        forget(authority, NULL);
+    authority->generation = generation;
     const struct kept *kept = kept_find(authority, shown->hash);
     if (kept != NULL && kept->until > now) {
         shown->no_memory = arena != NULL && !copy_token(&kept->token, arena, &shown->token);

@@ -51,8 +51,9 @@ enum {
     BYTES_DEFAULT = 256 * 1024 * 1024,
     HEAD_BYTES_MAX = 16 * 1024, /* what libmicrohttpd keeps of a connection, and clears each time */
     SWEEP_MS = 500,
-    READY_MS = 6000, /* a store that was not seen for so long is away */
-    PING_ROUNDS = 4, /* sweeps between two looks at the store */
+    READY_MS = 6000,        /* a store that was not seen for so long is away */
+    REFUSED_MS = 30 * 1000, /* between two lines about a primary that is refused */
+    PING_ROUNDS = 4,        /* sweeps between two looks at the store */
     /* Enough that nobody who writes waits until a reader is done: for every thread of the pools,
      * and for the engine, the watch and the figures. */
     STORE_CONNECTIONS = READERS + AIDES + MOVERS + 4,
@@ -267,10 +268,41 @@ static void run_ping(struct task *task)
     atomic_store(&server->pinging, false);
 }
 
+/* Says that the store is another one than before, and which one it must not be. */
+static void tell_origin(struct server *server, struct store_origin *told, int64_t *told_at)
+{
+    struct store_origin now;
+    struct log_line line;
+    int64_t at = engine_steady(server->engine);
+    store_origin(engine_store(server->engine), &now);
+    if (now.generation != told->generation &&
+        log_begin(server->log, LOG_WARN, STR("store_moved"), NULL, &line)) {
+        log_text(
+            &line, STR("message"),
+            STR("the store failed over or was restored: nothing that was read before is used"));
+        log_int(&line, STR("timeline"), now.timeline);
+        log_end(&line);
+    }
+    told->generation = now.generation;
+    if (now.refused == told->refused || (*told_at != 0 && at - *told_at < REFUSED_MS))
+        return;
+    if (log_begin(server->log, LOG_ERROR, STR("primary_refused"), NULL, &line)) {
+        log_text(&line, STR("message"), str_from(now.refusal));
+        log_int(&line, STR("count"), (int64_t)(now.refused - told->refused));
+        log_end(&line);
+    }
+    told->refused = now.refused;
+    *told_at = at;
+}
+
 static void *sweep(void *arg)
 {
     struct server *server = arg;
+    struct store_origin told;
+    int64_t told_at = 0;
     bool was_ready = true;
+    store_origin(engine_store(server->engine), &told);
+    told.refused = 0;
     for (uint32_t round = 0; !atomic_load(&server->closing); round++) {
         bool ready = is_ready(server) || is_ending(server);
         if (ready && !was_ready)
@@ -278,6 +310,7 @@ static void *sweep(void *arg)
         else if (!ready && was_ready)
             log_fact(server->log, LOG_ERROR, STR("store_away"), STR("the store is out of reach"));
         was_ready = ready;
+        tell_origin(server, &told, &told_at);
         connections_sweep(server->connections);
         if (round % PING_ROUNDS == 0 && !atomic_exchange(&server->pinging, true)) {
             server->ping.run = run_ping;

@@ -292,3 +292,10 @@ enum error_code store_attend(struct store *store, int64_t *ret_before, struct er
 {
     return store->driver->attend(store, ret_before, err);
 }
+
+void store_origin(struct store *store, struct store_origin *ret)
+{
+    *ret = (struct store_origin){.generation = store->generation};
+    if (store->driver->origin != NULL)
+        store->driver->origin(store, ret);
+}

@@ -374,6 +374,14 @@ struct store_fed {
     struct store_position position;
 };
 
+/* Where a store is that can be replaced by another one at the same URL. */
+struct store_origin {
+    uint64_t generation; /* store.generation */
+    int64_t timeline;    /* of PostgreSQL; 0: not known */
+    uint64_t refused;    /* how often a connection was, since it led to another store */
+    char refusal[480];   /* why the last one was; "": none was */
+};
+
 /* ---- transactional enqueue ---------------------------------------------------------------- */
 
 /* A job that a user put in with a transaction of theirs (PostgreSQL's pawl_submit). The options say
@@ -536,6 +544,9 @@ struct store_driver {
      * before, in the store's time; 0: never. Nothing is synced: when the machine crashes an older
      * note may be left. */
     enum error_code (*attend)(struct store *store, int64_t *ret_before, struct err *err);
+
+    /* Says where the store is. NULL: nobody can replace it. */
+    void (*origin)(struct store *store, struct store_origin *ret);
 };
 
 /* Every driver's handle begins with this. */
@@ -545,6 +556,9 @@ struct store {
     int64_t schema_version; /* as it is; 0: this store has no schema */
     int64_t schema_found;   /* as it was before it was opened; 0: there was none */
     bool shared;            /* other processes may change it too */
+    /* Counts up when what was read before may not be true any more, since another store is at the
+     * same URL: a failover that lost something, or a restore. */
+    _Atomic uint64_t generation;
 };
 
 /* Every driver's transaction begins with this. */
@@ -608,6 +622,7 @@ enum error_code store_backup(struct store *store, struct str path, int64_t *ret_
 enum error_code store_sweep(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,
                             struct err *err);
 enum error_code store_attend(struct store *store, int64_t *ret_before, struct err *err);
+void store_origin(struct store *store, struct store_origin *ret);
 
 /* For drivers: with more lanes than this it is worth to look for those that may be given back, when
  * `left` were left the last time. */

@@ -14,19 +14,18 @@ enum {
     BACKOFF_MS_MIN = 20,
     BACKOFF_MS_MAX = 2000,
     ROLLBACK_MS = 5000, /* longer, and opening a new connection is faster */
-    WHERE_MAX = 256,
     REASON_MAX = 300,
 };
 
 /* ---- errors ---- */
 
-/* "HOST:PORT/DATABASE", as far as libpq knows. */
-static const char *where(const struct connection *connection, char text[WHERE_MAX])
+const char *connection_where(const struct connection *connection, char text[CONNECTION_WHERE_MAX])
 {
     const char *host = connection->pg == NULL ? NULL : PQhost(connection->pg);
     const char *port = connection->pg == NULL ? NULL : PQport(connection->pg);
     const char *name = connection->pg == NULL ? NULL : PQdb(connection->pg);
-    (void)snprintf(text, WHERE_MAX, "%s:%s/%s", host == NULL || *host == '\0' ? "localhost" : host,
+    (void)snprintf(text, CONNECTION_WHERE_MAX, "%s:%s/%s",
+                   host == NULL || *host == '\0' ? "localhost" : host,
                    port == NULL || *port == '\0' ? "5432" : port, name == NULL ? "" : name);
     return text;
 }
@@ -54,26 +53,26 @@ static const char *last_reason(const char *message, char text[REASON_MAX])
 
 static enum error_code lost(struct connection *connection, struct err *err)
 {
-    char at[WHERE_MAX];
+    char at[CONNECTION_WHERE_MAX];
     char why[REASON_MAX];
     connection->broken = true;
     return err_set(err, ERR_UNAVAILABLE, "the connection to PostgreSQL at %s was lost: %s",
-                   where(connection, at), reason(PQerrorMessage(connection->pg), why));
+                   connection_where(connection, at), reason(PQerrorMessage(connection->pg), why));
 }
 
 static enum error_code timed_out(struct connection *connection, struct err *err)
 {
-    char at[WHERE_MAX];
+    char at[CONNECTION_WHERE_MAX];
     connection->broken = true;
     return err_set(err, ERR_UNAVAILABLE, "PostgreSQL at %s did not answer within %lld ms",
-                   where(connection, at), (long long)connection->patience_ms);
+                   connection_where(connection, at), (long long)connection->patience_ms);
 }
 
 /* What a statement's failure means. */
 static enum error_code statement_failed(struct connection *connection, const PGresult *result,
                                         struct err *err)
 {
-    char at[WHERE_MAX];
+    char at[CONNECTION_WHERE_MAX];
     char why[REASON_MAX];
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *constraint = PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME);
@@ -99,7 +98,7 @@ static enum error_code statement_failed(struct connection *connection, const PGr
         return err_set(err, ERR_BAD_REQUEST, "PostgreSQL cannot store this: %s (%s)",
                        reason(message, why), state);
     return err_set(err, ERR_UNAVAILABLE, "PostgreSQL at %s refused a statement: %s (%s)",
-                   where(connection, at),
+                   connection_where(connection, at),
                    reason(message == NULL ? PQresultErrorMessage(result) : message, why), state);
 }
 
@@ -161,12 +160,21 @@ static void be_silent(void *arg, const PGresult *result)
     (void)result;
 }
 
-/* One attempt. `ret_late`: it failed, and only because time is up. */
+/* One attempt, with `host` instead of those that the URL names unless it is NULL. `ret_late`: it
+ * failed, and only because time is up. */
 static enum error_code connect_once(struct connection *connection, const char *url,
-                                    int64_t deadline, bool *ret_late, struct err *err)
+                                    const struct connection_host *host, int64_t deadline,
+                                    bool *ret_late, struct err *err)
 {
-    const char *keywords[] = {"dbname", "fallback_application_name", "client_encoding", NULL};
-    const char *values[] = {url, "pawl", "UTF8", NULL};
+    const char *keywords[] = {
+        "dbname", "fallback_application_name", "client_encoding", "host", "hostaddr", "port", NULL};
+    const char *values[] = {url,
+                            "pawl",
+                            "UTF8",
+                            host == NULL ? NULL : host->name,
+                            host == NULL ? NULL : host->address,
+                            host == NULL ? NULL : host->port,
+                            NULL};
     *ret_late = false;
     connection->pg = PQconnectStartParams(keywords, values, 1);
     if (connection->pg == NULL)
@@ -185,10 +193,11 @@ static enum error_code connect_once(struct connection *connection, const char *u
             break;
     }
     if (PQstatus(connection->pg) != CONNECTION_OK) {
-        char at[WHERE_MAX];
+        char at[CONNECTION_WHERE_MAX];
         char why[REASON_MAX];
         return err_set(err, ERR_UNAVAILABLE, "PostgreSQL at %s cannot be reached: %s",
-                       where(connection, at), last_reason(PQerrorMessage(connection->pg), why));
+                       connection_where(connection, at),
+                       last_reason(PQerrorMessage(connection->pg), why));
     }
     (void)PQsetNoticeReceiver(connection->pg, be_silent, NULL);
     if (PQsetnonblocking(connection->pg, 1) != 0 || !PQenterPipelineMode(connection->pg))
@@ -255,7 +264,7 @@ enum error_code connection_open(struct connection *connection, const char *url, 
         struct err last;
         bool is_late;
         connection_close(connection);
-        enum error_code code = connect_once(connection, url, deadline, &is_late, &last);
+        enum error_code code = connect_once(connection, url, NULL, deadline, &is_late, &last);
         if (code == ERR_OK) {
             random_fill(&connection->session, sizeof connection->session);
             return ERR_OK;
@@ -269,6 +278,20 @@ enum error_code connection_open(struct connection *connection, const char *url, 
             return err_set(err, why.code, "%s", why.detail);
         connection_pause(attempt, deadline);
     }
+}
+
+enum error_code connection_open_at(struct connection *connection, const char *url,
+                                   const struct connection_host *host, int64_t deadline,
+                                   struct err *err)
+{
+    bool is_late;
+    connection_close(connection);
+    enum error_code code = connect_once(connection, url, host, deadline, &is_late, err);
+    if (code == ERR_OK)
+        random_fill(&connection->session, sizeof connection->session);
+    else
+        connection_close(connection);
+    return code;
 }
 
 void connection_close(struct connection *connection)

@@ -18,8 +18,18 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/uuid.h"
+#include "store/postgres/origin.h"
 #include "store/postgres/params.h"
 #include "store/postgres/prepared.h"
+
+enum { CONNECTION_WHERE_MAX = 256 };
+
+/* One of several hosts that a URL names; what is absent is as the URL says. */
+struct connection_host {
+    const char *name;
+    const char *address;
+    const char *port;
+};
 
 struct connection {
     PGconn *pg;          /* NULL: not connected */
@@ -35,6 +45,11 @@ struct connection {
     struct prepared prepared;
     bool rolled_back; /* the last sync ended a transaction that the server rolled back */
     bool unsent;      /* something was queued since the last flush or sync */
+
+    /* Where it leads: see origin.h. */
+    uint64_t generation; /* the handle's when it was opened */
+    int64_t timeline;
+    char mark[ORIGIN_MARK_MAX];
 };
 
 /* Connects, trying again with growing pauses until `deadline` (monotonic). unavailable when it
@@ -42,6 +57,14 @@ struct connection {
 enum error_code connection_open(struct connection *connection, const char *url, int64_t deadline,
                                 struct err *err);
 void connection_close(struct connection *connection);
+
+/* The same with one of the hosts only, and one attempt. */
+enum error_code connection_open_at(struct connection *connection, const char *url,
+                                   const struct connection_host *host, int64_t deadline,
+                                   struct err *err);
+
+/* "HOST:PORT/DATABASE", as far as libpq knows. */
+const char *connection_where(const struct connection *connection, char text[CONNECTION_WHERE_MAX]);
 
 /* Sleeps before the next attempt, longer each time and never the same, but not past `deadline`. */
 void connection_pause(int attempt, int64_t deadline);

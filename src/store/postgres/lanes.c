@@ -3,11 +3,17 @@
  * smaller. It is the last lock that a batch waits for, so no two batches can wait for each other
  * over it; and new lanes are rare.
  *
+ * The book of numbers belongs to one era of one origin (origin.h): a transaction of another one
+ * asks the database.
+ *
  * Lanes are given back with the table locked against everybody. Each batch reads it when it loads
  * and so holds it to its end: while a batch knows numbers no lane goes, and the next batch of the
  * same process reads that another era has begun. */
 #include "base/hash.h"
+#include "base/planted.h"
 #include "store/postgres/postgres.h"
+
+enum { ERA_BITS = 40 };
 
 /* Those that load has brought. */
 static void give_known(const struct postgres_txn *txn, uint32_t after, struct store_lane **ret,
@@ -111,16 +117,18 @@ static enum error_code read_lanes(PGresult *result, struct arena *arena, struct 
     return reader_check(&reader, "a lane", err);
 }
 
-void lanes_begin_era(struct postgres_txn *txn, uint64_t era)
+uint64_t lanes_begin_era(struct postgres_txn *txn, uint64_t era)
 {
     struct postgres *store = txn->store;
-    txn->lanes_era = era;
+    uint64_t generation = PLANTED(POSTGRES_LANES_OUTLIVE_ORIGIN) ? 1 : txn->connection->generation;
+    txn->lanes_era = generation << ERA_BITS | era;
     (void)pthread_mutex_lock(&store->mutex);
-    if (era > store->lanes_era) {
+    if (txn->lanes_era > store->lanes_era) {
         lane_book_clear(&store->lanes);
-        store->lanes_era = era;
+        store->lanes_era = txn->lanes_era;
     }
     (void)pthread_mutex_unlock(&store->mutex);
+    return txn->lanes_era;
 }
 
 void lanes_learn(struct postgres *store, uint64_t era, const struct store_lane *lanes,
@@ -144,25 +152,51 @@ struct numbering {
     uint32_t missing_count;
 };
 
-/* Looks up all keys that have no number yet in the book, and collects those that are not there. */
-static enum error_code look_up(struct numbering *n, struct err *err)
+/* Collects the keys that have no number yet. */
+static enum error_code collect_missing(struct numbering *n, struct err *err)
 {
-    struct postgres *store = n->txn->store;
     struct map seen;
     enum error_code code = ERR_OK;
     n->missing_count = 0;
-    map_init(&seen, &n->txn->scratch, 16, store->base.options.seed);
-    (void)pthread_mutex_lock(&store->mutex);
+    map_init(&seen, &n->txn->scratch, 16, n->txn->store->base.options.seed);
     for (uint32_t i = 0; i < n->count && code == ERR_OK; i++) {
         uint32_t found = MAP_NONE;
-        n->numbers[i] = lane_book_find(&store->lanes, n->keys[i]);
         if (n->numbers[i] == 0)
             code = map_put(&seen, n->keys[i], n->missing_count, &found);
         if (n->numbers[i] == 0 && code == ERR_OK && found == MAP_NONE)
             n->missing[n->missing_count++] = n->keys[i];
     }
-    (void)pthread_mutex_unlock(&store->mutex);
     return code == ERR_OK ? code : out_of_memory(err);
+}
+
+/* Looks up all keys in the book, unless its numbers are of another era or another origin. */
+static enum error_code look_up(struct numbering *n, struct err *err)
+{
+    struct postgres *store = n->txn->store;
+    (void)pthread_mutex_lock(&store->mutex);
+    bool is_ours = n->txn->lanes_era == store->lanes_era;
+    for (uint32_t i = 0; i < n->count; i++)
+        n->numbers[i] = is_ours ? lane_book_find(&store->lanes, n->keys[i]) : 0;
+    (void)pthread_mutex_unlock(&store->mutex);
+    return collect_missing(n, err);
+}
+
+/* Numbers those that are among `lanes`. */
+static enum error_code number_from(struct numbering *n, const struct store_lane *lanes,
+                                   uint32_t count, struct err *err)
+{
+    struct map index;
+    uint32_t found;
+    map_init(&index, &n->txn->scratch, count, n->txn->store->base.options.seed);
+    for (uint32_t i = 0; i < count; i++)
+        if (map_put(&index, lanes[i].key, i, &found) != ERR_OK)
+            return out_of_memory(err);
+    for (uint32_t i = 0; i < n->count; i++) {
+        found = n->numbers[i] == 0 ? map_get(&index, n->keys[i]) : MAP_NONE;
+        if (found != MAP_NONE)
+            n->numbers[i] = lanes[found].number;
+    }
+    return ERR_OK;
 }
 
 /* Lanes that others have numbered and this process has not heard of. */
@@ -182,7 +216,9 @@ static enum error_code ask_missing(struct numbering *n, struct err *err)
     if (code == ERR_OK)
         lanes_learn(txn->store, txn->lanes_era, lanes, count);
     PQclear(result);
-    return code == ERR_OK ? look_up(n, err) : code;
+    if (code == ERR_OK)
+        code = number_from(n, lanes, count, err);
+    return code == ERR_OK ? collect_missing(n, err) : code;
 }
 
 /* Gives out numbers. The book hears of them when they are committed. */
@@ -223,24 +259,6 @@ static enum error_code add_missing(struct numbering *n, struct err *err)
     return code;
 }
 
-/* Numbers of the lanes that this transaction has added. */
-static enum error_code look_up_new(struct numbering *n, struct err *err)
-{
-    const struct postgres_txn *txn = n->txn;
-    struct map index;
-    uint32_t found;
-    map_init(&index, &n->txn->scratch, txn->new_lane_count, txn->store->base.options.seed);
-    for (uint32_t i = 0; i < txn->new_lane_count; i++)
-        if (map_put(&index, txn->new_lanes[i].key, i, &found) != ERR_OK)
-            return out_of_memory(err);
-    for (uint32_t i = 0; i < n->count; i++) {
-        found = n->numbers[i] == 0 ? map_get(&index, n->keys[i]) : MAP_NONE;
-        if (found != MAP_NONE)
-            n->numbers[i] = txn->new_lanes[found].number;
-    }
-    return ERR_OK;
-}
-
 enum error_code lanes_number(struct postgres_txn *txn, const struct str *keys, uint32_t count,
                              bool create, uint32_t *ret, struct err *err)
 {
@@ -254,7 +272,7 @@ enum error_code lanes_number(struct postgres_txn *txn, const struct str *keys, u
     if (code == ERR_OK && n.missing_count > 0 && create) {
         code = add_missing(&n, err);
         if (code == ERR_OK)
-            code = look_up_new(&n, err);
+            code = number_from(&n, txn->new_lanes, txn->new_lane_count, err);
     }
     if (code == ERR_OK)
         memcpy(ret, n.numbers, count * sizeof *ret);

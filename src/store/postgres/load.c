@@ -111,13 +111,22 @@ static const char read_resources[] =
 
 /* Sort 0: kinds; 1: paused queues; 2: the time; 3: lanes numbered above $1, so that whoever
  * searches need not ask for them; 4: their era, which cannot end before this transaction does,
- * since it has read `lanes` (see lanes.c). */
-static const char read_settings[] =
-    "SELECT 0, kind, settings, 0 FROM pawl.kinds"
-    " UNION ALL SELECT 1, queue, NULL, 0 FROM pawl.queues WHERE paused"
-    " UNION ALL SELECT 2, NULL, NULL, " SQL_NOW
-    " UNION ALL SELECT 3, key, NULL, number FROM pawl.lanes WHERE number > $1"
-    " UNION ALL SELECT 4, NULL, NULL, era FROM pawl.lanes_given_back ORDER BY 1, 4, 2";
+ * since it has read `lanes` (see lanes.c); 5 and 6: where it is (see origin.h). */
+#define SETTINGS                                                                                   \
+    "SELECT 0, kind, settings, 0 FROM pawl.kinds"                                                  \
+    " UNION ALL SELECT 1, queue, NULL, 0 FROM pawl.queues WHERE paused"                            \
+    " UNION ALL SELECT 2, NULL, NULL, " SQL_NOW                                                    \
+    " UNION ALL SELECT 3, key, NULL, number FROM pawl.lanes WHERE number > $1"                     \
+    " UNION ALL SELECT 4, NULL, NULL, era FROM pawl.lanes_given_back"                              \
+    " UNION ALL SELECT 5, i.mark, NULL, i.timeline FROM (SELECT " ORIGIN_MARK " AS mark, "
+#define SETTINGS_END " AS timeline FROM pawl.incarnations i ORDER BY i.number DESC LIMIT 1) AS i"
+#define ON_PRIMARY(value) "CASE WHEN pg_is_in_recovery() THEN 0 ELSE " value " END"
+#define IN_ORDER " ORDER BY 1, 4, 2"
+
+/* Where PostgreSQL tells the timeline, and where it does not. */
+static const char read_settings[] = SETTINGS ON_PRIMARY(ORIGIN_TIMELINE) SETTINGS_END
+    " UNION ALL SELECT 6, NULL, NULL, " ON_PRIMARY(ORIGIN_FLUSHED) IN_ORDER;
+static const char read_settings_untimed[] = SETTINGS "0::int8" SETTINGS_END IN_ORDER;
 
 static enum error_code send_settings(struct postgres_txn *txn, struct err *err)
 {
@@ -125,7 +134,9 @@ static enum error_code send_settings(struct postgres_txn *txn, struct err *err)
     txn->lanes_after = txn->store->lanes_known;
     params_init(&params, &txn->scratch);
     params_add_int8(&params, txn->lanes_after);
-    return connection_send(txn->connection, read_settings, &params, err);
+    return connection_send(txn->connection,
+                           txn->connection->timeline != 0 ? read_settings : read_settings_untimed,
+                           &params, err);
 }
 
 static enum error_code send_keys(struct postgres_txn *txn, const struct store_load *load,
@@ -359,6 +370,10 @@ static enum error_code take_settings(struct postgres_txn *txn, struct store_load
     size_t rows = (size_t)PQntuples(result);
     load->kinds = arena_zalloc(arena, rows, sizeof *load->kinds);
     load->paused.at = arena_zalloc(arena, rows, sizeof *load->paused.at);
+    struct str mark = {NULL, 0};
+    int64_t timeline = 0;
+    int64_t flushed = 0;
+    uint64_t era = 0;
     txn->lanes = arena_zalloc(arena, rows, sizeof *txn->lanes);
     load->kind_count = 0;
     load->paused.count = 0;
@@ -376,7 +391,14 @@ static enum error_code take_settings(struct postgres_txn *txn, struct store_load
             txn->now = reader_int(&reader);
         } else if (sort == 4) {
             reader_skip(&reader, 2);
-            load->lanes_era = (uint64_t)reader_int(&reader);
+            era = (uint64_t)reader_int(&reader);
+        } else if (sort == 5) {
+            mark = reader_str(&reader);
+            reader_skip(&reader, 1);
+            timeline = reader_int(&reader);
+        } else if (sort == 6) {
+            reader_skip(&reader, 2);
+            flushed = reader_int(&reader);
         } else {
             struct store_lane *lane = &txn->lanes[txn->lane_count++];
             lane->key = reader_str(&reader);
@@ -388,7 +410,9 @@ static enum error_code take_settings(struct postgres_txn *txn, struct store_load
     if (code == ERR_OK)
         code = reader_check(&reader, "the settings", err);
     if (code == ERR_OK)
-        lanes_begin_era(txn, load->lanes_era);
+        code = origin_check(txn, mark, timeline, flushed, err);
+    if (code == ERR_OK)
+        load->lanes_era = lanes_begin_era(txn, era);
     if (options->clock != NULL)
         txn->now = options->clock(options->clock_arg);
     txn->has_now = true;

@@ -41,6 +41,17 @@ void marks_release(struct marks *marks)
     (void)pthread_mutex_destroy(&marks->mutex);
 }
 
+void marks_clear(struct marks *marks)
+{
+    (void)pthread_mutex_lock(&marks->mutex);
+    free(marks->lines);
+    marks->lines = NULL;
+    marks->cap = 0;
+    marks->count = 0;
+    marks->life++;
+    (void)pthread_mutex_unlock(&marks->mutex);
+}
+
 static uint32_t home_of(uint32_t line, uint32_t cap)
 {
     return line * UINT32_C(2654435761) & (cap - 1);
@@ -133,6 +144,7 @@ struct mark_scan marks_start(struct marks *marks, uint32_t line, int64_t now)
     struct mark_scan scan = {.line = line, .from = MARK_FIRST, .full = true};
     (void)pthread_mutex_lock(&marks->mutex);
     struct mark *mark = line_of(marks, line);
+    scan.life = marks->life;
     if (mark != NULL) {
         begin_era(mark);
         scan.era = mark->era;
@@ -173,7 +185,7 @@ static struct mark_place reached(const struct mark *mark, const struct mark_scan
 void marks_end(struct marks *marks, const struct mark_scan *scan, const struct mark_found *found)
 {
     (void)pthread_mutex_lock(&marks->mutex);
-    struct mark *mark = line_of(marks, scan->line);
+    struct mark *mark = scan->life == marks->life ? line_of(marks, scan->line) : NULL;
     if (mark != NULL && mark->eras[scan->era % 2].scans > 0)
         mark->eras[scan->era % 2].scans--;
     if (mark != NULL && found != NULL) {

@@ -60,6 +60,7 @@ struct mark_scan {
     struct mark_place from; /* look behind this */
     bool full;
     uint64_t era;
+    uint64_t life; /* of all marks: see marks_clear */
 };
 
 /* What came of a scan. */
@@ -102,10 +103,14 @@ struct marks {
     struct mark_line *lines; /* a hash table of `cap` places, a power of two */
     uint32_t cap;
     uint32_t count;
+    uint64_t life;
 };
 
 void marks_init(struct marks *marks);
 void marks_release(struct marks *marks);
+
+/* Forgets all of them; scans that are under way move none. */
+void marks_clear(struct marks *marks);
 
 /* Starts a scan at monotonic time `now`, in full if it is time for that. */
 struct mark_scan marks_start(struct marks *marks, uint32_t line, int64_t now);

@@ -8,7 +8,9 @@
 
 #include "store/lane_book.h"
 #include "store/postgres/connection.h"
+#include "store/postgres/hosts.h"
 #include "store/postgres/marks.h"
+#include "store/postgres/origin.h"
 #include "store/postgres/params.h"
 #include "store/postgres/reader.h"
 #include "store/postgres/watch.h"
@@ -26,6 +28,7 @@ enum {
 #define LOCK_MIGRATION INT64_C(0x7061776c00000001)
 #define LOCK_LANES INT64_C(0x7061776c00000002)
 #define LOCK_NAMES INT64_C(0x7061776c00000003)
+#define LOCK_INCARNATION INT64_C(0x7061776c00000010)
 
 /* The time as SQL, in milliseconds. */
 #define SQL_NOW "floor(extract(epoch FROM clock_timestamp()) * 1000)::int8"
@@ -36,7 +39,7 @@ struct postgres {
     int64_t patience_ms;
     char settings[2][704]; /* the statement that every transaction begins with, by its mode */
 
-    pthread_mutex_t mutex; /* over the pool and the lane book */
+    pthread_mutex_t mutex; /* over the pool, the lane book and the origin */
     pthread_cond_t freed;
     struct connection *connections; /* the pool */
     uint32_t *idle;                 /* a stack of indexes, the last used on top */
@@ -45,6 +48,18 @@ struct postgres {
     struct lane_book lanes;
     uint64_t lanes_era;          /* of the book; under the mutex */
     _Atomic uint32_t lanes_many; /* with more lanes than this some may be given back */
+
+    /* Where the handle reads and writes: see origin.h. base.generation counts the origins. */
+    struct origin origin;       /* under the mutex */
+    struct hosts hosts;         /* none: the URL names one */
+    _Atomic uint32_t preferred; /* the host that is tried first; HOSTS_MAX: as libpq does */
+    uint64_t refused;           /* connections, since they lead elsewhere; under the mutex */
+    char refusal[sizeof((struct store_origin *)0)->refusal]; /* why the last one was; under the
+                                                                mutex */
+    bool patrols; /* the thread runs that looks at all hosts */
+    bool closing; /* it is to end; under the mutex */
+    pthread_cond_t closed;
+    pthread_t patrol;
 
     struct marks marks;
     struct watch watch;
@@ -102,6 +117,31 @@ struct postgres_txn {
 enum error_code pool_take(struct postgres *store, struct connection **ret, struct err *err);
 void pool_give(struct postgres *store, struct connection *connection);
 
+/* ---- where connections lead ---- */
+
+/* Opens a connection that leads where the handle is, or moves the handle on to where it leads.
+ * unavailable when there is none within the time, or at once when it is refused. */
+enum error_code origin_open(struct postgres *store, struct connection *connection, int64_t deadline,
+                            struct err *err);
+
+/* Asks an open connection where it leads, and moves the handle there if that is allowed. */
+enum error_code origin_settle(struct postgres *store, struct connection *connection,
+                              enum origin_verdict *ret, struct err *err);
+
+/* Only asks. */
+enum error_code origin_look(struct connection *connection, struct origin *ret, struct err *err);
+
+/* Leaves a note in the store behind the connection that its primary has been superseded. */
+enum error_code origin_note(struct connection *connection, int64_t timeline, struct err *err);
+
+/* What a transaction has read about where it is. unavailable: not where its connection was. */
+enum error_code origin_check(struct postgres_txn *txn, struct str mark, int64_t timeline,
+                             int64_t flushed, struct err *err);
+
+/* Starts and stops the thread that looks at all hosts now and then, where there are several. */
+void patrol_start(struct postgres *store);
+void patrol_stop(struct postgres *store);
+
 /* ---- transactions ---- */
 
 /* Writes the statement that sets up a transaction: local settings, nothing that a pooler's other
@@ -155,8 +195,9 @@ static inline enum error_code out_of_memory(struct err *err)
 enum error_code lanes_number(struct postgres_txn *txn, const struct str *keys, uint32_t count,
                              bool create, uint32_t *ret, struct err *err);
 
-/* Says in which era the transaction is; when that is a new one the book begins anew. */
-void lanes_begin_era(struct postgres_txn *txn, uint64_t era);
+/* Says in which era the transaction is, by the store's count; when that is a new one the book
+ * begins anew. Gives the era by the handle's count: an origin has eras of its own. */
+uint64_t lanes_begin_era(struct postgres_txn *txn, uint64_t era);
 
 /* Remembers the numbers of lanes that are committed, unless their era is over. */
 void lanes_learn(struct postgres *store, uint64_t era, const struct store_lane *lanes,

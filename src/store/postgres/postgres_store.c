@@ -35,8 +35,8 @@ enum error_code pool_take(struct postgres *store, struct connection **ret, struc
                        "all %u connections to PostgreSQL were busy for %lld ms",
                        store->connection_count, (long long)store->patience_ms);
     assert(connection != NULL);
-    if (!connection_alive(connection)) {
-        enum error_code code = connection_open(connection, store->url, deadline, err);
+    if (!connection_alive(connection) || connection->generation != store->base.generation) {
+        enum error_code code = origin_open(store, connection, deadline, err);
         if (code != ERR_OK) {
             pool_give(store, connection);
             return code;
@@ -51,7 +51,8 @@ void pool_give(struct postgres *store, struct connection *connection)
     connection->is_naming = false;
     if (connection->is_forgetful)
         store->is_nameless = true;
-    if (connection->broken || connection->is_stale)
+    if (connection->broken || connection->is_stale ||
+        connection->generation != store->base.generation)
         connection_close(connection);
     (void)pthread_mutex_lock(&store->mutex);
     assert(store->idle_count < store->connection_count);
@@ -63,12 +64,13 @@ void pool_give(struct postgres *store, struct connection *connection)
 /* ---- closing ---- */
 
 /* Nobody will ask any more what became of this connection's batches. */
-static void forget_session(struct connection *connection)
+static void forget_session(const struct postgres *store, struct connection *connection)
 {
     struct arena arena;
     struct params params;
     struct err ignored;
-    if (connection->batch == 0 || !connection_alive(connection))
+    if (connection->batch == 0 || !connection_alive(connection) ||
+        connection->generation != store->base.generation)
         return;
     arena_init(&arena);
     connection->patience_ms = GOODBYE_MS;
@@ -86,7 +88,9 @@ static void postgres_free(struct postgres *store)
         connection_close(&store->connections[i]);
     lane_book_release(&store->lanes);
     marks_release(&store->marks);
+    hosts_release(&store->hosts);
     (void)pthread_cond_destroy(&store->freed);
+    (void)pthread_cond_destroy(&store->closed);
     (void)pthread_mutex_destroy(&store->mutex);
     free(store->connections);
     free(store->idle);
@@ -98,9 +102,10 @@ static void postgres_close(struct store *handle)
 {
     struct postgres *store = (struct postgres *)handle;
     assert(store->idle_count == store->connection_count);
+    patrol_stop(store);
     watch_release(&store->watch);
     for (uint32_t i = 0; i < store->connection_count; i++)
-        forget_session(&store->connections[i]);
+        forget_session(store, &store->connections[i]);
     postgres_free(store);
 }
 
@@ -134,6 +139,16 @@ static enum error_code postgres_backup(struct store *handle, struct str path, in
                    "`pawl export` for single jobs");
 }
 
+static void postgres_origin(struct store *handle, struct store_origin *ret)
+{
+    struct postgres *store = (struct postgres *)handle;
+    (void)pthread_mutex_lock(&store->mutex);
+    ret->timeline = store->origin.timeline;
+    ret->refused = store->refused;
+    memcpy(ret->refusal, store->refusal, sizeof ret->refusal);
+    (void)pthread_mutex_unlock(&store->mutex);
+}
+
 static const struct store_driver postgres_driver = {
     .name = "postgres",
     .close = postgres_close,
@@ -163,6 +178,7 @@ static const struct store_driver postgres_driver = {
     .backup = postgres_backup,
     .sweep = postgres_sweep,
     .attend = postgres_attend,
+    .origin = postgres_origin,
 };
 
 /* Whether a '/' comes before the '@' behind the user and the password. The password would be taken
@@ -228,7 +244,8 @@ static struct postgres *postgres_new(struct str url, const struct store_options 
     store->url = calloc(1, url.len + 1);
     store->connections = calloc(count, sizeof *store->connections);
     store->idle = calloc(count, sizeof *store->idle);
-    bool has_condition = condition_init(&store->freed);
+    store->preferred = HOSTS_MAX;
+    bool has_condition = condition_init(&store->freed) && condition_init(&store->closed);
     if (store->url == NULL || store->connections == NULL || store->idle == NULL || !has_condition) {
         postgres_free(store);
         return NULL;
@@ -242,12 +259,21 @@ static struct postgres *postgres_new(struct str url, const struct store_options 
     return store;
 }
 
+static enum error_code open_watch(void *arg, struct connection *connection, int64_t deadline,
+                                  struct err *err)
+{
+    return origin_open(arg, connection, deadline, err);
+}
+
 /* Looks at the server and at the schema, with the first connection of the pool. */
 static enum error_code prepare(struct postgres *store, const struct migrations *migrations,
                                struct err *err)
 {
     struct connection *connection;
+    enum origin_verdict verdict;
     enum error_code code = check_url(store->url, err);
+    if (code == ERR_OK)
+        code = hosts_read(&store->hosts, store->url, err);
     if (code == ERR_OK)
         code = pool_take(store, &connection, err);
     if (code != ERR_OK)
@@ -255,8 +281,14 @@ static enum error_code prepare(struct postgres *store, const struct migrations *
     code = check_server(connection, err);
     if (code == ERR_OK)
         code = postgres_migrate(store, connection, migrations, err);
+    if (code == ERR_OK)
+        code = origin_settle(store, connection, &verdict, err);
     pool_give(store, connection);
-    return code == ERR_OK ? watch_init(&store->watch, store->url, err) : code;
+    if (code == ERR_OK)
+        code = watch_init(&store->watch, open_watch, store, &store->base.generation, err);
+    if (code == ERR_OK)
+        patrol_start(store);
+    return code;
 }
 
 enum error_code postgres_store_open_with(struct str url, const struct store_options *options,

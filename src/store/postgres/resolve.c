@@ -62,7 +62,7 @@ enum error_code batch_resolve(struct postgres *store, struct connection *connect
     for (int attempt = 0; code != ERR_OK && clock_monotonic_ms() < deadline; attempt++) {
         if (attempt > 0)
             connection_pause(attempt, deadline);
-        code = connection_open(connection, store->url, deadline, err);
+        code = origin_open(store, connection, deadline, err);
         connection->patience_ms = deadline - clock_monotonic_ms();
         if (code == ERR_OK)
             code = ask_fate(connection, session, batch, &fenced, err);

@@ -223,6 +223,22 @@ static enum error_code leave_number(struct postgres_txn *txn, struct err *err)
         &params, err);
 }
 
+/* Whether the handle is still where the transaction is. */
+static bool is_current(const struct postgres_txn *txn)
+{
+    return txn->connection->generation == txn->store->base.generation;
+}
+
+/* The handle has moved to another origin meanwhile. Whether that has what was committed here,
+ * nobody knows: it must not be acknowledged. */
+static enum error_code committed_elsewhere(enum store_outcome *outcome, struct err *err)
+{
+    *outcome = STORE_UNKNOWN;
+    return err_set(err, ERR_UNAVAILABLE,
+                   "PostgreSQL failed over during a commit, and whether the new primary has it is "
+                   "not known");
+}
+
 /* Sends the rest with COMMIT and hears what came of it. */
 static enum error_code send_commit(struct postgres_txn *txn, enum store_outcome *outcome,
                                    struct err *err)
@@ -231,6 +247,8 @@ static enum error_code send_commit(struct postgres_txn *txn, enum store_outcome 
     *outcome = STORE_NOT_COMMITTED;
     /* In a failed transaction this fails, and COMMIT, which would roll back, is not run. */
     enum error_code code = txn->wrote ? leave_number(txn, err) : ERR_OK;
+    if (code == ERR_OK && txn->wrote && !is_current(txn))
+        code = err_set(err, ERR_UNAVAILABLE, "PostgreSQL failed over: nothing was done");
     if (code == ERR_OK)
         code = connection_send_quiet(connection, "COMMIT", NULL, err);
     if (code != ERR_OK) {
@@ -245,6 +263,8 @@ static enum error_code send_commit(struct postgres_txn *txn, enum store_outcome 
         txn->store->careful_until = clock_monotonic_ms() + CAREFUL_MS;
     if (connection->broken && txn->wrote)
         return batch_resolve(txn->store, connection, session, batch, outcome, err);
+    if (code == ERR_OK && txn->wrote && !is_current(txn))
+        return committed_elsewhere(outcome, err);
     if (code == ERR_OK)
         *outcome = STORE_COMMITTED;
     else

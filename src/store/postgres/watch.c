@@ -33,11 +33,12 @@ static bool connect_watch(struct watch *watch)
 {
     struct err ignored;
     struct arena arena;
-    if (watch->connection.pg != NULL && !watch->connection.broken)
+    if (watch->connection.pg != NULL && !watch->connection.broken &&
+        watch->connection.generation == *watch->generation)
         return true;
     watch->listening = false;
-    if (connection_open(&watch->connection, watch->url, clock_monotonic_ms() + WATCH_CLOSE_MS,
-                        &ignored) != ERR_OK)
+    if (watch->open(watch->open_arg, &watch->connection, clock_monotonic_ms() + WATCH_CLOSE_MS,
+                    &ignored) != ERR_OK)
         return false;
     arena_init(&arena);
     if (can_listen(&watch->connection, &arena) &&
@@ -227,9 +228,11 @@ static void *watch_run(void *arg)
 
 /* ---- the handle ---- */
 
-enum error_code watch_init(struct watch *watch, const char *url, struct err *err)
+enum error_code watch_init(struct watch *watch, watch_open_fn open, void *arg,
+                           const _Atomic uint64_t *generation, struct err *err)
 {
-    *watch = (struct watch){.url = url, .connection = {.patience_ms = WATCH_CLOSE_MS}};
+    *watch = (struct watch){
+        .open_arg = arg, .generation = generation, .connection = {.patience_ms = WATCH_CLOSE_MS}};
     if (pipe(watch->wake) != 0)
         return err_set(err, ERR_UNAVAILABLE, "no pipe can be made: %s", strerror(errno));
     for (int i = 0; i < 2; i++) {
@@ -249,6 +252,7 @@ enum error_code watch_init(struct watch *watch, const char *url, struct err *err
         (void)close(watch->wake[1]);
         return err_set(err, ERR_UNAVAILABLE, "the system has no condition left for the store");
     }
+    watch->open = open; /* from here on it is told of things */
     return ERR_OK;
 }
 
@@ -288,6 +292,12 @@ static void start(struct watch *watch)
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     watch->started = pthread_create(&watch->thread, NULL, watch_run, watch) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void watch_moved(struct watch *watch)
+{
+    tell(watch, true);
+    wake(watch);
 }
 
 void watch_committed(struct watch *watch)

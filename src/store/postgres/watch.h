@@ -12,6 +12,7 @@
 #define PAWL_STORE_POSTGRES_WATCH_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -27,11 +28,16 @@ enum {
     WATCH_CLOSE_MS = 2000, /* for the last notification */
 };
 
+typedef enum error_code (*watch_open_fn)(void *arg, struct connection *connection, int64_t deadline,
+                                         struct err *err);
+
 struct watch {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     pthread_cond_t changed_by_others;
-    const char *url;
+    watch_open_fn open;
+    void *open_arg;
+    const _Atomic uint64_t *generation;
     uint64_t commits; /* how many there were, or may have been */
     uint64_t others;  /* and of other processes */
     uint64_t own;     /* of this one, notifications included */
@@ -50,10 +56,16 @@ struct watch {
     uint32_t unsure;   /* and how many looks in a row may have seen nothing but these */
 };
 
-enum error_code watch_init(struct watch *watch, const char *url, struct err *err);
+/* `open` opens a connection, `arg` is its own; when *generation changes the connection that there
+ * is leads elsewhere, and another one is opened. */
+enum error_code watch_init(struct watch *watch, watch_open_fn open, void *arg,
+                           const _Atomic uint64_t *generation, struct err *err);
 
 /* Stops the thread, if there is one; what is to be sent is sent first, if it can be in time. */
 void watch_release(struct watch *watch);
+
+/* The store is another one than before: everybody had better look. */
+void watch_moved(struct watch *watch);
 
 /* This process has committed something. */
 void watch_committed(struct watch *watch);

@@ -4,3 +4,19 @@
 ALTER TABLE pawl.purged ADD COLUMN at int8 NOT NULL
     DEFAULT floor(extract(epoch FROM now()) * 1000)::int8;
 CREATE INDEX purged_at ON pawl.purged (at);
+-- What the store was read from: one row for each life of it. A failover, a restore, a copy to another
+-- cluster begins another. `xact` is the transaction that wrote the row, as its xmin is, unless it was
+-- loaded from a dump. Events of the feed above `feed_floor` may have been lost when the row was
+-- added. `superseded_by` is a timeline on which a server has seen another primary.
+CREATE TABLE pawl.incarnations (
+    number int8 PRIMARY KEY,
+    id uuid NOT NULL,
+    system int8 NOT NULL,
+    timeline int8 NOT NULL,
+    database int8 NOT NULL,
+    restored boolean NOT NULL,
+    feed_floor int8 NOT NULL,
+    superseded_by int8 NOT NULL DEFAULT 0,
+    xact xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    began_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);

@@ -1,0 +1,242 @@
+/* Where a connection leads: what a handle does when another store is behind the same URL. Failovers
+ * themselves are in tests/server/test_failover.py, with a primary and a standby. */
+#include "store/postgres/origin.h"
+
+#include "store/postgres/hosts.h"
+#include "store/postgres_case.h"
+
+/* ---- what is allowed ---- */
+
+static struct origin origin(int64_t number, int64_t system, int64_t timeline)
+{
+    return (struct origin){
+        .number = number, .id = {{(uint8_t)number}}, .system = system, .timeline = timeline};
+}
+
+static void expect(struct origin known, struct origin seen, enum origin_verdict wanted)
+{
+    const char *why = NULL;
+    enum origin_verdict verdict = origin_judge(&known, &seen, &why);
+    if (verdict != wanted)
+        fail_msg("%d, not %d: %s", verdict, wanted, why == NULL ? "" : why);
+    assert_true((why != NULL) == (wanted == ORIGIN_REFUSED));
+}
+
+static void a_handle_stays_where_it_is(void **state)
+{
+    (void)state;
+    expect(origin(5, 7, 1), origin(5, 7, 1), ORIGIN_SAME);
+    expect(origin(0, 0, 0), origin(0, 7, 1), ORIGIN_SAME);
+    expect(origin(0, 0, 0), origin(5, 7, 1), ORIGIN_FORWARD);
+    /* A standby of it, which does not say its timeline, and a server that says nothing. */
+    struct origin standby = origin(5, 7, 0);
+    standby.is_standby = true;
+    expect(origin(5, 7, 1), standby, ORIGIN_SAME);
+    expect(origin(5, 0, 0), origin(5, 7, 1), ORIGIN_SAME);
+}
+
+static void a_handle_moves_to_a_higher_timeline_and_to_a_later_store(void **state)
+{
+    (void)state;
+    expect(origin(5, 7, 1), origin(6, 7, 2), ORIGIN_FORWARD);
+    expect(origin(5, 7, 1), origin(6, 8, 1), ORIGIN_FORWARD);
+    expect(origin(5, 0, 0), origin(6, 0, 0), ORIGIN_FORWARD);
+    struct origin restored = origin(6, 7, 1);
+    restored.is_restored = true;
+    expect(origin(5, 7, 1), restored, ORIGIN_FORWARD);
+}
+
+static void a_lower_timeline_of_the_same_cluster_is_refused(void **state)
+{
+    (void)state;
+    expect(origin(6, 7, 2), origin(5, 7, 1), ORIGIN_REFUSED);
+    expect(origin(6, 7, 2), origin(9, 7, 1), ORIGIN_REFUSED);
+}
+
+static void a_second_primary_of_the_same_timeline_is_refused(void **state)
+{
+    (void)state;
+    expect(origin(6, 7, 2), origin(8, 7, 2), ORIGIN_REFUSED);
+}
+
+static void a_store_that_was_left_is_not_returned_to(void **state)
+{
+    (void)state;
+    expect(origin(6, 8, 1), origin(5, 7, 1), ORIGIN_REFUSED);
+    struct origin standby = origin(5, 7, 0);
+    standby.is_standby = true;
+    expect(origin(6, 7, 2), standby, ORIGIN_REFUSED);
+}
+
+static void a_primary_with_a_note_is_refused_by_everybody(void **state)
+{
+    (void)state;
+    struct origin noted = origin(5, 7, 1);
+    noted.superseded_by = 2;
+    expect(origin(0, 0, 0), noted, ORIGIN_REFUSED);
+    expect(origin(5, 7, 1), noted, ORIGIN_REFUSED);
+    /* Promoted since, it is the latest again. */
+    noted.timeline = 2;
+    expect(origin(0, 0, 0), noted, ORIGIN_FORWARD);
+}
+
+/* ---- hosts ---- */
+
+static void hosts_are_read_from_every_form_of_a_url(void **state)
+{
+    struct hosts hosts;
+    (void)state;
+    assert_int_equal(hosts_read(&hosts, "postgres://u@a:1,b:2/d", NULL), ERR_OK);
+    assert_int_equal(hosts.count, 2);
+    assert_string_equal(hosts.at[1].name, "b");
+    assert_string_equal(hosts.at[1].port, "2");
+    hosts_release(&hosts);
+    assert_int_equal(hosts_read(&hosts, "postgres:///d?host=a,b,c&port=7", NULL), ERR_OK);
+    assert_int_equal(hosts.count, 3);
+    assert_string_equal(hosts.at[2].name, "c");
+    assert_string_equal(hosts.at[2].port, "7");
+    hosts_release(&hosts);
+    assert_int_equal(hosts_read(&hosts, "postgres:///d?hostaddr=127.0.0.1,127.0.0.2", NULL),
+                     ERR_OK);
+    assert_int_equal(hosts.count, 2);
+    assert_string_equal(hosts.at[0].address, "127.0.0.1");
+    assert_null(hosts.at[0].name);
+    hosts_release(&hosts);
+}
+
+static void one_host_or_a_list_that_does_not_match_is_left_to_libpq(void **state)
+{
+    static const char *const urls[] = {"postgres://u@a:1/d", "postgres:///d",
+                                       "postgres:///d?host=a,b,c&port=1,2", "no url"};
+    (void)state;
+    for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
+        struct hosts hosts;
+        assert_int_equal(hosts_read(&hosts, urls[i], NULL), ERR_OK);
+        assert_int_equal(hosts.count, 0);
+        hosts_release(&hosts);
+    }
+}
+
+/* ---- on a database ---- */
+
+/* Until the handle has found out that the store is another one. */
+static void submit_again(struct postgres_case *c)
+{
+    enum store_outcome outcome;
+    struct uuid id = next_id(c);
+    enum error_code code = ERR_UNAVAILABLE;
+    for (int i = 0; i < 3 && code == ERR_UNAVAILABLE; i++)
+        code = submit_with(c, id, NULL, &outcome);
+    if (code != ERR_OK)
+        fail_msg("%s", c->err.detail);
+}
+
+/* Rows that were loaded from a dump have been written by another transaction than they say. */
+static const char load_rows[] = "UPDATE pawl.incarnations SET xact = xact";
+
+static void the_first_server_says_what_the_store_is(void **state)
+{
+    struct postgres_case *c = *state;
+    assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.incarnations"), 1);
+    assert_int_equal(sql_int(c,
+                             "SELECT count(*) FROM pawl.incarnations, pg_control_system() AS s"
+                             " WHERE system = s.system_identifier AND timeline = 1 AND NOT restored"
+                             " AND feed_floor = 9223372036854775807"),
+                     1);
+    /* The next one finds it said. */
+    batcher_release(&c->batcher);
+    store_close(c->store);
+    case_open(c, c->url);
+    assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.incarnations"), 1);
+}
+
+static void a_restored_store_has_its_own_numbers_of_lanes(void **state)
+{
+    struct postgres_case *c = *state;
+    uint64_t generation = c->store->generation;
+    submit_job(c);
+    assert_int_equal(sql_int(c, "SELECT number FROM pawl.lanes"), 1);
+    sql(c, "BEGIN");
+    sql(c, "UPDATE pawl.lanes SET number = 9 WHERE number = 1");
+    sql(c, "UPDATE pawl.ready SET lane = 9");
+    sql(c, load_rows);
+    sql(c, "COMMIT");
+    submit_again(c);
+    assert_true(c->store->generation > generation);
+    assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.ready WHERE lane = 9"), 2);
+    assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.incarnations WHERE restored"), 1);
+    assert_int_equal(claim_jobs(c, 10), 2);
+}
+
+static void a_transaction_that_began_before_a_restore_is_not_committed(void **state)
+{
+    struct postgres_case *c = *state;
+    enum store_outcome outcome;
+    submit_job(c);
+    sql(c, load_rows);
+    assert_int_equal(submit_with(c, next_id(c), NULL, &outcome), ERR_UNAVAILABLE);
+    assert_int_equal(outcome, STORE_NOT_COMMITTED);
+    assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.jobs"), 1);
+    submit_again(c);
+}
+
+static void a_note_about_a_later_timeline_stops_writing_until_it_is_taken_away(void **state)
+{
+    struct postgres_case *c = *state;
+    struct store_origin origin;
+    submit_job(c);
+    sql(c, "UPDATE pawl.incarnations SET superseded_by = 99, xact = pg_current_xact_id()");
+    for (int i = 0; i < 3; i++) {
+        enum store_outcome outcome;
+        assert_int_equal(submit_with(c, next_id(c), NULL, &outcome), ERR_UNAVAILABLE);
+    }
+    assert_true(has_text(c->err.detail, "timeline"));
+    assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.jobs"), 1);
+    store_origin(c->store, &origin);
+    assert_true(origin.refused > 0);
+    assert_true(has_text(origin.refusal, "was not fenced"));
+    sql(c, "UPDATE pawl.incarnations SET superseded_by = 0, xact = pg_current_xact_id()");
+    submit_again(c);
+    assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.incarnations"), 1);
+}
+
+static void a_server_that_says_neither_cluster_nor_timeline_will_do(void **state)
+{
+    struct postgres_case *c = *state;
+    char url[sizeof c->url + 64];
+    sql(c, "DO $$ BEGIN CREATE ROLE pawl_plain LOGIN; EXCEPTION WHEN duplicate_object THEN NULL;"
+           " END $$");
+    sql(c, "REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC");
+    sql(c, "REVOKE EXECUTE ON FUNCTION pg_current_wal_flush_lsn() FROM PUBLIC");
+    sql(c, "CREATE SCHEMA pawl AUTHORIZATION pawl_plain");
+    const char *at = strchr(c->url, '@');
+    assert_non_null(at);
+    (void)snprintf(url, sizeof url, "postgres://pawl_plain%s", at);
+    case_open(c, url);
+    submit_job(c);
+    assert_int_equal(sql_int(c, "SELECT system + timeline FROM pawl.incarnations"), 0);
+    sql(c, load_rows);
+    submit_again(c);
+    assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.incarnations"), 2);
+    assert_int_equal(claim_jobs(c, 10), 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_handle_stays_where_it_is),
+        cmocka_unit_test(a_handle_moves_to_a_higher_timeline_and_to_a_later_store),
+        cmocka_unit_test(a_lower_timeline_of_the_same_cluster_is_refused),
+        cmocka_unit_test(a_second_primary_of_the_same_timeline_is_refused),
+        cmocka_unit_test(a_store_that_was_left_is_not_returned_to),
+        cmocka_unit_test(a_primary_with_a_note_is_refused_by_everybody),
+        cmocka_unit_test(hosts_are_read_from_every_form_of_a_url),
+        cmocka_unit_test(one_host_or_a_list_that_does_not_match_is_left_to_libpq),
+        CASE(the_first_server_says_what_the_store_is),
+        CASE(a_restored_store_has_its_own_numbers_of_lanes),
+        CASE(a_transaction_that_began_before_a_restore_is_not_committed),
+        CASE(a_note_about_a_later_timeline_stops_writing_until_it_is_taken_away),
+        BARE_CASE(a_server_that_says_neither_cluster_nor_timeline_will_do),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -173,8 +173,10 @@ static enum cli_exit print_end(const struct args *args, const char *text)
         print_answer(text);
     else if (completed && result.at != NULL)
         print_json(result);
-    else if (completed)
+    else if (completed && pawl_json_get(job, "kind").at != NULL)
         puts("null");
+    else if (completed)
+        cli_remark("the job has completed; to see its result takes a token with the scope read");
     if (completed)
         return CLI_DONE;
 

@@ -73,6 +73,7 @@ struct command {
     struct str actor; /* who: a worker, a user, "pawl" */
     struct str token; /* WORKER's commands; absent for an operator's APPEND and VERDICT */
     struct str step;
+    bool blind; /* whoever gave it may not read the job: a refusal says nothing of what is in it */
     union {
         struct {
             const struct spec *spec;     /* checked by decide */

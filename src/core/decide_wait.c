@@ -238,6 +238,10 @@ static enum error_code store_signal(struct decider *d, struct str payload)
 static enum error_code wrong_key(struct decider *d, struct str key)
 {
     const struct wait *wait = &d->job->wait;
+    if (d->command->blind)
+        return err_set(d->err, ERR_WRONG_CORRELATION_KEY,
+                       "the job does not wait for the key \"%.*s\"; early: true would store it",
+                       STR_ARG(key));
     if (!str_is_set(wait->correlation_key))
         return err_set(d->err, ERR_WRONG_CORRELATION_KEY,
                        "the job waits for %s, not for \"%.*s\"; early: true would store it",

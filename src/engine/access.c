@@ -14,7 +14,7 @@ static const struct entry entries[VERB_COUNT] = {
     [VERB_submit] = {S, false},
     [VERB_list] = {R, false},
     [VERB_bulk] = {A, false},
-    [VERB_get] = {R, false},
+    [VERB_get] = {R | S, false}, /* without read: id, status and version */
     [VERB_events] = {R, false},
     [VERB_append] = {W, false}, /* without the token of a lease: admin */
     [VERB_cancel] = {S, false},
@@ -127,9 +127,21 @@ enum error_code access_check_queue(const struct names *queues, struct str queue,
                      err, ERR_FORBIDDEN, "the token is not for the queue \"%.*s\"", STR_ARG(queue));
 }
 
-enum error_code access_no_job(struct err *err)
+struct sight access_sight_of(const struct verb_call *call, int parts)
 {
-    return err_set(err, ERR_FORBIDDEN, "the token is not for the queue of this job");
+    bool reads =
+        call->scopes == 0 || (call->scopes & (R | A)) != 0 || PLANTED(JOBS_SHOWN_TO_ANYBODY);
+    return (struct sight){.parts = reads ? parts : 0};
+}
+
+struct sight access_sight(const struct verb_call *call)
+{
+    return access_sight_of(call, ANSWER_WHOLE);
+}
+
+struct sight access_sight_of_holder(void)
+{
+    return (struct sight){.parts = ANSWER_WHOLE};
 }
 
 enum error_code access_filter(const struct verb_call *call, struct store_filter *filter,

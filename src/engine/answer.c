@@ -5,6 +5,7 @@
 #include "base/planted.h"
 #include "base/times.h"
 #include "core/trace_context.h"
+#include "engine/access.h"
 
 /* ---- members ------------------------------------------------------------------------------ */
 
@@ -251,13 +252,26 @@ static void put_spec(struct json_writer *writer, const struct job *job)
     answer_hex_set(writer, STR("fingerprint"), spec->fingerprint, sizeof spec->fingerprint);
 }
 
-static void put_job(struct json_writer *writer, const struct job *job, int parts)
+/* What everybody may see who may name the job. */
+static void put_outline(struct json_writer *writer, const struct job *job)
+{
+    answer_id(writer, STR("id"), job->id);
+    answer_text(writer, STR("status"), job_status_name(job->status));
+    answer_int(writer, STR("version"), job->version);
+}
+
+/* As an object that is still open. */
+static void put_job(struct json_writer *writer, const struct job *job, struct sight sight)
 {
     json_begin_object(writer);
+    if ((sight.parts & ANSWER_DETAILS) == 0) {
+        put_outline(writer, job);
+        return;
+    }
     put_standing(writer, job);
-    if ((parts & ANSWER_PAYLOAD) != 0)
+    if ((sight.parts & ANSWER_PAYLOAD) != 0)
         answer_raw(writer, STR("payload"), job->spec.payload);
-    if ((parts & ANSWER_RESULT) != 0)
+    if ((sight.parts & ANSWER_RESULT) != 0)
         answer_raw(writer, STR("result"), job->result);
     answer_raw(writer, STR("error"), job->error);
     answer_raw(writer, STR("progress"), job->progress);
@@ -270,16 +284,16 @@ static void put_job(struct json_writer *writer, const struct job *job, int parts
     answer_bool(writer, STR("redacted"), job->redacted);
 }
 
-void answer_job(struct json_writer *writer, const struct job *job, int parts)
+void answer_job(struct json_writer *writer, const struct job *job, struct sight sight)
 {
-    put_job(writer, job, parts);
+    put_job(writer, job, sight);
     json_end_object(writer);
 }
 
-void answer_listed(struct json_writer *writer, const struct store_job *job, int parts)
+void answer_listed(struct json_writer *writer, const struct store_job *job, struct sight sight)
 {
     if (!str_is_set(job->damaged)) {
-        answer_job(writer, &job->slice.job, parts);
+        answer_job(writer, &job->slice.job, sight);
         return;
     }
     json_begin_object(writer);
@@ -288,9 +302,10 @@ void answer_listed(struct json_writer *writer, const struct store_job *job, int 
     json_end_object(writer);
 }
 
-void answer_submitted(struct json_writer *writer, const struct job *job, bool duplicate)
+void answer_submitted(struct json_writer *writer, const struct job *job, bool duplicate,
+                      struct sight sight)
 {
-    put_job(writer, job, ANSWER_WHOLE);
+    put_job(writer, job, sight);
     if (duplicate)
         answer_bool(writer, STR("duplicate"), true);
     json_end_object(writer);
@@ -429,7 +444,7 @@ void answer_grant(struct json_writer *writer, const struct grant *grant)
     json_begin_object(writer);
     if (step == NULL) {
         json_key(writer, STR("job"));
-        answer_job(writer, &grant->slice->job, ANSWER_WHOLE);
+        answer_job(writer, &grant->slice->job, access_sight_of_holder());
         put_granted_lease(writer, grant);
         put_traceparent(writer, grant);
         put_resume(writer, &grant->slice->job.resume);

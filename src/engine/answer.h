@@ -16,26 +16,35 @@
 #include "core/resource.h"
 #include "engine/batch.h"
 
-/* What of a job is shown. */
+/* What of a job is shown, besides its id, status and version, which every caller who may name the
+ * job is told. */
 enum answer_parts {
     ANSWER_PAYLOAD = 1,
     ANSWER_RESULT = 2,
-    ANSWER_WHOLE = ANSWER_PAYLOAD | ANSWER_RESULT,
+    ANSWER_DETAILS = 4, /* all other fields */
+    ANSWER_WHOLE = ANSWER_PAYLOAD | ANSWER_RESULT | ANSWER_DETAILS,
+};
+
+/* What a caller may see of a job. Only engine/access.c makes one (access_sight and its sisters), so
+ * that no verb decides for itself what its response shows. */
+struct sight {
+    int parts; /* of enum answer_parts */
 };
 
 /* A job: id kind queue status version attempt epoch failures priority run_at created_at updated_at
  * payload result error progress cursor lease wait dead_letter cancel_requested idempotency_key
  * correlation_id traceparent labels agent_id goal retry plan in_doubt capabilities timeout_ms
- * fingerprint redacted. payload and result are left out unless `parts` has them. `lease` is that of
- * a worker who holds the job now; `plan` is null or {"version", "steps": {"blocked", "ready",
- * ...}}. As a value where the writer stands. */
-void answer_job(struct json_writer *writer, const struct job *job, int parts);
+ * fingerprint redacted, as far as the caller may see them; id, status and version in any case.
+ * `lease` is that of a worker who holds the job now; `plan` is null or {"version", "steps":
+ * {"blocked", "ready", ...}}. As a value where the writer stands. */
+void answer_job(struct json_writer *writer, const struct job *job, struct sight sight);
 
 /* An entry of a list: the job, or {"id", "damaged"} when it cannot be read. */
-void answer_listed(struct json_writer *writer, const struct store_job *job, int parts);
+void answer_listed(struct json_writer *writer, const struct store_job *job, struct sight sight);
 
 /* The same with "duplicate": true at its end when `duplicate`. */
-void answer_submitted(struct json_writer *writer, const struct job *job, bool duplicate);
+void answer_submitted(struct json_writer *writer, const struct job *job, bool duplicate,
+                      struct sight sight);
 
 /* id job_id version type at actor reason correlation_id trace_id cause payload hash. `traceparent`
  * is the job's, `event` must have its payload; it need not be opened. Telemetry has neither id nor

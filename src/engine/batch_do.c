@@ -539,6 +539,34 @@ static bool may_do(struct batch *batch, uint32_t index, const struct batch_job *
     return false;
 }
 
+/* A job of another queue does not exist for the caller: what is asked of it is answered as for an
+ * id that is unknown, by the same rules. What the caller has named itself, a queue, it is told. */
+static enum error_code do_foreign(struct batch *batch, struct op *op)
+{
+    struct job_slice *nothing = arena_zalloc(batch->arena, 1, sizeof *nothing);
+    struct decision decision;
+    if (nothing == NULL)
+        return batch_no_memory(batch);
+    bool of_job = op->type == OP_DROP || op->type == OP_REDACT || op->type == OP_PURGE ||
+                  (op->type == OP_COMMAND && op->command.type != COMMAND_SUBMIT);
+    if (!of_job) {
+        op->code = err_set(&op->err, ERR_FORBIDDEN,
+                           "the token is for some queues, and this is about another");
+        return ERR_OK;
+    }
+    job_slice_init(nothing, op->job, 0);
+    op->after = nothing;
+    if (op->type == OP_COMMAND) {
+        struct context context = batch_context(batch, &nothing->job);
+        op->code = job_decide(nothing, &op->command, &context, &decision, &op->err);
+    } else {
+        op->code = op->type == OP_REDACT ? job_check_redact(&nothing->job, &op->err)
+                                         : job_check_drop(&nothing->job, &op->err);
+    }
+    assert(op->code != ERR_OK);
+    return ERR_OK;
+}
+
 /* Nothing that stood in a lane is passed over for a job that is new. */
 static enum error_code do_claim(struct batch *batch, struct op *op, struct store_search *search)
 {
@@ -551,13 +579,10 @@ enum error_code batch_do(struct batch *batch, uint32_t index)
     struct op *op = batch->ops[index];
     const struct batch_job *job = batch_job_find(batch, op->job);
     op->answer = (struct answer){0};
+    if (!may_do(batch, index, job))
+        return do_foreign(batch, op);
     if (job != NULL && job->purge) {
         op->code = err_set(&op->err, ERR_NOT_FOUND, "the job was deleted just now");
-        return ERR_OK;
-    }
-    if (!may_do(batch, index, job)) {
-        op->code = err_set(&op->err, ERR_FORBIDDEN,
-                           "the token is for some queues, and this is about another");
         return ERR_OK;
     }
     switch (op->type) {

@@ -318,6 +318,11 @@ enum error_code verb_no_job(struct uuid id, struct err *err)
     return err_set(err, ERR_NOT_FOUND, "there is no job %.*s", UUID_TEXT_LEN, text);
 }
 
+bool verb_may_see(const struct verb_call *call, const struct job *job)
+{
+    return job->status != JOB_NONE && access_has_queue(call->queues, job->spec.queue);
+}
+
 enum error_code verb_check_payload(struct str json, const char *what, struct err *err)
 {
     if (json.len > PAYLOAD_BYTES_MAX)
@@ -342,10 +347,8 @@ enum error_code verb_load_job_now(struct verb_call *call, struct store_txn *txn,
     enum error_code code = store_load(txn, &load, call->arena, err);
     if (code != ERR_OK)
         return code;
-    if (job.slice.job.status == JOB_NONE)
+    if (!verb_may_see(call, &job.slice.job))
         return verb_no_job(id, err);
-    if (!access_has_queue(call->queues, job.slice.job.spec.queue))
-        return access_no_job(err);
     if (whole) {
         struct store_parts parts = {
             .job = id, .all_steps = true, .all_effects = true, .all_signals = true};

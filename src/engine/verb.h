@@ -138,14 +138,16 @@ enum error_code verb_missing(const char *member, const char *what, struct err *e
 /* What was wrong with the first operation of a call that is done. */
 enum error_code verb_outcome(const struct verb_call *call, struct err *err);
 
-/* Not found, as every verb says it. */
+/* Not found, as every verb says it: of ids that are unknown, and of jobs in queues that the call is
+ * not for. */
 enum error_code verb_no_job(struct uuid id, struct err *err);
+bool verb_may_see(const struct verb_call *call, const struct job *job);
 
 /* Reads `json`, a value that must be there, as payloads are: within `bytes_max`. */
 enum error_code verb_check_payload(struct str json, const char *what, struct err *err);
 
-/* Reads a job in a transaction of its own: the header, with all parts when `whole`. not_found;
- * forbidden: it is in a queue that the call is not for. */
+/* Reads a job in a transaction of its own: the header, with all parts when `whole`.
+ * not_found, also of a job in a queue that the call is not for. */
 enum error_code verb_load_job(struct verb_call *call, struct store_txn *txn, struct uuid id,
                               bool whole, struct store_job *ret, struct err *err);
 

@@ -360,7 +360,7 @@ static enum error_code run_dead_letters(struct verb_call *call, struct buf *answ
     json_key(&writer, STR("jobs"));
     json_begin_array(&writer);
     for (uint32_t i = 0; i < count; i++)
-        answer_listed(&writer, &jobs[i], 0);
+        answer_listed(&writer, &jobs[i], access_sight_of(call, ANSWER_DETAILS));
     json_end_array(&writer);
     bool more = count == walk.filter.limit;
     cursor_write(&writer, more, more ? jobs[count - 1].id : (struct uuid){0});

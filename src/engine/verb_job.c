@@ -134,6 +134,7 @@ static enum error_code begin(struct verb_call *call, const struct record_type *t
     op->type = OP_COMMAND;
     op->job = id;
     op->command.actor = call->actor;
+    op->command.blind = access_sight(call).parts == 0;
     *ret_op = op;
     return ERR_OK;
 }
@@ -145,7 +146,7 @@ static enum error_code job_answer(struct verb_call *call, struct buf *answer, st
     if (code != ERR_OK)
         return code;
     json_writer_init(&writer, answer);
-    answer_job(&writer, &call->call.ops[0]->after->job, ANSWER_WHOLE);
+    answer_job(&writer, &call->call.ops[0]->after->job, access_sight(call));
     call->status = 200;
     return ERR_OK;
 }
@@ -312,7 +313,7 @@ static enum error_code signal_answer(struct verb_call *call, struct buf *answer,
     json_begin_object(&writer);
     answer_text(&writer, STR("signal"), fates[op->answer.signal]);
     json_key(&writer, STR("job"));
-    answer_job(&writer, &op->after->job, ANSWER_WHOLE);
+    answer_job(&writer, &op->after->job, access_sight(call));
     json_end_object(&writer);
     call->status = op->answer.signal == SIGNAL_STORED ? 202 : 200;
     return ERR_OK;
@@ -345,7 +346,7 @@ static enum error_code redact_answer(struct verb_call *call, struct buf *answer,
     erased.job = call->call.ops[0]->after->job;
     job_redact(&erased);
     json_writer_init(&writer, answer);
-    answer_job(&writer, &erased.job, ANSWER_WHOLE);
+    answer_job(&writer, &erased.job, access_sight(call));
     call->status = 200;
     return ERR_OK;
 }

@@ -382,7 +382,7 @@ static enum error_code check_one(struct verb_call *call, const struct job *job, 
     const struct job *there = &known.slice.job;
     const struct job *owner = &key.slice.job;
     if (there->status != JOB_NONE && !access_has_queue(call->queues, there->spec.queue))
-        return access_no_job(err);
+        return err_set(err, ERR_VERSION_MISMATCH, "the id %.*s is taken", UUID_TEXT_LEN, id);
     if (there->status != JOB_NONE &&
         (there->version != job->version || memcmp(there->head, job->head, HASH_LEN) != 0))
         return err_set(err, ERR_VERSION_MISMATCH,

@@ -120,7 +120,7 @@ static enum error_code run_get(struct verb_call *call, struct buf *answer, struc
     }
     if (code == ERR_OK) {
         json_writer_init(&writer, answer);
-        answer_job(&writer, &job.slice.job, ANSWER_WHOLE);
+        answer_job(&writer, &job.slice.job, access_sight(call));
     }
     arena_release(&looking.arena);
     return code;
@@ -152,7 +152,7 @@ RECORD_TABLE(list);
 /* "payload,result", in any order. */
 static enum error_code read_include(struct str list, int *ret, struct err *err)
 {
-    int parts = 0;
+    int parts = ANSWER_DETAILS;
     for (size_t at = 0; str_is_set(list) && at <= list.len;) {
         const char *comma = at == list.len ? NULL : memchr(list.at + at, ',', list.len - at);
         size_t end = comma == NULL ? list.len : (size_t)(comma - list.at);
@@ -177,7 +177,7 @@ struct listing {
     struct str search;          /* absent: all of them */
     struct uuid first;          /* the smallest id that is listed */
     uint32_t limit;             /* of jobs that are written */
-    int parts;
+    struct sight sight;
     int64_t until; /* of a search, on the engine's steady clock */
     uint32_t at_once;
     uint32_t looked_at;
@@ -216,7 +216,7 @@ static enum error_code write_some(struct store_txn *txn, struct listing *listing
         listing->filter.before = jobs[at].id;
         if (!is_found(listing, &jobs[at]))
             continue;
-        answer_listed(writer, &jobs[at], listing->parts);
+        answer_listed(writer, &jobs[at], listing->sight);
         listing->written++;
     }
     listing->looked_at += at;
@@ -292,6 +292,7 @@ static enum error_code run_list(struct verb_call *call, struct buf *answer, stru
 {
     struct list_request request = {.limit = PAGE_LIMIT_DEFAULT};
     struct listing listing = {.at_once = AT_ONCE, .more = true};
+    int parts = 0;
     struct store_txn *txn;
     enum error_code code = verb_read(call, &list_record, &request, err);
     if (code == ERR_OK)
@@ -303,13 +304,14 @@ static enum error_code run_list(struct verb_call *call, struct buf *answer, stru
     if (code == ERR_OK)
         code = read_prefix(request.id_prefix, &listing, err);
     if (code == ERR_OK)
-        code = read_include(request.include, &listing.parts, err);
+        code = read_include(request.include, &parts, err);
     if (code == ERR_OK)
         code = check_search(request.search, err);
     if (code == ERR_OK)
         code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)
         return code;
+    listing.sight = access_sight_of(call, parts);
     listing.search = request.search;
     listing.limit = (uint32_t)request.limit;
     listing.until = engine_steady(call->engine) + SEARCH_MS_MAX;
@@ -742,10 +744,8 @@ static enum error_code load_explained(struct verb_call *call, struct uuid id,
     if (code != ERR_OK)
         return code;
     code = store_load(txn, ret, call->arena, err);
-    if (code == ERR_OK && job->slice.job.status == JOB_NONE)
+    if (code == ERR_OK && !verb_may_see(call, &job->slice.job))
         code = verb_no_job(id, err);
-    if (code == ERR_OK && !access_has_queue(call->queues, job->slice.job.spec.queue))
-        code = access_no_job(err);
     if (code == ERR_OK && job_has_plan(&job->slice.job))
         code = store_load_parts(txn, &parts, 1, call->arena, err);
     store_rollback(txn);

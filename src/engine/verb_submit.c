@@ -175,7 +175,7 @@ static enum error_code submit_answer(struct verb_call *call, struct buf *answer,
     }
     for (uint32_t i = 0; i < ops->count; i++) {
         const struct op *op = ops->ops[i];
-        answer_submitted(&writer, &op->after->job, op->answer.duplicate);
+        answer_submitted(&writer, &op->after->job, op->answer.duplicate, access_sight(call));
     }
     if (many) {
         json_end_array(&writer);

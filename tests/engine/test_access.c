@@ -121,9 +121,14 @@ struct jobs {
     const char *step_token;
 };
 
+/* What only a reader may see. */
+#define SECRETS                                                                                    \
+    ",'payload':'secret','labels':{'a':'secret'},'goal':'secret','agent_id':'secret',"             \
+    "'correlation_id':'secret'"
+
 static const char *submitted(struct office *office, const char *queue, const char *more)
 {
-    well(office, VERB_submit, "{'kind':'k','queue':'%s'%s}", queue, more);
+    well(office, VERB_submit, "{'kind':'k','queue':'%s'" SECRETS "%s}", queue, more);
     return said(office, "id");
 }
 
@@ -134,7 +139,9 @@ static struct jobs fill(struct office *office, const char *queue)
     well(office, VERB_claim, "{'worker_id':'w','queues':['%s']}", queue);
     jobs.token = said(office, "claims.0.lease.token");
     well(office, VERB_resource_put, "{'id':'r-%s','slots':9}", queue);
-    jobs.plan = submitted(office, queue, ",'plan':{'steps':[{'id':'a'},{'id':'b'}]}");
+    jobs.plan = submitted(
+        office, queue,
+        ",'plan':{'steps':[{'id':'a','payload':'secret'},{'id':'b','payload':'secret'}]}");
     well(office, VERB_claim_steps, "{'worker_id':'w','queues':['%s'],'resource_id':'r-%s'}", queue,
          queue);
     jobs.step_token = said(office, "claims.0.lease.token");
@@ -161,7 +168,7 @@ static const struct query questions[] = {
     {VERB_submit, 'Q', "{'kind':'k','queue':'@'}", S, BY_QUEUE},
     {VERB_list, 'Q', "{'queue':'@'}", R, BY_QUEUE},
     {VERB_bulk, 'Q', "{'action':'cancel','filter':{'queue':'@','kind':'none'}}", 0, BY_QUEUE},
-    {VERB_get, 'q', "{'id':'@'}", R, BY_QUEUE},
+    {VERB_get, 'q', "{'id':'@'}", R | S, BY_QUEUE},
     {VERB_events, 'q', "{'id':'@'}", R, BY_QUEUE},
     {VERB_append, 'q', "{'id':'@','expected_version':1,'events':[{'type':'my.note'}]}", 0,
      BY_QUEUE},
@@ -245,6 +252,17 @@ static void put_question(struct office *office, const struct query *question,
             meant(question, jobs), at + 1);
 }
 
+/* A job that there is not, and the token of a lease on it. */
+static const char unknown_id[] = "01900000-0000-7000-8000-000000000000";
+static const char unknown_token[] =
+    "01900000000070008000000000000000.1.00000000000000000000000000000000";
+
+/* Whether the question names a job, by its id or by the token of a lease on it. */
+static bool names_job(const struct query *question)
+{
+    return strchr("qdpt", question->what) != NULL;
+}
+
 static void every_verb_is_asked(void **state)
 {
     (void)state;
@@ -283,6 +301,43 @@ static void a_verb_takes_its_scopes_and_no_other(void **state)
     at_every_office(ask_with_every_scope);
 }
 
+static void look_for_secrets(struct office *office)
+{
+    static const uint32_t without_read[] = {S, W, S | W};
+    for (size_t k = 0; k < sizeof without_read / sizeof without_read[0]; k++) {
+        limit(office, 0, NULL);
+        struct jobs jobs = fill(office, k == 0 ? "one" : k == 1 ? "two" : "three");
+        for (int i = 0; i < QUESTIONS; i++) {
+            limit(office, without_read[k], NULL);
+            put_question(office, &questions[i], &jobs);
+            if (strstr(office->answer, "secret") != NULL ||
+                strstr(office->err.detail, "secret") != NULL)
+                fail_msg("%.*s: %s%s", STR_ARG(verb_text(questions[i].verb)), office->answer,
+                         office->err.detail);
+        }
+        limit(office, S, NULL);
+        well(office, VERB_get, "{'id':'%s'}", jobs.queued);
+        assert_string_equal(said(office, "id"), jobs.queued);
+        assert_string_not_equal(said(office, "version"), "");
+        assert_string_equal(said(office, "kind"), "");
+        limit(office, R, NULL);
+        well(office, VERB_get, "{'id':'%s'}", jobs.queued);
+        assert_non_null(strstr(office->answer, "secret"));
+    }
+    limit(office, S, NULL);
+    well(office, VERB_submit, "{'kind':'k','queue':'q','idempotency_key':'i'" SECRETS "}");
+    assert_null(strstr(office->answer, "secret"));
+    well(office, VERB_submit, "{'kind':'k','queue':'q','idempotency_key':'i'" SECRETS "}");
+    assert_string_equal(said(office, "duplicate"), "true");
+    assert_null(strstr(office->answer, "secret"));
+}
+
+static void a_response_shows_no_more_than_the_scopes_may_read(void **state)
+{
+    (void)state;
+    at_every_office(look_for_secrets);
+}
+
 /* Version and status of all jobs, to see that nothing has happened. */
 static const char *everything(struct office *office)
 {
@@ -301,7 +356,10 @@ static void ask_about_both_queues(struct office *office)
         limit(office, 0, &own_queues);
         put_question(office, question, &foreign);
         bool allowed = question->queues == FOR_ALL;
-        if ((office->code != ERR_FORBIDDEN) != allowed)
+        bool refused = names_job(question)
+                           ? office->code == ERR_NOT_FOUND || office->code == ERR_STALE_LEASE
+                           : office->code == ERR_FORBIDDEN;
+        if (refused == allowed)
             fail_msg("%.*s in another queue: %s", STR_ARG(verb_text(question->verb)),
                      office->code == ERR_OK ? "allowed" : office->err.detail);
         assert_null(strstr(office->err.detail, "own"));
@@ -321,6 +379,57 @@ static void a_verb_does_not_reach_jobs_of_other_queues(void **state)
 {
     (void)state;
     at_every_office(ask_about_both_queues);
+}
+
+/* The text without the id or token that stands in it. */
+static const char *without(struct office *office, const char *text, const char *name)
+{
+    const char *at = strstr(text, name);
+    struct buf buf;
+    buf_init(&buf, &office->arena, 256);
+    if (at == NULL)
+        return text;
+    buf_add(&buf, (struct str){text, (size_t)(at - text)});
+    buf_add(&buf, str_from(at + strlen(name)));
+    buf_add_char(&buf, '\0');
+    return buf.at;
+}
+
+static const char *refusal_of(struct office *office, const struct query *question,
+                              const struct jobs *jobs)
+{
+    const char *token_job = jobs->running;
+    put_question(office, question, jobs);
+    const char *detail = without(office, office->err.detail, meant(question, jobs));
+    return without(office, detail, token_job);
+}
+
+static void ask_about_unknown_ids(struct office *office)
+{
+    struct jobs foreign = fill(office, "foreign");
+    const struct jobs unknown = {.queue = "foreign",
+                                 .queued = unknown_id,
+                                 .dead = unknown_id,
+                                 .running = unknown_id,
+                                 .plan = unknown_id,
+                                 .token = unknown_token};
+    for (int i = 0; i < QUESTIONS; i++) {
+        if (!names_job(&questions[i]))
+            continue;
+        limit(office, 0, &own_queues);
+        const char *foreign_detail = refusal_of(office, &questions[i], &foreign);
+        enum error_code foreign_code = office->code;
+        const char *unknown_detail = refusal_of(office, &questions[i], &unknown);
+        if (office->code != foreign_code || strcmp(foreign_detail, unknown_detail) != 0)
+            fail_msg("%.*s: \"%s\" and \"%s\"", STR_ARG(verb_text(questions[i].verb)),
+                     foreign_detail, unknown_detail);
+    }
+}
+
+static void an_id_of_another_queue_is_answered_as_an_unknown_one(void **state)
+{
+    (void)state;
+    at_every_office(ask_about_unknown_ids);
 }
 
 /* ---- what is shown and taken -------------------------------------------------------------- */
@@ -514,7 +623,7 @@ static void run_batch(struct office *office)
          "{'op':'token_create','name':'x','scopes':['admin']}]}",
          foreign.token, own.token, own.dead);
     assert_string_equal(said(office, "results.0.status"), "403");
-    assert_string_equal(said(office, "results.1.status"), "403");
+    assert_string_equal(said(office, "results.1.status"), "409");
     assert_string_equal(said(office, "results.2.status"), "200");
     assert_string_equal(said(office, "results.3.status"), "403");
     assert_string_equal(said(office, "results.4.status"), "403");
@@ -544,7 +653,6 @@ static void do_in_bulk(struct office *office)
     well(office, VERB_get, "{'id':'%s'}", foreign.dead);
     assert_string_equal(said(office, "status"), "dead_lettered");
     well(office, VERB_get, "{'id':'%s'}", own.queued);
-    assert_string_equal(said(office, "status"), "cancelled");
     limit(office, A, &own_queues);
     well(office, VERB_drop, "{}");
     assert_string_equal(said(office, "matched"), "0");
@@ -770,7 +878,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_verb_is_asked),
         cmocka_unit_test(a_verb_takes_its_scopes_and_no_other),
+        cmocka_unit_test(a_response_shows_no_more_than_the_scopes_may_read),
         cmocka_unit_test(a_verb_does_not_reach_jobs_of_other_queues),
+        cmocka_unit_test(an_id_of_another_queue_is_answered_as_an_unknown_one),
         cmocka_unit_test(nothing_of_other_queues_is_shown),
         cmocka_unit_test(a_claim_takes_all_that_it_may_and_no_more),
         cmocka_unit_test(a_limited_claim_that_waits_is_woken_by_its_own_work),

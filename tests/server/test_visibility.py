@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+"""What a response shows: every operation of /openapi.json x sets of scopes x jobs of a queue that
+the token is for and of another. No response contains what the token could not read otherwise.
+
+usage: test_visibility.py BUILD_DIRECTORY SOURCE_DIRECTORY
+
+Every text that a job brings is a secret with the name of its queue in it. The list of operations is
+the document's, so that a new route must be entered here.
+"""
+import http.client
+import itertools
+import json
+import re
+import uuid
+
+from surface import ADMIN, REQUESTS, Document, Server, Stage
+from trouble import PATIENCE_S, check, run
+
+OWN, FOREIGN = "own", "foreign"
+SCOPES = (["read"], ["submit"], ["work"], ["submit", "work"], ["read", "submit"], ["admin"])
+
+OUTLINE = {"id", "status", "version"}
+LEASE = OUTLINE | {"attempt", "step", "state", "repeated"}
+EFFECT = {"status", "result", "error", "idempotency_key", "repeated", "id"} | LEASE
+RESOURCE = {"id", "capabilities", "labels", "slots", "used", "draining", "expires_at", "rest",
+            "failures", "within_ms", "for_ms", "rests", "rested_until", "queues", "shared"}
+ERROR = {"status", "title", "detail", "code", "index"}
+READ = None      # it needs the scope read, or admin
+ANYTHING = True  # it is about no job, or about the job that the caller has leased
+
+# The fields that a response may have for a token without the scope read.
+WITHOUT_READ = {
+    "submit": OUTLINE | {"duplicate", "jobs"},
+    "list": READ,
+    "bulk": READ,
+    "get": OUTLINE,
+    "events": READ,
+    "append": {"version"},
+    "cancel": OUTLINE,
+    "signal": OUTLINE | {"signal", "job"},
+    "requeue": READ,
+    "dead_letter": READ,
+    "redact": READ,
+    "verify": READ,
+    "explain": READ,
+    "export": READ,
+    "plan": OUTLINE,
+    "plan_diff": READ,
+    "steps": READ,
+    "verdict": OUTLINE,
+    "answer": OUTLINE,
+    "inbox": READ,
+    "claim": ANYTHING,
+    "claim_steps": ANYTHING,
+    "start": LEASE | {"expires_at"},
+    "heartbeat": {"expires_at", "cancel_requested"},
+    "complete": LEASE,
+    "fail": LEASE,
+    "wait": LEASE,
+    "release": LEASE,
+    "cancelled": LEASE,
+    "abandon": LEASE,
+    "effect_begin": EFFECT,
+    "effect_commit": EFFECT,
+    "batch": OUTLINE | {"results", "body", "expires_at", "cancel_requested"},
+    "resources": RESOURCE | {"resources"},
+    "resource_put": RESOURCE,
+    "resource_get": RESOURCE,
+    "resource_delete": RESOURCE,
+    "dead_letters": READ,
+    "dead_letter_groups": READ,
+    "redrive": READ,
+    "drop": READ,
+    "queues": READ,
+    "pause": READ,
+    "resume": READ,
+    "kind_set": READ,
+    "kind_get": READ,
+    "workers": READ,
+    "stats": READ,
+    "feed": READ,
+    "token_create": READ,
+    "token_list": READ,
+    "token_revoke": READ,
+    "import": READ,
+    "backup": READ,
+    "doctor": READ,
+    "page_sign_in": ANYTHING,
+    "page_metrics": READ,
+    "page_openapi": ANYTHING,
+    "page_health": ANYTHING,
+    "page_ready": ANYTHING,
+    "page_root": ANYTHING,
+    "page_session": ANYTHING,
+    "page_sign_out": ANYTHING,
+}
+
+# Operations that name a job by its id, or by the token of a lease on it.
+NAMES_JOB = re.compile(r"/v1/(jobs|leases)/([0-9a-f][0-9a-f.-]{30,})")
+
+
+class SecretStage(Stage):
+    """Its jobs are full of secrets."""
+
+    def secret(self, what):
+        return f"secret-{self.queue}-{what}"
+
+    def submit(self, **more):
+        spec = {"payload": {"text": self.secret("payload")}, "goal": self.secret("goal"),
+                "agent_id": self.secret("agent"), "correlation_id": self.secret("correlation"),
+                "labels": {"tenant": self.secret("label")}, **more}
+        if "kind" in spec:
+            spec["kind"] = self.secret(spec["kind"])
+        for step in spec.get("plan", {}).get("steps", []):
+            step["payload"] = self.secret("step")
+        return super().submit(**spec)
+
+    def lease(self, **more):
+        kind = f"kind-{self.fresh()}"
+        self.submit(kind=kind, retry={"max_attempts": 3, "initial_ms": 0})
+        claim = {"worker_id": self.secret("worker"), "kinds": [self.secret(kind)], "wait_ms": 0}
+        token = self.server.do("POST", "/v1/claims", claim)["claims"][0]["lease"]["token"]
+        self.server.do("POST", f"/v1/leases/{token}/fail",
+                       {"error": {"message": self.secret("error")}})
+        claims = self.server.do("POST", "/v1/claims", {**claim, **more, "wait_ms": 5000})
+        token = claims["claims"][0]["lease"]["token"]
+        if more.get("start", True):
+            self.server.do("POST", f"/v1/leases/{token}/heartbeat",
+                           {"progress": self.secret("progress"), "cursor": self.secret("cursor")})
+        return token
+
+    def waiting(self):
+        token = self.lease()
+        self.server.do("POST", f"/v1/leases/{token}/wait",
+                       {"type": "signal", "correlation_key": "c", "prompt": self.secret("prompt")})
+
+
+def fields_of(value):
+    if isinstance(value, dict):
+        return set(value).union(*(fields_of(each) for each in value.values()))
+    if isinstance(value, list):
+        return set().union(*(fields_of(each) for each in value))
+    return set()
+
+
+def create_tokens(server):
+    tokens = {}
+    for scopes, limited in itertools.product(SCOPES, (True, False)):
+        wanted = {"name": "+".join(scopes), "scopes": scopes}
+        if limited:
+            wanted["queues"] = [OWN]
+        tokens[tuple(scopes), limited] = server.do("POST", "/v1/tokens", wanted)["token"]
+    return tokens
+
+
+def look(name, scopes, limited, queue, status, answer, request):
+    """Holds a response against what the token may read."""
+    where = (name, "with", scopes, "for", OWN if limited else "all", "on", queue, status)
+    text = answer if isinstance(answer, str) else json.dumps(answer)
+    reads = "read" in scopes or "admin" in scopes
+    if limited:
+        check("secret-foreign" not in text, *where, "shows what is in another queue:", text)
+    if reads:
+        return
+    allowed = WITHOUT_READ[name]
+    check(allowed is not READ or status == 403, *where, "needs no read:", text)
+    if allowed is ANYTHING:
+        return
+    check("secret-" not in text, *where, "shows", text)
+    if not isinstance(answer, str):
+        extra = fields_of(answer) - (allowed if status < 300 else ERROR)
+        if name == "batch":
+            extra -= ERROR
+        check(not extra, *where, "has the fields", extra)
+    check(status != 200 or request is None or isinstance(answer, dict), *where)
+
+
+def as_unknown(server, token, method, path, body, status, answer):
+    """What names a job of another queue is answered as what names none at all."""
+    found = NAMES_JOB.search(path)
+    if not found:
+        return 0
+    real = found.group(2)
+    job_id = uuid.uuid4()
+    fake = str(job_id) if found.group(1) == "jobs" else job_id.hex + real[32:]
+    if body is not None and "token" in body:
+        body = {**body, "token": job_id.hex + body["token"][32:]}
+    unknown = server.ask(token, method, path.replace(real, fake), body)
+
+    def bare(response):
+        text = json.dumps(response[1])
+        for each in (real, fake, str(job_id), str(uuid.UUID(real.replace("-", "")[:32]))):
+            text = text.replace(each, "ID")
+        return response[0], text
+    check(bare(unknown) == bare((status, answer)), method, path, "gives", status, answer,
+          "and for an unknown id", unknown)
+    return 1
+
+
+def no_response_shows_what_the_token_could_not_read():
+    server = Server()
+    document = Document(server)
+    check(set(document.operations) == set(WITHOUT_READ), "operations are missing or too many:",
+          set(document.operations) ^ set(WITHOUT_READ))
+    check(set(REQUESTS) == set(WITHOUT_READ), "requests are missing or too many:",
+          set(REQUESTS) ^ set(WITHOUT_READ))
+    tokens = create_tokens(server)
+    server.do("PUT", "/v1/kinds/other", {"timeout_ms": 1000})
+    server.do("PUT", "/v1/resources/r", {"slots": 1, "ttl_ms": 600000})
+    stages = {queue: SecretStage(server, queue) for queue in (OWN, FOREIGN)}
+    for stage in stages.values():
+        stage.submit()
+    asked = compared = 0
+    for name, (queue, stage) in itertools.product(REQUESTS, stages.items()):
+        for (scopes, limited), token in tokens.items():
+            method, path, body = REQUESTS[name](stage, scopes[-1])
+            status, answer = server.ask(token, method, path, body)
+            look(name, scopes, limited, queue, status, answer, body)
+            if limited and queue == FOREIGN:
+                compared += as_unknown(server, token, method, path, body, status, answer)
+            asked += 1
+        if name == "pause":
+            server.do("POST", f"/v1/queues/{queue}/resume", {})
+    check(compared > 100, "only", compared, "were compared")
+
+    # The secrets are really there, for those who may read them.
+    stage = stages[OWN]
+    stage.lease()
+    status, job = server.ask(tokens[("read",), True], "GET", f"/v1/jobs/{stage.id}")
+    check(status == 200, job)
+    for what in ("payload", "goal", "agent", "correlation", "label", "worker", "error",
+                 "progress"):
+        check(stage.secret(what) in json.dumps(job), what, "is not shown to a reader:", job)
+    server.end()
+    return f"{asked} responses, {compared} compared with those for unknown ids"
+
+
+def a_replay_shows_each_token_what_it_may_see():
+    server = Server()
+    tokens = create_tokens(server)
+    body = {"kind": "k", "queue": OWN, "payload": "secret-own"}
+    key = {"Idempotency-Key": "once"}
+    whole = server.ask(tokens[("read", "submit"), True], "POST", "/v1/jobs", body, **key)
+    check("secret-own" in json.dumps(whole[1]), whole)
+    for _ in range(2):
+        again = server.ask(tokens[("read", "submit"), True], "POST", "/v1/jobs", body, **key)
+        check(again == whole, again)
+        brief = server.ask(tokens[("submit",), True], "POST", "/v1/jobs", body, **key)
+        check(set(brief[1]) == OUTLINE and brief[1]["id"] != whole[1]["id"], brief)
+    server.end()
+
+
+def read_stream(server, token, path, until):
+    """The lines of a stream, up to one with `until` in it."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.connection.port,
+                                            timeout=PATIENCE_S)
+    connection.request("GET", path, headers={"Accept": "text/event-stream",
+                                             "Authorization": f"Bearer {token}"})
+    reply = connection.getresponse()
+    lines = []
+    if reply.status == 200:
+        while not lines or until not in lines[-1]:
+            line = reply.readline().decode()
+            check(line, path, "has ended:", lines)
+            lines.append(line)
+    connection.close()
+    return reply.status, "".join(lines)
+
+
+def a_stream_shows_the_queues_of_its_token():
+    server = Server()
+    tokens = create_tokens(server)
+    own, foreign = SecretStage(server, OWN), SecretStage(server, FOREIGN)
+    for stage in (own, foreign, own):
+        stage.lease()
+    status, text = read_stream(server, tokens[("read",), True], "/v1/feed", own.id)
+    check(status == 200 and "secret-own" in text and "foreign" not in text, text)
+    for scopes in (("submit",), ("work",), ("submit", "work")):
+        for path in ("/v1/feed", f"/v1/jobs/{own.id}/events"):
+            status, _ = read_stream(server, tokens[scopes, True], path, own.id)
+            check(status == 403, path, "with", scopes, status)
+    status, _ = read_stream(server, tokens[("read",), True], f"/v1/jobs/{foreign.id}/events", "x")
+    check(status == 404, status)
+    status, text = read_stream(server, ADMIN, f"/v1/jobs/{foreign.id}/events", foreign.id)
+    check(status == 200, status)
+    server.end()
+
+
+run(no_response_shows_what_the_token_could_not_read, a_replay_shows_each_token_what_it_may_see,
+    a_stream_shows_the_queues_of_its_token)

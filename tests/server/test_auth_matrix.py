@@ -109,7 +109,7 @@ def checked(server, document, name, token, stage, scope):
 
 # What names a queue itself is told that the token is not for it; what names a job of another queue,
 # or a lease on one, finds nothing, as if there were none.
-NAMES_QUEUE = {"submit", "list", "bulk", "claim", "claim_steps", "batch", "dead_letters",
+NAMES_QUEUE = {"submit", "submit_many", "list", "bulk", "claim", "claim_steps", "batch", "dead_letters",
                "dead_letter_groups", "redrive", "drop", "pause", "resume", "import",
                "resource_put", "resource_delete"}
 

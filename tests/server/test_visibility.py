@@ -30,7 +30,8 @@ ANYTHING = True  # it is about no job, or about the job that the caller has leas
 
 # The fields that a response may have for a token without the scope read.
 WITHOUT_READ = {
-    "submit": OUTLINE | {"duplicate", "jobs"},
+    "submit": OUTLINE | {"duplicate"},
+    "submit_many": OUTLINE | {"duplicate", "jobs"},
     "list": READ,
     "bulk": READ,
     "get": OUTLINE,

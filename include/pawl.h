@@ -70,6 +70,7 @@ enum pawl_code {
     PAWL_NO_MEMORY = 17,
     PAWL_CORRUPT = 18,
     PAWL_METHOD_NOT_ALLOWED = 19, /* HTTP only */
+    PAWL_BATCH_REFUSED = 20,
 };
 
 /* The version of the library that runs, which may be newer than the PAWL_VERSION that a program was
@@ -329,8 +330,15 @@ PAWL_VERB(effect_begin);
 PAWL_VERB(effect_commit);
 
 /* Many at once, in one commit, each alone: {"ops": [{"op": "submit", "claim", "start", "heartbeat",
- * "complete", ..., and what that verb takes}]}, at most 1,000. Answers {"results": [{"status",
- * "body"}]}, with HTTP's status and either the verb's answer or {"code", "title", "detail"}. */
+ * "complete", ..., and what that verb takes}], "atomic"? (false)}, at most 1,000. Answers
+ * {"results":
+ * [{"status", "body"}]}, with HTTP's status and either the verb's answer or {"code", "title",
+ * "detail"}.
+ *
+ * With "atomic": true all of them are done or none. It takes operations on jobs, steps and leases,
+ * and claims (one that finds nothing is not refused); no settings, resources, tokens or redact.
+ * PAWL_BATCH_REFUSED: an operation was refused, and nothing was done; the message begins with
+ * "ops[N]: ", where N counts from 0 */
 PAWL_VERB(batch);
 
 /* -- operators -- */

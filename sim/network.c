@@ -177,8 +177,21 @@ void call_send(struct world *world, struct sim_call *call)
     }
 }
 
+/* Whether an atomic batch takes such calls: what is about jobs, steps and leases. */
+static bool may_be_atomic(const struct actor *actor)
+{
+    for (uint32_t i = 0; i < actor->gathered_count; i++) {
+        enum verb_name verb = actor->gathered[i]->verb;
+        if (verb == VERB_redact || verb == VERB_resource_put || verb == VERB_resource_delete ||
+            verb == VERB_pause || verb == VERB_resume || verb == VERB_kind_set)
+            return false;
+    }
+    return true;
+}
+
 void parcel_send(struct world *world, struct actor *actor)
 {
+    enum { ATOMIC_PER_MILLE = 400 };
     struct buf ops;
     if (actor->gathered_count == 0)
         return;
@@ -189,8 +202,9 @@ void parcel_send(struct world *world, struct actor *actor)
         buf_add(&ops, (struct str){part->request.at + 1, part->request.len - 1});
     }
     struct str text = buf_str(&ops);
-    struct sim_call *call =
-        say(world, actor, VERB_batch, "{\"ops\":[%.*s]}", (int)text.len, text.at);
+    bool atomic = may_be_atomic(actor) && rng_chance(&actor->rng, ATOMIC_PER_MILLE);
+    struct sim_call *call = say(world, actor, VERB_batch, "{\"ops\":[%.*s]%s}", (int)text.len,
+                                text.at, atomic ? ",\"atomic\":true" : "");
     for (uint32_t i = 0; i < actor->gathered_count; i++) {
         call->parts[call->part_count++] = actor->gathered[i];
         actor->gathered[i]->parcel = call;

@@ -6,6 +6,8 @@
 #ifndef PAWL_BASE_ERROR_H
 #define PAWL_BASE_ERROR_H
 
+#include <stdint.h>
+
 #include "base/str.h"
 
 enum error_code {
@@ -17,6 +19,12 @@ enum error_code {
 struct err {
     enum error_code code;
     char detail[480]; /* NUL-terminated, valid UTF-8, no control characters */
+    /* ERR_BATCH_REFUSED: the operation that was refused. */
+    struct {
+        uint32_t index;
+        enum error_code code;
+        uint32_t detail_at; /* where its own detail begins in `detail` */
+    } part;
 };
 
 /* What the .def file says of one code. */

@@ -536,13 +536,25 @@ void answer_resource(struct json_writer *writer, const struct resource *resource
 
 /* ---- errors ------------------------------------------------------------------------------- */
 
-void answer_error(struct json_writer *writer, enum error_code code, const struct err *err)
+static void write_problem(struct json_writer *writer, enum error_code code, const char *detail)
 {
     const struct error_info *info = error_info(code);
-    json_begin_object(writer);
     answer_int(writer, STR("status"), info->http_status);
     answer_text(writer, STR("title"), str_from(info->title));
-    answer_text(writer, STR("detail"), str_from(err->detail));
+    answer_text(writer, STR("detail"), str_from(detail));
     answer_text(writer, STR("code"), str_from(info->name));
+}
+
+void answer_error(struct json_writer *writer, enum error_code code, const struct err *err)
+{
+    json_begin_object(writer);
+    write_problem(writer, code, err->detail);
+    if (code == ERR_BATCH_REFUSED) {
+        answer_int(writer, STR("index"), err->part.index);
+        json_key(writer, STR("problem"));
+        json_begin_object(writer);
+        write_problem(writer, err->part.code, err->detail + err->part.detail_at);
+        json_end_object(writer);
+    }
     json_end_object(writer);
 }

@@ -5,6 +5,7 @@
 #include <assert.h>
 
 #include "base/clock.h"
+#include "base/planted.h"
 #include "base/random.h"
 #include "engine/batch_private.h"
 
@@ -233,6 +234,39 @@ static enum error_code take_named(struct batch *batch)
     return code;
 }
 
+/* The operations that stand or fall together with the one at `index`: [*ret_first, *ret_end). */
+static void group_of(struct op *const *ops, uint32_t count, uint32_t index, uint32_t *ret_first,
+                     uint32_t *ret_end)
+{
+    uint32_t first = index;
+    uint32_t end = index + 1;
+    while (first > 0 && (ops[first]->together || ops[first]->joined))
+        first--;
+    while (end < count && (ops[end]->together || ops[end]->joined))
+        end++;
+    *ret_first = first;
+    *ret_end = end;
+}
+
+/* An operation of an atomic group was refused. When others of the group are done, or would be, the
+ * whole transaction is given up: batch_run then runs the group apart from everybody else. */
+static enum error_code give_up_group(struct batch *batch, uint32_t index)
+{
+    uint32_t first;
+    uint32_t end;
+    bool any = false;
+    group_of(batch->ops, batch->op_count, index, &first, &end);
+    for (uint32_t i = first; i < end && !any; i++)
+        any = batch->ops[i]->code == ERR_OK && !batch->ops[i]->request.repeated;
+    if (!any || PLANTED(ATOMIC_BATCH_TORN))
+        return ERR_OK;
+    for (uint32_t i = first; i < end; i++)
+        if (i != index)
+            batch->ops[i]->code = err_set(&batch->ops[i]->err, ERR_BATCH_REFUSED,
+                                          "another operation of the batch was refused");
+    return err_set(batch->err, ERR_BATCH_REFUSED, "an operation of an atomic batch was refused");
+}
+
 /* Everything up to the write; the transaction is open and stays open. */
 static enum error_code carry_out(struct batch *batch)
 {
@@ -255,6 +289,8 @@ static enum error_code carry_out(struct batch *batch)
             code = batch_check_keys(batch, i);
         if (code == ERR_OK && op->code == ERR_OK && !op->request.repeated)
             code = batch_do(batch, i);
+        if (code == ERR_OK && op->atomic && op->code != ERR_OK)
+            code = give_up_group(batch, i);
         if (code == ERR_OK && op->keeps_id && op->code != ERR_OK)
             code = err_set(batch->err, op->code, "%s", op->err.detail);
     }
@@ -342,7 +378,7 @@ enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, str
 undo:
     store_rollback(txn);
 out:
-    if (observer != NULL && code != ERR_OK)
+    if (observer != NULL && code != ERR_OK && code != ERR_BATCH_REFUSED)
         observer->failed(observer->arg, code);
     return code;
 }
@@ -360,12 +396,15 @@ static enum error_code run_once(struct batcher *batcher, struct op *const *ops, 
     return code;
 }
 
+/* A group that was refused as one has its codes: one operation its own, which is why. */
 static void tell_all(struct op *const *ops, uint32_t count, enum error_code code,
                      const struct err *err)
 {
     for (uint32_t i = 0; i < count; i++) {
-        ops[i]->code = code;
-        ops[i]->err = *err;
+        if (code != ERR_BATCH_REFUSED) {
+            ops[i]->code = code;
+            ops[i]->err = *err;
+        }
         ops[i]->refused_at = 0;
         ops[i]->after = NULL;
         ops[i]->grant_count = 0;
@@ -378,10 +417,59 @@ static void tell_all(struct op *const *ops, uint32_t count, enum error_code code
  * its record tells of all of it. */
 static uint32_t together(struct op *const *ops, uint32_t count)
 {
-    uint32_t n = 1;
-    while (n < count && (ops[n]->together || ops[n]->joined))
-        n++;
-    return n;
+    uint32_t first;
+    uint32_t end;
+    group_of(ops, count, 0, &first, &end);
+    return end;
+}
+
+/* Runs each group in a transaction of its own. `unknown` is set when one may have been carried out
+ * all the same. When the store is away the rest would only wait for it in turn. */
+static enum error_code run_groups(struct batcher *batcher, struct op *const *ops, uint32_t count,
+                                  struct arena *arena, bool *unknown)
+{
+    enum error_code code = ERR_OK;
+    for (uint32_t i = 0, n; i < count; i += n) {
+        enum store_outcome outcome;
+        struct err why = {0};
+        n = together(ops + i, count - i);
+        code = run_once(batcher, ops + i, n, arena, &outcome, &why);
+        *unknown = *unknown || outcome == STORE_UNKNOWN;
+        if (code == ERR_UNAVAILABLE)
+            n = count - i;
+        if (code != ERR_OK)
+            tell_all(ops + i, n, code, &why);
+    }
+    return code;
+}
+
+/* After a refusal in an atomic group: what is not atomic runs as one transaction, each atomic group
+ * in its own. So a refusal costs others one run more, however many groups are refused. */
+static enum error_code run_apart(struct batcher *batcher, struct op *const *ops, uint32_t count,
+                                 struct arena *arena, enum store_outcome *outcome, struct err *err)
+{
+    struct op **plain = arena_alloc(arena, count * sizeof(void *));
+    struct op **atomic = arena_alloc(arena, count * sizeof(void *));
+    uint32_t plain_count = 0;
+    uint32_t atomic_count = 0;
+    enum error_code code = ERR_OK;
+    if (plain == NULL || atomic == NULL)
+        return err_set(err, ERR_NO_MEMORY, "there is no memory for a batch");
+    for (uint32_t i = 0; i < count; i++)
+        if (ops[i]->atomic)
+            atomic[atomic_count++] = ops[i];
+        else
+            plain[plain_count++] = ops[i];
+    if (plain_count > 0)
+        code = run_once(batcher, plain, plain_count, arena, outcome, err);
+    if (code == ERR_UNAVAILABLE || code == ERR_NO_MEMORY)
+        return code;
+    bool unknown = *outcome == STORE_UNKNOWN;
+    if (code != ERR_OK)
+        (void)run_groups(batcher, plain, plain_count, arena, &unknown);
+    (void)run_groups(batcher, atomic, atomic_count, arena, &unknown);
+    *outcome = unknown ? STORE_UNKNOWN : STORE_COMMITTED;
+    return ERR_OK;
 }
 
 enum error_code batch_run(struct batcher *batcher, struct op *const *ops, uint32_t count,
@@ -390,9 +478,15 @@ enum error_code batch_run(struct batcher *batcher, struct op *const *ops, uint32
     assert(count > 0 && count <= BATCH_OPS_MAX);
     struct err why = {0};
     batcher->news = (struct batch_news){.next_at = INT64_MAX};
+    bool unknown = false;
     enum error_code code = run_once(batcher, ops, count, arena, outcome, &why);
     if (code == ERR_OK)
         return code;
+    if (code == ERR_BATCH_REFUSED && together(ops, count) < count) {
+        code = run_apart(batcher, ops, count, arena, outcome, &why);
+        if (code == ERR_OK)
+            return code;
+    }
     bool alone = together(ops, count) == count || code == ERR_UNAVAILABLE || code == ERR_NO_MEMORY;
     if (alone) {
         tell_all(ops, count, code, &why);
@@ -401,16 +495,7 @@ enum error_code batch_run(struct batcher *batcher, struct op *const *ops, uint32
         return code;
     }
     /* One of them is to blame: the others shall not suffer. */
-    bool unknown = false;
-    for (uint32_t i = 0, n; i < count; i += n) {
-        n = together(ops + i, count - i);
-        code = run_once(batcher, ops + i, n, arena, outcome, &why);
-        unknown = unknown || *outcome == STORE_UNKNOWN;
-        if (code == ERR_UNAVAILABLE)
-            n = count - i; /* the store is away: the rest would only wait for it in turn */
-        if (code != ERR_OK)
-            tell_all(ops + i, n, code, &why);
-    }
+    (void)run_groups(batcher, ops, count, arena, &unknown);
     *outcome = unknown ? STORE_UNKNOWN : STORE_COMMITTED;
     return ERR_OK;
 }

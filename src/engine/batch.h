@@ -2,8 +2,10 @@
  * answer each.
  *
  * This is the only code that calls both core and store. An operation that is refused fails alone;
- * the others are carried out. When the store refuses a batch as a whole it is run again, one
- * operation at a time, so that one bad operation cannot take others with it. */
+ * the others are carried out. In an atomic group it takes the rest of its group with it: the
+ * transaction is rolled back, and what is not of that group is run again without it. When the store
+ * refuses a batch as a whole it is run again, one operation at a time, so that one bad operation
+ * cannot take others with it. */
 #ifndef PAWL_ENGINE_BATCH_H
 #define PAWL_ENGINE_BATCH_H
 
@@ -81,6 +83,8 @@ struct op {
     bool joined;   /* belongs to the operation before it: they are one request, whose key the first
                       one carries */
     bool together; /* and shall be done with it or not at all, as far as the store is to blame */
+    bool atomic;   /* with those that are `together` with it: all are done, or none. When one is
+                      refused it keeps its code, and the others get ERR_BATCH_REFUSED */
     struct uuid job; /* COMMAND, DUE, PURGE, DROP, REDACT, IMPORT; SUBMIT: the id of the new job */
     struct command command; /* COMMAND; for CLAIM the worker and its terms, as core wants them */
     bool keeps_id; /* SUBMIT: somebody has its id already: when its idempotency key is taken it
@@ -190,8 +194,9 @@ void batcher_release(struct batcher *batcher);
 void batcher_see(struct batcher *batcher, int64_t now);
 
 /* Runs `ops` and fills in what came of each. Answers live in `arena`. Returns ok when the batch was
- * committed, whatever came of each operation; else every operation has that code too. `outcome`
- * tells whether a batch that failed may have been carried out all the same. */
+ * committed, whatever came of each operation; else every operation has that code too, but for
+ * ERR_BATCH_REFUSED: all of it was one atomic group, and one of its operations was refused.
+ * `outcome` tells whether a batch that failed may have been carried out all the same. */
 enum error_code batch_run(struct batcher *batcher, struct op *const *ops, uint32_t count,
                           struct arena *arena, enum store_outcome *outcome, struct err *err);
 

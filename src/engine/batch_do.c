@@ -639,6 +639,11 @@ static void refuse_group(struct batch *batch, uint32_t first, uint32_t culprit)
 {
     const struct op refused = *batch->ops[culprit];
     for (uint32_t i = first; i < batch->op_count && (i == first || batch->ops[i]->together); i++) {
+        if (refused.atomic && i != culprit) {
+            batch->ops[i]->code = err_set(&batch->ops[i]->err, ERR_BATCH_REFUSED,
+                                          "another operation of the batch was refused");
+            continue;
+        }
         batch->ops[i]->code = refused.code;
         batch->ops[i]->err = refused.err;
         batch->ops[i]->refused_at = culprit - first;

@@ -1,5 +1,6 @@
-/* batch: many calls in one commit, each of which succeeds or fails alone. */
+/* batch: many calls in one commit, each of which succeeds or fails alone, or all or none. */
 #include <assert.h>
+#include <stdio.h>
 
 #include "engine/access.h"
 #include "engine/answer.h"
@@ -18,16 +19,20 @@ struct entry {
 struct entries {
     struct entry *at;
     uint32_t count;
+    bool atomic;
 };
 
 struct batch_request {
     struct str ops;
+    bool atomic;
 };
 
 static const struct record_field batch_fields[] = {
     RECORD_FIELD(struct batch_request, ops, "ops", ARRAY),
+    RECORD_FIELD(struct batch_request, atomic, "atomic", BOOL),
 };
-static const struct record_type batch_record = {batch_fields, 1};
+static const struct record_type batch_record = {batch_fields,
+                                                sizeof batch_fields / sizeof batch_fields[0]};
 
 /* Which verb the entry is for, and its request, which is the entry without "op". */
 static enum error_code read_entry(struct verb_call *call, struct str json, enum verb_name *ret_name,
@@ -112,6 +117,38 @@ static enum error_code prepare_entry(struct verb_call *call, struct str json, st
     return code == ERR_OK ? verb_at(sub->name)->prepare(sub, &entry->err) : code;
 }
 
+/* All or nothing goes for what happens to jobs, steps and leases. Settings, resources, access
+ * tokens and what is erased are not undone with the rest, and so are no part of it. */
+static enum error_code check_atomic(const struct entry *entry, struct err *err)
+{
+    const struct call *call = &entry->call.call;
+    for (uint32_t i = 0; i < call->count; i++)
+        if (call->ops[i]->type != OP_COMMAND && call->ops[i]->type != OP_CLAIM)
+            return err_set(err, ERR_BAD_REQUEST,
+                           "an atomic batch takes operations on jobs, steps and leases only, not "
+                           "%.*s: send it by itself",
+                           STR_ARG(verb_text(entry->call.name)));
+    return ERR_OK;
+}
+
+/* Which operation of an atomic batch was refused, and why. `in` is its place among the operations
+ * of the entry. */
+static enum error_code refuse_all(struct err *err, const struct entries *entries, uint32_t index,
+                                  uint32_t in, enum error_code code, const char *detail)
+{
+    const struct entry *entry = &entries->at[index];
+    char at[48];
+    int len = snprintf(at, sizeof at, "ops[%u]: ", index);
+    if (entry->call.call.count > 1)
+        err_write(err, ERR_BATCH_REFUSED, "%sjobs[%u]: %s", at, in, detail);
+    else
+        err_write(err, ERR_BATCH_REFUSED, "%s%s", at, detail);
+    err->part.index = index;
+    err->part.code = code;
+    err->part.detail_at = (uint32_t)len;
+    return ERR_BATCH_REFUSED;
+}
+
 static enum error_code prepare_entries(struct verb_call *call, struct str ops,
                                        struct entries *entries, struct op **ret_ops,
                                        struct err *err)
@@ -127,12 +164,20 @@ static enum error_code prepare_entries(struct verb_call *call, struct str ops,
         entry->code = prepare_entry(call, json, entry);
         if (entry->code == ERR_OK)
             entry->code = check_size(entry, call->call.count, &claims, &entry->err);
+        if (entry->code == ERR_OK && entries->atomic)
+            entry->code = check_atomic(entry, &entry->err);
         if (entry->code == ERR_NO_MEMORY)
             return err_set(err, ERR_NO_MEMORY, "%s", entry->err.detail);
+        if (entry->code != ERR_OK && entries->atomic)
+            return refuse_all(err, entries, i, 0, entry->code, entry->err.detail);
         if (entry->code != ERR_OK)
             continue;
-        for (uint32_t k = 0; k < made->count; k++)
+        for (uint32_t k = 0; k < made->count; k++) {
+            made->ops[k]->atomic = entries->atomic;
+            made->ops[k]->together =
+                made->ops[k]->together || (entries->atomic && call->call.count > 0);
             ret_ops[call->call.count++] = made->ops[k];
+        }
         /* It is refused no sooner than the most precious of its entries would be. */
         class = made->class > class ? made->class : class;
     }
@@ -159,6 +204,7 @@ static enum error_code batch_prepare(struct verb_call *call, struct err *err)
     if (entries == NULL || entries->at == NULL || ops == NULL)
         return err_set(err, ERR_NO_MEMORY, "there is no memory for a batch");
     entries->count = (uint32_t)count;
+    entries->atomic = request.atomic;
     call->state = entries;
     call->call.ops = ops;
     call->op_cap = BATCH_OPS_MAX;
@@ -180,10 +226,32 @@ static enum error_code answer_entry(struct entry *entry, bool brief, struct buf 
     return verb_at(sub->name)->answer(sub, body, err);
 }
 
+/* What an atomic batch was refused for, if it was. */
+static enum error_code atomic_outcome(const struct entries *entries, struct err *err)
+{
+    enum error_code code = ERR_OK;
+    for (uint32_t i = 0; i < entries->count; i++) {
+        const struct call *call = &entries->at[i].call.call;
+        for (uint32_t k = 0; k < call->count; k++) {
+            const struct op *op = call->ops[k];
+            if (op->code == ERR_UNAVAILABLE || op->code == ERR_NO_MEMORY)
+                return err_set(err, op->code, "%s", op->err.detail);
+            if (op->code != ERR_OK && op->code != ERR_BATCH_REFUSED)
+                return refuse_all(err, entries, i, k, op->code, op->err.detail);
+            code = op->code;
+        }
+    }
+    assert(code == ERR_OK || !"somebody was to blame");
+    return code;
+}
+
 static enum error_code batch_answer(struct verb_call *call, struct buf *answer, struct err *err)
 {
     const struct entries *entries = call->state;
     struct json_writer writer;
+    enum error_code refusal = entries->atomic ? atomic_outcome(entries, err) : ERR_OK;
+    if (refusal != ERR_OK)
+        return refusal;
     json_writer_init(&writer, answer);
     json_begin_object(&writer);
     json_key(&writer, STR("results"));
@@ -216,6 +284,8 @@ static enum error_code batch_answer(struct verb_call *call, struct buf *answer, 
 static bool batch_reads(const struct verb_call *call)
 {
     const struct entries *entries = call->state;
+    if (entries->atomic && call->call.ops[0]->code != ERR_OK)
+        return false;
     bool reads = false;
     for (uint32_t i = 0; i < entries->count && !reads; i++)
         reads = entries->at[i].code == ERR_OK && verb_answer_reads(&entries->at[i].call);

@@ -501,8 +501,10 @@ static void put_paths(struct document *document)
     json_begin_object(writer);
     for (uint32_t i = 0; i < count; i++) {
         bool told = routes[i].page == PAGE_ASSET; /* nobody asks for these but the dashboard */
+        /* Every path once, and every verb under the name that it has today. */
         for (uint32_t j = 0; j < i; j++)
-            told = told || str_eq(routes[j].path, routes[i].path);
+            told = told || str_eq(routes[j].path, routes[i].path) ||
+                   (routes[i].page == PAGE_VERB && routes[j].verb == routes[i].verb);
         if (told)
             continue;
         json_key(writer, routes[i].path);

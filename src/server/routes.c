@@ -8,6 +8,7 @@ static const struct route routes[] = {
     {STR_INIT(#method), STR_INIT(path), PAGE_VERB, VERB_##name},
 #include "engine/verbs.def"
 #undef VERB
+    {STR_INIT("POST"), STR_INIT("/v1/batch"), PAGE_VERB, VERB_batch}, /* its name before /v1/ops */
     {STR_INIT("GET"), STR_INIT("/"), PAGE_ROOT, VERB_COUNT},
     {STR_INIT("GET"), STR_INIT("/assets/{file}"), PAGE_ASSET, VERB_COUNT},
     {STR_INIT("GET"), STR_INIT("/session"), PAGE_SESSION, VERB_COUNT},

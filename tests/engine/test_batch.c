@@ -210,6 +210,73 @@ static void a_batch_says_whether_work_that_it_had_locked_is_still_there(void **s
     on_every_store(state, leaves_work);
 }
 
+static struct op submit_op(struct theatre *s, struct spec *spec)
+{
+    uint8_t random[10] = {0};
+    random[9] = ++s->ids;
+    spec->kind = STR("mail");
+    struct op op = command_op(uuid_v7(s->clock, random), COMMAND_SUBMIT);
+    op.command.submit.spec = spec;
+    return op;
+}
+
+static bool is_there(struct theatre *s, struct uuid job)
+{
+    struct op op = command_op(job, COMMAND_CANCEL);
+    player_run(&s->player, &op, 1);
+    return s->player.ops[0].code != ERR_NOT_FOUND;
+}
+
+/* Operations of five callers in one batch: two atomic groups that go well, two that do not, and one
+ * that is alone. The refused ones would also have taken a signal and a lease. */
+static void tears_no_group(struct theatre *s)
+{
+    struct spec spec = spec_defaults(NULL);
+    struct spec keyed = spec_defaults(NULL);
+    keyed.idempotency_key = STR("once");
+    struct uuid known = submit(s, &spec);
+    struct op late = command_op(known, COMMAND_COMPLETE); /* it has no lease: refused */
+    struct op batch[10] = {
+        submit_op(s, &keyed),
+        late, /* refused, and its key with it */
+        submit_op(s, &keyed),
+        signal_op(known, "1"), /* done, with the same key */
+        claim_op(),
+        signal_op(known, "2"),
+        late,                /* refused: no lease comes of it */
+        submit_op(s, &spec), /* alone */
+        submit_op(s, &spec),
+        claim_op(), /* done */
+    };
+    static const bool together[10] = {0, 1, 0, 1, 0, 1, 1, 0, 0, 1};
+    for (int i = 0; i < 10; i++) {
+        batch[i].atomic = i != 7;
+        batch[i].together = together[i];
+    }
+    player_run(&s->player, batch, 10);
+    static const enum error_code codes[10] = {
+        ERR_BATCH_REFUSED, ERR_STALE_LEASE, ERR_OK, ERR_OK, ERR_BATCH_REFUSED,
+        ERR_BATCH_REFUSED, ERR_STALE_LEASE, ERR_OK, ERR_OK, ERR_OK};
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(s->player.ops[i].code, codes[i]);
+    assert_int_equal(s->player.ops[4].grant_count, 0);
+    assert_int_equal(s->player.ops[9].grant_count, 1);
+    assert_false(s->player.ops[2].answer.duplicate);
+    struct op second = signal_op(known, "3");
+    player_run(&s->player, &second, 1);
+    /* Created, one signal, the lease of the last group and its start, this signal. */
+    assert_int_equal(s->player.ops[0].after->job.version, 5);
+    assert_false(is_there(s, batch[0].job));
+    assert_true(is_there(s, batch[2].job));
+    assert_true(is_there(s, batch[7].job));
+    assert_true(is_there(s, batch[8].job));
+}
+
+static void an_atomic_group_is_done_or_refused_as_one_beside_others(void **state)
+{
+    on_every_store(state, tears_no_group);
+}
+
 static void keeps_for_longer(struct theatre *s)
 {
     struct spec spec = spec_defaults(NULL);
@@ -343,6 +410,7 @@ int main(void)
         cmocka_unit_test(what_is_erased_is_not_requeued_in_the_same_batch),
         cmocka_unit_test(steps_that_begin_together_take_stored_signals_in_turn),
         cmocka_unit_test(a_batch_says_whether_work_that_it_had_locked_is_still_there),
+        cmocka_unit_test(an_atomic_group_is_done_or_refused_as_one_beside_others),
         cmocka_unit_test(a_job_whose_kind_is_kept_for_longer_is_looked_at_again_then),
         cmocka_unit_test(a_bad_request_key_fails_alone_and_a_twin_waits),
         cmocka_unit_test(a_resource_that_renews_before_it_is_lost_keeps_its_steps),

@@ -638,6 +638,101 @@ static void a_batch_does_each_of_its_entries_alone(void **state)
     at_every_desk(does_many_things);
 }
 
+/* Three operations, of which the second is refused: nothing may come of the others. */
+static void refuses_all_of_them(struct desk *d)
+{
+    const char *id = submit(d);
+    const char *token = claimed(d);
+    well(d, VERB_get, "{\"id\":\"%s\"}", id);
+    const char *before = d->answer;
+    d->key = "all";
+    ill(d, VERB_batch, ERR_BATCH_REFUSED, "ops[1]: ",
+        "{\"atomic\":true,\"ops\":[{\"op\":\"effect_begin\",\"token\":\"%s\",\"key\":\"e\"},"
+        "{\"op\":\"complete\",\"token\":\"%s\"},"
+        "{\"op\":\"submit\",\"kind\":\"other\",\"idempotency_key\":\"k\"},"
+        "{\"op\":\"claim\",\"worker_id\":\"w\"}]}",
+        token, token);
+    assert_int_equal(d->err.part.index, 1);
+    assert_int_equal(d->err.part.code, ERR_INVALID_TRANSITION);
+    assert_string_equal(well(d, VERB_get, "{\"id\":\"%s\"}", id), before);
+    well(d, VERB_list, "{\"kind\":\"other\"}");
+    says(d, "jobs.0", "");
+    /* Nor is the answer kept: what was refused may go well the next time. */
+    d->key = "all";
+    well(d, VERB_batch,
+         "{\"atomic\":true,\"ops\":[{\"op\":\"effect_begin\",\"token\":\"%s\",\"key\":\"e\"},"
+         "{\"op\":\"effect_commit\",\"token\":\"%s\",\"key\":\"e\",\"result\":7},"
+         "{\"op\":\"complete\",\"token\":\"%s\",\"result\":1},"
+         "{\"op\":\"submit\",\"jobs\":[{\"kind\":\"other\"},{\"kind\":\"other\"}]},"
+         "{\"op\":\"claim\",\"worker_id\":\"w\",\"max\":2},"
+         "{\"op\":\"claim\",\"worker_id\":\"w\"}]}",
+         token, token, token);
+    says(d, "results.2.body.status", "completed");
+    says(d, "results.4.body.claims.1.job.kind", "other");
+    says(d, "results.5.body.claims", "[]");
+}
+
+static void an_atomic_batch_is_done_as_a_whole_or_leaves_no_trace(void **state)
+{
+    (void)state;
+    at_every_desk(refuses_all_of_them);
+}
+
+/* Settings of a kind are read over the request in the transaction, and may refuse it there. */
+static void refuses_what_is_read_late(struct desk *d)
+{
+    well(d, VERB_kind_set, "{\"kind\":\"slow\",\"retry\":{\"initial_ms\":60000}}");
+    ill(d, VERB_batch, ERR_BATCH_REFUSED, "ops[1]: jobs[1]: ",
+        "{\"atomic\":true,\"ops\":[{\"op\":\"submit\",\"kind\":\"first\"},"
+        "{\"op\":\"submit\",\"jobs\":[{\"kind\":\"slow\"},"
+        "{\"kind\":\"slow\",\"retry\":{\"max_ms\":1000}}]}]}");
+    well(d, VERB_list, "{}");
+    says(d, "jobs.0", "");
+    ill(d, VERB_batch, ERR_BATCH_REFUSED, "ops[1]: max",
+        "{\"atomic\":true,\"ops\":[{\"op\":\"submit\",\"kind\":\"first\"},"
+        "{\"op\":\"claim\",\"worker_id\":\"w\",\"max\":0}]}");
+    ill(d, VERB_batch, ERR_BATCH_REFUSED, "ops[0]: ",
+        "{\"atomic\":true,\"ops\":[{\"op\":\"claim_steps\",\"worker_id\":\"w\","
+        "\"resource_id\":\"nowhere\"},{\"op\":\"submit\",\"kind\":\"first\"}]}");
+    well(d, VERB_list, "{}");
+    says(d, "jobs.0", "");
+}
+
+static void an_atomic_batch_is_refused_for_what_is_seen_late(void **state)
+{
+    (void)state;
+    at_every_desk(refuses_what_is_read_late);
+}
+
+static void batches_atomically_and_badly(struct desk *d)
+{
+    static const char *const settings[] = {
+        "{\"op\":\"pause\",\"queue\":\"q\"}", "{\"op\":\"kind_set\",\"kind\":\"k\"}",
+        "{\"op\":\"resource_put\",\"id\":\"r\",\"slots\":1,\"ttl_ms\":1000}",
+        "{\"op\":\"token_create\",\"name\":\"n\",\"scopes\":[\"read\"]}"};
+    ill(d, VERB_batch, ERR_BAD_REQUEST, "atomic",
+        "{\"atomic\":\"yes\",\"ops\":[{\"op\":\"submit\",\"kind\":\"a\"}]}");
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
+        ill(d, VERB_batch, ERR_BATCH_REFUSED, "ops[1]: an atomic batch takes operations on jobs",
+            "{\"atomic\":true,\"ops\":[{\"op\":\"submit\",\"kind\":\"a\"},%s]}", settings[i]);
+    ill(d, VERB_batch, ERR_BATCH_REFUSED, "ops[1]: submit: unknown field",
+        "{\"atomic\":true,\"ops\":[{\"op\":\"submit\",\"kind\":\"a\"},"
+        "{\"op\":\"submit\",\"kind\":\"a\",\"colour\":1}]}");
+    assert_int_equal(d->err.part.code, ERR_UNKNOWN_FIELD);
+    well(d, VERB_list, "{}");
+    says(d, "jobs.0", "");
+    well(d, VERB_batch,
+         "{\"atomic\":false,\"ops\":[{\"op\":\"dance\"},"
+         "{\"op\":\"submit\",\"kind\":\"a\"}]}");
+    says(d, "results.1.status", "201");
+}
+
+static void an_atomic_batch_takes_what_is_about_jobs_and_leases_only(void **state)
+{
+    (void)state;
+    at_every_desk(batches_atomically_and_badly);
+}
+
 static void batches_badly(struct desk *d)
 {
     ill(d, VERB_batch, ERR_BAD_REQUEST, "ops is missing", "{}");
@@ -740,6 +835,9 @@ int main(void)
         cmocka_unit_test(too_many_stored_signals_are_refused),
         cmocka_unit_test(a_job_gets_a_plan_whose_steps_ask_people),
         cmocka_unit_test(a_batch_does_each_of_its_entries_alone),
+        cmocka_unit_test(an_atomic_batch_is_done_as_a_whole_or_leaves_no_trace),
+        cmocka_unit_test(an_atomic_batch_is_refused_for_what_is_seen_late),
+        cmocka_unit_test(an_atomic_batch_takes_what_is_about_jobs_and_leases_only),
         cmocka_unit_test(an_entry_that_is_not_well_formed_fails_alone),
         cmocka_unit_test(an_entry_that_does_not_fit_is_refused_and_the_others_done),
         cmocka_unit_test(a_batch_that_is_sent_again_under_its_key_is_done_once),

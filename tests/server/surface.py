@@ -153,7 +153,7 @@ def make_verdict(stage, _):
 def make_batch(stage, scope):
     op = ({"op": "heartbeat", "token": stage.lease()} if scope == "work"
           else {"op": "submit", "kind": "k", "queue": stage.queue})
-    return "POST", "/v1/batch", {"ops": [op]}
+    return "POST", "/v1/ops", {"ops": [op]}
 
 
 def make_effect_commit(stage, _):

@@ -94,6 +94,28 @@ static void a_resource_is_deleted_alone_and_with_others(void **state)
     }
 }
 
+static void ops_is_the_name_of_batch_and_says_which_operation_was_refused(void **state)
+{
+    struct http_case *c = *state;
+    static const char body[] = "{\"atomic\":true,\"ops\":[{\"op\":\"submit\",\"kind\":\"k\"},"
+                               "{\"op\":\"complete\",\"token\":\"none\"}]}";
+    static const char *const paths[] = {"/v1/ops", "/v1/batch"};
+    for (int i = 0; i < 2; i++) {
+        struct reply *reply = http_call(c, "POST", paths[i], body);
+        reply_refuses(reply, 409, "batch_refused");
+        assert_string_equal(reply_text(c, reply, "index"), "1");
+        assert_string_equal(reply_text(c, reply, "problem.status"), "409");
+        assert_string_equal(reply_text(c, reply, "problem.code"), "stale_lease");
+        const char *detail = reply_text(c, reply, "detail");
+        assert_memory_equal(detail, "ops[1]: ", 8);
+        assert_string_equal(reply_text(c, reply, "problem.detail"), detail + 8);
+        assert_string_equal(reply_text(c, http_call(c, "GET", "/v1/jobs", NULL), "jobs"), "[]");
+    }
+    struct reply *reply = http_call(c, "POST", "/v1/ops", "{\"ops\":[{\"op\":\"submit\"}]}");
+    reply_is(reply, 200);
+    assert_string_equal(reply_text(c, reply, "results.0.status"), "400");
+}
+
 static void a_server_that_ends_gives_out_no_work_in_a_batch(void **state)
 {
     struct http_case *c = *state;
@@ -172,6 +194,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         HTTP_ON_MEMORY(a_batch_is_paid_for_however_it_is_written),
         HTTP_ON_EVERY_STORE(a_resource_is_deleted_alone_and_with_others),
+        HTTP_ON_EVERY_STORE(ops_is_the_name_of_batch_and_says_which_operation_was_refused),
         HTTP_ON_MEMORY(a_server_that_ends_gives_out_no_work_in_a_batch),
         HTTP_ON_EVERY_STORE(jobs_of_a_batch_have_the_trace_of_their_caller),
         HTTP_ON_EVERY_STORE(a_token_that_a_batch_revokes_opens_nothing_from_then_on),

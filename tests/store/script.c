@@ -345,6 +345,20 @@ static void random_request(struct script *script, struct op *op)
     op->request.body_hash[0] = (uint8_t)below(script, 2);
 }
 
+/* Makes one of some operations that stand side by side: all of them or none. */
+static void random_group(struct script *script, struct op *batch, uint32_t count)
+{
+    uint32_t first = (uint32_t)below(script, count);
+    uint32_t end = first + 1 + (uint32_t)below(script, 4);
+    for (uint32_t i = first; i < end && i < count; i++) {
+        struct op *op = &batch[i];
+        if ((op->type != OP_COMMAND && op->type != OP_CLAIM) || str_is_set(op->request.scope))
+            return;
+        op->atomic = true;
+        op->together = i > first;
+    }
+}
+
 uint32_t script_batch(struct script *script, struct op batch[SCRIPT_OPS])
 {
     uint32_t count = (uint32_t)below(script, SCRIPT_OPS) + 1;
@@ -366,6 +380,8 @@ uint32_t script_batch(struct script *script, struct op batch[SCRIPT_OPS])
         if (chance(script, 4))
             random_request(script, op);
     }
+    if (chance(script, 20))
+        random_group(script, batch, count);
     return count;
 }
 

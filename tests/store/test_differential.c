@@ -30,6 +30,7 @@ struct tally {
     uint64_t commands[COMMAND_CANCEL_DUE + 1];
     uint64_t grants[LANE_JUDGING + 1];
     uint64_t repeated;
+    uint64_t atomic[2]; /* operations of atomic groups that were done, that were refused */
 };
 
 static uint64_t setting(const char *name, uint64_t otherwise)
@@ -74,6 +75,8 @@ static void count(struct tally *tally, const struct op *ops, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         const struct op *op = &ops[i];
         tally->repeated += op->request.repeated;
+        if (op->atomic && (op->code == ERR_OK || op->code == ERR_BATCH_REFUSED))
+            tally->atomic[op->code != ERR_OK]++;
         if (op->code != ERR_OK || op->request.repeated)
             continue;
         tally->ops[op->type]++;
@@ -182,6 +185,8 @@ static void show(const struct tally *tally, bool enough)
     for (int i = LANE_JOBS; i <= LANE_JUDGING; i++)
         show_one("claim", i, tally->grants[i], enough);
     show_one("repeated request", 0, tally->repeated, enough);
+    show_one("operation of an atomic batch that was done", 0, tally->atomic[0], enough);
+    show_one("operation of an atomic batch that was refused", 0, tally->atomic[1], enough);
 }
 
 static void random_scripts_give_the_same_on_every_store(void **state)

@@ -171,8 +171,9 @@ PAWL_API void pawl_interrupt(struct pawl *pawl);
 
 /* A new job: {"kind", "queue"?, "payload"?, "priority"?, "run_at"? or "delay_ms"?,
  * "idempotency_key"?, "fingerprint"?: 64 hex digits, "retry"?, "lease_ttl_ms"?, "heartbeat_ms"?,
- * "timeout_ms"?, "in_doubt"?, "capabilities"?, "correlation_id"?, "traceparent"?, "labels"?,
- * "agent_id"?, "goal"?, "plan"?}, or {"jobs": [...]}: all of them or none. Answers the job, or
+ * "timeout_ms"?, "expires_ms"?, "deadline_ms"?, "in_doubt"?, "capabilities"?, "correlation_id"?,
+ * "traceparent"?, "labels"?, "agent_id"?, "goal"?, "plan"?}, or {"jobs": [...]}: all of them or
+ * none. Answers the job, or
  * {"jobs": [...]}. A job whose idempotency key its queue knows is not made again: the answer is the
  * one there is, with "duplicate": true. That one must be of the same kind and mean the same by its
  * payload, or, where both have a fingerprint, have the same one: else PAWL_IDEMPOTENCY_MISMATCH.
@@ -186,11 +187,11 @@ PAWL_VERB(get);
 
 /* Jobs, the newest first: {"status"?: "a,b", "kind"?, "queue"?, "agent_id"?, "correlation_id"?,
  * "label"?: "key:value", "created_after"?, "search"?: text, "id_prefix"?, "include"?:
- * "payload,result", "limit"? (50, at most 500), "cursor"?}. Answers {"jobs": [...], "next_cursor": null or text}. A job whose
- * row was damaged is {"id", "damaged": why}, and hides no others. `search` is part of the id, kind,
- * queue, key, correlation id, agent, goal, labels or last error, in whatever case; a page of what
- * was found may have fewer jobs than asked for, even none, and still a next_cursor. `id_prefix` is
- * the first 4 or more hexadecimal digits of an id. */
+ * "payload,result", "limit"? (50, at most 500), "cursor"?}. Answers {"jobs": [...], "next_cursor":
+ * null or text}. A job whose row was damaged is {"id", "damaged": why}, and hides no others.
+ * `search` is part of the id, kind, queue, key, correlation id, agent, goal, labels or last error,
+ * in whatever case; a page of what was found may have fewer jobs than asked for, even none, and
+ * still a next_cursor. `id_prefix` is the first 4 or more hexadecimal digits of an id. */
 PAWL_VERB(list);
 
 /* The history of a job: {"id", "after"?: version, "limit"? (100, at most 1,000), "telemetry"?,
@@ -221,6 +222,10 @@ PAWL_VERB(signal);
 /* {"id", "reason"?, "fresh"?}: a failed job or dead letter starts anew, a retrying one now. Answers
  * the job. PAWL_NOT_FOUND, PAWL_INVALID_TRANSITION */
 PAWL_VERB(requeue);
+
+/* {"id", "reason"?}: a job that is scheduled for later or waits for a retry runs now; one that can
+ * be claimed already is left as it is. Answers the job. PAWL_NOT_FOUND, PAWL_INVALID_TRANSITION */
+PAWL_VERB(run_now);
 
 /* {"id", "reason_code", "stage"?, "message"?}: makes a dead letter of a job that no worker has.
  * Answers the job. PAWL_NOT_FOUND, PAWL_INVALID_TRANSITION */
@@ -305,7 +310,8 @@ PAWL_VERB(claim_steps);
  *   start          {"token"}: the work begins. Answers also expires_at
  *   heartbeat      {"token", "progress"?, "cursor"?}. Answers {"expires_at", "cancel_requested"}
  *   complete       {"token", "result"?}. PAWL_INVALID_TRANSITION: an effect is open
- *   fail           {"token", "error": {"class"?, "message", "stage"?, "details"?},
+ *   fail           {"token", "error": {"class"?, "message", "type"?, "code"?, "stage"?, "details"?,
+ *                  "stack"?},
  *                  "retry_after_ms"?}
  *   wait           {"token", "type", "correlation_key", "timeout_ms"?, "park"?, "prompt"?,
  *                  "choices"?, "assignee"?}, for a timer "delay_ms" or "until". Status queued: it
@@ -347,9 +353,11 @@ PAWL_VERB(batch);
  * {"jobs", "next_cursor"}. */
 PAWL_VERB(dead_letters);
 
-/* How many there are: {"kind"?, "queue"?}. Answers {"groups": [{"kind", "reason_code", "count",
- * "oldest_at", "newest_at", "last_error"}], "counted", "more"}, the largest group first; `more`:
- * not all could be counted, and the oldest are left out. */
+/* How many there are: {"kind"?, "queue"?}. Answers {"groups": [{"kind", "reason_code", "type",
+ * "message", "count", "oldest_at", "newest_at", "last_error"}], "counted", "more"}, the largest
+ * group first; `type` is that of their errors, `message` what those without a type have in common,
+ * with "*" for numbers, ids and quoted text; `more`: not all could be counted, and the oldest are
+ * left out. */
 PAWL_VERB(dead_letter_groups);
 
 /* {"id"?, "kind"?, "queue"?, "reason_code"?, "reason"?, "fresh"?, "dry_run"?, "rate_per_s"?,
@@ -496,7 +504,7 @@ struct pawl_task {
 /* What came of it. A handler starts with `how` PAWL_COMPLETE and nothing else. */
 enum pawl_how {
     PAWL_COMPLETE = 1,  /* with `result` */
-    PAWL_FAIL = 2,      /* with `error_class`, `message`, `details`, `retry_after_ms` */
+    PAWL_FAIL = 2,      /* with `error_class`, `message`, `details`, `retry_after_ms`, and more */
     PAWL_RELEASE = 3,   /* give it back: somebody else may have it, or this worker a moment later */
     PAWL_CANCELLED = 4, /* it was ended because of pawl_task_cancelled */
     PAWL_ENDED = 5,     /* the handler has ended the lease itself: by a wait, for example */
@@ -509,6 +517,15 @@ struct pawl_outcome {
     char *details;            /* as `result`: more about the error, or NULL */
     long long retry_after_ms; /* instead of the backoff of the job; 0: no */
     char message[4100];       /* what is not UTF-8 in it is replaced */
+
+    /* PAWL_FAIL: more about the error; NULL or empty: nothing. What is no name (over 128 bytes, or
+     * with control characters) is left out. */
+    char error_type[129]; /* what sort of error it is, such as the class of an exception: dead
+                             letters are grouped by it */
+    char error_code[129]; /* an error code or a status, as text */
+    const char *stage;    /* "fetch", "input", "exec", "output" or "commit": where it failed. Not
+                             copied: a text that stays */
+    char *stack;          /* as `result`, but any text of at most 64 KiB: where in the code */
 };
 
 /* A copy of a text that pawl_free can free; NULL: no memory, or no text. */

@@ -114,13 +114,18 @@ static struct str random_terms(struct world *world, struct rng *rng)
              (int)rng_between(rng, 500, 4000));
     buf_addf(&buf,
              ",\"retry\":{\"max_attempts\":%d,\"initial_ms\":%d,\"max_ms\":1000,"
-             "\"on_exhausted\":\"%s\"}",
+             "\"on_exhausted\":\"%s\",\"on_permanent\":\"%s\"}",
              (int)rng_between(rng, 1, 4), (int)rng_between(rng, 0, 400),
-             rng_chance(rng, 500) ? "fail" : "dead_letter");
+             rng_chance(rng, 500) ? "fail" : "dead_letter",
+             rng_chance(rng, 700) ? "fail" : "dead_letter");
     if (rng_chance(rng, 250))
         buf_addf(&buf, ",\"delay_ms\":%d", (int)rng_between(rng, 1, 5000));
     if (rng_chance(rng, 150))
         buf_addf(&buf, ",\"timeout_ms\":%d", (int)rng_between(rng, 1000, 6000));
+    if (rng_chance(rng, 100))
+        buf_addf(&buf, ",\"expires_ms\":%d", (int)rng_between(rng, 5001, 20000));
+    if (rng_chance(rng, 100))
+        buf_addf(&buf, ",\"deadline_ms\":%d", (int)rng_between(rng, 5001, 30000));
     if (rng_chance(rng, 100))
         buf_addf(&buf, ",\"capabilities\":[\"gpu\"]");
     if (rng_chance(rng, 200))
@@ -303,6 +308,9 @@ static struct sim_call *operate_on_job(struct world *world, struct actor *actor,
     uint64_t what = rng_below(rng, 100);
     if (what < 20)
         return cancel(world, actor, job->text, rng_chance(rng, 300) ? "hard" : "soft");
+    if (what < 28)
+        return say(world, actor, VERB_run_now, "{\"id\":\"%.*s\",\"reason\":\"%s\"}",
+                   STR_ARG(job->text), mark);
     if (what < 55)
         return say(world, actor, VERB_requeue, "{\"id\":\"%.*s\",\"reason\":\"%s\",\"fresh\":%s}",
                    STR_ARG(job->text), mark, rng_chance(rng, 300) ? "true" : "false");

@@ -99,7 +99,8 @@ enum cli_exit filter_read(const struct args *args, struct pawl_object **ret_filt
 enum cli_exit retry_put(const struct args *args, struct pawl_object *request)
 {
     static const char *const names[] = {"--max-attempts", "--strategy", "--initial-delay",
-                                        "--max-delay",    "--jitter",   "--on-exhausted"};
+                                        "--max-delay",    "--jitter",   "--on-exhausted",
+                                        "--on-permanent"};
     bool any = false;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         any = any || cli_has(args, names[i]);
@@ -110,6 +111,7 @@ enum cli_exit retry_put(const struct args *args, struct pawl_object *request)
     cli_put_text(args, "--strategy", retry, "strategy");
     cli_put_text(args, "--jitter", retry, "jitter");
     cli_put_text(args, "--on-exhausted", retry, "on_exhausted");
+    cli_put_text(args, "--on-permanent", retry, "on_permanent");
     enum cli_exit code = cli_put_number(args, "--max-attempts", 1, 1000000, retry, "max_attempts");
     if (code == CLI_DONE)
         code = cli_put_duration(args, "--initial-delay", retry, "initial_ms");

@@ -33,9 +33,12 @@ enum cli_exit filter_put_time(const struct args *args, const char *what, const c
         {.name = "--jitter",                                                                       \
          .value = "none|equal|full",                                                               \
          .text = "how much of the delay is left to chance"},                                       \
+        {.name = "--on-exhausted",                                                                 \
+         .value = "dead_letter|fail",                                                              \
+         .text = "what becomes of a job that has failed too often"},                               \
     {                                                                                              \
-        .name = "--on-exhausted", .value = "dead_letter|fail",                                     \
-        .text = "what becomes of a job that has failed too often"                                  \
+        .name = "--on-permanent", .value = "fail|dead_letter",                                     \
+        .text = "what becomes of a job after a failure that is not retried"                        \
     }
 
 /* Adds "retry" to a request when one of the RETRY_OPTIONS was given. */

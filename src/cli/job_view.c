@@ -65,6 +65,8 @@ static void print_spec(struct pawl_json job)
     print_field_json("capabilities", get(job, "capabilities"));
     print_field("in doubt", get(job, "in_doubt"));
     print_field_duration("timeout", get(job, "timeout_ms"));
+    print_field_time("expires", get(job, "expires_at"));
+    print_field_time("deadline", get(job, "deadline_at"));
     retry_print(get(job, "retry"));
     print_field_json("plan", get(job, "plan"));
 }
@@ -102,6 +104,7 @@ static void print_dead_letter(struct pawl_json letter)
     print_field("  stage", get(letter, "stage"));
     print_field("  attempts", get(letter, "attempts"));
     print_field("  last owner", get(letter, "last_owner"));
+    print_field("  correlation", get(letter, "correlation_id"));
     print_field_time("  since", get(letter, "at"));
     print_field_json("  last error", get(letter, "last_error"));
 }

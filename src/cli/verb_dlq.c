@@ -66,6 +66,65 @@ static enum cli_exit run_ls(const struct args *args, struct pawl *pawl)
     return code;
 }
 
+static const struct column group_columns[] = {
+    {.title = "COUNT", .right = true},
+    {.title = "KIND", .gives_way = true},
+    {.title = "REASON"},
+    {.title = "NEWEST"},
+    {.title = "ERROR", .gives_way = true},
+};
+
+/* How many there are of each kind, reason and error. */
+static enum cli_exit run_groups(const struct args *args, struct pawl *pawl)
+{
+    struct pawl_object *request = pawl_object_new();
+    char *answer;
+    cli_put_text(args, "--kind", request, "kind");
+    cli_put_text(args, "--queue", request, "queue");
+    enum cli_exit code = cli_ask(args, pawl, pawl_dead_letter_groups, request, &answer);
+    if (code != CLI_DONE)
+        return code;
+    if (cli_has(args, "--json")) {
+        print_answer(answer);
+        pawl_free(answer);
+        return CLI_DONE;
+    }
+    struct table *table = table_new(group_columns, sizeof group_columns / sizeof group_columns[0]);
+    struct pawl_json groups = pawl_json_get(pawl_json_read(answer), "groups");
+    struct pawl_json group = {NULL, 0};
+    while (pawl_json_next(groups, &group, NULL) != 0) {
+        struct pawl_json type = pawl_json_get(group, "type");
+        table_value(table, pawl_json_get(group, "count"));
+        table_value(table, pawl_json_get(group, "kind"));
+        table_value(table, pawl_json_get(group, "reason_code"));
+        table_time(table, pawl_json_get(group, "newest_at"));
+        table_value(table, type.at != NULL ? type : pawl_json_get(group, "message"));
+    }
+    code = table_finish(args->verb, table, "There are no dead letters.");
+    pawl_free(answer);
+    return code;
+}
+
+/* Makes a job a dead letter. */
+static enum cli_exit run_add(const struct args *args, struct pawl *pawl)
+{
+    struct pawl_object *request = pawl_object_new();
+    char *answer;
+    pawl_object_text(request, "id", cli_word(args, 1));
+    cli_put_text(args, "--reason-code", request, "reason_code");
+    cli_put_text(args, "--stage", request, "stage");
+    cli_put_text(args, "--message", request, "message");
+    enum cli_exit code = cli_ask(args, pawl, pawl_dead_letter, request, &answer);
+    if (code != CLI_DONE)
+        return code;
+    if (cli_has(args, "--json"))
+        print_answer(answer);
+    else
+        cli_remark("%s is a dead letter now.", cli_word(args, 1));
+    pawl_free(answer);
+    return CLI_DONE;
+}
+
 static enum cli_exit run_show(const struct args *args, struct pawl *pawl)
 {
     struct pawl_object *request = pawl_object_new();
@@ -153,6 +212,15 @@ static enum cli_exit check(const struct args *args)
         return cli_usage(args->verb, "show takes one ID");
     if (strcmp(action, "ls") == 0 && named)
         return cli_usage(args->verb, "ls takes no ID; 'pawl dlq show' does");
+    if (strcmp(action, "groups") == 0 && (named || cli_has(args, "--reason-code")))
+        return cli_usage(args->verb, "groups takes --kind and --queue, and nothing else");
+    bool add = strcmp(action, "add") == 0;
+    if (add && (args->word_count != 2 || !cli_has(args, "--reason-code")))
+        return cli_usage(args->verb, "add takes one ID and --reason-code");
+    if (add && (cli_has(args, "--kind") || cli_has(args, "--queue")))
+        return cli_usage(args->verb, "add takes one ID and no filter");
+    if (!add && (cli_has(args, "--stage") || cli_has(args, "--message")))
+        return cli_usage(args->verb, "--stage and --message go with add");
     if (many && named && (filtered || cli_has(args, "--all")))
         return cli_usage(args->verb, "name dead letters or a filter, not both");
     if (many && !named && !filtered && !cli_has(args, "--all"))
@@ -180,6 +248,10 @@ static enum cli_exit run(const struct args *args)
         code = run_ls(args, pawl);
     else if (strcmp(action, "show") == 0)
         code = run_show(args, pawl);
+    else if (strcmp(action, "groups") == 0)
+        code = run_groups(args, pawl);
+    else if (strcmp(action, "add") == 0)
+        code = run_add(args, pawl);
     else
         code = run_many(args, pawl);
     pawl_close(pawl);
@@ -192,7 +264,12 @@ static const struct option options[] = {
     {.name = "--reason-code",
      .value = "R",
      .field = "reason_code",
-     .text = "only those that died of this"},
+     .text = "only those that died of this; add: why"},
+    {.name = "--stage",
+     .value = "fetch|input|exec|output|commit",
+     .field = "stage",
+     .text = "add: where in its work it failed"},
+    {.name = "--message", .value = "TEXT", .field = "message", .text = "add: what went wrong"},
     {.name = "--all", .text = "redrive, drop: every dead letter"},
     {.name = "--fresh", .text = "redrive: forget the recorded effects"},
     {.name = "--reason", .value = "TEXT", .text = "redrive: why, for the history"},
@@ -205,14 +282,16 @@ static const struct option options[] = {
 
 const struct verb verb_dlq = {
     .name = "dlq",
-    .summary = "dead letters: list, show, redrive, drop",
-    .arguments = "ls|show|redrive|drop [ID...]",
+    .summary = "dead letters: list, group, show, add, redrive, drop",
+    .arguments = "ls|groups|show|add|redrive|drop [ID...]",
     .about =
-        "Works on dead letters: jobs that were given up. redrive starts them anew, drop deletes\n"
+        "Works on dead letters: jobs that were given up. groups counts them by kind, reason and\n"
+        "error; add makes one of a job that no worker has; redrive starts them anew; drop deletes\n"
         "them with all their history. drop must be confirmed: on a terminal by typing yes,\n"
         "elsewhere with --yes.\n",
     .options = options,
     .examples = "  pawl dlq ls --reason-code exhausted_retries\n"
+                "  pawl dlq groups --kind email\n"
                 "  pawl dlq redrive --kind email --dry-run\n"
                 "  pawl dlq drop 0190163d-8694-739b-aea5-966c26f8ad91 --yes\n",
     .takes = TAKES_STORE | TAKES_JSON,

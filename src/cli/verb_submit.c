@@ -82,10 +82,9 @@ static enum cli_exit put_times(const struct args *args, struct pawl_object *requ
         const char *name;
         const char *key;
     } durations[] = {
-        {"--delay", "delay_ms"},
-        {"--timeout", "timeout_ms"},
-        {"--lease-ttl", "lease_ttl_ms"},
-        {"--heartbeat", "heartbeat_ms"},
+        {"--delay", "delay_ms"},         {"--timeout", "timeout_ms"},
+        {"--expires", "expires_ms"},     {"--deadline", "deadline_ms"},
+        {"--lease-ttl", "lease_ttl_ms"}, {"--heartbeat", "heartbeat_ms"},
     };
     enum cli_exit code = CLI_DONE;
     for (size_t i = 0; i < sizeof durations / sizeof durations[0] && code == CLI_DONE; i++)
@@ -298,6 +297,14 @@ static const struct option options[] = {
      .value = "D",
      .field = "timeout_ms",
      .text = "the longest that an attempt may take"},
+    {.name = "--expires",
+     .value = "D",
+     .field = "expires_ms",
+     .text = "cancel it when it has not started after this"},
+    {.name = "--deadline",
+     .value = "D",
+     .field = "deadline_ms",
+     .text = "the longest that it may live, retries and waits included"},
     {.name = "--lease-ttl",
      .value = "D",
      .field = "lease_ttl_ms",

@@ -353,10 +353,12 @@ static void take_failure(const struct running *running, const struct child_end *
         (void)snprintf(text, sizeof text, "the command was killed by signal %d", end->signal);
         pawl_object_int(details, "signal", end->signal);
         fail(outcome, "transient", text);
+        (void)snprintf(outcome->error_code, sizeof outcome->error_code, "signal %d", end->signal);
     } else {
         (void)snprintf(text, sizeof text, "the command exited with code %d", end->code);
         pawl_object_int(details, "exit_code", end->code);
         fail(outcome, class_of(running->work, running->task, end->code), text);
+        (void)snprintf(outcome->error_code, sizeof outcome->error_code, "exit %d", end->code);
     }
     outcome->details = pawl_copy(pawl_object_str(details));
     pawl_object_free(details);

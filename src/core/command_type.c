@@ -26,7 +26,7 @@ struct str command_type_name(enum command_type type)
 enum command_type command_type_parse(struct str name)
 {
     for (size_t i = COMMAND_NONE + 1; i < COMMAND_COUNT; i++)
-        if (str_eq(name, commands[i].name))
+        if (commands[i].name.len > 0 && str_eq(name, commands[i].name))
             return (enum command_type)i;
     return COMMAND_NONE;
 }

@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "core/command_type.h"
 #include "core/event.h"
+#include "core/failure.h"
 #include "core/job.h"
 #include "core/resource.h"
 #include "core/spec.h"
@@ -30,15 +31,6 @@ enum {
 struct lease_terms {
     int64_t lease_ttl_ms;
     int64_t heartbeat_ms;
-};
-
-struct failure {
-    enum error_class error_class; /* CLASS_NONE: transient */
-    struct str message;
-    enum stage stage;
-    struct str details;   /* raw JSON */
-    bool has_retry_after; /* retry_after_ms replaces the backoff */
-    int64_t retry_after_ms;
 };
 
 struct wait_request {
@@ -132,6 +124,9 @@ struct command {
             bool fresh; /* forget effects, results of steps, cursor and progress */
         } requeue;
         struct {
+            struct str reason;
+        } run;
+        struct {
             struct str steps; /* raw JSON array */
             struct str reason;
         } plan;
@@ -204,7 +199,7 @@ struct decision {
  *   steps     the step
  *             COMPLETE, VERDICT, ANSWER, WAKE: and its children
  *             SIGNAL: the step that asks for its key, and its children
- *             PLAN, REQUEUE: all
+ *             PLAN, REQUEUE, RUN: all
  *             a planned job's WAKE: all, or those that wait by themselves
  *
  * Raw JSON in a command must have passed json_check, and its enums must be values that there are:

@@ -6,6 +6,21 @@
 #include "core/decider.h"
 #include "core/plan.h"
 
+/* A job that ends before it may start would only waste its submitter's time. */
+static enum error_code check_lifetime(struct decider *d, const struct spec *spec)
+{
+    int64_t delay = spec->run_at > d->now ? spec->run_at - d->now : 0;
+    if (spec->expires_ms > 0 && delay >= spec->expires_ms)
+        return err_set(d->err, ERR_BAD_REQUEST,
+                       "expires_ms is %lld, but the job may not start before %lld ms from now",
+                       (long long)spec->expires_ms, (long long)delay);
+    if (spec->deadline_ms > 0 && delay >= spec->deadline_ms)
+        return err_set(d->err, ERR_BAD_REQUEST,
+                       "deadline_ms is %lld, but the job may not start before %lld ms from now",
+                       (long long)spec->deadline_ms, (long long)delay);
+    return ERR_OK;
+}
+
 /* The spec as it is kept: with a due time instead of a delay, and without the plan, which is an
  * event of its own. */
 static enum error_code spec_to_keep(struct decider *d, struct spec *spec)
@@ -19,8 +34,10 @@ static enum error_code spec_to_keep(struct decider *d, struct spec *spec)
     if (spec->delay_ms > 0)
         spec->run_at = d->now + spec->delay_ms;
     spec->delay_ms = 0;
+    if (spec->retry.on_exhausted == EXHAUSTED_NONE)
+        spec->retry.on_exhausted = str_is_set(spec->plan) ? EXHAUSTED_FAIL : EXHAUSTED_DEAD_LETTER;
     spec->plan = (struct str){NULL, 0};
-    return ERR_OK;
+    return check_lifetime(d, spec);
 }
 
 /* The key is known: the job that has it is the answer, if it is the same submission. */

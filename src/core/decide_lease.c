@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/planted.h"
 #include "core/decider.h"
+#include "core/lifetime.h"
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -65,6 +66,11 @@ enum error_code decider_lease_data(struct decider *d, int64_t attempt, struct ev
     data->lease_ttl_ms = ttl;
     data->heartbeat_ms = smaller(beat, ttl);
     data->timeout_at = timeout > 0 ? d->now + timeout : 0;
+    /* The steps of a plan end with their job. */
+    int64_t deadline_at = d->step == NULL ? job_deadline_at(d->job) : 0;
+    if (deadline_at > 0)
+        data->timeout_at =
+            data->timeout_at > 0 ? smaller(data->timeout_at, deadline_at) : deadline_at;
     data->expires_at = renewed_until(d->now, ttl, data->heartbeat_ms, data->timeout_at);
     if (claimed) {
         d->out->answer.token = shown;
@@ -190,6 +196,8 @@ static enum error_code claimable(struct decider *d)
     if (d->job->run_at > d->now && !PLANTED(CLAIM_BEFORE_DUE))
         return err_set(d->err, ERR_INVALID_TRANSITION, "the job is not due for another %lld ms",
                        (long long)(d->job->run_at - d->now));
+    if (job_outlived(d->job, d->now))
+        return err_set(d->err, ERR_INVALID_TRANSITION, "the life of this job is over");
     code = record_check_name(d->command->claim.worker_id, "worker_id", d->err);
     if (code == ERR_OK)
         code = lease_terms_check(d->command->claim.terms.lease_ttl_ms,
@@ -292,37 +300,7 @@ enum error_code decide_complete(struct decider *d)
 enum error_code decider_error_json(struct decider *d, const struct failure *failure,
                                    struct str *ret)
 {
-    struct str details = {NULL, 0};
-    enum error_code code = decider_text(d, "error.message", failure->message);
-    if (code == ERR_OK)
-        code = decider_json(d, "error.details", failure->details, &details);
-    if (code != ERR_OK)
-        return code;
-
-    enum error_class class =
-        failure->error_class != CLASS_NONE ? failure->error_class : CLASS_TRANSIENT;
-    struct buf buf;
-    struct json_writer writer;
-    buf_init(&buf, d->context->arena, failure->message.len + details.len + 96);
-    json_writer_init(&writer, &buf);
-    json_begin_object(&writer);
-    json_key(&writer, STR("class"));
-    json_put_string(&writer, error_class_names.at[class]);
-    json_key(&writer, STR("message"));
-    json_put_string(&writer, str_is_set(failure->message) ? failure->message : STR(""));
-    if (failure->stage != STAGE_NONE) {
-        json_key(&writer, STR("stage"));
-        json_put_string(&writer, stage_names.at[failure->stage]);
-    }
-    if (str_is_set(details)) {
-        json_key(&writer, STR("details"));
-        json_put_raw(&writer, details);
-    }
-    json_end_object(&writer);
-    if (buf.failed)
-        return decider_no_memory(d);
-    *ret = buf_str(&buf);
-    return ERR_OK;
+    return failure_write(failure, d->context->arena, ret, d->err);
 }
 
 static enum error_code cancelled_with(struct decider *d, enum cancel_mode mode, struct str reason,
@@ -361,10 +339,9 @@ enum error_code decider_requeue(struct decider *d, struct str reason, struct str
     return decider_fold(d);
 }
 
-/* The end of a job that failed for good: `reason_code` is for the dead letter. */
-static enum error_code end_in_failure(struct decider *d, enum event_type type, struct str reason,
-                                      struct str error, int64_t failures,
-                                      enum dead_letter_reason reason_code, enum stage stage)
+enum error_code decider_end_in_failure(struct decider *d, enum event_type type, struct str reason,
+                                       struct str error, int64_t failures,
+                                       enum dead_letter_reason reason_code, enum stage stage)
 {
     struct event *event = decider_add(d, type);
     if (event == NULL)
@@ -374,7 +351,7 @@ static enum error_code end_in_failure(struct decider *d, enum event_type type, s
     event->data.failures = failures;
     decider_carry_beats(d, &event->data);
     if (type == EVENT_JOB_DEAD_LETTERED) {
-        const struct lease *lease = &d->job->lease;
+        const struct lease *lease = d->step != NULL ? &d->step->lease : &d->job->lease;
         event->data.reason_code = reason_code;
         event->data.stage = stage;
         event->data.attempts = d->job->attempt;
@@ -409,12 +386,14 @@ enum error_code decider_job_failure(struct decider *d, struct str reason,
     /* A job that was never started cannot have failed: it is a dead letter. */
     enum job_status to;
     bool can_fail = job_move(d->job->status, EVENT_JOB_FAILED, MOVE_PLAIN, &to);
-    bool fails = can_fail && (final || policy->on_exhausted == EXHAUSTED_FAIL);
-    enum dead_letter_reason reason_code = !final                      ? DEAD_EXHAUSTED_RETRIES
-                                          : class == CLASS_VALIDATION ? DEAD_VALIDATION_FAILED
-                                                                      : DEAD_POLICY_VIOLATION;
-    return end_in_failure(d, fails ? EVENT_JOB_FAILED : EVENT_JOB_DEAD_LETTERED, reason, error,
-                          failures, reason_code, failure->stage);
+    bool fails = can_fail && (final ? policy->on_permanent != EXHAUSTED_DEAD_LETTER
+                                    : policy->on_exhausted == EXHAUSTED_FAIL);
+    /* A lease that nobody renewed has its own name: nothing timed out but the worker's silence. */
+    bool silent = str_eq(reason, STR("lease_expired"));
+    return decider_end_in_failure(
+        d, fails ? EVENT_JOB_FAILED : EVENT_JOB_DEAD_LETTERED, reason, error, failures,
+        failure_reason_code(silent ? CLASS_TRANSIENT : class, failure->stage, final),
+        failure->stage != STAGE_NONE ? failure->stage : STAGE_EXEC);
 }
 
 enum error_code decider_check_failure(struct decider *d, const struct failure *failure)
@@ -452,28 +431,49 @@ enum error_code decide_cancelled(struct decider *d)
     return code == ERR_OK ? decider_job_cancelled(d, CANCEL_SOFT, d->job->cancel_reason) : code;
 }
 
+/* What a dead letter says went wrong: its message, or else the last error of the job, or else that
+ * there was none. */
+static enum error_code dead_letter_error(struct decider *d, struct str *ret)
+{
+    struct failure failure = {.error_class = CLASS_PERMANENT,
+                              .message = d->command->dead_letter.message,
+                              .stage = d->command->dead_letter.stage};
+    struct buf buf;
+    if (failure.message.len == 0 && str_is_set(d->job->error))
+        return ERR_OK;
+    buf_init(&buf, d->context->arena, 96);
+    buf_addf(&buf, "%s made the job a dead letter: %.*s",
+             d->command->type == COMMAND_ABANDON ? "its worker" : "an operator",
+             STR_ARG(dead_letter_reason_names.at[d->command->dead_letter.reason_code]));
+    if (buf.failed)
+        return decider_no_memory(d);
+    if (failure.message.len == 0)
+        failure.message = buf_str(&buf);
+    return decider_error_json(d, &failure, ret);
+}
+
 enum error_code decide_abandon(struct decider *d)
 {
+    enum stage stage = d->command->dead_letter.stage;
+    struct str error = {NULL, 0};
     if (d->command->dead_letter.reason_code == DEAD_NONE)
         return err_set(d->err, ERR_BAD_REQUEST, "reason_code is required for a dead letter");
-    struct str error = {NULL, 0};
-    if (str_is_set(d->command->dead_letter.message)) {
-        struct failure failure = {.error_class = CLASS_PERMANENT,
-                                  .message = d->command->dead_letter.message,
-                                  .stage = d->command->dead_letter.stage};
-        enum error_code code = decider_error_json(d, &failure, &error);
-        if (code != ERR_OK)
-            return code;
-    }
-    return end_in_failure(d, EVENT_JOB_DEAD_LETTERED, (struct str){NULL, 0}, error,
-                          d->job->failures, d->command->dead_letter.reason_code,
-                          d->command->dead_letter.stage);
+    enum error_code code = dead_letter_error(d, &error);
+    if (code != ERR_OK)
+        return code;
+    if (stage == STAGE_NONE && d->job->attempt > 0)
+        stage = STAGE_EXEC;
+    return decider_end_in_failure(d, EVENT_JOB_DEAD_LETTERED, (struct str){NULL, 0}, error,
+                                  d->job->failures, d->command->dead_letter.reason_code, stage);
 }
 
 enum error_code decide_dead_letter(struct decider *d)
 {
     enum error_code code = decider_allows(d, EVENT_JOB_DEAD_LETTERED, "dead-letter");
-    if (code == ERR_OK && job_status_rank(d->job->status) > 0)
+    /* A job with a plan has no worker of its own that could do it; its steps' tokens are stale from
+     * then on. */
+    bool held = job_status_rank(d->job->status) > 0 && !job_has_plan(d->job);
+    if (code == ERR_OK && held)
         code = err_set(d->err, ERR_INVALID_TRANSITION,
                        "the job is %.*s: only its worker can make it a dead letter now",
                        STR_ARG(job_status_name(d->job->status)));

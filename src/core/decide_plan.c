@@ -248,24 +248,32 @@ static enum error_code error_of_step(struct decider *d, struct str *ret)
     return ERR_OK;
 }
 
+/* The job cannot go on: it ends as its retry policy says, by the step that failed last. */
 static enum error_code job_failed(struct decider *d)
 {
+    const struct retry_policy *policy = &d->job->spec.retry;
+    enum error_class class = CLASS_TRANSIENT;
+    struct str error;
     enum error_code code = decider_ensure_running(d);
     if (code != ERR_OK)
         return code;
-    struct event *event = decider_add(d, EVENT_JOB_FAILED);
-    if (event == NULL)
-        return decider_no_memory(d);
-    event->data.reason = STR("step_failed");
-    event->data.failures = d->job->failures;
     /* The step that moved last may have got over its error. */
     struct failure failure = {.error_class = CLASS_PERMANENT,
                               .message = STR("a step failed, and nothing is left that could run")};
-    if (d->step != NULL && d->step->state == STEP_FAILED && str_is_set(d->step->error))
-        code = error_of_step(d, &event->data.error);
-    else
-        code = decider_error_json(d, &failure, &event->data.error);
-    return code == ERR_OK ? decider_fold(d) : code;
+    if (d->step != NULL && d->step->state == STEP_FAILED && str_is_set(d->step->error)) {
+        class = failure_class_of(d->step->error);
+        code = error_of_step(d, &error);
+    } else {
+        code = decider_error_json(d, &failure, &error);
+    }
+    if (code != ERR_OK)
+        return code;
+    bool final = class == CLASS_PERMANENT || class == CLASS_VALIDATION;
+    enum exhausted_policy then = final ? policy->on_permanent : policy->on_exhausted;
+    bool dead = then == EXHAUSTED_DEAD_LETTER && !PLANTED(PLAN_NEVER_DEAD_LETTERED);
+    return decider_end_in_failure(d, dead ? EVENT_JOB_DEAD_LETTERED : EVENT_JOB_FAILED,
+                                  STR("step_failed"), error, d->job->failures,
+                                  failure_reason_code(class, STAGE_NONE, final), STAGE_EXEC);
 }
 
 enum error_code decider_settle(struct decider *d)

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/planted.h"
 #include "core/decider.h"
+#include "core/lifetime.h"
 #include "core/plan.h"
 
 struct event *decider_add_step(struct decider *d, enum event_type type)
@@ -53,6 +54,8 @@ static enum error_code claimable(struct decider *d)
 {
     const struct resource *resource = d->command->claim.resource;
     enum error_code code = decider_takes_claims(d);
+    if (code == ERR_OK && job_outlived(d->job, d->now))
+        return err_set(d->err, ERR_INVALID_TRANSITION, "the life of this job is over");
     if (code == ERR_OK)
         code = record_check_name(d->command->claim.worker_id, "worker_id", d->err);
     if (code == ERR_OK)

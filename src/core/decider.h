@@ -40,6 +40,8 @@ enum error_code decide_plan(struct decider *d);
 enum error_code decide_expire(struct decider *d);
 enum error_code decide_wake(struct decider *d);
 enum error_code decide_cancel_due(struct decider *d);
+enum error_code decide_lifetime(struct decider *d);
+enum error_code decide_run(struct decider *d);
 
 /* The handlers of the commands on a step: d->step is set. */
 enum error_code decide_step_claim(struct decider *d);
@@ -112,6 +114,11 @@ enum error_code decider_error_json(struct decider *d, const struct failure *fail
  * cancelled when that was asked for. `error` may be absent. */
 enum error_code decider_requeue(struct decider *d, struct str reason, struct str error,
                                 int64_t failures, int64_t not_before);
+
+/* Ends the job as failed or as a dead letter: `reason_code` and `stage` are for the latter. */
+enum error_code decider_end_in_failure(struct decider *d, enum event_type type, struct str reason,
+                                       struct str error, int64_t failures,
+                                       enum dead_letter_reason reason_code, enum stage stage);
 
 /* One more failure of the job: retried, or failed, or dead-lettered, as class and policy say. */
 enum error_code decider_job_failure(struct decider *d, struct str reason,

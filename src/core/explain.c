@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/times.h"
 #include "base/utf8.h"
+#include "core/lifetime.h"
 #include "core/placement.h"
 
 /* So much of a text that people wrote, and so many steps, are shown. */
@@ -142,11 +143,25 @@ static void add_error(struct explainer *e, struct str error)
     struct str key;
     struct str value;
     struct str text = error;
-    if (json_object_begin(&iter, error))
-        while (json_object_next(&iter, &key, &value))
-            if (json_key_is(key, STR("message")))
-                (void)json_string(value, e->context->arena, &text);
+    struct str type = {NULL, 0};
+    struct str code = {NULL, 0};
+    bool object = json_object_begin(&iter, error);
+    while (object && json_object_next(&iter, &key, &value))
+        if (json_key_is(key, STR("message")))
+            (void)json_string(value, e->context->arena, &text);
+        else if (json_key_is(key, STR("type")))
+            (void)json_string(value, e->context->arena, &type);
+        else if (json_key_is(key, STR("code")))
+            (void)json_string(value, e->context->arena, &code);
     add_quoted(&e->line, text);
+    if (type.len + code.len == 0)
+        return;
+    buf_add(&e->line, STR(" ("));
+    add_shown(&e->line, type);
+    if (code.len > 0)
+        buf_add(&e->line, type.len > 0 ? STR(", code ") : STR("code "));
+    add_shown(&e->line, code);
+    buf_add_char(&e->line, ')');
 }
 
 /* "pawl VERB ID", to be added to. */
@@ -222,6 +237,25 @@ static void say_cancel(struct explainer *e)
     add_time(e, job->cancel_at);
     buf_add_char(&e->line, '.');
     put(e);
+}
+
+/* Until when it must have started, and ended. */
+static void say_lifetime(struct explainer *e)
+{
+    int64_t expires_at = job_expires_at(e->job);
+    int64_t deadline_at = job_deadline_at(e->job);
+    if (expires_at > 0) {
+        buf_add(line(e), STR("It expires, and is cancelled, unless it starts by "));
+        add_time(e, expires_at);
+        buf_add_char(&e->line, '.');
+        put(e);
+    }
+    if (deadline_at > 0) {
+        buf_add(line(e), STR("Its deadline: it ends with a timeout at "));
+        add_time(e, deadline_at);
+        buf_add_char(&e->line, '.');
+        put(e);
+    }
 }
 
 static void say_signals(struct explainer *e)
@@ -590,6 +624,7 @@ static void reasons_queued(struct explainer *e)
     say_claimable(e);
     say_resume(e);
     say_failures(e);
+    say_lifetime(e);
     say_signals(e);
     if (job_has_plan(e->job))
         reasons_plan(e);
@@ -598,12 +633,14 @@ static void reasons_queued(struct explainer *e)
 static void moves_queued(struct explainer *e)
 {
     move_resume(e);
-    if (!is_due(e))
+    if (!is_due(e)) {
         say(e, STR("When its time has come a worker can claim it."));
-    else if (job_has_plan(e->job))
+        move(e, "run", "");
+    } else if (job_has_plan(e->job)) {
         moves_plan(e);
-    else
+    } else {
         move_work(e);
+    }
     move(e, "cancel", "");
 }
 
@@ -661,6 +698,7 @@ static void reasons_held(struct explainer *e)
     }
     say_cancel(e);
     say_failures(e);
+    say_lifetime(e);
     say_signals(e);
     if (job_has_plan(job)) {
         say_paused(e);
@@ -747,6 +785,7 @@ static void reasons_blocked(struct explainer *e)
     }
     say_cancel(e);
     say_failures(e);
+    say_lifetime(e);
     say_signals(e);
     if (job_has_plan(e->job))
         reasons_plan(e);
@@ -822,7 +861,12 @@ static void moves_ended(struct explainer *e)
 
 static void summary_cancelled(struct explainer *e)
 {
-    buf_add(line(e), STR("It was cancelled at "));
+    const struct job *job = e->job;
+    bool expired = job->spec.expires_ms > 0 && job->attempt == 0 && job->epoch == 1 &&
+                   job->updated_at >= job->created_at + job->spec.expires_ms;
+    buf_add(line(e), expired ? STR("It expired: it had not started by its time, and was cancelled "
+                                   "at ")
+                             : STR("It was cancelled at "));
     add_time(e, e->job->updated_at);
     buf_add_char(&e->line, '.');
 }

@@ -414,6 +414,11 @@ void kind_settings_write(const struct kind_settings *kind, struct buf *buf)
     write_record(&kind_settings_record, kind, RECORD_ALL, buf);
 }
 
+bool kind_settings_same(const struct kind_settings *a, const struct kind_settings *b)
+{
+    return record_differs(&kind_settings_record, a, b, RECORD_ALL) == NULL;
+}
+
 enum error_code kind_settings_read(struct str json, struct arena *arena, struct kind_settings *kind,
                                    struct err *err)
 {

@@ -53,6 +53,7 @@ enum error_code resource_state_read(struct str json, struct arena *arena, struct
 
 /* The settings of a kind. */
 void kind_settings_write(const struct kind_settings *kind, struct buf *buf);
+bool kind_settings_same(const struct kind_settings *a, const struct kind_settings *b);
 enum error_code kind_settings_read(struct str json, struct arena *arena, struct kind_settings *kind,
                                    struct err *err);
 

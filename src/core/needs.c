@@ -8,7 +8,7 @@ static bool takes_all_steps(const struct job *job, const struct command *command
     if (str_is_set(command->step) || !job_has_plan(job))
         return false;
     return command->type == COMMAND_PLAN || command->type == COMMAND_REQUEUE ||
-           command->type == COMMAND_WAKE;
+           command->type == COMMAND_WAKE || command->type == COMMAND_RUN;
 }
 
 /* A success is told to the steps that depend on it; whatever else becomes of a step is no matter of

@@ -4,6 +4,7 @@
 
 #include "base/planted.h"
 #include "core/lane.h"
+#include "core/lifetime.h"
 
 static int64_t later(int64_t a, int64_t b)
 {
@@ -38,15 +39,18 @@ bool job_asks(const struct job *job)
     return !job_status_terminal(job->status) && (job->wait.type == WAIT_HUMAN || steps_ask);
 }
 
+static int64_t job_wakes_at(const struct job *job)
+{
+    return job->wait.type != WAIT_NONE ? job->wait.until : 0;
+}
+
 /* When the engine must look at a job that nobody holds, or whose holder was asked to stop. */
 static int64_t job_due_at(const struct job *job)
 {
     if (job_status_terminal(job->status))
         return 0;
-    int64_t until = job->cancel_requested ? job->cancel_at : 0;
-    if (job->lease.live)
-        return sooner(until, job->lease.expires_at);
-    return sooner(until, job->wait.type != WAIT_NONE ? job->wait.until : 0);
+    int64_t until = sooner(job->cancel_requested ? job->cancel_at : 0, job_lifetime_at(job));
+    return sooner(until, job->lease.live ? job->lease.expires_at : job_wakes_at(job));
 }
 
 bool lease_holds(const struct lease *lease, const struct job *job)
@@ -133,11 +137,13 @@ enum command_type placement_due(const struct job *job, const struct step *step,
     }
     if (step == NULL && job->cancel_requested)
         command = due_command(job->cancel_at, COMMAND_CANCEL_DUE, now, &next);
+    if (step == NULL && command == COMMAND_NONE)
+        command = due_command(job_lifetime_at(job), COMMAND_LIFETIME, now, &next);
     if (command == COMMAND_NONE && lease->live)
         command = due_command(lease_ends_at(lease, context), COMMAND_EXPIRE, now, &next);
     else if (command == COMMAND_NONE)
-        command = due_command(step != NULL ? step_due_at(job, step) : job_due_at(job), COMMAND_WAKE,
-                              now, &next);
+        command = due_command(step != NULL ? step_due_at(job, step) : job_wakes_at(job),
+                              COMMAND_WAKE, now, &next);
     if (command == COMMAND_NONE)
         *ret_next = next;
     return command;

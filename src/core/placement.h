@@ -19,10 +19,10 @@ struct placement {
     struct str lane; /* key of the lane that it can be claimed from; absent: from none */
     int64_t priority;
     int64_t run_at; /* from when it can be claimed */
-    int64_t due_at; /* when the engine must act: a lease or a wait ends, a cancel turns hard, a
-                       step that waits by itself begins; 0: never. With a live lease heartbeats may
-                       have moved it since: then the engine finds nothing to do and looks again at
-                       the new time */
+    int64_t due_at; /* when the engine must act: a lease, a wait or a life ends, a cancel turns
+                       hard, a step that waits by itself begins; 0: never. With a live lease
+                       heartbeats may have moved it since: then the engine finds nothing to do and
+                       looks again at the new time */
     bool leased;    /* somebody holds it: the lease is live, and so is the job */
 };
 
@@ -53,8 +53,8 @@ bool job_takes_step_claims(const struct job *job);
 bool job_asks(const struct job *job);
 
 /* The command to give at `context->now` to a job (`step` NULL) or step whose time has come: EXPIRE,
- * WAKE or CANCEL_DUE; COMMAND_NONE when it is not due after all. `ret_next` is then when to look
- * again, or 0 for never. */
+ * WAKE, CANCEL_DUE or LIFETIME; COMMAND_NONE when it is not due after all. `ret_next` is then when
+ * to look again, or 0 for never. */
 enum command_type placement_due(const struct job *job, const struct step *step,
                                 const struct context *context, int64_t *ret_next);
 

@@ -247,10 +247,10 @@ static enum error_code check_retry(const struct step_spec *spec, struct arena *a
                                    struct err *err)
 {
     (void)arena;
-    return spec->retry.on_exhausted == EXHAUSTED_NONE
-               ? retry_policy_check(&spec->retry, "retry", err)
-               : err_set(err, ERR_UNPROCESSABLE_PLAN,
-                         "retry.on_exhausted is for jobs; a step has on_failure");
+    if (spec->retry.on_exhausted == EXHAUSTED_NONE && spec->retry.on_permanent == EXHAUSTED_NONE)
+        return retry_policy_check(&spec->retry, "retry", err);
+    return err_set(err, ERR_UNPROCESSABLE_PLAN, "retry.%s is for jobs; a step has on_failure",
+                   spec->retry.on_exhausted != EXHAUSTED_NONE ? "on_exhausted" : "on_permanent");
 }
 
 static enum error_code check_capabilities(const struct step_spec *spec, struct arena *arena,

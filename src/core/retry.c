@@ -17,6 +17,7 @@ static const struct record_field retry_policy_fields[] = {
     RECORD_FIELD_RANGE(struct retry_policy, max_ms, "max_ms", INT, 0, DELAY_MS_MAX),
     RECORD_FIELD_ENUM(struct retry_policy, jitter, "jitter", jitter_names),
     RECORD_FIELD_ENUM(struct retry_policy, on_exhausted, "on_exhausted", exhausted_policy_names),
+    RECORD_FIELD_ENUM(struct retry_policy, on_permanent, "on_permanent", exhausted_policy_names),
 };
 
 const struct record_type retry_policy_record = {

@@ -18,6 +18,8 @@ struct retry_policy {
     int64_t max_ms;       /* longest delay, before jitter, which only shortens */
     enum jitter jitter;
     enum exhausted_policy on_exhausted; /* jobs only */
+    enum exhausted_policy on_permanent; /* jobs only: the end after a failure that is not retried;
+                                           EXHAUSTED_NONE: failed */
 };
 
 extern const struct record_type retry_policy_record;

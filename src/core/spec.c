@@ -24,6 +24,8 @@ static const struct record_field spec_fields[] = {
     RECORD_FIELD_RANGE(struct spec, heartbeat_ms, "heartbeat_ms", INT, HEARTBEAT_MS_MIN,
                        LEASE_TTL_MS_MAX),
     RECORD_FIELD_RANGE(struct spec, timeout_ms, "timeout_ms", INT, 1, DELAY_MS_MAX),
+    RECORD_FIELD_RANGE(struct spec, expires_ms, "expires_ms", INT, 1, DELAY_MS_MAX),
+    RECORD_FIELD_RANGE(struct spec, deadline_ms, "deadline_ms", INT, 1, DELAY_MS_MAX),
     RECORD_FIELD_ENUM(struct spec, in_doubt, "in_doubt", doubt_policy_names),
     RECORD_FIELD(struct spec, capabilities, "capabilities", ARRAY),
     RECORD_FIELD(struct spec, correlation_id, "correlation_id", NAME),
@@ -39,11 +41,15 @@ const struct record_type spec_record = {spec_fields, sizeof spec_fields / sizeof
 struct spec spec_defaults(const struct kind_settings *kind)
 {
     bool kind_says = kind != NULL && kind->retry.max_attempts > 0;
-    return (struct spec){
+    struct spec spec = {
         .queue = STR("default"),
         .retry = kind_says ? kind->retry : retry_policy_for_jobs(),
         .in_doubt = DOUBT_FAIL,
     };
+    /* Whether it has a plan is not known yet: see decide_submit. */
+    if (!kind_says)
+        spec.retry.on_exhausted = EXHAUSTED_NONE;
+    return spec;
 }
 
 enum error_code spec_read(struct str json, struct arena *arena, struct spec *spec, struct err *err)
@@ -119,7 +125,12 @@ static enum error_code check_times(const struct spec *spec, struct err *err)
                        "run_at and delay_ms say the same thing: give one of them, not both");
     }
     /* 0 means that none is given. */
-    return check_range("timeout_ms", spec->timeout_ms, 0, DELAY_MS_MAX, err);
+    code = check_range("timeout_ms", spec->timeout_ms, 0, DELAY_MS_MAX, err);
+    if (code == ERR_OK)
+        code = check_range("expires_ms", spec->expires_ms, 0, DELAY_MS_MAX, err);
+    if (code == ERR_OK)
+        code = check_range("deadline_ms", spec->deadline_ms, 0, DELAY_MS_MAX, err);
+    return code;
 }
 
 static enum error_code check_texts(const struct spec *spec, struct err *err)

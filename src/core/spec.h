@@ -42,7 +42,9 @@ struct spec {
     struct retry_policy retry;
     int64_t lease_ttl_ms; /* 0: as the kind or the default says */
     int64_t heartbeat_ms;
-    int64_t timeout_ms; /* 0: none */
+    int64_t timeout_ms;  /* of an attempt; 0: none */
+    int64_t expires_ms;  /* it must have started by then, from the submission on; 0: whenever */
+    int64_t deadline_ms; /* it must have ended by then; 0: whenever. See core/lifetime.h */
     enum doubt_policy in_doubt;
     struct str capabilities; /* raw JSON array of names */
     struct str correlation_id;

@@ -140,6 +140,8 @@ struct verifier {
     int64_t claims;
     int64_t failures;
     int64_t run_at;
+    int64_t created_at;
+    int64_t epoch_at; /* when the epoch began that its deadline counts from */
     struct lease_account lease;
     bool cancel_requested;
     int64_t cancel_at;

@@ -43,17 +43,20 @@ struct producers {
 static const struct producers producers[] = {
     [EVENT_JOB_CREATED] = {BY(SUBMIT), BY(SUBMIT)},
     [EVENT_JOB_QUEUED] = {BY(SUBMIT), BY(SUBMIT)},
-    [EVENT_JOB_REQUEUED] = {BY(FAIL) | BY(RELEASE) | BY(EXPIRE) | BY(REQUEUE), BY(REQUEUE)},
+    [EVENT_JOB_REQUEUED] = {BY(FAIL) | BY(RELEASE) | BY(EXPIRE) | BY(REQUEUE) | BY(RUN),
+                            BY(REQUEUE) | BY(RUN)},
     [EVENT_JOB_LEASED] = {BY(CLAIM), 0},
-    [EVENT_JOB_RUNNING] = {BY(CLAIM) | BY(START), OPENINGS | BY(STEP_CLAIM)},
+    [EVENT_JOB_RUNNING] = {BY(CLAIM) | BY(START), OPENINGS | BY(STEP_CLAIM) | BY(LIFETIME)},
     [EVENT_JOB_WAITING] = {BY(WAIT) | DOUBTS, CASCADE},
-    [EVENT_WAIT_COMPLETED] = {BY(SIGNAL) | BY(WAKE) | BY(WAIT), ANSWERS | BY(PLAN)},
+    [EVENT_WAIT_COMPLETED] = {BY(SIGNAL) | BY(WAKE) | BY(WAIT) | BY(LIFETIME),
+                              ANSWERS | BY(PLAN) | BY(LIFETIME)},
     [EVENT_JOB_COMPLETED] = {BY(COMPLETE), CASCADE},
-    [EVENT_JOB_FAILED] = {BY(FAIL) | BY(EXPIRE) | DOUBTS, CASCADE},
-    [EVENT_JOB_CANCELLED] = {BY(CANCEL) | BY(CANCELLED) | BY(CANCEL_DUE),
-                             BY(CANCEL) | BY(CANCELLED) | BY(CANCEL_DUE)},
-    [EVENT_JOB_DEAD_LETTERED] = {BY(FAIL) | BY(EXPIRE) | BY(ABANDON) | BY(DEAD_LETTER) | DOUBTS,
-                                 BY(DEAD_LETTER)},
+    [EVENT_JOB_FAILED] = {BY(FAIL) | BY(EXPIRE) | BY(LIFETIME) | DOUBTS, CASCADE | BY(LIFETIME)},
+    [EVENT_JOB_CANCELLED] = {BY(CANCEL) | BY(CANCELLED) | BY(CANCEL_DUE) | BY(LIFETIME),
+                             BY(CANCEL) | BY(CANCELLED) | BY(CANCEL_DUE) | BY(LIFETIME)},
+    [EVENT_JOB_DEAD_LETTERED] = {BY(FAIL) | BY(EXPIRE) | BY(ABANDON) | BY(DEAD_LETTER) |
+                                     BY(LIFETIME) | DOUBTS,
+                                 CASCADE | BY(DEAD_LETTER) | BY(LIFETIME)},
 
     [EVENT_SIGNAL_RECEIVED] = {BY(SIGNAL), ANSWERS},
     [EVENT_JOB_CANCEL_REQUESTED] = {BY(CANCEL), BY(CANCEL)},
@@ -139,7 +142,7 @@ static bool continues_command(const struct verifier *v)
 #define ONCE                                                                                       \
     (BY(SUBMIT) | BY(CLAIM) | BY(START) | BY(COMPLETE) | BY(FAIL) | BY(RELEASE) | BY(WAIT) |       \
      BY(CANCELLED) | BY(ABANDON) | BY(DEAD_LETTER) | BY(REQUEUE) | BY(STEP_CLAIM) | BY(VERDICT) |  \
-     BY(ANSWER) | BY(EXPIRE) | BY(CANCEL_DUE))
+     BY(ANSWER) | BY(EXPIRE) | BY(CANCEL_DUE) | BY(LIFETIME) | BY(RUN))
 
 static void verify_one_time(struct verifier *v)
 {

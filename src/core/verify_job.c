@@ -97,7 +97,14 @@ static void verify_requeued(struct verifier *v)
     bool held = v->from == JOB_LEASED || v->from == JOB_RUNNING;
     /* A delay may have been redacted. */
     bool queued = v->from == JOB_QUEUED && !v->blind;
-    if (event_caused_by(v, COMMAND_REQUEUE) ? held || queued : !held)
+    /* Only a delay is cut short by a run. */
+    bool by_run = event_caused_by(v, COMMAND_RUN);
+    if (by_run && !v->blind && v->event->at >= v->run_at)
+        buf_addf(violate(v, VERIFY_CAUSE), "run at %lld ms, due since %lld ms",
+                 INT_ARG(v->event->at), INT_ARG(v->run_at));
+    bool wrong = by_run ? !is_claimable(v->from)
+                        : (event_caused_by(v, COMMAND_REQUEUE) ? held || queued : !held);
+    if (wrong)
         buf_addf(violate(v, VERIFY_CAUSE), "%.*s requeued a job that was %.*s",
                  STR_ARG(command_text(v)), STR_ARG(job_status_name(v->from)));
 }
@@ -305,17 +312,21 @@ static void verify_retry(struct verifier *v)
     else if (type == EVENT_JOB_REQUEUED && v->failures >= limit)
         buf_addf(violate(v, VERIFY_RETRY_LIMIT), "retried after %lld of %lld failures",
                  INT_ARG(v->failures), INT_ARG(limit));
-    if (type == EVENT_JOB_REQUEUED || final)
+    if (type == EVENT_JOB_REQUEUED)
         return;
-    if (v->failures != limit)
+    if (!final && v->failures != limit)
         buf_addf(violate(v, VERIFY_RETRY_LIMIT), "ended after %lld of %lld failures",
                  INT_ARG(v->failures), INT_ARG(limit));
     /* What was not started cannot fail. */
-    bool may_fail = v->spec.retry.on_exhausted == EXHAUSTED_FAIL && v->from == JOB_RUNNING;
+    const struct retry_policy *policy = &v->spec.retry;
+    bool may_fail = v->from == JOB_RUNNING && (final ? policy->on_permanent != EXHAUSTED_DEAD_LETTER
+                                                     : policy->on_exhausted == EXHAUSTED_FAIL);
     if ((type == EVENT_JOB_FAILED) != may_fail)
-        buf_addf(violate(v, VERIFY_EXHAUSTED), "%.*s when %.*s, on_exhausted is \"%.*s\"",
+        buf_addf(violate(v, VERIFY_EXHAUSTED), "%.*s when %.*s, %s is \"%.*s\"",
                  STR_ARG(event_text(v)), STR_ARG(job_status_name(v->from)),
-                 STR_ARG(word(&exhausted_policy_names, (int)v->spec.retry.on_exhausted)));
+                 final ? "on_permanent" : "on_exhausted",
+                 STR_ARG(word(&exhausted_policy_names,
+                              (int)(final ? policy->on_permanent : policy->on_exhausted))));
 }
 
 static void verify_failures(struct verifier *v)
@@ -342,7 +353,7 @@ static void verify_dead_letter(struct verifier *v)
     const struct event *event = v->event;
     if (event->type != EVENT_JOB_DEAD_LETTERED)
         return;
-    if (event_caused_by(v, COMMAND_DEAD_LETTER) &&
+    if (event_caused_by(v, COMMAND_DEAD_LETTER) && !v->has_plan &&
         (v->from == JOB_LEASED || v->from == JOB_RUNNING))
         buf_addf(violate(v, VERIFY_CAUSE), "%.*s ended a job that was %.*s",
                  STR_ARG(command_text(v)), STR_ARG(job_status_name(v->from)));
@@ -353,6 +364,43 @@ static void verify_dead_letter(struct verifier *v)
     if (event->data.attempts != v->claims)
         buf_addf(violate(v, VERIFY_DEAD_LETTER), "attempts is %lld, the job had %lld",
                  INT_ARG(event->data.attempts), INT_ARG(v->claims));
+}
+
+/* ---- lifetime ---- */
+
+/* When the job expires and when its deadline is, as its spec says; 0: never. */
+static int64_t expires_at(const struct verifier *v)
+{
+    return v->spec.expires_ms > 0 && v->claims == 0 && v->epoch == 1
+               ? v->created_at + v->spec.expires_ms
+               : 0;
+}
+
+static int64_t deadline_at(const struct verifier *v)
+{
+    return v->spec.deadline_ms > 0 ? v->epoch_at + v->spec.deadline_ms : 0;
+}
+
+static void verify_lifetime(struct verifier *v)
+{
+    const struct event *event = v->event;
+    if (v->blind || !v->has_spec || v->from == JOB_NONE)
+        return;
+    bool expired = expires_at(v) > 0 && event->at >= expires_at(v);
+    bool late = deadline_at(v) > 0 && event->at >= deadline_at(v);
+    /* What only wakes a job with a plan need not know that its timer is about to fire. */
+    bool claims = event_caused_by(v, COMMAND_CLAIM) || event_caused_by(v, COMMAND_STEP_CLAIM);
+    if (claims && (expired || late))
+        buf_addf(violate(v, VERIFY_LIFETIME), "claimed at %lld ms, when its life was over",
+                 INT_ARG(event->at));
+    if (!event_caused_by(v, COMMAND_LIFETIME))
+        return;
+    if (!expired && !late)
+        buf_addf(violate(v, VERIFY_LIFETIME), "ended at %lld ms, before its life was over",
+                 INT_ARG(event->at));
+    else if (event->type != EVENT_JOB_CANCELLED && !late)
+        buf_addf(violate(v, VERIFY_LIFETIME), "a job that expired is cancelled, not %.*s",
+                 STR_ARG(event_text(v)));
 }
 
 /* ---- cancellation ---- */
@@ -403,6 +451,8 @@ static void settle_created(struct verifier *v)
     v->epoch = 1;
     v->position_epoch = 1;
     v->run_at = event->at;
+    v->created_at = event->at;
+    v->epoch_at = event->at;
     v->has_spec = event->data.spec != NULL;
     if (!v->has_spec)
         return;
@@ -416,6 +466,7 @@ static void settle_requeued(struct verifier *v)
     const struct event *event = v->event;
     v->run_at = event->data.not_before > event->at ? event->data.not_before : event->at;
     if (opens_epoch(v)) {
+        v->epoch_at = event->at;
         v->cancel_requested = false;
         v->replan = false;
     }
@@ -453,6 +504,7 @@ void verify_state(struct verifier *v)
     verify_failures(v);
     verify_dead_letter(v);
     verify_cancelled(v);
+    verify_lifetime(v);
     if (v->event->type == EVENT_JOB_WAITING)
         verify_waiting(v);
     if (v->event->type == EVENT_WAIT_COMPLETED)

@@ -183,14 +183,22 @@ void verify_planned_state(struct verifier *v)
     enum event_type type = v->event->type;
     if (!v->has_plan || v->blind)
         return;
+    /* An operator, or the end of its life, needs no step that failed. */
+    bool by_step =
+        !event_caused_by(v, COMMAND_DEAD_LETTER) && !event_caused_by(v, COMMAND_LIFETIME);
+    bool fails = by_step && (type == EVENT_JOB_FAILED || type == EVENT_JOB_DEAD_LETTERED);
     if (type == EVENT_JOB_COMPLETED && v->steps_in[PLACE_SUCCEEDED] != (int64_t)v->step_count)
         buf_addf(violate(v, VERIFY_PLAN_END), "%lld of %lld steps succeeded",
                  INT_ARG(v->steps_in[PLACE_SUCCEEDED]), INT_ARG(v->step_count));
-    if (type == EVENT_JOB_FAILED && v->steps_in[PLACE_FAILED] == 0)
+    if (fails && v->steps_in[PLACE_FAILED] == 0)
         buf_addf(violate(v, VERIFY_PLAN_END), "the job failed and none of its steps did");
-    else if (type == EVENT_JOB_FAILED && v->steps_fatal == 0 &&
-             (can_go_on(v) || v->steps_in[PLACE_ASKING] > 0))
+    else if (fails && v->steps_fatal == 0 && (can_go_on(v) || v->steps_in[PLACE_ASKING] > 0))
         buf_addf(violate(v, VERIFY_PLAN_END), "the job failed while other steps may continue");
+    if (fails && type == EVENT_JOB_DEAD_LETTERED && v->has_spec &&
+        v->spec.retry.on_exhausted != EXHAUSTED_DEAD_LETTER &&
+        v->spec.retry.on_permanent != EXHAUSTED_DEAD_LETTER)
+        buf_addf(violate(v, VERIFY_EXHAUSTED), "a failed step made a dead letter of a job whose "
+                                               "policy says no such thing");
     if (type == EVENT_JOB_WAITING)
         verify_planned_wait(v);
 }

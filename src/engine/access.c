@@ -20,6 +20,7 @@ static const struct entry entries[VERB_COUNT] = {
     [VERB_cancel] = {S, false},
     [VERB_signal] = {S, false},
     [VERB_requeue] = {A, false},
+    [VERB_run_now] = {A, false},
     [VERB_dead_letter] = {A, false},
     [VERB_redact] = {A, false},
     [VERB_verify] = {R, false},

@@ -4,6 +4,7 @@
 
 #include "base/planted.h"
 #include "base/times.h"
+#include "core/lifetime.h"
 #include "core/trace_context.h"
 #include "engine/access.h"
 
@@ -129,6 +130,10 @@ void answer_retry(struct json_writer *writer, const struct retry_policy *policy)
     answer_int(writer, STR("max_ms"), policy->max_ms);
     answer_word(writer, STR("jitter"), &jitter_names, (int)policy->jitter);
     answer_word(writer, STR("on_exhausted"), &exhausted_policy_names, (int)policy->on_exhausted);
+    /* A job that does not say fails; steps say neither. */
+    bool says = policy->on_permanent != EXHAUSTED_NONE || policy->on_exhausted == EXHAUSTED_NONE;
+    answer_word(writer, STR("on_permanent"), &exhausted_policy_names,
+                says ? (int)policy->on_permanent : EXHAUSTED_FAIL);
     json_end_object(writer);
 }
 
@@ -175,8 +180,9 @@ static void put_wait(struct json_writer *writer, struct str key, const struct wa
     json_end_object(writer);
 }
 
-static void put_dead_letter(struct json_writer *writer, const struct dead_letter *letter)
+static void put_dead_letter(struct json_writer *writer, const struct job *job)
 {
+    const struct dead_letter *letter = &job->dead_letter;
     json_key(writer, STR("dead_letter"));
     if (letter->reason_code == DEAD_NONE) {
         json_put_null(writer);
@@ -190,6 +196,7 @@ static void put_dead_letter(struct json_writer *writer, const struct dead_letter
     answer_text(writer, STR("last_owner"), letter->last_owner);
     answer_time(writer, STR("last_lease_expires_at"), letter->last_lease_expires_at);
     answer_time(writer, STR("at"), letter->at);
+    answer_correlation(writer, job->spec.correlation_id, job->id);
     json_end_object(writer);
 }
 
@@ -249,6 +256,8 @@ static void put_spec(struct json_writer *writer, const struct job *job)
     answer_word(writer, STR("in_doubt"), &doubt_policy_names, (int)spec->in_doubt);
     answer_raw(writer, STR("capabilities"), spec->capabilities);
     answer_int_set(writer, STR("timeout_ms"), spec->timeout_ms);
+    answer_time(writer, STR("expires_at"), job_expires_at(job));
+    answer_time(writer, STR("deadline_at"), job_deadline_at(job));
     answer_hex_set(writer, STR("fingerprint"), spec->fingerprint, sizeof spec->fingerprint);
 }
 
@@ -278,7 +287,7 @@ static void put_job(struct json_writer *writer, const struct job *job, struct si
     answer_text(writer, STR("cursor"), job->cursor);
     put_lease(writer, &job->lease, job->attempt);
     put_wait(writer, STR("wait"), &job->wait, (struct str){NULL, 0});
-    put_dead_letter(writer, &job->dead_letter);
+    put_dead_letter(writer, job);
     answer_bool(writer, STR("cancel_requested"), job->cancel_requested);
     put_spec(writer, job);
     answer_bool(writer, STR("redacted"), job->redacted);

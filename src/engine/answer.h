@@ -34,7 +34,8 @@ struct sight {
 /* A job: id kind queue status version attempt epoch failures priority run_at created_at updated_at
  * payload result error progress cursor lease wait dead_letter cancel_requested idempotency_key
  * correlation_id traceparent labels agent_id goal retry plan in_doubt capabilities timeout_ms
- * fingerprint redacted, as far as the caller may see them; id, status and version in any case.
+ * expires_at deadline_at fingerprint redacted, as far as the caller may see them; id, status and
+ * version in any case.
  * `lease` is that of a worker who holds the job now; `plan` is null or {"version", "steps":
  * {"blocked", "ready", ...}}. As a value where the writer stands. */
 void answer_job(struct json_writer *writer, const struct job *job, struct sight sight);

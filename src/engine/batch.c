@@ -360,6 +360,7 @@ enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, str
         ops[i]->refused_at = 0;
         ops[i]->after = NULL;
         ops[i]->grant_count = 0;
+        ops[i]->met_outlived = false;
         ops[i]->rested = false;
         ops[i]->free_at = 0;
         ops[i]->request.gives_way = false;
@@ -408,6 +409,7 @@ static void tell_all(struct op *const *ops, uint32_t count, enum error_code code
         ops[i]->refused_at = 0;
         ops[i]->after = NULL;
         ops[i]->grant_count = 0;
+        ops[i]->met_outlived = false;
         ops[i]->request.twin = false;
         ops[i]->request.answer = (struct str){NULL, 0};
     }

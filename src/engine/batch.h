@@ -129,6 +129,7 @@ struct op {
                                       or it was refused before */
     struct grant *grants;          /* CLAIM */
     uint32_t grant_count;
+    bool met_outlived;          /* CLAIM: it found a job whose life was over, and ended it */
     struct resource registered; /* RESOURCE, BLAME: as it is now */
     bool rested;                /* BLAME: it is rested from now on */
     int64_t free_at; /* CLAIM: the resource rests until then, by the store's time; 0: it does not */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/planted.h"
+#include "core/lifetime.h"
 #include "engine/batch_private.h"
 
 /* Begins anew when numbers may mean other lanes than they did. */
@@ -239,6 +240,20 @@ enum error_code batch_search(struct batch *batch)
     return code == ERR_OK && total > 0 ? load_found(batch, total) : code;
 }
 
+/* A job whose life was over before its timer fired is ended here, so that no claim meets it again.
+ * One with a plan is left to its timer, which is due. */
+static enum error_code end_outlived(struct batch *batch, struct op *op, struct batch_job *job)
+{
+    static const struct command end = {.type = COMMAND_LIFETIME, .actor = STR_INIT("pawl")};
+    struct answer answer;
+    enum error_code refusal = ERR_OK;
+    struct err why = {0};
+    if (!job_outlived(&job->now->job, batch->load.now) || job_has_plan(&job->now->job))
+        return ERR_OK;
+    op->met_outlived = true;
+    return batch_decide(batch, job, &end, &answer, &refusal, &why);
+}
+
 enum error_code batch_claim(struct batch *batch, struct op *op, struct store_search *search)
 {
     op->grants = arena_alloc(batch->arena, search->found_count * sizeof *op->grants);
@@ -263,6 +278,9 @@ enum error_code batch_claim(struct batch *batch, struct op *op, struct store_sea
         /* What another operation of this batch has changed meanwhile stays where that put it. */
         if (refusal != ERR_OK) {
             batch->claim_conflicts++;
+            code = end_outlived(batch, op, job);
+            if (code != ERR_OK)
+                return code;
             continue;
         }
         bytes += job->now->job.spec.payload.len;

@@ -117,7 +117,9 @@ static enum error_code changed_steps(struct batch *batch, const struct batch_job
         const struct step *before =
             write->plan_replaced ? NULL : job_step_at(job->before, step->ordinal);
         const struct step_mark *mark = mark_of(job, step->ordinal);
-        bool marked = mark->taken || mark->retiming.set;
+        /* When the job may run is where its steps stand. */
+        bool marked = mark->taken || mark->retiming.set ||
+                      (before != NULL && job->before->job.run_at != now->job.run_at);
         if (before != NULL && !marked && !job->redact && same(step, before, sizeof *step))
             continue;
         code = step_write(batch, job, before, step, write->header_same, &list[write->step_count++]);

@@ -71,9 +71,14 @@ static uint32_t gather(struct runner *runner, struct call_list *ret_calls,
     return count;
 }
 
-/* A request whose twin was in the same batch: its answer is on record now. */
+/* A request whose twin was in the same batch: its answer is on record now; or a claim that met
+ * nothing but a job whose life was over: what stands behind it is in reach now. */
 static bool goes_again(const struct call *call)
 {
+    const struct op *first = call->ops[0];
+    if (call->count == 1 && first->type == OP_CLAIM && first->code == ERR_OK &&
+        first->met_outlived && first->grant_count == 0)
+        return true;
     for (uint32_t i = 0; i < call->count; i++)
         if (call->ops[i]->request.twin)
             return true;

@@ -1,9 +1,10 @@
-/* The verb dead_letter_groups: how many dead letters there are of each kind and reason.
+/* The verb dead_letter_groups: how many dead letters there are of each kind, reason and error.
  *
  * They are counted one by one, the newest first, so that no store has to know what a group is. An
  * answer that would take too long says that there are more. */
 #include <stdlib.h>
 
+#include "core/failure.h"
 #include "engine/access.h"
 #include "engine/answer.h"
 #include "engine/filter.h"
@@ -33,6 +34,7 @@ RECORD_TABLE(dead_letter_groups);
 struct group {
     struct str kind;
     enum dead_letter_reason reason_code;
+    struct failure_group error; /* what their errors have in common */
     int64_t count;
     int64_t oldest_at; /* when it became one */
     int64_t newest_at;
@@ -48,22 +50,32 @@ struct grouping {
 };
 
 /* The group of a job, a new one if need be; NULL: no memory, or too many. */
-static struct group *group_of(struct grouping *grouping, const struct job *job, struct arena *arena)
+static struct group *group_of(struct grouping *grouping, const struct job *job, struct arena *page,
+                              struct arena *arena)
 {
     enum dead_letter_reason reason = job->dead_letter.reason_code;
+    struct failure_group same;
+    if (!failure_group_of(job->dead_letter.last_error, page, &same))
+        return NULL;
     for (uint32_t i = 0; i < grouping->group_count; i++) {
         struct group *group = &grouping->groups[i];
-        if (group->reason_code == reason && str_eq(group->kind, job->spec.kind))
+        if (group->reason_code == reason && str_eq(group->kind, job->spec.kind) &&
+            str_eq(group->error.type, same.type) && str_eq(group->error.pattern, same.pattern))
             return group;
     }
     struct str kind = arena_copy(arena, job->spec.kind);
     struct str error = arena_copy(arena, job->dead_letter.last_error);
-    bool copied = str_is_set(kind) && str_is_set(error) == str_is_set(job->dead_letter.last_error);
+    struct failure_group kept = {arena_copy(arena, same.type), arena_copy(arena, same.pattern)};
+    bool copied = str_is_set(kind) &&
+                  str_is_set(error) == str_is_set(job->dead_letter.last_error) &&
+                  str_is_set(kept.type) == str_is_set(same.type) &&
+                  str_is_set(kept.pattern) == str_is_set(same.pattern);
     if (!copied || grouping->group_count == GROUPS_MAX)
         return NULL;
     struct group *group = &grouping->groups[grouping->group_count++];
     *group = (struct group){.kind = kind,
                             .reason_code = reason,
+                            .error = kept,
                             .oldest_at = job->dead_letter.at,
                             .newest_at = job->dead_letter.at,
                             .last_error = error};
@@ -72,10 +84,10 @@ static struct group *group_of(struct grouping *grouping, const struct job *job, 
 
 /* One whose row is damaged is in no group. */
 static void count_letter(struct grouping *grouping, const struct store_job *letter,
-                         struct arena *arena)
+                         struct arena *page, struct arena *arena)
 {
     const struct job *job = &letter->slice.job;
-    struct group *group = str_is_set(letter->damaged) ? NULL : group_of(grouping, job, arena);
+    struct group *group = str_is_set(letter->damaged) ? NULL : group_of(grouping, job, page, arena);
     if (group == NULL) {
         grouping->more = true;
         return;
@@ -101,7 +113,7 @@ static enum error_code count_letters(struct verb_call *call, struct store_txn *t
         uint32_t count = 0;
         code = store_list(txn, &grouping->filter, &page, &letters, &count, err);
         for (uint32_t i = 0; code == ERR_OK && i < count; i++) {
-            count_letter(grouping, &letters[i], call->arena);
+            count_letter(grouping, &letters[i], &page, call->arena);
             grouping->filter.before = letters[i].id;
         }
         grouping->counted += count;
@@ -126,7 +138,11 @@ static int compare(const void *a, const void *b)
     if (one->count != other->count)
         return one->count > other->count ? -1 : 1;
     int order = str_cmp(one->kind, other->kind);
-    return order != 0 ? order : (int)one->reason_code - (int)other->reason_code;
+    if (order == 0)
+        order = (int)one->reason_code - (int)other->reason_code;
+    if (order == 0)
+        order = str_cmp(one->error.type, other->error.type);
+    return order != 0 ? order : str_cmp(one->error.pattern, other->error.pattern);
 }
 
 static void write_group(struct json_writer *writer, const struct group *group)
@@ -134,6 +150,8 @@ static void write_group(struct json_writer *writer, const struct group *group)
     json_begin_object(writer);
     answer_text(writer, STR("kind"), group->kind);
     answer_word(writer, STR("reason_code"), &dead_letter_reason_names, (int)group->reason_code);
+    answer_text(writer, STR("type"), group->error.type);
+    answer_text(writer, STR("message"), group->error.pattern);
     answer_int(writer, STR("count"), group->count);
     answer_time(writer, STR("oldest_at"), group->oldest_at);
     answer_time(writer, STR("newest_at"), group->newest_at);

@@ -1,5 +1,5 @@
 /* Verbs on one job that its submitter, an operator or a person gives: append, cancel, signal,
- * requeue, dead_letter, redact, plan, verdict, answer. */
+ * requeue, run_now, dead_letter, redact, plan, verdict, answer. */
 #include <assert.h>
 
 #include "core/job_state.h"
@@ -69,6 +69,12 @@ static const struct record_field requeue_fields[] = {
     FIELD(fresh, BOOL),
 };
 RECORD_TABLE(requeue);
+
+static const struct record_field run_fields[] = {
+    FIELD(id, TEXT),
+    FIELD(reason, TEXT),
+};
+RECORD_TABLE(run);
 
 static const struct record_field dead_letter_fields[] = {
     FIELD(id, TEXT),
@@ -256,6 +262,21 @@ static enum error_code requeue_prepare(struct verb_call *call, struct err *err)
 
 const struct verb verb_requeue = {
     .request = &requeue_record, .prepare = requeue_prepare, .answer = job_answer};
+
+static enum error_code run_prepare(struct verb_call *call, struct err *err)
+{
+    struct job_request request = {0};
+    struct op *op;
+    enum error_code code = begin(call, &run_record, &request, &op, err);
+    if (code != ERR_OK)
+        return code;
+    op->command.type = COMMAND_RUN;
+    op->command.run.reason = request.reason;
+    return ERR_OK;
+}
+
+const struct verb verb_run_now = {
+    .request = &run_record, .prepare = run_prepare, .answer = job_answer};
 
 static enum error_code dead_letter_prepare(struct verb_call *call, struct err *err)
 {

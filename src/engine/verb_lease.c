@@ -46,17 +46,9 @@ RECORD_TABLE(heartbeat);
 static const struct record_field complete_fields[] = {FIELD(token, TEXT), FIELD(result, JSON)};
 RECORD_TABLE(complete);
 
-static const struct record_field error_fields[] = {
-    RECORD_FIELD_ENUM(struct failure, error_class, "class", error_class_names),
-    RECORD_FIELD(struct failure, message, "message", TEXT),
-    RECORD_FIELD_ENUM(struct failure, stage, "stage", stage_names),
-    RECORD_FIELD(struct failure, details, "details", JSON),
-};
-RECORD_TABLE(error);
-
 static const struct record_field fail_fields[] = {
     FIELD(token, TEXT),
-    RECORD_FIELD_NESTED(struct lease_request, error, "error", error_record),
+    RECORD_FIELD_NESTED(struct lease_request, error, "error", failure_record),
     RECORD_FIELD_RANGE(struct lease_request, retry_after_ms, "retry_after_ms", INT, 0,
                        DELAY_MS_MAX),
 };

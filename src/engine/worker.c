@@ -161,6 +161,7 @@ static bool slot_run(struct slot *slot)
 
     pawl_free(outcome.result);
     pawl_free(outcome.details);
+    pawl_free(outcome.stack);
     slot_clear(slot);
     if (next == NULL)
         return false;

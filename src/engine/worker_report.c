@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/record.h"
 #include "base/utf8.h"
 #include "engine/worker_private.h"
 
@@ -35,6 +36,16 @@ static void put_message(struct worker_ops *ops, const char *text, size_t len)
     json_put_string(&ops->writer, buf_str(&clean));
 }
 
+/* A name that the handler gave, if it is one. */
+static void put_name(struct worker_ops *ops, struct str key, const char *text, size_t size)
+{
+    struct str name = {text, strnlen(text, size)};
+    if (!record_is_name(name))
+        return;
+    json_key(&ops->writer, key);
+    json_put_string(&ops->writer, name);
+}
+
 static void put_failure(struct worker_ops *ops, const struct pawl_outcome *outcome)
 {
     struct json_writer *writer = &ops->writer;
@@ -47,9 +58,19 @@ static void put_failure(struct worker_ops *ops, const struct pawl_outcome *outco
     }
     json_key(writer, STR("message"));
     put_message(ops, outcome->message, len);
+    put_name(ops, STR("type"), outcome->error_type, sizeof outcome->error_type);
+    put_name(ops, STR("code"), outcome->error_code, sizeof outcome->error_code);
+    if (outcome->stage != NULL) {
+        json_key(writer, STR("stage"));
+        put_message(ops, outcome->stage, strlen(outcome->stage));
+    }
     if (outcome->details != NULL) {
         json_key(writer, STR("details"));
         json_put_raw(writer, str_from(outcome->details));
+    }
+    if (outcome->stack != NULL) {
+        json_key(writer, STR("stack"));
+        put_message(ops, outcome->stack, strnlen(outcome->stack, TEXT_BYTES_MAX / 3));
     }
     json_end_object(writer);
     if (outcome->retry_after_ms != 0) {
@@ -116,6 +137,7 @@ static void change(struct report *report, const char *error_class, const char *w
     struct pawl_outcome *outcome = report->outcome;
     pawl_free(outcome->result);
     pawl_free(outcome->details);
+    pawl_free(outcome->stack);
     *outcome = (struct pawl_outcome){.how = PAWL_FAIL, .error_class = error_class};
     (void)snprintf(outcome->message, sizeof outcome->message, "the outcome was refused: %s", why);
     report->changed = true;

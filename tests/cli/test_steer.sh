@@ -144,7 +144,7 @@ prints '1 dropped'
 runs 0 dlq redrive --all --json
 json 'a["done"] == 1'
 runs 2 dlq
-says 'ls, show, redrive, drop'
+says 'ls, groups, show, add, redrive, drop'
 runs 2 dlq burn
 says "'burn'"
 runs 2 dlq drop

@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/times.h"
+#include "core/lifetime.h"
 #include "random_placement.h"
 #include "slice_loader.h"
 
@@ -52,9 +53,12 @@ static struct spec random_spec(struct run *run)
     spec.retry.initial_ms = chance(run, 30) ? 0 : 100;
     spec.retry.max_ms = 1000;
     spec.retry.on_exhausted = chance(run, 50) ? EXHAUSTED_FAIL : EXHAUSTED_DEAD_LETTER;
+    spec.retry.on_permanent = chance(run, 30) ? EXHAUSTED_DEAD_LETTER : EXHAUSTED_NONE;
     spec.in_doubt = (enum doubt_policy)(below(run, 3) + 1);
     spec.delay_ms = chance(run, 20) ? 500 : 0;
     spec.timeout_ms = chance(run, 20) ? 4000 : 0;
+    spec.expires_ms = chance(run, 15) ? 2000 : 0;
+    spec.deadline_ms = chance(run, 15) ? (int64_t)below(run, 20000) + 600 : 0;
     spec.lease_ttl_ms = chance(run, 50) ? 1000 : 0;
     if (chance(run, 20))
         spec.correlation_id = STR("order-7");
@@ -300,17 +304,19 @@ static enum command_type random_type(struct run *run)
         COMMAND_EFFECT_COMMIT, COMMAND_EFFECT_COMMIT, COMMAND_APPEND,       COMMAND_SIGNAL,
         COMMAND_SIGNAL,        COMMAND_SIGNAL,        COMMAND_DEAD_LETTER,  COMMAND_REQUEUE,
         COMMAND_REQUEUE,       COMMAND_EXPIRE,        COMMAND_EXPIRE,       COMMAND_WAKE,
-        COMMAND_WAKE,          COMMAND_CANCEL_DUE,    COMMAND_CANCEL,
+        COMMAND_WAKE,          COMMAND_CANCEL_DUE,    COMMAND_CANCEL,       COMMAND_LIFETIME,
+        COMMAND_LIFETIME,      COMMAND_RUN,           COMMAND_RUN,
     };
     static const uint8_t for_plans[] = {
-        COMMAND_STEP_CLAIM, COMMAND_STEP_CLAIM, COMMAND_STEP_CLAIM,   COMMAND_STEP_CLAIM,
-        COMMAND_STEP_CLAIM, COMMAND_STEP_CLAIM, COMMAND_START,        COMMAND_HEARTBEAT,
-        COMMAND_COMPLETE,   COMMAND_COMPLETE,   COMMAND_COMPLETE,     COMMAND_FAIL,
-        COMMAND_RELEASE,    COMMAND_CANCELLED,  COMMAND_EFFECT_BEGIN, COMMAND_EFFECT_COMMIT,
-        COMMAND_APPEND,     COMMAND_SIGNAL,     COMMAND_REQUEUE,      COMMAND_PLAN,
-        COMMAND_VERDICT,    COMMAND_VERDICT,    COMMAND_ANSWER,       COMMAND_ANSWER,
-        COMMAND_EXPIRE,     COMMAND_EXPIRE,     COMMAND_WAKE,         COMMAND_WAKE,
-        COMMAND_CANCEL_DUE, COMMAND_CLAIM,
+        COMMAND_STEP_CLAIM,  COMMAND_STEP_CLAIM, COMMAND_STEP_CLAIM,   COMMAND_STEP_CLAIM,
+        COMMAND_STEP_CLAIM,  COMMAND_STEP_CLAIM, COMMAND_START,        COMMAND_HEARTBEAT,
+        COMMAND_COMPLETE,    COMMAND_COMPLETE,   COMMAND_COMPLETE,     COMMAND_FAIL,
+        COMMAND_RELEASE,     COMMAND_CANCELLED,  COMMAND_EFFECT_BEGIN, COMMAND_EFFECT_COMMIT,
+        COMMAND_APPEND,      COMMAND_SIGNAL,     COMMAND_REQUEUE,      COMMAND_PLAN,
+        COMMAND_VERDICT,     COMMAND_VERDICT,    COMMAND_ANSWER,       COMMAND_ANSWER,
+        COMMAND_EXPIRE,      COMMAND_EXPIRE,     COMMAND_WAKE,         COMMAND_WAKE,
+        COMMAND_CANCEL_DUE,  COMMAND_CLAIM,      COMMAND_LIFETIME,     COMMAND_RUN,
+        COMMAND_DEAD_LETTER,
     };
     bool planned = job_has_plan(&run->world->slice.job);
     if (run->plans && chance(run, planned ? 2 : 8))
@@ -325,6 +331,11 @@ static void random_failure(struct run *run, struct failure *failure)
 {
     failure->error_class = (enum error_class)(chance(run, 70) ? CLASS_TRANSIENT : below(run, 6));
     failure->message = STR("broken\tpipe");
+    if (chance(run, 20)) {
+        failure->type = STR("Broken");
+        failure->code = STR("32");
+        failure->stack = STR("at 1\n at 2");
+    }
     failure->has_retry_after = chance(run, 20);
     failure->retry_after_ms = 250;
 }
@@ -507,6 +518,46 @@ static const char *judge_worker(struct run *run, const struct command *command,
     return NULL;
 }
 
+/* The job has ended with one of its steps: as its policy says. */
+static const char *judge_planned_end(const struct world *world)
+{
+    const struct job *job = &world->slice.job;
+    const struct event *last = &world->log[world->log_count - 1];
+    enum error_class class = failure_class_of(last->data.error);
+    bool final = class == CLASS_PERMANENT || class == CLASS_VALIDATION;
+    /* Of several steps that failed, the last one may not be the one to blame. */
+    if (!str_eq(last->data.reason, STR("step_failed")) ||
+        !str_is_set(json_member(last->data.error, STR("step"))))
+        return NULL;
+    enum exhausted_policy then =
+        final ? job->spec.retry.on_permanent : job->spec.retry.on_exhausted;
+    return (job->status == JOB_DEAD_LETTERED) == (then == EXHAUSTED_DEAD_LETTER)
+               ? NULL
+               : "a planned job did not end as its policy says";
+}
+
+/* The key of the job is used again: by the same submission, or by another. */
+static const char *judge_key(struct run *run, const struct spec *spec)
+{
+    struct world *world = run->world;
+    struct job_slice nothing;
+    struct decision decision;
+    struct err err = {0};
+    struct spec again = *spec;
+    struct command submit = {.type = COMMAND_SUBMIT, .actor = STR("bob")};
+    struct context context = {.now = world->now, .arena = &world->arena};
+    job_slice_init(&nothing, (struct uuid){{1}}, 1);
+    submit.submit.spec = &again;
+    submit.submit.duplicate = &world->slice.job;
+    again.plan = (struct str){NULL, 0};
+    if (job_decide(&nothing, &submit, &context, &decision, &err) != ERR_OK)
+        return "a submission was not recognised by its key";
+    again.payload = STR("{\"another\":true}");
+    return job_decide(&nothing, &submit, &context, &decision, &err) == ERR_IDEMPOTENCY_MISMATCH
+               ? NULL
+               : "the key of another job was taken";
+}
+
 static const char *judge(struct run *run, const struct command *command,
                          const struct before *before)
 {
@@ -519,7 +570,13 @@ static const char *judge(struct run *run, const struct command *command,
             return fault;
     }
     switch (command->type) {
+    case COMMAND_LIFETIME:
+        return job_lifetime_at(job) == 0 || job_lifetime_at(job) > now
+                   ? "a job ended before its life was over"
+                   : NULL;
     case COMMAND_CLAIM:
+        if (job_outlived(job, now))
+            return "a job was claimed after its life was over";
         if (job->run_at > now)
             return "a job was claimed before it was due";
         return job->lease.live || job->wait.type != WAIT_NONE ? "a held job was claimed" : NULL;
@@ -667,6 +724,9 @@ static const char *give(struct run *run, const struct command *command)
     count(run, command);
     keep_token(run);
     const char *fault = judge(run, command, &before);
+    if (fault == NULL && run->plans && world->last.count > 0 &&
+        job_status_terminal(world->slice.job.status))
+        fault = judge_planned_end(world);
     if (fault == NULL && derive_status(world->log, world->log_count) != world->slice.job.status)
         fault = "the derived status is not the folded one";
     return fault == NULL ? check_placed(run, &given, command) : fault;
@@ -724,6 +784,7 @@ static const char *stuck(struct run *run)
     plan.plan.steps = STR("[{\"id\":\"last\"}]");
     if (accepted(run, expire) || accepted(run, claim) ||
         accepted(run, engine_command(COMMAND_CANCEL_DUE, no_step)) ||
+        accepted(run, engine_command(COMMAND_LIFETIME, no_step)) ||
         (job.wait.type != WAIT_NONE && accepted(run, signal)) ||
         accepted(run, engine_command(COMMAND_WAKE, no_step)) ||
         (job.wait.type == WAIT_REPLAN && accepted(run, plan)))
@@ -770,6 +831,8 @@ const char *random_run(struct world *world, uint64_t seed, bool plans, struct ra
     struct command submit = {.type = COMMAND_SUBMIT, .actor = STR("alice")};
     submit.submit.spec = &spec;
     const char *fault = give(&run, &submit);
+    if (fault == NULL)
+        fault = judge_key(&run, &spec);
     uint64_t length = below(&run, 50) + 5;
     for (uint64_t i = 0; i < length && fault == NULL; i++) {
         random_time(&run);

@@ -2,6 +2,7 @@
 
 #include "core/job_state.h"
 #include "core/lane.h"
+#include "core/lifetime.h"
 #include "core/placement.h"
 
 #define YEAR_MS (INT64_C(366) * 24 * 60 * 60 * 1000)
@@ -151,7 +152,8 @@ const char *placements_follow(const struct placed *placed)
     bool open = job_takes_step_claims(&now->job);
     bool ended = job_status_terminal(now->job.status);
     enum command_type type = placed->command->type;
-    bool has_all = type == COMMAND_SUBMIT || type == COMMAND_PLAN || type == COMMAND_REQUEUE;
+    bool has_all = type == COMMAND_SUBMIT || type == COMMAND_PLAN || type == COMMAND_REQUEUE ||
+                   type == COMMAND_RUN;
     if (!was_open && open && !has_all && given->job.wait.type != WAIT_STEPS)
         return "steps came into reach although they were not all at hand";
     if (has_all)
@@ -215,7 +217,8 @@ static struct command command_on(enum command_type type, const struct job *job,
 static const char *check_job_claim(struct trial *trial, const struct placement *placement)
 {
     struct command claim = command_on(COMMAND_CLAIM, &trial->slice->job, NULL);
-    bool expected = str_is_set(placement->lane) && placement->run_at <= decided_at(trial);
+    bool expected = str_is_set(placement->lane) && placement->run_at <= decided_at(trial) &&
+                    !job_outlived(&trial->slice->job, decided_at(trial));
     if (accepts(trial, &claim) != expected)
         return expected ? "a job in a lane cannot be claimed"
                         : "a job that is in no lane can be claimed";
@@ -226,7 +229,8 @@ static const char *check_step_claims(struct trial *trial, const struct step *ste
                                      const struct placement *placement)
 {
     const struct placed *placed = trial->placed;
-    bool due = str_is_set(placement->lane) && placement->run_at <= decided_at(trial);
+    bool due = str_is_set(placement->lane) && placement->run_at <= decided_at(trial) &&
+               !job_outlived(&trial->slice->job, decided_at(trial));
     struct lane lane = {0};
     if (str_is_set(placement->lane) &&
         lane_read(placement->lane, trial->context.arena, &lane, &trial->err) != ERR_OK)
@@ -279,7 +283,8 @@ static bool has_stored_answer(const struct job_slice *slice, const struct step *
 /* The engine's commands that would be carried out now. */
 static bool anything_to_do(struct trial *trial, const struct step *step)
 {
-    static const enum command_type types[] = {COMMAND_EXPIRE, COMMAND_WAKE, COMMAND_CANCEL_DUE};
+    static const enum command_type types[] = {COMMAND_EXPIRE, COMMAND_WAKE, COMMAND_CANCEL_DUE,
+                                              COMMAND_LIFETIME};
     const struct job *job = &trial->slice->job;
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         struct command command = command_on(types[i], job, step);

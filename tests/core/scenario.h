@@ -80,6 +80,13 @@ static inline struct command with_token(struct command command, struct str token
     return command;
 }
 
+static inline struct command submit_of(const struct spec *spec)
+{
+    struct command command = by_user(COMMAND_SUBMIT);
+    command.submit.spec = spec;
+    return command;
+}
+
 static inline struct command claim_by(const char *worker, bool start)
 {
     struct command command = by_user(COMMAND_CLAIM);

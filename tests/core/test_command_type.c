@@ -11,7 +11,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-/* In the order of their numbers, from 1. */
+/* In the order of their numbers, from 1; 25 is not taken yet. */
 static const struct {
     const char *name;
     enum command_by by;
@@ -28,13 +28,14 @@ static const struct {
     {"step_claim", COMMAND_BY_CALLER},   {"verdict", COMMAND_BY_WORKER},
     {"answer", COMMAND_BY_CALLER},       {"expire", COMMAND_BY_ENGINE},
     {"wake", COMMAND_BY_ENGINE},         {"cancel_due", COMMAND_BY_ENGINE},
+    {"lifetime", COMMAND_BY_ENGINE},     {"run", COMMAND_BY_CALLER},
 };
 
 static void every_command_keeps_its_number_name_and_giver(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(commands); i++) {
-        enum command_type type = (enum command_type)(i + 1);
+        enum command_type type = (enum command_type)(i + (i < 24 ? 1 : 2));
         assert_true(str_eq(command_type_name(type), str_from(commands[i].name)));
         assert_int_equal(command_type_parse(str_from(commands[i].name)), type);
         assert_int_equal(command_type_by(type), commands[i].by);

@@ -149,9 +149,98 @@ static void a_final_failure_before_the_start_is_a_dead_letter(void **state)
     do_ok(w, requeue_by("fixed", false));
     do_ok(w, claim_by("w1", false));
     do_ok(w, fail_as(w, CLASS_PERMANENT));
-    assert_int_equal(w->slice.job.dead_letter.reason_code, DEAD_POLICY_VIOLATION);
+    assert_int_equal(w->slice.job.dead_letter.reason_code, DEAD_EXHAUSTED_RETRIES);
+    assert_int_equal(w->slice.job.dead_letter.stage, STAGE_EXEC);
     story(w, "job_created job_leased job_dead_lettered job_requeued job_leased "
              "job_dead_lettered");
+}
+
+static void on_permanent_sends_final_failures_to_the_dead_letters(void **state)
+{
+    static const struct {
+        enum error_class class;
+        enum stage stage;
+        enum dead_letter_reason reason;
+    } cases[] = {
+        {CLASS_PERMANENT, STAGE_NONE, DEAD_EXHAUSTED_RETRIES},
+        {CLASS_PERMANENT, STAGE_FETCH, DEAD_DEPENDENCY_UNAVAILABLE},
+        {CLASS_PERMANENT, STAGE_INPUT, DEAD_VALIDATION_FAILED},
+        {CLASS_VALIDATION, STAGE_OUTPUT, DEAD_VALIDATION_FAILED},
+    };
+    struct world *w = *state;
+    struct retry_policy policy = fixed(5, EXHAUSTED_FAIL);
+    policy.on_permanent = EXHAUSTED_DEAD_LETTER;
+    submit_with_retry(w, policy);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        do_ok(w, claim_by("w1", true));
+        struct command fail = fail_as(w, cases[i].class);
+        fail.fail.stage = cases[i].stage;
+        do_ok(w, fail);
+        assert_status(w, "dead_lettered");
+        assert_int_equal(w->slice.job.dead_letter.reason_code, cases[i].reason);
+        assert_int_equal(w->slice.job.dead_letter.stage,
+                         cases[i].stage != STAGE_NONE ? cases[i].stage : STAGE_EXEC);
+        do_ok(w, requeue_by("again", false));
+    }
+    assert_null(world_check(w));
+}
+
+static void the_reason_is_timeout_when_the_last_attempt_timed_out(void **state)
+{
+    struct world *w = *state;
+    struct spec spec = world_spec();
+    spec.retry = fixed(2, EXHAUSTED_DEAD_LETTER);
+    spec.timeout_ms = 1000;
+    do_ok(w, submit_of(&spec));
+    do_ok(w, claim_by("w1", true));
+    do_ok(w, fail_as(w, CLASS_TRANSIENT));
+    w->now = w->slice.job.run_at;
+    do_ok(w, claim_by("w1", true));
+    w->now += 1000;
+    do_ok(w, expire_of(2));
+    assert_int_equal(w->slice.job.dead_letter.reason_code, DEAD_TIMEOUT);
+    assert_int_equal(w->slice.job.dead_letter.stage, STAGE_EXEC);
+    do_ok(w, requeue_by("again", false));
+    do_ok(w, claim_by("w1", true));
+    do_ok(w, fail_as(w, CLASS_TIMEOUT));
+    w->now = w->slice.job.run_at;
+    do_ok(w, claim_by("w1", true));
+    do_ok(w, fail_as(w, CLASS_TIMEOUT));
+    assert_int_equal(w->slice.job.dead_letter.reason_code, DEAD_TIMEOUT);
+    assert_null(world_check(w));
+}
+
+static void an_error_keeps_type_code_and_stack(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    struct command fail = fail_as(w, CLASS_PERMANENT);
+    fail.fail.type = STR("KeyError");
+    fail.fail.code = STR("E42");
+    fail.fail.stack = STR("a.py:7");
+    do_ok(w, fail);
+    assert_str(w->slice.job.error, js(w, "{'class':'permanent','message':'it broke',"
+                                         "'type':'KeyError','code':'E42','stack':'a.py:7'}"));
+    do_again(w, fail);
+    fail.fail.code = STR("E43");
+    refused(w, fail, ERR_STALE_LEASE,
+            "the token of attempt 1 of job {job} is not live: it ended before, with other words");
+}
+
+static void an_error_type_or_code_that_is_no_name_is_refused(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    struct command fail = fail_as(w, CLASS_PERMANENT);
+    fail.fail.type = STR("");
+    refused(w, fail, ERR_BAD_REQUEST, "error.type must not be empty");
+    fail.fail.type = absent;
+    fail.fail.code = STR("");
+    refused(w, fail, ERR_BAD_REQUEST, "error.code must not be empty");
+    fail.fail.code = absent;
+    fail.fail.stack = STR("\xff");
+    refused(w, fail, ERR_BAD_REQUEST, "error.stack is not valid UTF-8");
+    story(w, "job_created job_leased job_running");
 }
 
 static void a_job_whose_failures_are_spent_is_a_dead_letter(void **state)
@@ -304,7 +393,10 @@ static void an_operator_may_dead_letter_a_queued_job(void **state)
     assert_status(w, "dead_lettered");
     assert_int_equal(w->slice.job.dead_letter.attempts, 0);
     assert_text(w->slice.job.dead_letter.last_owner, NULL);
-    assert_text(w->slice.job.dead_letter.last_error, NULL);
+    assert_int_equal(w->slice.job.dead_letter.stage, STAGE_NONE);
+    assert_str(w->slice.job.dead_letter.last_error,
+               js(w, "{'class':'permanent',"
+                     "'message':'an operator made the job a dead letter: policy_violation'}"));
     refused(w, dead_letter_of(DEAD_POLICY_VIOLATION), ERR_INVALID_TRANSITION,
             "cannot dead-letter job {job}: it is dead_lettered");
     story(w, "job_created job_dead_lettered");
@@ -370,7 +462,7 @@ static void a_failure_may_have_no_message(void **state)
     struct command fail = fail_as(w, CLASS_PERMANENT);
     fail.fail.message = absent;
     do_ok(w, fail);
-    assert_str(w->slice.job.error, js(w, "{'class':'permanent','message':''}"));
+    assert_str(w->slice.job.error, js(w, "{'class':'permanent','message':'no message was given'}"));
 }
 
 int main(void)
@@ -384,6 +476,10 @@ int main(void)
         SCENARIO(a_repeated_fail_is_answered_and_counts_once),
         SCENARIO(permanent_and_validation_failures_are_final),
         SCENARIO(a_final_failure_before_the_start_is_a_dead_letter),
+        SCENARIO(on_permanent_sends_final_failures_to_the_dead_letters),
+        SCENARIO(the_reason_is_timeout_when_the_last_attempt_timed_out),
+        SCENARIO(an_error_keeps_type_code_and_stack),
+        SCENARIO(an_error_type_or_code_that_is_no_name_is_refused),
         SCENARIO(a_job_whose_failures_are_spent_is_a_dead_letter),
         SCENARIO(a_job_whose_failures_are_spent_fails_where_the_policy_says_so),
         SCENARIO(failures_spent_before_the_start_make_a_dead_letter_whatever_the_policy),

@@ -420,6 +420,78 @@ static void an_operator_may_dead_letter_a_plan_that_has_not_begun(void **state)
              "job_running step_leased:a step_running:a step_succeeded:a job_completed");
 }
 
+static void an_operator_may_dead_letter_a_plan_that_runs(void **state)
+{
+    struct world *w = *state;
+    planned(w, "[{'id':'a'},{'id':'b'}]");
+    do_ok(w, step_claim_of(w, "a", "r1", true));
+    struct command command = by_user(COMMAND_DEAD_LETTER);
+    command.dead_letter.reason_code = DEAD_DEPENDENCY_UNAVAILABLE;
+    command.dead_letter.stage = STAGE_FETCH;
+    do_ok(w, command);
+    assert_status(w, "dead_lettered");
+    assert_int_equal(w->slice.job.dead_letter.stage, STAGE_FETCH);
+    /* The worker of the step has nothing to write to any more. */
+    refused(w, fail_as(w, CLASS_TRANSIENT), ERR_STALE_LEASE,
+            "the token of attempt 1 of job {job}, step a is not live: the lease has ended");
+    assert_null(world_check(w));
+    story(w, "job_created plan_generated job_running step_leased:a step_running:a "
+             "job_dead_lettered");
+}
+
+static void planned_with_retry(struct world *w, struct retry_policy retry)
+{
+    struct spec spec = world_spec();
+    spec.retry = retry;
+    spec.plan = js(w, "{'steps':[{'id':'a','retry':{'max_attempts':1}}]}");
+    do_ok(w, submit_of(&spec));
+    do_ok(w, step_claim_of(w, "a", "r1", true));
+}
+
+static void a_planned_job_whose_step_is_out_of_retries_ends_as_on_exhausted_says(void **state)
+{
+    struct world *w = *state;
+    struct retry_policy retry = retry_policy_for_jobs();
+    planned_with_retry(w, retry);
+    do_ok(w, fail_as(w, CLASS_TIMEOUT));
+    assert_status(w, "dead_lettered");
+    const struct dead_letter *letter = &w->slice.job.dead_letter;
+    assert_int_equal(letter->reason_code, DEAD_TIMEOUT);
+    assert_int_equal(letter->stage, STAGE_EXEC);
+    assert_str(letter->last_error, js(w, "{'step':'a','class':'timeout','message':'it broke'}"));
+    assert_null(world_check(w));
+    story(w, "job_created plan_generated job_running step_leased:a step_running:a "
+             "step_failed_fatal:a step_failed:a job_dead_lettered");
+}
+
+static void a_planned_job_that_does_not_say_fails_with_its_step(void **state)
+{
+    struct world *w = *state;
+    struct retry_policy retry = retry_policy_for_jobs();
+    retry.on_exhausted = EXHAUSTED_NONE;
+    planned_with_retry(w, retry);
+    assert_int_equal(w->slice.job.spec.retry.on_exhausted, EXHAUSTED_FAIL);
+    do_ok(w, fail_as(w, CLASS_TRANSIENT));
+    assert_status(w, "failed");
+    assert_null(world_check(w));
+}
+
+static void a_planned_job_whose_step_fails_for_good_ends_as_on_permanent_says(void **state)
+{
+    struct world *w = *state;
+    struct retry_policy retry = retry_policy_for_jobs();
+    planned_with_retry(w, retry);
+    do_ok(w, fail_as(w, CLASS_PERMANENT));
+    assert_status(w, "failed");
+    world_clear(w, 1);
+    retry.on_permanent = EXHAUSTED_DEAD_LETTER;
+    planned_with_retry(w, retry);
+    do_ok(w, fail_as(w, CLASS_VALIDATION));
+    assert_status(w, "dead_lettered");
+    assert_int_equal(w->slice.job.dead_letter.reason_code, DEAD_VALIDATION_FAILED);
+    assert_null(world_check(w));
+}
+
 /* ---- replan ---- */
 
 static void a_replan_fails_the_step_and_waits_once_nothing_else_runs(void **state)
@@ -655,6 +727,10 @@ int main(void)
         SCENARIO(a_fresh_requeue_runs_every_step_again),
         SCENARIO(a_lost_resource_stays_lost_until_an_operator_starts_again),
         SCENARIO(an_operator_may_dead_letter_a_plan_that_has_not_begun),
+        SCENARIO(an_operator_may_dead_letter_a_plan_that_runs),
+        SCENARIO(a_planned_job_whose_step_is_out_of_retries_ends_as_on_exhausted_says),
+        SCENARIO(a_planned_job_that_does_not_say_fails_with_its_step),
+        SCENARIO(a_planned_job_whose_step_fails_for_good_ends_as_on_permanent_says),
         SCENARIO(a_replan_fails_the_step_and_waits_once_nothing_else_runs),
         SCENARIO(while_a_plan_is_awaited_nothing_of_the_old_one_is_claimed),
         SCENARIO(a_step_that_a_later_plan_brings_back_starts_above_all_that_left),

@@ -1,13 +1,6 @@
 /* Submitting a job: what is kept, what is refused, and what makes it a duplicate. */
 #include "scenario.h"
 
-static struct command submit_of(const struct spec *spec)
-{
-    struct command command = by_user(COMMAND_SUBMIT);
-    command.submit.spec = spec;
-    return command;
-}
-
 static void a_submitted_job_is_queued_and_due_at_once(void **state)
 {
     struct world *w = *state;

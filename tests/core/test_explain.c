@@ -81,7 +81,8 @@ static void a_job_with_a_delay_says_when_it_is_due(void **state)
     command.submit.spec = &spec;
     do_ok(w, command);
     says(w, "It is not due yet: it can be claimed at 2026-01-01T01:30:00.000Z (in 1h 30m).");
-    says(w, "\"moves\":[\"When its time has come a worker can claim it.\",\"pawl cancel {job}\"]");
+    says(w, "\"moves\":[\"When its time has come a worker can claim it.\",\"pawl run "
+            "{job}\",\"pawl cancel {job}\"]");
     w->now += spec.delay_ms;
     says(w, "It waits for a worker to claim it.");
     says(w, "pawl work --kind mail");

@@ -164,6 +164,8 @@ static void wrong_and_unknown_fields_name_the_step(void **state)
          "step \"a\": retry.initial_ms must be at most max_ms, but 40000 is more than 30000"},
         {"\"retry\":{\"on_exhausted\":\"fail\"}",
          "step \"a\": retry.on_exhausted is for jobs; a step has on_failure"},
+        {"\"retry\":{\"on_permanent\":\"fail\"}",
+         "step \"a\": retry.on_permanent is for jobs; a step has on_failure"},
         {"\"capabilities\":[1]", "step \"a\": capabilities[0] must be a string, not 1"},
         {"\"avoid\":[\"r\",\"r\"]", "step \"a\": avoid[1] is there twice: \"r\""},
         {"\"selector\":\"zone=\\u00e4\"", "step \"a\": selector \"zone=ä\": byte 5: "},

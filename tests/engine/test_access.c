@@ -204,6 +204,7 @@ static const struct query questions[] = {
     {VERB_redrive, 'd', "{'id':'@'}", 0, BY_QUEUE},
     {VERB_dead_letter, 'q', "{'id':'@','reason_code':'timeout'}", 0, BY_QUEUE},
     {VERB_requeue, 'q', "{'id':'@'}", 0, BY_QUEUE},
+    {VERB_run_now, 'q', "{'id':'@'}", 0, BY_QUEUE},
     {VERB_cancel, 'q', "{'id':'@'}", S, BY_QUEUE},
     {VERB_redact, 'q', "{'id':'@'}", 0, BY_QUEUE},
     {VERB_drop, 'd', "{'id':'@'}", 0, BY_QUEUE},

@@ -33,8 +33,10 @@ static void submits_plainly(struct desk *d)
         "\"correlation_id\":\"%s\",\"traceparent\":null,\"labels\":null,\"agent_id\":null,"
         "\"goal\":null,\"retry\":{\"max_attempts\":20,\"strategy\":\"exponential\","
         "\"initial_ms\":500,\"factor\":2,\"max_ms\":3600000,\"jitter\":\"equal\","
-        "\"on_exhausted\":\"dead_letter\"},\"plan\":null,\"in_doubt\":\"fail\","
-        "\"capabilities\":null,\"timeout_ms\":null,\"fingerprint\":null,\"redacted\":false}",
+        "\"on_exhausted\":\"dead_letter\",\"on_permanent\":\"fail\"},\"plan\":null,\"in_doubt\":"
+        "\"fail\","
+        "\"capabilities\":null,\"timeout_ms\":null,\"expires_at\":null,\"deadline_at\":null,"
+        "\"fingerprint\":null,\"redacted\":false}",
         said(d, "id"), said(d, "id"));
     assert_string_equal(d->answer, expected);
 }
@@ -61,7 +63,7 @@ static void submits_everything(struct desk *d)
     says(d, "idempotency_key", "k1");
     says(d, "retry",
          "{\"max_attempts\":3,\"strategy\":\"fixed\",\"initial_ms\":0,\"factor\":1.25,\"max_ms\":7,"
-         "\"jitter\":\"full\",\"on_exhausted\":\"fail\"}");
+         "\"jitter\":\"full\",\"on_exhausted\":\"fail\",\"on_permanent\":\"fail\"}");
     says(d, "timeout_ms", "9000");
     says(d, "in_doubt", "ask");
     says(d, "capabilities", "[\"gpu\"]");
@@ -196,6 +198,148 @@ static void a_fingerprint_stands_for_a_payload_that_cannot_be_compared(void **st
 {
     (void)state;
     at_every_desk(submits_with_fingerprints);
+}
+
+static void lives_and_ends(struct desk *d)
+{
+    well(d, VERB_submit, "{\"kind\":\"a\",\"expires_ms\":60000}");
+    const char *expires = said(d, "id");
+    says(d, "expires_at", "2026-01-01T00:01:00.000Z");
+    says(d, "deadline_at", "");
+    well(d, VERB_submit,
+         "{\"kind\":\"b\",\"deadline_ms\":90000,\"retry\":{\"on_exhausted\":\"fail\"}}");
+    const char *ends = said(d, "id");
+    well(d, VERB_submit, "{\"kind\":\"c\",\"deadline_ms\":90000}");
+    const char *waits = said(d, "id");
+    well(d, VERB_submit, "{\"kind\":\"a\",\"expires_ms\":60000}");
+    const char *starts = said(d, "id");
+    well(d, VERB_submit,
+         "{\"kind\":\"p\",\"expires_ms\":60000,\"plan\":{\"steps\":[{\"id\":\"s\",\"kind\":\"k\"}]}"
+         "}");
+    const char *plan = said(d, "id");
+    well(d, VERB_explain, "{\"id\":\"%s\"}", expires);
+    assert_non_null(strstr(d->answer, "unless it starts by 2026-01-01T00:01:00.000Z"));
+
+    /* One is claimed in time, one waits, one is held. */
+    well(d, VERB_cancel, "{\"id\":\"%s\"}", starts);
+    well(d, VERB_claim, "{\"worker_id\":\"w\",\"kinds\":[\"c\"],\"wait_ms\":0}");
+    well(d, VERB_wait, "{\"token\":\"%s\",\"type\":\"signal\",\"correlation_key\":\"k\"}",
+         said(d, "claims.0.lease.token"));
+    well(d, VERB_claim,
+         "{\"worker_id\":\"w\",\"kinds\":[\"b\"],\"lease_ttl_ms\":3600000,\"wait_ms\":0}");
+    const char *token = said(d, "claims.0.lease.token");
+    says(d, "claims.0.lease.expires_at", "2026-01-01T00:01:30.000Z");
+
+    let_time_pass(d, 61000);
+    well(d, VERB_get, "{\"id\":\"%s\"}", expires);
+    says(d, "status", "cancelled");
+    well(d, VERB_explain, "{\"id\":\"%s\"}", expires);
+    assert_non_null(strstr(said(d, "summary"), "It expired"));
+    well(d, VERB_get, "{\"id\":\"%s\"}", plan);
+    says(d, "status", "cancelled");
+    well(d, VERB_get, "{\"id\":\"%s\"}", ends);
+    says(d, "status", "running");
+
+    let_time_pass(d, 30000);
+    well(d, VERB_get, "{\"id\":\"%s\"}", ends);
+    says(d, "status", "failed");
+    says(d, "error.class", "timeout");
+    ill(d, VERB_complete, ERR_STALE_LEASE, "not live", "{\"token\":\"%s\"}", token);
+    well(d, VERB_get, "{\"id\":\"%s\"}", waits);
+    says(d, "status", "dead_lettered");
+    says(d, "dead_letter.reason_code", "timeout");
+    const char *all[] = {expires, ends, waits, plan};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        well(d, VERB_verify, "{\"id\":\"%s\"}", all[i]);
+        says(d, "ok", "true");
+    }
+    /* From then on its deadline counts anew. */
+    well(d, VERB_requeue, "{\"id\":\"%s\"}", waits);
+    says(d, "status", "queued");
+    let_time_pass(d, 91000);
+    well(d, VERB_get, "{\"id\":\"%s\"}", waits);
+    says(d, "status", "dead_lettered");
+
+    ill(d, VERB_submit, ERR_BAD_REQUEST, "expires_ms", "{\"kind\":\"a\",\"expires_ms\":0}");
+    ill(d, VERB_submit, ERR_BAD_REQUEST, "deadline_ms", "{\"kind\":\"a\",\"deadline_ms\":\"1h\"}");
+    ill(d, VERB_submit, ERR_BAD_REQUEST, "expires_ms is 1000",
+        "{\"kind\":\"a\",\"expires_ms\":1000,\"delay_ms\":1000}");
+}
+
+static void jobs_expire_unless_started_and_end_at_their_deadline(void **state)
+{
+    (void)state;
+    at_every_desk(lives_and_ends);
+}
+
+/* A claim that comes before the timer has fired gets what stands behind the job. */
+static void claims_behind_an_expired_job(struct desk *d)
+{
+    well(d, VERB_submit, "{\"kind\":\"a\",\"expires_ms\":1000,\"priority\":1}");
+    const char *expired = said(d, "id");
+    well(d, VERB_submit, "{\"kind\":\"a\"}");
+    const char *id = said(d, "id");
+    d->clock += 1000;
+    well(d, VERB_claim, "{\"worker_id\":\"w\",\"wait_ms\":0}");
+    says(d, "claims.0.job.id", id);
+    well(d, VERB_get, "{\"id\":\"%s\"}", expired);
+    says(d, "status", "cancelled");
+}
+
+static void an_expired_job_is_not_given_out_and_holds_nobody_up(void **state)
+{
+    (void)state;
+    at_every_desk(claims_behind_an_expired_job);
+}
+
+static void runs_now(struct desk *d)
+{
+    well(d, VERB_submit, "{\"kind\":\"a\",\"delay_ms\":3600000}");
+    const char *id = said(d, "id");
+    well(d, VERB_explain, "{\"id\":\"%s\"}", id);
+    assert_non_null(strstr(d->answer, "pawl run "));
+    well(d, VERB_run_now, "{\"id\":\"%s\",\"reason\":\"now\"}", id);
+    says(d, "status", "queued");
+    says(d, "run_at", "2026-01-01T00:00:00.000Z");
+    well(d, VERB_run_now, "{\"id\":\"%s\"}", id);
+    says(d, "version", "2");
+    well(d, VERB_claim, "{\"worker_id\":\"w\",\"wait_ms\":0}");
+    const char *token = said(d, "claims.0.lease.token");
+    says(d, "claims.0.job.id", id);
+    ill(d, VERB_run_now, ERR_INVALID_TRANSITION, "this one is running", "{\"id\":\"%s\"}", id);
+    well(d, VERB_fail,
+         "{\"token\":\"%s\",\"error\":{\"message\":\"m\"},\"retry_after_ms\":3600000}", token);
+    well(d, VERB_run_now, "{\"id\":\"%s\"}", id);
+    well(d, VERB_claim, "{\"worker_id\":\"w\",\"wait_ms\":0}");
+    says(d, "claims.0.job.failures", "1");
+    well(d, VERB_verify, "{\"id\":\"%s\"}", id);
+    says(d, "ok", "true");
+
+    /* The steps of a plan come with their job. */
+    well(d, VERB_submit,
+         "{\"kind\":\"p\",\"delay_ms\":3600000,\"plan\":{\"steps\":[{\"id\":\"s\",\"kind\":\"k\"},"
+         "{\"id\":\"w\",\"wait\":{\"type\":\"timer\",\"delay_ms\":1}}]}}");
+    const char *plan = said(d, "id");
+    well(d, VERB_resource_put, "{\"id\":\"r1\",\"slots\":2}");
+    well(d, VERB_claim_steps, "{\"worker_id\":\"w\",\"resource_id\":\"r1\",\"wait_ms\":0}");
+    says(d, "claims.0", "");
+    well(d, VERB_run_now, "{\"id\":\"%s\"}", plan);
+    well(d, VERB_claim_steps, "{\"worker_id\":\"w\",\"resource_id\":\"r1\",\"wait_ms\":0}");
+    well(d, VERB_complete, "{\"token\":\"%s\"}", said(d, "claims.0.lease.token"));
+    let_time_pass(d, 1000);
+    well(d, VERB_get, "{\"id\":\"%s\"}", plan);
+    says(d, "status", "completed");
+    well(d, VERB_verify, "{\"id\":\"%s\"}", plan);
+    says(d, "ok", "true");
+    ill(d, VERB_run_now, ERR_NOT_FOUND, "there is no job",
+        "{\"id\":\"01a1e278-ed88-73d1-9060-3f3f311c080a\"}");
+    ill(d, VERB_run_now, ERR_UNKNOWN_FIELD, "fresh", "{\"id\":\"%s\",\"fresh\":true}", plan);
+}
+
+static void a_scheduled_or_retrying_job_runs_now(void **state)
+{
+    (void)state;
+    at_every_desk(runs_now);
 }
 
 static void submits_many(struct desk *d)
@@ -821,6 +965,9 @@ int main(void)
         cmocka_unit_test(a_known_idempotency_key_gives_the_job_that_has_it),
         cmocka_unit_test(a_known_idempotency_key_with_another_kind_or_payload_is_refused),
         cmocka_unit_test(a_fingerprint_stands_for_a_payload_that_cannot_be_compared),
+        cmocka_unit_test(jobs_expire_unless_started_and_end_at_their_deadline),
+        cmocka_unit_test(an_expired_job_is_not_given_out_and_holds_nobody_up),
+        cmocka_unit_test(a_scheduled_or_retrying_job_runs_now),
         cmocka_unit_test(a_thousand_jobs_are_submitted_at_once_and_come_in_their_order),
         cmocka_unit_test(of_many_jobs_all_are_made_or_none),
         cmocka_unit_test(a_job_that_is_not_well_formed_is_refused_by_name),

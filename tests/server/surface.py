@@ -201,6 +201,7 @@ REQUESTS = {
     "cancel": on_job("POST", "/cancel", {}),
     "signal": on_job("POST", "/signal", {"correlation_key": "c"}, Stage.waiting),
     "requeue": on_job("POST", "/requeue", {"reason": "r"}, Stage.dead),
+    "run_now": on_job("POST", "/run", {}),
     "dead_letter": on_job("POST", "/dead-letter", {"reason_code": "timeout"}),
     "redact": on_job("POST", "/redact", {}, Stage.dead),
     "verify": on_job("GET", "/verify", None),

@@ -32,6 +32,7 @@ RULES = {
     "cancel": Rule({"submit"}, "job"),
     "signal": Rule({"submit"}, "job"),
     "requeue": Rule({"admin"}, "job"),
+    "run_now": Rule({"admin"}, "job"),
     "dead_letter": Rule({"admin"}, "job"),
     "redact": Rule({"admin"}, "job"),
     "verify": Rule({"read"}, "job"),

@@ -128,9 +128,12 @@ static void random_submit(struct script *script, struct op *op)
     spec.retry.max_attempts = (int64_t)below(script, 3) + 1;
     spec.retry.initial_ms = 100;
     spec.retry.max_ms = 1000;
+    spec.retry.on_permanent = chance(script, 30) ? EXHAUSTED_DEAD_LETTER : EXHAUSTED_NONE;
     spec.in_doubt = (enum doubt_policy)(below(script, 3) + 1);
     spec.delay_ms = chance(script, 25) ? (int64_t)below(script, 900) : 0;
     spec.timeout_ms = chance(script, 20) ? 4000 : 0;
+    spec.expires_ms = chance(script, 15) ? 1500 : 0;
+    spec.deadline_ms = chance(script, 15) ? 6000 : 0;
     spec.lease_ttl_ms = chance(script, 60) ? 1000 : 0;
     spec.idempotency_key = chance(script, 25) ? PICK(script, keys) : (struct str){NULL, 0};
     if (chance(script, 20))
@@ -259,7 +262,10 @@ static void random_operator(struct script *script, struct op *op)
 {
     struct command *command = &op->command;
     op->job = random_job(script);
-    switch (below(script, 12)) {
+    switch (below(script, 13)) {
+    case 12:
+        command->type = COMMAND_RUN;
+        break;
     case 0:
         command->type = COMMAND_CANCEL;
         command->cancel.mode = chance(script, 30) ? CANCEL_HARD : CANCEL_SOFT;

@@ -27,7 +27,7 @@ struct game {
 /* How many operations of each sort were carried out, so that no script passes by doing nothing. */
 struct tally {
     uint64_t ops[OP_QUEUE + 1];
-    uint64_t commands[COMMAND_CANCEL_DUE + 1];
+    uint64_t commands[COMMAND_RUN + 1];
     uint64_t grants[LANE_JUDGING + 1];
     uint64_t repeated;
     uint64_t atomic[2]; /* operations of atomic groups that were done, that were refused */
@@ -178,8 +178,9 @@ static void show(const struct tally *tally, bool enough)
     for (int i = OP_COMMAND; i <= OP_QUEUE; i++)
         if (i != OP_IMPORT)
             show_one("operation", i, tally->ops[i], enough);
-    for (int i = COMMAND_SUBMIT; i <= COMMAND_CANCEL_DUE; i++)
-        if (command_type_by((enum command_type)i) != COMMAND_BY_ENGINE && i != COMMAND_CLAIM &&
+    for (int i = COMMAND_SUBMIT; i <= COMMAND_RUN; i++)
+        if (command_type_name((enum command_type)i).len > 0 &&
+            command_type_by((enum command_type)i) != COMMAND_BY_ENGINE && i != COMMAND_CLAIM &&
             i != COMMAND_STEP_CLAIM && i != COMMAND_ABANDON)
             show_one("command", i, tally->commands[i], enough);
     for (int i = LANE_JOBS; i <= LANE_JUDGING; i++)

@@ -141,11 +141,8 @@ static const char upsert_queues[] =
 
 static bool nothing_set(const struct kind_settings *settings)
 {
-    const struct retry_policy *retry = &settings->retry;
-    return settings->lease_ttl_ms == 0 && settings->heartbeat_ms == 0 &&
-           settings->timeout_ms == 0 && settings->retention_ms == 0 && retry->max_attempts == 0 &&
-           retry->strategy == 0 && retry->initial_ms == 0 && retry->factor_milli == 0 &&
-           retry->max_ms == 0 && retry->jitter == 0 && retry->on_exhausted == 0;
+    static const struct kind_settings nothing;
+    return kind_settings_same(settings, &nothing);
 }
 
 static enum error_code write_kinds(struct postgres_txn *txn, const struct store_write *write,

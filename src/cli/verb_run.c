@@ -1,0 +1,33 @@
+#include "cli/cli.h"
+#include "cli/steer.h"
+
+static void put(const struct args *args, struct pawl_object *request)
+{
+    cli_put_text(args, "--reason", request, "reason");
+}
+
+static enum cli_exit run(const struct args *args)
+{
+    static const struct steer now = {
+        .action = "run", .past = "run now", .one = pawl_run_now, .put = put};
+    if (args->word_count == 0)
+        return cli_usage(args->verb, "say which jobs: ID...");
+    return steer_run(args, &now);
+}
+
+static const struct option options[] = {
+    {.name = "--reason", .value = "TEXT", .text = "why, for the history"},
+    {0},
+};
+
+const struct verb verb_run = {
+    .name = "run",
+    .summary = "run scheduled or retrying jobs now",
+    .arguments = "[ID...]",
+    .about = "Ends the delay of jobs that were submitted for later, and of those that wait for a\n"
+             "retry. A job that can be claimed already stays as it is.\n",
+    .options = options,
+    .examples = "  pawl run 0190163d-8694-739b-aea5-966c26f8ad91\n",
+    .takes = TAKES_STORE | TAKES_JSON,
+    .run = run,
+};

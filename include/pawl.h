@@ -186,22 +186,29 @@ PAWL_VERB(submit);
 PAWL_VERB(get);
 
 /* Jobs, the newest first: {"status"?: "a,b", "kind"?, "queue"?, "agent_id"?, "correlation_id"?,
- * "label"?: "key:value", "created_after"?, "search"?: text, "id_prefix"?, "include"?:
- * "payload,result", "limit"? (50, at most 500), "cursor"?}. Answers {"jobs": [...], "next_cursor":
- * null or text}. A job whose row was damaged is {"id", "damaged": why}, and hides no others.
- * `search` is part of the id, kind, queue, key, correlation id, agent, goal, labels or last error,
- * in whatever case; a page of what was found may have fewer jobs than asked for, even none, and
- * still a next_cursor. `id_prefix` is the first 4 or more hexadecimal digits of an id. */
+ * "label"?: "key:value", "labels"?: [more of them], "created_after"?, "created_before"?,
+ * "idempotency_key"?: with "queue" (default) the one job that has it, "search"?: text,
+ * "id_prefix"?, "include"?: "payload,result", "limit"? (50, at most 500), "cursor"?}. Answers
+ * {"jobs": [...], "next_cursor": null or text}. A job whose row was damaged is {"id", "damaged":
+ * why}, and hides no others. `search` is part of the id, kind, queue, key, correlation id, agent,
+ * goal, labels or last error, in whatever case; a page of what was found may have fewer jobs than
+ * asked for, even none, and still a next_cursor. `id_prefix` is the first 4 or more hexadecimal
+ * digits of an id. */
 PAWL_VERB(list);
 
-/* The history of a job: {"id", "after"?: version, "limit"? (100, at most 1,000), "telemetry"?,
- * "wait_ms"?}. Answers {"events": [...]}; with wait_ms as soon as there is one, or then. With
- * telemetry the heartbeats of the last day instead, where after is a time in ms.
- * PAWL_NOT_FOUND */
+/* The history of a job: {"id", "after"?: version, "type"?: "job_completed,job_failed", "limit"?
+ * (100, at most 1,000), "telemetry"?, "wait_ms"?}. Answers {"events": [...], "next": version,
+ * "next_cursor": null or text}; with wait_ms as soon as there is one, or then. next is the last
+ * version that was looked at, also of events that `type` left out; next_cursor says the same for
+ * "cursor" as long as there may be more. Types may be called by the names of the seeds
+ * (job_claimed). With telemetry the heartbeats of the last day instead, where after is a time in
+ * ms. PAWL_NOT_FOUND */
 PAWL_VERB(events);
 
-/* Events of all jobs in the order of their commits: {"after"?: position, "limit"?, "wait_ms"?}.
- * Answers {"events": [{..., "position"}], "next": position}. A position is a text such as "17-3"
+/* Events of all jobs in the order of their commits: {"after"?: position, "type"?: as for events,
+ * "kind"?, "queue"?, "job_id"?, "limit"?, "wait_ms"?}. Answers {"events": [{..., "kind", "queue",
+ * "position"}], "next": position}; an answer may have few events or none although there are more,
+ * when a filter left out those that it looked at. A position is a text such as "17-3"
  * that means nothing by itself. "after": "now" answers at once, without events: next is the end. */
 PAWL_VERB(feed);
 

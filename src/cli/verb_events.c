@@ -42,14 +42,21 @@ static enum cli_exit ask(const struct reader *reader, long long limit, long long
         pawl_object_flag(request, "telemetry", 1);
     if (wait_ms > 0)
         pawl_object_int(request, "wait_ms", wait_ms);
+    enum cli_exit code = cli_put_joined(reader->args, "--type", request, "type");
+    if (code != CLI_DONE) {
+        pawl_object_free(request);
+        return code;
+    }
     return cli_ask(reader->args, reader->pawl, pawl_events, request, ret_answer);
 }
 
-/* Prints a page of events, each on a line. */
-static enum cli_exit print_page(struct reader *reader, struct pawl_json events,
-                                long long *ret_count)
+/* Prints a page of events, each on a line, and moves on behind all that it looked at. *ret_more:
+ * there is more by now. */
+static enum cli_exit print_page(struct reader *reader, struct pawl_json page, bool *ret_more)
 {
     const struct args *args = reader->args;
+    struct pawl_json events = pawl_json_get(page, "events");
+    struct pawl_json next = pawl_json_get(page, "next");
     bool json = cli_has(args, "--json");
     struct table *table = table_new(columns, sizeof columns / sizeof columns[0]);
     struct pawl_json event = {NULL, 0};
@@ -67,7 +74,9 @@ static enum cli_exit print_page(struct reader *reader, struct pawl_json events,
         code = table_print(args->verb, table, reader->printed == 0);
     table_free(table);
     reader->printed += count;
-    *ret_count = count;
+    /* A server of before has neither next nor next_cursor: then only an empty page is the last. */
+    *ret_more = next.at != NULL ? pawl_json_get(page, "next_cursor").at != NULL : count > 0;
+    reader->after = pawl_json_int(next, reader->after);
     fflush(stdout);
     return code;
 }
@@ -95,19 +104,18 @@ static enum cli_exit print_all(struct reader *reader)
 {
     bool follow = cli_has(reader->args, "--follow");
     bool over = false;
-    long long count = 0;
+    bool more = false;
     long long wait_ms = 0;
     while (!over) {
         char *text;
         enum cli_exit code = ask(reader, PAGE, wait_ms, &text);
         if (code != CLI_DONE)
             return code;
-        code = print_page(reader, pawl_json_get(pawl_json_read(text), "events"), &count);
+        code = print_page(reader, pawl_json_read(text), &more);
         pawl_free(text);
         if (code != CLI_DONE)
             return code;
-        /* A page may be short because its events are long: only an empty one is the last. */
-        if (count > 0 && !follow)
+        if (more)
             continue;
         over = true;
         wait_ms = WAIT_MS;
@@ -128,13 +136,12 @@ static enum cli_exit print_once(const struct reader *reader, long long limit)
     enum cli_exit code = ask(reader, limit, 0, &answer);
     if (code != CLI_DONE)
         return code;
-    struct pawl_json events = pawl_json_get(pawl_json_read(answer), "events");
     struct reader copy = *reader;
-    long long count;
+    bool more;
     if (cli_has(reader->args, "--json"))
         print_answer(answer);
     else
-        code = print_page(&copy, events, &count);
+        code = print_page(&copy, pawl_json_read(answer), &more);
     if (copy.printed == 0 && code == CLI_DONE && !cli_has(reader->args, "--json"))
         puts(cli_has(reader->args, "--telemetry") ? "There are no heartbeats of the last day."
                                                   : "There are no events.");
@@ -168,6 +175,11 @@ static const struct option options[] = {
     {.name = "--follow", .text = "go on with new ones until the job has ended", .letter = 'f'},
     {.name = "--after", .value = "VERSION", .text = "only those behind this one"},
     {.name = "--limit", .value = "N", .text = "at most so many; else all, with --json 100"},
+    {.name = "--type",
+     .value = "T",
+     .field = "type",
+     .text = "only events of these types, by Pawl's names or the seeds'",
+     .times = OPTION_MANY},
     {.name = "--telemetry", .text = "the heartbeats of the last day instead"},
     {0},
 };

@@ -5,7 +5,19 @@
 #include "cli/job_view.h"
 #include "cli/screen.h"
 
-enum { PAGE_MAX = 500, LIMIT = 50, LIMIT_MAX = 1000000 };
+enum { PAGE_MAX = 500, LIMIT = 50, LIMIT_MAX = 1000000, LABELS_MAX = 17 /* one too many */ };
+
+/* All labels but the first. */
+static void put_labels(const struct args *args, struct pawl_object *request)
+{
+    const char *labels[LABELS_MAX];
+    size_t count = cli_count(args, "--label");
+    size_t more = 0;
+    for (size_t i = 1; i < count && more < LABELS_MAX; i++)
+        labels[more++] = cli_value_at(args, "--label", i);
+    if (more > 0)
+        pawl_object_list(request, "labels", labels, more);
+}
 
 static enum cli_exit make_request(const struct args *args, long long limit, const char *cursor,
                                   struct pawl_object *request)
@@ -15,7 +27,9 @@ static enum cli_exit make_request(const struct args *args, long long limit, cons
     cli_put_text(args, "--agent", request, "agent_id");
     cli_put_text(args, "--correlation", request, "correlation_id");
     cli_put_text(args, "--label", request, "label");
+    cli_put_text(args, "--key", request, "idempotency_key");
     cli_put_text(args, "--search", request, "search");
+    put_labels(args, request);
     pawl_object_int(request, "limit", limit < PAGE_MAX ? limit : PAGE_MAX);
     pawl_object_text(request, "cursor", cursor);
     enum cli_exit code = cli_put_joined(args, "--status", request, "status");
@@ -23,8 +37,12 @@ static enum cli_exit make_request(const struct args *args, long long limit, cons
         code = cli_put_joined(args, "--include", request, "include");
     if (code != CLI_DONE)
         return code;
-    return filter_put_time(args, "--created-after", cli_value(args, "--created-after"), request,
+    code = filter_put_time(args, "--created-after", cli_value(args, "--created-after"), request,
                            "created_after");
+    if (code == CLI_DONE)
+        code = filter_put_time(args, "--created-before", cli_value(args, "--created-before"),
+                               request, "created_before");
+    return code;
 }
 
 static enum cli_exit ask(const struct args *args, struct pawl *pawl, long long limit,
@@ -125,7 +143,18 @@ static const struct option options[] = {
      .value = "C",
      .field = "correlation_id",
      .text = "only those with this correlation id"},
-    {.name = "--label", .value = "K:V", .field = "label", .text = "only those with this label"},
+    {.name = "--label",
+     .value = "K:V",
+     .field = "label",
+     .text = "only those with all of these labels",
+     .times = OPTION_MANY},
+    {.name = "--key",
+     .value = "K",
+     .field = "idempotency_key",
+     .text = "the one with this idempotency key, in --queue (default)"},
+    {.name = "--created-before",
+     .value = "TIME",
+     .text = "only those made before then: a time, or 1h for an hour ago"},
     {.name = "--created-after",
      .value = "TIME",
      .text = "only those made since then: a time, or 1h for the last hour"},

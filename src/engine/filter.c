@@ -1,6 +1,7 @@
 #include "engine/filter.h"
 
 #include "base/buf.h"
+#include "base/json_scan.h"
 #include "base/record.h"
 #include "core/machine.h"
 
@@ -83,6 +84,81 @@ static bool has_part(struct str text, struct str part)
     return false;
 }
 
+/* A string of JSON without its quotes, decoded where it has escapes; absent: it does not fit. */
+static struct str plain_text(struct str raw, char *room, size_t size)
+{
+    struct str inside = {raw.at + 1, raw.len - 2};
+    if (raw.len < 2 || raw.at[0] != '"')
+        return (struct str){NULL, 0};
+    if (memchr(inside.at, '\\', inside.len) == NULL)
+        return inside;
+    if (inside.len > size)
+        return (struct str){NULL, 0};
+    return (struct str){room, json_decode(inside, room)};
+}
+
+/* Walks the labels of a job as key:value; `test` says whether to stop, and so what is returned. */
+static bool any_label(struct str labels, bool (*test)(struct str label, struct str wanted),
+                      struct str wanted)
+{
+    struct json_iter iter;
+    struct str key;
+    struct str value;
+    if (!str_is_set(labels) || !json_object_begin(&iter, labels))
+        return false;
+    while (json_object_next(&iter, &key, &value)) {
+        char keys[FILTER_LABEL_LEN_MAX];
+        char values[FILTER_LABEL_LEN_MAX];
+        char text[2 * FILTER_LABEL_LEN_MAX + 2];
+        struct buf label = {.at = text, .cap = sizeof text};
+        buf_add(&label, plain_text(key, keys, sizeof keys));
+        buf_add_char(&label, ':');
+        buf_add(&label, plain_text(value, values, sizeof values));
+        if (!label.failed && test(buf_str(&label), wanted))
+            return true;
+    }
+    return false;
+}
+
+static bool is_label(struct str label, struct str wanted)
+{
+    return str_eq(label, wanted);
+}
+
+enum error_code filter_check_labels(struct str labels, struct err *err)
+{
+    struct json_iter iter;
+    struct str raw;
+    size_t count = json_count(labels);
+    if (count > FILTER_LABELS_MAX)
+        return err_set(err, ERR_BAD_REQUEST, "labels may have at most %d entries, not %zu",
+                       FILTER_LABELS_MAX, count);
+    (void)json_array_begin(&iter, labels);
+    while (json_array_next(&iter, &raw)) {
+        char room[FILTER_LABEL_LEN_MAX];
+        struct str label = plain_text(raw, room, sizeof room);
+        const char *colon =
+            !str_is_set(label) || label.len == 0 ? NULL : memchr(label.at, ':', label.len);
+        if (colon == NULL || colon == label.at)
+            return err_set(err, ERR_BAD_REQUEST, "a label is written key:value, not %.*s",
+                           STR_ARG(raw));
+    }
+    return ERR_OK;
+}
+
+bool filter_has_labels(const struct job *job, struct str labels)
+{
+    struct json_iter iter;
+    struct str raw;
+    (void)json_array_begin(&iter, labels);
+    while (json_array_next(&iter, &raw)) {
+        char room[FILTER_LABEL_LEN_MAX];
+        if (!any_label(job->spec.labels, is_label, plain_text(raw, room, sizeof room)))
+            return false;
+    }
+    return true;
+}
+
 bool filter_has_text(const struct job *job, struct str text)
 {
     char id[UUID_TEXT_LEN];
@@ -98,7 +174,7 @@ bool filter_has_text(const struct job *job, struct str text)
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
         if (has_part(places[i], text))
             return true;
-    return false;
+    return any_label(spec->labels, has_part, text);
 }
 
 enum error_code cursor_read(struct str cursor, struct uuid *ret, struct err *err)

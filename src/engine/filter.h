@@ -10,6 +10,8 @@
 
 enum {
     PAGE_LIMIT_DEFAULT = 50,
+    FILTER_LABELS_MAX = 16,
+    FILTER_LABEL_LEN_MAX = 512,
     PAGE_BYTES_MAX = 16 * 1024 * 1024, /* an answer ends after the entry that makes it so long */
 };
 
@@ -40,8 +42,15 @@ enum error_code filter_read(const struct filter_request *request, struct store_f
                             struct err *err);
 
 /* Whether a job is one that somebody would look for with this text: it is part of its id, kind,
- * queue, key, correlation id, agent, goal, labels or last error, in whatever case. */
+ * queue, key, correlation id, agent, goal, labels (also written key:value) or last error, in
+ * whatever case. */
 bool filter_has_text(const struct job *job, struct str text);
+
+/* Checks an array of labels, key:value each, at most FILTER_LABELS_MAX. bad_request. */
+enum error_code filter_check_labels(struct str labels, struct err *err);
+
+/* Whether a job has all of these labels, which were checked. */
+bool filter_has_labels(const struct job *job, struct str labels);
 
 /* Where a page begins: an absent cursor gives the newest job. bad_request. */
 enum error_code cursor_read(struct str cursor, struct uuid *ret, struct err *err);

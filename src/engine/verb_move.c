@@ -197,7 +197,8 @@ static enum error_code read_event(struct verb_call *call, struct str json, struc
         .payload = read.payload,
         .redacted = read.redacted,
     };
-    if (!str_eq(read.type, event_type_name(ret->type)))
+    /* A seed's name is read as the canonical one, which is what is hashed and kept. */
+    if (ret->type == EVENT_CUSTOM || ret->type == EVENT_UNKNOWN)
         ret->type_name = read.type;
     memcpy(ret->digest, read.digest, HASH_LEN);
     memcpy(ret->hash, read.hash, HASH_LEN);

@@ -1,11 +1,11 @@
-/* Verbs that look at jobs: get, list, events, feed, explain. */
+/* Verbs that look at jobs: get, list, events, feed. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "core/explain.h"
 #include "engine/access.h"
 #include "engine/answer.h"
+#include "engine/event_filter.h"
 #include "engine/filter.h"
 #include "engine/verb.h"
 
@@ -23,8 +23,10 @@ enum {
     SEARCHED_MAX = 50 * 1000,
     SEARCH_MS_MAX = 1000,
     SEARCH_LEN_MAX = 128,
-    /* Pages that are passed over in one call, of a caller who may see some queues. */
+    /* Pages that are passed over in one call, since nothing in them is for the caller. */
     FEED_PAGES_MAX = 16,
+    /* Events of one job that are read at once for those that a filter lets pass. */
+    EXAMINED_MAX = 2000,
 };
 
 #define FIELD(type, member, kind) RECORD_FIELD(struct type, member, #member, kind)
@@ -132,6 +134,9 @@ const struct verb verb_get = {.request = &get_record, .run = run_get};
 
 struct list_request {
     struct filter_request filter;
+    struct str labels; /* more of them: all must be there */
+    int64_t created_before;
+    struct str idempotency_key;
     struct str search;
     struct str id_prefix;
     struct str include;
@@ -140,11 +145,10 @@ struct list_request {
 };
 
 static const struct record_field list_fields[] = {
-    FILTER_FIELDS(struct list_request),
-    FIELD(list_request, search, TEXT),
-    FIELD(list_request, id_prefix, TEXT),
-    FIELD(list_request, include, TEXT),
-    RANGE(list_request, limit, 1, STORE_LIST_MAX),
+    FILTER_FIELDS(struct list_request),        FIELD(list_request, labels, ARRAY),
+    FIELD(list_request, created_before, TIME), FIELD(list_request, idempotency_key, NAME),
+    FIELD(list_request, search, TEXT),         FIELD(list_request, id_prefix, TEXT),
+    FIELD(list_request, include, TEXT),        RANGE(list_request, limit, 1, STORE_LIST_MAX),
     FIELD(list_request, cursor, TEXT),
 };
 RECORD_TABLE(list);
@@ -175,6 +179,8 @@ static enum error_code read_include(struct str list, int *ret, struct err *err)
 struct listing {
     struct store_filter filter; /* `before` and `limit` move on */
     struct str search;          /* absent: all of them */
+    struct str labels;          /* an array of key:value, checked; absent: none */
+    int64_t created_before;     /* 0: whenever */
     struct uuid first;          /* the smallest id that is listed */
     uint32_t limit;             /* of jobs that are written */
     struct sight sight;
@@ -190,10 +196,24 @@ static bool is_full(const struct listing *listing, const struct buf *answer)
     return listing->written == listing->limit || answer->len >= PAGE_BYTES_MAX;
 }
 
+/* Whether jobs are looked at here that the store knows nothing against. Then more are read than are
+ * written, and a page ends when enough was looked at. */
+static bool searches(const struct listing *listing)
+{
+    return str_is_set(listing->search) || str_is_set(listing->labels) ||
+           listing->created_before != 0;
+}
+
 static bool is_found(const struct listing *listing, const struct store_job *job)
 {
-    return !str_is_set(listing->search) ||
-           (!str_is_set(job->damaged) && filter_has_text(&job->slice.job, listing->search));
+    const struct job *found = &job->slice.job;
+    if (!searches(listing))
+        return true;
+    if (str_is_set(job->damaged))
+        return false;
+    return (!str_is_set(listing->search) || filter_has_text(found, listing->search)) &&
+           (listing->created_before == 0 || found->created_at < listing->created_before) &&
+           (!str_is_set(listing->labels) || filter_has_labels(found, listing->labels));
 }
 
 /* Reads and writes the next jobs. */
@@ -205,8 +225,8 @@ static enum error_code write_some(struct store_txn *txn, struct listing *listing
     uint32_t count = 0;
     uint32_t at = 0;
     uint32_t wanted = listing->limit - listing->written;
-    bool searches = str_is_set(listing->search);
-    listing->filter.limit = searches || wanted > listing->at_once ? listing->at_once : wanted;
+    bool sifts = searches(listing);
+    listing->filter.limit = sifts || wanted > listing->at_once ? listing->at_once : wanted;
     enum error_code code = store_list(txn, &listing->filter, page, &jobs, &count, err);
     for (; code == ERR_OK && at < count && !is_full(listing, answer); at++) {
         if (memcmp(&jobs[at].id, &listing->first, sizeof listing->first) < 0) {
@@ -222,7 +242,7 @@ static enum error_code write_some(struct store_txn *txn, struct listing *listing
     listing->looked_at += at;
     listing->more = at < count || count == listing->filter.limit;
     bool small = arena_size(page) < SMALL_BYTES;
-    if (searches)
+    if (sifts)
         listing->at_once = !small                                  ? AT_ONCE
                            : listing->at_once * 2 < STORE_LIST_MAX ? listing->at_once * 2
                                                                    : STORE_LIST_MAX;
@@ -232,7 +252,7 @@ static enum error_code write_some(struct store_txn *txn, struct listing *listing
 /* Whether a search has looked far enough for one answer. */
 static bool is_tired(struct engine *engine, const struct listing *listing)
 {
-    return str_is_set(listing->search) &&
+    return searches(listing) &&
            (listing->looked_at >= SEARCHED_MAX || engine_steady(engine) >= listing->until);
 }
 
@@ -288,6 +308,53 @@ static enum error_code read_prefix(struct str prefix, struct listing *listing, s
     return ERR_OK;
 }
 
+/* Ids begin with the time at which they were made, by the clock of whoever made them: the page
+ * begins a day behind that, so that a clock may be wrong by as much. */
+static void begin_before(struct listing *listing)
+{
+    enum { CLOCKS_APART_MS = 24 * 60 * 60 * 1000 };
+    static const struct uuid none;
+    static const uint8_t zeros[10];
+    struct uuid *before = &listing->filter.before;
+    int64_t at = listing->created_before;
+    if (at == 0 || at > INT64_MAX - CLOCKS_APART_MS || at + CLOCKS_APART_MS >= INT64_C(1) << 48)
+        return;
+    struct uuid first = uuid_v7(at + CLOCKS_APART_MS, zeros);
+    if (uuid_eq(*before, none) || memcmp(&first, before, sizeof first) < 0)
+        *before = first;
+}
+
+/* The one job that has an idempotency key in a queue, as submit looks for it. */
+static enum error_code list_by_key(struct verb_call *call, const struct list_request *request,
+                                   struct sight sight, struct buf *answer, struct err *err)
+{
+    struct str queue = str_is_set(request->filter.queue) ? request->filter.queue : STR("default");
+    struct store_key key = {.queue = queue, .key = request->idempotency_key};
+    struct store_load load = {.keys = &key, .key_count = 1};
+    struct store_txn *txn;
+    struct json_writer writer;
+    enum error_code code = access_check_queue(call->queues, queue, err);
+    if (code == ERR_OK)
+        code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = store_load(txn, &load, call->arena, err);
+    store_rollback(txn);
+    if (code != ERR_OK)
+        return code;
+    struct store_job found = {.id = key.slice.job.id, .slice = key.slice};
+    json_writer_init(&writer, answer);
+    json_begin_object(&writer);
+    json_key(&writer, STR("jobs"));
+    json_begin_array(&writer);
+    if (found.slice.job.status != JOB_NONE)
+        answer_listed(&writer, &found, sight);
+    json_end_array(&writer);
+    cursor_write(&writer, false, found.id);
+    json_end_object(&writer);
+    return ERR_OK;
+}
+
 static enum error_code run_list(struct verb_call *call, struct buf *answer, struct err *err)
 {
     struct list_request request = {.limit = PAGE_LIMIT_DEFAULT};
@@ -307,12 +374,19 @@ static enum error_code run_list(struct verb_call *call, struct buf *answer, stru
         code = read_include(request.include, &parts, err);
     if (code == ERR_OK)
         code = check_search(request.search, err);
+    if (code == ERR_OK && str_is_set(request.labels))
+        code = filter_check_labels(request.labels, err);
+    if (code == ERR_OK && str_is_set(request.idempotency_key))
+        return list_by_key(call, &request, access_sight_of(call, parts), answer, err);
     if (code == ERR_OK)
         code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)
         return code;
     listing.sight = access_sight_of(call, parts);
     listing.search = request.search;
+    listing.labels = request.labels;
+    listing.created_before = request.created_before;
+    begin_before(&listing);
     listing.limit = (uint32_t)request.limit;
     listing.until = engine_steady(call->engine) + SEARCH_MS_MAX;
     code = write_jobs(call->engine, txn, &listing, answer, err);
@@ -327,6 +401,8 @@ const struct verb verb_list = {.request = &list_record, .run = run_list};
 struct events_request {
     struct str id;
     int64_t after;
+    struct str cursor; /* another name of after: what next_cursor said */
+    struct str type;
     int64_t limit;
     bool telemetry;
     int64_t wait_ms;
@@ -335,6 +411,8 @@ struct events_request {
 static const struct record_field events_fields[] = {
     FIELD(events_request, id, TEXT),
     FIELD(events_request, after, INT),
+    FIELD(events_request, cursor, TEXT),
+    FIELD(events_request, type, TEXT),
     RANGE(events_request, limit, 1, STORE_EVENTS_MAX),
     FIELD(events_request, telemetry, BOOL),
     RANGE(events_request, wait_ms, 0, WAIT_MS_MAX),
@@ -345,40 +423,50 @@ struct seen_events {
     struct store_job job;
     struct event *events;
     uint32_t count;
+    int64_t next; /* the version, or the time, behind which to go on */
+    bool more;    /* there may be more by now */
 };
 
-/* Some at a time, until it is as much as an answer may have. */
+/* Some at a time, until it is as much as an answer may have. What the filter leaves out counts as
+ * read: an answer may have few events or none, and still say where to go on. */
 static enum error_code read_events(struct store_txn *txn, struct store_stream stream,
-                                   struct arena *arena, struct seen_events *ret, struct err *err)
+                                   const struct event_filter *filter, struct arena *arena,
+                                   struct seen_events *ret, struct err *err)
 {
     uint32_t limit = stream.limit;
+    uint32_t examined = 0;
     size_t bytes = 0;
-    bool more = true;
     ret->count = 0;
+    ret->more = true;
+    ret->next = stream.after;
     ret->events = arena_zalloc(arena, limit, sizeof *ret->events);
     if (ret->events == NULL)
         return verb_no_memory(err);
-    while (more && ret->count < limit && bytes < PAGE_BYTES_MAX) {
+    while (ret->more && ret->count < limit && bytes < PAGE_BYTES_MAX && examined < EXAMINED_MAX) {
         struct event *some = NULL;
         uint32_t count = 0;
+        uint32_t at = 0;
         /* Of telemetry several may have the same time, by which it would go on. */
-        uint32_t rest = limit - ret->count;
+        uint32_t rest = filter->limited ? STORE_EVENTS_MAX : limit - ret->count;
         stream.limit = rest < AT_ONCE || stream.telemetry ? rest : AT_ONCE;
         enum error_code code = store_events(txn, &stream, arena, &some, &count, err);
         if (code != ERR_OK)
             return code;
-        for (uint32_t i = 0; i < count; i++) {
-            ret->events[ret->count++] = some[i];
-            bytes += some[i].payload.len;
-            stream.after = some[i].version;
+        for (; at < count && ret->count < limit; at++) {
+            if (event_filter_passes(filter, &some[at]))
+                ret->events[ret->count++] = some[at];
+            bytes += some[at].payload.len;
+            stream.after = ret->next = stream.telemetry ? some[at].at : some[at].version;
         }
-        more = count == stream.limit;
+        examined += at;
+        ret->more = at < count || count == stream.limit;
     }
     return ERR_OK;
 }
 
 static enum error_code look_at_events(struct verb_call *call, const struct store_stream *stream,
-                                      struct seen_events *ret, struct err *err)
+                                      const struct event_filter *filter, struct seen_events *ret,
+                                      struct err *err)
 {
     struct store_txn *txn;
     enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
@@ -386,48 +474,87 @@ static enum error_code look_at_events(struct verb_call *call, const struct store
         return code;
     code = verb_load_job(call, txn, stream->job, false, &ret->job, err);
     if (code == ERR_OK)
-        code = read_events(txn, *stream, call->arena, ret, err);
+        code = read_events(txn, *stream, filter, call->arena, ret, err);
     store_rollback(txn);
     return code;
 }
 
-static void write_events(struct buf *answer, const struct seen_events *seen)
+static void write_events(struct buf *answer, const struct seen_events *seen, bool telemetry)
 {
     struct json_writer writer;
+    int64_t next = seen->next;
+    bool more = seen->more;
+    char text[24];
+    struct buf cursor = {.at = text, .cap = sizeof text};
     json_writer_init(&writer, answer);
     json_begin_object(&writer);
     json_key(&writer, STR("events"));
     json_begin_array(&writer);
-    for (uint32_t i = 0; i < seen->count && answer->len < PAGE_BYTES_MAX; i++)
+    for (uint32_t i = 0; i < seen->count; i++) {
         answer_event(&writer, &seen->events[i], seen->job.slice.job.spec.traceparent);
+        if (answer->len >= PAGE_BYTES_MAX && i + 1 < seen->count) {
+            next = telemetry ? seen->events[i].at : seen->events[i].version;
+            more = true;
+            break;
+        }
+    }
     json_end_array(&writer);
+    answer_int(&writer, STR("next"), next);
+    buf_add_int(&cursor, next);
+    answer_text(&writer, STR("next_cursor"), more ? buf_str(&cursor) : (struct str){NULL, 0});
     json_end_object(&writer);
+}
+
+/* Where to begin: after, or what next_cursor said. */
+static enum error_code read_after(const struct events_request *request, int64_t *ret,
+                                  struct err *err)
+{
+    *ret = request->after;
+    if (!str_is_set(request->cursor))
+        return ERR_OK;
+    if (request->after != 0)
+        return err_set(err, ERR_BAD_REQUEST, "after and cursor say the same: give one of them");
+    return json_int64(request->cursor, ret)
+               ? ERR_OK
+               : (enum error_code)err_set(err, ERR_BAD_REQUEST,
+                                          "cursor: \"%.*s\" is not the next_cursor of a response",
+                                          STR_ARG(request->cursor));
 }
 
 static enum error_code run_events(struct verb_call *call, struct buf *answer, struct err *err)
 {
     struct events_request request = {.limit = EVENTS_DEFAULT};
     struct store_stream stream = {0};
+    struct event_filter filter;
     struct looking looking;
     struct seen_events seen = {0};
+    uint32_t passed = 0; /* pages of which nothing passed the filter */
     bool again = true;
     enum error_code code = verb_read(call, &events_record, &request, err);
     if (code == ERR_OK)
         code = verb_job_id(request.id, &stream.job, err);
+    if (code == ERR_OK)
+        code = read_after(&request, &stream.after, err);
+    if (code == ERR_OK)
+        code = event_filter_read(request.type, call->arena, &filter, err);
     if (code != ERR_OK)
         return code;
-    stream.after = request.after;
     stream.limit = (uint32_t)request.limit;
     stream.telemetry = request.telemetry;
     code = looking_begin(&looking, call, request.wait_ms, err);
     while (code == ERR_OK && again) {
-        code = look_at_events(&looking.call, &stream, &seen, err);
+        code = look_at_events(&looking.call, &stream, &filter, &seen, err);
+        stream.after = seen.next;
         again = code == ERR_OK && seen.count == 0;
-        if (again)
+        if (again && seen.more)
+            again = ++passed < FEED_PAGES_MAX;
+        else if (again)
             code = looking_again(&looking, &again, err);
+        if (again && seen.more)
+            arena_clear(&looking.arena);
     }
     if (code == ERR_OK)
-        write_events(answer, &seen);
+        write_events(answer, &seen, request.telemetry);
     arena_release(&looking.arena);
     return code;
 }
@@ -438,12 +565,20 @@ const struct verb verb_events = {.request = &events_record, .run = run_events};
 
 struct feed_request {
     struct str after;
+    struct str type;
+    struct str kind;
+    struct str queue;
+    struct str job_id;
     int64_t limit;
     int64_t wait_ms;
 };
 
 static const struct record_field feed_fields[] = {
     FIELD(feed_request, after, TEXT),
+    FIELD(feed_request, type, TEXT),
+    FIELD(feed_request, kind, NAME),
+    FIELD(feed_request, queue, NAME),
+    FIELD(feed_request, job_id, TEXT),
     RANGE(feed_request, limit, 1, STORE_EVENTS_MAX),
     RANGE(feed_request, wait_ms, 0, WAIT_MS_MAX),
 };
@@ -490,13 +625,43 @@ static void write_position(struct json_writer *writer, struct str key,
     answer_text(writer, key, buf_str(&buf));
 }
 
-/* Events of the feed, as far as the caller may see them. */
+/* Which events of the feed a caller wants. */
+struct feed_filter {
+    struct event_filter types;
+    struct str kind;
+    struct str queue;
+    struct uuid job;
+    bool one_job;
+};
+
+/* A job that events of the feed are about. */
+struct fed_job {
+    struct str kind; /* absent: the job is not there any more */
+    struct str queue;
+};
+
+/* Events of the feed, as far as the caller may see and wants them. */
 struct feed_page {
     struct store_fed *fed;
+    const struct fed_job **jobs; /* of each event */
     uint32_t count;
     struct store_position end; /* behind all that was read, seen or not */
     bool moved;                /* something was read */
 };
+
+static enum error_code read_feed_filter(struct verb_call *call, const struct feed_request *request,
+                                        struct feed_filter *ret, struct err *err)
+{
+    *ret = (struct feed_filter){
+        .kind = request->kind, .queue = request->queue, .one_job = str_is_set(request->job_id)};
+    enum error_code code = event_filter_read(request->type, call->arena, &ret->types, err);
+    if (code == ERR_OK && ret->one_job && !uuid_parse(request->job_id, &ret->job))
+        code = err_set(err, ERR_BAD_REQUEST, "job_id: \"%.*s\" is not the id of a job",
+                       STR_ARG(request->job_id));
+    if (code == ERR_OK && str_is_set(ret->queue))
+        code = access_check_queue(call->queues, ret->queue, err);
+    return code;
+}
 
 static int by_job(const void *a, const void *b)
 {
@@ -505,10 +670,9 @@ static int by_job(const void *a, const void *b)
     return memcmp(left->id.bytes, right->id.bytes, sizeof left->id.bytes);
 }
 
-/* Whether each of some jobs, which are sorted, is in a queue of the caller's. One that is not there
- * any more is in none. */
-static enum error_code see_jobs(struct verb_call *call, struct store_job *jobs, uint32_t count,
-                                bool *ret, struct err *err)
+/* Kind and queue of some jobs, which are sorted. */
+static enum error_code read_fed_jobs(struct verb_call *call, struct store_job *jobs, uint32_t count,
+                                     struct fed_job *ret, struct err *err)
 {
     struct arena arena;
     enum error_code code = ERR_OK;
@@ -524,7 +688,12 @@ static enum error_code see_jobs(struct verb_call *call, struct store_job *jobs, 
         store_rollback(txn);
         for (uint32_t i = at; i < at + some && code == ERR_OK; i++) {
             const struct job *job = &jobs[i].slice.job;
-            ret[i] = job->status != JOB_NONE && access_has_queue(call->queues, job->spec.queue);
+            if (job->status == JOB_NONE)
+                continue;
+            ret[i].kind = arena_copy(call->arena, job->spec.kind);
+            ret[i].queue = arena_copy(call->arena, job->spec.queue);
+            if (!str_is_set(ret[i].kind) || !str_is_set(ret[i].queue))
+                code = verb_no_memory(err);
         }
         arena_clear(&arena);
     }
@@ -532,14 +701,41 @@ static enum error_code see_jobs(struct verb_call *call, struct store_job *jobs, 
     return code;
 }
 
-/* Leaves out the events of jobs that the call is not for. */
-static enum error_code limit_feed(struct verb_call *call, struct feed_page *page, struct err *err)
+/* Leaves out what needs no look at jobs to be left out. */
+static void drop_events(const struct feed_filter *filter, struct feed_page *page)
 {
-    struct store_job *jobs = arena_zalloc(call->arena, page->count + (size_t)1, sizeof *jobs);
-    bool *seen = arena_zalloc(call->arena, page->count + (size_t)1, sizeof *seen);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < page->count; i++) {
+        const struct event *event = &page->fed[i].event;
+        if (event_filter_passes(&filter->types, event) &&
+            (!filter->one_job || uuid_eq(event->job_id, filter->job)))
+            page->fed[kept++] = page->fed[i];
+    }
+    page->count = kept;
+}
+
+/* Whether an event of this job is for the caller. One that is not there any more is in no queue. */
+static bool is_for(const struct verb_call *call, const struct feed_filter *filter,
+                   const struct fed_job *job)
+{
+    bool there = str_is_set(job->queue);
+    return (call->queues == NULL || (there && access_has_queue(call->queues, job->queue))) &&
+           (!str_is_set(filter->queue) || str_eq(filter->queue, job->queue)) &&
+           (!str_is_set(filter->kind) || str_eq(filter->kind, job->kind));
+}
+
+/* Leaves out the events of jobs that the call is not for, and notes kind and queue of the rest. */
+static enum error_code limit_feed(struct verb_call *call, const struct feed_filter *filter,
+                                  struct feed_page *page, struct err *err)
+{
+    drop_events(filter, page);
+    size_t room = page->count + (size_t)1;
+    struct store_job *jobs = arena_zalloc(call->arena, room, sizeof *jobs);
+    struct fed_job *seen = arena_zalloc(call->arena, room, sizeof *seen);
     uint32_t count = 0;
     uint32_t kept = 0;
-    if (jobs == NULL || seen == NULL)
+    page->jobs = arena_zalloc(call->arena, room, sizeof(void *));
+    if (jobs == NULL || seen == NULL || page->jobs == NULL)
         return verb_no_memory(err);
     for (uint32_t i = 0; i < page->count; i++)
         jobs[i].id = page->fed[i].event.job_id;
@@ -547,12 +743,15 @@ static enum error_code limit_feed(struct verb_call *call, struct feed_page *page
     for (uint32_t i = 0; i < page->count; i++)
         if (count == 0 || by_job(&jobs[count - 1], &jobs[i]) != 0)
             jobs[count++].id = jobs[i].id;
-    enum error_code code = see_jobs(call, jobs, count, seen, err);
+    enum error_code code = read_fed_jobs(call, jobs, count, seen, err);
     for (uint32_t i = 0; i < page->count && code == ERR_OK; i++) {
         struct store_job wanted = {.id = page->fed[i].event.job_id};
         const struct store_job *job = bsearch(&wanted, jobs, count, sizeof *jobs, by_job);
-        if (job != NULL && seen[job - jobs])
-            page->fed[kept++] = page->fed[i];
+        assert(job != NULL);
+        if (!is_for(call, filter, &seen[job - jobs]))
+            continue;
+        page->jobs[kept] = &seen[job - jobs];
+        page->fed[kept++] = page->fed[i];
     }
     page->count = kept;
     return code;
@@ -585,7 +784,8 @@ static enum error_code read_feed(struct store_txn *txn, uint32_t limit, struct a
 }
 
 static enum error_code look_at_feed(struct verb_call *call, struct store_position after,
-                                    uint32_t limit, struct feed_page *ret, struct err *err)
+                                    uint32_t limit, const struct feed_filter *filter,
+                                    struct feed_page *ret, struct err *err)
 {
     struct store_txn *txn;
     *ret = (struct feed_page){.end = after};
@@ -597,7 +797,7 @@ static enum error_code look_at_feed(struct verb_call *call, struct store_positio
     if (code != ERR_OK || ret->count == 0)
         return code;
     ret->moved = true;
-    return call->queues == NULL ? ERR_OK : limit_feed(call, ret, err);
+    return limit_feed(call, filter, ret, err);
 }
 
 static void write_feed(struct buf *answer, const struct feed_page *page)
@@ -610,6 +810,8 @@ static void write_feed(struct buf *answer, const struct feed_page *page)
     json_begin_array(&writer);
     for (uint32_t i = 0; i < page->count; i++) {
         answer_event_open(&writer, &page->fed[i].event, (struct str){NULL, 0});
+        answer_text(&writer, STR("kind"), page->jobs[i]->kind);
+        answer_text(&writer, STR("queue"), page->jobs[i]->queue);
         write_position(&writer, STR("position"), page->fed[i].position);
         json_end_object(&writer);
         if (answer->len >= PAGE_BYTES_MAX) {
@@ -680,11 +882,14 @@ static enum error_code run_feed(struct verb_call *call, struct buf *answer, stru
 {
     struct feed_request request = {.limit = EVENTS_DEFAULT};
     struct store_position after;
+    struct feed_filter filter;
     struct looking looking;
     struct feed_page page = {0};
     uint32_t passed = 0; /* pages without anything for the caller */
     bool again = true;
     enum error_code code = verb_read(call, &feed_record, &request, err);
+    if (code == ERR_OK)
+        code = read_feed_filter(call, &request, &filter, err);
     if (code == ERR_OK && str_eq(request.after, STR("now")))
         return answer_feed_end(call, answer, err);
     if (code == ERR_OK)
@@ -693,7 +898,7 @@ static enum error_code run_feed(struct verb_call *call, struct buf *answer, stru
         return code;
     code = looking_begin(&looking, call, request.wait_ms, err);
     while (code == ERR_OK && again) {
-        code = look_at_feed(&looking.call, after, (uint32_t)request.limit, &page, err);
+        code = look_at_feed(&looking.call, after, (uint32_t)request.limit, &filter, &page, err);
         after = page.end;
         again = code == ERR_OK && page.count == 0;
         if (again && page.moved)
@@ -710,75 +915,3 @@ static enum error_code run_feed(struct verb_call *call, struct buf *answer, stru
 }
 
 const struct verb verb_feed = {.request = &feed_record, .run = run_feed};
-
-/* ---- explain ------------------------------------------------------------------------------ */
-
-struct id_request {
-    struct str id;
-};
-
-static const struct record_field id_fields[] = {FIELD(id_request, id, TEXT)};
-RECORD_TABLE(id);
-
-static enum error_code read_id_request(const struct verb_call *call, struct uuid *ret,
-                                       struct err *err)
-{
-    struct id_request request = {0};
-    enum error_code code = verb_read(call, &id_record, &request, err);
-    return code == ERR_OK ? verb_job_id(request.id, ret, err) : code;
-}
-
-/* The job with its steps, and what an operator has set, as of one moment. */
-static enum error_code load_explained(struct verb_call *call, struct uuid id,
-                                      struct store_load *ret, struct job_slice *ret_slice,
-                                      struct err *err)
-{
-    struct store_txn *txn;
-    struct store_job *job = arena_zalloc(call->arena, 1, sizeof *job);
-    struct store_parts parts = {.job = id, .all_steps = true};
-    if (job == NULL)
-        return verb_no_memory(err);
-    job->id = id;
-    *ret = (struct store_load){.jobs = job, .job_count = 1};
-    enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
-    if (code != ERR_OK)
-        return code;
-    code = store_load(txn, ret, call->arena, err);
-    if (code == ERR_OK && !verb_may_see(call, &job->slice.job))
-        code = verb_no_job(id, err);
-    if (code == ERR_OK && job_has_plan(&job->slice.job))
-        code = store_load_parts(txn, &parts, 1, call->arena, err);
-    store_rollback(txn);
-    if (code != ERR_OK)
-        return code;
-    *ret_slice = job->slice;
-    ret_slice->steps = parts.steps;
-    ret_slice->step_count = parts.step_count;
-    return job_slice_index(ret_slice, call->arena);
-}
-
-static enum error_code run_explain(struct verb_call *call, struct buf *answer, struct err *err)
-{
-    struct uuid id;
-    struct store_load load = {0};
-    struct job_slice slice = {0};
-    struct json_writer writer;
-    enum error_code code = read_id_request(call, &id, err);
-    if (code == ERR_OK)
-        code = load_explained(call, id, &load, &slice, err);
-    if (code != ERR_OK)
-        return code;
-    struct explain_context context = {
-        .now = load.now,
-        .queue_paused = names_have(&load.paused, slice.job.spec.queue),
-        .arena = call->arena,
-    };
-    for (uint32_t i = 0; i < load.kind_count; i++)
-        if (str_eq(load.kinds[i].kind, slice.job.spec.kind))
-            context.kind = &load.kinds[i].settings;
-    json_writer_init(&writer, answer);
-    job_explain(&slice, &context, &writer);
-    return ERR_OK;
-}
-
-const struct verb verb_explain = {.request = &id_record, .run = run_explain};

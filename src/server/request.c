@@ -206,6 +206,9 @@ struct query {
     struct json_writer *writer;
     struct str names[PARAMETERS_MAX];
     uint32_t count;
+    struct str labels[PARAMETERS_MAX]; /* of a list: those that came again */
+    uint32_t label_count;
+    bool labelled; /* the first has come */
     enum error_code code;
     struct err *err;
 };
@@ -236,11 +239,13 @@ static bool take_after(struct connection *connection, struct str key, struct str
     return connection->stream;
 }
 
-/* Notes a name; each may come once. */
+/* Notes a name; each may come once, but for the labels of a list. */
 static enum error_code note_name(struct query *query, struct str name)
 {
+    bool many = query->connection->match.route->verb == VERB_list &&
+                (str_eq(name, STR("label")) || str_eq(name, STR("labels")));
     for (uint32_t i = 0; i < query->count; i++)
-        if (str_eq(query->names[i], name))
+        if (str_eq(query->names[i], name) && !many)
             return err_set(query->err, ERR_BAD_REQUEST, "the query has \"%.*s\" twice",
                            STR_ARG(name));
     if (query->count == PARAMETERS_MAX)
@@ -269,6 +274,17 @@ static enum error_code read_parameter(struct query *query, struct str name, stru
     return code == ERR_OK ? note_name(query, *ret_name) : code;
 }
 
+/* A list may be limited to several labels: the first is a member of its own, the others go together
+ * into `labels`. */
+static bool take_label(struct query *query, struct str key, struct str value)
+{
+    bool again = str_eq(key, STR("label")) && query->labelled;
+    if (query->connection->call.name != VERB_list || (!again && !str_eq(key, STR("labels"))))
+        return false;
+    query->labels[query->label_count++] = value;
+    return true;
+}
+
 static enum MHD_Result add_parameter(void *cls, enum MHD_ValueKind kind, const char *name,
                                      size_t name_len, const char *value, size_t value_len)
 {
@@ -282,8 +298,10 @@ static enum MHD_Result add_parameter(void *cls, enum MHD_ValueKind kind, const c
                                  &key, &text);
     if (query->code != ERR_OK)
         return MHD_NO;
-    if (take_wait(connection, key, text) || take_after(connection, key, text))
+    if (take_wait(connection, key, text) || take_after(connection, key, text) ||
+        take_label(query, key, text))
         return MHD_YES;
+    query->labelled = query->labelled || str_eq(key, STR("label"));
     answer_key(query->writer, key);
     json_put_string(query->writer, text);
     return MHD_YES;
@@ -304,6 +322,13 @@ static enum error_code write_head(struct connection *connection, struct err *err
     }
     (void)MHD_get_connection_values_n(connection->http, MHD_GET_ARGUMENT_KIND, add_parameter,
                                       &query);
+    if (query.label_count > 0) {
+        json_key(&writer, STR("labels"));
+        json_begin_array(&writer);
+        for (uint32_t i = 0; i < query.label_count; i++)
+            json_put_string(&writer, query.labels[i]);
+        json_end_array(&writer);
+    }
     connection->head_len = connection->request.len;
     return query.code == ERR_OK && connection->request.failed ? no_memory(err) : query.code;
 }

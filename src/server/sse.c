@@ -31,6 +31,18 @@ static void add_data(struct buf *text, struct str json)
     }
 }
 
+/* The type of an event as its name in the stream. Names have no control characters; one that JSON
+ * has to escape is only in the data. */
+static void add_type(struct buf *text, struct str event)
+{
+    struct str raw = json_member(event, STR("type"));
+    if (raw.len <= 2 || memchr(raw.at, '\\', raw.len) != NULL)
+        return;
+    buf_add(text, STR("event: "));
+    buf_add(text, (struct str){raw.at + 1, raw.len - 2});
+    buf_add_char(text, '\n');
+}
+
 /* Where to go on behind an event: its version, or its place in the feed. */
 static struct str place_of(const struct connection *connection, struct str event)
 {
@@ -46,15 +58,17 @@ static void go_behind(struct connection *connection, struct str place)
     connection->after = (struct str){connection->after_text, place.len};
 }
 
-/* Moves on behind what a look at the feed has passed over, since the client may not see it; true:
- * it has. */
+/* Moves on behind what a look has passed over, since the client may not see it or wants other
+ * types; true: it has. */
 static bool pass_over(struct connection *connection, struct str answer)
 {
-    struct str next = json_member(answer, STR("next"));
-    if (next.len < 2 || next.len - 2 > sizeof connection->after_text)
+    struct str place = json_member(answer, STR("next"));
+    if (connection->call.name == VERB_feed)
+        place = place.len >= 2 ? (struct str){place.at + 1, place.len - 2} : (struct str){NULL, 0};
+    if (place.len == 0 || place.len > sizeof connection->after_text)
         return false;
-    struct str place = {next.at + 1, next.len - 2};
-    bool first = !str_is_set(connection->after) && str_eq(place, STR("0-0"));
+    bool first =
+        !str_is_set(connection->after) && (str_eq(place, STR("0-0")) || str_eq(place, STR("0")));
     if (first || str_eq(place, connection->after))
         return false;
     go_behind(connection, place);
@@ -75,6 +89,7 @@ static void take_events(struct connection *connection, struct str answer, struct
         buf_add(text, STR("id: "));
         buf_add(text, place);
         buf_add_char(text, '\n');
+        add_type(text, event);
         add_data(text, event);
         buf_add_char(text, '\n');
         if (text->failed)

@@ -130,6 +130,67 @@ static void unpack(struct desk *d)
     assert_string_equal(d->answer, expected);
 }
 
+/* The export of a job with some names of events replaced by others of the same meaning. */
+static const char *rename_events(struct desk *d, const char *export)
+{
+    static const char *const names[][2] = {
+        {"\"job_leased\"", "\"job_claimed\""},
+        {"\"job_running\"", "\"job_started\""},
+        {"\"job_completed\"", "\"job_succeeded\""},
+        {"\"tool_called\"", "\"tool_invocation_started\""},
+        {"\"tool_returned\"", "\"tool_invocation_finished\""},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *at = strstr(export, names[i][0]);
+        struct buf renamed;
+        assert_non_null(at);
+        buf_init(&renamed, &d->arena, strlen(export) + 64);
+        buf_addf(&renamed, "%.*s%s%s", (int)(at - export), export, names[i][1],
+                 at + strlen(names[i][0]));
+        buf_add_char(&renamed, '\0');
+        export = renamed.at;
+    }
+    return export;
+}
+
+/* The job is made here, and goes to another desk of every store. */
+static char *seed_export;
+static char *renamed_export;
+
+static void arrive_by_seed_names(struct desk *d)
+{
+    well(d, VERB_import, "{\"jobs\":[%s]}", renamed_export);
+    assert_string_equal(d->answer, "{\"imported\":1,\"present\":0}");
+    well(d, VERB_list, "{}");
+    const char *id = said(d, "jobs.0.id");
+    assert_string_equal(well(d, VERB_export, "{\"id\":\"%s\"}", id), seed_export);
+    well(d, VERB_verify, "{\"id\":\"%s\"}", id);
+    says(d, "ok", "true");
+}
+
+static void depart_by_seed_names(struct desk *d)
+{
+    if (!is_in_memory(d))
+        return;
+    well(d, VERB_submit, "{\"kind\":\"mail\"}");
+    const char *id = said(d, "id");
+    const char *token = claim(d);
+    well(d, VERB_effect_begin, "{\"token\":\"%s\",\"key\":\"e\"}", token);
+    well(d, VERB_effect_commit, "{\"token\":\"%s\",\"key\":\"e\",\"result\":1}", token);
+    well(d, VERB_complete, "{\"token\":\"%s\"}", token);
+    seed_export = strdup(well(d, VERB_export, "{\"id\":\"%s\"}", id));
+    renamed_export = strdup(rename_events(d, seed_export));
+    at_every_desk(arrive_by_seed_names);
+    free(seed_export);
+    free(renamed_export);
+}
+
+static void events_by_the_names_of_the_seeds_are_taken_in_as_the_canonical_ones(void **state)
+{
+    (void)state;
+    at_every_desk(depart_by_seed_names);
+}
+
 /* What was taken in goes on where it was. */
 static void go_on(struct desk *d)
 {
@@ -677,6 +738,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(jobs_move_from_every_store_to_every_other_and_go_on),
+        cmocka_unit_test(events_by_the_names_of_the_seeds_are_taken_in_as_the_canonical_ones),
         cmocka_unit_test(a_job_that_has_gone_on_meanwhile_is_left_alone),
         cmocka_unit_test(a_lease_comes_along_and_ends_by_itself),
         cmocka_unit_test(a_history_that_is_not_right_is_refused_with_the_reason),

@@ -229,6 +229,25 @@ static void names_in_paths_may_have_any_character(void **state)
     assert_string_equal(reply_text(c, reply, "jobs.0.kind"), "k");
 }
 
+static void a_list_takes_several_labels(void **state)
+{
+    struct http_case *c = *state;
+    reply_is(http_call(c, "POST", "/v1/jobs",
+                       "{\"kind\":\"a\",\"labels\":{\"customer\":\"c17\",\"team\":\"red\"}}"),
+             201);
+    reply_is(http_call(c, "POST", "/v1/jobs",
+                       "{\"kind\":\"b\",\"labels\":{\"customer\":\"c17\",\"team\":\"blue\"}}"),
+             201);
+    struct reply *reply = http_call(c, "GET", "/v1/jobs?label=customer:c17&label=team:red", NULL);
+    reply_is(reply, 200);
+    assert_string_equal(reply_text(c, reply, "jobs.0.kind"), "a");
+    assert_string_equal(reply_text(c, reply, "jobs.1"), "");
+    reply = http_call(c, "GET", "/v1/jobs?labels=customer:c17&labels=team:blue", NULL);
+    reply_is(reply, 200);
+    assert_string_equal(reply_text(c, reply, "jobs.0.kind"), "b");
+    assert_string_equal(reply_text(c, reply, "jobs.1"), "");
+}
+
 static void many_at_once_go_in_one_batch(void **state)
 {
     struct http_case *c = *state;
@@ -287,6 +306,7 @@ int main(void)
         HTTP_ON_MEMORY(other_methods_are_told_those_that_there_are),
         HTTP_ON_MEMORY(one_request_may_follow_the_other),
         HTTP_ON_MEMORY(names_in_paths_may_have_any_character),
+        HTTP_ON_EVERY_STORE(a_list_takes_several_labels),
         HTTP_ON_MEMORY(many_at_once_go_in_one_batch),
         HTTP_ON_MEMORY(the_server_tells_how_it_is_and_what_it_can),
         HTTP_ON_MEMORY(all_routes_of_the_list_are_served),

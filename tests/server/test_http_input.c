@@ -67,11 +67,14 @@ static void wrong_types_and_numbers_are_refused(void **state)
     struct reply *reply = http_call(c, "POST", "/v1/jobs?kind=k", "{}");
     reply_refuses(reply, 400, "bad_request");
     assert_non_null(strstr(reply->body, "\\\"kind\\\" goes into the body"));
-    reply = http_call(c, "GET", "/v1/jobs?label=a:1&label=b:2", NULL);
+    reply = http_call(c, "GET", "/v1/jobs?kind=a&kind=b", NULL);
     reply_refuses(reply, 400, "bad_request");
-    assert_non_null(strstr(reply->body, "\\\"label\\\" twice"));
+    assert_non_null(strstr(reply->body, "\\\"kind\\\" twice"));
     assert_non_null(strstr(http_call(c, "GET", "/v1/jobs?wat=1", NULL)->body, "wat"));
     reply_refuses(http_call(c, "GET", "/v1/jobs?label=nonsense", NULL), 400, "bad_request");
+    reply_refuses(http_call(c, "GET", "/v1/jobs?label=a:1&label=nonsense", NULL), 400,
+                  "bad_request");
+    reply_refuses(http_call(c, "GET", "/v1/workers?label=a:1&label=b:2", NULL), 400, "bad_request");
     reply_refuses(http_call(c, "GET", "/v1/feed?after=x", NULL), 400, "bad_request");
     refused(c, "{\"kind\":\"k\",\"delay_ms\":9223372036854775808}", "bad_request");
     refused(c, "{\"kind\":\"k\",\"delay_ms\":-1}", "bad_request");

@@ -170,6 +170,42 @@ static void a_job_is_streamed_and_a_stream_can_be_resumed(void **state)
                   404, "not_found");
 }
 
+static void events_of_a_stream_are_named_by_type_and_limited_by_filters(void **state)
+{
+    struct http_case *c = *state;
+    const char *id = submit(c);
+    const char *path = http_phrase(c, "/v1/jobs/%s/events?type=job_started,job_cancelled", id);
+    int of_job = ask(c, "GET", path, "Accept: text/event-stream\r\n", "");
+    int of_all = ask(c, "GET", "/v1/feed?type=job_claimed,job_cancelled&queue=default",
+                     "Accept: text/event-stream\r\n", "");
+    reply_is(http_call(c, "POST", "/v1/jobs", "{\"kind\":\"mail\",\"queue\":\"side\"}"), 201);
+    reply_is(http_call(c, "POST", "/v1/claims", "{\"worker_id\":\"w\",\"queues\":[\"side\"]}"),
+             200);
+    reply_is(http_call(c, "POST", "/v1/claims", "{\"worker_id\":\"w\",\"queues\":[\"default\"]}"),
+             200);
+    char *text = read_until(of_job, "\"type\":\"job_running\"");
+    assert_non_null(text);
+    assert_non_null(strstr(text, "id: 3\nevent: job_running\ndata: "));
+    assert_null(strstr(text, "job_created"));
+    assert_null(strstr(text, "job_leased"));
+    free(text);
+    text = read_until(of_all, "\"type\":\"job_leased\"");
+    assert_non_null(text);
+    assert_non_null(strstr(text, "event: job_leased\n"));
+    assert_null(strstr(text, "\"queue\":\"side\""));
+    assert_null(strstr(text, "job_created"));
+    free(text);
+    reply_is(http_call(c, "POST", http_phrase(c, "/v1/jobs/%s/cancel", id), "{\"mode\":\"hard\"}"),
+             200);
+    sees(of_job, "event: job_cancelled\n");
+    sees(of_all, "event: job_cancelled\n");
+    (void)close(of_job);
+    (void)close(of_all);
+    reply_refuses(
+        http_with(c, "GET", "/v1/feed?type=nothing", "Accept: text/event-stream\r\n", NULL, 0), 400,
+        "bad_request");
+}
+
 static void the_feed_is_streamed_in_order_and_misses_nothing(void **state)
 {
     struct http_case *c = *state;
@@ -405,6 +441,7 @@ int main(void)
         HTTP_ON_EVERY_STORE(who_goes_away_while_waiting_gets_no_lease),
         HTTP_ON_EVERY_STORE(a_read_waits_until_the_job_has_ended),
         HTTP_ON_EVERY_STORE(a_job_is_streamed_and_a_stream_can_be_resumed),
+        HTTP_ON_EVERY_STORE(events_of_a_stream_are_named_by_type_and_limited_by_filters),
         HTTP_ON_EVERY_STORE(the_feed_is_streamed_in_order_and_misses_nothing),
         HTTP_ON_EVERY_STORE(a_stream_for_some_queues_hurries_past_what_is_of_others),
         HTTP_ON_EVERY_STORE(a_claim_that_was_lost_on_the_way_claims_anew_under_its_key),

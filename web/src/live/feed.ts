@@ -6,6 +6,7 @@
 import { effect, signal } from '@preact/signals';
 import { ask, locked, parseExact, Problem, readSession, takeSession } from '../api/client';
 import type { PawlEvent, Session } from '../api/types';
+import { openStream } from './stream';
 
 /** off: the token may not see the feed; pages are kept up to date as far as they ask by themselves. */
 export type Connection = 'connecting' | 'live' | 'lost' | 'off';
@@ -25,7 +26,7 @@ const PROBE_MS = 5000;
 type Listener = (events: PawlEvent[]) => void;
 
 const listeners = new Set<Listener>();
-let source: EventSource | null = null;
+let source: (() => void) | null = null; // closes the stream that is open
 let retryTimer = 0;
 let tries = 0;
 let lastId: string | null = null;
@@ -46,15 +47,15 @@ function flush(): void {
     for (const listener of [...listeners]) listener(events);
 }
 
-function received(message: MessageEvent<string>): void {
-    lastId = message.lastEventId;
+function received(id: string, data: string): void {
+    lastId = id;
     heardAt = Date.now();
-    waiting.push(parseExact(message.data) as PawlEvent);
+    waiting.push(parseExact(data) as PawlEvent);
     if (!batchTimer) batchTimer = window.setTimeout(flush, BATCH_MS);
 }
 
 function close(): void {
-    source?.close();
+    source?.();
     source = null;
     window.clearTimeout(retryTimer);
 }
@@ -97,13 +98,14 @@ async function now(): Promise<string> {
 
 function open(): void {
     close();
-    const stream = new EventSource(`/v1/feed?after=${encodeURIComponent(lastId ?? 'now')}`);
+    const stream = openStream(`/v1/feed?after=${encodeURIComponent(lastId ?? 'now')}`, {
+        opened,
+        received,
+        lost: () => {
+            if (source === stream) lose();
+        },
+    });
     source = stream;
-    stream.onopen = opened;
-    stream.onmessage = received;
-    stream.onerror = () => {
-        if (source === stream) lose();
-    };
 }
 
 /** Opens the stream, and keeps it open until the page is left or the token has ended. */

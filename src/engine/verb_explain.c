@@ -1,0 +1,78 @@
+/* explain: why a job is where it is, and what moves it next. */
+#include "core/explain.h"
+
+#include "engine/access.h"
+#include "engine/answer.h"
+#include "engine/verb.h"
+
+#define FIELD(type, member, kind) RECORD_FIELD(struct type, member, #member, kind)
+
+struct id_request {
+    struct str id;
+};
+
+static const struct record_field id_fields[] = {FIELD(id_request, id, TEXT)};
+RECORD_TABLE(id);
+
+static enum error_code read_id_request(const struct verb_call *call, struct uuid *ret,
+                                       struct err *err)
+{
+    struct id_request request = {0};
+    enum error_code code = verb_read(call, &id_record, &request, err);
+    return code == ERR_OK ? verb_job_id(request.id, ret, err) : code;
+}
+
+/* The job with its steps, and what an operator has set, as of one moment. */
+static enum error_code load_explained(struct verb_call *call, struct uuid id,
+                                      struct store_load *ret, struct job_slice *ret_slice,
+                                      struct err *err)
+{
+    struct store_txn *txn;
+    struct store_job *job = arena_zalloc(call->arena, 1, sizeof *job);
+    struct store_parts parts = {.job = id, .all_steps = true};
+    if (job == NULL)
+        return verb_no_memory(err);
+    job->id = id;
+    *ret = (struct store_load){.jobs = job, .job_count = 1};
+    enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = store_load(txn, ret, call->arena, err);
+    if (code == ERR_OK && !verb_may_see(call, &job->slice.job))
+        code = verb_no_job(id, err);
+    if (code == ERR_OK && job_has_plan(&job->slice.job))
+        code = store_load_parts(txn, &parts, 1, call->arena, err);
+    store_rollback(txn);
+    if (code != ERR_OK)
+        return code;
+    *ret_slice = job->slice;
+    ret_slice->steps = parts.steps;
+    ret_slice->step_count = parts.step_count;
+    return job_slice_index(ret_slice, call->arena);
+}
+
+static enum error_code run_explain(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct uuid id;
+    struct store_load load = {0};
+    struct job_slice slice = {0};
+    struct json_writer writer;
+    enum error_code code = read_id_request(call, &id, err);
+    if (code == ERR_OK)
+        code = load_explained(call, id, &load, &slice, err);
+    if (code != ERR_OK)
+        return code;
+    struct explain_context context = {
+        .now = load.now,
+        .queue_paused = names_have(&load.paused, slice.job.spec.queue),
+        .arena = call->arena,
+    };
+    for (uint32_t i = 0; i < load.kind_count; i++)
+        if (str_eq(load.kinds[i].kind, slice.job.spec.kind))
+            context.kind = &load.kinds[i].settings;
+    json_writer_init(&writer, answer);
+    job_explain(&slice, &context, &writer);
+    return ERR_OK;
+}
+
+const struct verb verb_explain = {.request = &id_record, .run = run_explain};

@@ -326,10 +326,23 @@ PAWL_VERB(claim_steps);
  *   release        {"token"}: gives the work back; costs no attempt of the retries
  *   cancelled      {"token"}: the work was ended because cancel_requested said so
  *   abandon        {"token", "reason_code", "stage"?, "message"?}: makes a dead letter of it
- *   effect_begin   {"token", "key", "input"?}. Answers {"status": "execute", "recorded" or
- *                  "in_doubt", "result"?, "idempotency_key"}. PAWL_REPLAY_MISMATCH
- *   effect_commit  {"token", "key", "result"?, "next"?: {"key", "input"?}}. Answers as
- *                  effect_begin for the next one, or {"status": "recorded"}. PAWL_REPLAY_MISMATCH
+ *   effect_begin   {"token", "key", "input"?, "fingerprint"?, "in_doubt"?: "fail", "retry" or
+ *                  "ask"}. Answers {"status": "execute", "recorded" or "in_doubt", "result"? or
+ *                  "error"?, "idempotency_key"}. The fingerprint (64 hex digits) is compared
+ *                  instead of the input. What an earlier attempt left open is in doubt: in_doubt
+ *                  of this begin, else of the first one, else of the job says what happens then.
+ *                  PAWL_REPLAY_MISMATCH: it was begun with another input
+ *   effect_commit  {"token", "key", "result"? or "error"?, "then"?: {"begin": {"key", "input"?,
+ *                  "fingerprint"?, "in_doubt"?}} or {"wait": {...}} or {"complete": {"result"?}}}.
+ *                  An error, {"message", ...} as for fail, is a failure that is recorded and given
+ *                  again. What follows is done in the same commit, or neither is; a step does not
+ *                  wait. "next": {"key", ...} is the older word for then.begin. Answers
+ *                  {"status": "recorded"}, or what the verb that follows would.
+ *                  PAWL_REPLAY_MISMATCH: it was committed with another result
+ *   effect_abort   {"token", "key", "error": {"message", ...}}: it certainly did not happen. It may
+ *                  be begun again, by this attempt or a later one, and is in no doubt. Answers
+ *                  {"status": "aborted"}. PAWL_INVALID_TRANSITION: it was committed, or an earlier
+ *                  attempt began it
  */
 PAWL_VERB(start);
 PAWL_VERB(heartbeat);
@@ -341,6 +354,7 @@ PAWL_VERB(cancelled);
 PAWL_VERB(abandon);
 PAWL_VERB(effect_begin);
 PAWL_VERB(effect_commit);
+PAWL_VERB(effect_abort);
 
 /* Many at once, in one commit, each alone: {"ops": [{"op": "submit", "claim", "start", "heartbeat",
  * "complete", ..., and what that verb takes}], "atomic"? (false)}, at most 1,000. Answers

@@ -40,6 +40,7 @@ static const struct {
     [COMMAND_EXPIRE] = {decide_expire, decide_step_expire},
     [COMMAND_WAKE] = {decide_wake, decide_step_wake},
     [COMMAND_CANCEL_DUE] = {decide_cancel_due, NULL},
+    [COMMAND_EFFECT_ABORT] = {decide_effect_abort, decide_effect_abort},
     [COMMAND_LIFETIME] = {decide_lifetime, NULL},
     [COMMAND_RUN] = {decide_run, NULL},
 };

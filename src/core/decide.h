@@ -45,6 +45,27 @@ struct wait_request {
     struct str assignee;
 };
 
+/* An effect that is to be begun. */
+struct effect_call {
+    struct str key;
+    struct str input;           /* raw JSON */
+    struct str fingerprint;     /* of the input, compared instead of it: 64 hex digits */
+    enum doubt_policy in_doubt; /* DOUBT_NONE: as its first begin said, or else the job */
+};
+
+/* What follows a commit, in the same decision: both happen or neither. */
+enum effect_then { THEN_NONE, THEN_BEGIN, THEN_WAIT, THEN_COMPLETE };
+
+struct effect_end {
+    struct str key;
+    struct str result; /* raw JSON */
+    struct str error;  /* raw JSON object with a message; instead of a result */
+    enum effect_then then;
+    struct effect_call begin;
+    struct wait_request wait;
+    struct str complete_result; /* raw JSON */
+};
+
 struct question {
     struct str prompt;
     struct str choices; /* raw JSON array */
@@ -88,16 +109,12 @@ struct command {
         } complete;
         struct failure fail;
         struct wait_request wait;
+        struct effect_call effect_begin;
+        struct effect_end effect_commit;
         struct {
             struct str key;
-            struct str input; /* raw JSON */
-        } effect_begin;
-        struct {
-            struct str key;
-            struct str result;   /* raw JSON */
-            struct str next_key; /* set: begin this one in the same commit */
-            struct str next_input;
-        } effect_commit;
+            struct str error; /* raw JSON object with a message */
+        } effect_abort;
         struct {
             int64_t expected_version; /* -1: any */
             const struct appended *events;
@@ -178,6 +195,7 @@ struct answer {
     enum signal_fate signal;
     enum effect_status effect;
     struct str effect_result;
+    struct str effect_error;           /* instead: the failure that is recorded */
     struct str effect_idempotency_key; /* the same for every attempt: for systems downstream */
 };
 
@@ -195,9 +213,9 @@ struct decision {
  *             when the header says that some are
  *             PLAN, REQUEUE: all that are open
  *   signals   SIGNAL: the newest with its key, the oldest stored with its key, the one with its id
- *             WAIT, a step's WAKE: the oldest stored one with the key
+ *             WAIT, also after a commit, a step's WAKE: the oldest stored one with the key
  *   steps     the step
- *             COMPLETE, VERDICT, ANSWER, WAKE: and its children
+ *             COMPLETE, also after a commit, VERDICT, ANSWER, WAKE: and its children
  *             SIGNAL: the step that asks for its key, and its children
  *             PLAN, REQUEUE, RUN: all
  *             a planned job's WAKE: all, or those that wait by themselves

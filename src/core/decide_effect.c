@@ -25,14 +25,15 @@ enum error_code decider_no_open_effect(struct decider *d, const char *verb)
     struct str key = STR("(not loaded)");
     for (uint32_t i = 0; i < slice->effect_count; i++) {
         const struct effect *effect = &slice->effects[i];
-        if (!effect->returned && effect->version > d->job->effects_from &&
+        if (effect_is_open(effect) && effect->version > d->job->effects_from &&
             str_eq(effect->step, step_id(d)))
             key = effect->key;
     }
     return err_set(
         d->err, ERR_INVALID_TRANSITION,
-        "cannot %s while the effect \"%.*s\" is open: commit it, or begin it again, first", verb,
-        STR_ARG(key));
+        "cannot %s while the effect \"%.*s\" is open: commit it, abort it, or begin it again, "
+        "first",
+        verb, STR_ARG(key));
 }
 
 /* Effects belong to work that has started. */
@@ -78,17 +79,76 @@ static enum error_code idempotency_key(struct decider *d, struct str key, struct
     return ERR_OK;
 }
 
-static enum error_code call_tool(struct decider *d, struct str key, struct str input,
-                                 const uint8_t input_hash[INPUT_HASH_LEN])
+/* The effect of the job or step that has the key, since the last fresh start; NULL: none. */
+static enum error_code find_effect(struct decider *d, struct str key, const struct effect **ret)
 {
+    struct str name = effect_name(step_id(d), key, d->context->arena);
+    if (!str_is_set(name))
+        return decider_no_memory(d);
+    *ret = job_effect(&d->out->after, name);
+    return ERR_OK;
+}
+
+/* The call as it is kept: its input without white space around it, its fingerprint in lower case.
+ */
+static enum error_code check_call(struct decider *d, const struct effect_call *raw,
+                                  struct effect_call *ret)
+{
+    enum error_code code = record_check_name(raw->key, "effect key", d->err);
+    *ret = *raw;
+    if (code == ERR_OK)
+        code = decider_json(d, "input", raw->input, &ret->input);
+    if (code != ERR_OK || !str_is_set(raw->fingerprint))
+        return code;
+    char *digits = arena_alloc(d->context->arena, FINGERPRINT_LEN);
+    if (digits == NULL)
+        return decider_no_memory(d);
+    bool sound = raw->fingerprint.len == FINGERPRINT_LEN;
+    for (size_t i = 0; sound && i < FINGERPRINT_LEN; i++) {
+        char c = raw->fingerprint.at[i];
+        digits[i] = c >= 'A' && c <= 'F' ? (char)(c - 'A' + 'a') : c;
+        sound = (digits[i] >= '0' && digits[i] <= '9') || (digits[i] >= 'a' && digits[i] <= 'f');
+    }
+    if (!sound)
+        return err_set(d->err, ERR_BAD_REQUEST, "fingerprint must be %d hex digits, not \"%.*s\"",
+                       FINGERPRINT_LEN, STR_ARG(raw->fingerprint));
+    ret->fingerprint = (struct str){digits, FINGERPRINT_LEN};
+    return ERR_OK;
+}
+
+static void hash_input(struct str input, uint8_t ret[HASH_LEN])
+{
+    hash_sha256(&input, str_is_set(input) ? 1 : 0, ret);
+}
+
+/* Whether the effect was begun with this input: by the fingerprints where both have one, since an
+ * input that is encrypted looks different every time. */
+static bool same_input(const struct effect *effect, const struct effect_call *call)
+{
+    uint8_t hash[HASH_LEN];
+    if (str_is_set(effect->fingerprint) && str_is_set(call->fingerprint))
+        return str_eq(effect->fingerprint, call->fingerprint);
+    /* Without an input there is nothing to tell it by but the fingerprint. */
+    bool told = str_is_set(effect->fingerprint) || str_is_set(call->fingerprint);
+    hash_input(call->input, hash);
+    return memcmp(effect->input_hash, hash, INPUT_HASH_LEN) == 0 &&
+           (!told || str_is_set(call->input));
+}
+
+static enum error_code call_tool(struct decider *d, const struct effect_call *call)
+{
+    uint8_t hash[HASH_LEN];
     struct event *event = decider_add(d, EVENT_TOOL_CALLED);
     if (event == NULL)
         return decider_no_memory(d);
+    hash_input(call->input, hash);
     event->data.step = step_id(d);
     event->data.attempt = live_attempt(d);
-    event->data.key = key;
-    event->data.input = input;
-    memcpy(event->data.input_hash, input_hash, INPUT_HASH_LEN);
+    event->data.key = call->key;
+    event->data.input = call->input;
+    event->data.fingerprint = call->fingerprint;
+    event->data.in_doubt = call->in_doubt;
+    memcpy(event->data.input_hash, hash, INPUT_HASH_LEN);
     d->out->answer.effect = EFFECT_EXECUTE;
     return decider_fold(d);
 }
@@ -125,9 +185,14 @@ static enum error_code ask_about(struct decider *d, struct str key)
 
 /* Begun by an earlier attempt and never committed: the policy, or a person's word, says what now.
  */
-static enum error_code in_doubt(struct decider *d, const struct effect *effect, struct str input)
+static enum error_code in_doubt(struct decider *d, const struct effect *effect,
+                                const struct effect_call *call)
 {
     enum doubt_policy policy = d->job->spec.in_doubt;
+    if (effect->in_doubt != DOUBT_NONE && !PLANTED(DOUBT_OF_EFFECT_IGNORED))
+        policy = effect->in_doubt;
+    if (call->in_doubt != DOUBT_NONE && !PLANTED(DOUBT_OF_EFFECT_IGNORED))
+        policy = call->in_doubt;
     bool resolved = effect->resolved_epoch == d->job->epoch;
     /* An operator who requeues a job that failed over this wants an end to it, not the same again.
      */
@@ -138,7 +203,7 @@ static enum error_code in_doubt(struct decider *d, const struct effect *effect, 
     if (resolved && effect->resolution == RESOLVE_FAIL)
         policy = DOUBT_FAIL;
     if (policy == DOUBT_RETRY)
-        return call_tool(d, effect->key, input, effect->input_hash);
+        return call_tool(d, call);
     d->out->answer.effect = EFFECT_IN_DOUBT;
     if (policy == DOUBT_ASK)
         return ask_about(d, effect->key);
@@ -158,91 +223,206 @@ static enum error_code in_doubt(struct decider *d, const struct effect *effect, 
     return code == ERR_OK ? decider_step_fatal(d, STR("effect_in_doubt"), error) : code;
 }
 
-static enum error_code begin(struct decider *d, struct str key, struct str raw_input)
+static enum error_code begin(struct decider *d, const struct effect_call *raw)
 {
-    struct str input;
-    struct str name;
-    uint8_t hash[HASH_LEN];
-    enum error_code code = record_check_name(key, "effect key", d->err);
+    struct effect_call call;
+    const struct effect *effect = NULL;
+    enum error_code code = check_call(d, raw, &call);
     if (code == ERR_OK)
-        code = decider_json(d, "input", raw_input, &input);
+        code = idempotency_key(d, call.key, &d->out->answer.effect_idempotency_key);
     if (code == ERR_OK)
-        code = idempotency_key(d, key, &d->out->answer.effect_idempotency_key);
+        code = find_effect(d, call.key, &effect);
     if (code != ERR_OK)
         return code;
-    name = effect_name(step_id(d), key, d->context->arena);
-    if (!str_is_set(name))
-        return decider_no_memory(d);
-    hash_sha256(&input, str_is_set(input) ? 1 : 0, hash);
-
-    const struct effect *effect = job_effect(&d->out->after, name);
     if (effect == NULL)
-        return call_tool(d, key, input, hash);
-    if (memcmp(effect->input_hash, hash, INPUT_HASH_LEN) != 0 && !PLANTED(REPLAY_MISMATCH_IGNORED))
+        return call_tool(d, &call);
+    if (!same_input(effect, &call) && !PLANTED(REPLAY_MISMATCH_IGNORED))
         return err_set(d->err, ERR_REPLAY_MISMATCH,
-                       "effect \"%.*s\" was begun with another input by attempt %lld", STR_ARG(key),
-                       (long long)effect->attempt);
+                       "effect \"%.*s\" was begun with another input by attempt %lld",
+                       STR_ARG(call.key), (long long)effect->attempt);
     if (effect->returned) {
         d->out->answer.effect = EFFECT_RECORDED;
         d->out->answer.effect_result = effect->result;
+        d->out->answer.effect_error = effect->error;
         return ERR_OK;
     }
+    /* What certainly did not happen is in no doubt, whoever began it. */
+    if (effect->aborted && !PLANTED(ABORTED_IN_DOUBT))
+        return call_tool(d, &call);
     if (effect->attempt == live_attempt(d)) {
         d->out->answer.effect = EFFECT_EXECUTE;
         return ERR_OK;
     }
-    return in_doubt(d, effect, input);
+    return in_doubt(d, effect, &call);
 }
 
 enum error_code decide_effect_begin(struct decider *d)
 {
     enum error_code code = check_started(d, "begin an effect of");
-    return code == ERR_OK ? begin(d, d->command->effect_begin.key, d->command->effect_begin.input)
-                          : code;
+    return code == ERR_OK ? begin(d, &d->command->effect_begin) : code;
 }
 
-static enum error_code commit(struct decider *d, struct str key, struct str result)
+/* The error of an effect, as a worker tells that of its work: an object with a message. */
+static enum error_code check_error(struct decider *d, struct str raw, struct str *ret)
 {
-    struct str name = effect_name(step_id(d), key, d->context->arena);
-    if (!str_is_set(name))
+    enum error_code code = decider_json(d, "error", raw, ret);
+    if (code != ERR_OK || !str_is_set(*ret))
+        return code;
+    if (json_type(*ret) != JSON_OBJECT ||
+        json_type(json_member(*ret, STR("message"))) != JSON_STRING)
+        return err_set(d->err, ERR_BAD_REQUEST, "error must be an object with a message, not %.*s",
+                       STR_ARG(*ret));
+    return ERR_OK;
+}
+
+/* The effect that a commit or abort is about. */
+static enum error_code begun_effect(struct decider *d, struct str key, const struct effect **ret)
+{
+    enum error_code code = find_effect(d, key, ret);
+    if (code == ERR_OK && *ret == NULL)
+        code = err_set(d->err, ERR_NOT_FOUND, "no effect \"%.*s\" was begun", STR_ARG(key));
+    return code;
+}
+
+static enum error_code check_own(struct decider *d, const struct effect *effect)
+{
+    if (effect->attempt == live_attempt(d))
+        return ERR_OK;
+    return err_set(d->err, ERR_INVALID_TRANSITION,
+                   "effect \"%.*s\" was begun by attempt %lld: begin it again first",
+                   STR_ARG(effect->key), (long long)effect->attempt);
+}
+
+static enum error_code end_effect(struct decider *d, enum event_type type, struct str key,
+                                  struct str result, struct str error)
+{
+    struct event *event = decider_add(d, type);
+    if (event == NULL)
         return decider_no_memory(d);
-    const struct effect *effect = job_effect(&d->out->after, name);
-    if (effect == NULL)
-        return err_set(d->err, ERR_NOT_FOUND, "no effect \"%.*s\" was begun", STR_ARG(key));
+    event->data.step = step_id(d);
+    event->data.key = key;
+    event->data.result = result;
+    event->data.error = error;
+    return decider_fold(d);
+}
+
+static enum error_code commit(struct decider *d, struct str key, struct str result,
+                              struct str error)
+{
+    const struct effect *effect = NULL;
+    enum error_code code = begun_effect(d, key, &effect);
+    if (code != ERR_OK)
+        return code;
     if (effect->returned) {
-        if (!str_eq(effect->result, result))
+        if (!str_eq(effect->result, result) || !str_eq(effect->error, error))
             return err_set(d->err, ERR_REPLAY_MISMATCH,
                            "effect \"%.*s\" was committed before, with another result",
                            STR_ARG(key));
         d->out->answer.repeated = true;
         return ERR_OK;
     }
-    if (effect->attempt != live_attempt(d))
+    if (effect->aborted)
         return err_set(d->err, ERR_INVALID_TRANSITION,
-                       "effect \"%.*s\" was begun by attempt %lld: begin it again first",
-                       STR_ARG(key), (long long)effect->attempt);
-    struct event *event = decider_add(d, EVENT_TOOL_RETURNED);
-    if (event == NULL)
-        return decider_no_memory(d);
-    event->data.step = step_id(d);
-    event->data.key = key;
-    event->data.result = result;
-    return decider_fold(d);
+                       "effect \"%.*s\" was aborted: begin it again first", STR_ARG(key));
+    code = check_own(d, effect);
+    return code == ERR_OK ? end_effect(d, EVENT_TOOL_RETURNED, key, result, error) : code;
+}
+
+/* What a commit says, as it is kept. */
+static enum error_code check_end(struct decider *d, struct str *ret_result, struct str *ret_error)
+{
+    const struct effect_end *said = &d->command->effect_commit;
+    enum error_code code = record_check_name(said->key, "effect key", d->err);
+    if (code == ERR_OK)
+        code = decider_json(d, "result", said->result, ret_result);
+    if (code == ERR_OK)
+        code = check_error(d, said->error, ret_error);
+    if (code == ERR_OK && str_is_set(*ret_result) && str_is_set(*ret_error))
+        code = err_set(d->err, ERR_BAD_REQUEST,
+                       "an effect is committed with a result or with an error, not with both");
+    return code;
+}
+
+bool decider_commits_again(struct decider *d)
+{
+    struct err quiet;
+    struct err *err = d->err;
+    struct str result;
+    struct str error;
+    const struct effect *effect = NULL;
+    d->err = &quiet;
+    bool again = check_end(d, &result, &error) == ERR_OK &&
+                 begun_effect(d, d->command->effect_commit.key, &effect) == ERR_OK &&
+                 effect->returned && str_eq(effect->result, result) && str_eq(effect->error, error);
+    d->err = err;
+    return again;
+}
+
+/* What follows the commit. */
+static enum error_code go_on(struct decider *d)
+{
+    const struct effect_end *said = &d->command->effect_commit;
+    switch (said->then) {
+    case THEN_BEGIN:
+        return begin(d, &said->begin);
+    case THEN_WAIT:
+        if (d->step != NULL)
+            return err_set(
+                d->err, ERR_INVALID_TRANSITION,
+                "a step does not wait: it can ask a person, with the verdict needs_user");
+        return decider_wait(d, &said->wait);
+    case THEN_COMPLETE:
+        return d->step != NULL ? decider_step_complete(d, said->complete_result)
+                               : decider_complete(d, said->complete_result);
+    case THEN_NONE:
+        break;
+    }
+    return ERR_OK;
 }
 
 enum error_code decide_effect_commit(struct decider *d)
 {
-    struct str key = d->command->effect_commit.key;
-    struct str result;
+    struct str result = {NULL, 0};
+    struct str error = {NULL, 0};
     enum error_code code = check_started(d, "commit an effect of");
+    if (code == ERR_OK)
+        code = check_end(d, &result, &error);
+    if (code == ERR_OK)
+        code = commit(d, d->command->effect_commit.key, result, error);
+    if (code == ERR_OK)
+        code = go_on(d);
+    d->out->answer.repeated = d->out->answer.repeated && d->out->count == 0;
+    return code;
+}
+
+enum error_code decide_effect_abort(struct decider *d)
+{
+    struct str key = d->command->effect_abort.key;
+    struct str error = {NULL, 0};
+    const struct effect *effect = NULL;
+    enum error_code code = check_started(d, "abort an effect of");
     if (code == ERR_OK)
         code = record_check_name(key, "effect key", d->err);
     if (code == ERR_OK)
-        code = decider_json(d, "result", d->command->effect_commit.result, &result);
+        code = check_error(d, d->command->effect_abort.error, &error);
+    if (code == ERR_OK && !str_is_set(error))
+        code = err_set(d->err, ERR_BAD_REQUEST,
+                       "error is required to abort an effect: it says why it did not happen");
     if (code == ERR_OK)
-        code = commit(d, key, result);
-    if (code == ERR_OK && str_is_set(d->command->effect_commit.next_key))
-        code = begin(d, d->command->effect_commit.next_key, d->command->effect_commit.next_input);
-    d->out->answer.repeated = d->out->answer.repeated && d->out->count == 0;
-    return code;
+        code = begun_effect(d, key, &effect);
+    if (code != ERR_OK)
+        return code;
+    if (effect->returned)
+        return err_set(d->err, ERR_INVALID_TRANSITION,
+                       "effect \"%.*s\" was committed: it has happened", STR_ARG(key));
+    if (effect->aborted && str_eq(effect->error, error)) {
+        d->out->answer.repeated = true;
+        return ERR_OK;
+    }
+    if (effect->aborted)
+        return err_set(d->err, ERR_REPLAY_MISMATCH,
+                       "effect \"%.*s\" was aborted before, with another error", STR_ARG(key));
+    code = check_own(d, effect);
+    return code == ERR_OK ? end_effect(d, EVENT_TOOL_ABORTED, key, (struct str){NULL, 0}, error)
+                          : code;
 }

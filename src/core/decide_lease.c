@@ -105,6 +105,32 @@ static const struct lease *token_lease(struct decider *d, const struct token *to
     return &d->step->lease;
 }
 
+static enum error_code same_result(struct decider *d, struct str raw, bool *ret)
+{
+    struct str result;
+    enum error_code code = decider_json(d, "result", raw, &result);
+    *ret = code == ERR_OK && str_eq(result, d->step != NULL ? d->step->result : d->job->result);
+    return code;
+}
+
+static bool same_wait(const struct job *job, const struct wait_request *wait)
+{
+    return str_eq(wait->correlation_key, job->wait.type != WAIT_NONE ? job->wait.correlation_key
+                                                                     : job->resume.correlation_key);
+}
+
+/* A commit ends a lease by what follows it: a wait, the end, or a begin that finds doubt. */
+static enum error_code same_commit(struct decider *d, bool *ret)
+{
+    const struct effect_end *said = &d->command->effect_commit;
+    *ret = decider_commits_again(d) && said->then != THEN_NONE;
+    if (*ret && said->then == THEN_COMPLETE)
+        return same_result(d, said->complete_result, ret);
+    if (*ret && said->then == THEN_WAIT)
+        *ret = same_wait(d->job, &said->wait);
+    return ERR_OK;
+}
+
 /* Whether the command asks for what was done when it ended the lease. */
 static enum error_code same_request(struct decider *d, bool *ret)
 {
@@ -115,8 +141,10 @@ static enum error_code same_request(struct decider *d, bool *ret)
     *ret = true;
     switch (command->type) {
     case COMMAND_COMPLETE:
-        code = decider_json(d, "result", command->complete.result, &said);
-        *ret = code == ERR_OK && str_eq(said, d->step != NULL ? d->step->result : job->result);
+        code = same_result(d, command->complete.result, ret);
+        break;
+    case COMMAND_EFFECT_COMMIT:
+        code = same_commit(d, ret);
         break;
     case COMMAND_FAIL:
         code = decider_error_json(d, &command->fail, &said);
@@ -124,9 +152,7 @@ static enum error_code same_request(struct decider *d, bool *ret)
                                   str_eq(said, d->step != NULL ? d->step->error : job->error));
         break;
     case COMMAND_WAIT:
-        *ret = str_eq(command->wait.correlation_key, job->wait.type != WAIT_NONE
-                                                         ? job->wait.correlation_key
-                                                         : job->resume.correlation_key);
+        *ret = same_wait(job, &command->wait);
         break;
     case COMMAND_ABANDON:
         *ret = command->dead_letter.reason_code == job->dead_letter.reason_code;
@@ -150,8 +176,11 @@ static enum error_code repeated(struct decider *d)
     if (!same)
         return stale(d, "it ended before, with other words");
     d->out->answer.repeated = true;
-    if (d->command->type == COMMAND_EFFECT_BEGIN || d->command->type == COMMAND_EFFECT_COMMIT)
-        d->out->answer.effect = EFFECT_IN_DOUBT; /* nothing else of theirs ends a lease */
+    bool began =
+        d->command->type == COMMAND_EFFECT_BEGIN ||
+        (d->command->type == COMMAND_EFFECT_COMMIT && d->command->effect_commit.then == THEN_BEGIN);
+    if (began)
+        d->out->answer.effect = EFFECT_IN_DOUBT; /* no other begin ends a lease */
     return ERR_OK;
 }
 
@@ -279,10 +308,10 @@ void decider_carry_beats(const struct decider *d, struct event_data *data)
     data->cursor = d->job->cursor;
 }
 
-enum error_code decide_complete(struct decider *d)
+enum error_code decider_complete(struct decider *d, struct str raw)
 {
     struct str result;
-    enum error_code code = decider_json(d, "result", d->command->complete.result, &result);
+    enum error_code code = decider_json(d, "result", raw, &result);
     if (code == ERR_OK && !PLANTED(COMPLETE_WITHOUT_START))
         code = decider_allows(d, EVENT_JOB_COMPLETED, "complete");
     if (code == ERR_OK)
@@ -295,6 +324,11 @@ enum error_code decide_complete(struct decider *d)
     event->data.result = result;
     decider_carry_beats(d, &event->data);
     return decider_fold(d);
+}
+
+enum error_code decide_complete(struct decider *d)
+{
+    return decider_complete(d, d->command->complete.result);
 }
 
 enum error_code decider_error_json(struct decider *d, const struct failure *failure,

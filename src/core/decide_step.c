@@ -238,10 +238,10 @@ static enum error_code accept(struct decider *d, struct str reason, struct str r
                    result);
 }
 
-enum error_code decide_step_complete(struct decider *d)
+enum error_code decider_step_complete(struct decider *d, struct str raw)
 {
     struct str result;
-    enum error_code code = decider_json(d, "result", d->command->complete.result, &result);
+    enum error_code code = decider_json(d, "result", raw, &result);
     if (code != ERR_OK)
         return code;
     if (d->step->state != STEP_RUNNING)
@@ -249,6 +249,11 @@ enum error_code decide_step_complete(struct decider *d)
     if (d->step->held)
         return refuse_step(d, "complete", ", its result is being judged: give a verdict");
     return accept(d, (struct str){NULL, 0}, result);
+}
+
+enum error_code decide_step_complete(struct decider *d)
+{
+    return decider_step_complete(d, d->command->complete.result);
 }
 
 /* A lease that ends before the work began, or a critic's. */

@@ -141,9 +141,8 @@ static enum error_code block(struct decider *d, const struct wait_request *wait,
     return decider_fold(d);
 }
 
-enum error_code decide_wait(struct decider *d)
+enum error_code decider_wait(struct decider *d, const struct wait_request *wait)
 {
-    const struct wait_request *wait = &d->command->wait;
     struct str choices;
     enum error_code code = check_wait(d, wait, &choices);
     if (code == ERR_OK)
@@ -167,6 +166,11 @@ enum error_code decide_wait(struct decider *d)
         return complete_wait(d, OUTCOME_TIMEOUT, wait->correlation_key, (struct str){NULL, 0},
                              (struct str){NULL, 0}, 0);
     return block(d, wait, until, choices);
+}
+
+enum error_code decide_wait(struct decider *d)
+{
+    return decider_wait(d, &d->command->wait);
 }
 
 enum error_code decide_wake(struct decider *d)

@@ -31,6 +31,7 @@ enum error_code decide_cancelled(struct decider *d);
 enum error_code decide_abandon(struct decider *d);
 enum error_code decide_effect_begin(struct decider *d);
 enum error_code decide_effect_commit(struct decider *d);
+enum error_code decide_effect_abort(struct decider *d);
 enum error_code decide_append(struct decider *d);
 enum error_code decide_signal(struct decider *d);
 enum error_code decide_cancel(struct decider *d);
@@ -95,6 +96,13 @@ enum error_code decider_token(struct decider *d);
  * event, with a fresh token, whose text goes into the answer. */
 enum error_code decider_lease_data(struct decider *d, int64_t attempt, struct event_data *data);
 
+/* Completes the job, or the step d->step, with raw JSON. */
+enum error_code decider_complete(struct decider *d, struct str result);
+enum error_code decider_step_complete(struct decider *d, struct str result);
+
+/* Whether an effect is on record with what a repeated commit says of it. */
+bool decider_commits_again(struct decider *d);
+
 /* Refuses a failure whose numbers are out of bounds. */
 enum error_code decider_check_failure(struct decider *d, const struct failure *failure);
 
@@ -134,6 +142,9 @@ void decider_carry_beats(const struct decider *d, struct event_data *data);
 
 /* Refuses while an effect is open, naming it. */
 enum error_code decider_no_open_effect(struct decider *d, const char *verb);
+
+/* Gives up the job's lease and blocks, unless what it waits for is there. */
+enum error_code decider_wait(struct decider *d, const struct wait_request *wait);
 
 /* The oldest stored signal with the key, among those loaded; NULL when there is none. */
 const struct signal *decider_stored_signal(const struct decider *d, struct str key);

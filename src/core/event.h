@@ -69,6 +69,8 @@ struct event_data {
     struct str payload;
     struct str result;
     struct str steps; /* raw JSON array of the plan; absent: the plan there is starts again */
+    enum doubt_policy in_doubt; /* of this effect; DOUBT_NONE: as the job says */
+    struct str fingerprint;     /* of the input, compared instead of it: 64 hex digits */
 
     const struct spec *spec; /* job_created */
     const struct plan *plan; /* plan_generated with steps */

@@ -64,6 +64,12 @@ struct wait wait_of(const struct event *event)
     };
 }
 
+void note_no_records(int64_t attempt, int64_t *records_end)
+{
+    if (attempt == 0 && *records_end == 0)
+        *records_end = 1;
+}
+
 static void fold_created(struct job *job, const struct event *event)
 {
     job->epoch = 1;
@@ -145,15 +151,16 @@ enum error_code take_signal(struct job_slice *slice, const struct event *event, 
 }
 
 /* A person's word on an effect in doubt: "done" brings the result, which closes the effect. */
-static void resolve_effect(struct effect *effect, const struct job *job, enum resolution resolution,
-                           struct str result, int64_t *open_effects)
+static void resolve_effect(struct effect *effect, const struct job *job, const struct event *event,
+                           int64_t *open_effects)
 {
-    effect->resolution = resolution;
+    effect->resolution = event->data.resolution;
     effect->resolved_epoch = job->epoch;
-    if (resolution != RESOLVE_DONE || effect->returned)
+    if (event->data.resolution != RESOLVE_DONE || !effect_is_open(effect))
         return;
     effect->returned = true;
-    effect->result = result;
+    effect->result = event->data.result;
+    effect->ended_at = event->at;
     if (*open_effects > 0)
         (*open_effects)--;
 }
@@ -167,10 +174,11 @@ static enum error_code fold_wait_completed(struct job_slice *slice, const struct
         struct effect *effect = job_effect(slice, job->wait.effect);
         if (effect == NULL)
             return fold_corrupt(err, event, "the effect", job->wait.effect);
-        resolve_effect(effect, job, data->resolution, data->result, &job->open_effects);
+        resolve_effect(effect, job, event, &job->open_effects);
     }
     lease_end(&job->lease, event);
     keep_beats(data, &job->progress, &job->cursor);
+    job->records_end = event->version + 1;
     job->run_at = PLANTED(WOKEN_FOR_NOBODY) ? TIME_MAX_MS : event->at;
     job->wait = (struct wait){0};
     job->resume = (struct resume){.outcome = data->outcome,
@@ -222,6 +230,7 @@ static enum error_code fold_state(struct job_slice *slice, const struct event *e
         fold_requeued(job, event);
         break;
     case EVENT_JOB_LEASED:
+        note_no_records(job->attempt, &job->records_end);
         job->attempt++;
         lease_begin(&job->lease, event);
         break;
@@ -290,9 +299,41 @@ static enum error_code fold_answer(struct job_slice *slice, const struct event *
         struct effect *effect = job_effect(slice, name);
         if (effect == NULL)
             return fold_corrupt(err, event, "the effect", step->question.effect);
-        resolve_effect(effect, &slice->job, data->resolution, data->result, &step->open_effects);
+        resolve_effect(effect, &slice->job, event, &step->open_effects);
     }
     return data->outcome == OUTCOME_SIGNAL ? take_signal(slice, event, arena, err) : ERR_OK;
+}
+
+/* tool_returned, tool_aborted: the effect is open no longer. */
+static void end_effect(struct effect *effect, const struct event *event, int64_t *open_effects)
+{
+    if (effect_is_open(effect) && *open_effects > 0)
+        (*open_effects)--;
+    effect->returned = event->type == EVENT_TOOL_RETURNED;
+    effect->aborted = !effect->returned;
+    effect->ended_at = event->at;
+    effect->result = event->data.result;
+    effect->error = event->data.error;
+}
+
+static void call_effect(struct effect *effect, const struct event *event, int64_t epoch)
+{
+    const struct event_data *data = &event->data;
+    /* A call after an abort is a first one again. */
+    if (effect->called_at == 0 || effect->aborted)
+        effect->in_doubt = data->in_doubt;
+    if (str_is_set(data->fingerprint))
+        effect->fingerprint = data->fingerprint;
+    effect->called_at = event->at;
+    effect->attempt = data->attempt;
+    effect->epoch = epoch;
+    effect->returned = false;
+    effect->aborted = false;
+    effect->ended_at = 0;
+    effect->error = (struct str){NULL, 0};
+    effect->resolution = RESOLVE_NONE;
+    effect->resolved_epoch = 0;
+    memcpy(effect->input_hash, data->input_hash, INPUT_HASH_LEN);
 }
 
 static enum error_code fold_tool(struct job_slice *slice, const struct event *event,
@@ -305,18 +346,16 @@ static enum error_code fold_tool(struct job_slice *slice, const struct event *ev
     if (!str_is_set(data->key))
         return fold_corrupt(err, event, "effect", data->key);
     int64_t *open_effects = step != NULL ? &step->open_effects : &slice->job.open_effects;
+    int64_t *records_end = step != NULL ? &step->records_end : &slice->job.records_end;
     struct str name = effect_name(data->step, data->key, arena);
     if (!str_is_set(name))
         return err_set(err, ERR_NO_MEMORY, "no memory for the name of an effect");
     struct effect *effect = job_effect(slice, name);
 
-    if (event->type == EVENT_TOOL_RETURNED) {
+    if (event->type != EVENT_TOOL_CALLED) {
         if (effect == NULL)
             return fold_corrupt(err, event, "effect", data->key);
-        if (!effect->returned && *open_effects > 0)
-            (*open_effects)--;
-        effect->returned = true;
-        effect->result = data->result;
+        end_effect(effect, event, open_effects);
         return ERR_OK;
     }
 
@@ -328,16 +367,11 @@ static enum error_code fold_tool(struct job_slice *slice, const struct event *ev
         effect->key = data->key;
         effect->version = event->version;
         (*open_effects)++;
-    } else if (effect->returned) {
+    } else if (!effect_is_open(effect)) {
         (*open_effects)++;
     }
-    effect->called_at = event->at;
-    effect->attempt = data->attempt;
-    effect->epoch = slice->job.epoch;
-    effect->returned = false;
-    effect->resolution = RESOLVE_NONE;
-    effect->resolved_epoch = 0;
-    memcpy(effect->input_hash, data->input_hash, INPUT_HASH_LEN);
+    call_effect(effect, event, slice->job.epoch);
+    *records_end = event->version + 1;
     return ERR_OK;
 }
 
@@ -356,6 +390,7 @@ static enum error_code fold_fact(struct job_slice *slice, const struct event *ev
         return ERR_OK;
     case EVENT_TOOL_CALLED:
     case EVENT_TOOL_RETURNED:
+    case EVENT_TOOL_ABORTED:
         return fold_tool(slice, event, arena, err);
     case EVENT_PLAN_GENERATED:
         return plan_fold(slice, event, arena, err);

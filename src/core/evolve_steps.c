@@ -22,6 +22,7 @@ static struct step step_begin(const struct job *job, const struct step *planned,
     if (before == NULL)
         return step;
     step.attempt = before->attempt;
+    step.records_end = before->records_end;
     /* In a new epoch, or from the start, the step may go anywhere again. */
     if (!restart) {
         step.avoided = before->avoided;
@@ -65,7 +66,7 @@ static void count_open_effects(struct job_slice *slice)
 {
     for (uint32_t i = 0; i < slice->effect_count; i++) {
         const struct effect *effect = &slice->effects[i];
-        bool open = !effect->returned && effect->version > slice->job.effects_from;
+        bool open = effect_is_open(effect) && effect->version > slice->job.effects_from;
         struct step *step = open && str_is_set(effect->step) ? job_step(slice, effect->step) : NULL;
         if (step != NULL && !str_is_set(step->spec.wait))
             step->open_effects++;
@@ -145,6 +146,7 @@ static enum error_code release_children(struct job_slice *slice, const struct st
 
 static void fold_claim(struct step *step, const struct event *event)
 {
+    note_no_records(step->attempt, &step->records_end);
     step->attempt++;
     step->not_before = 0;
     struct str resource_id = step->lease.resource_id;

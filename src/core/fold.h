@@ -19,6 +19,10 @@ void lease_end(struct lease *lease, const struct event *event);
 /* What the event says is waited for. */
 struct wait wait_of(const struct event *event);
 
+/* Before a claim: who was never claimed has no effects and no waits. Of any other whose row does
+ * not say so nothing is known. */
+void note_no_records(int64_t attempt, int64_t *records_end);
+
 /* Takes over what the event recorded of the heartbeats. */
 void keep_beats(const struct event_data *data, struct str *progress, struct str *cursor);
 

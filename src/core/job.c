@@ -68,6 +68,21 @@ struct effect *job_effect(const struct job_slice *slice, struct str name)
     return effect != NULL && effect->version > slice->job.effects_from ? effect : NULL;
 }
 
+static bool counts(int64_t records_end, const struct job *job)
+{
+    return records_end == 0 || records_end - 1 > job->effects_from;
+}
+
+bool job_has_records(const struct job *job)
+{
+    return counts(job->records_end, job);
+}
+
+bool step_has_records(const struct job *job, const struct step *step)
+{
+    return counts(step->records_end, job);
+}
+
 /* Makes room for one more element; the array may move. */
 static bool array_reserve(struct arena *arena, void **at, uint32_t count, uint32_t *cap,
                           size_t size)

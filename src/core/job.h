@@ -25,7 +25,7 @@
 #include "core/machine.h"
 #include "core/spec.h"
 
-enum { TOKEN_HASH_LEN = 16, SALT_LEN = 16, INPUT_HASH_LEN = 16 };
+enum { TOKEN_HASH_LEN = 16, SALT_LEN = 16, INPUT_HASH_LEN = 16, FINGERPRINT_LEN = 64 };
 
 /* A lease, live or ended. An ended one stays until the next, so that its holder's last call can be
  * answered again when the answer was lost. */
@@ -108,7 +108,8 @@ struct job {
     struct str cancel_reason;
     int64_t cancel_at;         /* when a soft cancel turns hard */
     int64_t effects_from;      /* version of the last fresh start: earlier effects do not count */
-    int64_t open_effects;      /* begun for the job itself, not yet committed */
+    int64_t open_effects;      /* begun for the job itself, neither committed nor aborted */
+    int64_t records_end;       /* see job_has_records */
     int64_t stored_signals;    /* received, not yet taken by a wait */
     int64_t plan_version;      /* 0: no plan */
     int64_t step_attempt_base; /* no step that a new plan brings starts below this */
@@ -121,7 +122,16 @@ struct job {
     bool redacted;                 /* beside the stream: payloads and salt are erased */
 };
 
-/* A side effect that must not be repeated. */
+/* A side effect that must not be repeated.
+ *
+ *            begin              commit
+ *   (none) --------->  open  -------------> recorded: `returned`, with `result` or `error`
+ *                      |  ^
+ *                abort |  | begin, by this attempt or a later one
+ *                      v  |
+ *                     aborted: it certainly did not happen, `error` says why
+ *
+ * What an earlier attempt left open is in doubt when it is begun again. */
 struct effect {
     struct str name; /* the key, or for a step's effect "step\x1fkey": see effect_name */
     struct str step; /* absent: the job's own */
@@ -131,11 +141,22 @@ struct effect {
     int64_t attempt;   /* that called last */
     int64_t epoch;     /* in which it did */
     uint8_t input_hash[INPUT_HASH_LEN];
+    struct str fingerprint;     /* compared instead of the input, where both begins have one */
+    enum doubt_policy in_doubt; /* what its first begin said, since the last abort */
     bool returned;
+    bool aborted;
+    int64_t ended_at; /* when it returned or was aborted; 0: it is open, or its row is of an older
+                         version */
     enum resolution resolution; /* a person's word when it was in doubt */
     int64_t resolved_epoch;     /* the word holds in this epoch only */
     struct str result;          /* raw JSON */
+    struct str error;           /* raw JSON: of a failure that is recorded, or why it was aborted */
 };
+
+static inline bool effect_is_open(const struct effect *effect)
+{
+    return !effect->returned && !effect->aborted;
+}
 
 /* A signal that was received: stored, or delivered to a wait. */
 struct signal {
@@ -173,6 +194,7 @@ struct step {
     int64_t failures;
     int64_t not_before; /* while retrying */
     int64_t open_effects;
+    int64_t records_end; /* see step_has_records */
     struct lease lease;
     struct str *avoided; /* resources lost on the way, besides the plan's avoid list */
     uint32_t avoided_count;
@@ -217,6 +239,14 @@ enum error_code job_slice_copy(const struct job_slice *from, struct arena *arena
 struct effect *job_effect(const struct job_slice *slice, struct str name);
 struct step *job_step(const struct job_slice *slice, struct str id);
 struct step *job_step_at(const struct job_slice *slice, uint32_t ordinal);
+
+/* Whether the job itself, or a step of it, may have effects or waits that count since the last
+ * fresh start, for a claim to carry. records_end is one past the version of the last event that
+ * made one, and 1 from the first claim on while there is none. After a claim it is 0 in rows of
+ * older versions, which did not keep it, and for a step that a new plan brings back: then there may
+ * be some. */
+bool job_has_records(const struct job *job);
+bool step_has_records(const struct job *job, const struct step *step);
 
 /* Makes look-ups in a slice with many steps fast: for whoever loads one from elsewhere. */
 enum error_code job_slice_index(struct job_slice *slice, struct arena *arena);

@@ -93,6 +93,7 @@ static const struct record_field job_fields[] = {
     FIELD(cancel_at, "cancel_at", TIME),
     FIELD(effects_from, "effects_from", INT),
     FIELD(open_effects, "open_effects", INT),
+    FIELD(records_end, "records_end", INT),
     FIELD(stored_signals, "stored_signals", INT),
     FIELD(plan_version, "plan_version", INT),
     FIELD(step_attempt_base, "step_attempt_base", INT),
@@ -125,6 +126,11 @@ static const struct record_field effect_fields[] = {
     RECORD_FIELD_ENUM(struct effect, resolution, "resolution", resolution_names),
     FIELD(resolved_epoch, "resolved_epoch", INT),
     FIELD(result, "result", JSON),
+    FIELD(fingerprint, "fingerprint", TEXT),
+    RECORD_FIELD_ENUM(struct effect, in_doubt, "in_doubt", doubt_policy_names),
+    FIELD(aborted, "aborted", BOOL),
+    FIELD(ended_at, "ended_at", TIME),
+    FIELD(error, "error", JSON),
 #undef RECORD_OF
 };
 const struct record_type effect_record = TYPE(effect_fields);
@@ -149,6 +155,7 @@ static const struct record_field step_fields[] = {
     FIELD(failures, "failures", INT),
     FIELD(not_before, "not_before", TIME),
     FIELD(open_effects, "open_effects", INT),
+    FIELD(records_end, "records_end", INT),
     RECORD_FIELD_NESTED(struct step, lease, "lease", lease_record),
     RECORD_FIELD_NESTED(struct step, question, "question", wait_record),
     FIELD(default_answer, "default_answer", JSON),

@@ -58,10 +58,18 @@ static void forget_beats(struct lease *lease, struct str *progress, struct str *
     *cursor = (struct str){NULL, 0};
 }
 
+/* Rows of older versions do not have what is 0 in one of them. */
+static void forget_unknown(int64_t *a, int64_t *b)
+{
+    if (*a == 0 || *b == 0)
+        *a = *b = 0;
+}
+
 static struct str job_differs(const struct job *a, const struct job *b)
 {
     struct job left = *a;
     struct job right = *b;
+    forget_unknown(&left.records_end, &right.records_end);
     if (a->lease.live || b->lease.live) {
         forget_beats(&left.lease, &left.progress, &left.cursor);
         forget_beats(&right.lease, &right.progress, &right.cursor);
@@ -74,6 +82,7 @@ static struct str step_differs(const struct step *a, const struct step *b)
 {
     struct step left = *a;
     struct step right = *b;
+    forget_unknown(&left.records_end, &right.records_end);
     if (a->lease.live || b->lease.live) {
         forget_beats(&left.lease, &left.progress, &left.cursor);
         forget_beats(&right.lease, &right.progress, &right.cursor);
@@ -87,6 +96,15 @@ static struct str step_differs(const struct step *a, const struct step *b)
         if (!str_eq(a->avoided[i], b->avoided[i]))
             return STR("avoided");
     return (struct str){NULL, 0};
+}
+
+static struct str effect_differs(const struct effect *a, const struct effect *b)
+{
+    struct effect left = *a;
+    struct effect right = *b;
+    forget_unknown(&left.ended_at, &right.ended_at);
+    const struct record_field *field = record_differs(&effect_record, &left, &right, RECORD_ALL);
+    return field == NULL ? (struct str){NULL, 0} : field->name;
 }
 
 /* The effect of the same name. It stands in the same place, unless a fresh start had the same
@@ -110,11 +128,9 @@ struct row_difference job_row_differs(const struct job_slice *a, const struct jo
     if (a->effect_count != b->effect_count)
         return (struct row_difference){STR("effects"), {NULL, 0}, STR("count")};
     for (uint32_t i = 0; i < a->effect_count; i++) {
-        const struct effect *other = effect_like(b, &a->effects[i], i);
-        const struct record_field *field =
-            record_differs(&effect_record, &a->effects[i], other, RECORD_ALL);
-        if (field != NULL)
-            return (struct row_difference){STR("effect"), a->effects[i].key, field->name};
+        member = effect_differs(&a->effects[i], effect_like(b, &a->effects[i], i));
+        if (str_is_set(member))
+            return (struct row_difference){STR("effect"), a->effects[i].key, member};
     }
     if (a->signal_count != b->signal_count)
         return (struct row_difference){STR("signals"), {NULL, 0}, STR("count")};

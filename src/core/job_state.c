@@ -469,7 +469,9 @@ void job_redact(struct job_slice *slice)
     job->redacted = true;
     for (uint32_t i = 0; i < slice->effect_count; i++) {
         erase(&slice->effects[i].result);
+        erase(&slice->effects[i].error);
         /* Who guesses an input could tell by its hash. */
+        erase(&slice->effects[i].fingerprint);
         memset(slice->effects[i].input_hash, 0, sizeof slice->effects[i].input_hash);
     }
     for (uint32_t i = 0; i < slice->signal_count; i++)

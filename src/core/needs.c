@@ -13,8 +13,11 @@ static bool takes_all_steps(const struct job *job, const struct command *command
 
 /* A success is told to the steps that depend on it; whatever else becomes of a step is no matter of
  * theirs, and there may be thousands of them. */
-static bool may_succeed(enum command_type type)
+static bool may_succeed(const struct command *command)
 {
+    enum command_type type = command->type;
+    if (type == COMMAND_EFFECT_COMMIT)
+        return command->effect_commit.then == THEN_COMPLETE;
     return type == COMMAND_COMPLETE || type == COMMAND_VERDICT || type == COMMAND_ANSWER ||
            type == COMMAND_SIGNAL || type == COMMAND_WAKE;
 }
@@ -36,7 +39,7 @@ struct step_needs command_step_needs(const struct job *job, const struct command
         needs.one = true;
         needs.asking_key = command->signal.correlation_key;
     }
-    needs.children = needs.one && may_succeed(command->type);
+    needs.children = needs.one && may_succeed(command);
     return needs;
 }
 
@@ -55,7 +58,12 @@ struct part_needs command_part_needs(const struct job *job, const struct step *s
         needs.effect_keys[0] = command->effect_begin.key;
     } else if (command->type == COMMAND_EFFECT_COMMIT) {
         needs.effect_keys[0] = command->effect_commit.key;
-        needs.effect_keys[1] = command->effect_commit.next_key;
+        if (command->effect_commit.then == THEN_BEGIN)
+            needs.effect_keys[1] = command->effect_commit.begin.key;
+        if (command->effect_commit.then == THEN_WAIT && job->stored_signals > 0)
+            needs.signal_key = command->effect_commit.wait.correlation_key;
+    } else if (command->type == COMMAND_EFFECT_ABORT) {
+        needs.effect_keys[0] = command->effect_abort.key;
     } else if (command->type == COMMAND_SIGNAL) {
         needs.signal_key = command->signal.correlation_key;
         needs.signal_id = command->signal.signal_id;

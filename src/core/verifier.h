@@ -57,7 +57,10 @@ struct effect_account {
     int64_t version;
     int64_t attempt;
     uint8_t input_hash[INPUT_HASH_LEN];
+    struct str fingerprint;
+    enum doubt_policy in_doubt; /* of its first call, since the last abort */
     bool returned;
+    bool aborted;
     bool may_retry; /* a person said so */
     uint32_t owner;
 };

@@ -237,6 +237,7 @@ static void verify_fact(struct verifier *v)
         break;
     case EVENT_TOOL_CALLED:
     case EVENT_TOOL_RETURNED:
+    case EVENT_TOOL_ABORTED:
         verify_tool(v);
         break;
     case EVENT_PLAN_GENERATED:
@@ -292,7 +293,8 @@ static bool is_foldable(const struct verifier *v)
     enum event_class class = event_type_class(type);
     bool of_step =
         class == EVENT_CLASS_STEP || type == EVENT_STEP_FINISHED || type == EVENT_STEP_JUDGING;
-    bool of_effect = type == EVENT_TOOL_CALLED || type == EVENT_TOOL_RETURNED;
+    bool of_effect =
+        type == EVENT_TOOL_CALLED || type == EVENT_TOOL_RETURNED || type == EVENT_TOOL_ABORTED;
     return !v->blind && class != EVENT_CLASS_TELEMETRY && (!of_step || str_is_set(data->step)) &&
            (!of_effect || str_is_set(data->key));
 }

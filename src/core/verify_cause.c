@@ -17,6 +17,10 @@ _Static_assert(COMMANDS_END < 32, "a mask of commands has 32 bits");
 /* To commit an effect can begin the next, which may be in doubt. */
 #define DOUBTS (BY(EFFECT_BEGIN) | BY(EFFECT_COMMIT))
 
+/* To commit an effect can also be followed by a wait or by the end. */
+#define WAITS (BY(WAIT) | BY(EFFECT_COMMIT))
+#define COMPLETIONS (BY(COMPLETE) | BY(EFFECT_COMMIT))
+
 /* What moves one step may move others, and their job with them: a success starts wait steps or
  * completes the job, an answer wakes it, a failure fails it. Any of these commands can set off such
  * a cascade. */
@@ -47,10 +51,10 @@ static const struct producers producers[] = {
                             BY(REQUEUE) | BY(RUN)},
     [EVENT_JOB_LEASED] = {BY(CLAIM), 0},
     [EVENT_JOB_RUNNING] = {BY(CLAIM) | BY(START), OPENINGS | BY(STEP_CLAIM) | BY(LIFETIME)},
-    [EVENT_JOB_WAITING] = {BY(WAIT) | DOUBTS, CASCADE},
-    [EVENT_WAIT_COMPLETED] = {BY(SIGNAL) | BY(WAKE) | BY(WAIT) | BY(LIFETIME),
+    [EVENT_JOB_WAITING] = {WAITS | DOUBTS, CASCADE},
+    [EVENT_WAIT_COMPLETED] = {BY(SIGNAL) | BY(WAKE) | WAITS | BY(LIFETIME),
                               ANSWERS | BY(PLAN) | BY(LIFETIME)},
-    [EVENT_JOB_COMPLETED] = {BY(COMPLETE), CASCADE},
+    [EVENT_JOB_COMPLETED] = {COMPLETIONS, CASCADE},
     [EVENT_JOB_FAILED] = {BY(FAIL) | BY(EXPIRE) | BY(LIFETIME) | DOUBTS, CASCADE | BY(LIFETIME)},
     [EVENT_JOB_CANCELLED] = {BY(CANCEL) | BY(CANCELLED) | BY(CANCEL_DUE) | BY(LIFETIME),
                              BY(CANCEL) | BY(CANCELLED) | BY(CANCEL_DUE) | BY(LIFETIME)},
@@ -62,6 +66,7 @@ static const struct producers producers[] = {
     [EVENT_JOB_CANCEL_REQUESTED] = {BY(CANCEL), BY(CANCEL)},
     [EVENT_TOOL_CALLED] = {DOUBTS, DOUBTS},
     [EVENT_TOOL_RETURNED] = {BY(EFFECT_COMMIT), BY(EFFECT_COMMIT)},
+    [EVENT_TOOL_ABORTED] = {BY(EFFECT_ABORT), BY(EFFECT_ABORT)},
     [EVENT_PLAN_GENERATED] = {BY(SUBMIT) | BY(PLAN), BY(SUBMIT) | BY(PLAN) | BY(REQUEUE)},
 
     [EVENT_STEP_PENDING] = {ENDS_OF_ATTEMPT, CASCADE},
@@ -69,7 +74,7 @@ static const struct producers producers[] = {
     [EVENT_STEP_LEASED] = {BY(STEP_CLAIM), CASCADE},
     /* A leased step can end only by way of running: to fail it starts it. */
     [EVENT_STEP_RUNNING] = {BY(STEP_CLAIM) | BY(START) | BY(FAIL) | BY(EXPIRE), CASCADE},
-    [EVENT_STEP_SUCCEEDED] = {BY(COMPLETE) | BY(VERDICT), CASCADE},
+    [EVENT_STEP_SUCCEEDED] = {COMPLETIONS | BY(VERDICT), CASCADE},
     [EVENT_STEP_FAILED_RETRYABLE] = {ENDS_OF_ATTEMPT, CASCADE},
     [EVENT_STEP_RETRYING] = {ENDS_OF_ATTEMPT, CASCADE},
     [EVENT_STEP_FAILED_RESOURCE] = {ENDS_OF_ATTEMPT, CASCADE},
@@ -78,7 +83,7 @@ static const struct producers producers[] = {
     [EVENT_STEP_FAILED] = {FATAL_ENDS, CASCADE},
     [EVENT_STEP_NEEDS_USER] = {BY(VERDICT) | DOUBTS, CASCADE},
     [EVENT_STEP_LEASE_TIMEOUT] = {ENDS_OF_ATTEMPT, CASCADE},
-    [EVENT_STEP_FINISHED] = {BY(COMPLETE) | ENDS_OF_ATTEMPT, 0},
+    [EVENT_STEP_FINISHED] = {COMPLETIONS | ENDS_OF_ATTEMPT, 0},
     [EVENT_STEP_JUDGING] = {BY(STEP_CLAIM), 0},
 
     [EVENT_NODE_STARTED] = {BY(APPEND), BY(APPEND)},
@@ -214,7 +219,7 @@ static void verify_same_step(struct verifier *v)
 {
     const struct event *event = v->event;
     bool about_step = is_step_event(event->type) || event->type == EVENT_TOOL_CALLED ||
-                      event->type == EVENT_TOOL_RETURNED ||
+                      event->type == EVENT_TOOL_RETURNED || event->type == EVENT_TOOL_ABORTED ||
                       (event->type == EVENT_SIGNAL_RECEIVED && str_is_set(event->data.step));
     bool named = event->cause.attempt != 0 || str_is_set(event->cause.step);
     if (v->blind || !about_step || !named || event->data.step.len == 0 ||

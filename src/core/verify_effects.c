@@ -61,6 +61,11 @@ void effects_start_fresh(struct verifier *v)
 
 /* ---- calls ---- */
 
+static bool is_open(const struct effect_account *effect)
+{
+    return !effect->returned && !effect->aborted;
+}
+
 static struct effect_account *effect_add(struct verifier *v)
 {
     const struct event *event = v->event;
@@ -84,6 +89,8 @@ static struct effect_account *effect_add(struct verifier *v)
         .start = v->start,
         .version = event->version,
         .owner = owner,
+        .fingerprint = event->data.fingerprint,
+        .in_doubt = event->data.in_doubt,
     };
     memcpy(effect->input_hash, event->data.input_hash, INPUT_HASH_LEN);
     owner_count_open(v, owner, 1);
@@ -95,9 +102,15 @@ static const char *why_not_again(const struct verifier *v, const struct effect_a
 {
     if (effect->returned)
         return "it has returned";
+    if (effect->aborted)
+        return NULL;
     if (effect->attempt == v->event->cause.attempt)
         return "this attempt has called it";
-    if (v->spec.in_doubt != DOUBT_RETRY && !effect->may_retry)
+    enum doubt_policy said = v->event->data.in_doubt;
+    enum doubt_policy policy = said != DOUBT_NONE               ? said
+                               : effect->in_doubt != DOUBT_NONE ? effect->in_doubt
+                                                                : v->spec.in_doubt;
+    if (policy != DOUBT_RETRY && !effect->may_retry)
         return "it is in doubt, and neither policy nor a person said retry";
     return NULL;
 }
@@ -109,12 +122,19 @@ static void verify_called_again(struct verifier *v, struct effect_account *effec
     if (why != NULL)
         buf_addf(violate(v, VERIFY_EFFECT), "effect \"%.*s\" of event %lld is called again: %s",
                  STR_ARG(data->key), INT_ARG(effect->version), why);
-    if (memcmp(effect->input_hash, data->input_hash, INPUT_HASH_LEN) != 0)
+    bool told = str_is_set(effect->fingerprint) && str_is_set(data->fingerprint);
+    if (told ? !text_eq(effect->fingerprint, data->fingerprint)
+             : memcmp(effect->input_hash, data->input_hash, INPUT_HASH_LEN) != 0)
         buf_addf(violate(v, VERIFY_EFFECT_INPUT),
                  "effect \"%.*s\" was called with another input by event %lld", STR_ARG(data->key),
                  INT_ARG(effect->version));
-    if (effect->returned)
+    if (!is_open(effect))
         owner_count_open(v, effect->owner, 1);
+    if (effect->aborted)
+        effect->in_doubt = data->in_doubt;
+    if (str_is_set(data->fingerprint))
+        effect->fingerprint = data->fingerprint;
+    memcpy(effect->input_hash, data->input_hash, INPUT_HASH_LEN);
 }
 
 static void verify_input_hash(struct verifier *v)
@@ -144,10 +164,12 @@ static void verify_called(struct verifier *v)
         return;
     effect->attempt = event->cause.attempt;
     effect->returned = false;
+    effect->aborted = false;
     effect->may_retry = false;
 }
 
-static void verify_returned(struct verifier *v)
+/* tool_returned, tool_aborted. */
+static void verify_ended(struct verifier *v)
 {
     const struct event *event = v->event;
     struct str key = event->data.key;
@@ -157,7 +179,7 @@ static void verify_returned(struct verifier *v)
                  STR_ARG(key));
         return;
     }
-    if (effect->returned) {
+    if (!is_open(effect)) {
         buf_addf(violate(v, VERIFY_EFFECT_RETURN), "effect \"%.*s\" has returned before",
                  STR_ARG(key));
         return;
@@ -166,7 +188,11 @@ static void verify_returned(struct verifier *v)
         buf_addf(violate(v, VERIFY_EFFECT_RETURN),
                  "effect \"%.*s\" was called by attempt %lld, returned to %lld", STR_ARG(key),
                  INT_ARG(effect->attempt), INT_ARG(event->cause.attempt));
-    effect->returned = true;
+    if (event->type == EVENT_TOOL_ABORTED && !str_is_set(event->data.error))
+        buf_addf(violate(v, VERIFY_EFFECT_RETURN), "effect \"%.*s\" is aborted without a reason",
+                 STR_ARG(key));
+    effect->returned = event->type == EVENT_TOOL_RETURNED;
+    effect->aborted = !effect->returned;
     owner_count_open(v, effect->owner, -1);
 }
 
@@ -191,7 +217,7 @@ void verify_tool(struct verifier *v)
     else if (event->type == EVENT_TOOL_CALLED)
         verify_called(v);
     else
-        verify_returned(v);
+        verify_ended(v);
 }
 
 /* ---- open and in doubt ---- */
@@ -200,7 +226,7 @@ void verify_tool(struct verifier *v)
 static const struct effect_account *first_open(const struct verifier *v, uint32_t owner)
 {
     const struct effect_account *effect = v->effects;
-    while (effect->owner != owner || effect->start != v->start || effect->returned) {
+    while (effect->owner != owner || effect->start != v->start || !is_open(effect)) {
         effect++;
         assert(effect < v->effects + v->effect_count);
     }
@@ -223,7 +249,7 @@ void verify_no_open_effect(struct verifier *v, struct str step)
 void verify_doubt(struct verifier *v, struct str step, struct str key)
 {
     const struct effect_account *effect = effect_account(v, step, key);
-    if (effect == NULL || effect->returned)
+    if (effect == NULL || !is_open(effect))
         buf_addf(violate(v, VERIFY_EFFECT), "effect \"%.*s\" is asked about and is not open",
                  STR_ARG(key));
 }
@@ -231,7 +257,7 @@ void verify_doubt(struct verifier *v, struct str step, struct str key)
 void verify_resolution(struct verifier *v, struct str step, struct str key)
 {
     struct effect_account *effect = str_is_set(key) ? effect_account(v, step, key) : NULL;
-    if (effect == NULL || effect->returned) {
+    if (effect == NULL || !is_open(effect)) {
         buf_addf(violate(v, VERIFY_EFFECT), "effect \"%.*s\" is resolved and is not open",
                  STR_ARG(key));
         return;

@@ -231,7 +231,8 @@ static void verify_success(struct verifier *v, struct step_account *step)
      * effects. */
     if (!step_waits(step))
         verify_no_open_effect(v, planned->spec.id);
-    if (planned->spec.critic && !step->held && event_caused_by(v, COMMAND_COMPLETE))
+    if (planned->spec.critic && !step->held &&
+        (event_caused_by(v, COMMAND_COMPLETE) || event_caused_by(v, COMMAND_EFFECT_COMMIT)))
         buf_addf(violate(v, VERIFY_STEP_VERDICT), "step \"%.*s\" succeeded without its critic",
                  STR_ARG(step_id(step)));
     /* A second success of one step is reported already, and frees no one. */

@@ -158,13 +158,21 @@ static void verify_wait_type(struct verifier *v)
                  INT_ARG(data->until), INT_ARG(v->event->at));
 }
 
+/* Whether a worker puts its job to wait: by a wait, or by a commit that a wait follows. A commit
+ * that is followed by a begin may ask a person about an effect, which it names. */
+static bool is_wait(const struct verifier *v)
+{
+    return event_caused_by(v, COMMAND_WAIT) ||
+           (event_caused_by(v, COMMAND_EFFECT_COMMIT) && !str_is_set(v->event->data.effect));
+}
+
 void verify_waiting(struct verifier *v)
 {
     const struct event_data *data = &v->event->data;
     if (v->blind)
         return;
     verify_wait_type(v);
-    if (event_caused_by(v, COMMAND_WAIT)) {
+    if (is_wait(v) && !v->has_plan) {
         verify_no_open_effect(v, (struct str){NULL, 0});
         const int64_t *stored = stored_signals(v, data->correlation_key);
         if (stored != NULL && *stored > 0)
@@ -174,7 +182,7 @@ void verify_waiting(struct verifier *v)
     }
     if (str_is_set(data->effect))
         verify_doubt(v, (struct str){NULL, 0}, data->effect);
-    else if (!event_caused_by(v, COMMAND_WAIT) && !v->has_plan)
+    else if (!is_wait(v) && !v->has_plan)
         buf_addf(violate(v, VERIFY_WAIT), "a person is asked of an effect that is not named");
     v->wait = (struct wait_account){
         .type = data->wait_type,
@@ -188,7 +196,7 @@ void verify_waiting(struct verifier *v)
 static void verify_wait_skipped(struct verifier *v)
 {
     const struct event_data *data = &v->event->data;
-    if (!event_caused_by(v, COMMAND_WAIT))
+    if (!is_wait(v))
         buf_addf(violate(v, VERIFY_WAIT_END), "%.*s ended a wait that was not open",
                  STR_ARG(command_text(v)));
     else if (data->outcome == OUTCOME_SIGNAL && data->signal_version == 0)

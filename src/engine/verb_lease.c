@@ -1,5 +1,5 @@
 /* What the holder of a lease says: start, heartbeat, complete, fail, wait, release, cancelled,
- * abandon, effect_begin, effect_commit. The token names the job. */
+ * abandon, effect_begin, effect_commit, effect_abort. The token names the job. */
 #include <assert.h>
 
 #include "base/planted.h"
@@ -7,9 +7,15 @@
 #include "engine/answer.h"
 #include "engine/verb.h"
 
-struct effect_request {
-    struct str key;
-    struct str input;
+struct complete_request {
+    struct str result;
+};
+
+/* What follows a commit: one of these, as the request names it. */
+struct then_request {
+    struct effect_call begin;
+    struct wait_request wait;
+    struct complete_request complete;
 };
 
 /* The members of all of these requests; each verb has a table of its own with those it takes. */
@@ -24,14 +30,13 @@ struct lease_request {
     enum dead_letter_reason reason_code;
     enum stage stage;
     struct str message;
-    struct str key;
-    struct str input;
-    struct effect_request next;
+    struct effect_call effect;
+    struct effect_call next;
+    struct then_request then;
 };
 
 #define FIELD(member, kind) RECORD_FIELD(struct lease_request, member, #member, kind)
 #define ENUM_FIELD(member, names) RECORD_FIELD_ENUM(struct lease_request, member, #member, names)
-#define WAIT_FIELD(member, kind) RECORD_FIELD(struct lease_request, wait.member, #member, kind)
 
 static const struct record_field token_fields[] = {FIELD(token, TEXT)};
 RECORD_TABLE(token);
@@ -54,17 +59,20 @@ static const struct record_field fail_fields[] = {
 };
 RECORD_TABLE(fail);
 
+/* Of a wait_request that is `in` a struct, or is the struct itself. */
+#define WAIT_FIELDS(type_, in)                                                                     \
+    RECORD_FIELD_ENUM(type_, in type, "type", wait_request_names),                                 \
+        RECORD_FIELD(type_, in correlation_key, "correlation_key", NAME),                          \
+        RECORD_FIELD_RANGE(type_, in timeout_ms, "timeout_ms", INT, 0, DELAY_MS_MAX),              \
+        RECORD_FIELD_RANGE(type_, in delay_ms, "delay_ms", INT, 1, DELAY_MS_MAX),                  \
+        RECORD_FIELD(type_, in until, "until", TIME), RECORD_FIELD(type_, in park, "park", BOOL),  \
+        RECORD_FIELD(type_, in prompt, "prompt", TEXT),                                            \
+        RECORD_FIELD(type_, in choices, "choices", ARRAY),                                         \
+        RECORD_FIELD(type_, in assignee, "assignee", NAME)
+
 static const struct record_field wait_fields[] = {
     FIELD(token, TEXT),
-    RECORD_FIELD_ENUM(struct lease_request, wait.type, "type", wait_request_names),
-    WAIT_FIELD(correlation_key, NAME),
-    RECORD_FIELD_RANGE(struct lease_request, wait.timeout_ms, "timeout_ms", INT, 0, DELAY_MS_MAX),
-    RECORD_FIELD_RANGE(struct lease_request, wait.delay_ms, "delay_ms", INT, 1, DELAY_MS_MAX),
-    WAIT_FIELD(until, TIME),
-    WAIT_FIELD(park, BOOL),
-    WAIT_FIELD(prompt, TEXT),
-    WAIT_FIELD(choices, ARRAY),
-    WAIT_FIELD(assignee, NAME),
+    WAIT_FIELDS(struct lease_request, wait.),
 };
 RECORD_TABLE(wait);
 
@@ -76,26 +84,52 @@ static const struct record_field abandon_fields[] = {
 };
 RECORD_TABLE(abandon);
 
+/* The same of an effect_call. */
+#define CALL_FIELDS(type_, in)                                                                     \
+    RECORD_FIELD(type_, in key, "key", NAME), RECORD_FIELD(type_, in input, "input", JSON),        \
+        RECORD_FIELD(type_, in fingerprint, "fingerprint", TEXT),                                  \
+        RECORD_FIELD_ENUM(type_, in in_doubt, "in_doubt", doubt_policy_names)
+
 static const struct record_field effect_begin_fields[] = {
     FIELD(token, TEXT),
-    FIELD(key, NAME),
-    FIELD(input, JSON),
+    CALL_FIELDS(struct lease_request, effect.),
 };
 RECORD_TABLE(effect_begin);
 
-static const struct record_field next_fields[] = {
-    RECORD_FIELD(struct effect_request, key, "key", NAME),
-    RECORD_FIELD(struct effect_request, input, "input", JSON),
+static const struct record_field call_fields[] = {CALL_FIELDS(struct effect_call, )};
+RECORD_TABLE(call);
+
+static const struct record_field then_wait_fields[] = {WAIT_FIELDS(struct wait_request, )};
+RECORD_TABLE(then_wait);
+
+static const struct record_field then_complete_fields[] = {
+    RECORD_FIELD(struct complete_request, result, "result", JSON),
 };
-RECORD_TABLE(next);
+RECORD_TABLE(then_complete);
+
+static const struct record_field then_fields[] = {
+    RECORD_FIELD_NESTED(struct then_request, begin, "begin", call_record),
+    RECORD_FIELD_NESTED(struct then_request, wait, "wait", then_wait_record),
+    RECORD_FIELD_NESTED(struct then_request, complete, "complete", then_complete_record),
+};
+RECORD_TABLE(then);
 
 static const struct record_field effect_commit_fields[] = {
     FIELD(token, TEXT),
-    FIELD(key, NAME),
+    RECORD_FIELD(struct lease_request, effect.key, "key", NAME),
     FIELD(result, JSON),
-    RECORD_FIELD_NESTED(struct lease_request, next, "next", next_record),
+    RECORD_FIELD_NESTED(struct lease_request, error, "error", error_record),
+    RECORD_FIELD_NESTED(struct lease_request, next, "next", call_record),
+    RECORD_FIELD_NESTED(struct lease_request, then, "then", then_record),
 };
 RECORD_TABLE(effect_commit);
+
+static const struct record_field effect_abort_fields[] = {
+    FIELD(token, TEXT),
+    RECORD_FIELD(struct lease_request, effect.key, "key", NAME),
+    RECORD_FIELD_NESTED(struct lease_request, error, "error", error_record),
+};
+RECORD_TABLE(effect_abort);
 
 /* Reads the request, and adds the operation on the job that its token names. */
 static enum error_code begin(struct verb_call *call, const struct record_type *type,
@@ -281,19 +315,24 @@ static enum error_code fail_prepare(struct verb_call *call, struct err *err)
 const struct verb verb_fail = {
     .request = &fail_record, .prepare = fail_prepare, .answer = brief_answer};
 
+static enum error_code check_wait(struct wait_request *wait, struct err *err)
+{
+    /* Whoever says how long or until when need not say what that is called. */
+    bool timed = wait->delay_ms != 0 || wait->until != 0;
+    if (wait->type == WAIT_NONE && timed)
+        wait->type = WAIT_TIMER;
+    return str_is_set(wait->choices) ? verb_check_payload(wait->choices, "choices", err) : ERR_OK;
+}
+
 static enum error_code wait_prepare(struct verb_call *call, struct err *err)
 {
     struct lease_request request = {0};
     struct op *op = NULL;
     enum error_code code = begin(call, &wait_record, COMMAND_WAIT, &request, &op, err);
-    if (code == ERR_OK && str_is_set(request.wait.choices))
-        code = verb_check_payload(request.wait.choices, "choices", err);
+    if (code == ERR_OK)
+        code = check_wait(&request.wait, err);
     if (code != ERR_OK)
         return code;
-    /* Whoever says how long or until when need not say what that is called. */
-    bool timed = request.wait.delay_ms != 0 || request.wait.until != 0;
-    if (request.wait.type == WAIT_NONE && timed)
-        request.wait.type = WAIT_TIMER;
     op->command.wait = request.wait;
     return ERR_OK;
 }
@@ -321,45 +360,81 @@ const struct verb verb_abandon = {
 
 /* ---- effects ------------------------------------------------------------------------------ */
 
+static enum error_code check_key(struct str key, const char *member, struct err *err)
+{
+    return str_is_set(key) ? ERR_OK : verb_missing(member, "it is the name of the effect", err);
+}
+
+static enum error_code check_call(const struct effect_call *effect, const char *key,
+                                  const char *input, struct err *err)
+{
+    enum error_code code = check_key(effect->key, key, err);
+    return code == ERR_OK && str_is_set(effect->input)
+               ? verb_check_payload(effect->input, input, err)
+               : code;
+}
+
+/* The error of an effect as it is kept: the bytes that were sent, which the table has read. */
+static enum error_code take_error(const struct verb_call *call, const struct failure *read,
+                                  struct str *ret, struct err *err)
+{
+    struct str raw = json_member(call->request, STR("error"));
+    if (!str_is_set(raw) || json_type(json_trim(raw)) == JSON_NULL)
+        return ERR_OK;
+    if (!str_is_set(read->message))
+        return verb_missing("error.message", "it says what went wrong", err);
+    *ret = raw;
+    return verb_check_payload(raw, "error", err);
+}
+
 static enum error_code effect_begin_prepare(struct verb_call *call, struct err *err)
 {
     struct lease_request request = {0};
     struct op *op = NULL;
     enum error_code code =
         begin(call, &effect_begin_record, COMMAND_EFFECT_BEGIN, &request, &op, err);
-    if (code == ERR_OK && !str_is_set(request.key))
-        code = verb_missing("key", "it is the name of the effect", err);
-    if (code == ERR_OK && str_is_set(request.input))
-        code = verb_check_payload(request.input, "input", err);
+    if (code == ERR_OK)
+        code = check_call(&request.effect, "key", "input", err);
     if (code != ERR_OK)
         return code;
-    op->command.effect_begin.key = request.key;
-    op->command.effect_begin.input = request.input;
+    op->command.effect_begin = request.effect;
     return ERR_OK;
 }
 
-static enum error_code effect_answer(struct verb_call *call, struct buf *answer, struct err *err)
+/* What a begin came to; of a commit that begins no other effect, that it is on record. */
+static void put_effect(struct json_writer *writer, const struct answer *said)
 {
     static const struct str words[] = {
         [EFFECT_EXECUTE] = STR_INIT("execute"),
         [EFFECT_RECORDED] = STR_INIT("recorded"),
         [EFFECT_IN_DOUBT] = STR_INIT("in_doubt"),
     };
+    bool begun = said->effect != 0;
+    json_begin_object(writer);
+    answer_text(writer, STR("status"), words[begun ? said->effect : EFFECT_RECORDED]);
+    if (begun && said->effect == EFFECT_RECORDED && str_is_set(said->effect_error))
+        answer_raw(writer, STR("error"), said->effect_error);
+    else if (begun && said->effect == EFFECT_RECORDED && !PLANTED(RECORDED_RESULT_LOST))
+        answer_raw(writer, STR("result"), said->effect_result);
+    if (begun)
+        answer_text(writer, STR("idempotency_key"), said->effect_idempotency_key);
+}
+
+static enum error_code effect_answer(struct verb_call *call, struct buf *answer, struct err *err)
+{
     struct json_writer writer;
     enum error_code code = outcome_of(call, err);
     if (code != ERR_OK)
         return code;
-    const struct answer *said = &call->call.ops[0]->answer;
-    /* A commit that begins no other effect says nothing of one. */
-    bool begun = said->effect != 0;
+    const struct op *op = call->call.ops[0];
+    bool commits = op->command.type == COMMAND_EFFECT_COMMIT;
+    enum effect_then then = commits ? op->command.effect_commit.then : THEN_NONE;
+    /* After a wait or the end there is nothing to tell but where that left the job. */
+    if (then == THEN_WAIT || then == THEN_COMPLETE)
+        return brief_answer(call, answer, err);
     json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    answer_text(&writer, STR("status"), words[begun ? said->effect : EFFECT_RECORDED]);
-    if (begun && said->effect == EFFECT_RECORDED && !PLANTED(RECORDED_RESULT_LOST))
-        answer_raw(&writer, STR("result"), said->effect_result);
-    if (begun)
-        answer_text(&writer, STR("idempotency_key"), said->effect_idempotency_key);
-    if (said->repeated)
+    put_effect(&writer, &op->answer);
+    if (op->answer.repeated)
         answer_bool(&writer, STR("repeated"), true);
     json_end_object(&writer);
     call->status = 200;
@@ -369,28 +444,115 @@ static enum error_code effect_answer(struct verb_call *call, struct buf *answer,
 const struct verb verb_effect_begin = {
     .request = &effect_begin_record, .prepare = effect_begin_prepare, .answer = effect_answer};
 
+/* Which of the members of "then" the request names: one, also when it is empty. */
+static enum error_code read_then(struct str then, enum effect_then *ret, struct err *err)
+{
+    static const struct str words[] = {[THEN_BEGIN] = STR_INIT("begin"),
+                                       [THEN_WAIT] = STR_INIT("wait"),
+                                       [THEN_COMPLETE] = STR_INIT("complete")};
+    struct json_iter iter;
+    struct str key;
+    struct str value;
+    int named = 0;
+    *ret = THEN_NONE;
+    for (bool more = json_object_begin(&iter, then); more && json_object_next(&iter, &key, &value);)
+        for (int i = THEN_BEGIN; i <= THEN_COMPLETE; i++)
+            if (json_key_is(key, words[i]) && json_type(json_trim(value)) != JSON_NULL) {
+                *ret = (enum effect_then)i;
+                named++;
+            }
+    if (named == 1)
+        return ERR_OK;
+    return err_set(err, ERR_BAD_REQUEST, "then must name one of begin, wait and complete, not %s",
+                   named == 0 ? "none" : "several");
+}
+
+/* What follows the commit, which "next", the older word for a begin, says too. */
+static enum error_code take_then(const struct verb_call *call, struct lease_request *request,
+                                 struct effect_end *ret, struct err *err)
+{
+    struct str then = json_member(call->request, STR("then"));
+    struct str next = json_member(call->request, STR("next"));
+    bool has_then = str_is_set(then) && json_type(json_trim(then)) != JSON_NULL;
+    bool has_next = str_is_set(next) && json_type(json_trim(next)) != JSON_NULL;
+    enum error_code code = ERR_OK;
+    if (has_then && has_next)
+        return err_set(err, ERR_BAD_REQUEST, "next and then exclude each other");
+    if (has_next && (str_is_set(request->next.key) || str_is_set(request->next.input))) {
+        ret->then = THEN_BEGIN;
+        ret->begin = request->next;
+        return check_call(&request->next, "next.key", "next.input", err);
+    }
+    if (has_then)
+        code = read_then(then, &ret->then, err);
+    if (code == ERR_OK && ret->then == THEN_BEGIN)
+        code = check_call(&request->then.begin, "then.begin.key", "then.begin.input", err);
+    if (code == ERR_OK && ret->then == THEN_WAIT)
+        code = check_wait(&request->then.wait, err);
+    if (code == ERR_OK && str_is_set(request->then.complete.result))
+        code = verb_check_payload(request->then.complete.result, "then.complete.result", err);
+    ret->begin = request->then.begin;
+    ret->wait = request->then.wait;
+    ret->complete_result = request->then.complete.result;
+    return code;
+}
+
 static enum error_code effect_commit_prepare(struct verb_call *call, struct err *err)
 {
     struct lease_request request = {0};
     struct op *op = NULL;
     enum error_code code =
         begin(call, &effect_commit_record, COMMAND_EFFECT_COMMIT, &request, &op, err);
-    if (code == ERR_OK && !str_is_set(request.key))
-        code = verb_missing("key", "it is the name of the effect", err);
-    if (code == ERR_OK && str_is_set(request.next.input) && !str_is_set(request.next.key))
-        code = verb_missing("next.key", "it is the name of the next effect", err);
+    if (code == ERR_OK)
+        code = check_key(request.effect.key, "key", err);
     if (code == ERR_OK && str_is_set(request.result))
         code = verb_check_payload(request.result, "result", err);
-    if (code == ERR_OK && str_is_set(request.next.input))
-        code = verb_check_payload(request.next.input, "next.input", err);
     if (code != ERR_OK)
         return code;
-    op->command.effect_commit.key = request.key;
-    op->command.effect_commit.result = request.result;
-    op->command.effect_commit.next_key = request.next.key;
-    op->command.effect_commit.next_input = request.next.input;
-    return ERR_OK;
+    struct effect_end *end = &op->command.effect_commit;
+    end->key = request.effect.key;
+    end->result = request.result;
+    code = take_error(call, &request.error, &end->error, err);
+    return code == ERR_OK ? take_then(call, &request, end, err) : code;
 }
 
 const struct verb verb_effect_commit = {
     .request = &effect_commit_record, .prepare = effect_commit_prepare, .answer = effect_answer};
+
+static enum error_code effect_abort_prepare(struct verb_call *call, struct err *err)
+{
+    struct lease_request request = {0};
+    struct op *op = NULL;
+    enum error_code code =
+        begin(call, &effect_abort_record, COMMAND_EFFECT_ABORT, &request, &op, err);
+    if (code == ERR_OK)
+        code = check_key(request.effect.key, "key", err);
+    if (code != ERR_OK)
+        return code;
+    op->command.effect_abort.key = request.effect.key;
+    code = take_error(call, &request.error, &op->command.effect_abort.error, err);
+    if (code == ERR_OK && !str_is_set(op->command.effect_abort.error))
+        code = verb_missing("error.message", "it says why the effect did not happen", err);
+    return code;
+}
+
+static enum error_code effect_abort_answer(struct verb_call *call, struct buf *answer,
+                                           struct err *err)
+{
+    struct json_writer writer;
+    enum error_code code = outcome_of(call, err);
+    if (code != ERR_OK)
+        return code;
+    json_writer_init(&writer, answer);
+    json_begin_object(&writer);
+    answer_text(&writer, STR("status"), STR("aborted"));
+    if (call->call.ops[0]->answer.repeated)
+        answer_bool(&writer, STR("repeated"), true);
+    json_end_object(&writer);
+    call->status = 200;
+    return ERR_OK;
+}
+
+const struct verb verb_effect_abort = {.request = &effect_abort_record,
+                                       .prepare = effect_abort_prepare,
+                                       .answer = effect_abort_answer};

@@ -243,7 +243,7 @@ static void see(struct walk *walk, const struct event *event)
         see_step(walk, event);
         break;
     case EVENT_CLASS_FACT:
-        if (event->type == EVENT_TOOL_RETURNED)
+        if (event->type == EVENT_TOOL_RETURNED || event->type == EVENT_TOOL_ABORTED)
             end_effect(walk, event);
         else if (event->type == EVENT_STEP_FINISHED ||
                  (event->type == EVENT_SIGNAL_RECEIVED && str_is_set(event->data.step)))

@@ -20,7 +20,7 @@
  *
  *   job KIND          from its creation, or its new start, to its end; a child of the caller's span
  *     attempt KIND    from the lease to its end
- *       effect        from tool_called to tool_returned
+ *       effect        from tool_called to tool_returned or tool_aborted
  *     step KIND       the same for a step of a plan
  *       effect
  *     wait TYPE       of the job, or of a step that asks

@@ -80,7 +80,7 @@ enum error_code row_of_effect(const struct effect *effect, struct arena *arena,
         .step = effect->step,
         .key = effect->key,
         .version = effect->version,
-        .open = !effect->returned,
+        .open = effect_is_open(effect),
     };
     return finish(&buf, &ret->state);
 }

@@ -60,13 +60,14 @@ struct step_row {
     struct claim_row claim; /* reading only */
 };
 
-/* job_effects: `name` is its key in the job; `open` effects have not returned. */
+/* job_effects: `name` is its key in the job; `open` effects have neither returned nor been aborted.
+ */
 struct effect_row {
     struct str name;
     struct str step; /* absent: the job's own */
     struct str key;
     int64_t version;
-    bool open;        /* not returned */
+    bool open;        /* effect_is_open */
     struct str state; /* effect_state_write */
 };
 

@@ -238,20 +238,60 @@ static void random_expire(struct run *run, struct command *command)
         command->expire.attempt--;
 }
 
+static struct effect_call random_call(struct run *run)
+{
+    static const struct str prints[] = {
+        {"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", FINGERPRINT_LEN},
+        {"0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF", FINGERPRINT_LEN},
+        {"ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff", FINGERPRINT_LEN},
+        {"no fingerprint", 14}};
+    struct effect_call call = {
+        .key = PICK(run, keys),
+        .input = chance(run, 90) ? STR("{\"to\":\"x\"}") : STR("{\"to\":\"y\"}"),
+    };
+    if (chance(run, 40))
+        call.in_doubt = (enum doubt_policy)(below(run, 3) + 1);
+    if (chance(run, 20))
+        call.fingerprint = PICK(run, prints);
+    return call;
+}
+
+static struct str random_error(struct run *run)
+{
+    static const struct str errors[] = {{"{\"message\":\"429\"}", 17},
+                                        {"{\"message\":\"500\",\"details\":[]}", 30},
+                                        {"\"what\"", 6}};
+    return errors[chance(run, 90) ? below(run, 2) : 2];
+}
+
+/* What follows a commit, more often than not nothing. */
+static void random_then(struct run *run, struct effect_end *end)
+{
+    struct command wait = {0};
+    end->then = chance(run, 40)   ? THEN_BEGIN
+                : chance(run, 30) ? (enum effect_then)below(run, 4)
+                                  : 0;
+    end->begin = random_call(run);
+    random_wait(run, &wait);
+    end->wait = wait.wait;
+    end->complete_result = PICK(run, values);
+}
+
 static void random_effect(struct run *run, struct command *command)
 {
-    struct str key = PICK(run, keys);
-    struct str input = chance(run, 90) ? STR("{\"to\":\"x\"}") : STR("{\"to\":\"y\"}");
+    struct effect_call call = random_call(run);
     if (command->type == COMMAND_EFFECT_BEGIN) {
-        command->effect_begin.key = key;
-        command->effect_begin.input = input;
-        return;
-    }
-    command->effect_commit.key = key;
-    command->effect_commit.result = PICK(run, values);
-    if (chance(run, 40)) {
-        command->effect_commit.next_key = PICK(run, keys);
-        command->effect_commit.next_input = input;
+        command->effect_begin = call;
+    } else if (command->type == COMMAND_EFFECT_ABORT) {
+        command->effect_abort.key = call.key;
+        command->effect_abort.error = random_error(run);
+    } else {
+        command->effect_commit.key = call.key;
+        if (chance(run, 15))
+            command->effect_commit.error = random_error(run);
+        else
+            command->effect_commit.result = PICK(run, values);
+        random_then(run, &command->effect_commit);
     }
 }
 
@@ -262,7 +302,7 @@ static enum command_type fitting_type(struct run *run)
         COMMAND_HEARTBEAT,     COMMAND_EFFECT_BEGIN,  COMMAND_EFFECT_BEGIN, COMMAND_EFFECT_COMMIT,
         COMMAND_EFFECT_COMMIT, COMMAND_EFFECT_COMMIT, COMMAND_WAIT,         COMMAND_WAIT,
         COMMAND_FAIL,          COMMAND_RELEASE,       COMMAND_EXPIRE,       COMMAND_APPEND,
-        COMMAND_SIGNAL,        COMMAND_COMPLETE,
+        COMMAND_SIGNAL,        COMMAND_COMPLETE,      COMMAND_EFFECT_ABORT,
     };
     const struct job *job = &run->world->slice.job;
     if (job_status_terminal(job->status))
@@ -280,7 +320,7 @@ static enum command_type fitting_step_type(struct run *run)
     static const uint8_t working[] = {
         COMMAND_COMPLETE, COMMAND_COMPLETE,     COMMAND_COMPLETE,      COMMAND_VERDICT,
         COMMAND_FAIL,     COMMAND_EFFECT_BEGIN, COMMAND_EFFECT_COMMIT, COMMAND_HEARTBEAT,
-        COMMAND_START,    COMMAND_EXPIRE,
+        COMMAND_START,    COMMAND_EXPIRE,       COMMAND_EFFECT_ABORT,
     };
     const struct job *job = &run->world->slice.job;
     if (job_status_terminal(job->status))
@@ -305,7 +345,7 @@ static enum command_type random_type(struct run *run)
         COMMAND_SIGNAL,        COMMAND_SIGNAL,        COMMAND_DEAD_LETTER,  COMMAND_REQUEUE,
         COMMAND_REQUEUE,       COMMAND_EXPIRE,        COMMAND_EXPIRE,       COMMAND_WAKE,
         COMMAND_WAKE,          COMMAND_CANCEL_DUE,    COMMAND_CANCEL,       COMMAND_LIFETIME,
-        COMMAND_LIFETIME,      COMMAND_RUN,           COMMAND_RUN,
+        COMMAND_LIFETIME,      COMMAND_RUN,           COMMAND_RUN,          COMMAND_EFFECT_ABORT,
     };
     static const uint8_t for_plans[] = {
         COMMAND_STEP_CLAIM,  COMMAND_STEP_CLAIM, COMMAND_STEP_CLAIM,   COMMAND_STEP_CLAIM,
@@ -316,7 +356,7 @@ static enum command_type random_type(struct run *run)
         COMMAND_VERDICT,     COMMAND_VERDICT,    COMMAND_ANSWER,       COMMAND_ANSWER,
         COMMAND_EXPIRE,      COMMAND_EXPIRE,     COMMAND_WAKE,         COMMAND_WAKE,
         COMMAND_CANCEL_DUE,  COMMAND_CLAIM,      COMMAND_LIFETIME,     COMMAND_RUN,
-        COMMAND_DEAD_LETTER,
+        COMMAND_DEAD_LETTER, COMMAND_EFFECT_ABORT,
     };
     bool planned = job_has_plan(&run->world->slice.job);
     if (run->plans && chance(run, planned ? 2 : 8))
@@ -365,6 +405,7 @@ static struct command random_command(struct run *run)
         break;
     case COMMAND_EFFECT_BEGIN:
     case COMMAND_EFFECT_COMMIT:
+    case COMMAND_EFFECT_ABORT:
         random_effect(run, &command);
         break;
     case COMMAND_APPEND:
@@ -456,6 +497,7 @@ struct before {
     bool knew_effect; /* the effect was begun, not forgotten */
     bool other_input; /* with another input */
     bool was_returned;
+    bool was_aborted;
     struct lease lease; /* that the live token belongs to */
     int64_t step_failures;
 };
@@ -493,9 +535,12 @@ static struct before look(struct run *run, const struct command *command)
         uint8_t hash[HASH_LEN];
         hash_sha256(&command->effect_begin.input, 1, hash);
         before.knew_effect = effect != NULL;
-        before.other_input =
-            effect != NULL && memcmp(effect->input_hash, hash, INPUT_HASH_LEN) != 0;
+        /* Where there are fingerprints these are compared instead. */
+        before.other_input = effect != NULL && !str_is_set(effect->fingerprint) &&
+                             !str_is_set(command->effect_begin.fingerprint) &&
+                             memcmp(effect->input_hash, hash, INPUT_HASH_LEN) != 0;
         before.was_returned = effect != NULL && effect->returned;
+        before.was_aborted = effect != NULL && effect->aborted;
     }
     return before;
 }
@@ -605,6 +650,8 @@ static const char *judge(struct run *run, const struct command *command,
     case COMMAND_EFFECT_BEGIN:
         if (before->other_input)
             return "an effect was begun with another input";
+        if (before->was_aborted && world->last.answer.effect != EFFECT_EXECUTE)
+            return "an effect that certainly did not happen was not executed";
         return before->was_returned && world->last.answer.effect != EFFECT_RECORDED
                    ? "a recorded effect was not answered with its record"
                    : NULL;

@@ -136,6 +136,14 @@ static inline struct command commit_of(struct world *w, const char *key, const c
     return command;
 }
 
+static inline struct command abort_of(struct world *w, const char *key, const char *error)
+{
+    struct command command = by_worker(w, COMMAND_EFFECT_ABORT);
+    command.effect_abort.key = str_from(key);
+    command.effect_abort.error = error == NULL ? absent : js(w, error);
+    return command;
+}
+
 static inline struct command cancel_by(enum cancel_mode mode, const char *reason)
 {
     struct command command = by_user(COMMAND_CANCEL);

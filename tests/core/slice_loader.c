@@ -43,7 +43,7 @@ static void load_effects(const struct job_slice *whole, const struct part_needs 
 {
     for (uint32_t i = 0; i < whole->effect_count; i++) {
         const struct effect *effect = &whole->effects[i];
-        bool open = !effect->returned;
+        bool open = effect_is_open(effect);
         bool own = str_eq(effect->step, needs->step);
         if ((open && (needs->all_open_effects || (needs->open_effects && own))) ||
             is_named(needs, effect))

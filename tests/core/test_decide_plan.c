@@ -96,7 +96,8 @@ static void a_job_in_the_hands_of_a_worker_takes_no_plan(void **state)
     do_ok(w, begin_of(w, "mail", "1"));
     do_ok(w, by_worker(w, COMMAND_RELEASE));
     refused(w, plan_of(w, "[{'id':'b'}]"), ERR_INVALID_TRANSITION,
-            "cannot plan while the effect \"mail\" is open: commit it, or begin it again, first");
+            "cannot plan while the effect \"mail\" is open: commit it, abort it, or begin it "
+            "again, first");
     story(w, "job_created job_leased job_running tool_called job_requeued");
 }
 
@@ -639,9 +640,9 @@ static void an_open_effect_outlives_a_plan_without_its_step(void **state)
     do_ok(w, step_claim_of(w, "a", "r1", true));
     do_ok(w, begin_of(w, "mail", "1"));
     assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
-    refused(
-        w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
-        "cannot complete while the effect \"post\" is open: commit it, or begin it again, first");
+    refused(w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
+            "cannot complete while the effect \"post\" is open: commit it, abort it, or begin it "
+            "again, first");
     do_ok(w, begin_of(w, "post", "1"));
     do_ok(w, commit_of(w, "mail", "2"));
     do_ok(w, commit_of(w, "post", "2"));

@@ -655,12 +655,12 @@ static void effects_of_a_step_are_its_own(void **state)
     do_ok(w, step_claim_of(w, "b", "r1", true));
     do_ok(w, begin_of(w, "mail", "2"));
     assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
-    refused(
-        w, with_token(complete_with(w, "1"), of_a), ERR_INVALID_TRANSITION,
-        "cannot complete while the effect \"mail\" is open: commit it, or begin it again, first");
-    refused(
-        w, verdict_on("b", VERDICT_ACCEPT), ERR_INVALID_TRANSITION,
-        "cannot complete while the effect \"mail\" is open: commit it, or begin it again, first");
+    refused(w, with_token(complete_with(w, "1"), of_a), ERR_INVALID_TRANSITION,
+            "cannot complete while the effect \"mail\" is open: commit it, abort it, or begin it "
+            "again, first");
+    refused(w, verdict_on("b", VERDICT_ACCEPT), ERR_INVALID_TRANSITION,
+            "cannot complete while the effect \"mail\" is open: commit it, abort it, or begin it "
+            "again, first");
     do_ok(w, commit_of(w, "mail", "3"));
     do_ok(w, complete_with(w, "1"));
     assert_int_equal(step_named(w, "a")->open_effects, 1);
@@ -698,9 +698,9 @@ static void an_open_effect_of_a_step_stays_in_doubt_across_a_requeue(void **stat
     do_ok(w, fail_as(w, CLASS_PERMANENT));
     do_ok(w, requeue_by("again", false));
     do_ok(w, step_claim_of(w, "a", "r1", true));
-    refused(
-        w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
-        "cannot complete while the effect \"mail\" is open: commit it, or begin it again, first");
+    refused(w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
+            "cannot complete while the effect \"mail\" is open: commit it, abort it, or begin it "
+            "again, first");
     do_ok(w, begin_of(w, "mail", "1"));
     assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
     do_ok(w, commit_of(w, "mail", "2"));

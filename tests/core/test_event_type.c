@@ -36,6 +36,7 @@ static const struct {
     {22, EVENT_CLASS_FACT, "tool_called"},
     {23, EVENT_CLASS_FACT, "tool_returned"},
     {24, EVENT_CLASS_FACT, "plan_generated"},
+    {25, EVENT_CLASS_FACT, "tool_aborted"},
     {30, EVENT_CLASS_STEP, "step_pending"},
     {31, EVENT_CLASS_STEP, "step_waiting_deps"},
     {32, EVENT_CLASS_STEP, "step_leased"},

@@ -46,7 +46,7 @@ static void a_row_has_the_parts_that_are_loaded(void **state)
     assert_int_equal(json_check(row, row.len, "row", &w->arena, &w->err), ERR_OK);
     static const char *const parts[] = {
         "\"effects\":[{\"step\":\"a\",\"key\":\"mail\",\"version\":7,\"attempt\":1,",
-        "\"returned\":true,\"result\":3}]",
+        "\"returned\":true,\"result\":3,\"ended_at\":",
         "\"signals\":[{\"correlation_key\":\"k\",\"payload\":[2],\"version\":8}]",
         "\"steps\":[{\"spec\":{\"id\":\"a\",",
         "},\"state\":8,",
@@ -119,6 +119,25 @@ static void a_difference_in_a_part_names_it_and_its_member(void **state)
     struct str other = STR("r2");
     slice.steps[0].avoided = &other;
     differs(w, &slice, "step", "a", "avoided");
+}
+
+static void what_rows_of_older_versions_do_not_have_is_no_difference(void **state)
+{
+    struct world *w = *state;
+    planned(w, "[{'id':'a'},{'id':'b'}]");
+    do_ok(w, step_claim_of(w, "a", "r1", true));
+    do_ok(w, begin_of(w, "mail", "1"));
+    do_ok(w, commit_of(w, "mail", "1"));
+    struct job_slice slice = copied(w);
+    slice.job.records_end = 0;
+    slice.steps[0].records_end = 0;
+    slice.effects[0].ended_at = 0;
+    assert_str(job_row_differs(&w->slice, &slice).part, absent);
+    slice.steps[0].records_end = 2;
+    differs(w, &slice, "step", "a", "records_end");
+    slice = copied(w);
+    slice.effects[0].ended_at++;
+    differs(w, &slice, "effect", "mail", "ended_at");
 }
 
 static void a_part_too_many_is_a_difference_in_their_count(void **state)
@@ -238,6 +257,7 @@ int main(void)
         SCENARIO(equal_jobs_have_no_difference),
         SCENARIO(a_difference_in_the_job_names_its_member),
         SCENARIO(a_difference_in_a_part_names_it_and_its_member),
+        SCENARIO(what_rows_of_older_versions_do_not_have_is_no_difference),
         SCENARIO(a_part_too_many_is_a_difference_in_their_count),
         SCENARIO(beats_are_compared_only_where_no_lease_is_live),
         SCENARIO(beats_of_a_step_are_compared_only_where_its_lease_is_not_live),

@@ -238,7 +238,12 @@ static void every_member_of_an_effect_comes_back_with_its_name(void **state)
                             .returned = true,
                             .resolution = RESOLVE_DONE,
                             .resolved_epoch = 4,
-                            .result = STR("[ ]")};
+                            .result = STR("[ ]"),
+                            .fingerprint = STR("00ff"),
+                            .in_doubt = DOUBT_ASK,
+                            .aborted = true,
+                            .ended_at = 17,
+                            .error = STR("{\"message\":\"429\"}")};
     memset(effect.input_hash, 0x5a, sizeof effect.input_hash);
     effect.name = effect_name(effect.step, effect.key, &w->arena);
     struct effect read = {.step = effect.step, .key = effect.key, .version = 1};

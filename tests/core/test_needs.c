@@ -156,10 +156,15 @@ static void effects_are_needed_by_the_keys_that_a_command_names(void **state)
     assert_text(needs.effect_keys[0], "mail");
     assert_str(needs.effect_keys[1], absent);
     struct command commit = commit_of(w, "mail", "1");
-    commit.effect_commit.next_key = STR("post");
+    commit.effect_commit.then = THEN_BEGIN;
+    commit.effect_commit.begin.key = STR("post");
     needs = command_part_needs(&bare, NULL, &commit);
     assert_text(needs.effect_keys[0], "mail");
     assert_text(needs.effect_keys[1], "post");
+    commit.effect_commit.then = THEN_COMPLETE; /* then nothing of that name is begun */
+    assert_str(command_part_needs(&bare, NULL, &commit).effect_keys[1], absent);
+    struct command abort = abort_of(w, "mail", "{'message':'429'}");
+    assert_text(command_part_needs(&bare, NULL, &abort).effect_keys[0], "mail");
     needs.effect_keys[0] = absent;
     assert_true(part_needs_any(&needs));
 }
@@ -188,6 +193,24 @@ static void a_wait_needs_what_is_stored_for_it_if_anything_is(void **state)
     needs = command_part_needs(&job, NULL, &wait);
     assert_text(needs.signal_key, "k");
     assert_str(needs.signal_id, absent);
+}
+
+static void what_follows_a_commit_needs_what_it_would_by_itself(void **state)
+{
+    struct world *w = *state;
+    struct command commit = commit_of(w, "mail", "1");
+    struct job job = {.stored_signals = 1};
+    commit.effect_commit.then = THEN_WAIT;
+    commit.effect_commit.wait = wait_for(w, "k", 0).wait;
+    struct part_needs needs = command_part_needs(&job, NULL, &commit);
+    assert_text(needs.signal_key, "k");
+    assert_str(command_part_needs(&bare, NULL, &commit).signal_key, absent);
+
+    step_running(w, "[{'id':'a'},{'id':'b','deps':['a']}]");
+    commit = commit_of(w, "mail", "1");
+    assert_false(command_step_needs(&w->slice.job, &commit).children);
+    commit.effect_commit.then = THEN_COMPLETE;
+    assert_true(command_step_needs(&w->slice.job, &commit).children);
 }
 
 static void a_step_that_is_woken_needs_what_is_stored_for_it(void **state)
@@ -219,6 +242,7 @@ int main(void)
         SCENARIO(effects_are_needed_by_the_keys_that_a_command_names),
         SCENARIO(a_signal_needs_those_with_its_key_and_its_id),
         SCENARIO(a_wait_needs_what_is_stored_for_it_if_anything_is),
+        SCENARIO(what_follows_a_commit_needs_what_it_would_by_itself),
         SCENARIO(a_step_that_is_woken_needs_what_is_stored_for_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

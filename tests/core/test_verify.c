@@ -152,7 +152,7 @@ static void a_cause_that_cannot_be_is_reported(void **state)
     struct history *h = *state;
     created(h);
     claimed(h, 1);
-    NOTE(h, JOB_COMPLETED, "effect_commit#1");
+    NOTE(h, JOB_COMPLETED, "effect_abort#1");
     assert_last(h, VERIFY_CAUSE);
 
     h->sealed = false;

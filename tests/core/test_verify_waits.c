@@ -433,6 +433,111 @@ static void an_effect_in_doubt_that_is_run_again_is_reported(void **state)
     assert_last(h, VERIFY_EFFECT);
 }
 
+static void aborted(struct history *h, const char *cause, const char *key)
+{
+    ADD(h, TOOL_ABORTED, cause, .key = str_from(key), .error = STR("{\"message\":\"429\"}"));
+}
+
+static void an_effect_that_is_called_again_after_an_abort_is_clean(void **state)
+{
+    struct history *h = *state;
+    created(h);
+    claimed(h, 1);
+    called(h, "effect_begin#1", "charge", 1);
+    aborted(h, "effect_abort#1", "charge");
+    called(h, "effect_begin#1", "charge", 1);
+    aborted(h, "effect_abort#1", "charge");
+    ADD(h, JOB_REQUEUED, "fail#1", .failures = 1);
+    claimed(h, 2);
+    called(h, "effect_begin#2", "charge", 2);
+    returned(h, "effect_commit#2", "charge");
+    NOTE(h, JOB_COMPLETED, "effect_commit#2");
+    assert_clean(h);
+}
+
+static void an_abort_of_what_is_not_open_is_reported(void **state)
+{
+    struct history *h = *state;
+    created(h);
+    claimed(h, 1);
+    aborted(h, "effect_abort#1", "charge");
+    assert_last(h, VERIFY_EFFECT_RETURN);
+
+    back_to(h, 3);
+    called(h, "effect_begin#1", "charge", 1);
+    aborted(h, "effect_abort#1", "charge");
+    size_t ended = h->count;
+    aborted(h, "effect_abort#1", "charge");
+    assert_last(h, VERIFY_EFFECT_RETURN);
+
+    back_to(h, ended);
+    returned(h, "effect_commit#1", "charge");
+    assert_last(h, VERIFY_EFFECT_RETURN);
+
+    back_to(h, 4);
+    NOTE(h, TOOL_ABORTED, "effect_abort#1");
+    h->events[h->count - 1].data.key = STR("charge");
+    assert_last(h, VERIFY_EFFECT_RETURN); /* without a reason */
+}
+
+static void what_an_effect_says_of_doubt_counts_before_the_job(void **state)
+{
+    struct history *h = *state;
+    h->spec.in_doubt = DOUBT_RETRY;
+    created(h);
+    claimed(h, 1);
+    ADD(h, TOOL_CALLED, "effect_begin#1", .key = STR("charge"), .attempt = 1, .input = STR("1"),
+        .in_doubt = DOUBT_ASK);
+    ADD(h, JOB_REQUEUED, "fail#1", .failures = 1);
+    claimed(h, 2);
+    size_t again = h->count;
+    called(h, "effect_begin#2", "charge", 2);
+    assert_last(h, VERIFY_EFFECT);
+
+    back_to(h, again);
+    ADD(h, TOOL_CALLED, "effect_begin#2", .key = STR("charge"), .attempt = 2, .input = STR("1"),
+        .in_doubt = DOUBT_RETRY);
+    assert_clean(h);
+}
+
+static void fingerprints_are_held_against_each_other(void **state)
+{
+    struct history *h = *state;
+    h->spec.in_doubt = DOUBT_RETRY;
+    created(h);
+    claimed(h, 1);
+    ADD(h, TOOL_CALLED, "effect_begin#1", .key = STR("charge"), .attempt = 1, .input = STR("1"),
+        .fingerprint = STR("aa"));
+    ADD(h, JOB_REQUEUED, "fail#1", .failures = 1);
+    claimed(h, 2);
+    size_t again = h->count;
+    ADD(h, TOOL_CALLED, "effect_begin#2", .key = STR("charge"), .attempt = 2, .input = STR("2"),
+        .fingerprint = STR("aa"));
+    assert_clean(h);
+
+    back_to(h, again);
+    ADD(h, TOOL_CALLED, "effect_begin#2", .key = STR("charge"), .attempt = 2, .input = STR("1"),
+        .fingerprint = STR("bb"));
+    assert_last(h, VERIFY_EFFECT_INPUT);
+}
+
+static void a_commit_that_ends_or_waits_beside_an_open_effect_is_reported(void **state)
+{
+    struct history *h = *state;
+    created(h);
+    claimed(h, 1);
+    called(h, "effect_begin#1", "charge", 1);
+    called(h, "effect_begin#1", "mail", 1);
+    returned(h, "effect_commit#1", "charge");
+    size_t open = h->count;
+    NOTE(h, JOB_COMPLETED, "effect_commit#1");
+    assert_last(h, VERIFY_EFFECT_OPEN);
+
+    back_to(h, open);
+    ADD(h, JOB_WAITING, "effect_commit#1", .wait_type = WAIT_SIGNAL, .correlation_key = KEY);
+    assert_last(h, VERIFY_EFFECT_OPEN);
+}
+
 static void an_effect_that_returns_to_no_call_is_reported(void **state)
 {
     struct history *h = *state;
@@ -654,6 +759,11 @@ int main(void)
         HISTORY_TEST(an_id_that_answered_a_step_does_not_come_again),
         HISTORY_TEST(an_effect_called_twice_is_reported),
         HISTORY_TEST(an_effect_in_doubt_that_is_run_again_is_reported),
+        HISTORY_TEST(an_effect_that_is_called_again_after_an_abort_is_clean),
+        HISTORY_TEST(an_abort_of_what_is_not_open_is_reported),
+        HISTORY_TEST(what_an_effect_says_of_doubt_counts_before_the_job),
+        HISTORY_TEST(fingerprints_are_held_against_each_other),
+        HISTORY_TEST(a_commit_that_ends_or_waits_beside_an_open_effect_is_reported),
         HISTORY_TEST(an_effect_that_returns_to_no_call_is_reported),
         HISTORY_TEST(another_input_under_a_known_key_is_reported),
         HISTORY_TEST(an_input_that_is_not_of_its_hash_is_reported),

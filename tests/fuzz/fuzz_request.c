@@ -26,6 +26,7 @@ static verb_function *const verbs[] = {
     pawl_signal,
     pawl_effect_begin,
     pawl_effect_commit,
+    pawl_effect_abort,
     pawl_cancel,
     pawl_requeue,
     pawl_plan,

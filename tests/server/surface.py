@@ -162,6 +162,12 @@ def make_effect_commit(stage, _):
     return "POST", f"/v1/leases/{token}/effects/e/commit", {"result": 1}
 
 
+def make_effect_abort(stage, _):
+    token = stage.lease()
+    stage.server.do("POST", f"/v1/leases/{token}/effects/e/begin", {"input": 1})
+    return "POST", f"/v1/leases/{token}/effects/e/abort", {"error": {"message": "429"}}
+
+
 def make_cancelled(stage, _):
     token = stage.lease()
     stage.server.do("POST", f"/v1/jobs/{stage.id}/cancel", {"mode": "soft"})
@@ -229,6 +235,7 @@ REQUESTS = {
     "abandon": on_lease("dead-letter", {"reason_code": "timeout"}),
     "effect_begin": on_lease("effects/e/begin", {"input": 1}),
     "effect_commit": make_effect_commit,
+    "effect_abort": make_effect_abort,
     "batch": make_batch,
     "resources": always("GET", "/v1/resources"),
     "resource_put": make_again,

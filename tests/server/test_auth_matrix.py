@@ -56,6 +56,7 @@ RULES = {
     "abandon": Rule({"work"}, "job"),
     "effect_begin": Rule({"work"}, "job"),
     "effect_commit": Rule({"work"}, "job"),
+    "effect_abort": Rule({"work"}, "job"),
     "batch": Rule({"submit", "work"}, "job"),
     "resources": Rule({"read", "work"}, "free"),
     "resource_put": Rule({"work"}, "job"),

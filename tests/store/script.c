@@ -247,8 +247,10 @@ static void random_work(struct script *script, struct op *op)
         command->type = COMMAND_EFFECT_COMMIT;
         command->effect_commit.key = PICK(script, keys);
         command->effect_commit.result = PICK(script, values);
-        if (chance(script, 30))
-            command->effect_commit.next_key = PICK(script, keys);
+        if (chance(script, 30)) {
+            command->effect_commit.then = THEN_BEGIN;
+            command->effect_commit.begin.key = PICK(script, keys);
+        }
         break;
     default:
         command->type = COMMAND_VERDICT;

@@ -209,9 +209,9 @@ static enum error_code add_effects(struct effects *effects, enum statement state
 
 static bool is_wanted(const struct store_parts *parts, const struct effect *effect)
 {
-    if (parts->all_effects || (parts->all_open_effects && !effect->returned))
+    if (parts->all_effects || (parts->all_open_effects && effect_is_open(effect)))
         return true;
-    for (uint32_t i = 0; i < parts->open_of_count && !effect->returned; i++)
+    for (uint32_t i = 0; i < parts->open_of_count && effect_is_open(effect); i++)
         if (str_is_set(parts->open_of[i]) == str_is_set(effect->step) &&
             str_eq(parts->open_of[i], effect->step))
             return true;

@@ -66,7 +66,8 @@ const sentences: Record<string, (payload: Payload, event: PawlEvent) => string> 
         `Put aside: ${deadReasons[text(p.reason_code)]?.toLowerCase() ?? words(text(p.reason_code))}${because(p)}`,
     signal_received: (p) => `Signal ${text(p.correlation_key)} came`,
     tool_called: (p) => `Effect ${text(p.key)} begun`,
-    tool_returned: (p) => `Effect ${text(p.key)} recorded`,
+    tool_returned: (p) => `Effect ${text(p.key)} recorded${p.error ? ' as failed' : ''}`,
+    tool_aborted: (p) => `Effect ${text(p.key)} aborted: it did not happen`,
     plan_generated: (p) => `Plan, version ${text(p.plan_version)}`,
     job_heartbeat: () => 'Heartbeat',
 };

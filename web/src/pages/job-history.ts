@@ -156,7 +156,7 @@ class Reader {
         const known = this.effects.get(name);
         if (!known) return;
         known.recorded = event.at;
-        known.result = event.payload?.result;
+        known.result = event.payload?.result ?? event.payload?.error;
     }
 
     private wait(event: PawlEvent, at: number): void {
@@ -211,6 +211,7 @@ class Reader {
                 break;
             case 'tool_called':
             case 'tool_returned':
+            case 'tool_aborted':
                 this.effect(event);
                 break;
             default:

@@ -298,14 +298,23 @@ PAWL_VERB(inbox);
 /* {"worker_id", "queues"?: [], "kinds"?: [], "capabilities"?: [], "max"? (1, at most 1,000),
  * "lease_ttl_ms"?, "heartbeat_ms"?, "wait_ms"? (0, at most 55,000), "start"? (true), "history"?}.
  * Answers {"claims": [{"job", "lease": {"token", "attempt", "expires_at", "heartbeat_ms",
- * "timeout_ms"}, "traceparent"?, "resume"?, "events"?, "events_next"?}]}, as soon as there is work,
- * or empty after wait_ms; it ends with the job that brings its payloads to 16 MiB, and others stay
- * where they are. After the timeout_ms of a lease the attempt is over however well it
- * beats, so its holder must end the work by then; null: it may take as long as it likes. */
+ * "timeout_ms"}, "traceparent"?, "resume"?, "effects", "waits", "effects_next"?, "events"?,
+ * "events_next"?}]}, as soon as there is work, or empty after wait_ms; it ends with the job that
+ * brings its payloads to 16 MiB, and others stay where they are. After the timeout_ms of a lease the
+ * attempt is over however well it beats, so its holder must end the work by then; null: it may take
+ * as long as it likes.
+ *
+ * What was done since the last fresh start comes along, so that a replay need not ask: "effects":
+ * {KEY: {"status": "recorded", "open" or "aborted", "input_hash", "result" or "error", "at"}} and
+ * "waits": {KEY: {"outcome", "payload", "at"}}, those that ended, but not the questions about
+ * effects in doubt nor timers without a key. input_hash is the fingerprint, or without one the first
+ * 32 hex digits of the SHA-256 of the input. Behind 4 MiB of them, all claims of an answer counted,
+ * "effects_next" says that pawl_effects has more. */
 PAWL_VERB(claim);
 
 /* The same for steps, with "resource_id" or "judge": true. Answers {"claims": [{"step", "job_id",
- * "correlation_id"?, "inputs", "inputs_left"?, "answer"?, "lease", "traceparent"?}]}.
+ * "correlation_id"?, "inputs", "inputs_left"?, "answer"?, "lease", "traceparent"?, "effects",
+ * "waits" (always empty: a step does not wait), "effects_next"?}]}.
  * PAWL_NOT_FOUND: there is no such resource */
 PAWL_VERB(claim_steps);
 
@@ -355,6 +364,11 @@ PAWL_VERB(abandon);
 PAWL_VERB(effect_begin);
 PAWL_VERB(effect_commit);
 PAWL_VERB(effect_abort);
+
+/* The effects and waits that a claim carries, behind version `after`: {"token", "after"? (0)}, for
+ * when they did not all fit into the claim, which then had `effects_next`. Answers {"effects",
+ * "waits", "effects_next"?}. PAWL_STALE_LEASE: the token is not that of a live lease. */
+PAWL_VERB(effects);
 
 /* Many at once, in one commit, each alone: {"ops": [{"op": "submit", "claim", "start", "heartbeat",
  * "complete", ..., and what that verb takes}], "atomic"? (false)}, at most 1,000. Answers

@@ -100,3 +100,25 @@ void token_hash(struct str text, uint8_t ret[TOKEN_HASH_LEN])
     hash_sha256(&text, 1, hash);
     memcpy(ret, hash, TOKEN_HASH_LEN);
 }
+
+bool token_is_live(const struct job_slice *slice, struct str text, const struct step **ret_step)
+{
+    struct token token;
+    uint8_t hash[TOKEN_HASH_LEN];
+    const struct lease *lease = &slice->job.lease;
+    int64_t attempt = slice->job.attempt;
+    *ret_step = NULL;
+    if (!token_parse(text, &token) || !uuid_eq(token.job, slice->job.id) ||
+        job_status_terminal(slice->job.status))
+        return false;
+    if (token.of_step) {
+        *ret_step = job_step_at(slice, token.step);
+        if (*ret_step == NULL)
+            return false;
+        lease = &(*ret_step)->lease;
+        attempt = (*ret_step)->attempt;
+    }
+    token_hash(text, hash);
+    return lease->live && token.attempt == attempt &&
+           hash_eq(hash, lease->token_hash, TOKEN_HASH_LEN);
+}

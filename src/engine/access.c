@@ -45,6 +45,7 @@ static const struct entry entries[VERB_COUNT] = {
     [VERB_effect_begin] = {W, false},
     [VERB_effect_commit] = {W, false},
     [VERB_effect_abort] = {W, false},
+    [VERB_effects] = {W, false},
     [VERB_batch] = {S | W, false}, /* each of its entries is checked as if it were alone */
     [VERB_resources] = {R | W, false},
     [VERB_resource_put] = {W, false},

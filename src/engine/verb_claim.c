@@ -5,6 +5,7 @@
 #include "engine/access.h"
 #include "engine/answer.h"
 #include "engine/claim_inputs.h"
+#include "engine/claim_records.h"
 #include "engine/verb.h"
 
 enum {
@@ -152,6 +153,7 @@ struct teller {
     size_t history_left; /* bytes that may still be written */
     size_t inputs_left;
     struct claim_inputs inputs;
+    struct claim_records records;
     bool failed; /* memory ran out */
 };
 
@@ -238,6 +240,23 @@ static void put_inputs(struct teller *teller, struct uuid job, struct str deps)
     teller->failed = teller->failed || names.failed;
 }
 
+/* Whether there are effects or waits to carry. */
+static bool has_records(const struct grant *grant)
+{
+    const struct job *job = &grant->slice->job;
+    return grant->step != NULL ? step_has_records(job, grant->step) : job_has_records(job);
+}
+
+static void put_records(struct teller *teller, const struct grant *grant)
+{
+    const struct job *job = &grant->slice->job;
+    struct str step = grant->step != NULL ? grant->step->spec.id : (struct str){NULL, 0};
+    if (has_records(grant))
+        claim_records_put(&teller->records, &teller->writer, job->id, step, job->effects_from);
+    else
+        claim_records_put_none(&teller->writer);
+}
+
 static void put_claims(struct teller *teller, const struct op *op, bool history)
 {
     struct json_writer *writer = &teller->writer;
@@ -249,6 +268,7 @@ static void put_claims(struct teller *teller, const struct op *op, bool history)
         answer_grant(writer, grant);
         if (grant->step != NULL)
             put_inputs(teller, grant->slice->job.id, grant->step->spec.deps);
+        put_records(teller, grant);
         if (history)
             put_history(teller, &grant->slice->job);
         json_end_object(writer);
@@ -263,7 +283,8 @@ static bool needs_reading(const struct op *op, bool history)
     bool needs = false;
     for (uint32_t i = 0; i < op->grant_count; i++) {
         const struct step *step = op->grants[i].step;
-        needs = needs || history || (step != NULL && json_count(step->spec.deps) > 0);
+        needs = needs || history || (step != NULL && json_count(step->spec.deps) > 0) ||
+                has_records(&op->grants[i]);
     }
     return needs;
 }
@@ -278,18 +299,21 @@ static void teller_begin(struct teller *teller, struct verb_call *call, bool rea
     if (reads && store_begin(engine_store(call->engine), STORE_READ, &teller->txn, NULL) != ERR_OK)
         teller->txn = NULL;
     arena_init(&teller->page);
-    claim_inputs_init(&teller->inputs, reads ? engine_store(call->engine)->options.seed : 0);
+    uint64_t seed = reads ? engine_store(call->engine)->options.seed : 0;
+    claim_inputs_init(&teller->inputs, seed);
+    claim_records_init(&teller->records, teller->txn, seed);
     json_writer_init(&teller->writer, answer);
 }
 
 static enum error_code teller_end(struct teller *teller, struct err *err)
 {
+    bool failed = teller->failed || teller->records.failed;
     claim_inputs_release(&teller->inputs);
+    claim_records_release(&teller->records);
     arena_release(&teller->page);
     if (teller->txn != NULL)
         store_rollback(teller->txn);
-    return teller->failed ? err_set(err, ERR_NO_MEMORY, "there is no memory for the answer")
-                          : ERR_OK;
+    return failed ? err_set(err, ERR_NO_MEMORY, "there is no memory for the answer") : ERR_OK;
 }
 
 static void read_inputs(struct teller *teller)
@@ -321,26 +345,46 @@ static enum error_code claim_answer(struct verb_call *call, struct buf *answer, 
 
 /* ---- answering once more ------------------------------------------------------------------ */
 
-/* The answer that was kept says which inputs are left to read: it was written before the claim was
- * committed. They are read now, and are the same, since no step changes that has succeeded. */
+/* The answer that was kept says which inputs and records are left to read: it was written before
+ * the claim was committed. They are read now. Inputs are the same, since no step changes that has
+ * succeeded; of effects there may be more, if the first answer did arrive. */
 struct kept_claim {
     struct uuid job;
+    struct str step; /* absent: it is of a job */
     struct str left; /* raw JSON; absent: it has no inputs */
+    bool has_records;
+    int64_t after; /* its records are those behind this version */
 };
 
 static struct kept_claim kept_claim(struct str claim, struct arena *arena)
 {
     struct kept_claim kept = {0};
+    struct str step = json_member(claim, STR("step"));
+    struct str text = str_is_set(step) ? json_member(claim, STR("job_id"))
+                                       : json_member(json_member(claim, STR("job")), STR("id"));
     struct str id;
-    if (json_string(json_member(claim, STR("job_id")), arena, &id) && uuid_parse(id, &kept.job))
-        kept.left = json_member(claim, STR("inputs_left"));
+    if (!json_string(text, arena, &id) || !uuid_parse(id, &kept.job))
+        return kept;
+    kept.left = json_member(claim, STR("inputs_left"));
+    kept.has_records = json_int64(json_member(claim, STR("effects_next")), &kept.after);
+    if (str_is_set(step) && !json_string(json_member(step, STR("id")), arena, &kept.step))
+        kept.has_records = false;
     return kept;
+}
+
+/* Whether a member is written anew. */
+static bool is_read_anew(const struct kept_claim *kept, struct str key)
+{
+    bool of_inputs = json_key_is(key, STR("inputs")) || json_key_is(key, STR("inputs_left"));
+    bool of_records = json_key_is(key, STR("effects")) || json_key_is(key, STR("waits")) ||
+                      json_key_is(key, STR("effects_next"));
+    return (of_inputs && str_is_set(kept->left)) || (of_records && kept->has_records);
 }
 
 static void put_kept(struct teller *teller, struct str claim)
 {
-    struct kept_claim kept = kept_claim(claim, &teller->page);
-    if (!str_is_set(kept.left)) {
+    struct kept_claim kept = kept_claim(claim, teller->writer.buf->arena);
+    if (!str_is_set(kept.left) && !kept.has_records) {
         json_put_raw(&teller->writer, claim);
         return;
     }
@@ -350,9 +394,12 @@ static void put_kept(struct teller *teller, struct str claim)
     json_begin_object(&teller->writer);
     (void)json_object_begin(&iter, claim);
     while (json_object_next(&iter, &key, &value))
-        if (!json_key_is(key, STR("inputs")) && !json_key_is(key, STR("inputs_left")))
+        if (!is_read_anew(&kept, key))
             answer_raw(&teller->writer, (struct str){key.at + 1, key.len - 2}, value);
-    put_inputs(teller, kept.job, kept.left);
+    if (str_is_set(kept.left))
+        put_inputs(teller, kept.job, kept.left);
+    if (kept.has_records)
+        claim_records_put(&teller->records, &teller->writer, kept.job, kept.step, kept.after);
     json_end_object(&teller->writer);
 }
 
@@ -389,6 +436,7 @@ static bool claim_reads(const struct verb_call *call)
 const struct verb verb_claim = {.request = &claim_record,
                                 .prepare = claim_prepare,
                                 .answer = claim_answer,
+                                .repeat = claim_repeat,
                                 .reads = claim_reads};
 const struct verb verb_claim_steps = {.request = &claim_steps_record,
                                       .prepare = claim_prepare,

@@ -1,10 +1,12 @@
 /* What the holder of a lease says: start, heartbeat, complete, fail, wait, release, cancelled,
- * abandon, effect_begin, effect_commit, effect_abort. The token names the job. */
+ * abandon, effect_begin, effect_commit, effect_abort; and asks: effects. The token names the job.
+ */
 #include <assert.h>
 
 #include "base/planted.h"
 #include "core/token.h"
 #include "engine/answer.h"
+#include "engine/claim_records.h"
 #include "engine/verb.h"
 
 struct complete_request {
@@ -556,3 +558,78 @@ static enum error_code effect_abort_answer(struct verb_call *call, struct buf *a
 const struct verb verb_effect_abort = {.request = &effect_abort_record,
                                        .prepare = effect_abort_prepare,
                                        .answer = effect_abort_answer};
+
+/* ---- what was done before ----------------------------------------------------------------- */
+
+struct effects_request {
+    struct str token;
+    int64_t after;
+};
+
+static const struct record_field effects_fields[] = {
+    RECORD_FIELD(struct effects_request, token, "token", TEXT),
+    RECORD_FIELD(struct effects_request, after, "after", INT),
+};
+RECORD_TABLE(effects);
+
+/* Reads the job, and the step, that the token names, and holds the token against its lease. */
+static enum error_code load_leased(struct verb_call *call, struct store_txn *txn,
+                                   const struct effects_request *request, struct store_job *ret,
+                                   const struct step **ret_step, struct err *err)
+{
+    struct token token;
+    struct store_parts parts = {.no_children = true};
+    enum error_code code = ERR_OK;
+    bool known = token_parse(request->token, &token);
+    if (known)
+        code = verb_load_job(call, txn, token.job, false, ret, err);
+    if (code == ERR_OK && known && token.of_step) {
+        parts.job = token.job;
+        parts.ordinals = &token.step;
+        parts.ordinal_count = 1;
+        code = store_load_parts(txn, &parts, 1, call->arena, err);
+        ret->slice.steps = parts.steps;
+        ret->slice.step_count = parts.step_count;
+    }
+    if (code != ERR_OK && code != ERR_NOT_FOUND)
+        return code;
+    if (code == ERR_OK && known && token_is_live(&ret->slice, request->token, ret_step))
+        return ERR_OK;
+    return err_set(err, ERR_STALE_LEASE, "the token is not that of a live lease: \"%.*s\"",
+                   STR_ARG(request->token));
+}
+
+static enum error_code effects_run(struct verb_call *call, struct buf *answer, struct err *err)
+{
+    struct effects_request request = {0};
+    struct store_job job = {0};
+    const struct step *step = NULL;
+    struct store_txn *txn = NULL;
+    enum error_code code = verb_read(call, &effects_record, &request, err);
+    if (code == ERR_OK && !str_is_set(request.token))
+        code = verb_missing("token", "it is what the claim gave", err);
+    if (code == ERR_OK)
+        code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = load_leased(call, txn, &request, &job, &step, err);
+    if (code == ERR_OK) {
+        struct claim_records records;
+        struct json_writer writer;
+        int64_t from = job.slice.job.effects_from;
+        json_writer_init(&writer, answer);
+        json_begin_object(&writer);
+        claim_records_init(&records, txn, engine_store(call->engine)->options.seed);
+        claim_records_put(&records, &writer, job.slice.job.id,
+                          step != NULL ? step->spec.id : (struct str){NULL, 0},
+                          request.after > from ? request.after : from);
+        json_end_object(&writer);
+        code = records.failed ? verb_no_memory(err) : ERR_OK;
+        claim_records_release(&records);
+    }
+    store_rollback(txn);
+    call->status = 200;
+    return code;
+}
+
+const struct verb verb_effects = {.request = &effects_record, .run = effects_run};

@@ -147,6 +147,16 @@ struct store_load {
                             was known of them is to be forgotten */
 };
 
+/* All effects of one step, or (an absent one) of the job itself, open or not: the first `max` of
+ * those with a later version than `after`. For transactions that only read, and beside no other
+ * selection of effects. */
+struct store_effects {
+    bool wanted;
+    struct str step;
+    int64_t after;
+    uint32_t max;
+};
+
 /* Parts of one job that load has locked (or, when only reading, of any). The first members say
  * which, the others are filled: effects and signals by version, steps by ordinal, nothing twice. */
 struct store_parts {
@@ -167,6 +177,7 @@ struct store_parts {
     uint32_t open_of_count;
     const struct str *effect_names; /* as effect_name makes them */
     uint32_t effect_name_count;
+    struct store_effects effects_of;
 
     bool all_signals;
     const struct str *signal_keys; /* the newest and the oldest not delivered, of each */
@@ -328,6 +339,7 @@ struct store_stream {
     int64_t after;  /* a version; for telemetry a time in ms */
     uint32_t limit; /* 1..STORE_EVENTS_MAX */
     bool telemetry;
+    struct str type; /* only events of this name; absent: all */
 };
 
 /* The step leases on a resource, for when it is lost. */

@@ -188,6 +188,7 @@ static const struct query questions[] = {
     {VERB_heartbeat, 't', "{'token':'@'}", W, BY_QUEUE},
     {VERB_effect_begin, 't', "{'token':'@','key':'e'}", W, BY_QUEUE},
     {VERB_effect_commit, 't', "{'token':'@','key':'e'}", W, BY_QUEUE},
+    {VERB_effects, 't', "{'token':'@'}", W, BY_QUEUE},
     {VERB_effect_abort, 't', "{'token':'@','key':'e','error':{'message':'m'}}", W, BY_QUEUE},
     {VERB_wait, 't', "{'token':'@','type':'signal','correlation_key':'c'}", W, BY_QUEUE},
     {VERB_complete, 't', "{'token':'@'}", W, BY_QUEUE},

@@ -268,6 +268,160 @@ static void a_commit_of_a_step_completes_it_and_waits_for_nothing(void **state)
     says_text(t, "ok", "true");
 }
 
+/* ---- what a claim carries ----------------------------------------------------------------- */
+
+#define EFFECT_OF "claims.0.effects."
+
+static void a_claim_carries_effects_and_waits_since_the_last_fresh_start(void **state)
+{
+    struct library_case *c = *state;
+    struct talk *t = &c->talk;
+    const char *id = submit_job(t, ",\"retry\":{\"max_attempts\":9,\"initial_ms\":0}");
+    const char *token = claim_job(t, "w1");
+    says_text(t, "claims.0.effects", "{}");
+    says_text(t, "claims.0.waits", "{}");
+    begin(t, token, "a", ",\"input\":\"x\"");
+    commit(t, token, "a", ",\"result\":{\"n\":1.10}");
+    begin(t, token, "declined", "");
+    commit(t, token, "declined", ",\"error\":{\"message\":\"no\"}");
+    begin(t, token, "model", ",\"fingerprint\":\"" PRINT "\"");
+    does(t, pawl_effect_abort,
+         "{\"token\":\"%s\",\"key\":\"model\",\"error\":{\"message\":\"429\"}}", token);
+    does(t, pawl_wait, "{\"token\":\"%s\",\"type\":\"signal\",\"correlation_key\":\"k\"}", token);
+    does(t, pawl_signal, "{\"id\":\"%s\",\"correlation_key\":\"k\",\"payload\":[ 7 ]}", id);
+    token = claim_job(t, "w1");
+    does(t, pawl_wait, "{\"token\":\"%s\",\"delay_ms\":5,\"correlation_key\":\"nap\"}", token);
+    pass(c, 5);
+    token = claim_job(t, "w1");
+    begin(t, token, "pay", ",\"in_doubt\":\"ask\"");
+    token = taken_over(c);
+    says_text(t, EFFECT_OF "a.status", "recorded");
+    says_text(t, EFFECT_OF "a.result", "{\"n\":1.10}");
+    says_text(t, EFFECT_OF "a.input_hash", "ba2df4903a2c14e86dc3bcca58911b44");
+    says_text(t, EFFECT_OF "a.at", "2026-01-01T00:00:00.000Z");
+    says_text(t, EFFECT_OF "declined.status", "recorded");
+    says_text(t, EFFECT_OF "declined.error.message", "no");
+    says_text(t, EFFECT_OF "model.status", "aborted");
+    says_text(t, EFFECT_OF "model.error.message", "429");
+    says_text(t, EFFECT_OF "model.input_hash", PRINT);
+    says_text(t, EFFECT_OF "pay.status", "open");
+    says_text(t, EFFECT_OF "pay.result", "");
+    says_text(t, "claims.0.waits.k.outcome", "signal");
+    says_text(t, "claims.0.waits.k.payload", "[ 7 ]");
+    says_text(t, "claims.0.waits.nap.outcome", "timeout");
+    says_text(t, "claims.0.waits.nap.at", "2026-01-01T00:00:00.005Z");
+    says_text(t, "claims.0.effects_next", "");
+
+    /* A question about an effect in doubt is in the effect, and a redrive keeps all of it. */
+    begin(t, token, "pay", "");
+    does(t, pawl_signal,
+         "{\"id\":\"%s\",\"correlation_key\":\"pay\","
+         "\"payload\":{\"decision\":\"done\",\"result\":\"paid\"}}",
+         id);
+    token = claim_job(t, "w1");
+    says_text(t, EFFECT_OF "pay.result", "paid");
+    says_text(t, "claims.0.waits.pay", "");
+    does(t, pawl_fail, "{\"token\":\"%s\",\"error\":{\"class\":\"permanent\",\"message\":\"m\"}}",
+         token);
+    does(t, pawl_requeue, "{\"id\":\"%s\"}", id);
+    token = claim_job(t, "w1");
+    says_text(t, EFFECT_OF "a.result", "{\"n\":1.10}");
+    says_text(t, "claims.0.waits.k.payload", "[ 7 ]");
+
+    does(t, pawl_fail, "{\"token\":\"%s\",\"error\":{\"class\":\"permanent\",\"message\":\"m\"}}",
+         token);
+    does(t, pawl_requeue, "{\"id\":\"%s\",\"fresh\":true}", id);
+    token = claim_job(t, "w1");
+    says_text(t, "claims.0.effects", "{}");
+    says_text(t, "claims.0.waits", "{}");
+    begin(t, token, "a", ",\"input\":\"y\"");
+    token = taken_over(c);
+    says_text(t, EFFECT_OF "a.status", "open");
+    says_text(t, EFFECT_OF "declined", "");
+    says_text(t, "claims.0.waits", "{}");
+    is_sound(t, id);
+}
+
+static void a_claim_of_a_step_carries_the_effects_of_that_step(void **state)
+{
+    struct library_case *c = *state;
+    struct talk *t = &c->talk;
+    does(t, pawl_resource_put, "{\"id\":\"r1\",\"slots\":10,\"ttl_ms\":60000}");
+    submit_job(t, ",\"plan\":{\"steps\":[{\"id\":\"s\",\"kind\":\"x\",\"retry\":{\"initial_ms\":0}}"
+                  ",{\"id\":\"s2\",\"kind\":\"x\"}]}");
+    const char *token = claim_step(t);
+    says_text(t, "claims.0.effects", "{}");
+    says_text(t, "claims.0.waits", "{}");
+    const char *other = claim_step(t);
+    begin(t, token, "a", "");
+    commit(t, token, "a", ",\"result\":1");
+    begin(t, other, "a", "");
+    does(t, pawl_fail, "{\"token\":\"%s\",\"error\":{\"message\":\"m\"}}", token);
+    token = claim_step(t);
+    says_text(t, "claims.0.step.id", "s");
+    says_text(t, "claims.0.effects.a.status", "recorded");
+    says_text(t, "claims.0.effects.a.result", "1");
+    says_text(t, "claims.0.waits", "{}");
+    does(t, pawl_effects, "{\"token\":\"%s\"}", other);
+    says_text(t, "effects.a.status", "open");
+}
+
+/* Results of 100 KiB, of which 4 MiB hold 40 or so. */
+static void what_does_not_fit_into_a_claim_is_read_page_by_page(void **state)
+{
+    enum { EFFECTS = 60, BYTES = 100 * 1024 };
+    struct library_case *c = *state;
+    struct talk *t = &c->talk;
+    submit_job(t, "");
+    const char *token = claim_job(t, "w1");
+    char *large = malloc(BYTES + 1);
+    assert_non_null(large);
+    memset(large, 'x', BYTES);
+    large[BYTES] = '\0';
+    for (int i = 0; i < EFFECTS; i++) {
+        begin(t, token, phrase(t, "e%d", i), "");
+        commit(t, token, phrase(t, "e%d", i), phrase(t, ",\"result\":\"%s\"", large));
+    }
+    free(large);
+    does(t, pawl_wait, "{\"token\":\"%s\",\"delay_ms\":5,\"correlation_key\":\"nap\"}", token);
+    pass(c, 5);
+    token = claim_job(t, "w1");
+    assert_true(strlen(t->answer) < 5 * 1024 * 1024);
+    says_text(t, EFFECT_OF "e0.status", "recorded");
+    says_text(t, "claims.0.waits", "{}"); /* it came later than all effects */
+    long long after = int_at(t, "claims.0.effects_next");
+    assert_true(after > 0);
+    int seen = 0;
+    while (text_at(t, phrase(t, EFFECT_OF "e%d.status", seen))[0] != '\0')
+        seen++;
+    assert_in_range(seen, 30, 45);
+    does(t, pawl_effects, "{\"token\":\"%s\",\"after\":%lld}", token, after);
+    for (; seen < EFFECTS; seen++)
+        says_text(t, phrase(t, "effects.e%d.status", seen), "recorded");
+    says_text(t, "effects.e0", "");
+    says_text(t, "waits.nap.outcome", "timeout");
+    says_text(t, "effects_next", "");
+    refuses(t, pawl_effects, PAWL_BAD_REQUEST, "{\"token\":\"%s\",\"after\":-1}", token);
+    does(t, pawl_complete, "{\"token\":\"%s\"}", token);
+    refuses(t, pawl_effects, PAWL_STALE_LEASE, "{\"token\":\"%s\"}", token);
+    refuses(t, pawl_effects, PAWL_STALE_LEASE, "{\"token\":\"no\"}");
+}
+
+static void the_last_wait_of_a_key_counts(void **state)
+{
+    struct library_case *c = *state;
+    struct talk *t = &c->talk;
+    const char *id = submit_job(t, "");
+    for (int i = 1; i <= 20; i++) {
+        does(t, pawl_wait, "{\"token\":\"%s\",\"type\":\"signal\",\"correlation_key\":\"k\"}",
+             claim_job(t, "w1"));
+        does(t, pawl_signal, "{\"id\":\"%s\",\"correlation_key\":\"k\",\"payload\":%d}", id, i);
+    }
+    claim_job(t, "w1");
+    says_text(t, "claims.0.waits.k.payload", "20");
+    assert_null(strstr(strstr(t->answer, "\"waits\""), "\"payload\":19"));
+}
+
 /* ---- doubt and fingerprints --------------------------------------------------------------- */
 
 static void an_effect_may_say_what_doubt_about_it_means(void **state)
@@ -332,6 +486,10 @@ int main(void)
         ON_EVERY_STORE(what_cannot_follow_leaves_the_effect_open),
         ON_EVERY_STORE(a_batch_takes_effects_as_well),
         ON_EVERY_STORE(a_commit_of_a_step_completes_it_and_waits_for_nothing),
+        ON_EVERY_STORE(a_claim_carries_effects_and_waits_since_the_last_fresh_start),
+        ON_EVERY_STORE(a_claim_of_a_step_carries_the_effects_of_that_step),
+        ON_EVERY_STORE(what_does_not_fit_into_a_claim_is_read_page_by_page),
+        ON_EVERY_STORE(the_last_wait_of_a_key_counts),
         ON_EVERY_STORE(an_effect_may_say_what_doubt_about_it_means),
         ON_EVERY_STORE(a_fingerprint_is_compared_instead_of_the_input),
     };

@@ -27,6 +27,7 @@ static verb_function *const verbs[] = {
     pawl_effect_begin,
     pawl_effect_commit,
     pawl_effect_abort,
+    pawl_effects,
     pawl_cancel,
     pawl_requeue,
     pawl_plan,

@@ -236,6 +236,7 @@ REQUESTS = {
     "effect_begin": on_lease("effects/e/begin", {"input": 1}),
     "effect_commit": make_effect_commit,
     "effect_abort": make_effect_abort,
+    "effects": lambda stage, _: ("GET", f"/v1/leases/{stage.lease()}/effects", None),
     "batch": make_batch,
     "resources": always("GET", "/v1/resources"),
     "resource_put": make_again,

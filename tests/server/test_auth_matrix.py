@@ -57,6 +57,7 @@ RULES = {
     "effect_begin": Rule({"work"}, "job"),
     "effect_commit": Rule({"work"}, "job"),
     "effect_abort": Rule({"work"}, "job"),
+    "effects": Rule({"work"}, "job"),
     "batch": Rule({"submit", "work"}, "job"),
     "resources": Rule({"read", "work"}, "free"),
     "resource_put": Rule({"work"}, "job"),

@@ -195,17 +195,23 @@ static void events_come_after_a_version_and_bounded(void **state)
     struct store_txn *txn = begin(t, STORE_READ);
     int64_t after = 0;
     for (int page = 0; page < 4; page++) {
-        ok(t, store_events(txn, &(struct store_stream){id, after, 3, false}, &t->w.arena, &events,
-                           &count, &t->w.err));
+        ok(t, store_events(
+                  txn,
+                  &(struct store_stream){.job = id, .after = after, .limit = 3, .telemetry = false},
+                  &t->w.arena, &events, &count, &t->w.err));
         assert_int_equal(count, page < 3 ? 3 : 1);
         for (uint32_t i = 0; i < count; i++)
             assert_int_equal(events[i].version, ++after);
     }
-    ok(t, store_events(txn, &(struct store_stream){id, after, 3, false}, &t->w.arena, &events,
-                       &count, &t->w.err));
+    ok(t,
+       store_events(
+           txn, &(struct store_stream){.job = id, .after = after, .limit = 3, .telemetry = false},
+           &t->w.arena, &events, &count, &t->w.err));
     assert_int_equal(count, 0);
-    ok(t, store_events(txn, &(struct store_stream){new_id(t), 0, 3, false}, &t->w.arena, &events,
-                       &count, &t->w.err));
+    ok(t, store_events(
+              txn,
+              &(struct store_stream){.job = new_id(t), .after = 0, .limit = 3, .telemetry = false},
+              &t->w.arena, &events, &count, &t->w.err));
     assert_int_equal(count, 0);
     rollback(t, txn);
 }
@@ -229,8 +235,9 @@ static void telemetry_stands_beside_the_stream_by_time(void **state)
     struct event *events;
     uint32_t count;
     struct store_txn *txn = begin(t, STORE_READ);
-    ok(t, store_events(txn, &(struct store_stream){id, 0, 100, true}, &t->w.arena, &events, &count,
-                       &t->w.err));
+    ok(t, store_events(
+              txn, &(struct store_stream){.job = id, .after = 0, .limit = 100, .telemetry = true},
+              &t->w.arena, &events, &count, &t->w.err));
     rollback(t, txn);
     assert_true(count > 0);
     int64_t last = 0;
@@ -244,8 +251,9 @@ static void telemetry_stands_beside_the_stream_by_time(void **state)
     }
     assert_string_equal(stream(t, id), "job_created job_leased job_running");
     txn = begin(t, STORE_READ);
-    ok(t, store_events(txn, &(struct store_stream){id, 0, 1, true}, &t->w.arena, &events, &count,
-                       &t->w.err));
+    ok(t, store_events(txn,
+                       &(struct store_stream){.job = id, .after = 0, .limit = 1, .telemetry = true},
+                       &t->w.arena, &events, &count, &t->w.err));
     rollback(t, txn);
     assert_int_equal(count, 1);
 }

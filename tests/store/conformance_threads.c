@@ -285,8 +285,9 @@ static void a_reader_sees_one_moment_while_others_commit(void **state)
                      &t->w.err));
     assert_int_equal(count, 1);
     assert_int_equal(jobs[0].slice.job.version, 1);
-    ok(t, store_events(reader, &(struct store_stream){a, 0, 10, false}, &t->w.arena, &events,
-                       &count, &t->w.err));
+    ok(t, store_events(
+              reader, &(struct store_stream){.job = a, .after = 0, .limit = 10, .telemetry = false},
+              &t->w.arena, &events, &count, &t->w.err));
     assert_int_equal(count, 1);
     ok(t, store_feed(reader, (struct store_position){0}, 10, &t->w.arena, &fed, &count, &t->w.err));
     assert_int_equal(count, 1);

@@ -379,8 +379,9 @@ static uint32_t beats_of(struct trial *t, struct uuid id)
     struct event *events;
     uint32_t count;
     struct store_txn *txn = begin(t, STORE_READ);
-    ok(t, store_events(txn, &(struct store_stream){id, 0, 100, true}, &t->w.arena, &events, &count,
-                       &t->w.err));
+    ok(t, store_events(
+              txn, &(struct store_stream){.job = id, .after = 0, .limit = 100, .telemetry = true},
+              &t->w.arena, &events, &count, &t->w.err));
     rollback(t, txn);
     return count;
 }

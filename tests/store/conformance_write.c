@@ -207,8 +207,10 @@ static struct event *events_of(struct trial *t, struct uuid id, uint32_t *ret_co
 {
     struct event *events;
     struct store_txn *txn = begin(t, STORE_READ);
-    ok(t, store_events(txn, &(struct store_stream){id, 0, STORE_EVENTS_MAX, false}, &t->w.arena,
-                       &events, ret_count, &t->w.err));
+    ok(t, store_events(txn,
+                       &(struct store_stream){
+                           .job = id, .after = 0, .limit = STORE_EVENTS_MAX, .telemetry = false},
+                       &t->w.arena, &events, ret_count, &t->w.err));
     rollback(t, txn);
     return events;
 }
@@ -481,8 +483,9 @@ static void an_erased_job_says_so_wherever_it_is_found(void **state)
     ok(t, store_load(txn, &load, &t->w.arena, &t->w.err));
     ok(t,
        store_list(txn, &(struct store_filter){.limit = 10}, &t->w.arena, &list, &count, &t->w.err));
-    ok(t, store_events(txn, &(struct store_stream){id, 0, 10, true}, &t->w.arena, &beats,
-                       &beat_count, &t->w.err));
+    ok(t, store_events(
+              txn, &(struct store_stream){.job = id, .after = 0, .limit = 10, .telemetry = true},
+              &t->w.arena, &beats, &beat_count, &t->w.err));
     rollback(t, txn);
     assert_true(job.redacted);
     assert_int_equal(count, 1);

@@ -224,8 +224,10 @@ static void add_stream(struct trial *t, struct store_txn *txn, struct uuid id, s
 {
     struct event *events;
     uint32_t count;
-    ok(t, store_events(txn, &(struct store_stream){id, 0, STORE_EVENTS_MAX, false}, &t->w.arena,
-                       &events, &count, &t->w.err));
+    ok(t, store_events(txn,
+                       &(struct store_stream){
+                           .job = id, .after = 0, .limit = STORE_EVENTS_MAX, .telemetry = false},
+                       &t->w.arena, &events, &count, &t->w.err));
     for (uint32_t i = 0; i < count; i++) {
         ok(t, event_open(&events[i], 1, &t->w.arena, &t->w.err));
         add_word(buf, "");
@@ -259,8 +261,11 @@ static void add_jobs(struct trial *t, struct store_txn *txn, struct buf *buf)
         add_stream(t, txn, jobs[i].id, buf);
         struct event *events;
         uint32_t beats;
-        ok(t, store_events(txn, &(struct store_stream){jobs[i].id, 0, STORE_EVENTS_MAX, true},
-                           &t->w.arena, &events, &beats, &t->w.err));
+        ok(t, store_events(
+                  txn,
+                  &(struct store_stream){
+                      .job = jobs[i].id, .after = 0, .limit = STORE_EVENTS_MAX, .telemetry = true},
+                  &t->w.arena, &events, &beats, &t->w.err));
         buf_addf(buf, "\nbeats %u\n", beats);
     }
 }

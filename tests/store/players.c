@@ -242,8 +242,10 @@ static struct event *read_events(struct player *player, struct store_txn *txn, s
         uint32_t got = 0;
         int64_t after = count == 0 ? 0 : all[count - 1].version;
         must(player, "events",
-             store_events(txn, &(struct store_stream){job, after, limit, telemetry}, &player->arena,
-                          &page, &got, &err),
+             store_events(txn,
+                          &(struct store_stream){
+                              .job = job, .after = after, .limit = limit, .telemetry = telemetry},
+                          &player->arena, &page, &got, &err),
              &err);
         all = arena_grow(&player->arena, all, count * sizeof *all, (count + got + 1) * sizeof *all);
         assert(all != NULL);

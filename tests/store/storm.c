@@ -161,8 +161,10 @@ static bool is_clean(struct store_txn *txn, const struct job *job, struct arena 
     uint32_t count = 0;
     struct err err = {0};
     must("events",
-         store_events(txn, &(struct store_stream){job->id, 0, 100, false}, arena, &events, &count,
-                      &err),
+         store_events(
+             txn,
+             &(struct store_stream){.job = job->id, .after = 0, .limit = 100, .telemetry = false},
+             arena, &events, &count, &err),
          &err);
     if (count != 4 || job->status != JOB_COMPLETED || job->version != 4)
         return false;

@@ -230,9 +230,12 @@ static void verify_job(struct world *world, struct store_txn *txn, const struct 
     struct arena *arena = &world->player.arena;
     struct verify_report report;
     struct err err = {0};
-    assert_int_equal(store_events(txn, &(struct store_stream){job->id, 0, STORE_EVENTS_MAX, false},
-                                  arena, &ret->events, &ret->count, &err),
-                     ERR_OK);
+    assert_int_equal(
+        store_events(txn,
+                     &(struct store_stream){
+                         .job = job->id, .after = 0, .limit = STORE_EVENTS_MAX, .telemetry = false},
+                     arena, &ret->events, &ret->count, &err),
+        ERR_OK);
     for (uint32_t i = 0; i < ret->count; i++)
         assert_int_equal(event_open(&ret->events[i], 1, arena, &err), ERR_OK);
     ret->job = job->slice.job;

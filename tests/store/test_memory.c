@@ -197,8 +197,9 @@ static enum error_code read_attempt(struct trial *t, void *arg)
     if (code == ERR_OK)
         code = store_load_parts(txn, &parts, 1, &arena, &err);
     if (code == ERR_OK)
-        code = store_events(txn, &(struct store_stream){job.id, 0, 10, false}, &arena, &events,
-                            &count, &err);
+        code = store_events(
+            txn, &(struct store_stream){.job = job.id, .after = 0, .limit = 10, .telemetry = false},
+            &arena, &events, &count, &err);
     if (code == ERR_OK)
         code = store_queues(txn, &arena, &queued, &count, &err);
     if (code == ERR_OK)

@@ -95,8 +95,9 @@ static void ids_can_be_read_as_people_write_them(void **state)
     struct event *events;
     uint32_t count;
     char event[UUID_TEXT_LEN + 1] = "";
-    ok(t, store_events(txn, &(struct store_stream){id, 0, 10, false}, &t->w.arena, &events, &count,
-                       &t->w.err));
+    ok(t, store_events(
+              txn, &(struct store_stream){.job = id, .after = 0, .limit = 10, .telemetry = false},
+              &t->w.arena, &events, &count, &t->w.err));
     uuid_format(event_id(&events[1]), event);
     rollback(t, txn);
     end(t);

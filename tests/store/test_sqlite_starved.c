@@ -178,8 +178,10 @@ static enum error_code read_attempt(struct trial *t, void *arg)
     if (code == ERR_OK)
         code = store_list(txn, &filter, &arena, &jobs, &count, &err);
     if (code == ERR_OK)
-        code = store_events(txn, &(struct store_stream){job.id, 0, 100, false}, &arena, &events,
-                            &count, &err);
+        code = store_events(
+            txn,
+            &(struct store_stream){.job = job.id, .after = 0, .limit = 100, .telemetry = false},
+            &arena, &events, &count, &err);
     if (code == ERR_OK)
         code = store_feed(txn, (struct store_position){0}, 100, &arena, &fed, &count, &err);
     if (code == ERR_OK)

@@ -170,8 +170,10 @@ static void reading_and_watching_are_told(void **state)
     struct store_filter filter = {.kind = STR("mail"), .statuses = 2, .limit = 1};
     struct store_txn *txn = begin(t, STORE_READ);
     ok(t, store_list(txn, &filter, &t->w.arena, &jobs, &count, &t->w.err));
-    ok(t, store_events(txn, &(struct store_stream){new_id(t), 3, 1, false}, &t->w.arena, &events,
-                       &count, &t->w.err));
+    ok(t, store_events(
+              txn,
+              &(struct store_stream){.job = new_id(t), .after = 3, .limit = 1, .telemetry = false},
+              &t->w.arena, &events, &count, &t->w.err));
     ok(t, store_feed(txn, (struct store_position){0}, 1, &t->w.arena, &fed, &count, &t->w.err));
     ok(t, store_leases_on(txn, STR("r1"), &t->w.arena, &leases, &count, &t->w.err));
     filter = (struct store_filter){.asking = true, .limit = 1};

@@ -243,20 +243,38 @@ static enum error_code add_open_effects(struct memory_txn *txn, struct found_par
     return code;
 }
 
+static bool is_effect_of(const struct store_effects *of, const struct effect_row *row)
+{
+    return str_is_set(of->step) == str_is_set(row->step) && str_eq(of->step, row->step) &&
+           row->version > of->after;
+}
+
+/* Every effect of the job, or those of one owner. */
+static enum error_code scan_effects(struct memory_txn *txn, const struct store_parts *parts,
+                                    struct found_parts *set, struct err *err)
+{
+    struct buf of_job = memory_job_key(txn, parts->job);
+    if (of_job.failed)
+        return ERR_NO_MEMORY;
+    struct scan scan = memory_scan(txn, TABLE_EFFECTS, buf_str(&of_job));
+    enum error_code code = ERR_OK;
+    const struct entry *entry;
+    while (code == ERR_OK && (entry = scan_next(&scan)) != NULL) {
+        struct effect_row row;
+        code = effect_row_unpack(entry_value(entry), &row, err);
+        if (code == ERR_OK && (parts->all_effects || is_effect_of(&parts->effects_of, &row)))
+            code = found_add(txn, set, row.version, entry);
+    }
+    return code;
+}
+
 static enum error_code find_effects(struct memory_txn *txn, const struct store_parts *parts,
                                     struct found_parts *set, struct err *err)
 {
     enum error_code code = ERR_OK;
+    if (parts->all_effects || parts->effects_of.wanted)
+        return scan_effects(txn, parts, set, err);
     struct buf of_job = memory_job_key(txn, parts->job);
-    if (parts->all_effects) {
-        if (of_job.failed)
-            return ERR_NO_MEMORY;
-        struct scan scan = memory_scan(txn, TABLE_EFFECTS, buf_str(&of_job));
-        const struct entry *entry;
-        while (code == ERR_OK && (entry = scan_next(&scan)) != NULL)
-            code = add_effect(txn, set, entry, err);
-        return code;
-    }
     if (parts->all_open_effects)
         code = add_open_effects(txn, set, parts->job, &of_job, err);
     for (uint32_t i = 0; i < parts->open_of_count && code == ERR_OK; i++) {
@@ -277,6 +295,8 @@ static enum error_code load_effects(struct memory_txn *txn, struct store_parts *
     if (code != ERR_OK)
         return code;
     found_settle(&set);
+    if (parts->effects_of.wanted && set.count > parts->effects_of.max)
+        set.count = parts->effects_of.max;
     struct effect *effects = arena_zalloc(arena, set.count + (size_t)1, sizeof *effects);
     if (effects == NULL)
         return ERR_NO_MEMORY;

@@ -74,7 +74,9 @@ static const char read_steps[] =
     " FROM wanted w JOIN pawl.job_steps s ON s.job_id = w.job_id AND s.ordinal = "
     "w.ordinal" CLAIM_OF("s.job_id", "s.ordinal") " ORDER BY w.part, s.ordinal";
 
-/* $1 $2: all effects; $3 $4: all that are open; $5..7: the open ones of a step; $8..10: by name. */
+/* $1 $2: all effects; $3 $4: all that are open; $5..7: the open ones of a step; $8..10: by name;
+ * $11..14: the job's own behind a version, so many; $15..19: those of a step, whose names begin
+ * with its id. */
 static const char read_effects[] =
     "WITH wanted AS MATERIALIZED ("
     " SELECT w.part, w.job_id, e.name FROM unnest($1::int4[], $2::uuid[]) AS w (part, job_id)"
@@ -90,6 +92,16 @@ static const char read_effects[] =
     " UNION SELECT w.part, e.job_id, e.name"
     " FROM unnest($8::int4[], $9::uuid[], $10::text[]) AS w (part, job_id, name)"
     " JOIN pawl.job_effects e ON e.job_id = w.job_id AND e.name = w.name"
+    " UNION SELECT w.part, w.job_id, e.name"
+    " FROM unnest($11::int4[], $12::uuid[], $13::int8[], $14::int8[]) AS w (part, job_id, after, n)"
+    " CROSS JOIN LATERAL (SELECT e.name FROM pawl.job_effects e WHERE e.job_id = w.job_id"
+    " AND e.step IS NULL AND e.version > w.after ORDER BY e.version LIMIT w.n) AS e"
+    " UNION SELECT w.part, w.job_id, e.name"
+    " FROM unnest($15::int4[], $16::uuid[], $17::text[], $18::int8[], $19::int8[])"
+    " AS w (part, job_id, step, after, n)"
+    " CROSS JOIN LATERAL (SELECT e.name FROM pawl.job_effects e WHERE e.job_id = w.job_id"
+    " AND e.step = w.step AND e.name > w.step || chr(31) AND e.name < w.step || chr(32)"
+    " AND e.version > w.after ORDER BY e.version LIMIT w.n) AS e"
     ") SELECT w.part, e.name, e.step, e.key, e.version, e.open, e.state"
     " FROM wanted w JOIN pawl.job_effects e ON e.job_id = w.job_id AND e.name = w.name"
     " ORDER BY w.part, e.version, e.name";
@@ -124,7 +136,7 @@ static bool wants_steps(const struct store_parts *parts)
 static bool wants_effects(const struct store_parts *parts)
 {
     return parts->all_effects || parts->all_open_effects || parts->open_of_count > 0 ||
-           parts->effect_name_count > 0;
+           parts->effect_name_count > 0 || parts->effects_of.wanted;
 }
 
 static bool wants_signals(const struct store_parts *parts)
@@ -181,6 +193,38 @@ static enum error_code send_steps(struct postgres_txn *txn, const struct store_p
     return connection_send(txn->connection, read_steps, &params, err);
 }
 
+/* Effects of one owner behind a version: a selection with two numbers more. */
+struct effects_of {
+    struct selection owners;
+    struct array after;
+    struct array max;
+};
+
+static void effects_of_init(struct effects_of *of, struct arena *arena, bool steps)
+{
+    selection_init(&of->owners, arena, steps, PARAM_TEXT);
+    array_init(&of->after, arena, PARAM_INT8, 8);
+    array_init(&of->max, arena, PARAM_INT8, 8);
+}
+
+static void effects_of_add(struct effects_of *of, uint32_t part, struct uuid job,
+                           const struct store_effects *wanted)
+{
+    if (of->owners.has_whats)
+        select_text(&of->owners, part, job, &wanted->step, 1);
+    else
+        select_job(&of->owners, part, job);
+    array_add_int8(&of->after, wanted->after);
+    array_add_int8(&of->max, wanted->max);
+}
+
+static void params_add_effects_of(struct params *params, struct effects_of *of)
+{
+    params_add_selection(params, &of->owners);
+    params_add_array(params, &of->after);
+    params_add_array(params, &of->max);
+}
+
 static enum error_code send_effects(struct postgres_txn *txn, const struct store_parts *parts,
                                     uint32_t count, struct err *err)
 {
@@ -189,6 +233,10 @@ static enum error_code send_effects(struct postgres_txn *txn, const struct store
     struct selection open;
     struct selection open_of;
     struct selection names;
+    struct effects_of of_jobs;
+    struct effects_of of_steps;
+    effects_of_init(&of_jobs, &txn->scratch, false);
+    effects_of_init(&of_steps, &txn->scratch, true);
     selection_init(&all, &txn->scratch, false, PARAM_TEXT);
     selection_init(&open, &txn->scratch, false, PARAM_TEXT);
     selection_init(&open_of, &txn->scratch, true, PARAM_TEXT);
@@ -201,12 +249,17 @@ static enum error_code send_effects(struct postgres_txn *txn, const struct store
             select_job(&open, i, part->job);
         select_text(&open_of, i, part->job, part->open_of, part->open_of_count);
         select_text(&names, i, part->job, part->effect_names, part->effect_name_count);
+        if (part->effects_of.wanted)
+            effects_of_add(str_is_set(part->effects_of.step) ? &of_steps : &of_jobs, i, part->job,
+                           &part->effects_of);
     }
     params_init(&params, &txn->scratch);
     params_add_selection(&params, &all);
     params_add_selection(&params, &open);
     params_add_selection(&params, &open_of);
     params_add_selection(&params, &names);
+    params_add_effects_of(&params, &of_jobs);
+    params_add_effects_of(&params, &of_steps);
     return connection_send(txn->connection, read_effects, &params, err);
 }
 

@@ -125,6 +125,10 @@ static const char read_stream[] = "SELECT " EVENT_COLUMNS " FROM pawl.job_events
                                   " WHERE e.job_id = $1 AND e.version > $2"
                                   " ORDER BY e.version LIMIT $3";
 
+static const char read_stream_of_type[] = "SELECT " EVENT_COLUMNS " FROM pawl.job_events e"
+                                          " WHERE e.job_id = $1 AND e.version > $2 AND e.type = $4"
+                                          " ORDER BY e.version LIMIT $3";
+
 static const char read_telemetry[] =
     "SELECT job_id, at, type, payload, actor, cause, correlation_id FROM pawl.job_telemetry"
     " WHERE job_id = $1 AND at > $2 ORDER BY at, n LIMIT $3";
@@ -154,9 +158,13 @@ enum error_code postgres_events(struct store_txn *handle, const struct store_str
     params_add_uuid(&params, stream->job);
     params_add_int8(&params, stream->after);
     params_add_int8(&params, stream->limit);
+    const char *sql = stream->telemetry ? read_telemetry : read_stream;
+    if (str_is_set(stream->type)) {
+        params_add_str(&params, PARAM_TEXT, stream->type);
+        sql = read_stream_of_type;
+    }
     if (code == ERR_OK)
-        code =
-            txn_ask(txn, stream->telemetry ? read_telemetry : read_stream, &params, &result, err);
+        code = txn_ask(txn, sql, &params, &result, err);
     if (code != ERR_OK)
         return txn_end_verb(txn, code);
     uint32_t count = (uint32_t)PQntuples(result);

@@ -178,33 +178,58 @@ struct effects {
     uint32_t cap;
 };
 
-/* One use of a statement on the job, with a text unless that is NULL. */
-static enum error_code add_effects(struct effects *effects, enum statement statement,
-                                   const struct str *text)
+static struct query effect_query(const struct effects *effects, enum statement statement)
 {
     struct query query =
         lite_query(effects->txn->connection, statement, effects->arena, effects->err);
     lite_put_uuid(&query, effects->job);
-    if (text != NULL)
-        lite_put_text(&query, *text);
-    while (lite_next(&query)) {
-        struct effect_row row = {.name = lite_read_text(&query)};
-        row.step = lite_read_text(&query);
-        row.key = lite_read_text(&query);
-        row.version = lite_read_int(&query);
-        row.open = lite_read_int(&query) != 0;
-        row.state = lite_read_text(&query);
+    return query;
+}
+
+/* Adds what the query gives, and ends it. */
+static enum error_code take_effects(struct effects *effects, struct query *query)
+{
+    while (lite_next(query)) {
+        struct effect_row row = {.name = lite_read_text(query)};
+        row.step = lite_read_text(query);
+        row.key = lite_read_text(query);
+        row.version = lite_read_int(query);
+        row.open = lite_read_int(query) != 0;
+        row.state = lite_read_text(query);
         if (!sqlite_more(effects->arena, (void **)&effects->at, effects->count, &effects->cap,
                          sizeof *effects->at))
-            query.out_of_memory = true;
-        if (query.out_of_memory)
+            query->out_of_memory = true;
+        if (query->out_of_memory)
             break;
-        query.code =
+        query->code =
             row_to_effect(&row, effects->arena, &effects->at[effects->count], effects->err);
-        if (query.code == ERR_OK)
+        if (query->code == ERR_OK)
             effects->count++;
     }
-    return lite_end(&query);
+    return lite_end(query);
+}
+
+/* One use of a statement on the job, with a text unless that is NULL. */
+static enum error_code add_effects(struct effects *effects, enum statement statement,
+                                   const struct str *text)
+{
+    struct query query = effect_query(effects, statement);
+    if (text != NULL)
+        lite_put_text(&query, *text);
+    return take_effects(effects, &query);
+}
+
+/* Effects of one owner, for whoever only reads: nothing is ahead of the database then. */
+static enum error_code add_effects_of(struct effects *effects, const struct store_effects *of)
+{
+    bool step = str_is_set(of->step);
+    struct query query =
+        effect_query(effects, step ? STATEMENT_EFFECTS_OF_STEP : STATEMENT_EFFECTS_OF_JOB);
+    lite_put_int(&query, of->after);
+    lite_put_int(&query, of->max);
+    if (step)
+        lite_put_text(&query, of->step);
+    return take_effects(effects, &query);
 }
 
 static bool is_wanted(const struct store_parts *parts, const struct effect *effect)
@@ -265,6 +290,8 @@ static enum error_code load_effects(struct sqlite_txn *txn, struct store_parts *
         /* The database does not know it. */
     } else if (parts->all_effects) {
         code = add_effects(&effects, STATEMENT_EFFECTS_ALL, NULL);
+    } else if (parts->effects_of.wanted) {
+        code = add_effects_of(&effects, &parts->effects_of);
     } else {
         if (parts->all_open_effects)
             code = add_effects(&effects, STATEMENT_EFFECTS_OPEN, NULL);

@@ -39,12 +39,17 @@ enum error_code sqlite_events(struct store_txn *base, const struct store_stream 
     struct event *events = NULL;
     uint32_t count = 0;
     uint32_t cap = 0;
-    struct query query = lite_query(
-        txn->connection, stream->telemetry ? STATEMENT_TELEMETRY_OF_JOB : STATEMENT_EVENTS_OF_JOB,
-        arena, err);
+    bool typed = str_is_set(stream->type);
+    struct query query = lite_query(txn->connection,
+                                    stream->telemetry ? STATEMENT_TELEMETRY_OF_JOB
+                                    : typed           ? STATEMENT_EVENTS_OF_JOB_AND_TYPE
+                                                      : STATEMENT_EVENTS_OF_JOB,
+                                    arena, err);
     lite_put_uuid(&query, &stream->job);
     lite_put_int(&query, stream->after);
     lite_put_int(&query, stream->limit);
+    if (typed)
+        lite_put_text(&query, stream->type);
     while (lite_next(&query)) {
         int64_t position;
         if (!sqlite_more(arena, (void **)&events, count, &cap, sizeof *events)) {

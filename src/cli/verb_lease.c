@@ -34,13 +34,16 @@ static enum cli_exit refuse(const struct args *args, const char *const *names)
     return CLI_DONE;
 }
 
+/* Options of effects, which have nothing to do with anything else. */
+#define EFFECT_OPTIONS "--in-doubt", "--abort-exit", "--record-exit"
+
 /* ---- progress ----------------------------------------------------------------------------- */
 
 static enum cli_exit progress(const struct args *args)
 {
-    static const char *const others[] = {"--timeout", "--type",    "--prompt",   "--park",
-                                         "--delay",   "--choice",  "--assignee", "--input",
-                                         "--reason",  "--default", NULL};
+    static const char *const others[] = {"--timeout", "--type",    "--prompt",     "--park",
+                                         "--delay",   "--choice",  "--assignee",   "--input",
+                                         "--reason",  "--default", EFFECT_OPTIONS, NULL};
     char *json = NULL;
     char *answer;
     enum cli_exit code = refuse(args, others);
@@ -107,7 +110,8 @@ static enum cli_exit wait_request(const struct args *args, struct pawl_object *r
 
 static enum cli_exit wait_for(const struct args *args)
 {
-    static const char *const others[] = {"--input", "--cursor", "--reason", "--default", NULL};
+    static const char *const others[] = {"--input",   "--cursor",     "--reason",
+                                         "--default", EFFECT_OPTIONS, NULL};
     char *answer;
     enum cli_exit code = refuse(args, others);
     if (code == CLI_DONE && args->command != NULL)
@@ -282,6 +286,63 @@ static enum cli_exit commit(const struct args *args, struct pawl *pawl, const st
     return code;
 }
 
+/* Tells how a command that failed ended: with commit, a failure that is recorded; with abort, that
+ * the effect certainly did not happen. Its exit code is ours in any case. */
+static int tell_failure(const struct args *args, struct pawl *pawl, cli_call call, int code)
+{
+    char message[256];
+    char details[32];
+    char *answer = NULL;
+    struct pawl_object *error = pawl_object_new();
+    struct pawl_object *request = request_new(args);
+    (void)snprintf(message, sizeof message, "the command '%.128s' ended with exit code %d",
+                   args->command[0], code);
+    (void)snprintf(details, sizeof details, "{\"exit\":%d}", code);
+    pawl_object_text(error, "message", message);
+    pawl_object_json(error, "details", details);
+    pawl_object_text(request, "key", cli_word(args, 1));
+    pawl_object_json(request, "error", error != NULL ? pawl_object_str(error) : NULL);
+    enum cli_exit told = request != NULL ? cli_ask(args, pawl, call, request, &answer) : CLI_USAGE;
+    if (told == CLI_DONE)
+        pawl_free(answer);
+    pawl_object_free(error);
+    return told == CLI_DONE ? code : (int)told;
+}
+
+/* Whether an option that lists exit codes has this one. */
+static bool has_exit(const struct args *args, const char *option, int code)
+{
+    for (size_t i = 0; i < cli_count(args, option); i++)
+        if (strtol(cli_value_at(args, option, i), NULL, 10) == code)
+            return true;
+    return false;
+}
+
+static enum cli_exit check_exits(const struct args *args, const char *option)
+{
+    for (size_t i = 0; i < cli_count(args, option); i++) {
+        const char *value = cli_value_at(args, option, i);
+        char *end;
+        long code = strtol(value, &end, 10);
+        if (*value == '\0' || *end != '\0' || code < 1 || code > 255)
+            return cli_usage(args->verb, "%s needs exit codes from 1 to 255, not '%s'", option,
+                             value);
+    }
+    return CLI_DONE;
+}
+
+/* A failure that is on record: its exit code was kept with it. */
+static int fail_again(const struct args *args, struct pawl_json error)
+{
+    char *message = pawl_json_text(pawl_json_get(error, "message"));
+    long long code =
+        pawl_json_int(pawl_json_get(pawl_json_get(error, "details"), "exit"), CLI_FAILED);
+    cli_complain(args->verb, "effect '%s' has failed, as recorded: %s", cli_word(args, 1),
+                 message != NULL ? message : "");
+    pawl_free(message);
+    return code >= 1 && code <= 255 ? (int)code : CLI_FAILED;
+}
+
 /* Asks whether to run it; the request is freed. An effect that is not what it was in an earlier
  * attempt stays so: then the exit code is one after which 'pawl work' does not try again. */
 static int begin(const struct args *args, struct pawl *pawl, struct pawl_object *request,
@@ -308,6 +369,8 @@ static int effect_with(const struct args *args, struct pawl *pawl, const char *p
 {
     struct pawl_json status = pawl_json_get(begun, "status");
     const char *key = cli_word(args, 1);
+    if (pawl_json_is(status, "recorded") && pawl_json_get(begun, "error").at != NULL)
+        return fail_again(args, pawl_json_get(begun, "error"));
     if (pawl_json_is(status, "recorded"))
         return (int)print_result(args, pawl_json_get(begun, "result"));
     if (!pawl_json_is(status, "execute")) {
@@ -325,8 +388,13 @@ static int effect_with(const struct args *args, struct pawl *pawl, const char *p
     char *idempotency_key = pawl_json_text(pawl_json_get(begun, "idempotency_key"));
     int code = idempotency_key != NULL ? execute(args, path, idempotency_key, &end)
                                        : (int)cli_no_memory(args->verb);
+    bool ended = end.signal == 0 && !end.output_cut;
     if (code == 0)
         code = (int)commit(args, pawl, &end);
+    else if (ended && has_exit(args, "--record-exit", code))
+        code = tell_failure(args, pawl, pawl_effect_commit, code);
+    else if (ended && has_exit(args, "--abort-exit", code))
+        code = tell_failure(args, pawl, pawl_effect_abort, code);
     pawl_free(idempotency_key);
     free(end.output);
     return code;
@@ -344,6 +412,10 @@ static enum cli_exit effect(const struct args *args)
     if (code == CLI_DONE && args->command == NULL)
         return cli_usage(args->verb, "the command to run is missing: -- COMMAND...");
     if (code == CLI_DONE)
+        code = check_exits(args, "--abort-exit");
+    if (code == CLI_DONE)
+        code = check_exits(args, "--record-exit");
+    if (code == CLI_DONE)
         code = cli_json_option(args, "--input", &input);
     if (code != CLI_DONE)
         return code;
@@ -356,6 +428,7 @@ static enum cli_exit effect(const struct args *args)
         code = CLI_USAGE;
     pawl_object_text(request, "key", cli_word(args, 1));
     pawl_object_json(request, "input", input);
+    cli_put_text(args, "--in-doubt", request, "in_doubt");
     free(input);
     if (code == CLI_DONE)
         code = cli_open(args, false, &pawl);
@@ -374,6 +447,32 @@ static enum cli_exit effect(const struct args *args)
     return (enum cli_exit)end;
 }
 
+/* Says of an effect that failed in this attempt that it certainly did not happen. */
+static enum cli_exit abort_effect(const struct args *args)
+{
+    static const char *const others[] = {"--timeout", "--type",     "--prompt",     "--park",
+                                         "--delay",   "--choice",   "--input",      "--cursor",
+                                         "--default", "--assignee", EFFECT_OPTIONS, NULL};
+    char *answer = NULL;
+    enum cli_exit code = refuse(args, others);
+    if (code == CLI_DONE && args->command != NULL)
+        code = cli_usage(args->verb, "abort runs no command");
+    if (code == CLI_DONE && !cli_has(args, "--reason"))
+        code = cli_usage(args->verb, "abort needs --reason TEXT: why the effect did not happen");
+    if (code != CLI_DONE)
+        return code;
+    struct pawl_object *request = request_new(args);
+    struct pawl_object *error = pawl_object_new();
+    pawl_object_text(error, "message", cli_value(args, "--reason"));
+    pawl_object_text(request, "key", cli_word(args, 1));
+    pawl_object_json(request, "error", error != NULL ? pawl_object_str(error) : NULL);
+    code = request != NULL ? cli_ask_once(args, pawl_effect_abort, request, &answer) : CLI_USAGE;
+    if (code == CLI_DONE)
+        pawl_free(answer);
+    pawl_object_free(error);
+    return code;
+}
+
 /* ---- the verb ----------------------------------------------------------------------------- */
 
 static enum cli_exit run(const struct args *args)
@@ -383,6 +482,8 @@ static enum cli_exit run(const struct args *args)
         return progress(args);
     if (strcmp(word, "verdict") == 0)
         return verdict(args);
+    if (strcmp(word, "abort") == 0)
+        return abort_effect(args);
     return strcmp(word, "wait") == 0 ? wait_for(args) : effect(args);
 }
 
@@ -416,7 +517,22 @@ static const struct option options[] = {
      .value = "A",
      .field = "default_answer",
      .text = "verdict: the answer at the end of --timeout; else \"timeout\""},
-    {.name = "--reason", .value = "TEXT", .field = "reason", .text = "verdict: why"},
+    {.name = "--reason",
+     .value = "TEXT",
+     .field = "reason|error.message",
+     .text = "verdict, abort: why"},
+    {.name = "--in-doubt",
+     .value = "fail|retry|ask",
+     .field = "in_doubt",
+     .text = "effect: if an attempt dies in it, instead of what the job says"},
+    {.name = "--abort-exit",
+     .value = "N",
+     .text = "effect: exit codes of a command that certainly did nothing",
+     .times = OPTION_MANY},
+    {.name = "--record-exit",
+     .value = "N",
+     .text = "effect: exit codes of a failure that is recorded, as a result is",
+     .times = OPTION_MANY},
     {.name = "--park", .text = "wait: for long; the job is put aside"},
     {.name = "--input",
      .value = "JSON",
@@ -427,7 +543,7 @@ static const struct option options[] = {
 const struct verb verb_lease = {
     .name = "lease",
     .summary = "progress, waits, effects and verdicts, for a command at work",
-    .arguments = "progress|wait|effect|verdict JSON|KEY|DECISION",
+    .arguments = "progress|wait|effect|abort|verdict JSON|KEY|DECISION",
     .about =
         "For commands that 'pawl work' runs: the job is the one whose lease PAWL_LEASE names.\n"
         "\n"
@@ -439,7 +555,11 @@ const struct verb verb_lease = {
         "effect KEY      runs what is behind -- once for the whole job, and records what it\n"
         "                prints. A later attempt gets the record and does not run it again. It\n"
         "                finds PAWL_IDEMPOTENCY_KEY, the same in every attempt, for services that\n"
-        "                take one. If it fails nothing is recorded, and its exit code is ours\n"
+        "                take one. If it fails nothing is recorded, and its exit code is ours;\n"
+        "                --record-exit N records the failure, which later attempts get again, and\n"
+        "                --abort-exit N says that nothing was done, so that it may be run again\n"
+        "abort KEY       says that an effect which failed in this attempt certainly did not\n"
+        "                happen: the next attempt runs it, and it is not in doubt\n"
         "verdict DECISION  what becomes of a step, in place of a result: retry, switch_resource,\n"
         "                replan, or needs_user, which asks a person with --prompt. COMMAND must\n"
         "                end then. Later it is run again, with the answer on stdin\n"
@@ -453,6 +573,8 @@ const struct verb verb_lease = {
         "  pawl lease progress '{\"done\": 3, \"of\": 10}'\n"
         "  pawl lease wait approval --prompt 'Send it?' --choice yes --choice no\n"
         "  pawl lease effect charge --input '{\"cents\": 250}' -- ./charge.sh 250\n"
+        "  pawl lease effect draft --in-doubt retry --abort-exit 75 -- ./ask-model.sh\n"
+        "  pawl lease abort charge --reason 'the till is closed'\n"
         "  pawl lease verdict needs_user --prompt 'Which one?' --timeout 1d --default none\n",
     .takes = TAKES_STORE | TAKES_COMMAND_OR_NOT,
     .run = run,

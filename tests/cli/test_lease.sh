@@ -150,6 +150,41 @@ is() {
     grep -v '^{' err >words
     awk 'length($0) > 90 { exit 1 }' words || complain 'what is said of an effect in doubt is one long line'
 
+    # One that certainly did nothing is in no doubt: by its exit code, or when the script says so.
+    submits aborted
+    takes aborted '"$pawl" lease effect ask --abort-exit 75,76 -- sh -c "exit 76"; exit 1'
+    takes aborted '"$pawl" lease effect ask -- sh -c "exit 9"
+        "$pawl" lease abort ask --reason "the till is closed" || exit 77; exit 1'
+    takes aborted '"$pawl" lease effect ask -- echo fine'
+    is "$id" '"status":"completed"' '"result":"fine"'
+    runs 0 events "$id" --json
+    prints '"type":"tool_aborted"'
+    prints 'ended with exit code 76'
+    prints 'the till is closed'
+
+    # A failure that is recorded comes again, with its exit code, and nothing is run.
+    submits recorded
+    takes recorded '"$pawl" lease effect card --record-exit 9 -- sh -c "exit 9"; exit 1'
+    takes recorded '"$pawl" lease effect card -- touch charged; echo $? >code'
+    [ "$(cat code)" = 9 ] || complain "a recorded failure: exit code $(cat code)"
+    [ ! -e charged ] || complain 'a recorded effect was run'
+    says "has failed, as recorded: the command 'sh' ended with exit code 9"
+
+    # What doubt about one effect means.
+    submits harmless
+    takes harmless '"$pawl" lease effect model --in-doubt retry -- sh -c "exit 1"; exit 1'
+    takes harmless '"$pawl" lease effect model -- echo again'
+    is "$id" '"status":"completed"' '"result":"again"'
+
+    submits wrong
+    takes wrong '"$pawl" lease effect x --in-doubt maybe -- true 2>>said; echo $? >>codes
+        "$pawl" lease effect x --abort-exit 0 -- true 2>>said; echo $? >>codes
+        "$pawl" lease abort x 2>>said; echo $? >>codes
+        "$pawl" lease wait k --abort-exit 3 2>>said; echo $? >>codes
+        "$pawl" lease abort x --reason none 2>>said; echo $? >>codes'
+    [ "$(tr '\n' ' ' <codes)" = '2 2 2 2 3 ' ] || complain "wrong words: $(cat codes said)"
+    grep -q "no in-doubt 'maybe'" said || complain "it does not say what is wrong: $(cat said)"
+
     # Where a person is to say what has happened.
     submits asked --in-doubt ask
     takes asked '"$pawl" lease effect pay -- sh -c "exit 1"; exit 1'

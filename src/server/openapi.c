@@ -341,6 +341,7 @@ static bool may_answer(const struct operation *operation, int status)
     case 404:
         return memchr(route->path.at, '{', route->path.len) != NULL || has_body;
     case 409:
+        return has_body || verb_is_of_lease(route->verb);
     case 413:
     case 415:
     case 422:

@@ -91,7 +91,7 @@ OPEN = {"page_health", "page_ready", "page_root", "page_session", "page_sign_out
 
 # What the holder of a lease says.
 OF_LEASE = {"start", "heartbeat", "complete", "fail", "wait", "release", "cancelled", "abandon",
-            "effect_begin", "effect_commit"}
+            "effect_begin", "effect_commit", "effect_abort", "effects"}
 NOT_DONE = {"backup": 400}  # where all is well but for the store, which is in memory
 
 

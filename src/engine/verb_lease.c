@@ -120,7 +120,7 @@ static const struct record_field effect_commit_fields[] = {
     FIELD(token, TEXT),
     RECORD_FIELD(struct lease_request, effect.key, "key", NAME),
     FIELD(result, JSON),
-    RECORD_FIELD_NESTED(struct lease_request, error, "error", error_record),
+    RECORD_FIELD_NESTED(struct lease_request, error, "error", failure_record),
     RECORD_FIELD_NESTED(struct lease_request, next, "next", call_record),
     RECORD_FIELD_NESTED(struct lease_request, then, "then", then_record),
 };
@@ -129,7 +129,7 @@ RECORD_TABLE(effect_commit);
 static const struct record_field effect_abort_fields[] = {
     FIELD(token, TEXT),
     RECORD_FIELD(struct lease_request, effect.key, "key", NAME),
-    RECORD_FIELD_NESTED(struct lease_request, error, "error", error_record),
+    RECORD_FIELD_NESTED(struct lease_request, error, "error", failure_record),
 };
 RECORD_TABLE(effect_abort);
 

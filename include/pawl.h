@@ -71,6 +71,7 @@ enum pawl_code {
     PAWL_CORRUPT = 18,
     PAWL_METHOD_NOT_ALLOWED = 19, /* HTTP only */
     PAWL_BATCH_REFUSED = 20,
+    PAWL_FEED_RESET = 21,
 };
 
 /* The version of the library that runs, which may be newer than the PAWL_VERSION that a program was
@@ -209,7 +210,11 @@ PAWL_VERB(events);
  * "kind"?, "queue"?, "job_id"?, "limit"?, "wait_ms"?}. Answers {"events": [{..., "kind", "queue",
  * "position"}], "next": position}; an answer may have few events or none although there are more,
  * when a filter left out those that it looked at. A position is a text such as "17-3"
- * that means nothing by itself. "after": "now" answers at once, without events: next is the end. */
+ * that means nothing by itself. "after": "now" answers at once, without events: next is the end.
+ *
+ * PAWL_FEED_RESET: after a failover or a restore events up to this position may not exist any more,
+ * and others may have taken their place. The last word of the message is the position to go on
+ * from; events behind it that were read before come again, and are the same when their "id" is. */
 PAWL_VERB(feed);
 
 /* {"id", "expected_version"?, "token"?, "events": [{"type", "payload"?}]}: events of the caller's

@@ -7,6 +7,7 @@
 #include "core/lifetime.h"
 #include "core/trace_context.h"
 #include "engine/access.h"
+#include "engine/position.h"
 
 /* ---- members ------------------------------------------------------------------------------ */
 
@@ -565,5 +566,7 @@ void answer_error(struct json_writer *writer, enum error_code code, const struct
         write_problem(writer, err->part.code, err->detail + err->part.detail_at);
         json_end_object(writer);
     }
+    if (code == ERR_FEED_RESET)
+        answer_text(writer, STR("cursor"), position_of_reset(err));
     json_end_object(writer);
 }

@@ -7,11 +7,11 @@
 #include "engine/answer.h"
 #include "engine/event_filter.h"
 #include "engine/filter.h"
+#include "engine/position.h"
 #include "engine/verb.h"
 
 enum {
     EVENTS_DEFAULT = 100,
-    POSITION_TEXT_MAX = 48, /* two numbers and what stands between */
     /* Every commit wakes everybody who waits. Who was woken so often in vain looks again only after
      * a pause. */
     EAGER_ROUNDS = 8,
@@ -584,47 +584,6 @@ static const struct record_field feed_fields[] = {
 };
 RECORD_TABLE(feed);
 
-/* Digits from *at on, up to `end`. */
-static bool read_number(const char **at, const char *end, uint64_t *ret)
-{
-    const char *start = *at;
-    uint64_t value = 0;
-    for (; *at < end && **at >= '0' && **at <= '9'; (*at)++) {
-        uint64_t digit = (uint64_t)(**at - '0');
-        if (value > (UINT64_MAX - digit) / 10)
-            return false;
-        value = value * 10 + digit;
-    }
-    *ret = value;
-    return *at > start;
-}
-
-static enum error_code read_position(struct str text, struct store_position *ret, struct err *err)
-{
-    struct store_position position = {0};
-    const char *at = text.at;
-    const char *end = text.at + text.len;
-    bool ok = !str_is_set(text);
-    if (!ok)
-        ok = read_number(&at, end, &position.major) && at < end && *at++ == '-' &&
-             read_number(&at, end, &position.minor) && at == end;
-    if (!ok)
-        return err_set(err, ERR_BAD_REQUEST, "after: \"%.*s\" is no position of the feed, nor now",
-                       STR_ARG(text));
-    *ret = position;
-    return ERR_OK;
-}
-
-static void write_position(struct json_writer *writer, struct str key,
-                           struct store_position position)
-{
-    char text[POSITION_TEXT_MAX];
-    struct buf buf = {.at = text, .cap = sizeof text};
-    buf_addf(&buf, "%llu-%llu", (unsigned long long)position.major,
-             (unsigned long long)position.minor);
-    answer_text(writer, key, buf_str(&buf));
-}
-
 /* Which events of the feed a caller wants. */
 struct feed_filter {
     struct event_filter types;
@@ -774,6 +733,7 @@ static enum error_code read_feed(struct store_txn *txn, uint32_t limit, struct a
         if (code != ERR_OK)
             return code;
         for (uint32_t i = 0; i < count; i++) {
+            some[i].position.era = page->end.era;
             page->fed[page->count++] = some[i];
             bytes += some[i].event.payload.len;
             page->end = some[i].position;
@@ -792,7 +752,9 @@ static enum error_code look_at_feed(struct verb_call *call, struct store_positio
     enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)
         return code;
-    code = read_feed(txn, limit, call->arena, ret, err);
+    code = position_check(txn, after, &ret->end.era, err);
+    if (code == ERR_OK)
+        code = read_feed(txn, limit, call->arena, ret, err);
     store_rollback(txn);
     if (code != ERR_OK || ret->count == 0)
         return code;
@@ -812,7 +774,7 @@ static void write_feed(struct buf *answer, const struct feed_page *page)
         answer_event_open(&writer, &page->fed[i].event, (struct str){NULL, 0});
         answer_text(&writer, STR("kind"), page->jobs[i]->kind);
         answer_text(&writer, STR("queue"), page->jobs[i]->queue);
-        write_position(&writer, STR("position"), page->fed[i].position);
+        position_write(&writer, STR("position"), page->fed[i].position);
         json_end_object(&writer);
         if (answer->len >= PAGE_BYTES_MAX) {
             next = page->fed[i].position;
@@ -820,7 +782,7 @@ static void write_feed(struct buf *answer, const struct feed_page *page)
         }
     }
     json_end_array(&writer);
-    write_position(&writer, STR("next"), next);
+    position_write(&writer, STR("next"), next);
     json_end_object(&writer);
 }
 
@@ -849,9 +811,12 @@ static enum error_code find_feed_end(struct verb_call *call, struct store_positi
     struct store_txn *txn;
     uint64_t low = 0;           /* the end is here or behind */
     uint64_t high = UINT64_MAX; /* there is nothing behind this */
+    uint64_t era = 0;
+    *ret = (struct store_position){0};
     enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)
         return code;
+    code = position_check(txn, *ret, &era, err);
     for (uint64_t step = 1; code == ERR_OK && low < high;) {
         bool more;
         uint64_t probe = high == UINT64_MAX ? low + step : low + (high - low) / 2;
@@ -864,7 +829,7 @@ static enum error_code find_feed_end(struct verb_call *call, struct store_positi
     }
     store_rollback(txn);
     if (code == ERR_OK)
-        *ret = (struct store_position){.major = low, .minor = low == 0 ? 0 : INT64_MAX};
+        *ret = (struct store_position){.major = low, .minor = low == 0 ? 0 : INT64_MAX, .era = era};
     return code;
 }
 
@@ -893,7 +858,7 @@ static enum error_code run_feed(struct verb_call *call, struct buf *answer, stru
     if (code == ERR_OK && str_eq(request.after, STR("now")))
         return answer_feed_end(call, answer, err);
     if (code == ERR_OK)
-        code = read_position(request.after, &after, err);
+        code = position_read(request.after, &after, err);
     if (code != ERR_OK)
         return code;
     code = looking_begin(&looking, call, request.wait_ms, err);

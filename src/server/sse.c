@@ -3,6 +3,8 @@
 #include <stddef.h>
 
 #include "base/json.h"
+#include "engine/answer.h"
+#include "engine/position.h"
 #include "server/exchange.h"
 #include "server/metrics.h"
 #include "server/respond.h"
@@ -98,6 +100,19 @@ static void take_events(struct connection *connection, struct str answer, struct
     }
 }
 
+/* The last event of a stream whose events were lost: whoever connects again with its id goes on
+ * where nothing is missing. */
+static void tell_reset(const struct err *err, struct buf *text)
+{
+    struct json_writer writer;
+    buf_add(text, STR("event: feed_reset\nid: "));
+    buf_add(text, position_of_reset(err));
+    buf_add(text, STR("\ndata: "));
+    json_writer_init(&writer, text);
+    answer_error(&writer, ERR_FEED_RESET, err);
+    buf_add(text, STR("\n\n"));
+}
+
 /* ---- looking ---- */
 
 static enum error_code read_events(struct connection *connection, struct buf *answer,
@@ -188,6 +203,8 @@ void sse_look(struct connection *connection)
     }
     connection->stream_over = connection->stream_begun && is_over(connection, code);
     bool passed = false;
+    if (code == ERR_FEED_RESET && connection->stream_begun)
+        tell_reset(&err, &text);
     if (code == ERR_OK) {
         take_events(connection, buf_str(&answer), &text);
         passed = pass_over(connection, buf_str(&answer));

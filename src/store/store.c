@@ -200,6 +200,12 @@ enum error_code store_feed(struct store_txn *txn, struct store_position after, u
     return txn->store->driver->feed(txn, after, limit, arena, ret, ret_count, err);
 }
 
+enum error_code store_feed_state(struct store_txn *txn, struct store_position after,
+                                 struct store_feed_state *ret, struct err *err)
+{
+    return txn->store->driver->feed_state(txn, after, ret, err);
+}
+
 enum error_code store_watch(struct store *store, uint64_t seen, int64_t wait_ms, uint64_t *ret_seen,
                             struct err *err)
 {

@@ -379,6 +379,14 @@ struct store_token {
 struct store_position {
     uint64_t major;
     uint64_t minor;
+    uint64_t era; /* which life of the store it is of; 0: the first, or not told */
+};
+
+/* Whether somebody who has read the feed up to a position can go on there. */
+struct store_feed_state {
+    uint64_t era;               /* of positions that are given out now */
+    bool is_reset;              /* no: events before it may have been lost since, or never were */
+    struct store_position from; /* then: nothing up to here was lost */
 };
 
 struct store_fed {
@@ -490,6 +498,11 @@ struct store_driver {
     enum error_code (*feed)(struct store_txn *txn, struct store_position after, uint32_t limit,
                             struct arena *arena, struct store_fed **ret, uint32_t *ret_count,
                             struct err *err);
+
+    /* Says whether the events up to `after`, which is nobody's claim but the caller's, are those
+     * that were given out. The beginning never is reset. */
+    enum error_code (*feed_state)(struct store_txn *txn, struct store_position after,
+                                  struct store_feed_state *ret, struct err *err);
 
     /* Waits until something was committed since `seen` (any number at first), or `wait_ms` are
      * over. `ret_seen` is for the next call. It may come back without cause. */
@@ -611,6 +624,8 @@ enum error_code store_events(struct store_txn *txn, const struct store_stream *s
 enum error_code store_feed(struct store_txn *txn, struct store_position after, uint32_t limit,
                            struct arena *arena, struct store_fed **ret, uint32_t *ret_count,
                            struct err *err);
+enum error_code store_feed_state(struct store_txn *txn, struct store_position after,
+                                 struct store_feed_state *ret, struct err *err);
 enum error_code store_watch(struct store *store, uint64_t seen, int64_t wait_ms, uint64_t *ret_seen,
                             struct err *err);
 enum error_code store_watch_others(struct store *store, uint64_t seen, int64_t wait_ms,

@@ -403,6 +403,16 @@ static enum error_code trace_feed(struct store_txn *handle, struct store_positio
     return line_end(&line, code, err, count, "events");
 }
 
+static enum error_code trace_feed_state(struct store_txn *handle, struct store_position after,
+                                        struct store_feed_state *ret, struct err *err)
+{
+    struct line line;
+    struct trace_txn *txn = txn_begin(&line, handle, "feed_state");
+    add(&line, " after %llu.%llu", (unsigned long long)after.major,
+        (unsigned long long)after.minor);
+    return line_end(&line, store_feed_state(txn->inner, after, ret, err), err, 0, NULL);
+}
+
 static enum error_code trace_watch(struct store *handle, uint64_t seen, int64_t wait_ms,
                                    uint64_t *ret_seen, struct err *err)
 {
@@ -553,6 +563,7 @@ static const struct store_driver trace_driver = {
     .list = trace_list,
     .events = trace_events,
     .feed = trace_feed,
+    .feed_state = trace_feed_state,
     .watch = trace_watch,
     .leases_on = trace_leases_on,
     .queues = trace_queues,

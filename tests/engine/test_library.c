@@ -71,9 +71,9 @@ static void every_code_has_words_and_so_has_one_that_is_not_known(void **state)
     (void)state;
     assert_string_equal(pawl_code_text(PAWL_OK), "Done");
     assert_string_equal(pawl_code_text(PAWL_NO_MEMORY), "There is not enough memory");
-    for (int code = PAWL_OK; code <= PAWL_BATCH_REFUSED; code++)
+    for (int code = PAWL_OK; code <= PAWL_FEED_RESET; code++)
         assert_string_not_equal(pawl_code_text((enum pawl_code)code), "Unknown error");
-    assert_string_equal(pawl_code_text((enum pawl_code)(PAWL_BATCH_REFUSED + 1)), "Unknown error");
+    assert_string_equal(pawl_code_text((enum pawl_code)(PAWL_FEED_RESET + 1)), "Unknown error");
 }
 
 static void freeing_nothing_is_allowed(void **state)

@@ -472,9 +472,11 @@ static void feeds(struct desk *d)
     says(d, "events.0", "");
     says(d, "next", next);
     static const char *const bad[] = {
-        "", "1", "1-", "-1", "1-2-3", "1-x", "99999999999999999999-1"};
+        "", "1", "1-", "-1", "1-2-", "1-2-x", "1-2-3-4", "1-x", "99999999999999999999-1"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         ill(d, VERB_feed, ERR_BAD_REQUEST, "is no position", "{\"after\":\"%s\"}", bad[i]);
+    /* A store that ends before it was put back to an earlier state, or is another one. */
+    ill(d, VERB_feed, ERR_FEED_RESET, "go on from 0-0", "{\"after\":\"999999999-0\"}");
 }
 
 static void the_feed_goes_on_from_where_it_ended(void **state)

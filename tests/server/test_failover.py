@@ -5,7 +5,9 @@ acknowledged job lands where nobody looks.
 
 usage: test_failover.py BUILD_DIRECTORY SOURCE_DIRECTORY
 """
+import http.client
 import subprocess
+import threading
 
 from cluster import BIN, Cluster
 from trouble import PATIENCE_S, Server, check, psql, run, until, verify_all
@@ -167,8 +169,89 @@ def a_promotion_beside_a_primary_that_lives_on_is_noticed():
     cluster.end()
 
 
+def feed(server, **query):
+    """A page; connections that broke in a failover are found one by one."""
+    def page():
+        status, answer = server.call("GET", "/v1/feed?" + "&".join(
+            f"{key}={value}" for key, value in {"limit": 1000, **query}.items()))
+        return (status, answer) if status != 503 else None
+    return until("a page of the feed", page, pause_s=0.05)
+
+
+def read_feed(server, after):
+    """All events behind a position, once there are some, and the position behind them."""
+    def page():
+        status, answer = feed(server, after=after)
+        check(status == 200, answer)
+        return answer if answer["events"] else None
+    found = until("events in the feed", page, pause_s=0.05)
+    return [event["job_id"] for event in found["events"]], found["next"]
+
+
+class Stream(threading.Thread):
+    """Reads the feed as it comes, up to the end of the stream."""
+
+    def __init__(self, server, after):
+        super().__init__(daemon=True)
+        self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
+        self.connection.request("GET", "/v1/feed", headers={"Accept": "text/event-stream",
+                                                            "Last-Event-ID": after})
+        self.reply = self.connection.getresponse()
+        self.lines = []
+        if self.reply.status == 200:
+            self.start()
+
+    def run(self):
+        for line in self.reply:
+            self.lines.append(line.decode().rstrip("\n"))
+
+
+def a_follower_whose_events_were_lost_is_told_where_to_go_on():
+    cluster = Cluster()
+    server = Server(cluster.database("feed"))
+    first = submit(server, "q")
+    jobs, kept = read_feed(server, "0-0")
+    check(jobs == [first], jobs)
+    # A failover that loses nothing lets everybody go on.
+    cluster.catch_up()
+    cluster.fail_over()
+    second = submit(server, "q")
+    jobs, kept = read_feed(server, kept)
+    check(jobs == [second], jobs)
+    cluster.follow()
+    cluster.cut()
+    lost = [submit(server, "q") for _ in range(10)]
+    until("lost events in the feed", lambda: read_feed(server, kept)[0] == lost)
+    _, gone = read_feed(server, kept)
+    stream = Stream(server, gone)
+    cluster.fail_over()
+    # Fewer than were lost: they get places before the one that the follower has reached.
+    third = submit(server, "q")
+    status, answer = feed(server, after=gone)
+    check(status == 410 and answer["code"] == "feed_reset", status, answer)
+    check(read_feed(server, answer["cursor"])[0][-1:] == [third], answer)
+    check(not set(lost) & set(read_feed(server, answer["cursor"])[0]), "lost events are there")
+    # Whoever was before what was lost sees nothing of it.
+    check(read_feed(server, kept)[0] == [third], kept)
+    # A position of an older Pawl, without its timeline, is not taken for another one either.
+    status, answer = feed(server, after=gone.rsplit("-", 1)[0])
+    check(status == 410, status, answer)
+    # A stream that is open ends with where to go on, a new one is refused like a page.
+    stream.join(PATIENCE_S)
+    reset = stream.lines.index("event: feed_reset")
+    check(read_feed(server, stream.lines[reset + 1].removeprefix("id: "))[0][-1:] == [third],
+          stream.lines)
+    refused = until("a refusal", lambda: [status for status in [Stream(server, gone).reply.status]
+                                          if status != 503])
+    check(refused == [410], "a stream goes on over what was lost", refused)
+    check(feed(server, after="now")[0] == 200, "there is no now")
+    server.end()
+    cluster.end()
+
+
 run(a_failover_that_lost_a_lane_strands_no_job_and_crosses_no_queue,
     a_restore_under_a_running_server_strands_no_job,
     a_server_never_writes_to_two_primaries,
     a_server_that_knows_only_an_old_primary_learns_it_there,
-    a_promotion_beside_a_primary_that_lives_on_is_noticed)
+    a_promotion_beside_a_primary_that_lives_on_is_noticed,
+    a_follower_whose_events_were_lost_is_told_where_to_go_on)

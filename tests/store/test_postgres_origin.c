@@ -2,6 +2,7 @@
  * themselves are in tests/server/test_failover.py, with a primary and a standby. */
 #include "store/postgres/origin.h"
 
+#include "engine/position.h"
 #include "store/postgres/hosts.h"
 #include "store/postgres_case.h"
 
@@ -200,6 +201,66 @@ static void a_note_about_a_later_timeline_stops_writing_until_it_is_taken_away(v
     assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.incarnations"), 1);
 }
 
+static struct store_position last_position(struct postgres_case *c)
+{
+    struct store_fed *fed = NULL;
+    uint32_t count = 0;
+    struct store_txn *txn;
+    struct store_feed_state state = {0};
+    assert_int_equal(store_begin(c->store, STORE_READ, &txn, &c->err), ERR_OK);
+    assert_int_equal(store_feed_state(txn, (struct store_position){0}, &state, &c->err), ERR_OK);
+    assert_false(state.is_reset);
+    assert_int_equal(
+        store_feed(txn, (struct store_position){0}, 100, &c->arena, &fed, &count, &c->err), ERR_OK);
+    store_rollback(txn);
+    assert_true(count > 0);
+    fed[count - 1].position.era = state.era;
+    return fed[count - 1].position;
+}
+
+static enum error_code check_position(struct postgres_case *c, struct store_position position,
+                                      uint64_t *ret_era)
+{
+    struct store_txn *txn;
+    assert_int_equal(store_begin(c->store, STORE_READ, &txn, &c->err), ERR_OK);
+    enum error_code code = position_check(txn, position, ret_era, &c->err);
+    store_rollback(txn);
+    return code;
+}
+
+static void a_follower_of_lost_events_is_told_where_to_go_on(void **state)
+{
+    struct postgres_case *c = *state;
+    uint64_t era = 0;
+    submit_job(c);
+    struct store_position position = last_position(c);
+    assert_int_equal(check_position(c, position, &era), ERR_OK);
+    assert_true(era == position.era && era != 0);
+    sql(c, load_rows);
+    submit_again(c);
+    assert_int_equal(check_position(c, position, &era), ERR_FEED_RESET);
+    /* All events are of the last minutes: how many of them the dump had nobody knows. */
+    assert_string_equal(position_of_reset(&c->err).at, "0-0");
+    assert_int_equal(check_position(c, last_position(c), &era), ERR_OK);
+}
+
+static void a_position_without_its_life_is_taken_while_nothing_speaks_against_it(void **state)
+{
+    struct postgres_case *c = *state;
+    uint64_t era = 0;
+    submit_job(c);
+    struct store_position position = last_position(c);
+    position.era = 0;
+    assert_int_equal(check_position(c, position, &era), ERR_OK);
+    struct store_position ahead = {.major = position.major + 1000000};
+    assert_int_equal(check_position(c, ahead, &era), ERR_FEED_RESET);
+    struct store_position foreign = {.major = position.major, .era = INT64_MAX};
+    assert_int_equal(check_position(c, foreign, &era), ERR_FEED_RESET);
+    sql(c, load_rows);
+    submit_again(c);
+    assert_int_equal(check_position(c, position, &era), ERR_FEED_RESET);
+}
+
 static void a_server_that_says_neither_cluster_nor_timeline_will_do(void **state)
 {
     struct postgres_case *c = *state;
@@ -236,6 +297,8 @@ int main(void)
         CASE(a_restored_store_has_its_own_numbers_of_lanes),
         CASE(a_transaction_that_began_before_a_restore_is_not_committed),
         CASE(a_note_about_a_later_timeline_stops_writing_until_it_is_taken_away),
+        CASE(a_follower_of_lost_events_is_told_where_to_go_on),
+        CASE(a_position_without_its_life_is_taken_while_nothing_speaks_against_it),
         BARE_CASE(a_server_that_says_neither_cluster_nor_timeline_will_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

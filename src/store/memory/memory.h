@@ -233,6 +233,8 @@ enum error_code memory_list(struct store_txn *handle, const struct store_filter 
 enum error_code memory_events(struct store_txn *handle, const struct store_stream *stream,
                               struct arena *arena, struct event **ret, uint32_t *ret_count,
                               struct err *err);
+enum error_code memory_feed_state(struct store_txn *handle, struct store_position after,
+                                  struct store_feed_state *ret, struct err *err);
 enum error_code memory_feed(struct store_txn *handle, struct store_position after, uint32_t limit,
                             struct arena *arena, struct store_fed **ret, uint32_t *ret_count,
                             struct err *err);

@@ -229,6 +229,18 @@ enum error_code memory_feed(struct store_txn *handle, struct store_position afte
     return ERR_OK;
 }
 
+/* What was in another process's memory is gone with it. */
+enum error_code memory_feed_state(struct store_txn *handle, struct store_position after,
+                                  struct store_feed_state *ret, struct err *err)
+{
+    struct memory_txn *txn = (struct memory_txn *)handle;
+    enum error_code code = memory_verb_begin(txn, err);
+    if (code != ERR_OK)
+        return code;
+    *ret = (struct store_feed_state){.is_reset = after.major > (uint64_t)txn->store->feed_last};
+    return memory_verb_end(txn, ERR_OK, err);
+}
+
 /* ---- leases on a resource ---- */
 
 static enum error_code read_leases_on(struct memory_txn *txn, struct str resource_id,

@@ -302,6 +302,7 @@ static const struct store_driver memory_driver = {
     .list = memory_list,
     .events = memory_events,
     .feed = memory_feed,
+    .feed_state = memory_feed_state,
     .watch = memory_watch,
     .leases_on = memory_leases_on,
     .queues = memory_queues,

@@ -189,12 +189,15 @@ static enum error_code ask_row(struct connection *connection, struct row *ret, s
 
 /* ---- a new row ---- */
 
-/* Behind a failover: the first transaction that may have been lost. Those that ran when the log
- * ended are rolled back; others began after the last that was kept. Of a transaction's events the
- * place in the feed is above its own number. */
+/* Behind a failover: the first transaction that may have been lost. Every batch leaves the
+ * oldest transaction that ran beside it: all before that had ended, and are kept as the batch is.
+ * Of those from there on that began before the last one which was kept, the lost ones count as
+ * rolled back; others began after it. Of a transaction's events the place in the feed is above its
+ * own number. */
 #define FLOOR_BY_TRANSACTIONS                                                                      \
     "(SELECT greatest(0, least(o.own + 1, coalesce((SELECT min(x)"                                 \
-    " FROM generate_series(greatest(o.own - 65536, 3), least(o.own,"                               \
+    " FROM generate_series(greatest(o.own - 65536, 3, (SELECT max(oldest::text::int8)"             \
+    " FROM pawl.batches)), least(o.own,"                                                           \
     " pg_snapshot_xmax(pg_current_snapshot())::text::int8 - 1)) AS x"                              \
     " WHERE pg_xact_status(x::text::xid8) = 'aborted'), o.own + 1)))"                              \
     " FROM (SELECT e.major + CASE WHEN e.apart >= 2147483648 THEN e.apart - 4294967296"            \

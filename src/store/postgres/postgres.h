@@ -278,6 +278,8 @@ enum error_code postgres_events(struct store_txn *handle, const struct store_str
 enum error_code postgres_feed(struct store_txn *handle, struct store_position after, uint32_t limit,
                               struct arena *arena, struct store_fed **ret, uint32_t *ret_count,
                               struct err *err);
+enum error_code postgres_feed_state(struct store_txn *handle, struct store_position after,
+                                    struct store_feed_state *ret, struct err *err);
 enum error_code postgres_leases_on(struct store_txn *handle, struct str resource_id,
                                    struct arena *arena, struct store_lease **ret,
                                    uint32_t *ret_count, struct err *err);

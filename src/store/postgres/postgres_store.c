@@ -166,6 +166,7 @@ static const struct store_driver postgres_driver = {
     .list = postgres_list,
     .events = postgres_events,
     .feed = postgres_feed,
+    .feed_state = postgres_feed_state,
     .watch = postgres_watch_verb,
     .watch_others = postgres_watch_others,
     .leases_on = postgres_leases_on,

@@ -236,6 +236,52 @@ enum error_code postgres_feed(struct store_txn *handle, struct store_position af
     return txn_end_verb(txn, code);
 }
 
+/* $1: the life that the position is of; 0: of an older Pawl's, hence the first. With it the newest
+ * life, whether $1 is one that the store has had, above which place events may have been lost
+ * since, the same for all lives, and where nothing can be yet. */
+static const char read_feed_state[] =
+    "SELECT coalesce(max(i.number), 0), coalesce(bool_or(i.number = $1), false)::int4,"
+    " coalesce(min(i.feed_floor) FILTER (WHERE i.number > $1), 9223372036854775807),"
+    " coalesce(min(i.feed_floor), 0), pg_snapshot_xmin(pg_current_snapshot())::text::int8"
+    " FROM pawl.incarnations i";
+
+enum error_code postgres_feed_state(struct store_txn *handle, struct store_position after,
+                                    struct store_feed_state *ret, struct err *err)
+{
+    struct postgres_txn *txn = (struct postgres_txn *)handle;
+    struct params params;
+    struct reader reader;
+    PGresult *result = NULL;
+    enum error_code code = txn_start(txn, err);
+    params_init(&params, &txn->scratch);
+    params_add_int8(&params, after.era > INT64_MAX ? INT64_MAX : (int64_t)after.era);
+    if (code == ERR_OK)
+        code = txn_ask(txn, read_feed_state, &params, &result, err);
+    if (code != ERR_OK)
+        return txn_end_verb(txn, code);
+    reader_init(&reader, result, &txn->scratch);
+    reader_row(&reader, 0);
+    uint64_t newest = (uint64_t)reader_int(&reader);
+    bool is_known = reader_int(&reader) != 0 || after.era == 0;
+    uint64_t floor = (uint64_t)reader_int(&reader);
+    uint64_t lowest = (uint64_t)reader_int(&reader);
+    uint64_t end = (uint64_t)reader_int(&reader);
+    code = reader_check(&reader, "the lives of the store", err);
+    PQclear(result);
+    if (code != ERR_OK)
+        return txn_end_verb(txn, code);
+    /* Of a life that the store never had, or of a time that has not come. */
+    bool is_foreign = after.major > end || (!is_known && floor == INT64_MAX);
+    if (is_foreign)
+        floor = lowest == INT64_MAX ? 0 : lowest;
+    *ret = (struct store_feed_state){
+        .era = newest,
+        .is_reset = after.major > floor,
+        .from = {.major = floor, .minor = floor == 0 ? 0 : INT64_MAX, .era = newest},
+    };
+    return ERR_OK;
+}
+
 /* ---- resources ---- */
 
 enum error_code postgres_leases_on(struct store_txn *handle, struct str resource_id,

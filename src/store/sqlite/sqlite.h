@@ -410,6 +410,8 @@ enum error_code sqlite_list(struct store_txn *base, const struct store_filter *f
 enum error_code sqlite_events(struct store_txn *base, const struct store_stream *stream,
                               struct arena *arena, struct event **ret, uint32_t *ret_count,
                               struct err *err);
+enum error_code sqlite_feed_state(struct store_txn *base, struct store_position after,
+                                  struct store_feed_state *ret, struct err *err);
 enum error_code sqlite_feed(struct store_txn *base, struct store_position after, uint32_t limit,
                             struct arena *arena, struct store_fed **ret, uint32_t *ret_count,
                             struct err *err);

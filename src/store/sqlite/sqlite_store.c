@@ -47,6 +47,7 @@ static const struct store_driver driver = {
     .list = sqlite_list,
     .events = sqlite_events,
     .feed = sqlite_feed,
+    .feed_state = sqlite_feed_state,
     .watch = sqlite_watch,
     .leases_on = sqlite_leases_on,
     .queues = sqlite_queues,

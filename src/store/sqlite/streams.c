@@ -97,6 +97,25 @@ enum error_code sqlite_feed(struct store_txn *base, struct store_position after,
     return ERR_OK;
 }
 
+/* A file that was put back to an earlier state ends before positions that were given out. How far
+ * it was put back nobody knows: all of it is to be read again. */
+enum error_code sqlite_feed_state(struct store_txn *base, struct store_position after,
+                                  struct store_feed_state *ret, struct err *err)
+{
+    struct sqlite_txn *txn = (struct sqlite_txn *)base;
+    int64_t end = 0;
+    enum error_code code = sqlite_verb_begin(txn, err);
+    if (code != ERR_OK)
+        return code;
+    struct query query = lite_query(txn->connection, STATEMENT_FEED_END, NULL, err);
+    if (lite_next(&query))
+        end = lite_read_int(&query);
+    code = sqlite_verb_end(txn, lite_end(&query));
+    if (code == ERR_OK)
+        *ret = (struct store_feed_state){.is_reset = after.major > (uint64_t)end};
+    return code;
+}
+
 enum error_code sqlite_leases_on(struct store_txn *base, struct str resource_id,
                                  struct arena *arena, struct store_lease **ret, uint32_t *ret_count,
                                  struct err *err)

@@ -96,11 +96,18 @@ async function now(): Promise<string> {
     return page.next;
 }
 
+/* Events that this page has shown may not exist any more, after a failover of the database. */
+function reset(cursor: string): void {
+    lastId = cursor;
+    resync.value++;
+}
+
 function open(): void {
     close();
     const stream = openStream(`/v1/feed?after=${encodeURIComponent(lastId ?? 'now')}`, {
         opened,
         received,
+        reset,
         lost: () => {
             if (source === stream) lose();
         },

@@ -6,16 +6,27 @@
 export interface StreamHandlers {
     opened(): void;
     received(id: string, data: string): void;
+    /** What was read may not exist any more; the next stream goes on from the cursor. */
+    reset?(cursor: string): void;
     lost(): void;
 }
 
 function takeFrame(frame: string, handlers: StreamHandlers): void {
     let id = '';
+    let name = '';
     const data: string[] = [];
     for (const line of frame.split('\n'))
         if (line.startsWith('id: ')) id = line.slice(4);
+        else if (line.startsWith('event: ')) name = line.slice(7);
         else if (line.startsWith('data: ')) data.push(line.slice(6));
-    if (data.length > 0) handlers.received(id, data.join('\n'));
+    if (data.length === 0) return;
+    if (name === 'feed_reset' && isReset(data.join('\n'))) handlers.reset?.(id);
+    else handlers.received(id, data.join('\n'));
+}
+
+/* An event of a job may have any type, also this one; a problem has a status. */
+function isReset(data: string): boolean {
+    return (JSON.parse(data) as { status?: number }).status === 410;
 }
 
 /** Takes whole frames from the front of the text; returns what is left. */
@@ -29,6 +40,7 @@ function takeFrames(text: string, handlers: StreamHandlers): string {
 async function read(url: string, signal: AbortSignal, handlers: StreamHandlers): Promise<void> {
     const headers = { Accept: 'text/event-stream' };
     const response = await fetch(url, { headers, cache: 'no-store', signal });
+    if (response.status === 410) handlers.reset?.(((await response.json()) as { cursor: string }).cursor);
     if (!response.ok || !response.body) throw new Error(`the stream answered ${response.status}`);
     handlers.opened();
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

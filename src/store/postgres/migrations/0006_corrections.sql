@@ -20,3 +20,6 @@ CREATE TABLE pawl.incarnations (
     xact xid8 NOT NULL DEFAULT pg_current_xact_id(),
     began_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
+-- The oldest transaction that ran beside a batch: all before it had ended.
+ALTER TABLE pawl.batches ADD COLUMN oldest xid8 NOT NULL
+    DEFAULT pg_snapshot_xmin(pg_current_snapshot());

@@ -290,6 +290,54 @@ enum error_code record_check_name(struct str name, const char *what, struct err 
     return flaw == NAME_GOOD ? ERR_OK : refuse_name(flaw, name, what, err);
 }
 
+/* Characters of Unicode that are not seen and change how others are: general category Cf, and the
+ * separators of lines and paragraphs. */
+static bool is_format(uint32_t c)
+{
+    static const struct {
+        uint32_t first;
+        uint32_t last;
+    } ranges[] = {
+        {0xad, 0xad},       {0x600, 0x605},     {0x61c, 0x61c},     {0x6dd, 0x6dd},
+        {0x70f, 0x70f},     {0x890, 0x891},     {0x8e2, 0x8e2},     {0x180e, 0x180e},
+        {0x200b, 0x200f},   {0x2028, 0x202e},   {0x2060, 0x206f},   {0xfeff, 0xfeff},
+        {0xfff9, 0xfffb},   {0x110bd, 0x110bd}, {0x110cd, 0x110cd}, {0x13430, 0x1343f},
+        {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0001, 0xe007f},
+    };
+    bool found = false;
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0] && !found; i++)
+        found = c >= ranges[i].first && c <= ranges[i].last;
+    return found;
+}
+
+/* The code point of a valid sequence of `len` bytes. */
+static uint32_t code_point(const char *at, size_t len)
+{
+    static const uint8_t masks[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    uint32_t value = (unsigned char)at[0] & masks[len];
+    for (size_t i = 1; i < len; i++)
+        value = value << 6 | ((unsigned char)at[i] & 0x3f);
+    return value;
+}
+
+enum error_code record_check_shown(struct str name, const char *what, struct err *err)
+{
+    const char *end = str_start(name) + name.len;
+    for (const char *at = str_start(name); at < end;) {
+        size_t len = utf8_length(at, end);
+        if (len == 0)
+            break; /* not a name: others say so */
+        uint32_t c = code_point(at, len);
+        if (c >= 0x80 && is_format(c) && !PLANTED(FORMAT_IN_NAME))
+            return err_set(err, ERR_BAD_REQUEST,
+                           "%s must not have characters that change how others are shown: it has "
+                           "U+%04X at byte %zu",
+                           what, (unsigned)c, (size_t)(at - name.at));
+        at += len;
+    }
+    return ERR_OK;
+}
+
 bool record_is_name(struct str name)
 {
     return name_flaw(name) == NAME_GOOD;
@@ -383,6 +431,12 @@ static enum error_code read_string(const struct reader *reader, const struct rec
         enum name_flaw flaw = name_flaw(text);
         if (flaw != NAME_GOOD && (flaw != NAME_LONG || reader->source != RECORD_STORED))
             return refuse_name(flaw, text, label_of(reader, field->name).text, reader->err);
+        enum error_code code =
+            reader->source == RECORD_STORED
+                ? ERR_OK
+                : record_check_shown(text, label_of(reader, field->name).text, reader->err);
+        if (code != ERR_OK)
+            return code;
     } else if (field->kind == RECORD_TEXT) {
         size_t len_max = field->max == 0 ? TEXT_BYTES_MAX : (size_t)field->max;
         if (text.len > len_max && reader->source != RECORD_STORED) {

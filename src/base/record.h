@@ -102,6 +102,11 @@ int record_enum(const struct record_names *names, struct str text);
  * control characters, or is not UTF-8. */
 enum error_code record_check_name(struct str name, const char *what, struct err *err);
 
+/* What a request names must look like what it is: refuses bidirectional controls, joiners and other
+ * characters of format (bad_request). Stored names are not asked: they may be older than this rule.
+ */
+enum error_code record_check_shown(struct str name, const char *what, struct err *err);
+
 /* The same without words. */
 bool record_is_name(struct str name);
 

@@ -52,6 +52,26 @@ struct spec spec_defaults(const struct kind_settings *kind)
     return spec;
 }
 
+/* What a new job names in lists looks like what it is. Jobs of old are not asked. */
+static enum error_code check_shown(const struct spec *spec, struct arena *arena, struct err *err)
+{
+    struct names capabilities = {0};
+    struct label *labels = NULL;
+    uint32_t count = 0;
+    enum error_code code =
+        names_read(spec->capabilities, CAPABILITIES_MAX, "capabilities", arena, &capabilities, err);
+    if (code == ERR_OK)
+        code = labels_read(spec->labels, LABELS_MAX, "labels", arena, &labels, &count, err);
+    for (uint32_t i = 0; i < capabilities.count && code == ERR_OK; i++)
+        code = record_check_shown(capabilities.at[i], "capabilities", err);
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
+        code = record_check_shown(labels[i].key, "a key of labels", err);
+        if (code == ERR_OK)
+            code = record_check_shown(labels[i].value, "labels", err);
+    }
+    return code;
+}
+
 enum error_code spec_read(struct str json, struct arena *arena, struct spec *spec, struct err *err)
 {
     assert(spec != NULL);
@@ -60,6 +80,8 @@ enum error_code spec_read(struct str json, struct arena *arena, struct spec *spe
         record_read(&spec_record, json, RECORD_ALL, RECORD_REQUEST, "submit", arena, &read, err);
     if (code == ERR_OK)
         code = spec_check(&read, arena, err);
+    if (code == ERR_OK)
+        code = check_shown(&read, arena, err);
     if (code == ERR_OK)
         *spec = read;
     return code;

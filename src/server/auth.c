@@ -539,13 +539,16 @@ enum error_code auth_check(struct authority *authority, const struct auth_reques
     struct shown shown;
     bool live = true;
     enum error_code code = ERR_OK;
-    if (!str_is_set(request->authorization) && authority_is_open(authority)) {
+    if (!str_is_set(request->authorization) && authority_is_open(authority) && !request->stranger) {
         *ret = open;
         return ERR_OK;
     }
     if (!read_token(request, &token))
         return err_set(err, ERR_UNAUTHORIZED,
-                       "a token is needed: send it as Authorization: Bearer TOKEN");
+                       request->stranger
+                           ? "without a token this server is for its own user and root alone: send "
+                             "a token as Authorization: Bearer TOKEN"
+                           : "a token is needed: send it as Authorization: Bearer TOKEN");
     switch (standing_of(authority, request, token, arena, &shown)) {
     case SHOWN_ADMIN:
         *ret = admin;

@@ -60,7 +60,8 @@ struct auth_request {
     struct str authorization;    /* the header; absent: there is none */
     struct str cookie;           /* the token of a session, for when there is no such header */
     const struct sockaddr *peer; /* NULL: not known */
-    bool again; /* it was let in before: it does not wait, and is no guess if it is wrong now */
+    bool stranger; /* on this machine, and neither of the server's own user nor of root */
+    bool again;    /* it was let in before: it does not wait, and is no guess if it is wrong now */
 };
 
 struct auth {

@@ -16,6 +16,7 @@ enum {
     HASTE = 8,                  /* when there is little room, times are so much shorter */
     CROWD = 512,                /* so many connections are worth a look at memory when they go */
     LARGE_BYTES = 1024 * 1024,  /* so much is worth it, too */
+    EXCESS_MS = 1000,           /* beyond the limit a request must have come by then */
     LEFT_MS = 1000,             /* what does not go on for so long may have been left alone */
 };
 
@@ -63,6 +64,7 @@ void connections_free(struct connections *connections)
 static void add(struct server *server, struct MHD_Connection *http, void **socket_context)
 {
     struct connections *connections = server->connections;
+    const struct server_limits *limits = &server->options.limits;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(http, MHD_CONNECTION_INFO_CONNECTION_FD);
     struct connection *connection = calloc(1, sizeof *connection);
@@ -87,6 +89,9 @@ static void add(struct server *server, struct MHD_Connection *http, void **socke
         connection->next->previous = connection;
     connections->first = connection;
     connections->count++;
+    connection->excess =
+        connections->count > limits->connections ||
+        (connection->client != NULL && connection->client->count > limits->connections_per_client);
     (void)pthread_mutex_unlock(&connections->mutex);
     *socket_context = connection;
 }
@@ -331,6 +336,8 @@ void connections_sweep(struct connections *connections)
                                    is_crowded(at->client->count, limits->connections_per_client));
         if (hurried && allowed != INT64_MAX)
             allowed /= HASTE;
+        if (at->excess && allowed > EXCESS_MS)
+            allowed = EXCESS_MS;
         /* libmicrohttpd sees the end and closes it. */
         if (now - since > allowed || is_left(at, now))
             (void)shutdown(at->socket, SHUT_RDWR);

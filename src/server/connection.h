@@ -43,6 +43,13 @@ enum phase {
     PHASE_SENDING,
 };
 
+/* Whether a peer without a token is one whom the server trusts: asked once a connection. */
+enum peer_standing {
+    PEER_NOT_ASKED,
+    PEER_TRUSTED,
+    PEER_STRANGER,
+};
+
 struct connection {
     struct server *server;
     struct MHD_Connection *http;
@@ -51,7 +58,9 @@ struct connection {
     struct connection *next; /* of all, under the mutex of struct connections */
     struct connection *previous;
     struct client *client; /* whose it is: see clients.h; NULL: there was no memory */
-    bool late; /* it came when the server was about to end, which is all that it is told */
+    enum peer_standing peer;
+    bool excess; /* it came when there were too many, which is all that it is told */
+    bool late;   /* it came when the server was about to end, which is all that it is told */
     atomic_int phase;
     _Atomic(int64_t) phase_since; /* on the engine's steady clock */
 

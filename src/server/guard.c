@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/planted.h"
 #include "base/record.h"
+#include "server/peer.h"
 #include "server/rate.h"
 #include "server/request.h"
 #include "server/server_private.h"
@@ -171,6 +172,14 @@ static bool is_asked_who(enum route_page page)
     return page == PAGE_SESSION || !is_for_nobody(page);
 }
 
+/* Whether somebody else's process on this machine is at the other end. */
+static bool is_stranger(struct connection *connection)
+{
+    if (connection->peer == PEER_NOT_ASKED)
+        connection->peer = peer_is_trusted(connection->socket) ? PEER_TRUSTED : PEER_STRANGER;
+    return connection->peer == PEER_STRANGER;
+}
+
 void guard_ask(struct connection *connection)
 {
     const struct route *route = connection->match.route;
@@ -184,8 +193,11 @@ void guard_ask(struct connection *connection)
     };
     if (who)
         connection->asked.authorization = request_header(connection, "Authorization");
-    if (who && route->page != PAGE_SIGN_IN && !str_is_set(connection->asked.authorization) &&
-        !authority_is_open(connection->server->authority))
+    if (!who || str_is_set(connection->asked.authorization))
+        return;
+    bool open = authority_is_open(connection->server->authority);
+    connection->asked.stranger = open && is_stranger(connection);
+    if (route->page != PAGE_SIGN_IN && (!open || connection->asked.stranger))
         connection->asked.cookie = session_token(connection);
 }
 

@@ -45,7 +45,8 @@ struct header_counts {
     uint32_t folded;
     uint32_t nameless; /* or with a name that is none */
     uint32_t cut;      /* by a NUL */
-    const char *end;   /* of the value that came last */
+    uint32_t bare;     /* lines that end with LF alone */
+    const char *end;   /* of the value that came last, or of the first line */
 };
 
 /* Whether a header's name is a token, as RFC 9110 has it. */
@@ -79,6 +80,14 @@ static bool is_cut(const char *end, const char *next, ptrdiff_t gap_max)
     return strncmp(MHD_get_version(), "0.9.", 4) == 0 && end != NULL && next - end > gap_max;
 }
 
+/* Whether the line that ended there was ended by LF alone: libmicrohttpd 0.9 puts a NUL in the
+ * place of each character that ends a line. */
+static bool is_bare(const char *end, const char *next, ptrdiff_t gap)
+{
+    return strncmp(MHD_get_version(), "0.9.", 4) == 0 && end != NULL && next - end < gap &&
+           !PLANTED(BARE_LF_TAKEN);
+}
+
 static enum MHD_Result count_header(void *cls, enum MHD_ValueKind kind, const char *name,
                                     const char *value)
 {
@@ -87,6 +96,7 @@ static enum MHD_Result count_header(void *cls, enum MHD_ValueKind kind, const ch
     if (name == NULL)
         return MHD_YES;
     counts->cut += is_cut(counts->end, name, 2);
+    counts->bare += is_bare(counts->end, name, 2);
     counts->end = value == NULL ? NULL : value + strlen(value);
     counts->folded += is_folded(name, value);
     counts->nameless += !is_token(name);
@@ -101,18 +111,23 @@ static enum MHD_Result count_header(void *cls, enum MHD_ValueKind kind, const ch
 }
 
 /* A request whose length can be read in two ways is two requests for somebody. `head` is where it
- * begins. */
+ * begins, `version` stands at the end of its first line. */
 static enum error_code check_headers(struct connection *connection, const char *head,
-                                     struct err *err)
+                                     const char *version, struct err *err)
 {
-    struct header_counts counts = {0};
+    struct header_counts counts = {.end = version + strlen(version)};
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection->http, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     (void)MHD_get_connection_values(connection->http, MHD_HEADER_KIND, count_header, &counts);
-    if (info != NULL && counts.folded == 0)
+    if (info != NULL && counts.folded == 0) {
         counts.cut += is_cut(counts.end, head + info->header_size, 4);
+        counts.bare += is_bare(counts.end, head + info->header_size, 4);
+    }
     if (counts.cut > 0 && counts.folded == 0)
         return err_set(err, ERR_BAD_REQUEST, "a header has a NUL in it");
+    if (counts.bare > 0 && counts.folded == 0)
+        return err_set(err, ERR_BAD_REQUEST,
+                       "a line of the request's head ends with LF alone: end each with CR LF");
     if (counts.length + counts.encoding > 1 && !PLANTED(TWO_LENGTHS_TAKEN))
         return err_set(err, ERR_BAD_REQUEST,
                        "the length of the request is ambiguous: send either one Content-Length or "
@@ -160,6 +175,11 @@ static enum error_code check_body(struct connection *connection, struct err *err
         return err_set(err, ERR_BAD_REQUEST, "%.*s %.*s takes no body%s", STR_ARG(route->method),
                        STR_ARG(route->path),
                        route->page == PAGE_VERB ? ": its parameters go into the query" : "");
+    struct str encoding = request_header(connection, "Content-Encoding");
+    if (str_is_set(encoding) && strcasecmp(encoding.at, "identity") != 0)
+        return err_set(err, ERR_UNSUPPORTED_MEDIA_TYPE,
+                       "Content-Encoding \"%.*s\" is not supported: send the body as it is",
+                       STR_ARG(encoding));
     if (!str_is_set(type) || !is_json(type))
         return err_set(err, ERR_UNSUPPORTED_MEDIA_TYPE,
                        "the body must be application/json, not %.*s",
@@ -405,9 +425,10 @@ static enum error_code begin_stream(struct connection *connection, struct err *e
     return ERR_OK;
 }
 
-bool request_route(struct connection *connection, const char *method, const char *path)
+bool request_route(struct connection *connection, const char *method, const char *path,
+                   const char *version)
 {
-    enum error_code code = check_headers(connection, method, &connection->err);
+    enum error_code code = check_headers(connection, method, version, &connection->err);
     if (code == ERR_OK)
         code = route_find(str_from(method), str_from(path), &connection->arena, &connection->match,
                           &connection->err);

@@ -9,7 +9,8 @@
 
 /* Finds out where a request goes. False, here and below: it is refused, as connection->code and err
  * say. */
-bool request_route(struct connection *connection, const char *method, const char *path);
+bool request_route(struct connection *connection, const char *method, const char *path,
+                   const char *version);
 
 /* Reads the rest of its head, once it is known who asks. */
 bool request_admit(struct connection *connection);

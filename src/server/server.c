@@ -43,7 +43,8 @@ enum {
     SCRAPERS = 1,
     SCRAPES_WAITING_MAX = 64,
     CONNECTIONS_DEFAULT = 8192,
-    FILES_KEPT = 128, /* descriptors that connections leave for everything else */
+    EXCESS_MAX = 64,               /* connections beyond the limit that are told so */
+    FILES_KEPT = 128 + EXCESS_MAX, /* descriptors that connections leave for everything else */
     PARKED_PER_THREAD = 1024,
     RECEIVE_MS_DEFAULT = 30 * 1000,
     IDLE_MS_DEFAULT = 75 * 1000,
@@ -152,14 +153,21 @@ static enum MHD_Result admit(struct connection *connection)
     return MHD_YES;
 }
 
-static enum MHD_Result begin(struct connection *connection, const char *method, const char *path)
+static enum MHD_Result begin(struct connection *connection, const char *method, const char *path,
+                             const char *version)
 {
     connection->stage = EXCHANGE_RECEIVING;
-    if (!request_route(connection, method, path))
+    if (!request_route(connection, method, path, version))
         return respond_error(connection, true);
     if (connection->late && !guard_is_open(connection)) {
         connection->code = err_set(&connection->err, ERR_UNAVAILABLE,
                                    "the server is about to end: ask again, another or a new one");
+        return respond_error(connection, true);
+    }
+    if (connection->excess && !guard_is_open(connection)) {
+        connection->code = err_set(&connection->err, ERR_UNAVAILABLE,
+                                   "there are too many connections to this server, or from this "
+                                   "address: close some, or ask again later");
         return respond_error(connection, true);
     }
     if (!guard_is_open(connection) &&
@@ -189,13 +197,12 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *http, const 
 {
     struct connection *connection = connection_of(http);
     (void)cls;
-    (void)version;
     if (connection == NULL)
         return MHD_NO;
     *request_context = connection;
     switch (connection->stage) {
     case EXCHANGE_IDLE:
-        return begin(connection, method, path);
+        return begin(connection, method, path, version);
     case EXCHANGE_ASKED:
         return admit(connection);
     case EXCHANGE_RECEIVING:
@@ -406,8 +413,8 @@ static struct MHD_Daemon *start_daemon(struct server *server, const struct liste
         listener->socket, MHD_OPTION_NOTIFY_CONNECTION, connection_notify, server,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_URI_LOG_CALLBACK, on_line,
         server, MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, server, MHD_OPTION_THREAD_POOL_SIZE,
-        server->options.threads, MHD_OPTION_CONNECTION_LIMIT, limits->connections,
-        MHD_OPTION_PER_IP_CONNECTION_LIMIT, limits->connections_per_client,
+        server->options.threads, MHD_OPTION_CONNECTION_LIMIT, limits->connections + EXCESS_MAX,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, limits->connections_per_client + EXCESS_MAX,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES_MAX, MHD_OPTION_STRICT_FOR_CLIENT, 1,
         MHD_OPTION_ARRAY, more, MHD_OPTION_END);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);

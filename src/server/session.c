@@ -108,7 +108,8 @@ static void write_session(const struct connection *connection, struct buf *body)
     json_writer_init(&writer, body);
     json_begin_object(&writer);
     json_key(&writer, STR("auth"));
-    json_put_bool(&writer, !authority_is_open(connection->server->authority));
+    json_put_bool(&writer,
+                  connection->asked.stranger || !authority_is_open(connection->server->authority));
     json_key(&writer, STR("signed_in"));
     json_put_bool(&writer, auth->scopes != 0);
     put_text(&writer, STR("name"),

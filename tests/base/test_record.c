@@ -430,6 +430,29 @@ static void a_name_is_1_to_128_bytes_without_control_characters(void **state)
                      STR("~ \u00a0\U0001F600"));
 }
 
+static void a_name_of_a_request_has_no_characters_of_format(void **state)
+{
+    static const char *const wrong[] = {"a\u202eb", "\u200b", "\u2066x",
+                                        "\ufeff",   "\u00ad", "\ud83d\ude00\udb40\udc41"};
+    char json[64];
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct sample sample = {0};
+        struct err err = {0};
+        (void)snprintf(json, sizeof json, "{\"name\":\"%s\"}", wrong[i]);
+        assert_int_equal(record_read(&sample_record, str_from(json), RECORD_ALL, RECORD_REQUEST,
+                                     "submit", *state, &sample, &err),
+                         ERR_BAD_REQUEST);
+        assert_non_null(strstr(err.detail, "name must not have characters that change how"));
+        /* What was stored before this rule stays readable. */
+        assert_int_equal(record_read(&sample_record, str_from(json), RECORD_ALL, RECORD_STORED,
+                                     "stored", *state, &sample, &err),
+                         ERR_OK);
+    }
+    refuses_with(*state, "{\"name\":\"a\\u202eb\"}", ERR_BAD_REQUEST,
+                 "name must not have characters that change how others are shown: it has U+202E at "
+                 "byte 1");
+}
+
 static void a_name_from_elsewhere_is_checked_in_the_same_way(void **state)
 {
     struct err err;
@@ -815,6 +838,7 @@ int main(void)
         WITH_ARENA(text_is_limited_in_bytes),
         WITH_ARENA(a_name_is_1_to_128_bytes_without_control_characters),
         WITH_ARENA(a_name_from_elsewhere_is_checked_in_the_same_way),
+        WITH_ARENA(a_name_of_a_request_has_no_characters_of_format),
         WITH_ARENA(a_decimal_number_is_kept_in_thousandths_exactly),
         WITH_ARENA(a_decimal_number_is_written_without_needless_zeros),
         WITH_ARENA(damaged_text_is_refused_without_reading_past_it),

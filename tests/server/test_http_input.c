@@ -255,6 +255,52 @@ static void other_machines_and_pages_are_kept_out_of_loopback(void **state)
     reply_is(http_raw(c, address, sizeof address - 1), 200);
 }
 
+static void lines_of_a_head_end_with_cr_lf(void **state)
+{
+    struct http_case *c = *state;
+    static const char *const requests[] = {
+        "GET /v1/queues HTTP/1.1\nHost: localhost\r\nConnection: close\r\n\r\n",
+        "GET /v1/queues HTTP/1.1\r\nHost: localhost\nConnection: close\r\n\r\n",
+        "GET /v1/queues HTTP/1.1\r\nHost: localhost\r\nConnection: close\n\r\n",
+        "GET /v1/queues HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\n",
+        "GET /v1/queues HTTP/1.1\nHost: localhost\nConnection: close\n\n",
+        "GET /healthz HTTP/1.0\n\n",
+    };
+    static const char good[] =
+        "GET /v1/queues HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    static const char plain[] = "GET /healthz HTTP/1.0\r\n\r\n";
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++)
+        reply_refuses(http_raw(c, requests[i], strlen(requests[i])), 400, "bad_request");
+    reply_is(http_raw(c, good, sizeof good - 1), 200);
+    reply_is(http_raw(c, plain, sizeof plain - 1), 200);
+}
+
+static void bodies_with_an_encoding_are_refused(void **state)
+{
+    struct http_case *c = *state;
+    static const char job[] = "{\"kind\":\"k\"}";
+    static const char type[] = "Content-Type: application/json\r\n";
+    char headers[128];
+    (void)snprintf(headers, sizeof headers, "%sContent-Encoding: gzip\r\n", type);
+    reply_refuses(http_with(c, "POST", "/v1/jobs", headers, job, sizeof job - 1), 415,
+                  "unsupported_media_type");
+    (void)snprintf(headers, sizeof headers, "%sContent-Encoding: identity\r\n", type);
+    reply_is(http_with(c, "POST", "/v1/jobs", headers, job, sizeof job - 1), 201);
+}
+
+static void names_with_characters_of_format_are_refused(void **state)
+{
+    struct http_case *c = *state;
+    static const char *const jobs[] = {"{\"kind\":\"a\\u202eb\"}",
+                                       "{\"kind\":\"k\",\"queue\":\"a\xe2\x80\xae\"}",
+                                       "{\"kind\":\"k\",\"labels\":{\"a\":\"\\u2066x\"}}",
+                                       "{\"kind\":\"k\",\"labels\":{\"\\u200bx\":\"x\"}}",
+                                       "{\"kind\":\"k\",\"capabilities\":[\"\\ufeffx\"]}"};
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++)
+        reply_refuses(http_call(c, "POST", "/v1/jobs", "%s", jobs[i]), 400, "bad_request");
+    reply_is(http_call(c, "POST", "/v1/jobs", "{\"kind\":\"Überprüfung 検査\"}"), 201);
+}
+
 /* The rest of a line behind a NUL is there for others who read the request. */
 static void headers_that_a_nul_cuts_are_refused(void **state)
 {
@@ -288,9 +334,9 @@ static void headers_that_a_nul_cuts_are_refused(void **state)
         "Content-Type: application/json\r\n"
         "Transfer-Encoding: chunked\0x\r\n\r\n0\r\n\r\n";
     reply_refuses(http_raw(c, chunked, sizeof chunked - 1), 400, "bad_request");
-    /* What is usual is none of this: white space, empty values, lines without a CR. */
-    static const char usual[] = "GET /v1/jobs HTTP/1.1\nConnection: close\nHost: localhost\n"
-                                "A:\nB: \t\r\nCookie: a=b; c=d\r\nC: d \t \r\n\n";
+    /* What is usual is none of this: white space, empty values. */
+    static const char usual[] = "GET /v1/jobs HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\n"
+                                "A:\r\nB: \t\r\nCookie: a=b; c=d\r\nC: d \t \r\n\r\n";
     reply_is(http_raw(c, usual, sizeof usual - 1), 200);
     static const char twice[] = "GET /v1/jobs HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\n"
                                 "Origin: http://localhost\r\nOrigin: http://evil.example\r\n\r\n";
@@ -482,6 +528,9 @@ int main(void)
         HTTP_ON_MEMORY(routes_that_are_not_there_are_told),
         HTTP_ON_MEMORY(other_machines_and_pages_are_kept_out_of_loopback),
         HTTP_ON_MEMORY(headers_that_a_nul_cuts_are_refused),
+        HTTP_ON_MEMORY(lines_of_a_head_end_with_cr_lf),
+        HTTP_ON_MEMORY(bodies_with_an_encoding_are_refused),
+        HTTP_ON_MEMORY(names_with_characters_of_format_are_refused),
         HTTP_ON_MEMORY(queries_are_read_as_forms_write_them),
         HTTP_ON_MEMORY(a_place_in_a_stream_that_is_none_is_refused),
         HTTP_ON_MEMORY(payloads_must_be_what_they_seem),

@@ -697,6 +697,8 @@ struct pawl_server_options {
     long long lease_ttl_ms;         /* of leases for which nobody says how long; 0: 30 s */
     int require_tokens;             /* also on an address of this machine alone */
     int rate_per_s;                 /* requests of each token; 0: as many as they like */
+    const char *backup_dir;         /* below which pawl_backup of others writes; NULL: the store's
+                                       own directory */
     const char *kinds;              /* JSON: an array of what pawl_kind_set takes, which is set
                                        before anybody is served; NULL: none */
 

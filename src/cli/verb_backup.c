@@ -8,6 +8,26 @@
 #include "cli/cli.h"
 #include "cli/screen.h"
 
+/* The same file by a path without links and "..", where its directory is there; frees `path`. */
+static char *without_links(char *path)
+{
+    char directory[PATH_MAX];
+    char *slash = strrchr(path, '/');
+    const char *above = slash == path ? "/" : path;
+    *slash = '\0';
+    char *found = realpath(above, directory);
+    *slash = '/';
+    if (found == NULL || slash[1] == '\0')
+        return path;
+    const char *parent = strcmp(directory, "/") == 0 ? "" : directory;
+    size_t size = strlen(parent) + strlen(slash) + 1;
+    char *whole = malloc(size);
+    if (whole != NULL)
+        snprintf(whole, size, "%s%s", parent, slash);
+    free(path);
+    return whole;
+}
+
 /* The path as every process understands it: the one that has the store may be elsewhere. To be
  * freed; NULL: errno says why. */
 static char *absolute(const char *path)
@@ -20,7 +40,7 @@ static char *absolute(const char *path)
     if (whole != NULL)
         snprintf(whole, size, "%s%s%s", directory, path[0] == '/' ? "" : "/", path);
     free(directory);
-    return whole;
+    return whole != NULL ? without_links(whole) : NULL;
 }
 
 static void print_copy(const char *answer)
@@ -63,7 +83,10 @@ const struct verb verb_backup = {
     .arguments = "FILE",
     .about =
         "Copies a SQLite store as it is at this moment, while workers go on. The copy is a store\n"
-        "of its own; nothing is overwritten. For PostgreSQL there is pg_dump.\n",
+        "of its own; nothing is overwritten. If another process has the store, as a server has, "
+        "it\n"
+        "writes the copy, and only below its backup_dir (default: the directory of the store).\n"
+        "For PostgreSQL there is pg_dump.\n",
     .examples = "  pawl backup /backups/pawl-2030-01-31.db\n"
                 "  pawl verify --all --store sqlite:/backups/pawl-2030-01-31.db\n",
     .takes = TAKES_STORE | TAKES_JSON,

@@ -97,6 +97,12 @@ int64_t engine_steady(struct engine *engine)
     return engine->options.steady(engine->options.steady_arg);
 }
 
+struct str engine_backup_dir(const struct engine *engine)
+{
+    return str_is_set(engine->options.backup_dir) ? engine->options.backup_dir
+                                                  : engine->store->home;
+}
+
 struct str engine_url(const struct engine *engine)
 {
     return str_from(engine->url);

@@ -83,6 +83,8 @@ struct engine_options {
                            longer than the engine. NULL: the store of the URL */
     size_t queue_bytes_max; /* 0: 64 MiB */
     int64_t lease_ttl_ms;   /* of leases for which neither claim, job nor kind say; 0: the usual */
+    struct str backup_dir;  /* below which copies are written for other processes; absent: the
+                               directory of the store's file. Stays the caller's */
     bool by_hand;           /* start no threads: somebody calls engine_turn */
     /* Milliseconds that never jump, for deadlines and to see when the clock does; NULL: the
      * system's. */
@@ -98,6 +100,10 @@ enum error_code engine_open(struct str url, const struct engine_options *options
 
 /* Ends it: calls that wait are answered with unavailable. No call may be made any more. */
 void engine_close(struct engine *engine);
+
+/* The directory below which copies of the store are written for other processes; absent: the store
+ * has no file. */
+struct str engine_backup_dir(const struct engine *engine);
 
 /* Hands a call over; `done` will be called, perhaps before this returns. unavailable: too much is
  * waiting, or the engine is closing; then it never is. */

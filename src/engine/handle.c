@@ -218,6 +218,7 @@ static enum error_code do_here(const struct handle *handle, struct engine *engin
         .actor = str_from(handle->actor),
         .scope = message->scope,
         .key = message->key,
+        .own = true,
     };
     return verb_do(&call, answer, err);
 }

@@ -47,6 +47,7 @@ struct verb_call {
     struct str key;
     bool (*wanted)(void *arg); /* as in struct call; NULL: yes */
     void *wanted_arg;
+    bool own;              /* of this very process, which may write files where its user says */
     const char *no_claims; /* why none is granted now, also in a batch; NULL: they are */
 
     struct call call; /* WRITE: what prepare made of it */

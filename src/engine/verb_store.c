@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "engine/answer.h"
+#include "engine/backup_place.h"
 #include "engine/verb.h"
 #include "pawl.h"
 
@@ -41,8 +42,12 @@ static enum error_code run_backup(struct verb_call *call, struct buf *answer, st
         code = err_set(err, ERR_BAD_REQUEST, "path is missing: where the copy is to be");
     if (code == ERR_OK && memchr(request.path.at, '\0', request.path.len) != NULL)
         code = err_set(err, ERR_BAD_REQUEST, "path has a NUL in it");
+    struct store *store = engine_store(call->engine);
+    struct str directory = engine_backup_dir(call->engine);
+    if (code == ERR_OK && !call->own && str_is_set(directory))
+        code = backup_place(directory, request.path, call->arena, &request.path, err);
     if (code == ERR_OK)
-        code = store_backup(engine_store(call->engine), request.path, &bytes, err);
+        code = store_backup(store, request.path, &bytes, err);
     if (code != ERR_OK)
         return code;
     json_writer_init(&writer, answer);

@@ -43,6 +43,7 @@ static enum error_code read_options(const struct pawl_server_options *options,
     ret->engine.store.create = options->create != 0;
     ret->engine.store.patience_ms = options->patience_ms;
     ret->engine.lease_ttl_ms = options->lease_ttl_ms;
+    ret->engine.backup_dir = str_from(options->backup_dir);
     return options->lease_ttl_ms > 0 ? lease_terms_check(options->lease_ttl_ms, 0, err) : ERR_OK;
 }
 

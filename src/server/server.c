@@ -364,6 +364,7 @@ static enum error_code copy_options(struct server *server, const struct server_o
     copy->key = arena_copy(&server->arena, options->key);
     copy->admin_token = arena_copy(&server->arena, options->admin_token);
     copy->kinds = arena_copy(&server->arena, options->kinds);
+    copy->engine.backup_dir = arena_copy(&server->arena, options->engine.backup_dir);
     if (copy->threads == 0)
         copy->threads = processors > THREADS_DEFAULT_MAX ? THREADS_DEFAULT_MAX
                         : processors > 1                 ? (uint32_t)processors
@@ -510,6 +511,7 @@ enum error_code server_open(struct str url, const struct server_options *options
     enum error_code code = copy_options(server, options, err);
     struct handle_options handle = {.engine = options->engine, .actor = STR("server")};
     handle.engine.observer = observe_all(server);
+    handle.engine.backup_dir = server->options.engine.backup_dir;
     if (handle.engine.store.connections == 0)
         handle.engine.store.connections = STORE_CONNECTIONS;
     if (code == ERR_OK)

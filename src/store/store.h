@@ -581,6 +581,8 @@ struct store {
     int64_t schema_version; /* as it is; 0: this store has no schema */
     int64_t schema_found;   /* as it was before it was opened; 0: there was none */
     bool shared;            /* other processes may change it too */
+    struct str home;        /* the directory of its file, absolute and without links; absent: it has
+                               no file */
     /* Counts up when what was read before may not be true any more, since another store is at the
      * same URL: a failover that lost something, or a restore. */
     _Atomic uint64_t generation;

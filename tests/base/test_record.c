@@ -432,8 +432,7 @@ static void a_name_is_1_to_128_bytes_without_control_characters(void **state)
 
 static void a_name_of_a_request_has_no_characters_of_format(void **state)
 {
-    static const char *const wrong[] = {"a\u202eb", "\u200b", "\u2066x",
-                                        "\ufeff",   "\u00ad", "\ud83d\ude00\udb40\udc41"};
+    static const char *const wrong[] = {"a\u202eb", "\u200b", "\u2066x", "\ufeff", "\U000E0041"};
     char json[64];
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct sample sample = {0};
@@ -448,9 +447,11 @@ static void a_name_of_a_request_has_no_characters_of_format(void **state)
                                      "stored", *state, &sample, &err),
                          ERR_OK);
     }
-    refuses_with(*state, "{\"name\":\"a\\u202eb\"}", ERR_BAD_REQUEST,
-                 "name must not have characters that change how others are shown: it has U+202E at "
-                 "byte 1");
+    refuses_with(
+        *state, "{\"name\":\"a\\u202eb\"}", ERR_BAD_REQUEST,
+        "submit: name must not have characters that change how others are shown: it has U+202E "
+        "at "
+        "byte 1");
 }
 
 static void a_name_from_elsewhere_is_checked_in_the_same_way(void **state)

@@ -49,15 +49,64 @@ cd "$work/elsewhere" || exit
 runs 0 backup copy.db
 prints "copied to $work/elsewhere/copy.db ("
 runs 0 backup ../second.db --json
-json "a['path'] == '$work/elsewhere/../second.db' and a['bytes'] > 0"
+json "a['path'] == '$work/second.db' and a['bytes'] > 0"
 runs 0 backup "$work/third.db"
 runs 2 backup copy.db
 says 'copy.db'
 runs 2 backup
 says 'FILE is missing'
 runs 2 backup ''
+
+# --- another process that has the store writes below its directory alone ---
+outside=$(mktemp -d)
+runs 2 backup "$outside/copy.db"
+says 'backup_dir'
+says "$outside/copy.db"
+ln -s "$outside" "$work/link"
+runs 2 backup "$work/link/copy.db"
+says 'backup_dir'
+[ -z "$(ls "$outside")" ] || complain 'a copy was written elsewhere'
 kill $worker
 wait $worker
+# A process that has the store itself acts for its user, who may write where they may.
+runs 0 backup "$outside/own.db"
+runs 0 verify --all --store "sqlite:$outside/own.db"
+
+# --- a server: over HTTP and through the socket beside the file ---
+mkdir "$work/backups" "$work/backups/daily"
+"$pawl" serve --listen 127.0.0.1:0 --backup-dir "$work/backups" >"$work/server" 2>&1 &
+server=$!
+until grep -q 'on port' "$work/server"; do
+    sleep 0.02
+done
+port=$(sed -n 's/.*on port \([0-9]*\).*/\1/p' "$work/server" | head -1)
+ask() { # ask STATUS PATH: what becomes of a copy over HTTP
+    what="a backup over HTTP to $2"
+    code=$(curl -s -o "$work/out" -w '%{http_code}' -H 'Content-Type: application/json' \
+        -d "{\"path\": \"$2\"}" "http://127.0.0.1:$port/v1/backup")
+    [ "$code" = "$1" ] || complain "$what gives $code: $(cat "$work/out")"
+}
+ask 200 relative.db
+ask 200 daily/monday.db
+ask 200 "$work/backups/absolute.db"
+for path in ../up.db daily/../../up.db "$work/up.db" /etc/up.db "$outside/up.db" . "" \
+    daily/none/x.db "$work/backups/../up.db" "$work/backupsx.db" /proc/self/root/etc/up.db; do
+    ask 400 "$path"
+done
+ln -s "$outside" "$work/backups/out"
+ask 400 out/up.db
+grep -q 'backup_dir' "$work/out" || complain "$what does not say why"
+ln -s "$outside/up.db" "$work/backups/dangling.db"
+ask 400 dangling.db
+runs 2 backup "$outside/socket.db"
+runs 0 backup "$work/backups/socket.db"
+[ "$(ls "$outside" | grep -v lock)" = own.db ] || complain "copies were written elsewhere"
+kill $server
+wait $server
+for copy in relative daily/monday absolute socket; do
+    runs 0 verify --all --store "sqlite:$work/backups/$copy.db"
+done
+rm -r "$outside"
 for copy in "$work/elsewhere/copy.db" "$work/second.db" "$work/third.db"; do
     runs 0 verify --all --store "sqlite:$copy"
     prints '41 jobs verified, 0 with violations'

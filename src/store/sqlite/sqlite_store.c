@@ -69,6 +69,9 @@ static enum error_code open_writer(struct sqlite_store *store, const struct migr
     enum error_code code = owner_look(&store->owner, store->base.options.create, &content, err);
     if (code != ERR_OK)
         return code;
+    const char *slash = strrchr(store->owner.path, '/');
+    size_t home_len = slash == store->owner.path ? 1 : (size_t)(slash - store->owner.path);
+    store->base.home = (struct str){store->owner.path, home_len};
     bool had_log = owner_has_log(&store->owner);
     code = lite_open(&store->writer, store->owner.path, CONNECTION_WRITER, store->patience_ms, err);
     if (code != ERR_OK)

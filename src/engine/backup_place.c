@@ -1,0 +1,73 @@
+#include "engine/backup_place.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/planted.h"
+
+static bool has_parent(struct str path)
+{
+    size_t start = 0;
+    for (size_t i = 0; i <= path.len; i++) {
+        if (i < path.len && path.at[i] != '/')
+            continue;
+        if (i - start == 2 && memcmp(path.at + start, "..", 2) == 0)
+            return true;
+        start = i + 1;
+    }
+    return false;
+}
+
+static bool is_below(const char *path, const char *directory)
+{
+    size_t len = strlen(directory);
+    if (len == 1) /* the root itself */
+        return true;
+    return strncmp(path, directory, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}
+
+static enum error_code refuse(struct str path, const char *directory, struct err *err)
+{
+    return err_set(
+        err, ERR_BAD_REQUEST,
+        "a copy may be written only below %.200s, the backup_dir of the process that has "
+        "the store, without links that lead elsewhere and without \"..\": not to \"%.*s\"",
+        directory, (int)(path.len > 200 ? 200 : path.len), path.at);
+}
+
+enum error_code backup_place(struct str directory, struct str path, struct arena *arena,
+                             struct str *ret, struct err *err)
+{
+    char base[PATH_MAX];
+    char wanted[PATH_MAX];
+    char above[PATH_MAX];
+    char whole[2 * PATH_MAX];
+    (void)snprintf(wanted, sizeof wanted, "%.*s", STR_ARG(directory));
+    if (directory.len >= PATH_MAX || realpath(wanted, base) == NULL)
+        return err_set(err, ERR_BAD_REQUEST, "backup_dir: there is no directory \"%.*s\"",
+                       STR_ARG(directory));
+    bool absolute = path.len > 0 && path.at[0] == '/';
+    int len = snprintf(whole, sizeof whole, "%s%s%.*s", absolute ? "" : base, absolute ? "" : "/",
+                       STR_ARG(path));
+    const char *name = strrchr(whole, '/') + 1;
+    if (len < 0 || len >= PATH_MAX || *name == '\0' || strcmp(name, ".") == 0)
+        return err_set(err, ERR_BAD_REQUEST, "\"%.*s\" does not name a file: name a new one",
+                       (int)(path.len > 200 ? 200 : path.len), path.at);
+    (void)snprintf(wanted, sizeof wanted, "%.*s/", (int)(name - whole - 1), whole);
+    if (has_parent(path) && !PLANTED(BACKUP_ANYWHERE))
+        return refuse(path, base, err);
+    if (realpath(wanted, above) == NULL)
+        return is_below(wanted, base)
+                   ? err_set(err, ERR_BAD_REQUEST, "there is no directory \"%.200s\"", wanted)
+                   : refuse(path, base, err);
+    if (!is_below(above, base) && !PLANTED(BACKUP_ANYWHERE))
+        return refuse(path, base, err);
+    len = snprintf(whole, sizeof whole, "%s/%s", strcmp(above, "/") == 0 ? "" : above,
+                   strrchr(whole, '/') + 1);
+    *ret = arena_copy(arena, (struct str){whole, (size_t)len});
+    return str_is_set(*ret)
+               ? ERR_OK
+               : (enum error_code)err_set(err, ERR_NO_MEMORY, "there is no memory for the call");
+}

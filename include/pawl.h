@@ -228,7 +228,8 @@ PAWL_VERB(cancel);
 
 /* {"id", "correlation_key", "payload"?, "signal_id"?, "early"?}. Answers {"signal": "delivered",
  * "repeated" or "stored", "job"}. PAWL_NOT_FOUND, PAWL_WRONG_CORRELATION_KEY,
- * PAWL_INVALID_TRANSITION, PAWL_RATE_LIMITED */
+ * PAWL_INVALID_TRANSITION, PAWL_RATE_LIMITED. A signal that ends a wait with choices carries one of
+ * them: PAWL_BAD_REQUEST otherwise. */
 PAWL_VERB(signal);
 
 /* {"id", "reason"?, "fresh"?}: a failed job or dead letter starts anew, a retrying one now. Answers
@@ -287,15 +288,26 @@ PAWL_VERB(plan_diff);
  * PAWL_INVALID_TRANSITION */
 PAWL_VERB(verdict);
 
-/* {"id", "step", "answer", "by"?}: to a step that asks a person. Answers the job. PAWL_NOT_FOUND,
- * PAWL_INVALID_TRANSITION */
+/* A person's answer to a step that asks: {"id", "step", "answer", "by"?, "comment"?, "result"?,
+ * "attempt"?}. "answer" is any JSON but null; where the question has choices it is one of them.
+ * "by" is kept beside the actor, and is the actor when it is left out. About an effect in doubt
+ * "answer" (or "decision") is "retry", "done" or "fail"; with "done" comes "result", which may be
+ * null. With "attempt" only the question of that attempt is answered. Answers the job.
+ * PAWL_BAD_REQUEST, PAWL_NOT_FOUND, PAWL_INVALID_TRANSITION: it asks nothing,
+ * PAWL_VERSION_MISMATCH: of the attempt */
 PAWL_VERB(answer);
+
+/* The same to a job that asks: {"id", "answer", "by"?, "comment"?, "result"?, "correlation_key"?,
+ * "attempt"?}. The next claim has in "resume" the answer as "payload", with "by" and "comment".
+ * Also PAWL_WRONG_CORRELATION_KEY: it asks under another key */
+PAWL_VERB(answer_job);
 
 /* Open questions, the newest first: {"assignee"?, "limit"?, "cursor"?}. Answers {"questions":
  * [{"id", "step", "kind", "queue", "prompt", "choices", "assignee", "correlation_key", "effect",
- * "since", "until", "default_answer"}], "next_cursor"}. At `until` a step gets its default answer,
- * or "timeout" where it has none; a job wakes with the outcome timeout. A page may have fewer than
- * `limit`, and more may follow. */
+ * "since", "until", "default_answer", "goal", "agent_id", "labels", "correlation_id", "payload"
+ * (null beyond 16 KiB), "payload_left_out"}], "next_cursor"}. At `until` a step gets its default
+ * answer, or "timeout" where it has none; a job wakes with the outcome timeout, and its default
+ * answer as the payload. A page may have fewer than `limit`, and more may follow. */
 PAWL_VERB(inbox);
 
 /* -- workers -- */

@@ -226,8 +226,11 @@ static bool look_around(struct world *world, struct rng *rng, struct asking *ret
 static struct sim_call *answer(struct world *world, struct actor *actor,
                                const struct asking *asking)
 {
-    static const char *const words[] = {"\"yes\"", "\"no\""};
-    static const char *const resolutions[] = {"\"retry\"", "\"fail\"", "\"done\""};
+    static const char *const words[] = {"\"yes\"", "\"no\"", "\"perhaps\""};
+    static const char *const resolutions[] = {"\"retry\"", "\"fail\"",
+                                              "{\"decision\":\"done\",\"result\":7}"};
+    static const char *const words_in_doubt[] = {"\"retry\"", "\"fail\"", "\"done\"",
+                                                 "\"done\",\"result\":7"};
     struct rng *rng = &actor->rng;
     struct str id = asking->job->text;
     struct str key = asking->wait.correlation_key;
@@ -242,12 +245,23 @@ static struct sim_call *answer(struct world *world, struct actor *actor,
     if (!asking->by_signal)
         return say(world, actor, VERB_answer,
                    "{\"id\":\"%.*s\",\"step\":\"%.*s\",\"answer\":%s,\"by\":\"%s\"}", STR_ARG(id),
-                   STR_ARG(asking->step), doubt ? PICK(rng, resolutions) : PICK(rng, words), mark);
+                   STR_ARG(asking->step), doubt ? PICK(rng, words_in_doubt) : PICK(rng, words),
+                   mark);
+    bool asks = !str_is_set(asking->step) && asking->wait.type == WAIT_HUMAN;
+    if (asks && rng_chance(rng, 600))
+        return say(world, actor, VERB_answer_job,
+                   "{\"id\":\"%.*s\",\"answer\":%s,\"by\":\"%s\",\"comment\":\"%s\"}", STR_ARG(id),
+                   doubt ? PICK(rng, words_in_doubt) : PICK(rng, words), mark, mark);
     if (doubt)
         return say(world, actor, VERB_signal,
                    "{\"id\":\"%.*s\",\"correlation_key\":\"%.*s\",\"payload\":%s,"
                    "\"signal_id\":\"%s\"}",
                    STR_ARG(id), STR_ARG(key), PICK(rng, resolutions), mark);
+    if (str_is_set(asking->wait.choices))
+        return say(world, actor, VERB_signal,
+                   "{\"id\":\"%.*s\",\"correlation_key\":\"%.*s\",\"payload\":%s,"
+                   "\"signal_id\":\"%s\"}",
+                   STR_ARG(id), STR_ARG(key), PICK(rng, words), mark);
     return say(world, actor, VERB_signal,
                "{\"id\":\"%.*s\",\"correlation_key\":\"%.*s\",\"payload\":\"%s\","
                "\"signal_id\":\"%s\"}",

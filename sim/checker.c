@@ -12,7 +12,7 @@
  *   version      an append stands where it was expected
  *   lease_end    no write comes after the end of its lease (in worlds without breaks)
  *   reaped_early no lease is taken away before the time that its holder was told
- *   early_signal a wait takes a signal that came before it
+ *   early_signal a wait takes a signal that came before it, unless it has choices
  *   key          a job's idempotency key is there once
  *   paused       a queue that is paused gives nothing away
  *
@@ -28,8 +28,12 @@
 
 static enum command_type command_of(enum verb_name verb)
 {
+    if (verb == VERB_claim_steps)
+        return COMMAND_STEP_CLAIM;
+    if (verb == VERB_answer_job)
+        return COMMAND_ANSWER;
     /* All others are called as their commands are. */
-    return verb == VERB_claim_steps ? COMMAND_STEP_CLAIM : command_type_parse(verb_text(verb));
+    return command_type_parse(verb_text(verb));
 }
 
 /* ---- gathering ---- */
@@ -235,6 +239,7 @@ static bool is_present(const struct facts *facts, const struct fact *fact)
     case VERB_dead_letter:
     case VERB_plan:
     case VERB_answer:
+    case VERB_answer_job:
         return present;
     case VERB_start:
         return world->veiled || has_started(facts, grant_of(facts, call->token));
@@ -495,7 +500,7 @@ static void check_signals(struct world *world)
     for (uint32_t i = 0; i < ledger->event_count; i++) {
         const struct event *event = &ledger->events[i].event;
         if (event->type == EVENT_JOB_WAITING && event->cause.command == COMMAND_WAIT &&
-            str_is_set(event->data.correlation_key) &&
+            str_is_set(event->data.correlation_key) && !str_is_set(event->data.choices) &&
             is_stored(ledger, i, event->data.correlation_key))
             world_fail(world, "early_signal", "job %u waits for \"%.*s\", which had come",
                        ledger->events[i].job + 1, STR_ARG(event->data.correlation_key));

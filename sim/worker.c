@@ -156,12 +156,17 @@ static void wait_for(struct world *world, struct actor *actor)
     if (rng_chance(rng, 250))
         (void)snprintf(words, sizeof words, "\"type\":\"timer\",\"delay_ms\":%d,\"prompt\":\"%s\"",
                        (int)rng_between(rng, 1, 3000), mark);
-    else
+    else {
+        bool human = rng_chance(rng, 500);
         (void)snprintf(words, sizeof words,
                        "\"type\":\"%s\",\"correlation_key\":\"%s\",\"prompt\":\"%s\","
-                       "\"timeout_ms\":%d,\"park\":%s",
-                       rng_chance(rng, 500) ? "signal" : "human", PICK(rng, keys), mark,
-                       rng_chance(rng, 500) ? 2500 : 0, rng_chance(rng, 200) ? "true" : "false");
+                       "\"timeout_ms\":%d,\"park\":%s%s",
+                       human ? "human" : "signal", PICK(rng, keys), mark,
+                       rng_chance(rng, 500) ? 2500 : 0, rng_chance(rng, 200) ? "true" : "false",
+                       human && rng_chance(rng, 500)
+                           ? ",\"choices\":[\"yes\",\"no\"],\"default_answer\":\"no\""
+                           : "");
+    }
     say_with(world, actor, VERB_wait, actor->held.token, words);
 }
 

@@ -16,13 +16,14 @@ const struct verb verb_approve = {
     .summary = "answer yes to a job or step that asks a person",
     .arguments = "ID [STEP]",
     .about =
-        "Answers a job that waits for a person with {\"approved\": true}, and with the answer\n"
-        "and the name if they are given. A step gets the answer itself, if there is one. Where\n"
-        "'pawl inbox' has choices the answer must be one of them. To an effect in doubt it is\n"
-        "retry (do it again) or done (it has happened).\n",
+        "Answers a job or a step that asks a person. Where 'pawl inbox' has choices, --answer is\n"
+        "one of them, and that is what the worker gets. Without choices the worker gets the\n"
+        "answer, or {\"approved\": true} when there is none. To an effect in doubt the answer is\n"
+        "retry (do it again) or done (it has happened; --result says what it gave back).\n",
     .options = options,
     .examples = "  pawl inbox\n"
-                "  pawl approve 0190163d-8694-739b-aea5-966c26f8ad91 --answer 'up to 500 euros'\n",
+                "  pawl approve 0190163d-8694-739b-aea5-966c26f8ad91 --comment 'as discussed'\n"
+                "  pawl approve 0190163d-8694-739b-aea5-966c26f8ad91 --answer tonight\n",
     .takes = TAKES_STORE | TAKES_JSON,
     .run = run,
 };

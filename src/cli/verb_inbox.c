@@ -109,7 +109,7 @@ static enum cli_exit run(const struct args *args)
     struct table *table = table_new(columns, sizeof columns / sizeof columns[0]);
     enum cli_exit code = add_pages(args, table);
     if (code == CLI_DONE)
-        return table_finish(args->verb, table, "Nobody is asked anything.");
+        return table_finish(args->verb, table, "No open questions.");
     table_free(table);
     return code;
 }
@@ -128,8 +128,8 @@ const struct verb verb_inbox = {
     .name = "inbox",
     .summary = "the questions that wait for a person",
     .about = "Lists open questions of jobs and steps, the newest first. 'pawl approve' and\n"
-             "'pawl reject' answer them. UNTIL is the deadline: a step gets its default answer\n"
-             "then, where it has one, and else \"timeout\".\n",
+             "'pawl reject' answer them. UNTIL is the deadline: the default answer counts then,\n"
+             "where there is one. --json also has goal, labels, correlation id and payload.\n",
     .options = options,
     .takes = TAKES_STORE | TAKES_JSON,
     .run = run,

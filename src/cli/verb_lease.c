@@ -86,6 +86,16 @@ static void put_choices(const struct args *args, struct pawl_object *request)
     free(choices);
 }
 
+/* What counts when nobody answers in time: JSON, or else a text. Without memory the request is
+ * without it, and fails as a whole. */
+static void put_default(const struct args *args, struct pawl_object *request)
+{
+    const char *said = cli_value(args, "--default");
+    char *answer = said != NULL ? result_json(said, strlen(said), false) : NULL;
+    pawl_object_json(request, "default_answer", answer);
+    free(answer);
+}
+
 static enum cli_exit wait_request(const struct args *args, struct pawl_object *request)
 {
     const char *type = cli_value(args, "--type");
@@ -100,6 +110,7 @@ static enum cli_exit wait_request(const struct args *args, struct pawl_object *r
     cli_put_text(args, "--prompt", request, "prompt");
     cli_put_text(args, "--assignee", request, "assignee");
     put_choices(args, request);
+    put_default(args, request);
     if (cli_has(args, "--park"))
         pawl_object_flag(request, "park", 1);
     enum cli_exit code = cli_put_duration(args, "--timeout", request, "timeout_ms");
@@ -110,8 +121,7 @@ static enum cli_exit wait_request(const struct args *args, struct pawl_object *r
 
 static enum cli_exit wait_for(const struct args *args)
 {
-    static const char *const others[] = {"--input",   "--cursor",     "--reason",
-                                         "--default", EFFECT_OPTIONS, NULL};
+    static const char *const others[] = {"--input", "--cursor", "--reason", EFFECT_OPTIONS, NULL};
     char *answer;
     enum cli_exit code = refuse(args, others);
     if (code == CLI_DONE && args->command != NULL)
@@ -153,22 +163,17 @@ static enum cli_exit wait_for(const struct args *args)
 static enum cli_exit put_question(const struct args *args, struct pawl_object *request)
 {
     struct pawl_object *question = pawl_object_new();
-    char *otherwise = NULL;
     cli_put_text(args, "--prompt", question, "prompt");
     cli_put_text(args, "--assignee", question, "assignee");
     put_choices(args, question);
     enum cli_exit code = cli_put_duration(args, "--timeout", question, "timeout_ms");
-    if (code == CLI_DONE && cli_has(args, "--default")) {
-        const char *said = cli_value(args, "--default");
-        otherwise = result_json(said, strlen(said), false);
-        pawl_object_json(question, "default_answer", otherwise);
-    }
+    if (code == CLI_DONE)
+        put_default(args, question);
     const char *text = question != NULL ? pawl_object_str(question) : NULL;
     if (code == CLI_DONE && text == NULL)
         code = cli_no_memory(args->verb);
     if (code == CLI_DONE)
         pawl_object_json(request, "question", text);
-    free(otherwise);
     pawl_object_free(question);
     return code;
 }
@@ -516,7 +521,7 @@ static const struct option options[] = {
     {.name = "--default",
      .value = "A",
      .field = "default_answer",
-     .text = "verdict: the answer at the end of --timeout; else \"timeout\""},
+     .text = "wait, verdict: the answer at the end of --timeout"},
     {.name = "--reason",
      .value = "TEXT",
      .field = "reason|error.message",

@@ -16,12 +16,12 @@ const struct verb verb_reject = {
     .summary = "answer no to a job or step that asks a person",
     .arguments = "ID [STEP]",
     .about =
-        "Answers a job that waits for a person with {\"approved\": false}, and with the answer\n"
-        "and the name if they are given. A step gets the answer itself, if there is one. Where\n"
-        "'pawl inbox' has choices an answer must be one of them. An effect in doubt makes its\n"
-        "job fail.\n",
+        "Answers a job or a step that asks a person with {\"approved\": false}. Where 'pawl "
+        "inbox'\n"
+        "has choices there is no plain no: --answer must be one of them. An effect in doubt makes\n"
+        "its job fail.\n",
     .options = options,
-    .examples = "  pawl reject 0190163d-8694-739b-aea5-966c26f8ad91 --answer 'too expensive'\n",
+    .examples = "  pawl reject 0190163d-8694-739b-aea5-966c26f8ad91 --comment 'too expensive'\n",
     .takes = TAKES_STORE | TAKES_JSON,
     .run = run,
 };

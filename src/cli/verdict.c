@@ -10,7 +10,6 @@
 struct question {
     struct pawl_json choices; /* texts; none: any answer will do */
     bool in_doubt;            /* it is about an effect: retry, done or fail, and nothing else */
-    bool of_step;             /* a step gets the answer itself, a job also whether it was yes */
 };
 
 static const char *who(const struct args *args)
@@ -74,64 +73,76 @@ static enum cli_exit read_answer(const struct args *args, const struct question 
     return *ret != NULL ? CLI_DONE : cli_no_memory(args->verb);
 }
 
+/* What was said about an effect in doubt must be enough to go on with. */
+static enum cli_exit check_doubt(const struct args *args, bool approved)
+{
+    const char *said = cli_value(args, "--answer");
+    bool done = said != NULL && strcmp(said, "done") == 0;
+    if (approved && said == NULL)
+        return cli_usage(args->verb, "an effect is in doubt: say --answer retry or --answer done");
+    if (!approved && said != NULL && strcmp(said, "fail") != 0)
+        return cli_usage(args->verb, "reject gives the effect up; 'pawl approve' takes retry and "
+                                     "done");
+    if (done && cli_value(args, "--result") == NULL)
+        return cli_usage(args->verb, "--answer done needs --result: what the effect gave back, "
+                                     "as JSON; null if it was nothing");
+    return CLI_DONE;
+}
+
 /* Whether more, or something else, must be said. */
 static enum cli_exit check_answer(const struct args *args, bool approved,
                                   const struct question *question)
 {
     const char *said = cli_value(args, "--answer");
     char choices[512];
-    if (question->in_doubt && approved && said == NULL)
-        return cli_usage(args->verb, "an effect is in doubt: say --answer retry or --answer done");
-    if (question->in_doubt && !approved && said != NULL && strcmp(said, "fail") != 0)
-        return cli_usage(args->verb, "reject gives the effect up; 'pawl approve' takes retry and "
-                                     "done");
-    if (said != NULL || question->in_doubt || question->choices.at == NULL ||
-        (!approved && !question->of_step))
+    if (question->in_doubt)
+        return check_doubt(args, approved);
+    if (cli_value(args, "--result") != NULL)
+        return cli_usage(args->verb, "--result is for an effect in doubt that is done");
+    if (question->choices.at == NULL)
+        return approved || said == NULL
+                   ? CLI_DONE
+                   : cli_usage(args->verb, "reject answers {\"approved\": false}: say more with "
+                                           "--comment");
+    if (said != NULL)
         return CLI_DONE;
     choices_text(question->choices, choices, sizeof choices);
-    return cli_usage(args->verb, "there are choices: say --answer and one of: %s", choices);
+    return cli_usage(args->verb,
+                     "the question has choices: pawl approve ID --answer with one of: "
+                     "%s",
+                     choices);
 }
 
-/* Adds what the question gets: of a job in doubt {"decision"}, of any other job {"approved",
- * "answer"?, "by"?}, of a step the answer. */
+/* Adds the answer, the name and the comment: a choice, what was said, or whether it is yes. */
 static enum cli_exit put_verdict(const struct args *args, bool approved,
                                  const struct question *question, struct pawl_object *request)
 {
-    char *answer;
+    char *answer = NULL;
+    char *result = NULL;
     enum cli_exit code = check_answer(args, approved, question);
     if (code == CLI_DONE)
         code = read_answer(args, question, &answer);
-    if (code != CLI_DONE)
-        return code;
-    struct pawl_object *payload = pawl_object_new();
-    const char *otherwise = question->in_doubt ? "\"fail\""
-                            : approved         ? "{\"approved\":true}"
-                                               : "{\"approved\":false}";
-    if (question->in_doubt) {
-        pawl_object_json(payload, "decision", answer != NULL ? answer : otherwise);
-    } else {
-        pawl_object_flag(payload, "approved", approved);
-        pawl_object_json(payload, "answer", answer);
-        pawl_object_text(payload, "by", who(args));
-    }
-    const char *text = payload != NULL ? pawl_object_str(payload) : NULL;
-    if (text == NULL)
-        code = cli_no_memory(args->verb);
-    else if (question->of_step)
+    if (code == CLI_DONE)
+        code = cli_json_option(args, "--result", &result);
+    if (code == CLI_DONE) {
+        const char *otherwise = question->in_doubt ? "\"fail\""
+                                : approved         ? "{\"approved\":true}"
+                                                   : "{\"approved\":false}";
         pawl_object_json(request, "answer", answer != NULL ? answer : otherwise);
-    else
-        pawl_object_json(request, "payload", text);
-    pawl_object_free(payload);
+        pawl_object_json(request, "result", result);
+        pawl_object_text(request, "by", who(args));
+        cli_put_text(args, "--comment", request, "comment");
+    }
     free(answer);
+    free(result);
     return code;
 }
 
-static struct question question_of(struct pawl_json wait, bool of_step)
+static struct question question_of(struct pawl_json wait)
 {
     return (struct question){
         .choices = pawl_json_get(wait, "choices"),
         .in_doubt = pawl_json_get(wait, "effect").at != NULL,
-        .of_step = of_step,
     };
 }
 
@@ -164,13 +175,12 @@ static enum cli_exit answer_step(const struct args *args, struct pawl *pawl, boo
     if (code != CLI_DONE)
         return code;
     struct pawl_json step = step_of(pawl_json_read(text), cli_word(args, 1));
-    struct question question = question_of(pawl_json_get(step, "question"), true);
+    struct question question = question_of(pawl_json_get(step, "question"));
     struct pawl_object *request = about_job(args);
     pawl_object_text(request, "step", cli_word(args, 1));
     long long attempt = pawl_json_int(pawl_json_get(step, "attempt"), -1);
     if (attempt >= 0)
         pawl_object_int(request, "attempt", attempt);
-    pawl_object_text(request, "by", who(args));
     code = put_verdict(args, approved, &question, request);
     if (code == CLI_DONE)
         code = cli_ask(args, pawl, pawl_answer, request, ret_answer);
@@ -212,7 +222,7 @@ static enum cli_exit answer_job(const struct args *args, struct pawl *pawl, bool
 
     struct pawl_json job = pawl_json_read(text);
     struct pawl_json wait = pawl_json_get(job, "wait");
-    struct question question = question_of(wait, false);
+    struct question question = question_of(wait);
     char *key = pawl_json_text(pawl_json_get(wait, "correlation_key"));
     struct pawl_object *request = about_job(args);
     if (pawl_json_is(pawl_json_get(wait, "type"), "human") == 0)
@@ -222,14 +232,24 @@ static enum cli_exit answer_job(const struct args *args, struct pawl *pawl, bool
     else
         code = put_verdict(args, approved, &question, request);
     if (code == CLI_DONE) {
+        /* Only to the question that was looked at: the job may ask another one by now. */
         pawl_object_text(request, "correlation_key", key);
-        code = cli_ask(args, pawl, pawl_signal, request, ret_answer);
+        pawl_object_int(request, "attempt", pawl_json_int(pawl_json_get(job, "attempt"), 0));
+        code = cli_ask(args, pawl, pawl_answer_job, request, ret_answer);
     } else {
         pawl_object_free(request);
     }
     pawl_free(key);
     pawl_free(text);
     return code;
+}
+
+/* An answer is not called approved: it may be no. */
+static void print_said(const char *said)
+{
+    fputs("answered ", stdout);
+    print_text(said);
+    fputc('\n', stdout);
 }
 
 enum cli_exit verdict_run(const struct args *args, bool approved)
@@ -242,8 +262,11 @@ enum cli_exit verdict_run(const struct args *args, bool approved)
     code = cli_word(args, 1) != NULL ? answer_step(args, pawl, approved, &answer)
                                      : answer_job(args, pawl, approved, &answer);
     if (code == CLI_DONE) {
+        const char *said = cli_value(args, "--answer");
         if (cli_has(args, "--json"))
             print_answer(answer);
+        else if (said != NULL)
+            print_said(said);
         else
             puts(approved ? "approved" : "rejected");
         pawl_free(answer);

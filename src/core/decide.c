@@ -36,7 +36,7 @@ static const struct {
     [COMMAND_PLAN] = {decide_plan, NULL},
     [COMMAND_STEP_CLAIM] = {NULL, decide_step_claim},
     [COMMAND_VERDICT] = {NULL, decide_verdict},
-    [COMMAND_ANSWER] = {NULL, decide_answer},
+    [COMMAND_ANSWER] = {decide_job_answer, decide_step_answer},
     [COMMAND_EXPIRE] = {decide_expire, decide_step_expire},
     [COMMAND_WAKE] = {decide_wake, decide_step_wake},
     [COMMAND_CANCEL_DUE] = {decide_cancel_due, NULL},

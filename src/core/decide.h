@@ -43,6 +43,7 @@ struct wait_request {
     struct str prompt;
     struct str choices; /* raw JSON array */
     struct str assignee;
+    struct str default_answer; /* raw JSON: the payload when timeout_ms is over */
 };
 
 /* An effect that is to be begun. */
@@ -155,8 +156,12 @@ struct command {
         } verdict;
         struct {
             struct str answer; /* raw JSON */
-            struct str by;
-            bool has_attempt; /* only to the question that this attempt has asked */
+            struct str by;     /* absent: the actor */
+            struct str comment;
+            bool has_result;            /* the result of an effect in doubt is known */
+            struct str result;          /* raw JSON */
+            struct str correlation_key; /* set: only to the question with this key */
+            bool has_attempt;           /* only to the question that this attempt has asked */
             int64_t attempt;
         } answer;
         struct {
@@ -232,7 +237,7 @@ struct decision {
  *   stale_lease             the token is not that of a live lease; nothing to expire
  *   version_mismatch        APPEND: the job has moved on
  *   invalid_transition      the job or step is not in a state that allows this
- *   wrong_correlation_key   SIGNAL: the job waits for something else
+ *   wrong_correlation_key   SIGNAL, ANSWER: the job waits for something else
  *   idempotency_mismatch    SUBMIT: the idempotency key belongs to a job of another kind or with
  *                           another payload
  *   replay_mismatch         an effect has another input or result on record

@@ -27,7 +27,7 @@ void decider_carry_step_beats(const struct decider *d, struct event_data *data)
     data->cursor = d->step->cursor;
 }
 
-static enum error_code refuse_step(struct decider *d, const char *verb, const char *why)
+enum error_code decider_refuse_step(struct decider *d, const char *verb, const char *why)
 {
     return err_set(d->err, ERR_INVALID_TRANSITION, "cannot %s step \"%.*s\": it is %.*s%s", verb,
                    STR_ARG(d->step->spec.id), STR_ARG(step_state_name(d->step->state)), why);
@@ -64,13 +64,14 @@ static enum error_code claimable(struct decider *d)
     if (code != ERR_OK)
         return code;
     if (str_is_set(d->step->spec.wait))
-        return refuse_step(d, "claim", " and waits by itself: no worker runs it");
+        return decider_refuse_step(d, "claim", " and waits by itself: no worker runs it");
     if (d->command->claim.judge)
         return d->step->held && !d->step->lease.live
                    ? ERR_OK
-                   : refuse_step(d, "judge", d->step->held ? " and being judged" : "");
+                   : decider_refuse_step(d, "judge", d->step->held ? " and being judged" : "");
     if (step_standing(d->step) != STANDING_READY && !PLANTED(DEPENDENCY_IGNORED))
-        return refuse_step(d, "claim", d->step->open_deps > 0 ? ", its dependencies are open" : "");
+        return decider_refuse_step(d, "claim",
+                                   d->step->open_deps > 0 ? ", its dependencies are open" : "");
     if (d->step->not_before > d->now)
         return err_set(d->err, ERR_INVALID_TRANSITION,
                        "step \"%.*s\" is not due for another %lld ms", STR_ARG(d->step->spec.id),
@@ -245,9 +246,9 @@ enum error_code decider_step_complete(struct decider *d, struct str raw)
     if (code != ERR_OK)
         return code;
     if (d->step->state != STEP_RUNNING)
-        return refuse_step(d, "complete", " and has not started");
+        return decider_refuse_step(d, "complete", " and has not started");
     if (d->step->held)
-        return refuse_step(d, "complete", ", its result is being judged: give a verdict");
+        return decider_refuse_step(d, "complete", ", its result is being judged: give a verdict");
     return accept(d, (struct str){NULL, 0}, result);
 }
 
@@ -393,22 +394,6 @@ enum error_code decider_step_ask(struct decider *d, const struct question *quest
     return code == ERR_OK ? decider_settle(d) : code;
 }
 
-/* Whether `answer` is one of `choices`, which are texts: the same, however they are written. */
-static bool is_choice(const struct decider *d, struct str choices, struct str answer)
-{
-    struct arena *arena = d->context->arena;
-    struct json_iter iter;
-    struct str raw;
-    struct str choice;
-    struct str said;
-    if (!json_string(answer, arena, &said) || !json_array_begin(&iter, choices))
-        return false;
-    while (json_array_next(&iter, &raw))
-        if (json_string(raw, arena, &choice) && str_eq(choice, said))
-            return true;
-    return false;
-}
-
 static enum error_code check_question(struct decider *d, struct question *question)
 {
     *question = d->command->verdict.question;
@@ -453,7 +438,7 @@ enum error_code decide_verdict(struct decider *d)
     if (job_status_terminal(d->job->status))
         return decider_refuse(d, "judge a step of");
     if (d->step->state != STEP_RUNNING)
-        return refuse_step(d, "judge", "");
+        return decider_refuse_step(d, "judge", "");
     if (verdict == VERDICT_ACCEPT)
         return accept(d, reason, result);
     if (verdict == VERDICT_NEEDS_USER) {
@@ -480,33 +465,24 @@ static enum error_code finish_wait_step(struct decider *d, struct str answer)
     return code == ERR_OK ? succeed(d, VERDICT_NONE, (struct str){NULL, 0}, answer) : code;
 }
 
-enum error_code decider_step_answer(struct decider *d, enum outcome outcome, struct str answer,
-                                    struct str by, struct str signal_id,
-                                    const struct signal *stored)
+enum error_code decider_step_answer(struct decider *d, const struct reply *reply)
 {
-    enum resolution resolution = RESOLVE_NONE;
-    struct str result = {NULL, 0};
+    enum resolution resolution;
+    struct str result;
     const struct wait *question = &d->step->question;
-    enum error_code code = ERR_OK;
-    if (str_is_set(question->effect))
-        code = decider_resolution(d, answer, &resolution, &result);
-    /* Whoever answers now can be told; what was stored was acknowledged before the choices were
-     * known. */
-    else if (outcome == OUTCOME_SIGNAL && stored == NULL && str_is_set(question->choices) &&
-             !is_choice(d, question->choices, answer))
-        code = err_set(d->err, ERR_BAD_REQUEST, "answer %.*s is not one of %.*s", STR_ARG(answer),
-                       STR_ARG(question->choices));
+    enum error_code code = decider_check_reply(d, question, reply, &resolution, &result);
     if (code != ERR_OK)
         return code;
     struct event *event = decider_add_step(d, EVENT_SIGNAL_RECEIVED);
     if (event == NULL)
         return decider_no_memory(d);
     event->data.correlation_key = d->step->question.correlation_key;
-    event->data.outcome = outcome;
-    event->data.payload = answer;
-    event->data.signal_id = signal_id;
-    event->data.signal_version = stored != NULL ? stored->version : 0;
-    event->data.by = by.len > 0 ? by : (struct str){NULL, 0};
+    event->data.outcome = reply->outcome;
+    event->data.payload = reply->payload;
+    event->data.signal_id = reply->signal_id;
+    event->data.signal_version = reply->signal_version;
+    event->data.by = reply->by.len > 0 ? reply->by : (struct str){NULL, 0};
+    event->data.comment = reply->comment;
     event->data.resolution = resolution;
     event->data.result = result;
     code = decider_fold(d);
@@ -514,50 +490,22 @@ enum error_code decider_step_answer(struct decider *d, enum outcome outcome, str
         event = decider_add(d, EVENT_WAIT_COMPLETED);
         if (event == NULL)
             return decider_no_memory(d);
-        event->data.outcome = outcome;
+        event->data.outcome = reply->outcome;
         code = decider_fold(d);
     }
-    return code == ERR_OK && str_is_set(d->step->spec.wait) ? finish_wait_step(d, answer) : code;
+    return code == ERR_OK && str_is_set(d->step->spec.wait) ? finish_wait_step(d, reply->payload)
+                                                            : code;
 }
 
-static enum error_code check_asking(struct decider *d, const char *verb)
+enum error_code decider_step_asks(struct decider *d, const char *verb)
 {
     if (job_status_terminal(d->job->status))
         return decider_refuse(d, "answer a step of");
     if (d->job->replan)
-        return refuse_step(d, verb, ", and the job waits for a new plan");
+        return decider_refuse_step(d, verb, ", and the job waits for a new plan");
     if (step_standing(d->step) != STANDING_ASKING)
-        return refuse_step(d, verb, d->step->answered ? " and was answered before" : "");
+        return decider_refuse_step(d, verb, d->step->answered ? " and was answered before" : "");
     return ERR_OK;
-}
-
-enum error_code decide_answer(struct decider *d)
-{
-    struct str answer;
-    struct str by = d->command->answer.by;
-    enum error_code code = decider_json(d, "answer", d->command->answer.answer, &answer);
-    if (code == ERR_OK)
-        code = decider_name(d, "by", by);
-    if (code != ERR_OK)
-        return code;
-    if (!str_is_set(answer))
-        return err_set(d->err, ERR_BAD_REQUEST, "answer is required");
-    if (d->step->answered && str_eq(d->step->answer, answer) && str_eq(d->step->answered_by, by)) {
-        d->out->answer.repeated = true;
-        return ERR_OK;
-    }
-    code = check_asking(d, "answer");
-    if (code != ERR_OK)
-        return code;
-    if (d->step->question.type == WAIT_TIMER)
-        return refuse_step(d, "answer", ": it waits for a timer");
-    if (d->command->answer.has_attempt && d->command->answer.attempt != d->step->attempt)
-        return err_set(
-            d->err, ERR_VERSION_MISMATCH,
-            "step \"%.*s\" asks another question by now: it is in attempt %lld, not %lld",
-            STR_ARG(d->step->spec.id), (long long)d->step->attempt,
-            (long long)d->command->answer.attempt);
-    return decider_step_answer(d, OUTCOME_SIGNAL, answer, by, (struct str){NULL, 0}, NULL);
 }
 
 enum error_code decide_step_wake(struct decider *d)
@@ -565,19 +513,20 @@ enum error_code decide_step_wake(struct decider *d)
     /* A wait step of a job that was not due when the step became ready. */
     if (str_is_set(d->step->spec.wait) && step_standing(d->step) == STANDING_READY)
         return decider_start_wait_step(d);
-    enum error_code code = check_asking(d, "wake");
+    enum error_code code = decider_step_asks(d, "wake");
     if (code != ERR_OK)
         return code;
     const struct wait *question = &d->step->question;
     const struct signal *stored = decider_stored_signal(d, question->correlation_key);
-    if (stored != NULL)
-        return decider_step_answer(d, OUTCOME_SIGNAL, stored->payload, STR("pawl"),
-                                   stored->signal_id, stored);
+    if (stored != NULL && decider_fits(d, question->choices, stored->payload)) {
+        struct reply reply = decider_stored_reply(stored);
+        return decider_step_answer(d, &reply);
+    }
     if (question->until == 0 || question->until > d->now)
-        return refuse_step(d, "wake", " and its time is not over");
-    struct str answer = d->step->default_answer;
-    if (!str_is_set(answer) && question->type != WAIT_TIMER)
-        answer = STR("\"timeout\"");
-    return decider_step_answer(d, OUTCOME_TIMEOUT, answer, STR("pawl"), (struct str){NULL, 0},
-                               NULL);
+        return decider_refuse_step(d, "wake", " and its time is not over");
+    struct reply reply = {
+        .outcome = OUTCOME_TIMEOUT, .payload = d->step->default_answer, .by = STR("pawl")};
+    if (!str_is_set(reply.payload) && question->type != WAIT_TIMER)
+        reply.payload = STR("\"timeout\"");
+    return decider_step_answer(d, &reply);
 }

@@ -16,61 +16,23 @@ const struct signal *decider_stored_signal(const struct decider *d, struct str k
     return NULL;
 }
 
-/* A person's word on an effect in doubt: "retry", "done" or "fail", or an object with that as
- * "decision" and, for done, the "result". */
-enum error_code decider_resolution(struct decider *d, struct str payload,
-                                   enum resolution *ret_resolution, struct str *ret_result)
+enum error_code decider_end_wait(struct decider *d, const struct reply *reply)
 {
-    struct json_iter iter;
-    struct str key;
-    struct str value;
-    struct str word = payload;
-    struct str result = {NULL, 0};
-    if (json_object_begin(&iter, payload)) {
-        word = (struct str){NULL, 0};
-        while (json_object_next(&iter, &key, &value))
-            if (json_key_is(key, STR("decision")))
-                word = value;
-            else if (json_key_is(key, STR("result")))
-                result = value;
-            else
-                return err_set(d->err, ERR_UNKNOWN_FIELD, "unknown field %.*s", STR_ARG(key));
-    }
-    int resolution = 0;
-    if (json_type(word) == JSON_STRING) {
-        struct str text;
-        enum error_code code = record_string(word, "decision", d->context->arena, &text, d->err);
-        if (code != ERR_OK)
-            return code;
-        resolution = record_enum(&resolution_names, text);
-    }
-    if (resolution == 0)
-        return err_set(d->err, ERR_BAD_REQUEST,
-                       "an effect in doubt is answered with retry, done or fail, not with %.*s",
-                       STR_ARG(payload));
-    *ret_resolution = (enum resolution)resolution;
-    return decider_json(d, "result", result, ret_result);
-}
-
-static enum error_code complete_wait(struct decider *d, enum outcome outcome, struct str key,
-                                     struct str payload, struct str signal_id,
-                                     int64_t signal_version)
-{
-    enum resolution resolution = RESOLVE_NONE;
-    struct str result = {NULL, 0};
-    if (str_is_set(d->job->wait.effect)) {
-        enum error_code code = decider_resolution(d, payload, &resolution, &result);
-        if (code != ERR_OK)
-            return code;
-    }
+    enum resolution resolution;
+    struct str result;
+    enum error_code code = decider_check_reply(d, &d->job->wait, reply, &resolution, &result);
+    if (code != ERR_OK)
+        return code;
     struct event *event = decider_add(d, EVENT_WAIT_COMPLETED);
     if (event == NULL)
         return decider_no_memory(d);
-    event->data.outcome = outcome;
-    event->data.correlation_key = key;
-    event->data.payload = payload;
-    event->data.signal_id = signal_id;
-    event->data.signal_version = signal_version;
+    event->data.outcome = reply->outcome;
+    event->data.correlation_key = reply->correlation_key;
+    event->data.payload = reply->payload;
+    event->data.by = reply->by;
+    event->data.comment = reply->comment;
+    event->data.signal_id = reply->signal_id;
+    event->data.signal_version = reply->signal_version;
     event->data.resolution = resolution;
     event->data.result = result;
     decider_carry_beats(d, &event->data);
@@ -83,6 +45,8 @@ static enum error_code check_timer(struct decider *d, const struct wait_request 
         return err_set(d->err, ERR_BAD_REQUEST, "a timer needs either delay_ms or until");
     if (wait->timeout_ms != 0)
         return err_set(d->err, ERR_BAD_REQUEST, "a timer has no timeout_ms: it ends by itself");
+    if (str_is_set(wait->default_answer))
+        return err_set(d->err, ERR_BAD_REQUEST, "a timer has no default_answer: it asks nobody");
     if (wait->delay_ms < 0 || wait->delay_ms > DELAY_MS_MAX || wait->until < 0 ||
         wait->until > d->now + DELAY_MS_MAX)
         return err_set(d->err, ERR_BAD_REQUEST,
@@ -104,8 +68,8 @@ static enum error_code check_signal_wait(struct decider *d, const struct wait_re
     return ERR_OK;
 }
 
-static enum error_code check_wait(struct decider *d, const struct wait_request *wait,
-                                  struct str *ret_choices)
+/* Leaves choices and default answer as they are kept. */
+static enum error_code check_wait(struct decider *d, struct wait_request *wait)
 {
     if (wait->type < WAIT_WEBHOOK || wait->type > WAIT_SIGNAL)
         return err_set(d->err, ERR_BAD_REQUEST, "type must be webhook, human, timer or signal");
@@ -118,14 +82,15 @@ static enum error_code check_wait(struct decider *d, const struct wait_request *
     if (code == ERR_OK)
         code = decider_text(d, "prompt", wait->prompt);
     if (code == ERR_OK)
-        code = decider_json(d, "choices", wait->choices, ret_choices);
-    if (code == ERR_OK && str_is_set(*ret_choices))
-        code = choices_check(*ret_choices, (struct str){NULL, 0}, d->context->arena, d->err);
+        code = decider_json(d, "choices", wait->choices, &wait->choices);
+    if (code == ERR_OK)
+        code = decider_json(d, "default_answer", wait->default_answer, &wait->default_answer);
+    if (code == ERR_OK && str_is_set(wait->choices))
+        code = choices_check(wait->choices, wait->default_answer, d->context->arena, d->err);
     return code;
 }
 
-static enum error_code block(struct decider *d, const struct wait_request *wait, int64_t until,
-                             struct str choices)
+static enum error_code block(struct decider *d, const struct wait_request *wait, int64_t until)
 {
     struct event *event = decider_add(d, EVENT_JOB_WAITING);
     if (event == NULL)
@@ -134,17 +99,19 @@ static enum error_code block(struct decider *d, const struct wait_request *wait,
     event->data.correlation_key = wait->correlation_key;
     event->data.until = until;
     event->data.prompt = wait->prompt;
-    event->data.choices = choices;
+    event->data.choices = wait->choices;
     event->data.assignee = wait->assignee;
+    event->data.default_answer = wait->default_answer;
     event->data.parked = wait->park || (until > 0 && until - d->now > PARK_AFTER_MS);
     decider_carry_beats(d, &event->data);
     return decider_fold(d);
 }
 
-enum error_code decider_wait(struct decider *d, const struct wait_request *wait)
+enum error_code decider_wait(struct decider *d, const struct wait_request *asked)
 {
-    struct str choices;
-    enum error_code code = check_wait(d, wait, &choices);
+    struct wait_request request = *asked;
+    const struct wait_request *wait = &request;
+    enum error_code code = check_wait(d, &request);
     if (code == ERR_OK)
         code = decider_allows(d, EVENT_JOB_WAITING, "wait in");
     if (code == ERR_OK)
@@ -154,18 +121,23 @@ enum error_code decider_wait(struct decider *d, const struct wait_request *wait)
     if (d->job->cancel_requested)
         return decider_job_cancelled(d, CANCEL_SOFT, d->job->cancel_reason);
 
-    /* A signal that came early is taken at once: the job does not block. */
+    /* A signal that came early is taken at once: the job does not block. One that was stored before
+     * the choices were known and is not among them answers nothing. */
     const struct signal *stored = decider_stored_signal(d, wait->correlation_key);
-    if (stored != NULL && !PLANTED(EARLY_SIGNAL_LOST))
-        return complete_wait(d, OUTCOME_SIGNAL, stored->correlation_key, stored->payload,
-                             stored->signal_id, stored->version);
+    if (stored != NULL && decider_fits(d, wait->choices, stored->payload) &&
+        !PLANTED(EARLY_SIGNAL_LOST))
+        return decider_end_wait(d, &(struct reply){.outcome = OUTCOME_SIGNAL,
+                                                   .correlation_key = stored->correlation_key,
+                                                   .payload = stored->payload,
+                                                   .signal_id = stored->signal_id,
+                                                   .signal_version = stored->version});
     int64_t until = wait->until;
     if (wait->delay_ms > 0 || wait->timeout_ms > 0)
         until = d->now + wait->delay_ms + wait->timeout_ms;
     if (wait->type == WAIT_TIMER && until <= d->now)
-        return complete_wait(d, OUTCOME_TIMEOUT, wait->correlation_key, (struct str){NULL, 0},
-                             (struct str){NULL, 0}, 0);
-    return block(d, wait, until, choices);
+        return decider_end_wait(d, &(struct reply){.outcome = OUTCOME_TIMEOUT,
+                                                   .correlation_key = wait->correlation_key});
+    return block(d, wait, until);
 }
 
 enum error_code decide_wait(struct decider *d)
@@ -187,8 +159,11 @@ enum error_code decide_wake(struct decider *d)
         return err_set(d->err, ERR_INVALID_TRANSITION,
                        "the wait of this job goes on for another %lld ms",
                        (long long)(wait->until - d->now));
-    return complete_wait(d, OUTCOME_TIMEOUT, wait->correlation_key, (struct str){NULL, 0},
-                         (struct str){NULL, 0}, 0);
+    bool forgotten = PLANTED(DEFAULT_ANSWER_FORGOTTEN);
+    struct reply reply = {.outcome = OUTCOME_TIMEOUT,
+                          .correlation_key = wait->correlation_key,
+                          .payload = forgotten ? (struct str){NULL, 0} : wait->default_answer};
+    return decider_end_wait(d, &reply);
 }
 
 /* The step that asks for the key, among those loaded. A timer asks nobody, and a plan that is about
@@ -258,20 +233,20 @@ static enum error_code wrong_key(struct decider *d, struct str key)
                    STR_ARG(wait->correlation_key), STR_ARG(key));
 }
 
-/* What came first is delivered first: with an older signal still stored, the new one is stored
- * behind it. */
+/* Signals are delivered in the order in which they came: with an older one still stored that the
+ * step can take, the new one is stored after it. */
 static enum error_code answer_step(struct decider *d, struct str payload)
 {
     struct str key = d->command->signal.correlation_key;
-    struct str signal_id = d->command->signal.signal_id;
     const struct signal *stored = decider_stored_signal(d, key);
-    if (stored == NULL)
-        return decider_step_answer(d, OUTCOME_SIGNAL, payload, d->command->actor, signal_id, NULL);
-    struct signal older = *stored;
+    if (stored == NULL || !decider_fits(d, d->step->question.choices, stored->payload))
+        return decider_step_answer(d, &(struct reply){.outcome = OUTCOME_SIGNAL,
+                                                      .payload = payload,
+                                                      .by = d->command->actor,
+                                                      .signal_id = d->command->signal.signal_id});
+    struct reply older = decider_stored_reply(stored);
     enum error_code code = store_signal(d, payload);
-    return code == ERR_OK ? decider_step_answer(d, OUTCOME_SIGNAL, older.payload, STR("pawl"),
-                                                older.signal_id, &older)
-                          : code;
+    return code == ERR_OK ? decider_step_answer(d, &older) : code;
 }
 
 enum error_code decide_signal(struct decider *d)
@@ -297,8 +272,15 @@ enum error_code decide_signal(struct decider *d)
     const struct wait *wait = &d->job->wait;
     bool blocked = wait->type != WAIT_NONE;
     d->out->answer.signal = SIGNAL_DELIVERED;
-    if (blocked && (str_eq(wait->correlation_key, key) || PLANTED(WRONG_KEY_DELIVERED)))
-        return complete_wait(d, OUTCOME_SIGNAL, key, payload, signal_id, 0);
+    if (blocked && (str_eq(wait->correlation_key, key) || PLANTED(WRONG_KEY_DELIVERED))) {
+        bool person = wait->type == WAIT_HUMAN;
+        struct reply reply = {.outcome = OUTCOME_SIGNAL,
+                              .correlation_key = key,
+                              .payload = payload,
+                              .by = person ? decider_actor(d) : (struct str){NULL, 0},
+                              .signal_id = signal_id};
+        return decider_end_wait(d, &reply);
+    }
     d->step = asking_step(d, key);
     if (d->step != NULL)
         return answer_step(d, payload);

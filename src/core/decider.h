@@ -18,6 +18,19 @@ struct decider {
     struct err *err;
 };
 
+/* What ends a wait or answers a question: a person, a signal, or the time that is over. */
+struct reply {
+    enum outcome outcome;
+    struct str correlation_key; /* of the wait; a step has its own */
+    struct str payload;         /* raw JSON: the answer itself */
+    struct str by;              /* who says to have answered; absent: no person did */
+    struct str comment;         /* what they added */
+    bool has_result;            /* the result of an effect in doubt, apart from the payload */
+    struct str result;          /* raw JSON */
+    struct str signal_id;       /* of the signal that brings it, if it has one */
+    int64_t signal_version;     /* of the event that stored the signal; 0: it comes now */
+};
+
 /* The handlers of the commands on a job, one line each in decide.c's table. */
 enum error_code decide_submit(struct decider *d);
 enum error_code decide_claim(struct decider *d);
@@ -34,6 +47,7 @@ enum error_code decide_effect_commit(struct decider *d);
 enum error_code decide_effect_abort(struct decider *d);
 enum error_code decide_append(struct decider *d);
 enum error_code decide_signal(struct decider *d);
+enum error_code decide_job_answer(struct decider *d);
 enum error_code decide_cancel(struct decider *d);
 enum error_code decide_dead_letter(struct decider *d);
 enum error_code decide_requeue(struct decider *d);
@@ -54,7 +68,7 @@ enum error_code decide_step_cancelled(struct decider *d);
 enum error_code decide_step_expire(struct decider *d);
 enum error_code decide_step_wake(struct decider *d);
 enum error_code decide_verdict(struct decider *d);
-enum error_code decide_answer(struct decider *d);
+enum error_code decide_step_answer(struct decider *d);
 
 /* A new event of this command at the end of the decision, its data still empty; NULL when there is
  * no memory. The caller fills in the data and calls decider_fold before it adds another. */
@@ -149,9 +163,25 @@ enum error_code decider_wait(struct decider *d, const struct wait_request *wait)
 /* The oldest stored signal with the key, among those loaded; NULL when there is none. */
 const struct signal *decider_stored_signal(const struct decider *d, struct str key);
 
-/* Reads a person's word on an effect in doubt; bad_request when it is none. */
-enum error_code decider_resolution(struct decider *d, struct str payload,
-                                   enum resolution *ret_resolution, struct str *ret_result);
+/* Ends the job's wait with a reply that decider_check_reply has not looked at yet. */
+enum error_code decider_end_wait(struct decider *d, const struct reply *reply);
+
+/* ---- answers (decide_answer.c) ---- */
+
+/* The actor of the command; absent when it has none. */
+struct str decider_actor(const struct decider *d);
+
+/* What a stored signal says to a step: no person answers at this moment. */
+struct reply decider_stored_reply(const struct signal *stored);
+
+/* Whether a payload can end a wait with these choices, which may be absent. */
+bool decider_fits(const struct decider *d, struct str choices, struct str payload);
+
+/* Refuses a reply that the question does not take, naming what it takes. For an effect in doubt it
+ * is read: `ret_resolution` is RESOLVE_NONE for any other question. */
+enum error_code decider_check_reply(struct decider *d, const struct wait *question,
+                                    const struct reply *reply, enum resolution *ret_resolution,
+                                    struct str *ret_result);
 
 /* ---- plans (decide_plan.c) ---- */
 
@@ -197,10 +227,13 @@ enum error_code decider_step_fatal(struct decider *d, struct str reason, struct 
 enum error_code decider_step_ask(struct decider *d, const struct question *question,
                                  struct str reason, enum verdict verdict, struct str effect);
 
-/* Gives an answer, or the outcome of what a wait step waits for, to the step that asks. `stored` is
- * the stored signal that brings it, if one does. */
-enum error_code decider_step_answer(struct decider *d, enum outcome outcome, struct str answer,
-                                    struct str by, struct str signal_id,
-                                    const struct signal *stored);
+/* Gives an answer, or the outcome of what a wait step waits for, to the step that asks. */
+enum error_code decider_step_answer(struct decider *d, const struct reply *reply);
+
+/* invalid_transition: cannot `verb` d->step in its state, and why, as the end of the sentence. */
+enum error_code decider_refuse_step(struct decider *d, const char *verb, const char *why);
+
+/* Refuses unless d->step asks a person, or waits for something else than a worker. */
+enum error_code decider_step_asks(struct decider *d, const char *verb);
 
 #endif

@@ -55,7 +55,8 @@ struct event_data {
     enum outcome outcome;
     struct str signal_id;
     int64_t signal_version; /* of the signal_received that this takes; 0: the signal came with it */
-    struct str by;
+    struct str by;          /* who says to have answered, beside the actor, who was authenticated */
+    struct str comment;     /* what the person added to the answer */
     struct str effect;
     enum resolution resolution;
     struct str key;

@@ -120,6 +120,7 @@ static void fold_waiting(struct job *job, const struct event *event)
     lease_end(&job->lease, event);
     job->resume = (struct resume){0};
     job->wait = wait_of(event);
+    job->wait.default_answer = data->default_answer;
     keep_beats(data, &job->progress, &job->cursor);
 }
 
@@ -183,7 +184,9 @@ static enum error_code fold_wait_completed(struct job_slice *slice, const struct
     job->wait = (struct wait){0};
     job->resume = (struct resume){.outcome = data->outcome,
                                   .correlation_key = data->correlation_key,
-                                  .payload = data->payload};
+                                  .payload = data->payload,
+                                  .by = data->by,
+                                  .comment = data->comment};
     return data->outcome == OUTCOME_SIGNAL && str_is_set(data->correlation_key)
                ? take_signal(slice, event, arena, err)
                : ERR_OK;
@@ -291,6 +294,7 @@ static enum error_code fold_answer(struct job_slice *slice, const struct event *
     step->answered = true;
     step->answer = data->payload;
     step->answered_by = data->by;
+    step->answer_comment = data->comment;
     slice->job.steps[step_standing(step)]++;
     if (str_is_set(step->question.effect) && data->resolution != RESOLVE_NONE) {
         struct str name = effect_name(step->spec.id, step->question.effect, arena);

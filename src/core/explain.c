@@ -529,16 +529,17 @@ static void move_answer(struct explainer *e, const struct wait *wait, struct str
     bool chosen = str_is_set(wait->choices);
     if (str_is_set(wait->effect)) {
         move_verdict(e, "approve", step, " --answer retry");
-        move_verdict(e, "approve", step, " --answer done");
+        move_verdict(e, "approve", step, " --answer done --result JSON");
         move_verdict(e, "reject", step, "");
         return;
     }
     if (wait->type == WAIT_HUMAN) {
-        /* What a step is told is the answer itself, so it must be one of the choices. */
+        /* With choices there is neither yes nor no, only one of them. */
         move_verdict(e, "approve", step, chosen ? " --answer CHOICE" : "");
-        move_verdict(e, "reject", step, chosen && str_is_set(step) ? " --answer CHOICE" : "");
+        if (!chosen)
+            move_verdict(e, "reject", step, "");
     }
-    if (!str_is_set(wait->correlation_key) || wait->type == WAIT_TIMER)
+    if (!str_is_set(wait->correlation_key) || wait->type == WAIT_TIMER || chosen)
         return;
     (void)command(e, "signal");
     buf_add_char(&e->line, ' ');

@@ -52,14 +52,18 @@ struct wait {
     struct str prompt;
     struct str choices; /* raw JSON array */
     struct str assignee;
-    struct str effect; /* key of the effect in doubt that a person is asked about */
+    struct str effect;         /* key of the effect in doubt that a person is asked about */
+    struct str default_answer; /* raw JSON: the payload when the time is over. Of a job's wait; a
+                                  step keeps its own beside the question */
 };
 
 /* Why a job woke, for the worker that goes on with it. Stays until the next wait or the end. */
 struct resume {
     enum outcome outcome; /* OUTCOME_NONE: it did not wait */
     struct str correlation_key;
-    struct str payload; /* raw JSON */
+    struct str payload; /* raw JSON: a person's answer itself */
+    struct str by;      /* the person who answered; absent: no person did */
+    struct str comment; /* what they added */
 };
 
 struct dead_letter {
@@ -203,6 +207,7 @@ struct step {
     bool answered;
     struct str answer; /* raw JSON */
     struct str answered_by;
+    struct str answer_comment;
     bool held;            /* finished, result held for a critic */
     enum verdict verdict; /* the last one given */
     struct str result;

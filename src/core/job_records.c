@@ -36,6 +36,7 @@ static const struct record_field wait_fields[] = {
     FIELD(choices, "choices", JSON),
     FIELD(assignee, "assignee", NAME),
     FIELD(effect, "effect", TEXT),
+    FIELD(default_answer, "default_answer", JSON),
 #undef RECORD_OF
 };
 static const struct record_type wait_record = TYPE(wait_fields);
@@ -45,6 +46,8 @@ static const struct record_field resume_fields[] = {
     RECORD_FIELD_ENUM(struct resume, outcome, "outcome", outcome_names),
     FIELD(correlation_key, "correlation_key", NAME),
     FIELD(payload, "payload", JSON),
+    FIELD(by, "by", NAME),
+    FIELD(comment, "comment", TEXT),
 #undef RECORD_OF
 };
 static const struct record_type resume_record = TYPE(resume_fields);
@@ -162,6 +165,7 @@ static const struct record_field step_fields[] = {
     FIELD(answered, "answered", BOOL),
     FIELD(answer, "answer", JSON),
     FIELD(answered_by, "answered_by", NAME),
+    FIELD(answer_comment, "answer_comment", TEXT),
     FIELD(held, "held", BOOL),
     RECORD_FIELD_ENUM(struct step, verdict, "verdict", verdict_names),
     FIELD(result, "result", JSON),

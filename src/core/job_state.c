@@ -435,6 +435,7 @@ static void erase_wait(struct wait *wait)
 {
     erase(&wait->prompt);
     erase(&wait->choices);
+    erase(&wait->default_answer);
 }
 
 static void redact_step(struct step *step)
@@ -444,6 +445,7 @@ static void redact_step(struct step *step)
     erase_wait(&step->question);
     erase(&step->default_answer);
     erase(&step->answer);
+    erase(&step->answer_comment);
     erase(&step->result);
     erase(&step->error);
     erase(&step->progress);
@@ -458,6 +460,7 @@ void job_redact(struct job_slice *slice)
     erase(&job->spec.labels);
     erase_wait(&job->wait);
     erase(&job->resume.payload);
+    erase(&job->resume.comment);
     erase(&job->dead_letter.last_error);
     erase(&job->result);
     erase(&job->error);

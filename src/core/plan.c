@@ -174,6 +174,20 @@ enum error_code choices_check(struct str choices, struct str default_answer, str
     return ERR_OK;
 }
 
+bool choices_have(struct str choices, struct str answer, struct arena *arena)
+{
+    struct json_iter iter;
+    struct str raw;
+    struct str choice;
+    struct str said;
+    if (!json_string(answer, arena, &said) || !json_array_begin(&iter, choices))
+        return false;
+    while (json_array_next(&iter, &raw))
+        if (json_string(raw, arena, &choice) && str_eq(choice, said))
+            return true;
+    return false;
+}
+
 static enum error_code check_wait_choices(const struct wait_spec *wait, struct arena *arena,
                                           struct err *err)
 {

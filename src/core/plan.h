@@ -86,6 +86,9 @@ extern const struct record_type wait_spec_record;
 enum error_code choices_check(struct str choices, struct str default_answer, struct arena *arena,
                               struct err *err);
 
+/* Whether `answer`, raw JSON, is one of `choices`, however either is escaped. */
+bool choices_have(struct str choices, struct str answer, struct arena *arena);
+
 /* Reads and checks what a step waits for: unprocessable_plan names the reason. */
 enum error_code wait_spec_read(struct str json, enum record_source source, struct arena *arena,
                                struct wait_spec *ret, struct err *err);

@@ -41,6 +41,8 @@ struct wait_account {
     struct str key;
     int64_t until;
     struct str effect; /* in doubt, a person is asked */
+    struct str choices;
+    struct str default_answer;
 };
 
 struct signal_account {
@@ -298,6 +300,9 @@ bool step_is_passing(enum step_state state);
 void count_step(struct verifier *v, const struct step_account *step, int64_t change);
 void verify_step(struct verifier *v);
 void verify_answer(struct verifier *v);
+
+/* The event at hand answers a question with choices: it brings one of them. */
+void verify_choice(struct verifier *v, const struct wait_account *question, enum verify_rule rule);
 
 /* Facts about a step enter no state, yet nothing may happen in a passing one: reported, and false.
  */

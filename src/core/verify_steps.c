@@ -338,6 +338,7 @@ static void verify_question(struct verifier *v, struct step_account *step)
         .key = data->correlation_key,
         .until = data->until,
         .effect = data->effect,
+        .choices = data->choices,
     };
 }
 
@@ -369,6 +370,7 @@ void verify_answer(struct verifier *v)
         buf_addf(violate(v, VERIFY_STEP_ANSWER),
                  "step \"%.*s\" asks for \"%.*s\", answered \"%.*s\"", STR_ARG(id),
                  STR_ARG(question->key), STR_ARG(data->correlation_key));
+    verify_choice(v, question, VERIFY_STEP_ANSWER);
     if (data->resolution != RESOLVE_NONE)
         verify_resolution(v, id, question->effect);
     else if (str_is_set(question->effect))

@@ -1,4 +1,5 @@
 /* The checker's account of waits and signals. */
+#include "core/plan.h"
 #include "core/verifier.h"
 
 /* What is longer stays out of every hot structure. */
@@ -175,7 +176,8 @@ void verify_waiting(struct verifier *v)
     if (is_wait(v) && !v->has_plan) {
         verify_no_open_effect(v, (struct str){NULL, 0});
         const int64_t *stored = stored_signals(v, data->correlation_key);
-        if (stored != NULL && *stored > 0)
+        /* With choices the signal that is stored may be none of them. */
+        if (stored != NULL && *stored > 0 && !str_is_set(data->choices))
             buf_addf(violate(v, VERIFY_SIGNAL),
                      "a wait blocks for \"%.*s\", whose signal is stored",
                      STR_ARG(data->correlation_key));
@@ -189,6 +191,8 @@ void verify_waiting(struct verifier *v)
         .key = data->correlation_key,
         .until = data->until,
         .effect = data->effect,
+        .choices = data->choices,
+        .default_answer = data->default_answer,
     };
 }
 
@@ -204,11 +208,25 @@ static void verify_wait_skipped(struct verifier *v)
     verify_no_open_effect(v, (struct str){NULL, 0});
 }
 
+void verify_choice(struct verifier *v, const struct wait_account *question, enum verify_rule rule)
+{
+    const struct event_data *data = &v->event->data;
+    /* What is taken from the store was acknowledged before there were choices. Before 0.2.0 a job
+     * took any signal; since then the event says who answered. */
+    bool answered = data->outcome == OUTCOME_SIGNAL && data->signal_version == 0 &&
+                    data->by.len > 0 && !str_is_set(question->effect);
+    if (answered && str_is_set(question->choices) &&
+        !choices_have(question->choices, data->payload, v->arena))
+        buf_addf(violate(v, rule), "the answer is not one of %.*s", STR_ARG(question->choices));
+}
+
 static void verify_wait_timeout(struct verifier *v)
 {
     const struct event *event = v->event;
     if (event_caused_by(v, COMMAND_LIFETIME))
         return; /* whether its time had come is for the life of the job to say */
+    if (!text_eq(event->data.payload, v->wait.default_answer))
+        buf_addf(violate(v, VERIFY_WAIT_END), "timed out with another answer than the default");
     if (!event_caused_by(v, COMMAND_WAKE))
         buf_addf(violate(v, VERIFY_WAIT_END), "%.*s timed a wait out", STR_ARG(command_text(v)));
     /* The time of a wait for steps is that of their questions, each of which is checked. */
@@ -237,9 +255,14 @@ static void verify_wait_outcome(struct verifier *v)
                      STR_ARG(command_text(v)), STR_ARG(word(&wait_type_names, (int)v->wait.type)));
         break;
     case OUTCOME_SIGNAL:
-        if (data->signal_version == 0 && !v->has_plan && !event_caused_by(v, COMMAND_SIGNAL))
+        if (data->signal_version == 0 && !v->has_plan && !event_caused_by(v, COMMAND_SIGNAL) &&
+            !event_caused_by(v, COMMAND_ANSWER))
             buf_addf(violate(v, VERIFY_WAIT_END), "%.*s brought no signal",
                      STR_ARG(command_text(v)));
+        if (event_caused_by(v, COMMAND_ANSWER) && !v->has_plan && v->wait.type != WAIT_HUMAN)
+            buf_addf(violate(v, VERIFY_WAIT_END), "an answer ended a wait of type %.*s",
+                     STR_ARG(word(&wait_type_names, (int)v->wait.type)));
+        verify_choice(v, &v->wait, VERIFY_WAIT_END);
         break;
     default:
         break;

@@ -31,6 +31,7 @@ static const struct entry entries[VERB_COUNT] = {
     [VERB_steps] = {R, false},
     [VERB_verdict] = {W, false}, /* without the token of a lease: admin */
     [VERB_answer] = {S, false},
+    [VERB_answer_job] = {S, false},
     [VERB_inbox] = {R, false},
     [VERB_claim] = {W, false},
     [VERB_claim_steps] = {W, false},

@@ -287,7 +287,7 @@ static void put_job(struct json_writer *writer, const struct job *job, struct si
     answer_raw(writer, STR("progress"), job->progress);
     answer_text(writer, STR("cursor"), job->cursor);
     put_lease(writer, &job->lease, job->attempt);
-    put_wait(writer, STR("wait"), &job->wait, (struct str){NULL, 0});
+    put_wait(writer, STR("wait"), &job->wait, job->wait.default_answer);
     put_dead_letter(writer, job);
     answer_bool(writer, STR("cancel_requested"), job->cancel_requested);
     put_spec(writer, job);
@@ -433,6 +433,11 @@ static void put_resume(struct json_writer *writer, const struct resume *resume)
     answer_text(writer, STR("correlation_key"), resume->correlation_key);
     answer_word(writer, STR("outcome"), &outcome_names, (int)resume->outcome);
     answer_raw(writer, STR("payload"), resume->payload);
+    /* A person has answered. */
+    if (str_is_set(resume->by) || str_is_set(resume->comment)) {
+        answer_text(writer, STR("by"), resume->by);
+        answer_text(writer, STR("comment"), resume->comment);
+    }
     json_end_object(writer);
 }
 
@@ -506,6 +511,7 @@ void answer_step(struct json_writer *writer, const struct step *step)
     answer_word(writer, STR("verdict"), &verdict_names, (int)step->verdict);
     answer_raw(writer, STR("answer"), step->answered ? step->answer : (struct str){NULL, 0});
     answer_text(writer, STR("answered_by"), step->answered_by);
+    answer_text(writer, STR("answer_comment"), step->answer_comment);
     answer_raw(writer, STR("result"), step->result);
     answer_raw(writer, STR("error"), step->error);
     answer_raw(writer, STR("progress"), step->progress);

@@ -1,5 +1,5 @@
 /* Verbs on one job that its submitter, an operator or a person gives: append, cancel, signal,
- * requeue, run_now, dead_letter, redact, plan, verdict, answer. */
+ * requeue, run_now, dead_letter, redact, plan, verdict, answer, answer_job. */
 #include <assert.h>
 
 #include "core/job_state.h"
@@ -29,7 +29,9 @@ struct job_request {
     struct str result;
     struct question question;
     struct str answer;
+    struct str resolution; /* "decision": what 0.1.0 called the answer about an effect in doubt */
     struct str by;
+    struct str comment;
     int64_t attempt; /* below 0: not given */
 };
 
@@ -114,14 +116,24 @@ static const struct record_field verdict_fields[] = {
 };
 RECORD_TABLE(verdict);
 
+#define ANSWER_FIELDS                                                                              \
+    FIELD(answer, JSON), RECORD_FIELD(struct job_request, resolution, "decision", JSON),           \
+        FIELD(result, JSON), FIELD(by, NAME), FIELD(comment, TEXT),                                \
+        RECORD_FIELD_RANGE(struct job_request, attempt, "attempt", INT, 0, INT64_MAX)
+
 static const struct record_field answer_fields[] = {
     FIELD(id, TEXT),
     FIELD(step, NAME),
-    FIELD(answer, JSON),
-    FIELD(by, NAME),
-    RECORD_FIELD_RANGE(struct job_request, attempt, "attempt", INT, 0, INT64_MAX),
+    ANSWER_FIELDS,
 };
 RECORD_TABLE(answer);
+
+static const struct record_field answer_job_fields[] = {
+    FIELD(id, TEXT),
+    ANSWER_FIELDS,
+    FIELD(correlation_key, NAME),
+};
+RECORD_TABLE(answer_job);
 
 /* Reads the request, and adds the operation on its job, which is without a command yet. */
 static enum error_code begin(struct verb_call *call, const struct record_type *type,
@@ -426,27 +438,66 @@ static enum error_code verdict_prepare(struct verb_call *call, struct err *err)
 const struct verb verb_verdict = {
     .request = &verdict_record, .prepare = verdict_prepare, .answer = job_answer};
 
+/* A result of null counts: the effect has happened and gave nothing back. Only one that is left out
+ * is missing. */
+static bool has_result(const struct verb_call *call)
+{
+    return str_is_set(json_member(call->request, STR("result")));
+}
+
+/* What a person says, to a job or to a step. */
+static enum error_code read_answer(struct verb_call *call, const struct record_type *type,
+                                   struct job_request *ret, struct op **ret_op, struct err *err)
+{
+    enum error_code code = begin(call, type, ret, ret_op, err);
+    if (code == ERR_OK && str_is_set(ret->answer) && str_is_set(ret->resolution))
+        code = err_set(err, ERR_BAD_REQUEST, "answer and decision are the same: give one");
+    if (code == ERR_OK && !str_is_set(ret->answer))
+        ret->answer = ret->resolution;
+    if (code == ERR_OK && !str_is_set(ret->answer))
+        code = verb_missing("answer", "null is none either", err);
+    if (code == ERR_OK)
+        code = verb_check_payload(ret->answer, "answer", err);
+    if (code == ERR_OK && str_is_set(ret->result))
+        code = verb_check_payload(ret->result, "result", err);
+    if (code != ERR_OK)
+        return code;
+    struct command *command = &(*ret_op)->command;
+    command->type = COMMAND_ANSWER;
+    command->answer.answer = ret->answer;
+    command->answer.by = ret->by;
+    command->answer.comment = ret->comment;
+    command->answer.has_result = has_result(call);
+    command->answer.result = ret->result;
+    command->answer.has_attempt = ret->attempt >= 0;
+    command->answer.attempt = ret->attempt;
+    return ERR_OK;
+}
+
 static enum error_code answer_prepare(struct verb_call *call, struct err *err)
 {
     struct job_request request = {.attempt = -1};
     struct op *op;
-    enum error_code code = begin(call, &answer_record, &request, &op, err);
+    enum error_code code = read_answer(call, &answer_record, &request, &op, err);
     if (code == ERR_OK && !str_is_set(request.step))
         code = verb_missing("step", "it says which step asked", err);
-    if (code == ERR_OK && !str_is_set(request.answer))
-        code = verb_missing("answer", "null is none either", err);
     if (code == ERR_OK)
-        code = verb_check_payload(request.answer, "answer", err);
-    if (code != ERR_OK)
-        return code;
-    op->command.type = COMMAND_ANSWER;
-    op->command.step = request.step;
-    op->command.answer.answer = request.answer;
-    op->command.answer.by = request.by;
-    op->command.answer.has_attempt = request.attempt >= 0;
-    op->command.answer.attempt = request.attempt;
-    return ERR_OK;
+        op->command.step = request.step;
+    return code;
 }
 
 const struct verb verb_answer = {
     .request = &answer_record, .prepare = answer_prepare, .answer = job_answer};
+
+static enum error_code answer_job_prepare(struct verb_call *call, struct err *err)
+{
+    struct job_request request = {.attempt = -1};
+    struct op *op;
+    enum error_code code = read_answer(call, &answer_job_record, &request, &op, err);
+    if (code == ERR_OK)
+        op->command.answer.correlation_key = request.correlation_key;
+    return code;
+}
+
+const struct verb verb_answer_job = {
+    .request = &answer_job_record, .prepare = answer_job_prepare, .answer = job_answer};

@@ -70,7 +70,8 @@ RECORD_TABLE(fail);
         RECORD_FIELD(type_, in until, "until", TIME), RECORD_FIELD(type_, in park, "park", BOOL),  \
         RECORD_FIELD(type_, in prompt, "prompt", TEXT),                                            \
         RECORD_FIELD(type_, in choices, "choices", ARRAY),                                         \
-        RECORD_FIELD(type_, in assignee, "assignee", NAME)
+        RECORD_FIELD(type_, in assignee, "assignee", NAME),                                        \
+        RECORD_FIELD(type_, in default_answer, "default_answer", JSON)
 
 static const struct record_field wait_fields[] = {
     FIELD(token, TEXT),
@@ -323,7 +324,12 @@ static enum error_code check_wait(struct wait_request *wait, struct err *err)
     bool timed = wait->delay_ms != 0 || wait->until != 0;
     if (wait->type == WAIT_NONE && timed)
         wait->type = WAIT_TIMER;
-    return str_is_set(wait->choices) ? verb_check_payload(wait->choices, "choices", err) : ERR_OK;
+    enum error_code code = ERR_OK;
+    if (str_is_set(wait->choices))
+        code = verb_check_payload(wait->choices, "choices", err);
+    if (code == ERR_OK && str_is_set(wait->default_answer))
+        code = verb_check_payload(wait->default_answer, "default_answer", err);
+    return code;
 }
 
 static enum error_code wait_prepare(struct verb_call *call, struct err *err)

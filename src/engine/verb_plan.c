@@ -439,6 +439,8 @@ const struct verb verb_plan_diff = {.request = &plan_diff_record, .run = run_pla
 
 /* ---- inbox -------------------------------------------------------------------------------- */
 
+enum { INBOX_PAYLOAD_BYTES_MAX = 16 * 1024 };
+
 struct inbox_request {
     struct str assignee;
     int64_t limit;
@@ -478,6 +480,19 @@ static enum error_code read_asking(struct verb_call *call, struct store_txn *txn
     return code;
 }
 
+/* What a person needs to know of the job to answer for it. A payload that is too long for a page of
+ * questions is null; the job has it. */
+static void write_asker(struct json_writer *writer, const struct job *job)
+{
+    bool fits = job->spec.payload.len <= INBOX_PAYLOAD_BYTES_MAX;
+    answer_text(writer, STR("goal"), job->spec.goal);
+    answer_text(writer, STR("agent_id"), job->spec.agent_id);
+    answer_raw(writer, STR("labels"), job->spec.labels);
+    answer_text(writer, STR("correlation_id"), job->spec.correlation_id);
+    answer_raw(writer, STR("payload"), fits ? job->spec.payload : (struct str){NULL, 0});
+    answer_bool(writer, STR("payload_left_out"), !fits);
+}
+
 /* A question of the job itself, or of a step. No person can answer a timer or a webhook. */
 static void write_question(struct json_writer *writer, const struct job *job,
                            const struct step *step, struct str assignee)
@@ -500,7 +515,8 @@ static void write_question(struct json_writer *writer, const struct job *job,
     answer_time(writer, STR("since"), wait->since);
     answer_time(writer, STR("until"), wait->until);
     answer_raw(writer, STR("default_answer"),
-               step != NULL ? step->default_answer : (struct str){NULL, 0});
+               step != NULL ? step->default_answer : wait->default_answer);
+    write_asker(writer, job);
     json_end_object(writer);
 }
 

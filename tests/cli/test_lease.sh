@@ -93,7 +93,7 @@ is() {
     grep -q 'Send it?' out || complain 'the question is not in the inbox'
     "$pawl" approve "$id" --answer yes >/dev/null || complain 'approve fails'
     takes ask "$script"
-    is "$id" '"approved":true'
+    is "$id" '"payload":"yes"'
 
     # After a wait the lease is over.
     submits over
@@ -192,7 +192,7 @@ is() {
     says "a person's word on effect pay"
     runs 0 explain "$id"
     prints "pawl approve $id --answer retry"
-    prints "pawl approve $id --answer done"
+    prints "pawl approve $id --answer done --result JSON"
     prints "pawl reject $id"
     prints_not 'pawl signal'
     runs 2 approve "$id"
@@ -200,9 +200,13 @@ is() {
     runs 2 approve "$id" --answer perhaps
     says 'retry, done, fail'
     runs 2 reject "$id" --answer retry
-    runs 0 approve "$id" --answer 'done'
+    runs 2 approve "$id" --answer 'done'
+    says '--result'
+    runs 0 approve "$id" --answer 'done' --result '{"receipt": 17}'
     takes asked '"$pawl" lease effect pay -- touch paid; echo $?'
-    is "$id" '"status":"completed"' '"result":0'
+    runs 0 show "$id" --json
+    prints '"status":"completed"'
+    prints '17'
     [ ! -e paid ] || complain 'an effect that had happened was run'
 
     # A command that is not there begins nothing.

@@ -303,7 +303,7 @@ END
     prints 'ada'
     prints 'then blue'
     runs 0 inbox --assignee bob
-    prints 'Nobody is asked anything.'
+    prints 'No open questions.'
     runs 0 inbox --assignee ada --json
     json 'len(a["questions"]) == 1 and a["questions"][0]["step"] == "choose"'
     json 'a["questions"][0]["default_answer"] == "blue" and a["questions"][0]["until"] is not None'

@@ -157,7 +157,7 @@ runs 2 dlq drop --all --fresh
 
 # --- inbox, approve, reject ---
 runs 0 inbox
-prints 'Nobody is asked anything.'
+prints 'No open questions.'
 submits ask
 asks key-1 'May I?'
 runs 0 inbox
@@ -166,16 +166,27 @@ prints "$id"
 runs 0 inbox --json
 json 'a["questions"][0]["prompt"] == "May I?" and a["questions"][0]["correlation_key"] == "key-1"'
 runs 0 approve "$id" --answer 'up to 5' --by ada
-prints 'approved'
+prints 'answered up to 5'
 runs 0 events "$id" --json
-json 'a["events"][-1]["payload"]["payload"] == {"approved": True, "answer": "up to 5", "by": "ada"}'
+json 'a["events"][-1]["payload"]["payload"] == "up to 5"'
+json 'a["events"][-1]["payload"]["by"] == "ada" and a["events"][-1]["actor"] == "cli:tester"'
 runs 4 approve "$id"
 says 'does not ask'
 asks key-2 'And now?'
-runs 0 reject "$id" --json
-json 'a["signal"] == "delivered"'
+runs 2 reject "$id" --answer 'no, not now'
+says '--comment'
+runs 0 reject "$id" --comment 'not now' --json
+json 'a["status"] == "queued"'
 runs 0 events "$id" --json
-json 'a["events"][-1]["payload"]["payload"] == {"approved": False, "by": "tester"}'
+json 'a["events"][-1]["payload"]["payload"] == {"approved": False}'
+json 'a["events"][-1]["payload"]["by"] == "tester" and a["events"][-1]["payload"]["comment"] == "not now"'
+asks key-3 'Really?'
+runs 2 approve "$id" --result 5
+says 'for an effect in doubt'
+runs 0 approve "$id"
+prints 'approved'
+runs 0 events "$id" --json
+json 'a["events"][-1]["payload"]["payload"] == {"approved": True}'
 works ask "$build/pawl" lease wait hook --type webhook
 runs 4 approve "$id"
 says 'webhook'
@@ -184,7 +195,7 @@ says 'webhook'
 submits choose
 works choose "$build/pawl" lease wait when --prompt 'Ship?' --choice now --choice tonight --choice '"7"'
 runs 2 approve "$id"
-says 'say --answer and one of: now, tonight, "7"'
+says '--answer with one of: now, tonight, "7"'
 runs 2 approve "$id" --answer never
 says "'never' is none of the choices: now, tonight"
 runs 2 reject "$id" --answer never
@@ -193,11 +204,18 @@ runs 0 show "$id" --json
 json 'a["status"] == "waiting"'
 runs 0 approve "$id" --answer '"7"'
 runs 0 events "$id" --json
-json 'a["events"][-1]["payload"]["payload"] == {"approved": True, "answer": "\"7\"", "by": "tester"}'
-works choose "$build/pawl" lease wait when --prompt 'Ship?' --choice now --choice tonight
-runs 0 reject "$id"
-works choose "$build/pawl" lease wait when --prompt 'Ship?' --choice now --choice tonight
-runs 0 reject "$id" --answer tonight
+json 'a["events"][-1]["payload"]["payload"] == "\"7\""'
+works choose "$build/pawl" lease wait when --prompt 'Ship?' --choice yes --choice no --timeout 1d --default no
+runs 2 reject "$id"
+says '--answer with one of: yes, no'
+runs 2 signal "$id" when --payload '{"approved": true, "answer": "no"}'
+says 'is not one of ["yes","no"]'
+runs 0 inbox --json
+json 'a["questions"][0]["default_answer"] == "no"'
+runs 0 approve "$id" --answer no
+prints 'answered no'
+runs 0 events "$id" --json
+json 'a["events"][-1]["payload"]["payload"] == "no"'
 
 submits chosen --plan '[{"id": "one", "kind": "q", "wait": {"type": "human", "prompt": "1?", "choices": ["yes", "no"]}}]'
 runs 2 approve "$id" one
@@ -206,7 +224,8 @@ runs 2 reject "$id" one
 runs 2 approve "$id" one --answer perhaps
 says 'yes, no'
 runs 0 explain "$id"
-prints "pawl reject $id one --answer CHOICE"
+prints "pawl approve $id one --answer CHOICE"
+prints_not "pawl reject"
 runs 0 reject "$id" one --answer no
 runs 0 steps "$id" --json
 json 'a["steps"][0]["answer"] == "no"'
@@ -221,10 +240,12 @@ runs 4 approve "$id"
 says 'ID STEP'
 runs 0 approve "$id" one
 runs 3 approve "$id" three
-runs 0 reject "$id" two --answer 7 --json
+runs 2 reject "$id" two --answer 7
+runs 0 reject "$id" two --comment 'too many' --json
 json 'a["id"] == "'"$id"'"'
 runs 0 steps "$id" --json
-json '[s["answer"] for s in a["steps"]] == [{"approved": True}, 7]'
+json '[s["answer"] for s in a["steps"]] == [{"approved": True}, {"approved": False}]'
+json 'a["steps"][1]["answer_comment"] == "too many" and a["steps"][1]["answered_by"] == "tester"'
 
 # --- signal ---
 submits ask

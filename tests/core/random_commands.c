@@ -170,6 +170,10 @@ static void random_wait(struct run *run, struct command *command)
     wait->correlation_key = PICK(run, keys);
     wait->timeout_ms = chance(run, 50) ? (chance(run, 20) ? 2 * PARK_AFTER_MS : 800) : 0;
     wait->prompt = chance(run, 30) ? STR("May I?\n\"Yes\" or no") : (struct str){NULL, 0};
+    if (wait->type != WAIT_HUMAN)
+        return;
+    wait->choices = chance(run, 60) ? STR("[\"yes\",\"no\"]") : (struct str){NULL, 0};
+    wait->default_answer = chance(run, 50) ? STR("\"no\"") : (struct str){NULL, 0};
 }
 
 static void random_verdict(struct run *run, struct command *command)
@@ -218,12 +222,20 @@ static void random_append(struct run *run, struct command *command)
 static void random_answer(struct run *run, struct command *command)
 {
     static const struct str answers[] = {{"\"yes\"", 5}, {"\"no\"", 4}, {"\"maybe\"", 7}};
-    command->step = standing_step(run, STANDING_ASKING);
+    const struct job *job = &run->world->slice.job;
+    if (job_has_plan(job))
+        command->step = standing_step(run, STANDING_ASKING);
     command->answer.answer = PICK(run, answers);
-    command->answer.by = STR("bob");
+    command->answer.by = chance(run, 70) ? STR("bob") : (struct str){NULL, 0};
+    command->answer.comment = chance(run, 40) ? STR("as agreed") : (struct str){NULL, 0};
     const struct step *step = job_step(&run->world->slice, command->step);
-    if (step != NULL && str_is_set(step->question.effect))
-        command->answer.answer = chance(run, 50) ? STR("\"retry\"") : STR("\"fail\"");
+    struct str effect = step != NULL ? step->question.effect : job->wait.effect;
+    if (str_is_set(effect)) {
+        static const struct str words[] = {{"\"retry\"", 7}, {"\"fail\"", 6}, {"\"done\"", 6}};
+        command->answer.answer = PICK(run, words);
+        command->answer.has_result = str_eq(command->answer.answer, STR("\"done\""));
+        command->answer.result = PICK(run, values);
+    }
 }
 
 static void random_expire(struct run *run, struct command *command)
@@ -308,7 +320,7 @@ static enum command_type fitting_type(struct run *run)
     if (job_status_terminal(job->status))
         return COMMAND_REQUEUE;
     if (job->wait.type != WAIT_NONE)
-        return chance(run, 60) ? COMMAND_SIGNAL : COMMAND_WAKE;
+        return chance(run, 30) ? COMMAND_ANSWER : chance(run, 50) ? COMMAND_SIGNAL : COMMAND_WAKE;
     if (!job->lease.live)
         return COMMAND_CLAIM;
     return job->status == JOB_LEASED ? COMMAND_START : working[below(run, sizeof working)];
@@ -493,7 +505,7 @@ static void random_time(struct run *run)
 struct before {
     struct job job;
     bool knew_signal; /* a signal with this id was received */
-    bool had_stored;  /* a stored signal has the key of the wait */
+    bool had_stored;  /* a stored signal has the key of the wait, which takes any answer */
     bool knew_effect; /* the effect was begun, not forgotten */
     bool other_input; /* with another input */
     bool was_returned;
@@ -526,7 +538,7 @@ static struct before look(struct run *run, const struct command *command)
             str_eq(signal->signal_id, command->signal.signal_id))
             before.knew_signal = true;
         if (command->type == COMMAND_WAIT && !signal->delivered &&
-            str_is_set(command->wait.correlation_key) &&
+            str_is_set(command->wait.correlation_key) && !str_is_set(command->wait.choices) &&
             str_eq(signal->correlation_key, command->wait.correlation_key))
             before.had_stored = true;
     }
@@ -603,6 +615,18 @@ static const char *judge_key(struct run *run, const struct spec *spec)
                : "the key of another job was taken";
 }
 
+/* What ends a job's wait with choices is one of them, however the answer came. */
+static const char *judge_choice(struct run *run, struct str said, const struct before *before)
+{
+    const struct wait *wait = &before->job.wait;
+    bool ended = wait->type == WAIT_HUMAN && run->world->slice.job.wait.type == WAIT_NONE;
+    if (!ended || !str_is_set(wait->choices) || str_is_set(wait->effect))
+        return NULL;
+    return choices_have(wait->choices, said, &run->world->arena)
+               ? NULL
+               : "a wait with choices ended with none of them";
+}
+
 static const char *judge(struct run *run, const struct command *command,
                          const struct before *before)
 {
@@ -641,8 +665,11 @@ static const char *judge(struct run *run, const struct command *command,
                    ? "an append with the wrong version was taken"
                    : NULL;
     case COMMAND_SIGNAL:
-        return before->knew_signal && world->last.count > 0 ? "a repeated signal did something"
-                                                            : NULL;
+        if (before->knew_signal && world->last.count > 0)
+            return "a repeated signal did something";
+        return judge_choice(run, command->signal.payload, before);
+    case COMMAND_ANSWER:
+        return judge_choice(run, command->answer.answer, before);
     case COMMAND_WAIT:
         return before->had_stored && world->slice.job.wait.type != WAIT_NONE
                    ? "a wait blocked although its signal was there"
@@ -827,7 +854,7 @@ static const char *stuck(struct run *run)
     claim.claim.worker_id = STR("w9");
     signal.signal.correlation_key =
         str_is_set(job.wait.correlation_key) ? job.wait.correlation_key : STR("none");
-    signal.signal.payload = STR("\"retry\"");
+    signal.signal.payload = str_is_set(job.wait.effect) ? STR("\"retry\"") : STR("\"yes\"");
     plan.plan.steps = STR("[{\"id\":\"last\"}]");
     if (accepted(run, expire) || accepted(run, claim) ||
         accepted(run, engine_command(COMMAND_CANCEL_DUE, no_step)) ||

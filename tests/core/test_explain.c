@@ -188,8 +188,8 @@ static void a_parked_job_that_asks_a_person_names_the_question(void **state)
             "\\\"approval\\\", for as long as it takes.\"");
     says(w, "The question: \\\"Ship it?\\\"; it may be yes, no; asked is \\\"ada\\\"");
     says(w, "pawl approve {job} --answer CHOICE");
-    says(w, "pawl reject {job}");
-    says(w, "pawl signal {job} approval --payload JSON");
+    /* With choices there is neither a plain no nor any other payload. */
+    says(w, "\"moves\":[\"pawl approve {job} --answer CHOICE\",\"pawl cancel {job}\"]");
 }
 
 static void a_job_that_sleeps_cannot_be_signalled(void **state)
@@ -220,7 +220,7 @@ static void an_effect_in_doubt_offers_its_three_answers(void **state)
     says(w, "It waits for a person's word on an effect that is in doubt");
     says(w, "The effect \\\"charge\\\" was begun by an earlier attempt");
     says(w, "\"moves\":[\"pawl approve {job} --answer retry\",\"pawl approve {job} --answer "
-            "done\",\"pawl reject {job}\",\"pawl cancel {job}\"]");
+            "done --result JSON\",\"pawl reject {job}\",\"pawl cancel {job}\"]");
 }
 
 static void a_job_that_woke_says_why(void **state)

@@ -331,13 +331,60 @@ static void a_plan_ends_no_other_wait(void **state)
     assert_true(is_reported(h, 11, VERIFY_WAIT));
 }
 
-static void an_answer_to_a_job_without_a_plan_is_reported(void **state)
+static void an_answer_that_ends_a_wait_for_no_person_is_reported(void **state)
 {
     struct history *h = *state;
     waiting(h);
     ADD(h, WAIT_COMPLETED, "answer", .correlation_key = KEY, .outcome = OUTCOME_SIGNAL);
     assert_reported(h, 5, VERIFY_WAIT_END);
-    assert_true(is_reported(h, 5, VERIFY_CAUSE));
+}
+
+/* A job that asks a person, with choices and what it gets when the time is over. */
+static void asking(struct history *h)
+{
+    created(h);
+    claimed(h, 1);
+    ADD(h, JOB_WAITING, "wait#1", .wait_type = WAIT_HUMAN, .correlation_key = KEY,
+        .choices = STR("[\"yes\",\"no\"]"), .until = h->now + 1000,
+        .default_answer = STR("\"no\""));
+}
+
+static void an_answer_among_the_choices_holds(void **state)
+{
+    struct history *h = *state;
+    asking(h);
+    ADD(h, WAIT_COMPLETED, "answer", .correlation_key = KEY, .outcome = OUTCOME_SIGNAL,
+        .by = STR("ada"), .comment = STR("as agreed"), .payload = STR("\"\\u006eo\""));
+    assert_clean(h);
+}
+
+static void an_answer_that_is_not_a_choice_is_reported(void **state)
+{
+    struct history *h = *state;
+    asking(h);
+    ADD(h, WAIT_COMPLETED, "answer", .correlation_key = KEY, .outcome = OUTCOME_SIGNAL,
+        .by = STR("ada"), .payload = STR("{\"approved\":true,\"answer\":\"no\"}"));
+    assert_reported(h, 5, VERIFY_WAIT_END);
+}
+
+/* As 0.1.0 wrote it: any signal ended such a wait, and the event did not say by whom. */
+static void an_old_signal_that_is_not_a_choice_holds(void **state)
+{
+    struct history *h = *state;
+    asking(h);
+    ADD(h, WAIT_COMPLETED, "signal", .correlation_key = KEY, .outcome = OUTCOME_SIGNAL,
+        .payload = STR("{\"approved\":true,\"answer\":\"no\"}"));
+    assert_clean(h);
+}
+
+static void a_timeout_without_the_default_answer_is_reported(void **state)
+{
+    struct history *h = *state;
+    asking(h);
+    tick(h, 1000);
+    ADD(h, WAIT_COMPLETED, "wake", .correlation_key = KEY, .outcome = OUTCOME_TIMEOUT,
+        .payload = STR("\"yes\""));
+    assert_reported(h, 5, VERIFY_WAIT_END);
 }
 
 /* Stored and taken all the same: it is one fault. */
@@ -752,7 +799,11 @@ int main(void)
         HISTORY_TEST(a_wait_without_end_cannot_time_out),
         HISTORY_TEST(a_wait_for_steps_that_times_out_early_is_reported),
         HISTORY_TEST(a_plan_ends_no_other_wait),
-        HISTORY_TEST(an_answer_to_a_job_without_a_plan_is_reported),
+        HISTORY_TEST(an_answer_that_ends_a_wait_for_no_person_is_reported),
+        HISTORY_TEST(an_answer_among_the_choices_holds),
+        HISTORY_TEST(an_answer_that_is_not_a_choice_is_reported),
+        HISTORY_TEST(an_old_signal_that_is_not_a_choice_holds),
+        HISTORY_TEST(a_timeout_without_the_default_answer_is_reported),
         HISTORY_TEST(a_signal_without_a_key_is_reported),
         HISTORY_TEST(a_signal_taken_under_another_id_is_reported),
         HISTORY_TEST(a_signal_for_no_step_is_brought_by_signal_only),

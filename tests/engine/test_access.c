@@ -181,6 +181,7 @@ static const struct query questions[] = {
     {VERB_plan, 'p', "{'id':'@','steps':[{'id':'z'}]}", S | W, BY_QUEUE},
     {VERB_verdict, 'p', "{'id':'@','step':'b','decision':'accept'}", 0, BY_QUEUE},
     {VERB_answer, 'p', "{'id':'@','step':'b','answer':1}", S, BY_QUEUE},
+    {VERB_answer_job, 'q', "{'id':'@','answer':1}", S, BY_QUEUE},
     {VERB_inbox, '-', "{}", R, FOR_ALL},
     {VERB_claim, 'Q', "{'worker_id':'w','queues':['@'],'kinds':['none']}", W, BY_QUEUE},
     {VERB_claim_steps, 'Q', "{'worker_id':'w','queues':['@'],'judge':true}", W, BY_QUEUE},

@@ -476,6 +476,7 @@ static void names_no_job(struct desk *d)
         {VERB_plan, ",\"steps\":[{\"id\":\"a\",\"kind\":\"k\"}]"},
         {VERB_verdict, ",\"step\":\"a\",\"decision\":\"accept\""},
         {VERB_answer, ",\"step\":\"a\",\"answer\":1"},
+        {VERB_answer_job, ",\"answer\":1"},
     };
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         const char *rest = calls[i].rest;

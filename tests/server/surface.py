@@ -121,6 +121,11 @@ class Stage:
                        {"decision": "needs_user", "token": token,
                         "question": {"prompt": "so?", "choices": ["yes", "no"]}})
 
+    def asking_job(self):
+        self.server.do("POST", f"/v1/leases/{self.lease()}/wait",
+                       {"type": "human", "correlation_key": "c", "prompt": "so?",
+                        "choices": ["yes", "no"], "timeout_ms": 60000, "default_answer": "no"})
+
 
 def on_lease(what, body, **more):
     def make(stage, _):
@@ -218,6 +223,8 @@ REQUESTS = {
     "steps": on_job("GET", "/steps", None, Stage.step_lease),
     "verdict": make_verdict,
     "answer": on_job("POST", "/steps/s/answer", {"answer": "yes", "by": "me"}, Stage.asking),
+    "answer_job": on_job("POST", "/answer", {"answer": "no", "by": "me", "comment": "c"},
+                         Stage.asking_job),
     "inbox": always("GET", "/v1/inbox?limit=500"),
     "claim": lambda stage, _: (stage.submit() and None) or (
         "POST", "/v1/claims", {"worker_id": "w", "queues": [stage.queue], "kinds": ["k"],

@@ -43,6 +43,7 @@ RULES = {
     "steps": Rule({"read"}, "job"),
     "verdict": Rule({"work"}, "job"),
     "answer": Rule({"submit"}, "job"),
+    "answer_job": Rule({"submit"}, "job"),
     "inbox": Rule({"read"}, "filtered"),
     "claim": Rule({"work"}, "job"),
     "claim_steps": Rule({"work"}, "job"),

@@ -78,13 +78,15 @@ static void every_fault_has_struck(void **state)
 static void every_verb_of_the_world_went_well_at_least_once(void **state)
 {
     static const enum verb_name verbs[] = {
-        VERB_submit,          VERB_claim,         VERB_claim_steps, VERB_start,   VERB_heartbeat,
-        VERB_complete,        VERB_fail,          VERB_wait,        VERB_release, VERB_cancelled,
-        VERB_abandon,         VERB_effect_begin,  VERB_append,      VERB_signal,  VERB_cancel,
-        VERB_requeue,         VERB_effect_commit, VERB_dead_letter, VERB_redact,  VERB_plan,
-        VERB_verdict,         VERB_answer,        VERB_pause,       VERB_resume,  VERB_get,
-        VERB_resource_put,    VERB_events,        VERB_explain,     VERB_steps,   VERB_verify,
-        VERB_resource_delete, VERB_batch,
+        VERB_submit,        VERB_claim,       VERB_claim_steps,  VERB_start,
+        VERB_heartbeat,     VERB_complete,    VERB_fail,         VERB_wait,
+        VERB_release,       VERB_cancelled,   VERB_abandon,      VERB_effect_begin,
+        VERB_append,        VERB_signal,      VERB_cancel,       VERB_requeue,
+        VERB_effect_commit, VERB_dead_letter, VERB_redact,       VERB_plan,
+        VERB_verdict,       VERB_answer,      VERB_answer_job,   VERB_pause,
+        VERB_resume,        VERB_get,         VERB_resource_put, VERB_events,
+        VERB_explain,       VERB_steps,       VERB_verify,       VERB_resource_delete,
+        VERB_batch,
     };
     (void)state;
     if (counts.runs < RUNS)

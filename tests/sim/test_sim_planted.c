@@ -20,7 +20,7 @@
 #include "base/planted.h"
 #include "sim.h"
 
-enum { SEEDS = 300 };
+enum { SEEDS = 600 };
 
 static const char *const bug_names[] = {
     "none",

@@ -235,6 +235,10 @@ static void random_work(struct script *script, struct op *op)
         command->wait.correlation_key = PICK(script, keys);
         command->wait.delay_ms = command->wait.type == WAIT_TIMER ? 300 : 0;
         command->wait.timeout_ms = command->wait.type != WAIT_TIMER && chance(script, 50) ? 700 : 0;
+        if (command->wait.type == WAIT_HUMAN && chance(script, 50)) {
+            command->wait.choices = STR("[\"retry\",\"stop\"]");
+            command->wait.default_answer = STR("\"stop\"");
+        }
         break;
     case 9:
     case 10:
@@ -290,9 +294,11 @@ static void random_operator(struct script *script, struct op *op)
     case 5:
     case 6:
         command->type = COMMAND_ANSWER;
-        command->step = PICK(script, steps);
+        if (chance(script, 50))
+            command->step = PICK(script, steps);
         command->answer.answer = STR("\"retry\"");
         command->answer.by = STR("ann");
+        command->answer.comment = chance(script, 50) ? STR("as agreed") : (struct str){NULL, 0};
         break;
     case 7: {
         struct appended event = {STR("billing.sent"), PICK(script, values)};

@@ -188,19 +188,64 @@ export const cases = [
                 });
                 const page = await onJob(t, job.id);
                 await page.getByLabel('Answer as').fill('ada');
-                await page.getByLabel('Answer', { exact: true }).fill('up to 500 euros');
+                await page.getByLabel('Comment').fill('up to 500 euros');
                 await page.getByRole('button', { name: button, exact: true }).click();
                 await status(server, job.id, 'queued');
                 const { claims } = await server.post('/v1/claims', {
                     worker_id: 'w',
                     kinds: [kind],
                 });
-                same('the answer', claims[0].resume.payload, {
-                    approved,
-                    answer: 'up to 500 euros',
-                    by: 'ada',
-                });
+                same('the answer', claims[0].resume.payload, { approved });
+                same('who', claims[0].resume.by, 'ada');
+                same('the comment', claims[0].resume.comment, 'up to 500 euros');
             }
+        },
+    ],
+    [
+        'a_click_on_no_sends_no_and_nothing_that_reads_as_approval',
+        async (t) => {
+            const { server } = t;
+            const job = await server.submit('refund');
+            await server.lease(await server.claim('refund'), 'wait', {
+                type: 'human',
+                correlation_key: 'k',
+                prompt: 'Refund 250 euros?',
+                choices: ['yes', 'no'],
+            });
+            const page = await onJob(t, job.id);
+            same(
+                'there is no plain yes or no beside the choices',
+                await page.getByRole('button', { name: /^(Approve|Reject)$/ }).count(),
+                0,
+            );
+            await page.getByRole('button', { name: 'no', exact: true }).click();
+            await status(server, job.id, 'queued');
+            const { claims } = await server.post('/v1/claims', {
+                worker_id: 'w',
+                kinds: ['refund'],
+            });
+            same('the answer', claims[0].resume.payload, 'no');
+        },
+    ],
+    [
+        'a_question_without_choices_takes_an_answer_of_any_kind',
+        async (t) => {
+            const { server } = t;
+            const job = await server.submit('free-text');
+            await server.lease(await server.claim('free-text'), 'wait', {
+                type: 'human',
+                correlation_key: 'k',
+                prompt: 'How much?',
+            });
+            const page = await onJob(t, job.id);
+            await page.getByLabel('Answer', { exact: true }).fill('{"cents": 250}');
+            await page.getByRole('button', { name: 'Send', exact: true }).click();
+            await status(server, job.id, 'queued');
+            const { claims } = await server.post('/v1/claims', {
+                worker_id: 'w',
+                kinds: ['free-text'],
+            });
+            same('the answer', claims[0].resume.payload, { cents: 250 });
         },
     ],
     [
@@ -218,13 +263,15 @@ export const cases = [
             await server.lease(token, 'effects/pay/begin', { input: 1 });
             const page = await onJob(t, job.id);
             await page.getByRole('button', { name: 'It has happened' }).click();
+            const record = page.getByRole('button', { name: 'Record it' });
+            sure('nothing is recorded without a result', await record.isDisabled());
+            same('the job still asks', (await server.job(job.id)).status, 'waiting');
+            await page.getByLabel('Result').fill('{"receipt": 17}');
+            await record.click();
             await status(server, job.id, 'queued');
-            sure(
-                'it counts as done',
-                (await server.events(job.id)).some((e) =>
-                    JSON.stringify(e.payload ?? {}).includes('"done"'),
-                ),
-            );
+            const answered = (await server.events(job.id)).at(-1);
+            same('the word', answered.payload.resolution, 'done');
+            same('the result', answered.payload.result, { receipt: 17 });
         },
     ],
     [

@@ -88,9 +88,19 @@ export const addPlan = (id: string, steps: Json, reason?: string) =>
     post<Job>(`${job(id)}/plan`, { steps, reason });
 export const judgeStep = (id: string, name: string, body: Record<string, Json>) =>
     post<Job>(`${step(id, name)}/verdict`, body);
-/* To the question that this attempt has asked, and no later one. */
-export const answerStep = (id: string, name: string, attempt: number, answer: Json, by?: string) =>
-    post<Job>(`${step(id, name)}/answer`, { answer, by, attempt });
+/** What a person says. With `attempt` only to the question that this attempt has asked. */
+export interface Answer {
+    answer: Json;
+    by?: string;
+    comment?: string;
+    result?: Json;
+    attempt?: number;
+    correlation_key?: string;
+}
+
+export const answerStep = (id: string, name: string, body: Answer) =>
+    post<Job>(`${step(id, name)}/answer`, body);
+export const answerJob = (id: string, body: Answer) => post<Job>(`${job(id)}/answer`, body);
 
 export const inbox = (cursor?: string | null) =>
     ask<{ questions: Question[]; next_cursor: string | null }>('/v1/inbox', {

@@ -213,6 +213,7 @@ export interface Step {
     verdict: string | null;
     answer: Json;
     answered_by: string | null;
+    answer_comment: string | null;
     result: Json;
     error: Failure | null;
     progress: Json;
@@ -258,6 +259,12 @@ export interface Question {
     since: string | null;
     until: string | null;
     default_answer: Json;
+    goal: string | null;
+    agent_id: string | null;
+    labels: Record<string, string> | null;
+    correlation_id: string | null;
+    payload: Json;
+    payload_left_out: boolean;
 }
 
 export interface Queue {

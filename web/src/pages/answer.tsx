@@ -1,12 +1,16 @@
-// Answering a question in place: choices where there are some, else yes or no with words; and for an
-// effect in doubt whether it has happened.
+// Answering a question in place. With choices each is a button that sends that choice and nothing
+// else; without them approve and reject, or an answer in words or JSON; and for an effect in doubt
+// whether it has happened, and what it gave back.
 
 import { signal } from '@preact/signals';
 import { useState } from 'preact/hooks';
 import * as pawl from '../api/pawl';
 import { parseExact, session } from '../api/client';
+import type { Json } from '../api/types';
 import { brief } from '../format';
 import { Button } from '../ui/button';
+import { ActionDialog } from '../ui/dialog';
+import { JsonField, jsonProblem, readJson } from '../ui/field';
 import { toast } from '../ui/toast';
 
 export interface Asked {
@@ -14,7 +18,7 @@ export interface Asked {
     step: string | null;
     attempt: number;
     prompt: string | null;
-    choices: unknown[] | null;
+    choices: Json[] | null;
     correlation_key: string | null;
     effect: string | null;
 }
@@ -42,8 +46,7 @@ export function AnswerAs() {
 }
 
 /* The answer as JSON if it is some, else as a text: as the command line reads it. */
-function answerOf(text: string): unknown {
-    if (text.trim() === '') return undefined;
+function answerOf(text: string): Json {
     try {
         return parseExact(text);
     } catch {
@@ -51,34 +54,142 @@ function answerOf(text: string): unknown {
     }
 }
 
-function send(
-    asked: Asked,
-    approved: boolean,
-    answer: unknown,
-    by: string | undefined,
-): Promise<unknown> {
-    if (asked.step !== null)
-        return pawl.answerStep(asked.id, asked.step, asked.attempt, answer ?? { approved }, by);
-    const payload = asked.effect ? { decision: answer } : { approved, answer, by };
-    return pawl.signalJob(asked.id, asked.correlation_key ?? '', payload);
+/* To the question that was shown, and no later one. */
+function send(asked: Asked, answer: Json, comment: string, result?: { value: Json }) {
+    const body = {
+        answer,
+        by: who().trim() || undefined,
+        comment: comment.trim() || undefined,
+        attempt: asked.attempt,
+        ...(result ? { result: result.value ?? null } : {}),
+    };
+    return asked.step !== null
+        ? pawl.answerStep(asked.id, asked.step, body)
+        : pawl.answerJob(asked.id, {
+              ...body,
+              correlation_key: asked.correlation_key ?? undefined,
+          });
 }
 
-const doubts: [decision: string, label: string, means: string][] = [
-    ['done', 'It has happened', 'The effect counts as done and is not done again'],
-    ['retry', 'Do it again', 'It has not happened, or may happen twice'],
-    ['fail', 'Give up', 'The job fails'],
-];
+type Doubt = 'done' | 'retry' | 'fail';
+
+const doubts: Record<Doubt, { label: string; title: string; action: string; means: string }> = {
+    done: {
+        label: 'It has happened',
+        title: 'Record the effect as done?',
+        action: 'Record it',
+        means: 'The effect is not run again: this result is what the worker gets in its place.',
+    },
+    retry: {
+        label: 'Run it again',
+        title: 'Run the effect again?',
+        action: 'Run it again',
+        means: 'For an effect that has not happened, or that may happen twice.',
+    },
+    fail: {
+        label: 'Fail the job',
+        title: 'Fail the job?',
+        action: 'Fail it',
+        means: 'The effect stays as it is, and the job fails.',
+    },
+};
+
+function DoubtDialog({
+    asked,
+    doubt,
+    onClose,
+    onDone,
+}: {
+    asked: Asked;
+    doubt: Doubt;
+    onClose: () => void;
+    onDone: () => void;
+}) {
+    const [result, setResult] = useState('');
+    const [comment, setComment] = useState('');
+    const { title, action, means } = doubts[doubt];
+    const done = doubt === 'done';
+    async function run(): Promise<void> {
+        await send(asked, doubt, comment, done ? { value: readJson(result) } : undefined);
+        toast('Answered');
+        onDone();
+    }
+    return (
+        <ActionDialog
+            title={title}
+            action={action}
+            danger={doubt === 'fail'}
+            ready={!done || (result.trim() !== '' && !jsonProblem(result))}
+            run={run}
+            onClose={onClose}
+        >
+            <p>
+                <code>{asked.effect}</code>: {means}
+            </p>
+            {done && (
+                <JsonField
+                    label="Result"
+                    hint="required: what the effect gave back, as JSON; null if it was nothing"
+                    rows={4}
+                    value={result}
+                    onInput={setResult}
+                />
+            )}
+            <Comment value={comment} onInput={setComment} />
+        </ActionDialog>
+    );
+}
+
+function Comment({ value, onInput }: { value: string; onInput: (value: string) => void }) {
+    return (
+        <input
+            class="comment"
+            aria-label="Comment"
+            placeholder="Comment for the worker and the history, optional"
+            value={value}
+            onInput={(event) => onInput(event.currentTarget.value)}
+        />
+    );
+}
+
+function InDoubt({ asked, onDone }: { asked: Asked; onDone: () => void }) {
+    const [open, setOpen] = useState<Doubt | null>(null);
+    return (
+        <div class="answer-buttons">
+            {(Object.keys(doubts) as Doubt[]).map((doubt) => (
+                <Button
+                    key={doubt}
+                    title={doubts[doubt].means}
+                    kind={doubt === 'fail' ? 'danger' : 'plain'}
+                    onClick={() => setOpen(doubt)}
+                >
+                    {doubts[doubt].label}
+                </Button>
+            ))}
+            {open && (
+                <DoubtDialog
+                    asked={asked}
+                    doubt={open}
+                    onClose={() => setOpen(null)}
+                    onDone={onDone}
+                />
+            )}
+        </div>
+    );
+}
 
 export function AnswerForm({ asked, onDone }: { asked: Asked; onDone: () => void }) {
     const [text, setText] = useState('');
+    const [comment, setComment] = useState('');
     const [busy, setBusy] = useState(false);
     const [problem, setProblem] = useState<string | null>(null);
+    if (asked.effect) return <InDoubt asked={asked} onDone={onDone} />;
 
-    async function answer(approved: boolean, value: unknown): Promise<void> {
+    async function answer(value: Json): Promise<void> {
         setBusy(true);
         setProblem(null);
         try {
-            await send(asked, approved, value, who().trim() || undefined);
+            await send(asked, value, comment);
             toast('Answered');
             onDone();
         } catch (error) {
@@ -87,54 +198,26 @@ export function AnswerForm({ asked, onDone }: { asked: Asked; onDone: () => void
         setBusy(false);
     }
 
-    const choices = asked.effect ? null : asked.choices;
+    const said = text.trim() !== '';
     return (
         <div class="answer">
-            {asked.effect ? (
+            <Comment value={comment} onInput={setComment} />
+            {asked.choices ? (
                 <div class="answer-buttons">
-                    {doubts.map(([decision, label, means]) => (
-                        <Button
-                            key={decision}
-                            title={means}
-                            kind={decision === 'fail' ? 'danger' : 'plain'}
-                            busy={busy}
-                            onClick={() => answer(decision !== 'fail', decision)}
-                        >
-                            {label}
-                        </Button>
-                    ))}
-                </div>
-            ) : choices ? (
-                <div class="answer-buttons">
-                    {choices.map((choice, i) => (
-                        <Button
-                            key={i}
-                            kind={i === 0 ? 'primary' : 'plain'}
-                            busy={busy}
-                            onClick={() => answer(true, choice)}
-                        >
+                    {asked.choices.map((choice, i) => (
+                        <Button key={i} busy={busy} onClick={() => answer(choice)}>
                             {brief(choice, 60)}
                         </Button>
                     ))}
-                    {asked.step === null && (
-                        <Button kind="danger" busy={busy} onClick={() => answer(false, undefined)}>
-                            Reject
-                        </Button>
-                    )}
                 </div>
             ) : (
                 <div class="answer-buttons">
-                    <input
-                        aria-label="Answer"
-                        placeholder="Answer, if there is more to say than yes or no"
-                        value={text}
-                        onInput={(event) => setText(event.currentTarget.value)}
-                    />
                     <Button
                         kind="primary"
                         icon="check"
                         busy={busy}
-                        onClick={() => answer(true, answerOf(text))}
+                        disabled={said}
+                        onClick={() => answer({ approved: true })}
                     >
                         Approve
                     </Button>
@@ -142,9 +225,24 @@ export function AnswerForm({ asked, onDone }: { asked: Asked; onDone: () => void
                         kind="danger"
                         icon="close"
                         busy={busy}
-                        onClick={() => answer(false, answerOf(text))}
+                        disabled={said}
+                        onClick={() => answer({ approved: false })}
                     >
                         Reject
+                    </Button>
+                    <span class="faint">or</span>
+                    <input
+                        aria-label="Answer"
+                        placeholder="Another answer: text or JSON"
+                        value={text}
+                        onInput={(event) => setText(event.currentTarget.value)}
+                    />
+                    <Button
+                        busy={busy}
+                        disabled={!said || answerOf(text) === null}
+                        onClick={() => answer(answerOf(text))}
+                    >
+                        Send
                     </Button>
                 </div>
             )}

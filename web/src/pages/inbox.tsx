@@ -6,6 +6,7 @@ import type { Question } from '../api/types';
 import { brief, plural, shortId } from '../format';
 import { useQuery } from '../live/query';
 import { to } from '../route';
+import { JsonView } from '../ui/json';
 import { Empty, Loading, PageHead, Trouble } from '../ui/page';
 import { Ago } from '../ui/time';
 import { AnswerAs, AnswerForm } from './answer';
@@ -22,6 +23,50 @@ async function load(): Promise<Question[]> {
         if (!cursor) break;
     }
     return all;
+}
+
+/* What the job is about: enough to answer without opening it. */
+function Context({ question: q }: { question: Question }) {
+    const labels = Object.entries(q.labels ?? {});
+    return (
+        <div class="question-context">
+            {q.goal && <p class="goal">{q.goal}</p>}
+            <p class="pills">
+                <a class="chip" href={to.jobs({ queue: q.queue })}>
+                    queue {q.queue}
+                </a>
+                {q.agent_id && (
+                    <a class="chip" href={to.jobs({ agent_id: q.agent_id })}>
+                        agent {q.agent_id}
+                    </a>
+                )}
+                {q.correlation_id && (
+                    <a class="chip" href={to.jobs({ correlation_id: q.correlation_id })}>
+                        {q.correlation_id}
+                    </a>
+                )}
+                {labels.map(([name, value]) => (
+                    <a key={name} class="chip" href={to.jobs({ label: `${name}:${value}` })}>
+                        {name}:{value}
+                    </a>
+                ))}
+            </p>
+            {q.payload_left_out ? (
+                <p class="faint">
+                    The payload is too long for this page. <a href={to.job(q.id)}>Open the job</a>
+                </p>
+            ) : (
+                q.payload != null && (
+                    <details class="question-payload">
+                        <summary>
+                            Payload <code>{brief(q.payload, 100)}</code>
+                        </summary>
+                        <JsonView value={q.payload} label="the payload" />
+                    </details>
+                )
+            )}
+        </div>
+    );
 }
 
 function Card({ question, onDone }: { question: Question; onDone: () => void }) {
@@ -46,6 +91,7 @@ function Card({ question, onDone }: { question: Question; onDone: () => void }) 
                     </span>
                 )}
             </div>
+            <Context question={q} />
             <p class="prompt">
                 {q.effect
                     ? `Has “${q.effect}” happened? The worker went away before it could say.`
@@ -75,8 +121,8 @@ export function InboxPage() {
                 says={
                     data
                         ? data.length
-                            ? `${plural(data.length, 'question')} wait for an answer. Nothing is held up but the jobs that ask.`
-                            : 'Nobody waits for you.'
+                            ? `${plural(data.length, 'open question')}. Only the jobs that ask are held up.`
+                            : 'No open questions.'
                         : ' '
                 }
             >

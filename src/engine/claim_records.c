@@ -172,15 +172,20 @@ static bool put_wait(struct merge *merge, const struct event *event)
     const struct event_data *data = &event->data;
     if (!str_is_set(data->correlation_key) || data->resolution != RESOLVE_NONE)
         return true;
-    if (!take_bytes(merge->records, data->correlation_key.len + data->payload.len + RECORD_BYTES))
+    size_t said = data->payload.len + data->by.len + data->comment.len;
+    if (!take_bytes(merge->records, data->correlation_key.len + said + RECORD_BYTES))
         return false;
     struct buf json;
     struct json_writer writer;
-    buf_init(&json, merge->arena, data->payload.len + 96);
+    buf_init(&json, merge->arena, said + 96);
     json_writer_init(&writer, &json);
     json_begin_object(&writer);
     answer_word(&writer, STR("outcome"), &outcome_names, (int)data->outcome);
     answer_raw(&writer, STR("payload"), data->payload);
+    if (str_is_set(data->by) || str_is_set(data->comment)) {
+        answer_text(&writer, STR("by"), data->by);
+        answer_text(&writer, STR("comment"), data->comment);
+    }
     answer_time(&writer, STR("at"), event->at);
     json_end_object(&writer);
     if (json.failed || !keep_wait(merge, data->correlation_key, buf_str(&json)))

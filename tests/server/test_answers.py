@@ -30,7 +30,11 @@ def asks(stage, **wait):
 def resumed(stage):
     claim = stage.server.do("POST", "/v1/claims", {"worker_id": "w", "queues": [stage.queue]})
     check(len(claim["claims"]) == 1, claim)
-    return claim["claims"][0]["resume"]
+    resume = claim["claims"][0]["resume"]
+    wait = claim["claims"][0]["waits"]["refund"]
+    for name in ("outcome", "payload", "by", "comment"):
+        check(wait.get(name) == resume.get(name), name, "is not as it was:", wait, resume)
+    return resume
 
 
 def a_no_never_reads_as_approval(server):

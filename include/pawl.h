@@ -269,10 +269,12 @@ PAWL_VERB(redact);
  * PAWL_NOT_FOUND, PAWL_UNPROCESSABLE_PLAN, PAWL_INVALID_TRANSITION */
 PAWL_VERB(plan);
 
-/* {"id"}. Answers {"status", "plan_version", "critical_path": {"duration_ms", "steps": [id]},
- * "steps": [{"id", "state", ..., "started_at", "ended_at", "duration_ms", "answered_at", "history":
- * [...]}]}. The duration of a step goes from its first lease to its end, or to now; the critical
- * path is the chain of dependencies that took longest, or has so far. PAWL_NOT_FOUND */
+/* {"id", "limit"?, "cursor"?}. Answers {"status", "plan_version", "critical_path": {"duration_ms",
+ * "steps": [id]}, "steps": [{"id", "state", ..., "started_at", "ended_at", "duration_ms",
+ * "answered_at", "history":
+ * [...]}], "next_cursor"}. The duration of a step goes from its first lease to its end, or to now;
+ * the critical path is the chain of dependencies that took longest, or has so far. PAWL_NOT_FOUND
+ */
 PAWL_VERB(steps);
 
 /* {"id", "from"?, "to"?}: what changed from one version of the plan to another; else to the newest
@@ -405,11 +407,11 @@ PAWL_VERB(batch);
  * {"jobs", "next_cursor"}. */
 PAWL_VERB(dead_letters);
 
-/* How many there are: {"kind"?, "queue"?}. Answers {"groups": [{"kind", "reason_code", "type",
- * "message", "count", "oldest_at", "newest_at", "last_error"}], "counted", "more"}, the largest
- * group first; `type` is that of their errors, `message` what those without a type have in common,
- * with "*" for numbers, ids and quoted text; `more`: not all could be counted, and the oldest are
- * left out. */
+/* How many there are: {"kind"?, "queue"?, "limit"?, "cursor"?}. Answers {"groups": [{"kind",
+ * "reason_code", "type", "message", "count", "oldest_at", "newest_at", "last_error"}],
+ * "next_cursor", "counted", "more"}, the largest group first; `type` is that of their errors,
+ * `message` what those without a type have in common, with "*" for numbers, ids and quoted text;
+ * `more`: not all could be counted, and the oldest are left out. */
 PAWL_VERB(dead_letter_groups);
 
 /* {"id"?, "kind"?, "queue"?, "reason_code"?, "reason"?, "fresh"?, "dry_run"?, "rate_per_s"?,
@@ -418,7 +420,9 @@ PAWL_VERB(dead_letter_groups);
 PAWL_VERB(redrive);
 PAWL_VERB(drop);
 
-/* {}. Answers {"queues": [{"queue", "paused", "depth", "oldest_at", "by_status": {...}}]}. */
+/* {"limit"?, "cursor"?}. Answers {"queues": [{"queue", "paused", "depth", "oldest_at", "by_status":
+ * {...}}], "next_cursor"}. Without a limit this list, like those of workers, resources, tokens,
+ * steps and groups, is all there is. */
 PAWL_VERB(queues);
 
 /* {"queue"}. No claim takes work of a paused queue. Answers {"queue", "paused"}. */
@@ -430,8 +434,8 @@ PAWL_VERB(resume);
 PAWL_VERB(kind_set);
 PAWL_VERB(kind_get);
 
-/* {}. Answers {"workers": [{"worker_id", "leases", "last_beat_at", "resource_id"?}]}: those who
- * hold a lease. */
+/* {"limit"?, "cursor"?}. Answers {"workers": [{"worker_id", "leases", "last_beat_at",
+ * "resource_id"?}], "next_cursor"}: those who hold a lease. */
 PAWL_VERB(workers);
 
 /* {}. Answers {"resources": [...]}; the others {"id", ...} and the resource. resource_put
@@ -456,8 +460,8 @@ PAWL_VERB(stats);
  * "read", "submit", "work", "admin", "queues"? (all), "ttl_ms"? (for ever)} answers {"id", "name",
  * "scopes", "queues", "created_at", "expires_at", "revoked_at", "token"}: the token itself is shown
  * this once and kept nowhere, so that a repetition under an Idempotency-Key has null there.
- * token_list {} answers {"tokens": [...]}, also those that have ended. token_revoke {"id"} ends one
- * and answers it. PAWL_NOT_FOUND */
+ * token_list {"limit"?, "cursor"?} answers {"tokens": [...], "next_cursor"}, also those that have
+ * ended. token_revoke {"id"} ends one and answers it. PAWL_NOT_FOUND */
 PAWL_VERB(token_create);
 PAWL_VERB(token_list);
 PAWL_VERB(token_revoke);

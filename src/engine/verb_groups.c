@@ -8,6 +8,7 @@
 #include "engine/access.h"
 #include "engine/answer.h"
 #include "engine/filter.h"
+#include "engine/page.h"
 #include "engine/verb.h"
 
 enum {
@@ -23,11 +24,13 @@ enum {
 struct dead_letter_groups_request {
     struct str kind;
     struct str queue;
+    struct page_request page;
 };
 
 static const struct record_field dead_letter_groups_fields[] = {
     FIELD(dead_letter_groups_request, kind, NAME),
     FIELD(dead_letter_groups_request, queue, NAME),
+    PAGE_FIELDS(struct dead_letter_groups_request),
 };
 RECORD_TABLE(dead_letter_groups);
 
@@ -165,7 +168,10 @@ static enum error_code run_groups(struct verb_call *call, struct buf *answer, st
     struct grouping grouping = {.filter.statuses = UINT32_C(1) << JOB_DEAD_LETTERED};
     struct json_writer writer;
     struct store_txn *txn;
+    struct page page;
     enum error_code code = verb_read(call, &dead_letter_groups_record, &request, err);
+    if (code == ERR_OK)
+        code = page_begin(&request.page, PAGE_BY_PLACE, &page, err);
     grouping.filter.kind = request.kind;
     grouping.filter.queue = request.queue;
     if (code == ERR_OK)
@@ -185,8 +191,10 @@ static enum error_code run_groups(struct verb_call *call, struct buf *answer, st
     json_key(&writer, STR("groups"));
     json_begin_array(&writer);
     for (uint32_t i = 0; i < grouping.group_count; i++)
-        write_group(&writer, &grouping.groups[i]);
+        if (page_takes(&page, (struct str){NULL, 0}))
+            write_group(&writer, &grouping.groups[i]);
     json_end_array(&writer);
+    page_end(&page, &writer);
     answer_int(&writer, STR("counted"), grouping.counted);
     answer_bool(&writer, STR("more"), grouping.more);
     json_end_object(&writer);

@@ -8,6 +8,7 @@
 #include "engine/access.h"
 #include "engine/answer.h"
 #include "engine/filter.h"
+#include "engine/page.h"
 #include "engine/verb.h"
 
 #define FIELD(type, member, kind) RECORD_FIELD(struct type, member, #member, kind)
@@ -18,9 +19,13 @@
 
 struct steps_request {
     struct str id;
+    struct page_request page;
 };
 
-static const struct record_field steps_fields[] = {FIELD(steps_request, id, TEXT)};
+static const struct record_field steps_fields[] = {
+    FIELD(steps_request, id, TEXT),
+    PAGE_FIELDS(struct steps_request),
+};
 RECORD_TABLE(steps);
 
 /* What happened to a step, oldest first. */
@@ -138,7 +143,7 @@ static void write_path(struct json_writer *writer, const struct job_slice *slice
 }
 
 static void write_steps(struct buf *answer, const struct job_slice *slice,
-                        const struct histories *histories)
+                        const struct histories *histories, struct page *page)
 {
     struct json_writer writer;
     json_writer_init(&writer, answer);
@@ -149,6 +154,8 @@ static void write_steps(struct buf *answer, const struct job_slice *slice,
     json_key(&writer, STR("steps"));
     json_begin_array(&writer);
     for (uint32_t i = 0; i < slice->step_count; i++) {
+        if (!page_takes(page, slice->steps[i].spec.id))
+            continue;
         answer_step(&writer, &slice->steps[i]);
         write_times(&writer, histories, i);
         json_key(&writer, STR("history"));
@@ -159,6 +166,7 @@ static void write_steps(struct buf *answer, const struct job_slice *slice,
         json_end_object(&writer);
     }
     json_end_array(&writer);
+    page_end(page, &writer);
     json_end_object(&writer);
 }
 
@@ -169,7 +177,10 @@ static enum error_code run_steps(struct verb_call *call, struct buf *answer, str
     struct store_txn *txn;
     struct store_job job;
     struct histories histories = {0};
+    struct page page;
     enum error_code code = verb_read(call, &steps_record, &request, err);
+    if (code == ERR_OK)
+        code = page_begin(&request.page, PAGE_BY_PLACE, &page, err);
     if (code == ERR_OK)
         code = verb_job_id(request.id, &id, err);
     if (code == ERR_OK)
@@ -187,7 +198,7 @@ static enum error_code run_steps(struct verb_call *call, struct buf *answer, str
         code = critical_path_find(&job.slice, histories.times, histories.now, call->arena,
                                   &histories.path, err);
     if (code == ERR_OK)
-        write_steps(answer, &job.slice, &histories);
+        write_steps(answer, &job.slice, &histories, &page);
     return code;
 }
 

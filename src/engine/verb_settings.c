@@ -7,6 +7,7 @@
 #include "core/resource.h"
 #include "engine/access.h"
 #include "engine/answer.h"
+#include "engine/page.h"
 #include "engine/timings.h"
 #include "engine/verb.h"
 
@@ -29,6 +30,21 @@ static enum error_code missing(const char *member, struct err *err)
 
 /* A request that says nothing. */
 static const struct record_type nothing_record = {NULL, 0};
+
+/* One for a list, which may be for a page of it. */
+struct paged_request {
+    struct page_request page;
+};
+
+static const struct record_field paged_fields[] = {PAGE_FIELDS(struct paged_request)};
+RECORD_TABLE(paged);
+
+static enum error_code read_paged(struct verb_call *call, struct page *ret, struct err *err)
+{
+    struct paged_request request = {0};
+    enum error_code code = verb_read(call, &paged_record, &request, err);
+    return code == ERR_OK ? page_begin(&request.page, PAGE_BY_NAME, ret, err) : code;
+}
 
 /* ---- queues and numbers ------------------------------------------------------------------- */
 
@@ -125,7 +141,7 @@ static void write_queue(struct json_writer *writer, struct str queue, bool pause
 }
 
 /* Both lists are in the order of names: queues with jobs, and queues that are paused. */
-static void write_queues(struct json_writer *writer, const struct census *census)
+static void write_queues(struct json_writer *writer, const struct census *census, struct page *page)
 {
     const struct names *paused = &census->load.paused;
     uint32_t at = 0;
@@ -140,7 +156,8 @@ static void write_queues(struct json_writer *writer, const struct census *census
         while (at < census->count && str_eq(census->counts[at].queue, queue))
             tally_add(&tally, &census->counts[at++]);
         p += is_paused;
-        write_queue(writer, queue, is_paused, &tally, census->load.now);
+        if (page_takes(page, queue))
+            write_queue(writer, queue, is_paused, &tally, census->load.now);
     }
 }
 
@@ -148,8 +165,8 @@ static enum error_code run_queues(struct verb_call *call, struct buf *answer, st
 {
     struct census census;
     struct json_writer writer;
-    char none;
-    enum error_code code = verb_read(call, &nothing_record, &none, err);
+    struct page page;
+    enum error_code code = read_paged(call, &page, err);
     if (code == ERR_OK)
         code = take_census(call, false, NULL, &census, err);
     if (code != ERR_OK)
@@ -159,13 +176,14 @@ static enum error_code run_queues(struct verb_call *call, struct buf *answer, st
     json_begin_object(&writer);
     json_key(&writer, STR("queues"));
     json_begin_array(&writer);
-    write_queues(&writer, &census);
+    write_queues(&writer, &census, &page);
     json_end_array(&writer);
+    page_end(&page, &writer);
     json_end_object(&writer);
     return ERR_OK;
 }
 
-const struct verb verb_queues = {.request = &nothing_record, .run = run_queues};
+const struct verb verb_queues = {.request = &paged_record, .run = run_queues};
 
 static enum error_code run_stats(struct verb_call *call, struct buf *answer, struct err *err)
 {
@@ -217,8 +235,8 @@ static enum error_code run_workers(struct verb_call *call, struct buf *answer, s
     struct store_worker *workers = NULL;
     uint32_t count = 0;
     struct json_writer writer;
-    char none;
-    enum error_code code = verb_read(call, &nothing_record, &none, err);
+    struct page page;
+    enum error_code code = read_paged(call, &page, err);
     if (code == ERR_OK)
         code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)
@@ -232,6 +250,8 @@ static enum error_code run_workers(struct verb_call *call, struct buf *answer, s
     json_key(&writer, STR("workers"));
     json_begin_array(&writer);
     for (uint32_t i = 0; i < count; i++) {
+        if (!page_takes(&page, workers[i].worker_id))
+            continue;
         json_begin_object(&writer);
         answer_text(&writer, STR("worker_id"), workers[i].worker_id);
         answer_int(&writer, STR("leases"), workers[i].leases);
@@ -241,11 +261,12 @@ static enum error_code run_workers(struct verb_call *call, struct buf *answer, s
         json_end_object(&writer);
     }
     json_end_array(&writer);
+    page_end(&page, &writer);
     json_end_object(&writer);
     return ERR_OK;
 }
 
-const struct verb verb_workers = {.request = &nothing_record, .run = run_workers};
+const struct verb verb_workers = {.request = &paged_record, .run = run_workers};
 
 /* ---- pausing ------------------------------------------------------------------------------ */
 
@@ -417,8 +438,8 @@ static enum error_code run_resources(struct verb_call *call, struct buf *answer,
     struct resource *resources = NULL;
     uint32_t count = 0;
     struct json_writer writer;
-    char none;
-    enum error_code code = verb_read(call, &nothing_record, &none, err);
+    struct page page;
+    enum error_code code = read_paged(call, &page, err);
     if (code == ERR_OK)
         code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)
@@ -432,13 +453,15 @@ static enum error_code run_resources(struct verb_call *call, struct buf *answer,
     json_key(&writer, STR("resources"));
     json_begin_array(&writer);
     for (uint32_t i = 0; i < count; i++)
-        answer_resource(&writer, &resources[i]);
+        if (page_takes(&page, resources[i].id))
+            answer_resource(&writer, &resources[i]);
     json_end_array(&writer);
+    page_end(&page, &writer);
     json_end_object(&writer);
     return ERR_OK;
 }
 
-const struct verb verb_resources = {.request = &nothing_record, .run = run_resources};
+const struct verb verb_resources = {.request = &paged_record, .run = run_resources};
 
 struct resource_request {
     struct str id;

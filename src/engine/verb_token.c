@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "engine/answer.h"
+#include "engine/page.h"
 #include "engine/verb.h"
 
 #define TTL_MS_MAX INT64_C(315360000000) /* ten years */
@@ -178,15 +179,34 @@ static enum error_code create_answer(struct verb_call *call, struct buf *answer,
 const struct verb verb_token_create = {
     .request = &create_record, .prepare = create_prepare, .answer = create_answer};
 
+struct list_request {
+    struct page_request page;
+};
+
+static const struct record_field list_fields[] = {PAGE_FIELDS(struct list_request)};
+static const struct record_type list_record = {list_fields,
+                                               sizeof list_fields / sizeof list_fields[0]};
+
+static bool is_on(struct page *page, const struct access_token *token, struct arena *arena)
+{
+    char *text = arena_alloc(arena, UUID_TEXT_LEN);
+    if (text == NULL)
+        return false;
+    uuid_format(token->id, text);
+    return page_takes(page, (struct str){text, UUID_TEXT_LEN});
+}
+
 static enum error_code run_list(struct verb_call *call, struct buf *answer, struct err *err)
 {
-    static const struct record_type nothing = {NULL, 0};
+    struct list_request request = {0};
+    struct page page;
     struct store_txn *txn;
     struct access_token *tokens = NULL;
     uint32_t count = 0;
     struct json_writer writer;
-    char none;
-    enum error_code code = verb_read(call, &nothing, &none, err);
+    enum error_code code = verb_read(call, &list_record, &request, err);
+    if (code == ERR_OK)
+        code = page_begin(&request.page, PAGE_BY_NAME, &page, err);
     if (code == ERR_OK)
         code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)
@@ -200,15 +220,18 @@ static enum error_code run_list(struct verb_call *call, struct buf *answer, stru
     json_key(&writer, STR("tokens"));
     json_begin_array(&writer);
     for (uint32_t i = 0; i < count; i++) {
+        if (!is_on(&page, &tokens[i], call->arena))
+            continue;
         write_token(&writer, &tokens[i]);
         json_end_object(&writer);
     }
     json_end_array(&writer);
+    page_end(&page, &writer);
     json_end_object(&writer);
     return ERR_OK;
 }
 
-const struct verb verb_token_list = {.run = run_list};
+const struct verb verb_token_list = {.request = &list_record, .run = run_list};
 
 static enum error_code revoke_prepare(struct verb_call *call, struct err *err)
 {

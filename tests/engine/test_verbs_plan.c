@@ -34,7 +34,7 @@ static void tells_steps(struct desk *d)
     submit(d);
     well(d, VERB_steps, "{\"id\":\"%s\"}", said(d, "id"));
     assert_string_equal(d->answer, "{\"status\":\"queued\",\"plan_version\":null,"
-                                   "\"critical_path\":null,\"steps\":[]}");
+                                   "\"critical_path\":null,\"steps\":[],\"next_cursor\":null}");
     ill(d, VERB_steps, ERR_NOT_FOUND, NOBODY, "{\"id\":\"" NOBODY "\"}");
 }
 

@@ -282,6 +282,107 @@ static void a_list_that_cannot_be_is_refused_by_name(void **state)
     at_every_desk(lists_wrongly);
 }
 
+/* ---- pages ---- */
+
+/* A list, where its entries are, and what tells them apart. */
+static const struct {
+    enum verb_name verb;
+    bool of_job; /* the one with a plan */
+    const char *entries;
+    const char *name;
+} paged[] = {
+    {VERB_queues, false, "queues", "queue"},
+    {VERB_resources, false, "resources", "id"},
+    {VERB_workers, false, "workers", "worker_id"},
+    {VERB_token_list, false, "tokens", "id"},
+    {VERB_steps, true, "steps", "id"},
+    {VERB_dead_letter_groups, false, "groups", "kind"},
+    {VERB_dead_letters, false, "jobs", "id"},
+    {VERB_inbox, false, "questions", "id"},
+    {VERB_list, false, "jobs", "id"},
+};
+
+/* The names that the last answer has, with commas between. */
+static void add_names(struct desk *d, size_t list, struct buf *names)
+{
+    for (int i = 0; i < 100; i++) {
+        char path[64];
+        (void)snprintf(path, sizeof path, "%s.%d.%s", paged[list].entries, i, paged[list].name);
+        const char *name = said(d, path);
+        if (*name == '\0')
+            break;
+        buf_addf(names, "%s,", name);
+    }
+}
+
+static void fill_every_list(struct desk *d)
+{
+    for (int i = 0; i < 5; i++) {
+        well(d, VERB_resource_put, "{\"id\":\"r%d\"}", i);
+        well(d, VERB_token_create, "{\"name\":\"t%d\",\"scopes\":[\"read\"]}", i);
+        well(d, VERB_submit, "{\"kind\":\"k%d\",\"queue\":\"q%d\"}", i, i);
+        well(d, VERB_dead_letter, "{\"id\":\"%s\",\"reason_code\":\"timeout\"}", said(d, "id"));
+        well(d, VERB_submit, "{\"kind\":\"work\",\"queue\":\"q%d\"}", i);
+        well(d, VERB_claim, "{\"worker_id\":\"w%d\",\"queues\":[\"q%d\"]}", i, i);
+        well(d, VERB_submit, "{\"kind\":\"ask\",\"queue\":\"q%d\"}", i);
+        well(d, VERB_claim, "{\"worker_id\":\"w%d\",\"queues\":[\"q%d\"]}", i, i);
+        well(d, VERB_wait, "{\"token\":\"%s\",\"type\":\"human\",\"correlation_key\":\"go\"}",
+             said(d, "claims.0.lease.token"));
+    }
+}
+
+static void pages_every_list(struct desk *d)
+{
+    fill_every_list(d);
+    well(d, VERB_submit,
+         "{\"kind\":\"agent\",\"plan\":{\"steps\":[{\"id\":\"e\",\"kind\":\"k\"},{\"id\":\"d\","
+         "\"kind\":\"k\"},{\"id\":\"c\",\"kind\":\"k\"},{\"id\":\"b\",\"kind\":\"k\"},"
+         "{\"id\":\"a\",\"kind\":\"k\"}]}}");
+    const char *id = said(d, "id");
+    for (size_t i = 0; i < sizeof paged / sizeof paged[0]; i++) {
+        struct buf whole;
+        struct buf parts;
+        char request[128];
+        const char *cursor = "";
+        int pages = 0;
+        buf_init(&whole, &d->arena, 1024);
+        buf_init(&parts, &d->arena, 1024);
+        (void)snprintf(request, sizeof request, paged[i].of_job ? "\"id\":\"%s\"" : "%.0s", id);
+        well(d, paged[i].verb, "{%s}", request);
+        says(d, "next_cursor", "");
+        add_names(d, i, &whole);
+        for (; pages < 20 && (pages == 0 || *cursor != '\0'); pages++) {
+            const char *comma = *request != '\0' ? "," : "";
+            if (pages == 0)
+                well(d, paged[i].verb, "{%s%s\"limit\":2}", request, comma);
+            else
+                well(d, paged[i].verb, "{%s%s\"limit\":2,\"cursor\":\"%s\"}", request, comma,
+                     cursor);
+            char third[64];
+            (void)snprintf(third, sizeof third, "%s.2", paged[i].entries);
+            says(d, third, "");
+            add_names(d, i, &parts);
+            cursor = said(d, "next_cursor");
+        }
+        assert_true(pages >= 3);
+        assert_true(whole.len > 5);
+        if (!str_eq(buf_str(&whole), buf_str(&parts)))
+            fail_msg("%.*s is not %.*s", (int)parts.len, parts.at, (int)whole.len, whole.at);
+        ill(d, paged[i].verb, ERR_BAD_REQUEST, "limit", "{%s%s\"limit\":0}", request,
+            *request != '\0' ? "," : "");
+        ill(d, paged[i].verb, ERR_BAD_REQUEST, "cursor", "{%s%s\"cursor\":7}", request,
+            *request != '\0' ? "," : "");
+    }
+    ill(d, VERB_steps, ERR_BAD_REQUEST, "cursor: \"x\"", "{\"id\":\"%s\",\"cursor\":\"x\"}", id);
+    ill(d, VERB_queues, ERR_BAD_REQUEST, "limit", "{\"limit\":1001}");
+}
+
+static void every_list_comes_in_pages_that_miss_and_repeat_nothing(void **state)
+{
+    (void)state;
+    at_every_desk(pages_every_list);
+}
+
 /* ---- events, feed ---- */
 
 static void tells_events(struct desk *d)
@@ -664,7 +765,7 @@ static void dead_letters_are_redriven_or_dropped_by_what_they_are(void **state)
 static void groups(struct desk *d)
 {
     well(d, VERB_dead_letter_groups, "{}");
-    assert_string_equal(d->answer, "{\"groups\":[],\"counted\":0,\"more\":false}");
+    assert_string_equal(d->answer, "{\"groups\":[],\"next_cursor\":null,\"counted\":0,\"more\":false}");
     for (int i = 0; i < 70; i++)
         bury(d, submit_of(d, "mail", i % 2 == 0 ? "even" : "odd"), "timeout");
     d->clock += 1000;
@@ -812,7 +913,7 @@ static void many_dead_letters_are_redriven_page_by_page(void **state)
 static void counts_queues(struct desk *d)
 {
     well(d, VERB_queues, "{}");
-    assert_string_equal(d->answer, "{\"queues\":[]}");
+    assert_string_equal(d->answer, "{\"queues\":[],\"next_cursor\":null}");
     submit_of(d, "mail", "b");
     submit_of(d, "mail", "b");
     submit_of(d, "mail", "c");
@@ -929,7 +1030,7 @@ static void puts_resources(struct desk *d)
     says(d, "id", "r2");
     ill(d, VERB_resource_delete, ERR_NOT_FOUND, "r2", "{\"id\":\"r2\"}");
     well(d, VERB_resources, "{}");
-    assert_string_equal(d->answer, "{\"resources\":[]}");
+    assert_string_equal(d->answer, "{\"resources\":[],\"next_cursor\":null}");
     ill(d, VERB_resource_put, ERR_BAD_REQUEST, "id is missing", "{}");
     ill(d, VERB_resource_put, ERR_BAD_REQUEST, "slots", "{\"id\":\"r\",\"slots\":0}");
     ill(d, VERB_resource_put, ERR_BAD_REQUEST, "ttl_ms", "{\"id\":\"r\",\"ttl_ms\":1}");
@@ -1247,6 +1348,7 @@ int main(void)
         cmocka_unit_test(a_job_is_listed_by_its_key_within_its_queue),
         cmocka_unit_test(jobs_are_found_by_the_first_digits_of_their_ids),
         cmocka_unit_test(a_list_that_cannot_be_is_refused_by_name),
+        cmocka_unit_test(every_list_comes_in_pages_that_miss_and_repeat_nothing),
         cmocka_unit_test(a_history_is_told_page_by_page),
         cmocka_unit_test(events_and_feed_are_limited_to_types_kinds_queues_and_a_job),
         cmocka_unit_test(a_filter_of_events_that_cannot_be_is_refused_by_name),

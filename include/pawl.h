@@ -319,16 +319,16 @@ PAWL_VERB(inbox);
  * Answers {"claims": [{"job", "lease": {"token", "attempt", "expires_at", "heartbeat_ms",
  * "timeout_ms"}, "traceparent"?, "resume"?, "effects", "waits", "effects_next"?, "events"?,
  * "events_next"?}]}, as soon as there is work, or empty after wait_ms; it ends with the job that
- * brings its payloads to 16 MiB, and others stay where they are. After the timeout_ms of a lease the
- * attempt is over however well it beats, so its holder must end the work by then; null: it may take
- * as long as it likes.
+ * brings its payloads to 16 MiB, and others stay where they are. After the timeout_ms of a lease
+ * the attempt is over however well it beats, so its holder must end the work by then; null: it may
+ * take as long as it likes.
  *
  * What was done since the last fresh start comes along, so that a replay need not ask: "effects":
  * {KEY: {"status": "recorded", "open" or "aborted", "input_hash", "result" or "error", "at"}} and
  * "waits": {KEY: {"outcome", "payload", "at"}}, those that ended, but not the questions about
- * effects in doubt nor timers without a key. input_hash is the fingerprint, or without one the first
- * 32 hex digits of the SHA-256 of the input. Behind 4 MiB of them, all claims of an answer counted,
- * "effects_next" says that pawl_effects has more. */
+ * effects in doubt nor timers without a key. input_hash is the fingerprint, or without one the
+ * first 32 hex digits of the SHA-256 of the input. Behind 4 MiB of them, all claims of an answer
+ * counted, "effects_next" says that pawl_effects has more. */
 PAWL_VERB(claim);
 
 /* The same for steps, with "resource_id" or "judge": true. Answers {"claims": [{"step", "job_id",

@@ -28,8 +28,8 @@ static const struct {
     {"step_claim", COMMAND_BY_CALLER},   {"verdict", COMMAND_BY_WORKER},
     {"answer", COMMAND_BY_CALLER},       {"expire", COMMAND_BY_ENGINE},
     {"wake", COMMAND_BY_ENGINE},         {"cancel_due", COMMAND_BY_ENGINE},
-    {"effect_abort", COMMAND_BY_WORKER},
-    {"lifetime", COMMAND_BY_ENGINE},     {"run", COMMAND_BY_CALLER},
+    {"effect_abort", COMMAND_BY_WORKER}, {"lifetime", COMMAND_BY_ENGINE},
+    {"run", COMMAND_BY_CALLER},
 };
 
 static void every_command_keeps_its_number_name_and_giver(void **state)

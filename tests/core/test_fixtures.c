@@ -3,7 +3,8 @@
  *
  * A file has a line for the job and a line for each event, as JSON. They are never changed. After a
  * change that adds something to histories, `PAWL_WRITE_FIXTURES=1 build/tests/core_test_fixtures`
- * adds a set of new files under the name of the version; the old ones stay. */
+ * adds a set of new files under the name of the version; the old ones stay.
+ * PAWL_WRITE_FIXTURES=effects adds a life with everything that effects can do. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@
 
 #include "pawl.h"
 #include "random_commands.h"
+#include "scenario.h"
 
 enum { FIXTURES_WRITTEN = 12, EVENTS_LEAST = 14, FIXTURE_BYTES_MAX = 1024 * 1024 };
 
@@ -113,7 +115,7 @@ static struct event_line line_of_event(const struct event *event)
     return line;
 }
 
-static void write_fixture(struct world *world, int number)
+static void write_fixture(struct world *world, const char *name)
 {
     char path[512];
     struct buf buf;
@@ -125,7 +127,7 @@ static void write_fixture(struct world *world, int number)
         if (event_type_class(world->log[i].type) != EVENT_CLASS_TELEMETRY)
             add_line(&buf, &event_line_record, &line);
     }
-    (void)snprintf(path, sizeof path, "%s/%s-%02d.jsonl", PAWL_FIXTURES, PAWL_VERSION, number);
+    (void)snprintf(path, sizeof path, "%s/%s-%s.jsonl", PAWL_FIXTURES, PAWL_VERSION, name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     assert_int_equal(fwrite(buf.at, 1, buf.len, file), buf.len);
@@ -140,10 +142,54 @@ static void write_fixtures(void)
     world_init(&world, 1);
     for (uint64_t seed = 1; written < FIXTURES_WRITTEN; seed++) {
         assert_null(random_run(&world, seed, written % 2 == 1, &stats));
-        if (world.slice.job.version >= EVENTS_LEAST)
-            write_fixture(&world, ++written);
+        if (world.slice.job.version >= EVENTS_LEAST) {
+            char name[8];
+            (void)snprintf(name, sizeof name, "%02d", ++written);
+            write_fixture(&world, name);
+        }
     }
     world_release(&world);
+}
+
+/* Begun with a policy and a fingerprint, aborted, failed on record, followed by a begin, a wait and
+ * the end. */
+static void write_effects(void)
+{
+    struct world world;
+    struct world *w = &world;
+    world_init(w, 1);
+    running(w);
+    struct command begin = begin_of(w, "model", "{'prompt':'hello'}");
+    begin.effect_begin.in_doubt = DOUBT_RETRY;
+    begin.effect_begin.fingerprint =
+        STR("0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef");
+    do_ok(w, begin);
+    do_ok(w, abort_of(w, "model", "{'message':'429','details':{'after':3}}"));
+    do_ok(w, begin);
+    w->now += 30000;
+    do_ok(w, expire_of(1));
+    w->now += 60000;
+    do_ok(w, claim_by("w2", true));
+    do_ok(w, with_token(begin, w->token));
+    struct command commit = commit_of(w, "model", "'Dear Ada'");
+    commit.effect_commit.then = THEN_BEGIN;
+    commit.effect_commit.begin.key = STR("charge");
+    commit.effect_commit.begin.in_doubt = DOUBT_ASK;
+    do_ok(w, commit);
+    commit = commit_of(w, "charge", NULL);
+    commit.effect_commit.error = js(w, "{'message':'declined'}");
+    commit.effect_commit.then = THEN_WAIT;
+    commit.effect_commit.wait = wait_for(w, "card", 0).wait;
+    do_ok(w, commit);
+    do_ok(w, signal_of(w, "card", "{'number':'new'}"));
+    do_ok(w, claim_by("w3", true));
+    do_ok(w, begin_of(w, "charge again", "{'number':'new'}"));
+    commit = commit_of(w, "charge again", "{'receipt':17}");
+    commit.effect_commit.then = THEN_COMPLETE;
+    commit.effect_commit.complete_result = js(w, "{'paid':true}");
+    do_ok(w, commit);
+    write_fixture(w, "effects");
+    world_release(w);
 }
 
 /* ---- reading ---- */
@@ -267,7 +313,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streams_of_every_version_replay_for_ever),
     };
-    if (getenv("PAWL_WRITE_FIXTURES") != NULL)
+    const char *wanted = getenv("PAWL_WRITE_FIXTURES");
+    if (wanted != NULL && strcmp(wanted, "effects") == 0)
+        write_effects();
+    else if (wanted != NULL)
         write_fixtures();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

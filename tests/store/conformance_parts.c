@@ -163,6 +163,76 @@ static void open_effects_come_by_their_step_or_all_together(void **state)
     assert_string_equal(parts_of(t, &parts), "x/one x/two y/one");
 }
 
+/* For those who only read: everybody else has what is ahead of the database. */
+static const char *read_parts_of(struct trial *t, struct store_parts *parts)
+{
+    struct store_txn *txn;
+    struct buf text;
+    buf_init(&text, &t->w.arena, 64);
+    ok(t, store_begin(t->store, STORE_READ, &txn, &t->w.err));
+    ok(t, store_load_parts(txn, parts, 1, &t->w.arena, &t->w.err));
+    store_rollback(txn);
+    for (uint32_t i = 0; i < parts->effect_count; i++)
+        buf_addf(&text, "%s%.*s", i > 0 ? " " : "", STR_ARG(parts->effects[i].key));
+    buf_add_char(&text, '\0');
+    return text.at;
+}
+
+static void effects_of_one_owner_come_page_by_page(void **state)
+{
+    struct trial *t = *state;
+    struct uuid id = submit(t, "a");
+    act(t, id, claim_by("w1", true));
+    static const char *const keys[] = {"d", "a", "c", "b", "e"};
+    for (size_t i = 0; i < 5; i++)
+        act(t, id, begin_of(&t->w, keys[i], "1"));
+    act(t, id, commit_of(&t->w, "d", NULL));
+    act(t, id, abort_of(&t->w, "c", "{'message':'429'}"));
+    struct store_parts parts = {.job = id, .effects_of = {.wanted = true, .max = 3}};
+    assert_string_equal(read_parts_of(t, &parts), "d a c");
+    assert_true(parts.effects[0].returned && parts.effects[2].aborted);
+    assert_text(json_member(parts.effects[2].error, STR("message")), "\"429\"");
+    parts.effects_of.after = parts.effects[2].version;
+    assert_string_equal(read_parts_of(t, &parts), "b e");
+    parts.effects_of.after = parts.effects[1].version;
+    assert_string_equal(read_parts_of(t, &parts), "");
+    parts.effects_of = (struct store_effects){.wanted = true, .step = STR("d"), .max = 9};
+    assert_string_equal(read_parts_of(t, &parts), "");
+}
+
+static void effects_of_a_step_are_not_those_of_its_neighbours(void **state)
+{
+    struct trial *t = *state;
+    struct uuid id = submit_plan(t, "a", "[{'id':'x'},{'id':'x '},{'id':'x\\u00e9'}]");
+    static const char *const steps[] = {"x", "x ", "x\xc3\xa9"};
+    for (size_t i = 0; i < 3; i++) {
+        act(t, id, step_claim_of(&t->w, steps[i], "r1", true));
+        act(t, id, begin_of(&t->w, numbered(&t->w, "two", (int)i), "1"));
+        act(t, id, begin_of(&t->w, numbered(&t->w, "one", (int)i), "1"));
+    }
+    for (size_t i = 0; i < 3; i++) {
+        struct store_parts parts = {
+            .job = id, .effects_of = {.wanted = true, .step = str_from(steps[i]), .max = 9}};
+        char expected[32];
+        (void)snprintf(expected, sizeof expected, "two%zu one%zu", i, i);
+        assert_string_equal(read_parts_of(t, &parts), expected);
+    }
+    struct store_parts own = {.job = id, .effects_of = {.wanted = true, .max = 9}};
+    assert_string_equal(read_parts_of(t, &own), "");
+}
+
+static void an_aborted_effect_is_not_among_the_open(void **state)
+{
+    struct trial *t = *state;
+    struct uuid id = with_effects(t);
+    act(t, id, abort_of(&t->w, "two", "{'message':'429'}"));
+    struct store_parts parts = {.job = id, .all_open_effects = true};
+    assert_string_equal(parts_of(t, &parts), "");
+    act(t, id, begin_of(&t->w, "two", "2"));
+    parts = (struct store_parts){.job = id, .all_open_effects = true};
+    assert_string_equal(parts_of(t, &parts), "two");
+}
+
 static void open_effects_of_the_job_itself_have_no_step(void **state)
 {
     struct trial *t = *state;
@@ -304,6 +374,9 @@ struct conformance_tests conformance_parts(void)
         TRIAL(beats_of_a_step_show_in_the_step),
         TRIAL(effects_come_all_or_by_name),
         TRIAL(open_effects_come_by_their_step_or_all_together),
+        TRIAL(effects_of_one_owner_come_page_by_page),
+        TRIAL(effects_of_a_step_are_not_those_of_its_neighbours),
+        TRIAL(an_aborted_effect_is_not_among_the_open),
         TRIAL(open_effects_of_the_job_itself_have_no_step),
         TRIAL(an_effect_begun_again_after_a_fresh_start_takes_the_place_of_the_old),
         TRIAL(the_newest_and_the_oldest_stored_signal_of_a_key_come),

@@ -184,6 +184,32 @@ static void a_listed_job_is_as_load_would_give_it(void **state)
 
 /* ---- streams ---- */
 
+static void events_come_by_their_type(void **state)
+{
+    struct trial *t = *state;
+    struct uuid id = submit(t, "a");
+    act(t, id, claim_by("w1", true));
+    for (int i = 0; i < 3; i++) {
+        act(t, id, signal_of(&t->w, numbered(&t->w, "k", i), NULL));
+        act(t, id, begin_of(&t->w, numbered(&t->w, "e", i), NULL));
+    }
+    struct event *events;
+    uint32_t count;
+    struct store_txn *txn = begin(t, STORE_READ);
+    struct store_stream stream = {.job = id, .limit = 2, .type = STR("signal_received")};
+    ok(t, store_events(txn, &stream, &t->w.arena, &events, &count, &t->w.err));
+    assert_int_equal(count, 2);
+    assert_true(events[0].version == 4 && events[1].version == 6);
+    stream.after = 6;
+    ok(t, store_events(txn, &stream, &t->w.arena, &events, &count, &t->w.err));
+    assert_int_equal(count, 1);
+    assert_int_equal(events[0].version, 8);
+    stream.type = STR("job_completed");
+    ok(t, store_events(txn, &stream, &t->w.arena, &events, &count, &t->w.err));
+    assert_int_equal(count, 0);
+    rollback(t, txn);
+}
+
 static void events_come_after_a_version_and_bounded(void **state)
 {
     struct trial *t = *state;
@@ -392,6 +418,7 @@ struct conformance_tests conformance_read(void)
         TRIAL(hostile_texts_in_filters_are_only_texts),
         TRIAL(pages_stay_as_they_are_while_jobs_arrive),
         TRIAL(a_listed_job_is_as_load_would_give_it),
+        TRIAL(events_come_by_their_type),
         TRIAL(events_come_after_a_version_and_bounded),
         TRIAL(telemetry_stands_beside_the_stream_by_time),
         TRIAL(the_feed_has_every_event_once_in_the_order_of_commits),

@@ -198,6 +198,42 @@ static struct uuid random_job(struct script *script)
                                  : (struct uuid){0};
 }
 
+static struct wait_request random_wait(struct script *script)
+{
+    struct wait_request wait = {.type = (enum wait_type)(below(script, 4) + 1),
+                                .correlation_key = PICK(script, keys)};
+    wait.delay_ms = wait.type == WAIT_TIMER ? 300 : 0;
+    wait.timeout_ms = wait.type != WAIT_TIMER && chance(script, 50) ? 700 : 0;
+    if (wait.type == WAIT_HUMAN && chance(script, 50)) {
+        wait.choices = STR("[\"retry\",\"stop\"]");
+        wait.default_answer = STR("\"stop\"");
+    }
+    return wait;
+}
+
+static struct effect_call random_call(struct script *script)
+{
+    struct effect_call call = {.key = PICK(script, keys), .input = values[below(script, 2)]};
+    if (chance(script, 30))
+        call.in_doubt = (enum doubt_policy)(below(script, 3) + 1);
+    if (chance(script, 20))
+        call.fingerprint = STR("0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef");
+    return call;
+}
+
+static void random_commit(struct script *script, struct effect_end *end)
+{
+    end->key = PICK(script, keys);
+    if (chance(script, 20))
+        end->error = STR("{\"message\":\"declined\"}");
+    else
+        end->result = PICK(script, values);
+    end->then = chance(script, 50) ? THEN_NONE : (enum effect_then)(below(script, 3) + 1);
+    end->begin = random_call(script);
+    end->wait = random_wait(script);
+    end->complete_result = PICK(script, values);
+}
+
 static void random_work(struct script *script, struct op *op)
 {
     struct command *command = &op->command;
@@ -205,7 +241,7 @@ static void random_work(struct script *script, struct op *op)
     command->token = random_token(script);
     if (token_parse(command->token, &token))
         op->job = token.job;
-    switch (below(script, 14)) {
+    switch (below(script, 15)) {
     case 0:
         command->type = COMMAND_START;
         break;
@@ -231,30 +267,22 @@ static void random_work(struct script *script, struct op *op)
         break;
     case 8:
         command->type = COMMAND_WAIT;
-        command->wait.type = (enum wait_type)(below(script, 4) + 1);
-        command->wait.correlation_key = PICK(script, keys);
-        command->wait.delay_ms = command->wait.type == WAIT_TIMER ? 300 : 0;
-        command->wait.timeout_ms = command->wait.type != WAIT_TIMER && chance(script, 50) ? 700 : 0;
-        if (command->wait.type == WAIT_HUMAN && chance(script, 50)) {
-            command->wait.choices = STR("[\"retry\",\"stop\"]");
-            command->wait.default_answer = STR("\"stop\"");
-        }
+        command->wait = random_wait(script);
         break;
     case 9:
     case 10:
         command->type = COMMAND_EFFECT_BEGIN;
-        command->effect_begin.key = PICK(script, keys);
-        command->effect_begin.input = values[below(script, 2)];
+        command->effect_begin = random_call(script);
         break;
     case 11:
     case 12:
         command->type = COMMAND_EFFECT_COMMIT;
-        command->effect_commit.key = PICK(script, keys);
-        command->effect_commit.result = PICK(script, values);
-        if (chance(script, 30)) {
-            command->effect_commit.then = THEN_BEGIN;
-            command->effect_commit.begin.key = PICK(script, keys);
-        }
+        random_commit(script, &command->effect_commit);
+        break;
+    case 13:
+        command->type = COMMAND_EFFECT_ABORT;
+        command->effect_abort.key = PICK(script, keys);
+        command->effect_abort.error = STR("{\"message\":\"429\"}");
         break;
     default:
         command->type = COMMAND_VERDICT;

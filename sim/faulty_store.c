@@ -83,12 +83,19 @@ static enum error_code leave_unknown(struct faulty_store *store, struct store_tx
     return err_set(err, ERR_UNAVAILABLE, "nobody knows whether it was committed");
 }
 
+enum { SLACK_MS = 3000 }; /* what a fast clock gains while its server stands still */
+
 static void check_purged(struct world *world, struct uuid id)
 {
     const struct recorded_job *job = ledger_find(&world->ledger, id);
     if (job == NULL || !ledger_is_brief(job) ||
         job->updated_at + BRIEF_KEPT_MS > world_store_time(world))
         world_fail(world, "kept", "a job is deleted that should be kept");
+    /* A clock that has jumped is not believed at once: see core/trusted_time.h. */
+    int64_t since = world->now - world->jump_at;
+    if (job != NULL && world->jump_at > 0 && since < TRUSTED_AFTER_MS / 2 &&
+        job->updated_at + BRIEF_KEPT_MS > world->jump_clock + 2 * since * 11 / 10 + SLACK_MS)
+        world_fail(world, "kept", "a job is deleted because the clock has jumped");
 }
 
 /* What a store that lies leaves out. */
@@ -166,10 +173,15 @@ static enum error_code faulty_sweep(struct store *handle, int64_t now, uint32_t 
     return code != ERR_OK ? code : store_sweep(faulty(handle)->inner, now, limit, ret_count, err);
 }
 
-static enum error_code faulty_attend(struct store *handle, int64_t *ret_before, struct err *err)
+static enum error_code faulty_attend(struct store *handle, struct store_attendance *attendance,
+                                     struct err *err)
 {
     enum error_code code = reach(handle, err);
-    return code != ERR_OK ? code : store_attend(faulty(handle)->inner, ret_before, err);
+    if (code == ERR_OK)
+        code = store_attend(faulty(handle)->inner, attendance, err);
+    if (code == ERR_OK && attendance->trusted > 0)
+        faulty(handle)->server->world->is_attended = true;
+    return code;
 }
 
 struct store *faulty_store_new(struct server *server)

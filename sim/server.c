@@ -191,6 +191,11 @@ void server_crash(struct server *server)
 {
     struct world *world = server->world;
     server_close(server);
+    /* The note is not synced. */
+    if (world->scenario->store == SIM_SQLITE) {
+        world->is_attended = false;
+        world->jump_at = 0;
+    }
     server->turn_at = world->now + rng_between(&server->rng, 1, DOWN_MS_MAX);
     world->counts->crashes++;
     trace(world, "%s has crashed, and will be back at %lld ms", server->name,

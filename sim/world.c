@@ -102,6 +102,10 @@ static void weather_turn(struct world *world)
     if (world_strikes(world, rng, FAULT_JUMP, 100)) {
         int64_t by = rng_chance(rng, 500) ? rng_between(rng, 1000, JUMP_MS_MAX)
                                           : -rng_between(rng, 100, JUMP_BACK_MS_MAX);
+        if (by > TRUSTED_JUMP_MS && world->is_attended) {
+            world->jump_at = world->now;
+            world->jump_clock = world_store_time(world);
+        }
         world->offset += by;
         trace(world, "the clock is set by %lld ms", (long long)by);
     }

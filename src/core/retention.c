@@ -12,6 +12,11 @@ static enum error_code check_ended(const struct job *job, const char *verb, stru
     return ERR_OK;
 }
 
+bool retention_is_over(int64_t purge_at, int64_t trusted)
+{
+    return purge_at > 0 && purge_at <= trusted;
+}
+
 enum error_code job_check_drop(const struct job *job, struct err *err)
 {
     return check_ended(job, "delete", err);

@@ -70,6 +70,12 @@ const struct kind_settings *batch_kind(const struct batch *batch, struct str kin
     return NULL;
 }
 
+int64_t batch_trusted(const struct batch *batch)
+{
+    int64_t trusted = batch->batcher->trusted;
+    return trusted > 0 && trusted < batch->load.now ? trusted : batch->load.now;
+}
+
 struct context batch_times(const struct batch *batch)
 {
     return (struct context){
@@ -209,7 +215,7 @@ static enum error_code check_requests(struct batch *batch)
             continue;
         }
         op->code = request_check(known->found ? &known->record : NULL, op->request.body_hash,
-                                 batch->load.now, &standing, &op->err);
+                                 batch_trusted(batch), &standing, &op->err);
         op->request.repeated = op->code == ERR_OK && standing == REQUEST_REPEATED;
         if (op->request.repeated)
             op->request.answer = known->record.answer;

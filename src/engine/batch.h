@@ -43,6 +43,8 @@ enum op_type {
     OP_TOKEN,         /* a new access token */
     OP_TOKEN_REVOKE,  /* an access token opens nothing any more */
     OP_ANSWERED,      /* nothing: only the request, which was carried out, with its answer */
+    OP_PROBE,         /* nothing but a record that takes the place of the last one: to see whether
+                         a write succeeds */
 };
 
 /* Work that a claim was given. */
@@ -117,6 +119,7 @@ struct op {
         struct store_queue queue;
         struct access_token *token; /* its times are filled in; REVOKE: all but its id */
         const struct job_import *import;
+        struct str probe; /* PROBE: the key of its record, which nobody else has */
     };
 
     /* What came of it. */
@@ -176,11 +179,13 @@ struct batcher {
     int64_t seen_at;      /* the store's time when it was last seen */
     int64_t down_since;   /* see struct context */
     int64_t up_since;
-    uint32_t turn; /* which queue is first in the next claim */
+    int64_t trusted; /* the latest time that may be trusted (core/trusted_time.h); 0: any */
+    uint32_t turn;   /* which queue is first in the next claim */
     struct lane_table lanes;
     struct uuid left[ADMIT_LEFT_MAX]; /* submissions that the store refuses in any form */
     uint32_t left_count;
     int64_t left_at;                 /* since when, by the store's time */
+    bool wrote;                      /* the last batch has written something */
     const struct observer *observer; /* NULL: nobody watches */
     struct batch_news news; /* of the last batch, until the next one and as long as its arena */
 };

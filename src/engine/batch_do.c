@@ -355,7 +355,7 @@ static enum error_code do_erase(struct batch *batch, struct op *op)
     if (op->code != ERR_OK)
         return ERR_OK;
     int64_t purge_at = job_purge_at(now, batch_context(batch, now).kind);
-    if (op->type == OP_PURGE && (purge_at == 0 || purge_at > batch->load.now)) {
+    if (op->type == OP_PURGE && !retention_is_over(purge_at, batch_trusted(batch))) {
         job->redate = true;
         op->code = err_set(&op->err, ERR_INVALID_TRANSITION, "the job is to be kept for longer");
         return ERR_OK;
@@ -447,7 +447,7 @@ static enum error_code sort_tokens(struct batch *batch)
     batch->tokens_gone = arena_zalloc(batch->arena, count + (size_t)1, sizeof *batch->tokens_gone);
     if (batch->tokens_gone == NULL)
         return batch_no_memory(batch);
-    batch->tokens_live = access_sort_out(tokens, count, batch->load.now, batch->tokens_gone,
+    batch->tokens_live = access_sort_out(tokens, count, batch_trusted(batch), batch->tokens_gone,
                                          &batch->token_gone_count);
     batch->tokens_sorted = true;
     return ERR_OK;
@@ -530,6 +530,7 @@ static bool may_do(struct batch *batch, uint32_t index, const struct batch_job *
     case OP_RESOURCE: /* resources belong to no queue */
     case OP_BLAME:    /* not what a caller asks for either */
     case OP_ANSWERED: /* it is done */
+    case OP_PROBE:
         return true;
     case OP_KIND:
     case OP_TOKEN:
@@ -611,6 +612,7 @@ enum error_code batch_do(struct batch *batch, uint32_t index)
     case OP_TOKEN_REVOKE:
         return do_token(batch, op);
     case OP_ANSWERED:
+    case OP_PROBE:
         break;
     }
     return ERR_OK;

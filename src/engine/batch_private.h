@@ -100,6 +100,9 @@ struct step_mark *batch_step_mark(struct batch *batch, struct batch_job *job, ui
 const struct kind_settings *batch_kind(const struct batch *batch, struct str kind);
 
 /* The moment of the batch, and the last break. */
+/* The time to go by where a mistake could not be taken back. */
+int64_t batch_trusted(const struct batch *batch);
+
 struct context batch_times(const struct batch *batch);
 
 /* What a decision at this moment may depend on, with fresh random bytes. */

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/planted.h"
 #include "core/job_state.h"
 #include "engine/batch_private.h"
 
@@ -423,16 +424,29 @@ static int64_t time_of(struct batch *batch, const struct op_request *request)
                                    : batch_request(batch, request)->record.at;
 }
 
+static bool has_probe(const struct batch *batch)
+{
+    for (uint32_t i = 0; i < batch->op_count; i++)
+        if (batch->ops[i]->type == OP_PROBE)
+            return true;
+    return false;
+}
+
 /* Answers that will be given again; those of operations that were refused are not kept. */
 static enum error_code write_requests(struct batch *batch, struct store_write *write)
 {
-    if (batch->load.request_count == 0)
+    if (batch->load.request_count == 0 && !has_probe(batch))
         return ERR_OK;
     struct request_record *records = arena_zalloc(batch->arena, batch->op_count, sizeof *records);
     if (records == NULL)
         return batch_no_memory(batch);
     for (uint32_t i = 0; i < batch->op_count; i++) {
         struct op_request *request = &batch->ops[i]->request;
+        if (batch->ops[i]->type == OP_PROBE)
+            records[write->request_count++] = (struct request_record){.scope = STR("pawl:probe"),
+                                                                      .key = batch->ops[i]->probe,
+                                                                      .at = batch->load.now,
+                                                                      .answer = STR("{}")};
         if (!has_record(batch, i))
             continue;
         struct buf buf;
@@ -456,6 +470,20 @@ static enum error_code write_requests(struct batch *batch, struct store_write *w
     return ERR_OK;
 }
 
+/* Whether somebody is told that something was done, before. Where other servers can be, that may be
+ * a commit of which a standby knows nothing yet: it is waited for like one of our own. */
+static bool confirms(const struct batch *batch)
+{
+    if (!batch->batcher->store->shared || PLANTED(REPEATED_IS_NOT_AWAITED))
+        return false;
+    for (uint32_t i = 0; i < batch->op_count; i++) {
+        const struct op *op = batch->ops[i];
+        if (op->code == ERR_OK && (op->request.repeated || op->type == OP_COMMAND))
+            return true;
+    }
+    return false;
+}
+
 enum error_code batch_write(struct batch *batch)
 {
     struct store_write write = {0};
@@ -469,5 +497,7 @@ enum error_code batch_write(struct batch *batch)
                    write.resource_gone_count + write.kind_count + write.queue_count +
                    write.token_count >
                0;
-    return code == ERR_OK && any ? store_write(batch->txn, &write, batch->err) : code;
+    batch->batcher->wrote = any || confirms(batch);
+    return code == ERR_OK && batch->batcher->wrote ? store_write(batch->txn, &write, batch->err)
+                                                   : code;
 }

@@ -296,14 +296,69 @@ static void tell_failed(void *arg, enum error_code code)
     pthread_mutex_unlock(&engine->observing);
 }
 
+/* ---- time ---- */
+
+int64_t engine_trusted_limit(struct engine *engine)
+{
+    /* Whoever sets the clock as they like, and no steady one, is taken at their word. */
+    if (engine->store->options.clock != NULL && engine->options.steady == NULL)
+        return INT64_MAX;
+    int64_t trusted = trusted_time_now(&engine->trusted, engine_steady(engine));
+    return trusted > 0 ? trusted : 1;
+}
+
+int64_t engine_trusted(struct engine *engine, int64_t now)
+{
+    pthread_mutex_lock(&engine->lock);
+    int64_t limit = engine_trusted_limit(engine);
+    pthread_mutex_unlock(&engine->lock);
+    return limit < now ? limit : now;
+}
+
+int64_t engine_written_at(struct engine *engine)
+{
+    return atomic_load(&engine->written_at);
+}
+
+/* The time that was trusted before; by a version that did not note it, the time itself. */
+static void begin_trusting(struct engine *engine, const struct store_attendance *seen)
+{
+    int64_t noted = seen->trusted_before > 0 ? seen->trusted_before : seen->before;
+    /* While its clock is behind, the store's time is not what people call the time. */
+    int64_t clock = seen->wall < seen->now ? seen->wall : seen->now;
+    trusted_time_begin(&engine->trusted, noted, clock, engine_steady(engine));
+}
+
+enum error_code engine_attend(struct engine *engine, struct err *err)
+{
+    struct store_attendance seen = {0};
+    pthread_mutex_lock(&engine->lock);
+    seen.trusted = trusted_time_now(&engine->trusted, engine_steady(engine));
+    pthread_mutex_unlock(&engine->lock);
+    enum error_code code = store_attend(engine->store, &seen, err);
+    if (code != ERR_OK)
+        return code;
+    int64_t clock = seen.wall < seen.now ? seen.wall : seen.now;
+    pthread_mutex_lock(&engine->lock);
+    if (engine->trusted.is_known)
+        trusted_time_see(&engine->trusted, clock, engine_steady(engine));
+    else
+        begin_trusting(engine, &seen);
+    pthread_mutex_unlock(&engine->lock);
+    return ERR_OK;
+}
+
 static void init_runners(struct engine *engine)
 {
-    int64_t seen_at = 0;
+    struct store_attendance seen = {0};
     engine->observer =
         (struct observer){.committed = tell_committed, .failed = tell_failed, .arg = engine};
     /* What was not looked after since gets its grace; that nobody knows when it was, is no error.
      */
-    (void)store_attend(engine->store, &seen_at, NULL);
+    if (store_attend(engine->store, &seen, NULL) == ERR_OK) {
+        begin_trusting(engine, &seen);
+        (void)engine_attend(engine, NULL);
+    }
     engine->runner_count = engine->store->shared && !engine->options.by_hand ? RUNNERS_MAX : 1;
     for (uint32_t i = 0; i < engine->runner_count; i++) {
         struct runner *runner = &engine->runners[i];
@@ -311,7 +366,7 @@ static void init_runners(struct engine *engine)
         batcher_init(&runner->batcher, engine->store, NULL, NULL);
         runner->batcher.break_ms = BREAK_MS;
         runner->batcher.lease_ttl_ms = engine->options.lease_ttl_ms;
-        runner->batcher.seen_at = seen_at;
+        runner->batcher.seen_at = seen.before;
         if (engine->options.observer.committed != NULL)
             runner->batcher.observer = &engine->observer;
     }
@@ -319,9 +374,8 @@ static void init_runners(struct engine *engine)
 
 static void engine_free(struct engine *engine)
 {
-    int64_t before;
     if (!engine->store->shared)
-        (void)store_attend(engine->store, &before, NULL);
+        (void)engine_attend(engine, NULL);
     for (uint32_t i = 0; i < engine->runner_count; i++)
         batcher_release(&engine->runners[i].batcher);
     if (engine->options.lent == NULL)

@@ -136,6 +136,14 @@ struct str engine_url(const struct engine *engine);
 /* Milliseconds on the engine's steady clock. */
 int64_t engine_steady(struct engine *engine);
 
+/* When a caller's batch that wrote something was last committed, on the steady clock; 0: none was.
+ * Any thread. */
+int64_t engine_written_at(struct engine *engine);
+
+/* `now`, or the trusted time (core/trusted_time.h) when that is earlier: what to go by where a
+ * mistake could not be taken back. Any thread. */
+int64_t engine_trusted(struct engine *engine, int64_t now);
+
 /* One turn, for an engine that is run by hand: a batch of what waits, or what is due. `ret_wait_ms`
  * is how long there is nothing to do unless a call comes; 0: there is more. */
 void engine_turn(struct engine *engine, int64_t *ret_wait_ms);

@@ -56,6 +56,8 @@ static enum error_code add_due(struct engine *engine, const struct store_due *du
     case DUE_RESOURCE:
         return lose_resource(engine, due, count, arena, err);
     case DUE_PURGE:
+        if (!retention_is_over(due->at, engine->runners[0].batcher.trusted))
+            return ERR_OK; /* its time has not come for certain: it is found again */
         op = add_op(engine, count, arena, OP_PURGE);
         if (op != NULL)
             op->job = due->job;
@@ -175,8 +177,9 @@ static enum error_code sweep(struct engine *engine, bool *ret_more, struct err *
     uint32_t count = 0;
     if (engine_steady(engine) < engine->sweep_at)
         return ERR_OK;
+    int64_t seen_at = engine->runners[0].batcher.seen_at;
     enum error_code code =
-        store_sweep(engine->store, engine->runners[0].batcher.seen_at, 2 * DUE_LIMIT, &count, err);
+        store_sweep(engine->store, engine_trusted(engine, seen_at), 2 * DUE_LIMIT, &count, err);
     if (code == ERR_OK && count == 2 * DUE_LIMIT)
         *ret_more = true;
     else
@@ -186,11 +189,10 @@ static enum error_code sweep(struct engine *engine, bool *ret_more, struct err *
 
 static enum error_code attend(struct engine *engine, struct err *err)
 {
-    int64_t before;
     if (engine_steady(engine) < engine->attend_at)
         return ERR_OK;
     engine->attend_at = engine_steady(engine) + ATTEND_MS;
-    return store_attend(engine->store, &before, err);
+    return engine_attend(engine, err);
 }
 
 /* Carries out what is due now. `ret_more`: something came of it, so there may be more. */

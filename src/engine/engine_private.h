@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "core/trusted_time.h"
 #include "engine/engine.h"
 
 enum {
@@ -83,14 +84,15 @@ struct engine {
     bool due_turn; /* callers had the last turn */
 
     pthread_mutex_t lock;
-    pthread_cond_t work;      /* for the first runner */
-    pthread_cond_t help;      /* for the others */
-    bool resting;             /* the first runner has nothing to do; under the lock */
-    bool nudged;              /* it should look again when it will have; under the lock */
-    uint32_t in_flight;       /* batches at the store; under the lock */
-    struct sighting sighting; /* of the store, by any of the runners; under the lock */
-    int64_t due_at;           /* when to look for what is due; under the lock */
-    struct call_list waiting; /* under the lock */
+    pthread_cond_t work;         /* for the first runner */
+    pthread_cond_t help;         /* for the others */
+    bool resting;                /* the first runner has nothing to do; under the lock */
+    bool nudged;                 /* it should look again when it will have; under the lock */
+    uint32_t in_flight;          /* batches at the store; under the lock */
+    struct sighting sighting;    /* of the store, by any of the runners; under the lock */
+    struct trusted_time trusted; /* under the lock */
+    int64_t due_at;              /* when to look for what is due; under the lock */
+    struct call_list waiting;    /* under the lock */
     struct call_list parked[PARK_LINES + 1]; /* see engine_park.c; under the lock */
     uint32_t parked_count;                   /* in all of them */
     uint32_t passed_over;                    /* of these: see call.passed_over; under the lock */
@@ -100,11 +102,19 @@ struct engine {
     int64_t park_next; /* when the next parked call gives up; under the lock */
     bool changed;      /* by another server; under the lock */
     bool stop;         /* under the lock */
+    _Atomic int64_t
+        written_at; /* when a batch that wrote something was committed, steady; 0: none */
     atomic_bool interrupted;
 
     bool watches; /* the watcher runs */
     pthread_t watcher;
 };
+
+/* ---- engine.c: time ---- */
+
+/* The latest time that may be trusted now; 1: none is known; INT64_MAX: any. Under the
+ * lock. */
+int64_t engine_trusted_limit(struct engine *engine);
 
 /* ---- engine.c: lists of calls ---- */
 
@@ -162,6 +172,9 @@ void engine_unpark(struct engine *engine, bool all, struct call_list *ret_over);
  * rested a failure later. */
 uint32_t engine_blames(struct runner *runner, uint32_t count, struct arena *arena);
 void engine_blame(struct runner *runner, uint32_t blames, struct arena *arena);
+
+/* Notes that the store is looked after, and looks at its clock. */
+enum error_code engine_attend(struct engine *engine, struct err *err);
 
 /* Carries out what is due, a bounded part of it, and says when to come again. */
 void engine_do_due(struct engine *engine);

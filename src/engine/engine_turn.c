@@ -18,6 +18,7 @@ void engine_flight_begin(struct runner *runner)
     struct batcher *batcher = &runner->batcher;
     const struct sighting *sighting = &runner->engine->sighting;
     runner->engine->in_flight++;
+    batcher->trusted = engine_trusted_limit(runner->engine);
     if (sighting->seen_at > batcher->seen_at) {
         batcher->seen_at = sighting->seen_at;
         batcher->down_since = sighting->down_since;
@@ -192,6 +193,8 @@ bool engine_run_calls(struct runner *runner)
             arena_pool_hold(engine->pool);
             atomic_init(&memory->users, 1);
             committed = run_batch(runner, count, &memory->arena) == ERR_OK;
+            if (committed && runner->batcher.wrote)
+                atomic_store(&engine->written_at, engine_steady(engine));
         }
         uint32_t blames = 0;
         bool queues = changes_queues(runner, count);

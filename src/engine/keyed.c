@@ -15,7 +15,8 @@ static enum error_code look(struct verb_call *call, const uint8_t hash[HASH_LEN]
     code = store_load(txn, &load, call->arena, err);
     store_rollback(txn);
     if (code == ERR_OK)
-        code = request_check(known.found ? &known.record : NULL, hash, load.now, ret, err);
+        code = request_check(known.found ? &known.record : NULL, hash,
+                             engine_trusted(call->engine, load.now), ret, err);
     if (code == ERR_OK)
         *ret_answer = known.record.answer;
     return code;

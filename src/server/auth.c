@@ -238,7 +238,7 @@ static enum error_code has_tokens(struct engine *engine, bool *ret, struct err *
         code = store_tokens(txn, &arena, &tokens, &count, err);
     store_rollback(txn);
     for (uint32_t i = 0; i < count && code == ERR_OK; i++)
-        found = found || access_is_live(&tokens[i], load.now);
+        found = found || access_is_live(&tokens[i], engine_trusted(engine, load.now));
     arena_release(&arena);
     if (code == ERR_OK)
         *ret = found;
@@ -444,12 +444,13 @@ static enum error_code ask_store(struct authority *authority, struct shown *show
     store_rollback(txn);
     if (code != ERR_OK)
         return code;
+    int64_t trusted = engine_trusted(authority->engine, wanted.now);
     *ret_live = wanted.found && hash_eq(wanted.token.hash, shown->hash, HASH_LEN) &&
-                (access_is_live(&wanted.token, wanted.now) || PLANTED(DEAD_TOKEN_OPENS));
+                (access_is_live(&wanted.token, trusted) || PLANTED(DEAD_TOKEN_OPENS));
     shown->token = wanted.token;
     int64_t keep_ms = AUTH_KEPT_MS;
-    if (*ret_live && wanted.token.expires_at > 0 && wanted.token.expires_at - wanted.now < keep_ms)
-        keep_ms = wanted.token.expires_at - wanted.now;
+    if (*ret_live && wanted.token.expires_at > 0 && wanted.token.expires_at - trusted < keep_ms)
+        keep_ms = wanted.token.expires_at - trusted;
     pthread_mutex_lock(&authority->lock);
     int64_t now = engine_steady(authority->engine);
     struct kept *kept = kept_find(authority, shown->hash);

@@ -184,6 +184,7 @@ static void put_op(struct log_line *line, const struct op *op)
     case OP_CLAIM:
     case OP_DUE:
     case OP_ANSWERED:
+    case OP_PROBE:
         break;
     }
 }
@@ -198,6 +199,7 @@ static void tell_op(struct log_events *events, const struct op *op)
         [OP_CLAIM] = {LOG_NONE, STR_INIT("")},
         [OP_DUE] = {LOG_NONE, STR_INIT("")},
         [OP_ANSWERED] = {LOG_NONE, STR_INIT("")},
+        [OP_PROBE] = {LOG_NONE, STR_INIT("")},
         [OP_PURGE] = {LOG_DEBUG, STR_INIT("job_purged")},
         [OP_DROP] = {LOG_INFO, STR_INIT("job_dropped")},
         [OP_REDACT] = {LOG_INFO, STR_INIT("job_redacted")},

@@ -23,6 +23,7 @@
 #include "server/observe.h"
 #include "server/openapi.h"
 #include "server/rate.h"
+#include "server/readiness.h"
 #include "server/reload.h"
 #include "server/request.h"
 #include "server/respond.h"
@@ -52,9 +53,7 @@ enum {
     BYTES_DEFAULT = 256 * 1024 * 1024,
     HEAD_BYTES_MAX = 16 * 1024, /* what libmicrohttpd keeps of a connection, and clears each time */
     SWEEP_MS = 500,
-    READY_MS = 6000,        /* a store that was not seen for so long is away */
     REFUSED_MS = 30 * 1000, /* between two lines about a primary that is refused */
-    PING_ROUNDS = 4,        /* sweeps between two looks at the store */
     /* Enough that nobody who writes waits until a reader is done: for every thread of the pools,
      * and for the engine, the watch and the figures. */
     STORE_CONNECTIONS = READERS + AIDES + MOVERS + 4,
@@ -64,7 +63,7 @@ enum {
 
 bool server_sees_store(const struct server *server)
 {
-    return engine_steady(server->engine) - atomic_load(&server->store_seen) < READY_MS;
+    return readiness_is_given(server->readiness, NULL, 0);
 }
 
 static bool is_ending(const struct server *server)
@@ -88,6 +87,16 @@ static enum MHD_Result answer_asset(struct connection *connection)
     return respond_error(connection, false);
 }
 
+static enum MHD_Result refuse_readiness(struct connection *connection)
+{
+    const struct server *server = connection->server;
+    char why[sizeof connection->err.detail] = "the server is about to end";
+    if (!is_ending(server))
+        (void)readiness_is_given(server->readiness, why, sizeof why);
+    connection->code = err_set(&connection->err, ERR_UNAVAILABLE, "%s", why);
+    return respond_error(connection, false);
+}
+
 static enum MHD_Result answer_page(struct connection *connection)
 {
     const struct server *server = connection->server;
@@ -105,10 +114,7 @@ static enum MHD_Result answer_page(struct connection *connection)
     case PAGE_READY:
         if (is_ready(server))
             return respond_text(connection, 200, "text/plain", STR("ready\n"));
-        connection->code =
-            err_set(&connection->err, ERR_UNAVAILABLE, "%s",
-                    is_ending(server) ? "the server is about to end" : "the store is out of reach");
-        return respond_error(connection, false);
+        return refuse_readiness(connection);
     case PAGE_OPENAPI:
         return respond_text(connection, 200, "application/json", server->openapi);
     case PAGE_METRICS:
@@ -252,27 +258,11 @@ static void on_completed(void *cls, struct MHD_Connection *http, void **request_
 
 /* ---- the thread that looks after the others ---- */
 
-/* Whether the store answers. Blocks as long as the store has patience. */
-static bool ping(struct server *server)
+static void log_away(struct server *server)
 {
-    struct arena arena;
-    struct store_txn *txn;
-    struct store_load load = {0};
-    if (store_begin(engine_store(server->engine), STORE_READ, &txn, NULL) != ERR_OK)
-        return false;
-    arena_init(&arena);
-    enum error_code code = store_load(txn, &load, &arena, NULL);
-    store_rollback(txn);
-    arena_release(&arena);
-    return code == ERR_OK;
-}
-
-static void run_ping(struct task *task)
-{
-    struct server *server = (struct server *)(void *)((char *)task - offsetof(struct server, ping));
-    if (ping(server))
-        atomic_store(&server->store_seen, engine_steady(server->engine));
-    atomic_store(&server->pinging, false);
+    char why[512] = "the store is out of reach";
+    (void)readiness_is_given(server->readiness, why, sizeof why);
+    log_fact(server->log, LOG_ERROR, STR("store_away"), str_from(why));
 }
 
 /* Says that the store is another one than before, and which one it must not be. */
@@ -310,19 +300,16 @@ static void *sweep(void *arg)
     bool was_ready = true;
     store_origin(engine_store(server->engine), &told);
     told.refused = 0;
-    for (uint32_t round = 0; !atomic_load(&server->closing); round++) {
+    while (!atomic_load(&server->closing)) {
         bool ready = is_ready(server) || is_ending(server);
         if (ready && !was_ready)
             log_fact(server->log, LOG_INFO, STR("store_back"), STR("the store is back"));
         else if (!ready && was_ready)
-            log_fact(server->log, LOG_ERROR, STR("store_away"), STR("the store is out of reach"));
+            log_away(server);
         was_ready = ready;
         tell_origin(server, &told, &told_at);
         connections_sweep(server->connections);
-        if (round % PING_ROUNDS == 0 && !atomic_exchange(&server->pinging, true)) {
-            server->ping.run = run_ping;
-            pool_put_always(server->aides, &server->ping);
-        }
+        readiness_look(server->readiness);
         struct pollfd ending = {.fd = server->ending, .events = POLLIN};
         (void)poll(&ending, 1, SWEEP_MS);
     }
@@ -470,11 +457,13 @@ static enum error_code start_parts(struct server *server, struct err *err)
     server->watch = watch_open(server->engine);
     server->figures = store_figures_open(server->engine);
     server->scrapers = pool_open(SCRAPERS, SCRAPES_WAITING_MAX);
-    atomic_store(&server->store_seen, engine_steady(server->engine));
+    server->readiness =
+        server->aides == NULL ? NULL : readiness_open(server->engine, server->aides);
     server->rate = rate_new();
-    if (document.failed || server->rate == NULL || server->connections == NULL ||
-        server->readers == NULL || server->aides == NULL || server->movers == NULL ||
-        server->watch == NULL || server->figures == NULL || server->scrapers == NULL)
+    if (document.failed || server->readiness == NULL || server->rate == NULL ||
+        server->connections == NULL || server->readers == NULL || server->aides == NULL ||
+        server->movers == NULL || server->watch == NULL || server->figures == NULL ||
+        server->scrapers == NULL)
         return err_set(err, ERR_UNAVAILABLE, "there is no memory, or there are no threads left");
     rate_set(server->rate, server->options.rate_per_s);
     enum error_code code = start_serving(server, err);
@@ -588,6 +577,7 @@ void server_close(struct server *server)
     connections_free(server->connections);
     tls_close(server->tls);
     rate_free(server->rate);
+    readiness_close(server->readiness);
     handle_close(server->handle);
     authority_close(server->authority); /* revoked tokens are told to it as long as it runs */
     telemetry_close(server);

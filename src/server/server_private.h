@@ -52,15 +52,13 @@ struct server {
     atomic_bool retired; /* it will be asked to drain soon */
     atomic_bool draining;
     atomic_bool closing;
-    atomic_uint parked;          /* requests that wait for something */
-    atomic_uint working;         /* connections that are suspended */
-    atomic_size_t held;          /* bytes of requests and answers */
-    _Atomic(int64_t) store_seen; /* when the store last answered, on the steady clock */
-    atomic_bool pinging;         /* it is being asked */
-    struct task ping;
+    atomic_uint parked;  /* requests that wait for something */
+    atomic_uint working; /* connections that are suspended */
+    atomic_size_t held;  /* bytes of requests and answers */
+    struct readiness *readiness;
 };
 
-/* Whether the store has answered within the last seconds. */
+/* Whether a write has succeeded within the last seconds. */
 bool server_sees_store(const struct server *server);
 
 #endif

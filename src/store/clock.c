@@ -61,3 +61,8 @@ int64_t store_clock_now(struct store_clock *clock)
     pthread_mutex_unlock(&clock->lock);
     return now;
 }
+
+int64_t store_clock_wall(const struct store_clock *clock)
+{
+    return clock->wall(clock->wall_arg);
+}

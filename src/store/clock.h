@@ -30,7 +30,8 @@ void store_clock_release(struct store_clock *clock);
  * been wrong then, by more than a day. */
 void store_clock_resume(struct store_clock *clock, int64_t last);
 
-/* Any thread. */
+/* Any thread. What the clock says, and the time that is made of it. */
 int64_t store_clock_now(struct store_clock *clock);
+int64_t store_clock_wall(const struct store_clock *clock);
 
 #endif

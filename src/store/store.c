@@ -294,9 +294,10 @@ int store_due_cmp(const void *a, const void *b)
     return str_cmp(left->resource_id, right->resource_id);
 }
 
-enum error_code store_attend(struct store *store, int64_t *ret_before, struct err *err)
+enum error_code store_attend(struct store *store, struct store_attendance *attendance,
+                             struct err *err)
 {
-    return store->driver->attend(store, ret_before, err);
+    return store->driver->attend(store, attendance, err);
 }
 
 void store_origin(struct store *store, struct store_origin *ret)

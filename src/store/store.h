@@ -312,6 +312,15 @@ struct store_due {
 /* Orders what is due, the oldest first, for drivers: two struct store_due. */
 int store_due_cmp(const void *a, const void *b);
 
+/* Somebody looks after the store. */
+struct store_attendance {
+    int64_t trusted; /* to remember with the moment (core/trusted_time.h); 0: nothing is noted */
+    int64_t before;  /* out: the store's time when that was last noted; 0: never */
+    int64_t trusted_before; /* out: and what was trusted then, cut to seconds; 0: not known */
+    int64_t now;            /* out: the store's time, */
+    int64_t wall;           /* out: and what its clock says, which is less after it was set back */
+};
+
 /* ---- reading ------------------------------------------------------------------------------ */
 
 /* What to list; what is not set does not matter. */
@@ -565,10 +574,10 @@ struct store_driver {
     enum error_code (*sweep)(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,
                              struct err *err);
 
-    /* Notes that somebody looks after the store at this moment, and says when that was noted last
-     * before, in the store's time; 0: never. Nothing is synced: when the machine crashes an older
-     * note may be left. */
-    enum error_code (*attend)(struct store *store, int64_t *ret_before, struct err *err);
+    /* Notes that somebody looks after the store, tells the time, and when that was noted last
+     * before. Nothing is synced: when the machine crashes an older note may be left. */
+    enum error_code (*attend)(struct store *store, struct store_attendance *attendance,
+                              struct err *err);
 
     /* Says where the store is. NULL: nobody can replace it. */
     void (*origin)(struct store *store, struct store_origin *ret);
@@ -650,7 +659,8 @@ enum error_code store_backup(struct store *store, struct str path, int64_t *ret_
                              struct err *err);
 enum error_code store_sweep(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,
                             struct err *err);
-enum error_code store_attend(struct store *store, int64_t *ret_before, struct err *err);
+enum error_code store_attend(struct store *store, struct store_attendance *attendance,
+                             struct err *err);
 void store_origin(struct store *store, struct store_origin *ret);
 
 /* For drivers: with more lanes than this it is worth to look for those that may be given back, when

@@ -536,13 +536,14 @@ static enum error_code trace_sweep(struct store *handle, int64_t now, uint32_t l
     return line_end(&line, code, err, count, "swept");
 }
 
-static enum error_code trace_attend(struct store *handle, int64_t *ret_before, struct err *err)
+static enum error_code trace_attend(struct store *handle, struct store_attendance *attendance,
+                                    struct err *err)
 {
     struct trace_store *store = (struct trace_store *)handle;
     struct line line;
     line_begin(&line, store);
     add(&line, "attend");
-    enum error_code code = store_attend(store->inner, ret_before, err);
+    enum error_code code = store_attend(store->inner, attendance, err);
     return line_end(&line, code, err, code == ERR_OK, "noted");
 }
 

@@ -150,10 +150,11 @@ static void settle(struct scene *s)
 /* Lets time go by as it does: the engine looks at the store now and then. */
 static void pass(struct scene *s, int64_t ms)
 {
-    enum { STEP_MS = 500 };
-    for (int64_t passed = 0; passed < ms; passed += STEP_MS) {
-        s->clock += STEP_MS;
-        s->steady += STEP_MS;
+    enum { STEP_MS = 500, LONG_MS = 60 * 1000, LONG_STEP_MS = 4000 };
+    int64_t step = ms > LONG_MS ? LONG_STEP_MS : STEP_MS;
+    for (int64_t passed = 0; passed < ms; passed += step) {
+        s->clock += step;
+        s->steady += step;
         settle(s);
     }
 }
@@ -663,8 +664,58 @@ static void check_retention(struct scene *s)
     s->clock += INT64_C(6) * 24 * 3600 * 1000;
     pass(s, 2000);
     assert_int_equal(status_of(s, job->op.job), JOB_COMPLETED);
+    /* A clock that has jumped is not believed before an hour is over. */
     s->clock += INT64_C(2) * 24 * 3600 * 1000;
-    pass(s, 2000);
+    pass(s, 3590 * 1000);
+    assert_int_equal(status_of(s, job->op.job), JOB_COMPLETED);
+    pass(s, 20 * 1000);
+    assert_int_equal(status_of(s, job->op.job), JOB_NONE);
+}
+
+/* For some seconds the clock is a year ahead, and servers are started meanwhile. */
+static void check_glitch(struct scene *s, int restarts)
+{
+    struct caller *job = submit(s, "mail");
+    settle(s);
+    struct caller *claimer = claim(s, NULL, 0);
+    settle(s);
+    say(s, COMMAND_COMPLETE, claimer);
+    settle(s);
+    const int64_t year = INT64_C(365) * 24 * 3600 * 1000;
+    s->clock += year;
+    pass(s, 3000);
+    assert_int_equal(status_of(s, job->op.job), JOB_COMPLETED);
+    for (int i = 0; i < restarts; i++) {
+        reopen(s, 1000);
+        pass(s, 3000);
+        assert_int_equal(status_of(s, job->op.job), JOB_COMPLETED);
+    }
+    s->clock -= year;
+    pass(s, 2 * 3600 * 1000);
+    assert_int_equal(status_of(s, job->op.job), JOB_COMPLETED);
+    s->clock += INT64_C(7) * 24 * 3600 * 1000;
+    pass(s, 2 * 3600 * 1000);
+    assert_int_equal(status_of(s, job->op.job), JOB_NONE);
+}
+
+static void check_glitch_alone(struct scene *s)
+{
+    check_glitch(s, 0);
+}
+
+/* Nobody had the store open for a month. */
+static void check_retention_after_a_month(struct scene *s)
+{
+    struct caller *job = submit(s, "mail");
+    settle(s);
+    struct caller *claimer = claim(s, NULL, 0);
+    settle(s);
+    say(s, COMMAND_COMPLETE, claimer);
+    settle(s);
+    reopen(s, INT64_C(30) * 24 * 3600 * 1000);
+    pass(s, 10 * 1000);
+    assert_int_equal(status_of(s, job->op.job), JOB_COMPLETED);
+    pass(s, 3600 * 1000);
     assert_int_equal(status_of(s, job->op.job), JOB_NONE);
 }
 
@@ -799,6 +850,33 @@ ON_EVERY_STORE(after_a_jump_the_dead_are_found_one_heartbeat_later, check_jump_o
 ON_EVERY_STORE(a_timer_beside_a_resource_that_has_its_grace_is_seen_in_time,
                check_timer_beside_grace)
 ON_EVERY_STORE(old_jobs_are_deleted, check_retention)
+ON_EVERY_STORE(a_clock_that_is_a_year_ahead_for_seconds_deletes_nothing, check_glitch_alone)
+
+static void who_starts_while_the_clock_is_a_year_ahead_deletes_nothing(void **state)
+{
+    (void)state;
+    struct scene *s = malloc(sizeof *s);
+    assert_non_null(s);
+    for (int sort = TEST_SQLITE; sort <= TEST_POSTGRES; sort++) {
+        open_scene(s, (enum test_store)sort, 0);
+        check_glitch(s, 3);
+        close_scene(s);
+    }
+    free(s);
+}
+
+static void after_a_month_down_old_jobs_are_deleted_an_hour_later(void **state)
+{
+    (void)state;
+    struct scene *s = malloc(sizeof *s);
+    assert_non_null(s);
+    for (int sort = TEST_SQLITE; sort <= TEST_POSTGRES; sort++) {
+        open_scene(s, (enum test_store)sort, 0);
+        check_retention_after_a_month(s);
+        close_scene(s);
+    }
+    free(s);
+}
 
 static void a_dead_workers_job_is_taken_back_by_programs_that_never_stay(void **state)
 {
@@ -956,6 +1034,9 @@ int main(void)
         cmocka_unit_test(a_timer_beside_a_resource_that_has_its_grace_is_seen_in_time),
         cmocka_unit_test(a_dead_workers_job_is_taken_back_by_programs_that_never_stay),
         cmocka_unit_test(old_jobs_are_deleted),
+        cmocka_unit_test(a_clock_that_is_a_year_ahead_for_seconds_deletes_nothing),
+        cmocka_unit_test(who_starts_while_the_clock_is_a_year_ahead_deletes_nothing),
+        cmocka_unit_test(after_a_month_down_old_jobs_are_deleted_an_hour_later),
         cmocka_unit_test(an_interrupt_ends_every_wait),
         cmocka_unit_test(a_queue_that_is_paused_gives_nothing_away),
         cmocka_unit_test(a_queue_that_is_resumed_wakes_claimers),

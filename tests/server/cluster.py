@@ -92,9 +92,9 @@ class Node:
         check(self.process is None, self.name, "runs already")
         with open(self.log, "ab") as log:
             self.process = start(
-                *as_postgres(BIN + "/postgres", "-D", self.data, "-p", str(self.port)),
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
-                env={**os.environ, **environment})
+                *as_postgres("env", *(f"{name}={value}" for name, value in environment.items()),
+                             BIN + "/postgres", "-D", self.data, "-p", str(self.port)),
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/")
         until(f"PostgreSQL {self.name}", self.answers, why=self.last_words)
 
     def answers(self):

@@ -494,9 +494,34 @@ static void more_tokens_than_are_remembered_all_pass(void **state)
     gate_close(&gate);
 }
 
+static void a_clock_that_is_a_year_ahead_for_seconds_ends_no_token(void **state)
+{
+    const int64_t year = INT64_C(365) * 24 * 3600 * 1000;
+    (void)state;
+    for (int sort = TEST_MEMORY; sort <= TEST_POSTGRES; sort++) {
+        struct gate gate;
+        gate_store(&gate, (enum test_store)sort);
+        put(&gate, TOKEN_A,
+            (struct access_token){.scopes = ACCESS_READ, .expires_at = CLOCK + 7200 * 1000});
+        assert_int_equal(gate_open(&gate, "0.0.0.0", ADMIN, false), ERR_OK);
+        assert_int_equal(show(&gate, "Bearer " TOKEN_A, VERB_get), ERR_OK);
+        gate.clock += year;
+        pass(&gate, AUTH_KEPT_MS + 1);
+        assert_int_equal(show(&gate, "Bearer " TOKEN_A, VERB_get), ERR_OK);
+        gate.clock -= year;
+        pass(&gate, AUTH_KEPT_MS + 1);
+        assert_int_equal(show(&gate, "Bearer " TOKEN_A, VERB_get), ERR_OK);
+        /* Its time is over when it is. */
+        pass(&gate, 7200 * 1000);
+        assert_int_equal(show(&gate, "Bearer " TOKEN_A, VERB_get), ERR_UNAUTHORIZED);
+        gate_close(&gate);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_clock_that_is_a_year_ahead_for_seconds_ends_no_token),
         cmocka_unit_test(an_address_for_others_needs_a_token),
         cmocka_unit_test(an_admin_token_will_do_unless_it_is_short),
         cmocka_unit_test(loopback_is_known),

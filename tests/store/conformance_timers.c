@@ -344,15 +344,27 @@ static void a_soft_cancel_brings_the_time_of_a_lease_forward(void **state)
 static void when_somebody_last_looked_after_the_store_is_remembered(void **state)
 {
     struct trial *t = *state;
-    int64_t before = -1;
-    ok(t, store_attend(t->store, &before, &t->w.err));
-    assert_int_equal(before, 0);
+    struct store_attendance attendance = {.before = -1, .trusted_before = -1};
     int64_t first = t->now;
+    ok(t, store_attend(t->store, &attendance, &t->w.err));
+    assert_int_equal(attendance.before, 0);
+    assert_int_equal(attendance.trusted_before, 0);
+    assert_int_equal(attendance.now, first);
+    assert_int_equal(attendance.wall, first);
+    attendance.trusted = first - 3600 * 1000;
+    ok(t, store_attend(t->store, &attendance, &t->w.err));
+    assert_int_equal(attendance.before, 0);
     advance(t, 5);
-    ok(t, store_attend(t->store, &before, &t->w.err));
-    assert_int_equal(before, first);
-    ok(t, store_attend(t->store, &before, &t->w.err));
-    assert_int_equal(before, first + 5000);
+    attendance.trusted = first - 3500 * 1000;
+    ok(t, store_attend(t->store, &attendance, &t->w.err));
+    assert_int_equal(attendance.before, first);
+    assert_int_equal(attendance.trusted_before, first - 3600 * 1000);
+    assert_int_equal(attendance.now, first + 5000);
+    attendance.trusted = 0;
+    ok(t, store_attend(t->store, &attendance, &t->w.err));
+    ok(t, store_attend(t->store, &attendance, &t->w.err));
+    assert_int_equal(attendance.before, first + 5000);
+    assert_int_equal(attendance.trusted_before, first - 3500 * 1000);
 }
 
 /* ---- sweeping ---- */

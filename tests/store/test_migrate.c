@@ -21,6 +21,7 @@ static const char postgres_back[] =
     "DROP TABLE pawl.lanes_given_back; DROP TABLE pawl.attended; DROP TABLE pawl.tokens;"
     "ALTER TABLE pawl.purged DROP COLUMN at; DROP TABLE pawl.incarnations;"
     "ALTER TABLE pawl.batches DROP COLUMN oldest;"
+    "DROP TABLE pawl.clock; DROP FUNCTION pawl.wall_ms();"
     "DROP INDEX pawl.jobs_asking; DROP INDEX pawl.jobs_shelf; DROP INDEX pawl.job_events_type;"
     "ALTER TABLE pawl.jobs DROP COLUMN asking; ALTER TABLE pawl.jobs DROP COLUMN shelf;"
     "ALTER TABLE pawl.job_events DROP COLUMN id;"

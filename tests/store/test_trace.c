@@ -187,8 +187,8 @@ static void reading_and_watching_are_told(void **state)
     ok(t, store_due(t->store, 9, &t->w.arena, &list, &count, &now, &next, &t->w.err));
     ok(t, store_watch(t->store, 7, 1, &seen, &t->w.err));
     ok(t, store_sweep(t->store, 0, 8, &count, &t->w.err));
-    int64_t before;
-    ok(t, store_attend(t->store, &before, &t->w.err));
+    struct store_attendance attendance = {.trusted = 1};
+    ok(t, store_attend(t->store, &attendance, &t->w.err));
     assert_int_equal(store_backup(t->store, STR("x.db"), &bytes, &t->w.err), ERR_BAD_REQUEST);
     assert_told(t, "#1 begin reading: ok\n"
                    "#1 list kind mail statuses 0x2: ok, 0 jobs\n"

@@ -60,6 +60,7 @@ struct memory_store {
     struct store base;
     struct store_clock clock;
     int64_t attended_at;    /* under the lock */
+    int64_t trusted_at;     /* too */
     pthread_mutex_t lock;   /* of busy and commits */
     pthread_cond_t turn;    /* busy has turned false */
     pthread_cond_t changed; /* commits has grown */
@@ -223,7 +224,8 @@ enum error_code memory_write(struct store_txn *handle, const struct store_write 
 enum error_code memory_due(struct store *store, uint32_t limit, struct arena *arena,
                            struct store_due **ret, uint32_t *ret_count, int64_t *ret_now,
                            int64_t *ret_next, struct err *err);
-enum error_code memory_attend(struct store *base, int64_t *ret_before, struct err *err);
+enum error_code memory_attend(struct store *base, struct store_attendance *attendance,
+                              struct err *err);
 enum error_code memory_sweep(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,
                              struct err *err);
 /* memory_read.c */

@@ -153,13 +153,20 @@ enum error_code memory_sweep(struct store *store, int64_t now, uint32_t limit, u
     return code;
 }
 
-enum error_code memory_attend(struct store *base, int64_t *ret_before, struct err *err)
+enum error_code memory_attend(struct store *base, struct store_attendance *attendance,
+                              struct err *err)
 {
     struct memory_store *store = (struct memory_store *)base;
     (void)err;
     pthread_mutex_lock(&store->lock);
-    *ret_before = store->attended_at;
-    store->attended_at = store_clock_now(&store->clock);
+    attendance->before = store->attended_at;
+    attendance->now = store_clock_now(&store->clock);
+    attendance->wall = store_clock_wall(&store->clock);
+    attendance->trusted_before = store->trusted_at;
+    if (attendance->trusted > 0) {
+        store->attended_at = attendance->now;
+        store->trusted_at = attendance->trusted / 1000 * 1000;
+    }
     pthread_mutex_unlock(&store->lock);
     return ERR_OK;
 }

@@ -154,10 +154,13 @@ enum error_code connection_listen(struct connection *connection, int other_fd, i
 
 /* ---- opening and closing ---- */
 
-static void be_silent(void *arg, const PGresult *result)
+/* Nothing is printed. A warning at a COMMIT may say that nobody waited for a standby. */
+static void take_notice(void *arg, const PGresult *result)
 {
-    (void)arg;
-    (void)result;
+    struct connection *connection = arg;
+    const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+    if (severity != NULL && strcmp(severity, "WARNING") == 0)
+        connection->warned = true;
 }
 
 /* One attempt, with `host` instead of those that the URL names unless it is NULL. `ret_late`: it
@@ -199,7 +202,7 @@ static enum error_code connect_once(struct connection *connection, const char *u
                        connection_where(connection, at),
                        last_reason(PQerrorMessage(connection->pg), why));
     }
-    (void)PQsetNoticeReceiver(connection->pg, be_silent, NULL);
+    (void)PQsetNoticeReceiver(connection->pg, take_notice, connection);
     if (PQsetnonblocking(connection->pg, 1) != 0 || !PQenterPipelineMode(connection->pg))
         return lost(connection, err);
     return ERR_OK;

@@ -45,6 +45,7 @@ struct connection {
     struct prepared prepared;
     bool rolled_back; /* the last sync ended a transaction that the server rolled back */
     bool unsent;      /* something was queued since the last flush or sync */
+    bool warned;      /* the server has warned of something since this was cleared */
 
     /* Where it leads: see origin.h. */
     uint64_t generation; /* the handle's when it was opened */

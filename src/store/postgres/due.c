@@ -138,6 +138,7 @@ static enum error_code ask_due(struct postgres_txn *txn, uint32_t limit, struct 
     if (code != ERR_OK)
         return code;
     code = read_rows(result, scans, arena, list, err);
+    list->now = clock_tell(txn->store, list->now);
     PQclear(result);
     return code;
 }

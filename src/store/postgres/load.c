@@ -388,7 +388,7 @@ static enum error_code take_settings(struct postgres_txn *txn, struct store_load
             load->paused.at[load->paused.count++] = reader_str(&reader);
         } else if (sort == 2) {
             reader_skip(&reader, 2);
-            txn->now = reader_int(&reader);
+            txn->now = clock_tell(txn->store, reader_int(&reader));
         } else if (sort == 4) {
             reader_skip(&reader, 2);
             era = (uint64_t)reader_int(&reader);

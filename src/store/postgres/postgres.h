@@ -30,8 +30,13 @@ enum {
 #define LOCK_NAMES INT64_C(0x7061776c00000003)
 #define LOCK_INCARNATION INT64_C(0x7061776c00000010)
 
-/* The time as SQL, in milliseconds. */
-#define SQL_NOW "floor(extract(epoch FROM clock_timestamp()) * 1000)::int8"
+/* The store's time as SQL, in milliseconds: what the clock says, or more while it has been set back
+ * (clock.c). */
+#define SQL_SLOW(wall) "c.anchor + least((" wall " - c.wall) / 2, 5000)"
+#define SQL_NOW                                                                                    \
+    "(SELECT greatest(w.wall, " SQL_SLOW(                                                          \
+        "w.wall") ")"                                                                              \
+                  " FROM (SELECT pawl.wall_ms() AS wall) AS w LEFT JOIN pawl.clock c ON c.one)"
 
 struct postgres {
     struct store base;
@@ -48,6 +53,9 @@ struct postgres {
     struct lane_book lanes;
     uint64_t lanes_era;          /* of the book; under the mutex */
     _Atomic uint32_t lanes_many; /* with more lanes than this some may be given back */
+
+    _Atomic int64_t clock_seen;  /* the latest time that was told */
+    atomic_bool clock_is_behind; /* an earlier one was told after it */
 
     /* Where the handle reads and writes: see origin.h. base.generation counts the origins. */
     struct origin origin;       /* under the mutex */
@@ -151,6 +159,11 @@ void patrol_stop(struct postgres *store);
  * as the client has patience, and a client that fell silent loses its locks. */
 void txn_settings(char *ret, size_t size, enum store_mode mode, int64_t patience_ms);
 
+/* Acknowledged means durable, whatever the database does otherwise. */
+#define TXN_SYNCHRONOUS                                                                            \
+    "SELECT set_config('synchronous_commit',"                                                      \
+    " coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true)"
+
 /* Queues BEGIN, unless that was done. Every verb starts with this. */
 enum error_code txn_start(struct postgres_txn *txn, struct err *err);
 
@@ -188,6 +201,19 @@ static inline enum error_code out_of_memory(struct err *err)
 {
     return err_set(err, ERR_NO_MEMORY, "there is not enough memory for the store");
 }
+
+/* ---- the clock ---- */
+
+/* Remembers a time that the database told, and returns it, or the latest one if that was later. */
+int64_t clock_tell(struct postgres *store, int64_t now);
+
+/* When an earlier time was told than one before, has all servers go on from the later one. Not
+ * within a transaction. Should it fail it is done another time. */
+void clock_settle(struct postgres *store, struct connection *connection);
+
+/* Goes on from the time that was noted by those who had the store open before. That it cannot, for
+ * one on a standby, is no error. */
+void clock_resume(struct postgres *store, struct connection *connection);
 
 /* ---- lanes ---- */
 
@@ -296,7 +322,8 @@ enum error_code postgres_token(struct store_txn *handle, struct store_token *tok
                                struct arena *arena, struct err *err);
 enum error_code postgres_tokens(struct store_txn *handle, struct arena *arena,
                                 struct access_token **ret, uint32_t *ret_count, struct err *err);
-enum error_code postgres_attend(struct store *handle, int64_t *ret_before, struct err *err);
+enum error_code postgres_attend(struct store *handle, struct store_attendance *attendance,
+                                struct err *err);
 enum error_code postgres_sweep(struct store *handle, int64_t now, uint32_t limit,
                                uint32_t *ret_count, struct err *err);
 

@@ -284,6 +284,8 @@ static enum error_code prepare(struct postgres *store, const struct migrations *
         code = postgres_migrate(store, connection, migrations, err);
     if (code == ERR_OK)
         code = origin_settle(store, connection, &verdict, err);
+    if (code == ERR_OK)
+        clock_resume(store, connection);
     pool_give(store, connection);
     if (code == ERR_OK)
         code = watch_init(&store->watch, open_watch, store, &store->base.generation, err);

@@ -4,12 +4,27 @@
 
 /* Both want the row (session, batch), and only one can have it. If the old transaction still runs
  * the insert waits for its end; if its writes have not reached the server yet, they will fail on
- * our row. Asking again after an answer was lost finds the same row: nothing is decided twice. */
+ * our row. Asking again after an answer was lost finds the same row: nothing is decided twice.
+ *
+ * The row is written in either case: a transaction that writes nothing waits for no standby when it
+ * commits, and the old transaction's end may have been seen before any standby had it. */
+static const char take_row[] =
+    "INSERT INTO pawl.batches AS b (session, batch, fenced) VALUES ($1, $2, true)"
+    " ON CONFLICT (session, batch) DO UPDATE SET at = excluded.at RETURNING b.fenced";
+
+/* The same without the write. */
+static const char leave_row[] =
+    "WITH mine AS (INSERT INTO pawl.batches (session, batch, fenced) VALUES ($1, $2, true)"
+    " ON CONFLICT DO NOTHING RETURNING fenced)"
+    " SELECT fenced FROM mine UNION ALL"
+    " SELECT fenced FROM pawl.batches WHERE session = $1 AND batch = $2";
+
 static enum error_code ask_fate(struct connection *connection, struct uuid session, int64_t batch,
                                 bool *ret_fenced, struct err *err)
 {
     struct arena arena;
     struct params params;
+    struct params none;
     struct reader reader;
     PGresult *result = NULL;
     arena_init(&arena);
@@ -18,14 +33,12 @@ static enum error_code ask_fate(struct connection *connection, struct uuid sessi
     params_add_int8(&params, batch);
     enum error_code code = connection_send_quiet(
         connection, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", NULL, err);
+    params_init(&none, &arena);
     if (code == ERR_OK)
-        code = connection_send_quiet(connection,
-                                     "INSERT INTO pawl.batches (session, batch, fenced)"
-                                     " VALUES ($1, $2, true) ON CONFLICT DO NOTHING",
-                                     &params, err);
+        code = connection_send_quiet(connection, TXN_SYNCHRONOUS, &none, err);
     if (code == ERR_OK)
         code = connection_ask(connection,
-                              "SELECT fenced FROM pawl.batches WHERE session = $1 AND batch = $2",
+                              PLANTED(POSTGRES_RESOLVER_WRITES_NOTHING) ? leave_row : take_row,
                               &params, &result, err);
     bool found = code == ERR_OK && PQntuples(result) == 1;
     bool fenced = false;

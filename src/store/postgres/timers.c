@@ -292,10 +292,10 @@ static const char sweep_old[] =
     " SELECT (SELECT count(*) FROM gone_requests) + (SELECT count(*) FROM gone_telemetry)"
     " + (SELECT count(*) FROM gone_purged)";
 
-/* A statement in a transaction of its own, which gives one number. The first parameter is the
+/* A statement in a transaction of its own, which gives some numbers. The first parameter is the
  * clock; what it changes is no news to anybody. */
 static enum error_code ask_alone(struct store *handle, const char *sql, const int64_t *numbers,
-                                 size_t count, int64_t *ret, struct err *err)
+                                 size_t count, int64_t *ret, size_t ret_count, struct err *err)
 {
     struct store_txn *base;
     struct params params;
@@ -319,12 +319,10 @@ static enum error_code ask_alone(struct store *handle, const char *sql, const in
     }
     reader_init(&reader, result, &txn->scratch);
     reader_row(&reader, 0);
-    int64_t number = reader_int(&reader);
+    for (size_t i = 0; i < ret_count; i++)
+        ret[i] = reader_int(&reader);
     PQclear(result);
-    code = postgres_commit(base, &outcome, err);
-    if (code == ERR_OK)
-        *ret = number;
-    return code;
+    return postgres_commit(base, &outcome, err);
 }
 
 enum error_code postgres_sweep(struct store *handle, int64_t now, uint32_t limit,
@@ -333,7 +331,7 @@ enum error_code postgres_sweep(struct store *handle, int64_t now, uint32_t limit
     const int64_t numbers[] = {now - REQUEST_KEPT_MS, limit, now - PURGED_KEPT_MS,
                                now - BATCHES_KEPT_MS};
     int64_t count;
-    enum error_code code = ask_alone(handle, sweep_old, numbers, 4, &count, err);
+    enum error_code code = ask_alone(handle, sweep_old, numbers, 4, &count, 1, err);
     if (code == ERR_OK)
         code = lanes_give_back((struct postgres *)handle, err);
     if (code == ERR_OK)
@@ -341,14 +339,31 @@ enum error_code postgres_sweep(struct store *handle, int64_t now, uint32_t limit
     return code;
 }
 
-/* Whether the note is on the disk matters to nobody. */
+/* $2: the trusted time to note, or 0. While the clock is behind, where the store's time has come to
+ * is left for the others. Whether any of it is on the disk matters to nobody. */
 static const char attend[] =
-    CLOCK_CTE ", noted AS (INSERT INTO pawl.attended (one, at) SELECT true, now FROM clock"
-              " ON CONFLICT (one) DO UPDATE SET at = greatest(attended.at, excluded.at))"
-              " SELECT coalesce((SELECT at FROM pawl.attended), 0),"
-              " set_config('synchronous_commit', 'off', true)";
+    "WITH clock AS MATERIALIZED (SELECT coalesce($1::int8, " SQL_NOW ") AS now,"
+    " coalesce($1::int8, pawl.wall_ms()) AS wall)"
+    ", noted AS (INSERT INTO pawl.attended (one, at, wall, trusted)"
+    " SELECT true, now, wall, $2 FROM clock WHERE $2 > 0 ON CONFLICT (one) DO UPDATE SET"
+    " at = excluded.at, wall = excluded.wall, trusted = excluded.trusted)"
+    ", anchored AS (UPDATE pawl.clock c SET anchor = k.now, wall = k.wall FROM clock k"
+    " WHERE k.wall < k.now AND c.wall < k.wall AND $1 IS NULL)"
+    " SELECT coalesce((SELECT at FROM pawl.attended), 0),"
+    " coalesce((SELECT trusted FROM pawl.attended), 0) / 1000 * 1000, now, wall,"
+    " set_config('synchronous_commit', 'off', true) FROM clock";
 
-enum error_code postgres_attend(struct store *handle, int64_t *ret_before, struct err *err)
+enum error_code postgres_attend(struct store *handle, struct store_attendance *attendance,
+                                struct err *err)
 {
-    return ask_alone(handle, attend, NULL, 0, ret_before, err);
+    struct postgres *store = (struct postgres *)handle;
+    int64_t ret[4];
+    enum error_code code = ask_alone(handle, attend, &attendance->trusted, 1, ret, 4, err);
+    if (code != ERR_OK)
+        return code;
+    attendance->before = ret[0];
+    attendance->trusted_before = ret[1];
+    attendance->now = clock_tell(store, ret[2]);
+    attendance->wall = ret[3];
+    return ERR_OK;
 }

@@ -127,7 +127,7 @@ enum error_code postgres_token(struct store_txn *handle, struct store_token *tok
         return txn_end_verb(txn, code);
     reader_init(&reader, result, arena);
     reader_row(&reader, 0);
-    token->now = reader_int(&reader);
+    token->now = clock_tell(txn->store, reader_int(&reader));
     if (options->clock != NULL)
         token->now = options->clock(options->clock_arg);
     bool found = PQgetisnull(result, 0, 1) == 0;

@@ -23,6 +23,8 @@ enum error_code postgres_begin(struct store *handle, enum store_mode mode, struc
         free(txn);
         return code;
     }
+    if (mode == STORE_WRITE)
+        clock_settle(store, txn->connection);
     txn->base = (struct store_txn){.store = handle, .mode = mode};
     txn->store = store;
     txn->has_requests = true;
@@ -117,7 +119,7 @@ enum error_code txn_now(struct postgres_txn *txn, int64_t *ret, struct err *err)
             return code;
         reader_init(&reader, result, &txn->scratch);
         reader_row(&reader, 0);
-        txn->now = reader_int(&reader);
+        txn->now = clock_tell(txn->store, reader_int(&reader));
         code = reader_check(&reader, "the time", err);
         PQclear(result);
         if (code != ERR_OK)
@@ -258,10 +260,13 @@ static enum error_code send_commit(struct postgres_txn *txn, enum store_outcome 
     }
     struct uuid session = connection->session;
     int64_t batch = connection->batch;
+    connection->warned = false;
     code = connection_sync(connection, err);
     if (connection->conflicted)
         txn->store->careful_until = clock_monotonic_ms() + CAREFUL_MS;
-    if (connection->broken && txn->wrote)
+    /* A commit whose waiting for a standby somebody has cancelled succeeds, with a warning: it is
+     * asked for again, which waits anew. */
+    if ((connection->broken || connection->warned) && txn->wrote)
         return batch_resolve(txn->store, connection, session, batch, outcome, err);
     if (code == ERR_OK && txn->wrote && !is_current(txn))
         return committed_elsewhere(outcome, err);

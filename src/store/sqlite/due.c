@@ -161,7 +161,8 @@ enum error_code sqlite_sweep(struct store *store, int64_t now, uint32_t limit, u
     return code;
 }
 
-enum error_code sqlite_attend(struct store *base, int64_t *ret_before, struct err *err)
+enum error_code sqlite_attend(struct store *base, struct store_attendance *attendance,
+                              struct err *err)
 {
     struct sqlite_store *store = (struct sqlite_store *)base;
     struct store_txn *txn;
@@ -173,7 +174,11 @@ enum error_code sqlite_attend(struct store *base, int64_t *ret_before, struct er
             return code;
         sqlite_rollback(txn);
     }
-    *ret_before = store->owner.noted_at;
-    owner_note(&store->owner, store_clock_now(&store->clock));
+    attendance->before = store->owner.noted_at;
+    attendance->now = store_clock_now(&store->clock);
+    attendance->wall = store_clock_wall(&store->clock);
+    attendance->trusted_before = store->owner.trusted_at;
+    if (attendance->trusted > 0)
+        owner_note(&store->owner, attendance->now, attendance->trusted);
     return ERR_OK;
 }

@@ -20,7 +20,7 @@
 /* How often to open the lock anew when somebody deletes it meanwhile. */
 enum { LOCK_TRIES = 100 };
 
-enum { REASON_BYTES = 128, NUMBER_BYTES = 24, NUMBER_WIDTH = 11 };
+enum { REASON_BYTES = 128, NUMBER_BYTES = 24, NUMBER_WIDTH = 11, SECONDS_WIDTH = 10 };
 
 /* What must stay in its place while the store is in use. The log holds what is not in the database
  * yet, and its index says where. */
@@ -180,8 +180,8 @@ static int lock_now(int lock)
     return PLANTED(SQLITE_TWO_OWNERS) ? 0 : result;
 }
 
-/* Whether there is nothing in a lock file but what we write: the number of a process. It is not
- * synced, so that a power cut may leave zeros in its place. */
+/* Whether there is nothing in a lock file but what we write: the number of a process and, after
+ * zeros, a time in seconds. It is not synced, so that a power cut may leave zeros in its place. */
 static enum error_code check_lock(int lock, const char *path, struct err *err)
 {
     char text[NUMBER_BYTES];
@@ -235,17 +235,42 @@ static enum error_code take_lock(struct owner *owner, struct err *err)
     return err_set(err, ERR_UNAVAILABLE, "cannot lock it: somebody keeps deleting the lock file");
 }
 
+static void put_seconds(int64_t ms, char ret[SECONDS_WIDTH])
+{
+    int64_t seconds = ms / 1000;
+    for (int i = SECONDS_WIDTH - 1; i >= 0; i--, seconds /= 10)
+        ret[i] = (char)('0' + seconds % 10);
+}
+
 /* For people, and for the message to the next one: on a full disk the lock works without it. It is
  * always as long, so that a power cut which leaves parts of two of them leaves such a thing too. */
 static void write_number(const struct owner *owner)
 {
-    char text[NUMBER_BYTES];
-    int len = snprintf(text, sizeof text, "%jd", (intmax_t)getpid());
-    while (len < NUMBER_WIDTH)
-        text[len++] = '\n';
+    char text[NUMBER_BYTES] = {0};
+    (void)snprintf(text, sizeof text, "%jd", (intmax_t)getpid());
+    put_seconds(owner->trusted_at, text + NUMBER_WIDTH);
+    size_t len = NUMBER_WIDTH + SECONDS_WIDTH;
+    text[len++] = '\n';
     bool written =
-        ftruncate(owner->lock, 0) == 0 && pwrite(owner->lock, text, (size_t)len, 0) == len;
+        ftruncate(owner->lock, 0) == 0 && pwrite(owner->lock, text, len, 0) == (ssize_t)len;
     (void)written;
+}
+
+/* In its place: on a full disk too. */
+static void write_trusted(const struct owner *owner)
+{
+    char text[SECONDS_WIDTH];
+    put_seconds(owner->trusted_at, text);
+    bool written = pwrite(owner->lock, text, SECONDS_WIDTH, NUMBER_WIDTH) == SECONDS_WIDTH;
+    (void)written;
+}
+
+/* What a lock file says of the time that was trusted; 0: nothing. */
+static int64_t read_trusted(const struct owner *owner)
+{
+    char text[SECONDS_WIDTH + 1] = "";
+    ssize_t len = pread(owner->lock, text, SECONDS_WIDTH, NUMBER_WIDTH);
+    return len == SECONDS_WIDTH ? (int64_t)strtoimax(text, NULL, 10) * 1000 : 0;
 }
 
 enum error_code owner_take(struct str path, bool create, struct owner *ret, struct err *err)
@@ -260,15 +285,19 @@ enum error_code owner_take(struct str path, bool create, struct owner *ret, stru
         code = take_lock(&owner, err);
     if (code != ERR_OK)
         return code;
-    if (!owner.made_lock && fstat(owner.lock, &status) == 0 && status.st_size > 0)
+    if (!owner.made_lock && fstat(owner.lock, &status) == 0 && status.st_size > 0) {
         owner.noted_at = (int64_t)status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000;
+        owner.trusted_at = read_trusted(&owner);
+    }
     write_number(&owner);
     *ret = owner;
     return ERR_OK;
 }
 
-void owner_note(struct owner *owner, int64_t now)
+void owner_note(struct owner *owner, int64_t now, int64_t trusted)
 {
+    owner->trusted_at = trusted / 1000 * 1000;
+    write_trusted(owner);
     const struct timespec at = {.tv_sec = (time_t)(now / 1000),
                                 .tv_nsec = (long)(now % 1000) * 1000000};
     const struct timespec times[2] = {at, at};

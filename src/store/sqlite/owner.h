@@ -38,6 +38,7 @@ struct owner {
     int lock;            /* on PATH.lock */
     int file;            /* the database, locked too */
     int64_t noted_at;    /* when somebody last noted that they look after it; 0: never */
+    int64_t trusted_at;  /* and the time that they trusted then, cut to seconds; 0: not known */
     struct owner_file files[OWNER_FILES];
     struct owner_file directory;
     _Atomic int64_t calm_since; /* its time when all files were last found there; 0: not yet */
@@ -59,9 +60,9 @@ enum error_code owner_take(struct str path, bool create, struct owner *ret, stru
 enum error_code owner_look(struct owner *owner, bool create, enum file_content *ret,
                            struct err *err);
 
-/* Notes that the database is looked after at `now`, without syncing anything: it is the time of
- * PATH.lock. */
-void owner_note(struct owner *owner, int64_t now);
+/* Notes that the database is looked after at `now`, and which time is `trusted`, without syncing
+ * anything: they are the time of PATH.lock, and in it. */
+void owner_note(struct owner *owner, int64_t now, int64_t trusted);
 
 /* Notes which files are there, when SQLite has opened them all; and whether they still are. People
  * delete and move files: what is written to one without a name is lost. unavailable: one is gone,

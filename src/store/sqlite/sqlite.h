@@ -332,7 +332,8 @@ enum error_code sqlite_admit(struct store_txn *base, const struct store_admissio
 enum error_code sqlite_due(struct store *store, uint32_t limit, struct arena *arena,
                            struct store_due **ret, uint32_t *ret_count, int64_t *ret_now,
                            int64_t *ret_next, struct err *err);
-enum error_code sqlite_attend(struct store *base, int64_t *ret_before, struct err *err);
+enum error_code sqlite_attend(struct store *base, struct store_attendance *attendance,
+                              struct err *err);
 enum error_code sqlite_sweep(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,
                              struct err *err);
 

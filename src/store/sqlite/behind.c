@@ -18,8 +18,9 @@
 enum {
     TABLE_JOBS_MAX = 16 * 1024, /* and requests */
     TABLE_BYTES_MAX = 64 * 1024 * 1024,
-    TABLE_MS_MAX = 1000, /* how old it becomes when nobody asks */
-    RETRY_MS = 1000,     /* after the database could not be written */
+    TABLE_MS_MAX = 1000,        /* how old it becomes when nobody asks */
+    RETRY_MS = 1000,            /* after the database could not be written */
+    RECOVER_BYTES = 256 * 1024, /* of the log, in one transaction */
 };
 
 /* ---- writing a table ---- */
@@ -436,6 +437,7 @@ static enum error_code recover_job(struct sqlite_txn *txn, const struct store_lo
     return code == ERR_OK ? sqlite_write_job(txn, &write, err) : code;
 }
 
+/* Within a transaction that is open. */
 static enum error_code recover_record(struct sqlite_store *store,
                                       const struct journal_record *record, struct arena *arena,
                                       struct err *err)
@@ -449,8 +451,6 @@ static enum error_code recover_record(struct sqlite_store *store,
     struct logged_batch batch;
     struct store_load settings = {0};
     enum error_code code = sqlite_read_record(record->body, arena, &batch, err);
-    if (code == ERR_OK)
-        code = lite_begin(&store->writer, STORE_WRITE, err);
     if (code != ERR_OK)
         return code;
     txn.now = batch.now;
@@ -465,13 +465,93 @@ static enum error_code recover_record(struct sqlite_store *store,
     if (code == ERR_OK)
         code = put_number(&txn, record->number, err);
     if (code == ERR_OK)
-        code = lite_commit(&store->writer, err);
-    else
-        lite_rollback(&store->writer);
-    if (code == ERR_OK)
         store->feed_end = txn.feed_end;
     arena_release(&txn.scratch);
     return code;
+}
+
+/* Records from `*next` on, as many as `bytes` have room for, but at least one. */
+static enum error_code recover_some(struct sqlite_store *store,
+                                    const struct journal_record *records, uint32_t count,
+                                    size_t bytes, uint32_t *next, struct err *err)
+{
+    enum error_code code = ERR_OK;
+    size_t done = 0;
+    while (*next < count && code == ERR_OK && done < bytes) {
+        const struct journal_record *record = &records[(*next)++];
+        struct arena scratch;
+        if (record->number <= store->number)
+            continue;
+        if (record->previous != store->number)
+            return err_set(err, ERR_UNAVAILABLE,
+                           "the log beside it (-ahead0, -ahead1) goes on from commit %lld, but the "
+                           "database ends with %lld: they do not belong together. Put the right "
+                           "database back, or move the log away",
+                           (long long)record->previous, (long long)store->number);
+        arena_init(&scratch);
+        code = recover_record(store, record, &scratch, err);
+        if (code == ERR_OK)
+            store->number = record->number;
+        arena_release(&scratch);
+        done += record->body.len;
+    }
+    return code;
+}
+
+/* Many records a transaction, so that a page which all of them change is written once; and after
+ * each the pages go from SQLite's log to the database, so that the log stays short. */
+static enum error_code recover_all(struct sqlite_store *store, const struct journal_record *records,
+                                   uint32_t count, uint32_t *next, struct err *err)
+{
+    enum error_code code = ERR_OK;
+    while (*next < count && code == ERR_OK) {
+        int64_t number = store->number;
+        int64_t feed_end = store->feed_end;
+        uint32_t from = *next;
+        code = lite_begin(&store->writer, STORE_WRITE, err);
+        if (code != ERR_OK)
+            break;
+        code = recover_some(store, records, count, RECOVER_BYTES, next, err);
+        if (code == ERR_OK)
+            code = lite_commit(&store->writer, err);
+        else
+            lite_rollback(&store->writer);
+        if (code != ERR_OK) {
+            store->number = number;
+            store->feed_end = feed_end;
+            *next = from;
+        } else if (!PLANTED(SQLITE_RECOVERY_PILES_UP)) {
+            (void)lite_checkpoint(&store->writer, SQLITE_CHECKPOINT_TRUNCATE);
+        }
+    }
+    return code;
+}
+
+/* What cannot be written for lack of space can still be read: all records are applied in a
+ * transaction that stays open, in memory, and is never committed. */
+static enum error_code recover_for_reading(struct sqlite_store *store,
+                                           const struct journal_record *records, uint32_t count,
+                                           uint32_t next, const struct err *why, struct err *err)
+{
+    enum error_code code =
+        lite_run_sql(&store->writer, STR("PRAGMA cache_spill = OFF"), "recover the database", err);
+    if (code == ERR_OK)
+        code = lite_begin(&store->writer, STORE_WRITE, err);
+    if (code != ERR_OK)
+        return code;
+    code = recover_some(store, records, count, SIZE_MAX, &next, err);
+    store->shared = code == ERR_OK ? calloc(1, sizeof *store->shared) : NULL;
+    if (code == ERR_OK && store->shared == NULL)
+        code = sqlite_no_memory(err);
+    if (code != ERR_OK) {
+        lite_rollback(&store->writer);
+        return code;
+    }
+    arena_init(&store->shared->txn.scratch);
+    (void)pthread_mutex_init(&store->sharing, NULL);
+    store->read_only = true;
+    store->read_only_why = *why;
+    return ERR_OK;
 }
 
 static enum error_code read_number(struct sqlite_store *store, struct err *err)
@@ -517,27 +597,19 @@ static enum error_code recover(struct sqlite_store *store, struct err *err)
         code = journal_read(&store->journal, store->number, &arena, &records, &count, err);
     for (uint32_t i = 0; i < count && code == ERR_OK; i++)
         code = check_owner(store, &records[i], err);
-    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
-        struct arena scratch;
-        if (records[i].number <= store->number)
-            continue;
-        if (records[i].previous != store->number)
-            code = err_set(err, ERR_UNAVAILABLE,
-                           "the log beside it (-ahead0, -ahead1) goes on from commit %lld, but the "
-                           "database ends with %lld: they do not belong together. Put the right "
-                           "database back, or move the log away",
-                           (long long)records[i].previous, (long long)store->number);
-        arena_init(&scratch);
-        if (code == ERR_OK)
-            code = recover_record(store, &records[i], &scratch, err);
-        if (code == ERR_OK)
-            store->number = records[i].number;
-        arena_release(&scratch);
+    uint32_t next = 0;
+    struct err why = {0};
+    if (code == ERR_OK) {
+        code = recover_all(store, records, count, &next, &why);
+        if (code == ERR_UNAVAILABLE && store->writer.is_full)
+            code = recover_for_reading(store, records, count, next, &why, err);
+        else if (code != ERR_OK && err != NULL)
+            *err = why;
     }
     arena_release(&arena);
     if (code == ERR_OK)
         code = read_newest(store, err);
-    if (code == ERR_OK)
+    if (code == ERR_OK && !store->read_only)
         journal_erase(&store->journal);
     return code;
 }
@@ -558,6 +630,8 @@ enum error_code sqlite_behind_open(struct sqlite_store *store, struct err *err)
     if (code == ERR_OK)
         code =
             lite_open(&store->front, store->owner.path, CONNECTION_READER, store->patience_ms, err);
+    if (code == ERR_OK && store->read_only)
+        store->by_hand = true; /* there is nothing to write behind */
     if (code == ERR_OK && !store->by_hand &&
         pthread_create(&store->thread, NULL, run, store) != 0) {
         code = err_set(err, ERR_UNAVAILABLE, "the system has no threads left");
@@ -581,7 +655,7 @@ void sqlite_behind_close(struct sqlite_store *store)
     /* Files that were deleted may have a new owner, and what has their names is that one's. */
     bool gone;
     bool ours = !atomic_load(&store->lost) && owner_check(&store->owner, &gone, NULL) == ERR_OK;
-    bool done = ours && (store->frozen == NULL || store->written);
+    bool done = ours && !store->read_only && (store->frozen == NULL || store->written);
     if (done && !ahead_is_empty(store->active))
         done = write_table(store, store->active, NULL) == ERR_OK;
     ahead_free(store->cached);

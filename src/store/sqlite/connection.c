@@ -38,6 +38,9 @@ enum error_code lite_fail(struct connection *connection, int result, const char 
         text = sqlite3_errstr(result);
     if (result == SQLITE_IOERR_FSYNC || result == SQLITE_IOERR_DIR_FSYNC)
         end_process(doing);
+    if ((result & 0xff) == SQLITE_FULL || result == SQLITE_IOERR_WRITE ||
+        result == SQLITE_IOERR_SHMSIZE)
+        connection->is_full = true;
     switch (result & 0xff) {
     case SQLITE_NOMEM:
         return err_set(err, ERR_NO_MEMORY, "cannot %s: there is not enough memory", doing);

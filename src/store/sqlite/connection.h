@@ -29,6 +29,7 @@ enum { CURSORS_MAX = 32 };
 struct connection {
     sqlite3 *db;
     int wal_pages; /* in the log after the last commit of this connection */
+    bool is_full;  /* there was no room for something */
     bool to_begin; /* a transaction that reads, with the first query */
     sqlite3_stmt *statements[STATEMENT_COUNT];
     sqlite3_stmt *cursors[CURSORS_MAX]; /* all READY_NEXT */

@@ -100,6 +100,12 @@ struct sqlite_store {
     struct store_clock clock;
     struct owner owner;
     atomic_bool lost; /* one of its files is gone */
+    /* There was no room to bring the database up to the log: it is, in a transaction of the writer
+     * that stays open, and readers share that connection, one at a time. */
+    bool read_only;
+    struct err read_only_why;
+    pthread_mutex_t sharing; /* the writer, among readers */
+    struct reader_connection *shared;
     int64_t patience_ms;
     bool by_hand;        /* nobody writes behind in a thread: see struct sqlite_habits */
     size_t journal_long; /* from here on records go to the other file */

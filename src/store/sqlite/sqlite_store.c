@@ -14,11 +14,19 @@ static void close_store(struct store *base)
     struct sqlite_store *store = (struct sqlite_store *)base;
     sqlite_behind_close(store);
     sqlite_turns_release(store);
+    if (store->read_only) {
+        lite_rollback(&store->writer);
+        (void)sqlite3_db_config(store->writer.db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+        arena_release(&store->shared->txn.scratch);
+        (void)pthread_mutex_destroy(&store->sharing);
+        free(store->shared);
+    }
     /* SQLite would delete the log by its name, which may be that of another store by now. */
     if (atomic_load(&store->lost))
         (void)sqlite3_db_config(store->writer.db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     /* By hand, so that a failed fsync is seen. Whatever else fails, the log stays. */
-    (void)lite_checkpoint(&store->writer, SQLITE_CHECKPOINT_TRUNCATE);
+    if (!store->read_only)
+        (void)lite_checkpoint(&store->writer, SQLITE_CHECKPOINT_TRUNCATE);
     lite_close(&store->writer);
     lane_book_release(&store->lanes);
     arena_release(&store->txn.scratch);

@@ -240,9 +240,23 @@ static enum error_code make_reader(struct sqlite_store *store, struct reader_con
     return ERR_OK;
 }
 
+/* The writer, in its open transaction. */
+static void begin_shared(struct sqlite_store *store, struct sqlite_txn **ret)
+{
+    struct reader_connection *reader = store->shared;
+    (void)pthread_mutex_lock(&store->sharing);
+    reader->txn.connection = &store->writer;
+    reader->txn.reader = reader;
+    *ret = &reader->txn;
+}
+
 static enum error_code begin_read(struct sqlite_store *store, struct sqlite_txn **ret,
                                   struct err *err)
 {
+    if (store->read_only) {
+        begin_shared(store, ret);
+        return ERR_OK;
+    }
     struct reader_connection *reader;
     enum error_code code = atomic_load(&store->lost) ? check_files(store, err) : ERR_OK;
     if (code == ERR_OK)
@@ -268,6 +282,10 @@ static enum error_code begin_read(struct sqlite_store *store, struct sqlite_txn 
 static enum error_code begin_write(struct sqlite_store *store, struct sqlite_txn **ret,
                                    struct err *err)
 {
+    if (store->read_only)
+        return err_set(err, ERR_UNAVAILABLE,
+                       "the store can only be read until there is room to recover it: %.300s",
+                       store->read_only_why.detail);
     enum error_code code = sqlite_take_turn(store, err);
     if (code != ERR_OK)
         return code;
@@ -375,6 +393,10 @@ static void end_write(struct sqlite_txn *txn, bool committed)
 static void end_read(struct sqlite_txn *txn)
 {
     arena_clear(&txn->scratch);
+    if (txn->store->read_only) {
+        (void)pthread_mutex_unlock(&txn->store->sharing);
+        return;
+    }
     give_reader(txn->store, txn->reader);
 }
 
@@ -401,6 +423,11 @@ enum error_code sqlite_commit(struct store_txn *base, enum store_outcome *outcom
     struct sqlite_txn *txn = (struct sqlite_txn *)base;
     bool ahead = txn->reader == NULL && !txn->through;
     enum error_code code = sqlite_verb_begin_ahead(txn, err);
+    if (txn->store->read_only) {
+        *outcome = code == ERR_OK ? STORE_COMMITTED : STORE_NOT_COMMITTED;
+        end_read(txn);
+        return code;
+    }
     if (code != ERR_OK || ahead)
         lite_rollback(txn->connection);
     else if (txn->reader != NULL)
@@ -420,6 +447,10 @@ enum error_code sqlite_commit(struct store_txn *base, enum store_outcome *outcom
 void sqlite_rollback(struct store_txn *base)
 {
     struct sqlite_txn *txn = (struct sqlite_txn *)base;
+    if (txn->store->read_only) {
+        end_read(txn);
+        return;
+    }
     lite_rollback(txn->connection);
     if (txn->reader != NULL)
         end_read(txn);

@@ -166,7 +166,7 @@ export const cases = [
             const page = await t.page();
             await visit(page, server);
             const done = page
-                .locator('.figure', { hasText: 'Done a minute' })
+                .locator('.figure', { hasText: 'Completed/min' })
                 .locator('.figure-value');
             await done.waitFor();
             await page.getByText('Just now').waitFor();
@@ -178,6 +178,25 @@ export const cases = [
                 2500,
             );
             await page.locator('.activity').getByText('Completed').first().waitFor();
+        },
+    ],
+    [
+        'completed_per_minute_is_the_same_on_an_open_page_and_a_fresh_one',
+        async (t) => {
+            const server = await t.ownServer();
+            const open = await t.page();
+            await visit(open, server);
+            // One of them was submitted long before it completes.
+            await server.submit('older');
+            for (let i = 0; i < 30; i++) await server.submit('newer');
+            await server.finish('flow');
+            await server.lease(await server.claim('older'), 'complete', { result: 1 });
+            const figure = (page) =>
+                page.locator('.figure', { hasText: 'Completed/min' }).locator('.figure-value');
+            await eventually('the open page', async () => (await figure(open).innerText()) === '2');
+            const fresh = await t.page();
+            await visit(fresh, server);
+            await eventually('a fresh one', async () => (await figure(fresh).innerText()) === '2');
         },
     ],
     [

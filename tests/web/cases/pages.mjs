@@ -1,5 +1,5 @@
 // Each page shows what the server has, in full and when there is nothing.
-import { PHONE, same, sure, visit } from '../browser.mjs';
+import { eventually, PHONE, same, sure, visit } from '../browser.mjs';
 import { eventfulJob, researchPlan } from '../demo.mjs';
 
 const text = (page) => page.locator('main').innerText();
@@ -159,8 +159,67 @@ export const cases = [
             await has(page, 'failed, tried again', 'billing-worker-2', 'Waits');
             await page.getByRole('link', { name: /Payload/ }).click();
             await has(page, '"PWL-7"');
-            await page.getByText('What moves it next').click();
-            await has(page, /pawl approve/);
+        },
+    ],
+    [
+        'next_actions_are_buttons_that_ask_first',
+        async (t) => {
+            const { server } = t;
+            const job = await server.submit('next-actions');
+            await server.lease(await server.claim('next-actions'), 'wait', {
+                type: 'signal',
+                correlation_key: 'paid',
+            });
+            const page = await t.page();
+            await visit(page, server, `#/jobs/${job.id}`);
+            const next = page.locator('.next-actions');
+            await next.getByRole('button', { name: 'Cancel…' }).click();
+            await page.locator('dialog').getByRole('button', { name: 'Never mind' }).click();
+            same('nothing was done', (await server.job(job.id)).status, 'waiting');
+            await next.getByRole('button', { name: 'Send a signal…' }).click();
+            await page.locator('dialog').getByRole('button', { name: 'Send' }).click();
+            await eventually(
+                'it goes on',
+                async () => (await server.job(job.id)).status === 'queued',
+            );
+            same('no command is shown', await page.getByText(/pawl (cancel|signal)/).count(), 0);
+        },
+    ],
+    [
+        'the_payload_is_on_the_first_tab_of_a_job',
+        async (t) => {
+            const { server } = t;
+            const job = await server.submit('first-tab', { payload: { order: 'PWL-7' } });
+            const page = await t.page();
+            await visit(page, server, `#/jobs/${job.id}`);
+            await page.getByLabel('the payload', { exact: true }).waitFor();
+            await has(page, '"PWL-7"');
+        },
+    ],
+    [
+        'a_question_in_the_inbox_tells_what_it_is_about',
+        async (t) => {
+            const { server } = t;
+            await server.submit('inbox-context', {
+                goal: 'refund order 7',
+                labels: { customer: 'c17' },
+                correlation_id: 'order-7',
+                payload: { cents: 250 },
+            });
+            await server.lease(await server.claim('inbox-context'), 'wait', {
+                type: 'human',
+                correlation_key: 'k',
+                prompt: 'Refund it?',
+            });
+            const page = await t.page();
+            await visit(page, server, '#/inbox');
+            const card = page.locator('.question', { hasText: 'Refund it?' });
+            await card.getByText('refund order 7').waitFor();
+            await card.getByText('order-7', { exact: true }).waitFor();
+            await card.getByText('{"cents":250}').waitFor();
+            await card.getByRole('link', { name: 'customer:c17' }).click();
+            await page.locator('main', { hasText: 'inbox-context' }).waitFor();
+            sure('the pill is a filter', page.url().includes('label=customer'));
         },
     ],
     [

@@ -1,6 +1,7 @@
 // What can be done to a job, with a question before what hurts.
 
-import { useState } from 'preact/hooks';
+import { signal } from '@preact/signals';
+import { useEffect, useState } from 'preact/hooks';
 import * as pawl from '../api/pawl';
 import type { Job } from '../api/types';
 import { sentence, words } from '../format';
@@ -13,7 +14,7 @@ import { Menu, type MenuItem } from '../ui/menu';
 import { toast } from '../ui/toast';
 import { openSubmit } from './submit';
 
-type Action = 'cancel' | 'requeue' | 'signal' | 'dead-letter' | 'redact' | 'plan';
+export type Action = 'cancel' | 'requeue' | 'signal' | 'dead-letter' | 'redact' | 'plan';
 
 interface DialogProps {
     job: Job;
@@ -328,6 +329,14 @@ function items(job: Job, open: (action: Action) => void): MenuItem[] {
     ];
 }
 
+/* What is about to be done: by the buttons here, or from elsewhere on the page. */
+const asked = signal<Action | null>(null);
+
+/** Opens the form for an action on the job that is shown; nothing is done before it is confirmed. */
+export function openAction(action: Action): void {
+    asked.value = action;
+}
+
 export function JobActions({
     job,
     onDone,
@@ -337,7 +346,11 @@ export function JobActions({
     onDone: () => void;
     onPlan?: boolean;
 }) {
-    const [action, setAction] = useState<Action | null>(null);
+    const action = asked.value;
+    const setAction = (next: Action | null): void => {
+        asked.value = next;
+    };
+    useEffect(() => () => setAction(null), [job.id]);
     const Open = action ? dialogs[action] : null;
     return (
         <>

@@ -15,7 +15,7 @@ import { JsonView } from '../ui/json';
 import { Loading, Panel, Trouble } from '../ui/page';
 import { toast } from '../ui/toast';
 import { AnswerAs, AnswerForm } from './answer';
-import { JobActions } from './job-actions';
+import { type Action, JobActions, openAction } from './job-actions';
 import { EventList } from './job-events';
 import { JobFacts } from './job-facts';
 import { readHistory } from './job-history';
@@ -24,8 +24,24 @@ import { Timeline } from './job-timeline';
 
 const REASONS_SHOWN = 3;
 
+/* Commands that the page can carry out itself, with a form that asks before it does. */
+const actions: [command: RegExp, action: Action, label: string][] = [
+    [/^pawl (requeue|dlq redrive) /, 'requeue', 'Requeue…'],
+    [/^pawl signal /, 'signal', 'Send a signal…'],
+    [/^pawl cancel /, 'cancel', 'Cancel…'],
+];
+
+/* Questions have forms of their own above, and on the page of the plan. */
+const answered = /^pawl (approve|reject) /;
+
 function Why({ explained }: { explained: Explained }) {
-    const commands = explained.moves.filter((move) => move.startsWith('pawl '));
+    const known = actions.filter(([command]) => explained.moves.some((m) => command.test(m)));
+    const commands = explained.moves.filter(
+        (move) =>
+            move.startsWith('pawl ') &&
+            !answered.test(move) &&
+            !actions.some(([command]) => command.test(move)),
+    );
     const others = explained.moves.filter((move) => !move.startsWith('pawl '));
     // Some of them say again what stands elsewhere on the page.
     const reasons = explained.reasons.filter(
@@ -52,7 +68,16 @@ function Why({ explained }: { explained: Explained }) {
                     </ul>
                 </details>
             )}
-            {explained.moves.length > 0 && (
+            {known.length > 0 && (
+                <div class="next-actions">
+                    {known.map(([, action, label]) => (
+                        <Button key={action} small onClick={() => openAction(action)}>
+                            {label}
+                        </Button>
+                    ))}
+                </div>
+            )}
+            {others.length + commands.length > 0 && (
                 <details class="moves">
                     <summary>What moves it next</summary>
                     <ul class="reasons">
@@ -280,6 +305,11 @@ export function JobPage({ id, tab }: { id: string; tab: string }) {
                     <Panel title="Timeline">
                         <Timeline job={job} history={read} beats={beats.data?.events ?? []} />
                     </Panel>
+                    {!job.redacted && tab === 'events' && job.payload != null && (
+                        <Panel title="Payload">
+                            <JsonView value={job.payload} label="the payload" />
+                        </Panel>
+                    )}
                     <Outcome job={job} />
                     <Violations verified={verified} />
                     <section class="panel flush">

@@ -36,7 +36,7 @@ const times: Line[] = [
         least: 100,
         format: (ms) => duration(ms),
     },
-    { label: 'Wait to begin, p95', token: '--wait-fill', format: (ms) => duration(ms) },
+    { label: 'Queue latency, p95', token: '--wait-fill', format: (ms) => duration(ms) },
 ];
 
 function firstWords(stats: Stats, questions: number): string {
@@ -85,11 +85,42 @@ function Figure({
     );
 }
 
+interface Ended {
+    completed: number;
+    failed: number;
+    /** There may be more: the list was full. */
+    more: boolean;
+}
+
+const ENDED_MAX = 500;
+
+/* Jobs that ended in the last minute, as the server has them: the same on a page that was open all
+   the while and on one that was opened just now. */
+async function loadEnded(): Promise<Ended> {
+    const [stats, { jobs }] = await Promise.all([
+        pawl.stats(),
+        pawl.listJobs({ status: 'completed,failed,dead_lettered' }, { limit: ENDED_MAX }),
+    ]);
+    const since = Date.parse(stats.now) - RECENT_S * 1000;
+    const recent = jobs.filter((job) => !job.damaged && Date.parse(job.updated_at) > since);
+    const completed = recent.filter((job) => job.status === 'completed').length;
+    return {
+        completed,
+        failed: recent.length - completed,
+        more: recent.length >= ENDED_MAX,
+    };
+}
+
 function Figures({ stats }: { stats: Stats }) {
     pulse.value;
+    const ended = useQuery(loadEnded, [], {
+        stale: (event) => /^job_(completed|failed|dead_lettered)$/.test(event.type),
+        every_ms: 5000,
+    }).data;
     const beats = lastBeats(RECENT_S);
-    const completed = beats.reduce((sum, b) => sum + b.completed, 0);
-    const failed = beats.reduce((sum, b) => sum + b.failed, 0);
+    const completed = ended?.completed ?? 0;
+    const failed = ended?.failed ?? 0;
+    const figure = (n: number) => (ended ? `${short(n)}${ended.more ? '+' : ''}` : '–');
     const waits = beats.flatMap((b) => b.wait_ms).sort((a, b) => a - b);
     const runs = beats.flatMap((b) => b.run_ms).sort((a, b) => a - b);
     const said = (p: number | null) => (p === null ? '–' : duration(p));
@@ -102,24 +133,24 @@ function Figures({ stats }: { stats: Stats }) {
     return (
         <div class="figures">
             <Figure
-                label="Done a minute"
-                value={short(completed)}
+                label="Completed/min"
+                value={figure(completed)}
                 note={tried ? `${percent(completed / tried)} succeed` : 'none in the last minute'}
             />
             <Figure
-                label="Failed a minute"
-                value={short(failed)}
+                label="Failed/min"
+                value={figure(failed)}
                 tone={failed ? 'bad' : undefined}
-                note="attempts, last minute"
+                note="jobs, last minute"
             />
             <Figure
-                label="Wait to begin"
+                label="Queue latency"
                 value={said(percentile(waits, 0.95))}
                 note={half(waits)}
             />
             <Figure label="Run time" value={said(percentile(runs, 0.95))} note={half(runs)} />
             <Figure
-                label="In line"
+                label="Queued"
                 value={short(stats.queue_depth)}
                 note={
                     oldest === null

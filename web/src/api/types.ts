@@ -74,6 +74,9 @@ export interface DeadGroups {
     groups: {
         kind: string;
         reason_code: string;
+        /** Of the error, where workers tell it; else `message` is its pattern. */
+        type: string | null;
+        message: string | null;
         count: number;
         oldest_at: string;
         newest_at: string;

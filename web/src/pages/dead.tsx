@@ -36,6 +36,8 @@ function Groups({
     groups: {
         kind: string;
         reason_code: string;
+        type: string | null;
+        message: string | null;
         count: number;
         newest_at: string;
         last_error: { message?: string } | null;
@@ -50,7 +52,7 @@ function Groups({
             </a>
             {groups.map((g) => (
                 <a
-                    key={`${g.reason_code}/${g.kind}`}
+                    key={JSON.stringify([g.reason_code, g.kind, g.type, g.message])}
                     data-row
                     href={to.dead({ kind: g.kind, reason_code: g.reason_code })}
                     aria-current={
@@ -60,7 +62,9 @@ function Groups({
                     <span class="group-name">
                         <span class="strong">{g.kind}</span>
                         <span class="group-why">{reasonWords(g.reason_code)}</span>
-                        <span class="faint cut">{brief(g.last_error?.message ?? '')}</span>
+                        <span class="faint cut">
+                            {brief(g.type ?? g.message ?? g.last_error?.message ?? '')}
+                        </span>
                     </span>
                     <b>{count(g.count)}</b>
                 </a>

@@ -241,7 +241,7 @@ static enum error_code atomic_outcome(const struct entries *entries, struct err 
             code = op->code;
         }
     }
-    assert(code == ERR_OK || !"somebody was to blame");
+    assert(code == ERR_OK); /* else an operation was to blame, and has its own code */
     return code;
 }
 

@@ -482,7 +482,8 @@ PAWL_VERB(import);
  * "bytes"}. PAWL_BAD_REQUEST: the store is another, or the file is there already */
 PAWL_VERB(backup);
 
-/* {}. Answers {"ok", "checks": [{"name", "ok", "detail"}]}. */
+/* {}. Answers {"ok", "checks": [{"name", "ok", "detail"}]}. Work that stands in no lane, where no
+ * claim finds it, is put right, and "lanes" says how much that was. */
 PAWL_VERB(doctor);
 
 /* ---- JSON --------------------------------------------------------------------------------- */

@@ -254,6 +254,19 @@ static enum error_code end_outlived(struct batch *batch, struct op *op, struct b
     return batch_decide(batch, job, &end, &answer, &refusal, &why);
 }
 
+/* Whether what was found is what the claim may have. It always is, unless the store has work in a
+ * lane that it does not belong to: that is put back, into the right one. */
+static bool is_wanted(const struct op *op, const struct job *job)
+{
+    const struct claimer *claimer = &op->claim.claimer;
+    if (PLANTED(LANES_BELIEVED))
+        return true;
+    return (claimer->queues.count == 0 || names_have(&claimer->queues, job->spec.queue)) &&
+           (claimer->kinds.count == 0 || claimer->work != LANE_JOBS ||
+            names_have(&claimer->kinds, job->spec.kind)) &&
+           (op->queues == NULL || names_have(op->queues, job->spec.queue));
+}
+
 enum error_code batch_claim(struct batch *batch, struct op *op, struct store_search *search)
 {
     op->grants = arena_alloc(batch->arena, search->found_count * sizeof *op->grants);
@@ -269,6 +282,8 @@ enum error_code batch_claim(struct batch *batch, struct op *op, struct store_sea
         const struct step *step = ordinal == STEP_NONE ? NULL : job_step_at(job->now, ordinal);
         enum error_code refusal = ERR_OK;
         struct err why = {0};
+        if (!is_wanted(op, &job->now->job))
+            continue;
         command.step = step != NULL ? step->spec.id : (struct str){NULL, 0};
         if (ordinal != STEP_NONE && step == NULL)
             return err_set(batch->err, ERR_CORRUPT, "a step that can be claimed is not there");

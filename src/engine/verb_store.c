@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "engine/answer.h"
 #include "engine/backup_place.h"
+#include "engine/mend.h"
 #include "engine/verb.h"
 #include "pawl.h"
 
@@ -68,6 +69,9 @@ struct doctor {
     struct store *store;
     struct json_writer *writer;
     struct buf line;
+    uint64_t mended; /* pieces of work that were in lanes which do not exist */
+    enum error_code mend_code;
+    struct err mend_err;
     bool ok;
 };
 
@@ -139,7 +143,15 @@ static void check_lanes(struct doctor *doctor, struct store_txn *txn)
              count, STORE_LANES_MAX);
     if (count >= LANES_WARN)
         buf_add(buf, STR(" Use fewer names for queues, kinds and capabilities."));
-    check(doctor, STR("lanes"), count < LANES_WARN);
+    if (doctor->mend_code != ERR_OK)
+        buf_addf(buf, " Work in lanes that do not exist cannot be put right: %s",
+                 doctor->mend_err.detail);
+    else if (doctor->mended > 0)
+        buf_addf(buf,
+                 " %llu pieces of work were in lanes that do not exist, where no claim finds them; "
+                 "they have been put right.",
+                 (unsigned long long)doctor->mended);
+    check(doctor, STR("lanes"), count < LANES_WARN && doctor->mend_code == ERR_OK);
 }
 
 /* Whether the store answers, and what can only be asked of one that does. */
@@ -293,6 +305,7 @@ static enum error_code run_doctor(struct verb_call *call, struct buf *answer, st
     buf_init(&checks, call->arena, 2048);
     json_writer_init(&writer, &checks);
     json_begin_array(&writer);
+    doctor.mend_code = mend_lanes(doctor.store, call->arena, &doctor.mended, &doctor.mend_err);
     check_store(&doctor);
     check_schema(&doctor);
     check_timers(&doctor); /* before the engine has a turn */

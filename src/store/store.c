@@ -300,6 +300,20 @@ enum error_code store_attend(struct store *store, struct store_attendance *atten
     return store->driver->attend(store, attendance, err);
 }
 
+enum error_code store_strays(struct store *store, struct arena *arena, struct store_stray **ret,
+                             uint32_t *ret_count, struct err *err)
+{
+    *ret_count = 0;
+    return store->driver->strays == NULL ? ERR_OK
+                                         : store->driver->strays(store, arena, ret, ret_count, err);
+}
+
+enum error_code store_mend(struct store *store, uint32_t lane, struct str key, struct err *err)
+{
+    assert(store->driver->mend != NULL && lane > 0);
+    return store->driver->mend(store, lane, key, err);
+}
+
 void store_origin(struct store *store, struct store_origin *ret)
 {
     *ret = (struct store_origin){.generation = store->generation};

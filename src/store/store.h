@@ -403,6 +403,14 @@ struct store_fed {
     struct store_position position;
 };
 
+/* Work in a lane that does not exist. */
+struct store_stray {
+    uint32_t lane;
+    uint64_t count;  /* pieces of work in it */
+    struct uuid job; /* one of them */
+    uint32_t step;   /* ordinal, or STEP_NONE */
+};
+
 /* Where a store is that can be replaced by another one at the same URL. */
 struct store_origin {
     uint64_t generation; /* store.generation */
@@ -579,6 +587,13 @@ struct store_driver {
     enum error_code (*attend)(struct store *store, struct store_attendance *attendance,
                               struct err *err);
 
+    /* Work in lanes that do not exist, by lane. NULL: there can be none. */
+    enum error_code (*strays)(struct store *store, struct arena *arena, struct store_stray **ret,
+                              uint32_t *ret_count, struct err *err);
+
+    /* Puts all work of a lane that does not exist into the lane with that key. With `strays`. */
+    enum error_code (*mend)(struct store *store, uint32_t lane, struct str key, struct err *err);
+
     /* Says where the store is. NULL: nobody can replace it. */
     void (*origin)(struct store *store, struct store_origin *ret);
 };
@@ -662,6 +677,9 @@ enum error_code store_sweep(struct store *store, int64_t now, uint32_t limit, ui
 enum error_code store_attend(struct store *store, struct store_attendance *attendance,
                              struct err *err);
 void store_origin(struct store *store, struct store_origin *ret);
+enum error_code store_strays(struct store *store, struct arena *arena, struct store_stray **ret,
+                             uint32_t *ret_count, struct err *err);
+enum error_code store_mend(struct store *store, uint32_t lane, struct str key, struct err *err);
 
 /* For drivers: with more lanes than this it is worth to look for those that may be given back, when
  * `left` were left the last time. */

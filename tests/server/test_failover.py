@@ -60,6 +60,15 @@ def a_failover_that_lost_a_lane_strands_no_job_and_crosses_no_queue():
     check(claim_all(servers[1], 1, "q1") == [own], "a job of q1 was not found")
     stranded = submit(servers[0], "q1")
     check(claim_all(servers[1], 1, "q1") == [stranded], "a job of q1 was not found")
+    # What an older server has left behind, the doctor finds and puts right.
+    stranded = submit(servers[0], "q1")
+    cluster.primary.say("UPDATE pawl.ready SET lane = 7000 WHERE job_id = "
+                        f"'{stranded}'", "lanes")
+    check(claim(servers[1], "q1") == [], "work in a lane that does not exist was found")
+    status, answer = servers[1].call("GET", "/v1/doctor")
+    said = [found["detail"] for found in answer["checks"] if found["name"] == "lanes"]
+    check(status == 200 and "1 pieces of work were in lanes that do not exist" in said[0], answer)
+    check(claim_all(servers[1], 1, "q1") == [stranded], "a job of q1 was not found")
     for server in servers:
         verify_all(server)
         server.end()

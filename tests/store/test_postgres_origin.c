@@ -2,6 +2,7 @@
  * themselves are in tests/server/test_failover.py, with a primary and a standby. */
 #include "store/postgres/origin.h"
 
+#include "engine/mend.h"
 #include "engine/position.h"
 #include "store/postgres/hosts.h"
 #include "store/postgres_case.h"
@@ -201,6 +202,75 @@ static void a_note_about_a_later_timeline_stops_writing_until_it_is_taken_away(v
     assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.incarnations"), 1);
 }
 
+/* ---- work in wrong lanes ---- */
+
+/* A job of a queue, and how many a claim limited to a queue gets. */
+static void submit_to(struct postgres_case *c, const char *queue)
+{
+    struct spec spec = spec_defaults(NULL);
+    enum store_outcome outcome;
+    spec.kind = STR("mail");
+    spec.queue = str_from(queue);
+    struct op op = {
+        .type = OP_COMMAND,
+        .job = next_id(c),
+        .command = {.type = COMMAND_SUBMIT, .actor = STR("tester"), .submit = {.spec = &spec}},
+    };
+    assert_int_equal(run_ops(&c->batcher, &op, 1, &c->arena, &outcome, &c->err), ERR_OK);
+    assert_int_equal(op.code, ERR_OK);
+}
+
+static uint32_t claim_of(struct postgres_case *c, const char *queue)
+{
+    struct str names[] = {str_from(queue)};
+    struct op op = {
+        .type = OP_CLAIM,
+        .command = {.type = COMMAND_CLAIM, .actor = STR("w1")},
+        .claim = {.claimer = {.work = LANE_JOBS, .queues = {names, 1}}, .max = 10},
+    };
+    enum store_outcome outcome;
+    op.command.claim.worker_id = STR("w1");
+    assert_int_equal(run_ops(&c->batcher, &op, 1, &c->arena, &outcome, &c->err), ERR_OK);
+    for (uint32_t i = 0; i < op.grant_count; i++)
+        assert_true(str_eq(op.grants[i].slice->job.spec.queue, names[0]));
+    return op.grant_count;
+}
+
+static void work_in_a_wrong_lane_is_given_to_nobody_of_another_queue(void **state)
+{
+    struct postgres_case *c = *state;
+    submit_to(c, "q1");
+    submit_to(c, "q2");
+    sql(c, "UPDATE pawl.ready SET lane = 2");
+    assert_int_equal(claim_of(c, "q2"), 1);
+    /* It was put into its own lane. */
+    assert_int_equal(sql_int(c, "SELECT lane FROM pawl.ready"), 1);
+    assert_int_equal(claim_of(c, "q1"), 1);
+}
+
+static void work_in_lanes_that_do_not_exist_is_put_right(void **state)
+{
+    struct postgres_case *c = *state;
+    uint64_t count = 99;
+    submit_to(c, "q1");
+    submit_to(c, "q1");
+    submit_to(c, "q2");
+    assert_int_equal(mend_lanes(c->store, &c->arena, &count, &c->err), ERR_OK);
+    assert_int_equal(count, 0);
+    sql(c, "UPDATE pawl.ready SET lane = lane + 70");
+    sql(c, "INSERT INTO pawl.timers (kind, at, job_id, step, lane, rank)"
+           " SELECT 0, 4102444800000, job_id, step, lane, rank FROM pawl.ready LIMIT 1");
+    sql(c, "DELETE FROM pawl.ready r USING pawl.timers t WHERE r.job_id = t.job_id");
+    assert_int_equal(claim_of(c, "q1") + claim_of(c, "q2"), 0);
+    assert_int_equal(mend_lanes(c->store, &c->arena, &count, &c->err), ERR_OK);
+    assert_int_equal(count, 3);
+    assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.ready WHERE lane IN (1, 2)"), 2);
+    assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.timers WHERE lane IN (1, 2)"), 1);
+    assert_int_equal(claim_of(c, "q1") + claim_of(c, "q2"), 2);
+    assert_int_equal(mend_lanes(c->store, &c->arena, &count, &c->err), ERR_OK);
+    assert_int_equal(count, 0);
+}
+
 static struct store_position last_position(struct postgres_case *c)
 {
     struct store_fed *fed = NULL;
@@ -297,6 +367,8 @@ int main(void)
         CASE(a_restored_store_has_its_own_numbers_of_lanes),
         CASE(a_transaction_that_began_before_a_restore_is_not_committed),
         CASE(a_note_about_a_later_timeline_stops_writing_until_it_is_taken_away),
+        CASE(work_in_a_wrong_lane_is_given_to_nobody_of_another_queue),
+        CASE(work_in_lanes_that_do_not_exist_is_put_right),
         CASE(a_follower_of_lost_events_is_told_where_to_go_on),
         CASE(a_position_without_its_life_is_taken_while_nothing_speaks_against_it),
         BARE_CASE(a_server_that_says_neither_cluster_nor_timeline_will_do),

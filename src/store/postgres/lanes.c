@@ -367,3 +367,89 @@ enum error_code lanes_give_back(struct postgres *store, struct err *err)
         store->lanes_many = store_lanes_many(left);
     return code;
 }
+
+/* ---- work in lanes that do not exist ---- */
+
+/* Lanes of `ready` are found one after the other in its index, whatever stands in them. */
+static const char find_strays[] =
+    "WITH RECURSIVE used (lane) AS (SELECT min(lane) FROM pawl.ready UNION ALL"
+    " SELECT (SELECT min(r.lane) FROM pawl.ready r WHERE r.lane > u.lane) FROM used u"
+    " WHERE u.lane IS NOT NULL), gone AS (SELECT lane FROM used WHERE lane IS NOT NULL"
+    " UNION SELECT lane FROM pawl.timers WHERE lane IS NOT NULL"
+    " EXCEPT SELECT number FROM pawl.lanes)"
+    " SELECT DISTINCT ON (w.lane) w.lane, count(*) OVER (PARTITION BY w.lane), w.job_id, w.step"
+    " FROM (SELECT lane, job_id, step FROM pawl.ready WHERE lane IN (SELECT lane FROM gone)"
+    " UNION ALL SELECT lane, job_id, step FROM pawl.timers WHERE lane IN (SELECT lane FROM gone))"
+    " AS w ORDER BY w.lane";
+
+enum error_code postgres_strays(struct store *handle, struct arena *arena, struct store_stray **ret,
+                                uint32_t *ret_count, struct err *err)
+{
+    struct params none;
+    struct reader reader;
+    struct store_txn *base;
+    PGresult *result = NULL;
+    enum error_code code = postgres_begin(handle, STORE_READ, &base, err);
+    if (code != ERR_OK)
+        return code;
+    struct postgres_txn *txn = (struct postgres_txn *)base;
+    params_init(&none, &txn->scratch);
+    code = txn_start(txn, err);
+    if (code == ERR_OK)
+        code = txn_ask(txn, find_strays, &none, &result, err);
+    uint32_t count = code == ERR_OK ? (uint32_t)PQntuples(result) : 0;
+    struct store_stray *strays = arena_zalloc(arena, count + (size_t)1, sizeof *strays);
+    if (code == ERR_OK && strays == NULL)
+        code = out_of_memory(err);
+    if (code == ERR_OK)
+        reader_init(&reader, result, arena);
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
+        reader_row(&reader, (int)i);
+        strays[i].lane = (uint32_t)reader_int(&reader);
+        strays[i].count = (uint64_t)reader_int(&reader);
+        strays[i].job = reader_uuid(&reader);
+        strays[i].step = reader_step(&reader);
+        code = reader_check(&reader, "work in a lane that does not exist", err);
+    }
+    PQclear(result);
+    postgres_rollback(base);
+    if (code == ERR_OK) {
+        *ret = strays;
+        *ret_count = count;
+    }
+    return code;
+}
+
+/* One of the two statements: $1 is the lane that does not exist, $2 the one that does. */
+#define MOVE_WORK(table)                                                                           \
+    "UPDATE pawl." table " SET lane = $2 WHERE lane = $1"                                          \
+    " AND NOT EXISTS (SELECT FROM pawl.lanes WHERE number = $1)"
+
+enum error_code postgres_mend(struct store *handle, uint32_t lane, struct str key, struct err *err)
+{
+    struct params params;
+    struct store_txn *base;
+    enum store_outcome outcome;
+    uint32_t number = 0;
+    enum error_code code = postgres_begin(handle, STORE_WRITE, &base, err);
+    if (code != ERR_OK)
+        return code;
+    struct postgres_txn *txn = (struct postgres_txn *)base;
+    code = txn_start(txn, err);
+    if (code == ERR_OK)
+        code = lanes_number(txn, &key, 1, true, &number, err);
+    if (code == ERR_OK && number == 0)
+        code = err_set(err, ERR_UNAVAILABLE, "there are too many lanes to put work right");
+    params_init(&params, &txn->scratch);
+    params_add_int8(&params, lane);
+    params_add_int8(&params, number);
+    if (code == ERR_OK)
+        code = connection_send_quiet(txn->connection, MOVE_WORK("ready"), &params, err);
+    if (code == ERR_OK)
+        code = connection_send_quiet(txn->connection, MOVE_WORK("timers"), &params, err);
+    txn->wrote = true;
+    if (code == ERR_OK)
+        return postgres_commit(base, &outcome, err);
+    postgres_rollback(base);
+    return code;
+}

@@ -324,6 +324,9 @@ enum error_code postgres_tokens(struct store_txn *handle, struct arena *arena,
                                 struct access_token **ret, uint32_t *ret_count, struct err *err);
 enum error_code postgres_attend(struct store *handle, struct store_attendance *attendance,
                                 struct err *err);
+enum error_code postgres_strays(struct store *handle, struct arena *arena, struct store_stray **ret,
+                                uint32_t *ret_count, struct err *err);
+enum error_code postgres_mend(struct store *handle, uint32_t lane, struct str key, struct err *err);
 enum error_code postgres_sweep(struct store *handle, int64_t now, uint32_t limit,
                                uint32_t *ret_count, struct err *err);
 

@@ -180,6 +180,8 @@ static const struct store_driver postgres_driver = {
     .sweep = postgres_sweep,
     .attend = postgres_attend,
     .origin = postgres_origin,
+    .strays = postgres_strays,
+    .mend = postgres_mend,
 };
 
 /* Whether a '/' comes before the '@' behind the user and the password. The password would be taken

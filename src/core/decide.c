@@ -63,9 +63,10 @@ struct event *decider_add(struct decider *d, enum event_type type)
         out->cap = cap;
     }
     struct event *event = &out->events[out->count++];
+    bool counted = event_type_class(type) != EVENT_CLASS_TELEMETRY;
     *event = (struct event){
         .job_id = d->job->id,
-        .version = d->job->version + 1,
+        .version = d->job->version + counted,
         .at = d->now,
         .type = type,
         .actor = d->command->actor,

@@ -28,6 +28,8 @@ static enum error_code spec_to_keep(struct decider *d, struct spec *spec)
     *spec = *d->command->submit.spec;
     enum error_code code = spec_check(spec, d->context->arena, d->err);
     if (code == ERR_OK)
+        code = lease_terms_check(spec->lease_ttl_ms, spec->heartbeat_ms, d->err);
+    if (code == ERR_OK)
         code = decider_json(d, "payload", spec->payload, &spec->payload);
     if (code != ERR_OK)
         return code;

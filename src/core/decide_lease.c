@@ -64,7 +64,7 @@ enum error_code decider_lease_data(struct decider *d, int64_t attempt, struct ev
     data->worker_id = claimed ? d->command->claim.worker_id : STR("pawl");
     data->attempt = attempt;
     data->lease_ttl_ms = ttl;
-    data->heartbeat_ms = smaller(beat, ttl);
+    data->heartbeat_ms = smaller(beat, ttl / 2); /* they may come from different places */
     data->timeout_at = timeout > 0 ? d->now + timeout : 0;
     /* The steps of a plan end with their job. */
     int64_t deadline_at = d->step == NULL ? job_deadline_at(d->job) : 0;

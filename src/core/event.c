@@ -32,7 +32,14 @@ struct str event_name(const struct event *event)
 
 struct uuid event_id(const struct event *event)
 {
-    return uuid_v8(event->hash);
+    static const uint8_t no_hash[HASH_LEN];
+    if (event_type_class(event->type) != EVENT_CLASS_TELEMETRY)
+        return uuid_v8(event->hash);
+    struct event unsealed = *event;
+    uint8_t hash[HASH_LEN];
+    hash_sha256(&event->payload, str_is_set(event->payload), unsealed.digest);
+    event_hash(&unsealed, no_hash, hash);
+    return uuid_v8(hash);
 }
 
 enum move_variant event_variant(const struct event *event)

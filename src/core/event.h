@@ -94,8 +94,8 @@ struct cause {
 
 struct event {
     struct uuid job_id;
-    int64_t version;
-    int64_t at; /* ms */
+    int64_t version; /* TELEMETRY has none of its own: that of the job at that moment */
+    int64_t at;      /* ms */
     enum event_type type;
     struct str type_name; /* for CUSTOM and UNKNOWN; else as event_type_name */
     struct str actor;
@@ -137,7 +137,9 @@ enum error_code event_open(struct event *event, uint64_t seed, struct arena *are
 void event_digest(const struct event *event, const uint8_t salt[SALT_LEN], uint8_t ret[HASH_LEN]);
 void event_hash(const struct event *event, const uint8_t previous[HASH_LEN], uint8_t ret[HASH_LEN]);
 
-/* An event's id is its hash, cut to a UUID of version 8: nothing more needs to be stored. */
+/* An event's id is its hash, cut to a UUID of version 8: nothing more needs to be stored. That of
+ * telemetry, which has no hash, is made in the same way from what it says: job, version, type,
+ * time, actor, cause and payload. */
 struct uuid event_id(const struct event *event);
 
 /* The status that a stream says: its last state event wins, legal or not. JOB_NONE when there is

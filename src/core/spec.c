@@ -83,6 +83,8 @@ enum error_code spec_read(struct str json, struct arena *arena, struct spec *spe
     if (code == ERR_OK)
         code = check_shown(&read, arena, err);
     if (code == ERR_OK)
+        code = lease_terms_check(read.lease_ttl_ms, read.heartbeat_ms, err);
+    if (code == ERR_OK)
         *spec = read;
     return code;
 }
@@ -96,7 +98,8 @@ static enum error_code check_range(const char *name, int64_t value, int64_t min,
                    name, (long long)min, (long long)max, (long long)value);
 }
 
-enum error_code lease_terms_check(int64_t lease_ttl_ms, int64_t heartbeat_ms, struct err *err)
+/* The bounds that stored terms have always had. */
+static enum error_code check_terms(int64_t lease_ttl_ms, int64_t heartbeat_ms, struct err *err)
 {
     enum error_code code = ERR_OK;
     if (lease_ttl_ms != 0)
@@ -105,8 +108,22 @@ enum error_code lease_terms_check(int64_t lease_ttl_ms, int64_t heartbeat_ms, st
         code = check_range("heartbeat_ms", heartbeat_ms, HEARTBEAT_MS_MIN, LEASE_TTL_MS_MAX, err);
     if (code == ERR_OK && lease_ttl_ms != 0 && heartbeat_ms > lease_ttl_ms) {
         code = err_set(err, ERR_BAD_REQUEST,
-                       "heartbeat_ms must be at most lease_ttl_ms, but %lld is more than %lld",
+                       "heartbeat_ms must be at most half of lease_ttl_ms, but %lld is more than "
+                       "half of %lld",
                        (long long)heartbeat_ms, (long long)lease_ttl_ms);
+    }
+    return code;
+}
+
+enum error_code lease_terms_check(int64_t lease_ttl_ms, int64_t heartbeat_ms, struct err *err)
+{
+    enum error_code code = check_terms(lease_ttl_ms, heartbeat_ms, err);
+    int64_t ttl = lease_ttl_ms != 0 ? lease_ttl_ms : LEASE_TTL_MS_MAX;
+    if (code == ERR_OK && heartbeat_ms > ttl / 2) {
+        code = err_set(err, ERR_BAD_REQUEST,
+                       "heartbeat_ms must be at most half of lease_ttl_ms, but %lld is more than "
+                       "half of %lld",
+                       (long long)heartbeat_ms, (long long)ttl);
     }
     return code;
 }
@@ -215,7 +232,7 @@ enum error_code spec_check(const struct spec *spec, struct arena *arena, struct 
     if (code == ERR_OK)
         code = retry_policy_check(&spec->retry, "retry", err);
     if (code == ERR_OK)
-        code = lease_terms_check(spec->lease_ttl_ms, spec->heartbeat_ms, err);
+        code = check_terms(spec->lease_ttl_ms, spec->heartbeat_ms, err);
     if (code == ERR_OK)
         code = check_texts(spec, err);
     if (code == ERR_OK)

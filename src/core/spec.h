@@ -74,7 +74,8 @@ struct spec spec_defaults(const struct kind_settings *kind);
  * `arena`. */
 enum error_code spec_read(struct str json, struct arena *arena, struct spec *spec, struct err *err);
 
-/* Checks a spec however it was filled: limits, policy, labels, capabilities, payload. The raw JSON
+/* Checks a spec however it was filled, also one that an older version has stored: limits, policy,
+ * labels, capabilities, payload. The raw JSON
  * in it must have passed json_check; `arena` is for decoding it. Fails as spec_read does. */
 enum error_code spec_check(const struct spec *spec, struct arena *arena, struct err *err);
 
@@ -90,8 +91,9 @@ enum error_code spec_check_repeat(const struct spec *asked, const struct spec *k
 /* Checks the settings of a kind as spec_check does those of a job; zeros are not set. */
 enum error_code kind_settings_check(const struct kind_settings *kind, struct err *err);
 
-/* Lease terms within bounds: a TTL of 100 ms to 24 h, a heartbeat of 50 ms up to the TTL (or 24 h
- * when none is given). bad_request names them; 0 means not given. */
+/* Lease terms within bounds: a TTL of 100 ms to 24 h, a heartbeat of 50 ms up to half of the TTL
+ * (or of 24 h when none is given), so that one missed beat never costs the lease. bad_request names
+ * them; 0 means not given. */
 enum error_code lease_terms_check(int64_t lease_ttl_ms, int64_t heartbeat_ms, struct err *err);
 
 #endif

@@ -323,19 +323,43 @@ void answer_submitted(struct json_writer *writer, const struct job *job, bool du
 
 /* ---- events ------------------------------------------------------------------------------- */
 
-/* What the event's own payload says as its reason, raw. What users append is theirs. */
-static struct str reason_of(const struct event *event)
+/* A string of an event's own payload, raw. */
+static struct str payload_text(const struct event *event, struct str name)
 {
     struct json_iter iter;
     struct str key;
     struct str value;
-    if (event_type_class(event->type) == EVENT_CLASS_APPENDED ||
-        !json_object_begin(&iter, event->payload))
+    if (!json_object_begin(&iter, event->payload))
         return (struct str){NULL, 0};
     while (json_object_next(&iter, &key, &value))
-        if (json_key_is(key, STR("reason")) && json_type(value) == JSON_STRING)
+        if (json_key_is(key, name) && json_type(value) == JSON_STRING)
             return value;
     return (struct str){NULL, 0};
+}
+
+/* Why it happened, as far as that is known: the reason that was given, else the code or outcome of
+ * the event, else the command behind it ("complete#3": complete). What users append is theirs. */
+static void put_reason(struct json_writer *writer, const struct event *event, bool damaged)
+{
+    static const struct str names[] = {STR_INIT("reason"), STR_INIT("reason_code"),
+                                       STR_INIT("outcome")};
+    struct str cause = event->cause_text;
+    size_t len = 0;
+    json_key(writer, STR("reason"));
+    if (event_type_class(event->type) == EVENT_CLASS_APPENDED) {
+        json_put_null(writer);
+        return;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !damaged; i++) {
+        struct str value = payload_text(event, names[i]);
+        if (str_is_set(value)) {
+            json_put_raw(writer, value);
+            return;
+        }
+    }
+    while (len < cause.len && cause.at[len] != ':' && cause.at[len] != '#')
+        len++;
+    json_put_string(writer, len > 0 ? (struct str){cause.at, len} : (struct str){NULL, 0});
 }
 
 static void put_trace_id(struct json_writer *writer, struct uuid job_id, struct str traceparent)
@@ -361,16 +385,13 @@ void answer_event_open(struct json_writer *writer, const struct event *event,
     bool damaged = is_damaged(event, writer->buf->arena);
     struct str none = {NULL, 0};
     json_begin_object(writer);
-    if (chained)
-        answer_id(writer, STR("id"), event_id(event));
-    else
-        answer_raw(writer, STR("id"), none);
+    answer_id(writer, STR("id"), event_id(event));
     answer_id(writer, STR("job_id"), event->job_id);
     answer_int(writer, STR("version"), event->version);
     answer_text(writer, STR("type"), event_name(event));
     answer_time(writer, STR("at"), event->at);
     answer_text(writer, STR("actor"), event->actor);
-    answer_raw(writer, STR("reason"), damaged ? none : reason_of(event));
+    put_reason(writer, event, damaged);
     answer_correlation(writer, event->correlation_id, event->job_id);
     put_trace_id(writer, event->job_id, traceparent);
     answer_text(writer, STR("cause"), event->cause_text);

@@ -48,9 +48,10 @@ void answer_submitted(struct json_writer *writer, const struct job *job, bool du
                       struct sight sight);
 
 /* id job_id version type at actor reason correlation_id trace_id cause payload hash. `traceparent`
- * is the job's, `event` must have its payload; it need not be opened. Telemetry has neither id nor
- * hash. A payload that is no JSON any more is left out, and "damaged": true stands at the end. As
- * an object that is still open. */
+ * is the job's, `event` must have its payload; it need not be opened. reason is that of the
+ * payload, else its reason_code or outcome, else the command of cause. Telemetry has no hash, and
+ * the version that the job had. A payload that is no JSON any more is left out, and "damaged": true
+ * stands at the end. As an object that is still open. */
 void answer_event_open(struct json_writer *writer, const struct event *event,
                        struct str traceparent);
 void answer_event(struct json_writer *writer, const struct event *event, struct str traceparent);

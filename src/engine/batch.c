@@ -303,6 +303,19 @@ static enum error_code carry_out(struct batch *batch)
     return code == ERR_OK ? batch_write(batch) : code;
 }
 
+/* Claims that found work and could not have it, and those that found none although they looked
+ * where others did, or were woken for it. */
+static uint32_t count_conflicts(const struct batch *batch)
+{
+    uint32_t count = batch->claim_conflicts;
+    for (uint32_t i = 0; i < batch->op_count; i++) {
+        const struct op *op = batch->ops[i];
+        count += op->type == OP_CLAIM && op->code == ERR_OK && op->grant_count == 0 &&
+                 !op->request.repeated && (op->claim.lost || op->claim.woken);
+    }
+    return count;
+}
+
 /* Tells the observer of a batch that was committed. Without memory it is told of no changes. */
 static void report(const struct batch *batch, int64_t began_us, int64_t written_us)
 {
@@ -315,7 +328,7 @@ static void report(const struct batch *batch, int64_t began_us, int64_t written_
         .commit_us = now_us - written_us,
         .ops = batch->ops,
         .op_count = batch->op_count,
-        .claim_conflicts = batch->claim_conflicts,
+        .claim_conflicts = count_conflicts(batch),
         .changes = changes,
     };
     for (uint32_t i = 0; changes != NULL && i < batch->job_count; i++) {

@@ -103,6 +103,8 @@ struct op {
             struct claimer claimer; /* resource is filled in from resource_id */
             struct str resource_id;
             uint32_t max;
+            bool woken; /* it waited, and somebody said that there is work for it */
+            bool lost;  /* out: another claim of the batch took what it looked for */
         } claim;
         struct {
             uint32_t step;          /* ordinal, or STEP_NONE */
@@ -157,6 +159,7 @@ struct ready_lane {
 
 struct known_lane {
     uint32_t number;
+    uint64_t taken_in; /* the last batch in which a claim found something here */
     struct lane lane;
 };
 
@@ -166,7 +169,8 @@ struct lane_table {
     struct known_lane *at; /* by number, rising */
     uint32_t count;
     uint32_t cap;
-    uint64_t era; /* in which their numbers mean these lanes */
+    uint64_t era;     /* in which their numbers mean these lanes */
+    uint64_t batches; /* with claims, so far */
 };
 
 /* Runs batches, one after the other; each thread has its own. */

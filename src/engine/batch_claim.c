@@ -10,7 +10,7 @@
 static void begin_era(struct lane_table *table, uint64_t era)
 {
     arena_clear(&table->arena);
-    *table = (struct lane_table){.arena = table->arena, .era = era};
+    *table = (struct lane_table){.arena = table->arena, .era = era, .batches = table->batches};
 }
 
 static enum error_code learn_lane(struct batch *batch, const struct store_lane *fresh)
@@ -207,6 +207,53 @@ static enum error_code load_found(struct batch *batch, uint32_t total)
     return code == ERR_OK ? batch_load_parts(batch, intents, count) : code;
 }
 
+/* ---- claims that lose ---- */
+
+static struct known_lane *known_lane_find(struct lane_table *table, uint32_t number)
+{
+    uint32_t low = 0;
+    uint32_t high = table->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (table->at[middle].number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < table->count && table->at[low].number == number ? &table->at[low] : NULL;
+}
+
+/* Whether a lane that the search looked into has given its work to a claim before it. */
+static bool is_outrun(struct lane_table *table, const struct store_search *search)
+{
+    uint32_t lanes = search->group_count == 0 ? 0 : search->group_ends[search->group_count - 1];
+    for (uint32_t i = 0; i < lanes; i++) {
+        const struct known_lane *lane = known_lane_find(table, search->lanes[i]);
+        if (lane != NULL && lane->taken_in == table->batches)
+            return true;
+    }
+    return false;
+}
+
+/* Notes which claims went away with nothing since others were faster: claims of this batch, or of
+ * another transaction. */
+static void note_losers(struct batch *batch)
+{
+    struct lane_table *table = &batch->batcher->lanes;
+    table->batches++;
+    for (uint32_t i = 0; i < batch->op_count; i++) {
+        const struct store_search *search = &batch->searches[i];
+        for (uint32_t k = 0; k < search->found_count; k++) {
+            struct known_lane *lane = known_lane_find(table, search->found[k].lane);
+            if (lane != NULL)
+                lane->taken_in = table->batches;
+        }
+        batch->claim_conflicts += search->skipped_locked;
+        if (search->max > 0 && search->found_count == 0)
+            batch->ops[i]->claim.lost = is_outrun(table, search);
+    }
+}
+
 enum error_code batch_search(struct batch *batch)
 {
     uint32_t count = 0;
@@ -237,6 +284,8 @@ enum error_code batch_search(struct batch *batch)
             batch->searches[i] = asked[count++];
         total += batch->searches[i].found_count;
     }
+    if (code == ERR_OK)
+        note_losers(batch);
     return code == ERR_OK && total > 0 ? load_found(batch, total) : code;
 }
 

@@ -66,6 +66,9 @@ static uint32_t gather(struct runner *runner, struct call_list *ret_calls,
             runner->ops[count++] = call->ops[i];
     }
     engine_join(runner, ret_calls, &count);
+    for (struct call *call = ret_calls->first; call != NULL; call = call->next)
+        if (call->ops[0]->type == OP_CLAIM)
+            call->ops[0]->claim.woken = call->woken && !call->chained;
     if (count > 0)
         engine_flight_begin(runner);
     pthread_mutex_unlock(&engine->lock);

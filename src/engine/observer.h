@@ -29,7 +29,8 @@ struct batch_report {
     int64_t commit_us; /* and the commit of that */
     struct op *const *ops;
     uint32_t op_count;        /* with what came of each */
-    uint32_t claim_conflicts; /* pieces of work that a claim found, and somebody else had taken */
+    uint32_t claim_conflicts; /* how often a claim lost work to somebody else: it was found taken or
+                                 locked, or nothing was left of what the claim was woken for */
     const struct job_change *changes;
     uint32_t change_count;
 };

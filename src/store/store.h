@@ -205,7 +205,10 @@ struct store_lane {
 struct store_candidate {
     struct job_slice slice; /* the header */
     uint32_t step;          /* ordinal, or STEP_NONE */
+    uint32_t lane;          /* where it stood */
 };
+
+enum { SKIPPED_COUNT_MAX = 16 };
 
 /* One search: at most `max` pieces from lanes that stand in groups. Within a group work comes in
  * the order of priority (higher first), run_at, job id, step; groups take turns, the first group
@@ -218,6 +221,8 @@ struct store_search {
     struct store_candidate *found; /* out */
     uint32_t found_count;          /* out */
     bool left;                     /* out: more was locked than was found, and is left there */
+    uint32_t skipped_locked;       /* out, when nothing was found: heads of these lanes that another
+                                      transaction was busy with, SKIPPED_COUNT_MAX at most */
 };
 
 /* ---- what a transaction writes ------------------------------------------------------------ */
@@ -505,7 +510,7 @@ struct store_driver {
                             struct err *err);
 
     /* The job's events behind `after`, by version, not opened; or its telemetry, by time, with
-     * version 0. */
+     * the version that the job had (0: it was written before that was kept). */
     enum error_code (*events)(struct store_txn *txn, const struct store_stream *stream,
                               struct arena *arena, struct event **ret, uint32_t *ret_count,
                               struct err *err);

@@ -125,11 +125,11 @@ static void lease_terms_come_from_claim_then_job_then_kind_then_default(void **s
     assert_int_equal(w->slice.job.lease.timeout_at, w->now + 90000);
     do_ok(w, by_worker(w, COMMAND_RELEASE));
     struct command command = claim_by("w1", true);
-    command.claim.terms = (struct lease_terms){.lease_ttl_ms = 300, .heartbeat_ms = 200};
+    command.claim.terms = (struct lease_terms){.lease_ttl_ms = 400, .heartbeat_ms = 200};
     do_ok(w, command);
-    assert_int_equal(w->slice.job.lease.lease_ttl_ms, 300);
+    assert_int_equal(w->slice.job.lease.lease_ttl_ms, 400);
     assert_int_equal(w->slice.job.lease.heartbeat_ms, 200);
-    assert_int_equal(w->slice.job.lease.expires_at, w->now + 300); /* the TTL is shorter */
+    assert_int_equal(w->slice.job.lease.expires_at, w->now + 400);
     story(w, "job_created job_leased job_running job_requeued job_leased job_running");
 }
 
@@ -145,7 +145,7 @@ static void terms_of_the_job_stand_above_those_of_its_kind(void **state)
     assert_int_equal(world_submit(w, &spec), ERR_OK);
     do_ok(w, claim_by("w1", true));
     assert_int_equal(w->slice.job.lease.lease_ttl_ms, 2000);
-    assert_int_equal(w->slice.job.lease.heartbeat_ms, 2000); /* never above the TTL */
+    assert_int_equal(w->slice.job.lease.heartbeat_ms, 1000); /* never above half of the TTL */
     assert_int_equal(w->slice.job.lease.timeout_at, w->now + 5000);
     story(w, "job_created job_leased job_running");
 }

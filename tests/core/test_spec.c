@@ -200,7 +200,10 @@ static void numbers_out_of_bounds_are_refused(void **state)
         {"\"lease_ttl_ms\":86400001", "lease_ttl_ms must be a whole number from 100 to 86400000"},
         {"\"heartbeat_ms\":49", "heartbeat_ms must be a whole number from 50 to 86400000, not 49"},
         {"\"lease_ttl_ms\":1000,\"heartbeat_ms\":1001",
-         "heartbeat_ms must be at most lease_ttl_ms, but 1001 is more than 1000"},
+         "heartbeat_ms must be at most half of lease_ttl_ms, but 1001 is more than half of 1000"},
+        {"\"lease_ttl_ms\":1000,\"heartbeat_ms\":501",
+         "heartbeat_ms must be at most half of lease_ttl_ms, but 501 is more than half of 1000"},
+        {"\"heartbeat_ms\":43200001", "heartbeat_ms must be at most half of lease_ttl_ms"},
         {"\"delay_ms\":1,\"run_at\":\"2026-01-01T00:00:00Z\"",
          "run_at and delay_ms say the same thing: give one of them, not both"},
         {"\"run_at\":\"soon\"", "run_at must be a time such as"},
@@ -393,15 +396,17 @@ static void lease_terms_have_bounds_and_0_means_not_given(void **state)
     (void)state;
     assert_int_equal(lease_terms_check(0, 0, &err), ERR_OK);
     assert_int_equal(lease_terms_check(100, 50, &err), ERR_OK);
-    assert_int_equal(lease_terms_check(100, 100, &err), ERR_OK);
-    assert_int_equal(lease_terms_check(86400000, 86400000, &err), ERR_OK);
-    assert_int_equal(lease_terms_check(0, 86400000, &err), ERR_OK);
+    assert_int_equal(lease_terms_check(86400000, 43200000, &err), ERR_OK);
+    assert_int_equal(lease_terms_check(0, 43200000, &err), ERR_OK);
+    assert_int_equal(lease_terms_check(100, 51, &err), ERR_BAD_REQUEST);
+    assert_non_null(strstr(err.detail, "heartbeat_ms must be at most half"));
+    assert_int_equal(lease_terms_check(0, 43200001, &err), ERR_BAD_REQUEST);
     assert_int_equal(lease_terms_check(86400001, 0, &err), ERR_BAD_REQUEST);
     assert_non_null(strstr(err.detail, "lease_ttl_ms"));
     assert_int_equal(lease_terms_check(0, 86400001, &err), ERR_BAD_REQUEST);
     assert_non_null(strstr(err.detail, "heartbeat_ms"));
     assert_int_equal(lease_terms_check(100, 101, &err), ERR_BAD_REQUEST);
-    assert_non_null(strstr(err.detail, "101 is more than 100"));
+    assert_non_null(strstr(err.detail, "101 is more than half of 100"));
     assert_int_equal(lease_terms_check(100, -1, NULL), ERR_BAD_REQUEST);
 }
 

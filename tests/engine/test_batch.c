@@ -396,6 +396,40 @@ static void a_resource_that_renews_before_it_is_lost_keeps_its_steps(void **stat
     on_every_store(state, renews_in_time);
 }
 
+/* ---- claims that lose ---- */
+
+static void note_conflicts(void *arg, const struct batch_report *report)
+{
+    *(uint32_t *)arg += report->claim_conflicts;
+}
+
+static void loses(struct theatre *s)
+{
+    uint32_t conflicts = 0;
+    struct observer observer = {.committed = note_conflicts, .arg = &conflicts};
+    struct spec spec = spec_defaults(NULL);
+    struct op claims[3] = {claim_op(), claim_op(), claim_op()};
+    (void)submit(s, &spec);
+    s->player.batcher.observer = &observer;
+    /* One gets it, the others do not. */
+    player_run(&s->player, claims, 3);
+    assert_int_equal(s->player.ops[0].grant_count, 1);
+    assert_int_equal(s->player.ops[1].grant_count + s->player.ops[2].grant_count, 0);
+    assert_int_equal(conflicts, 2);
+    /* Where there is nothing nobody loses; but who was woken for something that is gone does. */
+    player_run(&s->player, claims, 3);
+    assert_int_equal(conflicts, 2);
+    claims[1].claim.woken = true;
+    player_run(&s->player, claims, 3);
+    assert_int_equal(conflicts, 3);
+    s->player.batcher.observer = NULL;
+}
+
+static void claims_that_lose_to_others_are_counted(void **state)
+{
+    on_every_store(state, loses);
+}
+
 static int set_up(void **state)
 {
     static struct theatre theatre;
@@ -414,6 +448,7 @@ int main(void)
         cmocka_unit_test(a_job_whose_kind_is_kept_for_longer_is_looked_at_again_then),
         cmocka_unit_test(a_bad_request_key_fails_alone_and_a_twin_waits),
         cmocka_unit_test(a_resource_that_renews_before_it_is_lost_keeps_its_steps),
+        cmocka_unit_test(claims_that_lose_to_others_are_counted),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

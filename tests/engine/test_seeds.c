@@ -190,6 +190,95 @@ static void an_export_shows_the_derived_correlation_id_and_import_forgets_it(voi
     at_every_desk(move_own_ids);
 }
 
+/* ---- events ------------------------------------------------------------------------------- */
+
+static void tell_telemetry(struct desk *d)
+{
+    well(d, VERB_submit, "{\"kind\":\"mail\"}");
+    const char *id = said(d, "id");
+    const char *token = claimed(d);
+    well(d, VERB_heartbeat, "{\"token\":\"%s\",\"progress\":1}", token);
+    d->clock += 10000;
+    well(d, VERB_effect_begin, "{\"token\":\"%s\",\"key\":\"k\"}", token);
+    well(d, VERB_heartbeat, "{\"token\":\"%s\",\"progress\":2}", token);
+    well(d, VERB_events, "{\"id\":\"%s\",\"telemetry\":true}", id);
+    says(d, "events.0.version", "3");
+    says(d, "events.0.type", "job_heartbeat");
+    says(d, "events.0.reason", "heartbeat");
+    says(d, "events.0.hash", "");
+    says(d, "events.1.version", "4");
+    says(d, "events.2", "");
+    const char *first = said(d, "events.0.id");
+    const char *second = said(d, "events.1.id");
+    assert_int_equal(strlen(first), UUID_TEXT_LEN);
+    assert_int_equal(strlen(second), UUID_TEXT_LEN);
+    assert_string_not_equal(first, second);
+    well(d, VERB_events, "{\"id\":\"%s\",\"telemetry\":true}", id);
+    says(d, "events.0.id", first);
+    /* It is beside the stream, as ever. */
+    well(d, VERB_get, "{\"id\":\"%s\"}", id);
+    says(d, "version", "4");
+}
+
+static void telemetry_has_an_id_and_the_version_that_the_job_had(void **state)
+{
+    (void)state;
+    at_every_desk(tell_telemetry);
+}
+
+static void tell_reasons(struct desk *d)
+{
+    static const char *const expected[] = {"submit", "claim",   "claim",         "wait",  "signal",
+                                           "claim",  "claim",   "lease_expired", "claim", "claim",
+                                           "failed", "timeout", "again",         "cancel"};
+    well(d, VERB_submit, "{\"kind\":\"mail\",\"retry\":{\"initial_ms\":1,\"jitter\":\"none\"}}");
+    const char *id = said(d, "id");
+    well(d, VERB_wait, "{\"token\":\"%s\",\"type\":\"signal\",\"correlation_key\":\"go\"}",
+         claimed(d));
+    well(d, VERB_signal, "{\"id\":\"%s\",\"correlation_key\":\"go\"}", id);
+    (void)claimed(d);
+    for (int i = 0; i < 40; i++)
+        let_time_pass(d, 1000);
+    well(d, VERB_fail, "{\"token\":\"%s\",\"error\":{\"message\":\"no\"}}", claimed(d));
+    well(d, VERB_dead_letter, "{\"id\":\"%s\",\"reason_code\":\"timeout\"}", id);
+    well(d, VERB_requeue, "{\"id\":\"%s\",\"reason\":\"again\"}", id);
+    well(d, VERB_cancel, "{\"id\":\"%s\"}", id);
+    well(d, VERB_events, "{\"id\":\"%s\"}", id);
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
+        says(d, text_of(d, "events.%zu.reason", i), expected[i]);
+    says(d, text_of(d, "events.%zu", sizeof expected / sizeof expected[0]), "");
+}
+
+static void every_transition_says_its_reason(void **state)
+{
+    (void)state;
+    at_every_desk(tell_reasons);
+}
+
+/* ---- heartbeats --------------------------------------------------------------------------- */
+
+static void halve(struct desk *d)
+{
+    static const char words[] = "heartbeat_ms must be at most half of lease_ttl_ms";
+#define TOO_SLOW "\"lease_ttl_ms\":1000,\"heartbeat_ms\":501"
+    ill(d, VERB_submit, ERR_BAD_REQUEST, words, "{\"kind\":\"mail\"," TOO_SLOW "}");
+    ill(d, VERB_claim, ERR_BAD_REQUEST, words, "{\"worker_id\":\"w\"," TOO_SLOW "}");
+    well(d, VERB_resource_put, "{\"id\":\"r1\"}");
+    ill(d, VERB_claim_steps, ERR_BAD_REQUEST, words,
+        "{\"worker_id\":\"w\",\"resource_id\":\"r1\"," TOO_SLOW "}");
+    ill(d, VERB_kind_set, ERR_BAD_REQUEST, words, "{\"kind\":\"mail\"," TOO_SLOW "}");
+    well(d, VERB_submit, "{\"kind\":\"mail\",\"heartbeat_ms\":20000}");
+    /* The terms of a lease may come from several places: what does not fit is cut. */
+    well(d, VERB_claim, "{\"worker_id\":\"w\",\"lease_ttl_ms\":3000}");
+    says(d, "claims.0.lease.heartbeat_ms", "1500");
+}
+
+static void a_heartbeat_is_at_most_half_of_the_lease_wherever_it_is_set(void **state)
+{
+    (void)state;
+    at_every_desk(halve);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +286,9 @@ int main(void)
         cmocka_unit_test(a_correlation_id_and_a_trace_that_are_given_stay),
         cmocka_unit_test(a_claim_of_a_step_says_correlation_agent_and_goal_of_its_job),
         cmocka_unit_test(jobs_are_listed_by_a_correlation_id_that_is_derived),
+        cmocka_unit_test(telemetry_has_an_id_and_the_version_that_the_job_had),
+        cmocka_unit_test(every_transition_says_its_reason),
+        cmocka_unit_test(a_heartbeat_is_at_most_half_of_the_lease_wherever_it_is_set),
         cmocka_unit_test(an_export_shows_the_derived_correlation_id_and_import_forgets_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

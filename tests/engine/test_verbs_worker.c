@@ -103,7 +103,7 @@ static void claims_badly(struct desk *d)
     ill(d, VERB_claim, ERR_BAD_REQUEST, "lease_ttl_ms",
         "{\"worker_id\":\"w\",\"lease_ttl_ms\":99}");
     ill(d, VERB_claim, ERR_BAD_REQUEST, "heartbeat_ms",
-        "{\"worker_id\":\"w\",\"lease_ttl_ms\":1000,\"heartbeat_ms\":1001}");
+        "{\"worker_id\":\"w\",\"lease_ttl_ms\":1000,\"heartbeat_ms\":501}");
     ill(d, VERB_claim, ERR_BAD_REQUEST, "start", "{\"worker_id\":\"w\",\"start\":1}");
     ill(d, VERB_claim, ERR_BAD_REQUEST, "queues", "{\"worker_id\":\"w\",\"queues\":\"a\"}");
     ill(d, VERB_claim, ERR_BAD_REQUEST, "kinds[1] is there twice",

@@ -120,14 +120,14 @@ static void groups_take_turns_the_first_group_first(void **state)
     struct store_txn *txn = begin_empty(t, NULL);
     uint32_t lanes[] = {lane_of(t, txn, "b"), lane_of(t, txn, "a"), lane_of(t, txn, "c")};
     uint32_t ends[] = {1, 2, 3};
-    struct store_search search = {lanes, ends, 3, 5, NULL, 0, false};
+    struct store_search search = {lanes, ends, 3, 5, NULL, 0, false, 0};
     ok(t, store_candidates(txn, &search, 1, &t->w.arena, &t->w.err));
     assert_string_equal(found(t, &search), "b1 a1 c2 a2 c1");
     rollback(t, txn);
     /* Two lanes in one group count as one. */
     txn = begin_empty(t, NULL);
     uint32_t two[] = {2, 3};
-    search = (struct store_search){lanes, two, 2, 10, NULL, 0, false};
+    search = (struct store_search){lanes, two, 2, 10, NULL, 0, false, 0};
     ok(t, store_candidates(txn, &search, 1, &t->w.arena, &t->w.err));
     assert_string_equal(found(t, &search), "a1 c2 a2 c1 a3 b1");
     rollback(t, txn);
@@ -154,8 +154,8 @@ static void a_search_without_lanes_or_in_empty_lanes_finds_nothing(void **state)
     struct store_txn *txn = begin_empty(t, NULL);
     uint32_t lanes[] = {lane_of(t, txn, "q"), 99999};
     uint32_t ends[] = {2};
-    struct store_search searches[] = {{NULL, NULL, 0, 10, NULL, 0, false},
-                                      {lanes, ends, 1, 10, NULL, 0, false}};
+    struct store_search searches[] = {{NULL, NULL, 0, 10, NULL, 0, false, 0},
+                                      {lanes, ends, 1, 10, NULL, 0, false, 0}};
     ok(t, store_candidates(txn, searches, 2, &t->w.arena, &t->w.err));
     assert_int_equal(searches[0].found_count, 0);
     assert_int_equal(searches[1].found_count, 0);
@@ -170,7 +170,7 @@ static void a_search_sees_only_the_lanes_that_it_names(void **state)
     struct store_txn *txn = begin_empty(t, NULL);
     uint32_t lanes[] = {lane_of(t, txn, "q2")};
     uint32_t ends[] = {1};
-    struct store_search search = {lanes, ends, 1, 10, NULL, 0, false};
+    struct store_search search = {lanes, ends, 1, 10, NULL, 0, false, 0};
     ok(t, store_candidates(txn, &search, 1, &t->w.arena, &t->w.err));
     assert_string_equal(found(t, &search), "b");
     rollback(t, txn);

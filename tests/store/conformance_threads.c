@@ -222,6 +222,24 @@ static void work_that_another_transaction_is_busy_with_is_passed_over(void **sta
     assert_string_equal(ready(t), "a b c");
 }
 
+static void a_search_that_finds_only_what_is_locked_says_how_much(void **state)
+{
+    struct trial *t = *state;
+    if (t->factory->one_writer)
+        skip();
+    submit(t, "a");
+    submit(t, "b");
+    struct store_txn *first = begin_empty(t, NULL);
+    assert_int_equal(search_all(t, first, 10).found_count, 2);
+    struct store_txn *second = begin_empty(t, NULL);
+    struct store_search search = search_all(t, second, 10);
+    assert_int_equal(search.found_count, 0);
+    assert_int_equal(search.skipped_locked, 2);
+    rollback(t, second);
+    rollback(t, first);
+    assert_string_equal(ready(t), "a b");
+}
+
 /* A job that somebody has loaded, as for a cancel, may be about to leave its lane. */
 static void a_job_that_another_transaction_has_loaded_is_not_given_out(void **state)
 {
@@ -406,7 +424,7 @@ static bool storm_claim(struct claimer_thread *me, struct arena *arena)
 {
     struct store_txn *txn;
     struct store_load load = {0};
-    struct store_search search = {me->lanes, &me->lane_count, 1, 1, NULL, 0, false};
+    struct store_search search = {me->lanes, &me->lane_count, 1, 1, NULL, 0, false, 0};
     me->code = store_begin(me->t->store, STORE_WRITE, &txn, &me->err);
     if (me->code != ERR_OK)
         return false;
@@ -555,6 +573,7 @@ struct conformance_tests conformance_threads(void)
         TRIAL(a_second_load_of_a_job_goes_on_after_a_rollback),
         TRIAL(names_are_locked_whether_or_not_anything_has_them),
         TRIAL(work_that_another_transaction_is_busy_with_is_passed_over),
+        TRIAL(a_search_that_finds_only_what_is_locked_says_how_much),
         TRIAL(a_job_that_another_transaction_has_loaded_is_not_given_out),
         TRIAL(nothing_is_seen_before_it_is_committed),
         TRIAL(a_reader_sees_one_moment_while_others_commit),

@@ -388,6 +388,7 @@ static enum error_code search_one(struct memory_txn *txn, struct store_search *s
         if (code != ERR_OK)
             return code;
         found[i].step = at->step;
+        found[i].lane = search->lanes[picks[i].index];
     }
     search->found = found;
     search->found_count = count;

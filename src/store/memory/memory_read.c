@@ -155,8 +155,6 @@ static enum error_code read_events(struct memory_txn *txn, const struct store_st
         enum error_code code = read_event(entry, arena, event, &position, err);
         if (code != ERR_OK)
             return code;
-        if (stream->telemetry)
-            event->version = 0; /* it has none: it only knew the job at one */
         list->count += !str_is_set(stream->type) || str_eq(event_name(event), stream->type);
         entry = table_after(table, entry_key(entry));
     }

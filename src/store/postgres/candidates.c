@@ -512,6 +512,7 @@ static enum error_code take_picks(struct finder *finder, struct store_search *se
         reader_row(&reader, is_step ? next++ : picks->rows[i].row);
         reader_skip(&reader, is_step ? 0 : JOB_COLUMN);
         found[i].step = picks->at[i].place.step;
+        found[i].lane = picks->numbers[i];
         code = reader_slice(&reader, seed, &found[i].slice, finder->err);
         if (code == ERR_OK)
             code = txn_note_place(finder->txn, reader_place(&reader, picks->at[i].place.job),
@@ -519,6 +520,47 @@ static enum error_code take_picks(struct finder *finder, struct store_search *se
     }
     PQclear(of_steps);
     return code;
+}
+
+/* ---- what others hold ---- */
+
+/* Heads that SKIP LOCKED passed over cannot be told from none. A search that found nothing, which
+ * is not busy then, looks at what still stands in its lanes: others have locked it. */
+static const char count_locked[] =
+    "SELECT count(*) FROM (SELECT 1 FROM pawl.ready r WHERE r.lane = ANY ($1::int4[])"
+    " LIMIT $2::int8) AS r";
+
+static enum error_code count_skipped(struct finder *finder, struct store_search *search)
+{
+    struct params params;
+    struct array lanes;
+    struct reader reader;
+    PGresult *result;
+    array_init(&lanes, finder->arena, PARAM_INT4, lane_total(search));
+    for (uint32_t i = 0; i < lane_total(search); i++)
+        array_add_int4(&lanes, search->lanes[i]);
+    params_init(&params, finder->arena);
+    params_add_array(&params, &lanes);
+    params_add_int8(&params, SKIPPED_COUNT_MAX);
+    enum error_code code = txn_ask(finder->txn, count_locked, &params, &result, finder->err);
+    if (code != ERR_OK)
+        return code;
+    reader_init(&reader, result, finder->arena);
+    reader_row(&reader, 0);
+    search->skipped_locked = (uint32_t)reader_int(&reader);
+    code = reader_check(&reader, "a count", finder->err);
+    PQclear(result);
+    return code;
+}
+
+/* One search that found nothing stands for all that were as unlucky. */
+static enum error_code count_first_empty(struct finder *finder, struct store_search *searches,
+                                         uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (searches[i].found_count == 0)
+            return count_skipped(finder, &searches[i]);
+    return ERR_OK;
 }
 
 static enum error_code find(struct finder *finder, struct store_search *searches, uint32_t count,
@@ -538,7 +580,9 @@ static enum error_code find(struct finder *finder, struct store_search *searches
         code = search_once(finder, &searches[i], &picks);
     for (uint32_t i = 0; i < finder->feed_count; i++)
         searches[0].left = searches[0].left || finder->feeds[i].count > finder->feeds[i].picked;
-    return code == ERR_OK ? take_picks(finder, searches, count, &picks, arena) : code;
+    if (code == ERR_OK)
+        code = take_picks(finder, searches, count, &picks, arena);
+    return code == ERR_OK ? count_first_empty(finder, searches, count) : code;
 }
 
 /* Moves the marks, or leaves them where they are when the search failed. */

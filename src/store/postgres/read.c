@@ -130,7 +130,8 @@ static const char read_stream_of_type[] = "SELECT " EVENT_COLUMNS " FROM pawl.jo
                                           " ORDER BY e.version LIMIT $3";
 
 static const char read_telemetry[] =
-    "SELECT job_id, at, type, payload, actor, cause, correlation_id FROM pawl.job_telemetry"
+    "SELECT job_id, at, type, payload, actor, cause, correlation_id, version"
+    " FROM pawl.job_telemetry"
     " WHERE job_id = $1 AND at > $2 ORDER BY at, n LIMIT $3";
 
 static void reader_telemetry(struct reader *reader, struct event *ret)
@@ -143,6 +144,7 @@ static void reader_telemetry(struct reader *reader, struct event *ret)
     ret->actor = reader_str(reader);
     ret->cause_text = reader_str(reader);
     ret->correlation_id = reader_str(reader);
+    ret->version = reader_int(reader);
 }
 
 enum error_code postgres_events(struct store_txn *handle, const struct store_stream *stream,

@@ -21,11 +21,11 @@ static const char insert_events[] =
     " id, redacted, n) ORDER BY n";
 
 static const char insert_telemetry[] =
-    "INSERT INTO pawl.job_telemetry (job_id, at, type, payload, actor, cause, correlation_id)"
-    " SELECT job_id, at, type, payload, actor, cause, correlation_id"
+    "INSERT INTO pawl.job_telemetry (job_id, at, type, payload, actor, cause, correlation_id,"
+    " version) SELECT job_id, at, type, payload, actor, cause, correlation_id, version"
     " FROM unnest($1::uuid[], $2::int8[], $3::text[], $4::json[], $5::text[], $6::text[],"
-    " $7::text[]) WITH ORDINALITY AS e (job_id, at, type, payload, actor, cause, correlation_id, n)"
-    " ORDER BY n";
+    " $7::text[], $8::int8[]) WITH ORDINALITY"
+    " AS e (job_id, at, type, payload, actor, cause, correlation_id, version, n) ORDER BY n";
 
 struct event_arrays {
     struct array jobs;
@@ -40,6 +40,7 @@ struct event_arrays {
     struct array hashes;
     struct array ids;
     struct array redacted; /* true, or NULL */
+    struct array versions; /* of telemetry */
 };
 
 static void event_arrays_init(struct event_arrays *arrays, struct arena *arena, uint32_t count)
@@ -56,6 +57,7 @@ static void event_arrays_init(struct event_arrays *arrays, struct arena *arena, 
     array_init(&arrays->hashes, arena, PARAM_BYTEA, count);
     array_init(&arrays->ids, arena, PARAM_UUID, count);
     array_init(&arrays->redacted, arena, PARAM_BOOL, count);
+    array_init(&arrays->versions, arena, PARAM_INT8, count);
 }
 
 static void event_arrays_add(struct event_arrays *arrays, const struct event *event, bool telemetry)
@@ -67,8 +69,10 @@ static void event_arrays_add(struct event_arrays *arrays, const struct event *ev
     array_add_str(&arrays->actors, event->actor);
     array_add_str(&arrays->causes, event->cause_text);
     array_add_str(&arrays->correlations, event->correlation_id);
-    if (telemetry)
+    if (telemetry) {
+        array_add_int8(&arrays->versions, event->version);
         return;
+    }
     array_add_time(&arrays->times, event->at);
     array_add_bytes(&arrays->digests, event->digest, sizeof event->digest);
     array_add_bytes(&arrays->hashes, event->hash, sizeof event->hash);
@@ -110,7 +114,9 @@ static enum error_code write_events(struct postgres_txn *txn, const struct store
     params_add_array(&params, &arrays.actors);
     params_add_array(&params, &arrays.causes);
     params_add_array(&params, &arrays.correlations);
-    if (!telemetry) {
+    if (telemetry) {
+        params_add_array(&params, &arrays.versions);
+    } else {
         params_add_array(&params, &arrays.digests);
         params_add_array(&params, &arrays.hashes);
         params_add_array(&params, &arrays.ids);

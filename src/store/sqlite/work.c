@@ -320,6 +320,7 @@ static enum error_code take_picks(struct sqlite_txn *txn, struct store_search *s
         if (code != ERR_OK)
             return code;
         candidate->step = at->step;
+        candidate->lane = search->lanes[picks[i].index];
         /* A job that was deleted while it stood here is no work: it just goes. */
         kept += candidate->slice.job.status != JOB_NONE;
     }

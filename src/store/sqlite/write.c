@@ -15,6 +15,7 @@ static enum error_code put_telemetry(struct sqlite_txn *txn, const struct event 
     lite_put_text(&query, event->cause_text);
     lite_put_text(&query, event->correlation_id);
     lite_put_text(&query, event->payload);
+    lite_put_int(&query, event->version);
     return lite_run(&query);
 }
 

@@ -42,3 +42,5 @@ INSERT INTO pawl.clock (one, anchor, wall) VALUES (true, 0, 0);
 -- What the clock said when somebody last looked after the store, and which time was trusted then.
 ALTER TABLE pawl.attended ADD COLUMN wall int8 NOT NULL DEFAULT 0;
 ALTER TABLE pawl.attended ADD COLUMN trusted int8 NOT NULL DEFAULT 0;
+-- Telemetry says which version the job had; rows from before do not know.
+ALTER TABLE pawl.job_telemetry ADD COLUMN version int8 NOT NULL DEFAULT 0;

@@ -4,3 +4,6 @@
 ALTER TABLE purged ADD COLUMN at INTEGER NOT NULL DEFAULT 0;
 UPDATE purged SET at = CAST(strftime('%s', 'now') AS INTEGER) * 1000;
 CREATE INDEX purged_by_age ON purged (at);
+
+-- Telemetry says which version the job had; rows from before do not know.
+ALTER TABLE job_telemetry ADD COLUMN version INTEGER NOT NULL DEFAULT 0;

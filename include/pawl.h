@@ -163,7 +163,13 @@ PAWL_API void pawl_interrupt(struct pawl *pawl);
  * PAWL_FORBIDDEN and PAWL_RATE_LIMITED. When one fails nothing was done; but after PAWL_UNAVAILABLE
  * that may not be known, if the store, the server or the process that has it went silent in the
  * moment of a commit and did not come back in time to be asked. The message says so then. A job
- * that has an idempotency_key may be submitted again without fear. */
+ * that has an idempotency_key may be submitted again without fear.
+ *
+ * So may any request that makes something happen and is not safe to repeat by itself (submit,
+ * claim, claim_steps, cancel, signal, requeue, append, ...) when it has a "request_key" of the
+ * caller's own, 1 to 128 visible ASCII characters: the same key with the same request gets the same
+ * answer for 24 hours, and nothing is done twice; with another request it is
+ * PAWL_IDEMPOTENCY_MISMATCH. Keys belong to the verb. Over HTTP it is the Idempotency-Key. */
 #define PAWL_VERB(name)                                                                            \
     PAWL_API enum pawl_code pawl_##name(struct pawl *pawl, const char *request, char **ret_answer, \
                                         struct pawl_error *error)
@@ -803,6 +809,21 @@ PAWL_API enum pawl_code pawl_migrate(const char *url, struct pawl_migration *ret
  * PAWL_BAD_REQUEST  it is not JSON
  * PAWL_NO_MEMORY    there is not enough memory */
 PAWL_API enum pawl_code pawl_plan_check(const char *plan, char **ret_answer,
+                                        struct pawl_error *error);
+
+/* What events say of a job: a JSON array of them, as pawl_events or pawl_export has it, or that
+ * whole answer. Of each "type", "at" and "payload" count; other names that mean the same
+ * (job_claimed, job_started, job_succeeded) are understood, and types that move no job do not
+ * matter. The last state event wins, legal or not: whether it is, pawl_verify says.
+ *
+ * pawl_derive_status gives the status ("none" when no event moves the job), for pawl_free;
+ * pawl_is_blocked whether the job waits, so that nothing may take it: 1 or 0.
+ *
+ * PAWL_BAD_REQUEST  it is not JSON, no array, or one of them is no event
+ * PAWL_NO_MEMORY    there is not enough memory */
+PAWL_API enum pawl_code pawl_derive_status(const char *events, char **ret_status,
+                                           struct pawl_error *error);
+PAWL_API enum pawl_code pawl_is_blocked(const char *events, int *ret_blocked,
                                         struct pawl_error *error);
 
 /* The two machines: how a job moves, and how a step of a job's plan moves. */

@@ -139,8 +139,9 @@ static void write_in_time(struct serve_log *log, const char *json)
     (void)pthread_mutex_unlock(&log->lock);
 }
 
-void serve_log_say(struct serve_log *log, enum pawl_log_level level, const char *event,
-                   const char *message)
+/* `url` may be NULL. On a terminal it is part of the message. */
+static void say_line(struct serve_log *log, enum pawl_log_level level, const char *event,
+                     const char *message, const char *url, int port)
 {
     static const char *const names[] = {[PAWL_LOG_ERROR] = "error",
                                         [PAWL_LOG_WARN] = "warn",
@@ -155,8 +156,36 @@ void serve_log_say(struct serve_log *log, enum pawl_log_level level, const char 
     pawl_object_text(line, "level", names[level]);
     pawl_object_text(line, "event", event);
     pawl_object_text(line, "message", message);
+    if (url != NULL && !log->terminal) {
+        pawl_object_text(line, "url", url);
+        pawl_object_int(line, "port", port);
+    }
     const char *written = pawl_object_str(line);
     if (written != NULL)
         write_in_time(log, written);
     pawl_object_free(line);
+}
+
+void serve_log_say(struct serve_log *log, enum pawl_log_level level, const char *event,
+                   const char *message)
+{
+    say_line(log, level, event, message, NULL, 0);
+}
+
+void serve_log_started(struct serve_log *log, const char *store, const char *address, int port,
+                       bool tls)
+{
+    /* Where it listens on every address, this machine has a name for itself. */
+    bool everywhere =
+        *address == '\0' || strcmp(address, "0.0.0.0") == 0 || strcmp(address, "[::]") == 0;
+    char url[320];
+    char message[800];
+    (void)snprintf(url, sizeof url, "%s://%s:%d/", tls ? "https" : "http",
+                   everywhere ? "localhost" : address, port);
+    if (log->terminal)
+        (void)snprintf(message, sizeof message, "serving %.150s at %s", store, url);
+    else
+        (void)snprintf(message, sizeof message, "serving %.150s at %s on port %d%s", store,
+                       *address == '\0' ? "all addresses" : address, port, tls ? " with TLS" : "");
+    say_line(log, PAWL_LOG_INFO, "server_started", message, url, port);
 }

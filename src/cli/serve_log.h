@@ -22,6 +22,11 @@ void serve_log_line(void *arg, const char *json);
 void serve_log_say(struct serve_log *log, enum pawl_log_level level, const char *event,
                    const char *message);
 
+/* Says that the server is there: with its URL on a terminal, else with "url" and "port" too.
+ * `address` is without the port; "": all addresses. */
+void serve_log_started(struct serve_log *log, const char *store, const char *address, int port,
+                       bool tls);
+
 /* Writes a line as text for people, without a newline: "12:30:01 warn  job_failed  job=... ". To be
  * freed; NULL: no memory, or no line. */
 char *serve_log_text(const char *json);

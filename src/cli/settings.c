@@ -176,9 +176,11 @@ static bool check_config(const struct config *config, struct complaint *why)
         return yaml_complain(config->path, config->lines[SETTING_JOBSTORE_DSN], why,
                              "jobstore.dsn goes with sqlite and postgres, not with memory");
     if (strcmp(type, "postgres") == 0 && dsn != NULL && !starts_with(dsn, "postgres://") &&
-        !starts_with(dsn, "postgresql://"))
+        !starts_with(dsn, "postgresql://") &&
+        dsn[strspn(dsn, "abcdefghijklmnopqrstuvwxyz_ ")] != '=')
         return yaml_complain(config->path, config->lines[SETTING_JOBSTORE_DSN], why,
-                             "jobstore.dsn must begin with postgres:// when the type is postgres");
+                             "jobstore.dsn must begin with postgres:// when the type is postgres, "
+                             "or be keywords like host=db dbname=pawl");
     return true;
 }
 

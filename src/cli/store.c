@@ -24,6 +24,24 @@ const char *cli_store_url(const struct args *args)
     return url != NULL ? url : "sqlite:pawl.db";
 }
 
+/* Takes the passwords out of keywords: password=VALUE or password = 'VALUE'. */
+static void hide_keywords(char *text)
+{
+    for (char *at = strstr(text, "password"); at != NULL; at = strstr(at, "password")) {
+        at += strlen("password");
+        at += strspn(at, " ");
+        if (*at != '=')
+            continue;
+        at++;
+        char *end = at + strspn(at, " ");
+        char stop = *end == '\'' ? '\'' : ' ';
+        for (end += stop == '\''; *end != '\0' && *end != stop; end++)
+            end += *end == '\\' && end[1] != '\0';
+        end += *end == '\'';
+        memmove(at, end, strlen(end) + 1);
+    }
+}
+
 char *cli_url_text(const char *url)
 {
     char *text = text_visible(url, strlen(url));
@@ -31,6 +49,8 @@ char *cli_url_text(const char *url)
         return NULL;
     /* user:password@host, and password=... behind the question mark. */
     char *host = strstr(text, "://");
+    if (host == NULL && strncmp(text, "sqlite:", strlen("sqlite:")) != 0)
+        hide_keywords(text);
     if (host == NULL)
         return text;
     host += 3;

@@ -1,4 +1,6 @@
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/screen.h"
@@ -149,6 +151,75 @@ static enum cli_exit print_once(const struct reader *reader, long long limit)
     return code;
 }
 
+/* ---- --derive ---- */
+
+/* A text that grows. */
+struct growing {
+    char *at; /* NULL: no memory */
+    size_t len;
+    size_t cap;
+};
+
+static void grow(struct growing *text, const char *more, size_t len)
+{
+    while (text->at != NULL && text->len + len + 1 > text->cap) {
+        char *at = realloc(text->at, text->cap * 2);
+        if (at == NULL)
+            free(text->at);
+        text->at = at;
+        text->cap *= 2;
+    }
+    if (text->at == NULL)
+        return;
+    memcpy(text->at + text->len, more, len);
+    text->len += len;
+    text->at[text->len] = '\0';
+}
+
+/* All events of the job, as one array. */
+static enum cli_exit read_all(struct reader *reader, struct growing *all)
+{
+    long long count = 1;
+    grow(all, "[", 1);
+    while (count > 0) {
+        char *text;
+        struct pawl_json event = {NULL, 0};
+        enum cli_exit code = ask(reader, PAGE, 0, &text);
+        if (code != CLI_DONE)
+            return code;
+        struct pawl_json events = pawl_json_get(pawl_json_read(text), "events");
+        for (count = 0; pawl_json_next(events, &event, NULL) != 0; count++) {
+            grow(all, ",", all->len > 1);
+            grow(all, event.at, event.len);
+            reader->after = pawl_json_int(pawl_json_get(event, "version"), reader->after);
+        }
+        pawl_free(text);
+    }
+    grow(all, "]", 1);
+    return all->at != NULL ? CLI_DONE : cli_no_memory(reader->args->verb);
+}
+
+/* What the events say, in place of the events. */
+static enum cli_exit print_derived(struct reader *reader)
+{
+    struct growing all = {.at = malloc(4096), .cap = 4096};
+    struct pawl_error error = {0};
+    char *status = NULL;
+    int blocked = 0;
+    enum cli_exit code = read_all(reader, &all);
+    if (code == CLI_DONE && (pawl_derive_status(all.at, &status, &error) != PAWL_OK ||
+                             pawl_is_blocked(all.at, &blocked, &error) != PAWL_OK))
+        code = cli_failed(reader->args->verb, &error);
+    free(all.at);
+    if (code == CLI_DONE && cli_has(reader->args, "--json"))
+        printf("{\"status\":\"%s\",\"blocked\":%s,\"version\":%lld}\n", status,
+               blocked ? "true" : "false", reader->after);
+    else if (code == CLI_DONE)
+        printf("%s%s\n", status, blocked ? " (blocked)" : "");
+    pawl_free(status);
+    return code;
+}
+
 static enum cli_exit run(const struct args *args)
 {
     struct reader reader = {.args = args};
@@ -159,6 +230,10 @@ static enum cli_exit run(const struct args *args)
         code = cli_number(args, "--limit", 1, LIMIT_MAX, &limit);
     if (code == CLI_DONE && follow && (cli_has(args, "--limit") || cli_has(args, "--telemetry")))
         code = cli_usage(args->verb, "--follow goes neither with --limit nor with --telemetry");
+    if (code == CLI_DONE && cli_has(args, "--derive") &&
+        (follow || cli_has(args, "--limit") || cli_has(args, "--telemetry") ||
+         cli_has(args, "--after")))
+        code = cli_usage(args->verb, "--derive reads all events: it goes with --json only");
     if (code == CLI_DONE)
         code = cli_open(args, false, &reader.pawl);
     if (code != CLI_DONE)
@@ -166,7 +241,10 @@ static enum cli_exit run(const struct args *args)
 
     bool once = cli_has(args, "--limit") || cli_has(args, "--telemetry") ||
                 (cli_has(args, "--json") && !follow);
-    code = once ? print_once(&reader, limit) : print_all(&reader);
+    if (cli_has(args, "--derive"))
+        code = print_derived(&reader);
+    else
+        code = once ? print_once(&reader, limit) : print_all(&reader);
     pawl_close(reader.pawl);
     return code;
 }
@@ -181,6 +259,8 @@ static const struct option options[] = {
      .text = "only events of these types, by Pawl's names or the seeds'",
      .times = OPTION_MANY},
     {.name = "--telemetry", .text = "the heartbeats of the last day instead"},
+    {.name = "--derive",
+     .text = "the status that the events alone give, and whether it is blocked"},
     {0},
 };
 

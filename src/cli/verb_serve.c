@@ -158,17 +158,12 @@ static void reload(const struct args *args, struct pawl_server *server, struct s
 /* ---- from start to end ---- */
 
 /* Where it listens, without the port, which the system may have chosen. */
-static const char *address_of(const char *listen)
+static void address_of(const char *listen, char *ret, size_t size)
 {
-    return listen == NULL ? "127.0.0.1" : *listen == ':' ? "all addresses" : listen;
-}
-
-static int address_len(const char *listen)
-{
-    const char *address = address_of(listen);
+    const char *address = listen == NULL ? "127.0.0.1" : listen;
     const char *colon = strrchr(address, ':');
     size_t len = colon == NULL ? strlen(address) : (size_t)(colon - address);
-    return (int)(len > 256 ? 256 : len);
+    (void)snprintf(ret, size, "%.*s", (int)(len < size ? len : size - 1), address);
 }
 
 /* Starts it, with a new store when there is none. */
@@ -179,6 +174,8 @@ static enum cli_exit start(const struct args *args, const struct settings *setti
     struct pawl_server_options wanted = options_of(settings, log);
     enum pawl_code code = pawl_server_start(settings->url, &wanted, ret, &error);
     char *shown = cli_url_text(settings->url);
+    char address[256];
+    address_of(wanted.listen, address, sizeof address);
     if (code == PAWL_NOT_FOUND) {
         wanted.create = 1;
         code = pawl_server_start(settings->url, &wanted, ret, &error);
@@ -186,9 +183,8 @@ static enum cli_exit start(const struct args *args, const struct settings *setti
             cli_remark("created %s", shown != NULL ? shown : "the store");
     }
     if (code == PAWL_OK)
-        sayf(log, "server_started", "serving %.150s at %.*s on port %d%s",
-             shown != NULL ? shown : "", address_len(wanted.listen), address_of(wanted.listen),
-             pawl_server_port(*ret), wanted.certificate != NULL ? " with TLS" : "");
+        serve_log_started(log, shown != NULL ? shown : "", address, pawl_server_port(*ret),
+                          wanted.certificate != NULL);
     free(shown);
     return code == PAWL_OK ? CLI_DONE : cli_failed(args->verb, &error);
 }

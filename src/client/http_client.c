@@ -274,17 +274,20 @@ static int64_t answer_ms_of(const struct http_client *client, enum verb_name nam
     return client->patience_ms > ANSWER_MS ? client->patience_ms : ANSWER_MS;
 }
 
+/* `key` is the caller's own, or NULL; it waits for `wait_ms` at most. */
 static enum error_code call_once(struct http_client *client, enum verb_name name,
-                                 struct str request, struct arena *arena, struct buf *answer,
-                                 struct err *err)
+                                 struct str request, const char *key, int64_t wait_ms,
+                                 struct arena *arena, struct buf *answer, struct err *err)
 {
-    char key[UUID_TEXT_LEN + 1];
+    char own[UUID_TEXT_LEN + 1];
     bool stopped;
     struct message message = {
-        .answer_ms = answer_ms_of(client, name),
+        .answer_ms = answer_ms_of(client, name) + wait_ms,
         .patience_ms = client->patience_ms,
-        .key = verb_needs_key(name) && !PLANTED(CLIENT_WITHOUT_KEYS) ? new_key(key) : NULL,
+        .key = key,
     };
+    if (key == NULL && verb_needs_key(name) && !PLANTED(CLIENT_WITHOUT_KEYS))
+        message.key = new_key(own);
     enum error_code code = http_request_make(name, request, arena, &message.request, err);
     return code == ERR_OK ? deliver(client, &message, answer, &stopped, err) : code;
 }
@@ -371,16 +374,24 @@ static enum error_code call_waiting(struct http_client *client, enum verb_name n
 }
 
 enum error_code http_client_call(struct http_client *client, enum verb_name name,
-                                 struct str request, struct arena *arena, struct buf *answer,
-                                 struct err *err)
+                                 struct str request, struct str key, struct arena *arena,
+                                 struct buf *answer, struct err *err)
 {
     struct waiting waiting;
+    char *own_key = str_is_set(key) ? arena_zalloc(arena, key.len + 1, 1) : NULL;
+    if (str_is_set(key) && own_key == NULL)
+        return no_memory(err);
+    if (own_key != NULL)
+        memcpy(own_key, key.at, key.len);
     (void)pthread_mutex_lock(&client->mutex);
     client->calls++;
     (void)pthread_mutex_unlock(&client->mutex);
-    enum error_code code = waiting_find(name, request, &waiting)
+    bool waits = waiting_find(name, request, &waiting);
+    /* Under a key it is one request, and not another one for each part of the time. */
+    enum error_code code = waits && own_key == NULL
                                ? call_waiting(client, name, &waiting, answer, err)
-                               : call_once(client, name, request, arena, answer, err);
+                               : call_once(client, name, request, own_key,
+                                           waits ? waiting.wait_ms : 0, arena, answer, err);
     (void)pthread_mutex_lock(&client->mutex);
     if (--client->calls == 0)
         (void)pthread_cond_broadcast(&client->changed);

@@ -41,11 +41,12 @@ enum error_code http_client_open(struct str url, const struct http_client_option
 /* Closes it, when all calls on it have returned; their waits are ended. NULL does nothing. */
 void http_client_close(struct http_client *client);
 
-/* Has a verb carried out by the server. `request` is JSON; absent: the empty one. Any number of
- * threads may do so at once. */
+/* Has a verb carried out by the server. `request` is JSON; absent: the empty one. `key` is the
+ * caller's request key; absent: one that nobody else has. Any number of threads may do so at once.
+ */
 enum error_code http_client_call(struct http_client *client, enum verb_name name,
-                                 struct str request, struct arena *arena, struct buf *answer,
-                                 struct err *err);
+                                 struct str request, struct str key, struct arena *arena,
+                                 struct buf *answer, struct err *err);
 
 /* Ends every wait for work, for a job or for events, now and from now on. A claim that the server
  * has granted in that moment is not lost: it is the answer. */

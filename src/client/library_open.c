@@ -2,7 +2,10 @@
  * what is open may be a store or a server. */
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/json.h"
+#include "base/record.h"
 #include "client/http_client.h"
 #include "engine/handle.h"
 #include "engine/library_private.h"
@@ -96,9 +99,54 @@ void pawl_interrupt(struct pawl *pawl)
         handle_interrupt(pawl->handle);
 }
 
+/* Takes "request_key" out of a request that may have one: *ret_rest is the request without it. What
+ * is no object is left for whoever carries it out to refuse. */
+static enum error_code take_key(enum verb_name name, struct str request, struct arena *arena,
+                                struct str *ret_key, struct str *ret_rest, struct err *err)
+{
+    struct json_iter iter;
+    struct str key;
+    struct str value;
+    struct buf rest;
+    *ret_key = (struct str){NULL, 0};
+    *ret_rest = request;
+    if (!str_is_set(request) || strstr(request.at, "request_key") == NULL ||
+        !verb_needs_key(name) ||
+        json_check_request(request, SIZE_MAX, "the request", arena, NULL) != ERR_OK ||
+        !json_object_begin(&iter, request))
+        return ERR_OK;
+    buf_init(&rest, arena, request.len + 1);
+    buf_add_char(&rest, '{');
+    while (json_object_next(&iter, &key, &value)) {
+        if (!json_key_is(key, STR("request_key"))) {
+            buf_addf(&rest, "%s%.*s:%.*s", rest.len > 1 ? "," : "", STR_ARG(key), STR_ARG(value));
+            continue;
+        }
+        if (json_type(value) != JSON_STRING || !json_string(value, arena, ret_key))
+            return err_set(err, ERR_BAD_REQUEST, "request_key must be a string, not %.*s",
+                           value.len < 100 ? (int)value.len : 100, value.at);
+        enum error_code code = record_check_name(*ret_key, "request_key", err);
+        /* It may become a header. */
+        for (size_t i = 0; i < ret_key->len && code == ERR_OK; i++)
+            if (ret_key->at[i] <= ' ' || ret_key->at[i] > '~')
+                code = err_set(err, ERR_BAD_REQUEST,
+                               "request_key must have visible ASCII characters only, not \"%.*s\"",
+                               STR_ARG(*ret_key));
+        if (code != ERR_OK)
+            return code;
+    }
+    buf_add_char(&rest, '}');
+    if (rest.failed)
+        return err_set(err, ERR_NO_MEMORY, "there is not enough memory for the request");
+    *ret_rest = buf_str(&rest);
+    return ERR_OK;
+}
+
 static enum pawl_code call(struct pawl *pawl, enum verb_name name, const char *request,
                            char **ret_answer, struct pawl_error *error)
 {
+    struct str key;
+    struct str rest;
     struct arena arena;
     struct buf answer;
     struct err err = {0};
@@ -110,10 +158,11 @@ static enum pawl_code call(struct pawl *pawl, enum verb_name name, const char *r
                             &err, error);
     arena_init(&arena);
     buf_init(&answer, &arena, 1024);
-    enum error_code code =
-        pawl->server != NULL
-            ? http_client_call(pawl->server, name, str_from(request), &arena, &answer, &err)
-            : handle_call(pawl->handle, name, str_from(request), &arena, &answer, &err);
+    enum error_code code = take_key(name, str_from(request), &arena, &key, &rest, &err);
+    if (code == ERR_OK)
+        code = pawl->server != NULL
+                   ? http_client_call(pawl->server, name, rest, key, &arena, &answer, &err)
+                   : handle_call(pawl->handle, name, rest, key, &arena, &answer, &err);
     if (code == ERR_OK) {
         copy = malloc(answer.len + 1);
         if (copy == NULL)

@@ -501,13 +501,33 @@ void answer_grant(struct json_writer *writer, const struct grant *grant)
 
 /* ---- steps and resources ------------------------------------------------------------------ */
 
-static void put_step_spec(struct json_writer *writer, const struct step_spec *spec)
+/* The plan's list, as it has grown by the resources that the step has lost. */
+static void put_avoid(struct json_writer *writer, const struct step *step)
 {
+    struct json_iter iter;
+    struct str raw;
+    json_key(writer, STR("avoid"));
+    if (step->avoided_count == 0) {
+        json_put_raw(writer, step->spec.avoid);
+        return;
+    }
+    json_begin_array(writer);
+    if (json_array_begin(&iter, step->spec.avoid))
+        while (json_array_next(&iter, &raw))
+            json_put_raw(writer, raw);
+    for (uint32_t i = 0; i < step->avoided_count; i++)
+        json_put_string(writer, step->avoided[i]);
+    json_end_array(writer);
+}
+
+static void put_step_spec(struct json_writer *writer, const struct step *step)
+{
+    const struct step_spec *spec = &step->spec;
     answer_raw(writer, STR("deps"), spec->deps);
     answer_raw(writer, STR("payload"), spec->payload);
     answer_raw(writer, STR("capabilities"), spec->capabilities);
     answer_text(writer, STR("selector"), spec->selector);
-    answer_raw(writer, STR("avoid"), spec->avoid);
+    put_avoid(writer, step);
     json_key(writer, STR("retry"));
     answer_retry(writer, &spec->retry);
     answer_int_set(writer, STR("timeout_ms"), spec->timeout_ms);
@@ -522,7 +542,7 @@ void answer_step(struct json_writer *writer, const struct step *step)
     answer_text(writer, STR("id"), step->spec.id);
     answer_text(writer, STR("kind"), step->spec.kind);
     answer_text(writer, STR("state"), step_state_name(step->state));
-    put_step_spec(writer, &step->spec);
+    put_step_spec(writer, step);
     answer_int(writer, STR("attempt"), step->attempt);
     answer_int(writer, STR("failures"), step->failures);
     answer_time(writer, STR("not_before"), step->not_before);

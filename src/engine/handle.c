@@ -204,6 +204,7 @@ struct message {
     struct str scope; /* absent: it may be sent twice as it is */
     struct str key;
     char key_text[UUID_TEXT_LEN];
+    char scope_text[NAME_BYTES_MAX];
 };
 
 static enum error_code do_here(const struct handle *handle, struct engine *engine,
@@ -260,7 +261,7 @@ static enum error_code do_once(struct handle *handle, struct message *message, s
 {
     int64_t deadline = 0;
     struct engine *engine = own_engine(handle);
-    if (engine == NULL && verb_needs_key(message->name))
+    if (engine == NULL && verb_needs_key(message->name) && !str_is_set(message->key))
         give_key(message);
     while (engine == NULL) {
         struct local_reply reply;
@@ -320,15 +321,25 @@ static enum error_code do_in_slices(struct handle *handle, enum verb_name name,
 }
 
 enum error_code handle_call(struct handle *handle, enum verb_name name, struct str request,
-                            struct arena *arena, struct buf *answer, struct err *err)
+                            struct str key, struct arena *arena, struct buf *answer,
+                            struct err *err)
 {
     struct waiting waiting;
-    struct message message = {.name = name, .request = request};
+    struct message message = {.name = name, .request = request, .key = key};
+    if (str_is_set(key)) {
+        struct buf scope = {.at = message.scope_text, .cap = sizeof message.scope_text};
+        buf_addf(&scope, "library %.*s", STR_ARG(verb_text(name)));
+        message.scope = buf_str(&scope);
+    }
     (void)pthread_mutex_lock(&handle->mutex);
     bool here = handle->engine != NULL;
     handle->calls++;
     (void)pthread_mutex_unlock(&handle->mutex);
-    enum error_code code = !here && waiting_find(name, request, &waiting)
+    bool waits = !here && waiting_find(name, request, &waiting);
+    /* Under a key it is one request, and not another one for each slice of the time. */
+    if (waits && str_is_set(key))
+        message.wait_ms = waiting.wait_ms;
+    enum error_code code = waits && !str_is_set(key)
                                ? do_in_slices(handle, name, &waiting, answer, err)
                                : do_once(handle, &message, arena, answer, err);
     if (code == ERR_OK && answer->failed)

@@ -32,10 +32,12 @@ enum error_code handle_open(struct str url, const struct handle_options *options
 /* Closes it, when all calls on it have returned; their waits are ended. NULL does nothing. */
 void handle_close(struct handle *handle);
 
-/* Has a verb carried out, here or by the owner. `request` is JSON; absent: the empty one. Any
- * number of threads may do so at once. */
+/* Has a verb carried out, here or by the owner. `request` is JSON; absent: the empty one. `key` is
+ * the caller's request key for this verb; absent: none. Any number of threads may do so at once.
+ */
 enum error_code handle_call(struct handle *handle, enum verb_name name, struct str request,
-                            struct arena *arena, struct buf *answer, struct err *err);
+                            struct str key, struct arena *arena, struct buf *answer,
+                            struct err *err);
 
 /* Ends every wait for work, for a job or for events of this handle, now and from now on. */
 void handle_interrupt(struct handle *handle);

@@ -31,6 +31,7 @@ RECORD_TABLE(steps);
 /* What happened to a step, oldest first. */
 struct moment {
     struct event event;
+    enum step_state state; /* of the step from then on */
     struct moment *next;
 };
 
@@ -42,25 +43,62 @@ struct histories {
     int64_t now; /* of the job: the moment that its steps last until, when they have no end */
 };
 
-static enum error_code keep_moment(struct verb_call *call, const struct job_slice *slice,
-                                   const struct event *event, struct histories *histories,
-                                   struct err *err)
+/* The state of a step after an event that is about it, or about the plan. */
+static enum step_state state_after(const struct event *event, const struct moment *before)
 {
-    const struct step *step =
-        str_is_set(event->data.step) ? job_step(slice, event->data.step) : NULL;
-    if (step == NULL)
-        return ERR_OK;
+    enum step_state state = before != NULL ? before->state : STEP_PENDING;
+    bool keeps_result = state == STEP_SUCCEEDED && !event->data.fresh;
+    if (event->type == EVENT_PLAN_GENERATED)
+        return keeps_result ? STEP_SUCCEEDED : STEP_PENDING;
+    (void)step_event_state(event->type, &state);
+    return state;
+}
+
+static enum error_code keep_moment(struct verb_call *call, size_t place, const struct event *event,
+                                   struct histories *histories, struct err *err)
+{
     struct moment *moment = arena_alloc(call->arena, sizeof *moment);
     if (moment == NULL)
         return verb_no_memory(err);
-    size_t place = (size_t)(step - slice->steps);
-    *moment = (struct moment){.event = *event};
+    *moment = (struct moment){.event = *event, .state = state_after(event, histories->last[place])};
     if (histories->last[place] != NULL)
         histories->last[place]->next = moment;
     else
         histories->first[place] = moment;
     histories->last[place] = moment;
     return ERR_OK;
+}
+
+/* A plan puts each of its steps into its first state. One without steps is the same plan, which
+ * starts again. */
+static enum error_code keep_plan(struct verb_call *call, const struct job_slice *slice,
+                                 const struct event *event, struct histories *histories,
+                                 struct err *err)
+{
+    const struct plan *plan = event->data.plan;
+    uint32_t count = plan != NULL ? plan->count : slice->step_count;
+    enum error_code code = ERR_OK;
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
+        const struct step *step =
+            plan != NULL ? job_step(slice, plan->steps[i].spec.id) : &slice->steps[i];
+        if (step != NULL)
+            code = keep_moment(call, (size_t)(step - slice->steps), event, histories, err);
+    }
+    return code;
+}
+
+/* Adds an event to the history of each step that it is about. */
+static enum error_code keep_event(struct verb_call *call, const struct job_slice *slice,
+                                  const struct event *event, struct histories *histories,
+                                  struct err *err)
+{
+    if (event->type == EVENT_PLAN_GENERATED)
+        return keep_plan(call, slice, event, histories, err);
+    const struct step *step =
+        str_is_set(event->data.step) ? job_step(slice, event->data.step) : NULL;
+    if (step == NULL)
+        return ERR_OK;
+    return keep_moment(call, (size_t)(step - slice->steps), event, histories, err);
 }
 
 /* Goes through all events of a job, page by page. */
@@ -84,7 +122,7 @@ static enum error_code read_histories(struct verb_call *call, struct store_txn *
             stream.after = events[i].version;
             code = event_open(&events[i], seed, call->arena, err);
             if (code == ERR_OK)
-                code = keep_moment(call, slice, &events[i], ret, err);
+                code = keep_event(call, slice, &events[i], ret, err);
             if (code == ERR_OK)
                 step_times_note(slice, &events[i], ret->times);
         }
@@ -93,11 +131,13 @@ static enum error_code read_histories(struct verb_call *call, struct store_txn *
     return code;
 }
 
-static void write_moment(struct json_writer *writer, const struct event *event)
+static void write_moment(struct json_writer *writer, const struct moment *moment)
 {
+    const struct event *event = &moment->event;
     json_begin_object(writer);
     answer_int(writer, STR("version"), event->version);
     answer_text(writer, STR("type"), event_name(event));
+    answer_text(writer, STR("state"), step_state_name(moment->state));
     answer_time(writer, STR("at"), event->at);
     answer_text(writer, STR("actor"), event->actor);
     answer_text(writer, STR("cause"), event->cause_text);
@@ -161,7 +201,7 @@ static void write_steps(struct buf *answer, const struct job_slice *slice,
         json_key(&writer, STR("history"));
         json_begin_array(&writer);
         for (const struct moment *at = histories->first[i]; at != NULL; at = at->next)
-            write_moment(&writer, &at->event);
+            write_moment(&writer, at);
         json_end_array(&writer);
         json_end_object(&writer);
     }

@@ -269,7 +269,9 @@ static void count_step(struct metrics *metrics, const struct job_change *change,
     if (moves) {
         struct step_series *series = names_find(&metrics->steps, &step->spec.id);
         counter_bump(&series->moves[course->state][to], 1);
-        if (event->type == EVENT_STEP_RETRYING)
+        /* Who gives a step back has not failed. */
+        if (event->type == EVENT_STEP_RETRYING && event->cause.command != COMMAND_RELEASE &&
+            event->cause.command != COMMAND_CANCELLED)
             counter_bump(&effort_of(metrics, step)->retries, 1);
     }
     if (event_type_begins_lease(event->type) && !course->live) {

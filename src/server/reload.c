@@ -37,7 +37,8 @@ static enum error_code set_kind(struct server *server, struct str kind, struct a
 {
     struct buf answer;
     buf_init(&answer, arena, 512);
-    return handle_call(server->handle, VERB_kind_set, kind, arena, &answer, err);
+    return handle_call(server->handle, VERB_kind_set, kind, (struct str){NULL, 0}, arena, &answer,
+                       err);
 }
 
 static enum error_code each_kind(struct server *server, struct str kinds,

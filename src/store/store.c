@@ -53,6 +53,19 @@ static enum error_code refuse_url(struct str url, struct err *err)
                    STR_ARG(head), str_is_set(tail) ? "***" : "", STR_ARG(tail), end);
 }
 
+/* Whether it is a list of keywords, "host=db dbname=pawl", which PostgreSQL reads as it does a
+ * URL. */
+static bool is_keywords(struct str text)
+{
+    size_t at = 0;
+    while (at < text.len && ((text.at[at] >= 'a' && text.at[at] <= 'z') || text.at[at] == '_'))
+        at++;
+    size_t name = at;
+    while (at < text.len && text.at[at] == ' ')
+        at++;
+    return name > 0 && at < text.len && text.at[at] == '=';
+}
+
 enum error_code store_open(struct str url, const struct store_options *options, struct store **ret,
                            struct err *err)
 {
@@ -65,7 +78,8 @@ enum error_code store_open(struct str url, const struct store_options *options, 
     rest = url;
     if (strip_prefix(&rest, STR("sqlite:")) && rest.len > 0)
         return sqlite_store_open(rest, options, ret, err);
-    if (strip_prefix(&whole, STR("postgres://")) || strip_prefix(&whole, STR("postgresql://")))
+    if (strip_prefix(&whole, STR("postgres://")) || strip_prefix(&whole, STR("postgresql://")) ||
+        is_keywords(url))
         return postgres_store_open(url, options, ret, err);
     return refuse_url(url, err);
 }

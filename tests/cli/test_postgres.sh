@@ -14,6 +14,10 @@ psql -q -X "$PAWL_TEST_POSTGRES" -c "CREATE DATABASE $database" || exit 1
 trap 'rm -rf "$work"; psql -q -X "$PAWL_TEST_POSTGRES" -c "DROP DATABASE $database WITH (FORCE)"' EXIT
 PAWL_STORE=$(echo "$PAWL_TEST_POSTGRES" | sed "s|/postgres?|/$database?|")
 
+# The same as keywords: of postgres://postgres@localhost:PORT/postgres?host=DIRECTORY
+keywords=$(echo "$PAWL_TEST_POSTGRES" |
+    sed "s|.*localhost:\([0-9]*\)/postgres?host=\(.*\)|user=postgres port=\1 host=\2 dbname=$database|")
+
 runs 5 ls
 says 'no store'
 attempts 0 submit email --payload '{"to": "ada"}' --label a:b
@@ -25,6 +29,24 @@ runs 0 show "$id"
 prints 'queued'
 runs 0 ls --kind email
 lines 2
+runs 0 ls --kind email --store "$keywords"
+lines 2
+runs 5 ls --store "$keywords password='a secret' port=1"
+prints_not 'secret'
+grep -q 'secret' "$work/err" && complain 'a password is said'
+runs 2 ls --store 'dbname=pawl nonsense=1'
+says 'host=HOST port=PORT'
+printf 'jobstore:\n  type: postgres\n  dsn: "%s"\n' "$keywords" >"$work/config.yaml"
+"$build/pawl" serve --config "$work/config.yaml" --listen 127.0.0.1:0 >"$work/out" 2>"$work/err" &
+server=$!
+for _ in $(seq 200); do
+    grep -q server_started "$work/err" && break
+    sleep 0.1
+done
+kill "$server"
+wait "$server"
+what='serve with jobstore.dsn as keywords'
+says '"url":"http://127.0.0.1:'
 works email "$build/pawl" lease wait ok --type human --prompt 'Send?'
 runs 0 inbox
 prints 'Send?'

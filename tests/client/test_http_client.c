@@ -41,7 +41,8 @@ static enum error_code call(struct remote *r, enum verb_name name, const char *r
 {
     r->answer.len = 0;
     r->err = (struct err){0};
-    return http_client_call(r->client, name, str_from(request), &r->arena, &r->answer, &r->err);
+    return http_client_call(r->client, name, str_from(request), (struct str){NULL, 0}, &r->arena,
+                            &r->answer, &r->err);
 }
 
 static void answer_is(struct remote *r, const char *expected)
@@ -563,7 +564,7 @@ static void *call_once(void *arg)
     buf_init(&answer, &arena, 64);
     enum error_code code =
         http_client_call(r->client, VERB_claim, STR("{\"worker_id\":\"w\",\"wait_ms\":40000}"),
-                         &arena, &answer, &err);
+                         (struct str){NULL, 0}, &arena, &answer, &err);
     arena_release(&arena);
     return (void *)(uintptr_t)code;
 }

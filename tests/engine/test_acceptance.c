@@ -782,6 +782,37 @@ static void every_event_says_who_did_what_when_and_why(void **state)
     says_text(t, "events.3.reason", "released");
 }
 
+static void a_claim_and_a_cancel_under_a_request_key_happen_once(void **state)
+{
+    static const char claim[] =
+        "{\"worker_id\":\"w1\",\"kinds\":[\"work\"],\"request_key\":\"claim 1\"}";
+    struct library_case *c = *state;
+    struct talk *t = &c->talk;
+    const char *first = submit_job(t, ",\"priority\":1");
+    const char *second = submit_job(t, "");
+    refuses(t, pawl_claim, PAWL_BAD_REQUEST, "%s", claim); /* with a blank it is no key */
+#define CLAIM "{\"worker_id\":\"w1\",\"kinds\":[\"work\"],\"request_key\":\"claim-1\"}"
+    does(t, pawl_claim, CLAIM);
+    says_text(t, "claims.0.job.id", first);
+    const char *token = text_at(t, "claims.0.lease.token");
+    does(t, pawl_claim, CLAIM);
+    says_text(t, "claims.0.job.id", first);
+    says_text(t, "claims.0.lease.token", token);
+    assert_string_equal(status_of(t, second), "queued");
+    refuses(t, pawl_claim, PAWL_IDEMPOTENCY_MISMATCH,
+            "{\"worker_id\":\"w2\",\"request_key\":\"claim-1\"}");
+    /* Keys belong to the verb. */
+    const char *cancel =
+        phrase(t, "{\"id\":\"%s\",\"reason\":\"enough\",\"request_key\":\"claim-1\"}", first);
+    does(t, pawl_cancel, "%s", cancel);
+    does(t, pawl_cancel, "%s", cancel);
+    trace_is(t, first, FIRST_ATTEMPT " job_cancel_requested");
+    refuses(t, pawl_cancel, PAWL_IDEMPOTENCY_MISMATCH,
+            "{\"id\":\"%s\",\"request_key\":\"claim-1\"}", second);
+    refuses(t, pawl_cancel, PAWL_BAD_REQUEST, "{\"id\":\"%s\",\"request_key\":7}", second);
+    assert_string_equal(status_of(t, second), "queued");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -792,6 +823,7 @@ int main(void)
         ON_EVERY_STORE(a_dead_letter_says_all_that_is_needed_to_handle_it),
         ON_EVERY_STORE(a_load_of_a_thousand_jobs_leaves_one_event_for_each_transition),
         ON_EVERY_STORE(a_request_that_is_repeated_has_no_further_effect),
+        ON_EVERY_STORE(a_claim_and_a_cancel_under_a_request_key_happen_once),
         ON_EVERY_STORE(of_sixty_four_submissions_with_one_key_one_makes_a_job),
         ON_EVERY_STORE(a_soft_cancel_lets_the_worker_end_its_job_and_a_hard_one_does_not),
         ON_EVERY_STORE(every_event_says_who_did_what_when_and_why),

@@ -175,6 +175,59 @@ static void a_value_may_be_64_levels_deep_wherever_it_stands(void **state)
     pawl_close(other);
 }
 
+static void expect_status(const char *events, const char *expected, int expected_blocked)
+{
+    char *status = NULL;
+    int blocked = -1;
+    assert_int_equal(pawl_derive_status(events, &status, NULL), PAWL_OK);
+    assert_int_equal(pawl_is_blocked(events, &blocked, NULL), PAWL_OK);
+    assert_string_equal(status, expected);
+    assert_int_equal(blocked, expected_blocked);
+    pawl_free(status);
+}
+
+static void the_last_state_event_of_a_list_gives_its_status(void **state)
+{
+    (void)state;
+    expect_status("[]", "none", 0);
+    expect_status("[{\"type\":\"job_created\"}]", "queued", 0);
+    expect_status("[{\"type\":\"job_created\"},{\"type\":\"job_claimed\"}]", "leased", 0);
+    expect_status("[{\"type\":\"job_started\"},{\"type\":\"node_started\"},{\"type\":\"x.y\"},"
+                  "{\"type\":\"nonsense\"}]",
+                  "running", 0);
+    expect_status("{\"events\":[{\"type\":\"job_running\"},{\"type\":\"job_succeeded\"}]}",
+                  "completed", 0);
+    expect_status("[{\"type\":\"job_waiting\",\"payload\":{\"type\":\"signal\"}},"
+                  "{\"type\":\"signal_received\"}]",
+                  "waiting", 1);
+    expect_status("[{\"type\":\"job_waiting\",\"payload\":\"{\\\"parked\\\":true}\"}]", "parked",
+                  1);
+    expect_status("[{\"type\":\"job_waiting\"},{\"type\":\"wait_completed\"}]", "queued", 0);
+    expect_status("[{\"type\":\"job_requeued\",\"at\":\"2026-01-01T00:00:00.000Z\",\"payload\":"
+                  "{\"not_before\":\"2026-01-01T00:00:01.000Z\"}}]",
+                  "retrying", 0);
+    /* Legal or not: nothing comes behind an end. */
+    expect_status("[{\"type\":\"job_completed\"},{\"type\":\"job_running\"}]", "running", 0);
+    static const char *const wrong[] = {"7",
+                                        "{}",
+                                        "[7]",
+                                        "[{}]",
+                                        "[{\"type\":7}]",
+                                        "[",
+                                        "",
+                                        "[{\"type\":\"job_running\",\"at\":\"soon\"}]"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        char *status = NULL;
+        int blocked = -1;
+        assert_int_equal(pawl_derive_status(wrong[i], &status, NULL), PAWL_BAD_REQUEST);
+        assert_int_equal(pawl_is_blocked(wrong[i], &blocked, NULL), PAWL_BAD_REQUEST);
+        assert_null(status);
+        assert_int_equal(blocked, -1);
+    }
+    assert_int_equal(pawl_derive_status(NULL, NULL, NULL), PAWL_BAD_REQUEST);
+    assert_int_equal(pawl_is_blocked("[]", NULL, NULL), PAWL_BAD_REQUEST);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -186,6 +239,7 @@ int main(void)
         cmocka_unit_test(freeing_nothing_is_allowed),
         cmocka_unit_test(nothing_in_place_of_something_is_refused),
         cmocka_unit_test(a_value_may_be_64_levels_deep_wherever_it_stands),
+        cmocka_unit_test(the_last_state_event_of_a_list_gives_its_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

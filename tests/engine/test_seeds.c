@@ -279,6 +279,39 @@ static void a_heartbeat_is_at_most_half_of_the_lease_wherever_it_is_set(void **s
     at_every_desk(halve);
 }
 
+/* ---- steps -------------------------------------------------------------------------------- */
+
+static void lose_resource(struct desk *d)
+{
+    well(
+        d, VERB_submit,
+        "{\"kind\":\"agent\",\"plan\":{\"steps\":[{\"id\":\"a\",\"kind\":\"k\",\"avoid\":[\"r9\"]},"
+        "{\"id\":\"b\",\"deps\":[\"a\"]}]}}");
+    const char *id = said(d, "id");
+    well(d, VERB_fail, "{\"token\":\"%s\",\"error\":{\"class\":\"resource\",\"message\":\"no\"}}",
+         step_claimed(d));
+    well(d, VERB_steps, "{\"id\":\"%s\"}", id);
+    says(d, "steps.0.avoid", "[\"r9\",\"r1\"]");
+    says(d, "steps.1.avoid", "");
+    static const char *const states[] = {"pending", "leased", "running", "failed_resource",
+                                         "switching_resource"};
+    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
+        says(d, text_of(d, "steps.0.history.%zu.state", i), states[i]);
+    says(d, "steps.0.history.0.type", "plan_generated");
+    says(d, "steps.0.history.5", "");
+    says(d, "steps.1.history.0.state", "pending");
+    says(d, "steps.1.history.1.state", "waiting_deps");
+    well(d, VERB_resource_put, "{\"id\":\"r2\"}");
+    well(d, VERB_claim_steps, "{\"worker_id\":\"w\",\"resource_id\":\"r2\"}");
+    says(d, "claims.0.step.avoid", "[\"r9\",\"r1\"]");
+}
+
+static void the_list_of_resources_to_avoid_is_shown_as_it_grows(void **state)
+{
+    (void)state;
+    at_every_desk(lose_resource);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +322,7 @@ int main(void)
         cmocka_unit_test(telemetry_has_an_id_and_the_version_that_the_job_had),
         cmocka_unit_test(every_transition_says_its_reason),
         cmocka_unit_test(a_heartbeat_is_at_most_half_of_the_lease_wherever_it_is_set),
+        cmocka_unit_test(the_list_of_resources_to_avoid_is_shown_as_it_grows),
         cmocka_unit_test(an_export_shows_the_derived_correlation_id_and_import_forgets_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

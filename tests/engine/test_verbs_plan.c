@@ -24,11 +24,11 @@ static void tells_steps(struct desk *d)
     well(d, VERB_steps, "{\"id\":\"%s\"}", id);
     says(d, "steps.0.id", "a");
     says(d, "steps.0.state", "succeeded");
-    says(d, "steps.0.history.0.type", "step_leased");
-    says(d, "steps.0.history.0.worker_id", "w1");
-    says(d, "steps.0.history.0.resource_id", "r1");
-    says(d, "steps.0.history.1.type", "step_running");
-    says(d, "steps.0.history.2.type", "step_succeeded");
+    says(d, "steps.0.history.1.type", "step_leased");
+    says(d, "steps.0.history.1.worker_id", "w1");
+    says(d, "steps.0.history.1.resource_id", "r1");
+    says(d, "steps.0.history.2.type", "step_running");
+    says(d, "steps.0.history.3.type", "step_succeeded");
     says(d, "steps.1.id", "b");
     says(d, "steps.2", "");
     submit(d);
@@ -254,10 +254,10 @@ static void asks_people(struct desk *d)
     says(d, "steps.0.answer", "1");
     says(d, "steps.0.answered_by", "bob");
     says(d, "steps.0.answered_at", "2026-01-01T00:00:00.012Z");
-    says(d, "steps.0.history.2.verdict", "needs_user");
-    says(d, "steps.0.history.2.actor", "w1");
-    says(d, "steps.0.history.3.by", "bob");
-    says(d, "steps.0.history.4", "");
+    says(d, "steps.0.history.3.verdict", "needs_user");
+    says(d, "steps.0.history.3.actor", "w1");
+    says(d, "steps.0.history.4.by", "bob");
+    says(d, "steps.0.history.5", "");
 }
 
 static void open_questions_are_in_the_inbox_until_they_are_answered(void **state)

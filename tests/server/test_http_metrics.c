@@ -309,6 +309,19 @@ static void what_happened_to_steps_is_counted_exactly(void **state)
     assert_int_equal(total(text, "pawl_step_retries_total"), 1);
 }
 
+static void a_step_that_is_given_back_is_no_retry(void **state)
+{
+    struct http_case *c = *state;
+    static const struct figure retrying[] = {{"pawl_steps_by_state{state=\"retrying\"}", "1"}};
+    reply_is(http_call(c, "PUT", "/v1/resources/r1", "{}"), 200);
+    reply_is(http_call(c, "POST", "/v1/jobs",
+                       "{\"kind\":\"crew\",\"plan\":{\"steps\":[{\"id\":\"fetch\"}]}}"),
+             201);
+    goes_well(c, claim_step(c, ""), "release", "{}");
+    const char *text = page_with(c, retrying, 1);
+    assert_int_equal(total(text, "pawl_step_retries_total"), 0);
+}
+
 static void a_resource_that_rests_is_counted(void **state)
 {
     struct http_case *c = *state;
@@ -558,6 +571,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         HTTP_ON_EVERY_STORE(what_happened_to_jobs_is_counted_exactly),
         HTTP_ON_EVERY_STORE(what_happened_to_steps_is_counted_exactly),
+        HTTP_ON_EVERY_STORE(a_step_that_is_given_back_is_no_retry),
         HTTP_ON_EVERY_STORE(a_resource_that_rests_is_counted),
         HTTP_ON_MEMORY(a_step_whose_lease_is_lost_is_counted_once),
         HTTP_ON_MEMORY(the_figures_agree_with_the_histories),

@@ -189,10 +189,24 @@ def an_address_for_everybody_needs_a_token(place):
     check(token not in "".join(server.lines), "the token is in the log")
 
 
+def the_first_line_says_the_url_and_the_port(place):
+    del place
+    token = "a-token-that-is-long-enough-0123456789"
+    for listen, host in (("127.0.0.1:0", "127.0.0.1"), ("0.0.0.0:0", "localhost"),
+                         ("[::1]:0", "[::1]")):
+        server = Server("--store", "memory:", "--listen", listen, PAWL_TOKEN=token)
+        line = json.loads(server.lines[-1])
+        check(line["event"] == "server_started", line)
+        check(line["port"] == server.port and server.port > 0, line)
+        check(line["url"] == f"http://{host}:{server.port}/", line)
+        check(server.end() == 0, server.lines)
+
+
 def main():
     for test in (a_server_says_what_it_does_and_ends_when_told, a_second_signal_ends_at_once,
                  what_was_acknowledged_outlives_kill_9, tls_is_served_with_a_certificate,
-                 an_address_for_everybody_needs_a_token):
+                 an_address_for_everybody_needs_a_token,
+                 the_first_line_says_the_url_and_the_port):
         with tempfile.TemporaryDirectory() as place:
             test(place)
         print("ok", test.__name__)

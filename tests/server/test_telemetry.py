@@ -533,9 +533,10 @@ def people_read_text_on_a_terminal(place):
             if select.select([master], [], [], 0.1)[0]:
                 text += os.read(master, 4096)
 
-    read(rb"on port (\d+)\r\n")
+    # On a terminal it says where to click.
+    read(rb"at http://127\.0\.0\.1:(\d+)/\r\n")
     server = Server.__new__(Server)
-    port = int(re.search(rb"on port (\d+)\r\n", text).group(1))
+    port = int(re.search(rb"at http://127\.0\.0\.1:(\d+)/\r\n", text).group(1))
     server.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     job = die_once(server)
     read(rb"job_dead_lettered[^\n]*\r\n")

@@ -149,7 +149,7 @@ static enum error_code claim_attempt(struct trial *t, void *arg)
     uint32_t lane = 1;
     uint32_t end = 1;
     uint32_t promoted;
-    struct store_search search = {&lane, &end, 1, 3, NULL, 0, false};
+    struct store_search search = {&lane, &end, 1, 3, NULL, 0, false, 0};
     enum error_code code = store_begin(t->store, STORE_WRITE, &txn, &err);
     if (code != ERR_OK)
         return code;

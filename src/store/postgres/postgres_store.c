@@ -204,7 +204,7 @@ static enum error_code check_url(const char *url, struct err *err)
         return err_set(err, ERR_BAD_REQUEST,
                        "the URL of the store cannot be read: use "
                        "postgres://USER@HOST:PORT/DATABASE?PARAMETER=VALUE, with special "
-                       "characters as %%XX");
+                       "characters as %%XX, or host=HOST port=PORT user=USER dbname=DATABASE");
     PQconninfoFree(options);
     return ERR_OK;
 }

@@ -297,4 +297,16 @@ submits many
 runs 0 ls --kind many --limit 1
 lines 2
 
+# --- what events alone say ---
+submits derived
+runs 0 events "$id" --derive
+prints 'queued'
+works derived "$build/pawl" lease wait go
+runs 0 events "$id" --derive
+prints 'waiting (blocked)'
+runs 0 events "$id" --derive --json
+prints '{"status":"waiting","blocked":true,"version":4}'
+runs 2 events "$id" --derive --follow
+says '--derive reads all events'
+
 finish

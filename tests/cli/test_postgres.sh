@@ -14,7 +14,7 @@ psql -q -X "$PAWL_TEST_POSTGRES" -c "CREATE DATABASE $database" || exit 1
 trap 'rm -rf "$work"; psql -q -X "$PAWL_TEST_POSTGRES" -c "DROP DATABASE $database WITH (FORCE)"' EXIT
 PAWL_STORE=$(echo "$PAWL_TEST_POSTGRES" | sed "s|/postgres?|/$database?|")
 
-# The same as keywords: of postgres://postgres@localhost:PORT/postgres?host=DIRECTORY
+# Keywords in place of the URL, of postgres://postgres@localhost:PORT/postgres?host=DIRECTORY
 keywords=$(echo "$PAWL_TEST_POSTGRES" |
     sed "s|.*localhost:\([0-9]*\)/postgres?host=\(.*\)|user=postgres port=\1 host=\2 dbname=$database|")
 
@@ -29,6 +29,7 @@ runs 0 show "$id"
 prints 'queued'
 runs 0 ls --kind email
 lines 2
+# --- the store by keywords ---
 runs 0 ls --kind email --store "$keywords"
 lines 2
 runs 5 ls --store "$keywords password='a secret' port=1"
@@ -47,6 +48,21 @@ kill "$server"
 wait "$server"
 what='serve with jobstore.dsn as keywords'
 says '"url":"http://127.0.0.1:'
+
+# --- tables can be read by SQL ---
+reads() {
+    what="SELECT $1"
+    psql -q -X -A -t "$PAWL_STORE" -c "SET search_path TO pawl" -c "SELECT $1" >"$work/out" 2>"$work/err" ||
+        complain "$what fails"
+}
+reads "id, agent_id, goal, status, cursor, retry_count, created_at, updated_at FROM jobs"
+prints "$id||"
+prints '|0||0|'
+reads "id, job_id, version, type, payload, created_at FROM job_events"
+prints "|$id|1|job_created|{"
+reads "count(*) FROM (SELECT job_id, worker_id, expires_at FROM job_claims) AS c"
+prints 0
+
 works email "$build/pawl" lease wait ok --type human --prompt 'Send?'
 runs 0 inbox
 prints 'Send?'

@@ -279,6 +279,32 @@ static void a_heartbeat_is_at_most_half_of_the_lease_wherever_it_is_set(void **s
     at_every_desk(halve);
 }
 
+/* ---- cursors ------------------------------------------------------------------------------ */
+
+static void move_cursor(struct desk *d)
+{
+    well(d, VERB_submit, "{\"kind\":\"mail\"}");
+    const char *id = said(d, "id");
+    const char *token = claimed(d);
+    static const char *const pages[] = {"page-1", "page-2"};
+    for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
+        well(d, VERB_heartbeat, "{\"token\":\"%s\",\"cursor\":\"%s\"}", token, pages[i]);
+        well(d, VERB_get, "{\"id\":\"%s\"}", id);
+        says(d, "cursor", pages[i]);
+        well(d, VERB_list, "{}");
+        says(d, "jobs.0.cursor", pages[i]);
+    }
+    well(d, VERB_release, "{\"token\":\"%s\"}", token);
+    (void)claimed(d);
+    says(d, "claims.0.job.cursor", "page-2");
+}
+
+static void the_cursor_is_current_while_a_worker_holds_the_job(void **state)
+{
+    (void)state;
+    at_every_desk(move_cursor);
+}
+
 /* ---- steps -------------------------------------------------------------------------------- */
 
 static void lose_resource(struct desk *d)
@@ -322,6 +348,7 @@ int main(void)
         cmocka_unit_test(telemetry_has_an_id_and_the_version_that_the_job_had),
         cmocka_unit_test(every_transition_says_its_reason),
         cmocka_unit_test(a_heartbeat_is_at_most_half_of_the_lease_wherever_it_is_set),
+        cmocka_unit_test(the_cursor_is_current_while_a_worker_holds_the_job),
         cmocka_unit_test(the_list_of_resources_to_avoid_is_shown_as_it_grows),
         cmocka_unit_test(an_export_shows_the_derived_correlation_id_and_import_forgets_it),
     };

@@ -85,10 +85,9 @@ function Figure({
     );
 }
 
-interface Ended {
-    completed: number;
-    failed: number;
-    /** There may be more: the list was full. */
+/** How many jobs; `more`: at least so many, since the list was full. */
+interface Some {
+    n: number;
     more: boolean;
 }
 
@@ -96,19 +95,18 @@ const ENDED_MAX = 500;
 
 /* Jobs that ended in the last minute, as the server has them: the same on a page that was open all
    the while and on one that was opened just now. */
-async function loadEnded(): Promise<Ended> {
-    const [stats, { jobs }] = await Promise.all([
+async function loadEnded(): Promise<{ completed: Some; failed: Some }> {
+    const [stats, completed, failed] = await Promise.all([
         pawl.stats(),
-        pawl.listJobs({ status: 'completed,failed,dead_lettered' }, { limit: ENDED_MAX }),
+        pawl.listJobs({ status: 'completed' }, { limit: ENDED_MAX }),
+        pawl.listJobs({ status: 'failed,dead_lettered' }, { limit: ENDED_MAX }),
     ]);
     const since = Date.parse(stats.now) - RECENT_S * 1000;
-    const recent = jobs.filter((job) => !job.damaged && Date.parse(job.updated_at) > since);
-    const completed = recent.filter((job) => job.status === 'completed').length;
-    return {
-        completed,
-        failed: recent.length - completed,
-        more: recent.length >= ENDED_MAX,
+    const recent = ({ jobs }: { jobs: Job[] }): Some => {
+        const n = jobs.filter((j) => !j.damaged && Date.parse(j.updated_at) > since).length;
+        return { n, more: n >= ENDED_MAX };
     };
+    return { completed: recent(completed), failed: recent(failed) };
 }
 
 function Figures({ stats }: { stats: Stats }) {
@@ -118,9 +116,9 @@ function Figures({ stats }: { stats: Stats }) {
         every_ms: 5000,
     }).data;
     const beats = lastBeats(RECENT_S);
-    const completed = ended?.completed ?? 0;
-    const failed = ended?.failed ?? 0;
-    const figure = (n: number) => (ended ? `${short(n)}${ended.more ? '+' : ''}` : '–');
+    const completed = ended?.completed.n ?? 0;
+    const failed = ended?.failed.n ?? 0;
+    const figure = (some?: Some) => (some ? `${short(some.n)}${some.more ? '+' : ''}` : '–');
     const waits = beats.flatMap((b) => b.wait_ms).sort((a, b) => a - b);
     const runs = beats.flatMap((b) => b.run_ms).sort((a, b) => a - b);
     const said = (p: number | null) => (p === null ? '–' : duration(p));
@@ -134,12 +132,12 @@ function Figures({ stats }: { stats: Stats }) {
         <div class="figures">
             <Figure
                 label="Completed/min"
-                value={figure(completed)}
+                value={figure(ended?.completed)}
                 note={tried ? `${percent(completed / tried)} succeed` : 'none in the last minute'}
             />
             <Figure
                 label="Failed/min"
-                value={figure(failed)}
+                value={figure(ended?.failed)}
                 tone={failed ? 'bad' : undefined}
                 note="jobs, last minute"
             />

@@ -77,7 +77,7 @@ static enum cli_exit create(const struct args *args)
     if (args->word_count != 2)
         return cli_usage(args->verb, "a new token needs one name: whose is it?");
     if (cli_count(args, "--scope") == 0)
-        return cli_usage(args->verb, "--scope is missing: read, submit, work or admin");
+        return cli_usage(args->verb, "--scope is missing: read, submit, work, answer or admin");
     struct pawl_object *request = pawl_object_new();
     if (request == NULL)
         return cli_no_memory(args->verb);
@@ -131,7 +131,7 @@ static enum cli_exit run(const struct args *args)
 
 static const struct option options[] = {
     {.name = "--scope",
-     .value = "read|submit|work|admin",
+     .value = "read|submit|work|answer|admin",
      .field = "scopes",
      .text = "what it may do; admin may do everything",
      .times = OPTION_MANY},

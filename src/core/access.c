@@ -11,10 +11,9 @@ static const struct {
     enum access_scope scope;
     struct str name;
 } scopes_by_name[] = {
-    {ACCESS_READ, STR_INIT("read")},
-    {ACCESS_SUBMIT, STR_INIT("submit")},
-    {ACCESS_WORK, STR_INIT("work")},
-    {ACCESS_ADMIN, STR_INIT("admin")},
+    {ACCESS_READ, STR_INIT("read")},     {ACCESS_SUBMIT, STR_INIT("submit")},
+    {ACCESS_WORK, STR_INIT("work")},     {ACCESS_ADMIN, STR_INIT("admin")},
+    {ACCESS_ANSWER, STR_INIT("answer")},
 };
 
 enum { SCOPES = sizeof scopes_by_name / sizeof scopes_by_name[0] };

@@ -20,7 +20,8 @@ enum access_scope {
     ACCESS_SUBMIT = 2,
     ACCESS_WORK = 4,
     ACCESS_ADMIN = 8,
-    ACCESS_ALL = 15,
+    ACCESS_ANSWER = 16, /* for people: answers to questions */
+    ACCESS_ALL = 31,
 };
 
 enum {

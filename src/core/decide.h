@@ -87,6 +87,7 @@ struct command {
     struct str actor; /* who: a worker, a user, "pawl" */
     struct str token; /* WORKER's commands; absent for an operator's APPEND and VERDICT */
     struct str step;
+    bool no_answer; /* whoever gave it may not answer questions to people */
     bool blind; /* whoever gave it may not read the job: a refusal says nothing of what is in it */
     union {
         struct {

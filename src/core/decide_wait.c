@@ -6,10 +6,15 @@
 #include "core/decider.h"
 #include "core/plan.h"
 
-/* The oldest stored signal with the key, among those loaded. */
-const struct signal *decider_stored_signal(const struct decider *d, struct str key)
+/* The oldest stored signal that may end a wait of the type for the key, among those loaded. A
+ * question to a person is answered after it was asked: nothing that was sent before answers it, and
+ * so nobody who may not answer can do it in advance. */
+const struct signal *decider_stored_signal(const struct decider *d, enum wait_type type,
+                                           struct str key)
 {
     const struct job_slice *slice = &d->out->after;
+    if (type == WAIT_HUMAN)
+        return NULL;
     for (uint32_t i = 0; i < slice->signal_count; i++)
         if (!slice->signals[i].delivered && str_eq(slice->signals[i].correlation_key, key))
             return &slice->signals[i];
@@ -123,7 +128,7 @@ enum error_code decider_wait(struct decider *d, const struct wait_request *asked
 
     /* A signal that came early is taken at once: the job does not block. One that was stored before
      * the choices were known and is not among them answers nothing. */
-    const struct signal *stored = decider_stored_signal(d, wait->correlation_key);
+    const struct signal *stored = decider_stored_signal(d, wait->type, wait->correlation_key);
     if (stored != NULL && decider_fits(d, wait->choices, stored->payload) &&
         !PLANTED(EARLY_SIGNAL_LOST))
         return decider_end_wait(d, &(struct reply){.outcome = OUTCOME_SIGNAL,
@@ -238,7 +243,7 @@ static enum error_code wrong_key(struct decider *d, struct str key)
 static enum error_code answer_step(struct decider *d, struct str payload)
 {
     struct str key = d->command->signal.correlation_key;
-    const struct signal *stored = decider_stored_signal(d, key);
+    const struct signal *stored = decider_stored_signal(d, d->step->question.type, key);
     if (stored == NULL || !decider_fits(d, d->step->question.choices, stored->payload))
         return decider_step_answer(d, &(struct reply){.outcome = OUTCOME_SIGNAL,
                                                       .payload = payload,
@@ -247,6 +252,16 @@ static enum error_code answer_step(struct decider *d, struct str payload)
     struct reply older = decider_stored_reply(stored);
     enum error_code code = store_signal(d, payload);
     return code == ERR_OK ? decider_step_answer(d, &older) : code;
+}
+
+/* A signal that ends a question to a person is an answer. */
+static enum error_code check_answers(struct decider *d, enum wait_type type)
+{
+    if (type != WAIT_HUMAN || !d->command->no_answer)
+        return ERR_OK;
+    return err_set(d->err, ERR_FORBIDDEN,
+                   "the signal would answer a question to a person, which needs a token with the "
+                   "scope answer");
 }
 
 enum error_code decide_signal(struct decider *d)
@@ -279,11 +294,14 @@ enum error_code decide_signal(struct decider *d)
                               .payload = payload,
                               .by = person ? decider_actor(d) : (struct str){NULL, 0},
                               .signal_id = signal_id};
-        return decider_end_wait(d, &reply);
+        code = check_answers(d, wait->type);
+        return code == ERR_OK ? decider_end_wait(d, &reply) : code;
     }
     d->step = asking_step(d, key);
-    if (d->step != NULL)
-        return answer_step(d, payload);
+    if (d->step != NULL) {
+        code = check_answers(d, d->step->question.type);
+        return code == ERR_OK ? answer_step(d, payload) : code;
+    }
     if (blocked && !d->command->signal.early)
         return wrong_key(d, key);
     return store_signal(d, payload);

@@ -161,7 +161,8 @@ enum error_code decider_no_open_effect(struct decider *d, const char *verb);
 enum error_code decider_wait(struct decider *d, const struct wait_request *wait);
 
 /* The oldest stored signal with the key, among those loaded; NULL when there is none. */
-const struct signal *decider_stored_signal(const struct decider *d, struct str key);
+const struct signal *decider_stored_signal(const struct decider *d, enum wait_type type,
+                                           struct str key);
 
 /* Ends the job's wait with a reply that decider_check_reply has not looked at yet. */
 enum error_code decider_end_wait(struct decider *d, const struct reply *reply);

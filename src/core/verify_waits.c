@@ -177,7 +177,8 @@ void verify_waiting(struct verifier *v)
         verify_no_open_effect(v, (struct str){NULL, 0});
         const int64_t *stored = stored_signals(v, data->correlation_key);
         /* With choices the signal that is stored may be none of them. */
-        if (stored != NULL && *stored > 0 && !str_is_set(data->choices))
+        if (stored != NULL && *stored > 0 && !str_is_set(data->choices) &&
+            data->wait_type != WAIT_HUMAN)
             buf_addf(violate(v, VERIFY_SIGNAL),
                      "a wait blocks for \"%.*s\", whose signal is stored",
                      STR_ARG(data->correlation_key));

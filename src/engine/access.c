@@ -2,7 +2,13 @@
 
 #include "base/planted.h"
 
-enum { R = ACCESS_READ, S = ACCESS_SUBMIT, W = ACCESS_WORK, A = ACCESS_ADMIN };
+enum {
+    R = ACCESS_READ,
+    S = ACCESS_SUBMIT,
+    W = ACCESS_WORK,
+    A = ACCESS_ADMIN,
+    N = ACCESS_ANSWER,
+};
 
 struct entry {
     uint8_t scopes;  /* one of them is needed; 0: admin */
@@ -18,7 +24,7 @@ static const struct entry entries[VERB_COUNT] = {
     [VERB_events] = {R, false},
     [VERB_append] = {W, false}, /* without the token of a lease: admin */
     [VERB_cancel] = {S, false},
-    [VERB_signal] = {S, false},
+    [VERB_signal] = {S | N, false}, /* one that ends a question to a person: answer */
     [VERB_requeue] = {A, false},
     [VERB_run_now] = {A, false},
     [VERB_dead_letter] = {A, false},
@@ -30,8 +36,8 @@ static const struct entry entries[VERB_COUNT] = {
     [VERB_plan_diff] = {R, false},
     [VERB_steps] = {R, false},
     [VERB_verdict] = {W, false}, /* without the token of a lease: admin */
-    [VERB_answer] = {S, false},
-    [VERB_answer_job] = {S, false},
+    [VERB_answer] = {N, false},
+    [VERB_answer_job] = {N, false},
     [VERB_inbox] = {R, false},
     [VERB_claim] = {W, false},
     [VERB_claim_steps] = {W, false},
@@ -91,7 +97,7 @@ enum error_code access_check_scopes(uint32_t scopes, enum verb_name name, struct
     struct buf buf = {.at = text, .cap = sizeof text};
     if (scopes == 0 || (scopes & (wanted | A)) != 0 || PLANTED(SCOPE_NOT_LOOKED_AT))
         return ERR_OK;
-    for (uint32_t scope = R; scope <= A; scope <<= 1) {
+    for (uint32_t scope = R; scope <= N; scope <<= 1) {
         if ((wanted & scope) == 0)
             continue;
         buf_add(&buf, buf.len > 0 ? STR(" or ") : STR(""));
@@ -136,6 +142,11 @@ struct sight access_sight_of(const struct verb_call *call, int parts)
     bool reads =
         call->scopes == 0 || (call->scopes & (R | A)) != 0 || PLANTED(JOBS_SHOWN_TO_ANYBODY);
     return (struct sight){.parts = reads ? parts : 0};
+}
+
+bool access_may_answer(const struct verb_call *call)
+{
+    return call->scopes == 0 || (call->scopes & (N | A)) != 0 || PLANTED(ANSWERED_BY_ANYBODY);
 }
 
 struct sight access_sight(const struct verb_call *call)

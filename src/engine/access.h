@@ -35,6 +35,9 @@ struct sight access_sight_of(const struct verb_call *call, int parts);
 /* What a worker sees of the job that it was leased a moment ago: all of it. */
 struct sight access_sight_of_holder(void);
 
+/* Whether the call may answer questions to people: scope answer. */
+bool access_may_answer(const struct verb_call *call);
+
 /* Limits a filter to the queues of the call: forbidden when it names another. */
 enum error_code access_filter(const struct verb_call *call, struct store_filter *filter,
                               struct err *err);

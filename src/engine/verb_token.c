@@ -137,7 +137,7 @@ static void write_token(struct json_writer *writer, const struct access_token *t
     answer_text(writer, STR("name"), token->name);
     json_key(writer, STR("scopes"));
     json_begin_array(writer);
-    for (uint32_t scope = 1; scope <= ACCESS_ADMIN; scope <<= 1)
+    for (uint32_t scope = 1; scope <= ACCESS_ANSWER; scope <<= 1)
         if ((token->scopes & scope) != 0)
             json_put_string(writer, access_scope_name((enum access_scope)scope));
     json_end_array(writer);

@@ -419,7 +419,7 @@ static void put_scopes(struct json_writer *writer, const struct operation *opera
     uint32_t scopes = access_scopes_of(route->verb);
     json_key(writer, STR("x-scopes"));
     json_begin_array(writer);
-    for (uint32_t scope = ACCESS_READ; scope <= ACCESS_ADMIN; scope <<= 1)
+    for (uint32_t scope = ACCESS_READ; scope <= ACCESS_ANSWER; scope <<= 1)
         if ((scopes & scope) != 0)
             json_put_string(writer, access_scope_name((enum access_scope)scope));
     json_end_array(writer);

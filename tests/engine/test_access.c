@@ -13,7 +13,13 @@
 #include "pawl.h"
 #include "store/test_stores.h"
 
-enum { R = ACCESS_READ, S = ACCESS_SUBMIT, W = ACCESS_WORK, A = ACCESS_ADMIN };
+enum {
+    R = ACCESS_READ,
+    S = ACCESS_SUBMIT,
+    W = ACCESS_WORK,
+    A = ACCESS_ADMIN,
+    N = ACCESS_ANSWER,
+};
 
 /* A store that is served, and how the next call is limited. */
 struct office {
@@ -172,7 +178,7 @@ static const struct query questions[] = {
     {VERB_events, 'q', "{'id':'@'}", R, BY_QUEUE},
     {VERB_append, 'q', "{'id':'@','expected_version':1,'events':[{'type':'my.note'}]}", 0,
      BY_QUEUE},
-    {VERB_signal, 'q', "{'id':'@','correlation_key':'c'}", S, BY_QUEUE},
+    {VERB_signal, 'q', "{'id':'@','correlation_key':'c'}", S | N, BY_QUEUE},
     {VERB_verify, 'q', "{'id':'@'}", R, BY_QUEUE},
     {VERB_explain, 'q', "{'id':'@'}", R, BY_QUEUE},
     {VERB_export, 'q', "{'id':'@'}", R, BY_QUEUE},
@@ -180,8 +186,8 @@ static const struct query questions[] = {
     {VERB_steps, 'p', "{'id':'@'}", R, BY_QUEUE},
     {VERB_plan, 'p', "{'id':'@','steps':[{'id':'z'}]}", S | W, BY_QUEUE},
     {VERB_verdict, 'p', "{'id':'@','step':'b','decision':'accept'}", 0, BY_QUEUE},
-    {VERB_answer, 'p', "{'id':'@','step':'b','answer':1}", S, BY_QUEUE},
-    {VERB_answer_job, 'q', "{'id':'@','answer':1}", S, BY_QUEUE},
+    {VERB_answer, 'p', "{'id':'@','step':'b','answer':1}", N, BY_QUEUE},
+    {VERB_answer_job, 'q', "{'id':'@','answer':1}", N, BY_QUEUE},
     {VERB_inbox, '-', "{}", R, FOR_ALL},
     {VERB_claim, 'Q', "{'worker_id':'w','queues':['@'],'kinds':['none']}", W, BY_QUEUE},
     {VERB_claim_steps, 'Q', "{'worker_id':'w','queues':['@'],'judge':true}", W, BY_QUEUE},
@@ -280,12 +286,13 @@ static void every_verb_is_asked(void **state)
 
 static void ask_with_every_scope(struct office *office)
 {
-    for (uint32_t scopes = 1; scopes <= A; scopes <<= 1) {
+    for (uint32_t scopes = 1; scopes <= N; scopes <<= 1) {
         limit(office, 0, NULL);
         struct jobs jobs = fill(office, scopes == R   ? "one"
                                         : scopes == S ? "two"
                                         : scopes == W ? "three"
-                                                      : "four");
+                                        : scopes == A ? "four"
+                                                      : "five");
         for (int i = 0; i < QUESTIONS; i++) {
             const struct query *question = &questions[i];
             bool allowed = (scopes & (question->scopes | A)) != 0;
@@ -340,6 +347,57 @@ static void a_response_shows_no_more_than_the_scopes_may_read(void **state)
 {
     (void)state;
     at_every_office(look_for_secrets);
+}
+
+static const char *asking(struct office *office, const char *type)
+{
+    limit(office, 0, NULL);
+    const char *id = submitted(office, "q", "");
+    well(office, VERB_claim, "{'worker_id':'w','queues':['q']}");
+    well(office, VERB_wait, "{'token':'%s','type':'%s','correlation_key':'c'}",
+         said(office, "claims.0.lease.token"), type);
+    return id;
+}
+
+static void answer_with_every_scope(struct office *office)
+{
+    static const uint32_t without[] = {S, S | W, S | R, S | W | R};
+    for (size_t i = 0; i < sizeof without / sizeof without[0]; i++) {
+        const char *id = asking(office, "human");
+        limit(office, without[i], NULL);
+        ask(office, VERB_signal, "{'id':'%s','correlation_key':'c','payload':true}", id);
+        assert_int_equal(office->code, ERR_FORBIDDEN);
+        assert_non_null(strstr(office->err.detail, "scope answer"));
+        limit(office, 0, NULL);
+        well(office, VERB_get, "{'id':'%s'}", id);
+        assert_string_equal(said(office, "status"), "waiting");
+        limit(office, N, NULL);
+        well(office, VERB_signal, "{'id':'%s','correlation_key':'c','payload':true}", id);
+        assert_string_equal(said(office, "signal"), "delivered");
+        id = asking(office, "signal");
+        limit(office, without[i], NULL);
+        well(office, VERB_signal, "{'id':'%s','correlation_key':'c'}", id);
+        /* Nor in advance. */
+        limit(office, 0, NULL);
+        id = submitted(office, "q", "");
+        limit(office, without[i], NULL);
+        well(office, VERB_signal, "{'id':'%s','correlation_key':'c','payload':true}", id);
+        assert_string_equal(said(office, "signal"), "stored");
+        limit(office, 0, NULL);
+        well(office, VERB_claim, "{'worker_id':'w','queues':['q']}");
+        well(office, VERB_wait, "{'token':'%s','type':'human','correlation_key':'c'}",
+             said(office, "claims.0.lease.token"));
+        assert_string_equal(said(office, "status"), "waiting");
+        well(office, VERB_verify, "{'id':'%s'}", id);
+        assert_string_equal(said(office, "ok"), "true");
+        well(office, VERB_cancel, "{'id':'%s','mode':'hard'}", id);
+    }
+}
+
+static void a_question_to_a_person_takes_the_scope_answer(void **state)
+{
+    (void)state;
+    at_every_office(answer_with_every_scope);
 }
 
 /* Version and status of all jobs, to see that nothing has happened. */
@@ -882,6 +940,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_verb_is_asked),
         cmocka_unit_test(a_verb_takes_its_scopes_and_no_other),
+        cmocka_unit_test(a_question_to_a_person_takes_the_scope_answer),
         cmocka_unit_test(a_response_shows_no_more_than_the_scopes_may_read),
         cmocka_unit_test(a_verb_does_not_reach_jobs_of_other_queues),
         cmocka_unit_test(an_id_of_another_queue_is_answered_as_an_unknown_one),

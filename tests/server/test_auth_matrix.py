@@ -12,7 +12,7 @@ import json
 from surface import REQUESTS, Document, Server, Stage
 from trouble import check, run
 
-SCOPES = ("read", "submit", "work", "admin")
+SCOPES = ("read", "submit", "work", "answer", "admin")
 OWN, FOREIGN = "own", "foreign"
 
 # What each operation needs, and what a token that is for some queues may do with it:
@@ -30,7 +30,7 @@ RULES = {
     "events": Rule({"read"}, "job"),
     "append": Rule({"work"}, "job"),
     "cancel": Rule({"submit"}, "job"),
-    "signal": Rule({"submit"}, "job"),
+    "signal": Rule({"submit", "answer"}, "job"),
     "requeue": Rule({"admin"}, "job"),
     "run_now": Rule({"admin"}, "job"),
     "dead_letter": Rule({"admin"}, "job"),
@@ -42,8 +42,8 @@ RULES = {
     "plan_diff": Rule({"read"}, "job"),
     "steps": Rule({"read"}, "job"),
     "verdict": Rule({"work"}, "job"),
-    "answer": Rule({"submit"}, "job"),
-    "answer_job": Rule({"submit"}, "job"),
+    "answer": Rule({"answer"}, "job"),
+    "answer_job": Rule({"answer"}, "job"),
     "inbox": Rule({"read"}, "filtered"),
     "claim": Rule({"work"}, "job"),
     "claim_steps": Rule({"work"}, "job"),
@@ -82,9 +82,9 @@ RULES = {
     "import": Rule({"admin"}, "job"),
     "backup": Rule({"admin"}, "all"),
     "doctor": Rule({"admin"}, "all"),
-    "page_sign_in": Rule({"read", "submit", "work"}, "free"),
+    "page_sign_in": Rule({"read", "submit", "work", "answer"}, "free"),
     "page_metrics": Rule({"read"}, "all"),
-    "page_openapi": Rule({"read", "submit", "work"}, "free"),
+    "page_openapi": Rule({"read", "submit", "work", "answer"}, "free"),
 }
 # To everybody, without a token: how the server is, and what is there before one has signed in.
 OPEN = {"page_health", "page_ready", "page_root", "page_session", "page_sign_out"}

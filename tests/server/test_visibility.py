@@ -17,7 +17,7 @@ from surface import ADMIN, REQUESTS, Document, Server, Stage
 from trouble import PATIENCE_S, check, run
 
 OWN, FOREIGN = "own", "foreign"
-SCOPES = (["read"], ["submit"], ["work"], ["submit", "work"], ["read", "submit"], ["admin"])
+SCOPES = (["read"], ["answer"], ["submit"], ["work"], ["submit", "work"], ["read", "submit"], ["admin"])
 
 OUTLINE = {"id", "status", "version"}
 LEASE = OUTLINE | {"attempt", "step", "state", "repeated"}
@@ -51,6 +51,7 @@ WITHOUT_READ = {
     "steps": READ,
     "verdict": OUTLINE,
     "answer": OUTLINE,
+    "answer_job": OUTLINE,
     "inbox": READ,
     "claim": ANYTHING,
     "claim_steps": ANYTHING,

@@ -44,3 +44,6 @@ ALTER TABLE pawl.attended ADD COLUMN wall int8 NOT NULL DEFAULT 0;
 ALTER TABLE pawl.attended ADD COLUMN trusted int8 NOT NULL DEFAULT 0;
 -- Telemetry says which version the job had; rows from before do not know.
 ALTER TABLE pawl.job_telemetry ADD COLUMN version int8 NOT NULL DEFAULT 0;
+-- Answers to questions of people have a scope of their own, which tokens that could answer keep.
+UPDATE pawl.tokens SET scopes = scopes || ',answer'
+    WHERE ',' || scopes || ',' LIKE '%,submit,%' AND ',' || scopes || ',' NOT LIKE '%,answer,%';

@@ -7,3 +7,6 @@ CREATE INDEX purged_by_age ON purged (at);
 
 -- Telemetry says which version the job had; rows from before do not know.
 ALTER TABLE job_telemetry ADD COLUMN version INTEGER NOT NULL DEFAULT 0;
+-- Answers to questions of people have a scope of their own, which tokens that could answer keep.
+UPDATE tokens SET scopes = scopes || ',answer'
+    WHERE ',' || scopes || ',' LIKE '%,submit,%' AND ',' || scopes || ',' NOT LIKE '%,answer,%';

@@ -114,15 +114,16 @@ static void a_stored_signal_that_is_not_a_choice_answers_nothing(void **state)
     story(w, "job_created job_leased job_running signal_received job_waiting wait_completed");
 }
 
-static void a_stored_signal_that_is_a_choice_is_taken(void **state)
+static void nobody_answers_a_question_in_advance(void **state)
 {
     struct world *w = *state;
     running(w);
     do_ok(w, signal_of(w, "refund", "'no'"));
     do_ok(w, human_wait(w, "['yes','no']", 0, NULL));
-    assert_status(w, "queued");
-    assert_str(w->slice.job.resume.payload, js(w, "'no'"));
-    story(w, "job_created job_leased job_running signal_received wait_completed");
+    assert_status(w, "waiting");
+    do_ok(w, job_answer(w, "'yes'"));
+    assert_str(w->slice.job.resume.payload, js(w, "'yes'"));
+    story(w, "job_created job_leased job_running signal_received job_waiting wait_completed");
 }
 
 /* ---- without choices ---- */
@@ -322,7 +323,7 @@ int main(void)
         SCENARIO(an_answer_that_is_not_a_choice_is_refused_and_names_the_choices),
         SCENARIO(a_signal_that_ends_a_wait_with_choices_carries_one_of_them),
         SCENARIO(a_stored_signal_that_is_not_a_choice_answers_nothing),
-        SCENARIO(a_stored_signal_that_is_a_choice_is_taken),
+        SCENARIO(nobody_answers_a_question_in_advance),
         SCENARIO(without_choices_any_answer_is_taken_as_it_is),
         SCENARIO(an_answer_that_is_not_sound_is_refused),
         SCENARIO(the_same_answer_again_is_a_repeat_and_another_one_is_refused),

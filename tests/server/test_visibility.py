@@ -68,7 +68,7 @@ WITHOUT_READ = {
     "effect_abort": EFFECT,
     "effects": ANYTHING,
     "batch": OUTLINE | {"results", "body", "expires_at", "cancel_requested"},
-    "resources": RESOURCE | {"resources"},
+    "resources": RESOURCE | {"resources", "next_cursor"},
     "resource_put": RESOURCE,
     "resource_get": RESOURCE,
     "resource_delete": RESOURCE,

@@ -101,8 +101,11 @@ static int64_t step_time(uint32_t step)
 
 enum error_code life_open_engine(struct life *life, struct err *err)
 {
-    struct engine_options options = {
-        .lent = life->store, .by_hand = true, .steady = life_steady, .steady_arg = life};
+    struct engine_options options = {.lent = life->store,
+                                     .by_hand = true,
+                                     .steady = life_steady,
+                                     .steady_arg = life,
+                                     .trusts_clock = true};
     if (life->engine != NULL)
         engine_close(life->engine);
     life->engine = NULL;

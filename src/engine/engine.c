@@ -301,7 +301,8 @@ static void tell_failed(void *arg, enum error_code code)
 int64_t engine_trusted_limit(struct engine *engine)
 {
     /* Whoever sets the clock as they like, and no steady one, is taken at their word. */
-    if (engine->store->options.clock != NULL && engine->options.steady == NULL)
+    if (engine->options.trusts_clock ||
+        (engine->store->options.clock != NULL && engine->options.steady == NULL))
         return INT64_MAX;
     int64_t trusted = trusted_time_now(&engine->trusted, engine_steady(engine));
     return trusted > 0 ? trusted : 1;

@@ -90,6 +90,8 @@ struct engine_options {
      * system's. */
     int64_t (*steady)(void *arg);
     void *steady_arg;
+    bool trusts_clock; /* what the store's clock says is believed at once (core/trusted_time.h):
+                          for tests of other things */
     struct observer observer; /* all of it set, or nothing */
 };
 

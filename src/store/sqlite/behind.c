@@ -601,6 +601,9 @@ static enum error_code recover(struct sqlite_store *store, struct err *err)
     struct err why = {0};
     if (code == ERR_OK) {
         code = recover_all(store, records, count, &next, &why);
+        /* Somebody may have made room meanwhile. */
+        if (code == ERR_UNAVAILABLE && store->writer.is_full)
+            code = recover_all(store, records, count, &next, &why);
         if (code == ERR_UNAVAILABLE && store->writer.is_full)
             code = recover_for_reading(store, records, count, next, &why, err);
         else if (code != ERR_OK && err != NULL)

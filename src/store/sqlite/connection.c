@@ -38,8 +38,7 @@ enum error_code lite_fail(struct connection *connection, int result, const char 
         text = sqlite3_errstr(result);
     if (result == SQLITE_IOERR_FSYNC || result == SQLITE_IOERR_DIR_FSYNC)
         end_process(doing);
-    if ((result & 0xff) == SQLITE_FULL || result == SQLITE_IOERR_WRITE ||
-        result == SQLITE_IOERR_SHMSIZE)
+    if ((result & 0xff) == SQLITE_FULL)
         connection->is_full = true;
     switch (result & 0xff) {
     case SQLITE_NOMEM:

@@ -221,6 +221,7 @@ static bool is_present(const struct facts *facts, const struct fact *fact)
                tool_called(facts, call, &token);
     case VERB_complete:
     case VERB_effect_commit:
+    case VERB_effect_abort:
         return present;
     case VERB_fail: /* which may be said again in other words where these are not kept */
     case VERB_abandon:

@@ -102,15 +102,18 @@ static void begin_effect(struct world *world, struct actor *actor, const char *k
     call_send(world, call);
 }
 
-static void commit_effect(struct world *world, struct actor *actor)
+/* Commits it, or now and then says that it did not happen. */
+static void end_effect(struct world *world, struct actor *actor)
 {
     const struct held_lease *held = &actor->held;
     char mark[MARK_BYTES];
     next_mark(world, mark);
     struct str key = held->open[held->open_count - 1];
-    struct sim_call *call = say(world, actor, VERB_effect_commit,
-                                "{\"token\":\"%.*s\",\"key\":\"%.*s\",\"result\":{\"by\":\"%s\"}}",
-                                STR_ARG(held->token), STR_ARG(key), mark);
+    bool aborts = rng_below(&actor->rng, 5) == 0;
+    struct sim_call *call =
+        say(world, actor, aborts ? VERB_effect_abort : VERB_effect_commit,
+            "{\"token\":\"%.*s\",\"key\":\"%.*s\",\"%s\":{\"%s\":\"%s\"}}", STR_ARG(held->token),
+            STR_ARG(key), aborts ? "error" : "result", aborts ? "message" : "by", mark);
     call->token = held->token;
     call->job = held->job;
     call->effect = key;
@@ -223,7 +226,7 @@ static void work_on_effects(struct world *world, struct actor *actor)
     struct rng *rng = &actor->rng;
     const struct held_lease *held = &actor->held;
     if (held->open_count > 0 && (held->open_count == KEYS_HELD || rng_chance(rng, 700)))
-        commit_effect(world, actor);
+        end_effect(world, actor);
     else
         begin_effect(world, actor, PICK(rng, keys), rng_chance(rng, 920));
 }
@@ -298,7 +301,7 @@ static void finish(struct world *world, struct actor *actor)
     else if (!held->started)
         say_with(world, actor, VERB_start, held->token, "");
     else if (held->open_count > 0)
-        commit_effect(world, actor);
+        end_effect(world, actor);
     else if (held->refused)
         mend(world, actor);
     else if (held->judging)
@@ -419,9 +422,11 @@ static void hear_of_lease(struct world *world, struct actor *actor, const struct
         held->started = true;
     } else if (ok && call->verb == VERB_heartbeat) {
         held->cancel_requested = str_eq(said(world, call, "cancel_requested"), STR("true"));
-    } else if (ok && (call->verb == VERB_effect_begin || call->verb == VERB_effect_commit)) {
+    } else if (ok && (call->verb == VERB_effect_begin || call->verb == VERB_effect_commit ||
+                      call->verb == VERB_effect_abort)) {
         hear_effect(world, actor, call);
-    } else if (call->outcome == CALL_REFUSED && call->verb == VERB_effect_commit) {
+    } else if (call->outcome == CALL_REFUSED &&
+               (call->verb == VERB_effect_commit || call->verb == VERB_effect_abort)) {
         held->open_count = 0;
     }
 }

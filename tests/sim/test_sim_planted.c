@@ -46,6 +46,10 @@ static const enum planted_bug out_of_reach[] = {
     PLANTED_DEPENDENCY_IGNORED,
     PLANTED_AVOID_LIST_IGNORED,
     PLANTED_HEARTBEAT_SHORTENS,
+    /* No effect of a world has a policy of its own, and what becomes of one that was aborted is told
+     * by the random commands of core/test_planted.c. */
+    PLANTED_DOUBT_OF_EFFECT_IGNORED,
+    PLANTED_ABORTED_IN_DOUBT,
     /* The engine looks before it writes: store/conformance_*.c finds these. And in a world a commit
      * that fails is one of which nobody can say whether it was made. */
     PLANTED_MEMORY_EVENT_REPLACED,

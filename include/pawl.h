@@ -228,8 +228,9 @@ PAWL_VERB(feed);
  * PAWL_INVALID_TRANSITION */
 PAWL_VERB(append);
 
-/* {"id", "mode"?: "soft" or "hard", "reason"?}. Answers the job. PAWL_NOT_FOUND,
- * PAWL_INVALID_TRANSITION */
+/* {"id", "mode"?: "soft" or "hard", "reason"?, "grace_ms"?}. A soft cancel turns hard after
+ * grace_ms, or else as the kind (cancel_grace_ms) or the server says, or 30 s. Answers the job.
+ * PAWL_NOT_FOUND, PAWL_INVALID_TRANSITION */
 PAWL_VERB(cancel);
 
 /* {"id", "correlation_key", "payload"?, "signal_id"?, "early"?}. Answers {"signal": "delivered",
@@ -435,9 +436,17 @@ PAWL_VERB(queues);
 PAWL_VERB(pause);
 PAWL_VERB(resume);
 
-/* {"kind", "lease_ttl_ms"?, "heartbeat_ms"?, "timeout_ms"?, "retry"?, "retention_ms"?}: defaults
- * for jobs of that kind from now on, in place of those there were. Both answer the settings. */
+/* {"limit"? (50, at most 500), "cursor"?}. Answers {"kinds": [settings], "next_cursor"}: those that
+ * have settings, by name. */
+PAWL_VERB(kinds);
+
+/* {"kind", "lease_ttl_ms"?, "heartbeat_ms"?, "timeout_ms"?, "retry"?, "retention_ms"?,
+ * "cancel_grace_ms"?, "expected_version"?}: defaults for jobs of that kind from now on. kind_set
+ * puts them in place of those there were; kind_patch changes those that are named, and null removes
+ * one (RFC 7396, retry included). All answer the settings, with a version that rises with every
+ * change. PAWL_VERSION_MISMATCH: the kind is not at expected_version */
 PAWL_VERB(kind_set);
+PAWL_VERB(kind_patch);
 PAWL_VERB(kind_get);
 
 /* {"limit"?, "cursor"?}. Answers {"workers": [{"worker_id", "leases", "last_beat_at",
@@ -718,6 +727,8 @@ struct pawl_server_options {
     int connections_max;            /* 0: 8,192, or what the system allows */
     int connections_per_client_max; /* of one address; 0: half of them */
     long long lease_ttl_ms;         /* of leases for which nobody says how long; 0: 30 s */
+    long long cancel_grace_ms;      /* until a soft cancel turns hard, where neither the caller nor
+                                       the kind say; 0: 30 s */
     int require_tokens;             /* also on an address of this machine alone */
     int rate_per_s;                 /* requests of each token; 0: as many as they like */
     const char *backup_dir;         /* below which pawl_backup of others writes; NULL: the store's

@@ -103,6 +103,12 @@ bool json_bool(struct str raw, bool *ret);
 enum error_code json_alike(struct str a, struct str b, uint64_t seed, struct arena *arena,
                            bool *ret);
 
+/* `target` changed by `patch` (RFC 7396), both checked: members of a patch that is an object take
+ * the place of those there are, null removes one; anything else takes the place of the target,
+ * which may be absent. Fails with no_memory only. */
+enum error_code json_merge_patch(struct str target, struct str patch, struct arena *arena,
+                                 struct str *ret);
+
 /* Writes JSON without white space. Commas come by themselves. */
 struct json_writer {
     struct buf *buf;

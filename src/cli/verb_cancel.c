@@ -7,10 +7,17 @@ static void put(const struct args *args, struct pawl_object *request)
     if (cli_has(args, "--hard"))
         pawl_object_text(request, "mode", "hard");
     cli_put_text(args, "--reason", request, "reason");
+    (void)cli_put_duration(args, "--grace", request, "grace_ms"); /* checked before */
 }
 
 static enum cli_exit run(const struct args *args)
 {
+    long long grace_ms = 0;
+    enum cli_exit code = cli_duration(args, "--grace", &grace_ms);
+    if (code != CLI_DONE)
+        return code;
+    if (cli_has(args, "--grace") && cli_has(args, "--hard"))
+        return cli_usage(args->verb, "--grace is for a soft cancel; leave out --hard");
     static const struct steer cancel = {
         .action = "cancel", .past = "cancelled", .one = pawl_cancel, .put = put};
     return steer_run(args, &cancel);
@@ -19,6 +26,10 @@ static enum cli_exit run(const struct args *args)
 static const struct option options[] = {
     FILTER_OPTION,
     {.name = "--hard", .text = "now, whatever its worker is doing"},
+    {.name = "--grace",
+     .value = "D",
+     .field = "grace_ms",
+     .text = "how long its worker has to end; else as the kind or the server says, or 30s"},
     {.name = "--reason", .value = "TEXT", .text = "why, for the history"},
     BULK_OPTIONS,
     {0},

@@ -105,24 +105,12 @@ static enum cli_exit run_groups(const struct args *args, struct pawl *pawl)
     return code;
 }
 
-/* Makes a job a dead letter. */
-static enum cli_exit run_add(const struct args *args, struct pawl *pawl)
+/* What is said of a job that becomes a dead letter. */
+static void put_letter(const struct args *args, struct pawl_object *request)
 {
-    struct pawl_object *request = pawl_object_new();
-    char *answer;
-    pawl_object_text(request, "id", cli_word(args, 1));
     cli_put_text(args, "--reason-code", request, "reason_code");
     cli_put_text(args, "--stage", request, "stage");
     cli_put_text(args, "--message", request, "message");
-    enum cli_exit code = cli_ask(args, pawl, pawl_dead_letter, request, &answer);
-    if (code != CLI_DONE)
-        return code;
-    if (cli_has(args, "--json"))
-        print_answer(answer);
-    else
-        cli_remark("%s is a dead letter now.", cli_word(args, 1));
-    pawl_free(answer);
-    return CLI_DONE;
 }
 
 static enum cli_exit run_show(const struct args *args, struct pawl *pawl)
@@ -215,10 +203,10 @@ static enum cli_exit check(const struct args *args)
     if (strcmp(action, "groups") == 0 && (named || cli_has(args, "--reason-code")))
         return cli_usage(args->verb, "groups takes --kind and --queue, and nothing else");
     bool add = strcmp(action, "add") == 0;
-    if (add && (args->word_count != 2 || !cli_has(args, "--reason-code")))
-        return cli_usage(args->verb, "add takes one ID and --reason-code");
+    if (add && (!named || !cli_has(args, "--reason-code")))
+        return cli_usage(args->verb, "add takes ID... and --reason-code");
     if (add && (cli_has(args, "--kind") || cli_has(args, "--queue")))
-        return cli_usage(args->verb, "add takes one ID and no filter");
+        return cli_usage(args->verb, "add takes ID... and no filter");
     if (!add && (cli_has(args, "--stage") || cli_has(args, "--message")))
         return cli_usage(args->verb, "--stage and --message go with add");
     if (many && named && (filtered || cli_has(args, "--all")))
@@ -251,7 +239,7 @@ static enum cli_exit run(const struct args *args)
     else if (strcmp(action, "groups") == 0)
         code = run_groups(args, pawl);
     else if (strcmp(action, "add") == 0)
-        code = run_add(args, pawl);
+        code = each_run(args, pawl, 1, pawl_dead_letter, put_letter);
     else
         code = run_many(args, pawl);
     pawl_close(pawl);

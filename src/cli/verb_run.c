@@ -1,5 +1,5 @@
+#include "cli/bulk.h"
 #include "cli/cli.h"
-#include "cli/steer.h"
 
 static void put(const struct args *args, struct pawl_object *request)
 {
@@ -8,11 +8,15 @@ static void put(const struct args *args, struct pawl_object *request)
 
 static enum cli_exit run(const struct args *args)
 {
-    static const struct steer now = {
-        .action = "run", .past = "run now", .one = pawl_run_now, .put = put};
+    struct pawl *pawl;
     if (args->word_count == 0)
         return cli_usage(args->verb, "say which jobs: ID...");
-    return steer_run(args, &now);
+    enum cli_exit code = cli_open(args, false, &pawl);
+    if (code != CLI_DONE)
+        return code;
+    code = each_run(args, pawl, 0, pawl_run_now, put);
+    pawl_close(pawl);
+    return code;
 }
 
 static const struct option options[] = {

@@ -62,6 +62,7 @@ static struct pawl_server_options options_of(const struct settings *settings, st
         .connections_max = (int)numbers[SETTING_CONNECTIONS],
         .connections_per_client_max = (int)numbers[SETTING_CONNECTIONS_PER_CLIENT],
         .lease_ttl_ms = numbers[SETTING_LEASE_DURATION],
+        .cancel_grace_ms = numbers[SETTING_CANCEL_GRACE],
         .require_tokens = numbers[SETTING_REQUIRE_TOKENS] != 0,
         .backup_dir = settings->texts[SETTING_BACKUP_DIR],
         .rate_per_s = (int)numbers[SETTING_RATE_PER_S],

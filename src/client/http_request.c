@@ -176,8 +176,9 @@ enum error_code http_request_make(enum verb_name name, struct str request, struc
     const struct route *route = &routes[name];
     struct http_request made = {.method = route->method};
     struct buf target;
-    /* Only these two take a body. */
-    bool has_query = strcmp(route->method, "POST") != 0 && strcmp(route->method, "PUT") != 0;
+    /* Only these take a body. */
+    bool has_query = strcmp(route->method, "POST") != 0 && strcmp(route->method, "PUT") != 0 &&
+                     strcmp(route->method, "PATCH") != 0;
     if (!str_is_set(request))
         request = STR("{}");
     enum error_code code =

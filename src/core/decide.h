@@ -131,7 +131,7 @@ struct command {
         struct {
             enum cancel_mode mode; /* CANCEL_NONE: soft */
             struct str reason;
-            int64_t soft_ms; /* until it turns hard; 0: SOFT_CANCEL_MS_DEFAULT */
+            int64_t soft_ms; /* until it turns hard; 0: as the kind or the default says */
         } cancel;
         struct {
             enum dead_letter_reason reason_code;
@@ -179,7 +179,8 @@ struct context {
     int64_t up_since;     /* since when clock and store have been there without a break: leases last
                              renewed before get one heartbeat of grace after it */
     int64_t lease_ttl_ms; /* where neither claim, job nor kind say; 0: LEASE_TTL_MS_DEFAULT */
-    uint64_t random;      /* for jitter and look-up tables */
+    int64_t cancel_grace_ms; /* where neither cancel nor kind say; 0: SOFT_CANCEL_MS_DEFAULT */
+    uint64_t random;         /* for jitter and look-up tables */
     uint8_t secret[TOKEN_SECRET_LEN]; /* fresh random bytes: a token's secret */
     uint8_t salt[SALT_LEN];           /* fresh random bytes: a new job's salt */
     const struct kind_settings *kind; /* NULL: none set */

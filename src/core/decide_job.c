@@ -108,6 +108,17 @@ bool job_takes(const struct job *job, enum command_type type)
     }
 }
 
+/* Precedence, highest first: the cancel itself, its kind, the server, the default. */
+static int64_t cancel_grace_ms(const struct decider *d)
+{
+    const struct kind_settings *kind = d->context->kind;
+    if (d->command->cancel.soft_ms > 0)
+        return d->command->cancel.soft_ms;
+    if (kind != NULL && kind->cancel_grace_ms > 0 && !PLANTED(CANCEL_GRACE_OF_KIND_IGNORED))
+        return kind->cancel_grace_ms;
+    return d->context->cancel_grace_ms > 0 ? d->context->cancel_grace_ms : SOFT_CANCEL_MS_DEFAULT;
+}
+
 enum error_code decide_cancel(struct decider *d)
 {
     bool hard = d->command->cancel.mode == CANCEL_HARD;
@@ -116,7 +127,7 @@ enum error_code decide_cancel(struct decider *d)
     if (code != ERR_OK)
         return code;
     if (soft_ms < 0 || soft_ms > DELAY_MS_MAX)
-        return err_set(d->err, ERR_BAD_REQUEST, "soft_ms must be from 0 to %lld, not %lld",
+        return err_set(d->err, ERR_BAD_REQUEST, "grace_ms must be from 0 to %lld, not %lld",
                        (long long)DELAY_MS_MAX, (long long)soft_ms);
     if (d->job->status == JOB_CANCELLED ||
         (d->job->cancel_requested && !hard && !job_status_terminal(d->job->status))) {
@@ -136,7 +147,7 @@ enum error_code decide_cancel(struct decider *d)
     if (event == NULL)
         return decider_no_memory(d);
     event->data.reason = d->command->cancel.reason;
-    event->data.until = d->now + (soft_ms > 0 ? soft_ms : SOFT_CANCEL_MS_DEFAULT);
+    event->data.until = d->now + cancel_grace_ms(d);
     return decider_fold(d);
 }
 

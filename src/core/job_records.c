@@ -183,6 +183,8 @@ static const struct record_field kind_fields[] = {
     FIELD(timeout_ms, "timeout_ms", INT),
     RECORD_FIELD_NESTED(struct kind_settings, retry, "retry", retry_policy_record),
     FIELD(retention_ms, "retention_ms", INT),
+    FIELD(cancel_grace_ms, "cancel_grace_ms", INT),
+    FIELD(version, "version", INT),
 #undef RECORD_OF
 };
 const struct record_type kind_settings_record = TYPE(kind_fields);

@@ -295,6 +295,8 @@ enum error_code kind_settings_check(const struct kind_settings *kind, struct err
     if (code == ERR_OK && (kind->retention_ms < 0 || kind->retention_ms > DELAY_MS_MAX))
         code = err_set(err, ERR_BAD_REQUEST, "retention_ms must be from 0 to %lld, not %lld",
                        (long long)DELAY_MS_MAX, (long long)kind->retention_ms);
+    if (code == ERR_OK)
+        code = check_range("cancel_grace_ms", kind->cancel_grace_ms, 0, DELAY_MS_MAX, err);
     if (code == ERR_OK && kind->retry.max_attempts != 0)
         code = retry_policy_check(&kind->retry, "retry", err);
     return code;

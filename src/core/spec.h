@@ -62,6 +62,8 @@ struct kind_settings {
     int64_t timeout_ms;
     struct retry_policy retry; /* max_attempts 0: not set */
     int64_t retention_ms;
+    int64_t cancel_grace_ms; /* a soft cancel turns hard after it */
+    int64_t version;         /* rises with every change; 0: never set */
 };
 
 extern const struct record_type spec_record;

@@ -83,6 +83,7 @@ struct context batch_times(const struct batch *batch)
         .down_since = batch->batcher->down_since,
         .up_since = batch->batcher->up_since,
         .lease_ttl_ms = batch->batcher->lease_ttl_ms,
+        .cancel_grace_ms = batch->batcher->cancel_grace_ms,
         .arena = batch->arena,
     };
 }

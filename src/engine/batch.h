@@ -117,7 +117,11 @@ struct op {
             bool if_expired; /* and not renewed meanwhile */
         } resource_gone;
         struct str blamed; /* BLAME */
-        const struct store_kind *kind;
+        struct {
+            struct store_kind *kind;  /* out: as it is now */
+            struct str change;        /* RFC 7396; absent: `kind` has all of its settings */
+            int64_t expected_version; /* -1: any */
+        } kind;
         struct store_queue queue;
         struct access_token *token; /* its times are filled in; REVOKE: all but its id */
         const struct job_import *import;
@@ -179,9 +183,10 @@ struct batcher {
     void (*random)(void *arg, void *ret, size_t len);
     void *random_arg;
     int64_t lease_ttl_ms; /* see struct context */
-    int64_t break_ms;     /* not having seen the store for so long is a break; 0: nothing is */
-    int64_t seen_at;      /* the store's time when it was last seen */
-    int64_t down_since;   /* see struct context */
+    int64_t cancel_grace_ms;
+    int64_t break_ms;   /* not having seen the store for so long is a break; 0: nothing is */
+    int64_t seen_at;    /* the store's time when it was last seen */
+    int64_t down_since; /* see struct context */
     int64_t up_since;
     int64_t trusted; /* the latest time that may be trusted (core/trusted_time.h); 0: any */
     uint32_t turn;   /* which queue is first in the next claim */

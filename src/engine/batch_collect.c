@@ -93,6 +93,10 @@ static void collect_op(const struct op *op, struct store_load *load)
     if (spec != NULL && str_is_set(spec->idempotency_key) && str_is_set(spec->queue))
         load->keys[load->key_count++] =
             (struct store_key){.queue = spec->queue, .key = spec->idempotency_key};
+    /* So that two servers cannot both change what they have read. */
+    if (op->type == OP_KIND)
+        load->keys[load->key_count++] =
+            (struct store_key){.queue = STR("pawl.kinds"), .key = op->kind.kind->kind};
     if (str_is_set(op->request.scope))
         load->requests[load->request_count++] =
             (struct store_request){.scope = op->request.scope, .key = op->request.key};
@@ -120,7 +124,7 @@ static enum error_code make_room(struct batch *batch)
     for (uint32_t i = 0; i < batch->op_count; i++) {
         const struct op *op = batch->ops[i];
         jobs += names_job(op);
-        submits += new_spec(op) != NULL;
+        submits += new_spec(op) != NULL || op->type == OP_KIND;
         requests += str_is_set(op->request.scope);
         resources += op->type == OP_CLAIM || op->type == OP_RESOURCE ||
                      op->type == OP_RESOURCE_GONE || op->type == OP_BLAME || op->type == OP_DUE;

@@ -2,6 +2,8 @@
 #include <assert.h>
 
 #include "base/planted.h"
+#include "core/job_state.h"
+#include "core/kind.h"
 #include "core/retention.h"
 #include "core/token.h"
 #include "engine/batch_private.h"
@@ -405,12 +407,57 @@ static void do_blame(struct batch *batch, struct op *op)
     op->registered = *resource;
 }
 
+/* What is set of a kind at this point of the batch, to be changed; NULL: no memory. */
+static struct store_kind *known_kind(struct batch *batch, struct str name)
+{
+    struct store_load *load = &batch->load;
+    for (uint32_t i = 0; i < load->kind_count; i++)
+        if (str_eq(load->kinds[i].kind, name))
+            return &load->kinds[i];
+    struct store_kind *kinds =
+        arena_zalloc(batch->arena, load->kind_count + (size_t)1, sizeof *kinds);
+    if (kinds == NULL)
+        return NULL;
+    memcpy(kinds, load->kinds, load->kind_count * sizeof *kinds);
+    load->kinds = kinds;
+    kinds[load->kind_count].kind = name;
+    return &kinds[load->kind_count++];
+}
+
+/* The version rises when something changes, and outlives the settings. */
+static enum error_code do_kind(struct batch *batch, struct op *op)
+{
+    struct store_kind *kind = op->kind.kind;
+    op->code = record_check_name(kind->kind, "kind", &op->err);
+    if (op->code != ERR_OK)
+        return ERR_OK;
+    struct store_kind *known = known_kind(batch, kind->kind);
+    if (known == NULL)
+        return batch_no_memory(batch);
+    int64_t version = known->settings.version;
+    if (op->kind.expected_version >= 0 && op->kind.expected_version != version) {
+        op->code = err_set(&op->err, ERR_VERSION_MISMATCH,
+                           "the kind is at version %lld, not at the expected %lld",
+                           (long long)version, (long long)op->kind.expected_version);
+        return ERR_OK;
+    }
+    op->code = str_is_set(op->kind.change)
+                   ? kind_settings_changed(&known->settings, op->kind.change, batch->arena,
+                                           &kind->settings, &op->err)
+                   : kind_settings_check(&kind->settings, &op->err);
+    if (op->code != ERR_OK)
+        return op->code == ERR_NO_MEMORY ? batch_no_memory(batch) : ERR_OK;
+    kind->settings.version = version;
+    if (!kind_settings_same(&kind->settings, &known->settings))
+        kind->settings.version++;
+    known->settings = kind->settings;
+    return ERR_OK;
+}
+
 static enum error_code do_setting(struct batch *batch, struct op *op)
 {
     if (op->type == OP_KIND) {
-        op->code = record_check_name(op->kind->kind, "kind", &op->err);
-        if (op->code == ERR_OK)
-            op->code = kind_settings_check(&op->kind->settings, &op->err);
+        return do_kind(batch, op);
     } else if (op->type == OP_QUEUE) {
         op->code = record_check_name(op->queue.queue, "queue", &op->err);
     } else if (op->type == OP_RESOURCE) {

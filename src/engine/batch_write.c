@@ -351,7 +351,7 @@ static void put_setting(struct store_write *write, struct settings *settings, co
     if (op->type == OP_RESOURCE || op->type == OP_RESOURCE_GONE || op->type == OP_BLAME)
         put_resource(write, settings, op);
     else if (op->type == OP_KIND)
-        put_kind(write, settings, op->kind);
+        put_kind(write, settings, op->kind.kind);
     else if (op->type == OP_QUEUE)
         put_queue(write, settings, &op->queue);
     else if (op->type == OP_TOKEN || op->type == OP_TOKEN_REVOKE)

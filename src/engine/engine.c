@@ -368,6 +368,7 @@ static void init_runners(struct engine *engine)
         runner->batcher.break_ms = BREAK_MS;
         runner->batcher.lease_ttl_ms = engine->options.lease_ttl_ms;
         runner->batcher.seen_at = seen.before;
+        runner->batcher.cancel_grace_ms = engine->options.cancel_grace_ms;
         if (engine->options.observer.committed != NULL)
             runner->batcher.observer = &engine->observer;
     }

@@ -81,11 +81,12 @@ struct engine_options {
     struct store_options store;
     struct store *lent; /* in place of one that is opened; it stays the caller's, and is there for
                            longer than the engine. NULL: the store of the URL */
-    size_t queue_bytes_max; /* 0: 64 MiB */
-    int64_t lease_ttl_ms;   /* of leases for which neither claim, job nor kind say; 0: the usual */
-    struct str backup_dir;  /* below which copies are written for other processes; absent: the
-                               directory of the store's file. Stays the caller's */
-    bool by_hand;           /* start no threads: somebody calls engine_turn */
+    size_t queue_bytes_max;  /* 0: 64 MiB */
+    int64_t lease_ttl_ms;    /* of leases for which neither claim, job nor kind say; 0: the usual */
+    int64_t cancel_grace_ms; /* of soft cancels for which neither caller nor kind say; 0: 30 s */
+    struct str backup_dir;   /* below which copies are written for other processes; absent: the
+                                directory of the store's file. Stays the caller's */
+    bool by_hand;            /* start no threads: somebody calls engine_turn */
     /* Milliseconds that never jump, for deadlines and to see when the clock does; NULL: the
      * system's. */
     int64_t (*steady)(void *arg);

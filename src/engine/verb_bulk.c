@@ -180,6 +180,7 @@ struct bulk_request {
     enum bulk_action action;
     struct str which; /* the filter, raw */
     enum cancel_mode mode;
+    int64_t grace_ms;
     struct str reason;
     bool fresh;
     int64_t rate_per_s;
@@ -192,6 +193,7 @@ static const struct record_field bulk_fields[] = {
     RECORD_FIELD_ENUM(struct bulk_request, action, "action", bulk_action_names),
     RECORD_FIELD(struct bulk_request, which, "filter", OBJECT),
     RECORD_FIELD_ENUM(struct bulk_request, mode, "mode", cancel_mode_names),
+    RANGE(bulk_request, grace_ms, 1, DELAY_MS_MAX),
     FIELD(bulk_request, reason, TEXT),
     FIELD(bulk_request, fresh, BOOL),
     RANGE(bulk_request, rate_per_s, 1, RATE_MAX),
@@ -219,6 +221,8 @@ static enum error_code check_bulk(const struct bulk_request *request, struct err
         return err_set(err, ERR_BAD_REQUEST, "fresh is for requeue, not for cancel");
     if (request->action == BULK_REQUEUE && request->mode != CANCEL_NONE)
         return err_set(err, ERR_BAD_REQUEST, "mode is for cancel, not for requeue");
+    if (request->grace_ms > 0 && (request->action != BULK_CANCEL || request->mode == CANCEL_HARD))
+        return err_set(err, ERR_BAD_REQUEST, "grace_ms is for a soft cancel");
     return ERR_OK;
 }
 
@@ -271,6 +275,8 @@ static enum error_code run_bulk(struct verb_call *call, struct buf *answer, stru
         return code;
     walk.op = request.action == BULK_REQUEUE ? requeue_op(call, request.reason, request.fresh)
                                              : cancel_op(call, request.reason, request.mode);
+    if (request.action == BULK_CANCEL)
+        walk.op.command.cancel.soft_ms = request.grace_ms;
     walk.rate_per_s = request.rate_per_s;
     walk.dry_run = request.dry_run;
     walk.limit = request.limit;

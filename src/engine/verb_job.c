@@ -16,6 +16,7 @@ struct job_request {
     int64_t expected_version;
     struct str events;
     enum cancel_mode mode;
+    int64_t grace_ms;
     struct str correlation_key;
     struct str payload;
     struct str signal_id;
@@ -56,6 +57,7 @@ static const struct record_field cancel_fields[] = {
     FIELD(id, TEXT),
     ENUM_FIELD(mode, cancel_mode_names),
     FIELD(reason, TEXT),
+    RECORD_FIELD_RANGE(struct job_request, grace_ms, "grace_ms", INT, 1, DELAY_MS_MAX),
 };
 RECORD_TABLE(cancel);
 
@@ -254,6 +256,9 @@ static enum error_code cancel_prepare(struct verb_call *call, struct err *err)
     op->command.type = COMMAND_CANCEL;
     op->command.cancel.mode = request.mode;
     op->command.cancel.reason = request.reason;
+    op->command.cancel.soft_ms = request.grace_ms;
+    if (request.grace_ms > 0 && request.mode == CANCEL_HARD)
+        return err_set(err, ERR_BAD_REQUEST, "grace_ms is for a soft cancel; mode is hard");
     return ERR_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Verbs of operators and of resources: queues, pause, resume, kind_set, kind_get, workers, stats,
+/* Verbs of operators and of resources: queues, pause, resume, workers, stats,
  * resources, resource_put, resource_get, resource_delete. */
 #include <assert.h>
 #include <stdlib.h>
@@ -323,112 +323,6 @@ const struct verb verb_pause = {
     .request = &queue_record, .prepare = prepare_pause, .answer = answer_queue};
 const struct verb verb_resume = {
     .request = &queue_record, .prepare = prepare_resume, .answer = answer_queue};
-
-/* ---- kinds -------------------------------------------------------------------------------- */
-
-struct kind_request {
-    struct str kind;
-    struct kind_settings settings;
-    struct str retry; /* raw: over the usual policy */
-};
-
-static const struct record_field kind_set_fields[] = {
-    FIELD(kind_request, kind, NAME),
-    RECORD_FIELD(struct kind_request, settings.lease_ttl_ms, "lease_ttl_ms", INT),
-    RECORD_FIELD(struct kind_request, settings.heartbeat_ms, "heartbeat_ms", INT),
-    RECORD_FIELD(struct kind_request, settings.timeout_ms, "timeout_ms", INT),
-    FIELD(kind_request, retry, OBJECT),
-    RECORD_FIELD(struct kind_request, settings.retention_ms, "retention_ms", INT),
-};
-RECORD_TABLE(kind_set);
-
-static const struct record_field kind_get_fields[] = {FIELD(kind_request, kind, NAME)};
-RECORD_TABLE(kind_get);
-
-static enum error_code read_kind(struct verb_call *call, const struct record_type *type,
-                                 struct kind_request *ret, struct err *err)
-{
-    enum error_code code = verb_read(call, type, ret, err);
-    if (code == ERR_OK && !str_is_set(ret->kind))
-        code = missing("kind", err);
-    if (code == ERR_OK && str_is_set(ret->retry)) {
-        ret->settings.retry = retry_policy_for_jobs();
-        code = record_read(&retry_policy_record, ret->retry, RECORD_ALL, RECORD_REQUEST, "retry",
-                           call->arena, &ret->settings.retry, err);
-    }
-    return code == ERR_OK ? kind_settings_check(&ret->settings, err) : code;
-}
-
-static enum error_code prepare_kind(struct verb_call *call, struct err *err)
-{
-    struct kind_request request = {0};
-    call->call.class = CALL_RESULT;
-    enum error_code code = read_kind(call, &kind_set_record, &request, err);
-    if (code != ERR_OK)
-        return code;
-    struct store_kind *kind = arena_zalloc(call->arena, 1, sizeof *kind);
-    struct op *op = verb_op(call);
-    if (kind == NULL || op == NULL)
-        return verb_no_memory(err);
-    *kind = (struct store_kind){.kind = request.kind, .settings = request.settings};
-    op->type = OP_KIND;
-    op->kind = kind;
-    return ERR_OK;
-}
-
-static void write_kind(struct buf *answer, const struct store_kind *kind)
-{
-    const struct kind_settings *settings = &kind->settings;
-    struct json_writer writer;
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    answer_text(&writer, STR("kind"), kind->kind);
-    answer_int_set(&writer, STR("lease_ttl_ms"), settings->lease_ttl_ms);
-    answer_int_set(&writer, STR("heartbeat_ms"), settings->heartbeat_ms);
-    answer_int_set(&writer, STR("timeout_ms"), settings->timeout_ms);
-    json_key(&writer, STR("retry"));
-    if (settings->retry.max_attempts > 0)
-        answer_retry(&writer, &settings->retry);
-    else
-        json_put_null(&writer);
-    answer_int_set(&writer, STR("retention_ms"), settings->retention_ms);
-    json_end_object(&writer);
-}
-
-static enum error_code answer_kind(struct verb_call *call, struct buf *answer, struct err *err)
-{
-    enum error_code code = verb_outcome(call, err);
-    if (code == ERR_OK)
-        write_kind(answer, call->call.ops[0]->kind);
-    return code;
-}
-
-const struct verb verb_kind_set = {
-    .request = &kind_set_record, .prepare = prepare_kind, .answer = answer_kind};
-
-static enum error_code run_kind_get(struct verb_call *call, struct buf *answer, struct err *err)
-{
-    struct kind_request request = {0};
-    struct store_txn *txn;
-    struct store_load load = {0};
-    enum error_code code = read_kind(call, &kind_get_record, &request, err);
-    if (code == ERR_OK)
-        code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
-    if (code != ERR_OK)
-        return code;
-    code = store_load(txn, &load, call->arena, err);
-    store_rollback(txn);
-    if (code != ERR_OK)
-        return code;
-    struct store_kind kind = {.kind = request.kind};
-    for (uint32_t i = 0; i < load.kind_count; i++)
-        if (str_eq(load.kinds[i].kind, request.kind))
-            kind = load.kinds[i];
-    write_kind(answer, &kind);
-    return ERR_OK;
-}
-
-const struct verb verb_kind_get = {.request = &kind_get_record, .run = run_kind_get};
 
 /* ---- resources ---------------------------------------------------------------------------- */
 

@@ -154,7 +154,7 @@ static void put_op(struct log_line *line, const struct op *op)
         log_text(line, STR("queue"), op->queue.queue);
         break;
     case OP_KIND:
-        log_text(line, STR("kind"), op->kind->kind);
+        log_text(line, STR("kind"), op->kind.kind->kind);
         break;
     case OP_TOKEN:
         log_id(line, STR("token_id"), op->token->id);

@@ -481,9 +481,8 @@ static void put_many(struct document *document, const struct route *submit)
 static struct str lower_method(struct str method)
 {
     static const struct str methods[][2] = {
-        {STR_INIT("GET"), STR_INIT("get")},
-        {STR_INIT("POST"), STR_INIT("post")},
-        {STR_INIT("PUT"), STR_INIT("put")},
+        {STR_INIT("GET"), STR_INIT("get")},       {STR_INIT("POST"), STR_INIT("post")},
+        {STR_INIT("PUT"), STR_INIT("put")},       {STR_INIT("PATCH"), STR_INIT("patch")},
         {STR_INIT("DELETE"), STR_INIT("delete")},
     };
     size_t i = 0;

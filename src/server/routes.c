@@ -29,7 +29,8 @@ const struct route *routes_all(uint32_t *ret_count)
 bool route_has_body(const struct route *route)
 {
     return route->page == PAGE_VERB &&
-           (str_eq(route->method, STR("POST")) || str_eq(route->method, STR("PUT")));
+           (str_eq(route->method, STR("POST")) || str_eq(route->method, STR("PUT")) ||
+            str_eq(route->method, STR("PATCH")));
 }
 
 enum error_code route_decode(struct str text, const char *what, struct arena *arena,

@@ -73,6 +73,20 @@ prints 'timeout:          1h 30m'
 prints '7 attempts, fixed from 5s'
 runs 0 kind show job --json
 json 'a["lease_ttl_ms"] == 120000 and a["timeout_ms"] == 5400000 and a["retention_ms"] == 172800000'
+runs 0 kind set job --timeout 2h --cancel-grace 10s --json
+json 'a["lease_ttl_ms"] == 120000 and a["timeout_ms"] == 7200000 and a["retry"]["max_attempts"] == 7'
+json 'a["cancel_grace_ms"] == 10000'
+runs 0 kind set job --unset timeout --unset cancel_grace_ms --json
+json 'a["lease_ttl_ms"] == 120000 and a["timeout_ms"] is None and a["cancel_grace_ms"] is None'
+runs 2 kind set job --unset colour
+says "unknown setting 'colour'"
+runs 2 kind set job --unset timeout --timeout 1h
+says 'both set and unset'
+runs 0 kind ls
+prints 'job'
+runs 0 kind ls --json
+json 'a["kinds"][0]["kind"] == "job" and a["next_cursor"] is None'
+runs 2 kind ls job
 runs 2 kind set job --retention 0s
 says 'more than 0'
 submits job

@@ -102,6 +102,27 @@ has_status "$id" queued
 runs 4 requeue "$finished"
 runs 2 requeue
 
+# --- run ---
+submits later --delay 1h
+runs 0 run "$id" --reason 'now'
+prints "$id: queued"
+works later true
+has_status "$id" completed
+runs 4 run "$id"
+says 'only a scheduled or retrying job is run now'
+runs 2 run
+runs 3 run 01a1e278-ed88-73d1-9060-3f3f311c080a
+
+# --- lifetime ---
+submits brief --expires 1h --deadline 2h
+runs 0 show "$id"
+prints 'expires:'
+prints 'deadline:'
+runs 0 explain "$id"
+prints 'unless it starts by'
+runs 2 submit brief --expires 1h --delay 1h
+runs 0 cancel "$id"
+
 # --- dead letters ---
 for i in 1 2 3; do
     submits letter --max-attempts 1 --queue post"$i"
@@ -111,6 +132,24 @@ runs 0 dlq ls
 prints 'exhausted_retries'
 prints 'the address is wrong'
 lines 4
+letter=$id
+runs 0 dlq groups
+prints 'the address is wrong'
+runs 0 dlq groups --json
+json 'a["groups"][0]["count"] == 3 and a["groups"][0]["message"] == "the address is wrong"'
+submits odd
+runs 0 dlq add "$id" --reason-code dependency_unavailable --stage fetch --message 'no such host'
+runs 0 dlq show "$id" --json
+json 'a["dead_letter"]["stage"] == "fetch" and a["dead_letter"]["last_error"]["message"] == "no such host"'
+runs 2 dlq add "$id"
+runs 2 dlq ls --stage fetch
+runs 0 dlq drop "$id" --yes
+submits letter --max-attempts 1 --queue post4
+works letter sh -c 'exit 3'
+runs 0 show "$id" --json
+json 'a["error"]["code"] == "exit 3"'
+runs 0 dlq drop "$id" --yes
+id=$letter
 runs 0 dlq ls --queue post1 --json
 json 'len(a["jobs"]) == 1'
 runs 0 dlq ls --reason-code policy_violation

@@ -429,7 +429,7 @@ static struct command random_command(struct run *run)
     case COMMAND_CANCEL:
         command.cancel.mode = (enum cancel_mode)below(run, 3);
         command.cancel.reason = STR("no longer wanted");
-        command.cancel.soft_ms = 400;
+        command.cancel.soft_ms = chance(run, 50) ? 400 : 0;
         break;
     case COMMAND_ABANDON:
     case COMMAND_DEAD_LETTER:
@@ -492,11 +492,11 @@ static void random_time(struct run *run)
         world->now = job->run_at;
     else if (which < 73)
         world->now += 5000;
-    else if (which < 74)
+    else if (which < 76)
         world->now -= 1000;
-    else if (which < 75)
+    else if (which < 77)
         world->up_since = world->now;
-    else if (which < 85 && world->slice.step_count > 0)
+    else if (which < 87 && world->slice.step_count > 0)
         step_deadline(run);
 }
 
@@ -593,6 +593,18 @@ static const char *judge_planned_end(const struct world *world)
                : "a planned job did not end as its policy says";
 }
 
+static const char *judge_cancel(const struct run *run, const struct command *command, int64_t now)
+{
+    const struct world *world = run->world;
+    int64_t grace_ms = command->cancel.soft_ms > 0       ? command->cancel.soft_ms
+                       : world->kind.cancel_grace_ms > 0 ? world->kind.cancel_grace_ms
+                                                         : (int64_t)SOFT_CANCEL_MS_DEFAULT;
+    bool asked = world->last.count == 1 && world->last.events[0].type == EVENT_JOB_CANCEL_REQUESTED;
+    return asked && world->slice.job.cancel_at != now + grace_ms
+               ? "a soft cancel turns hard at another time than was asked for"
+               : NULL;
+}
+
 /* The key of the job is used again: by the same submission, or by another. */
 static const char *judge_key(struct run *run, const struct spec *spec)
 {
@@ -639,6 +651,8 @@ static const char *judge(struct run *run, const struct command *command,
             return fault;
     }
     switch (command->type) {
+    case COMMAND_CANCEL:
+        return judge_cancel(run, command, now);
     case COMMAND_LIFETIME:
         return job_lifetime_at(job) == 0 || job_lifetime_at(job) > now
                    ? "a job ended before its life was over"
@@ -904,6 +918,7 @@ const char *random_run(struct world *world, uint64_t seed, bool plans, struct ra
         spec.plan = plan_object(&run);
     struct command submit = {.type = COMMAND_SUBMIT, .actor = STR("alice")};
     submit.submit.spec = &spec;
+    world->kind.cancel_grace_ms = chance(&run, 50) ? 700 : 0;
     const char *fault = give(&run, &submit);
     if (fault == NULL)
         fault = judge_key(&run, &spec);

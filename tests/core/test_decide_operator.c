@@ -138,9 +138,10 @@ static void a_cancel_that_is_not_sound_is_refused(void **state)
     refused(w, cancel, ERR_BAD_REQUEST, "reason is not valid UTF-8");
     cancel = cancel_by(CANCEL_SOFT, "");
     cancel.cancel.soft_ms = -1;
-    refused(w, cancel, ERR_BAD_REQUEST, "soft_ms must be from 0 to 316224000000, not -1");
+    refused(w, cancel, ERR_BAD_REQUEST, "grace_ms must be from 0 to 316224000000, not -1");
     cancel.cancel.soft_ms = DELAY_MS_MAX + 1;
-    refused(w, cancel, ERR_BAD_REQUEST, "soft_ms must be from 0 to 316224000000, not 316224000001");
+    refused(w, cancel, ERR_BAD_REQUEST,
+            "grace_ms must be from 0 to 316224000000, not 316224000001");
     story(w, "job_created job_leased job_running");
 }
 
@@ -407,9 +408,37 @@ static void a_type_of_ones_own_has_a_word_on_both_sides_of_its_dot(void **state)
     do_ok(w, append);
 }
 
+static void the_grace_of_a_soft_cancel_is_its_own_or_the_kinds_or_the_servers(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    w->cancel_grace_ms = 7000;
+    do_ok(w, cancel_by(CANCEL_SOFT, "stop"));
+    assert_int_equal(w->slice.job.cancel_at, w->now + 7000);
+
+    world_clear(w, 2);
+    running(w);
+    w->cancel_grace_ms = 7000;
+    w->kind.cancel_grace_ms = 6000;
+    do_ok(w, cancel_by(CANCEL_SOFT, "stop"));
+    assert_int_equal(w->slice.job.cancel_at, w->now + 6000);
+
+    world_clear(w, 3);
+    running(w);
+    w->kind.cancel_grace_ms = 6000;
+    struct command cancel = cancel_by(CANCEL_SOFT, "stop");
+    cancel.cancel.soft_ms = 5000;
+    do_ok(w, cancel);
+    assert_int_equal(w->slice.job.cancel_at, w->now + 5000);
+    w->now += 5000;
+    do_ok(w, by_engine(COMMAND_CANCEL_DUE));
+    assert_status(w, "cancelled");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        SCENARIO(the_grace_of_a_soft_cancel_is_its_own_or_the_kinds_or_the_servers),
         SCENARIO(a_job_without_a_lease_is_cancelled_at_once),
         SCENARIO(retrying_and_waiting_jobs_are_cancelled_at_once),
         SCENARIO(a_soft_cancel_is_recorded_and_the_worker_ends_it),

@@ -20,7 +20,7 @@
 #include "base/planted.h"
 #include "random_commands.h"
 
-enum { LIVES = 4000, FAULT_BYTES = 160 };
+enum { LIVES = 8000, FAULT_BYTES = 160 };
 
 static const char *const bug_names[] = {
     "none",

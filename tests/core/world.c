@@ -73,6 +73,7 @@ enum error_code world_do(struct world *world, const struct command *command)
         .up_since = world->up_since,
         .random = world_random(world),
         .kind = &world->kind,
+        .cancel_grace_ms = world->cancel_grace_ms,
         .arena = &world->arena,
     };
     for (size_t i = 0; i < sizeof context.secret; i++)

@@ -18,6 +18,7 @@ struct world {
     int64_t up_since;
     uint64_t random; /* state of the generator */
     struct kind_settings kind;
+    int64_t cancel_grace_ms; /* of the server */
     struct job_slice slice;
     struct event *log; /* the stream, with the telemetry where it happened */
     size_t log_count;

@@ -286,7 +286,8 @@ static void keeps_for_longer(struct theatre *s)
     struct store_kind kind = {.kind = STR("mail")};
     kind.settings.retention_ms = 2 * RETENTION_MS_DEFAULT;
     struct op set = {.type = OP_KIND};
-    set.kind = &kind;
+    set.kind.kind = &kind;
+    set.kind.expected_version = -1;
     player_run(&s->player, &set, 1);
     s->clock += RETENTION_MS_DEFAULT;
     uint32_t count = 0;

@@ -503,85 +503,6 @@ static void dead_letters_are_counted_by_kind_and_reason(void **state)
     at_every_desk(groups);
 }
 
-/* Fails the only job there is for good. */
-static void fail_for_good(struct desk *d, const char *error)
-{
-    d->clock++; /* ids are by time */
-    well(d, VERB_submit,
-         "{\"kind\":\"mail\",\"retry\":{\"max_attempts\":1,\"on_permanent\":\"dead_letter\"}}");
-    well(d, VERB_claim, "{\"worker_id\":\"w\",\"wait_ms\":0}");
-    well(d, VERB_fail, "{\"token\":\"%s\",\"error\":%s}", said(d, "claims.0.lease.token"), error);
-}
-
-static void groups_by_error(struct desk *d)
-{
-    fail_for_good(d, "{\"message\":\"no user 'ada' in 30 ms\"}");
-    fail_for_good(d, "{\"message\":\"no user 'bob' in 7 ms\"}");
-    fail_for_good(d, "{\"message\":\"the disk is full\"}");
-    fail_for_good(d,
-                  "{\"message\":\"one\",\"type\":\"KeyError\",\"code\":\"503\",\"stack\":\"a:1\"}");
-    fail_for_good(d, "{\"message\":\"two\",\"type\":\"KeyError\"}");
-    fail_for_good(d, "{\"message\":\"three\",\"type\":\"KeyError\"}");
-    well(d, VERB_dead_letter_groups, "{}");
-    says(d, "groups.0.count", "3");
-    says(d, "groups.0.type", "KeyError");
-    says(d, "groups.0.message", "");
-    says(d, "groups.0.last_error.message", "three");
-    says(d, "groups.1.count", "2");
-    says(d, "groups.1.type", "");
-    says(d, "groups.1.message", "no user '*' in * ms");
-    says(d, "groups.2.message", "the disk is full");
-    says(d, "groups.3", "");
-}
-
-static void dead_letters_with_different_errors_are_different_groups(void **state)
-{
-    (void)state;
-    at_every_desk(groups_by_error);
-}
-
-static void ends_as_dead_letter(struct desk *d)
-{
-    well(d, VERB_submit,
-         "{\"kind\":\"mail\",\"correlation_id\":\"order-7\",\"retry\":{\"on_permanent\":\"dead_"
-         "letter\"}}");
-    const char *id = said(d, "id");
-    says(d, "retry.on_permanent", "dead_letter");
-    well(d, VERB_claim, "{\"worker_id\":\"w\",\"wait_ms\":0}");
-    well(d, VERB_fail,
-         "{\"token\":\"%s\",\"error\":{\"class\":\"permanent\",\"message\":\"m\",\"type\":\"T\","
-         "\"code\":\"C\","
-         "\"stack\":\"S\"}}",
-         said(d, "claims.0.lease.token"));
-    well(d, VERB_get, "{\"id\":\"%s\"}", id);
-    says(d, "status", "dead_lettered");
-    says(d, "error",
-         "{\"class\":\"permanent\",\"message\":\"m\",\"type\":\"T\",\"code\":\"C\",\"stack\":"
-         "\"S\"}");
-    says(d, "dead_letter.last_error", said(d, "error"));
-    says(d, "dead_letter.correlation_id", "order-7");
-    says(d, "dead_letter.stage", "exec");
-    says(d, "dead_letter.reason_code", "exhausted_retries");
-    well(d, VERB_explain, "{\"id\":\"%s\"}", id);
-    assert_non_null(strstr(said(d, "summary"), "\"m\" (T, code C)"));
-    well(d, VERB_verify, "{\"id\":\"%s\"}", id);
-    says(d, "ok", "true");
-
-    /* By an operator, without a word: it has a message and a correlation all the same. */
-    const char *queued = submit_of(d, "mail", "q");
-    well(d, VERB_dead_letter, "{\"id\":\"%s\",\"reason_code\":\"timeout\"}", queued);
-    says(d, "dead_letter.correlation_id", queued);
-    says(d, "dead_letter.last_error.message", "an operator made the job a dead letter: timeout");
-    ill(d, VERB_submit, ERR_BAD_REQUEST, "retry.on_permanent",
-        "{\"kind\":\"mail\",\"retry\":{\"on_permanent\":\"retry\"}}");
-}
-
-static void a_dead_letter_tells_its_error_stage_and_correlation(void **state)
-{
-    (void)state;
-    at_every_desk(ends_as_dead_letter);
-}
-
 /* More than a batch holds, at a rate; the cursor goes on although what is done leaves the list. */
 static void redrives_many(struct desk *d)
 {
@@ -674,9 +595,11 @@ static void queues_are_counted_paused_and_resumed(void **state)
 
 static void sets_kinds(struct desk *d)
 {
-    static const char unset[] =
+    static const char format[] =
         "{\"kind\":\"mail\",\"lease_ttl_ms\":null,\"heartbeat_ms\":null,\"timeout_ms\":null,"
-        "\"retry\":null,\"retention_ms\":null}";
+        "\"retry\":null,\"retention_ms\":null,\"cancel_grace_ms\":null,\"version\":%d}";
+    char unset[256];
+    (void)snprintf(unset, sizeof unset, format, 0);
     well(d, VERB_kind_get, "{\"kind\":\"mail\"}");
     assert_string_equal(d->answer, unset);
     well(d, VERB_kind_set,
@@ -690,6 +613,7 @@ static void sets_kinds(struct desk *d)
     assert_string_equal(d->answer, set);
     submit(d);
     says(d, "retry.max_attempts", "2");
+    (void)snprintf(unset, sizeof unset, format, 2);
     well(d, VERB_kind_set, "{\"kind\":\"mail\"}");
     assert_string_equal(d->answer, unset);
     well(d, VERB_kind_get, "{\"kind\":\"mail\"}");
@@ -909,8 +833,6 @@ int main(void)
         cmocka_unit_test(a_bulk_that_cannot_be_is_refused_by_name),
         cmocka_unit_test(dead_letters_are_redriven_or_dropped_by_what_they_are),
         cmocka_unit_test(dead_letters_are_counted_by_kind_and_reason),
-        cmocka_unit_test(dead_letters_with_different_errors_are_different_groups),
-        cmocka_unit_test(a_dead_letter_tells_its_error_stage_and_correlation),
         cmocka_unit_test(many_dead_letters_are_redriven_page_by_page),
         cmocka_unit_test(queues_are_counted_paused_and_resumed),
         cmocka_unit_test(the_settings_of_a_kind_are_set_and_got),

@@ -257,6 +257,8 @@ REQUESTS = {
     "queues": always("GET", "/v1/queues"),
     "pause": always("POST", "/v1/queues/QUEUE/pause", {}),
     "resume": always("POST", "/v1/queues/QUEUE/resume", {}),
+    "kinds": always("GET", "/v1/kinds"),
+    "kind_patch": always("PATCH", "/v1/kinds/other", {"timeout_ms": 1000}),
     "kind_set": always("PUT", "/v1/kinds/other", {"timeout_ms": 1000}),
     "kind_get": always("GET", "/v1/kinds/other"),
     "workers": always("GET", "/v1/workers"),

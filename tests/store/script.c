@@ -359,7 +359,8 @@ static void random_setting(struct script *script, struct op *op)
         op->type = OP_KIND;
         kind.settings.lease_ttl_ms = chance(script, 50) ? 800 : 0;
         kind.settings.retention_ms = chance(script, 70) ? 900 : 0;
-        op->kind = hold(script, &kind, sizeof kind);
+        op->kind.kind = hold(script, &kind, sizeof kind);
+        op->kind.expected_version = -1;
         break;
     case 2:
         op->type = chance(script, 50) ? OP_BLAME : OP_RESOURCE_GONE;

@@ -97,6 +97,13 @@ static void nonsense_is_refused_with_a_reason(void **state)
     assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.submissions"), 2);
 }
 
+static void refuses_sql(struct postgres_case *c, const char *statement, const char *reason)
+{
+    const char *message = sql_refused(c, statement);
+    if (!has_text(message, reason))
+        fail_msg("%s: %s", statement, message);
+}
+
 static void the_same_key_gives_the_same_id(void **state)
 {
     struct postgres_case *c = *state;
@@ -123,9 +130,33 @@ static void a_key_that_a_job_of_the_engine_has_gives_its_id(void **state)
     char text[UUID_TEXT_LEN + 1] = "";
     assert_int_equal(submit_with(c, id, "k", &outcome), ERR_OK);
     uuid_format(id, text);
-    assert_string_equal(sql(c, "SELECT pawl_submit('mail', '{}', '{\"idempotency_key\": \"k\"}')"),
-                        text);
+    assert_string_equal(
+        sql(c, "SELECT pawl_submit('mail', '{\"to\": 1.1}', '{\"idempotency_key\": \"k\"}')"),
+        text);
     assert_int_equal(admit(c), 0);
+    refuses_sql(c, "SELECT pawl_submit('mail', '{\"to\": 2}', '{\"idempotency_key\": \"k\"}')",
+                "the idempotency_key \"k\" belongs to a job with another payload");
+    refuses_sql(c, "SELECT pawl_submit('pay', '{\"to\": 1.1}', '{\"idempotency_key\": \"k\"}')",
+                "belongs to a job of kind \"mail\", not \"pay\"");
+    assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.submissions"), 0);
+}
+
+static void a_key_that_another_submission_has_is_refused(void **state)
+{
+    struct postgres_case *c = *state;
+    sql(c, "SELECT pawl_submit('mail', '[1]', '{\"idempotency_key\": \"k\"}')");
+    refuses_sql(c, "SELECT pawl_submit('mail', '[2]', '{\"idempotency_key\": \"k\"}')",
+                "belongs to a job with another payload");
+    sql(c, "SELECT pawl_submit('mail', '\"sealed 1\"', ('{\"idempotency_key\": \"f\","
+           " \"fingerprint\": \"' || repeat('a', 64) || '\"}')::json)");
+    sql(c, "SELECT pawl_submit('mail', '\"sealed 2\"', ('{\"idempotency_key\": \"f\","
+           " \"fingerprint\": \"' || repeat('a', 64) || '\"}')::json)");
+    refuses_sql(c,
+                "SELECT pawl_submit('mail', '\"sealed 1\"', ('{\"idempotency_key\": \"f\","
+                " \"fingerprint\": \"' || repeat('b', 64) || '\"}')::json)",
+                "belongs to a job with another fingerprint");
+    assert_int_equal(admit(c), 2);
+    assert_int_equal(jobs(c), 2);
 }
 
 static void what_the_engine_refuses_does_not_stop_the_others(void **state)
@@ -250,7 +281,8 @@ static void the_settings_of_a_kind_hold_for_what_is_admitted(void **state)
     kind.settings.retry = retry_policy_for_jobs();
     kind.settings.retry.max_attempts = 7;
     struct op op = {.type = OP_KIND};
-    op.kind = &kind;
+    op.kind.kind = &kind;
+    op.kind.expected_version = -1;
     assert_int_equal(run_ops(&c->batcher, &op, 1, &c->arena, &outcome, &c->err), ERR_OK);
     sql(c, "SELECT pawl_submit('mail')");
     assert_int_equal(admit(c), 1);
@@ -293,6 +325,7 @@ int main(void)
         CASE(nonsense_is_refused_with_a_reason),
         CASE(the_same_key_gives_the_same_id),
         CASE(a_key_that_a_job_of_the_engine_has_gives_its_id),
+        CASE(a_key_that_another_submission_has_is_refused),
         CASE(what_the_engine_refuses_does_not_stop_the_others),
         CASE(a_dead_letter_keeps_what_was_submitted_with_it),
         CASE(a_bad_submission_whose_key_is_taken_meanwhile_is_one_dead_letter),

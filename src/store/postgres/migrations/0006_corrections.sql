@@ -47,3 +47,129 @@ ALTER TABLE pawl.job_telemetry ADD COLUMN version int8 NOT NULL DEFAULT 0;
 -- Answers to questions of people have a scope of their own, which tokens that could answer keep.
 UPDATE pawl.tokens SET scopes = scopes || ',answer'
     WHERE ',' || scopes || ',' LIKE '%,submit,%' AND ',' || scopes || ',' NOT LIKE '%,answer,%';
+
+
+
+-- Whether two payloads mean the same, as the engine compares them; absent and null are the same.
+CREATE FUNCTION pawl.same_payload(a json, b json) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF coalesce(a::text, 'null') = coalesce(b::text, 'null') THEN
+        RETURN true;
+    END IF;
+    RETURN coalesce(a::jsonb, 'null') = coalesce(b::jsonb, 'null');
+EXCEPTION
+    -- What jsonb cannot hold, such as \u0000, is compared as it is written.
+    WHEN OTHERS THEN
+        RETURN false;
+END
+$$;
+
+-- Refuses a key that belongs to another job: one of another kind, or with another payload or, where
+-- both have a fingerprint, another fingerprint. Of a redacted job only the kind is left.
+CREATE FUNCTION pawl.check_repeat(key text, kind text, payload json, options json, old_kind text,
+                                  old_payload json, old_options json, redacted boolean)
+RETURNS void
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF kind COLLATE "C" <> old_kind COLLATE "C" THEN
+        RAISE EXCEPTION 'pawl_submit: the idempotency_key "%" belongs to a job of kind "%", not "%"',
+            key, old_kind, kind USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF redacted THEN
+        RETURN;
+    END IF;
+    IF options ->> 'fingerprint' IS NOT NULL AND old_options ->> 'fingerprint' IS NOT NULL THEN
+        IF options ->> 'fingerprint' <> old_options ->> 'fingerprint' THEN
+            RAISE EXCEPTION 'pawl_submit: the idempotency_key "%" belongs to a job with another '
+                'fingerprint', key USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+        RETURN;
+    END IF;
+    IF NOT pawl.same_payload(payload, old_payload) THEN
+        RAISE EXCEPTION 'pawl_submit: the idempotency_key "%" belongs to a job with another payload',
+            key USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END
+$$;
+
+REVOKE ALL ON FUNCTION pawl.same_payload(json, json) FROM PUBLIC;
+REVOKE ALL ON FUNCTION pawl.check_repeat(text, text, json, json, text, json, json, boolean)
+    FROM PUBLIC;
+
+-- As before, but a key that belongs to another job is refused.
+CREATE OR REPLACE FUNCTION pawl.pawl_submit(kind text, payload json DEFAULT NULL,
+                                            options json DEFAULT NULL)
+RETURNS text
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    random text := replace(gen_random_uuid()::text, '-', '');
+    new_id uuid := (lpad(to_hex(floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint),
+                         12, '0') || '7' || substr(random, 14))::uuid;
+    old record;
+    key text;
+    queue_name text;
+BEGIN
+    PERFORM pawl.check_name('kind', pawl_submit.kind);
+    IF octet_length(pawl_submit.payload::text) > 1048576 THEN
+        RAISE EXCEPTION 'pawl_submit: the payload must be at most 1048576 bytes long, not %',
+            octet_length(pawl_submit.payload::text)
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF octet_length(pawl_submit.options::text) > 1048576 THEN
+        RAISE EXCEPTION 'pawl_submit: the options must be at most 1048576 bytes long, not %',
+            octet_length(pawl_submit.options::text)
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF json_typeof(pawl_submit.options) <> 'object' THEN
+        RAISE EXCEPTION 'pawl_submit: options must be a JSON object, not %',
+            json_typeof(pawl_submit.options)
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF pawl_submit.options IS NOT NULL THEN
+        key := pawl.option_name(pawl_submit.options, 'idempotency_key');
+        queue_name := pawl.option_name(pawl_submit.options, 'queue');
+    END IF;
+    queue_name := coalesce(queue_name, 'default');
+    FOR round IN 1..100 LOOP
+        -- The submission first, the jobs after it: whoever takes a submission in makes the job and
+        -- deletes the submission in one commit, so that one of the two is always seen.
+        INSERT INTO pawl.submissions AS s (id, kind, queue, idempotency_key, payload, options)
+        VALUES (new_id, pawl_submit.kind, queue_name, key, pawl_submit.payload,
+                pawl_submit.options)
+        ON CONFLICT (queue, idempotency_key) WHERE s.idempotency_key IS NOT NULL DO NOTHING;
+        IF FOUND THEN
+            IF key IS NULL THEN
+                RETURN new_id::text;
+            END IF;
+            SELECT j.id, j.kind, j.redacted, e.payload AS spec INTO old FROM pawl.jobs j
+            LEFT JOIN pawl.job_events e ON e.job_id = j.id AND e.version = 1
+            WHERE j.queue = queue_name AND j.idempotency_key = key;
+            IF FOUND THEN
+                PERFORM pawl.check_repeat(key, pawl_submit.kind, pawl_submit.payload,
+                                          pawl_submit.options, old.kind, old.spec -> 'payload',
+                                          old.spec, old.redacted);
+                DELETE FROM pawl.submissions s WHERE s.id = new_id;
+                RETURN old.id::text;
+            END IF;
+            RETURN new_id::text;
+        END IF;
+        SELECT s.id, s.kind, s.payload, s.options INTO old FROM pawl.submissions s
+        WHERE s.queue = queue_name AND s.idempotency_key = key;
+        IF FOUND THEN
+            PERFORM pawl.check_repeat(key, pawl_submit.kind, pawl_submit.payload,
+                                      pawl_submit.options, old.kind, old.payload, old.options,
+                                      false);
+            RETURN old.id::text;
+        END IF;
+    END LOOP;
+    RAISE EXCEPTION 'pawl_submit: the key "%" of queue "%" is busy, try again', key, queue_name
+        USING ERRCODE = 'lock_not_available';
+END
+$$;

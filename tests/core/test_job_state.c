@@ -373,7 +373,12 @@ static void every_member_of_a_resource_comes_back_but_what_it_holds(void **state
 static void the_settings_of_a_kind_come_back(void **state)
 {
     struct world *w = *state;
-    struct kind_settings kind = {1, 2, 3, retry_policy_for_jobs(), 4};
+    struct kind_settings kind = {.lease_ttl_ms = 1,
+                                 .heartbeat_ms = 2,
+                                 .timeout_ms = 3,
+                                 .retry = retry_policy_for_jobs(),
+                                 .retention_ms = 4,
+                                 .cancel_grace_ms = 5};
     struct kind_settings read = {0};
     struct str text = kind_text(w, &kind);
     assert_int_equal(kind_settings_read(text, &w->arena, &read, &w->err), ERR_OK);
@@ -454,7 +459,12 @@ static void good_texts(struct world *w, struct str ret[READERS])
         arena_copy(&w->arena, STR("[\"" NAME_OF_64 NAME_OF_64 "\",\"" NAME_OF_64 NAME_OF_64 "\"]"));
     step.spec.deps = deps;
     struct resource resource = full_resource(capabilities, labels);
-    struct kind_settings kind = {1, 2, 3, retry_policy_for_jobs(), 4};
+    struct kind_settings kind = {.lease_ttl_ms = 1,
+                                 .heartbeat_ms = 2,
+                                 .timeout_ms = 3,
+                                 .retry = retry_policy_for_jobs(),
+                                 .retention_ms = 4,
+                                 .cancel_grace_ms = 5};
     struct effect effect = {.returned = true, .result = STR("[1]"), .attempt = 3};
     ret[0] = job_text(w, &job);
     ret[1] = js(w, "{'kind':'\\u0041','queue':'q\\u0042','payload':[1],'retry':{'max_attempts':3},"

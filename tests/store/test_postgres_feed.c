@@ -18,7 +18,7 @@ static uint32_t feed(struct postgres_case *c, struct store_position after, struc
     return count;
 }
 
-static const struct store_position beginning = {0, 0};
+static const struct store_position beginning = {0};
 
 /* The feed is held back while any older transaction of the server is open, other tests' too: it is
  * asked until it shows as many events as it should. */

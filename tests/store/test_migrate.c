@@ -10,7 +10,7 @@
 static const char sqlite_back[] =
     "DROP VIEW jobs; DROP INDEX jobs_asking; DROP INDEX jobs_by_status; DROP TABLE tokens;"
     "DROP TABLE ahead; DROP INDEX purged_by_age; ALTER TABLE purged DROP COLUMN at;"
-    "ALTER TABLE job_telemetry DROP COLUMN version;"
+    "ALTER TABLE job_telemetry DROP COLUMN version; DROP INDEX job_effects_by_owner;"
     "DROP INDEX job_events_by_type;"
     "CREATE INDEX job_events_by_type ON event_rows (type, created_at);"
     "ALTER TABLE job_rows DROP COLUMN asking;"
@@ -23,6 +23,8 @@ static const char postgres_back[] =
     "ALTER TABLE pawl.purged DROP COLUMN at; DROP TABLE pawl.incarnations;"
     "ALTER TABLE pawl.batches DROP COLUMN oldest;"
     "DROP TABLE pawl.clock; DROP FUNCTION pawl.wall_ms();"
+    "DROP FUNCTION pawl.check_repeat(text, text, json, json, text, json, json, boolean);"
+    "DROP FUNCTION pawl.same_payload(json, json);"
     "ALTER TABLE pawl.job_telemetry DROP COLUMN version;"
     "DROP INDEX pawl.jobs_asking; DROP INDEX pawl.jobs_shelf; DROP INDEX pawl.job_events_type;"
     "ALTER TABLE pawl.jobs DROP COLUMN asking; ALTER TABLE pawl.jobs DROP COLUMN shelf;"

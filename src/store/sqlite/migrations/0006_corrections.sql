@@ -10,3 +10,5 @@ ALTER TABLE job_telemetry ADD COLUMN version INTEGER NOT NULL DEFAULT 0;
 -- Answers to questions of people have a scope of their own, which tokens that could answer keep.
 UPDATE tokens SET scopes = scopes || ',answer'
     WHERE ',' || scopes || ',' LIKE '%,submit,%' AND ',' || scopes || ',' NOT LIKE '%,answer,%';
+-- Claims read the effects of a job or a step page by page, in the order of their versions.
+CREATE INDEX job_effects_by_owner ON job_effects (job, step, version);

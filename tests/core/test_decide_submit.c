@@ -215,7 +215,8 @@ static void a_spec_out_of_bounds_is_refused_with_its_value(void **state)
     spec.lease_ttl_ms = 1000;
     spec.heartbeat_ms = 1001;
     refused(w, submit_of(&spec), ERR_BAD_REQUEST,
-            "heartbeat_ms must be at most lease_ttl_ms, but 1001 is more than 1000");
+            "heartbeat_ms must be at most half of lease_ttl_ms, but 1001 is more than "
+            "half of 1000");
     spec = world_spec();
     spec.delay_ms = 1;
     spec.run_at = WORLD_START_MS;

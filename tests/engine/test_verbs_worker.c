@@ -461,7 +461,7 @@ static void says_wrong_things(struct desk *d)
         "{\"token\":\"%s\",\"error\":\"x\"}", token);
     ill(d, VERB_fail, ERR_BAD_REQUEST, "error.class must be one of transient",
         "{\"token\":\"%s\",\"error\":{\"message\":\"x\",\"class\":\"odd\"}}", token);
-    ill(d, VERB_fail, ERR_UNKNOWN_FIELD, "error.code",
+    ill(d, VERB_fail, ERR_BAD_REQUEST, "error.code must be a string, not 1",
         "{\"token\":\"%s\",\"error\":{\"message\":\"x\",\"code\":1}}", token);
     ill(d, VERB_fail, ERR_PAYLOAD_TOO_LARGE, "error.details",
         "{\"token\":\"%s\",\"error\":{\"message\":\"x\",\"details\":%s}}", token, long_one);

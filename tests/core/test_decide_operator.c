@@ -382,7 +382,8 @@ static void a_command_for_a_step_is_not_for_a_job_and_back(void **state)
     refused(w, on_step(cancel_by(CANCEL_HARD, ""), "a"), ERR_INVALID_TRANSITION,
             "cancel is not for a step");
     refused(w, verdict_on(NULL, VERDICT_ACCEPT), ERR_BAD_REQUEST, "verdict needs a step");
-    refused(w, answer_of(w, NULL, "1"), ERR_BAD_REQUEST, "answer needs a step");
+    refused(w, answer_of(w, NULL, "1"), ERR_INVALID_TRANSITION,
+            "cannot answer job {job}: it is queued");
     refused(w, step_claim_of(w, NULL, "r1", true), ERR_BAD_REQUEST, "step_claim needs a step");
     refused(w, step_claim_of(w, "b", "r1", true), ERR_NOT_FOUND, "the job has no step \"b\"");
     do_ok(w, step_claim_of(w, "a", "r1", true));

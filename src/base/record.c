@@ -320,6 +320,14 @@ static uint32_t code_point(const char *at, size_t len)
     return value;
 }
 
+static bool is_ascii(struct str text)
+{
+    unsigned char all = 0;
+    for (size_t i = 0; i < text.len; i++)
+        all |= (unsigned char)text.at[i];
+    return all < 0x80;
+}
+
 enum error_code record_check_shown(struct str name, const char *what, struct err *err)
 {
     const char *end = str_start(name) + name.len;
@@ -431,8 +439,9 @@ static enum error_code read_string(const struct reader *reader, const struct rec
         enum name_flaw flaw = name_flaw(text);
         if (flaw != NAME_GOOD && (flaw != NAME_LONG || reader->source != RECORD_STORED))
             return refuse_name(flaw, text, label_of(reader, field->name).text, reader->err);
+        /* Most names are all ASCII, which spares the label of the field. */
         enum error_code code =
-            reader->source == RECORD_STORED
+            reader->source == RECORD_STORED || is_ascii(text)
                 ? ERR_OK
                 : record_check_shown(text, label_of(reader, field->name).text, reader->err);
         if (code != ERR_OK)

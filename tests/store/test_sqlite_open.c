@@ -80,10 +80,9 @@ static void an_empty_file_is_no_store_but_can_become_one(void **state)
     store_close(open_ok(place, false));
 }
 
-static void a_set_up_that_was_cut_off_is_taken_back_and_done_again(void **state)
+/* A process is killed with the set-up in a journal and half of it in the file. */
+static void cut_off_set_up(struct place *place)
 {
-    struct place *place = *state;
-    /* The process is killed with the set-up in a journal and half of it in the file. */
     pid_t child = fork();
     if (child == 0) {
         sqlite3 *db;
@@ -101,15 +100,70 @@ static void a_set_up_that_was_cut_off_is_taken_back_and_done_again(void **state)
     struct stat status;
     assert_int_equal(stat(place->path, &status), 0);
     assert_true(status.st_size > 0);
-    /* On a real crash the first page may not have come to the disk. */
-    int file = open(place->path, O_WRONLY);
-    char zeros[4096] = {0};
-    assert_int_equal(pwrite(file, zeros, sizeof zeros, 0), (ssize_t)sizeof zeros);
+}
+
+/* The first page as a power cut may leave it: some bytes of a header, and `fill` after them. */
+static void tear_header(const char *path, const char *begins, int fill)
+{
+    char page[4096];
+    memset(page, fill, sizeof page);
+    memcpy(page, begins, strlen(begins));
+    int file = open(path, O_WRONLY);
+    assert_int_equal(pwrite(file, page, sizeof page, 0), (ssize_t)sizeof page);
     (void)close(file);
+}
+
+static void a_set_up_that_was_cut_off_is_taken_back_and_done_again(void **state)
+{
+    struct place *place = *state;
+    cut_off_set_up(place);
+    /* On a real crash the first page may not have come to the disk. */
+    tear_header(place->path, "", 0);
     struct store *store = open_ok(place, true);
     pause_ok(store, "mail");
     store_close(store);
     assert_int_equal(ask(place->path, "SELECT count(*) FROM sqlite_schema WHERE name = 'half'"), 0);
+}
+
+static void a_set_up_that_left_a_torn_header_is_rolled_back_and_done_again(void **state)
+{
+    static const struct {
+        const char *begins;
+        int fill;
+    } damages[] = {{"SQLite format 3", 0}, {"SQLite", 0}, {"", 0xa5}};
+    struct place *place = *state;
+    for (size_t i = 0; i < COUNT(damages); i++) {
+        (void)unlink(place->path);
+        cut_off_set_up(place);
+        tear_header(place->path, damages[i].begins, damages[i].fill);
+        write_file(beside(place, ".lock"), STR(""));
+        store_close(open_ok(place, true));
+        assert_int_equal(ask(place->path, "SELECT count(*) FROM sqlite_schema WHERE name = 'half'"),
+                         0);
+        assert_int_equal(ask(place->path, "PRAGMA application_id"), 0x5061776c);
+    }
+}
+
+static void a_torn_header_is_refused_where_pawl_was_never_or_the_journal_has_pages(void **state)
+{
+    struct place *place = *state;
+    cut_off_set_up(place);
+    tear_header(place->path, "SQLite format 3", 0);
+    struct str before = read_file(place, place->path);
+    assert_says(open_refused(place->path, true, ERR_UNAVAILABLE), "not a Pawl store");
+    assert_str_equal(read_file(place, place->path), before);
+    assert_string_equal(files_in(place), "jobs.db jobs.db-journal");
+
+    /* The journal of a database in which something had been committed. */
+    (void)unlink(place->path);
+    (void)unlink(beside(place, "-journal"));
+    run(place->path, "CREATE TABLE theirs (a); INSERT INTO theirs VALUES (1)");
+    cut_off_set_up(place);
+    write_file(beside(place, ".lock"), STR(""));
+    before = read_file(place, place->path);
+    assert_says(open_refused(place->path, true, ERR_UNAVAILABLE), "not a Pawl store");
+    assert_str_equal(read_file(place, place->path), before);
+    assert_true(is_there(beside(place, "-journal")));
 }
 
 /* ---- what cannot be a store ---- */
@@ -678,6 +732,8 @@ int main(void)
         IN_PLACE(a_store_that_is_made_is_for_its_owner_alone),
         IN_PLACE(an_empty_file_is_no_store_but_can_become_one),
         IN_PLACE(a_set_up_that_was_cut_off_is_taken_back_and_done_again),
+        IN_PLACE(a_set_up_that_left_a_torn_header_is_rolled_back_and_done_again),
+        IN_PLACE(a_torn_header_is_refused_where_pawl_was_never_or_the_journal_has_pages),
         IN_PLACE(a_directory_is_refused),
         IN_PLACE(a_directory_that_is_not_there_is_refused),
         IN_PLACE(devices_and_pipes_are_refused),

@@ -31,6 +31,10 @@ static const char *const file_suffixes[OWNER_FILES] = {"",     ".lock",   "-wal"
 static const char magic[16] = "SQLite format 3";
 enum { HEADER_BYTES = 100, APPLICATION_ID_AT = 68 };
 
+/* The same of its rollback journal, and where the size that the database had before is. */
+static const uint8_t journal_magic[8] = {0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7};
+enum { JOURNAL_HEADER_BYTES = 28, JOURNAL_PAGES_AT = 16 };
+
 static const char *reason(int number, char text[REASON_BYTES])
 {
     if (strerror_r(number, text, REASON_BYTES) != 0)
@@ -340,17 +344,34 @@ static enum error_code not_ours(struct err *err)
                    "this file is not a Pawl store, and was not touched: choose another path");
 }
 
-/* A set-up that was cut off may leave a beginning that was never written, and a journal that takes
- * it back. */
+/* Whether a journal will roll the file back to an empty one: nothing was ever committed to it. */
+static bool is_rolled_back_to_nothing(const char *journal)
+{
+    static const uint8_t no_pages[4] = {0};
+    uint8_t header[JOURNAL_HEADER_BYTES];
+    int file = open(journal, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file < 0)
+        return false;
+    bool whole = pread(file, header, sizeof header, 0) == (ssize_t)sizeof header;
+    (void)close(file);
+    return whole && memcmp(header, journal_magic, sizeof journal_magic) == 0 &&
+           memcmp(header + JOURNAL_PAGES_AT, no_pages, sizeof no_pages) == 0;
+}
+
+/* If the power is cut during set-up, the header of the file may be missing, torn, or whatever its
+ * blocks held before, and a journal rolls the file back. Only zeros are accepted as they are: other
+ * bytes could be another program's, unless Pawl's lock file shows that Pawl was here before. */
 static bool is_cut_off(const struct owner *owner, const uint8_t header[HEADER_BYTES])
 {
     char path[PATH_MAX + OWNER_SUFFIX_MAX];
     struct stat status;
-    for (size_t i = 0; i < HEADER_BYTES; i++)
-        if (header[i] != 0)
-            return false;
+    bool is_zero = true;
+    for (size_t i = 0; i < HEADER_BYTES && is_zero; i++)
+        is_zero = header[i] == 0;
     owner_path(owner, "-journal", path);
-    return stat(path, &status) == 0 && status.st_size > 0;
+    if (is_zero)
+        return stat(path, &status) == 0 && status.st_size > 0;
+    return !owner->made_lock && is_rolled_back_to_nothing(path);
 }
 
 static enum error_code look_inside(const struct owner *owner, struct err *err)

@@ -393,13 +393,14 @@ static void put_kept(struct teller *teller, struct str claim)
     struct str value;
     json_begin_object(&teller->writer);
     (void)json_object_begin(&iter, claim);
+    /* In the order of the first response, so that a repeated one has the same bytes. */
     while (json_object_next(&iter, &key, &value))
         if (!is_read_anew(&kept, key))
             answer_raw(&teller->writer, (struct str){key.at + 1, key.len - 2}, value);
-    if (str_is_set(kept.left))
-        put_inputs(teller, kept.job, kept.left);
-    if (kept.has_records)
-        claim_records_put(&teller->records, &teller->writer, kept.job, kept.step, kept.after);
+        else if (json_key_is(key, STR("inputs")))
+            put_inputs(teller, kept.job, kept.left);
+        else if (json_key_is(key, STR("effects")))
+            claim_records_put(&teller->records, &teller->writer, kept.job, kept.step, kept.after);
     json_end_object(&teller->writer);
 }
 

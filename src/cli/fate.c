@@ -84,7 +84,7 @@ static void read_dead(struct pawl_json event, struct fate *fate)
 static void read_cancelled(struct pawl_json event, struct fate *fate)
 {
     add_text(fate, "", get(event, "payload.mode"));
-    add_text(fate, ": ", get(event, "reason"));
+    add_text(fate, ": ", get(event, "payload.reason"));
 }
 
 static void read_completed(struct pawl_json event, struct fate *fate)

@@ -29,7 +29,7 @@ static const struct option options[] = {
     {.name = "--grace",
      .value = "D",
      .field = "grace_ms",
-     .text = "how long its worker has to end; else as the kind or the server says, or 30s"},
+     .text = "until it turns hard; else as kind or server say (30s)"},
     {.name = "--reason", .value = "TEXT", .text = "why, for the history"},
     BULK_OPTIONS,
     {0},

@@ -168,6 +168,8 @@ with open(sys.argv[2], "w") as out:
         fields = [job.bytes, (1).to_bytes(8, "big"), event["type"].encode(), ms.to_bytes(8, "big"),
                   event["actor"].encode(), event["cause"].encode(), b"", bytes.fromhex(event["digest"])]
         event["hash"] = hashlib.sha256(bytes(32) + b"".join(map(field, fields))).hexdigest()
+        # No correlation id was given: the id of the job is shown in its place, and not hashed.
+        event["correlation_id"] = str(job)
         print(json.dumps({**template, "id": str(job)}), file=out)
 PYTHON
 sed '150s/"actor": "[^"]*"/"actor": "eve"/' "$work/many" >"$work/wrong"

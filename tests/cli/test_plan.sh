@@ -345,9 +345,8 @@ END
 
     # --- nothing of a plan reaches a terminal as it is ---
     hostile='\u001b]0;owned\u0007\u001b[2J\u202e\u009b31m'
-    submits hostile --plan "[{\"id\": \"ask $(printf '\342\200\256')x\", \"payload\": \"$hostile\",
-        \"wait\": {\"type\": \"human\", \"prompt\": \"$hostile\", \"choices\": [\"$hostile\"],
-        \"assignee\": \"$(printf '\342\200\256')eve\"}}]"
+    submits hostile --plan "[{\"id\": \"ask\", \"payload\": \"$hostile\",
+        \"wait\": {\"type\": \"human\", \"prompt\": \"$hostile\", \"choices\": [\"$hostile\"]}}]"
     for verb in "plan show $id" "plan diff $id" "plan show $id --json" "plan diff $id --json" \
         "inbox" "inbox --json" "steps $id"; do
         on_terminal 200 "'$build/pawl' $verb"

@@ -48,7 +48,7 @@ PAWL_STORE=http://127.0.0.1:$port
 # Jobs, one by one.
 submits mail --payload '{"to": "ada", "n": 1.10}' --queue 'a/b?c=d&e' --key 'k 1' --label x:y
 first=$id
-attempts 0 submit mail --queue 'a/b?c=d&e' --key 'k 1'
+attempts 0 submit mail --payload '{"to": "ada", "n": 1.1}' --queue 'a/b?c=d&e' --key 'k 1'
 [ "$(cat "$work/out")" = "$first" ] || complain 'a repeated key makes another job'
 runs 0 show "$first" --json
 json "a['status'] == 'queued' and a['queue'] == 'a/b?c=d&e'"

@@ -215,7 +215,7 @@ def a_session_ends_with_its_token():
     live = stream.connection.getresponse()
     check(live.status == 200, "there is no stream with a cookie")
     check(browser.submit(X_Pawl_CSRF=browser.csrf) == 201, "it cannot submit")
-    until("the event", lambda: b"job_created" in live.readline(), pause_s=0)
+    until("the event", lambda: b'"job_created"' in live.readline(), pause_s=0)
     admin = Browser(server)
     admin.sign_in(ADMIN)
     revoked = admin.ask("DELETE", f"/v1/tokens/{made['id']}", X_Pawl_CSRF=admin.csrf)

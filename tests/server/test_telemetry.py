@@ -24,7 +24,7 @@ PATIENCE_S = 20
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
 SECRET = "sesame"  # in everything that nobody else may see
-HOSTILE = "m a\"il\u202e"  # a name that ends a string, and one that turns the line around
+HOSTILE = "m a\"il\u00e9"  # a name that ends a string, and has a letter of two bytes
 
 
 def check(condition, text):

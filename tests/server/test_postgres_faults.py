@@ -327,7 +327,7 @@ def is_asked():
     """Whether somebody asks what became of a COMMIT (src/store/postgres/resolve.c), and waits; after
     a while it may be asked once more."""
     return psql(postgres.url, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                " AND query LIKE 'INSERT INTO pawl.batches (session, batch, fenced)%'").strip() != "0"
+                " AND query LIKE 'INSERT INTO pawl.batches AS b (session, batch, fenced)%'").strip() != "0"
 
 
 def end_backends():

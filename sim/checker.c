@@ -12,7 +12,8 @@
  *   version      an append stands where it was expected
  *   lease_end    no write comes after the end of its lease (in worlds without breaks)
  *   reaped_early no lease is taken away before the time that its holder was told
- *   early_signal a wait takes a signal that came before it, unless it has choices
+ *   early_signal a wait takes a signal that came before it, if it is one of the choices and the
+ *                wait does not ask a person
  *   key          a job's idempotency key is there once
  *   paused       a queue that is paused gives nothing away
  *
@@ -22,6 +23,7 @@
 
 #include "base/times.h"
 #include "checker.h"
+#include "core/plan.h"
 #include "pawl.h"
 
 /* ---- which command a verb gives ---- */
@@ -475,8 +477,9 @@ static void check_reaper(const struct facts *facts)
 
 /* ---- signals and keys ---- */
 
-/* Whether a signal for that key was stored before `place` and not taken. */
-static bool is_stored(const struct ledger *ledger, uint32_t place, struct str key)
+/* The oldest signal for that key that was stored before `place` and not taken; NULL: none. */
+static const struct event *oldest_stored(const struct ledger *ledger, uint32_t place,
+                                         struct str key)
 {
     const struct recorded_event *waiting = &ledger->events[place];
     for (uint32_t i = 0; i < place; i++) {
@@ -490,19 +493,24 @@ static bool is_stored(const struct ledger *ledger, uint32_t place, struct str ke
             taken = ledger->events[j].job == stored->job &&
                     ledger->events[j].event.data.signal_version == stored->event.version;
         if (!taken)
-            return true;
+            return &stored->event;
     }
-    return false;
+    return NULL;
 }
 
+/* A question to a person is not answered in advance, and choices not by anything else. */
 static void check_signals(struct world *world)
 {
     const struct ledger *ledger = &world->ledger;
     for (uint32_t i = 0; i < ledger->event_count; i++) {
         const struct event *event = &ledger->events[i].event;
-        if (event->type == EVENT_JOB_WAITING && event->cause.command == COMMAND_WAIT &&
-            str_is_set(event->data.correlation_key) && !str_is_set(event->data.choices) &&
-            is_stored(ledger, i, event->data.correlation_key))
+        if (event->type != EVENT_JOB_WAITING || event->cause.command != COMMAND_WAIT ||
+            event->data.wait_type == WAIT_HUMAN || !str_is_set(event->data.correlation_key))
+            continue;
+        const struct event *stored = oldest_stored(ledger, i, event->data.correlation_key);
+        if (stored != NULL &&
+            (!str_is_set(event->data.choices) ||
+             choices_have(event->data.choices, stored->data.payload, &world->arena)))
             world_fail(world, "early_signal", "job %u waits for \"%.*s\", which had come",
                        ledger->events[i].job + 1, STR_ARG(event->data.correlation_key));
     }

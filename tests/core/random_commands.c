@@ -233,7 +233,8 @@ static void random_answer(struct run *run, struct command *command)
     if (str_is_set(effect)) {
         static const struct str words[] = {{"\"retry\"", 7}, {"\"fail\"", 6}, {"\"done\"", 6}};
         command->answer.answer = PICK(run, words);
-        command->answer.has_result = str_eq(command->answer.answer, STR("\"done\""));
+        command->answer.has_result =
+            str_eq(command->answer.answer, STR("\"done\"")) && chance(run, 80);
         command->answer.result = PICK(run, values);
     }
 }
@@ -505,7 +506,7 @@ static void random_time(struct run *run)
 struct before {
     struct job job;
     bool knew_signal; /* a signal with this id was received */
-    bool had_stored;  /* a stored signal has the key of the wait, which takes any answer */
+    bool had_stored;  /* a stored signal must end the wait at once */
     bool knew_effect; /* the effect was begun, not forgotten */
     bool other_input; /* with another input */
     bool was_returned;
@@ -525,6 +526,22 @@ static const struct lease *lease_of(const struct job_slice *slice, struct str to
     return step == NULL ? NULL : &step->lease;
 }
 
+/* Whether the oldest signal that is stored for the key of the wait must end it: not if the wait
+ * asks a person, nor if the signal is not one of the choices. */
+static bool must_take_stored(struct run *run, const struct wait_request *wait)
+{
+    const struct job_slice *slice = &run->world->slice;
+    if (wait->type == WAIT_HUMAN || !str_is_set(wait->correlation_key))
+        return false;
+    for (uint32_t i = 0; i < slice->signal_count; i++) {
+        const struct signal *signal = &slice->signals[i];
+        if (!signal->delivered && str_eq(signal->correlation_key, wait->correlation_key))
+            return !str_is_set(wait->choices) ||
+                   choices_have(wait->choices, signal->payload, &run->world->arena);
+    }
+    return false;
+}
+
 static struct before look(struct run *run, const struct command *command)
 {
     const struct job_slice *slice = &run->world->slice;
@@ -537,11 +554,9 @@ static struct before look(struct run *run, const struct command *command)
         if (command->type == COMMAND_SIGNAL && str_is_set(command->signal.signal_id) &&
             str_eq(signal->signal_id, command->signal.signal_id))
             before.knew_signal = true;
-        if (command->type == COMMAND_WAIT && !signal->delivered &&
-            str_is_set(command->wait.correlation_key) && !str_is_set(command->wait.choices) &&
-            str_eq(signal->correlation_key, command->wait.correlation_key))
-            before.had_stored = true;
     }
+    if (command->type == COMMAND_WAIT)
+        before.had_stored = must_take_stored(run, &command->wait);
     if (command->type == COMMAND_EFFECT_BEGIN && !run->plans) {
         const struct effect *effect = job_effect(slice, command->effect_begin.key);
         uint8_t hash[HASH_LEN];
@@ -639,6 +654,15 @@ static const char *judge_choice(struct run *run, struct str said, const struct b
                : "a wait with choices ended with none of them";
 }
 
+static const char *judge_answer(struct run *run, const struct command *command,
+                                const struct before *before)
+{
+    bool done = str_eq(command->answer.answer, STR("\"done\"")) && run->world->last.count > 0;
+    if (done && !command->answer.has_result)
+        return "an effect in doubt was done without its result";
+    return judge_choice(run, command->answer.answer, before);
+}
+
 static const char *judge(struct run *run, const struct command *command,
                          const struct before *before)
 {
@@ -683,7 +707,7 @@ static const char *judge(struct run *run, const struct command *command,
             return "a repeated signal did something";
         return judge_choice(run, command->signal.payload, before);
     case COMMAND_ANSWER:
-        return judge_choice(run, command->answer.answer, before);
+        return judge_answer(run, command, before);
     case COMMAND_WAIT:
         return before->had_stored && world->slice.job.wait.type != WAIT_NONE
                    ? "a wait blocked although its signal was there"

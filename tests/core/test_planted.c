@@ -29,6 +29,13 @@ static const char *const bug_names[] = {
 #undef PLANTED_BUG
 };
 
+/* No life deletes anything, and so none has a use for trusted time: core/test_trusted_time.c finds
+ * this one. */
+static bool is_hunted(enum planted_bug bug)
+{
+    return bug != PLANTED_JUMP_IS_TRUSTED;
+}
+
 struct finding {
     int lives; /* until it was caught; 0: not caught */
     char fault[FAULT_BYTES];
@@ -97,17 +104,21 @@ static void every_planted_bug_is_caught(void **state)
 {
     (void)state;
     int caught = 0;
+    int hunted = 0;
     for (int bug = PLANTED_NONE + 1; bug <= PLANTED_CORE_COUNT; bug++) {
+        if (!is_hunted((enum planted_bug)bug))
+            continue;
         struct finding finding = hunt_in_child((enum planted_bug)bug);
         if (finding.lives == 0)
             print_error("NOT CAUGHT %s\n", bug_names[bug]);
         else
             print_message("%s\n    life %d: %s\n", bug_names[bug], finding.lives, finding.fault);
         caught += finding.lives != 0;
+        hunted++;
     }
-    print_message("%d of %d planted bugs caught\n", caught, PLANTED_CORE_COUNT);
-    assert_true(PLANTED_CORE_COUNT >= 20);
-    assert_int_equal(caught, PLANTED_CORE_COUNT);
+    print_message("%d of %d planted bugs caught\n", caught, hunted);
+    assert_true(hunted >= 20);
+    assert_int_equal(caught, hunted);
 }
 
 int main(void)

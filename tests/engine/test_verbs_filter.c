@@ -241,8 +241,10 @@ static void filters_events(struct desk *d)
     says(d, "events", "[]");
     says(d, "next", "7");
 
-    well(d, VERB_feed, "{\"after\":\"%s\",\"type\":\"job_succeeded,job_created\"}", start);
-    assert_string_equal(types_told(d), "job_completed,job_created");
+    /* On PostgreSQL an event is told as soon as no older transaction runs: of other tests too. */
+    do
+        well(d, VERB_feed, "{\"after\":\"%s\",\"type\":\"job_succeeded,job_created\"}", start);
+    while (strcmp(types_told(d), "job_completed,job_created") != 0);
     says(d, "events.0.kind", "mail");
     says(d, "events.0.queue", "default");
     says(d, "events.1.kind", "other");

@@ -43,9 +43,12 @@ print(json.dumps([reply.status, reply.read().decode()]))
 
 class Server:
     def __init__(self, listen, user=0, **environment):
+        # Another user cannot write where the responses of servers are recorded.
+        inherited = {name: value for name, value in os.environ.items()
+                     if user == 0 or name not in ("PAWL_RECORD", "LD_PRELOAD")}
         self.process = start("setpriv", f"--reuid={user}", "--clear-groups", PAWL, "serve",
                              "--store", "memory:", "--listen", listen, stderr=subprocess.PIPE,
-                             text=True, env={**os.environ, **environment})
+                             text=True, env={**inherited, **environment})
         port = None
         for line in self.process.stderr:
             found = re.search(r"on port (\d+)|\"port\": ?(\d+)", line)

@@ -543,7 +543,7 @@ def people_read_text_on_a_terminal(place):
     line = [line for line in text.decode().split("\r\n") if "dead_lettered" in line][0]
     check(re.fullmatch(
         r"\d\d:\d\d:\d\d warn   job_dead_lettered  job=" + job + r"  version=4  "
-        r'kind="m a\\"il\\u202[eE]"  queue=default  attempt=1  worker=w  '
+        r'kind="m a\\"il\u00e9"  queue=default  attempt=1  worker=w  '
         r"reason=exhausted_retries  error=transient  failures=1  cause=fail  actor=w", line), line)
     process.send_signal(signal.SIGTERM)
     check(process.wait(PATIENCE_S) == 0, text)

@@ -84,6 +84,8 @@ class Routes:
 
     def find(self, method, url, body):
         path = url.split("?")[0]
+        if path == "/v1/batch":
+            path = "/v1/ops"  # by its older name
         if method == "POST" and path == "/v1/jobs" and "jobs" in body:
             path += "#many"
         method = "GET" if method == "HEAD" else method

@@ -597,6 +597,7 @@ struct feed_filter {
 struct fed_job {
     struct str kind; /* absent: the job is not there any more */
     struct str queue;
+    struct str traceparent;
 };
 
 /* Events of the feed, as far as the caller may see and wants them. */
@@ -629,7 +630,7 @@ static int by_job(const void *a, const void *b)
     return memcmp(left->id.bytes, right->id.bytes, sizeof left->id.bytes);
 }
 
-/* Kind and queue of some jobs, which are sorted. */
+/* What the feed says of some jobs, which are sorted. */
 static enum error_code read_fed_jobs(struct verb_call *call, struct store_job *jobs, uint32_t count,
                                      struct fed_job *ret, struct err *err)
 {
@@ -651,7 +652,9 @@ static enum error_code read_fed_jobs(struct verb_call *call, struct store_job *j
                 continue;
             ret[i].kind = arena_copy(call->arena, job->spec.kind);
             ret[i].queue = arena_copy(call->arena, job->spec.queue);
-            if (!str_is_set(ret[i].kind) || !str_is_set(ret[i].queue))
+            ret[i].traceparent = arena_copy(call->arena, job->spec.traceparent);
+            if (!str_is_set(ret[i].kind) || !str_is_set(ret[i].queue) ||
+                str_is_set(ret[i].traceparent) != str_is_set(job->spec.traceparent))
                 code = verb_no_memory(err);
         }
         arena_clear(&arena);
@@ -771,7 +774,7 @@ static void write_feed(struct buf *answer, const struct feed_page *page)
     json_key(&writer, STR("events"));
     json_begin_array(&writer);
     for (uint32_t i = 0; i < page->count; i++) {
-        answer_event_open(&writer, &page->fed[i].event, (struct str){NULL, 0});
+        answer_event_open(&writer, &page->fed[i].event, page->jobs[i]->traceparent);
         answer_text(&writer, STR("kind"), page->jobs[i]->kind);
         answer_text(&writer, STR("queue"), page->jobs[i]->queue);
         position_write(&writer, STR("position"), page->fed[i].position);

@@ -107,6 +107,8 @@ static void show_given_ids(struct desk *d)
     says(d, "claims.0.job.goal", "pay");
     well(d, VERB_events, "{\"id\":\"%s\"}", id);
     assert_int_equal(all_say(d, "order-17", TRACE), 3);
+    read_feed(d, 3);
+    assert_int_equal(all_say(d, "order-17", TRACE), 3);
 }
 
 static void a_correlation_id_and_a_trace_that_are_given_stay(void **state)

@@ -281,13 +281,12 @@ static enum error_code call_once(struct http_client *client, enum verb_name name
 {
     char own[UUID_TEXT_LEN + 1];
     bool stopped;
+    bool lacks_key = key == NULL && verb_needs_key(name) && !PLANTED(CLIENT_WITHOUT_KEYS);
     struct message message = {
         .answer_ms = answer_ms_of(client, name) + wait_ms,
         .patience_ms = client->patience_ms,
-        .key = key,
+        .key = lacks_key ? new_key(own) : key,
     };
-    if (key == NULL && verb_needs_key(name) && !PLANTED(CLIENT_WITHOUT_KEYS))
-        message.key = new_key(own);
     enum error_code code = http_request_make(name, request, arena, &message.request, err);
     return code == ERR_OK ? deliver(client, &message, answer, &stopped, err) : code;
 }

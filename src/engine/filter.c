@@ -196,8 +196,9 @@ static int hex_digit(char c)
 /* The id after this one; all zero after the last. */
 static struct uuid next_id(struct uuid id)
 {
-    for (size_t i = sizeof id.bytes; i-- > 0 && ++id.bytes[i] == 0;)
-        continue;
+    for (size_t i = sizeof id.bytes; i-- > 0;)
+        if (++id.bytes[i] != 0)
+            break;
     return id;
 }
 

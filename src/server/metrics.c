@@ -448,10 +448,11 @@ static void write_transitions(struct metrics *metrics, struct buf *text)
     for (int from = 0; from < STATUSES; from++)
         for (int to = 0; to < STATUSES; to++) {
             uint64_t value = counter_read(&metrics->transitions[from][to]);
+            if (value == 0)
+                continue;
             struct str labels[] = {job_status_name((enum job_status)from),
                                    job_status_name((enum job_status)to)};
-            if (value > 0)
-                text_sample(text, METRIC_JOB_TRANSITIONS, labels, value);
+            text_sample(text, METRIC_JOB_TRANSITIONS, labels, value);
         }
 }
 
@@ -509,10 +510,11 @@ static void write_step_moves(struct metrics *metrics, struct buf *text)
             int from = move / STEP_STATE_COUNT;
             int to = move % STEP_STATE_COUNT;
             uint64_t value = counter_read(&series->moves[from][to]);
+            if (value == 0)
+                continue;
             struct str labels[] = {place->parts[0], step_state_name((enum step_state)from),
                                    step_state_name((enum step_state)to)};
-            if (value > 0)
-                text_sample(text, METRIC_STEP_TRANSITIONS, labels, value);
+            text_sample(text, METRIC_STEP_TRANSITIONS, labels, value);
         }
     }
 }
@@ -527,11 +529,12 @@ static void write_efforts(struct metrics *metrics, struct buf *text)
         for (int end = 0; end < ENDS; end++) {
             struct histogram *histogram =
                 atomic_load_explicit(&series->ends[end], memory_order_acquire);
+            if (histogram == NULL)
+                continue;
             struct str labels[] = {place->parts[0], place->parts[1],
                                    end == END_FINISHED ? STR("finished")
                                                        : step_state_name((enum step_state)end)};
-            if (histogram != NULL)
-                text_histogram(text, METRIC_STEP_DURATION, labels, histogram, &bounds_work);
+            text_histogram(text, METRIC_STEP_DURATION, labels, histogram, &bounds_work);
         }
     }
     text_family(text, METRIC_STEP_RETRIES);
@@ -551,14 +554,15 @@ static void write_requests(struct metrics *metrics, struct buf *text)
     text_family(text, METRIC_HTTP_REQUESTS);
     for (uint32_t i = 0; i < ROUTE_COUNT_MAX + 1; i++)
         for (uint32_t s = 0; s < HTTP_STATUSES; s++) {
-            char status[16];
             uint64_t value = counter_read(&metrics->routes[i].statuses[s]);
+            if (value == 0)
+                continue;
+            char status[16];
             (void)snprintf(status, sizeof status, "%u", http_statuses[s]);
             struct str labels[] = {i < known ? routes[i].method : STR("unknown"),
                                    i < known ? routes[i].path : STR("unknown"),
                                    s < HTTP_STATUSES - 1 ? str_from(status) : STR("other")};
-            if (value > 0)
-                text_sample(text, METRIC_HTTP_REQUESTS, labels, value);
+            text_sample(text, METRIC_HTTP_REQUESTS, labels, value);
         }
     text_family(text, METRIC_HTTP_DURATION);
     for (uint32_t i = 0; i < ROUTE_COUNT_MAX + 1; i++) {

@@ -72,8 +72,8 @@ static void write_files(struct buf *text)
 {
     DIR *directory = opendir("/proc/self/fd");
     struct rlimit limit;
-    uint64_t count = 0;
     if (directory != NULL) {
+        uint64_t count = 0;
         const struct dirent *entry;
         while ((entry = readdir(directory)) != NULL) /* NOLINT: nobody else reads this one */
             count += entry->d_name[0] != '.';

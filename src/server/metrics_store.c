@@ -119,9 +119,10 @@ static void write_queues(const struct queue_list *queues, struct buf *text)
     for (uint32_t i = 0; i < queues->count; i++)
         for (int status = 0; status < JOB_STATUS_COUNT; status++) {
             const struct queue_figures *queue = &queues->at[i];
+            if (i == 0 && queue->count[status] == 0)
+                continue;
             struct str labels[] = {queue->queue, job_status_name((enum job_status)status)};
-            if (i > 0 || queue->count[status] > 0)
-                text_sample(text, METRIC_QUEUE_JOBS, labels, (uint64_t)queue->count[status]);
+            text_sample(text, METRIC_QUEUE_JOBS, labels, (uint64_t)queue->count[status]);
         }
     text_family(text, METRIC_QUEUE_PAUSED);
     for (uint32_t i = 0; i < queues->count; i++)
@@ -135,10 +136,11 @@ static void write_ages(const struct queue_list *queues, int64_t now, struct buf 
     for (uint32_t i = 0; i < queues->count; i++)
         for (int status = 0; status < JOB_STATUS_COUNT; status++) {
             const struct queue_figures *queue = &queues->at[i];
+            if (queue->count[status] == 0 || job_status_terminal((enum job_status)status))
+                continue;
             struct str labels[] = {queue->queue, job_status_name((enum job_status)status)};
-            if (queue->count[status] > 0 && !job_status_terminal((enum job_status)status))
-                text_sample_us(text, METRIC_QUEUE_OLDEST, labels,
-                               (now - queue->oldest_at[status]) * 1000);
+            text_sample_us(text, METRIC_QUEUE_OLDEST, labels,
+                           (now - queue->oldest_at[status]) * 1000);
         }
 }
 

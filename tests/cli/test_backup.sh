@@ -100,7 +100,7 @@ ln -s "$outside/up.db" "$work/backups/dangling.db"
 ask 400 dangling.db
 runs 2 backup "$outside/socket.db"
 runs 0 backup "$work/backups/socket.db"
-[ "$(ls "$outside" | grep -v lock)" = own.db ] || complain "copies were written elsewhere"
+[ "$(find "$outside" -mindepth 1 ! -name '*lock*' -exec basename {} \;)" = own.db ] || complain "copies were written elsewhere"
 kill $server
 wait $server
 for copy in relative daily/monday absolute socket; do

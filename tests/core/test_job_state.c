@@ -73,7 +73,7 @@ static struct job full_job(void)
         .spec = {.kind = STR("mail"), .queue = STR("q")},
         .lease = full_lease(),
         .wait = full_wait(),
-        .resume = {OUTCOME_SIGNAL, STR("k"), STR("1.10")},
+        .resume = {.outcome = OUTCOME_SIGNAL, .correlation_key = STR("k"), .payload = STR("1.10")},
         .dead_letter = {DEAD_TIMEOUT, STAGE_EXEC, STR("{\"class\":\"timeout\"}"), 18, STR("w1"),
                         WORLD_START_MS + 19, WORLD_START_MS + 20},
         .result = STR("{ \"n\" : 1e5 }"),

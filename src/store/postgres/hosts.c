@@ -54,13 +54,15 @@ enum error_code hosts_read(struct hosts *hosts, const char *url, struct err *err
     uint32_t ported = split(port, &at, ports);
     PQconninfoFree(options);
     uint32_t count = named > addressed ? named : addressed;
-    bool fits = count > 1 && count <= HOSTS_MAX && (named == count || *names[0] == '\0') &&
-                (addressed == count || *addresses[0] == '\0') && (ported == count || ported == 1);
+    bool by_name = named >= addressed;
+    bool by_address = addressed >= named;
+    bool fits = count > 1 && count <= HOSTS_MAX && (by_name || *names[0] == '\0') &&
+                (by_address || *addresses[0] == '\0') && (ported == count || ported == 1);
     hosts->count = fits ? count : 0;
     for (uint32_t i = 0; i < hosts->count; i++)
         hosts->at[i] = (struct connection_host){
-            .name = named == count ? names[i] : NULL,
-            .address = addressed == count ? addresses[i] : NULL,
+            .name = by_name ? names[i] : NULL,
+            .address = by_address ? addresses[i] : NULL,
             .port = ports[ported == 1 ? 0 : i],
         };
     return ERR_OK;

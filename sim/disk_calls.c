@@ -107,7 +107,8 @@ static char *real_path(const char *path, char *ret)
     struct stat status;
     if (disk_stat(path, &status) != 0)
         return NULL;
-    return strcpy(ret, path);
+    memcpy(ret, path, strlen(path) + 1);
+    return ret;
 }
 
 char *realpath(const char *restrict path, char *restrict ret)

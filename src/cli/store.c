@@ -195,7 +195,7 @@ enum cli_exit cli_do_one(const struct args *args, struct pawl *pawl, cli_call ca
                          const char *done)
 {
     struct pawl_object *request = pawl_object_new();
-    char *answer;
+    char *answer = NULL;
     pawl_object_text(request, "id", id);
     enum cli_exit code = cli_ask(args, pawl, call, request, &answer);
     if (code != CLI_DONE)

@@ -410,20 +410,23 @@ PAWL_VERB(batch);
 
 /* -- operators -- */
 
-/* Dead letters, the newest first: {"kind"?, "queue"?, "reason_code"?, "limit"?, "cursor"?}. Answers
- * {"jobs", "next_cursor"}. */
+/* Dead letters, the newest first: {"kind"?, "queue"?, "reason_code"?, "group"?, "limit"?,
+ * "cursor"?}. Answers {"jobs", "next_cursor"}. `group` is one of dead_letter_groups; with it a page
+ * may have fewer jobs than `limit`, or none, and still a next_cursor. PAWL_BAD_REQUEST: the group
+ * is not 16 hex digits. */
 PAWL_VERB(dead_letters);
 
-/* How many there are: {"kind"?, "queue"?, "limit"?, "cursor"?}. Answers {"groups": [{"kind",
- * "reason_code", "type", "message", "count", "oldest_at", "newest_at", "last_error"}],
- * "next_cursor", "counted", "more"}, the largest group first; `type` is that of their errors,
- * `message` what those without a type have in common, with "*" for numbers, ids and quoted text;
- * `more`: not all could be counted, and the oldest are left out. */
+/* How many there are: {"kind"?, "queue"?, "limit"?, "cursor"?}. Answers {"groups":
+ * [{"group", "kind", "reason_code", "type", "message", "count", "oldest_at", "newest_at",
+ * "last_error"}], "next_cursor", "counted", "more"}, the largest group first; `group` names it to
+ * dead_letters, redrive and drop; `type` is that of their errors, `message` what those without a
+ * type have in common, with "*" for numbers, ids and quoted text; `more`: not all could be counted,
+ * and the oldest are left out. */
 PAWL_VERB(dead_letter_groups);
 
-/* {"id"?, "kind"?, "queue"?, "reason_code"?, "reason"?, "fresh"?, "dry_run"?, "rate_per_s"?,
- * "limit"?, "cursor"?}: dead letters start anew (redrive), or are deleted (drop). Answers as
- * bulk. */
+/* {"id"?, "kind"?, "queue"?, "reason_code"?, "group"?, "reason"?, "fresh"?, "dry_run"?,
+ * "rate_per_s"?, "limit"?, "cursor"?}: dead letters start anew (redrive), or are deleted (drop);
+ * with `group` only those that dead_letter_groups counts there. Answers as bulk. */
 PAWL_VERB(redrive);
 PAWL_VERB(drop);
 

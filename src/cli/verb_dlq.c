@@ -32,6 +32,7 @@ static void put_filter(const struct args *args, struct pawl_object *request)
     cli_put_text(args, "--kind", request, "kind");
     cli_put_text(args, "--queue", request, "queue");
     cli_put_text(args, "--reason-code", request, "reason_code");
+    cli_put_text(args, "--group", request, "group");
 }
 
 static enum cli_exit run_ls(const struct args *args, struct pawl *pawl)
@@ -67,10 +68,11 @@ static enum cli_exit run_ls(const struct args *args, struct pawl *pawl)
 }
 
 static const struct column group_columns[] = {
+    {.title = "GROUP"},
     {.title = "COUNT", .right = true},
     {.title = "KIND", .gives_way = true},
     {.title = "REASON"},
-    {.title = "NEWEST"},
+    {.title = "NEWEST", .optional = true},
     {.title = "ERROR", .gives_way = true},
 };
 
@@ -94,6 +96,7 @@ static enum cli_exit run_groups(const struct args *args, struct pawl *pawl)
     struct pawl_json group = {NULL, 0};
     while (pawl_json_next(groups, &group, NULL) != 0) {
         struct pawl_json type = pawl_json_get(group, "type");
+        table_value(table, pawl_json_get(group, "group"));
         table_value(table, pawl_json_get(group, "count"));
         table_value(table, pawl_json_get(group, "kind"));
         table_value(table, pawl_json_get(group, "reason_code"));
@@ -193,19 +196,20 @@ static enum cli_exit check(const struct args *args)
 {
     const char *action = cli_word(args, 0);
     bool many = strcmp(action, "redrive") == 0 || strcmp(action, "drop") == 0;
-    bool filtered =
-        cli_has(args, "--kind") || cli_has(args, "--queue") || cli_has(args, "--reason-code");
+    bool filtered = cli_has(args, "--kind") || cli_has(args, "--queue") ||
+                    cli_has(args, "--reason-code") || cli_has(args, "--group");
     bool named = args->word_count > 1;
     if (strcmp(action, "show") == 0 && args->word_count != 2)
         return cli_usage(args->verb, "show takes one ID");
     if (strcmp(action, "ls") == 0 && named)
         return cli_usage(args->verb, "ls takes no ID; 'pawl dlq show' does");
-    if (strcmp(action, "groups") == 0 && (named || cli_has(args, "--reason-code")))
+    if (strcmp(action, "groups") == 0 &&
+        (named || cli_has(args, "--reason-code") || cli_has(args, "--group")))
         return cli_usage(args->verb, "groups takes --kind and --queue, and nothing else");
     bool add = strcmp(action, "add") == 0;
     if (add && (!named || !cli_has(args, "--reason-code")))
         return cli_usage(args->verb, "add takes ID... and --reason-code");
-    if (add && (cli_has(args, "--kind") || cli_has(args, "--queue")))
+    if (add && (cli_has(args, "--kind") || cli_has(args, "--queue") || cli_has(args, "--group")))
         return cli_usage(args->verb, "add takes ID... and no filter");
     if (!add && (cli_has(args, "--stage") || cli_has(args, "--message")))
         return cli_usage(args->verb, "--stage and --message go with add");
@@ -213,7 +217,8 @@ static enum cli_exit check(const struct args *args)
         return cli_usage(args->verb, "name dead letters or a filter, not both");
     if (many && !named && !filtered && !cli_has(args, "--all"))
         return cli_usage(args->verb,
-                         "say which: ID..., --kind, --queue or --reason-code, or --all of them");
+                         "say which: ID..., --group, --kind, --queue or --reason-code, or --all of "
+                         "them");
     if (!many && (cli_has(args, "--all") || cli_has(args, "--dry-run") || cli_has(args, "--rate")))
         return cli_usage(args->verb, "--all, --dry-run and --rate go with redrive and drop");
     if (strcmp(action, "drop") != 0 && cli_has(args, "--yes"))
@@ -253,6 +258,10 @@ static const struct option options[] = {
      .value = "R",
      .field = "reason_code",
      .text = "only those that died of this; add: why"},
+    {.name = "--group",
+     .value = "G",
+     .field = "group",
+     .text = "ls, redrive, drop: only those of this group, as groups shows it"},
     {.name = "--stage",
      .value = "fetch|input|exec|output|commit",
      .field = "stage",
@@ -274,13 +283,13 @@ const struct verb verb_dlq = {
     .arguments = "ls|groups|show|add|redrive|drop [ID...]",
     .about =
         "Works on dead letters: jobs that were given up. groups counts them by kind, reason and\n"
-        "error; add makes one of a job that no worker has; redrive starts them anew; drop deletes\n"
-        "them with all their history. drop must be confirmed: on a terminal by typing yes,\n"
-        "elsewhere with --yes.\n",
+        "error, and --group takes the group that it shows; add makes one of a job that no worker\n"
+        "has; redrive starts them anew; drop deletes them with all their history. drop must be\n"
+        "confirmed: on a terminal by typing yes, elsewhere with --yes.\n",
     .options = options,
     .examples = "  pawl dlq ls --reason-code exhausted_retries\n"
                 "  pawl dlq groups --kind email\n"
-                "  pawl dlq redrive --kind email --dry-run\n"
+                "  pawl dlq redrive --group 4f68b3ec62299c56 --dry-run\n"
                 "  pawl dlq drop 0190163d-8694-739b-aea5-966c26f8ad91 --yes\n",
     .takes = TAKES_STORE | TAKES_JSON,
     .run = run,

@@ -2,10 +2,13 @@
  *
  * They walk through a list, page by page, and give each job on it to the engine. A job that is not
  * in a state for it is refused alone and counted. The cursor is the last job that was looked at, so
- * that jobs which leave the filter on the way change nothing. */
+ * that jobs which leave the filter on the way change nothing. No store knows of groups of dead
+ * letters: they are sifted here from what the store lists. */
 #include <assert.h>
 
 #include "base/clock.h"
+#include "base/planted.h"
+#include "core/dead_group.h"
 #include "engine/access.h"
 #include "engine/answer.h"
 #include "engine/filter.h"
@@ -16,6 +19,7 @@ enum {
     CHUNK_MAX = 100, /* jobs in one batch */
     RATE_MAX = 1000 * 1000,
     NAP_MS = 20,
+    SEARCH_MS_MAX = 1000, /* for dead letters of a group, in one answer */
 };
 
 #define FIELD(type, member, kind) RECORD_FIELD(struct type, member, #member, kind)
@@ -31,7 +35,10 @@ struct walk {
     int64_t rate_per_s;         /* 0: as fast as it goes */
     bool dry_run;
     int64_t limit;
+    bool grouped; /* only dead letters of this group */
+    uint8_t group[DEAD_GROUP_LEN];
 
+    int64_t looked_at;
     int64_t matched;
     int64_t done;
     int64_t refused;
@@ -87,6 +94,50 @@ static enum error_code do_page(struct verb_call *call, struct walk *walk, struct
     return code;
 }
 
+/* Leaves those of the group, at most `most`, at the front of the list. */
+static enum error_code sift(const struct walk *walk, struct store_job *jobs, uint32_t *count,
+                            struct uuid *last, int64_t most, struct arena *arena, struct err *err)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < *count && kept < most; i++) {
+        struct dead_group group;
+        *last = jobs[i].id;
+        if (str_is_set(jobs[i].damaged))
+            continue;
+        if (!dead_group_of(&jobs[i].slice.job, arena, &group))
+            return verb_no_memory(err);
+        bool same = memcmp(group.id, walk->group, sizeof group.id) == 0;
+        if (same || PLANTED(GROUP_FILTER_DROPPED))
+            jobs[kept++] = jobs[i];
+    }
+    *count = kept;
+    return ERR_OK;
+}
+
+/* Lists the next jobs that the walk is about, at most `most`, and moves it on behind them. */
+static enum error_code next_jobs(struct verb_call *call, struct walk *walk, uint32_t most,
+                                 struct arena *arena, struct store_job **ret, uint32_t *ret_count,
+                                 struct err *err)
+{
+    uint32_t count = 0;
+    walk->filter.limit = walk->grouped && most < CHUNK_MAX ? CHUNK_MAX : most;
+    enum error_code code = list_page(call, walk, arena, ret, &count, err);
+    if (code != ERR_OK)
+        return code;
+    *ret_count = count;
+    walk->looked_at += count;
+    walk->more = count == walk->filter.limit;
+    if (count == 0)
+        return ERR_OK;
+    struct uuid end = (*ret)[count - 1].id;
+    walk->last = end;
+    if (walk->grouped)
+        code = sift(walk, *ret, ret_count, &walk->last, most, arena, err);
+    walk->more = walk->more || !uuid_eq(walk->last, end);
+    walk->filter.before = walk->last;
+    return code;
+}
+
 /* Counts what would be refused, as far as the jobs on the list tell. */
 static void count_refusals(struct walk *walk, const struct store_job *jobs, uint32_t count)
 {
@@ -115,18 +166,14 @@ static enum error_code walk_page(struct verb_call *call, struct walk *walk, stru
 {
     struct store_job *jobs = NULL;
     uint32_t count = 0;
-    walk->filter.limit = chunk_size(walk);
-    enum error_code code = list_page(call, walk, arena, &jobs, &count, err);
+    enum error_code code = next_jobs(call, walk, chunk_size(walk), arena, &jobs, &count, err);
     if (code == ERR_OK && count > 0 && !walk->dry_run)
         code = do_page(call, walk, arena, jobs, count, err);
     if (code != ERR_OK)
         return code;
     if (walk->dry_run)
         count_refusals(walk, jobs, count);
-    walk->more = count == walk->filter.limit;
     walk->matched += count;
-    if (count > 0)
-        walk->filter.before = walk->last = jobs[count - 1].id;
     if (walk->rate_per_s > 0 && walk->more && !walk->dry_run && walk->matched < walk->limit)
         pause_for(call, (int64_t)count * 1000 / walk->rate_per_s);
     return ERR_OK;
@@ -142,7 +189,7 @@ static enum error_code walk_all(struct verb_call *call, struct walk *walk, struc
     arena_init(&arena);
     walk->more = true;
     while (code == ERR_OK && walk->more && walk->matched < walk->limit) {
-        if (walk->matched > 0 &&
+        if (walk->looked_at > 0 &&
             (engine_steady(call->engine) >= until || engine_interrupted(call->engine)))
             break;
         code = walk_page(call, walk, &arena, err);
@@ -295,6 +342,7 @@ struct dead_request {
     struct str kind;
     struct str queue;
     enum dead_letter_reason reason_code;
+    struct str group; /* of dead_letter_groups */
     struct str reason;
     bool fresh;
     bool dry_run;
@@ -307,7 +355,8 @@ struct dead_request {
     FIELD(dead_request, kind, NAME), FIELD(dead_request, queue, NAME),                             \
         RECORD_FIELD_ENUM(struct dead_request, reason_code, "reason_code",                         \
                           dead_letter_reason_names),                                               \
-        RANGE(dead_request, limit, 1, BULK_JOBS_MAX), FIELD(dead_request, cursor, TEXT)
+        FIELD(dead_request, group, TEXT), RANGE(dead_request, limit, 1, BULK_JOBS_MAX),            \
+        FIELD(dead_request, cursor, TEXT)
 
 static const struct record_field dead_letters_fields[] = {WHICH_LETTERS};
 RECORD_TABLE(dead_letters);
@@ -333,45 +382,70 @@ static const struct record_field drop_fields[] = {
 RECORD_TABLE(drop);
 
 static enum error_code read_letters(struct verb_call *call, const struct record_type *type,
-                                    struct dead_request *request, struct store_filter *ret,
-                                    struct err *err)
+                                    struct dead_request *request, struct walk *ret, struct err *err)
 {
+    struct store_filter *filter = &ret->filter;
     enum error_code code = verb_read(call, type, request, err);
     if (code == ERR_OK && str_is_set(request->id))
-        code = verb_job_id(request->id, &ret->id, err);
+        code = verb_job_id(request->id, &filter->id, err);
+    if (code == ERR_OK && str_is_set(request->group))
+        code = dead_group_read(request->group, ret->group, err);
     if (code == ERR_OK)
-        code = cursor_read(request->cursor, &ret->before, err);
-    ret->statuses = UINT32_C(1) << JOB_DEAD_LETTERED;
-    ret->kind = request->kind;
-    ret->queue = request->queue;
-    ret->reason_code = request->reason_code;
-    ret->limit = (uint32_t)request->limit;
-    return code == ERR_OK ? access_filter(call, ret, err) : code;
+        code = cursor_read(request->cursor, &filter->before, err);
+    filter->statuses = UINT32_C(1) << JOB_DEAD_LETTERED;
+    filter->kind = request->kind;
+    filter->queue = request->queue;
+    filter->reason_code = request->reason_code;
+    ret->grouped = str_is_set(request->group);
+    ret->rate_per_s = request->rate_per_s;
+    ret->dry_run = request->dry_run;
+    ret->limit = request->limit;
+    return code == ERR_OK ? access_filter(call, filter, err) : code;
+}
+
+/* Writes dead letters until there are enough. Of a group there may be few among many others, so the
+ * answer also ends when enough was looked at. */
+static enum error_code write_letters(struct verb_call *call, struct walk *walk,
+                                     struct json_writer *writer, struct err *err)
+{
+    int64_t until = engine_steady(call->engine) + SEARCH_MS_MAX;
+    struct sight sight = access_sight_of(call, ANSWER_DETAILS);
+    enum error_code code = ERR_OK;
+    struct arena page;
+    arena_init(&page);
+    walk->more = true;
+    while (code == ERR_OK && walk->more && walk->matched < walk->limit &&
+           (walk->looked_at == 0 || engine_steady(call->engine) < until)) {
+        struct store_job *jobs = NULL;
+        uint32_t count = 0;
+        uint32_t most = (uint32_t)(walk->limit - walk->matched);
+        code = next_jobs(call, walk, most, &page, &jobs, &count, err);
+        for (uint32_t i = 0; code == ERR_OK && i < count; i++)
+            answer_listed(writer, &jobs[i], sight);
+        walk->matched += count;
+        arena_clear(&page);
+    }
+    arena_release(&page);
+    return code;
 }
 
 static enum error_code run_dead_letters(struct verb_call *call, struct buf *answer, struct err *err)
 {
     struct dead_request request = {.limit = PAGE_LIMIT_DEFAULT};
     struct walk walk = {0};
-    struct store_job *jobs = NULL;
-    uint32_t count = 0;
     struct json_writer writer;
-    enum error_code code = read_letters(call, &dead_letters_record, &request, &walk.filter, err);
-    if (code == ERR_OK)
-        code = list_page(call, &walk, call->arena, &jobs, &count, err);
+    enum error_code code = read_letters(call, &dead_letters_record, &request, &walk, err);
     if (code != ERR_OK)
         return code;
     json_writer_init(&writer, answer);
     json_begin_object(&writer);
     json_key(&writer, STR("jobs"));
     json_begin_array(&writer);
-    for (uint32_t i = 0; i < count; i++)
-        answer_listed(&writer, &jobs[i], access_sight_of(call, ANSWER_DETAILS));
+    code = write_letters(call, &walk, &writer, err);
     json_end_array(&writer);
-    bool more = count == walk.filter.limit;
-    cursor_write(&writer, more, more ? jobs[count - 1].id : (struct uuid){0});
+    cursor_write(&writer, walk.more, walk.last);
     json_end_object(&writer);
-    return ERR_OK;
+    return code;
 }
 
 const struct verb verb_dead_letters = {.request = &dead_letters_record, .run = run_dead_letters};
@@ -395,9 +469,6 @@ static enum error_code no_letter(struct verb_call *call, struct uuid id, struct 
 static enum error_code walk_letters(struct verb_call *call, const struct dead_request *request,
                                     struct walk *walk, struct buf *answer, struct err *err)
 {
-    walk->rate_per_s = request->rate_per_s;
-    walk->dry_run = request->dry_run;
-    walk->limit = request->limit;
     enum error_code code = walk_all(call, walk, err);
     if (code == ERR_OK && walk->matched == 0 && str_is_set(request->id))
         code = no_letter(call, walk->filter.id, err);
@@ -411,7 +482,7 @@ static enum error_code run_redrive(struct verb_call *call, struct buf *answer, s
 {
     struct dead_request request = {.limit = BULK_JOBS_MAX};
     struct walk walk = {0};
-    enum error_code code = read_letters(call, &redrive_record, &request, &walk.filter, err);
+    enum error_code code = read_letters(call, &redrive_record, &request, &walk, err);
     if (code != ERR_OK)
         return code;
     walk.op = requeue_op(call, request.reason, request.fresh);
@@ -424,7 +495,7 @@ static enum error_code run_drop(struct verb_call *call, struct buf *answer, stru
 {
     struct dead_request request = {.limit = BULK_JOBS_MAX};
     struct walk walk = {0};
-    enum error_code code = read_letters(call, &drop_record, &request, &walk.filter, err);
+    enum error_code code = read_letters(call, &drop_record, &request, &walk, err);
     if (code != ERR_OK)
         return code;
     walk.op = (struct op){.type = OP_DROP};

@@ -4,7 +4,7 @@
  * answer that would take too long says that there are more. */
 #include <stdlib.h>
 
-#include "core/failure.h"
+#include "core/dead_group.h"
 #include "engine/access.h"
 #include "engine/answer.h"
 #include "engine/filter.h"
@@ -35,9 +35,7 @@ static const struct record_field dead_letter_groups_fields[] = {
 RECORD_TABLE(dead_letter_groups);
 
 struct group {
-    struct str kind;
-    enum dead_letter_reason reason_code;
-    struct failure_group error; /* what their errors have in common */
+    struct dead_group same; /* what its dead letters have in common */
     int64_t count;
     int64_t oldest_at; /* when it became one */
     int64_t newest_at;
@@ -52,37 +50,33 @@ struct grouping {
     bool more; /* there are dead letters that were not counted */
 };
 
+/* Copies a text that may be absent; false: no memory. */
+static bool keep(struct arena *arena, struct str text, struct str *ret)
+{
+    *ret = arena_copy(arena, text);
+    return str_is_set(*ret) == str_is_set(text);
+}
+
 /* The group of a job, a new one if need be; NULL: no memory, or too many. */
 static struct group *group_of(struct grouping *grouping, const struct job *job, struct arena *page,
                               struct arena *arena)
 {
-    enum dead_letter_reason reason = job->dead_letter.reason_code;
-    struct failure_group same;
-    if (!failure_group_of(job->dead_letter.last_error, page, &same))
+    struct dead_group same;
+    if (!dead_group_of(job, page, &same))
         return NULL;
-    for (uint32_t i = 0; i < grouping->group_count; i++) {
-        struct group *group = &grouping->groups[i];
-        if (group->reason_code == reason && str_eq(group->kind, job->spec.kind) &&
-            str_eq(group->error.type, same.type) && str_eq(group->error.pattern, same.pattern))
-            return group;
-    }
-    struct str kind = arena_copy(arena, job->spec.kind);
-    struct str error = arena_copy(arena, job->dead_letter.last_error);
-    struct failure_group kept = {arena_copy(arena, same.type), arena_copy(arena, same.pattern)};
-    bool copied = str_is_set(kind) &&
-                  str_is_set(error) == str_is_set(job->dead_letter.last_error) &&
-                  str_is_set(kept.type) == str_is_set(same.type) &&
-                  str_is_set(kept.pattern) == str_is_set(same.pattern);
-    if (!copied || grouping->group_count == GROUPS_MAX)
+    for (uint32_t i = 0; i < grouping->group_count; i++)
+        if (memcmp(grouping->groups[i].same.id, same.id, sizeof same.id) == 0)
+            return &grouping->groups[i];
+    struct group group = {
+        .same = same, .oldest_at = job->dead_letter.at, .newest_at = job->dead_letter.at};
+    bool kept = keep(arena, same.kind, &group.same.kind) &&
+                keep(arena, same.error.type, &group.same.error.type) &&
+                keep(arena, same.error.pattern, &group.same.error.pattern) &&
+                keep(arena, job->dead_letter.last_error, &group.last_error);
+    if (!kept || grouping->group_count == GROUPS_MAX)
         return NULL;
-    struct group *group = &grouping->groups[grouping->group_count++];
-    *group = (struct group){.kind = kind,
-                            .reason_code = reason,
-                            .error = kept,
-                            .oldest_at = job->dead_letter.at,
-                            .newest_at = job->dead_letter.at,
-                            .last_error = error};
-    return group;
+    grouping->groups[grouping->group_count] = group;
+    return &grouping->groups[grouping->group_count++];
 }
 
 /* One whose row is damaged is in no group. */
@@ -140,21 +134,24 @@ static int compare(const void *a, const void *b)
     const struct group *other = b;
     if (one->count != other->count)
         return one->count > other->count ? -1 : 1;
-    int order = str_cmp(one->kind, other->kind);
+    int order = str_cmp(one->same.kind, other->same.kind);
     if (order == 0)
-        order = (int)one->reason_code - (int)other->reason_code;
+        order = (int)one->same.reason_code - (int)other->same.reason_code;
     if (order == 0)
-        order = str_cmp(one->error.type, other->error.type);
-    return order != 0 ? order : str_cmp(one->error.pattern, other->error.pattern);
+        order = str_cmp(one->same.error.type, other->same.error.type);
+    return order != 0 ? order : str_cmp(one->same.error.pattern, other->same.error.pattern);
 }
 
 static void write_group(struct json_writer *writer, const struct group *group)
 {
+    const struct dead_group *same = &group->same;
     json_begin_object(writer);
-    answer_text(writer, STR("kind"), group->kind);
-    answer_word(writer, STR("reason_code"), &dead_letter_reason_names, (int)group->reason_code);
-    answer_text(writer, STR("type"), group->error.type);
-    answer_text(writer, STR("message"), group->error.pattern);
+    json_key(writer, STR("group"));
+    json_put_hex(writer, same->id, sizeof same->id);
+    answer_text(writer, STR("kind"), same->kind);
+    answer_word(writer, STR("reason_code"), &dead_letter_reason_names, (int)same->reason_code);
+    answer_text(writer, STR("type"), same->error.type);
+    answer_text(writer, STR("message"), same->error.pattern);
     answer_int(writer, STR("count"), group->count);
     answer_time(writer, STR("oldest_at"), group->oldest_at);
     answer_time(writer, STR("newest_at"), group->newest_at);

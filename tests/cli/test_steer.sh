@@ -148,7 +148,24 @@ submits letter --max-attempts 1 --queue post4
 works letter sh -c 'exit 3'
 runs 0 show "$id" --json
 json 'a["error"]["code"] == "exit 3"'
-runs 0 dlq drop "$id" --yes
+# A group is what has the same kind, reason and error, and nothing else of the kind.
+runs 0 dlq groups --json
+json 'len(a["groups"]) == 2 and a["groups"][1]["message"] == "the command exited with code *"'
+group=$(python3 -c 'import json, sys; print(json.load(sys.stdin)["groups"][1]["group"])' <"$work/out")
+runs 0 dlq groups
+prints "$group"
+runs 0 dlq ls --group "$group" --json
+json 'len(a["jobs"]) == 1'
+runs 2 dlq ls --group nothing
+says 'group must be the 16 hex digits'
+runs 2 dlq groups --group "$group"
+runs 2 dlq drop --group "$group"
+says 'this deletes 1 dead letter with all history'
+runs 0 dlq redrive --group "$group" --dry-run
+prints '1 would be redriven'
+runs 0 dlq drop --group "$group" --yes
+prints '1 dropped'
+runs 3 show "$id"
 id=$letter
 runs 0 dlq ls --queue post1 --json
 json 'len(a["jobs"]) == 1'

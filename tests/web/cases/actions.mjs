@@ -16,7 +16,8 @@ async function group(t, kind, n) {
     const jobs = [];
     for (let i = 0; i < n; i++) jobs.push(await t.server.die(kind, `death of ${kind} ${i}`));
     const page = await t.page();
-    await visit(page, t.server, `#/dead?kind=${kind}&reason_code=exhausted_retries`);
+    await visit(page, t.server, '#/dead');
+    await page.locator('.groups a', { hasText: kind }).click();
     await page.waitForFunction(
         (wanted) => document.querySelectorAll('tbody [data-row]').length === wanted,
         n,
@@ -509,6 +510,39 @@ export const cases = [
             await confirm(page, 'Redrive 2 dead letters');
             for (const { id } of jobs) await status(t.server, id, 'queued');
             await page.getByText('This group is empty').waitFor();
+        },
+    ],
+    [
+        'a_group_of_dead_letters_is_shown_redriven_and_dropped_alone',
+        async (t) => {
+            const { server } = t;
+            const one = await server.die('two-groups', 'no user 7');
+            const two = await server.die('two-groups', 'no user 8');
+            const other = await server.die('two-groups', 'the disk is full');
+            const page = await t.page();
+            await visit(page, server, '#/dead');
+            const users = page.locator('.groups a', { hasText: 'no user *' });
+            const disks = page.locator('.groups a', { hasText: 'the disk is full' });
+            await users.click();
+            await page.waitForFunction(
+                () => document.querySelectorAll('tbody [data-row]').length === 2,
+            );
+            same('the one that is open', await users.getAttribute('aria-current'), 'true');
+            same('and no other', await page.locator('.groups a[aria-current]').count(), 1);
+            await page.getByRole('button', { name: 'Redrive the group' }).click();
+            await page.locator('dialog .acted-on', { hasText: 'no user *' }).waitFor();
+            await confirm(page, 'Redrive 2 dead letters');
+            await status(server, one.id, 'queued');
+            await status(server, two.id, 'queued');
+            same('the other', (await server.job(other.id)).status, 'dead_lettered');
+            await server.die('two-groups', 'no user 9', { queue: 'third' });
+            await disks.click();
+            await page.getByRole('button', { name: 'Drop the group' }).click();
+            await confirm(page, 'Drop 1 dead letter');
+            await disks.waitFor({ state: 'detached' });
+            await users.waitFor();
+            const { jobs } = await server.get('/v1/dead-letters?kind=two-groups');
+            same('left', jobs.map((job) => job.dead_letter.last_error.message), ['no user 9']);
         },
     ],
     [

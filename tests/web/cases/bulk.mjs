@@ -69,7 +69,7 @@ export const cases = [
             await aside(server, await submitMany(server, 'drop-none', 2));
             const page = await t.page();
             await visit(page, server, '#/dead?kind=drop-many&reason_code=timeout');
-            await page.getByRole('button', { name: 'Drop the group' }).click();
+            await page.getByRole('button', { name: 'Drop these' }).click();
             await page.getByLabel('Type drop to go on').fill('drop');
             await confirm(page, 'Drop 620 dead letters');
             same('it says', await told(page, /Dropped: ([\d,]+)$/), 620);

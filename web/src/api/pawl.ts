@@ -46,6 +46,7 @@ export interface DeadFilter {
     kind?: string;
     queue?: string;
     reason_code?: DeadLetter['reason_code'];
+    group?: string;
 }
 
 export const listJobs = (filter: JobFilter, paging: Paging = {}, signal?: AbortSignal) =>

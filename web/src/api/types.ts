@@ -70,18 +70,22 @@ export interface DeadLetter {
     at: string;
 }
 
+export interface DeadGroup {
+    /** Names it to the list, to redrive and to drop. */
+    group: string;
+    kind: string;
+    reason_code: string;
+    /** Of the error, where workers tell it; else `message` is its pattern. */
+    type: string | null;
+    message: string | null;
+    count: number;
+    oldest_at: string;
+    newest_at: string;
+    last_error: Failure | null;
+}
+
 export interface DeadGroups {
-    groups: {
-        kind: string;
-        reason_code: string;
-        /** Of the error, where workers tell it; else `message` is its pattern. */
-        type: string | null;
-        message: string | null;
-        count: number;
-        oldest_at: string;
-        newest_at: string;
-        last_error: Failure | null;
-    }[];
+    groups: DeadGroup[];
     counted: number;
     /** There are more than were counted. */
     more: boolean;

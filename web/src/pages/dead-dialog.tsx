@@ -2,28 +2,38 @@
 
 import { useState } from 'preact/hooks';
 import * as pawl from '../api/pawl';
-import { count, plural } from '../format';
+import type { DeadGroup } from '../api/types';
+import { brief, count, plural, words } from '../format';
+import { deadReasons } from '../states';
 import { ActionDialog } from '../ui/dialog';
 import { CheckField, TextField } from '../ui/field';
 import { all, each, tell, useCount } from './many';
+
+export const reasonWords = (code: string): string => deadReasons[code] ?? words(code);
+
+/** What the errors of a group have in common. */
+export const errorWords = (g: DeadGroup): string =>
+    brief(g.type ?? g.message ?? g.last_error?.message ?? 'no message');
 
 export type DeadAction = 'redrive' | 'drop';
 
 interface Props {
     action: DeadAction;
-    /** null: the whole group. */
+    /** null: all that pass the filter. */
     ids: string[] | null;
-    group: pawl.DeadFilter;
+    filter: pawl.DeadFilter;
+    /** What the filter stands for, when it is a group. */
+    group?: DeadGroup;
     onClose: () => void;
 }
 
-export function DeadDialog({ action, ids, group, onClose }: Props) {
+export function DeadDialog({ action, ids, filter, group, onClose }: Props) {
     const [reason, setReason] = useState('');
     const [fresh, setFresh] = useState(false);
     const [rate, setRate] = useState('');
     const [typed, setTyped] = useState('');
     const [done, setDone] = useState(0);
-    const { n, problem } = useCount(ids, pawl[action], { ...group });
+    const { n, problem } = useCount(ids, pawl[action], { ...filter });
     const drops = action === 'drop';
     const what = n === null ? 'them' : plural(n, 'dead letter');
     const wantsWord = drops && n !== 1;
@@ -33,7 +43,7 @@ export function DeadDialog({ action, ids, group, onClose }: Props) {
         const running = { signal, onDone: setDone };
         const sum = ids
             ? await each(ids, (id, late) => pawl[action]({ id, ...how }, late), running)
-            : await all(pawl[action], { ...group, ...how }, Number(rate), running);
+            : await all(pawl[action], { ...filter, ...how }, Number(rate), running);
         tell(drops ? 'Dropped' : 'Redriven', sum, signal.aborted);
     }
 
@@ -48,6 +58,12 @@ export function DeadDialog({ action, ids, group, onClose }: Props) {
             run={run}
             onClose={onClose}
         >
+            {!ids && group && (
+                <p class="acted-on">
+                    <b>{group.kind}</b> {reasonWords(group.reason_code)}
+                    <code>{errorWords(group)}</code>
+                </p>
+            )}
             <p>
                 {drops
                     ? 'They are deleted for good, history and all. Nothing brings them back.'

@@ -2,69 +2,55 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import * as pawl from '../api/pawl';
-import type { Job } from '../api/types';
-import { brief, count, plural, shortId, words } from '../format';
+import type { DeadFilter } from '../api/pawl';
+import type { DeadGroup, Job, JobPage } from '../api/types';
+import { brief, count, plural, shortId } from '../format';
 import { useJobList } from '../live/job-list';
 import { useQuery } from '../live/query';
 import { replace, to } from '../route';
-import { deadReasons } from '../states';
 import { Button } from '../ui/button';
 import { JsonView } from '../ui/json';
 import { narrow } from '../ui/narrow';
 import { Empty, Loading, PageHead, Panel, Trouble } from '../ui/page';
 import { Ago } from '../ui/time';
 import { VirtualTable } from '../ui/virtual';
-import { type DeadAction, DeadDialog } from './dead-dialog';
+import { type DeadAction, DeadDialog, errorWords, reasonWords } from './dead-dialog';
 
 const PAGE = 100;
 const ROW = 44;
 const ROW_NARROW = 68;
 
-const reasonWords = (code: string): string => deadReasons[code] ?? words(code);
+/* All three: the server finds the group by its id, and faster with the others. */
+const groupAddress = ({ kind, reason_code, group }: DeadGroup): string =>
+    to.dead({ kind, reason_code, group });
 
-interface Group {
-    kind?: string;
-    reason_code?: string;
+/* A page of a group may be empty while there is more to look at: it goes on until something comes. */
+async function letters(filter: DeadFilter, cursor: string | null): Promise<JobPage> {
+    let page = await pawl.deadLetters(filter, { limit: PAGE, cursor });
+    while (page.jobs.length === 0 && page.next_cursor)
+        page = await pawl.deadLetters(filter, { limit: PAGE, cursor: page.next_cursor });
+    return page;
 }
 
-function Groups({
-    at,
-    groups,
-    total,
-}: {
-    at: Group;
-    groups: {
-        kind: string;
-        reason_code: string;
-        type: string | null;
-        message: string | null;
-        count: number;
-        newest_at: string;
-        last_error: { message?: string } | null;
-    }[];
-    total: number;
-}) {
+function Groups({ at, groups, total }: { at: DeadFilter; groups: DeadGroup[]; total: number }) {
+    const all = !at.kind && !at.reason_code && !at.group;
     return (
         <nav class="groups" aria-label="Groups of dead letters">
-            <a href={to.dead()} aria-current={!at.kind && !at.reason_code ? 'true' : undefined}>
+            <a href={to.dead()} aria-current={all ? 'true' : undefined}>
                 <span class="group-name">All dead letters</span>
                 <b>{count(total)}</b>
             </a>
             {groups.map((g) => (
                 <a
-                    key={JSON.stringify([g.reason_code, g.kind, g.type, g.message])}
+                    key={g.group}
                     data-row
-                    href={to.dead({ kind: g.kind, reason_code: g.reason_code })}
-                    aria-current={
-                        at.kind === g.kind && at.reason_code === g.reason_code ? 'true' : undefined
-                    }
+                    href={groupAddress(g)}
+                    aria-current={at.group === g.group ? 'true' : undefined}
                 >
                     <span class="group-name">
                         <span class="strong">{g.kind}</span>
                         <span class="group-why">{reasonWords(g.reason_code)}</span>
-                        <span class="faint cut">
-                            {brief(g.type ?? g.message ?? g.last_error?.message ?? '')}
-                        </span>
+                        <span class="faint cut">{errorWords(g)}</span>
                     </span>
                     <b>{count(g.count)}</b>
                 </a>
@@ -188,10 +174,13 @@ function Row({ job, selected, shown, onSelect, onShow }: RowProps) {
 }
 
 export function DeadPage({ query }: { query: URLSearchParams }) {
-    const at: Group = {
+    const at: DeadFilter = {
         kind: query.get('kind') ?? undefined,
         reason_code: query.get('reason_code') ?? undefined,
+        group: query.get('group') ?? undefined,
     };
+    const filtered = Object.values(at).some(Boolean);
+    const which = at.group ? 'the group' : filtered ? 'these' : 'all';
     const key = JSON.stringify(at);
     const groups = useQuery(pawl.deadGroups, [], {
         stale: (event) => /dead_letter|requeued/.test(event.type),
@@ -199,7 +188,7 @@ export function DeadPage({ query }: { query: URLSearchParams }) {
         quiet_ms: 2000,
     });
     const list = useJobList(
-        (cursor) => pawl.deadLetters(at, { limit: PAGE, cursor }),
+        (cursor) => letters(at, cursor),
         [key],
         () => false,
     );
@@ -237,13 +226,13 @@ export function DeadPage({ query }: { query: URLSearchParams }) {
                             icon="loop"
                             onClick={() => setActing({ action: 'redrive', ids: null })}
                         >
-                            Redrive {at.kind ? 'the group' : 'all'}
+                            Redrive {which}
                         </Button>
                         <Button
                             kind="danger"
                             onClick={() => setActing({ action: 'drop', ids: null })}
                         >
-                            Drop {at.kind ? 'the group' : 'all'}
+                            Drop {which}
                         </Button>
                     </>
                 )}
@@ -358,7 +347,8 @@ export function DeadPage({ query }: { query: URLSearchParams }) {
                 <DeadDialog
                     action={acting.action}
                     ids={acting.ids}
-                    group={at}
+                    filter={at}
+                    group={groups.data?.groups.find((g) => g.group === at.group)}
                     onClose={() => {
                         setActing(null);
                         setSelected(new Set());

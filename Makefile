@@ -17,7 +17,7 @@ export FUZZ_SECONDS NO_INSTALL
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := all
-.PHONY: all run demo test lint format sanitize coverage bench bench-accept bench-stores bench-peers bench-flat \
+.PHONY: all run demo test lint format sanitize coverage bench bench-accept bench-stores bench-peers bench-flat bench-mixed \
 	bench-size fuzz model mutants sim torture machines metrics settings screenshots install clean help
 
 all: ## build build/pawl and build/libpawl.{a,so}; installs missing Debian packages first
@@ -70,6 +70,10 @@ bench-peers: ## Pawl beside its peers; writes the table of docs/performance.md (
 bench-flat: ## rates with millions of jobs waiting; writes a table of docs/performance.md (SMOKE=1)
 	@scripts/install-deps build test peers
 	@scripts/bench-flat
+
+bench-mixed: ## lives beside heartbeats, waits, plans, reads; writes a table of docs/performance.md (SMOKE=1, OTHER)
+	@scripts/install-deps build test
+	@scripts/bench-mixed
 
 bench-size: ## bytes on disk and in memory for each job; writes a table of docs/performance.md (SMOKE=1)
 	@scripts/install-deps build test

@@ -28,6 +28,7 @@ enum {
     BENCH_CLIENTS_MAX = 1000,
     BENCH_POLLS_MAX = 10 * 1000,
     BENCH_STEPS_MAX = 1000,
+    BENCH_BESIDE_MAX = 10 * 1000, /* things a second that go on beside lives */
     BENCH_URL_MAX = 2048,
     BENCH_CALL_BYTES_MAX = 6 * 1024 * 1024, /* payloads in one call */
 };
@@ -38,6 +39,9 @@ enum {
 
 /* What the name of the paused queue of a mix ends in. */
 #define BENCH_PAUSED "-paused"
+
+/* And those of queues for what goes on beside lives, before their number. */
+#define BENCH_BESIDE "-beside-"
 
 /* ---- what was measured ---- */
 
@@ -58,6 +62,8 @@ struct row {
     const char *scenario;
     char label[48];    /* which case; "": there is but one */
     const char *unit;  /* "jobs" */
+    const char *what;  /* that latencies are of */
+    bool is_beside;    /* the same as the row before, beside other things */
     long long waiting; /* jobs in front; -1: this is not what it is about */
     double bytes;      /* on disk for each job; less than 0: not known */
     size_t count;
@@ -65,6 +71,16 @@ struct row {
 };
 
 /* ---- what is wanted ---- */
+
+/* What goes on beside lives, a second. */
+struct beside {
+    long long heartbeats;
+    long long waits;
+    long long plans;
+    long long lists;
+    long long gets;
+    long long effects; /* of a hundred lives, so many have two */
+};
 
 struct bench {
     const struct args *args;
@@ -83,6 +99,7 @@ struct bench {
     bool serve;
     bool keep;
     bool mix; /* what waits is what workers may not have */
+    struct beside beside;
 
     char queue[48];   /* that all jobs are in */
     char *payload;    /* JSON; NULL: none */
@@ -155,8 +172,9 @@ struct site {
     bool is_server; /* clients have a handle each */
     struct pawl *pawl;
     struct served served;
-    long long bytes; /* on disk when it was opened */
-    long long jobs;  /* in the queue then */
+    long long bytes;  /* on disk when it was opened */
+    long long jobs;   /* in the queue then */
+    long long beside; /* numbers of queues that may have been used beside it */
 };
 
 /* How many jobs of the queue there are. */
@@ -203,6 +221,7 @@ struct role {
     void (*finish)(struct client *client);
     long long count; /* of clients */
     const void *arg;
+    struct measure *apart; /* how long what its clients do takes; NULL: that is the run's measure */
 };
 
 struct run {
@@ -274,6 +293,7 @@ struct client {
     double *latencies; /* ms */
     size_t latency_count;
     size_t latency_cap;
+    long long share; /* hundredths of a life that are still to have effects */
 };
 
 bool client_init(struct client *client, struct run *run, const struct role *role);
@@ -289,19 +309,38 @@ bool client_submit_now(struct client *client);
 /* Submits jobs from their text. */
 bool client_submit_text(struct client *client, const char *request, long long count);
 
+/* Asks anything. The answer is the client's until it asks again. */
+bool client_ask(struct client *client, cli_call call, const char *request);
+
+/* Finds all members of a name, "\"token\"", in the answer. They are the client's tokens then. */
+bool client_find(struct client *client, const char *name);
+
 /* Claims at most `most` jobs, or steps, and waits for them. The tokens are the client's until the
  * next claim. */
 bool client_claim(struct client *client, long long most, long long wait_ms);
 bool client_claim_steps(struct client *client, long long most, long long wait_ms);
 
+/* Something took so long. */
+bool client_note_latency(struct client *client, long long from_ns, long long to_ns);
+
 /* How old the claimed jobs are, each of which client_submit_now has made. */
 bool client_note_latencies(struct client *client, long long now_ns);
 
 /* What the holder of a lease says. */
-enum bench_op { BENCH_HEARTBEAT, BENCH_COMPLETE, BENCH_EFFECT_BEGIN, BENCH_EFFECT_COMMIT };
+enum bench_op {
+    BENCH_HEARTBEAT,
+    BENCH_COMPLETE,
+    BENCH_FINISH, /* the same, which is not counted */
+    BENCH_EFFECT_BEGIN,
+    BENCH_EFFECT_COMMIT,
+    BENCH_WAIT,
+    BENCH_GET, /* what anybody may ask, of an id */
+};
 
 /* Says the same for all tokens; `more` is what the request has besides the token, after a comma. */
 bool client_say(struct client *client, enum bench_op op, const char *more);
+bool client_say_one(struct client *client, enum bench_op op, const struct token *token,
+                    const char *more);
 
 /* Completes all tokens. Jobs that have completed by that are counted, also by their last step. */
 bool client_complete(struct client *client);
@@ -319,6 +358,16 @@ void mix_produce(struct client *client);
 /* Pauses the queue that some of them are in, or lets it go on. */
 enum cli_exit mix_pause(struct site *site, bool pause);
 
+/* ---- bench_mixed.c: what goes on beside lives ---- */
+
+enum { BESIDE_ROLES = 5 };
+
+/* Roles for all that is wanted, without effects; returns how many. */
+size_t beside_roles(const struct bench *bench, struct role ret[BESIDE_ROLES]);
+
+/* Says in a row what such a role does: "200 heartbeats/s", and what its latency is of. */
+void beside_describe(const struct bench *bench, const struct role *role, struct row *row);
+
 /* ---- bench_polls.c: others who wait ---- */
 
 struct polls;
@@ -332,7 +381,7 @@ void polls_stop(struct polls *polls);
 /* ---- bench_scenarios.c ---- */
 
 /* All scenarios, for the verb's description, and each by name. */
-#define BENCH_SCENARIOS "submit|drain|work|latency|backlog|effects|heartbeats|plans"
+#define BENCH_SCENARIOS "submit|drain|work|latency|backlog|effects|heartbeats|plans|mixed"
 
 enum cli_exit scenario_run(struct bench *bench, const char *name);
 

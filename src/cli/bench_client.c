@@ -11,11 +11,15 @@
 static const struct {
     const char *name;
     cli_call call;
+    const char *of; /* what the token is */
 } ops[] = {
-    [BENCH_HEARTBEAT] = {"heartbeat", pawl_heartbeat},
-    [BENCH_COMPLETE] = {"complete", pawl_complete},
-    [BENCH_EFFECT_BEGIN] = {"effect_begin", pawl_effect_begin},
-    [BENCH_EFFECT_COMMIT] = {"effect_commit", pawl_effect_commit},
+    [BENCH_HEARTBEAT] = {"heartbeat", pawl_heartbeat, "token"},
+    [BENCH_COMPLETE] = {"complete", pawl_complete, "token"},
+    [BENCH_FINISH] = {"complete", pawl_complete, "token"},
+    [BENCH_EFFECT_BEGIN] = {"effect_begin", pawl_effect_begin, "token"},
+    [BENCH_EFFECT_COMMIT] = {"effect_commit", pawl_effect_commit, "token"},
+    [BENCH_WAIT] = {"wait", pawl_wait, "token"},
+    [BENCH_GET] = {"get", pawl_get, "id"},
 };
 
 bool client_init(struct client *client, struct run *run, const struct role *role)
@@ -127,18 +131,28 @@ bool client_submit_now(struct client *client)
 
 /* ---- work ---- */
 
-/* Finds the tokens of all leases in the answer. */
-static bool find_tokens(struct client *client)
+bool client_ask(struct client *client, cli_call call, const char *request)
 {
-    static const char key[] = "\"token\"";
+    struct pawl_error error;
+    pawl_free(client->answer);
+    client->answer = NULL;
+    client->token_count = 0;
+    if (call(client->pawl, request, &client->answer, &error) == PAWL_OK)
+        return true;
+    client_fail(client, &error);
+    return false;
+}
+
+bool client_find(struct client *client, const char *name)
+{
     const char *at = client->answer;
     client->token_count = 0;
-    while ((at = strstr(at, key)) != NULL) {
-        at += strlen(key);
+    while ((at = strstr(at, name)) != NULL) {
+        at += strlen(name);
         at += strspn(at, " :");
         const char *end = *at == '"' ? strchr(at + 1, '"') : NULL;
         if (end == NULL || client->token_count == BENCH_BATCH_MAX)
-            return fail_with(client, PAWL_UNAVAILABLE, "a claim was not answered as Pawl does");
+            return fail_with(client, PAWL_UNAVAILABLE, "a call was not answered as Pawl does");
         client->tokens[client->token_count++] = (struct token){at, (size_t)(end + 1 - at)};
         at = end;
     }
@@ -150,7 +164,6 @@ static bool claim(struct client *client, cli_call call, const char *more, long l
 {
     struct draft *draft = &client->claim;
     const struct site *site = client->run->site;
-    struct pawl_error error;
     if (client->claim_max != most || client->claim_wait_ms != wait_ms) {
         draft->len = 0;
         draft_print(draft,
@@ -166,14 +179,7 @@ static bool claim(struct client *client, cli_call call, const char *more, long l
         client->claim_max = most;
         client->claim_wait_ms = wait_ms;
     }
-    pawl_free(client->answer);
-    client->answer = NULL;
-    client->token_count = 0;
-    if (call(client->pawl, draft->at, &client->answer, &error) != PAWL_OK) {
-        client_fail(client, &error);
-        return false;
-    }
-    return find_tokens(client);
+    return client_ask(client, call, draft->at) && client_find(client, "\"token\"");
 }
 
 bool client_claim(struct client *client, long long most, long long wait_ms)
@@ -189,20 +195,27 @@ bool client_claim_steps(struct client *client, long long most, long long wait_ms
     return claim(client, pawl_claim_steps, more, most, wait_ms);
 }
 
+bool client_note_latency(struct client *client, long long from_ns, long long to_ns)
+{
+    if (client->latency_count == client->latency_cap) {
+        size_t cap = client->latency_cap == 0 ? 1024 : client->latency_cap * 2;
+        double *more = realloc(client->latencies, cap * sizeof *more);
+        if (more == NULL)
+            return no_memory(client);
+        client->latencies = more;
+        client->latency_cap = cap;
+    }
+    client->latencies[client->latency_count++] = (double)(to_ns - from_ns) / 1e6;
+    return true;
+}
+
 bool client_note_latencies(struct client *client, long long now_ns)
 {
     const char *at = client->answer;
     while ((at = strstr(at, MADE_AT)) != NULL) {
         at += strlen(MADE_AT);
-        if (client->latency_count == client->latency_cap) {
-            size_t cap = client->latency_cap == 0 ? 1024 : client->latency_cap * 2;
-            double *more = realloc(client->latencies, cap * sizeof *more);
-            if (more == NULL)
-                return no_memory(client);
-            client->latencies = more;
-            client->latency_cap = cap;
-        }
-        client->latencies[client->latency_count++] = (double)(now_ns - strtoll(at, NULL, 10)) / 1e6;
+        if (!client_note_latency(client, strtoll(at, NULL, 10), now_ns))
+            return false;
     }
     return true;
 }
@@ -238,14 +251,15 @@ static bool check_batch(struct client *client, const char *answer, long long cou
     return false;
 }
 
-static bool say_one(struct client *client, enum bench_op op, const char *more)
+bool client_say_one(struct client *client, enum bench_op op, const struct token *token,
+                    const char *more)
 {
     struct draft *draft = &client->request;
     struct pawl_error error;
     char *answer;
     draft->len = 0;
-    draft_text(draft, "{\"token\":");
-    draft_add(draft, client->tokens[0].at, client->tokens[0].len);
+    draft_print(draft, "{\"%s\":", ops[op].of);
+    draft_add(draft, token->at, token->len);
     draft_text(draft, more);
     draft_text(draft, "}");
     if (draft->failed)
@@ -268,7 +282,7 @@ bool client_say(struct client *client, enum bench_op op, const char *more)
     if (client->token_count == 0)
         return true;
     if (client->run->batch == 1)
-        return say_one(client, op, more);
+        return client_say_one(client, op, &client->tokens[0], more);
     draft->len = 0;
     draft_text(draft, "{\"ops\":[");
     for (long long i = 0; i < client->token_count; i++) {

@@ -36,7 +36,7 @@ static double events_per_second(const struct measure *measure)
 
 static double client_us(const struct measure *measure)
 {
-    return measure->client_cpu * 1e6 / (double)measure->count;
+    return measure->client_cpu < 0 ? -1 : measure->client_cpu * 1e6 / (double)measure->count;
 }
 
 static double server_us(const struct measure *measure)
@@ -85,9 +85,12 @@ static bool has_latencies(const struct row *row)
     return row->count > 0 && row->runs[0].has_latencies;
 }
 
-/* The rate beside that with the fewest jobs waiting; less than 0: there is none to compare. */
+/* The rate beside that with the fewest jobs waiting, or with nothing else going on; less than 0:
+ * there is none to compare. */
 static double ratio_of(const struct bench *bench, const struct row *row)
 {
+    if (row->is_beside)
+        return spread_of(row, per_second).median / spread_of(row - 1, per_second).median;
     for (const struct row *first = bench->rows; first < row; first++)
         if (first->waiting >= 0 && row->waiting > first->waiting)
             return spread_of(row, per_second).median / spread_of(first, per_second).median;
@@ -217,7 +220,9 @@ static void print_ratios(const struct bench *bench)
 {
     for (size_t i = 0; i < bench->row_count; i++) {
         double ratio = ratio_of(bench, &bench->rows[i]);
-        if (ratio >= 0)
+        if (ratio >= 0 && bench->rows[i].is_beside)
+            printf("mixed: beside everything else %.2f times the rate alone\n", ratio);
+        else if (ratio >= 0)
             printf("backlog: with %lld waiting %.2f times the rate with the fewest\n",
                    bench->rows[i].waiting, ratio);
     }
@@ -271,7 +276,8 @@ static void add_runs(struct draft *draft, const struct row *row)
         const struct measure *measure = &row->runs[i];
         draft_print(draft, "%s{\"count\":%lld,\"start_s\":%.6f,\"seconds\":%.6f", i > 0 ? "," : "",
                     measure->count, measure->start, measure->seconds);
-        draft_print(draft, ",\"client_cpu_s\":%.6f", measure->client_cpu);
+        if (measure->client_cpu >= 0)
+            draft_print(draft, ",\"client_cpu_s\":%.6f", measure->client_cpu);
         add_number(draft, "server_cpu_s", measure->server_cpu);
         draft_text(draft, "}");
     }
@@ -289,16 +295,16 @@ static void add_row(struct draft *draft, const struct bench *bench, const struct
     add_spread(draft, "server_cpu_us", spread_of(row, server_us));
     add_number(draft, "bytes_per_job", row->bytes);
     if (has_latencies(row)) {
-        draft_text(draft, ",\"latency_ms\":{\"what\":\"from submit to start\"");
+        draft_print(draft, ",\"latency_ms\":{\"what\":\"%s\"", row->what);
         add_spread(draft, "p50", spread_of(row, p50));
         add_spread(draft, "p95", spread_of(row, p95));
         add_spread(draft, "p99", spread_of(row, p99));
         draft_text(draft, "}");
     }
-    if (row->waiting >= 0) {
+    if (row->waiting >= 0)
         draft_print(draft, ",\"waiting\":%lld", row->waiting);
+    if (row->waiting >= 0 || row->is_beside)
         add_number(draft, "ratio", ratio_of(bench, row));
-    }
     add_runs(draft, row);
     draft_text(draft, "}");
 }

@@ -160,12 +160,15 @@ static int by_size(const void *a, const void *b)
     return (*left > *right) - (*left < *right);
 }
 
-static bool collect_latencies(const struct crew *crew, struct measure *measure)
+/* Latencies of the clients whose role has this place for them. */
+static bool collect_latencies(const struct crew *crew, const struct measure *apart,
+                              struct measure *measure)
 {
     static const int percents[] = {50, 95, 99};
     size_t count = 0;
     for (long long i = 0; i < crew->started; i++)
-        count += crew->at[i].latency_count;
+        if (crew->at[i].role->apart == apart)
+            count += crew->at[i].latency_count;
     if (count == 0)
         return true;
     double *all = malloc(count * sizeof *all);
@@ -174,8 +177,9 @@ static bool collect_latencies(const struct crew *crew, struct measure *measure)
     size_t at = 0;
     for (long long i = 0; i < crew->started; i++) {
         const struct client *client = &crew->at[i];
-        if (client->latency_count > 0)
-            memcpy(all + at, client->latencies, client->latency_count * sizeof *all);
+        if (client->role->apart != apart || client->latency_count == 0)
+            continue;
+        memcpy(all + at, client->latencies, client->latency_count * sizeof *all);
         at += client->latency_count;
     }
     qsort(all, count, sizeof *all, by_size);
@@ -184,12 +188,15 @@ static bool collect_latencies(const struct crew *crew, struct measure *measure)
         measure->latency[i] = all[place > 0 ? place - 1 : 0];
     }
     measure->has_latencies = true;
+    if (apart != NULL)
+        measure->count = (long long)count;
     free(all);
     return true;
 }
 
 /* Ends all threads and adds up. */
-static bool collect(struct run *run, struct crew *crew, struct measure *measure)
+static bool collect(struct run *run, struct crew *crew, const struct role *roles, size_t role_count,
+                    struct measure *measure)
 {
     long long last_ns = run->start_ns;
     for (long long i = 0; i < crew->started; i++) {
@@ -200,7 +207,18 @@ static bool collect(struct run *run, struct crew *crew, struct measure *measure)
     measure->start = (double)run->start_ns / 1e9;
     measure->seconds = (double)(last_ns - run->start_ns + run->settling_ns) / 1e9;
     measure->count = atomic_load(&run->finished);
-    bool well = collect_latencies(crew, measure);
+    bool well = collect_latencies(crew, NULL, measure);
+    for (size_t i = 0; i < role_count && well; i++) {
+        struct measure *apart = roles[i].apart;
+        if (apart == NULL)
+            continue;
+        *apart = (struct measure){.start = measure->start,
+                                  .seconds = measure->seconds,
+                                  .events = -1,
+                                  .client_cpu = -1,
+                                  .server_cpu = -1};
+        well = collect_latencies(crew, apart, apart);
+    }
     for (long long i = 0; i < crew->started; i++)
         client_release(&crew->at[i]);
     return well;
@@ -265,7 +283,7 @@ enum cli_exit run_do(struct run *run, const struct role *roles, size_t role_coun
     if (!whole)
         atomic_store(&run->stop, true);
     watch(run, &crew, &measure);
-    if (!collect(run, &crew, &measure) || !whole)
+    if (!collect(run, &crew, roles, role_count, &measure) || !whole)
         code = cli_no_memory(verb);
     (void)sem_destroy(&run->room);
     (void)pthread_cond_destroy(&run->begin);

@@ -15,7 +15,8 @@ enum {
     IDLE_WAIT_MS = 100, /* a claim waits so long; at the end of a run that is lost time */
     PLAN_STEPS_A_CALL = 2000,
     PRODUCER_RATE = 1000, /* jobs a second that one can submit with ease */
-    TRIAL_ROLES_MAX = 2,
+    JOBS_MIXED = 100 * 1000,
+    TRIAL_ROLES_MAX = 2 + BESIDE_ROLES,
 };
 
 /* One case of a scenario: what is repeated. */
@@ -168,6 +169,34 @@ static void consume_with_effects(struct client *client)
         if (client->token_count == 0)
             continue;
         if (!do_effects(client, *effects) || !client_complete(client))
+            return;
+        client_did(client, client->token_count);
+        run_leave(run, client->token_count);
+    }
+}
+
+/* Some of the jobs have effects, in calls of their own. */
+static bool do_some_effects(struct client *client)
+{
+    long long all = client->token_count;
+    const long long *percent = client->role->arg;
+    client->share += all * *percent;
+    client->token_count = client->share / 100;
+    client->share %= 100;
+    long long from_ns = bench_now_ns();
+    bool well = client->token_count == 0 ||
+                (do_effects(client, 2) && client_note_latency(client, from_ns, bench_now_ns()));
+    client->token_count = all;
+    return well;
+}
+
+static void consume_mixed(struct client *client)
+{
+    struct run *run = client->run;
+    while (!run_is_over(run) && client_claim(client, run->batch, IDLE_WAIT_MS)) {
+        if (client->token_count == 0)
+            continue;
+        if (!do_some_effects(client) || !client_complete(client))
             return;
         client_did(client, client->token_count);
         run_leave(run, client->token_count);
@@ -388,6 +417,7 @@ static enum cli_exit run_latency(struct bench *bench)
         producers = bench->clients;
     trial.roles[0] = (struct role){.work = produce_at_rate, .count = producers};
     trial.roles[1] = (struct role){.work = consume_and_look, .count = bench->clients};
+    trial.row->what = "from submit to start";
     (void)snprintf(trial.row->label, sizeof trial.row->label, "%lld/s, %lld polls", bench->rate,
                    bench->polls);
     if (bench->polls > 0)
@@ -479,6 +509,113 @@ static enum cli_exit run_heartbeats(struct bench *bench)
     if (code == CLI_DONE)
         trial.row->bytes = -1; /* how often a lease was renewed says nothing about its job */
     return code;
+}
+
+/* ---- lives beside other things ---- */
+
+/* Lives alone and lives beside everything else, and how long each of the others takes. */
+struct mixed {
+    struct trial alone;
+    struct trial beside;
+    struct measure measures[1 + BESIDE_ROLES];
+    struct row *rows[1 + BESIDE_ROLES];
+    size_t count;
+};
+
+static enum cli_exit begin_lives(struct bench *bench, const char *label, const long long *percent,
+                                 struct trial *ret)
+{
+    enum cli_exit code = begin_trial(bench, "mixed", "jobs", ret);
+    if (code != CLI_DONE)
+        return code;
+    ret->jobs = bench->jobs > 0 ? bench->jobs : JOBS_MIXED;
+    ret->goal = ret->jobs;
+    ret->window = 2 * bench->clients * ret->batch;
+    ret->role_count = 2;
+    ret->roles[0] = (struct role){.work = produce_into_window, .count = bench->clients};
+    ret->roles[1] = (struct role){.work = consume_mixed, .count = bench->clients, .arg = percent};
+    (void)snprintf(ret->row->label, sizeof ret->row->label, "%s", label);
+    return CLI_DONE;
+}
+
+/* A row for what the clients of a role measure. */
+static enum cli_exit add_apart(struct bench *bench, struct mixed *mixed, struct role *role)
+{
+    struct row *row = new_row(bench, "mixed", "");
+    if (row == NULL)
+        return CLI_FAILED;
+    role->apart = &mixed->measures[mixed->count];
+    mixed->rows[mixed->count++] = row;
+    return CLI_DONE;
+}
+
+static enum cli_exit begin_mixed(struct bench *bench, struct mixed *ret)
+{
+    static const long long none = 0;
+    struct trial *beside = &ret->beside;
+    *ret = (struct mixed){0};
+    enum cli_exit code = begin_lives(bench, "lives alone", &none, &ret->alone);
+    if (code == CLI_DONE)
+        code = begin_lives(bench, "lives", &bench->beside.effects, beside);
+    if (code == CLI_DONE && bench->beside.effects > 0) {
+        code = add_apart(bench, ret, &beside->roles[1]);
+        if (code != CLI_DONE)
+            return code;
+        ret->rows[0]->unit = "calls";
+        ret->rows[0]->what = "two effects of some jobs, in three calls";
+        (void)snprintf(ret->rows[0]->label, sizeof ret->rows[0]->label, "effects in %lld %%",
+                       bench->beside.effects);
+    }
+    if (code != CLI_DONE)
+        return code;
+    beside->row->is_beside = true;
+    beside->role_count += beside_roles(bench, beside->roles + 2);
+    for (size_t i = 2; i < beside->role_count && code == CLI_DONE; i++) {
+        code = add_apart(bench, ret, &beside->roles[i]);
+        if (code == CLI_DONE)
+            beside_describe(bench, &beside->roles[i], ret->rows[ret->count - 1]);
+    }
+    return code;
+}
+
+/* One run of each. */
+static enum cli_exit try_mixed(struct mixed *mixed, long long number, long long runs, bool counts)
+{
+    struct trial *const trials[] = {&mixed->alone, &mixed->beside};
+    for (size_t i = 0; i < sizeof trials / sizeof trials[0]; i++) {
+        struct measure measure;
+        char what[128];
+        (void)snprintf(what, sizeof what, "mixed: %s, run %lld of %lld", trials[i]->row->label,
+                       number, runs);
+        enum cli_exit code = try_once(trials[i], what, &measure);
+        if (code != CLI_DONE)
+            return code;
+        if (counts)
+            trials[i]->row->runs[trials[i]->row->count++] = measure;
+    }
+    for (size_t i = 0; i < mixed->count && counts; i++)
+        mixed->rows[i]->runs[mixed->rows[i]->count++] = mixed->measures[i];
+    return CLI_DONE;
+}
+
+static enum cli_exit run_mixed(struct bench *bench)
+{
+    struct site site;
+    struct mixed mixed;
+    long long runs = bench->warm_up + bench->repeat;
+    enum cli_exit code = begin_mixed(bench, &mixed);
+    if (code == CLI_DONE)
+        code = site_open(bench, &site);
+    if (code != CLI_DONE)
+        return code;
+    mixed.alone.site = &site;
+    mixed.beside.site = &site;
+    for (size_t i = 0; i < mixed.beside.role_count; i++)
+        site.beside += mixed.beside.roles[i].count;
+    for (long long i = 0; i < runs && code == CLI_DONE; i++)
+        code = try_mixed(&mixed, i + 1, runs, i >= bench->warm_up);
+    enum cli_exit closed = site_close(&site, NULL);
+    return code == CLI_DONE ? closed : code;
 }
 
 /* ---- plans ---- */
@@ -606,7 +743,7 @@ enum cli_exit scenario_run(struct bench *bench, const char *name)
     } scenarios[] = {
         {"submit", run_submit},         {"drain", run_drain},     {"work", run_work},
         {"latency", run_latency},       {"backlog", run_backlog}, {"effects", run_effects},
-        {"heartbeats", run_heartbeats}, {"plans", run_plans},
+        {"heartbeats", run_heartbeats}, {"plans", run_plans},     {"mixed", run_mixed},
     };
     for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++)
         if (strcmp(name, scenarios[i].name) == 0)

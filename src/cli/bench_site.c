@@ -414,16 +414,30 @@ static enum cli_exit cancel_the_rest(struct site *site)
     return code;
 }
 
-/* The same for the paused queue of a mix, which goes on then as if nothing had been. */
-static enum cli_exit cancel_paused(struct site *site)
+/* The same in a queue whose name has more to it. */
+static enum cli_exit cancel_in(struct site *site, const char *more)
 {
-    char name[sizeof site->bench->queue + sizeof BENCH_PAUSED];
+    char name[sizeof site->bench->queue + 32];
     const char *queue = site->queue;
-    (void)snprintf(name, sizeof name, "%s" BENCH_PAUSED, queue);
+    (void)snprintf(name, sizeof name, "%s%s", queue, more);
     site->queue = name;
     enum cli_exit code = cancel_the_rest(site);
     site->queue = queue;
-    return code == CLI_DONE ? mix_pause(site, false) : code;
+    return code;
+}
+
+/* In all queues; one that is paused goes on then as if nothing had been. */
+static enum cli_exit cancel_everywhere(struct site *site)
+{
+    enum cli_exit code = cancel_the_rest(site);
+    for (long long i = 0; i < site->beside && code == CLI_DONE; i++) {
+        char more[sizeof BENCH_BESIDE + 24];
+        (void)snprintf(more, sizeof more, BENCH_BESIDE "%lld", i);
+        code = cancel_in(site, more);
+    }
+    if (code == CLI_DONE && site->bench->mix)
+        code = cancel_in(site, BENCH_PAUSED);
+    return code == CLI_DONE && site->bench->mix ? mix_pause(site, false) : code;
 }
 
 enum cli_exit site_close(struct site *site, double *ret_bytes)
@@ -434,9 +448,7 @@ enum cli_exit site_close(struct site *site, double *ret_bytes)
     if (site->pawl != NULL && site->bytes >= 0)
         code = site_tally(site, &tally);
     if (code == CLI_DONE && !site->is_ours && !keep)
-        code = cancel_the_rest(site);
-    if (code == CLI_DONE && !site->is_ours && !keep && site->bench->mix)
-        code = cancel_paused(site);
+        code = cancel_everywhere(site);
     pawl_close(site->pawl);
     served_stop(&site->served);
     long long bytes = store_bytes(site->path) - site->bytes;

@@ -14,6 +14,12 @@ enum {
     RATE_MAX = 100 * 1000,
     REPEAT_DEFAULT = 3,
     STEPS_DEFAULT = 10,
+    HEARTBEATS_DEFAULT = 200,
+    WAITS_DEFAULT = 10,
+    PLANS_DEFAULT = 5,
+    LISTS_DEFAULT = 20,
+    GETS_DEFAULT = 50,
+    EFFECTS_DEFAULT = 10,
     LIMIT_S_DEFAULT = 60,
     LIMIT_S_MAX = 24 * 60 * 60,
     JOBS_MAX = 100 * 1000 * 1000,
@@ -61,6 +67,12 @@ static enum cli_exit read_settings(const struct args *args, struct bench *ret)
         .serve = cli_has(args, "--serve"),
         .keep = cli_has(args, "--keep"),
         .mix = cli_has(args, "--mix"),
+        .beside = {.heartbeats = HEARTBEATS_DEFAULT,
+                   .waits = WAITS_DEFAULT,
+                   .plans = PLANS_DEFAULT,
+                   .lists = LISTS_DEFAULT,
+                   .gets = GETS_DEFAULT,
+                   .effects = EFFECTS_DEFAULT},
         .syncs = -1,
     };
     const struct {
@@ -76,6 +88,12 @@ static enum cli_exit read_settings(const struct args *args, struct bench *ret)
         {"--rate", 1, RATE_MAX, &ret->rate},
         {"--polls", 0, BENCH_POLLS_MAX, &ret->polls},
         {"--steps", 1, BENCH_STEPS_MAX, &ret->steps},
+        {"--heartbeats", 0, BENCH_BESIDE_MAX, &ret->beside.heartbeats},
+        {"--waits", 0, BENCH_BESIDE_MAX, &ret->beside.waits},
+        {"--plans", 0, BENCH_BESIDE_MAX, &ret->beside.plans},
+        {"--lists", 0, BENCH_BESIDE_MAX, &ret->beside.lists},
+        {"--gets", 0, BENCH_BESIDE_MAX, &ret->beside.gets},
+        {"--effects", 0, 100, &ret->beside.effects},
         {"--repeat", 1, BENCH_REPEATS_MAX, &ret->repeat},
         {"--warm-up", 0, BENCH_REPEATS_MAX, &ret->warm_up},
         {"--seconds", 1, LIMIT_S_MAX, &limit_s},
@@ -175,7 +193,9 @@ static const struct option options[] = {
      .value = "URL",
      .text = "the store or server; else PAWL_STORE, else a temporary SQLite file"},
     {.name = "--serve", .text = "start a server for the store, and talk HTTP with that"},
-    {.name = "--jobs", .value = "N", .text = "jobs in a run (20000; one at a time 5000)"},
+    {.name = "--jobs",
+     .value = "N",
+     .text = "jobs in a run (20000; one at a time 5000; mixed 100000)"},
     {.name = "--batch", .value = "N", .text = "jobs in a call (100; latency 1); 1: one at a time"},
     {.name = "--clients", .value = "N", .text = "producers, workers or both, a thread each (4)"},
     {.name = "--payload", .value = "BYTES", .text = "of each job (200)"},
@@ -191,6 +211,14 @@ static const struct option options[] = {
      .value = "QUEUE",
      .text = "that the jobs are in (one with a name of its own)"},
     {.name = "--steps", .value = "N", .text = "plans: steps of a plan (10)"},
+    {.name = "--heartbeats",
+     .value = "N",
+     .text = "mixed: renewals of other leases a second (200)"},
+    {.name = "--waits", .value = "N", .text = "mixed: jobs a second that wait for a signal (10)"},
+    {.name = "--plans", .value = "N", .text = "mixed: plans of three steps a second (5)"},
+    {.name = "--lists", .value = "N", .text = "mixed: lists of 50 jobs a second (20)"},
+    {.name = "--gets", .value = "N", .text = "mixed: jobs read by their id a second (50)"},
+    {.name = "--effects", .value = "PERCENT", .text = "mixed: lives that have two effects (10)"},
     {.name = "--repeat", .value = "N", .text = "runs that count (3)"},
     {.name = "--warm-up", .value = "N", .text = "runs before that, which do not count (1)"},
     {.name = "--seconds", .value = "N", .text = "the most that a run may take (60)"},
@@ -217,6 +245,8 @@ const struct verb verb_bench = {
         "  effects     work on jobs with 1 and with 4 effects, so many at once\n"
         "  heartbeats  renewals of leases\n"
         "  plans       steps of chains and of fan-outs\n"
+        "  mixed       work alone, and beside everything else that goes on in a real place: how\n"
+        "              much of the rate is left, and how long each of the others takes\n"
         "\n"
         "Without a name all are run. Jobs go into a queue of their own, and what is left there at\n"
         "the end is cancelled; other jobs in the store are not touched. What was completed is\n"
@@ -228,6 +258,7 @@ const struct verb verb_bench = {
                 "  pawl bench drain work --batch 1000 --clients 2\n"
                 "  pawl bench submit drain --serve --batch 1 --clients 64\n"
                 "  pawl bench latency --store http://127.0.0.1:7295 --rate 100 --polls 1000\n"
+                "  pawl bench mixed --serve --heartbeats 200 --lists 20 --effects 10\n"
                 "  pawl bench backlog --waiting 10000 1000000 --store postgres://db/pawl\n",
     .takes = TAKES_JSON,
     .run = run,

@@ -16,6 +16,9 @@ static const struct route routes[VERB_COUNT] = {
 #undef VERB
 };
 
+/* Many operations in one call, by the name that servers of 0.1.0 know. */
+static const struct route older_batch = {"POST", STR_INIT("/v1/batch")};
+
 static enum error_code no_memory(struct err *err)
 {
     return err_set(err, ERR_NO_MEMORY, "there is no memory for the call");
@@ -173,7 +176,7 @@ static struct str make_body(const struct route *route, enum verb_name name, stru
 enum error_code http_request_make(enum verb_name name, struct str request, struct arena *arena,
                                   struct http_request *ret, struct err *err)
 {
-    const struct route *route = &routes[name];
+    const struct route *route = name == VERB_batch ? &older_batch : &routes[name];
     struct http_request made = {.method = route->method};
     struct buf target;
     /* Only these take a body. */

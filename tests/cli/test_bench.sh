@@ -19,6 +19,19 @@ leaves_nothing() {
 
 short='--jobs 60 --batch 20 --clients 2 --repeat 2 --warm-up 0 --rate 1000 --waiting 10 50 --steps 4'
 
+# mixes : what goes on beside lives is measured, each by itself
+mixes() {
+    json '(lambda rows: [r["case"] for r in rows] == ["lives alone", "lives", "effects in 10 %",
+            "200 heartbeats/s", "10 waits/s", "5 plans/s", "20 lists/s", "50 gets/s"]
+        and all(x["count"] >= 60 for r in rows[:2] for x in r["runs"])
+        and rows[1]["ratio"] > 0 and "ratio" not in rows[0]
+        and all(x["count"] > 0 for r in rows[2:] for x in r["runs"])
+        and all(0 < m["p50"]["min"] <= m["p50"]["median"] <= m["p99"]["median"] <= m["p99"]["max"]
+            for m in [r["latency_ms"] for r in rows[2:]])
+        and len({r["latency_ms"]["what"] for r in rows[2:]}) == 6)(
+            [r for r in a["results"] if r["scenario"] == "mixed"])'
+}
+
 # measures URL [OPTION]... : runs all scenarios, in which figures are there and counts add up
 measures() {
     url=$1
@@ -37,7 +50,8 @@ measures() {
         and all(0 < m["p50"]["median"] <= m["p95"]["median"] <= m["p99"]["median"]
             for m in [r["latency_ms"] for r in rows if "latency_ms" in r])
         and [round(r["events_per_second"]["min"] / r["per_second"]["min"], 1) for r in rows[:8]]
-            == [1, 3, 4, 4, 4, 4, 6, 12])(a["results"])'
+            == [1, 3, 4, 4, 4, 4, 6, 12])([r for r in a["results"] if r["scenario"] != "mixed"])'
+    mixes
     leaves_nothing
 }
 
@@ -80,7 +94,7 @@ json 'all(r["bytes_per_job"] > 0 for r in a["results"] if r["scenario"] in ("dra
 runs 0 ls --queue mine --json
 json 'len(a["jobs"]) == 1 and a["jobs"][0]["status"] == "queued" and a["jobs"][0]["version"] == 1'
 runs 0 stats --json
-json 'a["queue_depth"] == 1 and a["leases"] == 0 and a["queues"] == 2'
+json 'a["queue_depth"] == 1 and a["leases"] == 0 and a["queues"] == 5'
 runs 0 resources
 prints 'No resource'
 attempts 0 bench submit --jobs 5 --repeat 1 --warm-up 0 --keep
@@ -96,6 +110,17 @@ says 'the store has'
 kill "$server"
 wait "$server"
 server=
+
+# --- beside other things ---
+runs 0 bench mixed --jobs 400 --clients 2 --repeat 1 --heartbeats 0 --waits 3 --plans 0 --lists 0 \
+    --gets 0 --effects 0 --json
+json '[r["case"] for r in a["results"]] == ["lives alone", "lives", "3 waits/s"]'
+runs 0 stats --json
+json 'a["queue_depth"] == 1 and a["leases"] == 0'
+runs 2 bench mixed --effects 101
+says '101'
+runs 2 bench mixed --heartbeats many
+says 'many'
 
 # --- a mix of what nobody may take ---
 runs 0 bench backlog --mix --jobs 60 --batch 20 --clients 2 --repeat 2 --waiting 10 50 --json
@@ -115,7 +140,7 @@ json 'len(a["jobs"]) == 10'
 
 # --- over HTTP ---
 measures "sqlite:$work/pawl.db" --serve --polls 100
-json 'all(r["server_cpu_us"]["median"] >= 0 for r in a["results"])'
+json 'all(r["server_cpu_us"]["median"] >= 0 for r in a["results"] if r["client_cpu_us"])'
 json 'a["manner"] == "pawl serve, over HTTP"'
 : >"$work/log"
 "$build/pawl" serve --listen 127.0.0.1:0 >"$work/log" 2>&1 </dev/null &
@@ -128,7 +153,7 @@ done
 port=$(sed -n 's/.* on port \([0-9]*\).*/\1/p' "$work/log")
 measures "http://127.0.0.1:$port" --polls 10
 json 'a["manner"] == "over HTTP" and a["results"][1]["bytes_per_job"] is None'
-json 'all(r["server_cpu_us"]["median"] >= 0 for r in a["results"])'
+json 'all(r["server_cpu_us"]["median"] >= 0 for r in a["results"] if r["client_cpu_us"])'
 runs 0 bench submit drain effects heartbeats plans --store "http://127.0.0.1:$port" --batch 1 \
     --clients 8 --jobs 40 --repeat 1 --json
 json 'all(x["count"] >= 40 for r in a["results"] for x in r["runs"])'

@@ -6,10 +6,12 @@ acknowledged job lands where nobody looks.
 usage: test_failover.py BUILD_DIRECTORY SOURCE_DIRECTORY
 """
 import http.client
+import os
+import shutil
 import subprocess
 import threading
 
-from cluster import BIN, Cluster
+from cluster import BIN, Cluster, run_as_postgres
 from trouble import PATIENCE_S, Server, check, psql, run, until, verify_all
 
 
@@ -90,6 +92,38 @@ def a_restore_under_a_running_server_strands_no_job():
     check(claim_all(servers[1], 1, "q2") == [foreign], "a claim of q2 got a job of q1")
     check(claim_all(servers[1], 1, "q1") == [own], "a job of q1 was not found")
     for server in servers:
+        server.end()
+    cluster.end()
+
+
+def files_that_are_put_back_under_a_running_server_strand_no_job():
+    cluster = Cluster()
+    url = cluster.database("files")
+    node = cluster.primary
+    servers = [Server(url), Server(url)]
+    submit(servers[0], "first")
+    node.stop()
+    copy = node.data + ".copy"
+    run_as_postgres("cp", "-a", node.data, copy)
+    node.start()
+    lost = [submit(servers[0], "q1") for _ in range(10)]  # in a lane that the copy does not have
+    until("lost events in the feed", lambda: set(read_feed(servers[0], "0-0")[0]) >= set(lost))
+    _, gone = read_feed(servers[0], "0-0")
+    node.crash()
+    shutil.rmtree(node.data)
+    os.rename(copy, node.data)
+    node.start()  # the same cluster and timeline, whose log ends earlier
+    foreign = submit(servers[1], "q2")
+    own = submit(servers[0], "q1")
+    check(claim_all(servers[1], 1, "q2") == [foreign], "a claim of q2 got a job of q1")
+    check(claim_all(servers[1], 1, "q1") == [own], "a job of q1 was not found")
+    # So many more that the places of what was lost are others' now.
+    until("as many transactions", lambda: submit(servers[0], "q3") and
+          int(psql(node.url("files"), "SELECT pg_current_xact_id()")) > int(gone.split("-")[0]) + 10)
+    status, answer = feed(servers[0], after=gone)
+    check(status == 410 and answer["code"] == "feed_reset", status, answer)
+    for server in servers:
+        verify_all(server)
         server.end()
     cluster.end()
 
@@ -260,6 +294,7 @@ def a_follower_whose_events_were_lost_is_told_where_to_go_on():
 
 run(a_failover_that_lost_a_lane_strands_no_job_and_crosses_no_queue,
     a_restore_under_a_running_server_strands_no_job,
+    files_that_are_put_back_under_a_running_server_strand_no_job,
     a_server_never_writes_to_two_primaries,
     a_server_that_knows_only_an_old_primary_learns_it_there,
     a_promotion_beside_a_primary_that_lives_on_is_noticed,

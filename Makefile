@@ -71,7 +71,7 @@ bench-flat: ## rates with millions of jobs waiting; writes a table of docs/perfo
 	@scripts/install-deps build test peers
 	@scripts/bench-flat
 
-bench-mixed: ## lives beside heartbeats, waits, plans, reads; writes a table of docs/performance.md (SMOKE=1, OTHER)
+bench-mixed: ## jobs under background load; writes a table of docs/performance.md (SMOKE=1, OTHER)
 	@scripts/install-deps build test
 	@scripts/bench-mixed
 

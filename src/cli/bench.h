@@ -28,7 +28,7 @@ enum {
     BENCH_CLIENTS_MAX = 1000,
     BENCH_POLLS_MAX = 10 * 1000,
     BENCH_STEPS_MAX = 1000,
-    BENCH_BESIDE_MAX = 10 * 1000, /* things a second that go on beside lives */
+    BENCH_BACKGROUND_MAX = 10 * 1000, /* background operations per second */
     BENCH_URL_MAX = 2048,
     BENCH_CALL_BYTES_MAX = 6 * 1024 * 1024, /* payloads in one call */
 };
@@ -40,8 +40,8 @@ enum {
 /* What the name of the paused queue of a mix ends in. */
 #define BENCH_PAUSED "-paused"
 
-/* And those of queues for what goes on beside lives, before their number. */
-#define BENCH_BESIDE "-beside-"
+/* The names of queues for background load end in this and a number. */
+#define BENCH_BACKGROUND "-background-"
 
 /* ---- what was measured ---- */
 
@@ -63,7 +63,7 @@ struct row {
     char label[48];    /* which case; "": there is but one */
     const char *unit;  /* "jobs" */
     const char *what;  /* that latencies are of */
-    bool is_beside;    /* the same as the row before, beside other things */
+    bool under_load;   /* the row before is the same without background load */
     long long waiting; /* jobs in front; -1: this is not what it is about */
     double bytes;      /* on disk for each job; less than 0: not known */
     size_t count;
@@ -72,14 +72,14 @@ struct row {
 
 /* ---- what is wanted ---- */
 
-/* What goes on beside lives, a second. */
-struct beside {
+/* Background load of the scenario mixed, per second. */
+struct background {
     long long heartbeats;
     long long waits;
     long long plans;
     long long lists;
     long long gets;
-    long long effects; /* of a hundred lives, so many have two */
+    long long effects; /* percent of lives with two effects */
 };
 
 struct bench {
@@ -99,7 +99,7 @@ struct bench {
     bool serve;
     bool keep;
     bool mix; /* what waits is what workers may not have */
-    struct beside beside;
+    struct background background;
 
     char queue[48];   /* that all jobs are in */
     char *payload;    /* JSON; NULL: none */
@@ -172,9 +172,9 @@ struct site {
     bool is_server; /* clients have a handle each */
     struct pawl *pawl;
     struct served served;
-    long long bytes;  /* on disk when it was opened */
-    long long jobs;   /* in the queue then */
-    long long beside; /* numbers of queues that may have been used beside it */
+    long long bytes;             /* on disk when it was opened */
+    long long jobs;              /* in the queue then */
+    long long background_queues; /* how many numbers such queues may have */
 };
 
 /* How many jobs of the queue there are. */
@@ -221,7 +221,7 @@ struct role {
     void (*finish)(struct client *client);
     long long count; /* of clients */
     const void *arg;
-    struct measure *apart; /* how long what its clients do takes; NULL: that is the run's measure */
+    struct measure *apart; /* latencies of its clients go here; NULL: to the run's measure */
 };
 
 struct run {
@@ -293,7 +293,7 @@ struct client {
     double *latencies; /* ms */
     size_t latency_count;
     size_t latency_cap;
-    long long share; /* hundredths of a life that are still to have effects */
+    long long share; /* hundredths of lives whose effects are still due */
 };
 
 bool client_init(struct client *client, struct run *run, const struct role *role);
@@ -309,10 +309,11 @@ bool client_submit_now(struct client *client);
 /* Submits jobs from their text. */
 bool client_submit_text(struct client *client, const char *request, long long count);
 
-/* Asks anything. The answer is the client's until it asks again. */
+/* Makes any call. The response is valid until the next one. */
 bool client_ask(struct client *client, cli_call call, const char *request);
 
-/* Finds all members of a name, "\"token\"", in the answer. They are the client's tokens then. */
+/* Collects the values of all fields with this name, "\"token\"", in the response as the client's
+ * tokens. */
 bool client_find(struct client *client, const char *name);
 
 /* Claims at most `most` jobs, or steps, and waits for them. The tokens are the client's until the
@@ -320,7 +321,7 @@ bool client_find(struct client *client, const char *name);
 bool client_claim(struct client *client, long long most, long long wait_ms);
 bool client_claim_steps(struct client *client, long long most, long long wait_ms);
 
-/* Something took so long. */
+/* Records one latency. */
 bool client_note_latency(struct client *client, long long from_ns, long long to_ns);
 
 /* How old the claimed jobs are, each of which client_submit_now has made. */
@@ -358,15 +359,15 @@ void mix_produce(struct client *client);
 /* Pauses the queue that some of them are in, or lets it go on. */
 enum cli_exit mix_pause(struct site *site, bool pause);
 
-/* ---- bench_mixed.c: what goes on beside lives ---- */
+/* ---- bench_mixed.c: background load ---- */
 
-enum { BESIDE_ROLES = 5 };
+enum { BACKGROUND_ROLES = 5 };
 
-/* Roles for all that is wanted, without effects; returns how many. */
-size_t beside_roles(const struct bench *bench, struct role ret[BESIDE_ROLES]);
+/* One role for each operation whose rate is not 0; returns how many. */
+size_t background_roles(const struct bench *bench, struct role ret[BACKGROUND_ROLES]);
 
-/* Says in a row what such a role does: "200 heartbeats/s", and what its latency is of. */
-void beside_describe(const struct bench *bench, const struct role *role, struct row *row);
+/* Labels the row of such a role: "200 heartbeats/s", and what its latency measures. */
+void background_describe(const struct bench *bench, const struct role *role, struct row *row);
 
 /* ---- bench_polls.c: others who wait ---- */
 

@@ -152,7 +152,7 @@ bool client_find(struct client *client, const char *name)
         at += strspn(at, " :");
         const char *end = *at == '"' ? strchr(at + 1, '"') : NULL;
         if (end == NULL || client->token_count == BENCH_BATCH_MAX)
-            return fail_with(client, PAWL_UNAVAILABLE, "a call was not answered as Pawl does");
+            return fail_with(client, PAWL_UNAVAILABLE, "unexpected response");
         client->tokens[client->token_count++] = (struct token){at, (size_t)(end + 1 - at)};
         at = end;
     }

@@ -1,36 +1,36 @@
-/* What 'pawl bench mixed' does beside lives at full rate: chores of other workers and of people who
- * look, each at a rate of its own. How long one takes is counted from when it was to begin, so that
- * a server that is late for one is late for those behind it too. What they make is in queues beside
- * that of the lives. */
+/* The background load of 'pawl bench mixed': operations of other workers and of readers, each at
+ * its own rate. Latency counts from the scheduled start of an operation, not from the call, so that
+ * a stalled server also delays the operations scheduled meanwhile. Jobs of the background load are
+ * in queues of their own. */
 #include <stdio.h>
 
 #include "cli/bench.h"
 
 enum {
-    CLIENTS_MOST = 32, /* of a chore */
-    A_CLIENT = 10,     /* turns a second */
-    BEAT_EVERY_S = 5,  /* a lease is renewed as often, within its 30 s */
-    STEPS = 3,         /* of a plan */
-    PAGE = 50,         /* jobs in a list */
+    CLIENTS_MAX = 32, /* per operation */
+    CLIENT_RATE = 10, /* operations per second that one client is given */
+    BEAT_EVERY_S = 5, /* each lease is renewed this often; it lasts 30 s */
+    STEPS = 3,        /* of a plan */
+    PAGE = 50,        /* jobs in a list */
     CLAIM_WAIT_MS = 30 * 1000,
-    LOOK_NS = 20 * 1000 * 1000, /* how often it is looked whether the run is over */
+    LOOK_NS = 20 * 1000 * 1000, /* how often a sleeping client checks for the end of the run */
 };
 
-struct chore {
+struct operation {
     const char *name;
-    const char *what; /* that it takes long for */
-    size_t rate;      /* where struct beside has it */
-    bool is_alone;    /* each client has a queue of its own, so that it claims what it has made */
+    const char *what; /* what its latency measures */
+    size_t rate;      /* offset in struct background */
+    bool is_alone;    /* each client has its own queue, so that it claims its own jobs */
     void (*prepare)(struct client *client);
-    bool (*turn)(struct client *client, long long from_ns);
+    bool (*run_once)(struct client *client, long long from_ns);
     void (*finish)(struct client *client);
 };
 
-/* ---- what they have in common ---- */
+/* ---- shared by all operations ---- */
 
-static long long rate_of(const struct bench *bench, const struct chore *chore)
+static long long rate_of(const struct bench *bench, const struct operation *operation)
 {
-    return *(const long long *)((const char *)&bench->beside + chore->rate);
+    return *(const long long *)((const char *)&bench->background + operation->rate);
 }
 
 static bool fails(struct client *client, const char *why)
@@ -41,19 +41,19 @@ static bool fails(struct client *client, const char *why)
     return false;
 }
 
-/* Which of the queues the client uses. */
+/* The number of the queue that the client uses. */
 static long long queue_of(const struct client *client)
 {
-    const struct chore *chore = client->role->arg;
-    return chore->is_alone ? client->number : 0;
+    const struct operation *operation = client->role->arg;
+    return operation->is_alone ? client->number : 0;
 }
 
-/* Asks with the name of the client's queue between two parts of a request. */
+/* Makes a call whose request has the name of the client's queue between two parts. */
 static bool ask_own(struct client *client, cli_call call, const char *before, const char *after)
 {
     struct draft *request = &client->request;
     request->len = 0;
-    draft_print(request, "{%s\"%s" BENCH_BESIDE "%lld\"%s}", before, client->run->site->queue,
+    draft_print(request, "{%s\"%s" BENCH_BACKGROUND "%lld\"%s}", before, client->run->site->queue,
                 queue_of(client), after);
     return request->failed ? fails(client, "there is not enough memory")
                            : client_ask(client, call, request->at);
@@ -64,26 +64,27 @@ static bool submit_own(struct client *client, const char *more)
     return ask_own(client, pawl_submit, "\"kind\":\"" BENCH_KIND "\",\"queue\":", more);
 }
 
-/* Claims one, of jobs or of steps, and has its token. */
+/* Claims jobs or steps of the client's queue. */
 static bool claim_own(struct client *client, cli_call call, const char *more)
 {
     char after[160];
     (void)snprintf(after, sizeof after, "],\"worker_id\":\"bench-%lld\",\"wait_ms\":%d%s",
                    client->number, CLAIM_WAIT_MS, more);
     return ask_own(client, call, "\"queues\":[", after) && client_find(client, "\"token\"") &&
-           (client->token_count > 0 || fails(client, "a job that was just made is not there"));
+           (client->token_count > 0 ||
+            fails(client, "a job that was just submitted cannot be claimed"));
 }
 
-/* The text at a path of the last answer, to be freed; NULL: the run was told. */
-static char *answered(struct client *client, const char *path)
+/* The text at a path of the last response, to be freed; NULL: it is missing, and the run fails. */
+static char *response_text(struct client *client, const char *path)
 {
     char *text = pawl_json_text(pawl_json_get(pawl_json_read(client->answer), path));
     if (text == NULL)
-        (void)fails(client, "a call was not answered as Pawl does");
+        (void)fails(client, "unexpected response");
     return text;
 }
 
-/* So many jobs that are alike. */
+/* Submits that many equal jobs. */
 static bool submit_many(struct client *client, long long count, const char *more)
 {
     struct draft *request = &client->request;
@@ -91,14 +92,14 @@ static bool submit_many(struct client *client, long long count, const char *more
     draft_text(request, "{\"jobs\":[");
     for (long long i = 0; i < count; i++)
         draft_print(request,
-                    "%s{\"kind\":\"" BENCH_KIND "\",\"queue\":\"%s" BENCH_BESIDE "%lld\"%s}",
+                    "%s{\"kind\":\"" BENCH_KIND "\",\"queue\":\"%s" BENCH_BACKGROUND "%lld\"%s}",
                     i > 0 ? "," : "", client->run->site->queue, queue_of(client), more);
     draft_text(request, "]}");
     return request->failed ? fails(client, "there is not enough memory")
                            : client_ask(client, pawl_submit, request->at);
 }
 
-/* Says something of the next of those that were found, and notes how long that took. */
+/* Makes one call about the next token and records its latency. */
 static bool say_of_next(struct client *client, enum bench_op op, long long from_ns)
 {
     size_t at = client->latency_count % (size_t)client->token_count;
@@ -106,7 +107,7 @@ static bool say_of_next(struct client *client, enum bench_op op, long long from_
            client_note_latency(client, from_ns, bench_now_ns());
 }
 
-/* ---- heartbeats: of leases that are held for long ---- */
+/* ---- heartbeats of long leases ---- */
 
 static void take_long_leases(struct client *client)
 {
@@ -131,14 +132,14 @@ static void end_long_leases(struct client *client)
             return;
 }
 
-/* ---- waits: a job waits, is sent a signal, and goes on ---- */
+/* ---- waits: a job waits, gets a signal and is claimed again ---- */
 
 static bool wait_and_go_on(struct client *client, long long from_ns)
 {
     (void)from_ns;
     if (!submit_own(client, ""))
         return false;
-    char *id = answered(client, "id");
+    char *id = response_text(client, "id");
     bool well = id != NULL && claim_own(client, pawl_claim, "") &&
                 client_say_one(client, BENCH_WAIT, &client->tokens[0],
                                ",\"type\":\"signal\",\"correlation_key\":\"go\"");
@@ -156,9 +157,9 @@ static bool wait_and_go_on(struct client *client, long long from_ns)
     return well;
 }
 
-/* ---- plans: a chain of steps, from submit to the end ---- */
+/* ---- plans: a chain of steps, from submit to completion ---- */
 
-/* What the steps run on has the name of the queue. */
+/* The resource of the steps has the name of the queue. */
 static void put_own_resource(struct client *client)
 {
     (void)ask_own(client, pawl_resource_put, "\"id\":", ",\"slots\":10,\"ttl_ms\":3600000");
@@ -176,7 +177,7 @@ static bool walk_plan(struct client *client, long long from_ns)
         "\"},{\"id\":\"b\",\"kind\":\"" BENCH_KIND
         "\",\"deps\":[\"a\"]},{\"id\":\"c\",\"kind\":\"" BENCH_KIND "\",\"deps\":[\"b\"]}]}";
     char resource[160];
-    (void)snprintf(resource, sizeof resource, ",\"resource_id\":\"%s" BENCH_BESIDE "%lld\"",
+    (void)snprintf(resource, sizeof resource, ",\"resource_id\":\"%s" BENCH_BACKGROUND "%lld\"",
                    client->run->site->queue, queue_of(client));
     bool well = submit_own(client, plan);
     for (int i = 0; i < STEPS && well; i++)
@@ -185,7 +186,7 @@ static bool walk_plan(struct client *client, long long from_ns)
     return well && client_note_latency(client, from_ns, bench_now_ns());
 }
 
-/* ---- reads: of the lives that go on ---- */
+/* ---- reads ---- */
 
 static bool list_some(struct client *client, long long from_ns)
 {
@@ -199,7 +200,7 @@ static bool list_some(struct client *client, long long from_ns)
            client_note_latency(client, from_ns, bench_now_ns());
 }
 
-/* Some that nobody takes. */
+/* Jobs that no worker may claim today. */
 static void make_some(struct client *client)
 {
     if (submit_many(client, PAGE, ",\"delay_ms\":86400000"))
@@ -211,40 +212,40 @@ static bool get_one(struct client *client, long long from_ns)
     return say_of_next(client, BENCH_GET, from_ns);
 }
 
-/* ---- all of them ---- */
+/* ---- all operations ---- */
 
-static const struct chore chores[BESIDE_ROLES] = {
+static const struct operation operations[BACKGROUND_ROLES] = {
     {.name = "heartbeats",
      .what = "a heartbeat",
-     .rate = offsetof(struct beside, heartbeats),
+     .rate = offsetof(struct background, heartbeats),
      .prepare = take_long_leases,
-     .turn = renew_one,
+     .run_once = renew_one,
      .finish = end_long_leases},
     {.name = "waits",
-     .what = "from a signal to the next claim",
-     .rate = offsetof(struct beside, waits),
+     .what = "from signal to next claim",
+     .rate = offsetof(struct background, waits),
      .is_alone = true,
-     .turn = wait_and_go_on},
+     .run_once = wait_and_go_on},
     {.name = "plans",
-     .what = "a plan of 3 steps, from submit to its end",
-     .rate = offsetof(struct beside, plans),
+     .what = "a plan of 3 steps, from submit to completion",
+     .rate = offsetof(struct background, plans),
      .is_alone = true,
      .prepare = put_own_resource,
-     .turn = walk_plan,
+     .run_once = walk_plan,
      .finish = delete_own_resource},
     {.name = "lists",
      .what = "a list of 50 jobs",
-     .rate = offsetof(struct beside, lists),
-     .turn = list_some},
+     .rate = offsetof(struct background, lists),
+     .run_once = list_some},
     {.name = "gets",
      .what = "a job by its id",
-     .rate = offsetof(struct beside, gets),
+     .rate = offsetof(struct background, gets),
      .prepare = make_some,
-     .turn = get_one},
+     .run_once = get_one},
 };
 
-/* Waits for the time of a turn; false: the run is over before. */
-static bool await_turn(const struct client *client, long long at_ns)
+/* Waits for the scheduled start of an operation; false: the run is over first. */
+static bool await_start(const struct client *client, long long at_ns)
 {
     long long now_ns;
     while (!run_is_over(client->run) && (now_ns = bench_now_ns()) < at_ns)
@@ -252,46 +253,47 @@ static bool await_turn(const struct client *client, long long at_ns)
     return !run_is_over(client->run);
 }
 
-/* One turn after the other, one at least. */
-static void do_chore(struct client *client)
+/* At its rate until the run is over, but at least once. */
+static void repeat_operation(struct client *client)
 {
     const struct role *role = client->role;
-    const struct chore *chore = role->arg;
-    double every_ns = 1e9 / (double)rate_of(client->run->site->bench, chore);
+    const struct operation *operation = role->arg;
+    double every_ns = 1e9 / (double)rate_of(client->run->site->bench, operation);
     long long turn = client->number % role->count;
     bool going = true;
     for (long long first = turn; going; turn += role->count) {
         long long at_ns = client->run->start_ns + (long long)((double)turn * every_ns);
-        going = await_turn(client, at_ns);
+        going = await_start(client, at_ns);
         if (!going && turn != first)
             return;
-        if (!chore->turn(client, going ? at_ns : bench_now_ns()))
+        if (!operation->run_once(client, going ? at_ns : bench_now_ns()))
             return;
     }
 }
 
-size_t beside_roles(const struct bench *bench, struct role ret[BESIDE_ROLES])
+size_t background_roles(const struct bench *bench, struct role ret[BACKGROUND_ROLES])
 {
     size_t count = 0;
-    for (size_t i = 0; i < BESIDE_ROLES; i++) {
-        long long rate = rate_of(bench, &chores[i]);
-        long long clients = (rate + A_CLIENT - 1) / A_CLIENT;
+    for (size_t i = 0; i < BACKGROUND_ROLES; i++) {
+        long long rate = rate_of(bench, &operations[i]);
+        long long clients = (rate + CLIENT_RATE - 1) / CLIENT_RATE;
         if (rate > 0)
             ret[count++] = (struct role){
-                .prepare = chores[i].prepare,
-                .work = do_chore,
-                .finish = chores[i].finish,
-                .count = clients < CLIENTS_MOST ? clients : CLIENTS_MOST,
-                .arg = &chores[i],
+                .prepare = operations[i].prepare,
+                .work = repeat_operation,
+                .finish = operations[i].finish,
+                .count = clients < CLIENTS_MAX ? clients : CLIENTS_MAX,
+                .arg = &operations[i],
             };
     }
     return count;
 }
 
-void beside_describe(const struct bench *bench, const struct role *role, struct row *row)
+void background_describe(const struct bench *bench, const struct role *role, struct row *row)
 {
-    const struct chore *chore = role->arg;
-    row->unit = chore->name;
-    row->what = chore->what;
-    (void)snprintf(row->label, sizeof row->label, "%lld %s/s", rate_of(bench, chore), chore->name);
+    const struct operation *operation = role->arg;
+    row->unit = operation->name;
+    row->what = operation->what;
+    (void)snprintf(row->label, sizeof row->label, "%lld %s/s", rate_of(bench, operation),
+                   operation->name);
 }

@@ -85,11 +85,11 @@ static bool has_latencies(const struct row *row)
     return row->count > 0 && row->runs[0].has_latencies;
 }
 
-/* The rate beside that with the fewest jobs waiting, or with nothing else going on; less than 0:
- * there is none to compare. */
+/* The rate relative to that with the fewest jobs waiting, or without background load; less than 0:
+ * there is nothing to compare with. */
 static double ratio_of(const struct bench *bench, const struct row *row)
 {
-    if (row->is_beside)
+    if (row->under_load)
         return spread_of(row, per_second).median / spread_of(row - 1, per_second).median;
     for (const struct row *first = bench->rows; first < row; first++)
         if (first->waiting >= 0 && row->waiting > first->waiting)
@@ -220,8 +220,8 @@ static void print_ratios(const struct bench *bench)
 {
     for (size_t i = 0; i < bench->row_count; i++) {
         double ratio = ratio_of(bench, &bench->rows[i]);
-        if (ratio >= 0 && bench->rows[i].is_beside)
-            printf("mixed: beside everything else %.2f times the rate alone\n", ratio);
+        if (ratio >= 0 && bench->rows[i].under_load)
+            printf("mixed: %.2f times the rate without background load\n", ratio);
         else if (ratio >= 0)
             printf("backlog: with %lld waiting %.2f times the rate with the fewest\n",
                    bench->rows[i].waiting, ratio);
@@ -303,7 +303,7 @@ static void add_row(struct draft *draft, const struct bench *bench, const struct
     }
     if (row->waiting >= 0)
         draft_print(draft, ",\"waiting\":%lld", row->waiting);
-    if (row->waiting >= 0 || row->is_beside)
+    if (row->waiting >= 0 || row->under_load)
         add_number(draft, "ratio", ratio_of(bench, row));
     add_runs(draft, row);
     draft_text(draft, "}");

@@ -16,7 +16,7 @@ enum {
     PLAN_STEPS_A_CALL = 2000,
     PRODUCER_RATE = 1000, /* jobs a second that one can submit with ease */
     JOBS_MIXED = 100 * 1000,
-    TRIAL_ROLES_MAX = 2 + BESIDE_ROLES,
+    TRIAL_ROLES_MAX = 2 + BACKGROUND_ROLES,
 };
 
 /* One case of a scenario: what is repeated. */
@@ -175,7 +175,7 @@ static void consume_with_effects(struct client *client)
     }
 }
 
-/* Some of the jobs have effects, in calls of their own. */
+/* Runs two effects of that share of the claimed jobs. */
 static bool do_some_effects(struct client *client)
 {
     long long all = client->token_count;
@@ -511,14 +511,14 @@ static enum cli_exit run_heartbeats(struct bench *bench)
     return code;
 }
 
-/* ---- lives beside other things ---- */
+/* ---- lives under background load ---- */
 
-/* Lives alone and lives beside everything else, and how long each of the others takes. */
+/* Lives alone, lives under background load, and the latencies of that load. */
 struct mixed {
     struct trial alone;
-    struct trial beside;
-    struct measure measures[1 + BESIDE_ROLES];
-    struct row *rows[1 + BESIDE_ROLES];
+    struct trial loaded;
+    struct measure measures[1 + BACKGROUND_ROLES];
+    struct row *rows[1 + BACKGROUND_ROLES];
     size_t count;
 };
 
@@ -538,7 +538,7 @@ static enum cli_exit begin_lives(struct bench *bench, const char *label, const l
     return CLI_DONE;
 }
 
-/* A row for what the clients of a role measure. */
+/* Adds a row for the latencies of a role. */
 static enum cli_exit add_apart(struct bench *bench, struct mixed *mixed, struct role *role)
 {
     struct row *row = new_row(bench, "mixed", "");
@@ -552,28 +552,28 @@ static enum cli_exit add_apart(struct bench *bench, struct mixed *mixed, struct 
 static enum cli_exit begin_mixed(struct bench *bench, struct mixed *ret)
 {
     static const long long none = 0;
-    struct trial *beside = &ret->beside;
+    struct trial *loaded = &ret->loaded;
     *ret = (struct mixed){0};
     enum cli_exit code = begin_lives(bench, "lives alone", &none, &ret->alone);
     if (code == CLI_DONE)
-        code = begin_lives(bench, "lives", &bench->beside.effects, beside);
-    if (code == CLI_DONE && bench->beside.effects > 0) {
-        code = add_apart(bench, ret, &beside->roles[1]);
+        code = begin_lives(bench, "lives", &bench->background.effects, loaded);
+    if (code == CLI_DONE && bench->background.effects > 0) {
+        code = add_apart(bench, ret, &loaded->roles[1]);
         if (code != CLI_DONE)
             return code;
         ret->rows[0]->unit = "calls";
-        ret->rows[0]->what = "two effects of some jobs, in three calls";
-        (void)snprintf(ret->rows[0]->label, sizeof ret->rows[0]->label, "effects in %lld %%",
-                       bench->beside.effects);
+        ret->rows[0]->what = "two effects, three calls";
+        (void)snprintf(ret->rows[0]->label, sizeof ret->rows[0]->label, "effects of %lld %%",
+                       bench->background.effects);
     }
     if (code != CLI_DONE)
         return code;
-    beside->row->is_beside = true;
-    beside->role_count += beside_roles(bench, beside->roles + 2);
-    for (size_t i = 2; i < beside->role_count && code == CLI_DONE; i++) {
-        code = add_apart(bench, ret, &beside->roles[i]);
+    loaded->row->under_load = true;
+    loaded->role_count += background_roles(bench, loaded->roles + 2);
+    for (size_t i = 2; i < loaded->role_count && code == CLI_DONE; i++) {
+        code = add_apart(bench, ret, &loaded->roles[i]);
         if (code == CLI_DONE)
-            beside_describe(bench, &beside->roles[i], ret->rows[ret->count - 1]);
+            background_describe(bench, &loaded->roles[i], ret->rows[ret->count - 1]);
     }
     return code;
 }
@@ -581,7 +581,7 @@ static enum cli_exit begin_mixed(struct bench *bench, struct mixed *ret)
 /* One run of each. */
 static enum cli_exit try_mixed(struct mixed *mixed, long long number, long long runs, bool counts)
 {
-    struct trial *const trials[] = {&mixed->alone, &mixed->beside};
+    struct trial *const trials[] = {&mixed->alone, &mixed->loaded};
     for (size_t i = 0; i < sizeof trials / sizeof trials[0]; i++) {
         struct measure measure;
         char what[128];
@@ -609,9 +609,9 @@ static enum cli_exit run_mixed(struct bench *bench)
     if (code != CLI_DONE)
         return code;
     mixed.alone.site = &site;
-    mixed.beside.site = &site;
-    for (size_t i = 0; i < mixed.beside.role_count; i++)
-        site.beside += mixed.beside.roles[i].count;
+    mixed.loaded.site = &site;
+    for (size_t i = 0; i < mixed.loaded.role_count; i++)
+        site.background_queues += mixed.loaded.roles[i].count;
     for (long long i = 0; i < runs && code == CLI_DONE; i++)
         code = try_mixed(&mixed, i + 1, runs, i >= bench->warm_up);
     enum cli_exit closed = site_close(&site, NULL);

@@ -414,25 +414,25 @@ static enum cli_exit cancel_the_rest(struct site *site)
     return code;
 }
 
-/* The same in a queue whose name has more to it. */
-static enum cli_exit cancel_in(struct site *site, const char *more)
+/* The same in the queue whose name has this suffix. */
+static enum cli_exit cancel_in(struct site *site, const char *suffix)
 {
     char name[sizeof site->bench->queue + 32];
     const char *queue = site->queue;
-    (void)snprintf(name, sizeof name, "%s%s", queue, more);
+    (void)snprintf(name, sizeof name, "%s%s", queue, suffix);
     site->queue = name;
     enum cli_exit code = cancel_the_rest(site);
     site->queue = queue;
     return code;
 }
 
-/* In all queues; one that is paused goes on then as if nothing had been. */
+/* In all queues of the benchmark; a paused one is resumed. */
 static enum cli_exit cancel_everywhere(struct site *site)
 {
     enum cli_exit code = cancel_the_rest(site);
-    for (long long i = 0; i < site->beside && code == CLI_DONE; i++) {
-        char more[sizeof BENCH_BESIDE + 24];
-        (void)snprintf(more, sizeof more, BENCH_BESIDE "%lld", i);
+    for (long long i = 0; i < site->background_queues && code == CLI_DONE; i++) {
+        char more[sizeof BENCH_BACKGROUND + 24];
+        (void)snprintf(more, sizeof more, BENCH_BACKGROUND "%lld", i);
         code = cancel_in(site, more);
     }
     if (code == CLI_DONE && site->bench->mix)

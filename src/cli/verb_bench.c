@@ -67,12 +67,12 @@ static enum cli_exit read_settings(const struct args *args, struct bench *ret)
         .serve = cli_has(args, "--serve"),
         .keep = cli_has(args, "--keep"),
         .mix = cli_has(args, "--mix"),
-        .beside = {.heartbeats = HEARTBEATS_DEFAULT,
-                   .waits = WAITS_DEFAULT,
-                   .plans = PLANS_DEFAULT,
-                   .lists = LISTS_DEFAULT,
-                   .gets = GETS_DEFAULT,
-                   .effects = EFFECTS_DEFAULT},
+        .background = {.heartbeats = HEARTBEATS_DEFAULT,
+                       .waits = WAITS_DEFAULT,
+                       .plans = PLANS_DEFAULT,
+                       .lists = LISTS_DEFAULT,
+                       .gets = GETS_DEFAULT,
+                       .effects = EFFECTS_DEFAULT},
         .syncs = -1,
     };
     const struct {
@@ -88,12 +88,12 @@ static enum cli_exit read_settings(const struct args *args, struct bench *ret)
         {"--rate", 1, RATE_MAX, &ret->rate},
         {"--polls", 0, BENCH_POLLS_MAX, &ret->polls},
         {"--steps", 1, BENCH_STEPS_MAX, &ret->steps},
-        {"--heartbeats", 0, BENCH_BESIDE_MAX, &ret->beside.heartbeats},
-        {"--waits", 0, BENCH_BESIDE_MAX, &ret->beside.waits},
-        {"--plans", 0, BENCH_BESIDE_MAX, &ret->beside.plans},
-        {"--lists", 0, BENCH_BESIDE_MAX, &ret->beside.lists},
-        {"--gets", 0, BENCH_BESIDE_MAX, &ret->beside.gets},
-        {"--effects", 0, 100, &ret->beside.effects},
+        {"--heartbeats", 0, BENCH_BACKGROUND_MAX, &ret->background.heartbeats},
+        {"--waits", 0, BENCH_BACKGROUND_MAX, &ret->background.waits},
+        {"--plans", 0, BENCH_BACKGROUND_MAX, &ret->background.plans},
+        {"--lists", 0, BENCH_BACKGROUND_MAX, &ret->background.lists},
+        {"--gets", 0, BENCH_BACKGROUND_MAX, &ret->background.gets},
+        {"--effects", 0, 100, &ret->background.effects},
         {"--repeat", 1, BENCH_REPEATS_MAX, &ret->repeat},
         {"--warm-up", 0, BENCH_REPEATS_MAX, &ret->warm_up},
         {"--seconds", 1, LIMIT_S_MAX, &limit_s},
@@ -213,12 +213,12 @@ static const struct option options[] = {
     {.name = "--steps", .value = "N", .text = "plans: steps of a plan (10)"},
     {.name = "--heartbeats",
      .value = "N",
-     .text = "mixed: renewals of other leases a second (200)"},
-    {.name = "--waits", .value = "N", .text = "mixed: jobs a second that wait for a signal (10)"},
-    {.name = "--plans", .value = "N", .text = "mixed: plans of three steps a second (5)"},
-    {.name = "--lists", .value = "N", .text = "mixed: lists of 50 jobs a second (20)"},
-    {.name = "--gets", .value = "N", .text = "mixed: jobs read by their id a second (50)"},
-    {.name = "--effects", .value = "PERCENT", .text = "mixed: lives that have two effects (10)"},
+     .text = "mixed: heartbeats of other leases per second (200)"},
+    {.name = "--waits", .value = "N", .text = "mixed: jobs per second that wait for a signal (10)"},
+    {.name = "--plans", .value = "N", .text = "mixed: plans of three steps per second (5)"},
+    {.name = "--lists", .value = "N", .text = "mixed: lists of 50 jobs per second (20)"},
+    {.name = "--gets", .value = "N", .text = "mixed: reads of one job per second (50)"},
+    {.name = "--effects", .value = "PERCENT", .text = "mixed: jobs with two effects (10)"},
     {.name = "--repeat", .value = "N", .text = "runs that count (3)"},
     {.name = "--warm-up", .value = "N", .text = "runs before that, which do not count (1)"},
     {.name = "--seconds", .value = "N", .text = "the most that a run may take (60)"},
@@ -245,8 +245,8 @@ const struct verb verb_bench = {
         "  effects     work on jobs with 1 and with 4 effects, so many at once\n"
         "  heartbeats  renewals of leases\n"
         "  plans       steps of chains and of fan-outs\n"
-        "  mixed       work alone, and beside everything else that goes on in a real place: how\n"
-        "              much of the rate is left, and how long each of the others takes\n"
+        "  mixed       work alone and under background load in turn: heartbeats, effects, waits,\n"
+        "              plans and reads at given rates; the latency of each of them\n"
         "\n"
         "Without a name all are run. Jobs go into a queue of their own, and what is left there at\n"
         "the end is cancelled; other jobs in the store are not touched. What was completed is\n"

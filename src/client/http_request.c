@@ -16,7 +16,7 @@ static const struct route routes[VERB_COUNT] = {
 #undef VERB
 };
 
-/* Many operations in one call, by the name that servers of 0.1.0 know. */
+/* Servers of 0.1.0 know the batch by this name only; newer ones accept both. */
 static const struct route older_batch = {"POST", STR_INIT("/v1/batch")};
 
 static enum error_code no_memory(struct err *err)

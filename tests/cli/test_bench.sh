@@ -19,9 +19,9 @@ leaves_nothing() {
 
 short='--jobs 60 --batch 20 --clients 2 --repeat 2 --warm-up 0 --rate 1000 --waiting 10 50 --steps 4'
 
-# mixes : what goes on beside lives is measured, each by itself
+# mixes : every operation of the background load has latencies
 mixes() {
-    json '(lambda rows: [r["case"] for r in rows] == ["lives alone", "lives", "effects in 10 %",
+    json '(lambda rows: [r["case"] for r in rows] == ["lives alone", "lives", "effects of 10 %",
             "200 heartbeats/s", "10 waits/s", "5 plans/s", "20 lists/s", "50 gets/s"]
         and all(x["count"] >= 60 for r in rows[:2] for x in r["runs"])
         and rows[1]["ratio"] > 0 and "ratio" not in rows[0]
@@ -111,7 +111,7 @@ kill "$server"
 wait "$server"
 server=
 
-# --- beside other things ---
+# --- background load ---
 runs 0 bench mixed --jobs 400 --clients 2 --repeat 1 --heartbeats 0 --waits 3 --plans 0 --lists 0 \
     --gets 0 --effects 0 --json
 json '[r["case"] for r in a["results"]] == ["lives alone", "lives", "3 waits/s"]'

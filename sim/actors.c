@@ -12,6 +12,7 @@ enum {
     PLAN_STEPS_MAX = 5,
     HEALING_MS = 200, /* between two things that one does then */
     PARCEL_PER_MILLE = 120,
+    LOOKS = 5,
 };
 
 static const char *const keys[] = {"alpha", "beta", "gamma"};
@@ -275,14 +276,45 @@ static void person_act(struct world *world, struct actor *actor)
         call_send(world, about(answer(world, actor, &asking), asking.job));
 }
 
+/* One that has not ended, if a few looks find one: what has ended takes no signal. */
+static const struct recorded_job *random_live_job(struct world *world, struct rng *rng)
+{
+    const struct recorded_job *job = random_job(world, rng);
+    for (int i = 0; i < LOOKS && job != NULL && job_status_terminal(job->status); i++)
+        job = random_job(world, rng);
+    return job;
+}
+
+/* One of the choices of many waits, under a mark of its own, for the key that most wait for. */
+static void signal_choice(struct world *world, struct actor *actor, struct str job)
+{
+    char mark[MARK_BYTES];
+    next_mark(world, mark);
+    struct sim_call *call =
+        say(world, actor, VERB_signal,
+            "{\"id\":\"%.*s\",\"correlation_key\":\"%s\",\"payload\":\"%s\","
+            "\"signal_id\":\"%s\",\"early\":true}",
+            STR_ARG(job), keys[0], rng_chance(&actor->rng, 500) ? "yes" : "no", mark);
+    call->job = job;
+    call_send(world, call);
+}
+
 static void signaller_act(struct world *world, struct actor *actor)
 {
     struct rng *rng = &actor->rng;
-    const struct recorded_job *job = random_job(world, rng);
+    const struct recorded_job *job =
+        rng_chance(rng, 800) ? random_live_job(world, rng) : random_job(world, rng);
     char mark[MARK_BYTES];
     next_mark(world, mark);
     if (job == NULL)
         return;
+    /* After one that is no choice, one that is: it must not be hidden. */
+    if (str_is_set(actor->asked) && rng_chance(rng, 500)) {
+        signal_choice(world, actor, actor->asked);
+        actor->asked = (struct str){NULL, 0};
+        return;
+    }
+    actor->asked = job->text;
     bool again = rng_chance(rng, 300);
     struct sim_call *call =
         again ? say(world, actor, VERB_signal,
@@ -292,7 +324,7 @@ static void signaller_act(struct world *world, struct actor *actor)
                     rng_chance(rng, 500) ? "true" : "false")
               : say(world, actor, VERB_signal,
                     "{\"id\":\"%.*s\",\"correlation_key\":\"%s\",\"payload\":\"%s\",\"early\":%s}",
-                    STR_ARG(job->text), PICK(rng, keys), mark,
+                    STR_ARG(job->text), rng_chance(rng, 500) ? keys[0] : PICK(rng, keys), mark,
                     rng_chance(rng, 500) ? "true" : "false");
     call_send(world, about(call, job));
 }

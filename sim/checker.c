@@ -12,8 +12,8 @@
  *   version      an append stands where it was expected
  *   lease_end    no write comes after the end of its lease (in worlds without breaks)
  *   reaped_early no lease is taken away before the time that its holder was told
- *   early_signal a wait takes a signal that came before it, if it is one of the choices and the
- *                wait does not ask a person
+ *   early_signal a wait takes a signal that came before it, the oldest that is one of the
+ *                choices, unless the wait asks a person
  *   key          a job's idempotency key is there once
  *   paused       a queue that is paused gives nothing away
  *
@@ -477,17 +477,22 @@ static void check_reaper(const struct facts *facts)
 
 /* ---- signals and keys ---- */
 
-/* The oldest signal for that key that was stored before `place` and not taken; NULL: none. */
-static const struct event *oldest_stored(const struct ledger *ledger, uint32_t place,
-                                         struct str key)
+/* The oldest signal that was stored before `place` and not taken, and that the wait which begins or
+ * is skipped there may take; NULL: none. */
+static const struct event *oldest_stored(struct world *world, uint32_t place)
 {
+    const struct ledger *ledger = &world->ledger;
     const struct recorded_event *waiting = &ledger->events[place];
+    struct str key = waiting->event.data.correlation_key;
+    struct str choices = waiting->event.data.choices;
     for (uint32_t i = 0; i < place; i++) {
         const struct recorded_event *stored = &ledger->events[i];
         bool taken = false;
         if (stored->job != waiting->job || stored->event.type != EVENT_SIGNAL_RECEIVED ||
             str_is_set(stored->event.data.step) || stored->event.data.signal_version != 0 ||
-            !str_eq(stored->event.data.correlation_key, key))
+            !str_eq(stored->event.data.correlation_key, key) ||
+            (str_is_set(choices) &&
+             !choices_have(choices, stored->event.data.payload, &world->arena)))
             continue;
         for (uint32_t j = i + 1; j < place && !taken; j++)
             taken = ledger->events[j].job == stored->job &&
@@ -498,21 +503,25 @@ static const struct event *oldest_stored(const struct ledger *ledger, uint32_t p
     return NULL;
 }
 
-/* A question to a person is not answered in advance, and choices not by anything else. */
+/* A question to a person is not answered in advance. A wait that ends before it blocks says what it
+ * took. */
 static void check_signals(struct world *world)
 {
     const struct ledger *ledger = &world->ledger;
     for (uint32_t i = 0; i < ledger->event_count; i++) {
         const struct event *event = &ledger->events[i].event;
-        if (event->type != EVENT_JOB_WAITING || event->cause.command != COMMAND_WAIT ||
-            event->data.wait_type == WAIT_HUMAN || !str_is_set(event->data.correlation_key))
+        bool blocks = event->type == EVENT_JOB_WAITING && event->cause.command == COMMAND_WAIT &&
+                      event->data.wait_type != WAIT_HUMAN;
+        bool takes = event->type == EVENT_WAIT_COMPLETED && event->data.signal_version != 0;
+        if ((!blocks && !takes) || !str_is_set(event->data.correlation_key))
             continue;
-        const struct event *stored = oldest_stored(ledger, i, event->data.correlation_key);
-        if (stored != NULL &&
-            (!str_is_set(event->data.choices) ||
-             choices_have(event->data.choices, stored->data.payload, &world->arena)))
+        const struct event *stored = oldest_stored(world, i);
+        if (blocks && stored != NULL)
             world_fail(world, "early_signal", "job %u waits for \"%.*s\", which had come",
                        ledger->events[i].job + 1, STR_ARG(event->data.correlation_key));
+        if (takes && (stored == NULL || stored->version != event->data.signal_version))
+            world_fail(world, "early_signal", "job %u took signal %lld before its turn",
+                       ledger->events[i].job + 1, (long long)event->data.signal_version);
     }
 }
 

@@ -161,14 +161,13 @@ static void wait_for(struct world *world, struct actor *actor)
                        (int)rng_between(rng, 1, 3000), mark);
     else {
         bool human = rng_chance(rng, 500);
-        (void)snprintf(words, sizeof words,
-                       "\"type\":\"%s\",\"correlation_key\":\"%s\",\"prompt\":\"%s\","
-                       "\"timeout_ms\":%d,\"park\":%s%s",
-                       human ? "human" : "signal", PICK(rng, keys), mark,
-                       rng_chance(rng, 500) ? 2500 : 0, rng_chance(rng, 200) ? "true" : "false",
-                       human && rng_chance(rng, 500)
-                           ? ",\"choices\":[\"yes\",\"no\"],\"default_answer\":\"no\""
-                           : "");
+        (void)snprintf(
+            words, sizeof words,
+            "\"type\":\"%s\",\"correlation_key\":\"%s\",\"prompt\":\"%s\","
+            "\"timeout_ms\":%d,\"park\":%s%s",
+            human ? "human" : "signal", PICK(rng, keys), mark, rng_chance(rng, 500) ? 2500 : 0,
+            rng_chance(rng, 200) ? "true" : "false",
+            rng_chance(rng, 500) ? ",\"choices\":[\"yes\",\"no\"],\"default_answer\":\"no\"" : "");
     }
     say_with(world, actor, VERB_wait, actor->held.token, words);
 }

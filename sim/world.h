@@ -137,7 +137,7 @@ struct actor {
     uint32_t later_count;
     struct str old[TOKENS_OLD]; /* tokens of leases that have ended */
     uint32_t old_count;
-    struct str asked;    /* an operator's: the job that it has asked to end; absent: none */
+    struct str asked;    /* the job that an operator asked to end, or a signaller signalled */
     bool registered;     /* its resource is */
     uint32_t resource;   /* which one it has, */
     uint32_t generation; /* and the how manieth of that name */

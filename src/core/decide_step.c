@@ -518,8 +518,8 @@ enum error_code decide_step_wake(struct decider *d)
         return code;
     const struct wait *question = &d->step->question;
     const struct signal *stored =
-        decider_stored_signal(d, question->type, question->correlation_key);
-    if (stored != NULL && decider_fits(d, question->choices, stored->payload)) {
+        decider_stored_signal(d, question->type, question->correlation_key, question->choices);
+    if (stored != NULL) {
         struct reply reply = decider_stored_reply(stored);
         return decider_step_answer(d, &reply);
     }

@@ -6,18 +6,24 @@
 #include "core/decider.h"
 #include "core/plan.h"
 
-/* The oldest stored signal that may end a wait of the type for the key, among those loaded. A
- * question to a person is answered after it was asked: nothing that was sent before answers it, and
- * so nobody who may not answer can do it in advance. */
+/* A question to a person is answered after it was asked: nothing that was sent before answers it,
+ * and so nobody who may not answer can do it in advance. A signal that is none of the choices was
+ * sent for something else: it stays stored, for a wait that takes it, and hides no other. */
 const struct signal *decider_stored_signal(const struct decider *d, enum wait_type type,
-                                           struct str key)
+                                           struct str key, struct str choices)
 {
     const struct job_slice *slice = &d->out->after;
     if (type == WAIT_HUMAN)
         return NULL;
-    for (uint32_t i = 0; i < slice->signal_count; i++)
-        if (!slice->signals[i].delivered && str_eq(slice->signals[i].correlation_key, key))
-            return &slice->signals[i];
+    for (uint32_t i = 0; i < slice->signal_count; i++) {
+        const struct signal *signal = &slice->signals[i];
+        if (signal->delivered || !str_eq(signal->correlation_key, key))
+            continue;
+        if (decider_fits(d, choices, signal->payload) || PLANTED(STORED_NOT_A_CHOICE))
+            return signal;
+        if (PLANTED(STORED_SIGNAL_HIDES))
+            return NULL;
+    }
     return NULL;
 }
 
@@ -34,6 +40,7 @@ enum error_code decider_end_wait(struct decider *d, const struct reply *reply)
     event->data.outcome = reply->outcome;
     event->data.correlation_key = reply->correlation_key;
     event->data.payload = reply->payload;
+    event->data.choices = reply->choices;
     event->data.by = reply->by;
     event->data.comment = reply->comment;
     event->data.signal_id = reply->signal_id;
@@ -126,14 +133,14 @@ enum error_code decider_wait(struct decider *d, const struct wait_request *asked
     if (d->job->cancel_requested)
         return decider_job_cancelled(d, CANCEL_SOFT, d->job->cancel_reason);
 
-    /* A signal that came early is taken at once: the job does not block. One that was stored before
-     * the choices were known and is not among them answers nothing. */
-    const struct signal *stored = decider_stored_signal(d, wait->type, wait->correlation_key);
-    if (stored != NULL && decider_fits(d, wait->choices, stored->payload) &&
-        !PLANTED(EARLY_SIGNAL_LOST))
+    /* A signal that came early is taken at once: the job does not block. */
+    const struct signal *stored =
+        decider_stored_signal(d, wait->type, wait->correlation_key, wait->choices);
+    if (stored != NULL && !PLANTED(EARLY_SIGNAL_LOST))
         return decider_end_wait(d, &(struct reply){.outcome = OUTCOME_SIGNAL,
                                                    .correlation_key = stored->correlation_key,
                                                    .payload = stored->payload,
+                                                   .choices = wait->choices,
                                                    .signal_id = stored->signal_id,
                                                    .signal_version = stored->version});
     int64_t until = wait->until;
@@ -243,8 +250,9 @@ static enum error_code wrong_key(struct decider *d, struct str key)
 static enum error_code answer_step(struct decider *d, struct str payload)
 {
     struct str key = d->command->signal.correlation_key;
-    const struct signal *stored = decider_stored_signal(d, d->step->question.type, key);
-    if (stored == NULL || !decider_fits(d, d->step->question.choices, stored->payload))
+    const struct wait *question = &d->step->question;
+    const struct signal *stored = decider_stored_signal(d, question->type, key, question->choices);
+    if (stored == NULL)
         return decider_step_answer(d, &(struct reply){.outcome = OUTCOME_SIGNAL,
                                                       .payload = payload,
                                                       .by = d->command->actor,

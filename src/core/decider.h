@@ -23,6 +23,7 @@ struct reply {
     enum outcome outcome;
     struct str correlation_key; /* of the wait; a step has its own */
     struct str payload;         /* raw JSON: the answer itself */
+    struct str choices;         /* of a wait that ends before it blocks, where it has any */
     struct str by;              /* who says to have answered; absent: no person did */
     struct str comment;         /* what they added */
     bool has_result;            /* the result of an effect in doubt, apart from the payload */
@@ -160,9 +161,10 @@ enum error_code decider_no_open_effect(struct decider *d, const char *verb);
 /* Gives up the job's lease and blocks, unless what it waits for is there. */
 enum error_code decider_wait(struct decider *d, const struct wait_request *wait);
 
-/* The oldest stored signal with the key, among those loaded; NULL when there is none. */
+/* The oldest stored signal, among those loaded, that may end a wait of the type for the key with
+ * these choices, which may be absent; NULL when there is none. */
 const struct signal *decider_stored_signal(const struct decider *d, enum wait_type type,
-                                           struct str key);
+                                           struct str key, struct str choices);
 
 /* Ends the job's wait with a reply that decider_check_reply has not looked at yet. */
 enum error_code decider_end_wait(struct decider *d, const struct reply *reply);

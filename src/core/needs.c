@@ -43,6 +43,17 @@ struct step_needs command_step_needs(const struct job *job, const struct command
     return needs;
 }
 
+/* A wait takes the oldest signal that is stored for it; with choices the oldest that is one of
+ * them, and which that is can be said of no other than those that are loaded. */
+static void need_stored(struct part_needs *needs, const struct job *job,
+                        const struct wait_request *wait)
+{
+    if (job->stored_signals == 0)
+        return;
+    needs->signal_key = wait->correlation_key;
+    needs->all_stored = str_is_set(wait->choices);
+}
+
 struct part_needs command_part_needs(const struct job *job, const struct step *step,
                                      const struct command *command)
 {
@@ -60,17 +71,20 @@ struct part_needs command_part_needs(const struct job *job, const struct step *s
         needs.effect_keys[0] = command->effect_commit.key;
         if (command->effect_commit.then == THEN_BEGIN)
             needs.effect_keys[1] = command->effect_commit.begin.key;
-        if (command->effect_commit.then == THEN_WAIT && job->stored_signals > 0)
-            needs.signal_key = command->effect_commit.wait.correlation_key;
+        if (command->effect_commit.then == THEN_WAIT)
+            need_stored(&needs, job, &command->effect_commit.wait);
     } else if (command->type == COMMAND_EFFECT_ABORT) {
         needs.effect_keys[0] = command->effect_abort.key;
     } else if (command->type == COMMAND_SIGNAL) {
         needs.signal_key = command->signal.correlation_key;
         needs.signal_id = command->signal.signal_id;
-    } else if (command->type == COMMAND_WAIT && job->stored_signals > 0) {
-        needs.signal_key = command->wait.correlation_key;
+        needs.all_stored =
+            step != NULL && job->stored_signals > 0 && str_is_set(step->question.choices);
+    } else if (command->type == COMMAND_WAIT) {
+        need_stored(&needs, job, &command->wait);
     } else if (command->type == COMMAND_WAKE && step != NULL && job->stored_signals > 0) {
         needs.signal_key = step->question.correlation_key;
+        needs.all_stored = str_is_set(step->question.choices);
     }
     return needs;
 }
@@ -82,7 +96,7 @@ bool step_needs_any(const struct step_needs *needs)
 
 bool part_needs_any(const struct part_needs *needs)
 {
-    return needs->open_effects || needs->all_open_effects || str_is_set(needs->effect_keys[0]) ||
-           str_is_set(needs->effect_keys[1]) || str_is_set(needs->signal_key) ||
-           str_is_set(needs->signal_id);
+    return needs->open_effects || needs->all_open_effects || needs->all_stored ||
+           str_is_set(needs->effect_keys[0]) || str_is_set(needs->effect_keys[1]) ||
+           str_is_set(needs->signal_key) || str_is_set(needs->signal_id);
 }

@@ -32,6 +32,7 @@ struct part_needs {
     struct str effect_keys[2]; /* of `step`; absent: none */
     struct str signal_key;     /* the newest signal and the oldest stored one with this key */
     struct str signal_id;
+    bool all_stored; /* every signal that is stored, STORED_SIGNALS_MAX at most */
 };
 
 /* `job` is the header as loaded. */

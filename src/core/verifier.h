@@ -49,7 +49,18 @@ struct signal_account {
     int64_t version; /* of its event */
     struct str key;
     struct str id;
+    struct str payload;
     bool taken;
+    uint32_t next; /* that was stored for the same key; SIGNAL_NONE: it is the last */
+};
+
+enum { SIGNAL_NONE = UINT32_MAX };
+
+/* Signals of one key that were stored, oldest first. Those that were taken stay in the list until
+ * a walk along it passes them. */
+struct stored_account {
+    uint32_t first;
+    uint32_t last;
 };
 
 struct effect_account {
@@ -160,7 +171,7 @@ struct verifier {
     uint32_t signal_count;
     uint32_t signal_cap;
     struct map signal_ids;
-    int64_t *stored; /* signals that no wait has taken, by key */
+    struct stored_account *stored; /* signals that no wait has taken, by key */
     uint32_t stored_count;
     uint32_t stored_cap;
     struct map stored_index;

@@ -28,19 +28,27 @@ static struct signal_account *signal_at(const struct verifier *v, int64_t versio
     return low < v->signal_count && v->signals[low].version == version ? &v->signals[low] : NULL;
 }
 
-/* How many signals of a key are stored; NULL when there never was one. */
-static int64_t *stored_signals(const struct verifier *v, struct str key)
+/* The signals of a key that are stored; NULL when there never was one. */
+static struct stored_account *stored_signals(const struct verifier *v, struct str key)
 {
     uint32_t found = key.len > 0 ? map_get(&v->stored_index, key) : MAP_NONE;
     return found == MAP_NONE ? NULL : &v->stored[found];
 }
 
-static void count_stored(struct verifier *v, struct str key)
+/* Adds the signal that was received last to those of its key. */
+static void add_stored(struct verifier *v)
 {
-    int64_t *stored = stored_signals(v, key);
+    uint32_t number = v->signal_count - 1;
+    struct str key = v->signals[number].key;
+    struct stored_account *stored = stored_signals(v, key);
     uint32_t found;
+    if (stored != NULL && stored->first != SIGNAL_NONE) {
+        v->signals[stored->last].next = number;
+        stored->last = number;
+        return;
+    }
     if (stored != NULL) {
-        *stored += 1;
+        *stored = (struct stored_account){number, number};
         return;
     }
     if (key.len == 0 || !account_reserve(v, (void **)&v->stored, v->stored_count, &v->stored_cap,
@@ -48,7 +56,30 @@ static void count_stored(struct verifier *v, struct str key)
         return;
     if (map_put(&v->stored_index, key, v->stored_count, &found) != ERR_OK)
         v->no_memory = true;
-    v->stored[v->stored_count++] = 1;
+    v->stored[v->stored_count++] = (struct stored_account){number, number};
+}
+
+/* The oldest signal that is stored for a key and is one of the choices, which may be absent. */
+static const struct signal_account *oldest_fitting(struct verifier *v, struct str key,
+                                                   struct str choices)
+{
+    struct stored_account *stored = stored_signals(v, key);
+    uint32_t before = SIGNAL_NONE;
+    for (uint32_t i = stored != NULL ? stored->first : SIGNAL_NONE; i != SIGNAL_NONE;) {
+        const struct signal_account *signal = &v->signals[i];
+        if (!signal->taken) {
+            if (!str_is_set(choices) || choices_have(choices, signal->payload, v->arena))
+                return signal;
+            before = i;
+        } else if (before == SIGNAL_NONE) {
+            stored->first = signal->next;
+        } else {
+            v->signals[before].next = signal->next;
+            stored->last = signal->next == SIGNAL_NONE ? before : stored->last;
+        }
+        i = signal->next;
+    }
+    return NULL;
 }
 
 /* Puts a signal into the account. Repeats are recognised by their id before they get into a stream.
@@ -64,7 +95,9 @@ static void signal_add(struct verifier *v, bool taken)
         .version = event->version,
         .key = event->data.correlation_key,
         .id = id,
+        .payload = event->data.payload,
         .taken = taken,
+        .next = SIGNAL_NONE,
     };
     uint32_t found = MAP_NONE;
     if (id.len > 0 && map_put(&v->signal_ids, id, v->signal_count, &found) != ERR_OK)
@@ -74,11 +107,11 @@ static void signal_add(struct verifier *v, bool taken)
                  STR_ARG(id), INT_ARG(v->signals[found].version));
     v->signal_count++;
     if (!taken)
-        count_stored(v, event->data.correlation_key);
+        add_stored(v);
 }
 
-/* Takes the stored signal that the event at hand names. */
-static void signal_take(struct verifier *v)
+/* Takes the stored signal that the event at hand names, for a wait with these choices. */
+static void signal_take(struct verifier *v, struct str choices)
 {
     const struct event_data *data = &v->event->data;
     if (data->outcome != OUTCOME_SIGNAL)
@@ -99,9 +132,13 @@ static void signal_take(struct verifier *v)
     if (data->signal_id.len > 0 && !text_eq(signal->id, data->signal_id))
         buf_addf(violate(v, VERIFY_SIGNAL), "the signal of event %lld is \"%.*s\", not \"%.*s\"",
                  INT_ARG(signal->version), STR_ARG(signal->id), STR_ARG(data->signal_id));
-    int64_t *stored = stored_signals(v, signal->key);
-    if (stored != NULL && !signal->taken)
-        *stored -= 1;
+    if (!text_eq(signal->payload, data->payload))
+        buf_addf(violate(v, VERIFY_SIGNAL), "the signal of event %lld has another payload",
+                 INT_ARG(signal->version));
+    const struct signal_account *oldest = oldest_fitting(v, signal->key, choices);
+    if (!signal->taken && oldest != NULL && oldest->version < signal->version)
+        buf_addf(violate(v, VERIFY_SIGNAL), "the signal of event %lld came first",
+                 INT_ARG(oldest->version));
     signal->taken = true;
 }
 
@@ -126,9 +163,10 @@ void verify_signal_received(struct verifier *v)
         signal_add(v, false);
         return;
     }
+    const struct step_account *step = step_account(v, data->step);
     verify_answer(v);
     if (data->signal_version != 0)
-        signal_take(v);
+        signal_take(v, step != NULL ? step->question.choices : (struct str){NULL, 0});
     else if (data->outcome == OUTCOME_SIGNAL || data->signal_id.len > 0)
         signal_add(v, true);
 }
@@ -175,10 +213,8 @@ void verify_waiting(struct verifier *v)
     verify_wait_type(v);
     if (is_wait(v) && !v->has_plan) {
         verify_no_open_effect(v, (struct str){NULL, 0});
-        const int64_t *stored = stored_signals(v, data->correlation_key);
-        /* With choices the signal that is stored may be none of them. */
-        if (stored != NULL && *stored > 0 && !str_is_set(data->choices) &&
-            data->wait_type != WAIT_HUMAN)
+        if (data->wait_type != WAIT_HUMAN &&
+            oldest_fitting(v, data->correlation_key, data->choices) != NULL)
             buf_addf(violate(v, VERIFY_SIGNAL),
                      "a wait blocks for \"%.*s\", whose signal is stored",
                      STR_ARG(data->correlation_key));
@@ -206,6 +242,10 @@ static void verify_wait_skipped(struct verifier *v)
                  STR_ARG(command_text(v)));
     else if (data->outcome == OUTCOME_SIGNAL && data->signal_version == 0)
         buf_addf(violate(v, VERIFY_WAIT_END), "a wait did not block, yet took no stored signal");
+    if (data->outcome == OUTCOME_SIGNAL && str_is_set(data->choices) &&
+        !choices_have(data->choices, data->payload, v->arena))
+        buf_addf(violate(v, VERIFY_WAIT_END), "the signal is not one of %.*s",
+                 STR_ARG(data->choices));
     verify_no_open_effect(v, (struct str){NULL, 0});
 }
 
@@ -286,7 +326,7 @@ void verify_wait_completed(struct verifier *v)
     if (data->outcome == OUTCOME_NONE)
         buf_addf(violate(v, VERIFY_WAIT_END), "the wait ended without an outcome");
     if (data->signal_version != 0)
-        signal_take(v);
+        signal_take(v, data->choices);
     else if (data->outcome == OUTCOME_SIGNAL && data->correlation_key.len > 0)
         signal_add(v, true);
 

@@ -243,6 +243,7 @@ static enum error_code want_rest(struct batch *batch, struct wanted *wanted,
     struct store_parts *parts = &wanted->parts;
     wanted->any = wanted->any || part_needs_any(&needs);
     parts->all_open_effects = parts->all_open_effects || needs.all_open_effects;
+    parts->stored_signals = parts->stored_signals || needs.all_stored;
     if (needs.open_effects)
         wanted->open_of[parts->open_of_count++] = needs.step;
     for (size_t i = 0; i < 2; i++) {
@@ -376,7 +377,7 @@ enum error_code batch_load_waits(struct batch *batch, struct batch_job *job,
         .ordinals = ordinals,
         .ordinal_count = count,
         /* Several steps may begin to wait for one key: each takes the next signal. */
-        .all_signals = true,
+        .stored_signals = true,
     };
     if (job->before->job.status == JOB_NONE)
         return ERR_OK; /* all of it is in the slice */
@@ -420,16 +421,15 @@ enum error_code batch_narrow(struct batch *batch, const struct batch_job *job, u
     const struct step *step = job_step_at(job->now, ordinal);
     assert(step != NULL);
     struct job_slice narrow = *job->now;
-    narrow.signals = arena_zalloc(batch->arena, 1, sizeof *narrow.signals);
-    narrow.signal_count = narrow.signal_cap = 0;
+    narrow.signal_cap = job->now->signal_count + 1;
+    narrow.signals = arena_zalloc(batch->arena, narrow.signal_cap, sizeof *narrow.signals);
+    narrow.signal_count = 0;
     if (narrow.signals == NULL)
         return batch_no_memory(batch);
-    for (uint32_t i = 0; i < job->now->signal_count && narrow.signal_count == 0; i++) {
+    for (uint32_t i = 0; i < job->now->signal_count; i++) {
         const struct signal *signal = &job->now->signals[i];
-        if (!signal->delivered && str_eq(signal->correlation_key, step->question.correlation_key)) {
+        if (!signal->delivered && str_eq(signal->correlation_key, step->question.correlation_key))
             narrow.signals[narrow.signal_count++] = *signal;
-            narrow.signal_cap = 1;
-        }
     }
     return batch_narrow_steps(batch, &narrow, step, ret);
 }
@@ -470,8 +470,12 @@ void batch_widen(struct batch_job *job, const struct job_slice *narrow)
         struct step *step = job_step_at(job->now, narrow->steps[i].ordinal);
         *step = narrow->steps[i];
     }
-    for (uint32_t i = 0; i < narrow->signal_count; i++)
-        for (uint32_t k = 0; k < job->now->signal_count; k++)
-            if (job->now->signals[k].version == narrow->signals[i].version)
-                job->now->signals[k] = narrow->signals[i];
+    /* Both are in the order of versions. */
+    for (uint32_t i = 0, k = 0; i < narrow->signal_count; i++) {
+        while (k < job->now->signal_count &&
+               job->now->signals[k].version != narrow->signals[i].version)
+            k++;
+        assert(k < job->now->signal_count);
+        job->now->signals[k] = narrow->signals[i];
+    }
 }

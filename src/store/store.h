@@ -180,6 +180,7 @@ struct store_parts {
     struct store_effects effects_of;
 
     bool all_signals;
+    bool stored_signals;           /* all that are not delivered */
     const struct str *signal_keys; /* the newest and the oldest not delivered, of each */
     uint32_t signal_key_count;
     const struct str *signal_ids;

@@ -87,8 +87,10 @@ static struct str random_plan(struct run *run)
         if (waits && chance(run, 50))
             buf_addf(&buf, ",\"wait\":{\"type\":\"timer\",\"delay_ms\":200}");
         else if (waits)
-            buf_addf(&buf, ",\"wait\":{\"type\":\"signal\",\"correlation_key\":\"alpha\","
-                           "\"timeout_ms\":900}");
+            buf_addf(&buf,
+                     ",\"wait\":{\"type\":\"signal\",\"correlation_key\":\"alpha\","
+                     "\"timeout_ms\":900%s}",
+                     chance(run, 40) ? ",\"choices\":[\"yes\",\"no\"]" : "");
         if (!waits && chance(run, 20))
             buf_addf(&buf, ",\"critic\":true");
         if (!waits && chance(run, 20))
@@ -170,8 +172,6 @@ static void random_wait(struct run *run, struct command *command)
     wait->correlation_key = PICK(run, keys);
     wait->timeout_ms = chance(run, 50) ? (chance(run, 20) ? 2 * PARK_AFTER_MS : 800) : 0;
     wait->prompt = chance(run, 30) ? STR("May I?\n\"Yes\" or no") : (struct str){NULL, 0};
-    if (wait->type != WAIT_HUMAN)
-        return;
     wait->choices = chance(run, 60) ? STR("[\"yes\",\"no\"]") : (struct str){NULL, 0};
     wait->default_answer = chance(run, 50) ? STR("\"no\"") : (struct str){NULL, 0};
 }
@@ -192,10 +192,11 @@ static void random_verdict(struct run *run, struct command *command)
 
 static void random_signal(struct run *run, struct command *command)
 {
+    static const struct str choices[] = {{"\"yes\"", 5}, {"\"no\"", 4}, {"\"n\\u006f\"", 9}};
     static const struct str doubt[] = {
         {"\"retry\"", 7}, {"\"fail\"", 6}, {"{\"decision\":\"done\",\"result\":5}", 30}};
     command->signal.correlation_key = PICK(run, keys);
-    command->signal.payload = PICK(run, values);
+    command->signal.payload = chance(run, 60) ? PICK(run, values) : PICK(run, choices);
     command->signal.signal_id = PICK(run, ids);
     command->signal.early = chance(run, 40);
     if (str_is_set(run->world->slice.job.wait.effect) && chance(run, 80)) {
@@ -506,7 +507,7 @@ static void random_time(struct run *run)
 struct before {
     struct job job;
     bool knew_signal; /* a signal with this id was received */
-    bool had_stored;  /* a stored signal must end the wait at once */
+    int64_t stored;   /* version of the stored signal that must end the wait at once */
     bool knew_effect; /* the effect was begun, not forgotten */
     bool other_input; /* with another input */
     bool was_returned;
@@ -526,20 +527,33 @@ static const struct lease *lease_of(const struct job_slice *slice, struct str to
     return step == NULL ? NULL : &step->lease;
 }
 
-/* Whether the oldest signal that is stored for the key of the wait must end it: not if the wait
- * asks a person, nor if the signal is not one of the choices. */
-static bool must_take_stored(struct run *run, const struct wait_request *wait)
+/* The version of the stored signal that must end the wait: the oldest of its key that is one of
+ * the choices; 0: none, as always when a person is asked. */
+static int64_t must_take_stored(struct run *run, const struct wait_request *wait)
 {
     const struct job_slice *slice = &run->world->slice;
     if (wait->type == WAIT_HUMAN || !str_is_set(wait->correlation_key))
-        return false;
+        return 0;
     for (uint32_t i = 0; i < slice->signal_count; i++) {
         const struct signal *signal = &slice->signals[i];
-        if (!signal->delivered && str_eq(signal->correlation_key, wait->correlation_key))
-            return !str_is_set(wait->choices) ||
-                   choices_have(wait->choices, signal->payload, &run->world->arena);
+        if (!signal->delivered && str_eq(signal->correlation_key, wait->correlation_key) &&
+            (!str_is_set(wait->choices) ||
+             choices_have(wait->choices, signal->payload, &run->world->arena)))
+            return signal->version;
     }
-    return false;
+    return 0;
+}
+
+static const char *judge_wait(const struct world *world, const struct before *before)
+{
+    const struct event *last = &world->log[world->log_count - 1];
+    if (last->type == EVENT_JOB_CANCELLED)
+        return NULL;
+    if (before->stored != 0 && last->type != EVENT_WAIT_COMPLETED)
+        return "a wait blocked although its signal was there";
+    return last->type == EVENT_WAIT_COMPLETED && last->data.signal_version != before->stored
+               ? "a wait took another signal than the oldest that it may take"
+               : NULL;
 }
 
 static struct before look(struct run *run, const struct command *command)
@@ -556,7 +570,7 @@ static struct before look(struct run *run, const struct command *command)
             before.knew_signal = true;
     }
     if (command->type == COMMAND_WAIT)
-        before.had_stored = must_take_stored(run, &command->wait);
+        before.stored = must_take_stored(run, &command->wait);
     if (command->type == COMMAND_EFFECT_BEGIN && !run->plans) {
         const struct effect *effect = job_effect(slice, command->effect_begin.key);
         uint8_t hash[HASH_LEN];
@@ -709,9 +723,7 @@ static const char *judge(struct run *run, const struct command *command,
     case COMMAND_ANSWER:
         return judge_answer(run, command, before);
     case COMMAND_WAIT:
-        return before->had_stored && world->slice.job.wait.type != WAIT_NONE
-                   ? "a wait blocked although its signal was there"
-                   : NULL;
+        return judge_wait(world, before);
     case COMMAND_EFFECT_BEGIN:
         if (before->other_input)
             return "an effect was begun with another input";

@@ -66,7 +66,8 @@ static void load_signals(const struct job_slice *whole, const struct part_needs 
     for (uint32_t i = 0; i < whole->signal_count; i++) {
         bool same_id =
             str_is_set(needs->signal_id) && str_eq(whole->signals[i].signal_id, needs->signal_id);
-        if (i == newest || i == oldest || same_id)
+        bool stored = needs->all_stored && !whole->signals[i].delivered;
+        if (i == newest || i == oldest || same_id || stored)
             part->signals[part->signal_count++] = whole->signals[i];
     }
 }

@@ -114,6 +114,45 @@ static void a_stored_signal_that_is_not_a_choice_answers_nothing(void **state)
     story(w, "job_created job_leased job_running signal_received job_waiting wait_completed");
 }
 
+static void a_stored_signal_that_is_a_choice_is_taken_from_behind_others(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    struct command wait = wait_for(w, "mode", 0);
+    do_ok(w, signal_of(w, "mode", "'fast'"));
+    do_ok(w, signal_of(w, "mode", "{'n':1}"));
+    do_ok(w, signal_of(w, "mode", "'no'"));
+    do_ok(w, signal_of(w, "mode", "'yes'"));
+    wait.wait.choices = js(w, "['yes','no']");
+    do_ok(w, wait);
+    assert_status(w, "queued");
+    assert_str(w->slice.job.resume.payload, js(w, "'no'"));
+    assert_str(last_event(w)->data.choices, js(w, "['yes','no']"));
+    /* What was passed over is there for a wait that takes it. */
+    do_ok(w, claim_by("w1", true));
+    wait.token = w->last.answer.token;
+    wait.wait.choices = (struct str){NULL, 0};
+    do_ok(w, wait);
+    assert_str(w->slice.job.resume.payload, js(w, "'fast'"));
+    assert_int_equal(w->slice.job.stored_signals, 2);
+    story_since(w, 7, "wait_completed job_leased job_running wait_completed");
+}
+
+static void a_wait_whose_stored_signals_are_all_no_choices_blocks(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    struct command wait = wait_for(w, "mode", 0);
+    do_ok(w, signal_of(w, "mode", "'fast'"));
+    do_ok(w, signal_of(w, "mode", "{'n':1}"));
+    wait.wait.choices = js(w, "['yes','no']");
+    do_ok(w, wait);
+    assert_status(w, "waiting");
+    do_ok(w, signal_of(w, "mode", "'yes'"));
+    assert_str(w->slice.job.resume.payload, js(w, "'yes'"));
+    assert_int_equal(w->slice.job.stored_signals, 2);
+}
+
 static void nobody_answers_a_question_in_advance(void **state)
 {
     struct world *w = *state;
@@ -323,6 +362,8 @@ int main(void)
         SCENARIO(an_answer_that_is_not_a_choice_is_refused_and_names_the_choices),
         SCENARIO(a_signal_that_ends_a_wait_with_choices_carries_one_of_them),
         SCENARIO(a_stored_signal_that_is_not_a_choice_answers_nothing),
+        SCENARIO(a_stored_signal_that_is_a_choice_is_taken_from_behind_others),
+        SCENARIO(a_wait_whose_stored_signals_are_all_no_choices_blocks),
         SCENARIO(nobody_answers_a_question_in_advance),
         SCENARIO(without_choices_any_answer_is_taken_as_it_is),
         SCENARIO(an_answer_that_is_not_sound_is_refused),

@@ -455,6 +455,22 @@ static void a_signal_stored_before_the_wait_step_began_ends_it(void **state)
                 "step_running:gate step_succeeded:gate job_completed");
 }
 
+static void a_wait_step_with_choices_takes_the_oldest_stored_signal_that_is_one(void **state)
+{
+    struct world *w = *state;
+    planned(w, "[{'id':'a'},{'id':'gate','deps':['a'],'wait':{'type':'signal',"
+               "'correlation_key':'mode','choices':['yes','no']}}]");
+    do_ok(w, signal_of(w, "mode", "'fast'"));
+    do_ok(w, signal_of(w, "mode", "'no'"));
+    do_ok(w, signal_of(w, "mode", "'yes'"));
+    do_ok(w, step_claim_of(w, "a", "r1", true));
+    do_ok(w, complete_with(w, "1"));
+    do_ok(w, on_step(by_engine(COMMAND_WAKE), "gate"));
+    assert_status(w, "completed");
+    assert_str(w->slice.job.result, js(w, "'no'"));
+    assert_int_equal(w->slice.job.stored_signals, 2);
+}
+
 static void no_worker_claims_a_wait_step(void **state)
 {
     struct world *w = *state;
@@ -541,6 +557,7 @@ int main(void)
         SCENARIO(a_wait_step_that_times_out_has_its_default_as_the_result),
         SCENARIO(a_timer_step_ends_by_itself_and_takes_no_answer),
         SCENARIO(a_signal_stored_before_the_wait_step_began_ends_it),
+        SCENARIO(a_wait_step_with_choices_takes_the_oldest_stored_signal_that_is_one),
         SCENARIO(no_worker_claims_a_wait_step),
         SCENARIO(a_wait_step_of_a_delayed_job_begins_when_the_job_is_due),
         SCENARIO(wait_steps_follow_each_other_without_a_worker),

@@ -195,6 +195,30 @@ static void a_wait_needs_what_is_stored_for_it_if_anything_is(void **state)
     assert_str(needs.signal_id, absent);
 }
 
+static void a_wait_with_choices_needs_all_that_is_stored(void **state)
+{
+    struct world *w = *state;
+    struct command wait = wait_for(w, "k", 0);
+    struct command wake = command_of(COMMAND_WAKE);
+    struct command signal = signal_of(w, "k", "1");
+    struct job job = with_plan;
+    struct step step = {.spec = {.id = STR("a")}, .question = {.correlation_key = STR("k")}};
+    job.stored_signals = 1;
+    assert_false(command_part_needs(&job, NULL, &wait).all_stored);
+    assert_false(command_part_needs(&job, &step, &wake).all_stored);
+    assert_false(command_part_needs(&job, &step, &signal).all_stored);
+    wait.wait.choices = step.question.choices = js(w, "['yes']");
+    struct part_needs needs = command_part_needs(&job, NULL, &wait);
+    assert_true(needs.all_stored);
+    needs.signal_key = absent;
+    assert_true(part_needs_any(&needs));
+    assert_true(command_part_needs(&job, &step, &wake).all_stored);
+    assert_true(command_part_needs(&job, &step, &signal).all_stored);
+    job.stored_signals = 0;
+    assert_false(command_part_needs(&job, NULL, &wait).all_stored);
+    assert_false(command_part_needs(&job, &step, &signal).all_stored);
+}
+
 static void what_follows_a_commit_needs_what_it_would_by_itself(void **state)
 {
     struct world *w = *state;
@@ -242,6 +266,7 @@ int main(void)
         SCENARIO(effects_are_needed_by_the_keys_that_a_command_names),
         SCENARIO(a_signal_needs_those_with_its_key_and_its_id),
         SCENARIO(a_wait_needs_what_is_stored_for_it_if_anything_is),
+        SCENARIO(a_wait_with_choices_needs_all_that_is_stored),
         SCENARIO(what_follows_a_commit_needs_what_it_would_by_itself),
         SCENARIO(a_step_that_is_woken_needs_what_is_stored_for_it),
     };

@@ -219,7 +219,7 @@ static void a_signal_that_wakes_twice_is_reported(void **state)
     early_signal(h);
     for (int64_t attempt = 1; attempt <= 2; attempt++) {
         ADD(h, WAIT_COMPLETED, attempt == 1 ? "wait#1" : "wait#2", .correlation_key = KEY,
-            .outcome = OUTCOME_SIGNAL, .signal_version = 2);
+            .outcome = OUTCOME_SIGNAL, .payload = STR("1"), .signal_version = 2);
         claimed(h, attempt + 1);
     }
     assert_only(h, 8, VERIFY_SIGNAL);
@@ -230,7 +230,7 @@ static void a_signal_of_another_key_cannot_be_taken(void **state)
     struct history *h = *state;
     early_signal(h);
     ADD(h, WAIT_COMPLETED, "wait#1", .correlation_key = STR("other"), .outcome = OUTCOME_SIGNAL,
-        .signal_version = 2);
+        .payload = STR("1"), .signal_version = 2);
     assert_last(h, VERIFY_SIGNAL);
 
     h->sealed = false;
@@ -257,6 +257,75 @@ static void a_signal_that_is_not_delivered_is_reported(void **state)
     back_to(h, 0);
     waiting(h);
     ADD(h, SIGNAL_RECEIVED, "signal", .correlation_key = KEY);
+    assert_last(h, VERIFY_SIGNAL);
+}
+
+#define YES_OR_NO STR("[\"yes\",\"no\"]")
+
+/* Events 2 to 4: one that is not a choice, then two that are. */
+static void stored_choices(struct history *h)
+{
+    created(h);
+    ADD(h, SIGNAL_RECEIVED, "signal", .correlation_key = KEY, .payload = STR("\"fast\""));
+    ADD(h, SIGNAL_RECEIVED, "signal", .correlation_key = KEY, .payload = STR("\"no\""));
+    ADD(h, SIGNAL_RECEIVED, "signal", .correlation_key = KEY, .payload = STR("\"yes\""));
+    claimed(h, 1);
+}
+
+static void a_wait_that_takes_the_oldest_of_its_choices_is_clean(void **state)
+{
+    struct history *h = *state;
+    stored_choices(h);
+    ADD(h, WAIT_COMPLETED, "wait#1", .correlation_key = KEY, .outcome = OUTCOME_SIGNAL,
+        .payload = STR("\"no\""), .choices = YES_OR_NO, .signal_version = 3);
+    claimed(h, 2);
+    ADD(h, WAIT_COMPLETED, "wait#2", .correlation_key = KEY, .outcome = OUTCOME_SIGNAL,
+        .payload = STR("\"fast\""), .signal_version = 2);
+    claimed(h, 3);
+    ADD(h, JOB_WAITING, "wait#3", .wait_type = WAIT_SIGNAL, .correlation_key = KEY,
+        .choices = STR("[\"stop\"]"));
+    assert_clean(h);
+}
+
+static void a_wait_that_blocks_beside_one_of_its_choices_is_reported(void **state)
+{
+    struct history *h = *state;
+    stored_choices(h);
+    ADD(h, JOB_WAITING, "wait#1", .wait_type = WAIT_SIGNAL, .correlation_key = KEY,
+        .choices = YES_OR_NO);
+    assert_last(h, VERIFY_SIGNAL);
+}
+
+static void a_stored_signal_that_is_taken_before_its_turn_is_reported(void **state)
+{
+    struct history *h = *state;
+    stored_choices(h);
+    ADD(h, WAIT_COMPLETED, "wait#1", .correlation_key = KEY, .outcome = OUTCOME_SIGNAL,
+        .payload = STR("\"yes\""), .choices = YES_OR_NO, .signal_version = 4);
+    assert_last(h, VERIFY_SIGNAL);
+
+    back_to(h, 0);
+    stored_choices(h);
+    ADD(h, WAIT_COMPLETED, "wait#1", .correlation_key = KEY, .outcome = OUTCOME_SIGNAL,
+        .payload = STR("\"no\""), .signal_version = 3);
+    assert_last(h, VERIFY_SIGNAL); /* without choices the first is "fast" */
+}
+
+static void a_stored_signal_that_is_none_of_the_choices_is_reported(void **state)
+{
+    struct history *h = *state;
+    stored_choices(h);
+    ADD(h, WAIT_COMPLETED, "wait#1", .correlation_key = KEY, .outcome = OUTCOME_SIGNAL,
+        .payload = STR("\"fast\""), .choices = YES_OR_NO, .signal_version = 2);
+    assert_last(h, VERIFY_WAIT_END);
+}
+
+static void a_stored_signal_that_is_taken_with_another_payload_is_reported(void **state)
+{
+    struct history *h = *state;
+    stored_choices(h);
+    ADD(h, WAIT_COMPLETED, "wait#1", .correlation_key = KEY, .outcome = OUTCOME_SIGNAL,
+        .payload = STR("\"yes\""), .choices = YES_OR_NO, .signal_version = 3);
     assert_last(h, VERIFY_SIGNAL);
 }
 
@@ -394,7 +463,8 @@ static void a_signal_without_a_key_is_reported(void **state)
     created(h);
     ADD(h, SIGNAL_RECEIVED, "signal", .payload = STR("1"));
     claimed(h, 1);
-    ADD(h, WAIT_COMPLETED, "wait#1", .outcome = OUTCOME_SIGNAL, .signal_version = 2);
+    ADD(h, WAIT_COMPLETED, "wait#1", .outcome = OUTCOME_SIGNAL, .payload = STR("1"),
+        .signal_version = 2);
     assert_only(h, 2, VERIFY_SIGNAL);
 
     restart(h);
@@ -408,7 +478,7 @@ static void a_signal_taken_under_another_id_is_reported(void **state)
     struct history *h = *state;
     early_signal(h);
     ADD(h, WAIT_COMPLETED, "wait#1", .correlation_key = KEY, .outcome = OUTCOME_SIGNAL,
-        .signal_id = STR("s2"), .signal_version = 2);
+        .payload = STR("1"), .signal_id = STR("s2"), .signal_version = 2);
     assert_last(h, VERIFY_SIGNAL);
 }
 
@@ -793,6 +863,11 @@ int main(void)
         HISTORY_TEST(a_signal_of_another_key_cannot_be_taken),
         HISTORY_TEST(a_signal_received_twice_is_reported),
         HISTORY_TEST(a_signal_that_is_not_delivered_is_reported),
+        HISTORY_TEST(a_wait_that_takes_the_oldest_of_its_choices_is_clean),
+        HISTORY_TEST(a_wait_that_blocks_beside_one_of_its_choices_is_reported),
+        HISTORY_TEST(a_stored_signal_that_is_taken_before_its_turn_is_reported),
+        HISTORY_TEST(a_stored_signal_that_is_none_of_the_choices_is_reported),
+        HISTORY_TEST(a_stored_signal_that_is_taken_with_another_payload_is_reported),
         HISTORY_TEST(a_doubt_that_names_no_effect_is_reported),
         HISTORY_TEST(a_wait_that_skips_without_a_stored_signal_is_reported),
         HISTORY_TEST(only_a_wake_times_a_wait_out),

@@ -371,6 +371,29 @@ static void a_repeated_signal_wakes_the_job_once(void **state)
     is_sound(t, id);
 }
 
+static void a_stored_signal_that_is_not_a_choice_hides_no_other_and_stays_stored(void **state)
+{
+    static const char *const sent[] = {"\"fast\"", "{\"n\":1}", "\"no\"", "\"yes\""};
+    struct library_case *c = *state;
+    struct talk *t = &c->talk;
+    const char *id = submit_job(t, "");
+    for (size_t i = 0; i < sizeof sent / sizeof sent[0]; i++)
+        does(t, pawl_signal, "{\"id\":\"%s\",\"correlation_key\":\"mode\",\"payload\":%s}", id,
+             sent[i]);
+    wait_for_key(t, claim_job(t, "w1"), "mode", ",\"choices\":[\"yes\",\"no\"]");
+    says_text(t, "status", "queued");
+    const char *token = claim_job(t, "w1");
+    says_text(t, "claims.0.resume.payload", "no");
+    wait_for_key(t, token, "mode", ",\"choices\":[\"stop\"]");
+    says_text(t, "status", "waiting");
+    does(t, pawl_signal, "{\"id\":\"%s\",\"correlation_key\":\"mode\",\"payload\":\"stop\"}", id);
+    wait_for_key(t, claim_job(t, "w1"), "mode", "");
+    token = claim_job(t, "w1");
+    says_text(t, "claims.0.resume.payload", "fast"); /* what was passed over comes first again */
+    complete(t, token);
+    is_sound(t, id);
+}
+
 static void an_early_signal_is_kept_for_the_wait_which_then_does_not_block(void **state)
 {
     struct library_case *c = *state;
@@ -761,6 +784,7 @@ int main(void)
         ON_EVERY_STORE(a_signal_that_is_lost_ends_in_the_timeout_of_the_wait),
         ON_EVERY_STORE(a_repeated_signal_wakes_the_job_once),
         ON_EVERY_STORE(an_early_signal_is_kept_for_the_wait_which_then_does_not_block),
+        ON_EVERY_STORE(a_stored_signal_that_is_not_a_choice_hides_no_other_and_stays_stored),
         ON_EVERY_STORE(a_wrong_signal_is_refused_and_wakes_nobody),
         ON_EVERY_STORE(a_hundred_waits_in_one_job_cost_no_retry),
         CASE_ON("sqlite", TEST_SQLITE, a_store_that_was_closed_for_an_hour_goes_on_where_it_was,

@@ -287,6 +287,27 @@ static void the_newest_and_the_oldest_stored_signal_of_a_key_come(void **state)
     assert_string_equal(parts_of(t, &parts), "");
 }
 
+static void all_stored_signals_come_by_version_whatever_their_key(void **state)
+{
+    struct trial *t = *state;
+    struct uuid id = submit(t, "a"); /* version 1 */
+    send(t, id, "z", "one");         /* 2 */
+    send(t, id, "k", "two");         /* 3 */
+    send(t, id, "k", "three");       /* 4 */
+    send(t, id, "a", NULL);          /* 5 */
+    struct store_parts parts = {.job = id, .stored_signals = true};
+    assert_string_equal(parts_of(t, &parts), "v2 v3 v4 v5");
+    act(t, id, claim_by("w1", true));
+    act(t, id, wait_for(&t->w, "k", 0));
+    assert_string_equal(parts_of(t, &parts), "v2 v4 v5");
+    assert_text(parts.signals[1].correlation_key, "k");
+    assert_str(parts.signals[1].payload, js(&t->w, "{'n':1}"));
+    struct str keys[] = {STR("k")};
+    parts.signal_keys = keys;
+    parts.signal_key_count = 1;
+    assert_string_equal(parts_of(t, &parts), "v2 v4 v5"); /* each once */
+}
+
 static void the_newest_signal_comes_also_when_all_are_delivered(void **state)
 {
     struct trial *t = *state;
@@ -381,6 +402,7 @@ struct conformance_tests conformance_parts(void)
         TRIAL(an_effect_begun_again_after_a_fresh_start_takes_the_place_of_the_old),
         TRIAL(the_newest_and_the_oldest_stored_signal_of_a_key_come),
         TRIAL(the_newest_signal_comes_also_when_all_are_delivered),
+        TRIAL(all_stored_signals_come_by_version_whatever_their_key),
         TRIAL(signals_come_by_their_id_and_all_by_version),
         TRIAL(parts_of_several_jobs_come_in_one_call_and_do_not_mix),
         TRIAL(a_plan_of_a_thousand_steps_comes_back),

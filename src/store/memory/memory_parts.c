@@ -334,6 +334,21 @@ static int64_t version_behind(const struct entry *entry, size_t prefix_len)
     return read_key_int(&reader);
 }
 
+/* All that are not delivered. The index has them by key; what is found is sorted later. */
+static enum error_code add_stored_signals(struct memory_txn *txn, struct found_parts *set,
+                                          struct uuid job)
+{
+    struct buf prefix = memory_job_key(txn, job);
+    if (prefix.failed)
+        return ERR_NO_MEMORY;
+    enum error_code code = ERR_OK;
+    struct scan scan = memory_scan(txn, TABLE_SIGNALS_STORED, buf_str(&prefix));
+    const struct entry *entry;
+    while (code == ERR_OK && (entry = scan_next(&scan)) != NULL)
+        code = add_signal(txn, set, job, version_behind(entry, entry->key_len - sizeof(int64_t)));
+    return code;
+}
+
 /* The newest signal with a key, and the oldest that is stored. */
 static enum error_code add_signals_of_key(struct memory_txn *txn, struct found_parts *set,
                                           struct uuid job, struct str text)
@@ -372,6 +387,8 @@ static enum error_code find_signals(struct memory_txn *txn, const struct store_p
             code = found_add(txn, set, version_behind(entry, prefix.len), entry);
         return code;
     }
+    if (parts->stored_signals)
+        code = add_stored_signals(txn, set, parts->job);
     for (uint32_t i = 0; i < parts->signal_key_count && code == ERR_OK; i++)
         code = add_signals_of_key(txn, set, parts->job, parts->signal_keys[i]);
     for (uint32_t i = 0; i < parts->signal_id_count && code == ERR_OK; i++) {

@@ -106,7 +106,8 @@ static const char read_effects[] =
     " FROM wanted w JOIN pawl.job_effects e ON e.job_id = w.job_id AND e.name = w.name"
     " ORDER BY w.part, e.version, e.name";
 
-/* $1 $2: all signals; $3..5: the newest and the oldest stored of a key; $6..8: by id. */
+/* $1 $2: all signals; $3..5: the newest and the oldest stored of a key; $6..8: by id; $9 $10: all
+ * that are stored. */
 static const char read_signals[] =
     "WITH wanted AS MATERIALIZED ("
     " SELECT w.part, w.job_id, s.version FROM unnest($1::int4[], $2::uuid[]) AS w (part, job_id)"
@@ -123,6 +124,10 @@ static const char read_signals[] =
     " UNION SELECT w.part, s.job_id, s.version"
     " FROM unnest($6::int4[], $7::uuid[], $8::text[]) AS w (part, job_id, id)"
     " JOIN pawl.job_signals s ON s.job_id = w.job_id AND s.signal_id = w.id"
+    " UNION SELECT w.part, w.job_id, s.version FROM unnest($9::int4[], $10::uuid[])"
+    " AS w (part, job_id)"
+    " CROSS JOIN LATERAL (SELECT s.version FROM pawl.job_signals s"
+    " WHERE s.job_id = w.job_id AND NOT s.delivered OFFSET 0) AS s"
     ") SELECT w.part, s.correlation_key, s.signal_id, s.payload, s.version, s.delivered"
     " FROM wanted w JOIN pawl.job_signals s ON s.job_id = w.job_id AND s.version = w.version"
     " ORDER BY w.part, s.version";
@@ -141,7 +146,8 @@ static bool wants_effects(const struct store_parts *parts)
 
 static bool wants_signals(const struct store_parts *parts)
 {
-    return parts->all_signals || parts->signal_key_count > 0 || parts->signal_id_count > 0;
+    return parts->all_signals || parts->stored_signals || parts->signal_key_count > 0 ||
+           parts->signal_id_count > 0;
 }
 
 static bool any_wants(bool (*wants)(const struct store_parts *), const struct store_parts *parts,
@@ -268,15 +274,19 @@ static enum error_code send_signals(struct postgres_txn *txn, const struct store
 {
     struct params params;
     struct selection all;
+    struct selection stored;
     struct selection keys;
     struct selection ids;
     selection_init(&all, &txn->scratch, false, PARAM_TEXT);
+    selection_init(&stored, &txn->scratch, false, PARAM_TEXT);
     selection_init(&keys, &txn->scratch, true, PARAM_TEXT);
     selection_init(&ids, &txn->scratch, true, PARAM_TEXT);
     for (uint32_t i = 0; i < count; i++) {
         const struct store_parts *part = &parts[i];
         if (part->all_signals)
             select_job(&all, i, part->job);
+        if (part->stored_signals)
+            select_job(&stored, i, part->job);
         select_text(&keys, i, part->job, part->signal_keys, part->signal_key_count);
         select_text(&ids, i, part->job, part->signal_ids, part->signal_id_count);
     }
@@ -284,6 +294,7 @@ static enum error_code send_signals(struct postgres_txn *txn, const struct store
     params_add_selection(&params, &all);
     params_add_selection(&params, &keys);
     params_add_selection(&params, &ids);
+    params_add_selection(&params, &stored);
     return connection_send(txn->connection, read_signals, &params, err);
 }
 

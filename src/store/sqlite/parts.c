@@ -366,6 +366,8 @@ static enum error_code load_signals(struct sqlite_txn *txn, struct store_parts *
     if (parts->all_signals) {
         code = add_signals(&signals, STATEMENT_SIGNALS_ALL, NULL);
     } else {
+        if (parts->stored_signals)
+            code = add_signals(&signals, STATEMENT_SIGNALS_ALL_STORED, NULL);
         for (uint32_t i = 0; i < parts->signal_key_count && code == ERR_OK; i++) {
             code = add_signals(&signals, STATEMENT_SIGNALS_NEWEST, &parts->signal_keys[i]);
             if (code == ERR_OK)

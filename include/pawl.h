@@ -263,7 +263,9 @@ PAWL_VERB(bulk);
 PAWL_VERB(verify);
 
 /* {"id"}: why the job is where it is, and what would move it. Answers {"status", "summary",
- * "reasons": [text], "moves": [text]}. PAWL_NOT_FOUND */
+ * "reasons": [text], "moves": [text], "actions": [name]}: moves are commands of the command line;
+ * actions are what the job takes in its state and the caller may do, of answer, signal, run,
+ * requeue, resume (its queue), plan, cancel, dead_letter, drop, redact. PAWL_NOT_FOUND */
 PAWL_VERB(explain);
 
 /* {"id"}: erases the payloads of a job that has ended; its hashes stay. Answers the job.

@@ -249,8 +249,9 @@ struct decision {
 enum error_code job_decide(const struct job_slice *slice, const struct command *command,
                            const struct context *context, struct decision *ret, struct err *err);
 
-/* Whether CANCEL or REQUEUE is for a job as it stands, which its header alone tells: what job_takes
- * denies job_decide refuses with invalid_transition. True for all other commands. */
+/* Whether CANCEL, REQUEUE, RUN, DEAD_LETTER or PLAN is for a job as it stands, which its header
+ * alone tells: what job_takes denies job_decide refuses with invalid_transition. True for all other
+ * commands. */
 bool job_takes(const struct job *job, enum command_type type);
 
 /* Seals the events of a decision onto `head`, the hash of the job's last event before it, and puts

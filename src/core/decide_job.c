@@ -96,9 +96,28 @@ static bool takes_requeue(const struct job *job)
            (job_status_terminal(job->status) || job->status == JOB_RETRYING) && !job->redacted;
 }
 
+static bool takes_dead_letter(const struct job *job)
+{
+    enum job_status to;
+    bool held = job_status_rank(job->status) > 0 && !job_has_plan(job);
+    return job_move(job->status, EVENT_JOB_DEAD_LETTERED, MOVE_PLAIN, &to) && !held;
+}
+
+static bool takes_plan(const struct job *job)
+{
+    return job_status_rank(job->status) == 0 || job->wait.type == WAIT_REPLAN ||
+           job->wait.type == WAIT_STEPS;
+}
+
 bool job_takes(const struct job *job, enum command_type type)
 {
     switch (type) {
+    case COMMAND_RUN:
+        return job->status == JOB_QUEUED || job->status == JOB_RETRYING;
+    case COMMAND_DEAD_LETTER:
+        return takes_dead_letter(job);
+    case COMMAND_PLAN:
+        return takes_plan(job);
     case COMMAND_CANCEL:
         return takes_cancel(job);
     case COMMAND_REQUEUE:

@@ -506,8 +506,7 @@ enum error_code decide_dead_letter(struct decider *d)
     enum error_code code = decider_allows(d, EVENT_JOB_DEAD_LETTERED, "dead-letter");
     /* A job with a plan has no worker of its own that could do it; its steps' tokens are stale from
      * then on. */
-    bool held = job_status_rank(d->job->status) > 0 && !job_has_plan(d->job);
-    if (code == ERR_OK && held)
+    if (code == ERR_OK && !job_takes(d->job, COMMAND_DEAD_LETTER))
         code = err_set(d->err, ERR_INVALID_TRANSITION,
                        "the job is %.*s: only its worker can make it a dead letter now",
                        STR_ARG(job_status_name(d->job->status)));

@@ -68,11 +68,10 @@ enum error_code decide_lifetime(struct decider *d)
 
 enum error_code decide_run(struct decider *d)
 {
-    bool waits = d->job->status == JOB_QUEUED || d->job->status == JOB_RETRYING;
     enum error_code code = decider_text(d, "reason", d->command->run.reason);
     if (code != ERR_OK)
         return code;
-    if (!waits)
+    if (!job_takes(d->job, COMMAND_RUN))
         return err_set(d->err, ERR_INVALID_TRANSITION,
                        "only a scheduled or retrying job is run now; this one is %.*s",
                        STR_ARG(job_status_name(d->job->status)));

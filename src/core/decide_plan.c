@@ -170,9 +170,7 @@ enum error_code decide_plan(struct decider *d)
     enum error_code code = decider_text(d, "reason", d->command->plan.reason);
     if (code != ERR_OK)
         return code;
-    bool queued = job_status_rank(d->job->status) == 0;
-    bool at_rest = d->job->wait.type == WAIT_REPLAN || d->job->wait.type == WAIT_STEPS;
-    if (!queued && !at_rest)
+    if (!job_takes(d->job, COMMAND_PLAN))
         return job_has_plan(d->job) && !job_status_terminal(d->job->status)
                    ? err_set(d->err, ERR_INVALID_TRANSITION,
                              "the plan is being carried out: give a step the verdict replan first")

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/times.h"
 #include "base/utf8.h"
+#include "core/action.h"
 #include "core/lifetime.h"
 #include "core/placement.h"
 
@@ -817,7 +818,7 @@ static void moves_retrying(struct explainer *e)
 {
     move_resume(e);
     if (!is_due(e))
-        move(e, "requeue", "");
+        move(e, "run", "");
     if (job_has_plan(e->job))
         moves_plan(e);
     else if (is_due(e))
@@ -981,5 +982,8 @@ void job_explain(const struct job_slice *slice, const struct explain_context *co
     json_begin_array(writer);
     how->moves(&e);
     json_end_array(writer);
+    json_key(writer, STR("actions"));
+    job_actions_write(job_actions(e.job, context->queue_paused, context->now) & context->may,
+                      writer);
     json_end_object(writer);
 }

@@ -1,4 +1,5 @@
 /* explain: why a job is where it is, and what moves it next. */
+#include "core/action.h"
 #include "core/explain.h"
 
 #include "engine/access.h"
@@ -51,6 +52,23 @@ static enum error_code load_explained(struct verb_call *call, struct uuid id,
     return job_slice_index(ret_slice, call->arena);
 }
 
+/* What the caller's token is good for, whatever the state of the job. */
+static uint32_t actions_of(const struct verb_call *call)
+{
+    static const enum verb_name verbs[JOB_ACTION_COUNT] = {
+        [ACTION_ANSWER] = VERB_answer_job, [ACTION_SIGNAL] = VERB_signal,
+        [ACTION_RUN] = VERB_run_now,       [ACTION_REQUEUE] = VERB_requeue,
+        [ACTION_RESUME] = VERB_resume,     [ACTION_PLAN] = VERB_plan,
+        [ACTION_CANCEL] = VERB_cancel,     [ACTION_DEAD_LETTER] = VERB_dead_letter,
+        [ACTION_DROP] = VERB_drop,         [ACTION_REDACT] = VERB_redact,
+    };
+    uint32_t actions = 0;
+    for (int i = 0; i < JOB_ACTION_COUNT; i++)
+        if (call->scopes == 0 || (call->scopes & access_scopes_of(verbs[i])) != 0)
+            actions |= UINT32_C(1) << i;
+    return actions;
+}
+
 static enum error_code run_explain(struct verb_call *call, struct buf *answer, struct err *err)
 {
     struct uuid id;
@@ -65,6 +83,7 @@ static enum error_code run_explain(struct verb_call *call, struct buf *answer, s
     struct explain_context context = {
         .now = load.now,
         .queue_paused = names_have(&load.paused, slice.job.spec.queue),
+        .may = actions_of(call),
         .arena = call->arena,
     };
     for (uint32_t i = 0; i < load.kind_count; i++)

@@ -1,17 +1,19 @@
 /* Why a job is where it is, in words: every state, and the commands that would move it. */
 #include "core/scenario.h"
 
+#include "core/action.h"
 #include "core/explain.h"
 #include "core/job_state.h"
 
 static bool queue_paused;
 static struct kind_settings *kind;
+static uint32_t may = JOB_ACTIONS_ALL;
 
 /* What explain says, as text that ends in NUL. */
 static const char *explained(struct world *w)
 {
     struct explain_context context = {
-        .now = w->now, .queue_paused = queue_paused, .kind = kind, .arena = &w->arena};
+        .now = w->now, .queue_paused = queue_paused, .kind = kind, .may = may, .arena = &w->arena};
     struct buf buf;
     struct json_writer writer;
     struct err err = {0};
@@ -245,11 +247,36 @@ static void a_retrying_job_says_what_failed_and_when_it_is_tried_again(void **st
     says(w, "is tried again at 2026-01-01T00:00:05.000Z (in 5s).");
     says(w, "Failures: 1 of at most ");
     says(w, "The last error: \\\"it broke\\\"");
-    says(w, "pawl requeue {job}");
+    says(w, "pawl run {job}");
     w->now += 5000;
     says(w, "can be claimed again since 2026-01-01T00:00:05.000Z (now).");
     says(w, "pawl work --kind mail --queue default -- COMMAND");
-    says_not(w, "pawl requeue");
+    says_not(w, "pawl run");
+}
+
+static void a_job_tells_what_can_be_done_to_it_now(void **state)
+{
+    struct world *w = *state;
+    submitted(w);
+    says(w, "\"actions\":[\"signal\",\"plan\",\"cancel\",\"dead_letter\"]");
+    queue_paused = true;
+    says(w, "\"actions\":[\"signal\",\"resume\",\"plan\",\"cancel\",\"dead_letter\"]");
+    queue_paused = false;
+    may = 1U << ACTION_CANCEL | 1U << ACTION_REDACT;
+    says(w, "\"actions\":[\"cancel\"]");
+    may = JOB_ACTIONS_ALL;
+    do_ok(w, claim_by("w1", true));
+    says(w, "\"actions\":[\"signal\",\"cancel\"]");
+    struct command fail = fail_as(w, CLASS_TRANSIENT);
+    fail.fail.has_retry_after = true;
+    fail.fail.retry_after_ms = 5000;
+    do_ok(w, fail);
+    says(w, "\"actions\":[\"signal\",\"run\",\"requeue\",\"plan\",\"cancel\",\"dead_letter\"]");
+    w->now += 5000;
+    says(w, "\"actions\":[\"signal\",\"requeue\",\"plan\",\"cancel\",\"dead_letter\"]");
+    do_ok(w, claim_by("w1", true));
+    do_ok(w, fail_as(w, CLASS_PERMANENT));
+    says(w, "\"actions\":[\"requeue\",\"redact\"]");
 }
 
 static void a_completed_job_is_kept_for_a_while_and_stays(void **state)
@@ -430,6 +457,7 @@ int main(void)
         SCENARIO(a_retrying_job_says_what_failed_and_when_it_is_tried_again),
         SCENARIO(a_completed_job_is_kept_for_a_while_and_stays),
         SCENARIO(a_cancelled_job_names_who_wanted_that),
+        SCENARIO(a_job_tells_what_can_be_done_to_it_now),
         SCENARIO(a_failed_job_can_be_requeued),
         SCENARIO(a_dead_letter_has_its_reason_and_can_be_redriven_or_dropped),
         SCENARIO(a_plan_tells_which_step_waits_for_what),

@@ -58,7 +58,8 @@ static void check_takes(const struct world *world, const struct command *command
                         enum error_code code)
 {
     const struct job *job = &world->slice.job;
-    bool foretold = command->type == COMMAND_CANCEL || command->type == COMMAND_REQUEUE;
+    bool foretold = command->type == COMMAND_CANCEL || command->type == COMMAND_REQUEUE ||
+                    command->type == COMMAND_RUN || command->type == COMMAND_DEAD_LETTER;
     bool takes = job_takes(job, command->type);
     if (job->status == JOB_NONE || str_is_set(command->step))
         return;

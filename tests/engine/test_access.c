@@ -937,12 +937,40 @@ static void a_repeated_request_makes_no_second_token_and_does_not_show_the_first
     at_every_office(make_one_twice);
 }
 
+static void explain_one(struct office *office)
+{
+    static const struct {
+        uint32_t scopes;
+        const char *actions;
+    } cases[] = {
+        {R, "[]"},
+        {R | S, "[\"signal\",\"plan\",\"cancel\"]"},
+        {R | N, "[\"signal\"]"},
+        {R | A, "[\"signal\",\"plan\",\"cancel\",\"dead_letter\"]"},
+        {0, "[\"signal\",\"plan\",\"cancel\",\"dead_letter\"]"},
+    };
+    well(office, VERB_submit, "{'kind':'mail'}");
+    const char *id = said(office, "id");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        office->scopes = cases[i].scopes;
+        well(office, VERB_explain, "{'id':'%s'}", id);
+        assert_string_equal(said(office, "actions"), cases[i].actions);
+    }
+}
+
+static void explain_names_the_actions_that_the_token_may_take(void **state)
+{
+    (void)state;
+    at_every_office(explain_one);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_verb_is_asked),
         cmocka_unit_test(a_verb_takes_its_scopes_and_no_other),
         cmocka_unit_test(a_question_to_a_person_takes_the_scope_answer),
+        cmocka_unit_test(explain_names_the_actions_that_the_token_may_take),
         cmocka_unit_test(a_response_shows_no_more_than_the_scopes_may_read),
         cmocka_unit_test(a_verb_does_not_reach_jobs_of_other_queues),
         cmocka_unit_test(an_id_of_another_queue_is_answered_as_an_unknown_one),

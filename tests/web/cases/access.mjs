@@ -106,12 +106,56 @@ export const cases = [
             await page.goto(`${server.url}/#/jobs/${job.id}`);
             await signIn(page, token);
             await page.locator('.connection.live').waitFor();
-            await page.getByRole('button', { name: 'Cancel', exact: true }).click();
-            await page.locator('dialog').getByRole('button', { name: 'Cancel it' }).click();
-            await page.getByRole('alert').waitFor();
-            same('its status', (await server.job(job.id)).status, 'queued');
+            await page.getByText('Why it is where it is').waitFor();
+            same('buttons', await page.locator('.next-actions').count(), 0);
+            await page.getByRole('button', { name: 'Actions' }).click();
+            const cancel = page.getByRole('menuitem', { name: 'Cancel…' });
+            same('off', await cancel.getAttribute('aria-disabled'), 'true');
+            same(
+                'why',
+                await cancel.getAttribute('title'),
+                'Your token does not have the scope submit',
+            );
+            await page.keyboard.press('Escape');
             await visit(page, server, '#/');
             await page.locator('.figures').waitFor();
+        },
+    ],
+    [
+        'only_a_token_that_may_answer_is_shown_the_answers',
+        async (t) => {
+            const server = await t.ownServer({ token: TOKEN });
+            const job = await server.submit('ask-some');
+            await server.lease(await server.claim('ask-some'), 'wait', {
+                type: 'human',
+                correlation_key: 'k',
+                prompt: 'Pay it?',
+                choices: ['yes', 'no'],
+            });
+            const made = (name, scopes) => server.post('/v1/tokens', { name, scopes });
+            const places = ['#/inbox', `#/jobs/${job.id}`];
+            for (const scopes of [['read', 'work'], ['read', 'answer']]) {
+                const page = await t.page({ refusals: true });
+                const { token } = await made(scopes.join('-'), scopes);
+                await page.goto(`${server.url}/${places[0]}`);
+                await signIn(page, token);
+                for (const place of places) {
+                    await visit(page, server, place);
+                    await page.getByText('Pay it?').first().waitFor();
+                    const no = page.getByRole('button', { name: 'no', exact: true });
+                    const may = scopes.includes('answer');
+                    if (may) await no.waitFor();
+                    else await page.getByText('Your token cannot answer questions').waitFor();
+                    same(`${place} with ${scopes}`, await no.count(), may ? 1 : 0);
+                    same('who', await page.getByLabel('Answer as').count(), may ? 1 : 0);
+                }
+                if (!scopes.includes('answer')) continue;
+                await page.getByRole('button', { name: 'no', exact: true }).click();
+                await eventually(
+                    'it goes on',
+                    async () => (await server.job(job.id)).status === 'queued',
+                );
+            }
         },
     ],
     [

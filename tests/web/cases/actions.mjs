@@ -142,9 +142,61 @@ export const cases = [
             });
             await server.lease(await server.claim('later'), 'fail', { error: { message: 'no' } });
             const page = await onJob(t, job.id);
-            await page.getByRole('button', { name: 'Retry now' }).click();
-            await confirm(page, 'Requeue');
+            await page.locator('.page-actions').getByRole('button', { name: 'Run now' }).click();
             await status(server, job.id, 'queued');
+        },
+    ],
+    [
+        'every_next_action_of_a_job_has_a_button',
+        async (t) => {
+            const { server } = t;
+            const job = await server.submit('all-buttons', {
+                queue: 'all-buttons',
+                delay_ms: 600_000,
+                retry: { max_attempts: 1 },
+            });
+            const page = await onJob(t, job.id);
+            const next = page.locator('.next-actions');
+            const labels = () => next.getByRole('button').allInnerTexts();
+            const shows = (...wanted) =>
+                eventually(
+                    `buttons ${wanted}`,
+                    async () => JSON.stringify(await labels()) === JSON.stringify(wanted),
+                );
+            await shows('Run now', 'Cancel…', 'Dead-letter…');
+            await next.getByRole('button', { name: 'Run now' }).click();
+            await eventually(
+                'it is due',
+                async () => Date.parse((await server.job(job.id)).run_at) <= Date.now() + 1000,
+            );
+            await shows('Cancel…', 'Dead-letter…');
+
+            await server.post('/v1/queues/all-buttons/pause');
+            await shows('Resume queue all-buttons', 'Cancel…', 'Dead-letter…');
+            await next.getByRole('button', { name: 'Resume queue all-buttons' }).click();
+            await shows('Cancel…', 'Dead-letter…');
+            const { queues } = await server.get('/v1/queues');
+            same('paused', queues.find((q) => q.queue === 'all-buttons').paused, false);
+
+            await next.getByRole('button', { name: 'Dead-letter…' }).click();
+            await confirm(page, 'Dead-letter it');
+            await shows('Redrive…', 'Drop…');
+            await next.getByRole('button', { name: 'Redrive…' }).click();
+            await confirm(page, 'Redrive');
+            await status(server, job.id, 'queued');
+            const token = await server.claim('all-buttons');
+            await shows('Cancel…');
+            await server.lease(token, 'fail', { error: { message: 'no' } });
+            await shows('Redrive…', 'Drop…');
+            same('commands', await page.locator('.command').allInnerTexts(), []);
+            await next.getByRole('button', { name: 'Drop…' }).click();
+            await page.locator('dialog').getByRole('button', { name: 'Never mind' }).click();
+            same('nothing was done', (await server.job(job.id)).status, 'dead_lettered');
+            await next.getByRole('button', { name: 'Drop…' }).click();
+            await confirm(page, 'Drop it');
+            await page.waitForFunction(() => location.hash === '#/dead');
+            const gone = await fetch(`${server.url}/v1/jobs/${job.id}`);
+            same('it is gone', gone.status, 404);
         },
     ],
     [

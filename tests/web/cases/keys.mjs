@@ -109,7 +109,7 @@ export const cases = [
             same(
                 'the second',
                 await page.evaluate(() => document.activeElement.textContent),
-                'Send a signal…',
+                'Requeue…',
             );
             await page.keyboard.press('Escape');
             await page.getByRole('menu').waitFor({ state: 'detached' });

@@ -186,6 +186,46 @@ export const cases = [
         },
     ],
     [
+        'a_label_is_found_by_its_pill',
+        async (t) => {
+            const { server } = t;
+            const wanted = await server.submit('pill', { labels: { customer: 'c17' } });
+            await server.submit('pill', { labels: { customer: 'c18', other: 'c17' } });
+            const page = await t.page();
+            const shown = (what) =>
+                eventually(`${what}: the one job`, async () => {
+                    const ids = await page
+                        .locator('main [data-row]')
+                        .evaluateAll((rows) => rows.map((row) => row.dataset.id));
+                    return JSON.stringify(ids) === JSON.stringify([wanted.id]);
+                });
+            await visit(page, server, '#/jobs?kind=pill');
+            await page.getByRole('searchbox').fill('customer:c17');
+            await shown('searched for');
+            await visit(page, server, `#/jobs/${wanted.id}`);
+            await page.locator('.job-facts').getByRole('link', { name: 'customer:c17' }).click();
+            await page.waitForFunction(() => location.hash.includes('label=customer'));
+            await page.getByLabel('Kind', { exact: true }).fill('pill');
+            await shown('clicked');
+        },
+    ],
+    [
+        'the_life_times_of_a_job_are_shown',
+        async (t) => {
+            const { server } = t;
+            const job = await server.submit('lives', {
+                expires_ms: 3_600_000,
+                deadline_ms: 7_200_000,
+            });
+            const page = await t.page();
+            await visit(page, server, `#/jobs/${job.id}`);
+            const fact = (name) =>
+                page.locator('.job-facts dl > div', { hasText: name }).locator('time');
+            same('expires', await fact('Expires').getAttribute('datetime'), job.expires_at);
+            same('deadline', await fact('Deadline').getAttribute('datetime'), job.deadline_at);
+        },
+    ],
+    [
         'the_payload_is_on_the_first_tab_of_a_job',
         async (t) => {
             const { server } = t;

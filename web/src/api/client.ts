@@ -1,7 +1,7 @@
 // The one place that talks to the server: JSON in and out, problems as errors, and the session.
 
 import { signal } from '@preact/signals';
-import type { Session } from './types';
+import type { Scope, Session } from './types';
 
 /** What the server says when it refuses: RFC 9457, with Pawl's stable `code`. */
 export class Problem extends Error {
@@ -20,8 +20,9 @@ export class OutOfReach extends Error {}
 
 export const session = signal<Session | null>(null);
 
-/** Whether what only admins may see can be asked for. */
-export const isAdmin = (): boolean => session.value?.scopes.includes('admin') ?? false;
+/** Whether the token is good for this; admins may do everything. */
+export const may = (scope: Scope): boolean =>
+    session.value?.scopes.some((s) => s === scope || s === 'admin') ?? false;
 
 /** Whether the sign-in page is due: tokens are asked for, and we have none that counts. */
 export const locked = signal(false);

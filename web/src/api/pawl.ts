@@ -1,6 +1,6 @@
 // Every call that the pages make, one function each.
 
-import { ask, isAdmin } from './client';
+import { ask, may } from './client';
 import type {
     Counts,
     DeadGroups,
@@ -71,6 +71,8 @@ export const cancelJob = (
 ) => post<Job>(`${job(id)}/cancel`, { mode, reason }, signal);
 export const requeueJob = (id: string, fresh: boolean, reason?: string, signal?: AbortSignal) =>
     post<Job>(`${job(id)}/requeue`, { fresh, reason }, signal);
+/** Now, and not when it is due. */
+export const runJob = (id: string) => post<Job>(`${job(id)}/run`);
 export const signalJob = (
     id: string,
     correlation_key: string,
@@ -128,7 +130,7 @@ export const forgetResource = (id: string) =>
     ask<Resource>(`/v1/resources/${encodeURIComponent(id)}`, { method: 'DELETE' });
 /** Only admins may see workers: for others there are none. */
 export const workers = () =>
-    isAdmin()
+    may('admin')
         ? ask<{ workers: Worker[] }>('/v1/workers')
         : Promise.resolve({ workers: [] as Worker[] });
 export const stats = () => ask<Stats>('/v1/stats');

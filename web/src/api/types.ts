@@ -142,6 +142,8 @@ export interface Job {
     in_doubt: string | null;
     capabilities: string[] | null;
     timeout_ms: number | null;
+    expires_at?: string | null;
+    deadline_at?: string | null;
     redacted: boolean;
     /** Set, with only the id, for a job that cannot be read. */
     damaged?: string;
@@ -181,7 +183,21 @@ export interface Explained {
     summary: string;
     reasons: string[];
     moves: string[];
+    /** What this job takes now from this token. */
+    actions: JobAction[];
 }
+
+export type JobAction =
+    | 'answer'
+    | 'signal'
+    | 'run'
+    | 'requeue'
+    | 'resume'
+    | 'plan'
+    | 'cancel'
+    | 'dead_letter'
+    | 'drop'
+    | 'redact';
 
 export interface StepMove {
     version: number;
@@ -332,12 +348,14 @@ export interface Counts {
     next_cursor: string | null;
 }
 
+export type Scope = 'read' | 'submit' | 'work' | 'answer' | 'admin';
+
 export interface Session {
     /** Whether the server asks for tokens. */
     auth: boolean;
     signed_in: boolean;
     name: string | null;
-    scopes: string[];
+    scopes: Scope[];
     queues: string[] | null;
     csrf: string | null;
 }

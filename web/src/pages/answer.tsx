@@ -5,7 +5,7 @@
 import { signal } from '@preact/signals';
 import { useState } from 'preact/hooks';
 import * as pawl from '../api/pawl';
-import { parseExact, session } from '../api/client';
+import { may, parseExact, session } from '../api/client';
 import type { Json } from '../api/types';
 import { brief } from '../format';
 import { Button } from '../ui/button';
@@ -28,6 +28,9 @@ const WHO = 'pawl.by';
 /* Who answers: told once, for all questions. */
 const told = signal(localStorage.getItem(WHO));
 const who = (): string => told.value ?? session.value?.name ?? '';
+
+/** Whether the token that the page has may answer questions at all. */
+export const mayAnswer = (): boolean => may('answer');
 
 export function AnswerAs() {
     return (
@@ -183,6 +186,10 @@ export function AnswerForm({ asked, onDone }: { asked: Asked; onDone: () => void
     const [comment, setComment] = useState('');
     const [busy, setBusy] = useState(false);
     const [problem, setProblem] = useState<string | null>(null);
+    if (!mayAnswer())
+        return (
+            <p class="faint">Your token cannot answer questions: it lacks the scope answer.</p>
+        );
     if (asked.effect) return <InDoubt asked={asked} onDone={onDone} />;
 
     async function answer(value: Json): Promise<void> {

@@ -1,6 +1,7 @@
 // Dead letters: grouped by why and what, looked at, and sent on their way again or dropped.
 
 import { useEffect, useState } from 'preact/hooks';
+import { may } from '../api/client';
 import * as pawl from '../api/pawl';
 import type { DeadFilter } from '../api/pawl';
 import type { DeadGroup, Job, JobPage } from '../api/types';
@@ -73,14 +74,16 @@ function Preview({
         <Panel
             title={job.kind}
             aside={
-                <>
-                    <Button small icon="loop" onClick={() => onAct('redrive', [id])}>
-                        Redrive
-                    </Button>
-                    <Button small kind="danger" onClick={() => onAct('drop', [id])}>
-                        Drop
-                    </Button>
-                </>
+                may('admin') && (
+                    <>
+                        <Button small icon="loop" onClick={() => onAct('redrive', [id])}>
+                            Redrive
+                        </Button>
+                        <Button small kind="danger" onClick={() => onAct('drop', [id])}>
+                            Drop
+                        </Button>
+                    </>
+                )
             }
         >
             <p class="error-message">
@@ -220,7 +223,7 @@ export function DeadPage({ query }: { query: URLSearchParams }) {
     return (
         <div class="fill">
             <PageHead title="Dead letters" says={says}>
-                {jobs.length > 0 && (
+                {jobs.length > 0 && may('admin') && (
                     <>
                         <Button
                             icon="loop"
@@ -250,7 +253,7 @@ export function DeadPage({ query }: { query: URLSearchParams }) {
                 <div class="dead">
                     <Groups at={at} groups={groups.data?.groups ?? []} total={total} />
                     <div class="list-panel">
-                        {selected.size > 0 && (
+                        {selected.size > 0 && may('admin') && (
                             <div class="selection" role="status">
                                 <b>{count(selected.size)} selected</b>
                                 <Button

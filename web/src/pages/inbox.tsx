@@ -9,7 +9,7 @@ import { to } from '../route';
 import { JsonView } from '../ui/json';
 import { Empty, Loading, PageHead, Trouble } from '../ui/page';
 import { Ago } from '../ui/time';
-import { AnswerAs, AnswerForm } from './answer';
+import { AnswerAs, AnswerForm, mayAnswer } from './answer';
 
 const PAGES_MAX = 10;
 
@@ -126,7 +126,7 @@ export function InboxPage() {
                         : ' '
                 }
             >
-                {shown.length > 0 && <AnswerAs />}
+                {shown.length > 0 && mayAnswer() && <AnswerAs />}
                 {people.length > 0 && (
                     <select
                         aria-label="For whom"

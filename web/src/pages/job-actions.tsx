@@ -3,18 +3,20 @@
 import { signal } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
 import * as pawl from '../api/pawl';
-import type { Job } from '../api/types';
-import { sentence, words } from '../format';
+import { may } from '../api/client';
+import type { Job, JobAction, Scope } from '../api/types';
+import { words } from '../format';
 import { go, to } from '../route';
-import { deadReasons, ended } from '../states';
+import { deadReasons, jobStates } from '../states';
 import { Button } from '../ui/button';
 import { ActionDialog } from '../ui/dialog';
 import { CheckField, JsonField, jsonProblem, readJson, SelectField, TextField } from '../ui/field';
+import type { IconName } from '../ui/icon';
 import { Menu, type MenuItem } from '../ui/menu';
 import { toast } from '../ui/toast';
 import { openSubmit } from './submit';
 
-export type Action = 'cancel' | 'requeue' | 'signal' | 'dead-letter' | 'redact' | 'plan';
+type Action = Exclude<JobAction, 'answer' | 'run' | 'resume'>;
 
 interface DialogProps {
     job: Job;
@@ -61,6 +63,9 @@ function CancelDialog({ job, onClose, onDone }: DialogProps) {
     );
 }
 
+/* What is done to a dead letter has a name of its own. */
+const againWord = (job: Job): string => (job.dead_letter ? 'Redrive' : 'Requeue');
+
 function RequeueDialog({ job, onClose, onDone }: DialogProps) {
     const [fresh, setFresh] = useState(false);
     const [reason, setReason] = useState('');
@@ -71,8 +76,14 @@ function RequeueDialog({ job, onClose, onDone }: DialogProps) {
     }
     return (
         <ActionDialog
-            title={job.status === 'retrying' ? 'Try it now?' : 'Run it again?'}
-            action="Requeue"
+            title={
+                job.status === 'retrying'
+                    ? 'Try it now?'
+                    : job.dead_letter
+                      ? 'Redrive this dead letter?'
+                      : 'Run it again?'
+            }
+            action={againWord(job)}
             run={run}
             onClose={onClose}
         >
@@ -193,6 +204,25 @@ function DeadLetterDialog({ job, onClose, onDone }: DialogProps) {
     );
 }
 
+function DropDialog({ job, onClose }: DialogProps) {
+    async function run(): Promise<void> {
+        await pawl.drop({ id: job.id });
+        toast('Dropped');
+        go(to.dead());
+    }
+    return (
+        <ActionDialog
+            title="Drop this dead letter?"
+            action="Drop it"
+            danger
+            run={run}
+            onClose={onClose}
+        >
+            <p>It is deleted for good, with all of its history. Nothing brings it back.</p>
+        </ActionDialog>
+    );
+}
+
 function RedactDialog({ job, onClose, onDone }: DialogProps) {
     const [typed, setTyped] = useState('');
     async function run(): Promise<void> {
@@ -257,12 +287,11 @@ const dialogs: Record<Action, (props: DialogProps) => preact.JSX.Element> = {
     cancel: CancelDialog,
     requeue: RequeueDialog,
     signal: SignalDialog,
-    'dead-letter': DeadLetterDialog,
+    dead_letter: DeadLetterDialog,
+    drop: DropDialog,
     redact: RedactDialog,
     plan: PlanDialog,
 };
-
-const requeueable = new Set(['failed', 'dead_lettered', 'retrying']);
 
 function download(job: Job): void {
     const link = document.createElement('a');
@@ -271,33 +300,61 @@ function download(job: Job): void {
     link.click();
 }
 
-function items(job: Job, open: (action: Action) => void): MenuItem[] {
-    const over = ended.has(job.status);
-    const blocked = job.status === 'waiting' || job.status === 'parked';
-    const state = sentence(words(job.status));
-    return [
-        {
-            label: 'Requeue…',
-            icon: 'loop',
-            not: job.redacted
+/* What a token must be good for, to say why something is not offered. */
+const needs: Record<JobAction, Scope> = {
+    answer: 'answer',
+    signal: 'submit',
+    run: 'admin',
+    requeue: 'admin',
+    resume: 'admin',
+    plan: 'submit',
+    cancel: 'submit',
+    dead_letter: 'admin',
+    drop: 'admin',
+    redact: 'admin',
+};
+
+async function runNow(job: Job, onDone: () => void): Promise<void> {
+    try {
+        await pawl.runJob(job.id);
+        toast('It is due now');
+        onDone();
+    } catch (error) {
+        toast((error as Error).message, { bad: true });
+    }
+}
+
+async function resumeQueue(job: Job, onDone: () => void): Promise<void> {
+    try {
+        await pawl.switchQueue(job.queue, false);
+        toast(`${job.queue} gives out work again`);
+        onDone();
+    } catch (error) {
+        toast((error as Error).message, { bad: true });
+    }
+}
+
+function items(job: Job, actions: JobAction[], onDone: () => void): MenuItem[] {
+    const not = (action: JobAction): string | undefined =>
+        actions.includes(action)
+            ? undefined
+            : !may(needs[action])
+              ? `Your token does not have the scope ${needs[action]}`
+              : job.redacted
                 ? 'It was erased'
-                : requeueable.has(job.status)
-                  ? undefined
-                  : `${state}: only failed, dead and retrying jobs`,
-            run: () => open('requeue'),
-        },
-        {
-            label: 'Send a signal…',
-            icon: 'signal',
-            not: over ? 'It has ended' : undefined,
-            run: () => open('signal'),
-        },
-        {
-            label: job.plan ? 'New plan…' : 'Add a plan…',
-            icon: 'plan',
-            not: over ? 'It has ended' : undefined,
-            run: () => open('plan'),
-        },
+                : `Not while it is ${jobStates[job.status].label.toLowerCase()}`;
+    const item = (action: Action, label: string, icon: IconName, danger = false): MenuItem => ({
+        label,
+        icon,
+        danger,
+        not: not(action),
+        run: () => openAction(action),
+    });
+    return [
+        { label: 'Run now', icon: 'play', not: not('run'), run: () => void runNow(job, onDone) },
+        item('requeue', `${againWord(job)}…`, 'loop'),
+        item('signal', 'Send a signal…', 'signal'),
+        item('plan', job.plan ? 'New plan…' : 'Add a plan…', 'plan'),
         {
             label: 'Submit one like it…',
             icon: 'copy',
@@ -305,53 +362,66 @@ function items(job: Job, open: (action: Action) => void): MenuItem[] {
             run: () => openSubmit(job),
         },
         { label: 'Export', icon: 'arrowDown', run: () => download(job) },
-        {
-            label: 'Dead-letter…',
-            icon: 'dead',
-            danger: true,
-            not: over || blocked ? `${state}: it cannot be put aside` : undefined,
-            run: () => open('dead-letter'),
-        },
-        {
-            label: 'Cancel…',
-            icon: 'stop',
-            danger: true,
-            not: over ? 'It has ended' : undefined,
-            run: () => open('cancel'),
-        },
-        {
-            label: 'Erase…',
-            icon: 'erase',
-            danger: true,
-            not: job.redacted ? 'It was erased' : over ? undefined : 'Only jobs that have ended',
-            run: () => open('redact'),
-        },
+        item('dead_letter', 'Dead-letter…', 'dead', true),
+        item('cancel', 'Cancel…', 'stop', true),
+        item('redact', 'Erase…', 'erase', true),
     ];
 }
 
 /* What is about to be done: by the buttons here, or from elsewhere on the page. */
 const asked = signal<Action | null>(null);
 
-/** Opens the form for an action on the job that is shown; nothing is done before it is confirmed. */
-export function openAction(action: Action): void {
+/* Opens the form for an action on the job that is shown; nothing is done before it is confirmed. */
+function openAction(action: Action): void {
     asked.value = action;
 }
 
-export function JobActions({
-    job,
-    onDone,
-    onPlan = false,
-}: {
+interface Props {
     job: Job;
+    /** What the server says that can be done now; absent until it has said so. */
+    actions: JobAction[] | undefined;
     onDone: () => void;
-    onPlan?: boolean;
-}) {
-    const action = asked.value;
-    const setAction = (next: Action | null): void => {
-        asked.value = next;
-    };
-    useEffect(() => () => setAction(null), [job.id]);
-    const Open = action ? dialogs[action] : null;
+}
+
+/** What moves the job next, a button each; what cannot be taken back asks first. */
+export function NextActions({ job, actions = [], onDone }: Props) {
+    const form = (action: Action, label: string, shown = true) =>
+        shown &&
+        actions.includes(action) && (
+            <Button small onClick={() => openAction(action)}>
+                {label}
+            </Button>
+        );
+    if (actions.length === 0) return null;
+    return (
+        <div class="next-actions">
+            {actions.includes('run') && (
+                <Button small icon="play" onClick={() => void runNow(job, onDone)}>
+                    Run now
+                </Button>
+            )}
+            {actions.includes('resume') && (
+                <Button small icon="play" onClick={() => void resumeQueue(job, onDone)}>
+                    Resume queue {job.queue}
+                </Button>
+            )}
+            {form('requeue', `${againWord(job)}…`, job.status !== 'retrying')}
+            {form('signal', 'Send a signal…', Boolean(job.wait?.correlation_key))}
+            {form('cancel', 'Cancel…')}
+            {form('dead_letter', 'Dead-letter…')}
+            {form('drop', 'Drop…')}
+        </div>
+    );
+}
+
+export function JobActions({ job, actions = [], onDone, onPlan }: Props & { onPlan?: boolean }) {
+    useEffect(
+        () => () => {
+            asked.value = null;
+        },
+        [job.id],
+    );
+    const Open = asked.value ? dialogs[asked.value] : null;
     return (
         <>
             {job.plan && !onPlan && (
@@ -359,18 +429,31 @@ export function JobActions({
                     Plan
                 </Button>
             )}
-            {requeueable.has(job.status) && !job.redacted && (
-                <Button icon="loop" onClick={() => setAction('requeue')}>
-                    {job.status === 'retrying' ? 'Retry now' : 'Requeue'}
+            {actions.includes('run') && (
+                <Button icon="play" onClick={() => void runNow(job, onDone)}>
+                    Run now
                 </Button>
             )}
-            {!ended.has(job.status) && (
-                <Button icon="stop" onClick={() => setAction('cancel')}>
+            {actions.includes('requeue') && job.status !== 'retrying' && (
+                <Button icon="loop" onClick={() => openAction('requeue')}>
+                    {againWord(job)}
+                </Button>
+            )}
+            {actions.includes('cancel') && (
+                <Button icon="stop" onClick={() => openAction('cancel')}>
                     Cancel
                 </Button>
             )}
-            <Menu label="Actions" items={items(job, setAction)} />
-            {Open && <Open job={job} onClose={() => setAction(null)} onDone={onDone} />}
+            <Menu label="Actions" items={items(job, actions, onDone)} />
+            {Open && (
+                <Open
+                    job={job}
+                    onClose={() => {
+                        asked.value = null;
+                    }}
+                    onDone={onDone}
+                />
+            )}
         </>
     );
 }

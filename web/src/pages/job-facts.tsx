@@ -84,6 +84,17 @@ export function JobFacts({ job }: { job: Job }) {
                             <Ago at={job.run_at} />
                         </Fact>
                     )}
+                    {!over && job.expires_at && job.attempt === 0 && (
+                        <Fact name="Expires">
+                            <Ago at={job.expires_at} />
+                            <span class="faint">unless it starts before</span>
+                        </Fact>
+                    )}
+                    {job.deadline_at && (
+                        <Fact name="Deadline">
+                            <Ago at={job.deadline_at} />
+                        </Fact>
+                    )}
                     <Fact name="Priority">{job.priority}</Fact>
                     <Fact name="Attempt">
                         {job.attempt}

@@ -14,8 +14,8 @@ import { Icon } from '../ui/icon';
 import { JsonView } from '../ui/json';
 import { Loading, Panel, Trouble } from '../ui/page';
 import { toast } from '../ui/toast';
-import { AnswerAs, AnswerForm } from './answer';
-import { type Action, JobActions, openAction } from './job-actions';
+import { AnswerAs, AnswerForm, mayAnswer } from './answer';
+import { JobActions, NextActions } from './job-actions';
 import { EventList } from './job-events';
 import { JobFacts } from './job-facts';
 import { readHistory } from './job-history';
@@ -24,24 +24,19 @@ import { Timeline } from './job-timeline';
 
 const REASONS_SHOWN = 3;
 
-/* Commands that the page can carry out itself, with a form that asks before it does. */
-const actions: [command: RegExp, action: Action, label: string][] = [
-    [/^pawl (requeue|dlq redrive) /, 'requeue', 'Requeue…'],
-    [/^pawl signal /, 'signal', 'Send a signal…'],
-    [/^pawl cancel /, 'cancel', 'Cancel…'],
-];
+/* Commands that have a button, here or in a form above. */
+const done = /^pawl (requeue|dlq|run|resume|signal|cancel|approve|reject) /;
 
-/* Questions have forms of their own above, and on the page of the plan. */
-const answered = /^pawl (approve|reject) /;
-
-function Why({ explained }: { explained: Explained }) {
-    const known = actions.filter(([command]) => explained.moves.some((m) => command.test(m)));
-    const commands = explained.moves.filter(
-        (move) =>
-            move.startsWith('pawl ') &&
-            !answered.test(move) &&
-            !actions.some(([command]) => command.test(move)),
-    );
+function Why({
+    job,
+    explained,
+    onDone,
+}: {
+    job: Job;
+    explained: Explained;
+    onDone: () => void;
+}) {
+    const commands = explained.moves.filter((move) => move.startsWith('pawl ') && !done.test(move));
     const others = explained.moves.filter((move) => !move.startsWith('pawl '));
     // Some of them say again what stands elsewhere on the page.
     const reasons = explained.reasons.filter(
@@ -68,15 +63,7 @@ function Why({ explained }: { explained: Explained }) {
                     </ul>
                 </details>
             )}
-            {known.length > 0 && (
-                <div class="next-actions">
-                    {known.map(([, action, label]) => (
-                        <Button key={action} small onClick={() => openAction(action)}>
-                            {label}
-                        </Button>
-                    ))}
-                </div>
-            )}
+            <NextActions job={job} actions={explained.actions} onDone={onDone} />
             {others.length + commands.length > 0 && (
                 <details class="moves">
                     <summary>What moves it next</summary>
@@ -237,6 +224,11 @@ export function JobPage({ id, tab }: { id: string; tab: string }) {
         document.title = job ? `${job.kind} · Pawl` : 'Job · Pawl';
     }, [job?.kind]);
 
+    // What no event tells, such as a queue that is resumed.
+    const changed = () => {
+        reload();
+        explained.reload();
+    };
     if (error && !job) return <Trouble error={error} retry={reload} />;
     if (!job || !read) return <Loading rows={10} />;
 
@@ -281,14 +273,18 @@ export function JobPage({ id, tab }: { id: string; tab: string }) {
                     </p>
                 </div>
                 <div class="page-actions">
-                    <JobActions job={job} onDone={reload} />
+                    <JobActions
+                        job={job}
+                        actions={explained.data?.actions}
+                        onDone={changed}
+                    />
                 </div>
             </header>
             <div class="job">
                 <div class="job-main">
                     {asks && (
                         <Panel
-                            aside={!asks.effect && <AnswerAs />}
+                            aside={!asks.effect && mayAnswer() && <AnswerAs />}
                             title={
                                 asks.effect
                                     ? `Has “${asks.effect}” happened?`
@@ -301,7 +297,9 @@ export function JobPage({ id, tab }: { id: string; tab: string }) {
                             <AnswerForm asked={asks} onDone={reload} />
                         </Panel>
                     )}
-                    {explained.data && <Why explained={explained.data} />}
+                    {explained.data && (
+                        <Why job={job} explained={explained.data} onDone={changed} />
+                    )}
                     <Panel title="Timeline">
                         <Timeline job={job} history={read} beats={beats.data?.events ?? []} />
                     </Panel>

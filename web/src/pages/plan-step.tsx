@@ -1,6 +1,7 @@
 // One step: where it stands, what went in, what came out, and what to do about it.
 
 import { useState } from 'preact/hooks';
+import { may } from '../api/client';
 import * as pawl from '../api/pawl';
 import type { Step, StepState } from '../api/types';
 import { duration, sentence, words } from '../format';
@@ -14,7 +15,7 @@ import { JsonView } from '../ui/json';
 import { Panel } from '../ui/page';
 import { Ago } from '../ui/time';
 import { toast } from '../ui/toast';
-import { AnswerAs, AnswerForm } from './answer';
+import { AnswerAs, AnswerForm, mayAnswer } from './answer';
 import { eventLook } from './event-words';
 
 const decisions: [name: string, label: string, means: string][] = [
@@ -173,7 +174,7 @@ export function StepPanel({
             title={step.id}
             aside={
                 <>
-                    {judgeable && (
+                    {judgeable && may('admin') && (
                         <Button small icon="verify" onClick={() => setJudging(true)}>
                             Judge
                         </Button>
@@ -199,7 +200,7 @@ export function StepPanel({
                 <div class="step-question">
                     <p class="prompt">{asked.prompt ?? 'Shall it go on?'}</p>
                     <AnswerForm asked={asked} onDone={onDone} />
-                    <AnswerAs />
+                    {mayAnswer() && <AnswerAs />}
                 </div>
             )}
             {step.error && step.state !== 'succeeded' && (

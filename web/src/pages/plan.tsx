@@ -100,12 +100,14 @@ export function PlanPage({ id, step: chosen }: { id: string; step: string | null
     const mine = { stale: (event: { job_id: string }) => event.job_id === id, every_ms: 5000 };
     const { data: plan, error, reload } = useQuery(() => pawl.planSteps(id), [id], mine);
     const { data: job, reload: reloadJob } = useQuery(() => pawl.getJob(id), [id], mine);
+    const explained = useQuery(() => pawl.explainJob(id), [id], mine);
     const [view, setView] = useState<'graph' | 'list'>(narrow.value ? 'list' : 'graph');
     const [changes, setChanges] = useState(false);
     const byId = useMemo(() => new Map((plan?.steps ?? []).map((s) => [s.id, s])), [plan]);
     const done = () => {
         reload();
         reloadJob();
+        explained.reload();
     };
 
     if (error && !plan) return <Trouble error={error} retry={reload} />;
@@ -140,7 +142,7 @@ export function PlanPage({ id, step: chosen }: { id: string; step: string | null
                     {(plan.plan_version ?? 1) > 1 && (
                         <Button onClick={() => setChanges(true)}>Changes</Button>
                     )}
-                    <JobActions job={job} onDone={done} onPlan />
+                    <JobActions job={job} actions={explained.data?.actions} onDone={done} onPlan />
                 </div>
             </header>
             {plan.steps.length === 0 ? (

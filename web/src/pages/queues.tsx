@@ -1,6 +1,7 @@
 // Queues: how much waits in them, since when, and whether work is given out.
 
 import { useState } from 'preact/hooks';
+import { may } from '../api/client';
 import * as pawl from '../api/pawl';
 import type { Queue } from '../api/types';
 import { count, plural } from '../format';
@@ -34,7 +35,7 @@ function QueueCard({
                     </a>
                 </h2>
                 {q.paused && <span class="chip wait">Paused</span>}
-                {q.paused ? (
+                {!may('admin') ? null : q.paused ? (
                     <Button
                         small
                         icon="play"

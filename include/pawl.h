@@ -460,10 +460,15 @@ PAWL_VERB(workers);
 
 /* {}. Answers {"resources": [...]}; the others {"id", ...} and the resource. resource_put
  * {"id", "capabilities"?, "labels"?, "slots"? (1), "ttl_ms"? (30,000), "draining"?, "rest"?:
- * {"failures" (5), "within_ms" (60,000), "for_ms" (30,000)}} registers or renews. So many steps
- * that fail for its sake within such a time (of the class resource, by the verdict switch_resource,
- * or with a lease that was lost), and it is given nothing until "rested_until"; one more soon after
- * that, and it rests for twice as long. "failures": 0 never rests it. PAWL_NOT_FOUND */
+ * {"failures" (5), "within_ms" (60,000), "for_ms" (30,000)}, "queues"?, "shared"?} registers or
+ * renews. It belongs to "queues" (default: those of the access token; empty: all), and holds steps
+ * of these only; to a token that is not for all of them it does not exist. With "shared": true
+ * (for an admin of all queues) every token may use it. Left out by a token for all queues, both
+ * stay as they are. PAWL_FORBIDDEN: the id is taken by another's.
+ * So many steps that fail for its sake within such a time (of the class resource, by the verdict
+ * switch_resource, or with a lease that was lost), and it is given nothing until "rested_until";
+ * one more soon after that, and it rests for twice as long. "failures": 0 never rests it.
+ * PAWL_NOT_FOUND */
 PAWL_VERB(resources);
 PAWL_VERB(resource_put);
 PAWL_VERB(resource_get);
@@ -639,7 +644,9 @@ struct pawl_worker_options {
 
     /* Takes steps of plans in place of jobs: those that fit this resource, which the worker
      * registers with its capabilities, these labels ("zone:eu") and a slot for each handler,
-     * renews, and deletes when it ends. One worker a resource. NULL: jobs. */
+     * renews, and deletes when it ends. One worker a resource. It belongs to the queues of the
+     * worker's access token. One that is shared, and that the token may not change, is used as it
+     * is. NULL: jobs. */
     const char *resource_id;
     const char *const *labels;
     size_t label_count;
@@ -648,6 +655,10 @@ struct pawl_worker_options {
      * token of the task, and ends with PAWL_ENDED; with anything else the step is to be judged
      * again. */
     int judge;
+
+    /* Shares the resource with workers of every queue, which takes an access token with the scope
+     * admin for all queues. */
+    int resource_shared;
 };
 
 /* A worker: claims work, calls the handler on threads of its own, keeps leases alive with

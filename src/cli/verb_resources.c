@@ -6,10 +6,23 @@ static const struct column columns[] = {
     {.title = "SLOTS", .right = true},
     {.title = "CAPABILITIES", .gives_way = true},
     {.title = "LABELS", .gives_way = true},
+    {.title = "QUEUES", .gives_way = true},
     {.title = "DRAINING"},
     {.title = "RESTS UNTIL"},
     {.title = "EXPIRES"},
 };
+
+/* The queues that it belongs to. */
+static void add_owner(struct table *table, struct pawl_json resource)
+{
+    struct pawl_json queues = pawl_json_get(resource, "queues");
+    if (pawl_json_true(pawl_json_get(resource, "shared")) != 0)
+        table_text(table, "shared");
+    else if (pawl_json_type(pawl_json_get(queues, "0")) == 0)
+        table_text(table, "all");
+    else
+        table_json(table, queues);
+}
 
 static void add_row(struct table *table, struct pawl_json resource)
 {
@@ -18,6 +31,7 @@ static void add_row(struct table *table, struct pawl_json resource)
     table_value(table, pawl_json_get(resource, "slots"));
     table_json(table, pawl_json_get(resource, "capabilities"));
     table_json(table, pawl_json_get(resource, "labels"));
+    add_owner(table, resource);
     table_text(table, pawl_json_true(pawl_json_get(resource, "draining")) != 0 ? "yes" : "no");
     table_time(table, pawl_json_get(resource, "rested_until"));
     table_time(table, pawl_json_get(resource, "expires_at"));
@@ -40,8 +54,10 @@ const struct verb verb_resources = {
     .name = "resources",
     .summary = "what steps can run on",
     .about =
-        "Lists the resources that are registered, with their capabilities, labels and slots. One\n"
-        "that steps have failed on too often is given nothing until its rest is over.\n",
+        "Lists the resources that are registered, with their capabilities, labels and slots, and\n"
+        "the queues that they belong to: steps of other queues do not run there, unless the\n"
+        "resource is shared. One that steps have failed on too often is given nothing until its\n"
+        "rest is over.\n",
     .takes = TAKES_STORE | TAKES_JSON,
     .run = run,
 };

@@ -749,6 +749,8 @@ static enum cli_exit read_options(const struct args *args, struct pawl_worker_op
         return cli_usage(args->verb, "--resource and --judge do not go together");
     if (cli_count(args, "--label") > 0 && !cli_has(args, "--resource"))
         return cli_usage(args->verb, "--label goes with --resource");
+    if (cli_has(args, "--shared") && !cli_has(args, "--resource"))
+        return cli_usage(args->verb, "--shared goes with --resource");
     if (cli_has(args, "--once") && cli_has(args, "--drain"))
         return cli_usage(args->verb, "--once and --drain do not go together");
     ret->concurrency = (int)concurrency;
@@ -756,6 +758,7 @@ static enum cli_exit read_options(const struct args *args, struct pawl_worker_op
     ret->drain = cli_has(args, "--drain");
     ret->worker_id = cli_value(args, "--worker-id");
     ret->resource_id = cli_value(args, "--resource");
+    ret->resource_shared = cli_has(args, "--shared");
     ret->judge = cli_has(args, "--judge");
     return CLI_DONE;
 }
@@ -826,6 +829,7 @@ static const struct option options[] = {
      .value = "ID",
      .field = "resource_id",
      .text = "take steps of plans, on this resource, in place of jobs"},
+    {.name = "--shared", .text = "share the resource with workers of every queue (admin)"},
     {.name = "--label",
      .value = "K:V",
      .text = "a label of the resource, for selectors",
@@ -879,7 +883,9 @@ const struct verb verb_work = {
         "steps run, and is registered as long as this program runs, with --capability, --label\n"
         "and --concurrency slots. COMMAND gets {\"payload\", \"inputs\", \"answer\"?} on stdin,\n"
         "where inputs are the results of the steps before, and PAWL_STEP. Exit 69: it is the\n"
-        "resource's fault (resource), and the step goes to another one.\n"
+        "resource's fault (resource), and the step goes to another one. The resource belongs to\n"
+        "the queues of the token, and gets steps of these only; with --shared to everybody. One\n"
+        "that another shares is used as it is.\n"
         "\n"
         "With --judge finished steps are taken that ask for a critic. COMMAND gets their result\n"
         "too, and prints accept, retry, switch_resource, replan or needs_user, or JSON:\n"

@@ -7,6 +7,7 @@
 #include "core/decider.h"
 #include "core/lifetime.h"
 #include "core/plan.h"
+#include "core/resource_owner.h"
 
 struct event *decider_add_step(struct decider *d, enum event_type type)
 {
@@ -81,6 +82,10 @@ static enum error_code claimable(struct decider *d)
     code = record_check_name(resource->id, "resource_id", d->err);
     if (code != ERR_OK)
         return code;
+    if (!resource_serves(resource, d->job->spec.queue))
+        return err_set(d->err, ERR_INVALID_TRANSITION,
+                       "resource \"%.*s\" is not for steps of the queue \"%.*s\"",
+                       STR_ARG(resource->id), STR_ARG(d->job->spec.queue));
     return PLANTED(AVOID_LIST_IGNORED)
                ? ERR_OK
                : resource_fits(resource, d->step, d->now, d->context->arena, d->err);

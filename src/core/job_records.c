@@ -210,6 +210,8 @@ static const struct record_field resource_fields[] = {
     FIELD(failing_since, "failing_since", TIME),
     FIELD(rested_until, "rested_until", TIME),
     FIELD(rests, "rests", INT),
+    FIELD(shared, "shared", BOOL),
+    FIELD(owned, "owned", BOOL),
 #undef RECORD_OF
 };
 const struct record_type resource_record = TYPE(resource_fields);

@@ -344,17 +344,24 @@ enum error_code step_state_read(struct str json, struct arena *arena, struct ste
     return code;
 }
 
+static void write_names(struct json_writer *writer, struct str key, const struct names *names)
+{
+    json_key(writer, key);
+    json_begin_array(writer);
+    for (uint32_t i = 0; i < names->count; i++)
+        json_put_string(writer, names->at[i]);
+    json_end_array(writer);
+}
+
 void resource_state_write(const struct resource *resource, struct buf *buf)
 {
     struct json_writer writer;
     json_writer_init(&writer, buf);
     json_begin_object(&writer);
     record_write(&resource_record, resource, RECORD_ALL, &writer);
-    json_key(&writer, STR("capabilities"));
-    json_begin_array(&writer);
-    for (uint32_t i = 0; i < resource->capabilities.count; i++)
-        json_put_string(&writer, resource->capabilities.at[i]);
-    json_end_array(&writer);
+    write_names(&writer, STR("capabilities"), &resource->capabilities);
+    if (resource->queues.count > 0)
+        write_names(&writer, STR("queues"), &resource->queues);
     /* Pairs, since a key may need escapes. */
     json_key(&writer, STR("labels"));
     json_begin_array(&writer);
@@ -404,6 +411,10 @@ enum error_code resource_state_read(struct str json, struct arena *arena, struct
     if (code == ERR_OK)
         code = damaged(names_read(json_member(json, STR("capabilities")), UINT32_MAX,
                                   "capabilities", arena, &resource->capabilities, err),
+                       "a resource", err);
+    if (code == ERR_OK)
+        code = damaged(names_read(json_member(json, STR("queues")), UINT32_MAX, "queues", arena,
+                                  &resource->queues, err),
                        "a resource", err);
     return code == ERR_OK ? read_labels(json_member(json, STR("labels")), arena, resource, err)
                           : code;

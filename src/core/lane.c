@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/record.h"
+#include "core/resource_owner.h"
 
 static const struct str work_names[] = {STR_INIT("job"), STR_INIT("step"), STR_INIT("judge")};
 
@@ -203,7 +204,8 @@ bool lane_takes(const struct lane *lane, const struct claimer *claimer)
         return false;
     if (lane->work != LANE_STEPS)
         return names_cover(&claimer->capabilities, &lane->capabilities, NULL);
-    return resource != NULL && names_cover(&resource->capabilities, &lane->capabilities, NULL) &&
+    return resource != NULL && resource_serves(resource, lane->queue) &&
+           names_cover(&resource->capabilities, &lane->capabilities, NULL) &&
            !names_have(&lane->avoid, resource->id) &&
            selector_matches(&lane->parsed, resource->labels, resource->label_count);
 }

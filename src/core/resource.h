@@ -39,11 +39,14 @@ struct resource {
     struct names capabilities;
     struct label *labels;
     uint32_t label_count;
-    int64_t slots;      /* steps it can hold at once */
-    int64_t used;       /* steps it holds */
-    int64_t expires_at; /* from when it is lost unless it renews */
-    int64_t ttl_ms;     /* how long it said it would live when it last renewed; 0: not known */
-    bool draining;      /* takes nothing new */
+    int64_t slots;       /* steps it can hold at once */
+    int64_t used;        /* steps it holds */
+    int64_t expires_at;  /* from when it is lost unless it renews */
+    int64_t ttl_ms;      /* how long it said it would live when it last renewed; 0: not known */
+    bool draining;       /* takes nothing new */
+    struct names queues; /* that it belongs to; none: all (core/resource_owner.h) */
+    bool shared;         /* or to everybody */
+    bool owned;          /* false: registered before resources belonged to anybody */
     struct rest_policy rest;
     int64_t failures;      /* since failing_since, of those that rest it */
     int64_t failing_since; /* 0: it has not failed of late */

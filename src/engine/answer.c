@@ -578,6 +578,12 @@ void answer_resource(struct json_writer *writer, const struct resource *resource
     answer_int(writer, STR("slots"), resource->slots);
     answer_int(writer, STR("used"), resource->used);
     answer_bool(writer, STR("draining"), resource->draining);
+    json_key(writer, STR("queues"));
+    json_begin_array(writer);
+    for (uint32_t i = 0; i < resource->queues.count; i++)
+        json_put_string(writer, resource->queues.at[i]);
+    json_end_array(writer);
+    answer_bool(writer, STR("shared"), resource->shared);
     answer_time(writer, STR("expires_at"), resource->expires_at);
     json_key(writer, STR("rest"));
     json_begin_object(writer);

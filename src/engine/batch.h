@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "core/decide.h"
 #include "core/lane.h"
+#include "core/resource_owner.h"
 #include "engine/observer.h"
 #include "store/store.h"
 
@@ -97,6 +98,7 @@ struct op {
                              there are any; absent: the spec is complete */
     int64_t ttl_ms;       /* RESOURCE: it lives so long from now on; 0: until its expires_at;
                              TOKEN: the same; 0: for ever */
+    struct resource_claimant claimant; /* RESOURCE: whose it shall be */
     struct op_request request;
     union {
         struct {

@@ -119,6 +119,8 @@ static enum error_code check_resource(struct batch *batch, struct op *op, uint32
     if (op->claim.claimer.work != LANE_STEPS)
         return ERR_OK;
     struct resource *resource = batch_resource(batch, op->claim.resource_id);
+    if (resource != NULL && !resource_may_use(resource, op->queues))
+        resource = NULL; /* another's is not there */
     op->claim.claimer.resource = resource;
     op->command.claim.resource = resource;
     if (!str_is_set(op->claim.resource_id))

@@ -160,15 +160,27 @@ enum error_code batch_collect(struct batch *batch)
     return ERR_OK;
 }
 
-struct resource *batch_resource(struct batch *batch, struct str id)
+static struct store_resource *find_resource(struct batch *batch, struct str id)
 {
     struct store_resource wanted = {.id = id};
-    struct store_resource *found =
-        batch->load.resource_count == 0
-            ? NULL
-            : bsearch(&wanted, batch->load.resources, batch->load.resource_count, sizeof wanted,
-                      by_resource);
+    return batch->load.resource_count == 0
+               ? NULL
+               : bsearch(&wanted, batch->load.resources, batch->load.resource_count, sizeof wanted,
+                         by_resource);
+}
+
+struct resource *batch_resource(struct batch *batch, struct str id)
+{
+    struct store_resource *found = find_resource(batch, id);
     return found != NULL && found->found ? &found->resource : NULL;
+}
+
+void batch_resource_put(struct batch *batch, const struct resource *resource)
+{
+    struct store_resource *place = find_resource(batch, resource->id);
+    assert(place != NULL);
+    place->resource = *resource;
+    place->found = true;
 }
 
 struct store_key *batch_key(struct batch *batch, const struct spec *spec)

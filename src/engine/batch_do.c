@@ -379,7 +379,11 @@ static enum error_code do_erase(struct batch *batch, struct op *op)
 static void register_resource(struct batch *batch, struct op *op)
 {
     struct resource *known = batch_resource(batch, op->resource->id);
+    bool gone = known == NULL || known->expires_at == 0; /* by an operation of this batch */
     op->registered = *op->resource;
+    op->code = resource_decide_owner(gone ? NULL : known, &op->claimant, &op->registered, &op->err);
+    if (op->code != ERR_OK)
+        return;
     /* Renewing is not recovering. */
     if (known != NULL) {
         op->registered.used = known->used;
@@ -391,16 +395,15 @@ static void register_resource(struct batch *batch, struct op *op)
     if (op->ttl_ms > 0)
         op->registered.expires_at = batch->load.now + op->ttl_ms;
     op->registered.ttl_ms = op->ttl_ms;
-    if (known != NULL)
-        *known = op->registered;
+    /* What comes after it in this batch must see it, and whose it is. */
+    batch_resource_put(batch, &op->registered);
 }
 
 static void do_blame(struct batch *batch, struct op *op)
 {
     struct resource *resource = batch_resource(batch, op->blamed);
     if (resource == NULL || resource->expires_at == 0) {
-        op->code =
-            err_set(&op->err, ERR_NOT_FOUND, "there is no resource \"%.*s\"", STR_ARG(op->blamed));
+        op->code = resource_unknown(op->blamed, &op->err);
         return;
     }
     op->rested = resource_blame(resource, batch->load.now);
@@ -462,16 +465,39 @@ static enum error_code do_setting(struct batch *batch, struct op *op)
         op->code = record_check_name(op->queue.queue, "queue", &op->err);
     } else if (op->type == OP_RESOURCE) {
         op->code = record_check_name(op->resource->id, "resource_id", &op->err);
-        register_resource(batch, op);
+        if (op->code == ERR_OK)
+            register_resource(batch, op);
     }
     return ERR_OK;
 }
 
-static enum error_code do_resource_gone(struct batch *batch, struct op *op)
+/* Steps of other queues may be on the resource, if it was given away with them, and would be lost
+ * with it. */
+static bool may_lose_resource(struct batch *batch, uint32_t index)
 {
+    const struct op *op = batch->ops[index];
+    for (uint32_t i = index + 1; i < batch->op_count && batch->ops[i]->together; i++) {
+        const struct op *lost = batch->ops[i];
+        const struct batch_job *job =
+            lost->type == OP_DUE ? batch_job_find(batch, lost->job) : NULL;
+        if (job != NULL && job->now->job.status != JOB_NONE && op->queues != NULL &&
+            !names_have(op->queues, job->now->job.spec.queue))
+            return false;
+    }
+    return true;
+}
+
+static enum error_code do_resource_gone(struct batch *batch, uint32_t index)
+{
+    struct op *op = batch->ops[index];
     struct resource *resource = batch_resource(batch, op->resource_gone.id);
-    if (resource == NULL)
-        op->code = err_set(&op->err, ERR_NOT_FOUND, "there is no resource \"%.*s\"",
+    op->code = resource == NULL ? resource_unknown(op->resource_gone.id, &op->err)
+                                : resource_check_delete(resource, op->queues, &op->err);
+    if (op->code != ERR_OK)
+        return ERR_OK;
+    if (!may_lose_resource(batch, index))
+        op->code = err_set(&op->err, ERR_FORBIDDEN,
+                           "the token is for some queues, and steps of another are on \"%.*s\"",
                            STR_ARG(op->resource_gone.id));
     else if (op->resource_gone.if_expired && !has_ended(batch, resource) &&
              !PLANTED(RENEWED_RESOURCE_LOST))
@@ -530,21 +556,6 @@ static enum error_code do_token(struct batch *batch, struct op *op)
     return ERR_OK;
 }
 
-/* Steps of other queues may be on the resource, and would be lost with it. */
-static bool may_lose_resource(struct batch *batch, uint32_t index)
-{
-    const struct op *op = batch->ops[index];
-    for (uint32_t i = index + 1; i < batch->op_count && batch->ops[i]->together; i++) {
-        const struct op *lost = batch->ops[i];
-        const struct batch_job *job =
-            lost->type == OP_DUE ? batch_job_find(batch, lost->job) : NULL;
-        if (job != NULL && job->now->job.status != JOB_NONE &&
-            !names_have(op->queues, job->now->job.spec.queue))
-            return false;
-    }
-    return true;
-}
-
 /* Whether a job that is named is in one of the queues; one that is not there is in none. */
 static bool may_touch(const struct op *op, const struct batch_job *job)
 {
@@ -570,11 +581,10 @@ static bool may_do(struct batch *batch, uint32_t index, const struct batch_job *
         return names_have(op->queues, op->import->slice.job.spec.queue) && may_touch(op, job);
     case OP_QUEUE:
         return names_have(op->queues, op->queue.queue);
-    case OP_RESOURCE_GONE:
-        return may_lose_resource(batch, index);
     case OP_CLAIM:    /* it has looked only where it may */
     case OP_DUE:      /* not what a caller asks for */
-    case OP_RESOURCE: /* resources belong to no queue */
+    case OP_RESOURCE: /* core/resource_owner.h says whose it is */
+    case OP_RESOURCE_GONE:
     case OP_BLAME:    /* not what a caller asks for either */
     case OP_ANSWERED: /* it is done */
     case OP_PROBE:
@@ -647,7 +657,7 @@ enum error_code batch_do(struct batch *batch, uint32_t index)
     case OP_IMPORT:
         return do_import(batch, op);
     case OP_RESOURCE_GONE:
-        return do_resource_gone(batch, op);
+        return do_resource_gone(batch, index);
     case OP_BLAME:
         do_blame(batch, op);
         return ERR_OK;

@@ -186,6 +186,9 @@ enum error_code batch_decide(struct batch *batch, struct batch_job *job,
 /* The resource that load has found; NULL when there is none. */
 struct resource *batch_resource(struct batch *batch, struct str id);
 
+/* Has what follows in the batch find the resource as it is now; its id was loaded. */
+void batch_resource_put(struct batch *batch, const struct resource *resource);
+
 /* Writes everything that has changed. */
 enum error_code batch_write(struct batch *batch);
 

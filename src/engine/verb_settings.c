@@ -347,7 +347,7 @@ static enum error_code run_resources(struct verb_call *call, struct buf *answer,
     json_key(&writer, STR("resources"));
     json_begin_array(&writer);
     for (uint32_t i = 0; i < count; i++)
-        if (page_takes(&page, resources[i].id))
+        if (resource_may_use(&resources[i], call->queues) && page_takes(&page, resources[i].id))
             answer_resource(&writer, &resources[i]);
     json_end_array(&writer);
     page_end(&page, &writer);
@@ -365,6 +365,8 @@ struct resource_request {
     int64_t ttl_ms;
     bool draining;
     struct rest_policy rest;
+    struct str queues;
+    bool shared;
 };
 
 static const struct record_field rest_fields[] = {
@@ -382,6 +384,8 @@ static const struct record_field resource_put_fields[] = {
     RANGE(resource_request, ttl_ms, RESOURCE_TTL_MS_MIN, RESOURCE_TTL_MS_MAX),
     FIELD(resource_request, draining, BOOL),
     RECORD_FIELD_NESTED(struct resource_request, rest, "rest", rest_record),
+    FIELD(resource_request, queues, ARRAY),
+    FIELD(resource_request, shared, BOOL),
 };
 RECORD_TABLE(resource_put);
 
@@ -451,8 +455,8 @@ static enum error_code load_tenants(struct verb_call *call, const struct tenancy
     return code;
 }
 
-/* Whoever is limited to queues must not change a resource on which steps of others are: they would
- * lose it. Reads the store then. */
+/* Whoever is limited to queues must not change or adopt a resource on which steps of others are:
+ * they would lose it. Reads the store then. */
 static enum error_code check_tenants(struct verb_call *call, struct str id, struct err *err)
 {
     struct tenancy tenancy;
@@ -462,6 +466,10 @@ static enum error_code check_tenants(struct verb_call *call, struct str id, stru
     enum error_code code = load_tenancy(call, id, &tenancy, err);
     if (code != ERR_OK || tenancy.count == 0)
         return code;
+    const struct resource *known = &tenancy.resource.resource;
+    if (tenancy.resource.found && !resource_may_change(known, call->queues) &&
+        !resource_may_adopt(known))
+        return ERR_OK; /* the batch refuses it, and says nothing of steps */
     code = load_tenants(call, &tenancy, &load, err);
     for (uint32_t i = 0; i < load.job_count && code == ERR_OK; i++) {
         const struct job *job = &load.jobs[i].slice.job;
@@ -470,6 +478,22 @@ static enum error_code check_tenants(struct verb_call *call, struct str id, stru
                            "the token is for some queues, and steps of another are on \"%.*s\"",
                            STR_ARG(id));
     }
+    return code;
+}
+
+/* Whose the resource shall be, as far as the request and the token say. */
+static enum error_code read_claimant(struct verb_call *call, const struct resource_request *request,
+                                     struct resource_claimant *ret, struct err *err)
+{
+    bool says_shared = str_is_set(json_member(call->request, STR("shared")));
+    ret->by = call->queues;
+    ret->admin = access_check_admin(call, "", NULL) == ERR_OK;
+    ret->names_queues = str_is_set(request->queues);
+    ret->shared = !says_shared ? SHARED_AS_BEFORE : request->shared ? SHARED_YES : SHARED_NO;
+    enum error_code code =
+        names_read(request->queues, ACCESS_QUEUES_MAX, "queues", call->arena, &ret->queues, err);
+    for (uint32_t i = 0; i < ret->queues.count && code == ERR_OK; i++)
+        code = record_check_shown(ret->queues.at[i], "queues", err);
     return code;
 }
 
@@ -490,11 +514,15 @@ static enum error_code prepare_resource_put(struct verb_call *call, struct err *
                            &resource->label_count, err);
     if (code == ERR_OK)
         code = check_tenants(call, request.id, err);
+    struct resource_claimant claimant = {0};
+    if (code == ERR_OK)
+        code = read_claimant(call, &request, &claimant, err);
     if (code != ERR_OK)
         return code;
     struct op *op = verb_op(call);
     if (op == NULL)
         return verb_no_memory(err);
+    op->claimant = claimant;
     resource->id = request.id;
     resource->slots = request.slots;
     resource->draining = request.draining;
@@ -530,8 +558,9 @@ static enum error_code run_resource_get(struct verb_call *call, struct buf *answ
     enum error_code code = read_resource(call, &resource_id_record, &request, err);
     if (code == ERR_OK)
         code = load_tenancy(call, request.id, &tenancy, err);
-    if (code == ERR_OK && !tenancy.resource.found)
-        code = err_set(err, ERR_NOT_FOUND, "there is no resource \"%.*s\"", STR_ARG(request.id));
+    if (code == ERR_OK &&
+        !(tenancy.resource.found && resource_may_use(&tenancy.resource.resource, call->queues)))
+        code = resource_unknown(request.id, err);
     if (code != ERR_OK)
         return code;
     json_writer_init(&writer, answer);
@@ -571,6 +600,9 @@ static enum error_code prepare_resource_delete(struct verb_call *call, struct er
         code = load_tenancy(call, request.id, tenancy, err);
     if (code != ERR_OK)
         return code;
+    /* Of another's resource nothing is touched or told. */
+    if (tenancy->resource.found && !resource_may_change(&tenancy->resource.resource, call->queues))
+        *tenancy = (struct tenancy){.resource = {.id = request.id}};
     struct op *op = verb_op(call);
     if (op == NULL)
         return verb_no_memory(err);

@@ -84,6 +84,7 @@ struct pawl_worker {
     bool troubled;       /* the store is out of reach */
     int64_t heart_until; /* the heart sleeps until then */
     bool registered;     /* the resource is */
+    bool borrowed;       /* it is shared, and another's to renew and delete */
     int64_t renew_at;    /* and must be again; INT64_MAX: never */
     long long done;
     struct pawl_error error; /* what ended the worker */

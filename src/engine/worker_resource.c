@@ -1,5 +1,6 @@
 /* The resource that a worker of steps stands for: registered before its first claim, renewed by the
- * heart, gone with the worker. */
+ * heart, gone with the worker. One that others share, which the worker's token may use and not
+ * change, is used as it is. */
 #include "base/clock.h"
 #include "base/utf8.h"
 #include "engine/answer.h"
@@ -41,6 +42,8 @@ enum pawl_code worker_resource_make(struct pawl_worker *worker,
     worker->renew_at = INT64_MAX;
     if (!str_is_set(id) && options->label_count > 0)
         return worker_error(error, PAWL_BAD_REQUEST, "labels are those of a resource");
+    if (!str_is_set(id) && options->resource_shared != 0)
+        return worker_error(error, PAWL_BAD_REQUEST, "what is shared is a resource");
     if (!str_is_set(id))
         return PAWL_OK;
     if (options->judge != 0)
@@ -62,6 +65,10 @@ enum pawl_code worker_resource_make(struct pawl_worker *worker,
     json_put_int(&writer, worker->slot_count);
     json_key(&writer, STR("ttl_ms"));
     json_put_int(&writer, RESOURCE_TTL_MS);
+    if (options->resource_shared != 0) {
+        json_key(&writer, STR("shared"));
+        json_put_bool(&writer, true);
+    }
     json_end_object(&writer);
     buf_add_char(&buf, '\0');
     if (buf.failed)
@@ -70,15 +77,48 @@ enum pawl_code worker_resource_make(struct pawl_worker *worker,
     return PAWL_OK;
 }
 
+/* Calls a verb that takes nothing but the id of the resource. */
+static enum pawl_code ask_by_id(struct pawl_worker *worker,
+                                enum pawl_code (*verb)(struct pawl *pawl, const char *request,
+                                                       char **ret, struct pawl_error *error),
+                                char **ret_answer)
+{
+    char *text = pawl_json_text(pawl_json_get(pawl_json_read(worker->resource), "id"));
+    struct pawl_object *request = pawl_object_new();
+    pawl_object_text(request, "id", text);
+    const char *asked = request != NULL ? pawl_object_str(request) : NULL;
+    enum pawl_code code =
+        asked != NULL ? verb(worker->pawl, asked, ret_answer, NULL) : PAWL_NO_MEMORY;
+    pawl_object_free(request);
+    pawl_free(text);
+    return code;
+}
+
+/* Whether it is one that somebody else looks after and everybody may use. */
+static bool is_shared(struct pawl_worker *worker)
+{
+    char *answer;
+    if (ask_by_id(worker, pawl_resource_get, &answer) != PAWL_OK)
+        return false;
+    bool shared = pawl_json_true(pawl_json_get(pawl_json_read(answer), "shared")) != 0;
+    pawl_free(answer);
+    return shared;
+}
+
 enum pawl_code worker_resource_put(struct pawl_worker *worker, struct pawl_error *error)
 {
     char *answer;
     enum pawl_code code = pawl_resource_put(worker->pawl, worker->resource, &answer, error);
+    bool borrowed = code == PAWL_FORBIDDEN && is_shared(worker);
     if (code == PAWL_OK)
         pawl_free(answer);
+    if (borrowed)
+        code = PAWL_OK;
     pthread_mutex_lock(&worker->lock);
     worker->registered = worker->registered || code == PAWL_OK;
-    worker->renew_at = clock_monotonic_ms() + (code == PAWL_OK ? RENEW_MS : RENEW_AGAIN_MS);
+    worker->borrowed = borrowed;
+    worker->renew_at =
+        borrowed ? INT64_MAX : clock_monotonic_ms() + (code == PAWL_OK ? RENEW_MS : RENEW_AGAIN_MS);
     worker_heart_poke(worker, worker->renew_at);
     pthread_mutex_unlock(&worker->lock);
     return code;
@@ -87,14 +127,7 @@ enum pawl_code worker_resource_put(struct pawl_worker *worker, struct pawl_error
 void worker_resource_delete(struct pawl_worker *worker)
 {
     char *answer;
-    struct pawl_json id = pawl_json_get(pawl_json_read(worker->resource), "id");
-    char *text = pawl_json_text(id);
-    struct pawl_object *request = pawl_object_new();
-    pawl_object_text(request, "id", text);
-    const char *asked = request != NULL ? pawl_object_str(request) : NULL;
     /* If that fails it is gone when its time is over. */
-    if (asked != NULL && pawl_resource_delete(worker->pawl, asked, &answer, NULL) == PAWL_OK)
+    if (!worker->borrowed && ask_by_id(worker, pawl_resource_delete, &answer) == PAWL_OK)
         pawl_free(answer);
-    pawl_object_free(request);
-    pawl_free(text);
 }

@@ -152,6 +152,9 @@ static struct resource full_resource(struct str *capabilities, struct label *lab
     labels[1] = (struct label){str_from(name), STR("a\\\"b")};
     return (struct resource){.id = str_from(name),
                              .capabilities = {capabilities, 2},
+                             .queues = {capabilities, 2},
+                             .shared = true,
+                             .owned = true,
                              .labels = labels,
                              .label_count = 2,
                              .slots = 3,
@@ -363,11 +366,16 @@ static void every_member_of_a_resource_comes_back_but_what_it_holds(void **state
     assert_str(read.labels[0].value, STR(""));
     assert_text(read.labels[1].key, name);
     assert_true(read.draining);
+    assert_int_equal(read.queues.count, 2);
+    assert_text(read.queues.at[1], name);
+    assert_true(read.shared && read.owned);
     struct resource bare = {.id = STR("r1"), .slots = 1, .expires_at = 1};
+    read = (struct resource){0};
     assert_int_equal(resource_state_read(resource_text(w, &bare), &w->arena, &read, &w->err),
                      ERR_OK);
     assert_int_equal(read.label_count, 0);
     assert_int_equal(read.capabilities.count, 0);
+    assert_true(read.queues.count == 0 && !read.shared && !read.owned);
 }
 
 static void the_settings_of_a_kind_come_back(void **state)
@@ -578,6 +586,7 @@ static void members_that_cannot_be_are_corrupt(void **state)
         {read_step, "{'state':0,'avoided':['a','a']}"},
         {read_resource, "{'id':'r','capabilities':1,'labels':[]}"},
         {read_resource, "{'id':'r','capabilities':[]}"},
+        {read_resource, "{'id':'r','capabilities':[],'queues':1,'labels':[]}"},
         {read_resource, "{'id':'r','capabilities':[],'labels':{}}"},
         {read_resource, "{'id':'r','capabilities':[],'labels':['a']}"},
         {read_resource, "{'id':'r','capabilities':[],'labels':['a',1]}"},

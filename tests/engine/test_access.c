@@ -1,17 +1,11 @@
 /* Who may do what: every verb with every scope, and with jobs of its own and of another queue, on
  * every store; and the verbs of access tokens. */
 #include <pthread.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <time.h>
 
-#include "base/fixture.h"
 #include "base/json.h"
-#include "core/access.h"
 #include "engine/access.h"
-#include "engine/verb.h"
-#include "pawl.h"
-#include "store/test_stores.h"
+#include "engine/office.h"
 
 enum {
     R = ACCESS_READ,
@@ -21,99 +15,8 @@ enum {
     N = ACCESS_ANSWER,
 };
 
-/* A store that is served, and how the next call is limited. */
-struct office {
-    struct test_stores stores;
-    struct engine *engine;
-    struct arena arena;
-    uint32_t scopes;
-    const struct names *queues;
-    const char *key;
-    enum error_code code;
-    struct err err;
-    const char *answer;
-};
-
 static struct str own_name[] = {STR_INIT("own")};
 static const struct names own_queues = {own_name, 1};
-
-__attribute__((format(printf, 3, 4))) static const char *
-ask(struct office *office, enum verb_name verb, const char *format, ...)
-{
-    va_list arguments;
-    char request[4096];
-    struct buf answer;
-    va_start(arguments, format);
-    int len = vsnprintf(request, sizeof request, format, arguments);
-    va_end(arguments);
-    assert_true(len >= 0 && (size_t)len < sizeof request);
-    for (int i = 0; i < len; i++)
-        if (request[i] == '\'')
-            request[i] = '"';
-    struct str copy = arena_copy(&office->arena, (struct str){request, (size_t)len});
-    struct verb_call call = {
-        .engine = office->engine,
-        .arena = &office->arena,
-        .name = verb,
-        .request = copy,
-        .actor = STR("ann"),
-        .scopes = office->scopes,
-        .queues = office->queues,
-    };
-    if (office->key != NULL) {
-        call.scope = STR("ann");
-        call.key = str_from(office->key);
-    }
-    office->err = (struct err){0};
-    buf_init(&answer, &office->arena, 1024);
-    office->code = verb_do(&call, &answer, &office->err);
-    buf_add_char(&answer, '\0');
-    assert_false(answer.failed);
-    office->answer = office->code == ERR_OK ? answer.at : "";
-    return office->answer;
-}
-
-static const char *said(struct office *office, const char *path)
-{
-    struct pawl_json root = {office->answer, strlen(office->answer)};
-    char *text = pawl_json_text(pawl_json_get(root, path));
-    assert_non_null(text);
-    struct str kept = arena_copy(&office->arena, (struct str){text, strlen(text) + 1});
-    pawl_free(text);
-    return kept.at;
-}
-
-static void went_well(const struct office *office)
-{
-    if (office->code != ERR_OK)
-        fail_msg("%s", office->err.detail);
-}
-
-#define well(office, verb, ...) (ask(office, verb, __VA_ARGS__), went_well(office))
-
-static void limit(struct office *office, uint32_t scopes, const struct names *queues)
-{
-    office->scopes = scopes;
-    office->queues = queues;
-}
-
-static void at_every_office(void (*test)(struct office *office))
-{
-    for (int sort = 0; sort < TEST_STORE_COUNT; sort++) {
-        struct office office = {0};
-        struct engine_options options = {.store.create = true};
-        struct err err = {0};
-        test_stores_init(&office.stores);
-        arena_init(&office.arena);
-        const char *url = test_stores_fresh(&office.stores, (enum test_store)sort);
-        if (engine_open(str_from(url), &options, &office.engine, &err) != ERR_OK)
-            fail_msg("%s", err.detail);
-        test(&office);
-        engine_close(office.engine);
-        arena_release(&office.arena);
-        test_stores_release(&office.stores);
-    }
-}
 
 /* ---- jobs of a queue ---------------------------------------------------------------------- */
 
@@ -144,7 +47,7 @@ static struct jobs fill(struct office *office, const char *queue)
     jobs.running = submitted(office, queue, "");
     well(office, VERB_claim, "{'worker_id':'w','queues':['%s']}", queue);
     jobs.token = said(office, "claims.0.lease.token");
-    well(office, VERB_resource_put, "{'id':'r-%s','slots':9}", queue);
+    well(office, VERB_resource_put, "{'id':'r-%s','slots':9,'queues':['%s']}", queue, queue);
     jobs.plan = submitted(
         office, queue,
         ",'plan':{'steps':[{'id':'a','payload':'secret'},{'id':'b','payload':'secret'}]}");
@@ -160,8 +63,9 @@ static struct jobs fill(struct office *office, const char *queue)
 /* ---- every verb --------------------------------------------------------------------------- */
 
 /* What each verb is asked, and what is put in for @: the id of a job that is (q)ueued, (d)ead, has
- * a (p)lan; the (t)oken of a lease; the name of the (Q)ueue, which also its (r)esource has. And
- * which scopes, besides admin, may ask it; and whether one who is limited to a queue may. */
+ * a (p)lan; the (t)oken of a lease; the name of the (Q)ueue, which also its (r)esource has, whose
+ * (n)ame is unknown to others. And which scopes, besides admin, may ask it; and whether one who is
+ * limited to a queue may. */
 struct query {
     enum verb_name verb;
     char what;
@@ -206,8 +110,8 @@ static const struct query questions[] = {
     {VERB_batch, '-', "{'ops':[{'op':'none'}]}", S | W, FOR_ALL},
     {VERB_resources, '-', "{}", R | W, FOR_ALL},
     {VERB_resource_put, 'r', "{'id':'r-@','slots':9}", W, BY_QUEUE},
-    {VERB_resource_get, 'r', "{'id':'r-@'}", R | W, FOR_ALL},
-    {VERB_resource_delete, 'r', "{'id':'r-@'}", W, BY_QUEUE},
+    {VERB_resource_get, 'n', "{'id':'r-@'}", R | W, BY_QUEUE},
+    {VERB_resource_delete, 'n', "{'id':'r-@'}", W, BY_QUEUE},
     {VERB_dead_letters, 'Q', "{'queue':'@'}", R, BY_QUEUE},
     {VERB_dead_letter_groups, 'Q', "{'queue':'@'}", R, BY_QUEUE},
     {VERB_redrive, 'd', "{'id':'@'}", 0, BY_QUEUE},
@@ -420,7 +324,7 @@ static void ask_about_both_queues(struct office *office)
         limit(office, 0, &own_queues);
         put_question(office, question, &foreign);
         bool allowed = question->queues == FOR_ALL;
-        bool refused = names_job(question)
+        bool refused = names_job(question) || question->what == 'n'
                            ? office->code == ERR_NOT_FOUND || office->code == ERR_STALE_LEASE
                            : office->code == ERR_FORBIDDEN;
         if (refused == allowed)

@@ -102,8 +102,9 @@ class Stage:
         self.resource = "r-" + skill
         self.submit(plan={"steps": [{"id": "s", "kind": "k", "critic": True,
                                      "capabilities": [skill]}]})
-        self.server.do("PUT", f"/v1/resources/{self.resource}", {"capabilities": [skill],
-                                                                 "slots": 1, "ttl_ms": 60000})
+        self.server.do("PUT", f"/v1/resources/{self.resource}", {
+            "capabilities": [skill], "labels": {"of": f"{self.queue}-resource"}, "slots": 1,
+            "ttl_ms": 60000, "queues": [self.queue]})
         claim = {"worker_id": "w", "queues": [self.queue], "capabilities": [skill], "wait_ms": 0}
         found = self.server.do("POST", "/v1/steps/claims",
                                {**claim, "resource_id": self.resource})["claims"][0]
@@ -185,9 +186,11 @@ def make_import(stage, _):
         "jobs": [stage.server.do("GET", f"/v1/jobs/{stage.id}/export")]}
 
 
-def make_resource(stage, _):
-    stage.step_lease()
-    return "DELETE", f"/v1/resources/{stage.resource}", None
+def on_resource(method):
+    def make(stage, _):
+        stage.step_lease()
+        return method, f"/v1/resources/{stage.resource}", None
+    return make
 
 
 def make_again(stage, _):
@@ -247,8 +250,8 @@ REQUESTS = {
     "batch": make_batch,
     "resources": always("GET", "/v1/resources"),
     "resource_put": make_again,
-    "resource_get": always("GET", "/v1/resources/r"),
-    "resource_delete": make_resource,
+    "resource_get": on_resource("GET"),
+    "resource_delete": on_resource("DELETE"),
     "dead_letters": always("GET", "/v1/dead-letters?queue=QUEUE&limit=2"),
     "dead_letter_groups": always("GET", "/v1/dead-letters/groups?queue=QUEUE"),
     "redrive": lambda stage, _: ("POST", "/v1/dead-letters/redrive", {"queue": stage.queue,

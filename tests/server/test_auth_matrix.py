@@ -60,9 +60,9 @@ RULES = {
     "effect_abort": Rule({"work"}, "job"),
     "effects": Rule({"work"}, "job"),
     "batch": Rule({"submit", "work"}, "job"),
-    "resources": Rule({"read", "work"}, "free"),
+    "resources": Rule({"read", "work"}, "filtered"),
     "resource_put": Rule({"work"}, "job"),
-    "resource_get": Rule({"read", "work"}, "free"),
+    "resource_get": Rule({"read", "work"}, "job"),
     "resource_delete": Rule({"work"}, "job"),
     "dead_letters": Rule({"read"}, "job"),
     "dead_letter_groups": Rule({"read"}, "job"),
@@ -114,10 +114,11 @@ def checked(server, document, name, token, stage, scope):
 
 
 # What names a queue itself is told that the token is not for it; what names a job of another queue,
-# or a lease on one, finds nothing, as if there were none.
+# a lease on one, or a resource, finds nothing, as if there were none. A name for a resource that is
+# taken cannot be given away a second time.
 NAMES_QUEUE = {"submit", "submit_many", "list", "bulk", "claim", "claim_steps", "batch", "dead_letters",
                "dead_letter_groups", "redrive", "drop", "pause", "resume", "import",
-               "resource_put", "resource_delete"}
+               "resource_put"}
 
 
 def expected(name, scope, limited, queue):
@@ -157,7 +158,6 @@ def every_operation_is_open_to_whom_it_should_be():
     the_list_of_operations_is_complete(document)
     tokens = create_tokens(server)
     server.do("PUT", "/v1/kinds/other", {"timeout_ms": 1000})
-    server.do("PUT", "/v1/resources/r", {"slots": 1, "ttl_ms": 600000})
     stages = {queue: Stage(server, queue) for queue in (OWN, FOREIGN)}
     for stage in stages.values():
         stage.submit()

@@ -23,7 +23,8 @@ OUTLINE = {"id", "status", "version"}
 LEASE = OUTLINE | {"attempt", "step", "state", "repeated"}
 EFFECT = {"status", "result", "error", "idempotency_key", "repeated", "id"} | LEASE
 RESOURCE = {"id", "capabilities", "labels", "slots", "used", "draining", "expires_at", "rest",
-            "failures", "within_ms", "for_ms", "rests", "rested_until", "queues", "shared"}
+            "failures", "within_ms", "for_ms", "rests", "rested_until", "queues", "shared",
+            "of"}  # a label of those of Stage
 ERROR = {"status", "title", "detail", "code", "index"}
 READ = None      # it needs the scope read, or admin
 ANYTHING = True  # it is about no job, or about the job that the caller has leased
@@ -102,8 +103,9 @@ WITHOUT_READ = {
     "page_sign_out": ANYTHING,
 }
 
-# Operations that name a job by its id, or by the token of a lease on it.
+# Operations that name a job by its id, or by the token of a lease on it; or a resource.
 NAMES_JOB = re.compile(r"/v1/(jobs|leases)/([0-9a-f][0-9a-f.-]{30,})")
+NAMES_RESOURCE = re.compile(r"/v1/resources/([^/]+)")
 
 
 class SecretStage(Stage):
@@ -166,7 +168,8 @@ def look(name, scopes, limited, queue, status, answer, request):
     text = answer if isinstance(answer, str) else json.dumps(answer)
     reads = "read" in scopes or "admin" in scopes
     if limited:
-        check("secret-foreign" not in text, *where, "shows what is in another queue:", text)
+        check("secret-foreign" not in text and "foreign-resource" not in text, *where,
+              "shows what is in another queue:", text)
     if reads:
         return
     allowed = WITHOUT_READ[name]
@@ -184,6 +187,12 @@ def look(name, scopes, limited, queue, status, answer, request):
 
 def as_unknown(server, token, method, path, body, status, answer):
     """What names a job of another queue is answered as what names none at all."""
+    resource = NAMES_RESOURCE.search(path)
+    if resource and method != "PUT":
+        text = json.dumps(server.ask(token, method, "/v1/resources/unknown"))
+        given = json.dumps((status, answer))
+        check(given.replace(resource.group(1), "unknown") == text, method, path, given, text)
+        return 1
     found = NAMES_JOB.search(path)
     if not found:
         return 0
@@ -213,7 +222,6 @@ def no_response_shows_what_the_token_could_not_read():
           set(REQUESTS) ^ set(WITHOUT_READ))
     tokens = create_tokens(server)
     server.do("PUT", "/v1/kinds/other", {"timeout_ms": 1000})
-    server.do("PUT", "/v1/resources/r", {"slots": 1, "ttl_ms": 600000})
     stages = {queue: SecretStage(server, queue) for queue in (OWN, FOREIGN)}
     for stage in stages.values():
         stage.submit()

@@ -64,6 +64,9 @@ static const enum planted_bug out_of_reach[] = {
      * leave, a standby, commits lost in a failover or lanes that another program wrote. */
     PLANTED_MEMORY_REVOKED_LIVES,
     PLANTED_FOREIGN_QUEUE_SERVED,
+    PLANTED_FOREIGN_RESOURCE_USED,
+    PLANTED_FOREIGN_RESOURCE_CHANGED,
+    PLANTED_RESOURCE_SERVES_ANY_QUEUE,
     PLANTED_SCOPE_NOT_LOOKED_AT,
     PLANTED_IMPORT_NOT_CHECKED,
     PLANTED_ANSWER_NOT_KEPT,

@@ -297,6 +297,9 @@ static void a_resource_comes_back_renews_and_goes(void **state)
         .slots = 3,
         .expires_at = at(30),
         .draining = true,
+        .queues = {capabilities, 2},
+        .shared = true,
+        .owned = true,
     };
     struct store_write write = {.resources = &resource, .resource_count = 1};
     write_other(t, &write);
@@ -312,12 +315,17 @@ static void a_resource_comes_back_renews_and_goes(void **state)
     assert_int_equal(read.resource.label_count, 2);
     assert_str(read.resource.labels[1].key, STR("empty"));
     assert_str(read.resource.labels[1].value, STR(""));
+    assert_int_equal(read.resource.queues.count, 2);
+    assert_str(read.resource.queues.at[1], STR("'\"\\"));
+    assert_true(read.resource.shared && read.resource.owned);
     resource.expires_at = at(60);
-    resource.draining = false;
+    resource.draining = resource.shared = false;
+    resource.queues.count = 0;
     write_other(t, &write);
     read = resource_of(t, "r1");
     assert_true(read.resource.expires_at == at(60));
-    assert_false(read.resource.draining);
+    assert_false(read.resource.draining || read.resource.shared);
+    assert_int_equal(read.resource.queues.count, 0);
     struct str gone[] = {STR("r1"), STR("never there")};
     write_other(t, &(struct store_write){.resources_gone = gone, .resource_gone_count = 2});
     assert_false(resource_of(t, "r1").found);

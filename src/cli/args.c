@@ -203,8 +203,8 @@ static enum cli_exit add_list(struct parser *parser, const struct option *option
 static enum cli_exit add_value(struct parser *parser, const struct option *option,
                                const char *value)
 {
-    return option->times == OPTION_MANY ? add_list(parser, option, value)
-                                        : add_given(parser, option, value);
+    return option->times == OPTION_ONCE ? add_given(parser, option, value)
+                                        : add_list(parser, option, value);
 }
 
 static enum cli_exit no_value(const struct verb *verb, const struct option *option)

@@ -25,9 +25,8 @@ enum cli_exit {
 /* How often an option may be given. */
 enum option_times {
     OPTION_ONCE = 0,
-    OPTION_REPEATED, /* --label a:b --label c:d */
-    OPTION_MANY,     /* also --kind a,b ("\\," is a comma in a value) and --kind a b: all
-                        arguments up to the next option */
+    OPTION_REPEATED, /* --label a:b --label c:d, or --label a:b,c:d ("\\," is a comma in a value) */
+    OPTION_MANY,     /* also --kind a b: all arguments up to the next option */
 };
 
 struct option {

@@ -20,7 +20,7 @@ static void option_text(const struct option *option, char *ret, size_t size)
  * "a b", as "a,b", or each with the option again: help_overview says so. */
 static const char *option_again(const struct option *option)
 {
-    return option->times == OPTION_REPEATED ? " (give it again for more)" : "";
+    return option->times == OPTION_REPEATED ? " (or a list: a,b)" : "";
 }
 
 static void write_options(const struct option *options)

@@ -32,14 +32,14 @@ runs 2 submit x --payload nonsense
 [ ! -e "$work/pawl.db" ] || complain 'a job that was refused has made a store'
 
 # --- submit ---
-attempts 0 submit email --payload '{"to": "ada"}' --queue mail --priority -3 --label team:core \
+attempts 0 submit email --payload '{"to": "ada"}' --queue mail --priority -3 --label team:core,tier:gold \
     --label 'note:a:b' --agent bot --goal 'say hello' --correlation c-1 --max-attempts 3
 says "created sqlite:$work/pawl.db"
 lines 1
 first=$(cat "$work/out")
 runs 0 show "$first" --json
 json 'a["kind"] == "email" and a["queue"] == "mail" and a["priority"] == -3'
-json 'a["payload"] == {"to": "ada"} and a["labels"] == {"team": "core", "note": "a:b"}'
+json 'a["payload"] == {"to": "ada"} and a["labels"] == {"team": "core", "tier": "gold", "note": "a:b"}'
 json 'a["agent_id"] == "bot" and a["goal"] == "say hello" and a["correlation_id"] == "c-1"'
 json 'a["retry"]["max_attempts"] == 3 and a["status"] == "queued"'
 runs 0 show "$first"
@@ -284,7 +284,7 @@ runs 0 ls --kind quiet --status completed --json
 json 'len(a["jobs"]) == 1'
 runs 0 help submit
 prints '--label K:V  '
-prints 'a label (give it again for more)'
+prints 'a label (or a list: a,b)'
 runs 0 help work
 prints '--kind KIND...'
 prints 'U+FFFD'

@@ -85,9 +85,9 @@ is() {
     # A person.
     submits ask
     script='[ -n "${PAWL_RESUME-}" ] && { echo "$PAWL_RESUME"; exit 0; }
-        "$pawl" lease wait approval --prompt "Send it?" --choice yes --choice no --park'
+        "$pawl" lease wait approval --prompt "Send it?" --choice yes,no --choice "later\, maybe" --park'
     takes ask "$script"
-    is "$id" '"status":"parked"' '"type":"human"' 'Send it?'
+    is "$id" '"status":"parked"' '"type":"human"' 'Send it?' '["yes","no","later, maybe"]'
     says '"event":"parked"'
     "$pawl" inbox >out 2>&1
     grep -q 'Send it?' out || complain 'the question is not in the inbox'

@@ -474,11 +474,15 @@ PAWL_VERB(resource_put);
 PAWL_VERB(resource_get);
 PAWL_VERB(resource_delete);
 
-/* {}. Answers {"jobs": {status: count}, "leases", "queue_depth", "oldest_queued_at", ..., "kinds":
- * [{"kind", "count", "wait_ms"?, "run_ms"?, "total_ms": {"p50", "p95"}}]}. Kinds are those of the
- * newest 1,000 jobs that have completed: how long each waited to be taken (the last time), was
- * worked on (from then on), and took from submission to completion. Half of them took no longer
- * than p50, 95 of 100 no longer than p95. Jobs with a plan have a total only. */
+/* {}. Answers {"jobs": {status: count}, "leases", "queue_depth", "oldest_queued_at", ...,
+ * "recent": {"completed_per_min", "failed_per_min", "wait_p50_ms"?, "wait_p95_ms"?, "run_p50_ms"?,
+ * "run_p95_ms"?}, "kinds": [{"kind", "count", "wait_ms"?, "run_ms"?, "total_ms": {"p50", "p95"}}]}.
+ * Kinds are those of the newest 1,000 jobs that have completed: how long each waited to be taken
+ * (the last time), was worked on (from then on), and took from submission to completion. Half of
+ * them took no longer than p50, 95 of 100 no longer than p95. Jobs with a plan have a total only.
+ * `recent` is of the last minute: how many completed, how many failed or became dead letters, and
+ * how long those took that completed; when all of the newest 1,000 (of those that failed 500) ended
+ * in it, the rate is theirs. */
 PAWL_VERB(stats);
 
 /* Access tokens, for those who come to a server over HTTP. token_create {"name", "scopes": some of

@@ -1,7 +1,8 @@
-/* How long jobs took, by kind: what half of them and what 95 of 100 did not exceed.
+/* How long jobs took, by kind, and how many ended of late: what half of them and what 95 of 100 did
+ * not exceed, and a rate.
  *
- * Taken from the newest jobs that have completed, as the store has them, so that it is the same for
- * everybody who asks, and says how it is now. */
+ * Taken from the newest jobs that have ended, as the store has them, so that it is the same for
+ * everybody who asks, on whatever server, and says how it is now. */
 #ifndef PAWL_ENGINE_TIMINGS_H
 #define PAWL_ENGINE_TIMINGS_H
 
@@ -10,7 +11,11 @@
 #include "core/job.h"
 #include "engine/verb.h"
 
-enum { TIMINGS_JOBS_MAX = 1000 };
+enum {
+    TIMINGS_JOBS_MAX = 1000, /* that have completed */
+    TIMINGS_FAILED_MAX = 500,
+    RECENT_MS = 60 * 1000,
+};
 
 /* What is measured of a job. */
 enum timing {
@@ -23,11 +28,14 @@ enum timing {
 struct job_timing {
     struct str kind;
     int64_t ms[TIMING_COUNT]; /* -1: not known */
+    int64_t ended_at;
 };
 
 struct timings {
-    struct job_timing *jobs;
+    struct job_timing *jobs; /* that have completed */
     uint32_t count;
+    int64_t *failed_at; /* when others have failed, or became dead letters */
+    uint32_t failed_count;
 };
 
 /* The timing of a job that has completed. One with a plan has been held by nobody: only the total
@@ -37,6 +45,17 @@ struct job_timing timing_of(const struct job *job);
 /* Of `count` numbers, which are sorted, the smallest that at least `percent` of 100 do not exceed;
  * -1 when there are none. */
 int64_t timing_percentile(const int64_t *sorted, uint32_t count, uint32_t percent);
+
+/* How many ended in the minute before `now`, of `count` that are all there are or the newest `max`.
+ * When so many were not all, and all of them ended in that minute, the time since the first of them
+ * tells how many a minute it would be. */
+int64_t timing_per_minute(const int64_t *ended_at, uint32_t count, uint32_t max, int64_t now);
+
+/* Writes "recent": rates, and how long those took that completed in the minute before `now`.
+ * no_memory only. */
+enum error_code timings_write_recent(const struct timings *timings, int64_t now,
+                                     struct arena *arena, struct json_writer *writer,
+                                     struct err *err);
 
 /* Writes "kinds": an array with one entry for each kind, in the order of their names. `timings` are
  * sorted on the way. no_memory only. */

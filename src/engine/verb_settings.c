@@ -222,7 +222,9 @@ static enum error_code run_stats(struct verb_call *call, struct buf *answer, str
     answer_int(&writer, STR("queue_depth"), tally.depth);
     answer_time(&writer, STR("oldest_queued_at"), tally.oldest_at);
     answer_time(&writer, STR("now"), census.load.now);
-    code = timings_write(&timings, call->arena, &writer, err);
+    code = timings_write_recent(&timings, census.load.now, call->arena, &writer, err);
+    if (code == ERR_OK)
+        code = timings_write(&timings, call->arena, &writer, err);
     json_end_object(&writer);
     return code;
 }

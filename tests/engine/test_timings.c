@@ -56,12 +56,12 @@ static void a_job_that_nobody_held_has_a_total_only(void **state)
 static void kinds_come_in_order_and_each_once(void **state)
 {
     struct job_timing jobs[] = {
-        {STR("mail"), {5, 10, 15}},
-        {STR("crew"), {-1, -1, 99}},
-        {STR("mail"), {1, 20, 21}},
-        {STR("mail"), {9, 30, 300}},
+        {STR("mail"), {5, 10, 15}, 0},
+        {STR("crew"), {-1, -1, 99}, 0},
+        {STR("mail"), {1, 20, 21}, 0},
+        {STR("mail"), {9, 30, 300}, 0},
     };
-    struct timings timings = {jobs, 4};
+    struct timings timings = {.jobs = jobs, .count = 4};
     struct arena arena;
     struct buf text;
     struct json_writer writer;
@@ -81,6 +81,21 @@ static void kinds_come_in_order_and_each_once(void **state)
                         "\"run_ms\":{\"p50\":20,\"p95\":30},\"total_ms\":{\"p50\":21,\"p95\":300}}"
                         "]}");
     arena_release(&arena);
+}
+
+static void a_rate_is_of_the_last_minute_or_of_all_that_were_read(void **state)
+{
+    const int64_t now = INT64_C(1767225600000);
+    const int64_t ended[] = {now, now - 10 * 1000, now - 59 * 1000, now - 60 * 1000, now - 90000};
+    (void)state;
+    assert_int_equal(timing_per_minute(ended, 0, 3, now), 0);
+    assert_int_equal(timing_per_minute(ended, 5, 5, now), 3);
+    assert_int_equal(timing_per_minute(ended, 2, 5, now), 2);
+    /* There are more than were read: two in ten seconds are twelve a minute. */
+    assert_int_equal(timing_per_minute(ended, 2, 2, now), 12);
+    /* All at once, and with a clock behind that of the jobs. */
+    assert_int_equal(timing_per_minute(ended, 1, 1, now), 60000);
+    assert_int_equal(timing_per_minute(ended, 1, 1, now - 5), 60000);
 }
 
 static void without_jobs_there_are_no_kinds(void **state)
@@ -137,6 +152,33 @@ static void tells_timings(struct desk *d)
     says(d, "kinds.2", "");
 }
 
+static void tells_recent(struct desk *d)
+{
+    well(d, VERB_stats, "{}");
+    says(d, "recent", "{\"completed_per_min\":0,\"failed_per_min\":0}");
+    live(d, "mail", 10, 20);
+    d->clock += RECENT_MS;
+    live(d, "mail", 30, 400);
+    live(d, "mail", 10, 200);
+    well(d, VERB_submit, "{\"kind\":\"mail\",\"retry\":{\"max_attempts\":1}}");
+    well(d, VERB_claim, "{\"worker_id\":\"w1\"}");
+    well(d, VERB_fail, "{\"token\":\"%s\",\"error\":{\"message\":\"no\"}}",
+         said(d, "claims.0.lease.token"));
+    well(d, VERB_stats, "{}");
+    says(d, "recent",
+         "{\"completed_per_min\":2,\"failed_per_min\":1,\"wait_p50_ms\":10,\"wait_p95_ms\":30,"
+         "\"run_p50_ms\":200,\"run_p95_ms\":400}");
+    d->clock += RECENT_MS;
+    well(d, VERB_stats, "{}");
+    says(d, "recent", "{\"completed_per_min\":0,\"failed_per_min\":0}");
+}
+
+static void stats_tell_how_many_jobs_ended_in_the_last_minute(void **state)
+{
+    (void)state;
+    at_every_desk(tells_recent);
+}
+
 static void stats_tell_how_long_each_kind_takes(void **state)
 {
     (void)state;
@@ -177,6 +219,8 @@ int main(void)
         cmocka_unit_test(a_job_that_nobody_held_has_a_total_only),
         cmocka_unit_test(kinds_come_in_order_and_each_once),
         cmocka_unit_test(without_jobs_there_are_no_kinds),
+        cmocka_unit_test(a_rate_is_of_the_last_minute_or_of_all_that_were_read),
+        cmocka_unit_test(stats_tell_how_many_jobs_ended_in_the_last_minute),
         cmocka_unit_test(stats_tell_how_long_each_kind_takes),
         cmocka_unit_test(timings_are_limited_to_the_queues_of_the_caller),
     };

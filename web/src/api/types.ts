@@ -338,6 +338,15 @@ export interface Stats {
     queue_depth: number;
     oldest_queued_at: string | null;
     now: string;
+    /** Of the last minute. */
+    recent: {
+        completed_per_min: number;
+        failed_per_min: number;
+        wait_p50_ms?: number;
+        wait_p95_ms?: number;
+        run_p50_ms?: number;
+        run_p95_ms?: number;
+    };
     kinds?: KindTiming[];
 }
 

@@ -18,7 +18,6 @@ import { Activity } from './activity';
 import { openSubmit } from './submit';
 
 const SHOWN_S = 120;
-const RECENT_S = 60;
 const TROUBLED_MAX = 200;
 const perSecond = (n: number): string =>
     n >= 10 || Number.isInteger(n) ? short(Math.round(n)) : n.toFixed(1);
@@ -85,68 +84,41 @@ function Figure({
     );
 }
 
-/** How many jobs; `more`: at least so many, since the list was full. */
-interface Some {
-    n: number;
-    more: boolean;
-}
-
-const ENDED_MAX = 500;
-
-/* Jobs that ended in the last minute, as the server has them: the same on a page that was open all
-   the while and on one that was opened just now. */
-async function loadEnded(): Promise<{ completed: Some; failed: Some }> {
-    const [stats, completed, failed] = await Promise.all([
-        pawl.stats(),
-        pawl.listJobs({ status: 'completed' }, { limit: ENDED_MAX }),
-        pawl.listJobs({ status: 'failed,dead_lettered' }, { limit: ENDED_MAX }),
-    ]);
-    const since = Date.parse(stats.now) - RECENT_S * 1000;
-    const recent = ({ jobs }: { jobs: Job[] }): Some => {
-        const n = jobs.filter((j) => !j.damaged && Date.parse(j.updated_at) > since).length;
-        return { n, more: n >= ENDED_MAX };
-    };
-    return { completed: recent(completed), failed: recent(failed) };
-}
-
+/* All of it as the server has it: the same on a page that was open all the while and on one that was
+   opened just now. */
 function Figures({ stats }: { stats: Stats }) {
-    pulse.value;
-    const ended = useQuery(loadEnded, [], {
-        stale: (event) => /^job_(completed|failed|dead_lettered)$/.test(event.type),
-        every_ms: 5000,
-    }).data;
-    const beats = lastBeats(RECENT_S);
-    const completed = ended?.completed.n ?? 0;
-    const failed = ended?.failed.n ?? 0;
-    const figure = (some?: Some) => (some ? `${short(some.n)}${some.more ? '+' : ''}` : '–');
-    const waits = beats.flatMap((b) => b.wait_ms).sort((a, b) => a - b);
-    const runs = beats.flatMap((b) => b.run_ms).sort((a, b) => a - b);
-    const said = (p: number | null) => (p === null ? '–' : duration(p));
-    const half = (list: number[]) =>
-        list.length ? `p95; half within ${said(percentile(list, 0.5))}` : 'none in the last minute';
+    const { recent } = stats;
+    const { completed_per_min: completed, failed_per_min: failed } = recent;
+    const said = (ms?: number) => (ms === undefined ? '–' : duration(ms));
+    const half = (ms?: number) =>
+        ms === undefined ? 'none in the last minute' : `p95; half within ${duration(ms)}`;
     const oldest = stats.oldest_queued_at
         ? Math.max(0, now.value - Date.parse(stats.oldest_queued_at))
         : null;
-    const tried = completed + failed;
+    const ended = completed + failed;
     return (
         <div class="figures">
             <Figure
                 label="Completed/min"
-                value={figure(ended?.completed)}
-                note={tried ? `${percent(completed / tried)} succeed` : 'none in the last minute'}
+                value={short(completed)}
+                note={ended ? `${percent(completed / ended)} succeed` : 'none in the last minute'}
             />
             <Figure
                 label="Failed/min"
-                value={figure(ended?.failed)}
+                value={short(failed)}
                 tone={failed ? 'bad' : undefined}
                 note="jobs, last minute"
             />
             <Figure
                 label="Queue latency"
-                value={said(percentile(waits, 0.95))}
-                note={half(waits)}
+                value={said(recent.wait_p95_ms)}
+                note={half(recent.wait_p50_ms)}
             />
-            <Figure label="Run time" value={said(percentile(runs, 0.95))} note={half(runs)} />
+            <Figure
+                label="Run time"
+                value={said(recent.run_p95_ms)}
+                note={half(recent.run_p50_ms)}
+            />
             <Figure
                 label="Queued"
                 value={short(stats.queue_depth)}

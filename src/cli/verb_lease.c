@@ -34,8 +34,9 @@ static enum cli_exit refuse(const struct args *args, const char *const *names)
     return CLI_DONE;
 }
 
-/* Options of effects, which have nothing to do with anything else. */
+/* Options of effects and of dead letters, which have nothing to do with anything else. */
 #define EFFECT_OPTIONS "--in-doubt", "--abort-exit", "--record-exit"
+#define LETTER_OPTIONS "--stage", "--message"
 
 /* ---- progress ----------------------------------------------------------------------------- */
 
@@ -43,7 +44,8 @@ static enum cli_exit progress(const struct args *args)
 {
     static const char *const others[] = {"--timeout", "--type",    "--prompt",     "--park",
                                          "--delay",   "--choice",  "--assignee",   "--input",
-                                         "--reason",  "--default", EFFECT_OPTIONS, NULL};
+                                         "--reason",  "--default", EFFECT_OPTIONS, LETTER_OPTIONS,
+                                         NULL};
     char *json = NULL;
     char *answer;
     enum cli_exit code = refuse(args, others);
@@ -121,7 +123,8 @@ static enum cli_exit wait_request(const struct args *args, struct pawl_object *r
 
 static enum cli_exit wait_for(const struct args *args)
 {
-    static const char *const others[] = {"--input", "--cursor", "--reason", EFFECT_OPTIONS, NULL};
+    static const char *const others[] = {"--input",      "--cursor",     "--reason",
+                                         EFFECT_OPTIONS, LETTER_OPTIONS, NULL};
     char *answer;
     enum cli_exit code = refuse(args, others);
     if (code == CLI_DONE && args->command != NULL)
@@ -196,8 +199,8 @@ static enum cli_exit verdict_request(const struct args *args, struct pawl_object
 
 static enum cli_exit verdict(const struct args *args)
 {
-    static const char *const others[] = {"--input", "--cursor", "--type",
-                                         "--park",  "--delay",  NULL};
+    static const char *const others[] = {"--input", "--cursor",     "--type", "--park",
+                                         "--delay", LETTER_OPTIONS, NULL};
     char *answer;
     enum cli_exit code = refuse(args, others);
     if (code == CLI_DONE && args->command != NULL)
@@ -407,9 +410,9 @@ static int effect_with(const struct args *args, struct pawl *pawl, const char *p
 
 static enum cli_exit effect(const struct args *args)
 {
-    static const char *const others[] = {"--timeout", "--type",    "--prompt",   "--park",
-                                         "--delay",   "--choice",  "--assignee", "--cursor",
-                                         "--reason",  "--default", NULL};
+    static const char *const others[] = {"--timeout", "--type",    "--prompt",     "--park",
+                                         "--delay",   "--choice",  "--assignee",   "--cursor",
+                                         "--reason",  "--default", LETTER_OPTIONS, NULL};
     char *input = NULL;
     char *answer = NULL;
     struct pawl *pawl = NULL;
@@ -457,7 +460,8 @@ static enum cli_exit abort_effect(const struct args *args)
 {
     static const char *const others[] = {"--timeout", "--type",     "--prompt",     "--park",
                                          "--delay",   "--choice",   "--input",      "--cursor",
-                                         "--default", "--assignee", EFFECT_OPTIONS, NULL};
+                                         "--default", "--assignee", EFFECT_OPTIONS, LETTER_OPTIONS,
+                                         NULL};
     char *answer = NULL;
     enum cli_exit code = refuse(args, others);
     if (code == CLI_DONE && args->command != NULL)
@@ -478,6 +482,33 @@ static enum cli_exit abort_effect(const struct args *args)
     return code;
 }
 
+/* ---- dead letters ------------------------------------------------------------------------- */
+
+static enum cli_exit dead_letter(const struct args *args)
+{
+    static const char *const others[] = {
+        "--timeout", "--type",   "--prompt",  "--park",       "--delay",  "--choice", "--assignee",
+        "--input",   "--reason", "--default", EFFECT_OPTIONS, "--cursor", NULL};
+    char *answer;
+    enum cli_exit code = refuse(args, others);
+    if (code == CLI_DONE && args->command != NULL)
+        code = cli_usage(args->verb, "dead-letter runs no command");
+    if (code != CLI_DONE)
+        return code;
+    struct pawl_object *request = request_new(args);
+    if (request == NULL)
+        return CLI_USAGE;
+    pawl_object_text(request, "reason_code", cli_word(args, 1));
+    cli_put_text(args, "--stage", request, "stage");
+    cli_put_text(args, "--message", request, "message");
+    code = cli_ask_once(args, pawl_abandon, request, &answer);
+    if (code != CLI_DONE)
+        return code;
+    cli_remark("pawl lease: the job is a dead letter now; this program should end");
+    pawl_free(answer);
+    return CLI_DONE;
+}
+
 /* ---- the verb ----------------------------------------------------------------------------- */
 
 static enum cli_exit run(const struct args *args)
@@ -489,6 +520,8 @@ static enum cli_exit run(const struct args *args)
         return verdict(args);
     if (strcmp(word, "abort") == 0)
         return abort_effect(args);
+    if (strcmp(word, "dead-letter") == 0)
+        return dead_letter(args);
     return strcmp(word, "wait") == 0 ? wait_for(args) : effect(args);
 }
 
@@ -526,6 +559,14 @@ static const struct option options[] = {
      .value = "TEXT",
      .field = "reason|error.message",
      .text = "verdict, abort: why"},
+    {.name = "--stage",
+     .value = "fetch|input|exec|output|commit",
+     .field = "stage",
+     .text = "dead-letter: where in its work it failed"},
+    {.name = "--message",
+     .value = "TEXT",
+     .field = "message",
+     .text = "dead-letter: what is wrong"},
     {.name = "--in-doubt",
      .value = "fail|retry|ask",
      .field = "in_doubt",
@@ -548,7 +589,7 @@ static const struct option options[] = {
 const struct verb verb_lease = {
     .name = "lease",
     .summary = "progress, waits, effects and verdicts, for a command at work",
-    .arguments = "progress|wait|effect|abort|verdict JSON|KEY|DECISION",
+    .arguments = "progress|wait|effect|abort|verdict|dead-letter JSON|KEY|DECISION|REASON",
     .about =
         "For commands that 'pawl work' runs: the job is the one whose lease PAWL_LEASE names.\n"
         "\n"
@@ -568,6 +609,10 @@ const struct verb verb_lease = {
         "verdict DECISION  what becomes of a step, in place of a result: retry, switch_resource,\n"
         "                replan, or needs_user, which asks a person with --prompt. COMMAND must\n"
         "                end then. Later it is run again, with the answer on stdin\n"
+        "dead-letter REASON  gives the job up, whatever its retries: parse_error,\n"
+        "                validation_failed, dependency_unavailable, timeout, exhausted_retries,\n"
+        "                policy_violation, infrastructure_failure or compensation_failed.\n"
+        "                COMMAND must end then\n"
         "\n"
         "An effect that was begun by an earlier attempt and never ended is in doubt: exit\n"
         "code 4. One that is not what it was under this key, by its --input: exit code 77,\n"
@@ -580,7 +625,8 @@ const struct verb verb_lease = {
         "  pawl lease effect charge --input '{\"cents\": 250}' -- ./charge.sh 250\n"
         "  pawl lease effect draft --in-doubt retry --abort-exit 75 -- ./ask-model.sh\n"
         "  pawl lease abort charge --reason 'the till is closed'\n"
-        "  pawl lease verdict needs_user --prompt 'Which one?' --timeout 1d --default none\n",
+        "  pawl lease verdict needs_user --prompt 'Which one?' --timeout 1d --default none\n"
+        "  pawl lease dead-letter parse_error --stage input --message 'line 7 is no CSV'\n",
     .takes = TAKES_STORE | TAKES_COMMAND_OR_NOT,
     .run = run,
 };

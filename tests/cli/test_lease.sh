@@ -100,6 +100,22 @@ is() {
     takes over '"$pawl" lease wait later; "$pawl" lease progress 1 2>/dev/null; echo $? >code'
     [ "$(cat code)" = 4 ] || complain "a lease that is over: exit code $(cat code)"
 
+    # --- dead letters ---
+    submits letter
+    takes letter '"$pawl" lease dead-letter because 2>/dev/null; echo $? >code
+        "$pawl" lease dead-letter parse_error --stage input --prompt x 2>/dev/null; echo $? >>code
+        "$pawl" lease dead-letter parse_error --stage input --message "line 7 is no CSV" || exit 1
+        "$pawl" lease progress 1 2>/dev/null; echo $? >>code'
+    [ "$(tr '\n' ' ' <code)" = '2 2 4 ' ] || complain "exit codes: $(cat code)"
+    is "$id" '"status":"dead_lettered"' '"reason_code":"parse_error"' '"stage":"input"' \
+        'line 7 is no CSV'
+    says 'the job is a dead letter now'
+    "$pawl" dlq redrive "$id" >/dev/null || complain 'redrive fails'
+    takes letter 'echo done'
+    is "$id" '"status":"completed"'
+    attempts 2 lease progress 1 --stage input
+    says "--stage has nothing to do with 'progress'"
+
     # --- effects ---
     submits effect
     script='"$pawl" lease effect charge --input "{\"cents\": 250}" -- sh -c \

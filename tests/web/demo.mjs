@@ -52,6 +52,7 @@ async function trouble(server) {
     const deaths = [
         ['charge-card', 'card_declined: the issuer refused the payment', 6],
         ['sync-crm', 'connect ETIMEDOUT crm.internal:443', 9],
+        ['sync-crm', 'HTTP 502: the gateway is overloaded', 4],
         ['resize-image', 'libvips: cannot read image, truncated at byte 40960', 3],
     ];
     for (const [kind, message, n] of deaths)

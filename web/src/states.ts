@@ -22,7 +22,7 @@ export const jobStates: Record<JobStatus, StateLook> = {
         means: 'Ready for a worker, or will be at its time',
     },
     leased: {
-        label: 'Taken',
+        label: 'Leased',
         tone: 'run',
         shape: 'ring',
         means: 'A worker has it and has not begun',
@@ -57,7 +57,7 @@ export const jobStates: Record<JobStatus, StateLook> = {
         label: 'Dead letter',
         tone: 'dead',
         shape: 'box',
-        means: 'Put aside for a person to look at',
+        means: 'Given up: kept with its last error for a person to look at',
     },
     cancelled: {
         label: 'Cancelled',
@@ -85,7 +85,7 @@ export const stepStates: Record<StepState, StateLook> = {
         means: 'Other steps come first',
     },
     leased: {
-        label: 'Taken',
+        label: 'Leased',
         tone: 'run',
         shape: 'ring',
         means: 'A worker has it and has not begun',
@@ -129,7 +129,7 @@ export const stepStates: Record<StepState, StateLook> = {
     },
     failed: { label: 'Failed', tone: 'bad', shape: 'cross', means: 'Ended without a result' },
     needs_user: {
-        label: 'Asks you',
+        label: 'Needs input',
         tone: 'wait',
         shape: 'ask',
         means: 'A person was asked a question',
@@ -168,12 +168,12 @@ export function statusAfterEvent(
 }
 
 export const deadReasons: Record<string, string> = {
-    parse_error: 'Could not be read',
-    validation_failed: 'Not valid',
-    dependency_unavailable: 'Something it needs was away',
-    timeout: 'Took too long',
-    exhausted_retries: 'Tried too often',
-    policy_violation: 'Against a rule',
-    infrastructure_failure: 'Infrastructure failed',
-    compensation_failed: 'Could not be undone',
+    parse_error: 'Parse error',
+    validation_failed: 'Validation failed',
+    dependency_unavailable: 'Dependency unavailable',
+    timeout: 'Timeout',
+    exhausted_retries: 'Exhausted retries',
+    policy_violation: 'Policy violation',
+    infrastructure_failure: 'Infrastructure failure',
+    compensation_failed: 'Compensation failed',
 };

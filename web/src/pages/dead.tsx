@@ -51,7 +51,9 @@ function Groups({ at, groups, total }: { at: DeadFilter; groups: DeadGroup[]; to
                     <span class="group-name">
                         <span class="strong">{g.kind}</span>
                         <span class="group-why">{reasonWords(g.reason_code)}</span>
-                        <span class="faint cut">{errorWords(g)}</span>
+                        <span class="faint cut" title={errorWords(g)}>
+                            {errorWords(g)}
+                        </span>
                     </span>
                     <b>{count(g.count)}</b>
                 </a>
@@ -103,7 +105,7 @@ function Preview({
                     <dd class="mono">{job.dead_letter?.last_owner ?? '–'}</dd>
                 </div>
                 <div>
-                    <dt>Put aside</dt>
+                    <dt>Since</dt>
                     <dd>
                         <Ago at={job.dead_letter?.at} />
                     </dd>
@@ -111,7 +113,9 @@ function Preview({
             </dl>
             <h3>Payload</h3>
             <JsonView value={job.payload} label="the payload" />
-            <a href={to.job(id)}>Open the job and its history</a>
+            <p class="preview-more">
+                <a href={to.job(id)}>Open the job and its history</a>
+            </p>
         </Panel>
     );
 }
@@ -219,7 +223,7 @@ export function DeadPage({ query }: { query: URLSearchParams }) {
         ? ' '
         : total === 0
           ? 'Nothing was given up.'
-          : `${plural(total, 'job')} put aside for a person to look at, ${plural(groups.data?.groups.length ?? 0, 'group')}.`;
+          : `${plural(total, 'job')} given up, in ${plural(groups.data?.groups.length ?? 0, 'group')}.`;
     return (
         <div class="fill">
             <PageHead title="Dead letters" says={says}>
@@ -245,7 +249,7 @@ export function DeadPage({ query }: { query: URLSearchParams }) {
             ) : total === 0 && jobs.length === 0 ? (
                 <Empty icon="dead" title="No dead letters">
                     <p>
-                        Jobs that were tried too often, or that a worker or a person gave up, are
+                        Jobs that exhausted their retries, or that a worker or a person gave up, are
                         kept here with their last error.
                     </p>
                 </Empty>
@@ -314,7 +318,7 @@ export function DeadPage({ query }: { query: URLSearchParams }) {
                                             <>
                                                 <th>Id</th>
                                                 <th class="num">Attempts</th>
-                                                <th class="num">Put aside</th>
+                                                <th class="num">Since</th>
                                             </>
                                         )}
                                     </tr>

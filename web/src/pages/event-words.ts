@@ -63,7 +63,7 @@ const sentences: Record<string, (payload: Payload, event: PawlEvent) => string> 
     job_cancelled: (p) => `Cancelled${because(p)}`,
     job_cancel_requested: (p) => `Asked to stop${because(p)}`,
     job_dead_lettered: (p) =>
-        `Put aside: ${deadReasons[text(p.reason_code)]?.toLowerCase() ?? words(text(p.reason_code))}${because(p)}`,
+        `Dead letter: ${deadReasons[text(p.reason_code)]?.toLowerCase() ?? words(text(p.reason_code))}${because(p)}`,
     signal_received: (p) => `Signal ${text(p.correlation_key)} came`,
     tool_called: (p) => `Effect ${text(p.key)} begun`,
     tool_returned: (p) => `Effect ${text(p.key)} recorded${p.error ? ' as failed' : ''}`,

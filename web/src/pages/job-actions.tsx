@@ -5,7 +5,6 @@ import { useEffect, useState } from 'preact/hooks';
 import * as pawl from '../api/pawl';
 import { may } from '../api/client';
 import type { Job, JobAction, Scope } from '../api/types';
-import { words } from '../format';
 import { go, to } from '../route';
 import { deadReasons, jobStates } from '../states';
 import { Button } from '../ui/button';
@@ -175,12 +174,12 @@ function DeadLetterDialog({ job, onClose, onDone }: DialogProps) {
     const [message, setMessage] = useState('');
     async function run(): Promise<void> {
         await pawl.deadLetterJob(job.id, code, message || undefined);
-        toast('Put aside as a dead letter');
+        toast('It is a dead letter now');
         onDone();
     }
     return (
         <ActionDialog
-            title="Put it aside?"
+            title="Make it a dead letter?"
             action="Dead-letter it"
             danger
             run={run}
@@ -196,7 +195,7 @@ function DeadLetterDialog({ job, onClose, onDone }: DialogProps) {
                 onInput={setCode}
                 options={Object.entries(deadReasons).map(([name, label]) => [
                     name,
-                    `${label} (${words(name)})`,
+                    label,
                 ])}
             />
             <TextField label="Message" value={message} onInput={setMessage} autofocus />
@@ -406,7 +405,7 @@ export function NextActions({ job, actions = [], onDone }: Props) {
                 </Button>
             )}
             {form('requeue', `${againWord(job)}…`, job.status !== 'retrying')}
-            {form('signal', 'Send a signal…', Boolean(job.wait?.correlation_key))}
+            {form('signal', 'Send a signal…', Boolean(job.wait?.correlation_key) && job.wait?.type !== 'human')}
             {form('cancel', 'Cancel…')}
             {form('dead_letter', 'Dead-letter…')}
             {form('drop', 'Drop…')}

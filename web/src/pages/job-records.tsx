@@ -15,7 +15,7 @@ const outcomeWords: Record<Outcome, string> = {
     retry: 'failed, tried again',
     waiting: 'began to wait',
     cancelled: 'cancelled',
-    dead: 'put aside',
+    dead: 'dead letter',
     released: 'given back',
 };
 const outcomeClass: Partial<Record<Outcome, string>> = {

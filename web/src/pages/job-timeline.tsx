@@ -17,7 +17,7 @@ const STEPS_MS = [
 ];
 
 const phaseWords: Record<Phase['kind'], string> = {
-    queued: 'In line',
+    queued: 'Queued',
     later: 'Not before its time',
     backoff: 'Pause before the next attempt',
     lease: 'Worked on',

@@ -3,6 +3,7 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import * as pawl from '../api/pawl';
 import type { Explained, Job, Verified } from '../api/types';
+import { words } from '../format';
 import { useJobEvents } from '../live/job-events';
 import { useQuery } from '../live/query';
 import { to } from '../route';
@@ -115,7 +116,7 @@ function Outcome({ job }: { job: Job }) {
                         {[
                             failure.class,
                             failure.stage,
-                            job.dead_letter && `put aside: ${job.dead_letter.reason_code}`,
+                            job.dead_letter && `dead letter: ${words(job.dead_letter.reason_code)}`,
                         ]
                             .filter(Boolean)
                             .join(' · ')}

@@ -45,7 +45,7 @@ function firstWords(stats: Stats, questions: number): string {
     const busy = jobs.running + jobs.leased;
     const parts = [
         busy > 0 ? `${count(busy)} running` : 'nothing runs',
-        `${count(stats.queue_depth)} in line`,
+        `${count(stats.queue_depth)} queued`,
     ];
     if (jobs.retrying > 0) parts.push(`${count(jobs.retrying)} retrying`);
     const needs: string[] = [];
@@ -283,7 +283,7 @@ function QueueTable({ queues }: { queues: Queue[] }) {
                         <tr>
                             <th>Queue</th>
                             <th>States</th>
-                            <th class="num">In line</th>
+                            <th class="num">Queued</th>
                             <th class="num">Oldest</th>
                         </tr>
                     </thead>
@@ -352,7 +352,7 @@ function WorkersAndResources({ workers, resources }: { workers: Worker[]; resour
     return (
         <Panel title="Workers and resources" aside={<a href={to.resources()}>All of them</a>} flush>
             {workers.length + resources.length === 0 ? (
-                <Empty icon="resources" title="Nobody works">
+                <Empty icon="resources" title="No workers">
                     Start a worker: <code>pawl work --kind KIND -- COMMAND</code>
                 </Empty>
             ) : (

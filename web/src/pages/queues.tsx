@@ -60,7 +60,7 @@ function QueueCard({
             <div class="card-figures">
                 <div>
                     <b>{count(q.depth)}</b>
-                    <span>in line</span>
+                    <span>queued</span>
                 </div>
                 <div>
                     <b>{q.oldest_at ? <Ago at={q.oldest_at} /> : '–'}</b>
@@ -108,7 +108,7 @@ export function QueuesPage() {
                 title="Queues"
                 says={
                     data
-                        ? `${plural(depth, 'job')} in line in ${plural(queues.length, 'queue')}${paused ? `; ${paused} paused` : ''}.`
+                        ? `${plural(depth, 'job')} queued in ${plural(queues.length, 'queue')}${paused ? `; ${paused} paused` : ''}.`
                         : ' '
                 }
             />
@@ -145,7 +145,7 @@ export function QueuesPage() {
                     onClose={() => setPausing(null)}
                 >
                     <p>
-                        {plural(pausing.depth, 'job')} in line stay where they are, and no worker is
+                        {plural(pausing.depth, 'queued job')} stay where they are, and no worker is
                         given one until it is resumed. Work that is under way goes on.
                     </p>
                 </ActionDialog>

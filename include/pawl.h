@@ -455,8 +455,20 @@ PAWL_VERB(kind_patch);
 PAWL_VERB(kind_get);
 
 /* {"limit"?, "cursor"?}. Answers {"workers": [{"worker_id", "leases", "last_beat_at",
- * "resource_id"?}], "next_cursor"}: those who hold a lease. */
+ * "expires_at", "resource_id", "registered"}], "next_cursor"}: those who hold a lease, and those
+ * who have registered, with what they have said of themselves. */
 PAWL_VERB(workers);
+
+/* worker_put {"id", "kinds"? (all), "queues"? (all), "slots"? (1), "code_version"?, "labels"?,
+ * "ttl_ms"? (60,000)}: says which work a worker handles, so that it is listed while it is idle, and
+ * explain knows whether anybody handles a job. "id" is the worker_id of its claims, which renew the
+ * registration: it ends "ttl_ms" after the last of them. It takes the place of the one there was.
+ * worker_delete {"id"} ends it. Both answer {"worker_id", "kinds", "queues", "slots",
+ * "code_version", "labels", "ttl_ms", "registered_at", "registered_until"}. Claims need no
+ * registration; a pawl_worker registers by itself. PAWL_NOT_FOUND; PAWL_FORBIDDEN: there are 10,000
+ * already, or, over HTTP, the id is that of a worker in queues which the token is not for */
+PAWL_VERB(worker_put);
+PAWL_VERB(worker_delete);
 
 /* {}. Answers {"resources": [...]}; the others {"id", ...} and the resource. resource_put
  * {"id", "capabilities"?, "labels"?, "slots"? (1), "ttl_ms"? (30,000), "draining"?, "rest"?:

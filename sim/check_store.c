@@ -120,7 +120,7 @@ static void check_counts(struct world *world, bool ended)
     }
     arena_init(&arena);
     if (store_queues(txn, &arena, &queues, &queue_count, NULL) != ERR_OK ||
-        store_workers(txn, &arena, &workers, &worker_count, NULL) != ERR_OK)
+        store_workers(txn, NULL, &arena, &workers, &worker_count, NULL) != ERR_OK)
         world_fail(world, "counts", "the store cannot count");
     store_rollback(txn);
     for (uint32_t i = 0; i < queue_count; i++)

@@ -592,6 +592,14 @@ static void summary_queued(struct explainer *e)
     }
 }
 
+static void say_workers(struct explainer *e)
+{
+    if (e->context->workers == NULL)
+        return;
+    worker_coverage_tell(e->context->workers, e->job->spec.kind, e->job->spec.queue, line(e));
+    put(e);
+}
+
 static void say_claimable(struct explainer *e)
 {
     const struct job *job = e->job;
@@ -614,6 +622,7 @@ static void say_claimable(struct explainer *e)
     }
     buf_add_char(&e->line, '.');
     put(e);
+    say_workers(e);
     buf_addf(line(e),
              "Its priority is %lld: work of its queue with a higher one goes first, and older work"
              " of the same.",

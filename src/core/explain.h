@@ -12,13 +12,15 @@
 #include "base/json.h"
 #include "core/job.h"
 #include "core/spec.h"
+#include "core/worker.h"
 
 struct explain_context {
     int64_t now;
-    bool queue_paused;                /* the job's queue is */
-    const struct kind_settings *kind; /* of the job's kind; NULL: none set */
-    uint32_t may;                     /* bit per enum job_action: what whoever asks may do */
-    struct arena *arena;              /* for what is needed on the way */
+    bool queue_paused;                     /* the job's queue is */
+    const struct kind_settings *kind;      /* of the job's kind; NULL: none set */
+    uint32_t may;                          /* bit per enum job_action: what whoever asks may do */
+    const struct worker_coverage *workers; /* that are registered, for the job; NULL: not known */
+    struct arena *arena;                   /* for what is needed on the way */
 };
 
 /* Writes {"status", "summary", "reasons": [text], "moves": [text], "actions": [name]} where the

@@ -353,6 +353,18 @@ static void write_names(struct json_writer *writer, struct str key, const struct
     json_end_array(writer);
 }
 
+/* Keys and values in turn, since a key may need escapes. */
+void label_pairs_write(const struct label *labels, uint32_t count, struct json_writer *writer)
+{
+    json_key(writer, STR("labels"));
+    json_begin_array(writer);
+    for (uint32_t i = 0; i < count; i++) {
+        json_put_string(writer, labels[i].key);
+        json_put_string(writer, labels[i].value);
+    }
+    json_end_array(writer);
+}
+
 void resource_state_write(const struct resource *resource, struct buf *buf)
 {
     struct json_writer writer;
@@ -362,45 +374,40 @@ void resource_state_write(const struct resource *resource, struct buf *buf)
     write_names(&writer, STR("capabilities"), &resource->capabilities);
     if (resource->queues.count > 0)
         write_names(&writer, STR("queues"), &resource->queues);
-    /* Pairs, since a key may need escapes. */
-    json_key(&writer, STR("labels"));
-    json_begin_array(&writer);
-    for (uint32_t i = 0; i < resource->label_count; i++) {
-        json_put_string(&writer, resource->labels[i].key);
-        json_put_string(&writer, resource->labels[i].value);
-    }
-    json_end_array(&writer);
+    label_pairs_write(resource->labels, resource->label_count, &writer);
     json_end_object(&writer);
 }
 
 static enum error_code bad_labels(struct err *err)
 {
-    return err_set(err, ERR_CORRUPT, "the labels of a resource cannot be read");
+    return err_set(err, ERR_CORRUPT, "labels that are stored cannot be read");
 }
 
-static enum error_code read_labels(struct str json, struct arena *arena, struct resource *resource,
-                                   struct err *err)
+enum error_code label_pairs_read(struct str json, struct arena *arena, struct label **ret,
+                                 uint32_t *ret_count, struct err *err)
 {
     size_t count = json_count(json);
     struct json_iter iter;
     struct str raw;
     if (count > 2 * LABELS_MAX || count % 2 != 0 || !json_array_begin(&iter, json))
         return bad_labels(err);
-    resource->labels = arena_zalloc(arena, count / 2 + 1, sizeof *resource->labels);
-    if (resource->labels == NULL)
+    struct label *labels = arena_zalloc(arena, count / 2 + 1, sizeof *labels);
+    if (labels == NULL)
         return err_set(err, ERR_NO_MEMORY, "there is no memory for labels");
     for (size_t i = 0; json_array_next(&iter, &raw); i++) {
         if (i == count)
             return bad_labels(err); /* as for children */
-        struct label *label = &resource->labels[i / 2];
-        struct str *text = i % 2 == 0 ? &label->key : &label->value;
+        struct str *text = i % 2 == 0 ? &labels[i / 2].key : &labels[i / 2].value;
         enum error_code code =
-            damaged(record_string(raw, "label", arena, text, err), "a resource", err);
+            damaged(record_string(raw, "label", arena, text, err), "a label", err);
         if (code != ERR_OK)
             return code;
     }
-    resource->label_count = (uint32_t)(count / 2);
-    return json_iter_ok(&iter) ? ERR_OK : bad_labels(err);
+    if (!json_iter_ok(&iter))
+        return bad_labels(err);
+    *ret = labels;
+    *ret_count = (uint32_t)(count / 2);
+    return ERR_OK;
 }
 
 enum error_code resource_state_read(struct str json, struct arena *arena, struct resource *resource,
@@ -416,7 +423,8 @@ enum error_code resource_state_read(struct str json, struct arena *arena, struct
         code = damaged(names_read(json_member(json, STR("queues")), UINT32_MAX, "queues", arena,
                                   &resource->queues, err),
                        "a resource", err);
-    return code == ERR_OK ? read_labels(json_member(json, STR("labels")), arena, resource, err)
+    return code == ERR_OK ? label_pairs_read(json_member(json, STR("labels")), arena,
+                                             &resource->labels, &resource->label_count, err)
                           : code;
 }
 

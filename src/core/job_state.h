@@ -51,6 +51,11 @@ void resource_state_write(const struct resource *resource, struct buf *buf);
 enum error_code resource_state_read(struct str json, struct arena *arena, struct resource *resource,
                                     struct err *err);
 
+/* Labels as the member "labels" of an object, and back from its value. */
+void label_pairs_write(const struct label *labels, uint32_t count, struct json_writer *writer);
+enum error_code label_pairs_read(struct str json, struct arena *arena, struct label **ret,
+                                 uint32_t *ret_count, struct err *err);
+
 /* The settings of a kind. */
 void kind_settings_write(const struct kind_settings *kind, struct buf *buf);
 bool kind_settings_same(const struct kind_settings *a, const struct kind_settings *b);

@@ -24,11 +24,13 @@ void batcher_init(struct batcher *batcher, struct store *store,
         .random_arg = random_arg,
     };
     arena_init(&batcher->lanes.arena);
+    arena_init(&batcher->workers.arena);
 }
 
 void batcher_release(struct batcher *batcher)
 {
     arena_release(&batcher->lanes.arena);
+    arena_release(&batcher->workers.arena);
 }
 
 void batcher_see(struct batcher *batcher, int64_t now)
@@ -351,6 +353,8 @@ static enum error_code commit(struct batch *batch, int64_t began_us, enum store_
     bool watched = batch->batcher->observer != NULL;
     int64_t written_us = watched ? clock_monotonic_us() : 0;
     enum error_code code = store_commit(batch->txn, outcome, batch->err);
+    if (code == ERR_OK)
+        batch_note_workers(batch);
     if (watched && code == ERR_OK)
         report(batch, began_us, written_us);
     return code;

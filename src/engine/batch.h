@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/map.h"
 #include "core/decide.h"
 #include "core/lane.h"
 #include "core/resource_owner.h"
@@ -38,6 +39,8 @@ enum op_type {
     OP_IMPORT,        /* take in a job with the history that it has elsewhere */
     OP_RESOURCE,      /* register or renew a resource */
     OP_RESOURCE_GONE, /* forget it */
+    OP_WORKER,        /* register a worker, or renew it */
+    OP_WORKER_GONE,   /* forget it */
     OP_BLAME,         /* a step has failed for the sake of a resource */
     OP_KIND,          /* settings of a kind */
     OP_QUEUE,         /* pause or resume a queue */
@@ -96,8 +99,8 @@ struct op {
     const struct names *queues; /* only jobs of these queues, else forbidden; NULL: all */
     struct str spec_json; /* SUBMIT: the request, to be read over the settings of its kind where
                              there are any; absent: the spec is complete */
-    int64_t ttl_ms;       /* RESOURCE: it lives so long from now on; 0: until its expires_at;
-                             TOKEN: the same; 0: for ever */
+    int64_t ttl_ms; /* RESOURCE, WORKER: it lives so long from now on; 0: until its expires_at;
+                       TOKEN: the same; 0: for ever */
     struct resource_claimant claimant; /* RESOURCE: whose it shall be */
     struct op_request request;
     union {
@@ -105,8 +108,10 @@ struct op {
             struct claimer claimer; /* resource is filled in from resource_id */
             struct str resource_id;
             uint32_t max;
-            bool woken; /* it waited, and somebody said that there is work for it */
-            bool lost;  /* out: another claim of the batch took what it looked for */
+            int64_t wait_ms; /* the worker waits so long for work */
+            bool looks;      /* out: at the registration of the worker */
+            bool woken;      /* it waited, and somebody said that there is work for it */
+            bool lost;       /* out: another claim of the batch took what it looked for */
         } claim;
         struct {
             uint32_t step;          /* ordinal, or STEP_NONE */
@@ -118,7 +123,9 @@ struct op {
             struct str id;
             bool if_expired; /* and not renewed meanwhile */
         } resource_gone;
-        struct str blamed; /* BLAME */
+        const struct worker *worker; /* WORKER */
+        struct str worker_gone;      /* WORKER_GONE: its id */
+        struct str blamed;           /* BLAME */
         struct {
             struct store_kind *kind;  /* out: as it is now */
             struct str change;        /* RFC 7396; absent: `kind` has all of its settings */
@@ -142,6 +149,7 @@ struct op {
     uint32_t grant_count;
     bool met_outlived;          /* CLAIM: it found a job whose life was over, and ended it */
     struct resource registered; /* RESOURCE, BLAME: as it is now */
+    struct worker worker_now;   /* WORKER: as it is now; WORKER_GONE: as it was */
     bool rested;                /* BLAME: it is rested from now on */
     int64_t free_at; /* CLAIM: the resource rests until then, by the store's time; 0: it does not */
 };
@@ -179,6 +187,17 @@ struct lane_table {
     uint64_t batches; /* with claims, so far */
 };
 
+/* When the registration of each worker that claims is to be looked at again, so that a claim costs
+ * neither a read nor a write most of the time. Bounded: what is forgotten is looked at once more.
+ */
+struct worker_table {
+    struct arena arena;
+    struct map index; /* id -> place in `look_at` */
+    int64_t *look_at; /* by the store's time */
+    uint32_t count;
+    uint32_t cap;
+};
+
 /* Runs batches, one after the other; each thread has its own. */
 struct batcher {
     struct store *store;
@@ -193,6 +212,7 @@ struct batcher {
     int64_t trusted; /* the latest time that may be trusted (core/trusted_time.h); 0: any */
     uint32_t turn;   /* which queue is first in the next claim */
     struct lane_table lanes;
+    struct worker_table workers;
     struct uuid left[ADMIT_LEFT_MAX]; /* submissions that the store refuses in any form */
     uint32_t left_count;
     int64_t left_at;                 /* since when, by the store's time */

@@ -43,6 +43,13 @@ static int by_resource(const void *a, const void *b)
     return str_cmp(left->id, right->id);
 }
 
+static int by_registration(const void *a, const void *b)
+{
+    const struct store_registration *left = a;
+    const struct store_registration *right = b;
+    return str_cmp(left->id, right->id);
+}
+
 /* Sorts and drops what is there twice. */
 static uint32_t sort_once(void *at, uint32_t count, size_t size,
                           int (*order)(const void *a, const void *b))
@@ -110,6 +117,12 @@ static void collect_op(const struct op *op, struct store_load *load)
         load->resources[load->resource_count++].id = op->blamed;
     if (op->type == OP_DUE && str_is_set(op->due.resource_id))
         load->resources[load->resource_count++].id = op->due.resource_id;
+    if (op->type == OP_CLAIM && op->claim.looks)
+        load->registrations[load->registration_count++].id = op->command.claim.worker_id;
+    if (op->type == OP_WORKER)
+        load->registrations[load->registration_count++].id = op->worker->id;
+    if (op->type == OP_WORKER_GONE)
+        load->registrations[load->registration_count++].id = op->worker_gone;
 }
 
 /* Room for what the operations can name; most batches have nothing but jobs, and those are large.
@@ -121,20 +134,29 @@ static enum error_code make_room(struct batch *batch)
     uint32_t submits = 0;
     uint32_t requests = 0;
     uint32_t resources = 0;
+    uint32_t workers = 0;
     for (uint32_t i = 0; i < batch->op_count; i++) {
-        const struct op *op = batch->ops[i];
+        struct op *op = batch->ops[i];
         jobs += names_job(op);
         submits += new_spec(op) != NULL || op->type == OP_KIND;
         requests += str_is_set(op->request.scope);
         resources += op->type == OP_CLAIM || op->type == OP_RESOURCE ||
                      op->type == OP_RESOURCE_GONE || op->type == OP_BLAME || op->type == OP_DUE;
+        if (op->type == OP_CLAIM)
+            op->claim.looks =
+                batch_worker_looks(batch->batcher, op->command.claim.worker_id, op->claim.wait_ms);
+        bool registers = op->type == OP_WORKER || op->type == OP_WORKER_GONE;
+        load->registrations_locked = load->registrations_locked || registers;
+        workers += registers || (op->type == OP_CLAIM && op->claim.looks);
     }
     load->jobs = arena_alloc(batch->arena, jobs * sizeof *load->jobs); /* the store fills them in */
     load->keys = arena_zalloc(batch->arena, submits, sizeof *load->keys);
     load->requests = arena_zalloc(batch->arena, requests, sizeof *load->requests);
     load->resources = arena_zalloc(batch->arena, resources, sizeof *load->resources);
+    load->registrations = arena_zalloc(batch->arena, workers, sizeof *load->registrations);
+    batch->fates = arena_zalloc(batch->arena, workers, sizeof *batch->fates);
     return load->jobs == NULL || load->keys == NULL || load->requests == NULL ||
-                   load->resources == NULL
+                   load->resources == NULL || load->registrations == NULL || batch->fates == NULL
                ? batch_no_memory(batch)
                : ERR_OK;
 }
@@ -157,6 +179,8 @@ enum error_code batch_collect(struct batch *batch)
         sort_once(load->requests, load->request_count, sizeof *load->requests, by_request);
     load->resource_count =
         sort_once(load->resources, load->resource_count, sizeof *load->resources, by_resource);
+    load->registration_count = sort_once(load->registrations, load->registration_count,
+                                         sizeof *load->registrations, by_registration);
     return ERR_OK;
 }
 

@@ -588,6 +588,8 @@ static bool may_do(struct batch *batch, uint32_t index, const struct batch_job *
     case OP_BLAME:    /* not what a caller asks for either */
     case OP_ANSWERED: /* it is done */
     case OP_PROBE:
+    case OP_WORKER:      /* whose worker it is, batch_worker.c asks */
+    case OP_WORKER_GONE: /* too */
         return true;
     case OP_KIND:
     case OP_TOKEN:
@@ -629,6 +631,8 @@ static enum error_code do_foreign(struct batch *batch, struct op *op)
 static enum error_code do_claim(struct batch *batch, struct op *op, struct store_search *search)
 {
     enum error_code code = batch_claim(batch, op, search);
+    if (op->claim.looks)
+        batch_renew_worker(batch, op);
     return code == ERR_OK && search->max > search->found_count ? batch_claim_new(batch, op) : code;
 }
 
@@ -668,6 +672,10 @@ enum error_code batch_do(struct batch *batch, uint32_t index)
     case OP_TOKEN:
     case OP_TOKEN_REVOKE:
         return do_token(batch, op);
+    case OP_WORKER:
+        return batch_register(batch, op);
+    case OP_WORKER_GONE:
+        return batch_deregister(batch, op);
     case OP_ANSWERED:
     case OP_PROBE:
         break;

@@ -45,6 +45,14 @@ struct batch_job {
     bool redate; /* it is to be deleted at another time than its row says */
 };
 
+/* What becomes of the registration of a worker. */
+enum registration_fate {
+    REGISTRATION_SAME,
+    REGISTRATION_PUT,
+    REGISTRATION_RENEWED,
+    REGISTRATION_GONE
+};
+
 struct batch {
     struct batcher *batcher;
     struct store_txn *txn;
@@ -67,6 +75,9 @@ struct batch {
     uint32_t tokens_live;
     struct uuid *tokens_gone; /* access tokens to delete */
     uint32_t token_gone_count;
+    enum registration_fate *fates; /* of load.registrations */
+    bool workers_counted;          /* how many are registered is known */
+    int64_t worker_count;
     uint8_t random[RANDOM_BYTES]; /* got at once, since each call is dear: a few at first, */
     uint32_t random_len;          /* for a batch may be small */
     uint32_t random_used;
@@ -188,6 +199,25 @@ struct resource *batch_resource(struct batch *batch, struct str id);
 
 /* Has what follows in the batch find the resource as it is now; its id was loaded. */
 void batch_resource_put(struct batch *batch, const struct resource *resource);
+
+/* ---- batch_worker.c ---- */
+
+/* Whether the registration of a worker that claims should be looked at. */
+bool batch_worker_looks(const struct batcher *batcher, struct str id, int64_t wait_ms);
+
+/* Registers a worker, or renews it; forgets one. */
+enum error_code batch_register(struct batch *batch, struct op *op);
+enum error_code batch_deregister(struct batch *batch, struct op *op);
+
+/* A worker has claimed: prolongs its registration, if it has one and it is time. */
+void batch_renew_worker(struct batch *batch, const struct op *op);
+
+/* Adds what has become of registrations. */
+enum error_code batch_write_workers(struct batch *batch, struct store_write *write);
+
+/* After a commit: remembers when to look at each registration again. Without memory it is looked at
+ * with the next claim. */
+void batch_note_workers(struct batch *batch);
 
 /* Writes everything that has changed. */
 enum error_code batch_write(struct batch *batch);

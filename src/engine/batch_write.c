@@ -491,11 +491,14 @@ enum error_code batch_write(struct batch *batch)
     if (code == ERR_OK)
         code = write_settings(batch, &write);
     if (code == ERR_OK)
+        code = batch_write_workers(batch, &write);
+    if (code == ERR_OK)
         code = write_requests(batch, &write);
     write_news(batch, &write);
     bool any = write.job_count + write.purged_count + write.request_count + write.resource_count +
                    write.resource_gone_count + write.kind_count + write.queue_count +
-                   write.token_count >
+                   write.token_count + write.registration_count + write.registration_gone_count +
+                   write.renewal_count >
                0;
     batch->batcher->wrote = any || confirms(batch);
     return code == ERR_OK && batch->batcher->wrote ? store_write(batch->txn, &write, batch->err)

@@ -127,6 +127,7 @@ static enum error_code claim_prepare(struct verb_call *call, struct err *err)
     if (!request->judge)
         op->claim.resource_id = request->resource_id;
     op->claim.max = (uint32_t)request->max;
+    op->claim.wait_ms = request->wait_ms;
     op->command = (struct command){
         .type = steps ? COMMAND_STEP_CLAIM : COMMAND_CLAIM,
         .actor = request->worker_id,

@@ -1,7 +1,7 @@
 /* explain: why a job is where it is, and what moves it next. */
 #include "core/action.h"
 #include "core/explain.h"
-
+#include "core/machine.h"
 #include "engine/access.h"
 #include "engine/answer.h"
 #include "engine/verb.h"
@@ -23,14 +23,41 @@ static enum error_code read_id_request(const struct verb_call *call, struct uuid
     return code == ERR_OK ? verb_job_id(request.id, ret, err) : code;
 }
 
-/* The job with its steps, and what an operator has set, as of one moment. */
+/* Who could claim the job. Only numbers are told, so that all workers count, also those that the
+ * caller may not see. */
+static enum error_code count_workers(struct verb_call *call, struct store_txn *txn,
+                                     const struct job *job, int64_t now,
+                                     struct worker_coverage *ret, struct err *err)
+{
+    struct worker *workers = NULL;
+    struct store_worker *holders = NULL;
+    uint32_t count = 0;
+    uint32_t holder_count = 0;
+    enum error_code code = store_registrations(txn, call->arena, &workers, &count, err);
+    if (code == ERR_OK && count > 0)
+        code = store_workers(txn, NULL, call->arena, &holders, &holder_count, err);
+    /* Both lists are in the order of ids. */
+    uint32_t h = 0;
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
+        int64_t leases = 0;
+        while (h < holder_count && str_cmp(holders[h].worker_id, workers[i].id) < 0)
+            h++;
+        for (; h < holder_count && str_eq(holders[h].worker_id, workers[i].id); h++)
+            leases += holders[h].leases;
+        worker_cover(ret, &workers[i], leases, job->spec.kind, job->spec.queue, now);
+    }
+    return code;
+}
+
+/* The job with its steps, what an operator has set, and who could claim it, as of one moment. */
 static enum error_code load_explained(struct verb_call *call, struct uuid id,
                                       struct store_load *ret, struct job_slice *ret_slice,
-                                      struct err *err)
+                                      struct worker_coverage *ret_workers, struct err *err)
 {
     struct store_txn *txn;
     struct store_job *job = arena_zalloc(call->arena, 1, sizeof *job);
     struct store_parts parts = {.job = id, .all_steps = true};
+    enum job_status to;
     if (job == NULL)
         return verb_no_memory(err);
     job->id = id;
@@ -43,6 +70,8 @@ static enum error_code load_explained(struct verb_call *call, struct uuid id,
         code = verb_no_job(id, err);
     if (code == ERR_OK && job_has_plan(&job->slice.job))
         code = store_load_parts(txn, &parts, 1, call->arena, err);
+    if (code == ERR_OK && job_move(job->slice.job.status, EVENT_JOB_LEASED, MOVE_PLAIN, &to))
+        code = count_workers(call, txn, &job->slice.job, ret->now, ret_workers, err);
     store_rollback(txn);
     if (code != ERR_OK)
         return code;
@@ -74,16 +103,18 @@ static enum error_code run_explain(struct verb_call *call, struct buf *answer, s
     struct uuid id;
     struct store_load load = {0};
     struct job_slice slice = {0};
+    struct worker_coverage workers = {0};
     struct json_writer writer;
     enum error_code code = read_id_request(call, &id, err);
     if (code == ERR_OK)
-        code = load_explained(call, id, &load, &slice, err);
+        code = load_explained(call, id, &load, &slice, &workers, err);
     if (code != ERR_OK)
         return code;
     struct explain_context context = {
         .now = load.now,
         .queue_paused = names_have(&load.paused, slice.job.spec.queue),
         .may = actions_of(call),
+        .workers = &workers,
         .arena = call->arena,
     };
     for (uint32_t i = 0; i < load.kind_count; i++)

@@ -1,5 +1,5 @@
-/* Verbs of operators and of resources: queues, pause, resume, workers, stats,
- * resources, resource_put, resource_get, resource_delete. */
+/* Verbs of operators and of resources: queues, pause, resume, stats, resources, resource_put,
+ * resource_get, resource_delete. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -70,7 +70,7 @@ static enum error_code take_census(struct verb_call *call, bool workers, struct 
     if (code == ERR_OK)
         code = store_queues(txn, call->arena, &census.counts, &census.count, err);
     if (code == ERR_OK && workers)
-        code = store_workers(txn, call->arena, &census.workers, &census.worker_count, err);
+        code = store_workers(txn, NULL, call->arena, &census.workers, &census.worker_count, err);
     if (code == ERR_OK && timings != NULL)
         code = timings_read(call, txn, timings, err);
     store_rollback(txn);
@@ -230,45 +230,6 @@ static enum error_code run_stats(struct verb_call *call, struct buf *answer, str
 }
 
 const struct verb verb_stats = {.request = &nothing_record, .run = run_stats};
-
-static enum error_code run_workers(struct verb_call *call, struct buf *answer, struct err *err)
-{
-    struct store_txn *txn;
-    struct store_worker *workers = NULL;
-    uint32_t count = 0;
-    struct json_writer writer;
-    struct page page;
-    enum error_code code = read_paged(call, &page, err);
-    if (code == ERR_OK)
-        code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
-    if (code != ERR_OK)
-        return code;
-    code = store_workers(txn, call->arena, &workers, &count, err);
-    store_rollback(txn);
-    if (code != ERR_OK)
-        return code;
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    json_key(&writer, STR("workers"));
-    json_begin_array(&writer);
-    for (uint32_t i = 0; i < count; i++) {
-        if (!page_takes(&page, workers[i].worker_id))
-            continue;
-        json_begin_object(&writer);
-        answer_text(&writer, STR("worker_id"), workers[i].worker_id);
-        answer_int(&writer, STR("leases"), workers[i].leases);
-        answer_time(&writer, STR("last_beat_at"), workers[i].beat_at);
-        answer_time(&writer, STR("expires_at"), workers[i].expires_at);
-        answer_text(&writer, STR("resource_id"), workers[i].resource_id);
-        json_end_object(&writer);
-    }
-    json_end_array(&writer);
-    page_end(&page, &writer);
-    json_end_object(&writer);
-    return ERR_OK;
-}
-
-const struct verb verb_workers = {.request = &paged_record, .run = run_workers};
 
 /* ---- pausing ------------------------------------------------------------------------------ */
 

@@ -170,6 +170,12 @@ static void put_op(struct log_line *line, const struct op *op)
     case OP_RESOURCE_GONE:
         log_text(line, STR("resource_id"), op->resource_gone.id);
         break;
+    case OP_WORKER:
+        log_text(line, STR("worker_id"), op->worker->id);
+        break;
+    case OP_WORKER_GONE:
+        log_text(line, STR("worker_id"), op->worker_gone);
+        break;
     case OP_BLAME:
         log_text(line, STR("resource_id"), op->blamed);
         log_int(line, STR("rests"), op->registered.rests);
@@ -206,6 +212,8 @@ static void tell_op(struct log_events *events, const struct op *op)
         [OP_IMPORT] = {LOG_INFO, STR_INIT("job_imported")},
         [OP_RESOURCE] = {LOG_DEBUG, STR_INIT("resource_registered")},
         [OP_RESOURCE_GONE] = {LOG_INFO, STR_INIT("resource_gone")},
+        [OP_WORKER] = {LOG_DEBUG, STR_INIT("worker_registered")},
+        [OP_WORKER_GONE] = {LOG_DEBUG, STR_INIT("worker_deregistered")},
         [OP_BLAME] = {LOG_WARN, STR_INIT("resource_rested")},
         [OP_KIND] = {LOG_INFO, STR_INIT("kind_set")},
         [OP_QUEUE] = {LOG_INFO, STR_INIT("queue_resumed")},

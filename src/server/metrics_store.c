@@ -57,7 +57,7 @@ static enum error_code take_census(struct store *store, struct arena *arena, str
     if (code == ERR_OK)
         code = store_queues(txn, arena, &ret->counts, &ret->count, NULL);
     if (code == ERR_OK)
-        code = store_workers(txn, arena, &ret->workers, &ret->worker_count, NULL);
+        code = store_workers(txn, NULL, arena, &ret->workers, &ret->worker_count, NULL);
     if (code == ERR_OK)
         code = store_resources(txn, arena, &ret->resources, &ret->resource_count, NULL);
     if (code == ERR_OK)

@@ -114,6 +114,8 @@ static bool load_is_sorted(const struct store_load *load)
     }
     for (uint32_t i = 1; i < load->resource_count; i++)
         sorted = sorted && str_cmp(load->resources[i - 1].id, load->resources[i].id) < 0;
+    for (uint32_t i = 1; i < load->registration_count; i++)
+        sorted = sorted && str_cmp(load->registrations[i - 1].id, load->registrations[i].id) < 0;
     return sorted;
 }
 
@@ -246,10 +248,22 @@ enum error_code store_queues(struct store_txn *txn, struct arena *arena,
     return txn->store->driver->queues(txn, arena, ret, ret_count, err);
 }
 
-enum error_code store_workers(struct store_txn *txn, struct arena *arena, struct store_worker **ret,
-                              uint32_t *ret_count, struct err *err)
+enum error_code store_workers(struct store_txn *txn, const struct names *queues,
+                              struct arena *arena, struct store_worker **ret, uint32_t *ret_count,
+                              struct err *err)
 {
-    return txn->store->driver->workers(txn, arena, ret, ret_count, err);
+    return txn->store->driver->workers(txn, queues, arena, ret, ret_count, err);
+}
+
+enum error_code store_registrations(struct store_txn *txn, struct arena *arena, struct worker **ret,
+                                    uint32_t *ret_count, struct err *err)
+{
+    return txn->store->driver->registrations(txn, arena, ret, ret_count, err);
+}
+
+enum error_code store_registration_count(struct store_txn *txn, int64_t *ret, struct err *err)
+{
+    return txn->store->driver->registration_count(txn, ret, err);
 }
 
 enum error_code store_step_counts(struct store_txn *txn, int64_t ret[STEP_STATE_COUNT],

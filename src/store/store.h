@@ -9,9 +9,9 @@
  *   begin -> load (locks) -> load_parts -> candidates -> ... decide ... -> write -> commit
  *
  * load comes first, once, with everything that is named; locks are taken in the order of ids, then
- * keys, then requests, then resources, and nothing else waits for a lock, so no two batches can
- * wait for each other. After load nothing that was loaded can be changed by others until commit or
- * rollback. A transaction that only reads takes no locks and sees one moment. When
+ * keys, then requests, then resources, then workers, and nothing else waits for a lock, so no two
+ * batches can wait for each other. After load nothing that was loaded can be changed by others
+ * until commit or rollback. A transaction that only reads takes no locks and sees one moment. When
  * any verb of a transaction fails the transaction is dead: only rollback is left, and nothing of it
  * will ever be seen. Nothing that was written is seen by others before commit has returned ok.
  *
@@ -41,6 +41,7 @@
 #include "core/resource.h"
 #include "core/retention.h"
 #include "core/spec.h"
+#include "core/worker.h"
 
 enum {
     STORE_LIST_MAX = 500,
@@ -121,6 +122,14 @@ struct store_resource {
     struct resource resource; /* out */
 };
 
+/* The registration of a worker by its id, which is locked if store_load says so; also one whose
+ * time is over. */
+struct store_registration {
+    struct str id;
+    bool found;           /* out */
+    struct worker worker; /* out */
+};
+
 struct store_kind {
     struct str kind;
     struct kind_settings settings;
@@ -137,6 +146,9 @@ struct store_load {
     uint32_t request_count;
     struct store_resource *resources;
     uint32_t resource_count;
+    struct store_registration *registrations;
+    uint32_t registration_count;
+    bool registrations_locked; /* no: they are only looked at, and nobody waits for them */
 
     /* Out: time, and what an operator has set, all as of this transaction. */
     int64_t now;
@@ -278,6 +290,14 @@ struct store_write {
     uint32_t resource_count;
     const struct str *resources_gone; /* ids */
     uint32_t resource_gone_count;
+    const struct worker *registrations; /* registered or renewed */
+    uint32_t registration_count;
+    const struct str *registrations_gone; /* ids */
+    uint32_t registration_gone_count;
+    /* Prolonged: of one that is there expires_at alone is written, if it is later. Who is busy with
+     * a registration is not waited for. */
+    const struct worker *renewals;
+    uint32_t renewal_count;
     const struct store_kind *kinds; /* all zero: nothing is set any more */
     uint32_t kind_count;
     const struct store_queue *queues;
@@ -547,10 +567,18 @@ struct store_driver {
     enum error_code (*queues)(struct store_txn *txn, struct arena *arena,
                               struct store_queue_count **ret, uint32_t *ret_count, struct err *err);
 
-    /* Who holds live leases, by worker_id, then resource_id, those on none first; at most
-     * STORE_WORKERS_MAX. */
-    enum error_code (*workers)(struct store_txn *txn, struct arena *arena,
-                               struct store_worker **ret, uint32_t *ret_count, struct err *err);
+    /* Who holds live leases on jobs of these queues (NULL: of any), by worker_id, then
+     * resource_id, those on none first; at most STORE_WORKERS_MAX. */
+    enum error_code (*workers)(struct store_txn *txn, const struct names *queues,
+                               struct arena *arena, struct store_worker **ret, uint32_t *ret_count,
+                               struct err *err);
+
+    /* All registrations of workers, by id, as load gives them; at most WORKERS_MAX. */
+    enum error_code (*registrations)(struct store_txn *txn, struct arena *arena,
+                                     struct worker **ret, uint32_t *ret_count, struct err *err);
+
+    /* How many they are. */
+    enum error_code (*registration_count)(struct store_txn *txn, int64_t *ret, struct err *err);
 
     /* Counts the steps of all plans by state, also those of jobs that have ended. It looks at every
      * step. */
@@ -580,7 +608,8 @@ struct store_driver {
                               struct err *err);
 
     /* Deletes at most `limit` records, together, that are older at `now` than they are kept:
-     * requests and telemetry (24 hours), and what was left of deleted jobs (PURGED_KEPT_MS). The
+     * requests and telemetry (24 hours), what was left of deleted jobs (PURGED_KEPT_MS), and
+     * registrations of workers whose time is over (WORKER_KEPT_MS). The
      * store's own time does not count: the caller says which time can be trusted. `ret_count` says
      * how many. When there are twice as many lanes as were needed the last time, those in which
      * nothing stands are given back, which begins another era: their numbers mean nothing any more,
@@ -666,8 +695,12 @@ enum error_code store_leases_on(struct store_txn *txn, struct str resource_id, s
                                 struct store_lease **ret, uint32_t *ret_count, struct err *err);
 enum error_code store_queues(struct store_txn *txn, struct arena *arena,
                              struct store_queue_count **ret, uint32_t *ret_count, struct err *err);
-enum error_code store_workers(struct store_txn *txn, struct arena *arena, struct store_worker **ret,
-                              uint32_t *ret_count, struct err *err);
+enum error_code store_workers(struct store_txn *txn, const struct names *queues,
+                              struct arena *arena, struct store_worker **ret, uint32_t *ret_count,
+                              struct err *err);
+enum error_code store_registrations(struct store_txn *txn, struct arena *arena, struct worker **ret,
+                                    uint32_t *ret_count, struct err *err);
+enum error_code store_registration_count(struct store_txn *txn, int64_t *ret, struct err *err);
 enum error_code store_step_counts(struct store_txn *txn, int64_t ret[STEP_STATE_COUNT],
                                   struct err *err);
 enum error_code store_resources(struct store_txn *txn, struct arena *arena, struct resource **ret,

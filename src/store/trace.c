@@ -177,6 +177,9 @@ static void add_load(struct line *line, const struct store_load *load)
     for (uint32_t i = 0; i < load->resource_count && i < NAMES_SHOWN; i++)
         add(line, " resource %.*s", STR_ARG(load->resources[i].id));
     add_rest(line, load->resource_count);
+    for (uint32_t i = 0; i < load->registration_count && i < NAMES_SHOWN; i++)
+        add(line, " worker %.*s", STR_ARG(load->registrations[i].id));
+    add_rest(line, load->registration_count);
 }
 
 static enum error_code trace_load(struct store_txn *handle, struct store_load *load,
@@ -304,6 +307,8 @@ static enum error_code trace_write(struct store_txn *handle, const struct store_
         {write->resource_gone_count, "gone"},     {write->kind_count, "kinds"},
         {write->queue_count, "queues"},           {write->token_count, "tokens"},
         {write->token_gone_count, "tokens gone"}, {write->purged_count, "purged"},
+        {write->registration_count, "workers"},   {write->registration_gone_count, "workers gone"},
+        {write->renewal_count, "renewals"},
     };
     struct line line;
     struct trace_txn *txn = txn_begin(&line, handle, "write");
@@ -450,17 +455,39 @@ static enum error_code trace_queues(struct store_txn *handle, struct arena *aren
     return line_end(&line, code, err, count, "counts");
 }
 
-static enum error_code trace_workers(struct store_txn *handle, struct arena *arena,
-                                     struct store_worker **ret, uint32_t *ret_count,
-                                     struct err *err)
+static enum error_code trace_workers(struct store_txn *handle, const struct names *queues,
+                                     struct arena *arena, struct store_worker **ret,
+                                     uint32_t *ret_count, struct err *err)
 {
     struct line line;
     struct trace_txn *txn = txn_begin(&line, handle, "workers");
     uint32_t count = 0;
-    enum error_code code = store_workers(txn->inner, arena, ret, &count, err);
+    enum error_code code = store_workers(txn->inner, queues, arena, ret, &count, err);
     if (code == ERR_OK)
         *ret_count = count;
     return line_end(&line, code, err, count, "workers");
+}
+
+static enum error_code trace_registrations(struct store_txn *handle, struct arena *arena,
+                                           struct worker **ret, uint32_t *ret_count,
+                                           struct err *err)
+{
+    struct line line;
+    struct trace_txn *txn = txn_begin(&line, handle, "registrations");
+    uint32_t count = 0;
+    enum error_code code = store_registrations(txn->inner, arena, ret, &count, err);
+    if (code == ERR_OK)
+        *ret_count = count;
+    return line_end(&line, code, err, count, "workers");
+}
+
+static enum error_code trace_registration_count(struct store_txn *handle, int64_t *ret,
+                                                struct err *err)
+{
+    struct line line;
+    struct trace_txn *txn = txn_begin(&line, handle, "registration_count");
+    enum error_code code = store_registration_count(txn->inner, ret, err);
+    return line_end(&line, code, err, code == ERR_OK ? (uint32_t)*ret : 0, "workers");
 }
 
 static enum error_code trace_step_counts(struct store_txn *handle, int64_t ret[STEP_STATE_COUNT],
@@ -571,6 +598,8 @@ static const struct store_driver trace_driver = {
     .workers = trace_workers,
     .step_counts = trace_step_counts,
     .resources = trace_resources,
+    .registrations = trace_registrations,
+    .registration_count = trace_registration_count,
     .token = trace_token,
     .tokens = trace_tokens,
     .backup = trace_backup,

@@ -48,6 +48,7 @@ static struct jobs fill(struct office *office, const char *queue)
     well(office, VERB_claim, "{'worker_id':'w','queues':['%s']}", queue);
     jobs.token = said(office, "claims.0.lease.token");
     well(office, VERB_resource_put, "{'id':'r-%s','slots':9,'queues':['%s']}", queue, queue);
+    well(office, VERB_worker_put, "{'id':'w-%s','queues':['%s']}", queue, queue);
     jobs.plan = submitted(
         office, queue,
         ",'plan':{'steps':[{'id':'a','payload':'secret'},{'id':'b','payload':'secret'}]}");
@@ -63,9 +64,9 @@ static struct jobs fill(struct office *office, const char *queue)
 /* ---- every verb --------------------------------------------------------------------------- */
 
 /* What each verb is asked, and what is put in for @: the id of a job that is (q)ueued, (d)ead, has
- * a (p)lan; the (t)oken of a lease; the name of the (Q)ueue, which also its (r)esource has, whose
- * (n)ame is unknown to others. And which scopes, besides admin, may ask it; and whether one who is
- * limited to a queue may. */
+ * a (p)lan; the (t)oken of a lease; the name of the (Q)ueue, which also its (r)esource has and its
+ * worker, whose (n)ames are unknown to others. And which scopes, besides admin, may ask it; and
+ * whether one who is limited to a queue may. */
 struct query {
     enum verb_name verb;
     char what;
@@ -128,7 +129,9 @@ static const struct query questions[] = {
     {VERB_kind_set, '-', "{'kind':'k'}", 0, NEVER_LIMITED},
     {VERB_kind_patch, '-', "{'kind':'k'}", 0, NEVER_LIMITED},
     {VERB_kind_get, '-', "{'kind':'k'}", R, FOR_ALL},
-    {VERB_workers, '-', "{}", 0, NEVER_LIMITED},
+    {VERB_workers, '-', "{}", R, FOR_ALL},
+    {VERB_worker_put, 'Q', "{'id':'w','queues':['@']}", W, BY_QUEUE},
+    {VERB_worker_delete, 'n', "{'id':'w-@'}", W, BY_QUEUE},
     {VERB_stats, '-', "{}", R, FOR_ALL},
     {VERB_feed, '-', "{}", R, FOR_ALL},
     {VERB_import, '-', "{'jobs':[]}", 0, FOR_ALL},
@@ -398,6 +401,81 @@ static void an_id_of_another_queue_is_answered_as_an_unknown_one(void **state)
 {
     (void)state;
     at_every_office(ask_about_unknown_ids);
+}
+
+/* ---- workers ------------------------------------------------------------------------------ */
+
+static void meet_workers(struct office *office)
+{
+    well(office, VERB_worker_put, "{'id':'all'}");
+    well(office, VERB_worker_put, "{'id':'both','queues':['own','foreign'],'ttl_ms':1000}");
+    well(office, VERB_worker_put, "{'id':'theirs','queues':['foreign']}");
+    well(office, VERB_worker_put, "{'id':'ours','queues':['own'],'code_version':'v1'}");
+    well(office, VERB_submit, "{'kind':'k','queue':'foreign'}");
+    well(office, VERB_submit, "{'kind':'k','queue':'own'}");
+    well(office, VERB_claim, "{'worker_id':'ours','max':2}");
+    limit(office, W | R, &own_queues);
+    well(office, VERB_workers, "{}");
+    assert_string_equal(said(office, "workers.0.worker_id"), "ours");
+    assert_string_equal(said(office, "workers.0.leases"), "1"); /* not the one of another queue */
+    assert_string_equal(said(office, "workers.0.code_version"), "v1");
+    assert_string_equal(said(office, "workers.1"), "");
+    static const char *const others[] = {"all", "both", "theirs"};
+    for (int i = 0; i < 3; i++) {
+        ask(office, VERB_worker_delete, "{'id':'%s'}", others[i]);
+        assert_int_equal(office->code, ERR_NOT_FOUND);
+        ask(office, VERB_worker_put, "{'id':'%s'}", others[i]);
+        assert_int_equal(office->code, ERR_FORBIDDEN);
+        assert_null(strstr(office->err.detail, "foreign"));
+    }
+    ask(office, VERB_worker_put, "{'id':'new','queues':['own','foreign']}");
+    assert_int_equal(office->code, ERR_FORBIDDEN);
+    /* Without queues it is for those of the token. */
+    well(office, VERB_worker_put, "{'id':'new'}");
+    assert_string_equal(said(office, "queues"), "[\"own\"]");
+    well(office, VERB_worker_put, "{'id':'ours','slots':2}");
+    well(office, VERB_worker_delete, "{'id':'ours'}");
+    limit(office, 0, NULL);
+    well(office, VERB_workers, "{}");
+    assert_string_equal(said(office, "workers.0.worker_id"), "all");
+    assert_string_equal(said(office, "workers.0.queues"), "[]");
+    assert_string_equal(said(office, "workers.1.worker_id"), "both");
+    assert_string_equal(said(office, "workers.2.worker_id"), "new");
+    assert_string_equal(said(office, "workers.3.worker_id"), "ours");
+    assert_string_equal(said(office, "workers.3.registered"), "false"); /* it has leases */
+    assert_string_equal(said(office, "workers.3.leases"), "2");
+    assert_string_equal(said(office, "workers.4.worker_id"), "theirs");
+}
+
+static void a_token_sees_and_changes_workers_of_its_own_queues_alone(void **state)
+{
+    (void)state;
+    at_every_office(meet_workers);
+}
+
+static void claim_as_another(struct office *office)
+{
+    well(office, VERB_worker_put, "{'id':'theirs','queues':['foreign'],'ttl_ms':60000}");
+    const char *until = said(office, "registered_until");
+    limit(office, W | R | S, &own_queues);
+    well(office, VERB_claim, "{'worker_id':'theirs','wait_ms':0}");
+    /* A wait is as good as time that has passed. */
+    well(office, VERB_submit, "{'kind':'k','queue':'own'}");
+    well(office, VERB_claim, "{'worker_id':'theirs','wait_ms':55000}");
+    assert_string_not_equal(said(office, "claims.0.lease.token"), "");
+    limit(office, 0, NULL);
+    well(office, VERB_workers, "{}");
+    assert_string_equal(said(office, "workers.0.registered_until"), until);
+    well(office, VERB_submit, "{'kind':'k','queue':'foreign'}");
+    well(office, VERB_claim, "{'worker_id':'theirs','queues':['foreign'],'wait_ms':55000}");
+    well(office, VERB_workers, "{}");
+    assert_string_not_equal(said(office, "workers.0.registered_until"), until);
+}
+
+static void claims_of_another_token_under_its_name_do_not_renew_a_worker(void **state)
+{
+    (void)state;
+    at_every_office(claim_as_another);
 }
 
 /* ---- what is shown and taken -------------------------------------------------------------- */
@@ -878,6 +956,8 @@ int main(void)
         cmocka_unit_test(a_response_shows_no_more_than_the_scopes_may_read),
         cmocka_unit_test(a_verb_does_not_reach_jobs_of_other_queues),
         cmocka_unit_test(an_id_of_another_queue_is_answered_as_an_unknown_one),
+        cmocka_unit_test(a_token_sees_and_changes_workers_of_its_own_queues_alone),
+        cmocka_unit_test(claims_of_another_token_under_its_name_do_not_renew_a_worker),
         cmocka_unit_test(nothing_of_other_queues_is_shown),
         cmocka_unit_test(a_claim_takes_all_that_it_may_and_no_more),
         cmocka_unit_test(a_limited_claim_that_waits_is_woken_by_its_own_work),

@@ -203,6 +203,18 @@ def make_revoke(stage, _):
     return "DELETE", f"/v1/tokens/{token['id']}", None
 
 
+def make_worker(stage, _):
+    return "PUT", f"/v1/workers/worker-{stage.queue}", {
+        "kinds": ["k"], "queues": [stage.queue], "slots": 2, "code_version": "v1",
+        "labels": {"zone": "eu"}, "ttl_ms": 60000}
+
+
+def make_no_worker(stage, _):
+    method, path, body = make_worker(stage, _)
+    stage.server.do(method, path, body)
+    return "DELETE", path, None
+
+
 REQUESTS = {
     "submit": lambda stage, _: ("POST", "/v1/jobs", {"kind": "k", "queue": stage.queue}),
     "submit_many": lambda stage, _: ("POST", "/v1/jobs", {"jobs": [{"kind": "k", "queue": stage.queue}]}),
@@ -265,6 +277,8 @@ REQUESTS = {
     "kind_set": always("PUT", "/v1/kinds/other", {"timeout_ms": 1000}),
     "kind_get": always("GET", "/v1/kinds/other"),
     "workers": always("GET", "/v1/workers"),
+    "worker_put": make_worker,
+    "worker_delete": make_no_worker,
     "stats": always("GET", "/v1/stats"),
     "feed": always("GET", "/v1/feed?limit=1000"),
     "token_create": always("POST", "/v1/tokens", {"name": "t", "scopes": ["read"]}),

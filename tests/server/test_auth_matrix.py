@@ -75,7 +75,9 @@ RULES = {
     "kind_set": Rule({"admin"}, "all"),
     "kind_patch": Rule({"admin"}, "all"),
     "kind_get": Rule({"read"}, "free"),
-    "workers": Rule({"admin"}, "all"),
+    "workers": Rule({"read"}, "filtered"),
+    "worker_put": Rule({"work"}, "job"),
+    "worker_delete": Rule({"work"}, "job"),
     "stats": Rule({"read"}, "filtered"),
     "feed": Rule({"read"}, "filtered"),
     "token_create": Rule({"admin"}, "all"),
@@ -118,7 +120,7 @@ def checked(server, document, name, token, stage, scope):
 # taken cannot be given away a second time.
 NAMES_QUEUE = {"submit", "submit_many", "list", "bulk", "claim", "claim_steps", "batch", "dead_letters",
                "dead_letter_groups", "redrive", "drop", "pause", "resume", "import",
-               "resource_put"}
+               "resource_put", "worker_put"}
 
 
 def expected(name, scope, limited, queue):

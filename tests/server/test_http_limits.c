@@ -75,7 +75,7 @@ static void stalled_clients_are_cut_off_and_hinder_nobody(void **state)
 
 /* ---- somebody who works meanwhile ---- */
 
-struct worker {
+struct busy_worker {
     struct http_case *c;
     pthread_t thread;
     atomic_bool stop;
@@ -124,7 +124,7 @@ static bool work_once(const struct http_case *c)
 
 static void *keep_working(void *arg)
 {
-    struct worker *worker = arg;
+    struct busy_worker *worker = arg;
     while (!atomic_load(&worker->stop)) {
         int64_t start = http_now();
         if (!work_once(worker->c))
@@ -138,7 +138,7 @@ static void *keep_working(void *arg)
     return NULL;
 }
 
-static void start_worker(struct worker *worker, struct http_case *c)
+static void start_worker(struct busy_worker *worker, struct http_case *c)
 {
     memset(worker, 0, sizeof *worker);
     worker->c = c;
@@ -146,7 +146,7 @@ static void start_worker(struct worker *worker, struct http_case *c)
 }
 
 /* The worker has never been refused, nor waited for long. */
-static void end_worker(struct worker *worker, int done_min)
+static void end_worker(struct busy_worker *worker, int done_min)
 {
     int64_t until = http_now() + 20 * 1000;
     while (atomic_load(&worker->done) < done_min && !atomic_load(&worker->ended) &&
@@ -180,7 +180,7 @@ static void large_bodies_that_do_not_end_take_a_bounded_room(void **state)
         "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         "Content-Length: 8000000\r\n\r\n";
     struct server_options options = {.listen = STR("127.0.0.1:0")};
-    struct worker worker;
+    struct busy_worker worker;
     int clients[STALLED];
     options.limits.bytes_max = (size_t)ROOM_MIB * 1024 * 1024;
     options.limits.receive_ms = 3000;
@@ -229,7 +229,7 @@ static void others_work_on_while_clients_stall_and_vanish(void **state)
     static const char *const parts[] = {"GET /v1/jo", claim,
                                         "POST /v1/jobs HTTP/1.1\r\nContent-Length: 100\r\n\r\n{",
                                         "GET /v1/feed HTTP/1.1\r\nHost: localhost\r\n\r\n"};
-    struct worker worker;
+    struct busy_worker worker;
     int clients[STALLED];
     int64_t start = http_now();
     start_worker(&worker, c);

@@ -22,6 +22,8 @@ SCOPES = (["read"], ["answer"], ["submit"], ["work"], ["submit", "work"], ["read
 OUTLINE = {"id", "status", "version"}
 LEASE = OUTLINE | {"attempt", "step", "state", "repeated"}
 EFFECT = {"status", "result", "error", "idempotency_key", "repeated", "id"} | LEASE
+WORKER = {"worker_id", "kinds", "queues", "slots", "code_version", "labels", "ttl_ms",
+          "registered_at", "registered_until", "zone"}
 RESOURCE = {"id", "capabilities", "labels", "slots", "used", "draining", "expires_at", "rest",
             "failures", "within_ms", "for_ms", "rests", "rested_until", "queues", "shared",
             "of"}  # a label of those of Stage
@@ -85,6 +87,8 @@ WITHOUT_READ = {
     "kind_patch": READ,
     "kind_get": READ,
     "workers": READ,
+    "worker_put": WORKER,
+    "worker_delete": WORKER,
     "stats": READ,
     "feed": READ,
     "token_create": READ,

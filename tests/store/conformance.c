@@ -5,9 +5,9 @@ enum { TESTS_MAX = 256 };
 int conformance_run(const struct store_factory *factory)
 {
     const struct conformance_tests topics[] = {
-        conformance_load(),    conformance_parts(),  conformance_write(), conformance_plans(),
-        conformance_claims(),  conformance_timers(), conformance_read(),  conformance_counts(),
-        conformance_threads(), conformance_tokens(),
+        conformance_load(),    conformance_parts(),  conformance_write(),   conformance_plans(),
+        conformance_claims(),  conformance_timers(), conformance_read(),    conformance_counts(),
+        conformance_threads(), conformance_tokens(), conformance_workers(),
     };
     struct CMUnitTest tests[TESTS_MAX];
     size_t count = 0;

@@ -21,6 +21,7 @@ struct conformance_tests conformance_read(void);
 struct conformance_tests conformance_counts(void);
 struct conformance_tests conformance_threads(void);
 struct conformance_tests conformance_tokens(void);
+struct conformance_tests conformance_workers(void);
 
 /* Entries of the files' tables. */
 #define TRIAL(test) cmocka_unit_test_setup_teardown(test, trial_setup, trial_teardown)

@@ -204,7 +204,7 @@ static void no_more_workers_are_told_than_there_is_room_for(void **state)
     uint32_t count;
     submit_claimed(t, STORE_WORKERS_MAX + 1);
     struct store_txn *txn = begin(t, STORE_READ);
-    ok(t, store_workers(txn, &t->w.arena, &rows, &count, &t->w.err));
+    ok(t, store_workers(txn, NULL, &t->w.arena, &rows, &count, &t->w.err));
     rollback(t, txn);
     assert_int_equal(count, STORE_WORKERS_MAX);
     assert_text(rows[0].worker_id, "w10000");

@@ -166,7 +166,7 @@ const char *workers(struct trial *t)
     struct store_worker *rows;
     uint32_t count;
     struct store_txn *txn = begin(t, STORE_READ);
-    ok(t, store_workers(txn, &t->w.arena, &rows, &count, &t->w.err));
+    ok(t, store_workers(txn, NULL, &t->w.arena, &rows, &count, &t->w.err));
     rollback(t, txn);
     assert_in_range(count, 0, STORE_WORKERS_MAX);
     for (uint32_t i = 0; i < count; i++)

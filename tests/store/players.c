@@ -346,6 +346,33 @@ void player_feed(struct player *player, uint32_t expected)
     player->fed = count;
 }
 
+/* Who is registered, and who holds leases, in one queue and in all. */
+static void dump_workers(struct player *player, struct store_txn *txn, struct buf *buf)
+{
+    struct str queue = STR("mail");
+    const struct names queues[] = {{&queue, 1}};
+    struct worker *workers = NULL;
+    struct err err = {0};
+    uint32_t count = 0;
+    must(player, "registrations", store_registrations(txn, &player->arena, &workers, &count, &err),
+         &err);
+    for (uint32_t i = 0; i < count; i++) {
+        buf_addf(buf, "worker %.*s until %lld ", STR_ARG(workers[i].id),
+                 (long long)workers[i].expires_at);
+        worker_state_write(&workers[i], buf);
+        buf_add_char(buf, '\n');
+    }
+    for (int k = 0; k < 2; k++) {
+        struct store_worker *holders = NULL;
+        must(player, "workers",
+             store_workers(txn, k == 0 ? NULL : queues, &player->arena, &holders, &count, &err),
+             &err);
+        for (uint32_t i = 0; i < count; i++)
+            buf_addf(buf, "holder %.*s %.*s %lld\n", STR_ARG(holders[i].worker_id),
+                     STR_ARG(holders[i].resource_id), (long long)holders[i].leases);
+    }
+}
+
 struct str player_dump(struct player *player, int64_t since)
 {
     struct buf buf;
@@ -365,6 +392,7 @@ struct str player_dump(struct player *player, int64_t since)
             break;
         filter.before = page[count - 1].id;
     }
+    dump_workers(player, txn, &buf);
     store_rollback(txn);
     struct store_due *due = all_due(player, 1000, &count, &next);
     tell_due(&buf, due, count, next);

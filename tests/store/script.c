@@ -346,11 +346,30 @@ static void random_operator(struct script *script, struct op *op)
     }
 }
 
+/* One of those who claim; so short a time that their claims renew it now and then. */
+static void random_worker(struct script *script, struct op *op)
+{
+    struct worker worker = {.id = chance(script, 50) ? STR("w1") : STR("w2"), .slots = 2};
+    struct str kind = PICK(script, kinds);
+    if (chance(script, 50))
+        worker.kinds = (struct names){hold(script, &kind, sizeof kind), 1};
+    op->type = OP_WORKER;
+    op->worker = hold(script, &worker, sizeof worker);
+    op->ttl_ms = 1000;
+}
+
 static void random_setting(struct script *script, struct op *op)
 {
     struct store_kind kind = {.kind = PICK(script, kinds)};
     struct resource *resource = &script->resources[below(script, SCRIPT_RESOURCES)];
-    switch (below(script, 8)) {
+    switch (below(script, 10)) {
+    case 8:
+        random_worker(script, op);
+        break;
+    case 9:
+        op->type = OP_WORKER_GONE;
+        op->worker_gone = chance(script, 50) ? STR("w1") : STR("w2");
+        break;
     case 0:
         op->type = OP_QUEUE;
         op->queue = (struct store_queue){PICK(script, queues), chance(script, 40)};

@@ -189,7 +189,7 @@ static enum error_code read_attempt(struct trial *t, void *arg)
     if (code == ERR_OK)
         code = store_queues(txn, &arena, &queued, &count, &err);
     if (code == ERR_OK)
-        code = store_workers(txn, &arena, &holders, &count, &err);
+        code = store_workers(txn, NULL, &arena, &holders, &count, &err);
     if (code == ERR_OK)
         code = store_resources(txn, &arena, &known, &count, &err);
     store_rollback(txn);

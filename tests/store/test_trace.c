@@ -179,7 +179,7 @@ static void reading_and_watching_are_told(void **state)
     filter = (struct store_filter){.asking = true, .limit = 1};
     ok(t, store_list(txn, &filter, &t->w.arena, &jobs, &count, &t->w.err));
     ok(t, store_queues(txn, &t->w.arena, &queued, &count, &t->w.err));
-    ok(t, store_workers(txn, &t->w.arena, &holders, &count, &t->w.err));
+    ok(t, store_workers(txn, NULL, &t->w.arena, &holders, &count, &t->w.err));
     int64_t steps[STEP_STATE_COUNT];
     ok(t, store_step_counts(txn, steps, &t->w.err));
     ok(t, store_resources(txn, &t->w.arena, &known, &count, &t->w.err));

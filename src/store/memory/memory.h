@@ -47,6 +47,8 @@ enum memory_table {
     TABLE_REQUEST_AGES,   /* at, scope, key -> key in TABLE_REQUESTS */
     TABLE_RESOURCES,      /* id */
     TABLE_RESOURCES_DUE,  /* expires_at, id -> id */
+    TABLE_WORKERS,        /* id */
+    TABLE_WORKERS_ENDS,   /* expires_at, id -> id */
     TABLE_KINDS,          /* kind -> settings */
     TABLE_QUEUES,         /* queue; there while it is paused */
     TABLE_TOKENS,         /* id */
@@ -246,12 +248,23 @@ enum error_code memory_leases_on(struct store_txn *handle, struct str resource_i
 /* memory_counts.c */
 enum error_code memory_queues(struct store_txn *handle, struct arena *arena,
                               struct store_queue_count **ret, uint32_t *ret_count, struct err *err);
-enum error_code memory_workers(struct store_txn *handle, struct arena *arena,
-                               struct store_worker **ret, uint32_t *ret_count, struct err *err);
+enum error_code memory_workers(struct store_txn *handle, const struct names *queues,
+                               struct arena *arena, struct store_worker **ret, uint32_t *ret_count,
+                               struct err *err);
 enum error_code memory_step_counts(struct store_txn *handle, int64_t ret[STEP_STATE_COUNT],
                                    struct err *err);
 enum error_code memory_resources(struct store_txn *handle, struct arena *arena,
                                  struct resource **ret, uint32_t *ret_count, struct err *err);
+/* memory_workers.c */
+enum error_code memory_load_registration(struct memory_txn *txn, struct store_registration *wanted,
+                                         struct arena *arena, struct err *err);
+enum error_code memory_put_registration(struct memory_txn *txn, const struct worker *worker);
+enum error_code memory_renew_registration(struct memory_txn *txn, struct str id,
+                                          int64_t expires_at);
+enum error_code memory_drop_registration(struct memory_txn *txn, struct str id);
+enum error_code memory_registrations(struct store_txn *handle, struct arena *arena,
+                                     struct worker **ret, uint32_t *ret_count, struct err *err);
+enum error_code memory_registration_count(struct store_txn *handle, int64_t *ret, struct err *err);
 /* memory_tokens.c */
 enum error_code memory_drop_token(struct memory_txn *txn, struct uuid id, struct err *err);
 enum error_code memory_put_token(struct memory_txn *txn, const struct access_token *token,

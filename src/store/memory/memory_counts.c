@@ -108,17 +108,42 @@ static struct store_worker *find_worker(struct memory_txn *txn, const struct cla
     return copied ? worker : NULL;
 }
 
-static enum error_code read_workers(struct memory_txn *txn, struct worker_list *list,
-                                    struct arena *arena, struct err *err)
+/* Whether the lease at this key is on a job of one of these queues. */
+static enum error_code is_of_queues(struct memory_txn *txn, struct str key,
+                                    const struct names *queues, bool *ret, struct err *err)
+{
+    struct uuid job = {0};
+    struct job_row row;
+    const struct entry *entry;
+    *ret = queues == NULL;
+    if (*ret)
+        return ERR_OK;
+    memcpy(job.bytes, key.at, sizeof job.bytes);
+    struct buf job_key = memory_job_key(txn, job);
+    enum error_code code = memory_get(txn, TABLE_JOBS, &job_key, &entry);
+    if (code == ERR_OK && entry != NULL)
+        code = job_row_unpack(entry_value(entry), job, &row, err);
+    if (code == ERR_OK && entry != NULL)
+        *ret = names_have(queues, row.queue);
+    return code;
+}
+
+static enum error_code read_workers(struct memory_txn *txn, const struct names *queues,
+                                    struct worker_list *list, struct arena *arena, struct err *err)
 {
     struct scan scan = memory_scan(txn, TABLE_CLAIMS, STR(""));
     const struct entry *entry;
     map_init(&list->numbers, &txn->scratch, 0, txn->store->base.options.seed);
     while ((entry = scan_next(&scan)) != NULL) {
         struct claim_row claim;
+        bool wanted = false;
         enum error_code code = claim_row_unpack(entry_value(entry), &claim, err);
+        if (code == ERR_OK)
+            code = is_of_queues(txn, entry_key(entry), queues, &wanted, err);
         if (code != ERR_OK)
             return code;
+        if (!wanted)
+            continue;
         struct store_worker *worker = find_worker(txn, &claim, list, arena);
         if (worker == NULL)
             return ERR_NO_MEMORY;
@@ -141,15 +166,16 @@ static int by_name(const void *a, const void *b)
     return order != 0 ? order : str_cmp(left->resource_id, right->resource_id);
 }
 
-enum error_code memory_workers(struct store_txn *handle, struct arena *arena,
-                               struct store_worker **ret, uint32_t *ret_count, struct err *err)
+enum error_code memory_workers(struct store_txn *handle, const struct names *queues,
+                               struct arena *arena, struct store_worker **ret, uint32_t *ret_count,
+                               struct err *err)
 {
     struct memory_txn *txn = (struct memory_txn *)handle;
     struct worker_list list = {0};
     enum error_code code = memory_verb_begin(txn, err);
     if (code != ERR_OK)
         return code;
-    code = memory_verb_end(txn, read_workers(txn, &list, arena, err), err);
+    code = memory_verb_end(txn, read_workers(txn, queues, &list, arena, err), err);
     if (code != ERR_OK)
         return code;
     if (list.count > 1)

@@ -139,6 +139,9 @@ enum error_code memory_sweep(struct store *store, int64_t now, uint32_t limit, u
     if (code == ERR_OK && !PLANTED(MEMORY_PURGED_PILE_UP))
         code =
             sweep_table(txn, TABLE_PURGED_AGES, TABLE_PURGED, now - PURGED_KEPT_MS, limit, &count);
+    if (code == ERR_OK && !PLANTED(MEMORY_WORKERS_PILE_UP))
+        code = sweep_table(txn, TABLE_WORKERS_ENDS, TABLE_WORKERS, now - WORKER_KEPT_MS, limit,
+                           &count);
     if (code == ERR_OK)
         code = memory_lanes_give_back(txn);
     code = memory_verb_end(txn, code, err);

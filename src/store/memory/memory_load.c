@@ -152,6 +152,8 @@ enum error_code memory_load(struct store_txn *handle, struct store_load *load, s
         code = load_request(txn, &load->requests[i], arena, err);
     for (uint32_t i = 0; i < load->resource_count && code == ERR_OK; i++)
         code = load_resource(txn, &load->resources[i], arena, err);
+    for (uint32_t i = 0; i < load->registration_count && code == ERR_OK; i++)
+        code = memory_load_registration(txn, &load->registrations[i], arena, err);
     if (code == ERR_OK)
         code = load_kinds(txn, load, arena, err);
     if (code == ERR_OK)

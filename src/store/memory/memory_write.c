@@ -624,6 +624,12 @@ enum error_code memory_write(struct store_txn *handle, const struct store_write 
         code = put_resource(txn, &write->resources[i]);
     for (uint32_t i = 0; i < write->resource_gone_count && code == ERR_OK; i++)
         code = drop_resource(txn, write->resources_gone[i]);
+    for (uint32_t i = 0; i < write->registration_count && code == ERR_OK; i++)
+        code = memory_put_registration(txn, &write->registrations[i]);
+    for (uint32_t i = 0; i < write->renewal_count && code == ERR_OK; i++)
+        code = memory_renew_registration(txn, write->renewals[i].id, write->renewals[i].expires_at);
+    for (uint32_t i = 0; i < write->registration_gone_count && code == ERR_OK; i++)
+        code = memory_drop_registration(txn, write->registrations_gone[i]);
     for (uint32_t i = 0; i < write->kind_count && code == ERR_OK; i++)
         code = put_kind(txn, &write->kinds[i]);
     for (uint32_t i = 0; i < write->queue_count && code == ERR_OK; i++)

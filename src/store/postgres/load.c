@@ -16,16 +16,16 @@ static const char lock_jobs[] =
     "WITH locked AS MATERIALIZED (SELECT id FROM pawl.jobs WHERE id = ANY ($1) ORDER BY id"
     " FOR UPDATE) SELECT count(*) FROM locked";
 
-/* Keys, requests and resources are locked by the hash of what they are called, whether they are
- * there or not. The array is sorted, and read in order. The server has room for some thousands of
- * such locks in all: whoever wants many takes one lock over all names instead, which those who want
- * few share ($2, first of all). */
+/* Keys, requests, resources and workers are locked by the hash of what they are called, whether
+ * they are there or not. The array is sorted, and read in order. The server has room for some
+ * thousands of such locks in all: whoever wants many takes one lock over all names instead, which
+ * those who want few share ($2, first of all). */
 static const char lock_names[] =
     "SELECT count(*) FROM unnest($1::int8[]) AS name, pg_advisory_xact_lock_shared($2)"
     " WHERE pg_advisory_xact_lock(name) IS NOT NULL";
 static const char lock_all_names[] = "SELECT pg_advisory_xact_lock($1)::text";
 
-enum { LOCK_KEY = 1, LOCK_REQUEST = 2, LOCK_RESOURCE = 3, NAMES_LOCKED_MAX = 256 };
+enum { LOCK_KEY = 1, LOCK_REQUEST = 2, LOCK_RESOURCE = 3, LOCK_WORKER = 4, NAMES_LOCKED_MAX = 256 };
 
 static int64_t lock_number(char what, struct str first, struct str second)
 {
@@ -52,7 +52,8 @@ static int compare_numbers(const void *a, const void *b)
 static enum error_code send_locks(struct postgres_txn *txn, const struct store_load *load,
                                   struct array *ids, struct err *err)
 {
-    uint32_t count = load->key_count + load->request_count + load->resource_count;
+    uint32_t workers = load->registrations_locked ? load->registration_count : 0;
+    uint32_t count = load->key_count + load->request_count + load->resource_count + workers;
     struct params params;
     enum error_code code = ERR_OK;
     if (load->job_count > 0) {
@@ -81,6 +82,8 @@ static enum error_code send_locks(struct postgres_txn *txn, const struct store_l
         numbers[at++] = lock_number(LOCK_REQUEST, load->requests[i].scope, load->requests[i].key);
     for (uint32_t i = 0; i < load->resource_count; i++)
         numbers[at++] = lock_number(LOCK_RESOURCE, load->resources[i].id, STR(""));
+    for (uint32_t i = 0; i < workers; i++)
+        numbers[at++] = lock_number(LOCK_WORKER, load->registrations[i].id, STR(""));
     qsort(numbers, count, sizeof *numbers, compare_numbers);
     struct array array;
     array_init(&array, &txn->scratch, PARAM_INT8, count);
@@ -198,6 +201,23 @@ static enum error_code send_resources(struct postgres_txn *txn, const struct sto
     return connection_send(txn->connection, read_resources, &params, err);
 }
 
+static const char read_registrations[] =
+    "SELECT k.n, " REGISTRATION_COLUMNS " FROM unnest($1::text[]) WITH ORDINALITY AS k (id, n)"
+    " JOIN pawl.workers w ON w.id = k.id ORDER BY k.n";
+
+static enum error_code send_registrations(struct postgres_txn *txn, const struct store_load *load,
+                                          struct err *err)
+{
+    struct params params;
+    struct array ids;
+    array_init(&ids, &txn->scratch, PARAM_TEXT, load->registration_count);
+    for (uint32_t i = 0; i < load->registration_count; i++)
+        array_add_str(&ids, load->registrations[i].id);
+    params_init(&params, &txn->scratch);
+    params_add_array(&params, &ids);
+    return connection_send(txn->connection, read_registrations, &params, err);
+}
+
 static enum error_code send_load(struct postgres_txn *txn, const struct store_load *load,
                                  struct err *err)
 {
@@ -220,6 +240,8 @@ static enum error_code send_load(struct postgres_txn *txn, const struct store_lo
         code = send_requests(txn, load, err);
     if (code == ERR_OK && load->resource_count > 0)
         code = send_resources(txn, load, err);
+    if (code == ERR_OK && load->registration_count > 0)
+        code = send_registrations(txn, load, err);
     if (code == ERR_OK)
         code = send_settings(txn, err);
     return code == ERR_OK ? txn_flush(txn, err) : code;
@@ -320,6 +342,29 @@ static enum error_code take_requests(struct postgres_txn *txn, struct store_load
         reader.no_memory = reader.no_memory || !str_is_set(request->record.scope) ||
                            !str_is_set(request->record.key);
         code = reader_check(&reader, "the record of a request", err);
+    }
+    PQclear(result);
+    return code;
+}
+
+static enum error_code take_registrations(struct postgres_txn *txn, struct store_load *load,
+                                          struct arena *arena, struct err *err)
+{
+    struct reader reader;
+    PGresult *result;
+    enum error_code code = connection_result(txn->connection, &result, err);
+    if (code != ERR_OK)
+        return code;
+    reader_init(&reader, result, arena);
+    for (uint32_t i = 0; i < load->registration_count; i++)
+        load->registrations[i].found = false;
+    for (int row = 0; row < PQntuples(result) && code == ERR_OK; row++) {
+        uint32_t at;
+        code = next_number(&reader, row, load->registration_count, &at, err);
+        if (code != ERR_OK)
+            break;
+        code = reader_registration(&reader, &load->registrations[at].worker, err);
+        load->registrations[at].found = code == ERR_OK;
     }
     PQclear(result);
     return code;
@@ -436,6 +481,8 @@ enum error_code postgres_load(struct store_txn *handle, struct store_load *load,
         code = take_requests(txn, load, arena, err);
     if (code == ERR_OK && load->resource_count > 0)
         code = take_resources(txn, load, arena, err);
+    if (code == ERR_OK && load->registration_count > 0)
+        code = take_registrations(txn, load, arena, err);
     if (code == ERR_OK)
         code = take_settings(txn, load, arena, err);
     return txn_end_verb(txn, code);

@@ -312,8 +312,13 @@ enum error_code postgres_leases_on(struct store_txn *handle, struct str resource
 enum error_code postgres_queues(struct store_txn *handle, struct arena *arena,
                                 struct store_queue_count **ret, uint32_t *ret_count,
                                 struct err *err);
-enum error_code postgres_workers(struct store_txn *handle, struct arena *arena,
-                                 struct store_worker **ret, uint32_t *ret_count, struct err *err);
+enum error_code postgres_workers(struct store_txn *handle, const struct names *queues,
+                                 struct arena *arena, struct store_worker **ret,
+                                 uint32_t *ret_count, struct err *err);
+enum error_code postgres_registrations(struct store_txn *handle, struct arena *arena,
+                                       struct worker **ret, uint32_t *ret_count, struct err *err);
+enum error_code postgres_registration_count(struct store_txn *handle, int64_t *ret,
+                                            struct err *err);
 enum error_code postgres_step_counts(struct store_txn *handle, int64_t ret[STEP_STATE_COUNT],
                                      struct err *err);
 enum error_code postgres_resources(struct store_txn *handle, struct arena *arena,

@@ -214,6 +214,23 @@ enum error_code reader_resource(struct reader *reader, struct resource *ret, str
     return ERR_OK;
 }
 
+enum error_code reader_registration(struct reader *reader, struct worker *ret, struct err *err)
+{
+    struct worker worker = {0};
+    struct str id = reader_str(reader);
+    struct str state = reader_str(reader);
+    int64_t expires_at = reader_time(reader);
+    enum error_code code = reader_check(reader, "a registered worker", err);
+    if (code == ERR_OK)
+        code = worker_state_read(state, reader->arena, &worker, err);
+    if (code != ERR_OK)
+        return code;
+    worker.id = id;
+    worker.expires_at = expires_at;
+    *ret = worker;
+    return ERR_OK;
+}
+
 void reader_event(struct reader *reader, struct event *ret)
 {
     *ret = (struct event){.job_id = reader_uuid(reader)};

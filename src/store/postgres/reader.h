@@ -106,6 +106,11 @@ struct row_place reader_place(struct reader *reader, struct uuid id);
 
 enum error_code reader_resource(struct reader *reader, struct resource *ret, struct err *err);
 
+/* The same for the registration of a worker; `w` is the table. */
+#define REGISTRATION_COLUMNS "w.id, w.state, w.expires_at"
+
+enum error_code reader_registration(struct reader *reader, struct worker *ret, struct err *err);
+
 /* The columns of an event in the order in which reader_event wants them. */
 #define EVENT_COLUMNS                                                                              \
     "e.job_id, e.version, e.created_at, e.redacted, e.type, e.payload, e.actor, e.cause, "         \

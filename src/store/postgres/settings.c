@@ -123,6 +123,75 @@ static enum error_code write_resources_gone(struct postgres_txn *txn,
     return send_names(txn, "DELETE FROM pawl.resources WHERE id = ANY ($1)", &ids, err);
 }
 
+/* ---- workers ---- */
+
+static const char upsert_registrations[] =
+    "INSERT INTO pawl.workers (id, expires_at, state)"
+    " SELECT * FROM unnest($1::text[], $2::timestamptz[], $3::json[]) AS u (id, expires_at, state)"
+    " ORDER BY id COLLATE \"C\""
+    " ON CONFLICT (id) DO UPDATE SET expires_at = EXCLUDED.expires_at, state = EXCLUDED.state";
+
+static enum error_code write_registrations(struct postgres_txn *txn,
+                                           const struct store_write *write, struct err *err)
+{
+    struct array ids;
+    struct array ends;
+    struct array states;
+    struct params params;
+    if (write->registration_count == 0)
+        return ERR_OK;
+    array_init(&ids, &txn->scratch, PARAM_TEXT, write->registration_count);
+    array_init(&ends, &txn->scratch, PARAM_TIME, write->registration_count);
+    array_init(&states, &txn->scratch, PARAM_JSON, write->registration_count);
+    for (uint32_t i = 0; i < write->registration_count; i++) {
+        struct buf state;
+        buf_init(&state, &txn->scratch, 256);
+        worker_state_write(&write->registrations[i], &state);
+        if (state.failed)
+            return out_of_memory(err);
+        array_add_str(&ids, write->registrations[i].id);
+        array_add_time(&ends, write->registrations[i].expires_at);
+        array_add_str(&states, buf_str(&state));
+    }
+    params_init(&params, &txn->scratch);
+    params_add_array(&params, &ids);
+    params_add_array(&params, &ends);
+    params_add_array(&params, &states);
+    return connection_send_quiet(txn->connection, upsert_registrations, &params, err);
+}
+
+/* Nobody has locked them; whoever is busy with one has renewed it, or is about to. */
+static const char renew_registrations[] =
+    "WITH renewed AS MATERIALIZED (SELECT w.id, u.expires_at"
+    " FROM unnest($1::text[], $2::timestamptz[]) AS u (id, expires_at)"
+    " JOIN pawl.workers w ON w.id = u.id WHERE w.expires_at < u.expires_at"
+    " FOR UPDATE OF w SKIP LOCKED)"
+    " UPDATE pawl.workers w SET expires_at = r.expires_at FROM renewed r WHERE w.id = r.id";
+
+static enum error_code write_renewals(struct postgres_txn *txn, const struct store_write *write,
+                                      struct err *err)
+{
+    struct array ids;
+    struct array ends;
+    array_init(&ids, &txn->scratch, PARAM_TEXT, write->renewal_count);
+    array_init(&ends, &txn->scratch, PARAM_TIME, write->renewal_count);
+    for (uint32_t i = 0; i < write->renewal_count; i++) {
+        array_add_str(&ids, write->renewals[i].id);
+        array_add_time(&ends, write->renewals[i].expires_at);
+    }
+    return send_settings(txn, renew_registrations, &ids, &ends, err);
+}
+
+static enum error_code write_registrations_gone(struct postgres_txn *txn,
+                                                const struct store_write *write, struct err *err)
+{
+    struct array ids;
+    array_init(&ids, &txn->scratch, PARAM_TEXT, write->registration_gone_count);
+    for (uint32_t i = 0; i < write->registration_gone_count; i++)
+        array_add_str(&ids, write->registrations_gone[i]);
+    return send_names(txn, "DELETE FROM pawl.workers WHERE id = ANY ($1)", &ids, err);
+}
+
 /* ---- kinds and queues ----
  *
  * Nobody has locked them. What is to go is put in with the others first, so that all rows are
@@ -203,6 +272,12 @@ enum error_code write_settings(struct postgres_txn *txn, const struct store_writ
         code = write_resources(txn, write, err);
     if (code == ERR_OK)
         code = write_resources_gone(txn, write, err);
+    if (code == ERR_OK)
+        code = write_registrations(txn, write, err);
+    if (code == ERR_OK)
+        code = write_renewals(txn, write, err);
+    if (code == ERR_OK)
+        code = write_registrations_gone(txn, write, err);
     if (code == ERR_OK)
         code = write_kinds(txn, write, err);
     if (code == ERR_OK)

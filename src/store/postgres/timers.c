@@ -268,8 +268,8 @@ enum error_code postgres_admit(struct store_txn *handle, const struct store_admi
 /* ---- sweep ---- */
 
 /* $1: the clock, which does not count; what is as old as $2 goes, $3: how many, and of deleted jobs
- * what is as old as $4. Numbers of batches that nobody can ask for any more ($5) go too, and are
- * not counted. */
+ * what is as old as $4, and workers that ended by $6. Numbers of batches that nobody can ask for
+ * any more ($5) go too, and are not counted. */
 static const char sweep_old[] =
     "WITH clock AS (SELECT $1::int8)"
     ", old_requests AS MATERIALIZED (SELECT id FROM pawl.requests"
@@ -286,11 +286,18 @@ static const char sweep_old[] =
     " - (SELECT count(*) FROM old_telemetry), 0) FOR UPDATE SKIP LOCKED"
     "), gone_purged AS (DELETE FROM pawl.purged WHERE job_id = ANY (ARRAY("
     "SELECT job_id FROM old_purged)) RETURNING 1"
+    "), old_workers AS MATERIALIZED (SELECT id FROM pawl.workers"
+    " WHERE expires_at <= timestamptz 'epoch' + $6 * interval '1 ms'"
+    " ORDER BY expires_at LIMIT greatest($3 - (SELECT count(*) FROM old_requests)"
+    " - (SELECT count(*) FROM old_telemetry) - (SELECT count(*) FROM old_purged), 0)"
+    " FOR UPDATE SKIP LOCKED"
+    "), gone_workers AS (DELETE FROM pawl.workers WHERE id = ANY (ARRAY("
+    "SELECT id FROM old_workers)) RETURNING 1"
     "), gone_batches AS (DELETE FROM pawl.batches WHERE ctid = ANY (ARRAY("
     "SELECT ctid FROM pawl.batches WHERE at < timestamptz 'epoch' + $5 * interval '1 ms'"
     " LIMIT 1000)))"
     " SELECT (SELECT count(*) FROM gone_requests) + (SELECT count(*) FROM gone_telemetry)"
-    " + (SELECT count(*) FROM gone_purged)";
+    " + (SELECT count(*) FROM gone_purged) + (SELECT count(*) FROM gone_workers)";
 
 /* A statement in a transaction of its own, which gives some numbers. The first parameter is the
  * clock; what it changes is no news to anybody. */
@@ -329,9 +336,9 @@ enum error_code postgres_sweep(struct store *handle, int64_t now, uint32_t limit
                                uint32_t *ret_count, struct err *err)
 {
     const int64_t numbers[] = {now - REQUEST_KEPT_MS, limit, now - PURGED_KEPT_MS,
-                               now - BATCHES_KEPT_MS};
+                               now - BATCHES_KEPT_MS, now - WORKER_KEPT_MS};
     int64_t count;
-    enum error_code code = ask_alone(handle, sweep_old, numbers, 4, &count, 1, err);
+    enum error_code code = ask_alone(handle, sweep_old, numbers, 5, &count, 1, err);
     if (code == ERR_OK)
         code = lanes_give_back((struct postgres *)handle, err);
     if (code == ERR_OK)

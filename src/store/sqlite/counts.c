@@ -28,8 +28,9 @@ enum error_code sqlite_queues(struct store_txn *base, struct arena *arena,
     return sqlite_verb_end(txn, code);
 }
 
-enum error_code sqlite_workers(struct store_txn *base, struct arena *arena,
-                               struct store_worker **ret, uint32_t *ret_count, struct err *err)
+enum error_code sqlite_workers(struct store_txn *base, const struct names *queues,
+                               struct arena *arena, struct store_worker **ret, uint32_t *ret_count,
+                               struct err *err)
 {
     struct sqlite_txn *txn = (struct sqlite_txn *)base;
     struct store_worker *workers = NULL;
@@ -38,8 +39,17 @@ enum error_code sqlite_workers(struct store_txn *base, struct arena *arena,
     enum error_code code = sqlite_verb_begin(txn, err);
     if (code != ERR_OK)
         return code;
-    struct query query = lite_query(txn->connection, STATEMENT_CLAIMS_HELD, arena, err);
+    struct buf of;
+    buf_init(&of, &txn->scratch, 256);
+    if (queues != NULL)
+        access_queues_write(queues, &of);
+    struct query query =
+        lite_query(txn->connection,
+                   queues != NULL ? STATEMENT_CLAIMS_HELD_IN : STATEMENT_CLAIMS_HELD, arena, err);
     lite_put_int(&query, STORE_WORKERS_MAX);
+    if (queues != NULL)
+        lite_put_text(&query, buf_str(&of));
+    query.out_of_memory = query.out_of_memory || of.failed;
     while (lite_next(&query)) {
         if (!sqlite_more(arena, (void **)&workers, count, &cap, sizeof *workers)) {
             query.out_of_memory = true;

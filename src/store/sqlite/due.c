@@ -151,6 +151,8 @@ enum error_code sqlite_sweep(struct store *store, int64_t now, uint32_t limit, u
     if (code == ERR_OK)
         code = sweep(txn, STATEMENT_PURGED_SWEEP, now - PURGED_KEPT_MS, limit, &count, err);
     if (code == ERR_OK)
+        code = sweep(txn, STATEMENT_WORKERS_SWEEP, now - WORKER_KEPT_MS, limit, &count, err);
+    if (code == ERR_OK)
         code = sqlite_lanes_give_back(txn, &gave_back, err);
     if (code != ERR_OK || (count == 0 && !gave_back))
         sqlite_rollback(base);

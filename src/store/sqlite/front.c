@@ -250,8 +250,9 @@ static bool job_can_be_staged(const struct sqlite_txn *txn, const struct store_j
 static bool can_be_staged(const struct sqlite_txn *txn, const struct store_write *write)
 {
     if (write->resource_count > 0 || write->resource_gone_count > 0 || write->kind_count > 0 ||
-        write->queue_count > 0 || write->token_count > 0 || write->token_gone_count > 0 ||
-        write->purged_count > 0)
+        write->registration_count > 0 || write->registration_gone_count > 0 ||
+        write->renewal_count > 0 || write->queue_count > 0 || write->token_count > 0 ||
+        write->token_gone_count > 0 || write->purged_count > 0)
         return false;
     for (uint32_t i = 0; i < write->job_count; i++)
         if (!job_can_be_staged(txn, &write->jobs[i], &txn->staged.known[i]))

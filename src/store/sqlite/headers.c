@@ -262,6 +262,8 @@ enum error_code sqlite_load(struct store_txn *base, struct store_load *load, str
         code = load_request(txn, &load->requests[i], arena, err);
     for (uint32_t i = 0; i < load->resource_count && code == ERR_OK; i++)
         code = load_resource(txn, &load->resources[i], arena, err);
+    for (uint32_t i = 0; i < load->registration_count && code == ERR_OK; i++)
+        code = sqlite_load_registration(txn, &load->registrations[i], arena, err);
     if (code == ERR_OK)
         code = load_kinds(txn, load, arena, err);
     if (code == ERR_OK)

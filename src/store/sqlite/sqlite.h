@@ -427,10 +427,21 @@ enum error_code sqlite_leases_on(struct store_txn *base, struct str resource_id,
                                  struct err *err);
 enum error_code sqlite_queues(struct store_txn *base, struct arena *arena,
                               struct store_queue_count **ret, uint32_t *ret_count, struct err *err);
-enum error_code sqlite_workers(struct store_txn *base, struct arena *arena,
-                               struct store_worker **ret, uint32_t *ret_count, struct err *err);
+enum error_code sqlite_workers(struct store_txn *base, const struct names *queues,
+                               struct arena *arena, struct store_worker **ret, uint32_t *ret_count,
+                               struct err *err);
 enum error_code sqlite_step_counts(struct store_txn *base, int64_t ret[STEP_STATE_COUNT],
                                    struct err *err);
+/* workers.c */
+enum error_code sqlite_load_registration(struct sqlite_txn *txn, struct store_registration *wanted,
+                                         struct arena *arena, struct err *err);
+enum error_code sqlite_put_registration(struct sqlite_txn *txn, const struct worker *worker,
+                                        struct err *err);
+enum error_code sqlite_renew_registration(struct sqlite_txn *txn, const struct worker *worker,
+                                          struct err *err);
+enum error_code sqlite_registrations(struct store_txn *base, struct arena *arena,
+                                     struct worker **ret, uint32_t *ret_count, struct err *err);
+enum error_code sqlite_registration_count(struct store_txn *base, int64_t *ret, struct err *err);
 enum error_code sqlite_resources(struct store_txn *base, struct arena *arena, struct resource **ret,
                                  uint32_t *ret_count, struct err *err);
 

@@ -291,6 +291,12 @@ static enum error_code write_others(struct sqlite_txn *txn, const struct store_w
         code = put_resource(txn, &write->resources[i], err);
     for (uint32_t i = 0; i < write->resource_gone_count && code == ERR_OK; i++)
         code = run_on_text(txn, STATEMENT_RESOURCE_DELETE, write->resources_gone[i], err);
+    for (uint32_t i = 0; i < write->registration_count && code == ERR_OK; i++)
+        code = sqlite_put_registration(txn, &write->registrations[i], err);
+    for (uint32_t i = 0; i < write->renewal_count && code == ERR_OK; i++)
+        code = sqlite_renew_registration(txn, &write->renewals[i], err);
+    for (uint32_t i = 0; i < write->registration_gone_count && code == ERR_OK; i++)
+        code = run_on_text(txn, STATEMENT_WORKER_DELETE, write->registrations_gone[i], err);
     for (uint32_t i = 0; i < write->kind_count && code == ERR_OK; i++)
         code = put_kind(txn, &write->kinds[i], err);
     for (uint32_t i = 0; i < write->queue_count && code == ERR_OK; i++)

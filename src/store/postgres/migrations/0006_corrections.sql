@@ -173,3 +173,13 @@ BEGIN
         USING ERRCODE = 'lock_not_available';
 END
 $$;
+
+-- Workers that have registered, also while they hold no lease.
+CREATE TABLE pawl.workers (
+    id text COLLATE "C" NOT NULL,
+    expires_at timestamptz NOT NULL,
+    state json NOT NULL,
+    CONSTRAINT workers_pkey PRIMARY KEY (id)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
+
+CREATE INDEX workers_expires_at ON pawl.workers (expires_at);

@@ -12,3 +12,10 @@ UPDATE tokens SET scopes = scopes || ',answer'
     WHERE ',' || scopes || ',' LIKE '%,submit,%' AND ',' || scopes || ',' NOT LIKE '%,answer,%';
 -- Claims read the effects of a job or a step page by page, in the order of their versions.
 CREATE INDEX job_effects_by_owner ON job_effects (job, step, version);
+-- Workers that have registered, also while they hold no lease.
+CREATE TABLE workers (
+    id TEXT NOT NULL PRIMARY KEY,
+    expires_at INTEGER NOT NULL,
+    state TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX workers_by_end ON workers (expires_at);

@@ -275,7 +275,8 @@ PAWL_VERB(redact);
 /* -- plans and people -- */
 
 /* {"id", "steps": [...], "reason"?}: gives the job a plan, or a new version of it. Answers the job.
- * PAWL_NOT_FOUND, PAWL_UNPROCESSABLE_PLAN, PAWL_INVALID_TRANSITION */
+ * PAWL_NOT_FOUND, PAWL_UNPROCESSABLE_PLAN, PAWL_INVALID_TRANSITION; PAWL_FORBIDDEN: a step asks a
+ * person, or is to ask one, and the access token has not the scope answer */
 PAWL_VERB(plan);
 
 /* {"id", "limit"?, "cursor"?}. Answers {"status", "plan_version", "critical_path": {"duration_ms",

@@ -165,6 +165,40 @@ enum error_code decider_plan(struct decider *d, struct str steps, struct str rea
     return code == ERR_OK ? start_loaded_waits(d) : code;
 }
 
+/* Whether the step asks a person who has not answered, or will ask one. */
+static enum error_code asks_person(struct decider *d, const struct step *step, bool *ret)
+{
+    enum step_standing standing = step_standing(step);
+    struct wait_spec wait = {0};
+    enum error_code code = ERR_OK;
+    if (standing == STANDING_ASKING)
+        wait.type = step->question.type;
+    else if (standing < STANDING_SUCCEEDED && str_is_set(step->spec.wait))
+        code = wait_spec_read(step->spec.wait, RECORD_STORED, d->context->arena, &wait, d->err);
+    *ret = wait.type == WAIT_HUMAN;
+    return code;
+}
+
+/* A new plan takes the place of all that has not ended. So it could do without the approval that
+ * the old one has, which is as good as giving it. */
+static enum error_code check_questions(struct decider *d)
+{
+    const struct job_slice *slice = &d->out->after;
+    enum error_code code = ERR_OK;
+    for (uint32_t i = 0; i < slice->step_count && code == ERR_OK; i++) {
+        bool asks = false;
+        code = asks_person(d, &slice->steps[i], &asks);
+        if (code == ERR_OK && asks && !PLANTED(QUESTION_PLANNED_AWAY))
+            code = err_set(d->err, ERR_FORBIDDEN,
+                           "%s%.*s%s asks a person and is not answered: a new plan would end "
+                           "the question, which needs a token with the scope answer",
+                           d->command->blind ? "a step" : "step \"",
+                           STR_ARG(d->command->blind ? STR("") : slice->steps[i].spec.id),
+                           d->command->blind ? "" : "\"");
+    }
+    return code;
+}
+
 enum error_code decide_plan(struct decider *d)
 {
     enum error_code code = decider_text(d, "reason", d->command->plan.reason);
@@ -179,6 +213,8 @@ enum error_code decide_plan(struct decider *d)
         return err_set(d->err, ERR_UNPROCESSABLE_PLAN, "the plan has no steps");
     /* With a plan nobody holds the job itself any more, so nobody could resolve its effects. */
     code = decider_no_open_effect(d, "plan");
+    if (code == ERR_OK && d->command->no_answer)
+        code = check_questions(d);
     if (code != ERR_OK)
         return code;
     return decider_plan(d, d->command->plan.steps, d->command->plan.reason, false);

@@ -495,6 +495,53 @@ static void a_planned_job_whose_step_fails_for_good_ends_as_on_permanent_says(vo
 
 /* ---- replan ---- */
 
+/* Whoever cannot answer would else get rid of the question. */
+static void plan_is_for_who_may_answer(struct world *w)
+{
+    struct command plan = plan_of(w, "[{'id':'pay'}]");
+    assert_status(w, "waiting");
+    plan.no_answer = true;
+    refused(w, plan, ERR_FORBIDDEN,
+            "step \"ok\" asks a person and is not answered: a new plan would end the question, "
+            "which needs a token with the scope answer");
+    plan.blind = true;
+    refused(w, plan, ERR_FORBIDDEN,
+            "a step asks a person and is not answered: a new plan would end the question, which "
+            "needs a token with the scope answer");
+    assert_status(w, "waiting");
+    do_ok(w, plan_of(w, "[{'id':'pay'}]"));
+    assert_status(w, "queued");
+}
+
+static void a_plan_with_an_open_question_is_replaced_by_who_may_answer_only(void **state)
+{
+    struct world *w = *state;
+    planned(w, "[{'id':'ok','wait':{'type':'human'}},{'id':'pay','deps':['ok']}]");
+    plan_is_for_who_may_answer(w);
+}
+
+static void a_plan_with_a_question_to_come_is_replaced_by_who_may_answer_only(void **state)
+{
+    struct world *w = *state;
+    planned(w, "[{'id':'a'},{'id':'ok','deps':['a'],'wait':{'type':'human'}}]");
+    do_ok(w, step_claim_of(w, "a", "r1", true));
+    do_ok(w, verdict_on("a", VERDICT_REPLAN));
+    plan_is_for_who_may_answer(w);
+}
+
+static void a_question_that_was_answered_keeps_nobody_from_planning(void **state)
+{
+    struct world *w = *state;
+    planned(w, "[{'id':'ok','wait':{'type':'human'}},{'id':'a','deps':['ok']}]");
+    do_ok(w, answer_of(w, "ok", "true"));
+    do_ok(w, step_claim_of(w, "a", "r1", true));
+    do_ok(w, verdict_on("a", VERDICT_REPLAN));
+    struct command plan = plan_of(w, "[{'id':'ok','wait':{'type':'human'}},{'id':'b'}]");
+    plan.no_answer = true;
+    do_ok(w, plan);
+    assert_step(w, "ok", "succeeded");
+}
+
 static void a_replan_fails_the_step_and_waits_once_nothing_else_runs(void **state)
 {
     struct world *w = *state;
@@ -732,6 +779,9 @@ int main(void)
         SCENARIO(a_planned_job_whose_step_is_out_of_retries_ends_as_on_exhausted_says),
         SCENARIO(a_planned_job_that_does_not_say_fails_with_its_step),
         SCENARIO(a_planned_job_whose_step_fails_for_good_ends_as_on_permanent_says),
+        SCENARIO(a_plan_with_an_open_question_is_replaced_by_who_may_answer_only),
+        SCENARIO(a_plan_with_a_question_to_come_is_replaced_by_who_may_answer_only),
+        SCENARIO(a_question_that_was_answered_keeps_nobody_from_planning),
         SCENARIO(a_replan_fails_the_step_and_waits_once_nothing_else_runs),
         SCENARIO(while_a_plan_is_awaited_nothing_of_the_old_one_is_claimed),
         SCENARIO(a_step_that_a_later_plan_brings_back_starts_above_all_that_left),

@@ -271,7 +271,9 @@ static enum error_code check_capabilities(const struct step_spec *spec, struct a
                                           struct err *err)
 {
     struct names names;
-    return names_read(spec->capabilities, CAPABILITIES_MAX, "capabilities", arena, &names, err);
+    enum error_code code =
+        names_read(spec->capabilities, CAPABILITIES_MAX, "capabilities", arena, &names, err);
+    return code == ERR_OK ? names_check_shown(&names, "capabilities", err) : code;
 }
 
 static enum error_code check_avoid(const struct step_spec *spec, struct arena *arena,

@@ -164,6 +164,25 @@ enum error_code labels_read(struct str json, uint32_t count_max, const char *wha
     return ERR_OK;
 }
 
+enum error_code names_check_shown(const struct names *names, const char *what, struct err *err)
+{
+    enum error_code code = ERR_OK;
+    for (uint32_t i = 0; i < names->count && code == ERR_OK; i++)
+        code = record_check_shown(names->at[i], what, err);
+    return code;
+}
+
+enum error_code labels_check_shown(const struct label *labels, uint32_t count, struct err *err)
+{
+    enum error_code code = ERR_OK;
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
+        code = record_check_shown(labels[i].key, "a key of labels", err);
+        if (code == ERR_OK)
+            code = record_check_shown(labels[i].value, "labels", err);
+    }
+    return code;
+}
+
 /* ---- which step fits where ---- */
 
 static enum error_code capabilities_fit(const struct resource *resource, const struct step *step,

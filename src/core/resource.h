@@ -70,6 +70,10 @@ enum error_code labels_read(struct str json, uint32_t count_max, const char *wha
                             struct arena *arena, struct label **ret, uint32_t *ret_count,
                             struct err *err);
 
+/* Checks names and labels of a request as record_check_shown does; `what` names the list. */
+enum error_code names_check_shown(const struct names *names, const char *what, struct err *err);
+enum error_code labels_check_shown(const struct label *labels, uint32_t count, struct err *err);
+
 struct context;
 
 /* From when the resource is lost: at expires_at; or, when a break kept it from renewing, as much

@@ -62,14 +62,9 @@ static enum error_code check_shown(const struct spec *spec, struct arena *arena,
         names_read(spec->capabilities, CAPABILITIES_MAX, "capabilities", arena, &capabilities, err);
     if (code == ERR_OK)
         code = labels_read(spec->labels, LABELS_MAX, "labels", arena, &labels, &count, err);
-    for (uint32_t i = 0; i < capabilities.count && code == ERR_OK; i++)
-        code = record_check_shown(capabilities.at[i], "capabilities", err);
-    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
-        code = record_check_shown(labels[i].key, "a key of labels", err);
-        if (code == ERR_OK)
-            code = record_check_shown(labels[i].value, "labels", err);
-    }
-    return code;
+    if (code == ERR_OK)
+        code = names_check_shown(&capabilities, "capabilities", err);
+    return code == ERR_OK ? labels_check_shown(labels, count, err) : code;
 }
 
 enum error_code spec_read(struct str json, struct arena *arena, struct spec *spec, struct err *err)

@@ -361,9 +361,27 @@ static enum error_code check_twins(const struct imports *imports, struct err *er
     return ERR_OK;
 }
 
-/* Says before anything is done whether one of them cannot be taken: it is all of them or none. */
-static enum error_code check_one(struct verb_call *call, const struct job *job, struct err *err)
+/* A lease of a step takes a slot of its resource, which must not be another queue's: and whose a
+ * resource will be, no history can say. */
+static enum error_code check_slots(const struct verb_call *call, const struct job_slice *slice,
+                                   struct err *err)
 {
+    for (uint32_t i = 0; i < slice->step_count && call->queues != NULL; i++) {
+        const struct step *step = &slice->steps[i];
+        if (lease_holds(&step->lease, &slice->job) && str_is_set(step_slot(step)))
+            return err_set(err, ERR_FORBIDDEN,
+                           "step \"%.*s\" is leased on a resource, and the token is for some "
+                           "queues: import the job with one for all, or when the lease has ended",
+                           STR_ARG(step->spec.id));
+    }
+    return ERR_OK;
+}
+
+/* Says before anything is done whether one of them cannot be taken: it is all of them or none. */
+static enum error_code check_one(struct verb_call *call, const struct job_slice *slice,
+                                 struct err *err)
+{
+    const struct job *job = &slice->job;
     struct store_txn *txn;
     struct store_job known = {.id = job->id};
     struct store_key key = {.queue = job->spec.queue, .key = job->spec.idempotency_key};
@@ -393,7 +411,7 @@ static enum error_code check_one(struct verb_call *call, const struct job *job, 
         return err_set(err, ERR_IDEMPOTENCY_MISMATCH,
                        "the idempotency_key \"%.*s\" of job %.*s belongs to another job",
                        STR_ARG(key.key), UUID_TEXT_LEN, id);
-    return ERR_OK;
+    return there->status == JOB_NONE ? check_slots(call, slice, err) : ERR_OK;
 }
 
 static enum error_code run_ops(struct verb_call *call, const struct imports *imports,
@@ -437,7 +455,7 @@ static enum error_code run_import(struct verb_call *call, struct buf *answer, st
         code = check_twins(&imports, err);
     for (uint32_t i = 0; i < imports.count && code == ERR_OK; i++) {
         struct err why = {0};
-        code = check_one(call, &imports.at[i].slice.job, &why);
+        code = check_one(call, &imports.at[i].slice, &why);
         if (code != ERR_OK)
             code = err_set(err, code, "jobs[%u]: %s", i, why.detail);
     }

@@ -455,9 +455,21 @@ static enum error_code read_claimant(struct verb_call *call, const struct resour
     ret->shared = !says_shared ? SHARED_AS_BEFORE : request->shared ? SHARED_YES : SHARED_NO;
     enum error_code code =
         names_read(request->queues, ACCESS_QUEUES_MAX, "queues", call->arena, &ret->queues, err);
-    for (uint32_t i = 0; i < ret->queues.count && code == ERR_OK; i++)
-        code = record_check_shown(ret->queues.at[i], "queues", err);
-    return code;
+    return code == ERR_OK ? names_check_shown(&ret->queues, "queues", err) : code;
+}
+
+/* What steps are matched by, and people read. */
+static enum error_code read_lists(struct verb_call *call, const struct resource_request *request,
+                                  struct resource *ret, struct err *err)
+{
+    enum error_code code = names_read(request->capabilities, CAPABILITIES_MAX, "capabilities",
+                                      call->arena, &ret->capabilities, err);
+    if (code == ERR_OK)
+        code = labels_read(request->labels, LABELS_MAX, "labels", call->arena, &ret->labels,
+                           &ret->label_count, err);
+    if (code == ERR_OK)
+        code = names_check_shown(&ret->capabilities, "capabilities", err);
+    return code == ERR_OK ? labels_check_shown(ret->labels, ret->label_count, err) : code;
 }
 
 static enum error_code prepare_resource_put(struct verb_call *call, struct err *err)
@@ -470,11 +482,7 @@ static enum error_code prepare_resource_put(struct verb_call *call, struct err *
         return verb_no_memory(err);
     enum error_code code = read_resource(call, &resource_put_record, &request, err);
     if (code == ERR_OK)
-        code = names_read(request.capabilities, CAPABILITIES_MAX, "capabilities", call->arena,
-                          &resource->capabilities, err);
-    if (code == ERR_OK)
-        code = labels_read(request.labels, LABELS_MAX, "labels", call->arena, &resource->labels,
-                           &resource->label_count, err);
+        code = read_lists(call, &request, resource, err);
     if (code == ERR_OK)
         code = check_tenants(call, request.id, err);
     struct resource_claimant claimant = {0};

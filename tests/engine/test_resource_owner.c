@@ -357,7 +357,84 @@ static void a_resource_of_before_belongs_to_the_first_that_renews_it(void **stat
     at_every_office(adopt);
 }
 
+/* ---- imports ------------------------------------------------------------------------------ */
+
+static char bundle[16 * 1024];
+
+static void export_one(struct office *office)
+{
+    resource_in_use(office, "r");
+    limit(office, A, NULL);
+    well(office, VERB_list, "{}");
+    well(office, VERB_export, "{'id':'%s'}", said(office, "jobs.0.id"));
+    assert_true(strlen(office->answer) < sizeof bundle);
+    memcpy(bundle, office->answer, strlen(office->answer) + 1);
+}
+
+static enum error_code import_one(struct office *office, const struct names *queues)
+{
+    struct buf request;
+    struct buf answer;
+    buf_init(&request, &office->arena, sizeof bundle);
+    buf_addf(&request, "{\"jobs\":[%s]}", bundle);
+    buf_init(&answer, &office->arena, 256);
+    struct verb_call call = {
+        .engine = office->engine,
+        .arena = &office->arena,
+        .name = VERB_import,
+        .request = buf_str(&request),
+        .actor = STR("ann"),
+        .scopes = A,
+        .queues = queues,
+    };
+    office->err = (struct err){0};
+    return verb_do(&call, &answer, &office->err);
+}
+
+static void import_a_lease(struct office *office)
+{
+    limit(office, W, &q2);
+    well(office, VERB_resource_put, "{'id':'r','slots':9}");
+    assert_int_equal(import_one(office, &q1), ERR_FORBIDDEN);
+    assert_non_null(strstr(office->err.detail, "\"a\""));
+    assert_null(strstr(office->err.detail, "q2"));
+    well(office, VERB_resource_get, "{'id':'r'}");
+    assert_string_equal(said(office, "used"), "0");
+    assert_int_equal(import_one(office, NULL), ERR_OK);
+}
+
+static void an_import_takes_no_slot_of_the_resource_of_another(void **state)
+{
+    (void)state;
+    at_every_office(export_one);
+    at_every_office(import_a_lease);
+}
+
 /* ---- wrong requests ----------------------------------------------------------------------- */
+
+static void name_strangely(struct office *office)
+{
+    static const char *const wrong[] = {
+        "{'id':'r','capabilities':['gpu\\u202e']}",
+        "{'id':'r','labels':{'zo\\u200bne':'eu'}}",
+        "{'id':'r','labels':{'zone':'e\\ufeffu'}}",
+    };
+    limit(office, W, NULL);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        ask(office, VERB_resource_put, "%s", wrong[i]);
+        assert_int_equal(office->code, ERR_BAD_REQUEST);
+        assert_non_null(strstr(office->err.detail, i == 0 ? "capabilities" : "labels"));
+    }
+    well(office, VERB_resources, "{}");
+    assert_string_equal(said(office, "resources.0"), "");
+    well(office, VERB_resource_put, "{'id':'r','labels':{'zone':'','ort':'Zürich'}}");
+}
+
+static void names_of_a_resource_have_no_characters_of_format(void **state)
+{
+    (void)state;
+    at_every_office(name_strangely);
+}
 
 static void ask_wrongly(struct office *office)
 {
@@ -401,6 +478,8 @@ int main(void)
         cmocka_unit_test(a_resource_that_was_given_away_keeps_the_steps_it_has),
         cmocka_unit_test(a_shared_resource_is_for_everybody_and_changed_by_tokens_of_all_queues),
         cmocka_unit_test(a_resource_of_before_belongs_to_the_first_that_renews_it),
+        cmocka_unit_test(an_import_takes_no_slot_of_the_resource_of_another),
+        cmocka_unit_test(names_of_a_resource_have_no_characters_of_format),
         cmocka_unit_test(wrong_owners_are_refused_and_nothing_is_registered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

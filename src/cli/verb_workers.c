@@ -1,16 +1,30 @@
 #include "cli/listing.h"
 
 static const struct column columns[] = {
-    {.title = "WORKER", .gives_way = true},
-    {.title = "LEASES", .right = true},
-    {.title = "LAST BEAT"},
+    {.title = "WORKER", .gives_way = true},   {.title = "LEASES", .right = true},
+    {.title = "SLOTS", .right = true},        {.title = "KINDS", .gives_way = true},
+    {.title = "QUEUES", .gives_way = true},   {.title = "LAST BEAT"},
     {.title = "RESOURCE", .gives_way = true},
 };
+
+/* What a worker that has registered handles; nothing of one that has not. */
+static void add_names(struct table *table, struct pawl_json worker, const char *member)
+{
+    struct pawl_json names = pawl_json_get(worker, member);
+    struct pawl_json first = {0};
+    if (pawl_json_type(names) == 'a' && !pawl_json_next(names, &first, NULL))
+        table_text(table, "all");
+    else
+        table_list(table, names);
+}
 
 static void add_row(struct table *table, struct pawl_json worker)
 {
     table_value(table, pawl_json_get(worker, "worker_id"));
     table_value(table, pawl_json_get(worker, "leases"));
+    table_value(table, pawl_json_get(worker, "slots"));
+    add_names(table, worker, "kinds");
+    add_names(table, worker, "queues");
     table_time(table, pawl_json_get(worker, "last_beat_at"));
     table_value(table, pawl_json_get(worker, "resource_id"));
 }
@@ -23,15 +37,17 @@ static enum cli_exit run(const struct args *args)
         .columns = columns,
         .column_count = sizeof columns / sizeof columns[0],
         .add_row = add_row,
-        .otherwise = "No worker holds a lease.",
+        .otherwise = "No worker is registered, and none holds a lease.",
     };
     return listing_run(args, &listing);
 }
 
 const struct verb verb_workers = {
     .name = "workers",
-    .summary = "who holds leases",
-    .about = "Lists the workers that hold a lease, and when they last gave a sign of life.\n",
+    .summary = "who holds leases, and who is idle",
+    .about =
+        "Lists the workers that hold a lease, with their last sign of life, and those that have\n"
+        "registered, with what they handle: pawl work registers by itself.\n",
     .takes = TAKES_STORE | TAKES_JSON,
     .run = run,
 };

@@ -374,6 +374,7 @@ static void *claimer_main(void *arg)
     for (uint32_t i = 0; i < worker->slot_count; i++)
         pthread_cond_signal(&worker->slots[i].given);
     pthread_mutex_unlock(&worker->lock);
+    worker_registration_end(worker);
     thread_ended(worker);
     return NULL;
 }
@@ -455,7 +456,7 @@ static enum pawl_code make_terms(struct pawl_worker *worker,
     if (buf.failed)
         return worker_error(error, PAWL_NO_MEMORY, "there is not enough memory for a worker");
     worker->terms = (struct str){buf.at + 1, buf.len - 1};
-    return PAWL_OK;
+    return worker_registration_make(worker, str_from(worker_id), options, error);
 }
 
 /* Ends the threads that run, and frees everything. */

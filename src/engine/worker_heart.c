@@ -165,7 +165,7 @@ static bool renew(struct pawl_worker *worker)
 /* When the next heartbeat, or renewal, is due. Under the lock. */
 static int64_t next_beat(const struct pawl_worker *worker)
 {
-    int64_t at = worker->renew_at;
+    int64_t at = worker->renew_at < worker->register_at ? worker->renew_at : worker->register_at;
     for (uint32_t i = 0; i < worker->slot_count; i++) {
         const struct slot *slot = &worker->slots[i];
         if (slot->busy && slot->beating && slot->beat_at < at)
@@ -180,7 +180,8 @@ void *worker_heart(void *arg)
     pthread_mutex_lock(&worker->lock);
     while (!worker->heart_ends) {
         int64_t at = next_beat(worker);
-        if (at <= clock_monotonic_ms() && (beat_once(worker) || renew(worker)))
+        if (at <= clock_monotonic_ms() &&
+            (beat_once(worker) || renew(worker) || worker_registration_renew(worker)))
             continue;
         worker->heart_until = at;
         if (at == INT64_MAX) {

@@ -59,9 +59,10 @@ struct pawl_worker {
     bool once;
     bool drain;
     struct arena arena;
-    struct str terms; /* members of every claim, without braces */
-    bool steps;       /* takes steps of plans, or judges them; else jobs */
-    char *resource;   /* as it is registered, JSON; NULL: none */
+    struct str terms;   /* members of every claim, without braces */
+    bool steps;         /* takes steps of plans, or judges them; else jobs */
+    char *resource;     /* as it is registered, JSON; NULL: none */
+    char *registration; /* what it says of itself, JSON */
 
     atomic_bool stopped; /* pawl_worker_stop was called */
     int wake;            /* an eventfd: a slot is free, or stopped */
@@ -86,6 +87,9 @@ struct pawl_worker {
     bool registered;     /* the resource is */
     bool borrowed;       /* it is shared, and another's to renew and delete */
     int64_t renew_at;    /* and must be again; INT64_MAX: never */
+    int64_t register_at; /* when it says again who it is; INT64_MAX: it claims no more */
+    bool registering;    /* the heart is at it */
+    bool is_listed;      /* it was registered once */
     long long done;
     struct pawl_error error; /* what ended the worker */
 };
@@ -147,6 +151,20 @@ enum pawl_code worker_resource_make(struct pawl_worker *worker,
 /* Registers it, or renews it. Without the lock. */
 enum pawl_code worker_resource_put(struct pawl_worker *worker, struct pawl_error *error);
 void worker_resource_delete(struct pawl_worker *worker);
+
+/* ---- worker_registration.c ---- */
+
+/* Writes down what the worker says of itself: `id` is that of its claims. */
+enum pawl_code worker_registration_make(struct pawl_worker *worker, struct str id,
+                                        const struct pawl_worker_options *options,
+                                        struct pawl_error *error);
+
+/* The heart registers the worker, or renews that, when it is time. Called and left with the lock
+ * held, which is let go meanwhile. */
+bool worker_registration_renew(struct pawl_worker *worker);
+
+/* The worker claims no more: it is taken off the list. Without the lock. */
+void worker_registration_end(struct pawl_worker *worker);
 
 /* ---- worker_report.c ---- */
 

@@ -20,7 +20,7 @@ json 'a["jobs"]["queued"] == 1'
 runs 0 stats
 prints 'queued:         1'
 runs 0 workers
-prints 'No worker holds a lease.'
+prints 'No worker is registered, and none holds a lease.'
 runs 0 resources
 prints 'No resource is registered.'
 

@@ -606,6 +606,29 @@ static void an_idle_worker_stops_soon(void **state)
     assert_true(now_ms() - since < PATIENCE_MS / 2);
 }
 
+static void an_idle_worker_is_listed_until_it_has_drained(void **state)
+{
+    struct library_case *c = *state;
+    struct script script = {0};
+    struct pawl_worker_options options = options_for(&script);
+    options.concurrency = 3;
+    struct pawl_worker *worker = start(c, &options);
+    long long since = now_ms();
+    does(&c->talk, pawl_workers, "{}");
+    while (strcmp(text_at(&c->talk, "workers"), "[]") == 0 && now_ms() - since < PATIENCE_MS) {
+        nap(10);
+        does(&c->talk, pawl_workers, "{}");
+    }
+    assert_string_equal(text_at(&c->talk, "workers.0.worker_id"), options.worker_id);
+    assert_string_equal(text_at(&c->talk, "workers.0.leases"), "0");
+    assert_string_equal(text_at(&c->talk, "workers.0.slots"), "3");
+    assert_string_equal(text_at(&c->talk, "workers.0.registered"), "true");
+    pawl_worker_stop(worker);
+    assert_int_equal(join(worker), 0);
+    does(&c->talk, pawl_workers, "{}");
+    assert_string_equal(text_at(&c->talk, "workers"), "[]");
+}
+
 static void once_takes_one_job(void **state)
 {
     struct library_case *c = *state;
@@ -753,6 +776,7 @@ int main(void)
         ON_EVERY_STORE_TICKING(a_worker_that_waits_gets_a_new_job_at_once),
         ON_EVERY_STORE_TICKING(a_stop_lets_what_runs_end_and_takes_nothing_more),
         ON_MEMORY(an_idle_worker_stops_soon),
+        ON_EVERY_STORE_TICKING(an_idle_worker_is_listed_until_it_has_drained),
         ON_EVERY_STORE_TICKING(once_takes_one_job),
         ON_EVERY_STORE_TICKING(a_drain_also_does_what_handlers_submit),
         ON_MEMORY(an_interrupted_handle_does_not_make_a_worker_spin),

@@ -589,7 +589,7 @@ static const struct option options[] = {
 const struct verb verb_lease = {
     .name = "lease",
     .summary = "progress, waits, effects and verdicts, for a command at work",
-    .arguments = "progress|wait|effect|abort|verdict|dead-letter JSON|KEY|DECISION|REASON",
+    .arguments = "progress|wait|effect|abort|verdict|dead-letter VALUE",
     .about =
         "For commands that 'pawl work' runs: the job is the one whose lease PAWL_LEASE names.\n"
         "\n"

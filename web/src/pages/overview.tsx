@@ -91,7 +91,7 @@ function Figures({ stats }: { stats: Stats }) {
     const { completed_per_min: completed, failed_per_min: failed } = recent;
     const said = (ms?: number) => (ms === undefined ? '–' : duration(ms));
     const half = (ms?: number) =>
-        ms === undefined ? 'none in the last minute' : `p95; half within ${duration(ms)}`;
+        ms === undefined ? 'none in the last minute' : `p95; p50 ${duration(ms)}`;
     const oldest = stats.oldest_queued_at
         ? Math.max(0, now.value - Date.parse(stats.oldest_queued_at))
         : null;

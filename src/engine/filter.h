@@ -22,8 +22,10 @@ struct filter_request {
     struct str queue;
     struct str agent_id;
     struct str correlation_id;
-    struct str label; /* key:value */
+    struct str label;  /* key:value */
+    struct str labels; /* an array of more of them: all must be there */
     int64_t created_after;
+    int64_t created_before; /* 0: whenever */
 };
 
 /* Entries for the table of a request that has a struct filter_request as its member `filter`. */
@@ -34,23 +36,24 @@ struct filter_request {
         RECORD_FIELD(type, filter.agent_id, "agent_id", NAME),                                     \
         RECORD_FIELD(type, filter.correlation_id, "correlation_id", NAME),                         \
         RECORD_FIELD(type, filter.label, "label", TEXT),                                           \
-        RECORD_FIELD(type, filter.created_after, "created_after", TIME)
+        RECORD_FIELD(type, filter.labels, "labels", ARRAY),                                        \
+        RECORD_FIELD(type, filter.created_after, "created_after", TIME),                           \
+        RECORD_FIELD(type, filter.created_before, "created_before", TIME)
 
 /* Reads it into `ret`, whose other members are left alone. bad_request names the member and its
- * value. Views of the request are kept. */
+ * value. Views of the request are kept. What no store looks for is left to filter_passes. */
 enum error_code filter_read(const struct filter_request *request, struct store_filter *ret,
                             struct err *err);
+
+/* Whether a request that was read asks for more than stores look for; and whether a job that a
+ * store has listed for it is one that it means. */
+bool filter_sifts(const struct filter_request *request);
+bool filter_passes(const struct filter_request *request, const struct job *job);
 
 /* Whether a job is one that somebody would look for with this text: it is part of its id, kind,
  * queue, key, correlation id, agent, goal, labels (also written key:value) or last error, in
  * whatever case. */
 bool filter_has_text(const struct job *job, struct str text);
-
-/* Checks an array of labels, key:value each, at most FILTER_LABELS_MAX. bad_request. */
-enum error_code filter_check_labels(struct str labels, struct err *err);
-
-/* Whether a job has all of these labels, which were checked. */
-bool filter_has_labels(const struct job *job, struct str labels);
 
 /* Where a page begins: an absent cursor gives the newest job. bad_request. */
 enum error_code cursor_read(struct str cursor, struct uuid *ret, struct err *err);

@@ -35,7 +35,8 @@ struct walk {
     int64_t rate_per_s;         /* 0: as fast as it goes */
     bool dry_run;
     int64_t limit;
-    bool grouped; /* only dead letters of this group */
+    struct filter_request which; /* what the store does not look for is sifted */
+    bool grouped;                /* only dead letters of this group */
     uint8_t group[DEAD_GROUP_LEN];
 
     int64_t looked_at;
@@ -94,7 +95,12 @@ static enum error_code do_page(struct verb_call *call, struct walk *walk, struct
     return code;
 }
 
-/* Leaves those of the group, at most `most`, at the front of the list. */
+static bool walk_sifts(const struct walk *walk)
+{
+    return walk->grouped || filter_sifts(&walk->which);
+}
+
+/* Leaves those that are meant, at most `most`, at the front of the list. */
 static enum error_code sift(const struct walk *walk, struct store_job *jobs, uint32_t *count,
                             struct uuid *last, int64_t most, struct arena *arena, struct err *err)
 {
@@ -102,8 +108,12 @@ static enum error_code sift(const struct walk *walk, struct store_job *jobs, uin
     for (uint32_t i = 0; i < *count && kept < most; i++) {
         struct dead_group group;
         *last = jobs[i].id;
-        if (str_is_set(jobs[i].damaged))
+        if (str_is_set(jobs[i].damaged) || !filter_passes(&walk->which, &jobs[i].slice.job))
             continue;
+        if (!walk->grouped) {
+            jobs[kept++] = jobs[i];
+            continue;
+        }
         if (!dead_group_of(&jobs[i].slice.job, arena, &group))
             return verb_no_memory(err);
         bool same = memcmp(group.id, walk->group, sizeof group.id) == 0;
@@ -120,7 +130,7 @@ static enum error_code next_jobs(struct verb_call *call, struct walk *walk, uint
                                  struct err *err)
 {
     uint32_t count = 0;
-    walk->filter.limit = walk->grouped && most < CHUNK_MAX ? CHUNK_MAX : most;
+    walk->filter.limit = walk_sifts(walk) && most < CHUNK_MAX ? CHUNK_MAX : most;
     enum error_code code = list_page(call, walk, arena, ret, &count, err);
     if (code != ERR_OK)
         return code;
@@ -131,7 +141,7 @@ static enum error_code next_jobs(struct verb_call *call, struct walk *walk, uint
         return ERR_OK;
     struct uuid end = (*ret)[count - 1].id;
     walk->last = end;
-    if (walk->grouped)
+    if (walk_sifts(walk))
         code = sift(walk, *ret, ret_count, &walk->last, most, arena, err);
     walk->more = walk->more || !uuid_eq(walk->last, end);
     walk->filter.before = walk->last;
@@ -273,15 +283,16 @@ static enum error_code check_bulk(const struct bulk_request *request, struct err
     return ERR_OK;
 }
 
-static enum error_code read_which(struct verb_call *call, struct str json, struct store_filter *ret,
+static enum error_code read_which(struct verb_call *call, struct str json, struct walk *walk,
                                   struct err *err)
 {
     struct which_request request = {0};
     enum error_code code = record_read(&which_record, json, RECORD_ALL, RECORD_REQUEST, "filter",
                                        call->arena, &request, err);
     if (code == ERR_OK)
-        code = filter_read(&request.filter, ret, err);
-    return code == ERR_OK ? access_filter(call, ret, err) : code;
+        code = filter_read(&request.filter, &walk->filter, err);
+    walk->which = request.filter;
+    return code == ERR_OK ? access_filter(call, &walk->filter, err) : code;
 }
 
 static struct op command_op(const struct verb_call *call, enum command_type type)
@@ -315,7 +326,7 @@ static enum error_code run_bulk(struct verb_call *call, struct buf *answer, stru
     if (code == ERR_OK)
         code = check_bulk(&request, err);
     if (code == ERR_OK)
-        code = read_which(call, request.which, &walk.filter, err);
+        code = read_which(call, request.which, &walk, err);
     if (code == ERR_OK)
         code = cursor_read(request.cursor, &walk.filter.before, err);
     if (code != ERR_OK)

@@ -134,8 +134,6 @@ const struct verb verb_get = {.request = &get_record, .run = run_get};
 
 struct list_request {
     struct filter_request filter;
-    struct str labels; /* more of them: all must be there */
-    int64_t created_before;
     struct str idempotency_key;
     struct str search;
     struct str id_prefix;
@@ -145,10 +143,9 @@ struct list_request {
 };
 
 static const struct record_field list_fields[] = {
-    FILTER_FIELDS(struct list_request),        FIELD(list_request, labels, ARRAY),
-    FIELD(list_request, created_before, TIME), FIELD(list_request, idempotency_key, NAME),
-    FIELD(list_request, search, TEXT),         FIELD(list_request, id_prefix, TEXT),
-    FIELD(list_request, include, TEXT),        RANGE(list_request, limit, 1, STORE_LIST_MAX),
+    FILTER_FIELDS(struct list_request), FIELD(list_request, idempotency_key, NAME),
+    FIELD(list_request, search, TEXT),  FIELD(list_request, id_prefix, TEXT),
+    FIELD(list_request, include, TEXT), RANGE(list_request, limit, 1, STORE_LIST_MAX),
     FIELD(list_request, cursor, TEXT),
 };
 RECORD_TABLE(list);
@@ -177,12 +174,11 @@ static enum error_code read_include(struct str list, int *ret, struct err *err)
 
 /* A page of jobs on its way. */
 struct listing {
-    struct store_filter filter; /* `before` and `limit` move on */
-    struct str search;          /* absent: all of them */
-    struct str labels;          /* an array of key:value, checked; absent: none */
-    int64_t created_before;     /* 0: whenever */
-    struct uuid first;          /* the smallest id that is listed */
-    uint32_t limit;             /* of jobs that are written */
+    struct store_filter filter;  /* `before` and `limit` move on */
+    struct str search;           /* absent: all of them */
+    struct filter_request which; /* what the store does not look for is sifted */
+    struct uuid first;           /* the smallest id that is listed */
+    uint32_t limit;              /* of jobs that are written */
     struct sight sight;
     int64_t until; /* of a search, on the engine's steady clock */
     uint32_t at_once;
@@ -200,8 +196,7 @@ static bool is_full(const struct listing *listing, const struct buf *answer)
  * written, and a page ends when enough was looked at. */
 static bool searches(const struct listing *listing)
 {
-    return str_is_set(listing->search) || str_is_set(listing->labels) ||
-           listing->created_before != 0;
+    return str_is_set(listing->search) || filter_sifts(&listing->which);
 }
 
 static bool is_found(const struct listing *listing, const struct store_job *job)
@@ -212,8 +207,7 @@ static bool is_found(const struct listing *listing, const struct store_job *job)
     if (str_is_set(job->damaged))
         return false;
     return (!str_is_set(listing->search) || filter_has_text(found, listing->search)) &&
-           (listing->created_before == 0 || found->created_at < listing->created_before) &&
-           (!str_is_set(listing->labels) || filter_has_labels(found, listing->labels));
+           filter_passes(&listing->which, found);
 }
 
 /* Reads and writes the next jobs. */
@@ -316,7 +310,7 @@ static void begin_before(struct listing *listing)
     static const struct uuid none;
     static const uint8_t zeros[10];
     struct uuid *before = &listing->filter.before;
-    int64_t at = listing->created_before;
+    int64_t at = listing->which.created_before;
     if (at == 0 || at > INT64_MAX - CLOCKS_APART_MS || at + CLOCKS_APART_MS >= INT64_C(1) << 48)
         return;
     struct uuid first = uuid_v7(at + CLOCKS_APART_MS, zeros);
@@ -374,8 +368,6 @@ static enum error_code run_list(struct verb_call *call, struct buf *answer, stru
         code = read_include(request.include, &parts, err);
     if (code == ERR_OK)
         code = check_search(request.search, err);
-    if (code == ERR_OK && str_is_set(request.labels))
-        code = filter_check_labels(request.labels, err);
     if (code == ERR_OK && str_is_set(request.idempotency_key))
         return list_by_key(call, &request, access_sight_of(call, parts), answer, err);
     if (code == ERR_OK)
@@ -384,8 +376,7 @@ static enum error_code run_list(struct verb_call *call, struct buf *answer, stru
         return code;
     listing.sight = access_sight_of(call, parts);
     listing.search = request.search;
-    listing.labels = request.labels;
-    listing.created_before = request.created_before;
+    listing.which = request.filter;
     begin_before(&listing);
     listing.limit = (uint32_t)request.limit;
     listing.until = engine_steady(call->engine) + SEARCH_MS_MAX;

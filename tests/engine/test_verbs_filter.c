@@ -92,6 +92,63 @@ static void a_job_is_listed_by_its_key_within_its_queue(void **state)
     at_every_desk(lists_by_key);
 }
 
+static void steers_by_filter(struct desk *d)
+{
+    well(d, VERB_submit, "{\"kind\":\"a\",\"labels\":{\"customer\":\"c17\",\"team\":\"red\"}}");
+    const char *old = said(d, "id");
+    d->clock += 1000;
+    well(d, VERB_submit, "{\"kind\":\"b\",\"labels\":{\"customer\":\"c17\",\"team\":\"blue\"}}");
+    const char *blue = said(d, "id");
+    for (int i = 0; i < 120; i++) /* more than one page */
+        well(d, VERB_submit, "{\"kind\":\"c\",\"labels\":{\"customer\":\"c18\"}}");
+    d->clock += 1000;
+    well(d, VERB_submit, "{\"kind\":\"d\",\"labels\":{\"customer\":\"c17\",\"team\":\"red\"}}");
+    const char *young = said(d, "id");
+    well(d, VERB_bulk,
+         "{\"action\":\"cancel\",\"dry_run\":true,\"filter\":{\"label\":\"customer:c17\","
+         "\"labels\":[\"team:red\"]}}");
+    says(d, "matched", "2");
+    says(d, "done", "0");
+    well(d, VERB_bulk,
+         "{\"action\":\"cancel\",\"filter\":{\"labels\":[\"customer:c17\",\"team:red\"],"
+         "\"created_before\":\"2026-01-01T00:00:01.000Z\"}}");
+    says(d, "matched", "1");
+    says(d, "done", "1");
+    well(d, VERB_list, "{\"status\":\"cancelled\"}");
+    says(d, "jobs.0.id", old);
+    says(d, "jobs.1", "");
+    /* The cursor goes on behind the last job that was looked at. */
+    well(d, VERB_bulk,
+         "{\"action\":\"cancel\",\"limit\":1,\"filter\":{\"labels\":[\"customer:c17\"]}}");
+    says(d, "matched", "1");
+    says(d, "next_cursor", young);
+    well(d, VERB_bulk,
+         "{\"action\":\"cancel\",\"cursor\":\"%s\",\"filter\":{\"labels\":"
+         "[\"customer:c17\"],\"status\":\"queued\"}}",
+         young);
+    says(d, "matched", "1");
+    says(d, "next_cursor", "");
+    well(d, VERB_get, "{\"id\":\"%s\"}", blue);
+    says(d, "status", "cancelled");
+    well(d, VERB_list, "{\"status\":\"queued\",\"limit\":500,\"labels\":[\"customer:c17\"]}");
+    says(d, "jobs", "[]");
+    ill(d, VERB_bulk, ERR_BAD_REQUEST, "key:value",
+        "{\"action\":\"cancel\",\"filter\":{\"labels\":[\"red\"]}}");
+    ill(d, VERB_bulk, ERR_BAD_REQUEST, "labels",
+        "{\"action\":\"cancel\",\"filter\":{\"labels\":\"team:red\"}}");
+    ill(d, VERB_bulk, ERR_BAD_REQUEST, "created_before",
+        "{\"action\":\"cancel\",\"filter\":{\"created_before\":\"soon\"}}");
+    well(d, VERB_list, "{\"status\":\"queued\",\"limit\":500}");
+    says(d, "jobs.119.kind", "c");
+    says(d, "jobs.120", "");
+}
+
+static void many_jobs_are_steered_by_the_filter_that_lists_them(void **state)
+{
+    (void)state;
+    at_every_desk(steers_by_filter);
+}
+
 /* ---- pages ---- */
 
 /* A list, where its entries are, and what tells them apart. */
@@ -339,6 +396,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(jobs_are_listed_by_several_labels_and_up_to_a_time),
         cmocka_unit_test(a_job_is_listed_by_its_key_within_its_queue),
+        cmocka_unit_test(many_jobs_are_steered_by_the_filter_that_lists_them),
         cmocka_unit_test(every_list_comes_in_pages_that_miss_and_repeat_nothing),
         cmocka_unit_test(events_and_feed_are_limited_to_types_kinds_queues_and_a_job),
         cmocka_unit_test(a_filter_of_events_that_cannot_be_is_refused_by_name),

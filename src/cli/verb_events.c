@@ -232,7 +232,7 @@ static enum cli_exit run(const struct args *args)
         code = cli_usage(args->verb, "--follow goes neither with --limit nor with --telemetry");
     if (code == CLI_DONE && cli_has(args, "--derive") &&
         (follow || cli_has(args, "--limit") || cli_has(args, "--telemetry") ||
-         cli_has(args, "--after")))
+         cli_has(args, "--after") || cli_has(args, "--type")))
         code = cli_usage(args->verb, "--derive reads all events: it goes with --json only");
     if (code == CLI_DONE)
         code = cli_open(args, false, &reader.pawl);

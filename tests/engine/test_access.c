@@ -309,13 +309,11 @@ static void a_question_to_a_person_takes_the_scope_answer(void **state)
     at_every_office(answer_with_every_scope);
 }
 
+#define QUESTION ",'plan':{'steps':[{'id':'ok','wait':{'type':'human'}}]}"
 static void plan_with_every_scope(struct office *office)
 {
     static const uint32_t without[] = {S, W, S | W | R};
-    limit(office, 0, NULL);
-    const char *id = submitted(office, "q",
-                               ",'plan':{'steps':[{'id':'ok','wait':{'type':'human'}},"
-                               "{'id':'pay','deps':['ok']}]}");
+    const char *id = submitted(office, "q", QUESTION);
     for (size_t i = 0; i < sizeof without / sizeof without[0]; i++) {
         limit(office, without[i], NULL);
         ask(office, VERB_plan, "{'id':'%s','steps':[{'id':'pay'}]}", id);

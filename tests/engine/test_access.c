@@ -309,33 +309,6 @@ static void a_question_to_a_person_takes_the_scope_answer(void **state)
     at_every_office(answer_with_every_scope);
 }
 
-#define QUESTION ",'plan':{'steps':[{'id':'ok','wait':{'type':'human'}}]}"
-static void plan_with_every_scope(struct office *office)
-{
-    static const uint32_t without[] = {S, W, S | W | R};
-    const char *id = submitted(office, "q", QUESTION);
-    for (size_t i = 0; i < sizeof without / sizeof without[0]; i++) {
-        limit(office, without[i], NULL);
-        ask(office, VERB_plan, "{'id':'%s','steps':[{'id':'pay'}]}", id);
-        assert_int_equal(office->code, ERR_FORBIDDEN);
-        assert_non_null(strstr(office->err.detail, "scope answer"));
-        assert_int_equal(strstr(office->err.detail, "\"ok\"") != NULL, (without[i] & R) != 0);
-        well(office, VERB_batch, "{'ops':[{'op':'plan','id':'%s','steps':[{'id':'pay'}]}]}", id);
-        assert_string_equal(said(office, "results.0.status"), "403");
-    }
-    limit(office, 0, NULL);
-    well(office, VERB_inbox, "{}");
-    assert_non_null(strstr(office->answer, id));
-    limit(office, S | N, NULL);
-    well(office, VERB_plan, "{'id':'%s','steps':[{'id':'pay'}]}", id);
-}
-
-static void a_question_to_a_person_cannot_be_planned_away(void **state)
-{
-    (void)state;
-    at_every_office(plan_with_every_scope);
-}
-
 /* Version and status of all jobs, to see that nothing has happened. */
 static const char *everything(struct office *office)
 {
@@ -980,7 +953,6 @@ int main(void)
         cmocka_unit_test(a_verb_takes_its_scopes_and_no_other),
         cmocka_unit_test(a_question_to_a_person_takes_the_scope_answer),
         cmocka_unit_test(explain_names_the_actions_that_the_token_may_take),
-        cmocka_unit_test(a_question_to_a_person_cannot_be_planned_away),
         cmocka_unit_test(a_response_shows_no_more_than_the_scopes_may_read),
         cmocka_unit_test(a_verb_does_not_reach_jobs_of_other_queues),
         cmocka_unit_test(an_id_of_another_queue_is_answered_as_an_unknown_one),

@@ -376,7 +376,7 @@ function WorkersAndResources({ workers, resources }: { workers: Worker[]; resour
                         {workers.slice(0, 6).map((w) => (
                             <tr key={w.worker_id}>
                                 <td class="mono cut">{w.worker_id}</td>
-                                <td class="num">{plural(w.leases, 'lease')}</td>
+                                <td class="num">{w.leases > 0 ? plural(w.leases, 'lease') : 'idle'}</td>
                                 <td class="num faint">
                                     <Ago at={w.last_beat_at} />
                                 </td>

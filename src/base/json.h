@@ -98,8 +98,8 @@ bool json_bool(struct str raw, bool *ret);
 
 /* Whether two checked values mean the same: white space, the order of members, escapes in strings
  * and the form of numbers (1.0 and 1, 1e2 and 100) do not matter; numbers are compared exactly, as
- * decimals. Linear in the length of both, whatever order members come in; `seed` is for look-up
- * tables. Fails with no_memory only. */
+ * decimals. Takes at most as long as both are, times how deep they are nested; `seed` is for
+ * look-up tables. Fails with no_memory only. */
 enum error_code json_alike(struct str a, struct str b, uint64_t seed, struct arena *arena,
                            bool *ret);
 

@@ -1,8 +1,9 @@
 /* Equality of JSON values by what they mean.
  *
- * Both texts are walked side by side. As long as the keys of two objects come in the same order,
- * which is what one program writes twice, nothing is looked up; else the members of one object go
- * into a map, so that the cost stays linear whatever order the keys come in. */
+ * Both texts are walked side by side. When the keys of two objects come in the same order, which is
+ * what one program writes twice, nothing is looked up; else the members of one object go into a
+ * map. Each value is compared once a level: the cost is at most the length of the texts times the
+ * depth of their nesting, which json_check limits. */
 #include "base/json.h"
 #include "base/map.h"
 
@@ -175,29 +176,46 @@ static enum error_code reordered_equal(struct str a, struct str b, size_t count,
     return code;
 }
 
+/* Whether two objects have the same keys in the same order. No value is looked at, so that each is
+ * compared once, whatever the order turns out to be. */
+static enum error_code keys_equal(struct str a, struct str b, struct arena *arena, bool *ret)
+{
+    struct json_iter left;
+    struct json_iter right;
+    struct str key_a;
+    struct str key_b;
+    struct str value;
+    enum error_code code = ERR_OK;
+    *ret = true;
+    (void)json_object_begin(&left, a);
+    (void)json_object_begin(&right, b);
+    while (code == ERR_OK && *ret && json_object_next(&left, &key_a, &value) &&
+           json_object_next(&right, &key_b, &value))
+        code = strings_equal(key_a, key_b, arena, ret);
+    return code;
+}
+
 static enum error_code objects_equal(struct str a, struct str b, uint64_t seed, struct arena *arena,
                                      bool *ret)
 {
     size_t count = json_count(a);
     struct json_iter left;
     struct json_iter right;
-    struct str key_a;
-    struct str key_b;
+    struct str key;
     struct str x;
     struct str y;
-    enum error_code code = ERR_OK;
+    bool in_order = false;
     *ret = count == json_count(b) && count < UINT32_MAX;
+    if (!*ret)
+        return ERR_OK;
+    enum error_code code = keys_equal(a, b, arena, &in_order);
+    if (code == ERR_OK && !in_order)
+        return reordered_equal(a, b, count, seed, arena, ret);
     (void)json_object_begin(&left, a);
     (void)json_object_begin(&right, b);
-    while (code == ERR_OK && *ret && json_object_next(&left, &key_a, &x) &&
-           json_object_next(&right, &key_b, &y)) {
-        bool same = false;
-        code = strings_equal(key_a, key_b, arena, &same);
-        if (code == ERR_OK && !same)
-            return reordered_equal(a, b, count, seed, arena, ret);
-        if (code == ERR_OK)
-            code = values_equal(x, y, seed, arena, ret);
-    }
+    while (code == ERR_OK && *ret && json_object_next(&left, &key, &x) &&
+           json_object_next(&right, &key, &y))
+        code = values_equal(x, y, seed, arena, ret);
     return code;
 }
 

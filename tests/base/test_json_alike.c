@@ -83,12 +83,42 @@ static void a_large_object_in_another_order_is_equal(void **state)
     assert_true(same);
 }
 
+/* `inner` inside as many objects as may be nested, each with its members in order or not. */
+static struct str nest(struct arena *arena, const char *inner, const char *last)
+{
+    struct buf text;
+    buf_init(&text, arena, 4096);
+    for (int i = 0; i < JSON_DEPTH_MAX; i++)
+        buf_addf(&text, "{\"a\":");
+    buf_addf(&text, "%s", inner);
+    for (int i = 0; i < JSON_DEPTH_MAX; i++)
+        buf_addf(&text, "%s", last);
+    assert_false(text.failed);
+    return buf_str(&text);
+}
+
+/* A value that is compared twice a level is compared 2^64 times here. */
+static void deep_objects_in_another_order_are_compared_once(void **state)
+{
+    static const char in_order[] = ",\"x\":1,\"y\":2}";
+    static const char swapped[] = ",\"y\":2,\"x\":1}";
+    struct arena *arena = *state;
+    bool same = false;
+    assert_int_equal(
+        json_alike(nest(arena, "0", in_order), nest(arena, "0", swapped), 7, arena, &same), ERR_OK);
+    assert_true(same);
+    assert_int_equal(
+        json_alike(nest(arena, "0", in_order), nest(arena, "1", swapped), 7, arena, &same), ERR_OK);
+    assert_false(same);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_ARENA(values_that_mean_the_same_are_equal),
         WITH_ARENA(values_that_mean_something_else_are_not),
         WITH_ARENA(a_large_object_in_another_order_is_equal),
+        WITH_ARENA(deep_objects_in_another_order_are_compared_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -287,7 +287,7 @@ static enum error_code job_failed(struct decider *d)
 {
     const struct retry_policy *policy = &d->job->spec.retry;
     enum error_class class = CLASS_TRANSIENT;
-    struct str error;
+    struct str error = {NULL, 0};
     enum error_code code = decider_ensure_running(d);
     if (code != ERR_OK)
         return code;

@@ -112,8 +112,8 @@ enum error_code decider_token(struct decider *d);
 enum error_code decider_lease_data(struct decider *d, int64_t attempt, struct event_data *data);
 
 /* Completes the job, or the step d->step, with raw JSON. */
-enum error_code decider_complete(struct decider *d, struct str result);
-enum error_code decider_step_complete(struct decider *d, struct str result);
+enum error_code decider_complete(struct decider *d, struct str raw);
+enum error_code decider_step_complete(struct decider *d, struct str raw);
 
 /* Whether an effect is on record with what a repeated commit says of it. */
 bool decider_commits_again(struct decider *d);
@@ -159,7 +159,7 @@ void decider_carry_beats(const struct decider *d, struct event_data *data);
 enum error_code decider_no_open_effect(struct decider *d, const char *verb);
 
 /* Gives up the job's lease and blocks, unless what it waits for is there. */
-enum error_code decider_wait(struct decider *d, const struct wait_request *wait);
+enum error_code decider_wait(struct decider *d, const struct wait_request *asked);
 
 /* The oldest stored signal, among those loaded, that may end a wait of the type for the key with
  * these choices, which may be absent; NULL when there is none. */

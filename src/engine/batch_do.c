@@ -744,6 +744,7 @@ static enum error_code check_key(struct batch *batch, struct op *op, const struc
     if (key == NULL)
         return ERR_OK;
     const struct job *job = &key->slice.job;
+    assert(firsts != NULL);
     const struct spec **first = &firsts[key - batch->load.keys];
     bool stored = job->status != JOB_NONE;
     const struct spec *known = stored ? &job->spec : *first;

@@ -283,7 +283,7 @@ static enum pawl_code claim_once(struct pawl_worker *worker, uint32_t max, int64
         return code;
     struct arena arena;
     struct buf request;
-    char *answer;
+    char *answer = NULL;
     arena_init(&arena);
     buf_init(&request, &arena, worker->terms.len + 64);
     buf_add_char(&request, '{');

@@ -82,8 +82,8 @@ static void a_token_is_kept_for_a_month_after_its_end(void **state)
     enum { COUNT = sizeof tokens / sizeof tokens[0] };
     struct uuid gone[COUNT];
     uint32_t count = 0;
-    for (uint8_t i = 0; i < COUNT; i++)
-        tokens[i].id.bytes[0] = i;
+    for (uint32_t i = 0; i < COUNT; i++)
+        tokens[i].id.bytes[0] = (uint8_t)i;
     assert_int_equal(access_sort_out(tokens, COUNT, now, gone, &count), 2);
     assert_int_equal(count, 4);
     const uint8_t wanted[] = {4, 5, 7, 8};
@@ -121,7 +121,8 @@ static void who_acts_with_a_token_cannot_be_anybody_else(void **state)
     struct str actor = access_actor((struct str){name, sizeof name}, &arena);
     assert_int_equal(actor.len, NAME_BYTES_MAX);
     assert_true(access_is_reserved(actor));
-    memcpy(name + NAME_BYTES_MAX - 7, "\xc3\xa4", 2);
+    name[NAME_BYTES_MAX - 7] = '\xc3';
+    name[NAME_BYTES_MAX - 6] = '\xa4';
     actor = access_actor((struct str){name, sizeof name}, &arena);
     assert_int_equal(actor.len, NAME_BYTES_MAX - 1);
     assert_true(access_is_reserved(STR("token:")));

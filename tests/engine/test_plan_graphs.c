@@ -219,7 +219,7 @@ static void run_step(struct talk *t, struct graph *graphs, int count, struct paw
     char *name = pawl_json_text(pawl_json_get(claim, "step.id"));
     char *token = pawl_json_text(pawl_json_get(claim, "lease.token"));
     struct graph *graph = graph_of(graphs, count, id);
-    int step = atoi(name);
+    int step = (int)strtol(name, NULL, 10);
     assert_non_null(graph);
     assert_in_range(step, 0, graph->count - 1);
     for (int k = 0; k < graph->count; k++) {

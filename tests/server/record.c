@@ -140,8 +140,9 @@ static void write_line(const char *path, unsigned status)
     /* A payload is kept as it was sent, and may have ends of lines in it: outside of strings. */
     for (size_t i = 0; i < body_len; i++)
         line[len++] = body[i] == '\n' || body[i] == '\r' ? ' ' : body[i];
-    memcpy(line + len, "}\n", 2);
-    if (write(file, line, len + 2) != (ssize_t)(len + 2))
+    line[len++] = '}';
+    line[len++] = '\n';
+    if (write(file, line, len) != (ssize_t)len)
         abort();
     (void)close(file);
     free(line);

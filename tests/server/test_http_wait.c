@@ -100,6 +100,7 @@ static int hung_up(uint16_t port)
     while (fgets(line, sizeof line, file) != NULL) {
         unsigned local;
         unsigned tcp_state;
+        /* NOLINTNEXTLINE: the kernel wrote it */
         if (sscanf(line, " %*d: %*8x:%x %*8x:%*x %x", &local, &tcp_state) == 2)
             count += local == port && tcp_state == CLOSE_WAIT;
     }

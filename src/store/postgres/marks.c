@@ -1,5 +1,6 @@
 #include "store/postgres/marks.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,6 +109,7 @@ static struct mark *line_of(struct marks *marks, uint32_t line)
             return NULL;
         place = place_of(marks->lines, marks->cap, line);
     }
+    assert(place != NULL); /* without any room there was some to be made */
     *place = (struct mark_line){.line = line, .used = true};
     place->mark =
         (struct mark){.at = MARK_FIRST, .eras = {{.lowest = MARK_LAST}, {.lowest = MARK_LAST}}};

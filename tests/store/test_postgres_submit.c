@@ -159,6 +159,87 @@ static void a_key_that_another_submission_has_is_refused(void **state)
     assert_int_equal(jobs(c), 2);
 }
 
+/* A submission, as arguments of pawl_submit and as what the engine makes of them. */
+struct submission {
+    const char *kind;
+    const char *payload;
+    const char *options; /* members, each with a comma before it */
+};
+
+#define PRINT_A                                                                                    \
+    ",\"fingerprint\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\""
+#define PRINT_B                                                                                    \
+    ",\"fingerprint\":\"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\""
+
+static const struct submission submissions[] = {
+    {"mail", "{\"to\":1}", ""},
+    {"mail", " { \"to\" : 1.0 } ", ""},
+    {"mail", "{\"to\":\"1\"}", ",\"priority\":5"},
+    {"mail", "{\"to\":1,\"cc\":[2,3]}", ""},
+    {"mail", "{\"cc\":[2,3],\"to\":10e-1}", ""},
+    {"mail", "{\"cc\":[3,2],\"to\":1}", ""},
+    {"mail", "null", ""},
+    {"pay", "{\"to\":1}", ""},
+    {"mail", "{\"to\":1}", PRINT_A},
+    {"mail", "{\"to\":2}", PRINT_A},
+    {"mail", "{\"to\":2}", PRINT_B},
+    {"mail", "{\"to\":1}", ",\"plan\":{\"steps\":[{\"id\":\"a\"}]}"},
+    {"mail", "\"\\u00e4\"", ""},
+    {"mail", "\"\u00e4\"", ""},
+    {"mail", "12345678901234567890.1", ""},
+    {"mail", "12345678901234567890.2", ""},
+};
+
+enum { SUBMISSIONS = sizeof submissions / sizeof submissions[0] };
+
+static void spec_of(struct postgres_case *c, const struct submission *submission, struct spec *ret)
+{
+    char json[512];
+    (void)snprintf(json, sizeof json, "{\"kind\":\"%s\",\"payload\":%s%s}", submission->kind,
+                   submission->payload, submission->options);
+    *ret = spec_defaults(NULL);
+    struct str kept = arena_copy(&c->arena, str_from(json));
+    if (spec_read(kept, &c->arena, ret, &c->err) != ERR_OK)
+        fail_msg("%s: %s", json, c->err.detail);
+}
+
+static void submit_sql(const struct submission *submission, uint32_t key, char *ret, size_t len)
+{
+    (void)snprintf(ret, len, "SELECT pawl_submit('%s', '%s', '{\"idempotency_key\":\"k%u\"%s}')",
+                   submission->kind, submission->payload, key, submission->options);
+}
+
+/* The rule is there twice, and 0006_corrections.sql says why. Each submission repeats the key of
+ * each other one: while that is in the outbox, and when it is a job. */
+static void the_database_refuses_what_core_refuses(void **state)
+{
+    struct postgres_case *c = *state;
+    uint32_t refused = 0;
+    for (uint32_t i = 0; i < 2 * SUBMISSIONS * SUBMISSIONS; i++) {
+        const struct submission *first = &submissions[i / 2 / SUBMISSIONS];
+        const struct submission *again = &submissions[i / 2 % SUBMISSIONS];
+        struct spec known;
+        struct spec asked;
+        char statement[512];
+        spec_of(c, first, &known);
+        spec_of(c, again, &asked);
+        struct err err = {0};
+        enum error_code code =
+            spec_check_repeat(&asked, &known, str_is_set(known.plan), false, 1, &c->arena, &err);
+        submit_sql(first, i, statement, sizeof statement);
+        sql(c, statement);
+        if (i % 2 == 1)
+            assert_int_equal(admit(c), 2); /* with the one before, which was left in the outbox */
+        submit_sql(again, i, statement, sizeof statement);
+        refused += code != ERR_OK;
+        if (code == ERR_OK)
+            sql(c, statement);
+        else
+            refuses_sql(c, statement, "belongs to a job");
+    }
+    assert_in_range(refused, SUBMISSIONS, 2 * SUBMISSIONS * SUBMISSIONS - SUBMISSIONS);
+}
+
 static void what_the_engine_refuses_does_not_stop_the_others(void **state)
 {
     struct postgres_case *c = *state;
@@ -326,6 +407,7 @@ int main(void)
         CASE(the_same_key_gives_the_same_id),
         CASE(a_key_that_a_job_of_the_engine_has_gives_its_id),
         CASE(a_key_that_another_submission_has_is_refused),
+        CASE(the_database_refuses_what_core_refuses),
         CASE(what_the_engine_refuses_does_not_stop_the_others),
         CASE(a_dead_letter_keeps_what_was_submitted_with_it),
         CASE(a_bad_submission_whose_key_is_taken_meanwhile_is_one_dead_letter),

@@ -61,16 +61,23 @@ BEGIN
     END IF;
     RETURN coalesce(a::jsonb, 'null') = coalesce(b::jsonb, 'null');
 EXCEPTION
-    -- What jsonb cannot hold, such as \u0000, is compared as it is written.
+    -- What jsonb cannot hold, such as \u0000, is compared as it is written, which refuses more.
     WHEN OTHERS THEN
         RETURN false;
 END
 $$;
 
--- Refuses a key that belongs to another job: one of another kind, or with another payload or, where
--- both have a fingerprint, another fingerprint. Of a redacted job only the kind is left.
+-- Refuses a key that belongs to another job: one of another kind, without the plan that is asked for,
+-- or with another payload or, where both have a fingerprint, another fingerprint. Of a redacted job
+-- only the kind is left.
+--
+-- This is the rule of core (spec_check_repeat), a second time: pawl_submit returns the id of the job
+-- that has the key, within a transaction of the application. When the engine takes submissions in,
+-- that transaction has ended, and nobody could be told any more that the id was of another job.
+-- store/test_postgres_submit.c holds the two against each other.
 CREATE FUNCTION pawl.check_repeat(key text, kind text, payload json, options json, old_kind text,
-                                  old_payload json, old_options json, redacted boolean)
+                                  old_payload json, old_options json, planned boolean,
+                                  redacted boolean)
 RETURNS void
 LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
@@ -82,6 +89,10 @@ BEGIN
     END IF;
     IF redacted THEN
         RETURN;
+    END IF;
+    IF options ->> 'plan' IS NOT NULL AND NOT planned THEN
+        RAISE EXCEPTION 'pawl_submit: the idempotency_key "%" belongs to a job without a plan',
+            key USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF options ->> 'fingerprint' IS NOT NULL AND old_options ->> 'fingerprint' IS NOT NULL THEN
         IF options ->> 'fingerprint' <> old_options ->> 'fingerprint' THEN
@@ -98,8 +109,8 @@ END
 $$;
 
 REVOKE ALL ON FUNCTION pawl.same_payload(json, json) FROM PUBLIC;
-REVOKE ALL ON FUNCTION pawl.check_repeat(text, text, json, json, text, json, json, boolean)
-    FROM PUBLIC;
+REVOKE ALL ON FUNCTION pawl.check_repeat(text, text, json, json, text, json, json, boolean,
+                                   boolean) FROM PUBLIC;
 
 -- As before, but a key that belongs to another job is refused.
 CREATE OR REPLACE FUNCTION pawl.pawl_submit(kind text, payload json DEFAULT NULL,
@@ -148,13 +159,15 @@ BEGIN
             IF key IS NULL THEN
                 RETURN new_id::text;
             END IF;
-            SELECT j.id, j.kind, j.redacted, e.payload AS spec INTO old FROM pawl.jobs j
+            SELECT j.id, j.kind, j.redacted, e.payload AS spec,
+                coalesce((j.state ->> 'plan_version')::int8, 0) > 0 AS planned
+            INTO old FROM pawl.jobs j
             LEFT JOIN pawl.job_events e ON e.job_id = j.id AND e.version = 1
             WHERE j.queue = queue_name AND j.idempotency_key = key;
             IF FOUND THEN
                 PERFORM pawl.check_repeat(key, pawl_submit.kind, pawl_submit.payload,
                                           pawl_submit.options, old.kind, old.spec -> 'payload',
-                                          old.spec, old.redacted);
+                                          old.spec, old.planned, old.redacted);
                 DELETE FROM pawl.submissions s WHERE s.id = new_id;
                 RETURN old.id::text;
             END IF;
@@ -165,7 +178,7 @@ BEGIN
         IF FOUND THEN
             PERFORM pawl.check_repeat(key, pawl_submit.kind, pawl_submit.payload,
                                       pawl_submit.options, old.kind, old.payload, old.options,
-                                      false);
+                                      old.options ->> 'plan' IS NOT NULL, false);
             RETURN old.id::text;
         END IF;
     END LOOP;

@@ -119,6 +119,8 @@ static struct str random_terms(struct world *world, struct rng *rng)
              (int)rng_between(rng, 1, 4), (int)rng_between(rng, 0, 400),
              rng_chance(rng, 500) ? "fail" : "dead_letter",
              rng_chance(rng, 700) ? "fail" : "dead_letter");
+    if (rng_chance(rng, 40)) /* seldom more than half of the lease, and then refused */
+        buf_addf(&buf, ",\"heartbeat_ms\":%d", (int)rng_between(rng, 100, 600));
     if (rng_chance(rng, 250))
         buf_addf(&buf, ",\"delay_ms\":%d", (int)rng_between(rng, 1, 5000));
     if (rng_chance(rng, 150))

@@ -2,6 +2,7 @@
  *
  *   answer       a submit is answered with its own job, or the one that has its key; what was
  *                recorded of an effect is given back as it was
+ *   carried      a claim carries the effects since the last fresh start, as they are
  *   cancel_told  whoever holds a lease hears that the job is to end
  *   heard        where nothing gets lost, every call is answered */
 #include "checker.h"
@@ -90,6 +91,60 @@ static void check_effect(const struct facts *facts, const struct sim_call *call)
                    call->number);
 }
 
+/* What became of an effect before a lease was given out; absent: it was not begun since the last
+ * fresh start. */
+static struct str effect_status(const struct ledger *ledger, const struct event *grant,
+                                struct str key)
+{
+    struct str status = {NULL, 0};
+    struct str asked = {NULL, 0}; /* the effect in doubt that a person is asked about */
+    for (uint32_t i = 0; i < ledger->event_count; i++) {
+        const struct event *event = &ledger->events[i].event;
+        const struct event_data *data = &event->data;
+        if (!uuid_eq(event->job_id, grant->job_id) || event->version >= grant->version)
+            continue;
+        if (event->type == EVENT_JOB_REQUEUED && data->fresh)
+            status = (struct str){NULL, 0};
+        if (!str_eq(data->step, grant->data.step))
+            continue;
+        if (event->type == EVENT_JOB_WAITING || event->type == EVENT_STEP_NEEDS_USER)
+            asked = data->effect;
+        if (str_eq(asked, key) && data->resolution == RESOLVE_DONE)
+            status = STR("recorded");
+        if (!str_eq(data->key, key))
+            continue;
+        if (event->type == EVENT_TOOL_CALLED)
+            status = STR("open");
+        else if (event->type == EVENT_TOOL_RETURNED)
+            status = STR("recorded");
+        else if (event->type == EVENT_TOOL_ABORTED)
+            status = STR("aborted");
+    }
+    return status;
+}
+
+/* Not of a claim that was sent again, since by then its holder may have begun more; and what could
+ * not be read may be left out, where the answer says so. */
+static void check_carried(const struct facts *facts, const struct sim_call *call)
+{
+    static const char *const keys[] = {"alpha", "beta", "gamma"};
+    struct world *world = facts->world;
+    for (uint32_t i = 0; i < call->granted_count && call->copies == 1 && !world->veiled; i++) {
+        const struct event *grant = grant_of(facts, call->granted[i]);
+        char path[64];
+        (void)snprintf(path, sizeof path, "claims.%u.effects_next", i);
+        bool cut = str_is_set(said(world, call, path));
+        for (size_t k = 0; grant != NULL && k < sizeof keys / sizeof keys[0]; k++) {
+            (void)snprintf(path, sizeof path, "claims.%u.effects.%s.status", i, keys[k]);
+            struct str told = said(world, call, path);
+            struct str status = effect_status(&world->ledger, grant, str_from(keys[k]));
+            if (!str_eq(told, status) && (str_is_set(told) || !cut))
+                world_fail(world, "carried", "#%u was told something else of effect \"%s\"",
+                           call->number, keys[k]);
+        }
+    }
+}
+
 /* ---- cancels ---- */
 
 /* Whether a cancel that was answered before it had asked the holder of the lease to end. */
@@ -135,6 +190,8 @@ void check_answers(const struct facts *facts)
         else if (call->verb == VERB_effect_begin &&
                  str_eq(said(world, call, "status"), STR("recorded")))
             check_effect(facts, call);
+        else if (verb_is_claim(call->verb))
+            check_carried(facts, call);
         else if (call->verb == VERB_heartbeat)
             check_beat(facts, call);
     }

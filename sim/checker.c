@@ -15,14 +15,18 @@
  *   early_signal a wait takes a signal that came before it, the oldest that is one of the
  *                choices, unless the wait asks a person
  *   key          a job's idempotency key is there once
+ *   policy       a job with a plan ends as its policy says; no heartbeat takes more than half of
+ *                its lease
  *   paused       a queue that is paused gives nothing away
  *
  * A call finds its events again by its mark. check_answers.c has the rules about what is answered,
  * check_store.c those about the store itself. */
 #include <stdlib.h>
 
+#include "base/json.h"
 #include "base/times.h"
 #include "checker.h"
+#include "core/failure.h"
 #include "core/plan.h"
 #include "pawl.h"
 
@@ -188,14 +192,13 @@ static bool has_started(const struct facts *facts, const struct event *grant)
 }
 
 /* Whether the tool was called for this attempt. */
-static bool tool_called(const struct facts *facts, const struct sim_call *call,
-                        const struct token *token)
+static bool tool_called(const struct facts *facts, struct str key, const struct token *token)
 {
     const struct ledger *ledger = &facts->world->ledger;
     for (uint32_t i = 0; i < ledger->event_count; i++) {
         const struct event *event = &ledger->events[i].event;
         if (event->type == EVENT_TOOL_CALLED && event->data.attempt == token->attempt &&
-            uuid_eq(event->job_id, token->job) && str_eq(event->data.key, call->effect))
+            uuid_eq(event->job_id, token->job) && str_eq(event->data.key, key))
             return true;
     }
     return false;
@@ -220,9 +223,12 @@ static bool is_present(const struct facts *facts, const struct fact *fact)
         return present || call->granted_count == 0;
     case VERB_effect_begin:
         return !is_said(world, call, "status", STR("execute")) || world->veiled ||
-               tool_called(facts, call, &token);
+               tool_called(facts, call->effect, &token);
+    case VERB_effect_commit: /* with the begin that follows it; the mark of an end is in the end */
+        return present &&
+               (!str_is_set(call->next_effect) || !is_said(world, call, "status", STR("execute")) ||
+                world->veiled || tool_called(facts, call->next_effect, &token));
     case VERB_complete:
-    case VERB_effect_commit:
     case VERB_effect_abort:
         return present;
     case VERB_fail: /* which may be said again in other words where these are not kept */
@@ -544,6 +550,38 @@ static void check_keys(struct world *world)
     }
 }
 
+/* ---- terms and policies ---- */
+
+/* Of several steps that failed the last one may not be the one to blame, and then it is not named.
+ */
+static void check_planned_end(struct world *world, const struct recorded_event *recorded)
+{
+    const struct event *event = &recorded->event;
+    const struct spec *spec = spec_of(&world->ledger, event->job_id);
+    bool dead = event->type == EVENT_JOB_DEAD_LETTERED;
+    if ((!dead && event->type != EVENT_JOB_FAILED) || spec == NULL ||
+        !str_eq(event->data.reason, STR("step_failed")) ||
+        !str_is_set(json_member(event->data.error, STR("step"))))
+        return;
+    enum error_class class = failure_class_of(event->data.error);
+    bool final = class == CLASS_PERMANENT || class == CLASS_VALIDATION;
+    enum exhausted_policy then = final ? spec->retry.on_permanent : spec->retry.on_exhausted;
+    if (dead != (then == EXHAUSTED_DEAD_LETTER))
+        world_fail(world, "policy", "job %u did not end as its policy says", recorded->job + 1);
+}
+
+static void check_terms(struct world *world)
+{
+    const struct ledger *ledger = &world->ledger;
+    for (uint32_t i = 0; i < ledger->event_count; i++) {
+        const struct spec *spec = ledger->events[i].event.data.spec;
+        if (spec != NULL && spec->lease_ttl_ms > 0 && spec->heartbeat_ms > spec->lease_ttl_ms / 2)
+            world_fail(world, "policy", "job %u has a heartbeat of more than half of its lease",
+                       ledger->events[i].job + 1);
+        check_planned_end(world, &ledger->events[i]);
+    }
+}
+
 /* ---- queues that are paused ---- */
 
 const struct spec *spec_of(const struct ledger *ledger, struct uuid job)
@@ -606,6 +644,7 @@ void check_world(struct world *world, bool ended)
     check_reaper(&facts);
     check_signals(world);
     check_keys(world);
+    check_terms(world);
     check_pauses(&facts);
     check_answers(&facts);
     free(facts.of);

@@ -90,15 +90,94 @@ static void say_marked(struct world *world, struct actor *actor, enum verb_name 
     say_with(world, actor, verb, token, words);
 }
 
+/* What a begin says of its effect. Now and then it says what doubt means, and which input it is by
+ * a fingerprint too, seldom a wrong one. */
+static void add_call(struct buf *buf, struct rng *rng, const char *key, bool right)
+{
+    static const char *const doubts[] = {"fail", "retry", "ask"};
+    int print = (key[0] - 'a') * 2 + 1 + (rng_chance(rng, 100) ? 1 : 0);
+    buf_addf(buf, "\"key\":\"%s\",\"input\":{\"to\":\"%s\"}", key, right ? key : "elsewhere");
+    if (rng_chance(rng, 300))
+        buf_addf(buf, ",\"in_doubt\":\"%s\"", PICK(rng, doubts));
+    if (rng_chance(rng, 300))
+        buf_addf(buf, ",\"fingerprint\":\"%064d\"", print);
+}
+
 static void begin_effect(struct world *world, struct actor *actor, const char *key, bool right)
 {
     const struct held_lease *held = &actor->held;
-    struct sim_call *call = say(world, actor, VERB_effect_begin,
-                                "{\"token\":\"%.*s\",\"key\":\"%s\",\"input\":{\"to\":\"%s\"}}",
-                                STR_ARG(held->token), key, right ? key : "elsewhere");
+    struct buf buf;
+    buf_init(&buf, &world->arena, 256);
+    add_call(&buf, &actor->rng, key, right);
+    struct sim_call *call = say(world, actor, VERB_effect_begin, "{\"token\":\"%.*s\",%.*s}",
+                                STR_ARG(held->token), (int)buf.len, buf.at);
     call->token = held->token;
     call->job = held->job;
     call->effect = str_from(key);
+    call_send(world, call);
+}
+
+/* What the holder of a lease waits for. */
+static void add_wait(struct buf *buf, struct rng *rng, const char *mark)
+{
+    if (rng_chance(rng, 250)) {
+        buf_addf(buf, "\"type\":\"timer\",\"delay_ms\":%d,\"prompt\":\"%s\"",
+                 (int)rng_between(rng, 1, 3000), mark);
+        return;
+    }
+    buf_addf(buf,
+             "\"type\":\"%s\",\"correlation_key\":\"%s\",\"prompt\":\"%s\",\"timeout_ms\":%d,"
+             "\"park\":%s",
+             rng_chance(rng, 500) ? "human" : "signal", PICK(rng, keys), mark,
+             rng_chance(rng, 500) ? 2500 : 0, rng_chance(rng, 200) ? "true" : "false");
+    if (rng_chance(rng, 500))
+        buf_addf(buf, ",\"choices\":[\"yes\",\"no\"],\"default_answer\":\"no\"");
+}
+
+static void wait_for(struct world *world, struct actor *actor)
+{
+    char mark[MARK_BYTES];
+    struct buf buf;
+    next_mark(world, mark);
+    buf_init(&buf, &world->arena, 256);
+    add_wait(&buf, &actor->rng, mark);
+    buf_add_char(&buf, '\0');
+    say_with(world, actor, VERB_wait, actor->held.token, buf.at);
+}
+
+/* Commits an effect and says what follows, in one: that must be there when the commit is. The end
+ * of the work is found again by its mark; a wait may end at once, and is found by that of the
+ * commit. */
+static void commit_then(struct world *world, struct actor *actor, struct str key)
+{
+    struct rng *rng = &actor->rng;
+    const struct held_lease *held = &actor->held;
+    bool completes = rng_chance(rng, 400);
+    bool waits = !completes && !str_is_set(held->step) && rng_chance(rng, 500);
+    const char *next = PICK(rng, keys);
+    char mark[MARK_BYTES];
+    struct buf then;
+    next_mark(world, mark);
+    buf_init(&then, &world->arena, 512);
+    buf_addf(&then, "\"result\":{\"%s\":\"%s\"},\"then\":{\"%s\":{", completes ? "of" : "by",
+             completes ? "effect" : mark,
+             completes ? "complete"
+             : waits   ? "wait"
+                       : "begin");
+    if (completes)
+        buf_addf(&then, "\"result\":{\"by\":\"%s\"}", mark);
+    else if (waits)
+        add_wait(&then, rng, "Go on?");
+    else
+        add_call(&then, rng, next, true);
+    struct sim_call *call =
+        say(world, actor, VERB_effect_commit, "{\"token\":\"%.*s\",\"key\":\"%.*s\",%.*s}}}",
+            STR_ARG(held->token), STR_ARG(key), (int)then.len, then.at);
+    call->token = held->token;
+    call->job = held->job;
+    call->effect = key;
+    call->ends = completes || waits;
+    call->next_effect = call->ends ? (struct str){NULL, 0} : str_from(next);
     call_send(world, call);
 }
 
@@ -110,6 +189,10 @@ static void end_effect(struct world *world, struct actor *actor)
     next_mark(world, mark);
     struct str key = held->open[held->open_count - 1];
     bool aborts = rng_below(&actor->rng, 5) == 0;
+    if (!aborts && !world->healing && rng_chance(&actor->rng, 300)) {
+        commit_then(world, actor, key);
+        return;
+    }
     struct sim_call *call =
         say(world, actor, aborts ? VERB_effect_abort : VERB_effect_commit,
             "{\"token\":\"%.*s\",\"key\":\"%.*s\",\"%s\":{\"%s\":\"%s\"}}", STR_ARG(held->token),
@@ -148,28 +231,6 @@ static void append_note(struct world *world, struct actor *actor)
     call->token = held->token;
     call->job = held->job;
     call_send(world, call);
-}
-
-static void wait_for(struct world *world, struct actor *actor)
-{
-    struct rng *rng = &actor->rng;
-    char words[200];
-    char mark[MARK_BYTES];
-    next_mark(world, mark);
-    if (rng_chance(rng, 250))
-        (void)snprintf(words, sizeof words, "\"type\":\"timer\",\"delay_ms\":%d,\"prompt\":\"%s\"",
-                       (int)rng_between(rng, 1, 3000), mark);
-    else {
-        bool human = rng_chance(rng, 500);
-        (void)snprintf(
-            words, sizeof words,
-            "\"type\":\"%s\",\"correlation_key\":\"%s\",\"prompt\":\"%s\","
-            "\"timeout_ms\":%d,\"park\":%s%s",
-            human ? "human" : "signal", PICK(rng, keys), mark, rng_chance(rng, 500) ? 2500 : 0,
-            rng_chance(rng, 200) ? "true" : "false",
-            rng_chance(rng, 500) ? ",\"choices\":[\"yes\",\"no\"],\"default_answer\":\"no\"" : "");
-    }
-    say_with(world, actor, VERB_wait, actor->held.token, words);
 }
 
 /* A token that nobody was given: the last digit of its secret is another. */
@@ -309,9 +370,9 @@ static void finish(struct world *world, struct actor *actor)
         say_marked(world, actor, VERB_complete, held->token, "\"result\":{\"by\":\"@\"}");
 }
 
-static bool ends_lease(enum verb_name verb)
+static bool ends_lease(const struct sim_call *call)
 {
-    switch (verb) {
+    switch (call->verb) {
     case VERB_complete:
     case VERB_fail:
     case VERB_wait:
@@ -321,7 +382,7 @@ static bool ends_lease(enum verb_name verb)
     case VERB_verdict:
         return true;
     default:
-        return false;
+        return call->ends;
     }
 }
 
@@ -329,8 +390,7 @@ static bool ends_lease(enum verb_name verb)
  */
 static bool has_ended_it(const struct actor *actor)
 {
-    return actor->gathered_count > 0 &&
-           ends_lease(actor->gathered[actor->gathered_count - 1]->verb);
+    return actor->gathered_count > 0 && ends_lease(actor->gathered[actor->gathered_count - 1]);
 }
 
 void worker_act(struct world *world, struct actor *actor)
@@ -400,9 +460,9 @@ static void hear_effect(struct world *world, struct actor *actor, const struct s
     for (uint32_t i = 0; i < held->open_count; i++)
         if (str_eq(held->open[i], call->effect))
             held->open[i] = held->open[--held->open_count];
-    if (call->verb == VERB_effect_begin && str_eq(status, STR("execute")) &&
-        held->open_count < KEYS_HELD)
-        held->open[held->open_count++] = call->effect;
+    if (str_eq(status, STR("execute")) && held->open_count < KEYS_HELD)
+        held->open[held->open_count++] =
+            call->verb == VERB_effect_begin ? call->effect : call->next_effect;
 }
 
 /* Something was said with the token that it holds. */
@@ -412,9 +472,9 @@ static void hear_of_lease(struct world *world, struct actor *actor, const struct
     bool ok = call->outcome == CALL_OK;
     if (call->outcome == CALL_REFUSED && call->code == ERR_STALE_LEASE) {
         drop_lease(actor);
-    } else if (ends_lease(call->verb) && call->outcome != CALL_REFUSED) {
+    } else if (ends_lease(call) && call->outcome != CALL_REFUSED) {
         drop_lease(actor);
-    } else if (ends_lease(call->verb)) {
+    } else if (ends_lease(call)) {
         held->refused = true;
         held->cancel_requested = held->cancel_requested && call->verb != VERB_cancelled;
     } else if (ok && call->verb == VERB_start) {

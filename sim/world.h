@@ -81,6 +81,8 @@ struct sim_call {
     struct str job;   /* id, where it has one */
     struct str token; /* absent: none */
     struct str effect;
+    struct str next_effect; /* that follows a commit */
+    bool ends;              /* a commit that a wait or the end of the work follows */
     enum call_outcome outcome;
     enum error_code code;
     struct str answer;

@@ -126,7 +126,8 @@ static void hash_input(struct str input, uint8_t ret[HASH_LEN])
 static bool same_input(const struct effect *effect, const struct effect_call *call)
 {
     uint8_t hash[HASH_LEN];
-    if (str_is_set(effect->fingerprint) && str_is_set(call->fingerprint))
+    if (str_is_set(effect->fingerprint) && str_is_set(call->fingerprint) &&
+        !PLANTED(FINGERPRINT_IGNORED))
         return str_eq(effect->fingerprint, call->fingerprint);
     /* Without an input there is nothing to tell it by but the fingerprint. */
     bool told = str_is_set(effect->fingerprint) || str_is_set(call->fingerprint);
@@ -191,7 +192,8 @@ static enum error_code in_doubt(struct decider *d, const struct effect *effect,
     enum doubt_policy policy = d->job->spec.in_doubt;
     if (effect->in_doubt != DOUBT_NONE && !PLANTED(DOUBT_OF_EFFECT_IGNORED))
         policy = effect->in_doubt;
-    if (call->in_doubt != DOUBT_NONE && !PLANTED(DOUBT_OF_EFFECT_IGNORED))
+    bool first_wins = PLANTED(DOUBT_OF_FIRST_BEGIN_WINS) && effect->in_doubt != DOUBT_NONE;
+    if (call->in_doubt != DOUBT_NONE && !PLANTED(DOUBT_OF_EFFECT_IGNORED) && !first_wins)
         policy = call->in_doubt;
     bool resolved = effect->resolved_epoch == d->job->epoch;
     /* An operator who requeues a job that failed over this wants an end to it, not the same again.
@@ -362,7 +364,7 @@ bool decider_commits_again(struct decider *d)
 static enum error_code go_on(struct decider *d)
 {
     const struct effect_end *said = &d->command->effect_commit;
-    switch (said->then) {
+    switch (PLANTED(THEN_FORGOTTEN) ? THEN_NONE : said->then) {
     case THEN_BEGIN:
         return begin(d, &said->begin);
     case THEN_WAIT:

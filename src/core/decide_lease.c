@@ -420,8 +420,8 @@ enum error_code decider_job_failure(struct decider *d, struct str reason,
     /* A job that was never started cannot have failed: it is a dead letter. */
     enum job_status to;
     bool can_fail = job_move(d->job->status, EVENT_JOB_FAILED, MOVE_PLAIN, &to);
-    bool fails = can_fail && (final ? policy->on_permanent != EXHAUSTED_DEAD_LETTER
-                                    : policy->on_exhausted == EXHAUSTED_FAIL);
+    bool lasts = policy->on_permanent != EXHAUSTED_DEAD_LETTER || PLANTED(ON_PERMANENT_IGNORED);
+    bool fails = can_fail && (final ? lasts : policy->on_exhausted == EXHAUSTED_FAIL);
     /* A lease that nobody renewed has its own name: nothing timed out but the worker's silence. */
     bool silent = str_eq(reason, STR("lease_expired"));
     return decider_end_in_failure(

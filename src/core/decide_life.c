@@ -84,5 +84,6 @@ enum error_code decide_run(struct decider *d)
         return decider_no_memory(d);
     event->data.reason = str_is_set(d->command->run.reason) ? d->command->run.reason : STR("run");
     event->data.failures = d->job->failures;
+    event->data.not_before = PLANTED(RUN_NOW_RUNS_LATER) ? d->job->run_at : 0;
     return decider_fold(d);
 }

@@ -114,7 +114,7 @@ enum error_code lease_terms_check(int64_t lease_ttl_ms, int64_t heartbeat_ms, st
 {
     enum error_code code = check_terms(lease_ttl_ms, heartbeat_ms, err);
     int64_t ttl = lease_ttl_ms != 0 ? lease_ttl_ms : LEASE_TTL_MS_MAX;
-    if (code == ERR_OK && heartbeat_ms > ttl / 2) {
+    if (code == ERR_OK && heartbeat_ms > ttl / 2 && !PLANTED(HEARTBEAT_OF_A_WHOLE_LEASE)) {
         code = err_set(err, ERR_BAD_REQUEST,
                        "heartbeat_ms must be at most half of lease_ttl_ms, but %lld is more than "
                        "half of %lld",

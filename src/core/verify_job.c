@@ -102,6 +102,9 @@ static void verify_requeued(struct verifier *v)
     if (by_run && !v->blind && v->event->at >= v->run_at)
         buf_addf(violate(v, VERIFY_CAUSE), "run at %lld ms, due since %lld ms",
                  INT_ARG(v->event->at), INT_ARG(v->run_at));
+    if (by_run && !v->blind && v->event->data.not_before > v->event->at)
+        buf_addf(violate(v, VERIFY_CAUSE), "run at %lld ms, not before %lld ms",
+                 INT_ARG(v->event->at), INT_ARG(v->event->data.not_before));
     bool wrong = by_run ? !is_claimable(v->from)
                         : (event_caused_by(v, COMMAND_REQUEUE) ? held || queued : !held);
     if (wrong)

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/planted.h"
 #include "engine/access.h"
 #include "engine/answer.h"
 #include "engine/claim_inputs.h"
@@ -253,7 +254,8 @@ static void put_records(struct teller *teller, const struct grant *grant)
     const struct job *job = &grant->slice->job;
     struct str step = grant->step != NULL ? grant->step->spec.id : (struct str){NULL, 0};
     if (has_records(grant))
-        claim_records_put(&teller->records, &teller->writer, job->id, step, job->effects_from);
+        claim_records_put(&teller->records, &teller->writer, job->id, step,
+                          PLANTED(CLAIM_CARRIES_OLD_EFFECTS) ? 0 : job->effects_from);
     else
         claim_records_put_none(&teller->writer);
 }

@@ -204,7 +204,7 @@ static struct wait_request random_wait(struct script *script)
                                 .correlation_key = PICK(script, keys)};
     wait.delay_ms = wait.type == WAIT_TIMER ? 300 : 0;
     wait.timeout_ms = wait.type != WAIT_TIMER && chance(script, 50) ? 700 : 0;
-    if (wait.type == WAIT_HUMAN && chance(script, 50)) {
+    if (wait.type != WAIT_TIMER && chance(script, 50)) {
         wait.choices = STR("[\"retry\",\"stop\"]");
         wait.default_answer = STR("\"stop\"");
     }
@@ -339,7 +339,7 @@ static void random_operator(struct script *script, struct op *op)
     default:
         command->type = COMMAND_SIGNAL;
         command->signal.correlation_key = PICK(script, keys);
-        command->signal.payload = PICK(script, values);
+        command->signal.payload = chance(script, 30) ? STR("\"stop\"") : PICK(script, values);
         command->signal.signal_id = PICK(script, ids);
         command->signal.early = chance(script, 50);
         break;

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <strings.h>
 
 #include "base/buf.h"
 #include "base/times.h"
@@ -577,9 +578,11 @@ static struct before look(struct run *run, const struct command *command)
         hash_sha256(&command->effect_begin.input, 1, hash);
         before.knew_effect = effect != NULL;
         /* Where there are fingerprints these are compared instead. */
-        before.other_input = effect != NULL && !str_is_set(effect->fingerprint) &&
-                             !str_is_set(command->effect_begin.fingerprint) &&
-                             memcmp(effect->input_hash, hash, INPUT_HASH_LEN) != 0;
+        struct str print = command->effect_begin.fingerprint;
+        if (effect != NULL && !str_is_set(effect->fingerprint) && !str_is_set(print))
+            before.other_input = memcmp(effect->input_hash, hash, INPUT_HASH_LEN) != 0;
+        else if (effect != NULL && effect->fingerprint.len == print.len)
+            before.other_input = strncasecmp(effect->fingerprint.at, print.at, print.len) != 0;
         before.was_returned = effect != NULL && effect->returned;
         before.was_aborted = effect != NULL && effect->aborted;
     }

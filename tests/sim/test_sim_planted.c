@@ -87,6 +87,7 @@ static const enum planted_bug out_of_reach[] = {
     /* Nor which of the jobs of one moment comes first. */
     PLANTED_NEWEST_JOB_FIRST,
     /* It takes thousands of seeds. */
+    PLANTED_MEMORY_KEY_STAYS,
     PLANTED_NEXT_TIME_FORGOTTEN,
     /* A server has one batch at the store at a time, and between a look for what is due and what
      * it leads to there is none. */

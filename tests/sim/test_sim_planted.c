@@ -86,6 +86,11 @@ static const enum planted_bug out_of_reach[] = {
     PLANTED_WOKEN_IN_VAIN_TELLS_NOBODY,
     /* Nor which of the jobs of one moment comes first. */
     PLANTED_NEWEST_JOB_FIRST,
+    /* No worker of a world registers. */
+    PLANTED_EXPIRED_WORKER_IS_LIVE,
+    PLANTED_FOREIGN_WORKER_SHOWN,
+    PLANTED_CLAIM_RENEWS_NO_WORKER,
+    PLANTED_WORKER_OF_ANY_QUEUE_FITS,
     /* It takes thousands of seeds. */
     PLANTED_MEMORY_KEY_STAYS,
     PLANTED_NEXT_TIME_FORGOTTEN,

@@ -131,8 +131,8 @@ static enum cli_exit make_store(const struct args *args, const struct creation *
     options->create = 1;
     if (!creation->wanted) {
         cli_complain(args->verb,
-                     "there is no store at %s; 'pawl serve' and 'pawl submit' make one, --store "
-                     "names another",
+                     "no store at %s; 'pawl serve', 'pawl submit' and 'pawl work --create' "
+                     "create one, --store names another",
                      shown != NULL ? shown : "that URL");
         result = CLI_OUT_OF_REACH;
     } else if (pawl_open(url, options, ret_pawl, &error) == PAWL_OK) {

@@ -318,15 +318,15 @@ static void begin_before(struct listing *listing)
         *before = first;
 }
 
-/* The one job that has an idempotency key in a queue, as submit looks for it. */
-static enum error_code list_by_key(struct verb_call *call, const struct list_request *request,
-                                   struct sight sight, struct buf *answer, struct err *err)
+/* Finds the one job that has an idempotency key in a queue, as submit does. If there is none, `ret`
+ * is an id that no job has. */
+static enum error_code find_by_key(struct verb_call *call, const struct list_request *request,
+                                   struct uuid *ret, struct err *err)
 {
     struct str queue = str_is_set(request->filter.queue) ? request->filter.queue : STR("default");
     struct store_key key = {.queue = queue, .key = request->idempotency_key};
     struct store_load load = {.keys = &key, .key_count = 1};
     struct store_txn *txn;
-    struct json_writer writer;
     enum error_code code = access_check_queue(call->queues, queue, err);
     if (code == ERR_OK)
         code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
@@ -334,19 +334,10 @@ static enum error_code list_by_key(struct verb_call *call, const struct list_req
         return code;
     code = store_load(txn, &load, call->arena, err);
     store_rollback(txn);
-    if (code != ERR_OK)
-        return code;
-    struct store_job found = {.id = key.slice.job.id, .slice = key.slice};
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    json_key(&writer, STR("jobs"));
-    json_begin_array(&writer);
-    if (found.slice.job.status != JOB_NONE)
-        answer_listed(&writer, &found, sight);
-    json_end_array(&writer);
-    cursor_write(&writer, false, found.id);
-    json_end_object(&writer);
-    return ERR_OK;
+    memset(ret, 0xff, sizeof *ret);
+    if (code == ERR_OK && key.slice.job.status != JOB_NONE)
+        *ret = key.slice.job.id;
+    return code;
 }
 
 static enum error_code run_list(struct verb_call *call, struct buf *answer, struct err *err)
@@ -369,7 +360,7 @@ static enum error_code run_list(struct verb_call *call, struct buf *answer, stru
     if (code == ERR_OK)
         code = check_search(request.search, err);
     if (code == ERR_OK && str_is_set(request.idempotency_key))
-        return list_by_key(call, &request, access_sight_of(call, parts), answer, err);
+        code = find_by_key(call, &request, &listing.filter.id, err);
     if (code == ERR_OK)
         code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)

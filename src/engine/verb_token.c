@@ -9,7 +9,7 @@
 
 #define TTL_MS_MAX INT64_C(315360000000) /* ten years */
 
-enum { TTL_MS_MIN = 1000, SCOPES_MAX = 4 };
+enum { TTL_MS_MIN = 1000, SCOPES_MAX = 5 };
 
 struct token_request {
     struct str id;
@@ -50,14 +50,15 @@ static enum error_code read_scopes(struct verb_call *call, struct str json, uint
     for (uint32_t i = 0; i < names.count; i++) {
         uint32_t scope = access_scope_parse(names.at[i]);
         if (scope == 0)
-            return err_set(err, ERR_BAD_REQUEST,
-                           "scopes: \"%.*s\" is none; there are read, submit, work and admin",
-                           STR_ARG(names.at[i]));
+            return err_set(
+                err, ERR_BAD_REQUEST,
+                "scopes: unknown scope \"%.*s\"; valid: read, submit, work, answer, admin",
+                STR_ARG(names.at[i]));
         scopes |= scope;
     }
     if (scopes == 0)
         return err_set(err, ERR_BAD_REQUEST,
-                       "scopes is missing: some of read, submit, work and admin");
+                       "scopes is missing; valid: read, submit, work, answer, admin");
     *ret = scopes;
     return ERR_OK;
 }

@@ -7,7 +7,7 @@
 
 runs 5 token ls
 runs 5 token create ci --scope read
-says "'pawl serve' and 'pawl submit' make one"
+says "'pawl serve', 'pawl submit' and 'pawl work --create' create one"
 attempts 0 submit job
 
 runs 0 token ls
@@ -45,6 +45,9 @@ prints "$id: revoked"
 runs 0 token revoke "$id"
 runs 0 token ls --json
 json 'a["tokens"][0]["revoked_at"] and not a["tokens"][1]["revoked_at"]'
+
+runs 0 token create all --scope read,submit,work,answer,admin --json
+json 'sorted(a["scopes"]) == ["admin", "answer", "read", "submit", "work"]'
 
 ! grep -q -a -F -e "$token" "$work"/pawl.db* || complain 'the token is in the store'
 

@@ -373,7 +373,7 @@ done
 
 # --- a store that is not there is no reason to wait for ever ---
 runs 5 work --kind email --store "sqlite:$work/mistyped.db" --drain -- true
-says 'there is no store'
+says 'no store at'
 [ ! -e "$work/mistyped.db" ] || complain 'work has made a store that nobody asked for'
 attempts 0 work --kind email --store "sqlite:$work/fresh.db" --create --drain -- true
 says "created sqlite:$work/fresh.db"

@@ -75,6 +75,16 @@ static void lists_by_key(struct desk *d)
     says(d, "jobs.0.id", side);
     well(d, VERB_list, "{\"idempotency_key\":\"k\",\"queue\":\"nowhere\"}");
     says(d, "jobs", "[]");
+    /* The other filters hold, too. */
+    well(d, VERB_list, "{\"idempotency_key\":\"k\",\"status\":\"queued\",\"kind\":\"a\"}");
+    says(d, "jobs.0.id", id);
+    static const char *const others[] = {"\"status\":\"failed\"", "\"kind\":\"b\"",
+                                         "\"label\":\"a:b\"", "\"search\":\"nothing\"",
+                                         "\"created_before\":\"2001-01-01T00:00:00Z\""};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        well(d, VERB_list, "{\"idempotency_key\":\"k\",%s}", others[i]);
+        says(d, "jobs", "[]");
+    }
     ill(d, VERB_list, ERR_BAD_REQUEST, "idempotency_key", "{\"idempotency_key\":\"\"}");
     ill(d, VERB_list, ERR_BAD_REQUEST, "key:value, not \"team\"", "{\"labels\":[\"team\"]}");
     ill(d, VERB_list, ERR_BAD_REQUEST, "key:value, not 7", "{\"labels\":[7]}");

@@ -455,9 +455,25 @@ enum error_code decide_verdict(struct decider *d)
     return apply_verdict(d, verdict, reason, (struct str){NULL, 0}, NULL);
 }
 
-/* What a wait step waited for has come: the engine takes it up and ends it. */
-static enum error_code finish_wait_step(struct decider *d, struct str answer)
+/* Whether a person said no to a question without choices: 'pawl reject', {"approved": false}. With
+ * choices every answer is a value like any other, for the steps behind it to look at. */
+static bool is_rejection(const struct wait *question, struct str answer)
 {
+    struct str approved = {NULL, 0};
+    if (str_is_set(answer) && json_type(answer) == JSON_OBJECT)
+        approved = json_member(answer, STR("approved"));
+    return question->type == WAIT_HUMAN && !str_is_set(question->choices) &&
+           str_eq(approved, STR("false")) && !PLANTED(REJECTED_STEP_SUCCEEDS);
+}
+
+/* The wait of a wait step is over: the engine runs the step and ends it. A rejected step fails, so
+ * that nothing that depends on it runs. */
+static enum error_code finish_wait_step(struct decider *d, struct str answer, bool rejected)
+{
+    static const struct failure rejection = {.error_class = CLASS_PERMANENT,
+                                             .message = STR_INIT("a person rejected it")};
+    struct str none = {NULL, 0};
+    struct str error;
     enum error_code code = decider_ensure_running(d);
     if (code != ERR_OK)
         return code;
@@ -467,7 +483,10 @@ static enum error_code finish_wait_step(struct decider *d, struct str answer)
     code = decider_lease_data(d, d->step->attempt + 1, &event->data);
     if (code == ERR_OK)
         code = decider_fold(d);
-    return code == ERR_OK ? succeed(d, VERDICT_NONE, (struct str){NULL, 0}, answer) : code;
+    if (code != ERR_OK || !rejected)
+        return code == ERR_OK ? succeed(d, VERDICT_NONE, none, answer) : code;
+    code = decider_error_json(d, &rejection, &error);
+    return code == ERR_OK ? decider_step_fatal(d, STR("rejected"), error) : code;
 }
 
 enum error_code decider_step_answer(struct decider *d, const struct reply *reply)
@@ -478,6 +497,7 @@ enum error_code decider_step_answer(struct decider *d, const struct reply *reply
     enum error_code code = decider_check_reply(d, question, reply, &resolution, &result);
     if (code != ERR_OK)
         return code;
+    bool rejected = is_rejection(question, reply->payload);
     struct event *event = decider_add_step(d, EVENT_SIGNAL_RECEIVED);
     if (event == NULL)
         return decider_no_memory(d);
@@ -498,8 +518,9 @@ enum error_code decider_step_answer(struct decider *d, const struct reply *reply
         event->data.outcome = reply->outcome;
         code = decider_fold(d);
     }
-    return code == ERR_OK && str_is_set(d->step->spec.wait) ? finish_wait_step(d, reply->payload)
-                                                            : code;
+    return code == ERR_OK && str_is_set(d->step->spec.wait)
+               ? finish_wait_step(d, reply->payload, rejected)
+               : code;
 }
 
 enum error_code decider_step_asks(struct decider *d, const char *verb)

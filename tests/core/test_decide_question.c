@@ -402,6 +402,47 @@ static void a_wait_step_begins_when_its_dependencies_are_done(void **state)
              "job_completed");
 }
 
+static void a_rejected_wait_step_fails_and_nothing_behind_it_runs(void **state)
+{
+    struct world *w = *state;
+    planned(w, "[{'id':'gate','wait':{'type':'human'}},{'id':'pay','deps':['gate']}]");
+    do_ok(w, answer_of(w, "gate", "{ 'approved' : false, 'because':'too much'}"));
+    assert_step(w, "gate", "failed");
+    assert_status(w, "failed");
+    story(w, "job_created plan_generated step_waiting_deps:pay job_running step_leased:gate "
+             "step_running:gate step_needs_user:gate job_waiting signal_received:gate "
+             "wait_completed job_running step_running:gate step_failed_fatal:gate "
+             "step_failed:gate job_failed");
+}
+
+static void a_wait_step_that_is_not_rejected_succeeds_with_its_answer(void **state)
+{
+    /* Neither a choice nor a signal is a rejection. */
+    static const struct {
+        const char *step;
+        const char *answer;
+    } cases[] = {
+        {"a", "{'approved':true}"},
+        {"b", "{'approved':'false'}"},
+        {"c", "false"},
+        {"d", "{'answer':{'approved':false}}"},
+        {"choice", "'no'"},
+    };
+    struct world *w = *state;
+    planned(w, "[{'id':'a','wait':{'type':'human'}},{'id':'b','wait':{'type':'human'}},"
+               "{'id':'c','wait':{'type':'human'}},{'id':'d','wait':{'type':'human'}},"
+               "{'id':'choice','wait':{'type':'human','choices':['yes','no']}},"
+               "{'id':'gate','wait':{'type':'signal','correlation_key':'open'}}]");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        do_ok(w, answer_of(w, cases[i].step, cases[i].answer));
+        assert_step(w, cases[i].step, "succeeded");
+        assert_str(step_named(w, cases[i].step)->result, js(w, cases[i].answer));
+    }
+    do_ok(w, signal_of(w, "open", "{'approved':false}"));
+    assert_step(w, "gate", "succeeded");
+    assert_status(w, "completed");
+}
+
 static void a_wait_step_that_times_out_has_its_default_as_the_result(void **state)
 {
     struct world *w = *state;
@@ -554,6 +595,8 @@ int main(void)
         SCENARIO(a_person_says_that_the_effect_of_a_step_fails),
         SCENARIO(a_wait_step_waits_from_the_start_and_ends_with_its_signal),
         SCENARIO(a_wait_step_begins_when_its_dependencies_are_done),
+        SCENARIO(a_rejected_wait_step_fails_and_nothing_behind_it_runs),
+        SCENARIO(a_wait_step_that_is_not_rejected_succeeds_with_its_answer),
         SCENARIO(a_wait_step_that_times_out_has_its_default_as_the_result),
         SCENARIO(a_timer_step_ends_by_itself_and_takes_no_answer),
         SCENARIO(a_signal_stored_before_the_wait_step_began_ends_it),

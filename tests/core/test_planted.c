@@ -32,7 +32,8 @@ static const char *const bug_names[] = {
 /* No life deletes anything, and so none has a use for trusted time (core/test_trusted_time.c); none
  * counts dead letters (core/test_dead_group.c) or reads the terms of leases from a request
  * (core/test_spec.c); and none has tokens, to which resources would belong
- * (core/test_resource_owner.c), or workers that register (core/test_worker.c). */
+ * (core/test_resource_owner.c), workers that register (core/test_worker.c), or persons who reject
+ * (core/test_decide_question.c). */
 static bool is_hunted(enum planted_bug bug)
 {
     return bug != PLANTED_JUMP_IS_TRUSTED && bug != PLANTED_GROUP_WITHOUT_ERROR &&
@@ -40,7 +41,7 @@ static bool is_hunted(enum planted_bug bug)
            bug != PLANTED_FOREIGN_RESOURCE_CHANGED && bug != PLANTED_RESOURCE_SERVES_ANY_QUEUE &&
            bug != PLANTED_QUESTION_PLANNED_AWAY && bug != PLANTED_EXPIRED_WORKER_IS_LIVE &&
            bug != PLANTED_FOREIGN_WORKER_SHOWN && bug != PLANTED_CLAIM_RENEWS_NO_WORKER &&
-           bug != PLANTED_WORKER_OF_ANY_QUEUE_FITS;
+           bug != PLANTED_WORKER_OF_ANY_QUEUE_FITS && bug != PLANTED_REJECTED_STEP_SUCCEEDS;
 }
 
 struct finding {

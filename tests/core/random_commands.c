@@ -681,25 +681,18 @@ static const char *judge_answer(struct run *run, const struct command *command,
 }
 
 /* What follows a commit, in the same decision. */
-static const char *judge_then(const struct run *run, const struct command *command)
+static const char *judge_then(const struct run *run, enum effect_then then)
 {
     const struct world *world = run->world;
     enum event_type last = world->log[world->log_count - 1].type;
-    bool begun = world->last.answer.effect != 0;
     bool waits = last == EVENT_JOB_WAITING || last == EVENT_WAIT_COMPLETED;
-    switch (command->effect_commit.then) {
-    case THEN_BEGIN:
-        return begun ? NULL : "a commit did not begin the next effect";
-    case THEN_WAIT:
-        return waits || last == EVENT_JOB_CANCELLED ? NULL : "a commit did not wait";
-    case THEN_COMPLETE:
-        return run->plans || job_status_terminal(world->slice.job.status)
-                   ? NULL
-                   : "a commit did not complete its job";
-    case THEN_NONE:
-        break;
-    }
-    return NULL;
+    bool ends = job_status_terminal(world->slice.job.status);
+    if (then == THEN_BEGIN && world->last.answer.effect == 0)
+        return "a commit did not begin the next effect";
+    if (then == THEN_WAIT && !waits && last != EVENT_JOB_CANCELLED)
+        return "a commit did not wait";
+    return then == THEN_COMPLETE && !run->plans && !ends ? "a commit did not complete its job"
+                                                         : NULL;
 }
 
 static const char *judge(struct run *run, const struct command *command,
@@ -750,7 +743,7 @@ static const char *judge(struct run *run, const struct command *command,
     case COMMAND_WAIT:
         return judge_wait(world, before);
     case COMMAND_EFFECT_COMMIT:
-        return judge_then(run, command);
+        return judge_then(run, command->effect_commit.then);
     case COMMAND_RUN:
         return world->slice.job.run_at > now ? "a job that is to run now is not due" : NULL;
     case COMMAND_EFFECT_BEGIN:

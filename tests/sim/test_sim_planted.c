@@ -87,7 +87,9 @@ static const enum planted_bug out_of_reach[] = {
     PLANTED_WOKEN_IN_VAIN_TELLS_NOBODY,
     /* Nor which of the jobs of one moment comes first. */
     PLANTED_NEWEST_JOB_FIRST,
-    /* No worker of a world registers. */
+    /* No actor lists by labels, and no worker of a world registers. */
+    PLANTED_LABELS_NOT_LOOKED_AT,
+    PLANTED_EVERY_CLAIM_LOOKS_AT_ITS_WORKER,
     PLANTED_EXPIRED_WORKER_IS_LIVE,
     PLANTED_FOREIGN_WORKER_SHOWN,
     PLANTED_CLAIM_RENEWS_NO_WORKER,

@@ -18,8 +18,9 @@ const struct verb verb_reject = {
     .about =
         "Answers a job or a step that asks a person with {\"approved\": false}. Where 'pawl "
         "inbox'\n"
-        "has choices there is no plain no: --answer must be one of them. An effect in doubt makes\n"
-        "its job fail.\n",
+        "has choices there is no plain no: 'pawl approve --answer' takes one of them. A step of a\n"
+        "plan that only waits for the answer fails, and so does an effect in doubt: its job fails\n"
+        "when it begins the effect again.\n",
     .options = options,
     .examples = "  pawl reject 0190163d-8694-739b-aea5-966c26f8ad91 --comment 'too expensive'\n",
     .takes = TAKES_STORE | TAKES_JSON,

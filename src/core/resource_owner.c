@@ -106,9 +106,9 @@ enum error_code resource_decide_owner(const struct resource *known,
         ret->queues = (struct names){0};
     else if (claimant->names_queues)
         ret->queues = claimant->queues;
-    else if (claimant->by != NULL)
-        ret->queues = *claimant->by;
-    else /* a token of all queues may look after the resource of others */
-        ret->queues = known != NULL ? known->queues : (struct names){0};
+    else if (known != NULL && known->owned) /* a token of more queues may renew it for its owner */
+        ret->queues = known->queues;
+    else
+        ret->queues = claimant->by != NULL ? *claimant->by : (struct names){0};
     return ERR_OK;
 }

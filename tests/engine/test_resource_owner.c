@@ -196,9 +196,11 @@ static void renew_and_delete(struct office *office)
     limit(office, W, NULL);
     well(office, VERB_resource_put, "{'id':'r','slots':8}");
     assert_string_equal(said(office, "queues"), "[\"q1\"]");
-    /* A token of more queues takes it along, and then one of fewer is out. */
+    /* So may a token of more queues. Only when it names its queues, one of fewer is out. */
     limit(office, W, &both);
     well(office, VERB_resource_put, "{'id':'r','slots':9}");
+    assert_string_equal(said(office, "queues"), "[\"q1\"]");
+    well(office, VERB_resource_put, "{'id':'r','queues':['q1','q2']}");
     assert_string_equal(said(office, "queues"), "[\"q1\",\"q2\"]");
     limit(office, W, &q1);
     ask(office, VERB_resource_get, "{'id':'r'}");

@@ -207,7 +207,7 @@ bool guard_is_open(const struct connection *connection)
     return page == PAGE_HEALTH || page == PAGE_READY;
 }
 
-/* Whoever may do everything may also say who they are. Others say so in vain. */
+/* Only a caller who may do everything may say who they are; the header of others is ignored. */
 static enum error_code read_actor(struct connection *connection, struct err *err)
 {
     struct auth *auth = &connection->auth;
@@ -216,6 +216,8 @@ static enum error_code read_actor(struct connection *connection, struct err *err
         (!auth->open && (auth->scopes & ACCESS_ADMIN) == 0 && !PLANTED(ACTOR_BY_ANYBODY)))
         return ERR_OK;
     enum error_code code = record_check_name(actor, "Pawl-Actor", err);
+    if (code == ERR_OK)
+        code = record_check_shown(actor, "Pawl-Actor", err);
     if (code == ERR_OK && access_is_reserved(actor))
         code = err_set(err, ERR_BAD_REQUEST,
                        "Pawl-Actor must not begin with \"" ACCESS_ACTOR_PREFIX "\"");

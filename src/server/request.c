@@ -42,6 +42,7 @@ struct header_counts {
     uint32_t authorization;
     uint32_t origin;
     uint32_t event_id;
+    uint32_t coding; /* Content-Encoding */
     uint32_t folded;
     uint32_t nameless; /* or with a name that is none */
     uint32_t cut;      /* by a NUL */
@@ -107,6 +108,7 @@ static enum MHD_Result count_header(void *cls, enum MHD_ValueKind kind, const ch
     counts->authorization += strcasecmp(name, "Authorization") == 0;
     counts->origin += strcasecmp(name, "Origin") == 0;
     counts->event_id += strcasecmp(name, "Last-Event-ID") == 0;
+    counts->coding += strcasecmp(name, "Content-Encoding") == 0;
     return MHD_YES;
 }
 
@@ -135,16 +137,16 @@ static enum error_code check_headers(struct connection *connection, const char *
     if (counts.folded > 0)
         return err_set(err, ERR_BAD_REQUEST, "a header goes on in the next line: write it in one");
     if (counts.nameless > 0)
-        return err_set(err, ERR_BAD_REQUEST, "a header has a name that is none");
+        return err_set(err, ERR_BAD_REQUEST, "invalid header name");
     struct str encoding = request_header(connection, "Transfer-Encoding");
     if (str_is_set(encoding) && strcasecmp(encoding.at, "chunked") != 0)
         return err_set(err, ERR_BAD_REQUEST, "Transfer-Encoding must be chunked, not \"%.*s\"",
                        STR_ARG(encoding));
     if (counts.host > 1 || counts.key > 1 || counts.authorization > 1 || counts.origin > 1 ||
-        counts.event_id > 1)
+        counts.event_id > 1 || counts.coding > 1)
         return err_set(err, ERR_BAD_REQUEST,
-                       "Host, Authorization, Idempotency-Key, Origin and Last-Event-ID may be sent "
-                       "only once");
+                       "Host, Authorization, Idempotency-Key, Origin, Content-Encoding and "
+                       "Last-Event-ID may be sent only once");
     return ERR_OK;
 }
 

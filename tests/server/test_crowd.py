@@ -19,7 +19,7 @@ SPARE = 200  # files that we need for other things
 SERVERS_MAX = 8192
 SERVERS_SPARE = 128
 MEMORY_MIB_MAX = 10000 if is_sanitized() else 200  # some 40 KiB for each that is taken
-GROWTH_MIB_MAX = 10000 if is_sanitized() else 16
+GROWTH_MIB_MAX = 10000 if is_sanitized() else 24
 TIMES = 10 if TORTURE else 1
 SLOW_S = 2
 

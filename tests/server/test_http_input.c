@@ -286,6 +286,10 @@ static void bodies_with_an_encoding_are_refused(void **state)
                   "unsupported_media_type");
     (void)snprintf(headers, sizeof headers, "%sContent-Encoding: identity\r\n", type);
     reply_is(http_with(c, "POST", "/v1/jobs", headers, job, sizeof job - 1), 201);
+    (void)snprintf(headers, sizeof headers,
+                   "%sContent-Encoding: identity\r\nContent-Encoding: gzip\r\n", type);
+    reply_refuses(http_with(c, "POST", "/v1/jobs", headers, job, sizeof job - 1), 400,
+                  "bad_request");
 }
 
 static void names_with_characters_of_format_are_refused(void **state)

@@ -604,7 +604,7 @@ def histories_say_who_it_was_and_nobody_can_pass_for_a_token(place):
     check(actor(token=tokens["ops"]) == "token:ops", "ops")
     check(actor(token=tokens["ops"], headers=ann) == "ann", "an admin is not believed")
     check(actor(token=TOKEN) == "token:PAWL_TOKEN", actor(token=TOKEN))
-    for name in ("token:ci", "x" * 129, "a\x7fb"):
+    for name in ("token:ci", "x" * 129, "a\x7fb", "a\u202eb".encode()):
         status, answer, _ = server.call("POST", "/v1/jobs", {"kind": "k"},
                                         headers={"Pawl-Actor": name})
         check(status == 400 and "Pawl-Actor" in answer["detail"], name, answer)

@@ -295,8 +295,9 @@ static bool may_scan(const char *detail)
  * through when there are twice as many as were needed before. */
 static bool walks_seldom(const char *name)
 {
-    static const char *const shown[] = {"JOB_COUNTS",  "CLAIMS_HELD", "RESOURCES",
-                                        "STEP_COUNTS", "TOKENS",      "LANES_SWEEP"};
+    static const char *const shown[] = {"CLAIMS_HELD_IN", "WORKERS",     "WORKERS_COUNT",
+                                        "JOB_COUNTS",     "CLAIMS_HELD", "RESOURCES",
+                                        "STEP_COUNTS",    "TOKENS",      "LANES_SWEEP"};
     for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++)
         if (strcmp(name, shown[i]) == 0)
             return true;

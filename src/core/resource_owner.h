@@ -5,8 +5,8 @@
  *                    it, or its queues were named        queues                queues
  *   of all queues    a token of all queues did           tokens of all queues  tokens of all queues
  *   shared           an admin of all queues shared it    every token           tokens of all queues
- *   unowned          it is older than owners are         tokens of all queues  tokens of all
- * queues, and who adopts it
+ *   unowned          0.1.0 registered it                 tokens of all queues  these, and whoever
+ *                                                                               adopts it
  *
  * A resource holds steps of its own queues only, so that whoever may delete it loses nobody else's
  * steps. An unowned one is adopted by the first token of some queues that registers it again, as

@@ -112,6 +112,11 @@ enum error_code decider_allows(struct decider *d, enum event_type type, const ch
     return job_move(d->job->status, type, MOVE_PLAIN, &to) ? ERR_OK : decider_refuse(d, verb);
 }
 
+bool decider_blind(const struct decider *d)
+{
+    return d->command->blind && !str_is_set(d->command->token) && !PLANTED(REFUSAL_SHOWS_THE_JOB);
+}
+
 enum error_code decider_refuse(struct decider *d, const char *verb)
 {
     char id[UUID_TEXT_LEN];

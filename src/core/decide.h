@@ -88,7 +88,7 @@ struct command {
     struct str token; /* WORKER's commands; absent for an operator's APPEND and VERDICT */
     struct str step;
     bool no_answer; /* whoever gave it may not answer questions to people */
-    bool blind; /* whoever gave it may not read the job: a refusal says nothing of what is in it */
+    bool blind;     /* whoever gave it may not read the job: see decider_blind */
     union {
         struct {
             const struct spec *spec;     /* checked by decide */

@@ -111,7 +111,7 @@ enum error_code decider_check_reply(struct decider *d, const struct wait *questi
         !decider_fits(d, question->choices, reply->payload) && !PLANTED(ANSWER_NOT_A_CHOICE))
         return err_set(d->err, ERR_BAD_REQUEST, "answer %.*s is not one of %.*s",
                        STR_ARG(str_is_set(reply->payload) ? reply->payload : STR("null")),
-                       STR_ARG(question->choices));
+                       STR_ARG(decider_blind(d) ? STR("the choices") : question->choices));
     return ERR_OK;
 }
 
@@ -143,6 +143,10 @@ static enum error_code check_attempt(struct decider *d, const char *what, struct
 {
     if (!d->command->answer.has_attempt || d->command->answer.attempt == attempt)
         return ERR_OK;
+    if (decider_blind(d))
+        return err_set(d->err, ERR_VERSION_MISMATCH,
+                       "the %s asks another question by now, not that of attempt %lld", what,
+                       (long long)d->command->answer.attempt);
     return err_set(d->err, ERR_VERSION_MISMATCH,
                    "%s \"%.*s\" asks another question by now: it is in attempt %lld, not %lld",
                    what, STR_ARG(name), (long long)attempt, (long long)d->command->answer.attempt);
@@ -155,6 +159,8 @@ static enum error_code check_job_asks(struct decider *d)
     struct str key = d->command->answer.correlation_key;
     if (wait->type == WAIT_NONE || job_status_terminal(d->job->status))
         return decider_refuse(d, "answer");
+    if (wait->type != WAIT_HUMAN && decider_blind(d))
+        return err_set(d->err, ERR_INVALID_TRANSITION, "the job itself asks no person");
     if (wait->type == WAIT_STEPS)
         return err_set(d->err, ERR_INVALID_TRANSITION,
                        "the job asks nothing itself, its steps do: answer the step by its id");
@@ -162,7 +168,11 @@ static enum error_code check_job_asks(struct decider *d)
         return err_set(d->err, ERR_INVALID_TRANSITION,
                        "the job asks no person: it waits for a %.*s",
                        STR_ARG(wait_type_names.at[wait->type]));
-    if (str_is_set(key) && !str_eq(key, wait->correlation_key))
+    bool other = str_is_set(key) && !str_eq(key, wait->correlation_key);
+    if (other && decider_blind(d))
+        return err_set(d->err, ERR_WRONG_CORRELATION_KEY,
+                       "the job does not ask under the key \"%.*s\"", STR_ARG(key));
+    if (other)
         return err_set(d->err, ERR_WRONG_CORRELATION_KEY,
                        "the job asks under the key \"%.*s\", not \"%.*s\"",
                        STR_ARG(wait->correlation_key), STR_ARG(key));

@@ -21,6 +21,11 @@ enum error_code decider_no_open_effect(struct decider *d, const char *verb)
     int64_t open = d->step != NULL ? d->step->open_effects : d->job->open_effects;
     if (open == 0 || PLANTED(COMPLETE_WITH_OPEN_EFFECT))
         return ERR_OK;
+    if (decider_blind(d))
+        return err_set(d->err, ERR_INVALID_TRANSITION,
+                       "cannot %s while an effect is open: commit it, abort it, or begin it again, "
+                       "first",
+                       verb);
     const struct job_slice *slice = &d->out->after;
     struct str key = STR("(not loaded)");
     for (uint32_t i = 0; i < slice->effect_count; i++) {

@@ -46,9 +46,12 @@ static enum error_code spec_to_keep(struct decider *d, struct spec *spec)
 static enum error_code decide_duplicate(struct decider *d)
 {
     const struct job *known = d->command->submit.duplicate;
-    enum error_code code =
-        spec_check_repeat(d->command->submit.spec, &known->spec, job_has_plan(known),
-                          known->redacted, d->context->random, d->context->arena, d->err);
+    struct submitted submitted = {.spec = &known->spec,
+                                  .planned = job_has_plan(known),
+                                  .redacted = known->redacted,
+                                  .hidden = decider_blind(d)};
+    enum error_code code = spec_check_repeat(d->command->submit.spec, &submitted,
+                                             d->context->random, d->context->arena, d->err);
     if (code != ERR_OK)
         return code;
     d->out->after.job = *known;

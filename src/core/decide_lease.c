@@ -79,14 +79,17 @@ enum error_code decider_lease_data(struct decider *d, int64_t attempt, struct ev
     return ERR_OK;
 }
 
+/* Whoever shows a token that is not live may never have held the lease: the step, which the token
+ * has as a number, is named to readers only. */
 static enum error_code stale(struct decider *d, const char *why)
 {
     char id[UUID_TEXT_LEN];
+    struct str step = d->command->blind ? (struct str){NULL, 0} : d->cause.step;
     uuid_format(d->job->id, id);
     return err_set(d->err, ERR_STALE_LEASE,
                    "the token of attempt %lld of job %.*s%s%.*s is not live: %s",
                    (long long)d->cause.attempt, UUID_TEXT_LEN, id,
-                   str_is_set(d->cause.step) ? ", step " : "", STR_ARG(d->cause.step), why);
+                   str_is_set(step) ? ", step " : "", STR_ARG(step), why);
 }
 
 /* The lease that the token names, with d->step set for a step's. NULL: there is no such thing. */

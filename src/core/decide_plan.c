@@ -185,6 +185,7 @@ static enum error_code check_questions(struct decider *d)
 {
     const struct job_slice *slice = &d->out->after;
     enum error_code code = ERR_OK;
+    bool blind = decider_blind(d);
     for (uint32_t i = 0; i < slice->step_count && code == ERR_OK; i++) {
         bool asks = false;
         code = asks_person(d, &slice->steps[i], &asks);
@@ -192,9 +193,8 @@ static enum error_code check_questions(struct decider *d)
             code = err_set(d->err, ERR_FORBIDDEN,
                            "%s%.*s%s asks a person and is not answered: a new plan would end "
                            "the question, which needs a token with the scope answer",
-                           d->command->blind ? "a step" : "step \"",
-                           STR_ARG(d->command->blind ? STR("") : slice->steps[i].spec.id),
-                           d->command->blind ? "" : "\"");
+                           blind ? "a step" : "step \"",
+                           STR_ARG(blind ? STR("") : slice->steps[i].spec.id), blind ? "" : "\"");
     }
     return code;
 }

@@ -30,6 +30,9 @@ void decider_carry_step_beats(const struct decider *d, struct event_data *data)
 
 enum error_code decider_refuse_step(struct decider *d, const char *verb, const char *why)
 {
+    if (decider_blind(d))
+        return err_set(d->err, ERR_INVALID_TRANSITION, "cannot %s step \"%.*s\" in its state", verb,
+                       STR_ARG(d->step->spec.id));
     return err_set(d->err, ERR_INVALID_TRANSITION, "cannot %s step \"%.*s\": it is %.*s%s", verb,
                    STR_ARG(d->step->spec.id), STR_ARG(step_state_name(d->step->state)), why);
 }

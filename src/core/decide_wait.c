@@ -229,7 +229,7 @@ static enum error_code store_signal(struct decider *d, struct str payload)
 static enum error_code wrong_key(struct decider *d, struct str key)
 {
     const struct wait *wait = &d->job->wait;
-    if (d->command->blind)
+    if (decider_blind(d))
         return err_set(d->err, ERR_WRONG_CORRELATION_KEY,
                        "the job does not wait for the key \"%.*s\"; early: true would store it",
                        STR_ARG(key));

@@ -95,6 +95,11 @@ enum error_code decider_text(struct decider *d, const char *what, struct str tex
 /* A name of a command, when it is given. */
 enum error_code decider_name(struct decider *d, const char *what, struct str name);
 
+/* Whether whoever gave the command may not read the job: a refusal then names nothing of it but its
+ * id, status and version, and what the command said itself. The holder of a live lease may read
+ * it. */
+bool decider_blind(const struct decider *d);
+
 /* invalid_transition: cannot `verb` the job in its state. */
 enum error_code decider_refuse(struct decider *d, const char *verb);
 

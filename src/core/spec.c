@@ -235,11 +235,11 @@ enum error_code spec_check(const struct spec *spec, struct arena *arena, struct 
     return code;
 }
 
-static enum error_code repeat_differs(const struct spec *known, const char *what, struct err *err)
+static enum error_code repeat_differs(const struct spec *asked, const char *what, struct err *err)
 {
     return err_set(err, ERR_IDEMPOTENCY_MISMATCH,
                    "the idempotency_key \"%.*s\" belongs to a job %s: use a new key",
-                   STR_ARG(known->idempotency_key), what);
+                   STR_ARG(asked->idempotency_key), what);
 }
 
 static bool has_fingerprint(const struct spec *spec)
@@ -255,27 +255,30 @@ static struct str payload_of(const struct spec *spec)
     return payload;
 }
 
-enum error_code spec_check_repeat(const struct spec *asked, const struct spec *known, bool planned,
-                                  bool redacted, uint64_t seed, struct arena *arena,
-                                  struct err *err)
+enum error_code spec_check_repeat(const struct spec *asked, const struct submitted *known,
+                                  uint64_t seed, struct arena *arena, struct err *err)
 {
     bool same = false;
     if (PLANTED(KEY_OF_ANOTHER_JOB))
         return ERR_OK;
-    if (!str_eq(asked->kind, known->kind))
+    if (!str_eq(asked->kind, known->spec->kind) && known->hidden)
+        return repeat_differs(asked, "of another kind", err);
+    if (!str_eq(asked->kind, known->spec->kind))
         return err_set(err, ERR_IDEMPOTENCY_MISMATCH,
                        "the idempotency_key \"%.*s\" belongs to a job of kind \"%.*s\", not "
                        "\"%.*s\": use a new key",
-                       STR_ARG(asked->idempotency_key), STR_ARG(known->kind), STR_ARG(asked->kind));
-    if (redacted)
+                       STR_ARG(asked->idempotency_key), STR_ARG(known->spec->kind),
+                       STR_ARG(asked->kind));
+    if (known->redacted)
         return ERR_OK;
-    if (str_is_set(asked->plan) && !planned)
+    if (str_is_set(asked->plan) && !known->planned)
         return repeat_differs(asked, "without a plan", err);
-    if (has_fingerprint(asked) && has_fingerprint(known))
-        return memcmp(asked->fingerprint, known->fingerprint, HASH_LEN) == 0
+    if (has_fingerprint(asked) && has_fingerprint(known->spec))
+        return memcmp(asked->fingerprint, known->spec->fingerprint, HASH_LEN) == 0
                    ? ERR_OK
                    : repeat_differs(asked, "with another fingerprint", err);
-    enum error_code code = json_alike(payload_of(asked), payload_of(known), seed, arena, &same);
+    enum error_code code =
+        json_alike(payload_of(asked), payload_of(known->spec), seed, arena, &same);
     if (code != ERR_OK)
         return err_set(err, code, "no memory to compare two payloads");
     return same ? ERR_OK : repeat_differs(asked, "with another payload", err);

@@ -81,14 +81,21 @@ enum error_code spec_read(struct str json, struct arena *arena, struct spec *spe
  * in it must have passed json_check; `arena` is for decoding it. Fails as spec_read does. */
 enum error_code spec_check(const struct spec *spec, struct arena *arena, struct err *err);
 
+/* A submission that was made before. */
+struct submitted {
+    const struct spec *spec;
+    bool planned;  /* it came with a plan, or its job got one */
+    bool redacted; /* of the spec only the kind is left */
+    bool hidden;   /* whoever submits may not read it: the error does not name its kind */
+};
+
 /* Whether `asked` is the same submission as `known`, which has its idempotency key: the same kind,
  * a plan only where the other is `planned` too, and the same payload, as json_alike has it; where
  * both have a fingerprint it is compared and the payload is not. Of a redacted job only the kind is
  * left to compare. The steps of plans are not compared: a job's plan may be replaced at any time.
  * idempotency_mismatch says what differs; no_memory. */
-enum error_code spec_check_repeat(const struct spec *asked, const struct spec *known, bool planned,
-                                  bool redacted, uint64_t seed, struct arena *arena,
-                                  struct err *err);
+enum error_code spec_check_repeat(const struct spec *asked, const struct submitted *known,
+                                  uint64_t seed, struct arena *arena, struct err *err);
 
 /* Checks the settings of a kind as spec_check does those of a job; zeros are not set. */
 enum error_code kind_settings_check(const struct kind_settings *kind, struct err *err);

@@ -53,7 +53,7 @@ static const struct entry entries[VERB_COUNT] = {
     [VERB_effect_commit] = {W, false},
     [VERB_effect_abort] = {W, false},
     [VERB_effects] = {W, false},
-    [VERB_batch] = {S | W, false}, /* each of its entries is checked as if it were alone */
+    [VERB_batch] = {S | W | N, false}, /* each of its entries is checked as if it were alone */
     [VERB_resources] = {R | W, false},
     [VERB_resource_put] = {W, false},
     [VERB_resource_get] = {R | W, false},
@@ -156,6 +156,11 @@ bool access_may_answer(const struct verb_call *call)
 struct sight access_sight(const struct verb_call *call)
 {
     return access_sight_of(call, ANSWER_WHOLE);
+}
+
+bool access_blind(const struct verb_call *call)
+{
+    return access_sight(call).parts == 0;
 }
 
 struct sight access_sight_of_holder(void)

@@ -35,6 +35,10 @@ struct sight access_sight_of(const struct verb_call *call, int parts);
 /* What a worker sees of the job that it was leased a moment ago: all of it. */
 struct sight access_sight_of_holder(void);
 
+/* Whether the call may see nothing of a job but id, status and version: what commands tell core,
+ * for refusals. */
+bool access_blind(const struct verb_call *call);
+
 /* Whether the call may answer questions to people: scope answer. */
 bool access_may_answer(const struct verb_call *call);
 

@@ -747,14 +747,15 @@ static enum error_code check_key(struct batch *batch, struct op *op, const struc
     assert(firsts != NULL);
     const struct spec **first = &firsts[key - batch->load.keys];
     bool stored = job->status != JOB_NONE;
-    const struct spec *known = stored ? &job->spec : *first;
-    if (known == NULL) {
+    struct submitted known = {.spec = stored ? &job->spec : *first, .hidden = op->command.blind};
+    if (known.spec == NULL) {
         *first = spec;
         return ERR_OK;
     }
-    op->code = spec_check_repeat(spec, known, stored ? job_has_plan(job) : str_is_set(known->plan),
-                                 stored && job->redacted, batch->batcher->store->options.seed,
-                                 batch->arena, &op->err);
+    known.planned = stored ? job_has_plan(job) : str_is_set(known.spec->plan);
+    known.redacted = stored && job->redacted;
+    op->code = spec_check_repeat(spec, &known, batch->batcher->store->options.seed, batch->arena,
+                                 &op->err);
     return op->code == ERR_NO_MEMORY ? batch_no_memory(batch) : ERR_OK;
 }
 

@@ -154,7 +154,7 @@ static enum error_code begin(struct verb_call *call, const struct record_type *t
     op->type = OP_COMMAND;
     op->job = id;
     op->command.actor = call->actor;
-    op->command.blind = access_sight(call).parts == 0;
+    op->command.blind = access_blind(call);
     op->command.no_answer = !access_may_answer(call);
     *ret_op = op;
     return ERR_OK;

@@ -5,6 +5,7 @@
 
 #include "base/planted.h"
 #include "core/token.h"
+#include "engine/access.h"
 #include "engine/answer.h"
 #include "engine/claim_records.h"
 #include "engine/verb.h"
@@ -156,7 +157,8 @@ static enum error_code begin(struct verb_call *call, const struct record_type *t
         return err_set(err, ERR_NO_MEMORY, "there is no memory for a request");
     op->type = OP_COMMAND;
     op->job = token.job;
-    op->command = (struct command){.type = command, .token = ret->token};
+    op->command =
+        (struct command){.type = command, .token = ret->token, .blind = access_blind(call)};
     *ret_op = op;
     return ERR_OK;
 }

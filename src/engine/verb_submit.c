@@ -66,7 +66,8 @@ static enum error_code add_job(struct verb_call *call, struct str json, struct u
         return verb_no_memory(err);
     op->type = OP_COMMAND;
     op->job = id;
-    op->command = (struct command){.type = COMMAND_SUBMIT, .actor = call->actor};
+    op->command =
+        (struct command){.type = COMMAND_SUBMIT, .actor = call->actor, .blind = access_blind(call)};
     op->command.submit.spec = spec;
     op->spec_json = json;
     return ERR_OK;

@@ -230,6 +230,68 @@ static void an_answer_to_another_question_is_refused(void **state)
     story(w, ASKED " wait_completed");
 }
 
+/* ---- who may not read ---- */
+
+static struct command blind(struct command command)
+{
+    command.blind = true;
+    return command;
+}
+
+static void a_refusal_names_nothing_of_the_job_to_who_may_not_read_it(void **state)
+{
+    struct world *w = *state;
+    asked(w, "['yes','no']");
+    struct command answer = blind(job_answer(w, "'maybe'"));
+    refused(w, answer, ERR_BAD_REQUEST, "answer \"maybe\" is not one of the choices");
+    refused(w, blind(signal_of(w, "refund", "'maybe'")), ERR_BAD_REQUEST,
+            "answer \"maybe\" is not one of the choices");
+    refused(w, blind(signal_of(w, "invoice", "'yes'")), ERR_WRONG_CORRELATION_KEY,
+            "the job does not wait for the key \"invoice\"; early: true would store it");
+    answer.answer.correlation_key = STR("invoice");
+    refused(w, answer, ERR_WRONG_CORRELATION_KEY, "the job does not ask under the key \"invoice\"");
+    answer.answer.correlation_key = STR("refund");
+    answer.answer.has_attempt = true;
+    answer.answer.attempt = 2;
+    refused(w, answer, ERR_VERSION_MISMATCH,
+            "the job asks another question by now, not that of attempt 2");
+    do_ok(w, blind(job_answer(w, "'yes'")));
+    story(w, ASKED " wait_completed");
+}
+
+static void a_refused_answer_does_not_say_what_the_job_does_to_who_may_not_read_it(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    refused(w, blind(job_answer(w, "1")), ERR_INVALID_TRANSITION,
+            "cannot answer job {job}: it is running");
+    do_ok(w, wait_for(w, "k", 0));
+    refused(w, blind(job_answer(w, "1")), ERR_INVALID_TRANSITION, "the job itself asks no person");
+    story(w, ASKED);
+}
+
+static void a_refused_answer_does_not_say_what_the_step_does_to_who_may_not_read_it(void **state)
+{
+    struct world *w = *state;
+    step_running(w, "[{'id':'a'}]");
+    refused(w, blind(answer_of(w, "a", "1")), ERR_INVALID_TRANSITION,
+            "cannot answer step \"a\" in its state");
+    refused(w, blind(job_answer(w, "1")), ERR_INVALID_TRANSITION,
+            "cannot answer job {job}: it is running");
+    struct command forged = blind(complete_with(w, "1"));
+    char *text = arena_alloc(&w->arena, forged.token.len);
+    memcpy(text, forged.token.at, forged.token.len);
+    text[forged.token.len - 1] ^= 1;
+    forged.token.at = text;
+    refused(w, forged, ERR_STALE_LEASE,
+            "the token of attempt 1 of job {job} is not live: its secret is not the lease's");
+    /* The holder of the lease may read it all. */
+    do_ok(w, begin_of(w, "mail", "1"));
+    refused(w, blind(complete_with(w, "1")), ERR_INVALID_TRANSITION,
+            "cannot complete while the effect \"mail\" is open: commit it, abort it, or begin it "
+            "again, first");
+}
+
 static void only_a_job_that_asks_a_person_can_be_answered(void **state)
 {
     struct world *w = *state;
@@ -369,6 +431,9 @@ int main(void)
         SCENARIO(an_answer_that_is_not_sound_is_refused),
         SCENARIO(the_same_answer_again_is_a_repeat_and_another_one_is_refused),
         SCENARIO(an_answer_to_another_question_is_refused),
+        SCENARIO(a_refusal_names_nothing_of_the_job_to_who_may_not_read_it),
+        SCENARIO(a_refused_answer_does_not_say_what_the_job_does_to_who_may_not_read_it),
+        SCENARIO(a_refused_answer_does_not_say_what_the_step_does_to_who_may_not_read_it),
         SCENARIO(only_a_job_that_asks_a_person_can_be_answered),
         SCENARIO(a_job_whose_steps_ask_is_answered_by_step),
         SCENARIO(a_wait_of_a_job_that_times_out_gets_its_default_answer),

@@ -98,6 +98,10 @@ static void a_job_in_the_hands_of_a_worker_takes_no_plan(void **state)
     refused(w, plan_of(w, "[{'id':'b'}]"), ERR_INVALID_TRANSITION,
             "cannot plan while the effect \"mail\" is open: commit it, abort it, or begin it "
             "again, first");
+    struct command plan = plan_of(w, "[{'id':'b'}]");
+    plan.blind = true;
+    refused(w, plan, ERR_INVALID_TRANSITION,
+            "cannot plan while an effect is open: commit it, abort it, or begin it again, first");
     story(w, "job_created job_leased job_running tool_called job_requeued");
 }
 

@@ -127,6 +127,9 @@ static void a_known_idempotency_key_with_another_payload_is_a_mismatch(void **st
     refused(w, command, ERR_IDEMPOTENCY_MISMATCH,
             "the idempotency_key \"once\" belongs to a job of kind \"mail\", not \"refund\": use a "
             "new key");
+    command.blind = true;
+    refused(w, command, ERR_IDEMPOTENCY_MISMATCH,
+            "the idempotency_key \"once\" belongs to a job of another kind: use a new key");
     assert_int_equal(w->log_count, 0);
 }
 

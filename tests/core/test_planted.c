@@ -32,16 +32,17 @@ static const char *const bug_names[] = {
 /* No life deletes anything, and so none has a use for trusted time (core/test_trusted_time.c); none
  * counts dead letters (core/test_dead_group.c) or reads the terms of leases from a request
  * (core/test_spec.c); and none has tokens, to which resources would belong
- * (core/test_resource_owner.c), workers that register (core/test_worker.c), or persons who reject
- * (core/test_decide_question.c). */
+ * (core/test_resource_owner.c) and which might not read (core/test_decide_answer.c), workers that
+ * register (core/test_worker.c), or persons who reject (core/test_decide_question.c). */
 static bool is_hunted(enum planted_bug bug)
 {
     return bug != PLANTED_JUMP_IS_TRUSTED && bug != PLANTED_GROUP_WITHOUT_ERROR &&
            bug != PLANTED_HEARTBEAT_OF_A_WHOLE_LEASE && bug != PLANTED_FOREIGN_RESOURCE_USED &&
            bug != PLANTED_FOREIGN_RESOURCE_CHANGED && bug != PLANTED_RESOURCE_SERVES_ANY_QUEUE &&
-           bug != PLANTED_QUESTION_PLANNED_AWAY && bug != PLANTED_EXPIRED_WORKER_IS_LIVE &&
-           bug != PLANTED_FOREIGN_WORKER_SHOWN && bug != PLANTED_CLAIM_RENEWS_NO_WORKER &&
-           bug != PLANTED_WORKER_OF_ANY_QUEUE_FITS && bug != PLANTED_REJECTED_STEP_SUCCEEDS;
+           bug != PLANTED_QUESTION_PLANNED_AWAY && bug != PLANTED_REFUSAL_SHOWS_THE_JOB &&
+           bug != PLANTED_EXPIRED_WORKER_IS_LIVE && bug != PLANTED_FOREIGN_WORKER_SHOWN &&
+           bug != PLANTED_CLAIM_RENEWS_NO_WORKER && bug != PLANTED_WORKER_OF_ANY_QUEUE_FITS &&
+           bug != PLANTED_REJECTED_STEP_SUCCEEDS;
 }
 
 struct finding {

@@ -108,7 +108,7 @@ static const struct query questions[] = {
     {VERB_release, 't', "{'token':'@'}", W, BY_QUEUE},
     {VERB_cancelled, 't', "{'token':'@'}", W, BY_QUEUE},
     {VERB_abandon, 't', "{'token':'@','reason_code':'timeout'}", W, BY_QUEUE},
-    {VERB_batch, '-', "{'ops':[{'op':'none'}]}", S | W, FOR_ALL},
+    {VERB_batch, '-', "{'ops':[{'op':'none'}]}", S | W | N, FOR_ALL},
     {VERB_resources, '-', "{}", R | W, FOR_ALL},
     {VERB_resource_put, 'r', "{'id':'r-@','slots':9}", W, BY_QUEUE},
     {VERB_resource_get, 'n', "{'id':'r-@'}", R | W, BY_QUEUE},

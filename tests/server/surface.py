@@ -96,11 +96,11 @@ class Stage:
         self.server.do("POST", f"/v1/leases/{token}/wait",
                        {"type": "signal", "correlation_key": "c"})
 
-    def step_lease(self, judge=False):
+    def step_lease(self, judge=False, step="s"):
         """Somebody works on a step of a new job, or judges it."""
         skill = self.fresh()
         self.resource = "r-" + skill
-        self.submit(plan={"steps": [{"id": "s", "kind": "k", "critic": True,
+        self.submit(plan={"steps": [{"id": step, "kind": "k", "critic": True,
                                      "capabilities": [skill]}]})
         self.server.do("PUT", f"/v1/resources/{self.resource}", {
             "capabilities": [skill], "labels": {"of": f"{self.queue}-resource"}, "slots": 1,
@@ -157,8 +157,13 @@ def make_verdict(stage, _):
 
 
 def make_batch(stage, scope):
-    op = ({"op": "heartbeat", "token": stage.lease()} if scope == "work"
-          else {"op": "submit", "kind": "k", "queue": stage.queue})
+    if scope == "work":
+        op = {"op": "heartbeat", "token": stage.lease()}
+    elif scope == "answer":
+        stage.asking_job()
+        op = {"op": "answer_job", "id": stage.id, "answer": "no"}
+    else:
+        op = {"op": "submit", "kind": "k", "queue": stage.queue}
     return "POST", "/v1/ops", {"ops": [op]}
 
 

@@ -59,7 +59,7 @@ RULES = {
     "effect_commit": Rule({"work"}, "job"),
     "effect_abort": Rule({"work"}, "job"),
     "effects": Rule({"work"}, "job"),
-    "batch": Rule({"submit", "work"}, "job"),
+    "batch": Rule({"submit", "work", "answer"}, "job"),
     "resources": Rule({"read", "work"}, "filtered"),
     "resource_put": Rule({"work"}, "job"),
     "resource_get": Rule({"read", "work"}, "job"),
@@ -118,7 +118,7 @@ def checked(server, document, name, token, stage, scope):
 # What names a queue itself is told that the token is not for it; what names a job of another queue,
 # a lease on one, or a resource, finds nothing, as if there were none. A name for a resource that is
 # taken cannot be given away a second time.
-NAMES_QUEUE = {"submit", "submit_many", "list", "bulk", "claim", "claim_steps", "batch", "dead_letters",
+NAMES_QUEUE = {"submit", "submit_many", "list", "bulk", "claim", "claim_steps", "dead_letters",
                "dead_letter_groups", "redrive", "drop", "pause", "resume", "import",
                "resource_put", "worker_put"}
 
@@ -131,9 +131,11 @@ def expected(name, scope, limited, queue):
     if limited and rule.about == "all":
         may = False
     if may and limited and rule.about == "job" and queue == FOREIGN:
-        if name in NAMES_QUEUE and not (name == "batch" and scope == "work"):
+        if name == "batch":  # of a heartbeat, an answer to a job, a submit: see make_batch
+            return {"work": 409, "answer": 404}.get(scope, 403)
+        if name in NAMES_QUEUE:
             return 403
-        return 404 if name not in OF_LEASE and name != "batch" else 409
+        return 404 if name not in OF_LEASE else 409
     return 200 if may else 403
 
 

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """What a response shows: every operation of /openapi.json x sets of scopes x jobs of a queue that
-the token is for and of another. No response contains what the token could not read otherwise.
+the token is for and of another. No response contains what the token could not read otherwise, and
+no refusal does.
 
 usage: test_visibility.py BUILD_DIRECTORY SOURCE_DIRECTORY
 
 Every text that a job brings is a secret with the name of its queue in it. The list of operations is
 the document's, so that a new route must be entered here.
 """
+import collections
 import http.client
 import itertools
 import json
@@ -70,7 +72,7 @@ WITHOUT_READ = {
     "effect_commit": EFFECT,
     "effect_abort": EFFECT,
     "effects": ANYTHING,
-    "batch": OUTLINE | {"results", "body", "expires_at", "cancel_requested"},
+    "batch": OUTLINE | {"results", "body", "problem", "expires_at", "cancel_requested"},
     "resources": RESOURCE | {"resources", "next_cursor"},
     "resource_put": RESOURCE,
     "resource_get": RESOURCE,
@@ -125,7 +127,8 @@ class SecretStage(Stage):
         if "kind" in spec:
             spec["kind"] = self.secret(spec["kind"])
         for step in spec.get("plan", {}).get("steps", []):
-            step["payload"] = self.secret("step")
+            if "wait" not in step:
+                step["payload"] = self.secret("step")
         return super().submit(**spec)
 
     def lease(self, **more):
@@ -146,6 +149,118 @@ class SecretStage(Stage):
         token = self.lease()
         self.server.do("POST", f"/v1/leases/{token}/wait",
                        {"type": "signal", "correlation_key": "c", "prompt": self.secret("prompt")})
+
+    def ask(self, wait, **more):
+        """A new job waits: under a key, with a prompt and with choices that are secrets."""
+        self.server.do("POST", f"/v1/leases/{self.lease()}/wait", {
+            "type": wait, "correlation_key": self.secret("key"), "prompt": self.secret("prompt"),
+            "choices": ["yes", self.secret("choice")], **more})
+
+    def ask_of_step(self):
+        token = self.step_lease(judge=True)
+        self.server.do("POST", f"/v1/jobs/{self.id}/steps/s/verdict",
+                       {"decision": "needs_user", "token": token,
+                        "question": {"prompt": self.secret("prompt"),
+                                     "choices": ["yes", self.secret("choice")]}})
+
+    def effect_left_open(self):
+        token = self.lease()
+        self.server.do("POST", f"/v1/leases/{token}/effects/{self.secret('effect')}/begin", {})
+        self.server.do("POST", f"/v1/leases/{token}/release", {})
+
+    def plan_with_question(self):
+        self.submit(plan={"steps": [{"id": self.secret("ask"), "wait": {"type": "human"}}]})
+
+
+# ---- requests that are refused, for what is in the job ----
+
+def refused_on_job(what, body, state, **more):
+    def make(stage):
+        state(stage, **more)
+        return "POST", f"/v1/jobs/{stage.id}{what}", body
+    return make
+
+
+def another_submit(stage, **more):
+    """A job has the key already, of another kind."""
+    key = stage.fresh()
+    stage.submit(kind="taken", idempotency_key=key)
+    return {"kind": "k", "queue": stage.queue, "idempotency_key": key, **more}
+
+
+def another_payload(stage):
+    key = stage.fresh()
+    stage.submit(idempotency_key=key)
+    return "POST", "/v1/jobs", {"kind": "k", "queue": stage.queue, "idempotency_key": key,
+                                "payload": "zz"}
+
+
+def refused_ops(atomic, state, op, **more):
+    def make(stage):
+        state(stage, **more)
+        return "POST", "/v1/ops", {"atomic": atomic, "ops": [{**op, "id": stage.id}]}
+    return make
+
+
+def submit_in_ops(atomic):
+    return lambda stage: ("POST", "/v1/ops", {
+        "atomic": atomic, "ops": [{"op": "submit", **another_submit(stage)}]})
+
+
+def forged_token(stage):
+    """The right job, step and attempt, and another secret."""
+    token = stage.step_lease(step=stage.secret("id"))
+    forged = token[:-32] + "0" * 32
+    return "POST", f"/v1/leases/{forged}/heartbeat", {}
+
+
+# `shows` is the secret that those who may read it find in the detail; None: there is none in it.
+Refusal = collections.namedtuple("Refusal", "name status shows make")
+ASK, LEASE_JOB, ASK_OF_STEP = SecretStage.ask, SecretStage.lease, SecretStage.ask_of_step
+NO_CHOICE = {"op": "answer_job", "answer": "zz"}
+REFUSALS = {
+    "a signal that is not a choice": Refusal("signal", 400, "choice", lambda stage: (
+        ASK(stage, "signal") or ("POST", f"/v1/jobs/{stage.id}/signal",
+                                 {"correlation_key": stage.secret("key"), "payload": "zz"}))),
+    "a signal to a person that is not a choice": Refusal("signal", 400, "choice", refused_on_job(
+        "/signal", {"correlation_key": "c", "payload": "zz"}, ASK, wait="human",
+        correlation_key="c")),
+    "a signal under another key": Refusal("signal", 409, "key", refused_on_job(
+        "/signal", {"correlation_key": "zz"}, ASK, wait="signal")),
+    "an answer that is not a choice": Refusal("answer_job", 400, "choice", refused_on_job(
+        "/answer", {"answer": "zz"}, ASK, wait="human")),
+    "an answer under another key": Refusal("answer_job", 409, "key", refused_on_job(
+        "/answer", {"answer": "yes", "correlation_key": "zz"}, ASK, wait="human")),
+    "an answer to an older question": Refusal("answer_job", 409, "kind", refused_on_job(
+        "/answer", {"answer": "yes", "attempt": 77}, ASK, wait="human")),
+    "an answer to a job that asks no person": Refusal("answer_job", 409, None, refused_on_job(
+        "/answer", {"answer": "yes"}, ASK, wait="signal")),
+    "an answer to a job that runs": Refusal("answer_job", 409, None, refused_on_job(
+        "/answer", {"answer": "yes"}, LEASE_JOB)),
+    "an answer to a step that is not a choice": Refusal("answer", 400, "choice", refused_on_job(
+        "/steps/s/answer", {"answer": "zz"}, ASK_OF_STEP)),
+    "an answer to an older question of a step": Refusal("answer", 409, None, refused_on_job(
+        "/steps/s/answer", {"answer": "yes", "attempt": 77}, ASK_OF_STEP)),
+    "an answer to a step that asks nothing": Refusal("answer", 409, None, refused_on_job(
+        "/steps/s/answer", {"answer": "yes"}, Stage.step_lease)),
+    "a submit under the key of another kind": Refusal("submit", 422, "taken", lambda stage: (
+        "POST", "/v1/jobs", another_submit(stage))),
+    "a submit under the key of another payload": Refusal("submit", 422, None, another_payload),
+    "many submits, one under a key of another": Refusal("submit_many", 422, "taken", lambda stage: (
+        "POST", "/v1/jobs", {"jobs": [{"kind": "k", "queue": stage.queue},
+                                      another_submit(stage)]})),
+    "a submit of a batch": Refusal("batch", 422, "taken", submit_in_ops(False)),
+    "a submit of an atomic batch": Refusal("batch", 422, "taken", submit_in_ops(True)),
+    "an answer of a batch": Refusal("batch", 400, "choice", refused_ops(
+        False, ASK, NO_CHOICE, wait="human")),
+    "an answer of an atomic batch": Refusal("batch", 400, "choice", refused_ops(
+        True, ASK, NO_CHOICE, wait="human")),
+    "a plan while an effect is open": Refusal("plan", 409, "effect", refused_on_job(
+        "/plan", {"steps": [{"id": "a", "kind": "never"}]}, SecretStage.effect_left_open)),
+    "a plan that would end a question": Refusal("plan", 403, "ask", refused_on_job(
+        "/plan", {"steps": [{"id": "a", "kind": "never"}]}, SecretStage.plan_with_question)),
+    "a lease with another secret": Refusal("heartbeat", 409, "id", forged_token),
+}
 
 
 def fields_of(value):
@@ -184,7 +299,7 @@ def look(name, scopes, limited, queue, status, answer, request):
     if not isinstance(answer, str):
         extra = fields_of(answer) - (allowed if status < 300 else ERROR)
         if name == "batch":
-            extra -= ERROR
+            extra -= ERROR | allowed
         check(not extra, *where, "has the fields", extra)
     check(status != 200 or request is None or isinstance(answer, dict), *where)
 
@@ -254,6 +369,39 @@ def no_response_shows_what_the_token_could_not_read():
     return f"{asked} responses, {compared} compared with those for unknown ids"
 
 
+def status_of(status, answer):
+    """Of the one operation, where it came in a batch."""
+    if isinstance(answer, dict) and "results" in answer:
+        return answer["results"][0]["status"]
+    return answer["problem"]["status"] if "problem" in answer else status
+
+
+def no_refusal_shows_what_the_token_could_not_read():
+    server = Server()
+    tokens = create_tokens(server)
+    asked = 0
+    for queue in (OWN, FOREIGN):
+        stage = SecretStage(server, queue)
+        for what, refusal in REFUSALS.items():
+            refused = set()
+            for (scopes, limited), token in tokens.items():
+                method, path, body = refusal.make(stage)
+                status, answer = server.ask(token, method, path, body)
+                look(refusal.name, scopes, limited, queue, status, answer, body)
+                if limited and queue == FOREIGN:
+                    as_unknown(server, token, method, path, body, status, answer)
+                elif status_of(status, answer) == refusal.status:
+                    refused.add(scopes)
+                    shown = refusal.shows and f"secret-{queue}-{refusal.shows}" in str(answer)
+                    check(not {"read", "admin"} & set(scopes) or refusal.shows is None or
+                          shown or status == 403, what, "is not explained to a reader:", answer)
+                asked += 1
+            check(any(not {"read", "admin"} & set(scopes) for scopes in refused), what,
+                  "was provoked only with", refused)
+    server.end()
+    return f"{asked} responses"
+
+
 def a_replay_shows_each_token_what_it_may_see():
     server = Server()
     tokens = create_tokens(server)
@@ -305,5 +453,6 @@ def a_stream_shows_the_queues_of_its_token():
     server.end()
 
 
-run(no_response_shows_what_the_token_could_not_read, a_replay_shows_each_token_what_it_may_see,
+run(no_response_shows_what_the_token_could_not_read,
+    no_refusal_shows_what_the_token_could_not_read, a_replay_shows_each_token_what_it_may_see,
     a_stream_shows_the_queues_of_its_token)

@@ -224,8 +224,8 @@ static void the_database_refuses_what_core_refuses(void **state)
         spec_of(c, first, &known);
         spec_of(c, again, &asked);
         struct err err = {0};
-        enum error_code code =
-            spec_check_repeat(&asked, &known, str_is_set(known.plan), false, 1, &c->arena, &err);
+        struct submitted before = {.spec = &known, .planned = str_is_set(known.plan)};
+        enum error_code code = spec_check_repeat(&asked, &before, 1, &c->arena, &err);
         submit_sql(first, i, statement, sizeof statement);
         sql(c, statement);
         if (i % 2 == 1)

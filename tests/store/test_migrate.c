@@ -23,7 +23,7 @@ static const char postgres_back[] =
     "ALTER TABLE pawl.purged DROP COLUMN at; DROP TABLE pawl.incarnations;"
     "ALTER TABLE pawl.batches DROP COLUMN oldest;"
     "DROP TABLE pawl.clock; DROP FUNCTION pawl.wall_ms();"
-    "DROP FUNCTION pawl.check_repeat(text, text, json, json, text, json, json, boolean);"
+    "DROP FUNCTION pawl.check_repeat;"
     "DROP FUNCTION pawl.same_payload(json, json);"
     "ALTER TABLE pawl.job_telemetry DROP COLUMN version; DROP TABLE pawl.workers;"
     "DROP INDEX pawl.jobs_asking; DROP INDEX pawl.jobs_shelf; DROP INDEX pawl.job_events_type;"

@@ -93,6 +93,15 @@ for path in ../up.db daily/../../up.db "$work/up.db" /etc/up.db "$outside/up.db"
     daily/none/x.db "$work/backups/../up.db" "$work/backupsx.db" /proc/self/root/etc/up.db; do
     ask 400 "$path"
 done
+# A copy with the name of a file beside a store would be taken for a part of that store.
+for suffix in -journal -wal -shm -ahead0 -ahead1 .lock .sock; do
+    for name in pawl.db$suffix relative.db$suffix daily/none$suffix $suffix; do
+        ask 400 "$name"
+        grep -q -e "$name.*ends in $suffix" "$work/out" || complain "$what does not say why"
+        [ ! -e "$work/backups/$name" ] || complain "$what was written"
+    done
+done
+ask 200 monday-journal.db
 ln -s "$outside" "$work/backups/out"
 ask 400 out/up.db
 grep -q 'backup_dir' "$work/out" || complain "$what does not say why"
@@ -115,6 +124,19 @@ for copy in "$work/elsewhere/copy.db" "$work/second.db" "$work/third.db"; do
     runs 0 ls --status completed --limit 100 --json --store "sqlite:$copy"
     json 'len(a["jobs"]) >= 1'
 done
+
+# --- the directory of the store itself, where SQLite deletes what it takes for a journal ---
+mkdir "$work/own"
+attempts 0 submit job --store "sqlite:$work/own/t.db"
+for suffix in -journal -wal -shm -ahead0 -ahead1 .lock .sock; do
+    runs 2 backup "$work/own/t.db$suffix" --store "sqlite:$work/own/t.db"
+    says "t.db$suffix"
+done
+runs 0 backup "$work/own/t.db.monday" --store "sqlite:$work/own/t.db"
+runs 0 ls --store "sqlite:$work/own/t.db"
+runs 0 verify --all --store "sqlite:$work/own/t.db.monday"
+prints '1 job verified, 0 with violations'
+
 runs 2 backup "$work/memory.db" --store memory:
 says 'memory'
 

@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -105,6 +106,25 @@ static enum error_code there_already(const char *path, struct err *err)
                    path);
 }
 
+/* SQLite and Pawl keep files beside a database under its name and one of these. A copy with such a
+ * name would be taken for a part of that database, and deleted: SQLite does so with a journal when
+ * it opens the database. Which databases are in the directory, now or later, is not asked. */
+static enum error_code check_name(const char *path, struct err *err)
+{
+    static const char *const kept[] = {"-journal", "-wal",  "-shm", "-ahead0",
+                                       "-ahead1",  ".lock", ".sock"};
+    size_t len = strlen(path);
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
+        size_t of_end = strlen(kept[i]);
+        if (len >= of_end && strcmp(path + len - of_end, kept[i]) == 0)
+            return err_set(err, ERR_BAD_REQUEST,
+                           "cannot make a copy at %.200s: a name that ends in %s belongs to a file "
+                           "that is kept beside a store; choose another path",
+                           path, kept[i]);
+    }
+    return ERR_OK;
+}
+
 /* Neither the file may be there nor a log: SQLite would take that for one of the copy. */
 static enum error_code check_free(const char *path, struct err *err)
 {
@@ -181,7 +201,9 @@ enum error_code sqlite_backup(struct store *base, struct str path, int64_t *ret_
     memcpy(final, path.at, path.len);
     final[path.len] = '\0';
     (void)snprintf(unfinished, sizeof unfinished, "%s" UNFINISHED, final);
-    enum error_code code = check_free(final, err);
+    enum error_code code = check_name(final, err);
+    if (code == ERR_OK)
+        code = check_free(final, err);
     if (code == ERR_OK)
         code = make_unfinished((const struct sqlite_store *)base, final, unfinished, err);
     if (code != ERR_OK)

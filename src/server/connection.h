@@ -18,6 +18,7 @@
 #include "engine/verb.h"
 #include "server/auth.h"
 #include "server/pool.h"
+#include "server/readiness.h"
 #include "server/routes.h"
 #include "server/tls.h"
 #include "server/watch.h"
@@ -90,6 +91,7 @@ struct connection {
     bool has_key;           /* its request key is taken: see connection_take_key */
     struct buf answer;
     struct task task;
+    struct readiness_waiter ready; /* of /readyz and the metrics */
 
     /* A read that waits, or a stream. */
     int64_t wait_until; /* on the engine's steady clock; 0: it does not wait */

@@ -27,6 +27,11 @@ static struct connection *of_watcher(struct watcher *watcher)
     return (struct connection *)(void *)((char *)watcher - offsetof(struct connection, watcher));
 }
 
+static struct connection *of_waiter(struct readiness_waiter *waiter)
+{
+    return (struct connection *)(void *)((char *)waiter - offsetof(struct connection, ready));
+}
+
 /* Whether an answer may have leases in it. */
 static bool may_lease(enum verb_name name)
 {
@@ -390,15 +395,40 @@ static void run_figures(struct task *task)
     exchange_resume(connection);
 }
 
-enum MHD_Result exchange_figures(struct connection *connection)
+static void put_figures(struct readiness_waiter *waiter)
 {
-    suspend(connection);
+    struct connection *connection = of_waiter(waiter);
     connection->task.run = run_figures;
     if (!pool_put(connection->server->scrapers, &connection->task)) {
         connection->code = shed(connection, "too many ask for the figures: try again");
         exchange_resume(connection);
     }
+}
+
+/* Runs the waiter when it is known whether the server is ready; the connection is suspended. */
+static enum MHD_Result when_known(struct connection *connection,
+                                  void (*run)(struct readiness_waiter *waiter))
+{
+    suspend(connection);
+    connection->ready.run = run;
+    if (!readiness_wait(connection->server->readiness, &connection->ready))
+        run(&connection->ready);
     return MHD_YES;
+}
+
+enum MHD_Result exchange_figures(struct connection *connection)
+{
+    return when_known(connection, put_figures);
+}
+
+static void resume_waiter(struct readiness_waiter *waiter)
+{
+    exchange_resume(of_waiter(waiter));
+}
+
+enum MHD_Result exchange_readiness(struct connection *connection)
+{
+    return when_known(connection, resume_waiter);
 }
 
 /* ---- answers ---- */

@@ -29,7 +29,11 @@ bool exchange_is_watched(const struct watcher *watcher);
 /* Takes a place among those that wait; false: there is none left. */
 bool exchange_park(struct connection *connection);
 
-/* Has the page of all figures written, by a thread that may block. */
+/* Answers whether the server is ready as soon as that is known. */
+enum MHD_Result exchange_readiness(struct connection *connection);
+
+/* Has the page of all figures written, by a thread that may block, once it is known whether the
+ * server is ready. */
 enum MHD_Result exchange_figures(struct connection *connection);
 
 #endif

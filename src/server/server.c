@@ -189,6 +189,8 @@ static enum MHD_Result go_on(struct connection *connection)
         return respond_error(connection, true);
     if (connection->match.route->page == PAGE_METRICS)
         return exchange_figures(connection);
+    if (connection->match.route->page == PAGE_READY && !is_ending(connection->server))
+        return exchange_readiness(connection);
     if (connection->match.route->page != PAGE_VERB)
         return answer_page(connection);
     connection->code = request_finish(connection);
@@ -219,7 +221,8 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *http, const 
         *data_len = 0;
         return MHD_YES;
     case EXCHANGE_DONE:
-        return exchange_answer(connection);
+        return connection->match.route->page == PAGE_READY ? answer_page(connection)
+                                                           : exchange_answer(connection);
     case EXCHANGE_ASKING:
     case EXCHANGE_WORKING:
     case EXCHANGE_ANSWERING:
@@ -563,6 +566,7 @@ void server_close(struct server *server)
         (void)pthread_join(server->sweeper, NULL);
         (void)close(server->ending);
     }
+    readiness_end_waits(server->readiness);
     /* The engine and the pools finish what they have; then all connections are resumed. */
     while (atomic_load(&server->working) > 0)
         clock_pause(LOOK_MS);

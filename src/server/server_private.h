@@ -58,7 +58,7 @@ struct server {
     struct readiness *readiness;
 };
 
-/* Whether a write has succeeded within the last seconds. */
+/* Whether a write would succeed, as far as is known: see readiness.h. */
 bool server_sees_store(const struct server *server);
 
 #endif

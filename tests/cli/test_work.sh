@@ -362,6 +362,26 @@ kill -TERM "$one" "$two"
 ends "$one" 0
 ends "$two" 0
 
+# --- a clock that is set back while a command runs: how long it took is not negative ---
+submits backwards
+: >"$work/clock"
+faketime=$(find /usr/lib -path '*/faketime/libfaketime.so.1' | head -1)
+[ -n "$faketime" ] || complain 'libfaketime is not installed; see scripts/install-deps'
+LD_PRELOAD=$faketime FAKETIME_TIMESTAMP_FILE=$work/clock FAKETIME_NO_CACHE=1 \
+    FAKETIME_DONT_FAKE_MONOTONIC=1 timeout 60 "$pawl" work --kind backwards --once -- \
+    sh -c "echo -1h >'$work/clock.new'; mv '$work/clock.new' '$work/clock'" >"$work/out" 2>"$work/err"
+is "$id" '"status":"completed"'
+grep -q '"event":"completed".*"took_ms":[0-9]' "$work/err" ||
+    complain "work with a clock that is set back: $(cat "$work/err")"
+# It was set back indeed: the line says so.
+python3 - "$work/err" <<'END' || complain "the clock was not set back: $(cat "$work/err")"
+import datetime, json, sys
+at = [json.loads(line)["at"] for line in open(sys.argv[1]) if '"completed"' in line][0]
+now = datetime.datetime.now(datetime.timezone.utc)
+sys.exit(now - datetime.datetime.fromisoformat(at.replace("Z", "+00:00"))
+         < datetime.timedelta(minutes=30))
+END
+
 # --- wrong usage ---
 for wrong in '--once -- true' '--kind a --once --drain -- true' '--kind a --permanent-exit 0 -- true' \
     '--kind a' '--kind a --concurrency 0 -- true'; do

@@ -295,6 +295,7 @@ static enum error_code fold_answer(struct job_slice *slice, const struct event *
     step->answer = data->payload;
     step->answered_by = data->by;
     step->answer_comment = data->comment;
+    step->records_end = event->version + 1;
     slice->job.steps[step_standing(step)]++;
     if (str_is_set(step->question.effect) && data->resolution != RESOLVE_NONE) {
         struct str name = effect_name(step->spec.id, step->question.effect, arena);

@@ -73,6 +73,8 @@ static const struct effect *next_effect(struct merge *merge, bool *ret_ok)
     return merge->effect_at < merge->effect_count ? &merge->effects[merge->effect_at] : NULL;
 }
 
+/* The next event that may have ended a wait: of a job that it waited, of a step that its question
+ * was answered. Signals of the job and of other steps are among the latter. */
 static const struct event *next_wait(struct merge *merge, bool *ret_ok)
 {
     struct claim_records *records = merge->records;
@@ -82,7 +84,8 @@ static const struct event *next_wait(struct merge *merge, bool *ret_ok)
             .after =
                 merge->wait_count > 0 ? merge->waits[merge->wait_count - 1].version : merge->after,
             .limit = AT_ONCE,
-            .type = event_type_name(EVENT_WAIT_COMPLETED),
+            .type = event_type_name(str_is_set(merge->step) ? EVENT_SIGNAL_RECEIVED
+                                                            : EVENT_WAIT_COMPLETED),
         };
         arena_clear(&records->waits);
         merge->wait_at = 0;
@@ -170,6 +173,8 @@ static bool keep_wait(struct merge *merge, struct str key, struct str json)
 static bool put_wait(struct merge *merge, const struct event *event)
 {
     const struct event_data *data = &event->data;
+    if (str_is_set(merge->step) && !str_eq(data->step, merge->step))
+        return true;
     if (!str_is_set(data->correlation_key) || data->resolution != RESOLVE_NONE)
         return true;
     size_t said = data->payload.len + data->by.len + data->comment.len;
@@ -219,7 +224,6 @@ void claim_records_put(struct claim_records *records, struct json_writer *writer
         .records = records,
         .job = job,
         .step = step,
-        .waits_over = str_is_set(step),
         .arena = writer->buf->arena,
         .after = after,
     };

@@ -32,7 +32,7 @@ void claim_records_init(struct claim_records *records, struct store_txn *txn, ui
 void claim_records_release(struct claim_records *records);
 
 /* Writes "effects" and "waits" of a job, or of a step of it, behind version `after`, and
- * "effects_next" when there are more. Steps do not wait. */
+ * "effects_next" when there are more. The waits of a step are its questions that were answered. */
 void claim_records_put(struct claim_records *records, struct json_writer *writer, struct uuid job,
                        struct str step, int64_t after);
 

@@ -366,6 +366,71 @@ static void a_claim_of_a_step_carries_the_effects_of_that_step(void **state)
     says_text(t, "effects.a.status", "open");
 }
 
+#define WAIT_OF "claims.0.waits."
+
+/* Ends the lease of a step with a question, and answers it. */
+static void ask_and_answer(struct talk *t, const char *id, const char *token, const char *answer)
+{
+    does(t, pawl_start, "{\"token\":\"%s\"}", token);
+    does(t, pawl_verdict,
+         "{\"id\":\"%s\",\"step\":\"s\",\"decision\":\"needs_user\","
+         "\"question\":{\"prompt\":\"?\"}}",
+         id);
+    does(t, pawl_answer, "{\"id\":\"%s\",\"step\":\"s\",%s}", id, answer);
+}
+
+static void a_claim_of_a_step_carries_the_answers_to_that_step(void **state)
+{
+    struct library_case *c = *state;
+    struct talk *t = &c->talk;
+    does(t, pawl_resource_put, "{\"id\":\"r1\",\"slots\":10,\"ttl_ms\":60000}");
+    const char *id = submit_job(
+        t, ",\"plan\":{\"steps\":[{\"id\":\"s\",\"kind\":\"x\",\"retry\":{\"initial_ms\":0}},"
+           "{\"id\":\"s2\",\"kind\":\"x\",\"retry\":{\"initial_ms\":0}}]}");
+    const char *token = claim_step(t);
+    const char *other = claim_step(t);
+    begin(t, token, "a", "");
+    commit(t, token, "a", ",\"result\":1");
+    begin(t, other, "b", "");
+    commit(t, other, "b", ",\"result\":1");
+    ask_and_answer(t, id, token, "\"answer\":\"red\"");
+    token = claim_step(t);
+    says_text(t, "claims.0.step.id", "s");
+    says_text(t, WAIT_OF "s.payload", "red");
+    ask_and_answer(t, id, token, "\"answer\":\"blue\",\"by\":\"ann\",\"comment\":\"sure\"");
+    token = claim_step(t);
+    says_text(t, "claims.0.answer", "blue");
+    says_text(t, WAIT_OF "s.outcome", "signal");
+    says_text(t, WAIT_OF "s.payload", "blue");
+    says_text(t, WAIT_OF "s.by", "ann");
+    says_text(t, WAIT_OF "s.comment", "sure");
+    says_text(t, WAIT_OF "s.at", "2026-01-01T00:00:00.000Z");
+    says_text(t, EFFECT_OF "a.status", "recorded");
+    does(t, pawl_effects, "{\"token\":\"%s\"}", token);
+    says_text(t, "waits.s.comment", "sure");
+
+    /* They stay for a later attempt, and are nobody else's. */
+    does(t, pawl_fail, "{\"token\":\"%s\",\"error\":{\"message\":\"m\"}}", token);
+    token = claim_step(t);
+    says_text(t, WAIT_OF "s.by", "ann");
+    does(t, pawl_fail, "{\"token\":\"%s\",\"error\":{\"message\":\"m\"}}", other);
+    claim_step(t);
+    says_text(t, "claims.0.step.id", "s2");
+    says_text(t, EFFECT_OF "b.status", "recorded");
+    says_text(t, "claims.0.waits", "{}");
+    does(t, pawl_verify, "{\"id\":\"%s\"}", id);
+    says_text(t, "ok", "true");
+
+    /* A fresh start begins without. */
+    does(t, pawl_fail, "{\"token\":\"%s\",\"error\":{\"class\":\"permanent\",\"message\":\"m\"}}",
+         token);
+    does(t, pawl_requeue, "{\"id\":\"%s\",\"fresh\":true}", id);
+    claim_step(t);
+    says_text(t, "claims.0.waits", "{}");
+    does(t, pawl_verify, "{\"id\":\"%s\"}", id);
+    says_text(t, "ok", "true");
+}
+
 /* Results of 100 KiB, of which 4 MiB hold 40 or so. */
 static void what_does_not_fit_into_a_claim_is_read_page_by_page(void **state)
 {
@@ -488,6 +553,7 @@ int main(void)
         ON_EVERY_STORE(a_commit_of_a_step_completes_it_and_waits_for_nothing),
         ON_EVERY_STORE(a_claim_carries_effects_and_waits_since_the_last_fresh_start),
         ON_EVERY_STORE(a_claim_of_a_step_carries_the_effects_of_that_step),
+        ON_EVERY_STORE(a_claim_of_a_step_carries_the_answers_to_that_step),
         ON_EVERY_STORE(what_does_not_fit_into_a_claim_is_read_page_by_page),
         ON_EVERY_STORE(the_last_wait_of_a_key_counts),
         ON_EVERY_STORE(an_effect_may_say_what_doubt_about_it_means),

@@ -25,7 +25,7 @@ static bool asks_for(const struct sim_call *call, const struct spec *spec, bool 
     (void)snprintf(words, sizeof words, "\"kind\":\"%.*s\"", STR_ARG(spec->kind));
     if (!call_says(call, words))
         return false;
-    (void)snprintf(words, sizeof words, "%02x\"", spec->fingerprint[HASH_LEN - 1]);
+    (void)snprintf(words, sizeof words, "\"%.*s\"", STR_ARG(spec->fingerprint));
     if (!redacted && !call_says(call, words))
         return false;
     (void)snprintf(words, sizeof words, "\"queue\":\"%.*s\"", STR_ARG(spec->queue));

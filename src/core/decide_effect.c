@@ -103,22 +103,9 @@ static enum error_code check_call(struct decider *d, const struct effect_call *r
     *ret = *raw;
     if (code == ERR_OK)
         code = decider_json(d, "input", raw->input, &ret->input);
-    if (code != ERR_OK || !str_is_set(raw->fingerprint))
-        return code;
-    char *digits = arena_alloc(d->context->arena, FINGERPRINT_LEN);
-    if (digits == NULL)
-        return decider_no_memory(d);
-    bool sound = raw->fingerprint.len == FINGERPRINT_LEN;
-    for (size_t i = 0; sound && i < FINGERPRINT_LEN; i++) {
-        char c = raw->fingerprint.at[i];
-        digits[i] = c >= 'A' && c <= 'F' ? (char)(c - 'A' + 'a') : c;
-        sound = (digits[i] >= '0' && digits[i] <= '9') || (digits[i] >= 'a' && digits[i] <= 'f');
-    }
-    if (!sound)
-        return err_set(d->err, ERR_BAD_REQUEST, "fingerprint must be %d hex digits, not \"%.*s\"",
-                       FINGERPRINT_LEN, STR_ARG(raw->fingerprint));
-    ret->fingerprint = (struct str){digits, FINGERPRINT_LEN};
-    return ERR_OK;
+    if (code == ERR_OK && str_is_set(raw->fingerprint))
+        code = fingerprint_read(raw->fingerprint, d->context->arena, &ret->fingerprint, d->err);
+    return code;
 }
 
 static void hash_input(struct str input, uint8_t ret[HASH_LEN])

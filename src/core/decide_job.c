@@ -31,6 +31,8 @@ static enum error_code spec_to_keep(struct decider *d, struct spec *spec)
         code = lease_terms_check(spec->lease_ttl_ms, spec->heartbeat_ms, d->err);
     if (code == ERR_OK)
         code = decider_json(d, "payload", spec->payload, &spec->payload);
+    if (code == ERR_OK && str_is_set(spec->fingerprint))
+        code = fingerprint_read(spec->fingerprint, d->context->arena, &spec->fingerprint, d->err);
     if (code != ERR_OK)
         return code;
     if (spec->delay_ms > 0)

@@ -25,7 +25,7 @@
 #include "core/machine.h"
 #include "core/spec.h"
 
-enum { TOKEN_HASH_LEN = 16, SALT_LEN = 16, INPUT_HASH_LEN = 16, FINGERPRINT_LEN = 64 };
+enum { TOKEN_HASH_LEN = 16, SALT_LEN = 16, INPUT_HASH_LEN = 16 };
 
 /* A lease, live or ended. An ended one stays until the next, so that its holder's last call can be
  * answered again when the answer was lost. */

@@ -475,6 +475,7 @@ void job_redact(struct job_slice *slice)
 {
     struct job *job = &slice->job;
     erase(&job->spec.payload);
+    erase(&job->spec.fingerprint); /* who guesses a payload could tell by it */
     erase(&job->spec.goal);
     erase(&job->spec.labels);
     erase_wait(&job->wait);

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "base/hex.h"
 #include "base/planted.h"
 #include "base/times.h"
 #include "base/utf8.h"
@@ -17,7 +18,7 @@ static const struct record_field spec_fields[] = {
     RECORD_FIELD(struct spec, run_at, "run_at", TIME),
     RECORD_FIELD_RANGE(struct spec, delay_ms, "delay_ms", INT, 0, DELAY_MS_MAX),
     RECORD_FIELD(struct spec, idempotency_key, "idempotency_key", NAME),
-    RECORD_FIELD(struct spec, fingerprint, "fingerprint", HEX),
+    RECORD_FIELD(struct spec, fingerprint, "fingerprint", TEXT),
     RECORD_FIELD_NESTED(struct spec, retry, "retry", retry_policy_record),
     RECORD_FIELD_RANGE(struct spec, lease_ttl_ms, "lease_ttl_ms", INT, LEASE_TTL_MS_MIN,
                        LEASE_TTL_MS_MAX),
@@ -216,6 +217,25 @@ static enum error_code check_json(const struct spec *spec, struct arena *arena, 
     return code;
 }
 
+enum error_code fingerprint_read(struct str text, struct arena *arena, struct str *ret,
+                                 struct err *err)
+{
+    char *digits = arena_alloc(arena, FINGERPRINT_LEN);
+    if (digits == NULL)
+        return err_set(err, ERR_NO_MEMORY, "no memory for a fingerprint");
+    bool sound = text.len == FINGERPRINT_LEN;
+    for (size_t i = 0; sound && i < FINGERPRINT_LEN; i++) {
+        int value = hex_value(text.at[i]);
+        sound = value >= 0;
+        digits[i] = sound ? "0123456789abcdef"[value] : '?';
+    }
+    if (!sound)
+        return err_set(err, ERR_BAD_REQUEST, "fingerprint must be %d hex digits, not \"%.*s\"",
+                       FINGERPRINT_LEN, STR_ARG(text));
+    *ret = (struct str){digits, FINGERPRINT_LEN};
+    return ERR_OK;
+}
+
 enum error_code spec_check(const struct spec *spec, struct arena *arena, struct err *err)
 {
     assert(spec != NULL);
@@ -232,6 +252,9 @@ enum error_code spec_check(const struct spec *spec, struct arena *arena, struct 
         code = check_texts(spec, err);
     if (code == ERR_OK)
         code = check_json(spec, arena, err);
+    struct str fingerprint;
+    if (code == ERR_OK && str_is_set(spec->fingerprint))
+        code = fingerprint_read(spec->fingerprint, arena, &fingerprint, err);
     return code;
 }
 
@@ -240,12 +263,6 @@ static enum error_code repeat_differs(const struct spec *asked, const char *what
     return err_set(err, ERR_IDEMPOTENCY_MISMATCH,
                    "the idempotency_key \"%.*s\" belongs to a job %s: use a new key",
                    STR_ARG(asked->idempotency_key), what);
-}
-
-static bool has_fingerprint(const struct spec *spec)
-{
-    static const uint8_t none[HASH_LEN];
-    return memcmp(spec->fingerprint, none, HASH_LEN) != 0;
 }
 
 /* The payload as it counts: null is none. */
@@ -273,12 +290,18 @@ enum error_code spec_check_repeat(const struct spec *asked, const struct submitt
         return ERR_OK;
     if (str_is_set(asked->plan) && !known->planned)
         return repeat_differs(asked, "without a plan", err);
-    if (has_fingerprint(asked) && has_fingerprint(known->spec))
-        return memcmp(asked->fingerprint, known->spec->fingerprint, HASH_LEN) == 0
-                   ? ERR_OK
+    enum error_code code;
+    if (str_is_set(asked->fingerprint) && str_is_set(known->spec->fingerprint)) {
+        struct str mine;
+        struct str theirs;
+        code = fingerprint_read(asked->fingerprint, arena, &mine, err);
+        if (code == ERR_OK)
+            code = fingerprint_read(known->spec->fingerprint, arena, &theirs, err);
+        return code != ERR_OK || str_eq(mine, theirs)
+                   ? code
                    : repeat_differs(asked, "with another fingerprint", err);
-    enum error_code code =
-        json_alike(payload_of(asked), payload_of(known->spec), seed, arena, &same);
+    }
+    code = json_alike(payload_of(asked), payload_of(known->spec), seed, arena, &same);
     if (code != ERR_OK)
         return err_set(err, code, "no memory to compare two payloads");
     return same ? ERR_OK : repeat_differs(asked, "with another payload", err);

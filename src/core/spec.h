@@ -9,7 +9,6 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/record.h"
 #include "base/str.h"
 #include "core/retry.h"
@@ -37,8 +36,8 @@ struct spec {
     int64_t run_at;     /* 0: at once */
     int64_t delay_ms;   /* requests only: turned into run_at */
     struct str idempotency_key;
-    uint8_t fingerprint[HASH_LEN]; /* of the payload, by the caller; all zero: none. Compared
-                                      instead of the payload when the key comes again */
+    struct str fingerprint; /* of the payload, by the caller: see fingerprint_read. Compared instead
+                               of the payload when the key comes again */
     struct retry_policy retry;
     int64_t lease_ttl_ms; /* 0: as the kind or the default says */
     int64_t heartbeat_ms;
@@ -75,6 +74,13 @@ struct spec spec_defaults(const struct kind_settings *kind);
  * unknown_field, payload_too_large, each naming the field and its value. Views point into `json` or
  * `arena`. */
 enum error_code spec_read(struct str json, struct arena *arena, struct spec *spec, struct err *err);
+
+enum { FINGERPRINT_LEN = 64 };
+
+/* A fingerprint as it is kept and compared, in lower case: 64 hex digits of either case, whatever
+ * they are. Anything else is bad_request. */
+enum error_code fingerprint_read(struct str text, struct arena *arena, struct str *ret,
+                                 struct err *err);
 
 /* Checks a spec however it was filled, also one that an older version has stored: limits, policy,
  * labels, capabilities, payload. The raw JSON

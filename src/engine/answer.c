@@ -38,18 +38,6 @@ void answer_int_set(struct json_writer *writer, struct str key, int64_t value)
         json_put_null(writer);
 }
 
-void answer_hex_set(struct json_writer *writer, struct str key, const uint8_t *bytes, size_t len)
-{
-    bool any = false;
-    for (size_t i = 0; i < len; i++)
-        any = any || bytes[i] != 0;
-    json_key(writer, key);
-    if (any)
-        json_put_hex(writer, bytes, len);
-    else
-        json_put_null(writer);
-}
-
 void answer_bool(struct json_writer *writer, struct str key, bool value)
 {
     json_key(writer, key);
@@ -259,7 +247,7 @@ static void put_spec(struct json_writer *writer, const struct job *job)
     answer_int_set(writer, STR("timeout_ms"), spec->timeout_ms);
     answer_time(writer, STR("expires_at"), job_expires_at(job));
     answer_time(writer, STR("deadline_at"), job_deadline_at(job));
-    answer_hex_set(writer, STR("fingerprint"), spec->fingerprint, sizeof spec->fingerprint);
+    answer_text(writer, STR("fingerprint"), spec->fingerprint);
 }
 
 /* What everybody may see who may name the job. */

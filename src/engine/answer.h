@@ -88,7 +88,6 @@ void answer_text(struct json_writer *writer, struct str key, struct str text);
 void answer_raw(struct json_writer *writer, struct str key, struct str raw);
 void answer_int(struct json_writer *writer, struct str key, int64_t value);
 void answer_int_set(struct json_writer *writer, struct str key, int64_t value);
-void answer_hex_set(struct json_writer *writer, struct str key, const uint8_t *bytes, size_t len);
 void answer_bool(struct json_writer *writer, struct str key, bool value);
 void answer_time(struct json_writer *writer, struct str key, int64_t time_ms);
 void answer_word(struct json_writer *writer, struct str key, const struct record_names *names,

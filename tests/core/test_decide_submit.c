@@ -133,6 +133,8 @@ static void a_known_idempotency_key_with_another_payload_is_a_mismatch(void **st
     assert_int_equal(w->log_count, 0);
 }
 
+#define PRINT_62 "00000000000000000000000000000000000000000000000000000000000000"
+
 static void fingerprints_are_compared_instead_of_payloads_where_both_have_one(void **state)
 {
     struct world *w = *state;
@@ -143,14 +145,16 @@ static void fingerprints_are_compared_instead_of_payloads_where_both_have_one(vo
     spec.idempotency_key = STR("once");
     spec.payload = STR("\"secret one\"");
     other.spec.payload = STR("\"secret two\"");
-    spec.fingerprint[0] = other.spec.fingerprint[0] = 7;
+    other.spec.fingerprint = STR(PRINT_62 "af");
+    spec.fingerprint = STR(PRINT_62 "AF");
     do_ok(w, command);
     assert_true(w->last.answer.duplicate);
-    spec.fingerprint[31] = 1;
+    /* Zeros are a fingerprint like any other. */
+    spec.fingerprint = STR(PRINT_62 "00");
     refused(
         w, command, ERR_IDEMPOTENCY_MISMATCH,
         "the idempotency_key \"once\" belongs to a job with another fingerprint: use a new key");
-    memset(other.spec.fingerprint, 0, sizeof other.spec.fingerprint);
+    other.spec.fingerprint = (struct str){NULL, 0};
     refused(w, command, ERR_IDEMPOTENCY_MISMATCH,
             "the idempotency_key \"once\" belongs to a job with another payload: use a new key");
 }

@@ -177,6 +177,28 @@ static void submits_with_fingerprints(struct desk *d)
         "the idempotency_key \"k\" belongs to a job with another fingerprint: use a new key",
         "{\"kind\":\"mail\",\"idempotency_key\":\"k\",\"payload\":\"sealed 1\"," FINGERPRINT(
             "2") "}");
+    /* Digits are digits, in either case; also when all of them are zeros. */
+    well(d, VERB_submit,
+         "{\"kind\":\"mail\",\"idempotency_key\":\"k\",\"payload\":3,\"fingerprint\":\"" ZEROS_60
+         "ABC1\"}");
+    says(d, "id", id);
+    well(d, VERB_submit,
+         "{\"kind\":\"mail\",\"idempotency_key\":\"z\",\"payload\":1,\"fingerprint\":\"" ZEROS_60
+         "0000\"}");
+    says(d, "fingerprint", ZEROS_60 "0000");
+    well(d, VERB_submit,
+         "{\"kind\":\"mail\",\"idempotency_key\":\"z\",\"payload\":2,\"fingerprint\":\"" ZEROS_60
+         "0000\"}");
+    says(d, "duplicate", "true");
+    ill(d, VERB_submit, ERR_IDEMPOTENCY_MISMATCH, "with another fingerprint",
+        "{\"kind\":\"mail\",\"idempotency_key\":\"z\",\"payload\":1," FINGERPRINT("1") "}");
+    well(d, VERB_submit,
+         "{\"kind\":\"mail\",\"idempotency_key\":\"u\",\"fingerprint\":\"" ZEROS_60 "ABCD\"}");
+    says(d, "fingerprint", ZEROS_60 "abcd");
+    ill(d, VERB_submit, ERR_BAD_REQUEST, "fingerprint must be 64 hex digits, not",
+        "{\"kind\":\"mail\",\"fingerprint\":\"" ZEROS_60 "abcg\"}");
+    ill(d, VERB_submit, ERR_BAD_REQUEST, "fingerprint must be 64 hex digits, not \"\"",
+        "{\"kind\":\"mail\",\"fingerprint\":\"\"}");
     /* One without a fingerprint is compared by its payload. */
     well(d, VERB_submit, "{\"kind\":\"mail\",\"idempotency_key\":\"k\",\"payload\":\"sealed 1\"}");
     says(d, "id", id);

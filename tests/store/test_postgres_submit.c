@@ -151,6 +151,8 @@ static void a_key_that_another_submission_has_is_refused(void **state)
            " \"fingerprint\": \"' || repeat('a', 64) || '\"}')::json)");
     sql(c, "SELECT pawl_submit('mail', '\"sealed 2\"', ('{\"idempotency_key\": \"f\","
            " \"fingerprint\": \"' || repeat('a', 64) || '\"}')::json)");
+    sql(c, "SELECT pawl_submit('mail', '\"sealed 3\"', ('{\"idempotency_key\": \"f\","
+           " \"fingerprint\": \"' || repeat('A', 64) || '\"}')::json)");
     refuses_sql(c,
                 "SELECT pawl_submit('mail', '\"sealed 1\"', ('{\"idempotency_key\": \"f\","
                 " \"fingerprint\": \"' || repeat('b', 64) || '\"}')::json)",

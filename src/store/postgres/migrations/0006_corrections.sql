@@ -95,7 +95,7 @@ BEGIN
             key USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF options ->> 'fingerprint' IS NOT NULL AND old_options ->> 'fingerprint' IS NOT NULL THEN
-        IF options ->> 'fingerprint' <> old_options ->> 'fingerprint' THEN
+        IF lower(options ->> 'fingerprint') <> lower(old_options ->> 'fingerprint') THEN
             RAISE EXCEPTION 'pawl_submit: the idempotency_key "%" belongs to a job with another '
                 'fingerprint', key USING ERRCODE = 'invalid_parameter_value';
         END IF;

@@ -343,7 +343,7 @@ PAWL_VERB(claim);
 
 /* The same for steps, with "resource_id" or "judge": true. Answers {"claims": [{"step", "job_id",
  * "correlation_id"?, "inputs", "inputs_left"?, "answer"?, "lease", "traceparent"?, "effects",
- * "waits" (always empty: a step does not wait), "effects_next"?}]}.
+ * "waits" (answers to its questions: by the id of the step), "effects_next"?}]}.
  * PAWL_NOT_FOUND: there is no such resource */
 PAWL_VERB(claim_steps);
 

@@ -7,7 +7,7 @@
  * reach. When it fails, the host is read-only, the disk is full, the owner of the file is another.
  *
  * While nobody asks and nobody writes, such a write is made once in READINESS_IDLE_MS, so that an
- * idle server leaves the disk alone and its log still tells of a store that is away; while writes
+ * idle server writes little and its log still tells of a store that is away; while writes
  * fail, once in READINESS_RETRY_MS, so that it tells soon when the store is back. */
 #ifndef PAWL_SERVER_READINESS_H
 #define PAWL_SERVER_READINESS_H

@@ -34,7 +34,7 @@ static enum error_code refuse(struct str path, const char *directory, struct err
         err, ERR_BAD_REQUEST,
         "a copy may be written only below %.200s, the backup_dir of the process that has "
         "the store, without links that lead elsewhere and without \"..\": not to \"%.*s\"",
-        directory, (int)(path.len > 200 ? 200 : path.len), path.at);
+        directory, STR_ARG(path));
 }
 
 enum error_code backup_place(struct str directory, struct str path, struct arena *arena,
@@ -44,17 +44,20 @@ enum error_code backup_place(struct str directory, struct str path, struct arena
     char wanted[PATH_MAX];
     char above[PATH_MAX];
     char whole[2 * PATH_MAX];
-    (void)snprintf(wanted, sizeof wanted, "%.*s", STR_ARG(directory));
+    char file[2 * PATH_MAX];
+    (void)snprintf(wanted, sizeof wanted, "%.*s", (int)directory.len, directory.at);
     if (directory.len >= PATH_MAX || realpath(wanted, base) == NULL)
         return err_set(err, ERR_BAD_REQUEST, "backup_dir: there is no directory \"%.*s\"",
                        STR_ARG(directory));
     bool absolute = path.len > 0 && path.at[0] == '/';
     int len = snprintf(whole, sizeof whole, "%s%s%.*s", absolute ? "" : base, absolute ? "" : "/",
-                       STR_ARG(path));
+                       (int)(path.len < PATH_MAX ? path.len : PATH_MAX), path.at);
     const char *name = strrchr(whole, '/') + 1;
-    if (len < 0 || len >= PATH_MAX || *name == '\0' || strcmp(name, ".") == 0)
+    if (len < 0 || len >= PATH_MAX || strlen(name) > NAME_MAX)
+        return err_set(err, ERR_BAD_REQUEST, "the path \"%.*s...\" is too long", STR_ARG(path));
+    if (*name == '\0' || strcmp(name, ".") == 0)
         return err_set(err, ERR_BAD_REQUEST, "\"%.*s\" does not name a file: name a new one",
-                       (int)(path.len > 200 ? 200 : path.len), path.at);
+                       STR_ARG(path));
     (void)snprintf(wanted, sizeof wanted, "%.*s/", (int)(name - whole - 1), whole);
     if (has_parent(path) && !PLANTED(BACKUP_ANYWHERE))
         return refuse(path, base, err);
@@ -64,9 +67,8 @@ enum error_code backup_place(struct str directory, struct str path, struct arena
                    : refuse(path, base, err);
     if (!is_below(above, base) && !PLANTED(BACKUP_ANYWHERE))
         return refuse(path, base, err);
-    len = snprintf(whole, sizeof whole, "%s/%s", strcmp(above, "/") == 0 ? "" : above,
-                   strrchr(whole, '/') + 1);
-    *ret = arena_copy(arena, (struct str){whole, (size_t)len});
+    len = snprintf(file, sizeof file, "%s/%s", strcmp(above, "/") == 0 ? "" : above, name);
+    *ret = arena_copy(arena, (struct str){file, (size_t)len});
     return str_is_set(*ret)
                ? ERR_OK
                : (enum error_code)err_set(err, ERR_NO_MEMORY, "there is no memory for the call");

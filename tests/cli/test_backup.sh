@@ -102,6 +102,15 @@ for suffix in -journal -wal -shm -ahead0 -ahead1 .lock .sock; do
     done
 done
 ask 200 monday-journal.db
+# A long name is kept whole or refused, never cut.
+long=$(printf '%0210d' 0).db
+ask 200 "$long"
+[ -s "$work/backups/$long" ] || complain "$what was not written under its name"
+ask 400 "$(printf '%0300d' 0).db"
+grep -q 'too long' "$work/out" || complain "$what does not say why"
+ln -s "$work/backups/daily" "$work/backups/a-link-with-a-long-name"
+ask 200 a-link-with-a-long-name/linked.db
+[ -s "$work/backups/daily/linked.db" ] || complain "$what was not written under its name"
 ln -s "$outside" "$work/backups/out"
 ask 400 out/up.db
 grep -q 'backup_dir' "$work/out" || complain "$what does not say why"

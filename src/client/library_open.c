@@ -99,8 +99,8 @@ void pawl_interrupt(struct pawl *pawl)
         handle_interrupt(pawl->handle);
 }
 
-/* Takes "request_key" out of a request that may have one: *ret_rest is the request without it. What
- * is no object is left for whoever carries it out to refuse. */
+/* Takes "request_key" out of a request that may have one: *ret_rest is the request without it. A
+ * request that is not an object is left as it is, for the verb to refuse. */
 static enum error_code take_key(enum verb_name name, struct str request, struct arena *arena,
                                 struct str *ret_key, struct str *ret_rest, struct err *err)
 {

@@ -1,8 +1,8 @@
 /* Groups of dead letters: those of one kind and reason whose errors are the same.
  *
  * A group has an id, so that a caller can say which of the groups that were counted is meant. It is
- * computed from the dead letter alone and kept nowhere: whoever counts and whoever redrives or
- * drops computes the same one. */
+ * computed from the dead letter alone and stored nowhere, so that counting, redriving and dropping
+ * agree on it. */
 #ifndef PAWL_CORE_DEAD_GROUP_H
 #define PAWL_CORE_DEAD_GROUP_H
 

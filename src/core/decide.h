@@ -87,8 +87,8 @@ struct command {
     struct str actor; /* who: a worker, a user, "pawl" */
     struct str token; /* WORKER's commands; absent for an operator's APPEND and VERDICT */
     struct str step;
-    bool no_answer; /* whoever gave it may not answer questions to people */
-    bool blind;     /* whoever gave it may not read the job: see decider_blind */
+    bool no_answer; /* the caller may not answer questions to people */
+    bool blind;     /* the caller may not read the job: see decider_blind */
     union {
         struct {
             const struct spec *spec;     /* checked by decide */

@@ -79,7 +79,7 @@ enum error_code decider_lease_data(struct decider *d, int64_t attempt, struct ev
     return ERR_OK;
 }
 
-/* Whoever shows a token that is not live may never have held the lease: the step, which the token
+/* A caller with a token that is not live may never have held the lease: the step, which the token
  * has as a number, is named to readers only. */
 static enum error_code stale(struct decider *d, const char *why)
 {

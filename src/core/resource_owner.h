@@ -8,8 +8,8 @@
  *   unowned          0.1.0 registered it                 tokens of all queues  these, and whoever
  *                                                                               adopts it
  *
- * A resource holds steps of its own queues only, so that whoever may delete it loses nobody else's
- * steps. An unowned one is adopted by the first token of some queues that registers it again, as
+ * A resource holds steps of its own queues only, so that deleting it ends no steps of other
+ * queues. An unowned one is adopted by the first token of some queues that registers it again, as
  * its worker does to renew it. */
 #ifndef PAWL_CORE_RESOURCE_OWNER_H
 #define PAWL_CORE_RESOURCE_OWNER_H

@@ -418,7 +418,7 @@ static enum error_code load_tenants(struct verb_call *call, const struct tenancy
     return code;
 }
 
-/* Whoever is limited to queues must not change or adopt a resource on which steps of others are:
+/* A token for some queues must not change or adopt a resource on which steps of other queues run:
  * they would lose it. Reads the store then. */
 static enum error_code check_tenants(struct verb_call *call, struct str id, struct err *err)
 {

@@ -11,7 +11,7 @@ struct route {
 };
 
 static const struct route routes[VERB_COUNT] = {
-#define VERB(name, method, path, class, safe) [VERB_##name] = {#method, STR_INIT(path)},
+#define VERB(name, method, path, ...) [VERB_##name] = {#method, STR_INIT(path)},
 #include "engine/verbs.def"
 #undef VERB
 };

@@ -178,7 +178,7 @@ static enum pawl_code call(struct pawl *pawl, enum verb_name name, const char *r
     return code == ERR_OK ? PAWL_OK : library_fail(code, &err, error);
 }
 
-#define VERB(name, method, path, class, safe)                                                      \
+#define VERB(name, ...)                                                                            \
     enum pawl_code pawl_##name(struct pawl *pawl, const char *request, char **ret_answer,          \
                                struct pawl_error *error)                                           \
     {                                                                                              \

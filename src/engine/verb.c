@@ -22,7 +22,7 @@ struct entry {
 };
 
 static const struct entry entries[VERB_COUNT] = {
-#define VERB(name, method, path, class, safe)                                                      \
+#define VERB(name, method, path, class, safe, ...)                                                 \
     [VERB_##name] = {STR_INIT(#name), STR_INIT(path), &verb_##name, class, (safe) == KEY},
 #include "engine/verbs.def"
 #undef VERB

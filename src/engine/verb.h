@@ -25,7 +25,7 @@ enum {
 };
 
 enum verb_name {
-#define VERB(name, method, path, class, safe) VERB_##name,
+#define VERB(name, ...) VERB_##name,
 #include "engine/verbs.def"
 #undef VERB
     VERB_COUNT,
@@ -159,7 +159,7 @@ enum error_code verb_load_job_now(struct verb_call *call, struct store_txn *txn,
 
 /* ---- the verbs ---------------------------------------------------------------------------- */
 
-#define VERB(name, method, path, class, safe) extern const struct verb verb_##name;
+#define VERB(name, ...) extern const struct verb verb_##name;
 #include "engine/verbs.def"
 #undef VERB
 

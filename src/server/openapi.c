@@ -11,7 +11,8 @@
 #include "pawl.h"
 #include "server/routes.h"
 
-/* openapi.json: what people have to say of the operations, the members and the answers. */
+/* openapi.json: what people have to say of pages, of members, and of what responses are made of;
+ * verbs.def says it of each verb. */
 extern const char openapi_text[];
 
 struct document {
@@ -76,13 +77,10 @@ static void put_reference(struct json_writer *writer, const char *what, struct s
 
 /* ---- members ---- */
 
-/* What is said of a member: of that verb's, or of any of that name. */
-static struct str words_for(const struct document *document, struct str verb, struct str field)
+/* What is said of a member: where the operation says it, or of any of that name. */
+static struct str words_for(const struct document *document, struct str operation, struct str field)
 {
-    char text[128];
-    struct buf own = {.at = text, .cap = sizeof text};
-    buf_addf(&own, "%.*s.%.*s", STR_ARG(verb), STR_ARG(field));
-    struct str words = json_member(document->fields, buf_str(&own));
+    struct str words = json_member(json_member(operation, STR("fields")), field);
     return str_is_set(words) ? words : json_member(document->fields, field);
 }
 
@@ -106,11 +104,12 @@ static void put_names(struct json_writer *writer, const struct record_names *nam
     json_end_array(writer);
 }
 
-static void put_members(struct document *document, struct str verb, const struct record_type *type,
-                        const struct route *route);
+static void put_members(struct document *document, struct str operation,
+                        const struct record_type *type, const struct route *route);
 
 /* The members of a schema that follow from how the field is read. */
-static void put_kind(struct document *document, struct str verb, const struct record_field *field)
+static void put_kind(struct document *document, struct str operation,
+                     const struct record_field *field)
 {
     struct json_writer *writer = &document->writer;
     static const char *const types[] = {
@@ -141,7 +140,7 @@ static void put_kind(struct document *document, struct str verb, const struct re
         put_names(writer, field->names);
         break;
     case RECORD_NESTED:
-        put_members(document, verb, field->nested, NULL);
+        put_members(document, operation, field->nested, NULL);
         break;
     case RECORD_TEXT:
     case RECORD_JSON:
@@ -153,10 +152,11 @@ static void put_kind(struct document *document, struct str verb, const struct re
     }
 }
 
-static void put_field(struct document *document, struct str verb, const struct record_field *field)
+static void put_field(struct document *document, struct str operation,
+                      const struct record_field *field)
 {
     struct json_writer *writer = &document->writer;
-    struct str words = words_for(document, verb, field->name);
+    struct str words = words_for(document, operation, field->name);
     struct json_iter iter;
     struct str key;
     struct str value;
@@ -164,7 +164,7 @@ static void put_field(struct document *document, struct str verb, const struct r
     bool elsewhere = str_is_set(json_member(words, STR("$ref")));
     json_begin_object(writer);
     if (!elsewhere)
-        put_kind(document, verb, field);
+        put_kind(document, operation, field);
     (void)json_object_begin(&iter, words);
     while (json_object_next(&iter, &key, &value)) {
         json_key(writer, inside(key));
@@ -183,8 +183,8 @@ static bool is_in_path(const struct route *route, struct str name)
 }
 
 /* "properties" of an object, without what its path says already; others are refused. */
-static void put_members(struct document *document, struct str verb, const struct record_type *type,
-                        const struct route *route)
+static void put_members(struct document *document, struct str operation,
+                        const struct record_type *type, const struct route *route)
 {
     struct json_writer *writer = &document->writer;
     assert(type != NULL);
@@ -195,21 +195,22 @@ static void put_members(struct document *document, struct str verb, const struct
         if (is_in_path(route, field->name))
             continue;
         json_key(writer, field->name);
-        put_field(document, verb, field);
+        put_field(document, operation, field);
     }
     json_end_object(writer);
     put_raw(writer, "additionalProperties", STR("false"));
 }
 
-static void put_object(struct document *document, struct str verb, const struct record_type *type,
-                       const struct route *route, struct str required)
+static void put_object(struct document *document, struct str operation,
+                       const struct record_type *type, const struct route *route,
+                       struct str required)
 {
     struct json_writer *writer = &document->writer;
     json_begin_object(writer);
     put_text(writer, "type", "object");
     if (str_is_set(required))
         put_raw(writer, "required", required);
-    put_members(document, verb, type, route);
+    put_members(document, operation, type, route);
     json_end_object(writer);
 }
 
@@ -220,7 +221,7 @@ static void put_parameter(struct document *document, const struct operation *ope
 {
     struct json_writer *writer = &document->writer;
     bool in_path = is_in_path(operation->route, field->name);
-    struct str words = words_for(document, operation->name, field->name);
+    struct str words = words_for(document, operation->text, field->name);
     json_begin_object(writer);
     json_key(writer, STR("name"));
     json_put_string(writer, field->name);
@@ -228,7 +229,7 @@ static void put_parameter(struct document *document, const struct operation *ope
     put_raw(writer, "required", in_path ? STR("true") : STR("false"));
     put_if_said(writer, "description", words);
     json_key(writer, STR("schema"));
-    put_field(document, operation->name, field);
+    put_field(document, operation->text, field);
     json_end_object(writer);
 }
 
@@ -269,7 +270,7 @@ static void put_body(struct document *document, const struct operation *operatio
     else if (operation->route->verb == VERB_submit)
         put_reference(writer, "schemas", STR("JobSpec"));
     else
-        put_object(document, operation->name, operation->request, operation->route, required);
+        put_object(document, operation->text, operation->request, operation->route, required);
     put_if_said(writer, "example", operation->text);
     json_end_object(writer);
     json_end_object(writer);
@@ -373,7 +374,7 @@ static struct str error_name(int status, struct buf *room)
 
 static void put_answers(struct json_writer *writer, const struct operation *operation)
 {
-    struct str answers = json_member(operation->text, STR("answers"));
+    struct str answers = json_member(operation->text, STR("responses"));
     struct json_iter iter;
     struct json_iter pair;
     struct str key;
@@ -384,7 +385,7 @@ static void put_answers(struct json_writer *writer, const struct operation *oper
     json_begin_object(writer);
     if (!str_is_set(answers))
         put_answer(writer, operation, STR("200"), STR("Done"),
-                   inside(json_member(operation->text, STR("answer"))));
+                   inside(json_member(operation->text, STR("response"))));
     else if (json_object_begin(&iter, answers))
         while (json_object_next(&iter, &key, &value)) {
             (void)json_array_begin(&pair, value);
@@ -439,8 +440,9 @@ static struct operation operation_of(const struct document *document, const stru
                                   .name = verb ? verb_text(route->verb) : pages[route->page]};
     const struct record_type *request = verb ? verb_at(route->verb)->request : NULL;
     operation.request = verb && request == NULL ? &nothing : request;
-    operation.text = json_member(document->operations, operation.name);
-    assert(str_is_set(operation.text)); /* whoever adds a route says what it is for */
+    operation.text =
+        verb ? str_from(route->text) : json_member(document->operations, operation.name);
+    assert(str_is_set(operation.text)); /* whoever adds a page says what it is for */
     return operation;
 }
 
@@ -533,6 +535,7 @@ static void put_schemas(struct document *document)
     struct str key;
     struct str value;
     struct str none = {NULL, 0};
+    uint32_t count;
     json_key(writer, STR("schemas"));
     json_begin_object(writer);
     (void)json_object_begin(&iter, document->schemas);
@@ -541,11 +544,12 @@ static void put_schemas(struct document *document)
         json_put_raw(writer, value);
     }
     json_key(writer, STR("JobSpec"));
-    put_object(document, STR("submit"), &spec_record, NULL, STR("[\"kind\"]"));
+    put_object(document, str_from(routes_all(&count)[VERB_submit].text), &spec_record, NULL,
+               STR("[\"kind\"]"));
     json_key(writer, STR("StepSpec"));
-    put_object(document, STR("step"), &step_spec_record, NULL, STR("[\"id\"]"));
+    put_object(document, none, &step_spec_record, NULL, STR("[\"id\"]"));
     json_key(writer, STR("RetryPolicy"));
-    put_object(document, STR("retry"), &retry_policy_record, NULL, none);
+    put_object(document, none, &retry_policy_record, NULL, none);
     json_key(writer, STR("JobStatus"));
     json_begin_object(writer);
     put_text(writer, "type", "string");

@@ -4,20 +4,21 @@
 #include "base/utf8.h"
 
 static const struct route routes[] = {
-#define VERB(name, method, path, class, safe)                                                      \
-    {STR_INIT(#method), STR_INIT(path), PAGE_VERB, VERB_##name},
+#define VERB(name, method, path, class, safe, scopes, queues, ...)                                 \
+    {STR_INIT(#method), STR_INIT(path), PAGE_VERB, VERB_##name, "{" #__VA_ARGS__ "}"},
 #include "engine/verbs.def"
 #undef VERB
-    {STR_INIT("POST"), STR_INIT("/v1/batch"), PAGE_VERB, VERB_batch}, /* its name before /v1/ops */
-    {STR_INIT("GET"), STR_INIT("/"), PAGE_ROOT, VERB_COUNT},
-    {STR_INIT("GET"), STR_INIT("/assets/{file}"), PAGE_ASSET, VERB_COUNT},
-    {STR_INIT("GET"), STR_INIT("/session"), PAGE_SESSION, VERB_COUNT},
-    {STR_INIT("POST"), STR_INIT("/session"), PAGE_SIGN_IN, VERB_COUNT},
-    {STR_INIT("DELETE"), STR_INIT("/session"), PAGE_SIGN_OUT, VERB_COUNT},
-    {STR_INIT("GET"), STR_INIT("/healthz"), PAGE_HEALTH, VERB_COUNT},
-    {STR_INIT("GET"), STR_INIT("/readyz"), PAGE_READY, VERB_COUNT},
-    {STR_INIT("GET"), STR_INIT("/metrics"), PAGE_METRICS, VERB_COUNT},
-    {STR_INIT("GET"), STR_INIT("/openapi.json"), PAGE_OPENAPI, VERB_COUNT},
+    /* The first is the name of a route before it was /v1/ops. */
+    {STR_INIT("POST"), STR_INIT("/v1/batch"), PAGE_VERB, VERB_batch, NULL},
+    {STR_INIT("GET"), STR_INIT("/"), PAGE_ROOT, VERB_COUNT, NULL},
+    {STR_INIT("GET"), STR_INIT("/assets/{file}"), PAGE_ASSET, VERB_COUNT, NULL},
+    {STR_INIT("GET"), STR_INIT("/session"), PAGE_SESSION, VERB_COUNT, NULL},
+    {STR_INIT("POST"), STR_INIT("/session"), PAGE_SIGN_IN, VERB_COUNT, NULL},
+    {STR_INIT("DELETE"), STR_INIT("/session"), PAGE_SIGN_OUT, VERB_COUNT, NULL},
+    {STR_INIT("GET"), STR_INIT("/healthz"), PAGE_HEALTH, VERB_COUNT, NULL},
+    {STR_INIT("GET"), STR_INIT("/readyz"), PAGE_READY, VERB_COUNT, NULL},
+    {STR_INIT("GET"), STR_INIT("/metrics"), PAGE_METRICS, VERB_COUNT, NULL},
+    {STR_INIT("GET"), STR_INIT("/openapi.json"), PAGE_OPENAPI, VERB_COUNT, NULL},
 };
 
 const struct route *routes_all(uint32_t *ret_count)

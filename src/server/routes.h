@@ -35,6 +35,7 @@ struct route {
     struct str path;
     enum route_page page;
     enum verb_name verb; /* PAGE_VERB */
+    const char *text;    /* PAGE_VERB: what verbs.def says of it, a JSON object */
 };
 
 /* Where a request goes, with what its path says. */

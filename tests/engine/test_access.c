@@ -182,17 +182,6 @@ static bool names_job(const struct query *question)
     return strchr("qdpt", question->what) != NULL;
 }
 
-static void every_verb_is_asked(void **state)
-{
-    (void)state;
-    bool asked[VERB_COUNT] = {false};
-    for (int i = 0; i < QUESTIONS; i++)
-        asked[questions[i].verb] = true;
-    for (int i = 0; i < VERB_COUNT; i++)
-        if (!asked[i])
-            fail_msg("%.*s is not", STR_ARG(verb_text((enum verb_name)i)));
-}
-
 static void ask_with_every_scope(struct office *office)
 {
     for (uint32_t scopes = 1; scopes <= N; scopes <<= 1) {
@@ -949,7 +938,6 @@ static void explain_names_the_actions_that_the_token_may_take(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_verb_is_asked),
         cmocka_unit_test(a_verb_takes_its_scopes_and_no_other),
         cmocka_unit_test(a_question_to_a_person_takes_the_scope_answer),
         cmocka_unit_test(explain_names_the_actions_that_the_token_may_take),

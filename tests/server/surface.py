@@ -3,6 +3,7 @@ need, and /openapi.json to hold requests and answers against.
 
 Tests get the build directory and the source directory as arguments.
 """
+import collections
 import http.client
 import json
 import os
@@ -220,86 +221,250 @@ def make_no_worker(stage, _):
     return "DELETE", path, None
 
 
-REQUESTS = {
-    "submit": lambda stage, _: ("POST", "/v1/jobs", {"kind": "k", "queue": stage.queue}),
-    "submit_many": lambda stage, _: ("POST", "/v1/jobs", {"jobs": [{"kind": "k", "queue": stage.queue}]}),
-    "list": always("GET", "/v1/jobs?queue=QUEUE&limit=3&include=payload,result"),
-    "bulk": lambda stage, _: ("POST", "/v1/jobs/bulk", {
-        "action": "cancel", "filter": {"queue": stage.queue}, "limit": 1}),
-    "get": on_job("GET", "", None),
-    "events": on_job("GET", "/events", None),
-    "append": make_append,
-    "cancel": on_job("POST", "/cancel", {}),
-    "signal": on_job("POST", "/signal", {"correlation_key": "c"}, Stage.waiting),
-    "requeue": on_job("POST", "/requeue", {"reason": "r"}, Stage.dead),
-    "run_now": on_job("POST", "/run", {}),
-    "dead_letter": on_job("POST", "/dead-letter", {"reason_code": "timeout"}),
-    "redact": on_job("POST", "/redact", {}, Stage.dead),
-    "verify": on_job("GET", "/verify", None),
-    "explain": on_job("GET", "/explain", None),
-    "export": on_job("GET", "/export", None),
-    "plan": on_job("POST", "/plan", {"steps": [{"id": "a", "kind": "never"}]}),
-    "plan_diff": on_job("GET", "/plan/diff", None, Stage.step_lease),
-    "steps": on_job("GET", "/steps", None, Stage.step_lease),
-    "verdict": make_verdict,
-    "answer": on_job("POST", "/steps/s/answer", {"answer": "yes", "by": "me"}, Stage.asking),
-    "answer_job": on_job("POST", "/answer", {"answer": "no", "by": "me", "comment": "c"},
-                         Stage.asking_job),
-    "inbox": always("GET", "/v1/inbox?limit=500"),
-    "claim": lambda stage, _: (stage.submit() and None) or (
-        "POST", "/v1/claims", {"worker_id": "w", "queues": [stage.queue], "kinds": ["k"],
-                               "wait_ms": 0, "history": True}),
-    "claim_steps": lambda stage, _: (
-        "POST", "/v1/steps/claims", {"worker_id": "w", "queues": [stage.queue], "judge": True,
-                                     "wait_ms": 0}),
-    "start": on_lease("start", {}, start=False),
-    "heartbeat": on_lease("heartbeat", {"progress": 1}),
-    "complete": on_lease("complete", {"result": 1}),
-    "fail": on_lease("fail", {"error": {"message": "no"}}),
-    "wait": on_lease("wait", {"type": "signal", "correlation_key": "c"}),
-    "release": on_lease("release", {}),
-    "cancelled": make_cancelled,
-    "abandon": on_lease("dead-letter", {"reason_code": "timeout"}),
-    "effect_begin": on_lease("effects/e/begin", {"input": 1}),
-    "effect_commit": make_effect_commit,
-    "effect_abort": make_effect_abort,
-    "effects": lambda stage, _: ("GET", f"/v1/leases/{stage.lease()}/effects", None),
-    "batch": make_batch,
-    "resources": always("GET", "/v1/resources"),
-    "resource_put": make_again,
-    "resource_get": on_resource("GET"),
-    "resource_delete": on_resource("DELETE"),
-    "dead_letters": always("GET", "/v1/dead-letters?queue=QUEUE&limit=2"),
-    "dead_letter_groups": always("GET", "/v1/dead-letters/groups?queue=QUEUE"),
-    "redrive": lambda stage, _: ("POST", "/v1/dead-letters/redrive", {"queue": stage.queue,
-                                                                      "limit": 1}),
-    "drop": lambda stage, _: ("POST", "/v1/dead-letters/drop", {"queue": stage.queue, "limit": 1}),
-    "queues": always("GET", "/v1/queues"),
-    "pause": always("POST", "/v1/queues/QUEUE/pause", {}),
-    "resume": always("POST", "/v1/queues/QUEUE/resume", {}),
-    "kinds": always("GET", "/v1/kinds"),
-    "kind_patch": always("PATCH", "/v1/kinds/other", {"timeout_ms": 1000}),
-    "kind_set": always("PUT", "/v1/kinds/other", {"timeout_ms": 1000}),
-    "kind_get": always("GET", "/v1/kinds/other"),
-    "workers": always("GET", "/v1/workers"),
-    "worker_put": make_worker,
-    "worker_delete": make_no_worker,
-    "stats": always("GET", "/v1/stats"),
-    "feed": always("GET", "/v1/feed?limit=1000"),
-    "token_create": always("POST", "/v1/tokens", {"name": "t", "scopes": ["read"]}),
-    "token_list": always("GET", "/v1/tokens"),
-    "token_revoke": make_revoke,
-    "import": make_import,
-    "backup": always("POST", "/v1/backup", {"path": "/nowhere"}),
-    "doctor": always("GET", "/v1/doctor"),
-    "page_root": always("GET", "/"),
-    "page_session": always("GET", "/session"),
-    "page_sign_in": always("POST", "/session"),
-    "page_sign_out": always("DELETE", "/session"),
-    "page_health": always("GET", "/healthz"),
-    "page_ready": always("GET", "/readyz"),
-    "page_metrics": always("GET", "/metrics"),
-    "page_openapi": always("GET", "/openapi.json"),
+OUTLINE = {"id", "status", "version"}
+LEASE = OUTLINE | {"attempt", "step", "state", "repeated"}
+EFFECT = {"status", "result", "error", "idempotency_key", "repeated", "id"} | LEASE
+WORKER = {"worker_id", "kinds", "queues", "slots", "code_version", "labels", "ttl_ms",
+          "registered_at", "registered_until", "zone"}
+RESOURCE = {"id", "capabilities", "labels", "slots", "used", "draining", "expires_at", "rest",
+            "failures", "within_ms", "for_ms", "rests", "rested_until", "queues", "shared",
+            "of"}  # a label of those of Stage
+READ = None      # it needs the scope read, or admin
+ANYTHING = True  # it is about no job, or about the job that the caller has leased
+NOBODY = None    # no token is needed: how the server is, and what is there before one has signed in
+
+# Every operation of /openapi.json, which must be entered here:
+#   request  makes a request (method, path, body) on a stage, for a scope
+#   scopes   what it needs; admin is always enough
+#   about    what a token that is for some queues may do with it:
+#              job       only jobs of its queues
+#              filtered  whatever it asks for, it sees jobs of its queues only
+#              all       nothing: it is about all queues
+#              free      anything: it is about none
+#   shows    the fields that a response may have for a token without the scope read
+Operation = collections.namedtuple("Operation", "request scopes about shows")
+OPERATIONS = {
+    "submit": Operation(
+        lambda stage, _: ("POST", "/v1/jobs", {"kind": "k", "queue": stage.queue}),
+        {"submit"}, "job", OUTLINE | {"duplicate"}),
+    "submit_many": Operation(
+        lambda stage, _: ("POST", "/v1/jobs", {"jobs": [{"kind": "k", "queue": stage.queue}]}),
+        {"submit"}, "job", OUTLINE | {"duplicate", "jobs"}),
+    "list": Operation(
+        always("GET", "/v1/jobs?queue=QUEUE&limit=3&include=payload,result"),
+        {"read"}, "job", READ),
+    "bulk": Operation(
+        lambda stage, _: ("POST", "/v1/jobs/bulk", {
+            "action": "cancel", "filter": {"queue": stage.queue}, "limit": 1}),
+        {"admin"}, "job", READ),
+    "get": Operation(
+        on_job("GET", "", None),
+        {"read", "submit"}, "job", OUTLINE),
+    "events": Operation(
+        on_job("GET", "/events", None),
+        {"read"}, "job", READ),
+    "append": Operation(
+        make_append,
+        {"work"}, "job", {"version"}),
+    "cancel": Operation(
+        on_job("POST", "/cancel", {}),
+        {"submit"}, "job", OUTLINE),
+    "signal": Operation(
+        on_job("POST", "/signal", {"correlation_key": "c"}, Stage.waiting),
+        {"submit", "answer"}, "job", OUTLINE | {"signal", "job"}),
+    "requeue": Operation(
+        on_job("POST", "/requeue", {"reason": "r"}, Stage.dead),
+        {"admin"}, "job", READ),
+    "run_now": Operation(
+        on_job("POST", "/run", {}),
+        {"admin"}, "job", READ),
+    "dead_letter": Operation(
+        on_job("POST", "/dead-letter", {"reason_code": "timeout"}),
+        {"admin"}, "job", READ),
+    "redact": Operation(
+        on_job("POST", "/redact", {}, Stage.dead),
+        {"admin"}, "job", READ),
+    "verify": Operation(
+        on_job("GET", "/verify", None),
+        {"read"}, "job", READ),
+    "explain": Operation(
+        on_job("GET", "/explain", None),
+        {"read"}, "job", READ),
+    "export": Operation(
+        on_job("GET", "/export", None),
+        {"read"}, "job", READ),
+    "plan": Operation(
+        on_job("POST", "/plan", {"steps": [{"id": "a", "kind": "never"}]}),
+        {"submit", "work"}, "job", OUTLINE),
+    "plan_diff": Operation(
+        on_job("GET", "/plan/diff", None, Stage.step_lease),
+        {"read"}, "job", READ),
+    "steps": Operation(
+        on_job("GET", "/steps", None, Stage.step_lease),
+        {"read"}, "job", READ),
+    "verdict": Operation(
+        make_verdict,
+        {"work"}, "job", OUTLINE),
+    "answer": Operation(
+        on_job("POST", "/steps/s/answer", {"answer": "yes", "by": "me"}, Stage.asking),
+        {"answer"}, "job", OUTLINE),
+    "answer_job": Operation(
+        on_job("POST", "/answer", {"answer": "no", "by": "me", "comment": "c"}, Stage.asking_job),
+        {"answer"}, "job", OUTLINE),
+    "inbox": Operation(
+        always("GET", "/v1/inbox?limit=500"),
+        {"read"}, "filtered", READ),
+    "claim": Operation(
+        lambda stage, _: (stage.submit() and None) or (
+            "POST", "/v1/claims", {"worker_id": "w", "queues": [stage.queue], "kinds": ["k"],
+                                   "wait_ms": 0, "history": True}),
+        {"work"}, "job", ANYTHING),
+    "claim_steps": Operation(
+        lambda stage, _: ("POST", "/v1/steps/claims", {
+            "worker_id": "w", "queues": [stage.queue], "judge": True, "wait_ms": 0}),
+        {"work"}, "job", ANYTHING),
+    "start": Operation(
+        on_lease("start", {}, start=False),
+        {"work"}, "job", LEASE | {"expires_at"}),
+    "heartbeat": Operation(
+        on_lease("heartbeat", {"progress": 1}),
+        {"work"}, "job", {"expires_at", "cancel_requested"}),
+    "complete": Operation(
+        on_lease("complete", {"result": 1}),
+        {"work"}, "job", LEASE),
+    "fail": Operation(
+        on_lease("fail", {"error": {"message": "no"}}),
+        {"work"}, "job", LEASE),
+    "wait": Operation(
+        on_lease("wait", {"type": "signal", "correlation_key": "c"}),
+        {"work"}, "job", LEASE),
+    "release": Operation(
+        on_lease("release", {}),
+        {"work"}, "job", LEASE),
+    "cancelled": Operation(
+        make_cancelled,
+        {"work"}, "job", LEASE),
+    "abandon": Operation(
+        on_lease("dead-letter", {"reason_code": "timeout"}),
+        {"work"}, "job", LEASE),
+    "effect_begin": Operation(
+        on_lease("effects/e/begin", {"input": 1}),
+        {"work"}, "job", EFFECT),
+    "effect_commit": Operation(
+        make_effect_commit,
+        {"work"}, "job", EFFECT),
+    "effect_abort": Operation(
+        make_effect_abort,
+        {"work"}, "job", EFFECT),
+    "effects": Operation(
+        lambda stage, _: ("GET", f"/v1/leases/{stage.lease()}/effects", None),
+        {"work"}, "job", ANYTHING),
+    "batch": Operation(
+        make_batch,
+        {"submit", "work", "answer"}, "job",
+        OUTLINE | {"results", "body", "problem", "expires_at", "cancel_requested"}),
+    "resources": Operation(
+        always("GET", "/v1/resources"),
+        {"read", "work"}, "filtered", RESOURCE | {"resources", "next_cursor"}),
+    "resource_put": Operation(
+        make_again,
+        {"work"}, "job", RESOURCE),
+    "resource_get": Operation(
+        on_resource("GET"),
+        {"read", "work"}, "job", RESOURCE),
+    "resource_delete": Operation(
+        on_resource("DELETE"),
+        {"work"}, "job", RESOURCE),
+    "dead_letters": Operation(
+        always("GET", "/v1/dead-letters?queue=QUEUE&limit=2"),
+        {"read"}, "job", READ),
+    "dead_letter_groups": Operation(
+        always("GET", "/v1/dead-letters/groups?queue=QUEUE"),
+        {"read"}, "job", READ),
+    "redrive": Operation(
+        lambda stage, _: ("POST", "/v1/dead-letters/redrive", {"queue": stage.queue, "limit": 1}),
+        {"admin"}, "job", READ),
+    "drop": Operation(
+        lambda stage, _: ("POST", "/v1/dead-letters/drop", {"queue": stage.queue, "limit": 1}),
+        {"admin"}, "job", READ),
+    "queues": Operation(
+        always("GET", "/v1/queues"),
+        {"read"}, "filtered", READ),
+    "pause": Operation(
+        always("POST", "/v1/queues/QUEUE/pause", {}),
+        {"admin"}, "job", READ),
+    "resume": Operation(
+        always("POST", "/v1/queues/QUEUE/resume", {}),
+        {"admin"}, "job", READ),
+    "kinds": Operation(
+        always("GET", "/v1/kinds"),
+        {"read"}, "free", READ),
+    "kind_patch": Operation(
+        always("PATCH", "/v1/kinds/other", {"timeout_ms": 1000}),
+        {"admin"}, "all", READ),
+    "kind_set": Operation(
+        always("PUT", "/v1/kinds/other", {"timeout_ms": 1000}),
+        {"admin"}, "all", READ),
+    "kind_get": Operation(
+        always("GET", "/v1/kinds/other"),
+        {"read"}, "free", READ),
+    "workers": Operation(
+        always("GET", "/v1/workers"),
+        {"read"}, "filtered", READ),
+    "worker_put": Operation(
+        make_worker,
+        {"work"}, "job", WORKER),
+    "worker_delete": Operation(
+        make_no_worker,
+        {"work"}, "job", WORKER),
+    "stats": Operation(
+        always("GET", "/v1/stats"),
+        {"read"}, "filtered", READ),
+    "feed": Operation(
+        always("GET", "/v1/feed?limit=1000"),
+        {"read"}, "filtered", READ),
+    "token_create": Operation(
+        always("POST", "/v1/tokens", {"name": "t", "scopes": ["read"]}),
+        {"admin"}, "all", READ),
+    "token_list": Operation(
+        always("GET", "/v1/tokens"),
+        {"admin"}, "all", READ),
+    "token_revoke": Operation(
+        make_revoke,
+        {"admin"}, "all", READ),
+    "import": Operation(
+        make_import,
+        {"admin"}, "job", READ),
+    "backup": Operation(
+        always("POST", "/v1/backup", {"path": "/nowhere"}),
+        {"admin"}, "all", READ),
+    "doctor": Operation(
+        always("GET", "/v1/doctor"),
+        {"admin"}, "all", READ),
+    "page_root": Operation(
+        always("GET", "/"),
+        NOBODY, "free", ANYTHING),
+    "page_session": Operation(
+        always("GET", "/session"),
+        NOBODY, "free", ANYTHING),
+    "page_sign_in": Operation(
+        always("POST", "/session"),
+        {"read", "submit", "work", "answer"}, "free", ANYTHING),
+    "page_sign_out": Operation(
+        always("DELETE", "/session"),
+        NOBODY, "free", ANYTHING),
+    "page_health": Operation(
+        always("GET", "/healthz"),
+        NOBODY, "free", ANYTHING),
+    "page_ready": Operation(
+        always("GET", "/readyz"),
+        NOBODY, "free", ANYTHING),
+    "page_metrics": Operation(
+        always("GET", "/metrics"),
+        {"read"}, "all", READ),
+    "page_openapi": Operation(
+        always("GET", "/openapi.json"),
+        {"read", "submit", "work", "answer"}, "free", ANYTHING),
 }
 
 

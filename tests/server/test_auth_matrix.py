@@ -4,95 +4,15 @@ is for and of another. And every answer on the way has the form that the documen
 
 usage: test_auth_matrix.py BUILD_DIRECTORY SOURCE_DIRECTORY
 
-The list of operations is the document's, so that a new route must be entered here.
+The list of operations is the document's, so that a new route must be entered in surface.py.
 """
-import collections
 import json
 
-from surface import REQUESTS, Document, Server, Stage
+from surface import NOBODY, OPERATIONS, Document, Server, Stage
 from trouble import check, run
 
 SCOPES = ("read", "submit", "work", "answer", "admin")
 OWN, FOREIGN = "own", "foreign"
-
-# What each operation needs, and what a token that is for some queues may do with it:
-#   job       only jobs of its queues
-#   filtered  whatever it asks for, it sees jobs of its queues only
-#   all       nothing: it is about all queues
-#   free      anything: it is about none
-Rule = collections.namedtuple("Rule", "scopes about")
-RULES = {
-    "submit": Rule({"submit"}, "job"),
-    "submit_many": Rule({"submit"}, "job"),
-    "list": Rule({"read"}, "job"),
-    "bulk": Rule({"admin"}, "job"),
-    "get": Rule({"read", "submit"}, "job"),
-    "events": Rule({"read"}, "job"),
-    "append": Rule({"work"}, "job"),
-    "cancel": Rule({"submit"}, "job"),
-    "signal": Rule({"submit", "answer"}, "job"),
-    "requeue": Rule({"admin"}, "job"),
-    "run_now": Rule({"admin"}, "job"),
-    "dead_letter": Rule({"admin"}, "job"),
-    "redact": Rule({"admin"}, "job"),
-    "verify": Rule({"read"}, "job"),
-    "explain": Rule({"read"}, "job"),
-    "export": Rule({"read"}, "job"),
-    "plan": Rule({"submit", "work"}, "job"),
-    "plan_diff": Rule({"read"}, "job"),
-    "steps": Rule({"read"}, "job"),
-    "verdict": Rule({"work"}, "job"),
-    "answer": Rule({"answer"}, "job"),
-    "answer_job": Rule({"answer"}, "job"),
-    "inbox": Rule({"read"}, "filtered"),
-    "claim": Rule({"work"}, "job"),
-    "claim_steps": Rule({"work"}, "job"),
-    "start": Rule({"work"}, "job"),
-    "heartbeat": Rule({"work"}, "job"),
-    "complete": Rule({"work"}, "job"),
-    "fail": Rule({"work"}, "job"),
-    "wait": Rule({"work"}, "job"),
-    "release": Rule({"work"}, "job"),
-    "cancelled": Rule({"work"}, "job"),
-    "abandon": Rule({"work"}, "job"),
-    "effect_begin": Rule({"work"}, "job"),
-    "effect_commit": Rule({"work"}, "job"),
-    "effect_abort": Rule({"work"}, "job"),
-    "effects": Rule({"work"}, "job"),
-    "batch": Rule({"submit", "work", "answer"}, "job"),
-    "resources": Rule({"read", "work"}, "filtered"),
-    "resource_put": Rule({"work"}, "job"),
-    "resource_get": Rule({"read", "work"}, "job"),
-    "resource_delete": Rule({"work"}, "job"),
-    "dead_letters": Rule({"read"}, "job"),
-    "dead_letter_groups": Rule({"read"}, "job"),
-    "redrive": Rule({"admin"}, "job"),
-    "drop": Rule({"admin"}, "job"),
-    "queues": Rule({"read"}, "filtered"),
-    "pause": Rule({"admin"}, "job"),
-    "resume": Rule({"admin"}, "job"),
-    "kinds": Rule({"read"}, "free"),
-    "kind_set": Rule({"admin"}, "all"),
-    "kind_patch": Rule({"admin"}, "all"),
-    "kind_get": Rule({"read"}, "free"),
-    "workers": Rule({"read"}, "filtered"),
-    "worker_put": Rule({"work"}, "job"),
-    "worker_delete": Rule({"work"}, "job"),
-    "stats": Rule({"read"}, "filtered"),
-    "feed": Rule({"read"}, "filtered"),
-    "token_create": Rule({"admin"}, "all"),
-    "token_list": Rule({"admin"}, "all"),
-    "token_revoke": Rule({"admin"}, "all"),
-    "import": Rule({"admin"}, "job"),
-    "backup": Rule({"admin"}, "all"),
-    "doctor": Rule({"admin"}, "all"),
-    "page_sign_in": Rule({"read", "submit", "work", "answer"}, "free"),
-    "page_metrics": Rule({"read"}, "all"),
-    "page_openapi": Rule({"read", "submit", "work", "answer"}, "free"),
-}
-# To everybody, without a token: how the server is, and what is there before one has signed in.
-OPEN = {"page_health", "page_ready", "page_root", "page_session", "page_sign_out"}
-
 
 # What the holder of a lease says.
 OF_LEASE = {"start", "heartbeat", "complete", "fail", "wait", "release", "cancelled", "abandon",
@@ -102,7 +22,7 @@ NOT_DONE = {"backup": 400}  # where all is well but for the store, which is in m
 
 def checked(server, document, name, token, stage, scope):
     """Makes a request and looks at what came; and that what is refused has changed nothing."""
-    method, path, body = REQUESTS[name](stage, scope)
+    method, path, body = OPERATIONS[name].request(stage, scope)
     before = server.do("GET", f"/v1/jobs/{stage.id}")["version"]
     status, answer = server.ask(token, method, path, body)
     if body is not None:
@@ -124,9 +44,9 @@ NAMES_QUEUE = {"submit", "submit_many", "list", "bulk", "claim", "claim_steps", 
 
 
 def expected(name, scope, limited, queue):
-    if name in OPEN:
+    rule = OPERATIONS[name]
+    if rule.scopes is NOBODY:
         return 200
-    rule = RULES[name]
     may = scope in rule.scopes or scope == "admin"
     if limited and rule.about == "all":
         may = False
@@ -151,9 +71,8 @@ def create_tokens(server):
 
 
 def the_list_of_operations_is_complete(document):
-    check(set(document.operations) == set(RULES) | OPEN, "rules are missing or too many:",
-          set(document.operations) ^ (set(RULES) | OPEN))
-    check(set(REQUESTS) == set(document.operations), "requests are missing or too many")
+    check(set(document.operations) == set(OPERATIONS), "operations are missing or too many:",
+          set(document.operations) ^ set(OPERATIONS))
 
 
 def every_operation_is_open_to_whom_it_should_be():
@@ -166,10 +85,10 @@ def every_operation_is_open_to_whom_it_should_be():
     for stage in stages.values():
         stage.submit()
     asked = 0
-    for name in REQUESTS:
+    for name, rule in OPERATIONS.items():
         for queue, stage in stages.items():
             status, answer = checked(server, document, name, None, stage, None)
-            want = {200, 204} if name in OPEN else {401}
+            want = {200, 204} if rule.scopes is NOBODY else {401}
             check(status in want, name, "without a token:", status)
             for (scope, limited), token in tokens.items():
                 status, answer = checked(server, document, name, token, stage, scope)
@@ -181,7 +100,7 @@ def every_operation_is_open_to_whom_it_should_be():
             if name == "pause":
                 server.do("POST", f"/v1/queues/{queue}/resume", {})
     server.end()
-    return f"{len(REQUESTS)} operations, {asked} requests with a token"
+    return f"{len(OPERATIONS)} operations, {asked} requests with a token"
 
 
 def a_token_for_some_queues_sees_nothing_of_others():

@@ -284,7 +284,7 @@ static void the_server_tells_how_it_is_and_what_it_can(void **state)
 static void all_routes_of_the_list_are_served(void **state)
 {
     struct http_case *c = *state;
-#define VERB(name, method, path, class, safe)                                                      \
+#define VERB(name, method, path, ...)                                                              \
     {                                                                                              \
         struct reply *reply =                                                                      \
             http_with(c, #method, path, "Accept: application/json\r\n", NULL, 0);                  \

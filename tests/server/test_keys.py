@@ -7,7 +7,7 @@ usage: test_keys.py BUILD_DIRECTORY SOURCE_DIRECTORY
 import json
 import threading
 
-from surface import ADMIN, REQUESTS, Document, Server, Stage
+from surface import ADMIN, OPERATIONS, Document, Server, Stage
 from trouble import check, fresh_postgres, fresh_sqlite, run, until
 
 
@@ -16,7 +16,7 @@ def requests_of(server, stage):
     document = Document(server)
     for name in document.operations:
         if not name.startswith("page_"):
-            method, path, body = REQUESTS[name](stage, "work")
+            method, path, body = OPERATIONS[name].request(stage, "work")
             yield name, method, path, body
 
 

@@ -6,7 +6,7 @@ no refusal does.
 usage: test_visibility.py BUILD_DIRECTORY SOURCE_DIRECTORY
 
 Every text that a job brings is a secret with the name of its queue in it. The list of operations is
-the document's, so that a new route must be entered here.
+the document's, so that a new route must be entered in surface.py.
 """
 import collections
 import http.client
@@ -15,99 +15,13 @@ import json
 import re
 import uuid
 
-from surface import ADMIN, REQUESTS, Document, Server, Stage
+from surface import ADMIN, ANYTHING, OPERATIONS, OUTLINE, READ, Document, Server, Stage
 from trouble import PATIENCE_S, check, run
 
 OWN, FOREIGN = "own", "foreign"
 SCOPES = (["read"], ["answer"], ["submit"], ["work"], ["submit", "work"], ["read", "submit"], ["admin"])
 
-OUTLINE = {"id", "status", "version"}
-LEASE = OUTLINE | {"attempt", "step", "state", "repeated"}
-EFFECT = {"status", "result", "error", "idempotency_key", "repeated", "id"} | LEASE
-WORKER = {"worker_id", "kinds", "queues", "slots", "code_version", "labels", "ttl_ms",
-          "registered_at", "registered_until", "zone"}
-RESOURCE = {"id", "capabilities", "labels", "slots", "used", "draining", "expires_at", "rest",
-            "failures", "within_ms", "for_ms", "rests", "rested_until", "queues", "shared",
-            "of"}  # a label of those of Stage
 ERROR = {"status", "title", "detail", "code", "index"}
-READ = None      # it needs the scope read, or admin
-ANYTHING = True  # it is about no job, or about the job that the caller has leased
-
-# The fields that a response may have for a token without the scope read.
-WITHOUT_READ = {
-    "submit": OUTLINE | {"duplicate"},
-    "submit_many": OUTLINE | {"duplicate", "jobs"},
-    "list": READ,
-    "bulk": READ,
-    "get": OUTLINE,
-    "events": READ,
-    "append": {"version"},
-    "cancel": OUTLINE,
-    "signal": OUTLINE | {"signal", "job"},
-    "requeue": READ,
-    "run_now": READ,
-    "dead_letter": READ,
-    "redact": READ,
-    "verify": READ,
-    "explain": READ,
-    "export": READ,
-    "plan": OUTLINE,
-    "plan_diff": READ,
-    "steps": READ,
-    "verdict": OUTLINE,
-    "answer": OUTLINE,
-    "answer_job": OUTLINE,
-    "inbox": READ,
-    "claim": ANYTHING,
-    "claim_steps": ANYTHING,
-    "start": LEASE | {"expires_at"},
-    "heartbeat": {"expires_at", "cancel_requested"},
-    "complete": LEASE,
-    "fail": LEASE,
-    "wait": LEASE,
-    "release": LEASE,
-    "cancelled": LEASE,
-    "abandon": LEASE,
-    "effect_begin": EFFECT,
-    "effect_commit": EFFECT,
-    "effect_abort": EFFECT,
-    "effects": ANYTHING,
-    "batch": OUTLINE | {"results", "body", "problem", "expires_at", "cancel_requested"},
-    "resources": RESOURCE | {"resources", "next_cursor"},
-    "resource_put": RESOURCE,
-    "resource_get": RESOURCE,
-    "resource_delete": RESOURCE,
-    "dead_letters": READ,
-    "dead_letter_groups": READ,
-    "redrive": READ,
-    "drop": READ,
-    "queues": READ,
-    "pause": READ,
-    "resume": READ,
-    "kinds": READ,
-    "kind_set": READ,
-    "kind_patch": READ,
-    "kind_get": READ,
-    "workers": READ,
-    "worker_put": WORKER,
-    "worker_delete": WORKER,
-    "stats": READ,
-    "feed": READ,
-    "token_create": READ,
-    "token_list": READ,
-    "token_revoke": READ,
-    "import": READ,
-    "backup": READ,
-    "doctor": READ,
-    "page_sign_in": ANYTHING,
-    "page_metrics": READ,
-    "page_openapi": ANYTHING,
-    "page_health": ANYTHING,
-    "page_ready": ANYTHING,
-    "page_root": ANYTHING,
-    "page_session": ANYTHING,
-    "page_sign_out": ANYTHING,
-}
 
 # Operations that name a job by its id, or by the token of a lease on it; or a resource.
 NAMES_JOB = re.compile(r"/v1/(jobs|leases)/([0-9a-f][0-9a-f.-]{30,})")
@@ -291,7 +205,7 @@ def look(name, scopes, limited, queue, status, answer, request):
               "shows what is in another queue:", text)
     if reads:
         return
-    allowed = WITHOUT_READ[name]
+    allowed = OPERATIONS[name].shows
     check(allowed is not READ or status == 403, *where, "needs no read:", text)
     if allowed is ANYTHING:
         return
@@ -335,19 +249,17 @@ def as_unknown(server, token, method, path, body, status, answer):
 def no_response_shows_what_the_token_could_not_read():
     server = Server()
     document = Document(server)
-    check(set(document.operations) == set(WITHOUT_READ), "operations are missing or too many:",
-          set(document.operations) ^ set(WITHOUT_READ))
-    check(set(REQUESTS) == set(WITHOUT_READ), "requests are missing or too many:",
-          set(REQUESTS) ^ set(WITHOUT_READ))
+    check(set(document.operations) == set(OPERATIONS), "operations are missing or too many:",
+          set(document.operations) ^ set(OPERATIONS))
     tokens = create_tokens(server)
     server.do("PUT", "/v1/kinds/other", {"timeout_ms": 1000})
     stages = {queue: SecretStage(server, queue) for queue in (OWN, FOREIGN)}
     for stage in stages.values():
         stage.submit()
     asked = compared = 0
-    for name, (queue, stage) in itertools.product(REQUESTS, stages.items()):
+    for name, (queue, stage) in itertools.product(OPERATIONS, stages.items()):
         for (scopes, limited), token in tokens.items():
-            method, path, body = REQUESTS[name](stage, scopes[-1])
+            method, path, body = OPERATIONS[name].request(stage, scopes[-1])
             status, answer = server.ask(token, method, path, body)
             look(name, scopes, limited, queue, status, answer, body)
             if limited and queue == FOREIGN:

@@ -9,6 +9,7 @@ drive(async ({ target }) => {
     const connect = () => new Redis(Number(target), '127.0.0.1', { maxRetriesPerRequest: null });
     const queue = new Queue(QUEUE, { connection: connect(), defaultJobOptions: { removeOnComplete: true } });
     await queue.waitUntilReady();
+    let seen; // a job that was started, for those who read
     return {
         async enqueue(payloads) {
             if (payloads.length === 1)
@@ -17,10 +18,17 @@ drive(async ({ target }) => {
                 await queue.addBulk(payloads.map((data) => ({ name: 'noop', data })));
         },
         async work(count, batch, started) {
-            const worker = new Worker(QUEUE, async ({ data }) => { started(data); },
+            const worker = new Worker(QUEUE, async ({ id, data }) => { seen = id; started(data); },
                 { connection: connect(), concurrency: count });
             worker.on('error', (error) => { console.error(error); process.exit(1); });
             await worker.waitUntilReady();
+        },
+        async get() {
+            if (seen !== undefined)
+                await queue.getJob(seen);
+        },
+        async list() {
+            await queue.getJobs(['wait', 'active'], 0, 49);
         },
         async left() {
             const counts = await queue.getJobCounts('wait', 'active', 'delayed', 'prioritized', 'paused', 'failed');

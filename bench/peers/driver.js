@@ -7,6 +7,7 @@
 //     left()                  how many jobs the store has that are not finished
 //     obstruct(payloads)      as enqueue, but of jobs that no worker may have: a mix, which stands in the way
 //     ready()                 optional: after the queue was filled, before time is taken
+//     get(), list()           for the operation `mixed`: reads one job, and 50 of them
 //     run(payload)            a workflow from end to end, for the operation `steps`
 //     close()
 // }
@@ -15,7 +16,7 @@ import { parseArgs } from 'node:util';
 
 const DEFAULTS = {
     operation: 'enqueue', target: '', jobs: 1, waiting: 0, clients: 1, producers: 1, batch: 1, rate: 100,
-    steps: 1, seconds: 60, role: '', mix: 0,
+    steps: 1, lists: 0, gets: 0, seconds: 60, role: '', mix: 0,
 };
 
 const FILL_BATCH = 500;
@@ -143,6 +144,26 @@ async function both(peer, options) {
     return result;
 }
 
+// Calls `act` so many times a second, whether or not the call before has ended, until it is stopped.
+function atRate(perSecond, act) {
+    const running = new Set();
+    const timer = setInterval(() => {
+        const call = act().finally(() => running.delete(call));
+        running.add(call);
+    }, 1000 / perSecond);
+    return async () => {
+        clearInterval(timer);
+        await Promise.all(running);
+    };
+}
+
+async function mixed(peer, options) {
+    const stops = [atRate(options.gets, peer.get), atRate(options.lists, peer.list)];
+    const result = await both(peer, options);
+    await Promise.all(stops.map((stop) => stop()));
+    return result;
+}
+
 async function produce(peer, { jobs, producers, batch }) {
     const told = new Promise((resolve) => { process.once('message', resolve); });
     process.once('disconnect', () => process.exit(1)); // who started us is gone
@@ -201,7 +222,7 @@ export async function drive(open) {
         if (options.role === 'producer')
             await produce(peer, options);
         else
-            console.log(JSON.stringify(await { enqueue, work, both, latency, steps }[options.operation](peer, options)));
+            console.log(JSON.stringify(await { enqueue, work, both, mixed, latency, steps }[options.operation](peer, options)));
     } catch (error) {
         console.error(error);
         process.exit(1);

@@ -25,6 +25,8 @@ drive(async ({ operation, target, producers, clients, role }) => {
     await together(max, () => boss.getDb().executeSql('SELECT pg_sleep(0.1)')); // opens all connections
     const pool = new pg.Pool({ connectionString: target, max: 1 });
 
+    let seen; // a job that was fetched, for those who read
+
     async function loop(batch, started) {
         for (;;) {
             const jobs = await boss.fetch(QUEUE, { batchSize: batch });
@@ -33,6 +35,7 @@ drive(async ({ operation, target, producers, clients, role }) => {
                 continue;
             }
             const ids = jobs.map(({ id }) => id);
+            seen = ids[0];
             await boss.complete(QUEUE, ids.length === 1 ? ids[0] : ids);
             for (const { data } of jobs)
                 started(data);
@@ -63,6 +66,13 @@ drive(async ({ operation, target, producers, clients, role }) => {
             }
             for (let i = 0; i < count; i++)
                 loop(batch, started).catch((error) => { console.error(error); process.exit(1); });
+        },
+        async get() {
+            if (seen !== undefined)
+                await boss.findJobs(QUEUE, { id: seen });
+        },
+        async list() {
+            await boss.findJobs(QUEUE, { limit: 50 });
         },
         async left() {
             const { rows } = await pool.query(

@@ -20,6 +20,11 @@ export const SCENARIOS = {
         title: 'producers and workers at once', operation: 'both', producers: 4, clients: 4, batch: 500, jobs: 60000,
         smoke: 2000,
     },
+    // Pawl has heartbeats, effects, waits, plans and reads beside the jobs, peers the reads.
+    mixed: {
+        title: 'the same beside other load', operation: 'mixed', producers: 4, clients: 4, batch: 500, jobs: 60000,
+        smoke: 2000, lists: 20, gets: 50,
+    },
     latency: {
         title: 'enqueue → start at 100/s', operation: 'latency', clients: 8, rate: 100, jobs: 1000, smoke: 100,
     },
@@ -36,7 +41,7 @@ export const SCENARIOS = {
     },
 };
 
-const OPTIONS = ['operation', 'jobs', 'waiting', 'clients', 'producers', 'batch', 'rate', 'steps', 'seconds'];
+const OPTIONS = ['operation', 'jobs', 'waiting', 'clients', 'producers', 'batch', 'rate', 'steps', 'lists', 'gets', 'seconds'];
 
 const programs = process.env.BENCH_PROGRAMS;
 
@@ -77,17 +82,17 @@ const POLLED = { polls: 1000 };
 export const SYSTEMS = [
     {
         name: 'pawl-sqlite-http', family: 'pawl', title: 'Pawl, SQLite, over HTTP', client: 'C', pawl: { serve: true },
-        server: servers.file, scenarios: { ...all([...QUEUES, ...WORKFLOWS]), latency: POLLED },
+        server: servers.file, scenarios: { ...all([...QUEUES, ...WORKFLOWS, 'mixed']), latency: POLLED },
         settings: '`pawl serve` with a SQLite file, default settings: every transition an event, synced before it is acknowledged',
     },
     {
         name: 'pawl-postgres-http', family: 'pawl', title: 'Pawl, PostgreSQL, over HTTP', client: 'C', pawl: { serve: true },
-        server: servers.postgres, scenarios: { ...all([...QUEUES, ...WORKFLOWS]), latency: POLLED },
+        server: servers.postgres, scenarios: { ...all([...QUEUES, ...WORKFLOWS, 'mixed']), latency: POLLED },
         settings: '`pawl serve` with PostgreSQL, `synchronous_commit=on`; no ANALYZE and no VACUUM by hand',
     },
     {
         name: 'pawl-sqlite', family: 'pawl', title: 'Pawl, SQLite, in process', client: 'C', pawl: { serve: false },
-        server: servers.file, scenarios: all([...QUEUES, ...WORKFLOWS]), settings: '`libpawl` in the client itself; default settings',
+        server: servers.file, scenarios: all([...QUEUES, ...WORKFLOWS, 'mixed']), settings: '`libpawl` in the client itself; default settings',
     },
     {
         name: 'beanstalkd', title: 'beanstalkd -f0', client: 'C', server: servers.beanstalkd,
@@ -107,12 +112,12 @@ export const SYSTEMS = [
     },
     {
         name: 'pg-boss', title: 'pg-boss', client: 'Node', server: servers.postgres, command: inNode('pg_boss.js'),
-        package: 'pg-boss', scenarios: all(QUEUES),
+        package: 'pg-boss', scenarios: all([...QUEUES, 'mixed']),
         settings: '`insert`, `fetch({ batchSize })`, `complete(ids)` in loops; latency: `work` with `useListenNotify`; ANALYZE after the queue was filled',
     },
     {
         name: 'bullmq', title: 'BullMQ', client: 'Node', server: servers.redis, command: inNode('bullmq.js'),
-        package: 'bullmq', scenarios: withoutBatches, version: ['redis-server', '--version'],
+        package: 'bullmq', scenarios: { ...withoutBatches, mixed: ONE_EACH }, version: ['redis-server', '--version'],
         settings: 'Redis with `appendonly yes`, `appendfsync always`; `addBulk`; a worker with as many concurrent jobs as there are clients; `removeOnComplete`',
     },
     {

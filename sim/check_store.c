@@ -153,7 +153,7 @@ static void check_ended(struct world *world, struct engine *engine, uint32_t num
     buf_addf(&request, "{\"id\":\"%.*s\"}", STR_ARG(job->text));
     struct verb_call call = {
         .engine = engine, .arena = &arena, .name = VERB_explain, .request = buf_str(&request)};
-    (void)verb_run(&call, &answer, NULL);
+    (void)verb_respond(&call, &answer, NULL);
     world_fail(world, "ends", "job %u is %.*s for ever: %.*s", number + 1,
                STR_ARG(job_status_name(job->status)), STR_ARG(buf_str(&answer)));
     arena_release(&arena);

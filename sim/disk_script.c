@@ -182,7 +182,7 @@ static enum error_code run(struct life *life, enum verb_name verb, struct str re
         call.key = key;
     }
     buf_init(answer, arena, 512);
-    return verb_do(&call, answer, err);
+    return verb_respond(&call, answer, err);
 }
 
 static enum error_code ask(struct life *life, uint32_t number, struct arena *arena,

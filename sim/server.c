@@ -75,7 +75,10 @@ static bool take_in(struct server *server, struct delivery *delivery)
     enum error_code code;
     buf_init(&answer, &delivery->arena, 512);
     if (!verb_is_write(verb->name)) {
-        code = verb_run(verb, &answer, &err);
+        code = verb_run(verb, &err);
+        if (code == ERR_OK)
+            verb_write(verb, &answer);
+        verb_call_release(verb);
         reply(server, delivery, code, &answer, &err);
         return false;
     }
@@ -88,11 +91,12 @@ static bool take_in(struct server *server, struct delivery *delivery)
     verb->call.arg = &delivery->done;
     /* A batch may have nothing in it that can be done. */
     bool idle = verb->call.count == 0;
-    code =
-        idle ? verb_finish(verb, &answer, &err) : engine_submit(server->engine, &verb->call, &err);
+    code = idle ? verb_finish(verb, &err) : engine_submit(server->engine, &verb->call, &err);
     if (code == ERR_OK && !idle)
         return true;
-    call_release(&verb->call);
+    if (code == ERR_OK)
+        verb_write(verb, &answer);
+    verb_call_release(verb);
     reply(server, delivery, code, &answer, &err);
     return false;
 }
@@ -143,12 +147,14 @@ static void answer_done(struct server *server, bool silent)
             struct buf answer;
             struct err err = {0};
             buf_init(&answer, &delivery->arena, 512);
-            enum error_code code = verb_finish(&delivery->verb, &answer, &err);
+            enum error_code code = verb_finish(&delivery->verb, &err);
+            if (code == ERR_OK)
+                verb_write(&delivery->verb, &answer);
             reply(server, delivery, code, &answer, &err);
         } else {
             call_ran(server->world, delivery->call);
         }
-        call_release(&delivery->verb.call);
+        verb_call_release(&delivery->verb);
         delivery_free(delivery);
     }
 }
@@ -167,7 +173,7 @@ enum error_code server_ask(struct server *server, enum verb_name verb, const cha
         .request = str_from(request),
         .actor = STR("god"),
     };
-    enum error_code code = verb_do(&call, &answer, err);
+    enum error_code code = verb_respond(&call, &answer, err);
     arena_release(&arena);
     return code;
 }

@@ -221,7 +221,7 @@ static enum error_code do_here(const struct handle *handle, struct engine *engin
         .key = message->key,
         .own = true,
     };
-    return verb_do(&call, answer, err);
+    return verb_respond(&call, answer, err);
 }
 
 static enum error_code do_there(struct handle *handle, const struct message *message,

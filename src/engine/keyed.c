@@ -31,7 +31,7 @@ struct kept {
 static void render(void *arg, struct buf *buf)
 {
     const struct kept *kept = arg;
-    verb_keep_answer(kept->call->status, kept->body, buf);
+    verb_keep_answer(kept->call->result.status, kept->body, buf);
 }
 
 /* Writes the record. Should that fail the answer is given all the same: it is done. */
@@ -48,20 +48,24 @@ static void keep(struct verb_call *call, const uint8_t hash[HASH_LEN], struct st
         call_release(&record);
 }
 
-enum error_code keyed_run(struct verb_call *call, struct buf *answer, struct err *err)
+enum error_code keyed_run(struct verb_call *call, struct err *err)
 {
     uint8_t hash[HASH_LEN];
     enum request_standing standing;
     struct str kept;
-    size_t start = answer->len;
+    struct buf body;
     verb_hash_request(call, hash);
     enum error_code code = look(call, hash, &standing, &kept, err);
     if (code != ERR_OK)
         return code;
     if (standing == REQUEST_REPEATED)
-        return verb_repeat_answer(call, kept, answer, err);
-    code = verb_at(call->name)->run(call, answer, err);
-    if (code == ERR_OK && !answer->failed && !PLANTED(ANSWER_NOT_KEPT))
-        keep(call, hash, (struct str){buf_str(answer).at + start, answer->len - start});
-    return code;
+        return verb_repeat_answer(call, kept, err);
+    code = verb_run_own(call, err);
+    if (code != ERR_OK || PLANTED(ANSWER_NOT_KEPT))
+        return code;
+    buf_init(&body, call->arena, 1024);
+    verb_write(call, &body);
+    if (!body.failed)
+        keep(call, hash, buf_str(&body));
+    return ERR_OK;
 }

@@ -9,8 +9,8 @@
 
 #include "engine/verb.h"
 
-/* Carries out a LONG verb whose call has a key, or gives the answer of the first time:
+/* Carries out a LONG verb whose call has a key, or gives the result of the first time:
  * idempotency_mismatch when that was another request. A request that fails leaves no record. */
-enum error_code keyed_run(struct verb_call *call, struct buf *answer, struct err *err);
+enum error_code keyed_run(struct verb_call *call, struct err *err);
 
 #endif

@@ -163,16 +163,14 @@ static bool answer_call(struct connection *connection, struct arena *arena,
     if (code == ERR_OK && !is_wanted(connection))
         return false;
     if (code == ERR_OK)
-        code = verb_do(&call, &answer, &err);
-    if (code == ERR_OK && answer.failed)
-        code = err_set(&err, ERR_NO_MEMORY, "there is not enough memory for the answer");
+        code = verb_respond(&call, &answer, &err);
     if (code != ERR_OK) {
         err.code = code;
         return send_error(connection->socket, &err) == LOCAL_DONE;
     }
     struct local_frame reply = {
         .type = LOCAL_ANSWER,
-        .status = (uint32_t)call.status,
+        .status = (uint32_t)call.result.status,
         .texts = {[LOCAL_BODY] = buf_str(&answer)},
     };
     enum local_result result = send_answer(connection->socket, &reply);

@@ -1,4 +1,4 @@
-/* Every verb from request to answer, and what verbs share. */
+/* Every verb from request to response, and what verbs share. */
 #include "engine/verb.h"
 
 #include <assert.h>
@@ -125,20 +125,25 @@ void verb_hash_request(const struct verb_call *call, uint8_t ret[HASH_LEN])
     hash_sha256(body, sizeof body / sizeof body[0], ret);
 }
 
+/* Renders the response for the record of the request, in the memory and the thread of the batch. */
 static void render(void *arg, struct buf *buf)
 {
     struct verb_call *call = arg;
+    struct arena *own = call->arena;
     struct buf body;
     struct err err = {0};
     buf_init(&body, buf->arena, 256);
+    call->arena = buf->arena;
     call->rendering = true;
     call->left_out = false;
-    call->status = 200;
-    enum error_code code = verb_at(call->name)->answer(call, &body, &err);
+    enum error_code code = verb_finish_own(call, &err);
+    if (code == ERR_OK)
+        verb_write(call, &body);
     call->rendering = false;
+    call->arena = own;
     if (code != ERR_OK || body.failed)
-        return; /* a record without an answer: see verb_repeat_answer */
-    verb_keep_answer(call->status, buf_str(&body), buf);
+        return; /* a record without a response: see verb_repeat_answer */
+    verb_keep_answer(call->result.status, buf_str(&body), buf);
 }
 
 /* Reads the request and makes the operations, all in memory that lives as long as the batch. */
@@ -167,7 +172,6 @@ enum error_code verb_prepare(struct verb_call *call, struct err *err)
     call->call.bytes = call->request.len;
     call->call.wanted = call->wanted;
     call->call.wanted_arg = call->wanted_arg;
-    call->status = 200;
     enum error_code code = access_check(call, err);
     if (code == ERR_OK)
         code = prepare_kept(call, err);
@@ -186,8 +190,7 @@ enum error_code verb_prepare(struct verb_call *call, struct err *err)
     return ERR_OK;
 }
 
-enum error_code verb_repeat_answer(struct verb_call *call, struct str kept, struct buf *answer,
-                                   struct err *err)
+enum error_code verb_repeat_answer(struct verb_call *call, struct str kept, struct err *err)
 {
     int status = 0;
     size_t i = 0;
@@ -196,42 +199,59 @@ enum error_code verb_repeat_answer(struct verb_call *call, struct str kept, stru
     if (i == 0 || i >= kept.len || kept.at[i] != ' ')
         return err_set(err, ERR_UNAVAILABLE,
                        "this request was carried out before, but its answer was not kept");
-    call->status = status;
-    buf_add(answer, (struct str){kept.at + i + 1, kept.len - i - 1});
-    return answer->failed ? verb_no_memory(err) : ERR_OK;
+    struct str text = {kept.at + i + 1, kept.len - i - 1};
+    call->result = (struct verb_result){.status = status, .text = text};
+    return ERR_OK;
 }
 
-/* The answer that was kept, with what it leaves to be read. */
+/* The response that was kept, with what it leaves to be read. */
 static enum error_code repeat(struct verb_call *call, const struct op_request *request,
-                              struct buf *answer, struct err *err)
+                              struct err *err)
 {
     const struct verb *verb = verb_at(call->name);
-    struct buf kept;
-    if (verb->repeat == NULL)
-        return verb_repeat_answer(call, request->answer, answer, err);
-    buf_init(&kept, answer->arena, request->answer.len);
-    enum error_code code = verb_repeat_answer(call, request->answer, &kept, err);
-    if (code == ERR_OK)
-        code = verb->repeat(call, buf_str(&kept), answer, err);
-    return code == ERR_OK && answer->failed ? verb_no_memory(err) : code;
+    struct buf text;
+    enum error_code code = verb_repeat_answer(call, request->answer, err);
+    if (code != ERR_OK || verb->repeat == NULL)
+        return code;
+    buf_init(&text, call->arena, request->answer.len);
+    code = verb->repeat(call, call->result.text, &text, err);
+    call->result.text = buf_str(&text);
+    return code == ERR_OK && text.failed ? verb_no_memory(err) : code;
 }
 
-enum error_code verb_finish(struct verb_call *call, struct buf *answer, struct err *err)
+/* The result of a verb that writes JSON at once. */
+static enum error_code make_text(struct verb_call *call, struct err *err)
+{
+    struct buf text;
+    buf_init(&text, call->arena, 1024);
+    enum error_code code = verb_at(call->name)->text(call, &text, err);
+    call->result.text = buf_str(&text);
+    return code == ERR_OK && text.failed ? verb_no_memory(err) : code;
+}
+
+enum error_code verb_finish_own(struct verb_call *call, struct err *err)
+{
+    const struct verb *verb = verb_at(call->name);
+    call->result = (struct verb_result){.status = 200};
+    if (verb->text != NULL)
+        return make_text(call, err);
+    return verb->finish != NULL ? verb->finish(call, err) : verb_outcome(call, err);
+}
+
+enum error_code verb_finish(struct verb_call *call, struct err *err)
 {
     const struct op_request *request = call->call.count > 0 ? &call->call.ops[0]->request : NULL;
-    /* What was kept for repetitions, a moment ago, is the answer, if it is all of it. */
+    /* What was kept for repetitions, a moment ago, is the response, if it is all of it. */
     if (request != NULL && request->repeated)
-        return repeat(call, request, answer, err);
+        return repeat(call, request, err);
     if (request != NULL && str_is_set(request->answer) && !call->left_out)
-        return verb_repeat_answer(call, request->answer, answer, err);
+        return verb_repeat_answer(call, request->answer, err);
     if (request != NULL && request->clashed)
         return verb_outcome(call, err);
-    call->status = 200;
-    enum error_code code = verb_at(call->name)->answer(call, answer, err);
-    return code == ERR_OK && answer->failed ? verb_no_memory(err) : code;
+    return verb_finish_own(call, err);
 }
 
-bool verb_answer_reads(const struct verb_call *call)
+bool verb_finish_reads(const struct verb_call *call)
 {
     const struct verb *verb = verb_at(call->name);
     const struct op_request *request = call->call.count > 0 ? &call->call.ops[0]->request : NULL;
@@ -241,7 +261,7 @@ bool verb_answer_reads(const struct verb_call *call)
     return verb->reads != NULL && !clashed && verb->reads(call);
 }
 
-static enum error_code do_write(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code do_write(struct verb_call *call, struct err *err)
 {
     enum error_code code = verb_prepare(call, err);
     if (code != ERR_OK)
@@ -249,12 +269,13 @@ static enum error_code do_write(struct verb_call *call, struct buf *answer, stru
     if (call->call.count > 0)
         code = engine_run(call->engine, &call->call, err);
     if (code == ERR_OK)
-        code = verb_finish(call, answer, err);
-    call_release(&call->call);
+        code = verb_finish(call, err);
+    if (code != ERR_OK)
+        call_release(&call->call);
     return code;
 }
 
-enum error_code verb_do(struct verb_call *call, struct buf *answer, struct err *err)
+enum error_code verb_do(struct verb_call *call, struct err *err)
 {
     if (!str_is_set(call->request))
         call->request = STR("{}");
@@ -265,20 +286,54 @@ enum error_code verb_do(struct verb_call *call, struct buf *answer, struct err *
     call->request = json_trim(call->request);
     if (json_type(call->request) != JSON_OBJECT)
         return err_set(err, ERR_BAD_REQUEST, "a request is a JSON object");
-    if (verb_is_write(call->name))
-        return do_write(call, answer, err);
-    return verb_run(call, answer, err);
+    return verb_is_write(call->name) ? do_write(call, err) : verb_run(call, err);
 }
 
-enum error_code verb_run(struct verb_call *call, struct buf *answer, struct err *err)
+enum error_code verb_run(struct verb_call *call, struct err *err)
 {
     assert(!verb_is_write(call->name));
-    call->status = 200;
-    enum error_code code = access_check(call, err);
     bool keyed = str_is_set(call->scope) && verb_is_long(call->name);
-    if (code == ERR_OK)
-        code = keyed ? keyed_run(call, answer, err) : verb_at(call->name)->run(call, answer, err);
-    return code == ERR_OK && answer->failed ? verb_no_memory(err) : code;
+    enum error_code code = access_check(call, err);
+    if (code != ERR_OK)
+        return code;
+    return keyed ? keyed_run(call, err) : verb_run_own(call, err);
+}
+
+enum error_code verb_run_own(struct verb_call *call, struct err *err)
+{
+    const struct verb *verb = verb_at(call->name);
+    call->result = (struct verb_result){.status = 200};
+    return verb->text != NULL ? make_text(call, err) : verb->run(call, err);
+}
+
+void verb_put(const struct verb_call *call, struct json_writer *writer)
+{
+    if (str_is_set(call->result.text))
+        json_put_raw(writer, call->result.text);
+    else
+        verb_at(call->name)->write(call, writer);
+}
+
+void verb_write(const struct verb_call *call, struct buf *buf)
+{
+    struct json_writer writer;
+    json_writer_init(&writer, buf);
+    verb_put(call, &writer);
+}
+
+void verb_call_release(struct verb_call *call)
+{
+    call_release(&call->call);
+}
+
+enum error_code verb_respond(struct verb_call *call, struct buf *buf, struct err *err)
+{
+    enum error_code code = verb_do(call, err);
+    if (code != ERR_OK)
+        return code;
+    verb_write(call, buf);
+    verb_call_release(call);
+    return buf->failed ? verb_no_memory(err) : ERR_OK;
 }
 
 /* ---- what verbs share --------------------------------------------------------------------- */

@@ -1,9 +1,10 @@
-/* Verbs: what callers ask for, as JSON in and JSON out, whichever way they come: through pawl.h,
- * over the socket beside a SQLite file, or over HTTP.
+/* Verbs: what callers ask for, whichever way they come: through pawl.h, over the socket beside a
+ * SQLite file, or over HTTP.
  *
- * A verb either makes operations for the engine and writes an answer from what came of them, or
- * does all of its work in the caller's thread. verbs.def lists them; each is defined in the
- * verb_*.c that owns it. */
+ * A verb either makes operations for the engine and takes its result from what came of them, or
+ * does all of its work in the caller's thread. The result is a struct; its JSON is written once, by
+ * verb_write, at the edge that sends it. verbs.def lists the verbs; each is defined in the verb_*.c
+ * that owns it. */
 #ifndef PAWL_ENGINE_VERB_H
 #define PAWL_ENGINE_VERB_H
 
@@ -13,6 +14,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/record.h"
 #include "base/str.h"
 #include "engine/engine.h"
@@ -31,7 +33,14 @@ enum verb_name {
     VERB_COUNT,
 };
 
-/* One call, from request to answer. Whoever takes requests fills in the first members; all of it
+/* What came of a call that went well. It is valid until verb_call_release. */
+struct verb_result {
+    int status;       /* HTTP's: 200, 201, 202 */
+    const void *data; /* the verb's own struct, for its `write` */
+    struct str text;  /* set: the response itself, as it was kept for repetitions */
+};
+
+/* One call, from request to response. Whoever takes requests fills in the first members; all of it
  * lives in `arena`, and on one thread. */
 struct verb_call {
     struct engine *engine;
@@ -52,11 +61,11 @@ struct verb_call {
 
     struct call call; /* WRITE: what prepare made of it */
     uint32_t op_cap;
-    bool rendering; /* answer is asked for within the transaction, for the record: it must not
-                       read the store then */
-    bool left_out;  /* out, when rendering: what was written is not all of the answer */
-    void *state;    /* what the verb keeps from prepare to answer */
-    int status;     /* out: HTTP's, when it went well: 200, 201, 202 */
+    bool rendering; /* the result is asked for within the transaction, for the record: the store
+                       must not be read then */
+    bool left_out;  /* out, when rendering: what is written is not all of the response */
+    void *state;    /* what the verb keeps from prepare to finish */
+    struct verb_result result; /* out */
 };
 
 struct verb {
@@ -64,19 +73,25 @@ struct verb {
     const struct record_type *request;
     /* WRITE: reads the request, checks it, and adds operations with verb_op. */
     enum error_code (*prepare)(struct verb_call *call, struct err *err);
-    /* WRITE: writes the answer from what came of the operations, or fails with what was wrong with
-     * them. Also used to write the answer that is kept for repetitions. */
-    enum error_code (*answer)(struct verb_call *call, struct buf *answer, struct err *err);
-    /* WRITE: adds to an answer that was kept, for a repetition, what it leaves to be read. May
-     * block. NULL: it is given as it is. */
-    enum error_code (*repeat)(struct verb_call *call, struct str kept, struct buf *answer,
-                              struct err *err);
     /* WRITE: whether prepare may read the store, and so block. */
     bool reads_first;
-    /* WRITE: whether answer would, after what came of the operations; NULL: it never does. */
+    /* WRITE: after the commit: fails with what was wrong with the operations, else completes
+     * call->result. NULL: verb_outcome. Also used for the response that is kept for repetitions. */
+    enum error_code (*finish)(struct verb_call *call, struct err *err);
+    /* WRITE: whether finish reads the store, after what came of the operations; NULL: it never
+     * does. */
     bool (*reads)(const struct verb_call *call);
-    /* READ and LONG: all of it. May block. */
-    enum error_code (*run)(struct verb_call *call, struct buf *answer, struct err *err);
+    /* READ, WATCH and LONG: all of it, up to call->result. May block. */
+    enum error_code (*run)(struct verb_call *call, struct err *err);
+    /* All: writes the JSON of the result, as a value where the writer stands. Takes no memory but
+     * the writer's buffer, reads nothing, and fails only with that buffer. */
+    void (*write)(const struct verb_call *call, struct json_writer *writer);
+    /* In place of finish or run, and of write, where a result is still JSON. */
+    enum error_code (*text)(struct verb_call *call, struct buf *text, struct err *err);
+    /* WRITE: adds to a response that was kept, for a repetition, what it leaves to be read. May
+     * block. NULL: it is given as it is. */
+    enum error_code (*repeat)(struct verb_call *call, struct str kept, struct buf *text,
+                              struct err *err);
 };
 
 /* The verb of that name; VERB_COUNT when there is none. */
@@ -98,32 +113,47 @@ size_t verb_bytes_max(enum verb_name name);
 /* Adds an operation, zeroed, to a call that is being prepared; NULL: no memory, or too many. */
 struct op *verb_op(struct verb_call *call);
 
-/* Prepares a WRITE: fills in call->call but for `done`. The engine may then run it; call_release is
- * needed in any case, unless this fails. */
+/* Prepares a WRITE: fills in call->call but for `done`. The engine may then run it.
+ * verb_call_release is needed in any case, unless this fails. */
 enum error_code verb_prepare(struct verb_call *call, struct err *err);
 
-/* Writes the answer of a WRITE that is done: the verb's, or the one of the first time. The call's
- * memory must not have been released. */
-enum error_code verb_finish(struct verb_call *call, struct buf *answer, struct err *err);
+/* Completes call->result of a WRITE that is done: the verb's, or the one of the first time. The
+ * call's memory must not have been released. */
+enum error_code verb_finish(struct verb_call *call, struct err *err);
 
 /* Whether verb_finish would read the store, and so block. */
-bool verb_answer_reads(const struct verb_call *call);
+bool verb_finish_reads(const struct verb_call *call);
 
 /* Carries out a READ or LONG whose request was checked, in this thread. */
-enum error_code verb_run(struct verb_call *call, struct buf *answer, struct err *err);
+enum error_code verb_run(struct verb_call *call, struct err *err);
 
-/* Checks `request` (absent: the empty one) and does everything, in this thread. */
-enum error_code verb_do(struct verb_call *call, struct buf *answer, struct err *err);
+/* Checks `request` (absent: the empty one) and does everything, in this thread, up to call->result.
+ * verb_call_release is needed, unless this fails. */
+enum error_code verb_do(struct verb_call *call, struct err *err);
+
+/* Writes the response from call->result. It fails only with the buffer. */
+void verb_write(const struct verb_call *call, struct buf *buf);
+
+/* Gives back what the call holds besides its arena; it has no result any more. */
+void verb_call_release(struct verb_call *call);
+
+/* verb_do, verb_write and verb_call_release: for who wants the response and nothing else. */
+enum error_code verb_respond(struct verb_call *call, struct buf *buf, struct err *err);
 
 /* ---- what verbs share --------------------------------------------------------------------- */
 
-/* Answers that are kept for repetitions: what tells one request from another, the answer as it is
- * kept (its status, a space, its body), and the answer again, with call->status; unavailable when
- * it could not be kept. */
+/* Responses that are kept for repetitions: what tells one request from another, the response as it
+ * is kept (its status, a space, its body), and the result again; unavailable when it could not be
+ * kept. */
 void verb_hash_request(const struct verb_call *call, uint8_t ret[HASH_LEN]);
 void verb_keep_answer(int status, struct str body, struct buf *ret);
-enum error_code verb_repeat_answer(struct verb_call *call, struct str kept, struct buf *answer,
-                                   struct err *err);
+enum error_code verb_repeat_answer(struct verb_call *call, struct str kept, struct err *err);
+
+/* What verb_finish and verb_run do without a record of the request, and the response as a value
+ * where the writer stands: for entries of a batch. */
+enum error_code verb_finish_own(struct verb_call *call, struct err *err);
+enum error_code verb_run_own(struct verb_call *call, struct err *err);
+void verb_put(const struct verb_call *call, struct json_writer *writer);
 
 /* Reads the request with a record table: bad_request, unknown_field. */
 enum error_code verb_read(const struct verb_call *call, const struct record_type *type, void *ret,

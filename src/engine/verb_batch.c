@@ -6,12 +6,13 @@
 #include "engine/answer.h"
 #include "engine/verb.h"
 
-/* When the answer is so long already, nothing more is read for it. */
+/* When so much was read for the response already, nothing more is. */
 enum { ANSWER_BYTES_MAX = 32 * 1024 * 1024 };
 
-/* One of the calls. Those that cannot be prepared have a code, and no operations. */
+/* One of the calls. */
 struct entry {
     struct verb_call call;
+    bool refused; /* it could not be prepared, and has no operations */
     enum error_code code;
     struct err err;
 };
@@ -170,7 +171,8 @@ static enum error_code prepare_entries(struct verb_call *call, struct str ops,
             return err_set(err, ERR_NO_MEMORY, "%s", entry->err.detail);
         if (entry->code != ERR_OK && entries->atomic)
             return refuse_all(err, entries, i, 0, entry->code, entry->err.detail);
-        if (entry->code != ERR_OK)
+        entry->refused = entry->code != ERR_OK;
+        if (entry->refused)
             continue;
         for (uint32_t k = 0; k < made->count; k++) {
             made->ops[k]->atomic = entries->atomic;
@@ -211,21 +213,6 @@ static enum error_code batch_prepare(struct verb_call *call, struct err *err)
     return prepare_entries(call, request.ops, entries, ops, err);
 }
 
-/* The answer of one entry, or what was wrong with it. A brief one reads nothing for it, and says
- * what is left to read. */
-static enum error_code answer_entry(struct entry *entry, bool brief, struct buf *body,
-                                    struct err *err)
-{
-    struct verb_call *sub = &entry->call;
-    *err = entry->err;
-    if (entry->code != ERR_OK)
-        return entry->code;
-    sub->rendering = brief;
-    sub->left_out = false;
-    sub->status = 200;
-    return verb_at(sub->name)->answer(sub, body, err);
-}
-
 /* What an atomic batch was refused for, if it was. */
 static enum error_code atomic_outcome(const struct entries *entries, struct err *err)
 {
@@ -245,40 +232,55 @@ static enum error_code atomic_outcome(const struct entries *entries, struct err 
     return code;
 }
 
-static enum error_code batch_answer(struct verb_call *call, struct buf *answer, struct err *err)
+/* Completes the result of one entry, or says what was wrong with it. A brief one reads nothing for
+ * that. */
+static void finish_entry(struct entry *entry, bool brief)
+{
+    struct verb_call *sub = &entry->call;
+    if (entry->refused)
+        return;
+    sub->rendering = brief;
+    sub->left_out = false;
+    entry->code = verb_finish_own(sub, &entry->err);
+}
+
+static enum error_code batch_finish(struct verb_call *call, struct err *err)
 {
     const struct entries *entries = call->state;
-    struct json_writer writer;
+    size_t bytes = 0;
     enum error_code refusal = entries->atomic ? atomic_outcome(entries, err) : ERR_OK;
     if (refusal != ERR_OK)
         return refusal;
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    json_key(&writer, STR("results"));
-    json_begin_array(&writer);
     for (uint32_t i = 0; i < entries->count; i++) {
         struct entry *entry = &entries->at[i];
-        struct buf body;
-        struct err why;
-        buf_init(&body, answer->arena, 512);
-        bool brief = call->rendering || answer->len > ANSWER_BYTES_MAX;
-        enum error_code code = answer_entry(entry, brief, &body, &why);
+        finish_entry(entry, call->rendering || bytes > ANSWER_BYTES_MAX);
         call->left_out = call->left_out || entry->call.left_out;
-        if (body.failed)
-            return err_set(err, ERR_NO_MEMORY, "there is no memory for the answer of a batch");
-        json_begin_object(&writer);
-        answer_int(&writer, STR("status"),
-                   code == ERR_OK ? entry->call.status : error_info(code)->http_status);
-        json_key(&writer, STR("body"));
-        if (code == ERR_OK)
-            json_put_raw(&writer, buf_str(&body));
-        else
-            answer_error(&writer, code, &why);
-        json_end_object(&writer);
+        bytes += entry->call.result.text.len;
     }
-    json_end_array(&writer);
-    json_end_object(&writer);
     return ERR_OK;
+}
+
+static void batch_write(const struct verb_call *call, struct json_writer *writer)
+{
+    const struct entries *entries = call->state;
+    json_begin_object(writer);
+    json_key(writer, STR("results"));
+    json_begin_array(writer);
+    for (uint32_t i = 0; i < entries->count; i++) {
+        const struct entry *entry = &entries->at[i];
+        bool done = entry->code == ERR_OK;
+        json_begin_object(writer);
+        answer_int(writer, STR("status"),
+                   done ? entry->call.result.status : error_info(entry->code)->http_status);
+        json_key(writer, STR("body"));
+        if (done)
+            verb_put(&entry->call, writer);
+        else
+            answer_error(writer, entry->code, &entry->err);
+        json_end_object(writer);
+    }
+    json_end_array(writer);
+    json_end_object(writer);
 }
 
 static bool batch_reads(const struct verb_call *call)
@@ -288,7 +290,7 @@ static bool batch_reads(const struct verb_call *call)
         return false;
     bool reads = false;
     for (uint32_t i = 0; i < entries->count && !reads; i++)
-        reads = entries->at[i].code == ERR_OK && verb_answer_reads(&entries->at[i].call);
+        reads = !entries->at[i].refused && verb_finish_reads(&entries->at[i].call);
     return reads;
 }
 
@@ -296,7 +298,8 @@ static bool batch_reads(const struct verb_call *call)
 const struct verb verb_batch = {
     .request = &batch_record,
     .prepare = batch_prepare,
-    .answer = batch_answer,
+    .finish = batch_finish,
+    .write = batch_write,
     .reads_first = true,
     .reads = batch_reads,
 };

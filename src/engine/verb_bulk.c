@@ -344,7 +344,7 @@ static enum error_code run_bulk(struct verb_call *call, struct buf *answer, stru
     return code;
 }
 
-const struct verb verb_bulk = {.request = &bulk_record, .run = run_bulk};
+const struct verb verb_bulk = {.request = &bulk_record, .text = run_bulk};
 
 /* ---- dead letters ------------------------------------------------------------------------- */
 
@@ -459,7 +459,7 @@ static enum error_code run_dead_letters(struct verb_call *call, struct buf *answ
     return code;
 }
 
-const struct verb verb_dead_letters = {.request = &dead_letters_record, .run = run_dead_letters};
+const struct verb verb_dead_letters = {.request = &dead_letters_record, .text = run_dead_letters};
 
 /* The one job that was named is no dead letter: says what it is. */
 static enum error_code no_letter(struct verb_call *call, struct uuid id, struct err *err)
@@ -500,7 +500,7 @@ static enum error_code run_redrive(struct verb_call *call, struct buf *answer, s
     return walk_letters(call, &request, &walk, answer, err);
 }
 
-const struct verb verb_redrive = {.request = &redrive_record, .run = run_redrive};
+const struct verb verb_redrive = {.request = &redrive_record, .text = run_redrive};
 
 static enum error_code run_drop(struct verb_call *call, struct buf *answer, struct err *err)
 {
@@ -513,4 +513,4 @@ static enum error_code run_drop(struct verb_call *call, struct buf *answer, stru
     return walk_letters(call, &request, &walk, answer, err);
 }
 
-const struct verb verb_drop = {.request = &drop_record, .run = run_drop};
+const struct verb verb_drop = {.request = &drop_record, .text = run_drop};

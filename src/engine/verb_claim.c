@@ -325,7 +325,7 @@ static void read_inputs(struct teller *teller)
         teller->failed = !claim_inputs_read(&teller->inputs, teller->txn, INPUTS_BYTES_MAX);
 }
 
-static enum error_code claim_answer(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code claim_text(struct verb_call *call, struct buf *answer, struct err *err)
 {
     const struct op *op = call->call.ops[0];
     const struct claim_request *request = call->state;
@@ -342,7 +342,6 @@ static enum error_code claim_answer(struct verb_call *call, struct buf *answer, 
                                                op->grants[i].step->spec.deps);
     read_inputs(&teller);
     put_claims(&teller, op, request->history);
-    call->status = 200;
     return teller_end(&teller, err);
 }
 
@@ -439,11 +438,11 @@ static bool claim_reads(const struct verb_call *call)
 
 const struct verb verb_claim = {.request = &claim_record,
                                 .prepare = claim_prepare,
-                                .answer = claim_answer,
+                                .text = claim_text,
                                 .repeat = claim_repeat,
                                 .reads = claim_reads};
 const struct verb verb_claim_steps = {.request = &claim_steps_record,
                                       .prepare = claim_prepare,
-                                      .answer = claim_answer,
+                                      .text = claim_text,
                                       .repeat = claim_repeat,
                                       .reads = claim_reads};

@@ -125,4 +125,4 @@ static enum error_code run_explain(struct verb_call *call, struct buf *answer, s
     return ERR_OK;
 }
 
-const struct verb verb_explain = {.request = &id_record, .run = run_explain};
+const struct verb verb_explain = {.request = &id_record, .text = run_explain};

@@ -199,4 +199,4 @@ static enum error_code run_groups(struct verb_call *call, struct buf *answer, st
 }
 
 const struct verb verb_dead_letter_groups = {.request = &dead_letter_groups_record,
-                                             .run = run_groups};
+                                             .text = run_groups};

@@ -160,16 +160,9 @@ static enum error_code begin(struct verb_call *call, const struct record_type *t
     return ERR_OK;
 }
 
-static enum error_code job_answer(struct verb_call *call, struct buf *answer, struct err *err)
+static void write_job(const struct verb_call *call, struct json_writer *writer)
 {
-    struct json_writer writer;
-    enum error_code code = verb_outcome(call, err);
-    if (code != ERR_OK)
-        return code;
-    json_writer_init(&writer, answer);
-    answer_job(&writer, &call->call.ops[0]->after->job, access_sight(call));
-    call->status = 200;
-    return ERR_OK;
+    answer_job(writer, &call->call.ops[0]->after->job, access_sight(call));
 }
 
 /* ---- append ------------------------------------------------------------------------------- */
@@ -227,22 +220,15 @@ static enum error_code append_prepare(struct verb_call *call, struct err *err)
     return ERR_OK;
 }
 
-static enum error_code append_answer(struct verb_call *call, struct buf *answer, struct err *err)
+static void write_version(const struct verb_call *call, struct json_writer *writer)
 {
-    struct json_writer writer;
-    enum error_code code = verb_outcome(call, err);
-    if (code != ERR_OK)
-        return code;
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    answer_int(&writer, STR("version"), call->call.ops[0]->after->job.version);
-    json_end_object(&writer);
-    call->status = 200;
-    return ERR_OK;
+    json_begin_object(writer);
+    answer_int(writer, STR("version"), call->call.ops[0]->after->job.version);
+    json_end_object(writer);
 }
 
 const struct verb verb_append = {
-    .request = &append_record, .prepare = append_prepare, .answer = append_answer};
+    .request = &append_record, .prepare = append_prepare, .write = write_version};
 
 /* ---- cancel, requeue, dead_letter --------------------------------------------------------- */
 
@@ -263,7 +249,7 @@ static enum error_code cancel_prepare(struct verb_call *call, struct err *err)
 }
 
 const struct verb verb_cancel = {
-    .request = &cancel_record, .prepare = cancel_prepare, .answer = job_answer};
+    .request = &cancel_record, .prepare = cancel_prepare, .write = write_job};
 
 static enum error_code requeue_prepare(struct verb_call *call, struct err *err)
 {
@@ -279,7 +265,7 @@ static enum error_code requeue_prepare(struct verb_call *call, struct err *err)
 }
 
 const struct verb verb_requeue = {
-    .request = &requeue_record, .prepare = requeue_prepare, .answer = job_answer};
+    .request = &requeue_record, .prepare = requeue_prepare, .write = write_job};
 
 static enum error_code run_prepare(struct verb_call *call, struct err *err)
 {
@@ -294,7 +280,7 @@ static enum error_code run_prepare(struct verb_call *call, struct err *err)
 }
 
 const struct verb verb_run_now = {
-    .request = &run_record, .prepare = run_prepare, .answer = job_answer};
+    .request = &run_record, .prepare = run_prepare, .write = write_job};
 
 static enum error_code dead_letter_prepare(struct verb_call *call, struct err *err)
 {
@@ -313,7 +299,7 @@ static enum error_code dead_letter_prepare(struct verb_call *call, struct err *e
 }
 
 const struct verb verb_dead_letter = {
-    .request = &dead_letter_record, .prepare = dead_letter_prepare, .answer = job_answer};
+    .request = &dead_letter_record, .prepare = dead_letter_prepare, .write = write_job};
 
 /* ---- signal ------------------------------------------------------------------------------- */
 
@@ -336,30 +322,33 @@ static enum error_code signal_prepare(struct verb_call *call, struct err *err)
     return ERR_OK;
 }
 
-static enum error_code signal_answer(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code signal_finish(struct verb_call *call, struct err *err)
+{
+    enum error_code code = verb_outcome(call, err);
+    if (code == ERR_OK && call->call.ops[0]->answer.signal == SIGNAL_STORED)
+        call->result.status = 202;
+    return code;
+}
+
+static void signal_write(const struct verb_call *call, struct json_writer *writer)
 {
     static const struct str fates[] = {
         [SIGNAL_DELIVERED] = STR_INIT("delivered"),
         [SIGNAL_STORED] = STR_INIT("stored"),
         [SIGNAL_REPEATED] = STR_INIT("repeated"),
     };
-    struct json_writer writer;
-    enum error_code code = verb_outcome(call, err);
-    if (code != ERR_OK)
-        return code;
     const struct op *op = call->call.ops[0];
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    answer_text(&writer, STR("signal"), fates[op->answer.signal]);
-    json_key(&writer, STR("job"));
-    answer_job(&writer, &op->after->job, access_sight(call));
-    json_end_object(&writer);
-    call->status = op->answer.signal == SIGNAL_STORED ? 202 : 200;
-    return ERR_OK;
+    json_begin_object(writer);
+    answer_text(writer, STR("signal"), fates[op->answer.signal]);
+    json_key(writer, STR("job"));
+    answer_job(writer, &op->after->job, access_sight(call));
+    json_end_object(writer);
 }
 
-const struct verb verb_signal = {
-    .request = &signal_record, .prepare = signal_prepare, .answer = signal_answer};
+const struct verb verb_signal = {.request = &signal_record,
+                                 .prepare = signal_prepare,
+                                 .finish = signal_finish,
+                                 .write = signal_write};
 
 /* ---- redact ------------------------------------------------------------------------------- */
 
@@ -373,25 +362,18 @@ static enum error_code redact_prepare(struct verb_call *call, struct err *err)
     return code;
 }
 
-static enum error_code redact_answer(struct verb_call *call, struct buf *answer, struct err *err)
+static void redact_write(const struct verb_call *call, struct json_writer *writer)
 {
-    struct json_writer writer;
-    enum error_code code = verb_outcome(call, err);
-    if (code != ERR_OK)
-        return code;
     /* Later operations of the batch may need what the job was, so this one erases a copy. */
     struct job_slice erased;
     job_slice_init(&erased, call->call.ops[0]->job, 0);
     erased.job = call->call.ops[0]->after->job;
     job_redact(&erased);
-    json_writer_init(&writer, answer);
-    answer_job(&writer, &erased.job, access_sight(call));
-    call->status = 200;
-    return ERR_OK;
+    answer_job(writer, &erased.job, access_sight(call));
 }
 
 const struct verb verb_redact = {
-    .request = &redact_record, .prepare = redact_prepare, .answer = redact_answer};
+    .request = &redact_record, .prepare = redact_prepare, .write = redact_write};
 
 /* ---- plans and people --------------------------------------------------------------------- */
 
@@ -411,7 +393,7 @@ static enum error_code plan_prepare(struct verb_call *call, struct err *err)
 }
 
 const struct verb verb_plan = {
-    .request = &plan_record, .prepare = plan_prepare, .answer = job_answer};
+    .request = &plan_record, .prepare = plan_prepare, .write = write_job};
 
 static enum error_code verdict_prepare(struct verb_call *call, struct err *err)
 {
@@ -442,7 +424,7 @@ static enum error_code verdict_prepare(struct verb_call *call, struct err *err)
 }
 
 const struct verb verb_verdict = {
-    .request = &verdict_record, .prepare = verdict_prepare, .answer = job_answer};
+    .request = &verdict_record, .prepare = verdict_prepare, .write = write_job};
 
 /* A result of null counts: the effect has happened and gave nothing back. Only one that is left out
  * is missing. */
@@ -493,7 +475,7 @@ static enum error_code answer_prepare(struct verb_call *call, struct err *err)
 }
 
 const struct verb verb_answer = {
-    .request = &answer_record, .prepare = answer_prepare, .answer = job_answer};
+    .request = &answer_record, .prepare = answer_prepare, .write = write_job};
 
 static enum error_code answer_job_prepare(struct verb_call *call, struct err *err)
 {
@@ -506,4 +488,4 @@ static enum error_code answer_job_prepare(struct verb_call *call, struct err *er
 }
 
 const struct verb verb_answer_job = {
-    .request = &answer_job_record, .prepare = answer_job_prepare, .answer = job_answer};
+    .request = &answer_job_record, .prepare = answer_job_prepare, .write = write_job};

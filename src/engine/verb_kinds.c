@@ -130,20 +130,15 @@ static void write_kind(struct json_writer *writer, const struct store_kind *kind
     json_end_object(writer);
 }
 
-static enum error_code answer_kind(struct verb_call *call, struct buf *answer, struct err *err)
+static void write_changed(const struct verb_call *call, struct json_writer *writer)
 {
-    struct json_writer writer;
-    enum error_code code = verb_outcome(call, err);
-    json_writer_init(&writer, answer);
-    if (code == ERR_OK)
-        write_kind(&writer, call->call.ops[0]->kind.kind);
-    return code;
+    write_kind(writer, call->call.ops[0]->kind.kind);
 }
 
 const struct verb verb_kind_set = {
-    .request = &kind_set_record, .prepare = prepare_set, .answer = answer_kind};
+    .request = &kind_set_record, .prepare = prepare_set, .write = write_changed};
 const struct verb verb_kind_patch = {
-    .request = &kind_set_record, .prepare = prepare_patch, .answer = answer_kind};
+    .request = &kind_set_record, .prepare = prepare_patch, .write = write_changed};
 
 static enum error_code load_kinds(struct verb_call *call, struct store_load *load, struct err *err)
 {
@@ -175,7 +170,7 @@ static enum error_code run_kind_get(struct verb_call *call, struct buf *answer, 
     return ERR_OK;
 }
 
-const struct verb verb_kind_get = {.request = &kind_get_record, .run = run_kind_get};
+const struct verb verb_kind_get = {.request = &kind_get_record, .text = run_kind_get};
 
 /* Whether anything is set of a kind, besides its version. */
 static bool is_set(const struct kind_settings *settings)
@@ -219,4 +214,4 @@ static enum error_code run_kinds(struct verb_call *call, struct buf *answer, str
     return ERR_OK;
 }
 
-const struct verb verb_kinds = {.request = &kinds_record, .run = run_kinds};
+const struct verb verb_kinds = {.request = &kinds_record, .text = run_kinds};

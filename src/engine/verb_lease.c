@@ -165,7 +165,7 @@ static enum error_code begin(struct verb_call *call, const struct record_type *t
 
 /* What came of the operation. A token of a job that is not there, or not any more, is like any
  * other that is not live. */
-static enum error_code outcome_of(const struct verb_call *call, struct err *err)
+static enum error_code finish(struct verb_call *call, struct err *err)
 {
     const struct op *op = call->call.ops[0];
     bool no_job = op->code == ERR_NOT_FOUND && (op->after == NULL || op->after->job.version == 0);
@@ -182,18 +182,11 @@ static const struct step *step_of(const struct op *op)
     return of_step ? job_step_at(op->after, token.step) : NULL;
 }
 
-static enum error_code brief_answer(struct verb_call *call, struct buf *answer, struct err *err)
+static void write_brief(const struct verb_call *call, struct json_writer *writer)
 {
-    struct json_writer writer;
-    enum error_code code = outcome_of(call, err);
-    if (code != ERR_OK)
-        return code;
     const struct op *op = call->call.ops[0];
-    json_writer_init(&writer, answer);
-    answer_brief(&writer, &op->after->job, step_of(op), &op->answer);
-    json_end_object(&writer);
-    call->status = 200;
-    return ERR_OK;
+    answer_brief(writer, &op->after->job, step_of(op), &op->answer);
+    json_end_object(writer);
 }
 
 /* ---- verbs without anything but the token ------------------------------------------------- */
@@ -211,25 +204,18 @@ static enum error_code start_prepare(struct verb_call *call, struct err *err)
     return prepare_plain(call, COMMAND_START, err);
 }
 
-static enum error_code start_answer(struct verb_call *call, struct buf *answer, struct err *err)
+static void start_write(const struct verb_call *call, struct json_writer *writer)
 {
-    struct json_writer writer;
-    enum error_code code = outcome_of(call, err);
-    if (code != ERR_OK)
-        return code;
     const struct op *op = call->call.ops[0];
     const struct step *step = step_of(op);
     const struct lease *lease = step != NULL ? &step->lease : &op->after->job.lease;
-    json_writer_init(&writer, answer);
-    answer_brief(&writer, &op->after->job, step, &op->answer);
-    answer_time(&writer, STR("expires_at"), lease->expires_at);
-    json_end_object(&writer);
-    call->status = 200;
-    return ERR_OK;
+    answer_brief(writer, &op->after->job, step, &op->answer);
+    answer_time(writer, STR("expires_at"), lease->expires_at);
+    json_end_object(writer);
 }
 
 const struct verb verb_start = {
-    .request = &token_record, .prepare = start_prepare, .answer = start_answer};
+    .request = &token_record, .prepare = start_prepare, .finish = finish, .write = start_write};
 
 static enum error_code release_prepare(struct verb_call *call, struct err *err)
 {
@@ -237,7 +223,7 @@ static enum error_code release_prepare(struct verb_call *call, struct err *err)
 }
 
 const struct verb verb_release = {
-    .request = &token_record, .prepare = release_prepare, .answer = brief_answer};
+    .request = &token_record, .prepare = release_prepare, .finish = finish, .write = write_brief};
 
 static enum error_code cancelled_prepare(struct verb_call *call, struct err *err)
 {
@@ -245,7 +231,7 @@ static enum error_code cancelled_prepare(struct verb_call *call, struct err *err
 }
 
 const struct verb verb_cancelled = {
-    .request = &token_record, .prepare = cancelled_prepare, .answer = brief_answer};
+    .request = &token_record, .prepare = cancelled_prepare, .finish = finish, .write = write_brief};
 
 /* ---- heartbeat ---------------------------------------------------------------------------- */
 
@@ -263,25 +249,20 @@ static enum error_code heartbeat_prepare(struct verb_call *call, struct err *err
     return ERR_OK;
 }
 
-static enum error_code heartbeat_answer(struct verb_call *call, struct buf *answer, struct err *err)
+static void heartbeat_write(const struct verb_call *call, struct json_writer *writer)
 {
-    struct json_writer writer;
-    enum error_code code = outcome_of(call, err);
-    if (code != ERR_OK)
-        return code;
     const struct op *op = call->call.ops[0];
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    answer_time(&writer, STR("expires_at"), op->answer.expires_at);
-    answer_bool(&writer, STR("cancel_requested"),
+    json_begin_object(writer);
+    answer_time(writer, STR("expires_at"), op->answer.expires_at);
+    answer_bool(writer, STR("cancel_requested"),
                 op->answer.cancel_requested && !PLANTED(CANCEL_NOT_TOLD));
-    json_end_object(&writer);
-    call->status = 200;
-    return ERR_OK;
+    json_end_object(writer);
 }
 
-const struct verb verb_heartbeat = {
-    .request = &heartbeat_record, .prepare = heartbeat_prepare, .answer = heartbeat_answer};
+const struct verb verb_heartbeat = {.request = &heartbeat_record,
+                                    .prepare = heartbeat_prepare,
+                                    .finish = finish,
+                                    .write = heartbeat_write};
 
 /* ---- how the work ended ------------------------------------------------------------------- */
 
@@ -297,8 +278,10 @@ static enum error_code complete_prepare(struct verb_call *call, struct err *err)
     return code;
 }
 
-const struct verb verb_complete = {
-    .request = &complete_record, .prepare = complete_prepare, .answer = brief_answer};
+const struct verb verb_complete = {.request = &complete_record,
+                                   .prepare = complete_prepare,
+                                   .finish = finish,
+                                   .write = write_brief};
 
 static enum error_code fail_prepare(struct verb_call *call, struct err *err)
 {
@@ -318,7 +301,7 @@ static enum error_code fail_prepare(struct verb_call *call, struct err *err)
 }
 
 const struct verb verb_fail = {
-    .request = &fail_record, .prepare = fail_prepare, .answer = brief_answer};
+    .request = &fail_record, .prepare = fail_prepare, .finish = finish, .write = write_brief};
 
 static enum error_code check_wait(struct wait_request *wait, struct err *err)
 {
@@ -348,7 +331,7 @@ static enum error_code wait_prepare(struct verb_call *call, struct err *err)
 }
 
 const struct verb verb_wait = {
-    .request = &wait_record, .prepare = wait_prepare, .answer = brief_answer};
+    .request = &wait_record, .prepare = wait_prepare, .finish = finish, .write = write_brief};
 
 static enum error_code abandon_prepare(struct verb_call *call, struct err *err)
 {
@@ -366,7 +349,7 @@ static enum error_code abandon_prepare(struct verb_call *call, struct err *err)
 }
 
 const struct verb verb_abandon = {
-    .request = &abandon_record, .prepare = abandon_prepare, .answer = brief_answer};
+    .request = &abandon_record, .prepare = abandon_prepare, .finish = finish, .write = write_brief};
 
 /* ---- effects ------------------------------------------------------------------------------ */
 
@@ -430,29 +413,26 @@ static void put_effect(struct json_writer *writer, const struct answer *said)
         answer_text(writer, STR("idempotency_key"), said->effect_idempotency_key);
 }
 
-static enum error_code effect_answer(struct verb_call *call, struct buf *answer, struct err *err)
+static void effect_write(const struct verb_call *call, struct json_writer *writer)
 {
-    struct json_writer writer;
-    enum error_code code = outcome_of(call, err);
-    if (code != ERR_OK)
-        return code;
     const struct op *op = call->call.ops[0];
     bool commits = op->command.type == COMMAND_EFFECT_COMMIT;
     enum effect_then then = commits ? op->command.effect_commit.then : THEN_NONE;
     /* After a wait or the end there is nothing to tell but where that left the job. */
-    if (then == THEN_WAIT || then == THEN_COMPLETE)
-        return brief_answer(call, answer, err);
-    json_writer_init(&writer, answer);
-    put_effect(&writer, &op->answer);
+    if (then == THEN_WAIT || then == THEN_COMPLETE) {
+        write_brief(call, writer);
+        return;
+    }
+    put_effect(writer, &op->answer);
     if (op->answer.repeated)
-        answer_bool(&writer, STR("repeated"), true);
-    json_end_object(&writer);
-    call->status = 200;
-    return ERR_OK;
+        answer_bool(writer, STR("repeated"), true);
+    json_end_object(writer);
 }
 
-const struct verb verb_effect_begin = {
-    .request = &effect_begin_record, .prepare = effect_begin_prepare, .answer = effect_answer};
+const struct verb verb_effect_begin = {.request = &effect_begin_record,
+                                       .prepare = effect_begin_prepare,
+                                       .finish = finish,
+                                       .write = effect_write};
 
 /* Which of the members of "then" the request names: one, also when it is empty. */
 static enum error_code read_then(struct str then, enum effect_then *ret, struct err *err)
@@ -526,8 +506,10 @@ static enum error_code effect_commit_prepare(struct verb_call *call, struct err 
     return code == ERR_OK ? take_then(call, &request, end, err) : code;
 }
 
-const struct verb verb_effect_commit = {
-    .request = &effect_commit_record, .prepare = effect_commit_prepare, .answer = effect_answer};
+const struct verb verb_effect_commit = {.request = &effect_commit_record,
+                                        .prepare = effect_commit_prepare,
+                                        .finish = finish,
+                                        .write = effect_write};
 
 static enum error_code effect_abort_prepare(struct verb_call *call, struct err *err)
 {
@@ -546,26 +528,19 @@ static enum error_code effect_abort_prepare(struct verb_call *call, struct err *
     return code;
 }
 
-static enum error_code effect_abort_answer(struct verb_call *call, struct buf *answer,
-                                           struct err *err)
+static void effect_abort_write(const struct verb_call *call, struct json_writer *writer)
 {
-    struct json_writer writer;
-    enum error_code code = outcome_of(call, err);
-    if (code != ERR_OK)
-        return code;
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    answer_text(&writer, STR("status"), STR("aborted"));
+    json_begin_object(writer);
+    answer_text(writer, STR("status"), STR("aborted"));
     if (call->call.ops[0]->answer.repeated)
-        answer_bool(&writer, STR("repeated"), true);
-    json_end_object(&writer);
-    call->status = 200;
-    return ERR_OK;
+        answer_bool(writer, STR("repeated"), true);
+    json_end_object(writer);
 }
 
 const struct verb verb_effect_abort = {.request = &effect_abort_record,
                                        .prepare = effect_abort_prepare,
-                                       .answer = effect_abort_answer};
+                                       .finish = finish,
+                                       .write = effect_abort_write};
 
 /* ---- what was done before ----------------------------------------------------------------- */
 
@@ -607,7 +582,7 @@ static enum error_code load_leased(struct verb_call *call, struct store_txn *txn
                    STR_ARG(request->token));
 }
 
-static enum error_code effects_run(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code effects_text(struct verb_call *call, struct buf *answer, struct err *err)
 {
     struct effects_request request = {0};
     struct store_job job = {0};
@@ -636,8 +611,7 @@ static enum error_code effects_run(struct verb_call *call, struct buf *answer, s
         claim_records_release(&records);
     }
     store_rollback(txn);
-    call->status = 200;
     return code;
 }
 
-const struct verb verb_effects = {.request = &effects_record, .run = effects_run};
+const struct verb verb_effects = {.request = &effects_record, .text = effects_text};

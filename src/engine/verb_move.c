@@ -167,7 +167,7 @@ static enum error_code run_export(struct verb_call *call, struct buf *answer, st
     return code;
 }
 
-const struct verb verb_export = {.request = &export_record, .run = run_export};
+const struct verb verb_export = {.request = &export_record, .text = run_export};
 
 /* ---- reading a bundle --------------------------------------------------------------------- */
 
@@ -471,4 +471,4 @@ static enum error_code run_import(struct verb_call *call, struct buf *answer, st
     return ERR_OK;
 }
 
-const struct verb verb_import = {.request = &import_record, .run = run_import};
+const struct verb verb_import = {.request = &import_record, .text = run_import};

@@ -242,7 +242,7 @@ static enum error_code run_steps(struct verb_call *call, struct buf *answer, str
     return code;
 }
 
-const struct verb verb_steps = {.request = &steps_record, .run = run_steps};
+const struct verb verb_steps = {.request = &steps_record, .text = run_steps};
 
 /* ---- plan_diff ---------------------------------------------------------------------------- */
 
@@ -486,7 +486,7 @@ static enum error_code run_plan_diff(struct verb_call *call, struct buf *answer,
     return code;
 }
 
-const struct verb verb_plan_diff = {.request = &plan_diff_record, .run = run_plan_diff};
+const struct verb verb_plan_diff = {.request = &plan_diff_record, .text = run_plan_diff};
 
 /* ---- inbox -------------------------------------------------------------------------------- */
 
@@ -617,4 +617,4 @@ static enum error_code run_inbox(struct verb_call *call, struct buf *answer, str
     return code;
 }
 
-const struct verb verb_inbox = {.request = &inbox_record, .run = run_inbox};
+const struct verb verb_inbox = {.request = &inbox_record, .text = run_inbox};

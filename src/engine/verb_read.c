@@ -128,7 +128,7 @@ static enum error_code run_get(struct verb_call *call, struct buf *answer, struc
     return code;
 }
 
-const struct verb verb_get = {.request = &get_record, .run = run_get};
+const struct verb verb_get = {.request = &get_record, .text = run_get};
 
 /* ---- list --------------------------------------------------------------------------------- */
 
@@ -376,7 +376,7 @@ static enum error_code run_list(struct verb_call *call, struct buf *answer, stru
     return code;
 }
 
-const struct verb verb_list = {.request = &list_record, .run = run_list};
+const struct verb verb_list = {.request = &list_record, .text = run_list};
 
 /* ---- events ------------------------------------------------------------------------------- */
 
@@ -541,7 +541,7 @@ static enum error_code run_events(struct verb_call *call, struct buf *answer, st
     return code;
 }
 
-const struct verb verb_events = {.request = &events_record, .run = run_events};
+const struct verb verb_events = {.request = &events_record, .text = run_events};
 
 /* ---- feed --------------------------------------------------------------------------------- */
 
@@ -864,4 +864,4 @@ static enum error_code run_feed(struct verb_call *call, struct buf *answer, stru
     return code;
 }
 
-const struct verb verb_feed = {.request = &feed_record, .run = run_feed};
+const struct verb verb_feed = {.request = &feed_record, .text = run_feed};

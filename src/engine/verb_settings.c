@@ -183,7 +183,7 @@ static enum error_code run_queues(struct verb_call *call, struct buf *answer, st
     return ERR_OK;
 }
 
-const struct verb verb_queues = {.request = &paged_record, .run = run_queues};
+const struct verb verb_queues = {.request = &paged_record, .text = run_queues};
 
 static enum error_code run_stats(struct verb_call *call, struct buf *answer, struct err *err)
 {
@@ -229,7 +229,7 @@ static enum error_code run_stats(struct verb_call *call, struct buf *answer, str
     return code;
 }
 
-const struct verb verb_stats = {.request = &nothing_record, .run = run_stats};
+const struct verb verb_stats = {.request = &nothing_record, .text = run_stats};
 
 /* ---- pausing ------------------------------------------------------------------------------ */
 
@@ -267,25 +267,19 @@ static enum error_code prepare_resume(struct verb_call *call, struct err *err)
     return prepare_queue(call, false, err);
 }
 
-static enum error_code answer_queue(struct verb_call *call, struct buf *answer, struct err *err)
+static void write_switch(const struct verb_call *call, struct json_writer *writer)
 {
     const struct store_queue *queue = &call->call.ops[0]->queue;
-    struct json_writer writer;
-    enum error_code code = verb_outcome(call, err);
-    if (code != ERR_OK)
-        return code;
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    answer_text(&writer, STR("queue"), queue->queue);
-    answer_bool(&writer, STR("paused"), queue->paused);
-    json_end_object(&writer);
-    return ERR_OK;
+    json_begin_object(writer);
+    answer_text(writer, STR("queue"), queue->queue);
+    answer_bool(writer, STR("paused"), queue->paused);
+    json_end_object(writer);
 }
 
 const struct verb verb_pause = {
-    .request = &queue_record, .prepare = prepare_pause, .answer = answer_queue};
+    .request = &queue_record, .prepare = prepare_pause, .write = write_switch};
 const struct verb verb_resume = {
-    .request = &queue_record, .prepare = prepare_resume, .answer = answer_queue};
+    .request = &queue_record, .prepare = prepare_resume, .write = write_switch};
 
 /* ---- resources ---------------------------------------------------------------------------- */
 
@@ -318,7 +312,7 @@ static enum error_code run_resources(struct verb_call *call, struct buf *answer,
     return ERR_OK;
 }
 
-const struct verb verb_resources = {.request = &paged_record, .run = run_resources};
+const struct verb verb_resources = {.request = &paged_record, .text = run_resources};
 
 struct resource_request {
     struct str id;
@@ -504,21 +498,14 @@ static enum error_code prepare_resource_put(struct verb_call *call, struct err *
     return ERR_OK;
 }
 
-static enum error_code answer_resource_put(struct verb_call *call, struct buf *answer,
-                                           struct err *err)
+static void write_resource_put(const struct verb_call *call, struct json_writer *writer)
 {
-    struct json_writer writer;
-    enum error_code code = verb_outcome(call, err);
-    if (code != ERR_OK)
-        return code;
-    json_writer_init(&writer, answer);
-    answer_resource(&writer, &call->call.ops[0]->registered);
-    return ERR_OK;
+    answer_resource(writer, &call->call.ops[0]->registered);
 }
 
 const struct verb verb_resource_put = {.request = &resource_put_record,
                                        .prepare = prepare_resource_put,
-                                       .answer = answer_resource_put,
+                                       .write = write_resource_put,
                                        .reads_first = true};
 
 static enum error_code run_resource_get(struct verb_call *call, struct buf *answer, struct err *err)
@@ -539,7 +526,7 @@ static enum error_code run_resource_get(struct verb_call *call, struct buf *answ
     return ERR_OK;
 }
 
-const struct verb verb_resource_get = {.request = &resource_id_record, .run = run_resource_get};
+const struct verb verb_resource_get = {.request = &resource_id_record, .text = run_resource_get};
 
 /* Adds what becomes of the steps on a resource that is gone: at most as much as one batch holds. */
 static enum error_code add_lost(struct verb_call *call, const struct tenancy *tenancy,
@@ -605,21 +592,23 @@ static void lose_the_rest(const struct verb_call *call, struct str id)
     }
 }
 
-static enum error_code answer_resource_delete(struct verb_call *call, struct buf *answer,
-                                              struct err *err)
+static enum error_code finish_resource_delete(struct verb_call *call, struct err *err)
 {
     const struct tenancy *tenancy = call->state;
-    struct json_writer writer;
     enum error_code code = verb_outcome(call, err);
     if (code != ERR_OK)
         return code;
     call->left_out = call->rendering;
     if (!call->rendering)
         lose_the_rest(call, tenancy->resource.id);
-    json_writer_init(&writer, answer);
-    struct resource gone = {.id = tenancy->resource.id};
-    answer_resource(&writer, tenancy->resource.found ? &tenancy->resource.resource : &gone);
     return ERR_OK;
+}
+
+static void write_resource_delete(const struct verb_call *call, struct json_writer *writer)
+{
+    const struct tenancy *tenancy = call->state;
+    struct resource gone = {.id = tenancy->resource.id};
+    answer_resource(writer, tenancy->resource.found ? &tenancy->resource.resource : &gone);
 }
 
 static bool resource_delete_reads(const struct verb_call *call)
@@ -629,6 +618,7 @@ static bool resource_delete_reads(const struct verb_call *call)
 
 const struct verb verb_resource_delete = {.request = &resource_id_record,
                                           .prepare = prepare_resource_delete,
-                                          .answer = answer_resource_delete,
+                                          .finish = finish_resource_delete,
                                           .reads_first = true,
-                                          .reads = resource_delete_reads};
+                                          .reads = resource_delete_reads,
+                                          .write = write_resource_delete};

@@ -59,7 +59,7 @@ static enum error_code run_backup(struct verb_call *call, struct buf *answer, st
     return ERR_OK;
 }
 
-const struct verb verb_backup = {.request = &backup_record, .run = run_backup};
+const struct verb verb_backup = {.request = &backup_record, .text = run_backup};
 
 /* ---- doctor ------------------------------------------------------------------------------- */
 
@@ -324,4 +324,4 @@ static enum error_code run_doctor(struct verb_call *call, struct buf *answer, st
     return ERR_OK;
 }
 
-const struct verb verb_doctor = {.run = run_doctor};
+const struct verb verb_doctor = {.text = run_doctor};

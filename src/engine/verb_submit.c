@@ -155,10 +155,9 @@ static enum error_code submit_prepare(struct verb_call *call, struct err *err)
     return add_job(call, call->request, id_of(moment_now(call), 0, noise), err);
 }
 
-static enum error_code submit_answer(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code submit_finish(struct verb_call *call, struct err *err)
 {
-    struct json_writer writer;
-    struct call *ops = &call->call;
+    const struct call *ops = &call->call;
     bool many = call->state != NULL;
     for (uint32_t i = 0; i < ops->count; i++) {
         const struct op *op = ops->ops[i];
@@ -167,23 +166,29 @@ static enum error_code submit_answer(struct verb_call *call, struct buf *answer,
         return many ? err_set(err, op->code, "jobs[%u]: %s", i + op->refused_at, op->err.detail)
                     : err_set(err, op->code, "%s", op->err.detail);
     }
-    json_writer_init(&writer, answer);
-    call->status = !many && ops->ops[0]->answer.duplicate ? 200 : 201;
-    if (many) {
-        json_begin_object(&writer);
-        json_key(&writer, STR("jobs"));
-        json_begin_array(&writer);
-    }
-    for (uint32_t i = 0; i < ops->count; i++) {
-        const struct op *op = ops->ops[i];
-        answer_submitted(&writer, &op->after->job, op->answer.duplicate, access_sight(call));
-    }
-    if (many) {
-        json_end_array(&writer);
-        json_end_object(&writer);
-    }
+    call->result.status = !many && ops->ops[0]->answer.duplicate ? 200 : 201;
     return ERR_OK;
 }
 
-const struct verb verb_submit = {
-    .request = &spec_record, .prepare = submit_prepare, .answer = submit_answer};
+static void submit_write(const struct verb_call *call, struct json_writer *writer)
+{
+    bool many = call->state != NULL;
+    if (many) {
+        json_begin_object(writer);
+        json_key(writer, STR("jobs"));
+        json_begin_array(writer);
+    }
+    for (uint32_t i = 0; i < call->call.count; i++) {
+        const struct op *op = call->call.ops[i];
+        answer_submitted(writer, &op->after->job, op->answer.duplicate, access_sight(call));
+    }
+    if (many) {
+        json_end_array(writer);
+        json_end_object(writer);
+    }
+}
+
+const struct verb verb_submit = {.request = &spec_record,
+                                 .prepare = submit_prepare,
+                                 .finish = submit_finish,
+                                 .write = submit_write};

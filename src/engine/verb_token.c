@@ -152,33 +152,28 @@ static void write_token(struct json_writer *writer, const struct access_token *t
     answer_time(writer, STR("revoked_at"), token->revoked_at);
 }
 
-static enum error_code outcome(const struct verb_call *call, struct err *err)
-{
-    const struct op *op = call->call.ops[0];
-    return op->code == ERR_OK ? ERR_OK : err_set(err, op->code, "%s", op->err.detail);
-}
-
 /* The answer that is kept for repetitions is without the token: that is nowhere but with the one
  * who asked. */
-static enum error_code create_answer(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code create_finish(struct verb_call *call, struct err *err)
+{
+    call->left_out = call->rendering;
+    call->result.status = 201;
+    return verb_outcome(call, err);
+}
+
+static void create_write(const struct verb_call *call, struct json_writer *writer)
 {
     const struct new_token *fresh = call->state;
     struct str text = {fresh->text, sizeof fresh->text};
-    struct json_writer writer;
-    enum error_code code = outcome(call, err);
-    if (code != ERR_OK)
-        return code;
-    json_writer_init(&writer, answer);
-    write_token(&writer, &fresh->token);
-    call->left_out = call->rendering;
-    answer_text(&writer, STR("token"), call->rendering ? (struct str){NULL, 0} : text);
-    json_end_object(&writer);
-    call->status = 201;
-    return ERR_OK;
+    write_token(writer, &fresh->token);
+    answer_text(writer, STR("token"), call->rendering ? (struct str){NULL, 0} : text);
+    json_end_object(writer);
 }
 
-const struct verb verb_token_create = {
-    .request = &create_record, .prepare = create_prepare, .answer = create_answer};
+const struct verb verb_token_create = {.request = &create_record,
+                                       .prepare = create_prepare,
+                                       .finish = create_finish,
+                                       .write = create_write};
 
 struct list_request {
     struct page_request page;
@@ -232,7 +227,7 @@ static enum error_code run_list(struct verb_call *call, struct buf *answer, stru
     return ERR_OK;
 }
 
-const struct verb verb_token_list = {.request = &list_record, .run = run_list};
+const struct verb verb_token_list = {.request = &list_record, .text = run_list};
 
 static enum error_code revoke_prepare(struct verb_call *call, struct err *err)
 {
@@ -258,17 +253,11 @@ static enum error_code revoke_prepare(struct verb_call *call, struct err *err)
     return ERR_OK;
 }
 
-static enum error_code revoke_answer(struct verb_call *call, struct buf *answer, struct err *err)
+static void revoke_write(const struct verb_call *call, struct json_writer *writer)
 {
-    struct json_writer writer;
-    enum error_code code = outcome(call, err);
-    if (code != ERR_OK)
-        return code;
-    json_writer_init(&writer, answer);
-    write_token(&writer, call->call.ops[0]->token);
-    json_end_object(&writer);
-    return ERR_OK;
+    write_token(writer, call->call.ops[0]->token);
+    json_end_object(writer);
 }
 
 const struct verb verb_token_revoke = {
-    .request = &revoke_record, .prepare = revoke_prepare, .answer = revoke_answer};
+    .request = &revoke_record, .prepare = revoke_prepare, .write = revoke_write};

@@ -60,4 +60,4 @@ static enum error_code run_verify(struct verb_call *call, struct buf *answer, st
     return code;
 }
 
-const struct verb verb_verify = {.request = &verify_record, .run = run_verify};
+const struct verb verb_verify = {.request = &verify_record, .text = run_verify};

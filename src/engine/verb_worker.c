@@ -152,7 +152,7 @@ static enum error_code run_workers(struct verb_call *call, struct buf *answer, s
     return ERR_OK;
 }
 
-const struct verb verb_workers = {.request = &workers_record, .run = run_workers};
+const struct verb verb_workers = {.request = &workers_record, .text = run_workers};
 
 /* ---- registering -------------------------------------------------------------------------- */
 
@@ -266,22 +266,16 @@ static enum error_code prepare_delete(struct verb_call *call, struct err *err)
     return ERR_OK;
 }
 
-static enum error_code answer_worker(struct verb_call *call, struct buf *answer, struct err *err)
+static void write_worker(const struct verb_call *call, struct json_writer *writer)
 {
     const struct worker *worker = &call->call.ops[0]->worker_now;
-    struct json_writer writer;
-    enum error_code code = verb_outcome(call, err);
-    if (code != ERR_OK)
-        return code;
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    answer_text(&writer, STR("worker_id"), worker->id);
-    write_registration(&writer, worker);
-    json_end_object(&writer);
-    return ERR_OK;
+    json_begin_object(writer);
+    answer_text(writer, STR("worker_id"), worker->id);
+    write_registration(writer, worker);
+    json_end_object(writer);
 }
 
 const struct verb verb_worker_put = {
-    .request = &worker_put_record, .prepare = prepare_put, .answer = answer_worker};
+    .request = &worker_put_record, .prepare = prepare_put, .write = write_worker};
 const struct verb verb_worker_delete = {
-    .request = &worker_id_record, .prepare = prepare_delete, .answer = answer_worker};
+    .request = &worker_id_record, .prepare = prepare_delete, .write = write_worker};

@@ -85,7 +85,7 @@ struct connection {
     enum error_code code; /* what came of it */
     struct err err;
     struct verb_call call;
-    bool has_answer_memory; /* call_release is needed */
+    bool has_answer_memory; /* verb_call_release is needed */
     bool finished;          /* `answer` is written */
     bool parked;            /* counts among those that wait */
     bool has_key;           /* its request key is taken: see connection_take_key */

@@ -142,6 +142,13 @@ static bool is_wanted(void *arg)
     return !connection_is_gone(arg);
 }
 
+static void write_response(struct connection *connection, const struct verb_call *call)
+{
+    verb_write(call, &connection->answer);
+    if (connection->answer.failed)
+        connection->code = verb_no_memory(&connection->err);
+}
+
 static void finish_write(struct connection *connection)
 {
     struct verb_call *call = &connection->call;
@@ -149,12 +156,14 @@ static void finish_write(struct connection *connection)
     if (large)
         call->arena = &connection->scratch;
     buf_init(&connection->answer, call->arena, 1024);
-    connection->code = verb_finish(call, &connection->answer, &connection->err);
+    connection->code = verb_finish(call, &connection->err);
+    if (connection->code == ERR_OK)
+        write_response(connection, call);
     call->arena = &connection->arena;
     if (large)
         keep_answer(connection, true);
     if (connection->has_answer_memory)
-        call_release(&connection->call.call);
+        verb_call_release(call);
     connection->has_answer_memory = false;
     connection->finished = true;
 }
@@ -171,7 +180,7 @@ static void on_done(struct call *call, void *arg)
     struct connection *connection = arg;
     (void)call;
     connection->has_answer_memory = true;
-    if (!verb_answer_reads(&connection->call)) {
+    if (!verb_finish_reads(&connection->call)) {
         exchange_resume(connection);
         return;
     }
@@ -313,7 +322,7 @@ static enum error_code do_verb(struct connection *connection, struct verb_call *
     if (keyed && !connection_take_key(connection))
         return err_set(&connection->err, ERR_UNAVAILABLE,
                        "the request \"%.*s\" is being carried out: ask again", STR_ARG(call->key));
-    enum error_code code = verb_do(call, &connection->answer, &connection->err);
+    enum error_code code = verb_do(call, &connection->err);
     if (keyed)
         connection_leave_key(connection);
     return code;
@@ -339,7 +348,11 @@ static void run_read(struct task *task)
     call.arena = &connection->scratch;
     buf_init(&connection->answer, &connection->scratch, 4096);
     connection->code = do_verb(connection, &call);
-    connection->call.status = call.status;
+    connection->call.result.status = call.result.status;
+    if (connection->code == ERR_OK) {
+        write_response(connection, &call);
+        verb_call_release(&call);
+    }
     connection->finished = true;
     if (connection->code == ERR_OK && connection->wait_until > 0 && wait_on(connection))
         return;
@@ -506,7 +519,7 @@ void exchange_end(struct connection *connection, bool sent)
     if (!sent)
         give_back(connection);
     if (connection->has_answer_memory)
-        call_release(&connection->call.call);
+        verb_call_release(&connection->call);
     unpark(connection);
     connection_reset(connection);
 }

@@ -28,7 +28,7 @@ static enum error_code check_kind(struct server *server, struct str kind, struct
         return err_set(err, ERR_BAD_REQUEST, "kinds must be an array of objects");
     enum error_code code = verb_prepare(&call, err);
     if (code == ERR_OK)
-        call_release(&call.call);
+        verb_call_release(&call);
     return code;
 }
 

@@ -112,7 +112,7 @@ enum MHD_Result respond_answer(struct connection *connection)
 {
     char tag[64];
     struct str answer = buf_str(&connection->answer);
-    unsigned status = (unsigned)connection->call.status;
+    unsigned status = (unsigned)connection->call.result.status;
     bool tagged = connection->call.name == VERB_get && status == 200;
     if (tagged)
         write_tag(answer, tag, sizeof tag);

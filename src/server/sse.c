@@ -134,7 +134,7 @@ static enum error_code read_events(struct connection *connection, struct buf *an
     if (request.failed)
         return err_set(err, ERR_NO_MEMORY, "there is no memory for the events");
     call.request = buf_str(&request);
-    return verb_do(&call, answer, err);
+    return verb_respond(&call, answer, err);
 }
 
 static void wake(struct watcher *watcher)

@@ -66,7 +66,7 @@ static void note_done(struct call *call, void *arg)
     *(bool *)arg = true;
 }
 
-static enum error_code carry_out(struct desk *desk, struct verb_call *call, struct buf *answer)
+static enum error_code carry_out(struct desk *desk, struct verb_call *call)
 {
     bool done = false;
     int64_t wait_ms;
@@ -82,8 +82,7 @@ static enum error_code carry_out(struct desk *desk, struct verb_call *call, stru
         engine_turn(desk->engine, &wait_ms);
     }
     if (code == ERR_OK)
-        code = verb_finish(call, answer, &desk->err);
-    call_release(&call->call);
+        code = verb_finish(call, &desk->err);
     return code;
 }
 
@@ -105,13 +104,11 @@ void ask(struct desk *desk, enum verb_name verb, const char *request)
     buf_init(&answer, &desk->arena, 1024);
     desk->code = json_check(call.request, verb_bytes_max(verb), "test", &desk->arena, &desk->err);
     assert_int_equal(desk->code, ERR_OK);
-    if (verb_is_write(verb)) {
-        desk->code = carry_out(desk, &call, &answer);
-    } else {
-        call.status = 200;
-        desk->code = verb_at(verb)->run(&call, &answer, &desk->err);
-    }
-    desk->status = call.status;
+    desk->code = verb_is_write(verb) ? carry_out(desk, &call) : verb_run_own(&call, &desk->err);
+    if (desk->code == ERR_OK)
+        verb_write(&call, &answer);
+    verb_call_release(&call);
+    desk->status = call.result.status;
     desk->key = NULL;
     buf_add_char(&answer, '\0');
     assert_false(answer.failed);

@@ -53,7 +53,7 @@ ask(struct office *office, enum verb_name verb, const char *format, ...)
     }
     office->err = (struct err){0};
     buf_init(&answer, &office->arena, 1024);
-    office->code = verb_do(&call, &answer, &office->err);
+    office->code = verb_respond(&call, &answer, &office->err);
     buf_add_char(&answer, '\0');
     assert_false(answer.failed);
     office->answer = office->code == ERR_OK ? answer.at : "";

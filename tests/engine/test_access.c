@@ -561,7 +561,7 @@ static void *wait_for_work(void *arg)
         .request = STR("{\"worker_id\":\"w\",\"wait_ms\":20000}"),
         .queues = waiter->queues,
     };
-    waiter->code = verb_do(&call, &waiter->answer, &err);
+    waiter->code = verb_respond(&call, &waiter->answer, &err);
     return NULL;
 }
 
@@ -743,7 +743,7 @@ static void move_jobs(struct office *office)
     };
     struct buf answer;
     buf_init(&answer, &office->arena, 256);
-    assert_int_equal(verb_do(&call, &answer, &office->err), ERR_FORBIDDEN);
+    assert_int_equal(verb_respond(&call, &answer, &office->err), ERR_FORBIDDEN);
 }
 
 static void a_job_of_another_queue_is_not_imported(void **state)

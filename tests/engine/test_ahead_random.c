@@ -122,23 +122,21 @@ static void note_done(struct call *call, void *arg)
     *(bool *)arg = true;
 }
 
-static enum error_code carry_out(struct side *side, struct verb_call *call, struct buf *answer,
-                                 struct err *err)
+static enum error_code carry_out(struct side *side, struct verb_call *call, struct err *err)
 {
     bool done = false;
     int64_t wait_ms;
     enum error_code code = verb_prepare(call, err);
-    if (code != ERR_OK || call->call.count == 0)
-        return code == ERR_OK ? verb_finish(call, answer, err) : code;
-    call->call.done = note_done;
-    call->call.arg = &done;
-    code = engine_submit(side->engine, &call->call, err);
-    for (int i = 0; code == ERR_OK && !done && i < TURNS_MAX; i++)
-        engine_turn(side->engine, &wait_ms);
     if (code != ERR_OK)
         return code;
-    code = verb_finish(call, answer, err);
-    call_release(&call->call);
+    call->call.done = note_done;
+    call->call.arg = &done;
+    if (call->call.count > 0)
+        code = engine_submit(side->engine, &call->call, err);
+    for (int i = 0; code == ERR_OK && call->call.count > 0 && !done && i < TURNS_MAX; i++)
+        engine_turn(side->engine, &wait_ms);
+    if (code == ERR_OK)
+        code = verb_finish(call, err);
     return code;
 }
 
@@ -168,13 +166,14 @@ static void side_do(struct side *side, const struct order *order, struct str key
         .actor = STR("ann"),
         .scope = key.len > 0 ? STR("ann") : (struct str){NULL, 0},
         .key = key.len > 0 ? key : (struct str){NULL, 0},
-        .status = 200,
     };
     buf_init(&answer, &side->arena, 1024);
     side->code = json_check(request, verb_bytes_max(verb), "test", &side->arena, &err);
     if (side->code == ERR_OK)
-        side->code = verb_is_write(verb) ? carry_out(side, &call, &answer, &err)
-                                         : verb_at(verb)->run(&call, &answer, &err);
+        side->code = verb_is_write(verb) ? carry_out(side, &call, &err) : verb_run_own(&call, &err);
+    if (side->code == ERR_OK)
+        verb_write(&call, &answer);
+    verb_call_release(&call);
     side->answer =
         arena_copy(&side->arena, side->code == ERR_OK ? buf_str(&answer) : str_from(err.detail));
 }

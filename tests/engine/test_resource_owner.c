@@ -390,7 +390,7 @@ static enum error_code import_one(struct office *office, const struct names *que
         .queues = queues,
     };
     office->err = (struct err){0};
-    return verb_do(&call, &answer, &office->err);
+    return verb_respond(&call, &answer, &office->err);
 }
 
 static void import_a_lease(struct office *office)

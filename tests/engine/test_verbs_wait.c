@@ -34,7 +34,7 @@ static const char *ask_live(struct waiting *w, struct arena *arena, enum verb_na
         .actor = STR("ann"),
     };
     buf_init(&answer, arena, 1024);
-    *ret_code = verb_do(&call, &answer, &err);
+    *ret_code = verb_respond(&call, &answer, &err);
     if (*ret_code != ERR_OK)
         print_error("%s: %s\n", request, err.detail);
     buf_add_char(&answer, '\0');

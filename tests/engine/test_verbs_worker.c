@@ -131,7 +131,7 @@ static void waits_for_work(struct desk *d)
     assert_int_equal(verb_prepare(&call, &err), ERR_OK);
     assert_int_equal(call.call.wait_ms, 20000);
     assert_int_equal(call.call.class, CALL_CLAIM);
-    call_release(&call.call);
+    verb_call_release(&call);
 }
 
 static void a_claim_that_may_wait_tells_the_engine_for_how_long(void **state)

@@ -277,7 +277,7 @@ static struct str ask(struct life *life, enum verb_name verb, const char *reques
     struct buf answer;
     struct err err = {0};
     buf_init(&answer, arena, 512);
-    if (verb_do(&call, &answer, &err) != ERR_OK)
+    if (verb_respond(&call, &answer, &err) != ERR_OK)
         fail_msg("%s: %s", request, err.detail);
     return buf_str(&answer);
 }

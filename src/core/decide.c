@@ -154,17 +154,30 @@ enum error_code decider_name(struct decider *d, const char *what, struct str nam
     return str_is_set(name) ? record_check_name(name, what, d->err) : ERR_OK;
 }
 
-/* SUBMIT makes a job; every other command needs one. */
+/* Whether an operator may give the command too, without a token. */
+static bool is_for_operators(enum command_type type)
+{
+    return type == COMMAND_APPEND || type == COMMAND_VERDICT;
+}
+
+/* SUBMIT makes a job; every other command needs one. A token of a job that is not there, or not any
+ * more, is like any other that is not live. */
 static enum error_code check_exists(struct decider *d)
 {
+    enum command_type type = d->command->type;
     bool exists = d->job->status != JOB_NONE;
-    if (exists == (d->command->type != COMMAND_SUBMIT))
+    if (exists == (type != COMMAND_SUBMIT))
         return ERR_OK;
     char id[UUID_TEXT_LEN];
     uuid_format(d->job->id, id);
-    return exists ? err_set(d->err, ERR_INVALID_TRANSITION, "job %.*s exists already",
-                            UUID_TEXT_LEN, id)
-                  : err_set(d->err, ERR_NOT_FOUND, "there is no job %.*s", UUID_TEXT_LEN, id);
+    if (exists)
+        return err_set(d->err, ERR_INVALID_TRANSITION, "job %.*s exists already", UUID_TEXT_LEN,
+                       id);
+    if (command_type_by(type) == COMMAND_BY_WORKER && !is_for_operators(type))
+        return err_set(d->err, ERR_STALE_LEASE,
+                       "the token is not that of a live lease: there is no job %.*s", UUID_TEXT_LEN,
+                       id);
+    return err_set(d->err, ERR_NOT_FOUND, "there is no job %.*s", UUID_TEXT_LEN, id);
 }
 
 /* Finds the step and checks the token, where the command has them. */
@@ -172,8 +185,7 @@ static enum error_code resolve(struct decider *d)
 {
     const struct command *command = d->command;
     bool by_worker = command_type_by(command->type) == COMMAND_BY_WORKER;
-    bool by_operator = command->type == COMMAND_APPEND || command->type == COMMAND_VERDICT;
-    if (by_worker && (str_is_set(command->token) || !by_operator))
+    if (by_worker && (str_is_set(command->token) || !is_for_operators(command->type)))
         return decider_token(d);
     if (!str_is_set(command->step))
         return ERR_OK;

@@ -195,7 +195,7 @@ struct answer {
     bool repeated;    /* the command had been carried out before: no events now */
     bool duplicate;   /* SUBMIT: the idempotency key is known, `duplicate` is the job */
     struct str token; /* CLAIM, STEP_CLAIM */
-    int64_t expires_at;
+    int64_t expires_at; /* of the lease: CLAIM, STEP_CLAIM, START, HEARTBEAT */
     bool cancel_requested;
     struct str blamed; /* the resource for whose sake a step has failed; absent: none */
     bool wake; /* a wait step began while signals are stored: give it a WAKE in the same commit */
@@ -236,7 +236,8 @@ struct decision {
  *   bad_request             the command is not well formed; also unknown_field,
  *                           payload_too_large, unprocessable_plan
  *   not_found               there is no such job, step or effect
- *   stale_lease             the token is not that of a live lease; nothing to expire
+ *   stale_lease             the token is not that of a live lease, also since there is no such job;
+ *                           nothing to expire
  *   version_mismatch        APPEND: the job has moved on
  *   invalid_transition      the job or step is not in a state that allows this
  *   wrong_correlation_key   SIGNAL, ANSWER: the job waits for something else
@@ -248,6 +249,11 @@ struct decision {
  *   corrupt                 the slice lacks a part that the events of this command are about */
 enum error_code job_decide(const struct job_slice *slice, const struct command *command,
                            const struct context *context, struct decision *ret, struct err *err);
+
+/* What systems downstream are given to tell an effect by: the same for every attempt of the same
+ * job, step (absent: the job's own) and key, and another after a fresh start. Absent: no memory. */
+struct str effect_idempotency_key(const struct job *job, struct str step, struct str key,
+                                  struct arena *arena);
 
 /* Whether CANCEL, REQUEUE, RUN, DEAD_LETTER or PLAN is for a job as it stands, which its header
  * alone tells: what job_takes denies job_decide refuses with invalid_transition. True for all other

@@ -62,26 +62,23 @@ static void add_escaped(struct buf *buf, struct str name)
             buf_add_char(buf, name.at[i]);
 }
 
-/* The same for every attempt of the same job and key, and new after a fresh start. */
-static enum error_code idempotency_key(struct decider *d, struct str key, struct str *ret)
+struct str effect_idempotency_key(const struct job *job, struct str step, struct str key,
+                                  struct arena *arena)
 {
     char id[UUID_TEXT_LEN];
     struct buf buf;
-    uuid_format(d->job->id, id);
-    buf_init(&buf, d->context->arena, UUID_TEXT_LEN + key.len + step_id(d).len + 24);
+    uuid_format(job->id, id);
+    buf_init(&buf, arena, UUID_TEXT_LEN + key.len + step.len + 24);
     buf_add(&buf, (struct str){id, UUID_TEXT_LEN});
     buf_add_char(&buf, '/');
-    buf_add_int(&buf, d->job->effects_from);
+    buf_add_int(&buf, job->effects_from);
     buf_add_char(&buf, '/');
-    if (d->step != NULL) {
-        add_escaped(&buf, step_id(d));
+    if (str_is_set(step)) {
+        add_escaped(&buf, step);
         buf_add_char(&buf, '/');
     }
     add_escaped(&buf, key);
-    if (buf.failed)
-        return decider_no_memory(d);
-    *ret = buf_str(&buf);
-    return ERR_OK;
+    return buf.failed ? (struct str){NULL, 0} : buf_str(&buf);
 }
 
 /* The effect of the job or step that has the key, since the last fresh start; NULL: none. */
@@ -223,11 +220,13 @@ static enum error_code begin(struct decider *d, const struct effect_call *raw)
     const struct effect *effect = NULL;
     enum error_code code = check_call(d, raw, &call);
     if (code == ERR_OK)
-        code = idempotency_key(d, call.key, &d->out->answer.effect_idempotency_key);
-    if (code == ERR_OK)
         code = find_effect(d, call.key, &effect);
     if (code != ERR_OK)
         return code;
+    d->out->answer.effect_idempotency_key =
+        effect_idempotency_key(d->job, step_id(d), call.key, d->context->arena);
+    if (!str_is_set(d->out->answer.effect_idempotency_key))
+        return decider_no_memory(d);
     if (effect == NULL)
         return call_tool(d, &call);
     if (!same_input(effect, &call) && !PLANTED(REPLAY_MISMATCH_IGNORED))

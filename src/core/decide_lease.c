@@ -269,6 +269,7 @@ enum error_code decide_claim(struct decider *d)
 
 enum error_code decide_start(struct decider *d)
 {
+    d->out->answer.expires_at = d->job->lease.expires_at;
     if (d->job->status == JOB_RUNNING) {
         d->out->answer.repeated = true;
         return ERR_OK;

@@ -121,6 +121,7 @@ enum error_code decide_step_claim(struct decider *d)
 
 enum error_code decide_step_start(struct decider *d)
 {
+    d->out->answer.expires_at = d->step->lease.expires_at;
     if (d->step->state == STEP_RUNNING) {
         d->out->answer.repeated = true;
         return ERR_OK;

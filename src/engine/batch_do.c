@@ -599,8 +599,9 @@ static bool may_do(struct batch *batch, uint32_t index, const struct batch_job *
     return false;
 }
 
-/* A job of another queue does not exist for the caller: what is asked of it is answered as for an
- * id that is unknown, by the same rules. What the caller has named itself, a queue, it is told. */
+/* A job of another queue does not exist for the caller, and one that was deleted just now for
+ * nobody: what is asked of it is answered as for an id that is unknown, by the same rules. What the
+ * caller has named itself, a queue, it is told. */
 static enum error_code do_foreign(struct batch *batch, struct op *op)
 {
     struct job_slice *nothing = arena_zalloc(batch->arena, 1, sizeof *nothing);
@@ -641,9 +642,10 @@ enum error_code batch_do(struct batch *batch, uint32_t index)
     struct op *op = batch->ops[index];
     const struct batch_job *job = batch_job_find(batch, op->job);
     op->answer = (struct answer){0};
-    if (!may_do(batch, index, job))
+    bool purged = job != NULL && job->purge;
+    if (!may_do(batch, index, job) || (purged && op->type == OP_COMMAND))
         return do_foreign(batch, op);
-    if (job != NULL && job->purge) {
+    if (purged) {
         op->code = err_set(&op->err, ERR_NOT_FOUND, "the job was deleted just now");
         return ERR_OK;
     }

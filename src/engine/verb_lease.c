@@ -163,17 +163,6 @@ static enum error_code begin(struct verb_call *call, const struct record_type *t
     return ERR_OK;
 }
 
-/* What came of the operation. A token of a job that is not there, or not any more, is like any
- * other that is not live. */
-static enum error_code finish(struct verb_call *call, struct err *err)
-{
-    const struct op *op = call->call.ops[0];
-    bool no_job = op->code == ERR_NOT_FOUND && (op->after == NULL || op->after->job.version == 0);
-    return no_job ? err_set(err, ERR_STALE_LEASE, "the token is not that of a live lease: %s",
-                            op->err.detail)
-                  : verb_outcome(call, err);
-}
-
 /* The step whose lease the call is about; NULL: the job's own. */
 static const struct step *step_of(const struct op *op)
 {
@@ -207,15 +196,13 @@ static enum error_code start_prepare(struct verb_call *call, struct err *err)
 static void start_write(const struct verb_call *call, struct json_writer *writer)
 {
     const struct op *op = call->call.ops[0];
-    const struct step *step = step_of(op);
-    const struct lease *lease = step != NULL ? &step->lease : &op->after->job.lease;
-    answer_brief(writer, &op->after->job, step, &op->answer);
-    answer_time(writer, STR("expires_at"), lease->expires_at);
+    answer_brief(writer, &op->after->job, step_of(op), &op->answer);
+    answer_time(writer, STR("expires_at"), op->answer.expires_at);
     json_end_object(writer);
 }
 
 const struct verb verb_start = {
-    .request = &token_record, .prepare = start_prepare, .finish = finish, .write = start_write};
+    .request = &token_record, .prepare = start_prepare, .write = start_write};
 
 static enum error_code release_prepare(struct verb_call *call, struct err *err)
 {
@@ -223,7 +210,7 @@ static enum error_code release_prepare(struct verb_call *call, struct err *err)
 }
 
 const struct verb verb_release = {
-    .request = &token_record, .prepare = release_prepare, .finish = finish, .write = write_brief};
+    .request = &token_record, .prepare = release_prepare, .write = write_brief};
 
 static enum error_code cancelled_prepare(struct verb_call *call, struct err *err)
 {
@@ -231,7 +218,7 @@ static enum error_code cancelled_prepare(struct verb_call *call, struct err *err
 }
 
 const struct verb verb_cancelled = {
-    .request = &token_record, .prepare = cancelled_prepare, .finish = finish, .write = write_brief};
+    .request = &token_record, .prepare = cancelled_prepare, .write = write_brief};
 
 /* ---- heartbeat ---------------------------------------------------------------------------- */
 
@@ -261,7 +248,7 @@ static void heartbeat_write(const struct verb_call *call, struct json_writer *wr
 
 const struct verb verb_heartbeat = {.request = &heartbeat_record,
                                     .prepare = heartbeat_prepare,
-                                    .finish = finish,
+
                                     .write = heartbeat_write};
 
 /* ---- how the work ended ------------------------------------------------------------------- */
@@ -280,7 +267,7 @@ static enum error_code complete_prepare(struct verb_call *call, struct err *err)
 
 const struct verb verb_complete = {.request = &complete_record,
                                    .prepare = complete_prepare,
-                                   .finish = finish,
+
                                    .write = write_brief};
 
 static enum error_code fail_prepare(struct verb_call *call, struct err *err)
@@ -301,7 +288,7 @@ static enum error_code fail_prepare(struct verb_call *call, struct err *err)
 }
 
 const struct verb verb_fail = {
-    .request = &fail_record, .prepare = fail_prepare, .finish = finish, .write = write_brief};
+    .request = &fail_record, .prepare = fail_prepare, .write = write_brief};
 
 static enum error_code check_wait(struct wait_request *wait, struct err *err)
 {
@@ -331,7 +318,7 @@ static enum error_code wait_prepare(struct verb_call *call, struct err *err)
 }
 
 const struct verb verb_wait = {
-    .request = &wait_record, .prepare = wait_prepare, .finish = finish, .write = write_brief};
+    .request = &wait_record, .prepare = wait_prepare, .write = write_brief};
 
 static enum error_code abandon_prepare(struct verb_call *call, struct err *err)
 {
@@ -349,7 +336,7 @@ static enum error_code abandon_prepare(struct verb_call *call, struct err *err)
 }
 
 const struct verb verb_abandon = {
-    .request = &abandon_record, .prepare = abandon_prepare, .finish = finish, .write = write_brief};
+    .request = &abandon_record, .prepare = abandon_prepare, .write = write_brief};
 
 /* ---- effects ------------------------------------------------------------------------------ */
 
@@ -431,7 +418,7 @@ static void effect_write(const struct verb_call *call, struct json_writer *write
 
 const struct verb verb_effect_begin = {.request = &effect_begin_record,
                                        .prepare = effect_begin_prepare,
-                                       .finish = finish,
+
                                        .write = effect_write};
 
 /* Which of the members of "then" the request names: one, also when it is empty. */
@@ -508,7 +495,7 @@ static enum error_code effect_commit_prepare(struct verb_call *call, struct err 
 
 const struct verb verb_effect_commit = {.request = &effect_commit_record,
                                         .prepare = effect_commit_prepare,
-                                        .finish = finish,
+
                                         .write = effect_write};
 
 static enum error_code effect_abort_prepare(struct verb_call *call, struct err *err)
@@ -539,7 +526,7 @@ static void effect_abort_write(const struct verb_call *call, struct json_writer 
 
 const struct verb verb_effect_abort = {.request = &effect_abort_record,
                                        .prepare = effect_abort_prepare,
-                                       .finish = finish,
+
                                        .write = effect_abort_write};
 
 /* ---- what was done before ----------------------------------------------------------------- */

@@ -286,12 +286,18 @@ static void no_other_command_works_before_the_submit(void **state)
 {
     struct world *w = *state;
     struct command commands[] = {
-        claim_by("w1", true),       by_worker(w, COMMAND_HEARTBEAT), signal_of(w, "k", NULL),
-        cancel_by(CANCEL_SOFT, ""), requeue_by("again", false),      expire_of(1),
-        plan_of(w, "[{'id':'a'}]"), by_engine(COMMAND_WAKE),
+        claim_by("w1", true),
+        signal_of(w, "k", NULL),
+        cancel_by(CANCEL_SOFT, ""),
+        requeue_by("again", false),
+        expire_of(1),
+        plan_of(w, "[{'id':'a'}]"),
+        by_engine(COMMAND_WAKE),
     };
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
         refused(w, commands[i], ERR_NOT_FOUND, "there is no job {job}");
+    refused(w, by_worker(w, COMMAND_HEARTBEAT), ERR_STALE_LEASE,
+            "the token is not that of a live lease: there is no job {job}");
     assert_int_equal(w->log_count, 0);
 }
 

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "engine/verb.h"
 #include "server/auth.h"
+#include "server/header.h"
 #include "server/pool.h"
 #include "server/readiness.h"
 #include "server/routes.h"
@@ -67,10 +68,12 @@ struct connection {
 
     /* The request, until it has been answered. */
     enum exchange_stage stage;
-    int64_t began_us;     /* when its first line came, on the system's steady clock */
-    unsigned status;      /* of the answer; 0: there is none yet */
-    struct arena arena;   /* its text, and what the engine needs of it */
-    struct arena scratch; /* of one look at the store */
+    int64_t began_us;                 /* when its first line came, on the system's steady clock */
+    unsigned status;                  /* of the answer; 0: there is none yet */
+    struct arena arena;               /* its text, and what the engine needs of it */
+    struct arena scratch;             /* of one look at the store */
+    struct str headers[HEADER_COUNT]; /* the first of each; absent: it was not sent */
+    bool forwarded;                   /* by another server, as its headers say */
     struct route_match match;
     bool is_head;     /* only the head of the answer is wanted */
     struct str allow; /* method_not_allowed: the methods that there are */

@@ -77,24 +77,6 @@ static bool is_own_origin(struct str origin, struct str host)
     return str_is_set(host) && rest.len == host.len && strncasecmp(rest.at, host.at, rest.len) == 0;
 }
 
-static enum MHD_Result find_forwarded(void *cls, enum MHD_ValueKind kind, const char *name,
-                                      const char *value)
-{
-    static const char *const names[] = {"Forwarded", "X-Real-IP", "Via", "True-Client-IP",
-                                        "CF-Connecting-IP"};
-    const char **found = cls;
-    (void)kind;
-    (void)value;
-    if (name == NULL)
-        return MHD_YES;
-    if (strncasecmp(name, "X-Forwarded-", 12) == 0)
-        *found = name;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcasecmp(name, names[i]) == 0)
-            *found = name;
-    return MHD_YES;
-}
-
 static bool is_plain_get(const struct connection *connection)
 {
     return str_eq(connection->match.route->method, STR("GET"));
@@ -103,21 +85,21 @@ static bool is_plain_get(const struct connection *connection)
 /* Whether the browser itself says that another site's page asks. A link to here is no such page. */
 static bool is_cross_site(const struct connection *connection)
 {
-    struct str site = request_header(connection, "Sec-Fetch-Site");
+    struct str site = request_header(connection, HEADER_SEC_FETCH_SITE);
     if (!str_is_set(site) || str_eq(site, STR("same-origin")) || str_eq(site, STR("none")))
         return false;
     return !is_plain_get(connection) ||
-           !str_eq(request_header(connection, "Sec-Fetch-Mode"), STR("navigate"));
+           !str_eq(request_header(connection, HEADER_SEC_FETCH_MODE), STR("navigate"));
 }
 
 /* If a page asks, it must be one of ours. A proxy may have put its own name for us into Host; what
  * the browser asked for is then in X-Forwarded-Host, which no page of others can send. */
 static enum error_code check_page(const struct connection *connection, struct err *err)
 {
-    struct str origin = request_header(connection, "Origin");
-    struct str host = request_header(connection, "Host");
+    struct str origin = request_header(connection, HEADER_ORIGIN);
+    struct str host = request_header(connection, HEADER_HOST);
     if (str_is_set(origin) && !is_own_origin(origin, host) &&
-        !is_own_origin(origin, request_header(connection, "X-Forwarded-Host")) &&
+        !is_own_origin(origin, request_header(connection, HEADER_X_FORWARDED_HOST)) &&
         !PLANTED(FOREIGN_PAGE_SERVED))
         return err_set(err, ERR_FORBIDDEN,
                        "a page of \"%.*s\" may not use this server, which is \"%.*s\", without a "
@@ -132,14 +114,11 @@ static enum error_code check_page(const struct connection *connection, struct er
 /* What is asked without a token on loopback must come from this machine itself. */
 static enum error_code check_open(struct connection *connection, struct err *err)
 {
-    struct str host = request_header(connection, "Host");
-    const char *forwarded = NULL;
-    (void)MHD_get_connection_values(connection->http, MHD_HEADER_KIND, find_forwarded, &forwarded);
-    if (forwarded != NULL && !PLANTED(FORWARDED_SERVED))
+    struct str host = request_header(connection, HEADER_HOST);
+    if (connection->forwarded && !PLANTED(FORWARDED_SERVED))
         return err_set(err, ERR_FORBIDDEN,
-                       "the request was forwarded (%s), which needs a token: set PAWL_TOKEN for "
-                       "the server and send it as Authorization: Bearer",
-                       forwarded);
+                       "the request was forwarded, which needs a token: set PAWL_TOKEN for the "
+                       "server and send it as Authorization: Bearer");
     if (str_is_set(host) && !guard_is_loopback(host) && !PLANTED(FOREIGN_HOST_SERVED))
         return err_set(err, ERR_FORBIDDEN,
                        "Host \"%.*s\" is not this machine: without a token use localhost",
@@ -192,7 +171,7 @@ void guard_ask(struct connection *connection)
         .peer = info == NULL ? NULL : info->client_addr,
     };
     if (who)
-        connection->asked.authorization = request_header(connection, "Authorization");
+        connection->asked.authorization = request_header(connection, HEADER_AUTHORIZATION);
     if (!who || str_is_set(connection->asked.authorization))
         return;
     bool open = authority_is_open(connection->server->authority);
@@ -211,7 +190,7 @@ bool guard_is_open(const struct connection *connection)
 static enum error_code read_actor(struct connection *connection, struct err *err)
 {
     struct auth *auth = &connection->auth;
-    struct str actor = request_header(connection, "Pawl-Actor");
+    struct str actor = request_header(connection, HEADER_PAWL_ACTOR);
     if (!str_is_set(actor) ||
         (!auth->open && (auth->scopes & ACCESS_ADMIN) == 0 && !PLANTED(ACTOR_BY_ANYBODY)))
         return ERR_OK;

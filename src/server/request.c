@@ -26,23 +26,19 @@ static enum error_code no_memory(struct err *err)
     return err_set(err, ERR_NO_MEMORY, "there is no memory for the request");
 }
 
-struct str request_header(const struct connection *connection, const char *name)
+struct str request_header(const struct connection *connection, enum header header)
 {
-    return str_from(MHD_lookup_connection_value(connection->http, MHD_HEADER_KIND, name));
+    return connection->headers[header];
 }
 
 /* ---- headers ---- */
 
-/* What must not come twice, counted. */
-struct header_counts {
-    uint32_t length;
-    uint32_t encoding;
-    uint32_t host;
-    uint32_t key;
-    uint32_t authorization;
-    uint32_t origin;
-    uint32_t event_id;
-    uint32_t coding; /* Content-Encoding */
+/* What is wrong with a head, counted. */
+struct head_check {
+    struct connection *connection;
+    bool by_place;    /* libmicrohttpd 0.9: where names and values stand tells of mistakes */
+    uint32_t lengths; /* Content-Length and Transfer-Encoding */
+    uint32_t again;   /* headers that may be sent only once */
     uint32_t folded;
     uint32_t nameless; /* or with a name that is none */
     uint32_t cut;      /* by a NUL */
@@ -51,21 +47,25 @@ struct header_counts {
 };
 
 /* Whether a header's name is a token, as RFC 9110 has it. */
-static bool is_token(const char *name)
+static bool is_token(struct str name)
 {
-    return *name != '\0' && name[strspn(name, "!#$%&'*+-.^_`|~0123456789"
-                                              "abcdefghijklmnopqrstuvwxyz"
-                                              "ABCDEFGHIJKLMNOPQRSTUVWXYZ")] == '\0';
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.at[i];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-';
+        if (!plain && (c < '0' || c > '9') && strchr("!#$%&'*+.^_`|~", c) == NULL)
+            return false;
+    }
+    return name.len > 0;
 }
 
 /* Whether a header went on in the next line. libmicrohttpd 0.9 puts that behind its name, and not
  * behind its value, so that "Transfer-Encoding:" and " chunked" would be a header that nobody
  * knows. Where it has done so the two no longer stand one behind the other, as they do in a
  * request. */
-static bool is_folded(const char *name, const char *value)
+static bool is_folded(struct str name, const char *value)
 {
-    const char *end = name + strlen(name) + 1;
-    if (strncmp(MHD_get_version(), "0.9.", 4) != 0 || value == NULL)
+    const char *end = name.at + name.len + 1;
+    if (value == NULL)
         return false;
     if (value < end || value - end > HEADER_BYTES_MAX)
         return true;
@@ -78,72 +78,109 @@ static bool is_folded(const char *name, const char *value)
  * libmicrohttpd 0.9 ends values at a NUL, of which it makes one at the end of each line, too. */
 static bool is_cut(const char *end, const char *next, ptrdiff_t gap_max)
 {
-    return strncmp(MHD_get_version(), "0.9.", 4) == 0 && end != NULL && next - end > gap_max;
+    return end != NULL && next - end > gap_max;
 }
 
 /* Whether the line that ended there was ended by LF alone: libmicrohttpd 0.9 puts a NUL in the
  * place of each character that ends a line. */
 static bool is_bare(const char *end, const char *next, ptrdiff_t gap)
 {
-    return strncmp(MHD_get_version(), "0.9.", 4) == 0 && end != NULL && next - end < gap &&
-           !PLANTED(BARE_LF_TAKEN);
+    return end != NULL && next - end < gap && !PLANTED(BARE_LF_TAKEN);
 }
 
-static enum MHD_Result count_header(void *cls, enum MHD_ValueKind kind, const char *name,
-                                    const char *value)
+/* Which header it is, of those that are looked at; HEADER_COUNT: none of them. */
+static enum header header_of(struct str name)
 {
-    struct header_counts *counts = cls;
+    static const struct str names[] = {
+#define HEADER(symbol, name, rule) STR_INIT(name),
+        HEADERS(HEADER)
+#undef HEADER
+    };
+    int i = 0;
+    while (i < HEADER_COUNT &&
+           (names[i].len != name.len || strncasecmp(names[i].at, name.at, name.len) != 0))
+        i++;
+    return (enum header)i;
+}
+
+static void note_header(struct head_check *check, enum header header, struct str value)
+{
+    static const enum header_rule rules[HEADER_COUNT] = {
+#define HEADER(symbol, name, rule) HEADER_##rule,
+        HEADERS(HEADER)
+#undef HEADER
+    };
+    struct str *known = &check->connection->headers[header];
+    check->lengths += header == HEADER_CONTENT_LENGTH || header == HEADER_TRANSFER_ENCODING;
+    check->again += rules[header] == HEADER_ONCE && str_is_set(*known);
+    if (rules[header] == HEADER_FORWARDED)
+        check->connection->forwarded = true;
+    if (!str_is_set(*known))
+        *known = value;
+}
+
+static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind, const char *name,
+                                   const char *value)
+{
+    struct head_check *check = cls;
+    struct str text = str_from(value);
+    struct str name_text = str_from(name);
     (void)kind;
     if (name == NULL)
         return MHD_YES;
-    counts->cut += is_cut(counts->end, name, 2);
-    counts->bare += is_bare(counts->end, name, 2);
-    counts->end = value == NULL ? NULL : value + strlen(value);
-    counts->folded += is_folded(name, value);
-    counts->nameless += !is_token(name);
-    counts->length += strcasecmp(name, "Content-Length") == 0;
-    counts->encoding += strcasecmp(name, "Transfer-Encoding") == 0;
-    counts->host += strcasecmp(name, "Host") == 0;
-    counts->key += strcasecmp(name, "Idempotency-Key") == 0;
-    counts->authorization += strcasecmp(name, "Authorization") == 0;
-    counts->origin += strcasecmp(name, "Origin") == 0;
-    counts->event_id += strcasecmp(name, "Last-Event-ID") == 0;
-    counts->coding += strcasecmp(name, "Content-Encoding") == 0;
+    if (check->by_place) {
+        check->cut += is_cut(check->end, name, 2);
+        check->bare += is_bare(check->end, name, 2);
+        check->folded += is_folded(name_text, value);
+    }
+    check->end = value == NULL ? NULL : value + text.len;
+    check->nameless += !is_token(name_text);
+    enum header header = header_of(name_text);
+    if (header < HEADER_COUNT)
+        note_header(check, header, text);
+    else if (strncasecmp(name, "X-Forwarded-", 12) == 0)
+        check->connection->forwarded = true;
     return MHD_YES;
 }
 
-/* A request whose length can be read in two ways is two requests for somebody. `head` is where it
- * begins, `version` stands at the end of its first line. */
-static enum error_code check_headers(struct connection *connection, const char *head,
-                                     const char *version, struct err *err)
+/* Notes the headers, and what is wrong with them. A request whose length can be read in two ways is
+ * two requests for somebody. `head` is where it begins, `version` stands at the end of its first
+ * line. */
+static enum error_code take_headers(struct connection *connection, const char *head,
+                                    const char *version, struct err *err)
 {
-    struct header_counts counts = {.end = version + strlen(version)};
+    struct head_check check = {
+        .connection = connection,
+        .by_place = strncmp(MHD_get_version(), "0.9.", 4) == 0,
+        .end = version + strlen(version),
+    };
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection->http, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    (void)MHD_get_connection_values(connection->http, MHD_HEADER_KIND, count_header, &counts);
-    if (info != NULL && counts.folded == 0) {
-        counts.cut += is_cut(counts.end, head + info->header_size, 4);
-        counts.bare += is_bare(counts.end, head + info->header_size, 4);
+    memset(connection->headers, 0, sizeof connection->headers);
+    connection->forwarded = false;
+    (void)MHD_get_connection_values(connection->http, MHD_HEADER_KIND, take_header, &check);
+    if (info != NULL && check.by_place && check.folded == 0) {
+        check.cut += is_cut(check.end, head + info->header_size, 4);
+        check.bare += is_bare(check.end, head + info->header_size, 4);
     }
-    if (counts.cut > 0 && counts.folded == 0)
+    if (check.cut > 0 && check.folded == 0)
         return err_set(err, ERR_BAD_REQUEST, "a header has a NUL in it");
-    if (counts.bare > 0 && counts.folded == 0)
+    if (check.bare > 0 && check.folded == 0)
         return err_set(err, ERR_BAD_REQUEST,
                        "a line of the request's head ends with LF alone: end each with CR LF");
-    if (counts.length + counts.encoding > 1 && !PLANTED(TWO_LENGTHS_TAKEN))
+    if (check.lengths > 1 && !PLANTED(TWO_LENGTHS_TAKEN))
         return err_set(err, ERR_BAD_REQUEST,
                        "the length of the request is ambiguous: send either one Content-Length or "
                        "one Transfer-Encoding");
-    if (counts.folded > 0)
+    if (check.folded > 0)
         return err_set(err, ERR_BAD_REQUEST, "a header goes on in the next line: write it in one");
-    if (counts.nameless > 0)
+    if (check.nameless > 0)
         return err_set(err, ERR_BAD_REQUEST, "invalid header name");
-    struct str encoding = request_header(connection, "Transfer-Encoding");
+    struct str encoding = request_header(connection, HEADER_TRANSFER_ENCODING);
     if (str_is_set(encoding) && strcasecmp(encoding.at, "chunked") != 0)
         return err_set(err, ERR_BAD_REQUEST, "Transfer-Encoding must be chunked, not \"%.*s\"",
                        STR_ARG(encoding));
-    if (counts.host > 1 || counts.key > 1 || counts.authorization > 1 || counts.origin > 1 ||
-        counts.event_id > 1 || counts.coding > 1)
+    if (check.again > 0)
         return err_set(err, ERR_BAD_REQUEST,
                        "Host, Authorization, Idempotency-Key, Origin, Content-Encoding and "
                        "Last-Event-ID may be sent only once");
@@ -161,23 +198,23 @@ static bool is_json(struct str type)
 
 static bool expects_body(const struct connection *connection)
 {
-    struct str length = request_header(connection, "Content-Length");
-    return str_is_set(request_header(connection, "Transfer-Encoding")) ||
+    struct str length = request_header(connection, HEADER_CONTENT_LENGTH);
+    return str_is_set(request_header(connection, HEADER_TRANSFER_ENCODING)) ||
            (str_is_set(length) && strspn(length.at, "0") != length.len);
 }
 
 static enum error_code check_body(struct connection *connection, struct err *err)
 {
     const struct route *route = connection->match.route;
-    struct str length = request_header(connection, "Content-Length");
-    struct str type = request_header(connection, "Content-Type");
+    struct str length = request_header(connection, HEADER_CONTENT_LENGTH);
+    struct str type = request_header(connection, HEADER_CONTENT_TYPE);
     if (!expects_body(connection))
         return ERR_OK;
     if (!route_has_body(route))
         return err_set(err, ERR_BAD_REQUEST, "%.*s %.*s takes no body%s", STR_ARG(route->method),
                        STR_ARG(route->path),
                        route->page == PAGE_VERB ? ": its parameters go into the query" : "");
-    struct str encoding = request_header(connection, "Content-Encoding");
+    struct str encoding = request_header(connection, HEADER_CONTENT_ENCODING);
     if (str_is_set(encoding) && strcasecmp(encoding.at, "identity") != 0)
         return err_set(err, ERR_UNSUPPORTED_MEDIA_TYPE,
                        "Content-Encoding \"%.*s\" is not supported: send the body as it is",
@@ -198,7 +235,7 @@ static enum error_code check_body(struct connection *connection, struct err *err
 static enum error_code read_key(struct connection *connection, struct err *err)
 {
     struct verb_call *call = &connection->call;
-    struct str key = request_header(connection, "Idempotency-Key");
+    struct str key = request_header(connection, HEADER_IDEMPOTENCY_KEY);
     struct buf scope;
     if (!str_is_set(key))
         return ERR_OK;
@@ -402,7 +439,7 @@ static bool has_parameter(const struct connection *connection, const char *name)
 static bool wants_stream(const struct connection *connection)
 {
     enum verb_name name = connection->match.route->verb;
-    struct str accept = request_header(connection, "Accept");
+    struct str accept = request_header(connection, HEADER_ACCEPT);
     int stream = request_preference(accept, STR("text/event-stream"));
     int page = request_preference(accept, STR("application/json"));
     if (connection->is_head || (name != VERB_events && name != VERB_feed))
@@ -415,7 +452,7 @@ static bool wants_stream(const struct connection *connection)
 
 static enum error_code begin_stream(struct connection *connection, struct err *err)
 {
-    struct str last = request_header(connection, "Last-Event-ID");
+    struct str last = request_header(connection, HEADER_LAST_EVENT_ID);
     connection->stream = wants_stream(connection);
     if (!connection->stream || !str_is_set(last) || last.len == 0)
         return ERR_OK;
@@ -430,7 +467,7 @@ static enum error_code begin_stream(struct connection *connection, struct err *e
 bool request_route(struct connection *connection, const char *method, const char *path,
                    const char *version)
 {
-    enum error_code code = check_headers(connection, method, version, &connection->err);
+    enum error_code code = take_headers(connection, method, version, &connection->err);
     if (code == ERR_OK)
         code = route_find(str_from(method), str_from(path), &connection->arena, &connection->match,
                           &connection->err);
@@ -456,7 +493,7 @@ static struct str read_traceparent(struct connection *connection)
     char *text;
     enum verb_name verb = connection->match.route->verb;
     if ((verb != VERB_submit && verb != VERB_batch) ||
-        !trace_parse_any(request_header(connection, "traceparent"), &context))
+        !trace_parse_any(request_header(connection, HEADER_TRACEPARENT), &context))
         return (struct str){NULL, 0};
     text = arena_alloc(&connection->arena, TRACEPARENT_LEN);
     if (text == NULL)

@@ -22,7 +22,7 @@ bool request_take(struct connection *connection, const char *data, size_t len);
 enum error_code request_finish(struct connection *connection);
 
 /* A header of the request; absent: it is not there. */
-struct str request_header(const struct connection *connection, const char *name);
+struct str request_header(const struct connection *connection, enum header header);
 
 /* How much the client wants something, in thousandths, as a header Accept or Accept-Encoding says:
  * 0 when it does not name it. */

@@ -116,7 +116,8 @@ enum MHD_Result respond_answer(struct connection *connection)
     bool tagged = connection->call.name == VERB_get && status == 200;
     if (tagged)
         write_tag(answer, tag, sizeof tag);
-    bool known = tagged && is_known(request_header(connection, "If-None-Match"), str_from(tag));
+    bool known =
+        tagged && is_known(request_header(connection, HEADER_IF_NONE_MATCH), str_from(tag));
     struct MHD_Response *response = respond_make(known ? STR("") : answer);
     if (response != NULL && tagged)
         add_header(response, "ETag", tag);
@@ -138,14 +139,14 @@ static void add_page_headers(struct MHD_Response *response)
 
 static bool takes_gzip(const struct connection *connection)
 {
-    struct str accept = request_header(connection, "Accept-Encoding");
+    struct str accept = request_header(connection, HEADER_ACCEPT_ENCODING);
     return request_preference(accept, STR("gzip")) > 0;
 }
 
 enum MHD_Result respond_asset(struct connection *connection, const struct asset *asset, bool stays)
 {
     bool packed = takes_gzip(connection);
-    bool known = is_known(request_header(connection, "If-None-Match"), str_from(asset->tag));
+    bool known = is_known(request_header(connection, HEADER_IF_NONE_MATCH), str_from(asset->tag));
     char tag[64];
     struct str body = {(const char *)asset->packed, asset->packed_len};
     if (known)

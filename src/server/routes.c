@@ -90,6 +90,10 @@ static bool match(const struct route *route, struct str path, struct route_match
     struct str pattern = route->path;
     struct str wanted;
     struct str given;
+    const char *member = memchr(pattern.at, '{', pattern.len);
+    size_t same = member == NULL ? pattern.len : (size_t)(member - pattern.at);
+    if (path.len < same || memcmp(path.at, pattern.at, same) != 0)
+        return false;
     ret->route = route;
     ret->count = 0;
     while (next_segment(&pattern, &wanted)) {

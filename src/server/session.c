@@ -17,7 +17,7 @@ enum { PROOF_LEN = 2 * HASH_LEN, COOKIE_BYTES_MAX = 2 * SESSION_TOKEN_MAX + 128 
 static bool is_secure(const struct connection *connection)
 {
     static const struct str https = STR_INIT("https");
-    struct str proto = request_header(connection, "X-Forwarded-Proto");
+    struct str proto = request_header(connection, HEADER_X_FORWARDED_PROTO);
     return connection->pair != NULL ||
            (proto.len >= https.len && strncasecmp(proto.at, https.at, https.len) == 0);
 }
@@ -59,7 +59,7 @@ bool session_has_proof(const struct connection *connection, struct str token)
 {
     char text[PROOF_LEN];
     struct buf proof = {.at = text, .cap = sizeof text};
-    struct str given = request_header(connection, "X-Pawl-CSRF");
+    struct str given = request_header(connection, HEADER_X_PAWL_CSRF);
     write_proof(token, &proof);
     return given.len == proof.len &&
            hash_eq((const uint8_t *)given.at, (const uint8_t *)proof.at, proof.len);

@@ -17,16 +17,10 @@ struct claim_input {
     bool found;
 };
 
-void claim_inputs_init(struct claim_inputs *inputs, uint64_t seed)
+void claim_inputs_init(struct claim_inputs *inputs, struct arena *arena, uint64_t seed)
 {
-    *inputs = (struct claim_inputs){0};
-    arena_init(&inputs->arena);
-    map_init(&inputs->index, &inputs->arena, 16, seed);
-}
-
-void claim_inputs_release(struct claim_inputs *inputs)
-{
-    arena_release(&inputs->arena);
+    *inputs = (struct claim_inputs){.arena = arena};
+    map_init(&inputs->index, arena, 16, seed);
 }
 
 /* The name of a step among those of all jobs, in `bytes`; absent: there is no such name. */
@@ -50,13 +44,13 @@ static bool want(struct claim_inputs *inputs, struct uuid job, struct str step)
     if (inputs->count == inputs->cap) {
         uint32_t cap = inputs->cap < AT_ONCE_MIN ? AT_ONCE_MIN : inputs->cap * 2;
         struct claim_input *at =
-            arena_grow(&inputs->arena, inputs->at, inputs->cap * sizeof *at, cap * sizeof *at);
+            arena_grow(inputs->arena, inputs->at, inputs->cap * sizeof *at, cap * sizeof *at);
         if (at == NULL)
             return false;
         inputs->at = at;
         inputs->cap = cap;
     }
-    key = arena_copy(&inputs->arena, key);
+    key = arena_copy(inputs->arena, key);
     if (!str_is_set(key) || map_put(&inputs->index, key, inputs->count, &found) != ERR_OK)
         return false;
     struct str name = {key.at + sizeof job.bytes, key.len - sizeof job.bytes};
@@ -73,7 +67,7 @@ bool claim_inputs_want(struct claim_inputs *inputs, struct uuid job, struct str 
     if (!json_array_begin(&iter, steps))
         return true;
     while (room && json_array_next(&iter, &raw))
-        if (json_string(raw, &inputs->arena, &id))
+        if (json_string(raw, inputs->arena, &id))
             room = want(inputs, job, id);
     return room;
 }
@@ -114,7 +108,7 @@ static bool keep(struct claim_inputs *inputs, const struct store_parts *part)
         input->found = true;
         if (!str_is_set(step->result))
             continue;
-        input->result = arena_copy(&inputs->arena, step->result);
+        input->result = arena_copy(inputs->arena, step->result);
         inputs->bytes += step->result.len;
         if (!str_is_set(input->result))
             return false;

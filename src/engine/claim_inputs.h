@@ -14,8 +14,8 @@
 #include "store/store.h"
 
 struct claim_inputs {
-    struct arena arena; /* of everything below */
-    struct map index;   /* from job and step to a place in `at` */
+    struct arena *arena; /* of everything below */
+    struct map index;    /* from job and step to a place in `at` */
     struct claim_input *at;
     uint32_t count;
     uint32_t cap;
@@ -24,8 +24,7 @@ struct claim_inputs {
 };
 
 /* `seed` is for the look-up table. */
-void claim_inputs_init(struct claim_inputs *inputs, uint64_t seed);
-void claim_inputs_release(struct claim_inputs *inputs);
+void claim_inputs_init(struct claim_inputs *inputs, struct arena *arena, uint64_t seed);
 
 /* Notes the steps of a job that are named in a raw JSON array. False, here and below: memory ran
  * out. */

@@ -12,31 +12,35 @@
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/refs.h"
 #include "base/str.h"
 #include "base/uuid.h"
 #include "store/store.h"
 
 enum { RECORDS_BYTES_MAX = 4 * 1024 * 1024 }; /* of all claims in one response */
 
+/* One who reads records, for all claims of a response. */
 struct claim_records {
     struct store_txn *txn; /* NULL: nothing can be read */
-    struct arena effects;  /* of one page of each, thrown away once it is written */
-    struct arena waits;
-    uint64_t seed;
-    size_t bytes_left; /* that may still be written */
-    bool failed;       /* memory ran out */
+    uint64_t seed;         /* for look-up tables */
+    size_t bytes_left;     /* that may still be read */
 };
 
-/* `seed` is for look-up tables. */
-void claim_records_init(struct claim_records *records, struct store_txn *txn, uint64_t seed);
-void claim_records_release(struct claim_records *records);
+/* The records of a job, or of a step of it. As zeroed, there are none. */
+struct claim_found {
+    struct refs effects; /* of struct effect */
+    struct refs waits;   /* of struct event, opened: the last one that ended a wait with its key */
+    bool more;           /* there are more, behind */
+    int64_t next;        /* this version */
+};
 
-/* Writes "effects" and "waits" of a job, or of a step of it, behind version `after`, and
- * "effects_next" when there are more. The waits of a step are its questions that were answered. */
-void claim_records_put(struct claim_records *records, struct json_writer *writer, struct uuid job,
-                       struct str step, int64_t after);
+/* Reads what is behind version `after`, as far as the bytes go; `step` is absent for the job's own.
+ * The waits of a step are its questions that were answered. What cannot be read is left for later.
+ * False: memory ran out. */
+bool claim_records_read(struct claim_records *records, struct uuid job, struct str step,
+                        int64_t after, struct arena *arena, struct claim_found *ret);
 
-/* The same where there is none. */
-void claim_records_put_none(struct json_writer *writer);
+/* Writes "effects" and "waits", and "effects_next" when there are more. */
+void claim_found_write(const struct claim_found *found, struct json_writer *writer);
 
 #endif

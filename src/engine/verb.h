@@ -37,6 +37,7 @@ enum verb_name {
 struct verb_result {
     int status;       /* HTTP's: 200, 201, 202 */
     const void *data; /* the verb's own struct, for its `write` */
+    size_t bytes;     /* about how much was read for it, besides what is in the operations */
     struct str text;  /* set: the response itself, as it was kept for repetitions */
 };
 

@@ -255,7 +255,7 @@ static enum error_code batch_finish(struct verb_call *call, struct err *err)
         struct entry *entry = &entries->at[i];
         finish_entry(entry, call->rendering || bytes > ANSWER_BYTES_MAX);
         call->left_out = call->left_out || entry->call.left_out;
-        bytes += entry->call.result.text.len;
+        bytes += entry->call.result.bytes;
     }
     return ERR_OK;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/planted.h"
+#include "base/refs.h"
 #include "engine/access.h"
 #include "engine/answer.h"
 #include "engine/claim_inputs.h"
@@ -16,7 +17,7 @@ enum {
     PAGE_MIN = 16, /* events that are read at once */
     PAGE_MAX = 256,
     PAGE_BYTES_MAX = 256 * 1024, /* no longer pages when one had so much */
-    EVENT_BYTES = 1024,          /* about what an event has besides its payload */
+    EVENT_BYTES = 512,           /* about what an event has besides its payload */
 };
 
 struct claim_request {
@@ -143,16 +144,36 @@ static enum error_code claim_prepare(struct verb_call *call, struct err *err)
     return ERR_OK;
 }
 
-/* ---- answering ---------------------------------------------------------------------------- */
+/* ---- the result --------------------------------------------------------------------------- */
 
-/* One who writes an answer with what is read for it. There is no transaction when the answer is
- * written before the claim is committed, to be kept for repetitions, and when there is none to be
- * had: then the answer says what is left to read, since the work itself must not get lost. */
-struct teller {
+/* What a step gets from one that it depends on. */
+struct input {
+    struct str id;
+    struct str result; /* raw JSON */
+};
+
+/* One claim, with what is read for it. */
+struct granted {
+    struct input *inputs; /* of a step */
+    uint32_t input_count;
+    struct refs left; /* of struct str, raw JSON: inputs that are left to read */
+    struct claim_found records;
+    struct refs events;  /* of struct event, when the claim asks for history */
+    int64_t events_next; /* the version up to which they go */
+};
+
+struct claim_result {
+    struct granted *granted; /* one a grant */
+    bool history;
+};
+
+/* One who reads for the claims of a response. There is no transaction when the response is written
+ * before the claim is committed, to be kept for repetitions, and when there is none to be had: then
+ * the response says what is left to read, since the work itself must not get lost. */
+struct reader {
     struct store_txn *txn; /* NULL: nothing can be read */
-    struct arena page;     /* for what is read, thrown away once it is written */
-    struct json_writer writer;
-    size_t history_left; /* bytes that may still be written */
+    struct arena *arena;
+    size_t history_left; /* bytes that may still be read */
     size_t inputs_left;
     struct claim_inputs inputs;
     struct claim_records records;
@@ -160,86 +181,63 @@ struct teller {
 };
 
 /* Reads one page of the events behind `after`; false when there is none to be had. */
-static bool read_page(struct teller *teller, struct uuid job, int64_t after, uint32_t limit,
+static bool read_page(struct reader *reader, struct uuid job, int64_t after, uint32_t limit,
                       struct event **ret, uint32_t *ret_count)
 {
     struct store_stream stream = {.job = job, .after = after, .limit = limit};
-    arena_clear(&teller->page);
-    return teller->txn != NULL &&
-           store_events(teller->txn, &stream, &teller->page, ret, ret_count, NULL) == ERR_OK &&
+    return reader->txn != NULL &&
+           store_events(reader->txn, &stream, reader->arena, ret, ret_count, NULL) == ERR_OK &&
            *ret_count > 0;
 }
 
-/* Writes events up to the job's version as far as there is room; returns the last one written. */
-static int64_t put_events(struct teller *teller, const struct job *job)
+/* Reads events up to the job's version as far as there is room. */
+static void read_history(struct reader *reader, const struct job *job, struct granted *ret)
 {
-    int64_t after = 0;
     uint32_t limit = PAGE_MIN;
     struct event *events = NULL;
     uint32_t count = 0;
-    while (after < job->version && read_page(teller, job->id, after, limit, &events, &count)) {
+    while (ret->events_next < job->version &&
+           read_page(reader, job->id, ret->events_next, limit, &events, &count)) {
         size_t bytes = 0;
-        for (uint32_t i = 0; i < count && after < job->version; i++) {
-            size_t before = teller->writer.buf->len;
-            if (events[i].payload.len + EVENT_BYTES > teller->history_left)
-                return after;
-            answer_event(&teller->writer, &events[i], job->spec.traceparent);
-            size_t written = teller->writer.buf->len - before;
-            teller->history_left -= written < teller->history_left ? written : teller->history_left;
-            bytes += written;
-            after = events[i].version;
+        for (uint32_t i = 0; i < count && ret->events_next < job->version; i++) {
+            size_t size = events[i].payload.len + EVENT_BYTES;
+            if (size > reader->history_left || reader->failed)
+                return;
+            reader->failed = !refs_add(&ret->events, reader->arena, &events[i]);
+            reader->history_left -= size;
+            bytes += size;
+            ret->events_next = events[i].version;
         }
         if (bytes < PAGE_BYTES_MAX && limit < PAGE_MAX)
             limit *= 2;
         else if (bytes >= PAGE_BYTES_MAX)
             limit = PAGE_MIN;
     }
-    return after;
 }
 
-static void put_history(struct teller *teller, const struct job *job)
-{
-    json_key(&teller->writer, STR("events"));
-    json_begin_array(&teller->writer);
-    int64_t after = put_events(teller, job);
-    json_end_array(&teller->writer);
-    if (after < job->version)
-        answer_int(&teller->writer, STR("events_next"), after);
-}
-
-/* Writes what the dependencies of a step came to, and what of it is left to read: it would be too
+/* Finds what the dependencies of a step came to, and what of it is left to read: it would be too
  * much, or could not be read. */
-static void put_inputs(struct teller *teller, struct uuid job, struct str deps)
+static void find_inputs(struct reader *reader, struct uuid job, struct str deps,
+                        struct granted *ret)
 {
     struct json_iter iter;
-    struct json_writer left;
-    struct buf names;
-    struct str raw;
-    struct str id;
-    struct str result;
-    buf_init(&names, teller->writer.buf->arena, 0);
-    json_writer_init(&left, &names);
-    json_begin_array(&left);
-    json_key(&teller->writer, STR("inputs"));
-    json_begin_object(&teller->writer);
-    bool more = json_array_begin(&iter, deps);
-    while (more && json_array_next(&iter, &raw)) {
-        if (!json_string(raw, &teller->page, &id) ||
-            !claim_inputs_find(&teller->inputs, job, id, &result) ||
-            result.len > teller->inputs_left) {
-            json_put_raw(&left, raw);
-            continue;
+    struct input input;
+    size_t count = json_count(deps);
+    struct str *raws = arena_alloc(reader->arena, (count + 1) * sizeof *raws);
+    ret->inputs = arena_alloc(reader->arena, count * sizeof *ret->inputs);
+    if (raws == NULL || ret->inputs == NULL)
+        reader->failed = true;
+    bool more = !reader->failed && json_array_begin(&iter, deps);
+    while (more && json_array_next(&iter, raws)) {
+        if (json_string(*raws, reader->arena, &input.id) &&
+            claim_inputs_find(&reader->inputs, job, input.id, &input.result) &&
+            input.result.len <= reader->inputs_left) {
+            reader->inputs_left -= input.result.len;
+            ret->inputs[ret->input_count++] = input;
+        } else if (!refs_add(&ret->left, reader->arena, raws++)) {
+            reader->failed = true;
         }
-        teller->inputs_left -= result.len;
-        answer_key(&teller->writer, id);
-        json_put_raw(&teller->writer, result);
     }
-    arena_clear(&teller->page);
-    json_end_object(&teller->writer);
-    json_end_array(&left);
-    if (names.len > 2)
-        answer_raw(&teller->writer, STR("inputs_left"), buf_str(&names));
-    teller->failed = teller->failed || names.failed;
 }
 
 /* Whether there are effects or waits to carry. */
@@ -249,38 +247,17 @@ static bool has_records(const struct grant *grant)
     return grant->step != NULL ? step_has_records(job, grant->step) : job_has_records(job);
 }
 
-static void put_records(struct teller *teller, const struct grant *grant)
+static void read_records(struct reader *reader, const struct grant *grant, struct claim_found *ret)
 {
     const struct job *job = &grant->slice->job;
     struct str step = grant->step != NULL ? grant->step->spec.id : (struct str){NULL, 0};
-    if (has_records(grant))
-        claim_records_put(&teller->records, &teller->writer, job->id, step,
-                          PLANTED(CLAIM_CARRIES_OLD_EFFECTS) ? 0 : job->effects_from);
-    else
-        claim_records_put_none(&teller->writer);
+    int64_t after = PLANTED(CLAIM_CARRIES_OLD_EFFECTS) ? 0 : job->effects_from;
+    if (has_records(grant) &&
+        !claim_records_read(&reader->records, job->id, step, after, reader->arena, ret))
+        reader->failed = true;
 }
 
-static void put_claims(struct teller *teller, const struct op *op, bool history)
-{
-    struct json_writer *writer = &teller->writer;
-    json_begin_object(writer);
-    json_key(writer, STR("claims"));
-    json_begin_array(writer);
-    for (uint32_t i = 0; i < op->grant_count; i++) {
-        const struct grant *grant = &op->grants[i];
-        answer_grant(writer, grant);
-        if (grant->step != NULL)
-            put_inputs(teller, grant->slice->job.id, grant->step->spec.deps);
-        put_records(teller, grant);
-        if (history)
-            put_history(teller, &grant->slice->job);
-        json_end_object(writer);
-    }
-    json_end_array(writer);
-    json_end_object(writer);
-}
-
-/* Whether there is something to read for the answer. */
+/* Whether there is something to read for the response. */
 static bool needs_reading(const struct op *op, bool history)
 {
     bool needs = false;
@@ -292,57 +269,125 @@ static bool needs_reading(const struct op *op, bool history)
     return needs;
 }
 
-static void teller_begin(struct teller *teller, struct verb_call *call, bool reads,
-                         struct buf *answer)
+static void reader_begin(struct reader *reader, struct verb_call *call, bool reads)
 {
-    *teller = (struct teller){
+    struct store *store = reads ? engine_store(call->engine) : NULL;
+    uint64_t seed = reads ? store->options.seed : 0;
+    *reader = (struct reader){
+        .arena = call->arena,
         .history_left = HISTORY_BYTES_MAX,
         .inputs_left = INPUTS_BYTES_MAX,
     };
-    if (reads && store_begin(engine_store(call->engine), STORE_READ, &teller->txn, NULL) != ERR_OK)
-        teller->txn = NULL;
-    arena_init(&teller->page);
-    uint64_t seed = reads ? engine_store(call->engine)->options.seed : 0;
-    claim_inputs_init(&teller->inputs, seed);
-    claim_records_init(&teller->records, teller->txn, seed);
-    json_writer_init(&teller->writer, answer);
+    if (reads && store_begin(store, STORE_READ, &reader->txn, NULL) != ERR_OK)
+        reader->txn = NULL;
+    claim_inputs_init(&reader->inputs, call->arena, seed);
+    reader->records = (struct claim_records){reader->txn, seed, RECORDS_BYTES_MAX};
 }
 
-static enum error_code teller_end(struct teller *teller, struct err *err)
+static enum error_code reader_end(struct reader *reader, struct err *err)
 {
-    bool failed = teller->failed || teller->records.failed;
-    claim_inputs_release(&teller->inputs);
-    claim_records_release(&teller->records);
-    arena_release(&teller->page);
-    if (teller->txn != NULL)
-        store_rollback(teller->txn);
-    return failed ? err_set(err, ERR_NO_MEMORY, "there is no memory for the answer") : ERR_OK;
+    if (reader->txn != NULL)
+        store_rollback(reader->txn);
+    return reader->failed ? err_set(err, ERR_NO_MEMORY, "there is no memory for the answer")
+                          : ERR_OK;
 }
 
-static void read_inputs(struct teller *teller)
+static void read_inputs(struct reader *reader)
 {
-    if (teller->txn != NULL && !teller->failed)
-        teller->failed = !claim_inputs_read(&teller->inputs, teller->txn, INPUTS_BYTES_MAX);
+    if (reader->txn != NULL && !reader->failed)
+        reader->failed = !claim_inputs_read(&reader->inputs, reader->txn, INPUTS_BYTES_MAX);
 }
 
-static enum error_code claim_text(struct verb_call *call, struct buf *answer, struct err *err)
+/* Reads what goes with the grants. */
+static void read_granted(struct reader *reader, const struct op *op, struct claim_result *ret)
+{
+    for (uint32_t i = 0; i < op->grant_count && reader->txn != NULL && !reader->failed; i++)
+        if (op->grants[i].step != NULL)
+            reader->failed = !claim_inputs_want(&reader->inputs, op->grants[i].slice->job.id,
+                                                op->grants[i].step->spec.deps);
+    read_inputs(reader);
+    for (uint32_t i = 0; i < op->grant_count && !reader->failed; i++) {
+        const struct grant *grant = &op->grants[i];
+        if (grant->step != NULL)
+            find_inputs(reader, grant->slice->job.id, grant->step->spec.deps, &ret->granted[i]);
+        read_records(reader, grant, &ret->granted[i].records);
+        if (ret->history)
+            read_history(reader, &grant->slice->job, &ret->granted[i]);
+    }
+}
+
+static enum error_code claim_finish(struct verb_call *call, struct err *err)
 {
     const struct op *op = call->call.ops[0];
     const struct claim_request *request = call->state;
-    struct teller teller;
-    if (op->code != ERR_OK)
-        return err_set(err, op->code, "%s", op->err.detail);
+    struct reader reader;
+    enum error_code code = verb_outcome(call, err);
+    if (code != ERR_OK)
+        return code;
+    struct claim_result *result = arena_zalloc(call->arena, 1, sizeof *result);
+    struct granted *granted = arena_zalloc(call->arena, op->grant_count, sizeof *result->granted);
+    if (result == NULL || granted == NULL)
+        return verb_no_memory(err);
+    *result = (struct claim_result){granted, request->history};
     bool needs = needs_reading(op, request->history);
-    bool reads = !call->rendering && needs;
-    call->left_out = needs && !reads;
-    teller_begin(&teller, call, reads, answer);
-    for (uint32_t i = 0; i < op->grant_count && reads && !teller.failed; i++)
-        if (op->grants[i].step != NULL)
-            teller.failed = !claim_inputs_want(&teller.inputs, op->grants[i].slice->job.id,
-                                               op->grants[i].step->spec.deps);
-    read_inputs(&teller);
-    put_claims(&teller, op, request->history);
-    return teller_end(&teller, err);
+    call->left_out = needs && call->rendering;
+    reader_begin(&reader, call, needs && !call->rendering);
+    read_granted(&reader, op, result);
+    call->result.data = result;
+    call->result.bytes = HISTORY_BYTES_MAX - reader.history_left + INPUTS_BYTES_MAX -
+                         reader.inputs_left + RECORDS_BYTES_MAX - reader.records.bytes_left;
+    return reader_end(&reader, err);
+}
+
+static void put_inputs(struct json_writer *writer, const struct granted *granted)
+{
+    json_key(writer, STR("inputs"));
+    json_begin_object(writer);
+    for (uint32_t i = 0; i < granted->input_count; i++) {
+        answer_key(writer, granted->inputs[i].id);
+        json_put_raw(writer, granted->inputs[i].result);
+    }
+    json_end_object(writer);
+    if (granted->left.count == 0)
+        return;
+    json_key(writer, STR("inputs_left"));
+    json_begin_array(writer);
+    for (uint32_t i = 0; i < granted->left.count; i++)
+        json_put_raw(writer, *(const struct str *)granted->left.at[i]);
+    json_end_array(writer);
+}
+
+static void put_history(struct json_writer *writer, const struct job *job,
+                        const struct granted *granted)
+{
+    json_key(writer, STR("events"));
+    json_begin_array(writer);
+    for (uint32_t i = 0; i < granted->events.count; i++)
+        answer_event(writer, granted->events.at[i], job->spec.traceparent);
+    json_end_array(writer);
+    if (granted->events_next < job->version)
+        answer_int(writer, STR("events_next"), granted->events_next);
+}
+
+static void claim_write(const struct verb_call *call, struct json_writer *writer)
+{
+    const struct op *op = call->call.ops[0];
+    const struct claim_result *result = call->result.data;
+    json_begin_object(writer);
+    json_key(writer, STR("claims"));
+    json_begin_array(writer);
+    for (uint32_t i = 0; i < op->grant_count; i++) {
+        const struct grant *grant = &op->grants[i];
+        answer_grant(writer, grant);
+        if (grant->step != NULL)
+            put_inputs(writer, &result->granted[i]);
+        claim_found_write(&result->granted[i].records, writer);
+        if (result->history)
+            put_history(writer, &grant->slice->job, &result->granted[i]);
+        json_end_object(writer);
+    }
+    json_end_array(writer);
+    json_end_object(writer);
 }
 
 /* ---- answering once more ------------------------------------------------------------------ */
@@ -383,27 +428,33 @@ static bool is_read_anew(const struct kept_claim *kept, struct str key)
     return (of_inputs && str_is_set(kept->left)) || (of_records && kept->has_records);
 }
 
-static void put_kept(struct teller *teller, struct str claim)
+static void put_kept(struct reader *reader, struct json_writer *writer, struct str claim)
 {
-    struct kept_claim kept = kept_claim(claim, teller->writer.buf->arena);
+    struct kept_claim kept = kept_claim(claim, reader->arena);
     if (!str_is_set(kept.left) && !kept.has_records) {
-        json_put_raw(&teller->writer, claim);
+        json_put_raw(writer, claim);
         return;
     }
     struct json_iter iter;
     struct str key;
     struct str value;
-    json_begin_object(&teller->writer);
+    struct granted granted = {0};
+    if (str_is_set(kept.left))
+        find_inputs(reader, kept.job, kept.left, &granted);
+    if (kept.has_records && !claim_records_read(&reader->records, kept.job, kept.step, kept.after,
+                                                reader->arena, &granted.records))
+        reader->failed = true;
+    json_begin_object(writer);
     (void)json_object_begin(&iter, claim);
     /* In the order of the first response, so that a repeated one has the same bytes. */
     while (json_object_next(&iter, &key, &value))
         if (!is_read_anew(&kept, key))
-            answer_raw(&teller->writer, (struct str){key.at + 1, key.len - 2}, value);
+            answer_raw(writer, (struct str){key.at + 1, key.len - 2}, value);
         else if (json_key_is(key, STR("inputs")))
-            put_inputs(teller, kept.job, kept.left);
+            put_inputs(writer, &granted);
         else if (json_key_is(key, STR("effects")))
-            claim_records_put(&teller->records, &teller->writer, kept.job, kept.step, kept.after);
-    json_end_object(&teller->writer);
+            claim_found_write(&granted.records, writer);
+    json_end_object(writer);
 }
 
 static enum error_code claim_repeat(struct verb_call *call, struct str body, struct buf *answer,
@@ -411,23 +462,25 @@ static enum error_code claim_repeat(struct verb_call *call, struct str body, str
 {
     struct str claims = json_member(body, STR("claims"));
     struct json_iter iter;
+    struct json_writer writer;
     struct str claim;
-    struct teller teller;
-    teller_begin(&teller, call, true, answer);
+    struct reader reader;
+    reader_begin(&reader, call, true);
     for (bool more = json_array_begin(&iter, claims); more && json_array_next(&iter, &claim);) {
-        struct kept_claim kept = kept_claim(claim, &teller.page);
-        if (str_is_set(kept.left) && !claim_inputs_want(&teller.inputs, kept.job, kept.left))
-            teller.failed = true;
+        struct kept_claim kept = kept_claim(claim, call->arena);
+        if (str_is_set(kept.left) && !claim_inputs_want(&reader.inputs, kept.job, kept.left))
+            reader.failed = true;
     }
-    read_inputs(&teller);
-    json_begin_object(&teller.writer);
-    json_key(&teller.writer, STR("claims"));
-    json_begin_array(&teller.writer);
+    read_inputs(&reader);
+    json_writer_init(&writer, answer);
+    json_begin_object(&writer);
+    json_key(&writer, STR("claims"));
+    json_begin_array(&writer);
     for (bool more = json_array_begin(&iter, claims); more && json_array_next(&iter, &claim);)
-        put_kept(&teller, claim);
-    json_end_array(&teller.writer);
-    json_end_object(&teller.writer);
-    return teller_end(&teller, err);
+        put_kept(&reader, &writer, claim);
+    json_end_array(&writer);
+    json_end_object(&writer);
+    return reader_end(&reader, err);
 }
 
 static bool claim_reads(const struct verb_call *call)
@@ -438,11 +491,13 @@ static bool claim_reads(const struct verb_call *call)
 
 const struct verb verb_claim = {.request = &claim_record,
                                 .prepare = claim_prepare,
-                                .text = claim_text,
+                                .finish = claim_finish,
+                                .write = claim_write,
                                 .repeat = claim_repeat,
                                 .reads = claim_reads};
 const struct verb verb_claim_steps = {.request = &claim_steps_record,
                                       .prepare = claim_prepare,
-                                      .text = claim_text,
+                                      .finish = claim_finish,
+                                      .write = claim_write,
                                       .repeat = claim_repeat,
                                       .reads = claim_reads};

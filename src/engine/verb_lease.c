@@ -569,12 +569,15 @@ static enum error_code load_leased(struct verb_call *call, struct store_txn *txn
                    STR_ARG(request->token));
 }
 
-static enum error_code effects_text(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code effects_run(struct verb_call *call, struct err *err)
 {
     struct effects_request request = {0};
     struct store_job job = {0};
     const struct step *step = NULL;
     struct store_txn *txn = NULL;
+    struct claim_found *found = arena_zalloc(call->arena, 1, sizeof *found);
+    if (found == NULL)
+        return verb_no_memory(err);
     enum error_code code = verb_read(call, &effects_record, &request, err);
     if (code == ERR_OK && !str_is_set(request.token))
         code = verb_missing("token", "it is what the claim gave", err);
@@ -584,21 +587,25 @@ static enum error_code effects_text(struct verb_call *call, struct buf *answer, 
         return code;
     code = load_leased(call, txn, &request, &job, &step, err);
     if (code == ERR_OK) {
-        struct claim_records records;
-        struct json_writer writer;
+        struct claim_records records = {txn, engine_store(call->engine)->options.seed,
+                                        RECORDS_BYTES_MAX};
         int64_t from = job.slice.job.effects_from;
-        json_writer_init(&writer, answer);
-        json_begin_object(&writer);
-        claim_records_init(&records, txn, engine_store(call->engine)->options.seed);
-        claim_records_put(&records, &writer, job.slice.job.id,
-                          step != NULL ? step->spec.id : (struct str){NULL, 0},
-                          request.after > from ? request.after : from);
-        json_end_object(&writer);
-        code = records.failed ? verb_no_memory(err) : ERR_OK;
-        claim_records_release(&records);
+        if (!claim_records_read(&records, job.slice.job.id,
+                                step != NULL ? step->spec.id : (struct str){NULL, 0},
+                                request.after > from ? request.after : from, call->arena, found))
+            code = verb_no_memory(err);
     }
     store_rollback(txn);
+    call->result.data = found;
     return code;
 }
 
-const struct verb verb_effects = {.request = &effects_record, .text = effects_text};
+static void effects_write(const struct verb_call *call, struct json_writer *writer)
+{
+    json_begin_object(writer);
+    claim_found_write(call->result.data, writer);
+    json_end_object(writer);
+}
+
+const struct verb verb_effects = {
+    .request = &effects_record, .run = effects_run, .write = effects_write};

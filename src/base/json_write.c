@@ -81,7 +81,9 @@ void json_key(struct json_writer *writer, struct str name)
 {
     assert(writer->depth > 0);
     assert(!writer->after_key);
-    char *room = buf_reserve(writer->buf, name.len + 4);
+    struct buf *buf = writer->buf;
+    bool fits = name.len + 4 <= buf->cap - buf->len;
+    char *room = fits ? buf->at + buf->len : buf_reserve(buf, name.len + 4);
     bool comma = comma_due(writer);
     writer->after_key = true;
     if (room == NULL)
@@ -94,7 +96,7 @@ void json_key(struct json_writer *writer, struct str name)
     out += name.len;
     *out++ = '"';
     *out++ = ':';
-    writer->buf->len += (size_t)(out - room);
+    buf->len += (size_t)(out - room);
 }
 
 /* The first byte that must be escaped, or `end`. Unlike the reader's, it goes on over UTF-8. */

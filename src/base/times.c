@@ -56,13 +56,11 @@ static int64_t days_in_month(int64_t year, int64_t month)
     return days[month - 1] + (month == 2 && leap ? 1 : 0);
 }
 
-static void put_digits(char *at, int count, int64_t value)
+static void put_two(char *at, uint32_t value)
 {
-    for (int i = count - 1; i >= 0; i--) {
-        at[i] = (char)('0' + value % 10);
-        value /= 10;
-    }
-    assert(value == 0);
+    assert(value < 100);
+    at[0] = (char)('0' + value / 10);
+    at[1] = (char)('0' + value % 10);
 }
 
 void time_format(int64_t time_ms, char ret[TIME_TEXT_LEN])
@@ -70,15 +68,19 @@ void time_format(int64_t time_ms, char ret[TIME_TEXT_LEN])
     assert(time_ms >= 0);
     assert(time_ms <= TIME_MAX_MS);
     struct date date = date_from_days(time_ms / DAY_MS);
-    int64_t rest = time_ms % DAY_MS;
+    uint32_t rest = (uint32_t)(time_ms % DAY_MS);
+    uint32_t seconds = rest / SECOND_MS;
+    uint32_t millis = rest % SECOND_MS;
     memcpy(ret, "0000-00-00T00:00:00.000Z", TIME_TEXT_LEN);
-    put_digits(ret, 4, date.year);
-    put_digits(ret + 5, 2, date.month);
-    put_digits(ret + 8, 2, date.day);
-    put_digits(ret + 11, 2, rest / HOUR_MS);
-    put_digits(ret + 14, 2, rest / MINUTE_MS % 60);
-    put_digits(ret + 17, 2, rest / SECOND_MS % 60);
-    put_digits(ret + 20, 3, rest % SECOND_MS);
+    put_two(ret, (uint32_t)date.year / 100);
+    put_two(ret + 2, (uint32_t)date.year % 100);
+    put_two(ret + 5, (uint32_t)date.month);
+    put_two(ret + 8, (uint32_t)date.day);
+    put_two(ret + 11, seconds / 3600);
+    put_two(ret + 14, seconds / 60 % 60);
+    put_two(ret + 17, seconds % 60);
+    put_two(ret + 20, millis / 10);
+    ret[22] = (char)('0' + millis % 10);
 }
 
 /* Text being read. Each take_ function moves `at` past what it read, or returns false. */

@@ -79,15 +79,18 @@ static void write_timing(struct json_writer *writer, struct str key, const struc
     json_end_object(writer);
 }
 
-enum error_code timings_write(struct timings *timings, struct arena *arena,
-                              struct json_writer *writer, struct err *err)
+bool timings_sort(struct timings *timings, struct arena *arena)
 {
-    const struct job_timing *jobs = timings->jobs;
-    int64_t *scratch = arena_alloc(arena, timings->count * sizeof *scratch);
-    if (scratch == NULL)
-        return verb_no_memory(err);
+    timings->scratch = arena_alloc(arena, timings->count * sizeof *timings->scratch);
     if (timings->count > 1)
         qsort(timings->jobs, timings->count, sizeof *timings->jobs, by_kind);
+    return timings->scratch != NULL;
+}
+
+void timings_write(const struct timings *timings, struct json_writer *writer)
+{
+    const struct job_timing *jobs = timings->jobs;
+    int64_t *scratch = timings->scratch;
     json_key(writer, STR("kinds"));
     json_begin_array(writer);
     for (uint32_t at = 0; at < timings->count;) {
@@ -104,7 +107,6 @@ enum error_code timings_write(struct timings *timings, struct arena *arena,
         at = end;
     }
     json_end_array(writer);
-    return ERR_OK;
 }
 
 /* "NAME_p50_ms" and "NAME_p95_ms"; neither when it is known of none. */
@@ -125,13 +127,9 @@ static void write_recent(struct json_writer *writer, struct str half, struct str
     answer_int(writer, most, timing_percentile(scratch, known, 95));
 }
 
-enum error_code timings_write_recent(const struct timings *timings, int64_t now,
-                                     struct arena *arena, struct json_writer *writer,
-                                     struct err *err)
+void timings_write_recent(const struct timings *timings, int64_t now, struct json_writer *writer)
 {
-    int64_t *scratch = arena_alloc(arena, timings->count * sizeof *scratch);
-    if (scratch == NULL)
-        return verb_no_memory(err);
+    int64_t *scratch = timings->scratch;
     for (uint32_t i = 0; i < timings->count; i++)
         scratch[i] = timings->jobs[i].ended_at;
     json_key(writer, STR("recent"));
@@ -145,7 +143,6 @@ enum error_code timings_write_recent(const struct timings *timings, int64_t now,
                  scratch);
     write_recent(writer, STR("run_p50_ms"), STR("run_p95_ms"), timings, TIMING_RUN, now, scratch);
     json_end_object(writer);
-    return ERR_OK;
 }
 
 /* Reads the newest jobs of some statuses, at most `max`, and gives each to `add`. */
@@ -204,6 +201,8 @@ enum error_code timings_read(const struct verb_call *call, struct store_txn *txn
         read_ended(call, txn, completed, TIMINGS_JOBS_MAX, add_completed, &timings, err);
     if (code == ERR_OK)
         code = read_ended(call, txn, failed, TIMINGS_FAILED_MAX, add_failed, &timings, err);
+    if (code == ERR_OK && !timings_sort(&timings, call->arena))
+        code = verb_no_memory(err);
     if (code == ERR_OK)
         *ret = timings;
     return code;

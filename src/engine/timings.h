@@ -32,8 +32,9 @@ struct job_timing {
 };
 
 struct timings {
-    struct job_timing *jobs; /* that have completed */
+    struct job_timing *jobs; /* that have completed, by kind */
     uint32_t count;
+    int64_t *scratch;   /* as many: for those who sort figures */
     int64_t *failed_at; /* when others have failed, or became dead letters */
     uint32_t failed_count;
 };
@@ -51,18 +52,17 @@ int64_t timing_percentile(const int64_t *sorted, uint32_t count, uint32_t percen
  * tells how many a minute it would be. */
 int64_t timing_per_minute(const int64_t *ended_at, uint32_t count, uint32_t max, int64_t now);
 
-/* Writes "recent": rates, and how long those took that completed in the minute before `now`.
- * no_memory only. */
-enum error_code timings_write_recent(const struct timings *timings, int64_t now,
-                                     struct arena *arena, struct json_writer *writer,
-                                     struct err *err);
+/* Writes "recent": rates, and how long those took that completed in the minute before `now`. */
+void timings_write_recent(const struct timings *timings, int64_t now, struct json_writer *writer);
 
-/* Writes "kinds": an array with one entry for each kind, in the order of their names. `timings` are
- * sorted on the way. no_memory only. */
-enum error_code timings_write(struct timings *timings, struct arena *arena,
-                              struct json_writer *writer, struct err *err);
+/* Writes "kinds": an array with one entry for each kind, in the order of their names. */
+void timings_write(const struct timings *timings, struct json_writer *writer);
 
-/* Reads those that the call may see, in `txn`. */
+/* Brings them in the order of their kinds, and takes the memory for writing them; false: there is
+ * none. */
+bool timings_sort(struct timings *timings, struct arena *arena);
+
+/* Reads those that the call may see, in `txn`, and sorts them. */
 enum error_code timings_read(const struct verb_call *call, struct store_txn *txn,
                              struct timings *ret, struct err *err);
 

@@ -338,6 +338,13 @@ enum error_code verb_respond(struct verb_call *call, struct buf *buf, struct err
 
 /* ---- what verbs share --------------------------------------------------------------------- */
 
+void *verb_data(struct verb_call *call, size_t size)
+{
+    void *data = arena_zalloc(call->arena, 1, size);
+    call->result.data = data;
+    return data;
+}
+
 enum error_code verb_read(const struct verb_call *call, const struct record_type *type, void *ret,
                           struct err *err)
 {

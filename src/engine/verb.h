@@ -156,6 +156,10 @@ enum error_code verb_finish_own(struct verb_call *call, struct err *err);
 enum error_code verb_run_own(struct verb_call *call, struct err *err);
 void verb_put(const struct verb_call *call, struct json_writer *writer);
 
+/* Memory for the verb's own struct, zeroed, which is call->result.data from then on; NULL: no
+ * memory. */
+void *verb_data(struct verb_call *call, size_t size);
+
 /* Reads the request with a record table: bad_request, unknown_field. */
 enum error_code verb_read(const struct verb_call *call, const struct record_type *type, void *ret,
                           struct err *err);

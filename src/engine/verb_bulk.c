@@ -209,16 +209,15 @@ static enum error_code walk_all(struct verb_call *call, struct walk *walk, struc
     return walk->matched > 0 ? ERR_OK : code;
 }
 
-static void write_counts(struct buf *answer, const struct walk *walk)
+static void write_counts(const struct verb_call *call, struct json_writer *writer)
 {
-    struct json_writer writer;
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    answer_int(&writer, STR("matched"), walk->matched);
-    answer_int(&writer, STR("done"), walk->done);
-    answer_int(&writer, STR("refused"), walk->refused);
-    cursor_write(&writer, walk->more, walk->last);
-    json_end_object(&writer);
+    const struct walk *walk = call->result.data;
+    json_begin_object(writer);
+    answer_int(writer, STR("matched"), walk->matched);
+    answer_int(writer, STR("done"), walk->done);
+    answer_int(writer, STR("refused"), walk->refused);
+    cursor_write(writer, walk->more, walk->last);
+    json_end_object(writer);
 }
 
 /* ---- bulk --------------------------------------------------------------------------------- */
@@ -318,33 +317,32 @@ static struct op cancel_op(const struct verb_call *call, struct str reason, enum
     return op;
 }
 
-static enum error_code run_bulk(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code run_bulk(struct verb_call *call, struct err *err)
 {
     struct bulk_request request = {.limit = BULK_JOBS_MAX};
-    struct walk walk = {0};
+    struct walk *walk = verb_data(call, sizeof *walk);
+    if (walk == NULL)
+        return verb_no_memory(err);
     enum error_code code = verb_read(call, &bulk_record, &request, err);
     if (code == ERR_OK)
         code = check_bulk(&request, err);
     if (code == ERR_OK)
-        code = read_which(call, request.which, &walk, err);
+        code = read_which(call, request.which, walk, err);
     if (code == ERR_OK)
-        code = cursor_read(request.cursor, &walk.filter.before, err);
+        code = cursor_read(request.cursor, &walk->filter.before, err);
     if (code != ERR_OK)
         return code;
-    walk.op = request.action == BULK_REQUEUE ? requeue_op(call, request.reason, request.fresh)
-                                             : cancel_op(call, request.reason, request.mode);
+    walk->op = request.action == BULK_REQUEUE ? requeue_op(call, request.reason, request.fresh)
+                                              : cancel_op(call, request.reason, request.mode);
     if (request.action == BULK_CANCEL)
-        walk.op.command.cancel.soft_ms = request.grace_ms;
-    walk.rate_per_s = request.rate_per_s;
-    walk.dry_run = request.dry_run;
-    walk.limit = request.limit;
-    code = walk_all(call, &walk, err);
-    if (code == ERR_OK)
-        write_counts(answer, &walk);
-    return code;
+        walk->op.command.cancel.soft_ms = request.grace_ms;
+    walk->rate_per_s = request.rate_per_s;
+    walk->dry_run = request.dry_run;
+    walk->limit = request.limit;
+    return walk_all(call, walk, err);
 }
 
-const struct verb verb_bulk = {.request = &bulk_record, .text = run_bulk};
+const struct verb verb_bulk = {.request = &bulk_record, .run = run_bulk, .write = write_counts};
 
 /* ---- dead letters ------------------------------------------------------------------------- */
 
@@ -478,39 +476,42 @@ static enum error_code no_letter(struct verb_call *call, struct uuid id, struct 
 }
 
 static enum error_code walk_letters(struct verb_call *call, const struct dead_request *request,
-                                    struct walk *walk, struct buf *answer, struct err *err)
+                                    struct walk *walk, struct err *err)
 {
     enum error_code code = walk_all(call, walk, err);
     if (code == ERR_OK && walk->matched == 0 && str_is_set(request->id))
         code = no_letter(call, walk->filter.id, err);
     walk->more = walk->more && !str_is_set(request->id);
-    if (code == ERR_OK)
-        write_counts(answer, walk);
     return code;
 }
 
-static enum error_code run_redrive(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code run_redrive(struct verb_call *call, struct err *err)
 {
     struct dead_request request = {.limit = BULK_JOBS_MAX};
-    struct walk walk = {0};
-    enum error_code code = read_letters(call, &redrive_record, &request, &walk, err);
+    struct walk *walk = verb_data(call, sizeof *walk);
+    if (walk == NULL)
+        return verb_no_memory(err);
+    enum error_code code = read_letters(call, &redrive_record, &request, walk, err);
     if (code != ERR_OK)
         return code;
-    walk.op = requeue_op(call, request.reason, request.fresh);
-    return walk_letters(call, &request, &walk, answer, err);
+    walk->op = requeue_op(call, request.reason, request.fresh);
+    return walk_letters(call, &request, walk, err);
 }
 
-const struct verb verb_redrive = {.request = &redrive_record, .text = run_redrive};
+const struct verb verb_redrive = {
+    .request = &redrive_record, .run = run_redrive, .write = write_counts};
 
-static enum error_code run_drop(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code run_drop(struct verb_call *call, struct err *err)
 {
     struct dead_request request = {.limit = BULK_JOBS_MAX};
-    struct walk walk = {0};
-    enum error_code code = read_letters(call, &drop_record, &request, &walk, err);
+    struct walk *walk = verb_data(call, sizeof *walk);
+    if (walk == NULL)
+        return verb_no_memory(err);
+    enum error_code code = read_letters(call, &drop_record, &request, walk, err);
     if (code != ERR_OK)
         return code;
-    walk.op = (struct op){.type = OP_DROP};
-    return walk_letters(call, &request, &walk, answer, err);
+    walk->op = (struct op){.type = OP_DROP};
+    return walk_letters(call, &request, walk, err);
 }
 
-const struct verb verb_drop = {.request = &drop_record, .text = run_drop};
+const struct verb verb_drop = {.request = &drop_record, .run = run_drop, .write = write_counts};

@@ -98,31 +98,45 @@ static uint32_t actions_of(const struct verb_call *call)
     return actions;
 }
 
-static enum error_code run_explain(struct verb_call *call, struct buf *answer, struct err *err)
+/* A job, and what is known of what could move it. */
+struct explained {
+    struct job_slice slice;
+    struct worker_coverage workers;
+    struct explain_context context;
+};
+
+static enum error_code run_explain(struct verb_call *call, struct err *err)
 {
     struct uuid id;
     struct store_load load = {0};
-    struct job_slice slice = {0};
-    struct worker_coverage workers = {0};
-    struct json_writer writer;
+    struct explained *explained = verb_data(call, sizeof *explained);
+    if (explained == NULL)
+        return verb_no_memory(err);
     enum error_code code = read_id_request(call, &id, err);
     if (code == ERR_OK)
-        code = load_explained(call, id, &load, &slice, &workers, err);
+        code = load_explained(call, id, &load, &explained->slice, &explained->workers, err);
     if (code != ERR_OK)
         return code;
-    struct explain_context context = {
+    const struct spec *spec = &explained->slice.job.spec;
+    explained->context = (struct explain_context){
         .now = load.now,
-        .queue_paused = names_have(&load.paused, slice.job.spec.queue),
+        .queue_paused = names_have(&load.paused, spec->queue),
         .may = actions_of(call),
-        .workers = &workers,
-        .arena = call->arena,
+        .workers = &explained->workers,
     };
     for (uint32_t i = 0; i < load.kind_count; i++)
-        if (str_eq(load.kinds[i].kind, slice.job.spec.kind))
-            context.kind = &load.kinds[i].settings;
-    json_writer_init(&writer, answer);
-    job_explain(&slice, &context, &writer);
+        if (str_eq(load.kinds[i].kind, spec->kind))
+            explained->context.kind = &load.kinds[i].settings;
     return ERR_OK;
 }
 
-const struct verb verb_explain = {.request = &id_record, .text = run_explain};
+static void write_explained(const struct verb_call *call, struct json_writer *writer)
+{
+    const struct explained *explained = call->result.data;
+    struct explain_context context = explained->context;
+    context.arena = writer->buf->arena;
+    job_explain(&explained->slice, &context, writer);
+}
+
+const struct verb verb_explain = {
+    .request = &id_record, .run = run_explain, .write = write_explained};

@@ -43,6 +43,7 @@ struct group {
 };
 
 struct grouping {
+    struct page page;
     struct store_filter filter; /* `before` and `limit` move on */
     struct group *groups;
     uint32_t group_count;
@@ -159,44 +160,50 @@ static void write_group(struct json_writer *writer, const struct group *group)
     json_end_object(writer);
 }
 
-static enum error_code run_groups(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code run_groups(struct verb_call *call, struct err *err)
 {
     struct dead_letter_groups_request request = {0};
-    struct grouping grouping = {.filter.statuses = UINT32_C(1) << JOB_DEAD_LETTERED};
-    struct json_writer writer;
     struct store_txn *txn;
-    struct page page;
+    struct grouping *grouping = verb_data(call, sizeof *grouping);
+    if (grouping == NULL)
+        return verb_no_memory(err);
     enum error_code code = verb_read(call, &dead_letter_groups_record, &request, err);
     if (code == ERR_OK)
-        code = page_begin(&request.page, PAGE_BY_PLACE, &page, err);
-    grouping.filter.kind = request.kind;
-    grouping.filter.queue = request.queue;
+        code = page_begin(&request.page, PAGE_BY_PLACE, &grouping->page, err);
+    grouping->filter.statuses = UINT32_C(1) << JOB_DEAD_LETTERED;
+    grouping->filter.kind = request.kind;
+    grouping->filter.queue = request.queue;
     if (code == ERR_OK)
-        code = access_filter(call, &grouping.filter, err);
-    grouping.groups = arena_zalloc(call->arena, GROUPS_MAX, sizeof *grouping.groups);
-    if (code == ERR_OK && grouping.groups == NULL)
+        code = access_filter(call, &grouping->filter, err);
+    grouping->groups = arena_zalloc(call->arena, GROUPS_MAX, sizeof *grouping->groups);
+    if (code == ERR_OK && grouping->groups == NULL)
         code = err_set(err, ERR_NO_MEMORY, "there is no memory for the groups");
     if (code == ERR_OK)
         code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)
         return code;
-    code = count_letters(call, txn, &grouping, err);
+    code = count_letters(call, txn, grouping, err);
     store_rollback(txn);
-    qsort(grouping.groups, grouping.group_count, sizeof *grouping.groups, compare);
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    json_key(&writer, STR("groups"));
-    json_begin_array(&writer);
-    for (uint32_t i = 0; i < grouping.group_count; i++)
-        if (page_takes(&page, (struct str){NULL, 0}))
-            write_group(&writer, &grouping.groups[i]);
-    json_end_array(&writer);
-    page_end(&page, &writer);
-    answer_int(&writer, STR("counted"), grouping.counted);
-    answer_bool(&writer, STR("more"), grouping.more);
-    json_end_object(&writer);
+    qsort(grouping->groups, grouping->group_count, sizeof *grouping->groups, compare);
     return code;
 }
 
-const struct verb verb_dead_letter_groups = {.request = &dead_letter_groups_record,
-                                             .text = run_groups};
+static void write_groups(const struct verb_call *call, struct json_writer *writer)
+{
+    const struct grouping *grouping = call->result.data;
+    struct page page = grouping->page;
+    json_begin_object(writer);
+    json_key(writer, STR("groups"));
+    json_begin_array(writer);
+    for (uint32_t i = 0; i < grouping->group_count; i++)
+        if (page_takes(&page, (struct str){NULL, 0}))
+            write_group(writer, &grouping->groups[i]);
+    json_end_array(writer);
+    page_end(&page, writer);
+    answer_int(writer, STR("counted"), grouping->counted);
+    answer_bool(writer, STR("more"), grouping->more);
+    json_end_object(writer);
+}
+
+const struct verb verb_dead_letter_groups = {
+    .request = &dead_letter_groups_record, .run = run_groups, .write = write_groups};

@@ -151,26 +151,30 @@ static enum error_code load_kinds(struct verb_call *call, struct store_load *loa
     return code;
 }
 
-static enum error_code run_kind_get(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code run_kind_get(struct verb_call *call, struct err *err)
 {
     struct kind_request request = {0};
     struct store_load load = {0};
-    struct json_writer writer;
+    struct store_kind *kind = verb_data(call, sizeof *kind);
+    if (kind == NULL)
+        return verb_no_memory(err);
     enum error_code code = read_kind(call, &kind_get_record, &request, err);
     if (code == ERR_OK)
         code = load_kinds(call, &load, err);
-    if (code != ERR_OK)
-        return code;
-    struct store_kind kind = {.kind = request.kind};
+    kind->kind = request.kind;
     for (uint32_t i = 0; i < load.kind_count; i++)
         if (str_eq(load.kinds[i].kind, request.kind))
-            kind = load.kinds[i];
-    json_writer_init(&writer, answer);
-    write_kind(&writer, &kind);
-    return ERR_OK;
+            *kind = load.kinds[i];
+    return code;
 }
 
-const struct verb verb_kind_get = {.request = &kind_get_record, .text = run_kind_get};
+static void write_one(const struct verb_call *call, struct json_writer *writer)
+{
+    write_kind(writer, call->result.data);
+}
+
+const struct verb verb_kind_get = {
+    .request = &kind_get_record, .run = run_kind_get, .write = write_one};
 
 /* Whether anything is set of a kind, besides its version. */
 static bool is_set(const struct kind_settings *settings)
@@ -179,39 +183,47 @@ static bool is_set(const struct kind_settings *settings)
     return !kind_settings_same(settings, &nothing);
 }
 
-static enum error_code run_kinds(struct verb_call *call, struct buf *answer, struct err *err)
+struct kind_page {
+    struct store_load load;
+    struct str cursor;
+    int64_t limit;
+};
+
+static enum error_code run_kinds(struct verb_call *call, struct err *err)
 {
     struct kind_request request = {.limit = KINDS_DEFAULT};
-    struct store_load load = {0};
-    struct json_writer writer;
-    struct str last = {NULL, 0};
-    bool more = false;
+    struct kind_page *page = verb_data(call, sizeof *page);
+    if (page == NULL)
+        return verb_no_memory(err);
     enum error_code code = verb_read(call, &kinds_record, &request, err);
-    if (code == ERR_OK)
-        code = load_kinds(call, &load, err);
-    if (code != ERR_OK)
-        return code;
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    json_key(&writer, STR("kinds"));
-    json_begin_array(&writer);
-    int64_t count = 0;
-    for (uint32_t i = 0; i < load.kind_count; i++) {
-        const struct store_kind *kind = &load.kinds[i];
-        bool before = str_is_set(request.cursor) && str_cmp(kind->kind, request.cursor) <= 0;
-        if (before || !is_set(&kind->settings))
-            continue;
-        more = count == request.limit;
-        if (more)
-            break;
-        write_kind(&writer, kind);
-        last = kind->kind;
-        count++;
-    }
-    json_end_array(&writer);
-    answer_text(&writer, STR("next_cursor"), more ? last : (struct str){NULL, 0});
-    json_end_object(&writer);
-    return ERR_OK;
+    page->cursor = request.cursor;
+    page->limit = request.limit;
+    return code == ERR_OK ? load_kinds(call, &page->load, err) : code;
 }
 
-const struct verb verb_kinds = {.request = &kinds_record, .text = run_kinds};
+static void write_kinds(const struct verb_call *call, struct json_writer *writer)
+{
+    const struct kind_page *page = call->result.data;
+    struct str last = {NULL, 0};
+    bool more = false;
+    int64_t count = 0;
+    json_begin_object(writer);
+    json_key(writer, STR("kinds"));
+    json_begin_array(writer);
+    for (uint32_t i = 0; i < page->load.kind_count && !more; i++) {
+        const struct store_kind *kind = &page->load.kinds[i];
+        bool before = str_is_set(page->cursor) && str_cmp(kind->kind, page->cursor) <= 0;
+        if (before || !is_set(&kind->settings))
+            continue;
+        more = count++ == page->limit;
+        if (more)
+            break;
+        write_kind(writer, kind);
+        last = kind->kind;
+    }
+    json_end_array(writer);
+    answer_text(writer, STR("next_cursor"), more ? last : (struct str){NULL, 0});
+    json_end_object(writer);
+}
+
+const struct verb verb_kinds = {.request = &kinds_record, .run = run_kinds, .write = write_kinds};

@@ -445,11 +445,17 @@ static enum error_code run_ops(struct verb_call *call, const struct imports *imp
     return code;
 }
 
-static enum error_code run_import(struct verb_call *call, struct buf *answer, struct err *err)
+struct import_result {
+    int64_t imported;
+    int64_t present;
+};
+
+static enum error_code run_import(struct verb_call *call, struct err *err)
 {
     struct imports imports = {0};
-    struct json_writer writer;
-    int64_t present = 0;
+    struct import_result *result = verb_data(call, sizeof *result);
+    if (result == NULL)
+        return verb_no_memory(err);
     enum error_code code = read_imports(call, &imports, err);
     if (code == ERR_OK)
         code = check_twins(&imports, err);
@@ -460,15 +466,19 @@ static enum error_code run_import(struct verb_call *call, struct buf *answer, st
             code = err_set(err, code, "jobs[%u]: %s", i, why.detail);
     }
     if (code == ERR_OK)
-        code = run_ops(call, &imports, &present, err);
-    if (code != ERR_OK)
-        return code;
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    answer_int(&writer, STR("imported"), imports.count - present);
-    answer_int(&writer, STR("present"), present);
-    json_end_object(&writer);
-    return ERR_OK;
+        code = run_ops(call, &imports, &result->present, err);
+    result->imported = imports.count - result->present;
+    return code;
 }
 
-const struct verb verb_import = {.request = &import_record, .text = run_import};
+static void write_import(const struct verb_call *call, struct json_writer *writer)
+{
+    const struct import_result *result = call->result.data;
+    json_begin_object(writer);
+    answer_int(writer, STR("imported"), result->imported);
+    answer_int(writer, STR("present"), result->present);
+    json_end_object(writer);
+}
+
+const struct verb verb_import = {
+    .request = &import_record, .run = run_import, .write = write_import};

@@ -131,6 +131,13 @@ static enum error_code read_histories(struct verb_call *call, struct store_txn *
     return code;
 }
 
+/* A page of the steps of a job. */
+struct steps {
+    struct store_job job;
+    struct histories histories;
+    struct page page;
+};
+
 static void write_moment(struct json_writer *writer, const struct moment *moment)
 {
     const struct event *event = &moment->event;
@@ -182,67 +189,68 @@ static void write_path(struct json_writer *writer, const struct job_slice *slice
     json_end_object(writer);
 }
 
-static void write_steps(struct buf *answer, const struct job_slice *slice,
-                        const struct histories *histories, struct page *page)
+static void write_steps(const struct verb_call *call, struct json_writer *writer)
 {
-    struct json_writer writer;
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    answer_text(&writer, STR("status"), job_status_name(slice->job.status));
-    answer_int_set(&writer, STR("plan_version"), slice->job.plan_version);
-    write_path(&writer, slice, &histories->path);
-    json_key(&writer, STR("steps"));
-    json_begin_array(&writer);
+    const struct steps *steps = call->result.data;
+    const struct job_slice *slice = &steps->job.slice;
+    const struct histories *histories = &steps->histories;
+    struct page page = steps->page;
+    json_begin_object(writer);
+    answer_text(writer, STR("status"), job_status_name(slice->job.status));
+    answer_int_set(writer, STR("plan_version"), slice->job.plan_version);
+    write_path(writer, slice, &histories->path);
+    json_key(writer, STR("steps"));
+    json_begin_array(writer);
     for (uint32_t i = 0; i < slice->step_count; i++) {
-        if (!page_takes(page, slice->steps[i].spec.id))
+        if (!page_takes(&page, slice->steps[i].spec.id))
             continue;
-        answer_step(&writer, &slice->steps[i]);
-        write_times(&writer, histories, i);
-        json_key(&writer, STR("history"));
-        json_begin_array(&writer);
+        answer_step(writer, &slice->steps[i]);
+        write_times(writer, histories, i);
+        json_key(writer, STR("history"));
+        json_begin_array(writer);
         for (const struct moment *at = histories->first[i]; at != NULL; at = at->next)
-            write_moment(&writer, at);
-        json_end_array(&writer);
-        json_end_object(&writer);
+            write_moment(writer, at);
+        json_end_array(writer);
+        json_end_object(writer);
     }
-    json_end_array(&writer);
-    page_end(page, &writer);
-    json_end_object(&writer);
+    json_end_array(writer);
+    page_end(&page, writer);
+    json_end_object(writer);
 }
 
-static enum error_code run_steps(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code run_steps(struct verb_call *call, struct err *err)
 {
     struct steps_request request = {0};
     struct uuid id;
     struct store_txn *txn;
-    struct store_job job;
-    struct histories histories = {0};
-    struct page page;
+    struct steps *steps = verb_data(call, sizeof *steps);
+    if (steps == NULL)
+        return verb_no_memory(err);
+    struct histories *histories = &steps->histories;
+    const struct job_slice *slice = &steps->job.slice;
     enum error_code code = verb_read(call, &steps_record, &request, err);
     if (code == ERR_OK)
-        code = page_begin(&request.page, PAGE_BY_PLACE, &page, err);
+        code = page_begin(&request.page, PAGE_BY_PLACE, &steps->page, err);
     if (code == ERR_OK)
         code = verb_job_id(request.id, &id, err);
     if (code == ERR_OK)
         code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)
         return code;
-    code = verb_load_job_now(call, txn, id, true, &job, &histories.now, err);
+    code = verb_load_job_now(call, txn, id, true, &steps->job, &histories->now, err);
     if (code == ERR_OK)
-        code = read_histories(call, txn, &job.slice, &histories, err);
+        code = read_histories(call, txn, slice, histories, err);
     store_rollback(txn);
     /* The steps of a job that has ended stay as they are, and so do their times. */
-    if (code == ERR_OK && job_status_terminal(job.slice.job.status))
-        histories.now = job.slice.job.updated_at;
+    if (code == ERR_OK && job_status_terminal(slice->job.status))
+        histories->now = slice->job.updated_at;
     if (code == ERR_OK)
-        code = critical_path_find(&job.slice, histories.times, histories.now, call->arena,
-                                  &histories.path, err);
-    if (code == ERR_OK)
-        write_steps(answer, &job.slice, &histories, &page);
+        code = critical_path_find(slice, histories->times, histories->now, call->arena,
+                                  &histories->path, err);
     return code;
 }
 
-const struct verb verb_steps = {.request = &steps_record, .text = run_steps};
+const struct verb verb_steps = {.request = &steps_record, .run = run_steps, .write = write_steps};
 
 /* ---- plan_diff ---------------------------------------------------------------------------- */
 
@@ -280,6 +288,7 @@ struct versions {
     struct plan to_plan;
     struct map succeeded; /* ids of steps that have, so far: their number is 0 */
     struct map kept;      /* as that was when version `to` came */
+    struct plan_diff diff;
 };
 
 /* Of the steps that have succeeded, those stay that are in the new plan too. */
@@ -435,36 +444,35 @@ static void write_changes(struct json_writer *writer, const struct plan_diff *di
     json_end_array(writer);
 }
 
-static void write_diff(struct buf *answer, const struct versions *versions,
-                       const struct plan_diff *diff)
+static void write_diff(const struct verb_call *call, struct json_writer *writer)
 {
-    struct json_writer writer;
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    answer_int(&writer, STR("from"), versions->from);
-    answer_int(&writer, STR("to"), versions->to);
-    write_versions(&writer, versions);
-    write_changes(&writer, diff);
-    answer_int(&writer, STR("same"), diff->same);
-    json_key(&writer, STR("kept"));
-    json_begin_array(&writer);
+    const struct versions *versions = call->result.data;
+    json_begin_object(writer);
+    answer_int(writer, STR("from"), versions->from);
+    answer_int(writer, STR("to"), versions->to);
+    write_versions(writer, versions);
+    write_changes(writer, &versions->diff);
+    answer_int(writer, STR("same"), versions->diff.same);
+    json_key(writer, STR("kept"));
+    json_begin_array(writer);
     for (uint32_t i = 0; i < versions->to_plan.count; i++) {
         struct str id = versions->to_plan.steps[i].spec.id;
         if (map_get(&versions->kept, id) != MAP_NONE)
-            json_put_string(&writer, id);
+            json_put_string(writer, id);
     }
-    json_end_array(&writer);
-    json_end_object(&writer);
+    json_end_array(writer);
+    json_end_object(writer);
 }
 
-static enum error_code run_plan_diff(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code run_plan_diff(struct verb_call *call, struct err *err)
 {
     struct plan_diff_request request = {.from = -1};
-    struct versions versions = {0};
-    struct plan_diff diff;
+    struct versions *versions = verb_data(call, sizeof *versions);
     struct store_job job;
     struct store_txn *txn;
     struct uuid id;
+    if (versions == NULL)
+        return verb_no_memory(err);
     enum error_code code = verb_read(call, &plan_diff_record, &request, err);
     if (code == ERR_OK)
         code = verb_job_id(request.id, &id, err);
@@ -474,19 +482,19 @@ static enum error_code run_plan_diff(struct verb_call *call, struct buf *answer,
         return code;
     code = verb_load_job(call, txn, id, false, &job, err);
     if (code == ERR_OK)
-        code = choose_versions(&job.slice.job, &request, &versions, err);
+        code = choose_versions(&job.slice.job, &request, versions, err);
     if (code == ERR_OK)
-        code = read_versions(call, txn, id, &versions, err);
+        code = read_versions(call, txn, id, versions, err);
     store_rollback(txn);
     if (code == ERR_OK)
-        code = plan_diff(&versions.from_plan, &versions.to_plan,
-                         engine_store(call->engine)->options.seed, call->arena, &diff, err);
-    if (code == ERR_OK)
-        write_diff(answer, &versions, &diff);
+        code =
+            plan_diff(&versions->from_plan, &versions->to_plan,
+                      engine_store(call->engine)->options.seed, call->arena, &versions->diff, err);
     return code;
 }
 
-const struct verb verb_plan_diff = {.request = &plan_diff_record, .text = run_plan_diff};
+const struct verb verb_plan_diff = {
+    .request = &plan_diff_record, .run = run_plan_diff, .write = write_diff};
 
 /* ---- inbox -------------------------------------------------------------------------------- */
 

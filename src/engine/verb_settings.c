@@ -39,6 +39,8 @@ struct paged_request {
 static const struct record_field paged_fields[] = {PAGE_FIELDS(struct paged_request)};
 RECORD_TABLE(paged);
 
+/* ---- queues and numbers ------------------------------------------------------------------- */
+
 static enum error_code read_paged(struct verb_call *call, struct page *ret, struct err *err)
 {
     struct paged_request request = {0};
@@ -46,10 +48,9 @@ static enum error_code read_paged(struct verb_call *call, struct page *ret, stru
     return code == ERR_OK ? page_begin(&request.page, PAGE_BY_NAME, ret, err) : code;
 }
 
-/* ---- queues and numbers ------------------------------------------------------------------- */
-
 /* Everything that is counted, as of one moment. */
 struct census {
+    struct page page;       /* of the list of queues */
     struct store_load load; /* now, and which queues are paused */
     struct store_queue_count *counts;
     uint32_t count;
@@ -62,20 +63,17 @@ static enum error_code take_census(struct verb_call *call, bool workers, struct 
                                    struct census *ret, struct err *err)
 {
     struct store_txn *txn;
-    struct census census = {0};
     enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)
         return code;
-    code = store_load(txn, &census.load, call->arena, err);
+    code = store_load(txn, &ret->load, call->arena, err);
     if (code == ERR_OK)
-        code = store_queues(txn, call->arena, &census.counts, &census.count, err);
+        code = store_queues(txn, call->arena, &ret->counts, &ret->count, err);
     if (code == ERR_OK && workers)
-        code = store_workers(txn, NULL, call->arena, &census.workers, &census.worker_count, err);
+        code = store_workers(txn, NULL, call->arena, &ret->workers, &ret->worker_count, err);
     if (code == ERR_OK && timings != NULL)
         code = timings_read(call, txn, timings, err);
     store_rollback(txn);
-    if (code == ERR_OK)
-        *ret = census;
     return code;
 }
 
@@ -141,11 +139,16 @@ static void write_queue(struct json_writer *writer, struct str queue, bool pause
 }
 
 /* Both lists are in the order of names: queues with jobs, and queues that are paused. */
-static void write_queues(struct json_writer *writer, const struct census *census, struct page *page)
+static void write_queues(const struct verb_call *call, struct json_writer *writer)
 {
+    const struct census *census = call->result.data;
     const struct names *paused = &census->load.paused;
+    struct page page = census->page;
     uint32_t at = 0;
     uint32_t p = 0;
+    json_begin_object(writer);
+    json_key(writer, STR("queues"));
+    json_begin_array(writer);
     while (at < census->count || p < paused->count) {
         struct tally tally = {0};
         bool has_jobs =
@@ -156,80 +159,95 @@ static void write_queues(struct json_writer *writer, const struct census *census
         while (at < census->count && str_eq(census->counts[at].queue, queue))
             tally_add(&tally, &census->counts[at++]);
         p += is_paused;
-        if (page_takes(page, queue))
+        if (page_takes(&page, queue))
             write_queue(writer, queue, is_paused, &tally, census->load.now);
     }
+    json_end_array(writer);
+    page_end(&page, writer);
+    json_end_object(writer);
 }
 
-static enum error_code run_queues(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code run_queues(struct verb_call *call, struct err *err)
 {
-    struct census census;
-    struct json_writer writer;
-    struct page page;
-    enum error_code code = read_paged(call, &page, err);
+    struct census *census = verb_data(call, sizeof *census);
+    if (census == NULL)
+        return verb_no_memory(err);
+    enum error_code code = read_paged(call, &census->page, err);
     if (code == ERR_OK)
-        code = take_census(call, false, NULL, &census, err);
-    if (code != ERR_OK)
-        return code;
-    limit_census(call, &census);
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    json_key(&writer, STR("queues"));
-    json_begin_array(&writer);
-    write_queues(&writer, &census, &page);
-    json_end_array(&writer);
-    page_end(&page, &writer);
-    json_end_object(&writer);
-    return ERR_OK;
-}
-
-const struct verb verb_queues = {.request = &paged_record, .text = run_queues};
-
-static enum error_code run_stats(struct verb_call *call, struct buf *answer, struct err *err)
-{
-    struct census census;
-    struct tally tally = {0};
-    struct timings timings = {0};
-    struct json_writer writer;
-    int64_t leases = 0;
-    int64_t queues = 0;
-    int64_t workers = 0;
-    char none;
-    enum error_code code = verb_read(call, &nothing_record, &none, err);
+        code = take_census(call, false, NULL, census, err);
     if (code == ERR_OK)
-        code = take_census(call, call->queues == NULL, &timings, &census, err);
-    if (code != ERR_OK)
-        return code;
-    limit_census(call, &census);
-    for (uint32_t i = 0; i < census.count; i++) {
-        queues += i == 0 || !str_eq(census.counts[i].queue, census.counts[i - 1].queue);
-        tally_add(&tally, &census.counts[i]);
-    }
-    for (uint32_t i = 0; i < census.worker_count; i++) {
-        const struct store_worker *worker = &census.workers[i];
-        workers += i == 0 || !str_eq(worker->worker_id, worker[-1].worker_id);
-        leases += worker->leases;
-    }
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    write_by_status(&writer, STR("jobs"), &tally);
-    if (call->queues == NULL) { /* nobody knows how many there are by queue */
-        answer_int(&writer, STR("leases"), leases);
-        answer_int(&writer, STR("workers"), workers);
-    }
-    answer_int(&writer, STR("queues"), queues);
-    answer_int(&writer, STR("queues_paused"), census.load.paused.count);
-    answer_int(&writer, STR("queue_depth"), tally.depth);
-    answer_time(&writer, STR("oldest_queued_at"), tally.oldest_at);
-    answer_time(&writer, STR("now"), census.load.now);
-    code = timings_write_recent(&timings, census.load.now, call->arena, &writer, err);
-    if (code == ERR_OK)
-        code = timings_write(&timings, call->arena, &writer, err);
-    json_end_object(&writer);
+        limit_census(call, census);
     return code;
 }
 
-const struct verb verb_stats = {.request = &nothing_record, .text = run_stats};
+const struct verb verb_queues = {
+    .request = &paged_record, .run = run_queues, .write = write_queues};
+
+struct stats {
+    struct tally jobs;
+    bool all; /* queues: else nobody knows how many leases and workers there are */
+    int64_t leases;
+    int64_t workers;
+    int64_t queues;
+    int64_t paused;
+    int64_t now;
+    struct timings timings;
+};
+
+static void sum_up(const struct census *census, struct stats *ret)
+{
+    for (uint32_t i = 0; i < census->count; i++) {
+        const struct store_queue_count *count = &census->counts[i];
+        ret->queues += i == 0 || !str_eq(count->queue, count[-1].queue);
+        tally_add(&ret->jobs, count);
+    }
+    for (uint32_t i = 0; i < census->worker_count; i++) {
+        const struct store_worker *worker = &census->workers[i];
+        ret->workers += i == 0 || !str_eq(worker->worker_id, worker[-1].worker_id);
+        ret->leases += worker->leases;
+    }
+    ret->paused = census->load.paused.count;
+    ret->now = census->load.now;
+}
+
+static enum error_code run_stats(struct verb_call *call, struct err *err)
+{
+    struct census census = {0};
+    struct stats *stats = verb_data(call, sizeof *stats);
+    char none;
+    if (stats == NULL)
+        return verb_no_memory(err);
+    stats->all = call->queues == NULL;
+    enum error_code code = verb_read(call, &nothing_record, &none, err);
+    if (code == ERR_OK)
+        code = take_census(call, stats->all, &stats->timings, &census, err);
+    if (code != ERR_OK)
+        return code;
+    limit_census(call, &census);
+    sum_up(&census, stats);
+    return ERR_OK;
+}
+
+static void write_stats(const struct verb_call *call, struct json_writer *writer)
+{
+    const struct stats *stats = call->result.data;
+    json_begin_object(writer);
+    write_by_status(writer, STR("jobs"), &stats->jobs);
+    if (stats->all) {
+        answer_int(writer, STR("leases"), stats->leases);
+        answer_int(writer, STR("workers"), stats->workers);
+    }
+    answer_int(writer, STR("queues"), stats->queues);
+    answer_int(writer, STR("queues_paused"), stats->paused);
+    answer_int(writer, STR("queue_depth"), stats->jobs.depth);
+    answer_time(writer, STR("oldest_queued_at"), stats->jobs.oldest_at);
+    answer_time(writer, STR("now"), stats->now);
+    timings_write_recent(&stats->timings, stats->now, writer);
+    timings_write(&stats->timings, writer);
+    json_end_object(writer);
+}
+
+const struct verb verb_stats = {.request = &nothing_record, .run = run_stats, .write = write_stats};
 
 /* ---- pausing ------------------------------------------------------------------------------ */
 
@@ -283,36 +301,46 @@ const struct verb verb_resume = {
 
 /* ---- resources ---------------------------------------------------------------------------- */
 
-static enum error_code run_resources(struct verb_call *call, struct buf *answer, struct err *err)
+struct resource_page {
+    struct page page;
+    struct resource *resources;
+    uint32_t count;
+};
+
+static enum error_code run_resources(struct verb_call *call, struct err *err)
 {
     struct store_txn *txn;
-    struct resource *resources = NULL;
-    uint32_t count = 0;
-    struct json_writer writer;
-    struct page page;
-    enum error_code code = read_paged(call, &page, err);
+    struct resource_page *list = verb_data(call, sizeof *list);
+    if (list == NULL)
+        return verb_no_memory(err);
+    enum error_code code = read_paged(call, &list->page, err);
     if (code == ERR_OK)
         code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)
         return code;
-    code = store_resources(txn, call->arena, &resources, &count, err);
+    code = store_resources(txn, call->arena, &list->resources, &list->count, err);
     store_rollback(txn);
-    if (code != ERR_OK)
-        return code;
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    json_key(&writer, STR("resources"));
-    json_begin_array(&writer);
-    for (uint32_t i = 0; i < count; i++)
-        if (resource_may_use(&resources[i], call->queues) && page_takes(&page, resources[i].id))
-            answer_resource(&writer, &resources[i]);
-    json_end_array(&writer);
-    page_end(&page, &writer);
-    json_end_object(&writer);
-    return ERR_OK;
+    return code;
 }
 
-const struct verb verb_resources = {.request = &paged_record, .text = run_resources};
+static void write_resources(const struct verb_call *call, struct json_writer *writer)
+{
+    const struct resource_page *list = call->result.data;
+    struct page page = list->page;
+    json_begin_object(writer);
+    json_key(writer, STR("resources"));
+    json_begin_array(writer);
+    for (uint32_t i = 0; i < list->count; i++)
+        if (resource_may_use(&list->resources[i], call->queues) &&
+            page_takes(&page, list->resources[i].id))
+            answer_resource(writer, &list->resources[i]);
+    json_end_array(writer);
+    page_end(&page, writer);
+    json_end_object(writer);
+}
+
+const struct verb verb_resources = {
+    .request = &paged_record, .run = run_resources, .write = write_resources};
 
 struct resource_request {
     struct str id;
@@ -508,25 +536,29 @@ const struct verb verb_resource_put = {.request = &resource_put_record,
                                        .write = write_resource_put,
                                        .reads_first = true};
 
-static enum error_code run_resource_get(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code run_resource_get(struct verb_call *call, struct err *err)
 {
     struct resource_request request = {0};
-    struct tenancy tenancy;
-    struct json_writer writer;
+    struct tenancy *tenancy = verb_data(call, sizeof *tenancy);
+    if (tenancy == NULL)
+        return verb_no_memory(err);
     enum error_code code = read_resource(call, &resource_id_record, &request, err);
     if (code == ERR_OK)
-        code = load_tenancy(call, request.id, &tenancy, err);
+        code = load_tenancy(call, request.id, tenancy, err);
     if (code == ERR_OK &&
-        !(tenancy.resource.found && resource_may_use(&tenancy.resource.resource, call->queues)))
+        !(tenancy->resource.found && resource_may_use(&tenancy->resource.resource, call->queues)))
         code = resource_unknown(request.id, err);
-    if (code != ERR_OK)
-        return code;
-    json_writer_init(&writer, answer);
-    answer_resource(&writer, &tenancy.resource.resource);
-    return ERR_OK;
+    return code;
 }
 
-const struct verb verb_resource_get = {.request = &resource_id_record, .text = run_resource_get};
+static void write_resource(const struct verb_call *call, struct json_writer *writer)
+{
+    const struct tenancy *tenancy = call->result.data;
+    answer_resource(writer, &tenancy->resource.resource);
+}
+
+const struct verb verb_resource_get = {
+    .request = &resource_id_record, .run = run_resource_get, .write = write_resource};
 
 /* Adds what becomes of the steps on a resource that is gone: at most as much as one batch holds. */
 static enum error_code add_lost(struct verb_call *call, const struct tenancy *tenancy,

@@ -33,11 +33,17 @@ static const struct record_field backup_fields[] = {
 };
 static const struct record_type backup_record = {backup_fields, 1};
 
-static enum error_code run_backup(struct verb_call *call, struct buf *answer, struct err *err)
+struct backup {
+    struct str path;
+    int64_t bytes;
+};
+
+static enum error_code run_backup(struct verb_call *call, struct err *err)
 {
     struct backup_request request = {0};
-    struct json_writer writer;
-    int64_t bytes = 0;
+    struct backup *backup = verb_data(call, sizeof *backup);
+    if (backup == NULL)
+        return verb_no_memory(err);
     enum error_code code = verb_read(call, &backup_record, &request, err);
     if (code == ERR_OK && request.path.len == 0)
         code = err_set(err, ERR_BAD_REQUEST, "path is missing: where the copy is to be");
@@ -48,18 +54,22 @@ static enum error_code run_backup(struct verb_call *call, struct buf *answer, st
     if (code == ERR_OK && !call->own && str_is_set(directory))
         code = backup_place(directory, request.path, call->arena, &request.path, err);
     if (code == ERR_OK)
-        code = store_backup(store, request.path, &bytes, err);
-    if (code != ERR_OK)
-        return code;
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    answer_text(&writer, STR("path"), request.path);
-    answer_int(&writer, STR("bytes"), bytes);
-    json_end_object(&writer);
-    return ERR_OK;
+        code = store_backup(store, request.path, &backup->bytes, err);
+    backup->path = request.path;
+    return code;
 }
 
-const struct verb verb_backup = {.request = &backup_record, .text = run_backup};
+static void write_backup(const struct verb_call *call, struct json_writer *writer)
+{
+    const struct backup *backup = call->result.data;
+    json_begin_object(writer);
+    answer_text(writer, STR("path"), backup->path);
+    answer_int(writer, STR("bytes"), backup->bytes);
+    json_end_object(writer);
+}
+
+const struct verb verb_backup = {
+    .request = &backup_record, .run = run_backup, .write = write_backup};
 
 /* ---- doctor ------------------------------------------------------------------------------- */
 

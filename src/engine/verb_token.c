@@ -183,51 +183,54 @@ static const struct record_field list_fields[] = {PAGE_FIELDS(struct list_reques
 static const struct record_type list_record = {list_fields,
                                                sizeof list_fields / sizeof list_fields[0]};
 
-static bool is_on(struct page *page, const struct access_token *token, struct arena *arena)
-{
-    char *text = arena_alloc(arena, UUID_TEXT_LEN);
-    if (text == NULL)
-        return false;
-    uuid_format(token->id, text);
-    return page_takes(page, (struct str){text, UUID_TEXT_LEN});
-}
+struct token_page {
+    struct page page;
+    struct access_token *tokens;
+    uint32_t count;
+};
 
-static enum error_code run_list(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code run_list(struct verb_call *call, struct err *err)
 {
     struct list_request request = {0};
-    struct page page;
     struct store_txn *txn;
-    struct access_token *tokens = NULL;
-    uint32_t count = 0;
-    struct json_writer writer;
+    struct token_page *list = verb_data(call, sizeof *list);
+    if (list == NULL)
+        return verb_no_memory(err);
     enum error_code code = verb_read(call, &list_record, &request, err);
     if (code == ERR_OK)
-        code = page_begin(&request.page, PAGE_BY_NAME, &page, err);
+        code = page_begin(&request.page, PAGE_BY_NAME, &list->page, err);
     if (code == ERR_OK)
         code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)
         return code;
-    code = store_tokens(txn, call->arena, &tokens, &count, err);
+    code = store_tokens(txn, call->arena, &list->tokens, &list->count, err);
     store_rollback(txn);
-    if (code != ERR_OK)
-        return code;
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    json_key(&writer, STR("tokens"));
-    json_begin_array(&writer);
-    for (uint32_t i = 0; i < count; i++) {
-        if (!is_on(&page, &tokens[i], call->arena))
-            continue;
-        write_token(&writer, &tokens[i]);
-        json_end_object(&writer);
-    }
-    json_end_array(&writer);
-    page_end(&page, &writer);
-    json_end_object(&writer);
-    return ERR_OK;
+    return code;
 }
 
-const struct verb verb_token_list = {.request = &list_record, .text = run_list};
+static void write_list(const struct verb_call *call, struct json_writer *writer)
+{
+    const struct token_page *list = call->result.data;
+    struct page page = list->page;
+    char ids[2][UUID_TEXT_LEN]; /* the page keeps the last one */
+    json_begin_object(writer);
+    json_key(writer, STR("tokens"));
+    json_begin_array(writer);
+    for (uint32_t i = 0, taken = 0; i < list->count; i++) {
+        char *id = ids[taken % 2];
+        uuid_format(list->tokens[i].id, id);
+        if (!page_takes(&page, (struct str){id, UUID_TEXT_LEN}))
+            continue;
+        taken++;
+        write_token(writer, &list->tokens[i]);
+        json_end_object(writer);
+    }
+    json_end_array(writer);
+    page_end(&page, writer);
+    json_end_object(writer);
+}
+
+const struct verb verb_token_list = {.request = &list_record, .run = run_list, .write = write_list};
 
 static enum error_code revoke_prepare(struct verb_call *call, struct err *err)
 {

@@ -21,6 +21,7 @@ RECORD_TABLE(workers);
 
 /* Everybody who is there, as of one moment: who holds leases, and who has registered. */
 struct roll {
+    struct page page; /* of the list of both */
     int64_t now;
     struct store_worker *holders;
     uint32_t holder_count;
@@ -31,7 +32,6 @@ struct roll {
 static enum error_code read_roll(const struct verb_call *call, struct roll *ret, struct err *err)
 {
     struct store_txn *txn;
-    struct roll roll = {0};
     struct store_load load = {0};
     enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)
@@ -39,15 +39,12 @@ static enum error_code read_roll(const struct verb_call *call, struct roll *ret,
     code = store_load(txn, &load, call->arena, err);
     if (code == ERR_OK)
         code =
-            store_workers(txn, call->queues, call->arena, &roll.holders, &roll.holder_count, err);
+            store_workers(txn, call->queues, call->arena, &ret->holders, &ret->holder_count, err);
     if (code == ERR_OK)
-        code = store_registrations(txn, call->arena, &roll.registered, &roll.registered_count, err);
+        code = store_registrations(txn, call->arena, &ret->registered, &ret->registered_count, err);
     store_rollback(txn);
-    if (code != ERR_OK)
-        return code;
-    roll.now = load.now;
-    *ret = roll;
-    return ERR_OK;
+    ret->now = load.now;
+    return code;
 }
 
 /* Leaves out those whose time is over, and those that the call may not see. */
@@ -127,32 +124,37 @@ static void write_roll(struct json_writer *writer, const struct roll *roll, stru
     }
 }
 
-static enum error_code run_workers(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code run_workers(struct verb_call *call, struct err *err)
 {
     struct workers_request request = {0};
-    struct roll roll;
-    struct json_writer writer;
-    struct page page;
+    struct roll *roll = verb_data(call, sizeof *roll);
+    if (roll == NULL)
+        return verb_no_memory(err);
     enum error_code code = verb_read(call, &workers_record, &request, err);
     if (code == ERR_OK)
-        code = page_begin(&request.page, PAGE_BY_NAME, &page, err);
+        code = page_begin(&request.page, PAGE_BY_NAME, &roll->page, err);
     if (code == ERR_OK)
-        code = read_roll(call, &roll, err);
-    if (code != ERR_OK)
-        return code;
-    limit_roll(call, &roll);
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    json_key(&writer, STR("workers"));
-    json_begin_array(&writer);
-    write_roll(&writer, &roll, &page);
-    json_end_array(&writer);
-    page_end(&page, &writer);
-    json_end_object(&writer);
-    return ERR_OK;
+        code = read_roll(call, roll, err);
+    if (code == ERR_OK)
+        limit_roll(call, roll);
+    return code;
 }
 
-const struct verb verb_workers = {.request = &workers_record, .text = run_workers};
+static void write_workers(const struct verb_call *call, struct json_writer *writer)
+{
+    const struct roll *roll = call->result.data;
+    struct page page = roll->page;
+    json_begin_object(writer);
+    json_key(writer, STR("workers"));
+    json_begin_array(writer);
+    write_roll(writer, roll, &page);
+    json_end_array(writer);
+    page_end(&page, writer);
+    json_end_object(writer);
+}
+
+const struct verb verb_workers = {
+    .request = &workers_record, .run = run_workers, .write = write_workers};
 
 /* ---- registering -------------------------------------------------------------------------- */
 

@@ -161,6 +161,7 @@ static void plan_stage(struct lives *lives, enum life_stage stage, uint32_t i,
         .events = decision.events,
         .event_count = decision.count,
         .created = stage == LIFE_SUBMIT,
+        .changed = stage == LIFE_SUBMIT ? CHANGED_ALL : after->job.changed,
         .was = place(lives, &slice->job),
         .now = place(lives, &after->job),
         .purge_at = job_purge_at(&after->job, NULL),
@@ -172,6 +173,7 @@ static void plan_stage(struct lives *lives, enum life_stage stage, uint32_t i,
     if (stage == LIFE_CLAIM)
         lives->claims[i] = row_of_lease(&after->job, NULL, write->now.due_at);
     *slice = *after;
+    slice->job.changed = 0;
 }
 
 void lives_plan(struct lives *lives, uint64_t number, uint32_t count)

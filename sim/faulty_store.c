@@ -109,7 +109,7 @@ static enum error_code faulty_write(struct store_txn *txn, const struct store_wr
         check_purged(store->server->world, write->purged[i]);
     if (lie == LIE_KEYS)
         kept.request_count = 0;
-    if (lie == LIE_BEATS && write->job_count == 1 && write->jobs[0].header_same &&
+    if (lie == LIE_BEATS && write->job_count == 1 && store_row_same(write->jobs[0].changed) &&
         write->jobs[0].event_count > 0)
         kept.job_count = 0;
     return store->inner->driver->write(txn, &kept, err);

@@ -41,12 +41,15 @@ void lease_begin(struct lease *lease, const struct event *event)
     memcpy(lease->token_hash, event->data.token_hash, TOKEN_HASH_LEN);
 }
 
-void keep_beats(const struct event_data *data, struct str *progress, struct str *cursor)
+void keep_beats(const struct event_data *data, struct str *progress, struct str *cursor,
+                uint8_t *changed)
 {
     if (str_is_set(data->progress))
         *progress = data->progress;
     if (str_is_set(data->cursor))
         *cursor = data->cursor;
+    if (str_is_set(data->progress) || str_is_set(data->cursor))
+        *changed |= CHANGED_PROGRESS;
 }
 
 struct wait wait_of(const struct event *event)
@@ -72,6 +75,7 @@ void note_no_records(int64_t attempt, int64_t *records_end)
 
 static void fold_created(struct job *job, const struct event *event)
 {
+    job->changed |= CHANGED_REST;
     job->epoch = 1;
     job->created_at = event->at;
     job->run_at = event->at;
@@ -93,7 +97,7 @@ static void fold_requeued(struct job *job, const struct event *event)
     job->run_at = data->not_before > event->at ? data->not_before : event->at;
     if (str_is_set(data->error))
         job->error = data->error;
-    keep_beats(data, &job->progress, &job->cursor);
+    keep_beats(data, &job->progress, &job->cursor, &job->changed);
     if (data->epoch > 0) {
         job->epoch = data->epoch;
         job->epoch_at = event->at;
@@ -111,6 +115,7 @@ static void fold_requeued(struct job *job, const struct event *event)
         job->progress = (struct str){NULL, 0};
         job->cursor = (struct str){NULL, 0};
         job->resume = (struct resume){0};
+        job->changed |= CHANGED_COUNTS | CHANGED_PROGRESS;
     }
 }
 
@@ -121,7 +126,7 @@ static void fold_waiting(struct job *job, const struct event *event)
     job->resume = (struct resume){0};
     job->wait = wait_of(event);
     job->wait.default_answer = data->default_answer;
-    keep_beats(data, &job->progress, &job->cursor);
+    keep_beats(data, &job->progress, &job->cursor, &job->changed);
 }
 
 enum error_code take_signal(struct job_slice *slice, const struct event *event, struct arena *arena,
@@ -136,7 +141,8 @@ enum error_code take_signal(struct job_slice *slice, const struct event *event, 
                                   .signal_id = data->signal_id,
                                   .payload = data->payload,
                                   .version = event->version,
-                                  .delivered = true};
+                                  .delivered = true,
+                                  .changed = true};
         return ERR_OK;
     }
     for (uint32_t i = slice->signal_count; i-- > 0;) {
@@ -145,7 +151,9 @@ enum error_code take_signal(struct job_slice *slice, const struct event *event, 
             continue;
         if (!signal->delivered)
             slice->job.stored_signals--;
+        slice->job.changed |= CHANGED_COUNTS;
         signal->delivered = true;
+        signal->changed = !PLANTED(CHANGE_NOT_NOTED);
         return ERR_OK;
     }
     return fold_corrupt(err, event, "a stored signal with the key", data->correlation_key);
@@ -153,8 +161,10 @@ enum error_code take_signal(struct job_slice *slice, const struct event *event, 
 
 /* A person's word on an effect in doubt: "done" brings the result, which closes the effect. */
 static void resolve_effect(struct effect *effect, const struct job *job, const struct event *event,
-                           int64_t *open_effects)
+                           int64_t *open_effects, uint8_t *changed)
 {
+    effect->changed = true;
+    *changed |= CHANGED_COUNTS;
     effect->resolution = event->data.resolution;
     effect->resolved_epoch = job->epoch;
     if (event->data.resolution != RESOLVE_DONE || !effect_is_open(effect))
@@ -175,10 +185,10 @@ static enum error_code fold_wait_completed(struct job_slice *slice, const struct
         struct effect *effect = job_effect(slice, job->wait.effect);
         if (effect == NULL)
             return fold_corrupt(err, event, "the effect", job->wait.effect);
-        resolve_effect(effect, job, event, &job->open_effects);
+        resolve_effect(effect, job, event, &job->open_effects, &job->changed);
     }
     lease_end(&job->lease, event);
-    keep_beats(data, &job->progress, &job->cursor);
+    keep_beats(data, &job->progress, &job->cursor, &job->changed);
     job->records_end = event->version + 1;
     job->run_at = PLANTED(WOKEN_FOR_NOBODY) ? TIME_MAX_MS : event->at;
     job->wait = (struct wait){0};
@@ -199,7 +209,7 @@ static void fold_end(struct job *job, const struct event *event)
     lease_end(&job->lease, event);
     job->wait = (struct wait){0};
     job->resume = (struct resume){0};
-    keep_beats(data, &job->progress, &job->cursor);
+    keep_beats(data, &job->progress, &job->cursor, &job->changed);
     if (event->type == EVENT_JOB_COMPLETED)
         job->result = data->result;
     if (event->type == EVENT_JOB_FAILED || event->type == EVENT_JOB_DEAD_LETTERED)
@@ -225,8 +235,12 @@ static enum error_code fold_state(struct job_slice *slice, const struct event *e
     enum job_status from = job->status;
     enum error_code code = ERR_OK;
     job->status = event_target(event);
+    job->changed |= CHANGED_LEASE;
     if (from == JOB_NONE)
         fold_created(job, event);
+    /* A claim moves nothing else: a store may keep what it moves apart from the rest. */
+    if (event->type != EVENT_JOB_LEASED && event->type != EVENT_JOB_RUNNING)
+        job->changed |= CHANGED_REST;
 
     switch (event->type) {
     case EVENT_JOB_REQUEUED:
@@ -277,8 +291,10 @@ static enum error_code store_signal(struct job_slice *slice, const struct event 
     *signal = (struct signal){.correlation_key = event->data.correlation_key,
                               .signal_id = event->data.signal_id,
                               .payload = event->data.payload,
-                              .version = event->version};
+                              .version = event->version,
+                              .changed = true};
     slice->job.stored_signals++;
+    slice->job.changed |= CHANGED_COUNTS;
     return ERR_OK;
 }
 
@@ -297,6 +313,8 @@ static enum error_code fold_answer(struct job_slice *slice, const struct event *
     step->answer_comment = data->comment;
     step->records_end = event->version + 1;
     slice->job.steps[step_standing(step)]++;
+    slice->job.changed |= CHANGED_COUNTS;
+    step->changed |= CHANGED_REST | CHANGED_STREAM;
     if (str_is_set(step->question.effect) && data->resolution != RESOLVE_NONE) {
         struct str name = effect_name(step->spec.id, step->question.effect, arena);
         if (!str_is_set(name))
@@ -304,7 +322,7 @@ static enum error_code fold_answer(struct job_slice *slice, const struct event *
         struct effect *effect = job_effect(slice, name);
         if (effect == NULL)
             return fold_corrupt(err, event, "the effect", step->question.effect);
-        resolve_effect(effect, &slice->job, event, &step->open_effects);
+        resolve_effect(effect, &slice->job, event, &step->open_effects, &step->changed);
     }
     return data->outcome == OUTCOME_SIGNAL ? take_signal(slice, event, arena, err) : ERR_OK;
 }
@@ -352,15 +370,18 @@ static enum error_code fold_tool(struct job_slice *slice, const struct event *ev
         return fold_corrupt(err, event, "effect", data->key);
     int64_t *open_effects = step != NULL ? &step->open_effects : &slice->job.open_effects;
     int64_t *records_end = step != NULL ? &step->records_end : &slice->job.records_end;
+    uint8_t *changed = step != NULL ? &step->changed : &slice->job.changed;
     struct str name = effect_name(data->step, data->key, arena);
     if (!str_is_set(name))
         return err_set(err, ERR_NO_MEMORY, "no memory for the name of an effect");
     struct effect *effect = job_effect(slice, name);
+    *changed |= CHANGED_COUNTS | CHANGED_STREAM;
 
     if (event->type != EVENT_TOOL_CALLED) {
         if (effect == NULL)
             return fold_corrupt(err, event, "effect", data->key);
         end_effect(effect, event, open_effects);
+        effect->changed = true;
         return ERR_OK;
     }
 
@@ -376,6 +397,7 @@ static enum error_code fold_tool(struct job_slice *slice, const struct event *ev
         (*open_effects)++;
     }
     call_effect(effect, event, slice->job.epoch);
+    effect->changed = true;
     *records_end = event->version + 1;
     return ERR_OK;
 }
@@ -392,6 +414,7 @@ static enum error_code fold_fact(struct job_slice *slice, const struct event *ev
         job->cancel_requested = true;
         job->cancel_reason = event->data.reason;
         job->cancel_at = event->data.until;
+        job->changed |= CHANGED_REST;
         return ERR_OK;
     case EVENT_TOOL_CALLED:
     case EVENT_TOOL_RETURNED:
@@ -411,6 +434,7 @@ static enum error_code fold_telemetry(struct job_slice *slice, const struct even
     struct lease *lease = &slice->job.lease;
     struct str *progress = &slice->job.progress;
     struct str *cursor = &slice->job.cursor;
+    uint8_t *changed = &slice->job.changed;
     if (str_is_set(event->data.step)) {
         struct step *step = event_step(slice, event);
         if (step == NULL)
@@ -418,13 +442,15 @@ static enum error_code fold_telemetry(struct job_slice *slice, const struct even
         lease = &step->lease;
         progress = &step->progress;
         cursor = &step->cursor;
+        changed = &step->changed;
     }
     if (!lease->live)
         return err_set(err, ERR_CORRUPT, "a heartbeat without a live lease");
     if (event->at > lease->beat_at)
         lease->beat_at = event->at;
     lease->expires_at = event->data.expires_at;
-    keep_beats(&event->data, progress, cursor);
+    *changed |= CHANGED_BEAT;
+    keep_beats(&event->data, progress, cursor, changed);
     return ERR_OK;
 }
 
@@ -454,5 +480,6 @@ enum error_code job_evolve(struct job_slice *slice, const struct event *event, s
     job->version = event->version;
     job->updated_at = event->at;
     memcpy(job->head, event->hash, HASH_LEN);
+    job->changed |= CHANGED_STREAM;
     return ERR_OK;
 }

@@ -18,6 +18,7 @@ static struct step step_begin(const struct job *job, const struct step *planned,
         .child_count = planned->child_count,
         .open_deps = (int64_t)json_count(planned->spec.deps),
         .attempt = job->step_attempt_base,
+        .changed = CHANGED_ALL,
     };
     if (before == NULL)
         return step;
@@ -107,6 +108,7 @@ enum error_code plan_fold(struct job_slice *slice, const struct event *event, st
     job->plan_version = event->data.plan_version;
     job->replan = false;
     job->replan_reason = (struct str){NULL, 0};
+    job->changed |= CHANGED_COUNTS | CHANGED_REST;
     return ERR_OK;
 }
 
@@ -139,6 +141,7 @@ static enum error_code release_children(struct job_slice *slice, const struct st
         slice->job.steps[step_standing(child)]--;
         if (!PLANTED(CHILD_NOT_RELEASED))
             child->open_deps--;
+        child->changed |= CHANGED_COUNTS;
         slice->job.steps[step_standing(child)]++;
     }
     return ERR_OK;
@@ -163,7 +166,7 @@ static enum error_code fold_failure(struct job_slice *slice, struct step *step,
 {
     const struct event_data *data = &event->data;
     lease_end(&step->lease, event);
-    keep_beats(data, &step->progress, &step->cursor);
+    keep_beats(data, &step->progress, &step->cursor, &step->changed);
     step->failures = data->failures;
     step->held = false;
     step->result = (struct str){NULL, 0};
@@ -173,6 +176,7 @@ static enum error_code fold_failure(struct job_slice *slice, struct step *step,
     if (data->verdict == VERDICT_REPLAN) {
         slice->job.replan = true;
         slice->job.replan_reason = data->reason;
+        slice->job.changed |= CHANGED_REST;
     }
     return event->type == EVENT_STEP_FAILED_RESOURCE
                ? avoid_resource(step, data->resource_id, arena, err)
@@ -183,7 +187,7 @@ static void fold_question(struct step *step, const struct event *event)
 {
     const struct event_data *data = &event->data;
     lease_end(&step->lease, event);
-    keep_beats(data, &step->progress, &step->cursor);
+    keep_beats(data, &step->progress, &step->cursor, &step->changed);
     step->verdict = data->verdict;
     step->held = false;
     step->answered = false;
@@ -214,7 +218,7 @@ static enum error_code fold_into_step(struct job_slice *slice, struct step *step
     case EVENT_STEP_SUCCEEDED:
     case EVENT_STEP_FINISHED:
         lease_end(&step->lease, event);
-        keep_beats(data, &step->progress, &step->cursor);
+        keep_beats(data, &step->progress, &step->cursor, &step->changed);
         if (str_is_set(data->result))
             step->result = data->result;
         step->held = event->type == EVENT_STEP_FINISHED;
@@ -237,7 +241,7 @@ static enum error_code fold_into_step(struct job_slice *slice, struct step *step
     case EVENT_STEP_LEASE_TIMEOUT:
         lease_end(&step->lease, event);
         step->failures = data->failures;
-        keep_beats(data, &step->progress, &step->cursor);
+        keep_beats(data, &step->progress, &step->cursor, &step->changed);
         break;
     default:
         break;
@@ -253,6 +257,8 @@ enum error_code step_fold(struct job_slice *slice, const struct event *event, st
     if (step == NULL)
         return fold_corrupt(err, event, "step", id);
     slice->job.steps[step_standing(step)]--;
+    slice->job.changed |= CHANGED_COUNTS;
+    step->changed |= CHANGED_STREAM | CHANGED_LEASE | CHANGED_REST;
     enum error_code code = fold_into_step(slice, step, event, arena, err);
     assert(code != ERR_OK || !event_type_begins_lease(event->type) || step->lease.live);
     assert(code != ERR_OK || !event_type_ends_lease(event->type) || !step->lease.live);

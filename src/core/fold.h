@@ -23,8 +23,9 @@ struct wait wait_of(const struct event *event);
  * not say so nothing is known. */
 void note_no_records(int64_t attempt, int64_t *records_end);
 
-/* Takes over what the event recorded of the heartbeats. */
-void keep_beats(const struct event_data *data, struct str *progress, struct str *cursor);
+/* Takes over what the event recorded of the heartbeats, and notes that in `changed`. */
+void keep_beats(const struct event_data *data, struct str *progress, struct str *cursor,
+                uint8_t *changed);
 
 /* Takes the signal that the event delivers: one that came with it, or a stored one. */
 enum error_code take_signal(struct job_slice *slice, const struct event *event, struct arena *arena,

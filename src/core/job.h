@@ -7,7 +7,11 @@
  * Members marked (beside) are not derived from the stream while a lease is live: heartbeats move
  * them. The event that ends the lease records what they came to, so that without a live lease every
  * member is a fold of the stream. Views point into the events or into the arena that the slice was
- * loaded with. */
+ * loaded with.
+ *
+ * `changed` of a job and of its parts is no member of theirs: the fold notes there what it has
+ * touched since the slice was loaded, so that a store is told what to write and compares nothing.
+ */
 #ifndef PAWL_CORE_JOB_H
 #define PAWL_CORE_JOB_H
 
@@ -26,6 +30,20 @@
 #include "core/spec.h"
 
 enum { TOKEN_HASH_LEN = 16, SALT_LEN = 16, INPUT_HASH_LEN = 16 };
+
+/* Groups of members that change together, as bits. A group that is noted may be as it was; one that
+ * is not noted is. */
+enum changed {
+    CHANGED_STREAM = 1 << 0,   /* version, updated_at, head, records_end: every event with a
+                                  version; of a step records_end */
+    CHANGED_LEASE = 1 << 1,    /* status or state, attempt, the lease: it began, moved or ended */
+    CHANGED_BEAT = 1 << 2,     /* beat_at and expires_at of a live lease */
+    CHANGED_PROGRESS = 1 << 3, /* progress, cursor */
+    CHANGED_COUNTS = 1 << 4,   /* open_effects, stored_signals, steps, final_steps, open_deps */
+    CHANGED_REST = 1 << 5,
+    CHANGED_BESIDE = CHANGED_BEAT | CHANGED_PROGRESS, /* all that a heartbeat moves */
+    CHANGED_ALL = (1 << 6) - 1,
+};
 
 /* A lease, live or ended. An ended one stays until the next, so that its holder's last call can be
  * answered again when the answer was lost. */
@@ -124,6 +142,7 @@ struct job {
     uint8_t head[HASH_LEN];        /* hash of the last event */
     uint8_t salt[SALT_LEN];        /* beside the stream, erased by redaction */
     bool redacted;                 /* beside the stream: payloads and salt are erased */
+    uint8_t changed;               /* enum changed */
 };
 
 /* A side effect that must not be repeated.
@@ -155,6 +174,7 @@ struct effect {
     int64_t resolved_epoch;     /* the word holds in this epoch only */
     struct str result;          /* raw JSON */
     struct str error;           /* raw JSON: of a failure that is recorded, or why it was aborted */
+    bool changed;
 };
 
 static inline bool effect_is_open(const struct effect *effect)
@@ -169,6 +189,7 @@ struct signal {
     struct str payload; /* raw JSON */
     int64_t version;    /* of the event that received it */
     bool delivered;
+    bool changed;
 };
 
 /* What a plan says of one step, as it was given. */
@@ -214,6 +235,7 @@ struct step {
     struct str error;
     struct str progress; /* (beside) */
     struct str cursor;   /* (beside) */
+    uint8_t changed;     /* enum changed */
 };
 
 struct job_slice {

@@ -57,6 +57,7 @@ bool job_copy_texts(struct job *job, const struct spec *same_spec, struct arena 
     if (same_spec == NULL && !record_copy_texts(&spec_record, &spec, arena))
         return false;
     job->spec = same_spec != NULL ? *same_spec : spec;
+    job->changed = 0;
     return true;
 }
 
@@ -66,6 +67,7 @@ bool effect_copy_texts(struct effect *effect, struct arena *arena)
     if (!str_is_set(name) || !record_copy_texts(&effect_record, effect, arena))
         return false;
     effect->name = name;
+    effect->changed = false;
     return true;
 }
 

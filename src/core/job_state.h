@@ -21,7 +21,7 @@ enum error_code job_state_read(struct str json, struct arena *arena, struct job 
                                struct err *err);
 
 /* Makes the job's texts copies in `arena`; those of the spec too unless `same_spec`, whose texts
- * are taken then. False: no memory. */
+ * are taken then. The copy is what a store keeps: nothing of it has changed. False: no memory. */
 bool job_copy_texts(struct job *job, const struct spec *same_spec, struct arena *arena);
 
 /* The same for an effect. */

@@ -128,6 +128,7 @@ enum error_code batch_jobs_reserve(struct batch *batch, uint32_t count)
 enum error_code batch_job_add(struct batch *batch, struct job_slice *slice, struct batch_job **ret)
 {
     assert(batch->job_count < batch->job_cap);
+    assert(slice->job.changed == 0);
     struct batch_job *job = &batch->jobs[batch->job_count];
     *job = (struct batch_job){.before = slice, .now = slice};
     uint32_t found;

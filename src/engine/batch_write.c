@@ -7,24 +7,10 @@
 #include "core/job_state.h"
 #include "engine/batch_private.h"
 
-static bool has_versions(const struct batch_job *job)
-{
-    for (uint32_t i = 0; i < job->event_count; i++)
-        if (event_type_class(job->events[i].type) != EVENT_CLASS_TELEMETRY)
-            return true;
-    return false;
-}
-
 static bool is_touched(const struct batch_job *job)
 {
     return job->event_count > 0 || job->taken || job->mark_count > 0 || job->retiming.set ||
            job->redact || job->redate;
-}
-
-/* Elements were copied as bytes: what is equal has not changed. */
-static bool same(const void *a, const void *b, size_t size)
-{
-    return memcmp(a, b, size) == 0;
 }
 
 static enum error_code changed_effects(struct batch *batch, const struct batch_job *job,
@@ -38,8 +24,7 @@ static enum error_code changed_effects(struct batch *batch, const struct batch_j
     if (list == NULL)
         return batch_no_memory(batch);
     for (uint32_t i = 0; i < now->effect_count; i++)
-        if (job->redact || i >= job->before->effect_count ||
-            !same(&now->effects[i], &job->before->effects[i], sizeof now->effects[i]))
+        if (write->changed == CHANGED_ALL || now->effects[i].changed)
             list[write->effect_count++] = &now->effects[i];
     write->effects = list;
     return ERR_OK;
@@ -56,8 +41,7 @@ static enum error_code changed_signals(struct batch *batch, const struct batch_j
     if (list == NULL)
         return batch_no_memory(batch);
     for (uint32_t i = 0; i < now->signal_count; i++)
-        if (job->redact || i >= job->before->signal_count ||
-            !same(&now->signals[i], &job->before->signals[i], sizeof now->signals[i]))
+        if (write->changed == CHANGED_ALL || now->signals[i].changed)
             list[write->signal_count++] = &now->signals[i];
     write->signals = list;
     return ERR_OK;
@@ -66,13 +50,13 @@ static enum error_code changed_signals(struct batch *batch, const struct batch_j
 /* Heartbeats leave the timer where it is: the engine moves it when it fires. What has happened to
  * the job after that says better when to look again. */
 static void keep_timer(const struct batch_job *job, const struct retiming *retiming,
-                       bool beats_only, struct placement *was, struct placement *now)
+                       uint8_t changed, struct placement *was, struct placement *now)
 {
     if (retiming->set) {
         was->due_at = retiming->was;
         if (retiming->events == job->event_count)
             now->due_at = retiming->now;
-    } else if (beats_only && was->leased && now->leased) {
+    } else if (store_row_same(changed) && was->leased && now->leased) {
         now->due_at = was->due_at;
     }
 }
@@ -88,10 +72,10 @@ static const struct step_mark *mark_of(const struct batch_job *job, uint32_t ord
 
 static enum error_code step_write(struct batch *batch, const struct batch_job *job,
                                   const struct step *before, const struct step *step,
-                                  bool beats_only, struct store_step_write *ret)
+                                  uint8_t changed, struct store_step_write *ret)
 {
     const struct step_mark *mark = mark_of(job, step->ordinal);
-    *ret = (struct store_step_write){.step = step};
+    *ret = (struct store_step_write){.step = step, .changed = changed};
     enum error_code code = ERR_OK;
     if (before != NULL)
         code = placement_of_step(&job->before->job, before, batch->arena, &ret->was, batch->err);
@@ -99,7 +83,7 @@ static enum error_code step_write(struct batch *batch, const struct batch_job *j
         code = placement_of_step(&job->now->job, step, batch->arena, &ret->now, batch->err);
     if (mark->taken)
         ret->was.lane = (struct str){NULL, 0};
-    keep_timer(job, &mark->retiming, beats_only, &ret->was, &ret->now);
+    keep_timer(job, &mark->retiming, changed, &ret->was, &ret->now);
     return code;
 }
 
@@ -121,9 +105,10 @@ static enum error_code changed_steps(struct batch *batch, const struct batch_job
         /* When the job may run is where its steps stand. */
         bool marked = mark->taken || mark->retiming.set ||
                       (before != NULL && job->before->job.run_at != now->job.run_at);
-        if (before != NULL && !marked && !job->redact && same(step, before, sizeof *step))
+        uint8_t changed = write->changed == CHANGED_ALL ? CHANGED_ALL : step->changed;
+        if (changed == 0 && !marked)
             continue;
-        code = step_write(batch, job, before, step, write->header_same, &list[write->step_count++]);
+        code = step_write(batch, job, before, step, changed, &list[write->step_count++]);
     }
     write->steps = list;
     return code;
@@ -147,7 +132,7 @@ static enum error_code job_write(struct batch *batch, struct batch_job *job,
         .events = job->events,
         .event_count = job->event_count,
         .created = before->status == JOB_NONE,
-        .header_same = !has_versions(job) && !job->redact && !job->redate,
+        .changed = now->changed | (job->redate ? CHANGED_REST : 0),
         .purge_at = job_purge_at(now, batch_kind(batch, now->spec.kind)),
         .plan_replaced = before->status != JOB_NONE && before->plan_version > 0 &&
                          before->plan_version != now->plan_version,
@@ -155,6 +140,8 @@ static enum error_code job_write(struct batch *batch, struct batch_job *job,
         .steps_ended = job_has_plan(now) && ends && !ended,
         .redact = job->redact,
     };
+    if (ret->created || job->redact)
+        ret->changed = CHANGED_ALL;
     enum error_code code = ERR_OK;
     if (before->status != JOB_NONE)
         code = placement_of_job(before, batch->arena, &ret->was, batch->err);
@@ -162,7 +149,7 @@ static enum error_code job_write(struct batch *batch, struct batch_job *job,
         code = placement_of_job(now, batch->arena, &ret->now, batch->err);
     if (job->taken)
         ret->was.lane = (struct str){NULL, 0};
-    keep_timer(job, &job->retiming, ret->header_same, &ret->was, &ret->now);
+    keep_timer(job, &job->retiming, ret->changed, &ret->was, &ret->now);
     if (code == ERR_OK)
         code = changed_effects(batch, job, ret);
     if (code == ERR_OK)

@@ -101,10 +101,9 @@ struct claim_row row_of_lease(const struct job *job, const struct step *step, in
     };
 }
 
-bool row_step_beats_only(const struct store_job_write *write, const struct placement *was,
-                         const struct placement *now)
+bool row_step_beats_only(const struct store_step_write *write, const struct placement *was)
 {
-    return write->header_same && was->leased && now->leased;
+    return store_row_same(write->changed) && was->leased && write->now.leased;
 }
 
 /* Heartbeats write the claim and nothing else: it knows better than the state. */

@@ -166,12 +166,24 @@ enum error_code store_admit(struct store_txn *txn, const struct store_admission 
     return txn->store->driver->admit(txn, wanted, arena, ret, ret_count, err);
 }
 
+/* Whether what is said to have changed is what a row must be written for. */
+static bool tells_changes(const struct store_job_write *job)
+{
+    for (uint32_t i = 0; i < job->event_count; i++)
+        if (event_type_class(job->events[i].type) != EVENT_CLASS_TELEMETRY &&
+            (job->changed & CHANGED_STREAM) == 0)
+            return false;
+    return (!job->created && !job->redact) || job->changed == CHANGED_ALL;
+}
+
 enum error_code store_write(struct store_txn *txn, const struct store_write *write, struct err *err)
 {
     assert(txn->mode == STORE_WRITE);
     for (uint32_t i = 1; i < write->job_count; i++)
         assert(memcmp(write->jobs[i - 1].after->job.id.bytes, write->jobs[i].after->job.id.bytes,
                       16) < 0);
+    for (uint32_t i = 0; i < write->job_count; i++)
+        assert(tells_changes(&write->jobs[i]));
     return txn->store->driver->write(txn, write, err);
 }
 

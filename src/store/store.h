@@ -242,6 +242,7 @@ struct store_search {
 
 struct store_step_write {
     const struct step *step;
+    uint8_t changed;      /* enum changed: as for jobs */
     struct placement was; /* as loaded; zeroed for a new step, and `lane` absent when candidates
                              took it out */
     struct placement now;
@@ -253,9 +254,9 @@ struct store_job_write {
     const struct event *events; /* sealed; with versions that go on from the last, or telemetry */
     uint32_t event_count;
     bool created;         /* there is no row yet */
-    bool header_same;     /* no event has a version: of the job, and of steps that are leased before
-                             and after, only the live lease (its beats, progress and cursor) and the
-                             placement are written */
+    uint8_t changed;      /* enum changed: members of no other group are as they are stored, so that
+                             nothing needs to be compared; CHANGED_ALL for a new job. A heartbeat's
+                             is within CHANGED_BESIDE, a claim's CHANGED_STREAM | CHANGED_LEASE */
     struct placement was; /* as for steps */
     struct placement now;
     int64_t purge_at; /* 0: never */
@@ -274,6 +275,13 @@ struct store_job_write {
     bool redact;        /* erase the payloads of all events, telemetry, effects and signals, and the
                            salt; `after` has been through job_redact */
 };
+
+/* Whether the row of a job or step stays as it is: only its live lease, if it has one, and its
+ * placement are written. */
+static inline bool store_row_same(uint8_t changed)
+{
+    return (changed & ~CHANGED_BESIDE) == 0;
+}
 
 struct store_queue {
     struct str queue;

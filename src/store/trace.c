@@ -281,8 +281,8 @@ static void add_job_write(struct line *line, const struct store_job_write *write
     add_job(line, write->after->job.id);
     if (write->created)
         add(line, " created");
-    if (write->header_same)
-        add(line, " header same");
+    if (store_row_same(write->changed))
+        add(line, " row same");
     for (uint32_t i = 0; i < write->event_count && i < NAMES_SHOWN; i++)
         add(line, " %.*s", STR_ARG(event_name(&write->events[i])));
     add_rest(line, write->event_count);

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/times.h"
 #include "core/lifetime.h"
+#include "random_changes.h"
 #include "random_placement.h"
 #include "slice_loader.h"
 
@@ -854,6 +855,7 @@ static const char *give(struct run *run, const struct command *command)
     struct world *world = run->world;
     struct before before = look(run, command);
     bool compare = chance(run, 4);
+    changes_forget(&world->slice);
     struct str row = compare ? world_row(world, &world->slice) : (struct str){NULL, 0};
     struct job_slice given = world->slice;
     run->stats->commands++;
@@ -875,6 +877,8 @@ static const char *give(struct run *run, const struct command *command)
         fault = judge_planned_end(world);
     if (fault == NULL && derive_status(world->log, world->log_count) != world->slice.job.status)
         fault = "the derived status is not the folded one";
+    if (fault == NULL)
+        fault = changes_are_noted(&given, &world->slice);
     return fault == NULL ? check_placed(run, &given, command) : fault;
 }
 

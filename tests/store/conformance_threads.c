@@ -27,6 +27,7 @@ static enum error_code write_of_actor(struct store_txn *txn, const struct job_sl
         .after = &decision->after,
         .events = decision->events,
         .event_count = decision->count,
+        .changed = decision->after.job.changed,
         .purge_at = job_purge_at(&decision->after.job, NULL),
     };
     enum error_code code = placement_of_job(&before->job, arena, &job.was, err);
@@ -443,8 +444,10 @@ static bool storm_claim(struct claimer_thread *me, struct arena *arena)
     me->code = job_decide(slice, &command, &context, &decision, &me->err);
     if (me->code == ERR_OK)
         me->code = decision_seal(&decision, slice->job.head, arena, &me->err);
-    struct store_job_write job = {
-        .after = &decision.after, .events = decision.events, .event_count = decision.count};
+    struct store_job_write job = {.after = &decision.after,
+                                  .events = decision.events,
+                                  .event_count = decision.count,
+                                  .changed = decision.after.job.changed};
     if (me->code == ERR_OK)
         me->code = placement_of_job(&decision.after.job, arena, &job.now, &me->err);
     struct store_write write = {.jobs = &job, .job_count = 1};

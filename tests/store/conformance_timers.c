@@ -310,7 +310,7 @@ static void a_heartbeat_leaves_the_timer_and_the_engine_moves_it(void **state)
     struct store_txn *txn = begin(t, STORE_WRITE);
     struct job_slice slice = load_whole(t, txn, a);
     assert_true(slice.job.lease.expires_at == at(50));
-    struct store_job_write write = {.after = &slice, .header_same = true};
+    struct store_job_write write = {.after = &slice};
     ok(t, placement_of_job(&slice.job, &t->w.arena, &write.now, &t->w.err));
     write.was = write.now;
     write.was.due_at = 0;

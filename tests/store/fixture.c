@@ -161,27 +161,18 @@ enum error_code decide(struct trial *t, const struct job_slice *slice,
     return ERR_OK;
 }
 
-/* Elements were copied as bytes: what is equal has not changed. */
-static bool same(const void *a, const void *b, size_t size)
-{
-    return memcmp(a, b, size) == 0;
-}
-
 static void list_parts(struct trial *t, struct change *change, struct store_job_write *write)
 {
-    struct job_slice *before = &change->before;
     struct job_slice *after = &change->after;
     const struct effect **effects =
         arena_zalloc(&t->w.arena, after->effect_count + 1, sizeof(void *));
     const struct signal **signals =
         arena_zalloc(&t->w.arena, after->signal_count + 1, sizeof(void *));
     for (uint32_t i = 0; i < after->effect_count; i++)
-        if (change->redact || i >= before->effect_count ||
-            !same(&after->effects[i], &before->effects[i], sizeof after->effects[i]))
+        if (change->redact || after->effects[i].changed)
             effects[write->effect_count++] = &after->effects[i];
     for (uint32_t i = 0; i < after->signal_count; i++)
-        if (change->redact || i >= before->signal_count ||
-            !same(&after->signals[i], &before->signals[i], sizeof after->signals[i]))
+        if (change->redact || after->signals[i].changed)
             signals[write->signal_count++] = &after->signals[i];
     write->effects = effects;
     write->signals = signals;
@@ -198,17 +189,18 @@ static void list_steps(struct trial *t, struct change *change, struct store_job_
         const struct step *before =
             write->plan_replaced ? NULL : job_step_at(&change->before, step->ordinal);
         bool taken = step->ordinal == change->taken_step;
-        if (before != NULL && !taken && !change->redact && same(before, step, sizeof *step))
+        if (step->changed == 0 && !taken && !change->redact)
             continue;
         struct store_step_write *one = &steps[write->step_count++];
         one->step = step;
+        one->changed = change->redact ? CHANGED_ALL : step->changed;
         if (before != NULL)
             ok(t,
                placement_of_step(&change->before.job, before, &t->w.arena, &one->was, &t->w.err));
         ok(t, placement_of_step(&after->job, step, &t->w.arena, &one->now, &t->w.err));
         if (taken)
             one->was.lane = absent;
-        if (write->header_same && one->was.leased && one->now.leased)
+        if (store_row_same(one->changed) && one->was.leased && one->now.leased)
             one->now.due_at = one->was.due_at;
     }
     write->steps = steps;
@@ -224,7 +216,7 @@ struct store_job_write write_of(struct trial *t, struct change *change)
         .events = change->events,
         .event_count = change->event_count,
         .created = created,
-        .header_same = !created && before->version == after->version && !change->redact,
+        .changed = created || change->redact ? CHANGED_ALL : after->changed,
         .purge_at = job_purge_at(after, NULL),
         .plan_replaced =
             !created && before->plan_version > 0 && before->plan_version != after->plan_version,
@@ -239,7 +231,7 @@ struct store_job_write write_of(struct trial *t, struct change *change)
     ok(t, placement_of_job(after, &t->w.arena, &write.now, &t->w.err));
     if (change->taken)
         write.was.lane = absent;
-    if (write.header_same && write.was.leased && write.now.leased)
+    if (store_row_same(write.changed) && write.was.leased && write.now.leased)
         write.now.due_at = write.was.due_at;
     list_parts(t, change, &write);
     list_steps(t, change, &write);

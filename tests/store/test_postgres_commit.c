@@ -75,6 +75,7 @@ static struct store_txn *write_job(struct postgres_case *c, struct uuid id)
     struct store_job_write write = {.after = &decision.after,
                                     .events = decision.events,
                                     .event_count = decision.count,
+                                    .changed = CHANGED_ALL,
                                     .created = true};
     assert_int_equal(placement_of_job(&decision.after.job, &c->arena, &write.now, &c->err), ERR_OK);
     struct store_write all = {.jobs = &write, .job_count = 1};

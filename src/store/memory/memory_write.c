@@ -302,7 +302,7 @@ static enum error_code put_step(struct memory_txn *txn, const struct store_job_w
     struct step_row row = {0};
     struct step_row old = {0};
     struct step_place place;
-    if (row_step_beats_only(all, was, &write->now))
+    if (row_step_beats_only(write, was))
         return memory_replace(txn, job, write->step, was, &write->now, &place, err);
     struct buf key = memory_step_key(txn, job->id, write->step->ordinal);
     const struct entry *entry;
@@ -399,7 +399,7 @@ static enum error_code write_job(struct memory_txn *txn, const struct store_job_
     enum error_code code = ERR_OK;
     for (uint32_t i = 0; i < write->event_count && code == ERR_OK; i++)
         code = put_event(txn, &write->events[i], err);
-    if (code == ERR_OK && (!write->header_same || write->redact))
+    if (code == ERR_OK && !store_row_same(write->changed))
         code = put_job(txn, write, err);
     if (code == ERR_OK)
         code = memory_replace(txn, job, NULL, &write->was, &write->now, &place, err);

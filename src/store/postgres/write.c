@@ -240,7 +240,7 @@ static void job_arrays_add(struct job_arrays *arrays, const struct store_job_wri
 
 static bool writes_row(const struct store_job_write *job, bool created)
 {
-    return job->created == created && (created || !job->header_same || job->redact);
+    return job->created == created && (created || !store_row_same(job->changed));
 }
 
 static enum error_code write_jobs(struct postgres_txn *txn, const struct store_write *write,

@@ -167,7 +167,7 @@ static enum error_code write_steps(struct postgres_txn *txn, const struct store_
         const struct store_job_write *job = &write->jobs[i];
         spot++; /* the job's own */
         for (uint32_t k = 0; k < job->step_count; k++, spot++) {
-            if (job->redact != redact || row_step_beats_only(job, spot->was, spot->now))
+            if (job->redact != redact || row_step_beats_only(&job->steps[k], spot->was))
                 continue;
             enum error_code code = step_arrays_add(&rows, spot, &txn->scratch, err);
             if (code != ERR_OK)

@@ -418,6 +418,7 @@ static enum error_code recover_job(struct sqlite_txn *txn, const struct store_lo
             kind = &settings->kinds[i].settings;
     struct store_job_write write = {
         .after = &after,
+        .changed = CHANGED_ALL,
         .events = logged->events,
         .event_count = logged->event_count,
         .created = logged->created,

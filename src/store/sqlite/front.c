@@ -202,7 +202,7 @@ static bool goes_on(const struct sqlite_txn *txn, const struct store_job_write *
 
 static bool is_plain(const struct store_job_write *write)
 {
-    return !write->header_same && !write->plan_replaced && !write->steps_closed &&
+    return !store_row_same(write->changed) && !write->plan_replaced && !write->steps_closed &&
            !write->steps_ended && !write->redact && write->effect_count <= EFFECTS_MAX &&
            write->signal_count == 0 && write->step_count == 0;
 }

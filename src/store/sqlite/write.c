@@ -198,11 +198,11 @@ enum error_code sqlite_write_job(struct sqlite_txn *txn, const struct store_job_
     enum error_code code = ERR_OK;
     for (uint32_t i = 0; i < write->event_count && code == ERR_OK; i++)
         code = put_event(txn, &write->events[i], err);
-    if (code == ERR_OK && (!write->header_same || write->redact))
+    if (code == ERR_OK && !store_row_same(write->changed))
         code = put_job(txn, write, err);
     if (code == ERR_OK)
-        code = sqlite_replace(txn, job, NULL, &write->was, &write->now, write->header_same, &place,
-                              err);
+        code = sqlite_replace(txn, job, NULL, &write->was, &write->now,
+                              store_row_same(write->changed), &place, err);
     for (uint32_t i = 0; i < write->effect_count && code == ERR_OK; i++)
         code = sqlite_put_effect(txn, &job->id, write->effects[i], err);
     for (uint32_t i = 0; i < write->signal_count && code == ERR_OK; i++)

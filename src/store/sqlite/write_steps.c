@@ -168,9 +168,9 @@ static enum error_code put_step(struct sqlite_txn *txn, const struct store_job_w
     bool found = false;
     if (row_of_step(listed->step, &txn->scratch, &row) != ERR_OK)
         return sqlite_no_memory(err);
-    enum error_code code =
-        sqlite_replace(txn, job, listed->step, was, &listed->now, write->header_same, &place, err);
-    if (row_step_beats_only(write, was, &listed->now))
+    enum error_code code = sqlite_replace(txn, job, listed->step, was, &listed->now,
+                                          store_row_same(listed->changed), &place, err);
+    if (row_step_beats_only(listed, was))
         return code;
     if (code == ERR_OK && !write->plan_replaced && !write->redact)
         code = move_step(txn, &job->id, &row, &place, &found, err);

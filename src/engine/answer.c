@@ -288,18 +288,6 @@ void answer_job(struct json_writer *writer, const struct job *job, struct sight 
     json_end_object(writer);
 }
 
-void answer_listed(struct json_writer *writer, const struct store_job *job, struct sight sight)
-{
-    if (!str_is_set(job->damaged)) {
-        answer_job(writer, &job->slice.job, sight);
-        return;
-    }
-    json_begin_object(writer);
-    answer_id(writer, STR("id"), job->id);
-    answer_text(writer, STR("damaged"), job->damaged);
-    json_end_object(writer);
-}
-
 void answer_submitted(struct json_writer *writer, const struct job *job, bool duplicate,
                       struct sight sight)
 {

@@ -40,9 +40,6 @@ struct sight {
  * {"blocked", "ready", ...}}. As a value where the writer stands. */
 void answer_job(struct json_writer *writer, const struct job *job, struct sight sight);
 
-/* An entry of a list: the job, or {"id", "damaged"} when it cannot be read. */
-void answer_listed(struct json_writer *writer, const struct store_job *job, struct sight sight);
-
 /* The same with "duplicate": true at its end when `duplicate`. */
 void answer_submitted(struct json_writer *writer, const struct job *job, bool duplicate,
                       struct sight sight);

@@ -317,6 +317,7 @@ void verb_put(const struct verb_call *call, struct json_writer *writer)
 void verb_write(const struct verb_call *call, struct buf *buf)
 {
     struct json_writer writer;
+    (void)buf_reserve(buf, call->result.bytes);
     json_writer_init(&writer, buf);
     verb_put(call, &writer);
 }

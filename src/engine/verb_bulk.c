@@ -12,6 +12,7 @@
 #include "engine/access.h"
 #include "engine/answer.h"
 #include "engine/filter.h"
+#include "engine/listed.h"
 #include "engine/verb.h"
 
 enum {
@@ -412,13 +413,19 @@ static enum error_code read_letters(struct verb_call *call, const struct record_
     return code == ERR_OK ? access_filter(call, filter, err) : code;
 }
 
-/* Writes dead letters until there are enough. Of a group there may be few among many others, so the
- * answer also ends when enough was looked at. */
-static enum error_code write_letters(struct verb_call *call, struct walk *walk,
-                                     struct json_writer *writer, struct err *err)
+/* A page of dead letters. */
+struct letters {
+    struct walk walk;
+    struct listed list;
+};
+
+/* Lists dead letters until there are enough. Of a group there may be few among many others, so the
+ * page also ends when enough was looked at. */
+static enum error_code list_letters(struct verb_call *call, struct letters *letters,
+                                    struct err *err)
 {
+    struct walk *walk = &letters->walk;
     int64_t until = engine_steady(call->engine) + SEARCH_MS_MAX;
-    struct sight sight = access_sight_of(call, ANSWER_DETAILS);
     enum error_code code = ERR_OK;
     struct arena page;
     arena_init(&page);
@@ -430,7 +437,8 @@ static enum error_code write_letters(struct verb_call *call, struct walk *walk,
         uint32_t most = (uint32_t)(walk->limit - walk->matched);
         code = next_jobs(call, walk, most, &page, &jobs, &count, err);
         for (uint32_t i = 0; code == ERR_OK && i < count; i++)
-            answer_listed(writer, &jobs[i], sight);
+            if (!listed_add(&letters->list, &jobs[i], call->arena))
+                code = verb_no_memory(err);
         walk->matched += count;
         arena_clear(&page);
     }
@@ -438,26 +446,28 @@ static enum error_code write_letters(struct verb_call *call, struct walk *walk,
     return code;
 }
 
-static enum error_code run_dead_letters(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code run_dead_letters(struct verb_call *call, struct err *err)
 {
     struct dead_request request = {.limit = PAGE_LIMIT_DEFAULT};
-    struct walk walk = {0};
-    struct json_writer writer;
-    enum error_code code = read_letters(call, &dead_letters_record, &request, &walk, err);
-    if (code != ERR_OK)
-        return code;
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    json_key(&writer, STR("jobs"));
-    json_begin_array(&writer);
-    code = write_letters(call, &walk, &writer, err);
-    json_end_array(&writer);
-    cursor_write(&writer, walk.more, walk.last);
-    json_end_object(&writer);
-    return code;
+    struct letters *letters = verb_data(call, sizeof *letters);
+    if (letters == NULL)
+        return verb_no_memory(err);
+    enum error_code code = read_letters(call, &dead_letters_record, &request, &letters->walk, err);
+    letters->list.sight = access_sight_of(call, ANSWER_DETAILS);
+    return code == ERR_OK ? list_letters(call, letters, err) : code;
 }
 
-const struct verb verb_dead_letters = {.request = &dead_letters_record, .text = run_dead_letters};
+static void write_letters(const struct verb_call *call, struct json_writer *writer)
+{
+    const struct letters *letters = call->result.data;
+    json_begin_object(writer);
+    listed_write(&letters->list, writer);
+    cursor_write(writer, letters->walk.more, letters->walk.last);
+    json_end_object(writer);
+}
+
+const struct verb verb_dead_letters = {
+    .request = &dead_letters_record, .run = run_dead_letters, .write = write_letters};
 
 /* The one job that was named is no dead letter: says what it is. */
 static enum error_code no_letter(struct verb_call *call, struct uuid id, struct err *err)

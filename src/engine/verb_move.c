@@ -23,6 +23,7 @@
 enum {
     BUNDLE_FORMAT = 1,
     IMPORT_JOBS_MAX = 100,
+    EVENT_BYTES = 384, /* more than an event of a bundle has besides its texts */
 };
 
 #define FIELD(type, member, kind) RECORD_FIELD(struct type, member, #member, kind)
@@ -90,31 +91,6 @@ static void write_event(struct json_writer *writer, const struct event *event)
     json_end_object(writer);
 }
 
-static enum error_code write_bundle(struct verb_call *call, struct json_writer *writer,
-                                    struct uuid id, const struct history *history, struct err *err)
-{
-    const struct job *job = &history->job.slice.job;
-    enum error_code code = ERR_OK;
-    json_begin_object(writer);
-    answer_int(writer, STR("format"), BUNDLE_FORMAT);
-    answer_id(writer, STR("id"), id);
-    if (!job->redacted) {
-        json_key(writer, STR("salt"));
-        json_put_hex(writer, job->salt, SALT_LEN);
-    }
-    json_key(writer, STR("events"));
-    json_begin_array(writer);
-    for (uint32_t i = 0; i < history->count; i++)
-        write_event(writer, &history->events[i]);
-    json_end_array(writer);
-    if (job->redacted) {
-        json_key(writer, STR("row"));
-        code = erased_write(&history->job.slice, call->arena, writer, err);
-    }
-    json_end_object(writer);
-    return code;
-}
-
 /* The first of what is wrong with a history. */
 static enum error_code not_right(const struct violation *violation, struct err *err)
 {
@@ -143,31 +119,91 @@ struct export_request {
 static const struct record_field export_fields[] = {FIELD(export_request, id, TEXT)};
 RECORD_TABLE(export);
 
-static enum error_code run_export(struct verb_call *call, struct buf *answer, struct err *err)
-{
-    struct export_request request = {0};
+struct exported {
     struct uuid id;
     struct history history;
-    struct json_writer writer;
-    enum error_code code = verb_read(call, &export_record, &request, err);
-    if (code == ERR_OK)
-        code = verb_job_id(request.id, &id, err);
-    if (code == ERR_OK)
-        code = history_load(call, id, &history, err);
-    if (code == ERR_OK)
-        code = check_export(call, id, &history, err);
-    if (code != ERR_OK)
-        return code;
-    json_writer_init(&writer, answer);
-    code = write_bundle(call, &writer, id, &history, err);
-    if (code == ERR_OK && answer->len > EXPORT_BYTES_MAX)
-        code = err_set(err, ERR_PAYLOAD_TOO_LARGE,
-                       "the history of this job is %zu bytes long; at most %d can be moved",
-                       answer->len, EXPORT_BYTES_MAX);
-    return code;
+    struct str row; /* JSON: of a job that was redacted, what its events do not say any more */
+};
+
+/* An event of a bundle has no more bytes. Names may have to be escaped, payloads never. */
+static size_t event_bytes(const struct event *event)
+{
+    return EVENT_BYTES + event->payload.len +
+           2 * (event_name(event).len + event->actor.len + event->cause_text.len +
+                event->correlation_id.len);
 }
 
-const struct verb verb_export = {.request = &export_record, .text = run_export};
+static enum error_code check_size(const struct exported *exported, size_t *ret, struct err *err)
+{
+    const struct history *history = &exported->history;
+    size_t bytes = EVENT_BYTES + exported->row.len;
+    for (uint32_t i = 0; i < history->count; i++)
+        bytes += event_bytes(&history->events[i]);
+    *ret = bytes;
+    return bytes <= EXPORT_BYTES_MAX
+               ? ERR_OK
+               : (enum error_code)err_set(
+                     err, ERR_PAYLOAD_TOO_LARGE,
+                     "the history of this job is about %zu bytes long; at most %d can be moved",
+                     bytes, EXPORT_BYTES_MAX);
+}
+
+static enum error_code make_row(struct verb_call *call, struct exported *exported, struct err *err)
+{
+    const struct job_slice *slice = &exported->history.job.slice;
+    struct json_writer writer;
+    struct buf row;
+    if (!slice->job.redacted)
+        return ERR_OK;
+    buf_init(&row, call->arena, 1024);
+    json_writer_init(&writer, &row);
+    enum error_code code = erased_write(slice, call->arena, &writer, err);
+    exported->row = buf_str(&row);
+    return code == ERR_OK && row.failed ? verb_no_memory(err) : code;
+}
+
+static enum error_code run_export(struct verb_call *call, struct err *err)
+{
+    struct export_request request = {0};
+    struct exported *exported = verb_data(call, sizeof *exported);
+    if (exported == NULL)
+        return verb_no_memory(err);
+    enum error_code code = verb_read(call, &export_record, &request, err);
+    if (code == ERR_OK)
+        code = verb_job_id(request.id, &exported->id, err);
+    if (code == ERR_OK)
+        code = history_load(call, exported->id, &exported->history, err);
+    if (code == ERR_OK)
+        code = check_export(call, exported->id, &exported->history, err);
+    if (code == ERR_OK)
+        code = make_row(call, exported, err);
+    return code == ERR_OK ? check_size(exported, &call->result.bytes, err) : code;
+}
+
+static void write_export(const struct verb_call *call, struct json_writer *writer)
+{
+    const struct exported *exported = call->result.data;
+    const struct history *history = &exported->history;
+    const struct job *job = &history->job.slice.job;
+    json_begin_object(writer);
+    answer_int(writer, STR("format"), BUNDLE_FORMAT);
+    answer_id(writer, STR("id"), exported->id);
+    if (!job->redacted) {
+        json_key(writer, STR("salt"));
+        json_put_hex(writer, job->salt, SALT_LEN);
+    }
+    json_key(writer, STR("events"));
+    json_begin_array(writer);
+    for (uint32_t i = 0; i < history->count; i++)
+        write_event(writer, &history->events[i]);
+    json_end_array(writer);
+    if (job->redacted)
+        answer_raw(writer, STR("row"), exported->row);
+    json_end_object(writer);
+}
+
+const struct verb verb_export = {
+    .request = &export_record, .run = run_export, .write = write_export};
 
 /* ---- reading a bundle --------------------------------------------------------------------- */
 

@@ -498,7 +498,7 @@ const struct verb verb_plan_diff = {
 
 /* ---- inbox -------------------------------------------------------------------------------- */
 
-enum { INBOX_PAYLOAD_BYTES_MAX = 16 * 1024 };
+enum { INBOX_PAYLOAD_BYTES_MAX = 16 * 1024, QUESTION_BYTES = 512 };
 
 struct inbox_request {
     struct str assignee;
@@ -515,27 +515,54 @@ RECORD_TABLE(inbox);
 
 /* Jobs in which somebody is asked, with the steps of those that have any. */
 struct asking {
+    struct str assignee; /* absent: anybody */
     struct store_job *jobs;
     struct store_parts *parts;
-    uint32_t count;
+    uint32_t count; /* of those on the page */
+    size_t bytes;   /* about what their questions are in JSON */
+    bool more;
 };
 
+/* About what a question is in JSON, besides what is said of its job. */
+static size_t question_bytes(const struct wait *wait, struct str default_answer)
+{
+    return QUESTION_BYTES + wait->prompt.len + wait->choices.len + default_answer.len;
+}
+
+/* About what the questions of a job are in JSON. */
+static size_t asking_bytes(const struct job *job, const struct store_parts *parts)
+{
+    size_t asker = job->spec.goal.len + job->spec.labels.len +
+                   (job->spec.payload.len <= INBOX_PAYLOAD_BYTES_MAX ? job->spec.payload.len : 0);
+    size_t bytes = asker + question_bytes(&job->wait, job->wait.default_answer);
+    for (uint32_t i = 0; i < parts->step_count; i++)
+        if (step_standing(&parts->steps[i]) == STANDING_ASKING)
+            bytes +=
+                asker + question_bytes(&parts->steps[i].question, parts->steps[i].default_answer);
+    return bytes;
+}
+
+/* Reads jobs until they are as much as a page may have. */
 static enum error_code read_asking(struct verb_call *call, struct store_txn *txn,
                                    const struct store_filter *filter, struct asking *ret,
                                    struct err *err)
 {
-    enum error_code code = store_list(txn, filter, call->arena, &ret->jobs, &ret->count, err);
+    uint32_t count = 0;
+    enum error_code code = store_list(txn, filter, call->arena, &ret->jobs, &count, err);
     if (code != ERR_OK)
         return code;
-    ret->parts = arena_zalloc(call->arena, ret->count + (size_t)1, sizeof *ret->parts);
+    ret->parts = arena_zalloc(call->arena, count + (size_t)1, sizeof *ret->parts);
     if (ret->parts == NULL)
         return verb_no_memory(err);
-    for (uint32_t i = 0; i < ret->count && code == ERR_OK; i++) {
-        const struct job *job = &ret->jobs[i].slice.job;
-        ret->parts[i] = (struct store_parts){.job = job->id, .all_steps = true};
+    for (; ret->count < count && ret->bytes < PAGE_BYTES_MAX && code == ERR_OK; ret->count++) {
+        const struct job *job = &ret->jobs[ret->count].slice.job;
+        struct store_parts *parts = &ret->parts[ret->count];
+        *parts = (struct store_parts){.job = job->id, .all_steps = true};
         if (job->steps[STANDING_ASKING] > 0)
-            code = store_load_parts(txn, &ret->parts[i], 1, call->arena, err);
+            code = store_load_parts(txn, parts, 1, call->arena, err);
+        ret->bytes += asking_bytes(job, parts);
     }
+    ret->more = ret->count < count || count == filter->limit;
     return code;
 }
 
@@ -579,35 +606,34 @@ static void write_question(struct json_writer *writer, const struct job *job,
     json_end_object(writer);
 }
 
-static void write_inbox(struct buf *answer, const struct asking *asking, uint32_t limit,
-                        struct str assignee)
+static void write_inbox(const struct verb_call *call, struct json_writer *writer)
 {
-    struct json_writer writer;
-    uint32_t written = 0;
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    json_key(&writer, STR("questions"));
-    json_begin_array(&writer);
-    for (; written < asking->count && answer->len < PAGE_BYTES_MAX; written++) {
-        const struct job *job = &asking->jobs[written].slice.job;
-        const struct store_parts *parts = &asking->parts[written];
-        write_question(&writer, job, NULL, assignee);
+    const struct asking *asking = call->result.data;
+    json_begin_object(writer);
+    json_key(writer, STR("questions"));
+    json_begin_array(writer);
+    for (uint32_t at = 0; at < asking->count; at++) {
+        const struct job *job = &asking->jobs[at].slice.job;
+        const struct store_parts *parts = &asking->parts[at];
+        write_question(writer, job, NULL, asking->assignee);
         for (uint32_t i = 0; i < parts->step_count; i++)
             if (step_standing(&parts->steps[i]) == STANDING_ASKING)
-                write_question(&writer, job, &parts->steps[i], assignee);
+                write_question(writer, job, &parts->steps[i], asking->assignee);
     }
-    json_end_array(&writer);
-    bool more = written < asking->count || asking->count == limit;
-    cursor_write(&writer, more, more ? asking->jobs[written - 1].id : (struct uuid){0});
-    json_end_object(&writer);
+    json_end_array(writer);
+    cursor_write(writer, asking->more,
+                 asking->more ? asking->jobs[asking->count - 1].id : (struct uuid){0});
+    json_end_object(writer);
 }
 
-static enum error_code run_inbox(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code run_inbox(struct verb_call *call, struct err *err)
 {
     struct inbox_request request = {.limit = PAGE_LIMIT_DEFAULT};
     struct store_filter filter = {.asking = true};
     struct store_txn *txn;
-    struct asking asking = {0};
+    struct asking *asking = verb_data(call, sizeof *asking);
+    if (asking == NULL)
+        return verb_no_memory(err);
     enum error_code code = verb_read(call, &inbox_record, &request, err);
     if (code == ERR_OK)
         code = cursor_read(request.cursor, &filter.before, err);
@@ -618,11 +644,10 @@ static enum error_code run_inbox(struct verb_call *call, struct buf *answer, str
     if (code != ERR_OK)
         return code;
     filter.limit = (uint32_t)request.limit;
-    code = read_asking(call, txn, &filter, &asking, err);
+    asking->assignee = request.assignee;
+    code = read_asking(call, txn, &filter, asking, err);
     store_rollback(txn);
-    if (code == ERR_OK)
-        write_inbox(answer, &asking, filter.limit, request.assignee);
     return code;
 }
 
-const struct verb verb_inbox = {.request = &inbox_record, .text = run_inbox};
+const struct verb verb_inbox = {.request = &inbox_record, .run = run_inbox, .write = write_inbox};

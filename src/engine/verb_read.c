@@ -7,6 +7,7 @@
 #include "engine/answer.h"
 #include "engine/event_filter.h"
 #include "engine/filter.h"
+#include "engine/listed.h"
 #include "engine/position.h"
 #include "engine/verb.h"
 
@@ -172,28 +173,27 @@ static enum error_code read_include(struct str list, int *ret, struct err *err)
     return ERR_OK;
 }
 
-/* A page of jobs on its way. */
+/* A page of jobs. */
 struct listing {
+    struct listed list;
     struct store_filter filter;  /* `before` and `limit` move on */
     struct str search;           /* absent: all of them */
     struct filter_request which; /* what the store does not look for is sifted */
     struct uuid first;           /* the smallest id that is listed */
-    uint32_t limit;              /* of jobs that are written */
-    struct sight sight;
-    int64_t until; /* of a search, on the engine's steady clock */
+    uint32_t limit;              /* of jobs that are listed */
+    int64_t until;               /* of a search, on the engine's steady clock */
     uint32_t at_once;
     uint32_t looked_at;
-    uint32_t written;
     bool more;
 };
 
-static bool is_full(const struct listing *listing, const struct buf *answer)
+static bool is_full(const struct listing *listing)
 {
-    return listing->written == listing->limit || answer->len >= PAGE_BYTES_MAX;
+    return listing->list.jobs.count == listing->limit || listing->list.bytes >= PAGE_BYTES_MAX;
 }
 
 /* Whether jobs are looked at here that the store knows nothing against. Then more are read than are
- * written, and a page ends when enough was looked at. */
+ * listed, and a page ends when enough was looked at. */
 static bool searches(const struct listing *listing)
 {
     return str_is_set(listing->search) || filter_sifts(&listing->which);
@@ -210,28 +210,25 @@ static bool is_found(const struct listing *listing, const struct store_job *job)
            filter_passes(&listing->which, found);
 }
 
-/* Reads and writes the next jobs. */
-static enum error_code write_some(struct store_txn *txn, struct listing *listing,
-                                  struct arena *page, struct json_writer *writer,
-                                  struct buf *answer, struct err *err)
+/* Reads the next jobs. */
+static enum error_code read_some(struct store_txn *txn, struct listing *listing, struct arena *page,
+                                 struct arena *arena, struct err *err)
 {
     struct store_job *jobs = NULL;
     uint32_t count = 0;
     uint32_t at = 0;
-    uint32_t wanted = listing->limit - listing->written;
+    uint32_t wanted = listing->limit - listing->list.jobs.count;
     bool sifts = searches(listing);
     listing->filter.limit = sifts || wanted > listing->at_once ? listing->at_once : wanted;
     enum error_code code = store_list(txn, &listing->filter, page, &jobs, &count, err);
-    for (; code == ERR_OK && at < count && !is_full(listing, answer); at++) {
+    for (; code == ERR_OK && at < count && !is_full(listing); at++) {
         if (memcmp(&jobs[at].id, &listing->first, sizeof listing->first) < 0) {
             listing->more = false;
             return ERR_OK;
         }
         listing->filter.before = jobs[at].id;
-        if (!is_found(listing, &jobs[at]))
-            continue;
-        answer_listed(writer, &jobs[at], listing->sight);
-        listing->written++;
+        if (is_found(listing, &jobs[at]) && !listed_add(&listing->list, &jobs[at], arena))
+            code = verb_no_memory(err);
     }
     listing->looked_at += at;
     listing->more = at < count || count == listing->filter.limit;
@@ -250,28 +247,23 @@ static bool is_tired(struct engine *engine, const struct listing *listing)
            (listing->looked_at >= SEARCHED_MAX || engine_steady(engine) >= listing->until);
 }
 
-/* Reads and writes jobs, some at a time: each may have a payload of a MiB, and an answer ends long
- * before there are 500 of those. */
-static enum error_code write_jobs(struct engine *engine, struct store_txn *txn,
-                                  struct listing *listing, struct buf *answer, struct err *err)
+/* Reads jobs, some at a time: each may have a payload of a MiB, and a page ends long before there
+ * are 500 of those. */
+static enum error_code read_jobs(struct verb_call *call, struct listing *listing, struct err *err)
 {
-    struct json_writer writer;
+    struct store_txn *txn;
     struct arena page;
-    enum error_code code = ERR_OK;
+    enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
     arena_init(&page);
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    json_key(&writer, STR("jobs"));
-    json_begin_array(&writer);
-    while (code == ERR_OK && listing->more && !is_full(listing, answer) &&
-           !is_tired(engine, listing)) {
-        code = write_some(txn, listing, &page, &writer, answer, err);
+    while (code == ERR_OK && listing->more && !is_full(listing) &&
+           !is_tired(call->engine, listing)) {
+        code = read_some(txn, listing, &page, call->arena, err);
         arena_clear(&page);
     }
-    json_end_array(&writer);
-    cursor_write(&writer, listing->more, listing->filter.before);
-    json_end_object(&writer);
     arena_release(&page);
+    store_rollback(txn);
     return code;
 }
 
@@ -340,43 +332,53 @@ static enum error_code find_by_key(struct verb_call *call, const struct list_req
     return code;
 }
 
-static enum error_code run_list(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code run_list(struct verb_call *call, struct err *err)
 {
     struct list_request request = {.limit = PAGE_LIMIT_DEFAULT};
-    struct listing listing = {.at_once = AT_ONCE, .more = true};
+    struct listing *listing = verb_data(call, sizeof *listing);
     int parts = 0;
-    struct store_txn *txn;
+    if (listing == NULL)
+        return verb_no_memory(err);
     enum error_code code = verb_read(call, &list_record, &request, err);
     if (code == ERR_OK)
-        code = filter_read(&request.filter, &listing.filter, err);
+        code = filter_read(&request.filter, &listing->filter, err);
     if (code == ERR_OK)
-        code = access_filter(call, &listing.filter, err);
+        code = access_filter(call, &listing->filter, err);
     if (code == ERR_OK)
-        code = cursor_read(request.cursor, &listing.filter.before, err);
+        code = cursor_read(request.cursor, &listing->filter.before, err);
     if (code == ERR_OK)
-        code = read_prefix(request.id_prefix, &listing, err);
+        code = read_prefix(request.id_prefix, listing, err);
     if (code == ERR_OK)
         code = read_include(request.include, &parts, err);
     if (code == ERR_OK)
         code = check_search(request.search, err);
     if (code == ERR_OK && str_is_set(request.idempotency_key))
-        code = find_by_key(call, &request, &listing.filter.id, err);
-    if (code == ERR_OK)
-        code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+        code = find_by_key(call, &request, &listing->filter.id, err);
     if (code != ERR_OK)
         return code;
-    listing.sight = access_sight_of(call, parts);
-    listing.search = request.search;
-    listing.which = request.filter;
-    begin_before(&listing);
-    listing.limit = (uint32_t)request.limit;
-    listing.until = engine_steady(call->engine) + SEARCH_MS_MAX;
-    code = write_jobs(call->engine, txn, &listing, answer, err);
-    store_rollback(txn);
+    listing->list.sight = access_sight_of(call, parts);
+    listing->at_once = AT_ONCE;
+    listing->more = true;
+    listing->search = request.search;
+    listing->which = request.filter;
+    begin_before(listing);
+    listing->limit = (uint32_t)request.limit;
+    listing->until = engine_steady(call->engine) + SEARCH_MS_MAX;
+    code = read_jobs(call, listing, err);
+    call->result.bytes = listing->list.bytes;
     return code;
 }
 
-const struct verb verb_list = {.request = &list_record, .text = run_list};
+static void write_list(const struct verb_call *call, struct json_writer *writer)
+{
+    const struct listing *listing = call->result.data;
+    json_begin_object(writer);
+    listed_write(&listing->list, writer);
+    cursor_write(writer, listing->more, listing->filter.before);
+    json_end_object(writer);
+}
+
+const struct verb verb_list = {.request = &list_record, .run = run_list, .write = write_list};
 
 /* ---- events ------------------------------------------------------------------------------- */
 

@@ -1,4 +1,5 @@
 /* Verbs on the store as a whole: backup, doctor. */
+#include <assert.h>
 #include <libpq-fe.h>
 #include <sqlite3.h>
 #include <sys/resource.h>
@@ -73,16 +74,26 @@ const struct verb verb_backup = {
 
 /* ---- doctor ------------------------------------------------------------------------------- */
 
-/* What is being written of the examination. */
+enum { CHECKS_MAX = 16 };
+
+struct check {
+    struct str name;
+    bool ok;
+    struct str detail;
+};
+
+/* The examination, and what has come of it. */
 struct doctor {
     struct verb_call *call;
     struct store *store;
-    struct json_writer *writer;
+    struct check checks[CHECKS_MAX];
+    uint32_t count;
     struct buf line;
     uint64_t mended; /* pieces of work that were in lanes which do not exist */
     enum error_code mend_code;
     struct err mend_err;
     bool ok;
+    bool failed; /* memory ran out */
 };
 
 static struct buf *line(struct doctor *doctor)
@@ -94,11 +105,9 @@ static struct buf *line(struct doctor *doctor)
 /* Ends a check; its detail is in the line. */
 static void check(struct doctor *doctor, struct str name, bool ok)
 {
-    json_begin_object(doctor->writer);
-    answer_text(doctor->writer, STR("name"), name);
-    answer_bool(doctor->writer, STR("ok"), ok);
-    answer_text(doctor->writer, STR("detail"), buf_str(&doctor->line));
-    json_end_object(doctor->writer);
+    assert(doctor->count < CHECKS_MAX);
+    doctor->checks[doctor->count++] = (struct check){name, ok, buf_str(&doctor->line)};
+    doctor->failed = doctor->failed || doctor->line.failed;
     doctor->ok = doctor->ok && ok;
 }
 
@@ -301,37 +310,45 @@ static void check_files(struct doctor *doctor)
     check(doctor, STR("files"), ok);
 }
 
-static enum error_code run_doctor(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code run_doctor(struct verb_call *call, struct err *err)
 {
     static const struct record_type nothing = {NULL, 0};
-    struct json_writer writer;
-    struct buf checks;
+    struct doctor *doctor = verb_data(call, sizeof *doctor);
     char none;
+    if (doctor == NULL)
+        return verb_no_memory(err);
     enum error_code code = verb_read(call, &nothing, &none, err);
     if (code != ERR_OK)
         return code;
-    struct doctor doctor = {
-        .call = call, .store = engine_store(call->engine), .writer = &writer, .ok = true};
-    buf_init(&checks, call->arena, 2048);
-    json_writer_init(&writer, &checks);
-    json_begin_array(&writer);
-    doctor.mend_code = mend_lanes(doctor.store, call->arena, &doctor.mended, &doctor.mend_err);
-    check_store(&doctor);
-    check_schema(&doctor);
-    check_timers(&doctor); /* before the engine has a turn */
-    check_engine(&doctor);
-    check_disk(&doctor);
-    check_files(&doctor);
-    check_versions(&doctor);
-    json_end_array(&writer);
-    if (checks.failed)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for an answer");
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    answer_bool(&writer, STR("ok"), doctor.ok);
-    answer_raw(&writer, STR("checks"), buf_str(&checks));
-    json_end_object(&writer);
-    return ERR_OK;
+    *doctor = (struct doctor){.call = call, .store = engine_store(call->engine), .ok = true};
+    doctor->mend_code = mend_lanes(doctor->store, call->arena, &doctor->mended, &doctor->mend_err);
+    check_store(doctor);
+    check_schema(doctor);
+    check_timers(doctor); /* before the engine has a turn */
+    check_engine(doctor);
+    check_disk(doctor);
+    check_files(doctor);
+    check_versions(doctor);
+    return doctor->failed ? verb_no_memory(err) : ERR_OK;
 }
 
-const struct verb verb_doctor = {.text = run_doctor};
+static void write_doctor(const struct verb_call *call, struct json_writer *writer)
+{
+    const struct doctor *doctor = call->result.data;
+    json_begin_object(writer);
+    answer_bool(writer, STR("ok"), doctor->ok);
+    json_key(writer, STR("checks"));
+    json_begin_array(writer);
+    for (uint32_t i = 0; i < doctor->count; i++) {
+        const struct check *check = &doctor->checks[i];
+        json_begin_object(writer);
+        answer_text(writer, STR("name"), check->name);
+        answer_bool(writer, STR("ok"), check->ok);
+        answer_text(writer, STR("detail"), check->detail);
+        json_end_object(writer);
+    }
+    json_end_array(writer);
+    json_end_object(writer);
+}
+
+const struct verb verb_doctor = {.run = run_doctor, .write = write_doctor};

@@ -7,6 +7,7 @@
  *   kept  what is deleted has been kept for as long as it should be */
 #include <stdlib.h>
 
+#include "store/store_driver.h"
 #include "world.h"
 
 struct faulty_store {

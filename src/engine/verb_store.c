@@ -11,6 +11,7 @@
 #include "engine/mend.h"
 #include "engine/verb.h"
 #include "pawl.h"
+#include "store/store_driver.h"
 
 enum {
     PATH_BYTES_MAX = 4096,

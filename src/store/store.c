@@ -1,5 +1,5 @@
 /* Opening by URL, and the verbs with what the contract asks of their callers. */
-#include "store/store.h"
+#include "store/store_driver.h"
 
 #include <assert.h>
 
@@ -163,7 +163,10 @@ enum error_code store_admit(struct store_txn *txn, const struct store_admission 
                             struct err *err)
 {
     assert(txn->mode == STORE_WRITE && wanted->limit > 0);
-    return txn->store->driver->admit(txn, wanted, arena, ret, ret_count, err);
+    *ret_count = 0;
+    return txn->store->driver->admit == NULL
+               ? ERR_OK
+               : txn->store->driver->admit(txn, wanted, arena, ret, ret_count, err);
 }
 
 /* Whether what is said to have changed is what a row must be written for. */
@@ -309,7 +312,9 @@ enum error_code store_backup(struct store *store, struct str path, int64_t *ret_
         return err_set(err, ERR_BAD_REQUEST, "the path of the copy is empty: name a new file");
     if (memchr(path.at, '\0', path.len) != NULL)
         return err_set(err, ERR_BAD_REQUEST, "the path of the copy has a NUL byte in it");
-    return store->driver->backup(store, path, ret_bytes, err);
+    return store->driver->backup == NULL
+               ? err_set(err, ERR_BAD_REQUEST, "%s", store->driver->no_backup)
+               : store->driver->backup(store, path, ret_bytes, err);
 }
 
 enum error_code store_sweep(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,

@@ -1,4 +1,5 @@
 #include "store/trace.h"
+#include "store/store_driver.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "engine/scene.h"
+#include "store/store_driver.h"
 
 static uint64_t commits(struct scene *s)
 {

@@ -8,6 +8,7 @@
 
 #include "engine/desk.h"
 #include "pawl.h"
+#include "store/store_driver.h"
 
 #define NOBODY "01234567-89ab-7def-8123-456789abcdef"
 

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "store/test_stores.h"
+#include "store/store_driver.h"
 
 enum { OPS_MAX = 3, LOOKS = 20 };
 

@@ -7,6 +7,7 @@
 
 #include "players.h"
 #include "run_ops.h"
+#include "store/store_driver.h"
 
 const char *const gate_names[GATE_COUNT] = {"load", "candidates", "write", "commit"};
 

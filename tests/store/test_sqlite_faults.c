@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "store/sqlite_place.h"
+#include "store/store_driver.h"
 
 /* ---- the layer ---- */
 

@@ -14,7 +14,7 @@
 #include "store/codec.h"
 #include "store/memory/table.h"
 #include "store/row.h"
-#include "store/store.h"
+#include "store/store_driver.h"
 
 /* The key of each, and what is not in the value because the key has it. `step` is STEP_NONE for the
  * job itself. */

@@ -231,20 +231,6 @@ enum error_code memory_commit(struct store_txn *handle, enum store_outcome *outc
     return ERR_OK;
 }
 
-static enum error_code memory_admit(struct store_txn *txn, const struct store_admission *wanted,
-                                    struct arena *arena, struct store_submission **ret,
-                                    uint32_t *ret_count, struct err *err)
-{
-    (void)wanted;
-    (void)arena;
-    enum error_code code = memory_verb_begin((struct memory_txn *)txn, err);
-    if (code != ERR_OK)
-        return code;
-    *ret = NULL;
-    *ret_count = 0;
-    return ERR_OK;
-}
-
 static enum error_code memory_watch(struct store *handle, uint64_t seen, int64_t wait_ms,
                                     uint64_t *ret_seen, struct err *err)
 {
@@ -258,16 +244,6 @@ static enum error_code memory_watch(struct store *handle, uint64_t seen, int64_t
     *ret_seen = store->commits;
     pthread_mutex_unlock(&store->lock);
     return ERR_OK;
-}
-
-/* NOLINTNEXTLINE(readability-non-const-parameter): as the driver's table has it */
-static enum error_code memory_backup(struct store *handle, struct str path, int64_t *ret_bytes,
-                                     struct err *err)
-{
-    (void)handle, (void)path, (void)ret_bytes;
-    return err_set(err, ERR_BAD_REQUEST,
-                   "a store in memory has no file to copy: use `pawl export` to keep jobs, or a "
-                   "store at sqlite:PATH");
 }
 
 /* ---- opening and closing ---- */
@@ -294,7 +270,6 @@ static const struct store_driver memory_driver = {
     .lanes = memory_lanes,
     .candidates = memory_candidates,
     .promote = memory_promote,
-    .admit = memory_admit,
     .write = memory_write,
     .commit = memory_commit,
     .rollback = memory_rollback,
@@ -313,7 +288,8 @@ static const struct store_driver memory_driver = {
     .registration_count = memory_registration_count,
     .token = memory_token,
     .tokens = memory_tokens,
-    .backup = memory_backup,
+    .no_backup = "a store in memory has no file to copy: use `pawl export` to keep jobs, or a "
+                 "store at sqlite:PATH",
     .sweep = memory_sweep,
     .attend = memory_attend,
 };

@@ -15,7 +15,7 @@
 #include "store/postgres/reader.h"
 #include "store/postgres/watch.h"
 #include "store/schema.h"
-#include "store/store.h"
+#include "store/store_driver.h"
 
 enum {
     CONNECTIONS_DEFAULT = 4,

@@ -129,16 +129,6 @@ static enum error_code postgres_watch_others(struct store *handle, uint64_t seen
     return ERR_OK;
 }
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): as the driver's table has it */
-static enum error_code postgres_backup(struct store *handle, struct str path, int64_t *ret_bytes,
-                                       struct err *err)
-{
-    (void)handle, (void)path, (void)ret_bytes;
-    return err_set(err, ERR_BAD_REQUEST,
-                   "a store in PostgreSQL is in no file of its own: use `pg_dump -n pawl`, or "
-                   "`pawl export` for single jobs");
-}
-
 static void postgres_origin(struct store *handle, struct store_origin *ret)
 {
     struct postgres *store = (struct postgres *)handle;
@@ -178,7 +168,8 @@ static const struct store_driver postgres_driver = {
     .registration_count = postgres_registration_count,
     .token = postgres_token,
     .tokens = postgres_tokens,
-    .backup = postgres_backup,
+    .no_backup = "a store in PostgreSQL is in no file of its own: use `pg_dump -n pawl`, or "
+                 "`pawl export` for single jobs",
     .sweep = postgres_sweep,
     .attend = postgres_attend,
     .origin = postgres_origin,

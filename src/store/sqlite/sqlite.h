@@ -16,7 +16,7 @@
 #include "store/sqlite/journal.h"
 #include "store/sqlite/owner.h"
 #include "store/sqlite/rows.h"
-#include "store/store.h"
+#include "store/store_driver.h"
 
 enum {
     READERS_MAX = 64,     /* transactions that read, at once */
@@ -332,9 +332,6 @@ enum error_code sqlite_candidates(struct store_txn *base, struct store_search *s
                                   uint32_t count, struct arena *arena, struct err *err);
 enum error_code sqlite_promote(struct store_txn *base, uint32_t limit, uint32_t *ret_count,
                                struct err *err);
-enum error_code sqlite_admit(struct store_txn *base, const struct store_admission *wanted,
-                             struct arena *arena, struct store_submission **ret,
-                             uint32_t *ret_count, struct err *err);
 enum error_code sqlite_due(struct store *store, uint32_t limit, struct arena *arena,
                            struct store_due **ret, uint32_t *ret_count, int64_t *ret_now,
                            int64_t *ret_next, struct err *err);

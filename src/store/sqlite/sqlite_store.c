@@ -47,7 +47,6 @@ static const struct store_driver driver = {
     .lanes = sqlite_lanes,
     .candidates = sqlite_candidates,
     .promote = sqlite_promote,
-    .admit = sqlite_admit,
     .write = sqlite_write,
     .commit = sqlite_commit,
     .rollback = sqlite_rollback,

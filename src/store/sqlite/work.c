@@ -436,17 +436,3 @@ enum error_code sqlite_promote(struct store_txn *base, uint32_t limit, uint32_t 
         *ret_count = count;
     return code;
 }
-
-enum error_code sqlite_admit(struct store_txn *base, const struct store_admission *wanted,
-                             struct arena *arena, struct store_submission **ret,
-                             uint32_t *ret_count, struct err *err)
-{
-    /* Nobody else can write to the file, so there is nothing to admit. */
-    (void)wanted, (void)arena;
-    enum error_code code = sqlite_verb_begin_ahead((struct sqlite_txn *)base, err);
-    if (code != ERR_OK)
-        return code;
-    *ret = NULL;
-    *ret_count = 0;
-    return ERR_OK;
-}

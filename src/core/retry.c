@@ -25,6 +25,34 @@ const struct record_type retry_policy_record = {
     sizeof retry_policy_fields / sizeof retry_policy_fields[0],
 };
 
+struct retry_policy retry_policy_unset(void)
+{
+    struct retry_policy policy;
+    memset(&policy, 0xff, sizeof policy);
+    return policy;
+}
+
+uint64_t retry_policy_given(const struct retry_policy *read)
+{
+    struct retry_policy unset = retry_policy_unset();
+    uint64_t given = 0;
+    for (size_t i = 0; i < retry_policy_record.count; i++)
+        if (record_differs(&retry_policy_record, read, &unset, UINT64_C(1) << i) != NULL)
+            given |= UINT64_C(1) << i;
+    return given;
+}
+
+struct retry_policy retry_policy_over(const struct retry_policy *policy, uint64_t given,
+                                      const struct retry_policy *under)
+{
+    struct retry_policy over = *under;
+    for (uint64_t rest = given; rest != 0; rest &= rest - 1) {
+        const struct record_field *field = &retry_policy_fields[__builtin_ctzll(rest)];
+        memcpy((char *)&over + field->offset, (const char *)policy + field->offset, field->size);
+    }
+    return over;
+}
+
 struct retry_policy retry_policy_for_jobs(void)
 {
     return (struct retry_policy){

@@ -36,6 +36,14 @@ struct retry_policy retry_policy_for_steps(void);
 enum error_code retry_policy_check(const struct retry_policy *policy, const char *what,
                                    struct err *err);
 
+/* A policy without any value that there is, for a request to be read over; which of its members the
+ * request gave then, as a mask of retry_policy_record; and `policy` with `under` in the place of
+ * all that was not given. */
+struct retry_policy retry_policy_unset(void);
+uint64_t retry_policy_given(const struct retry_policy *read);
+struct retry_policy retry_policy_over(const struct retry_policy *policy, uint64_t given,
+                                      const struct retry_policy *under);
+
 /* The delay after `failures` failures (1 for the first), jitter drawn from `random`. By strategy:
  *
  *   exponential  initial × factor^(failures-1)

@@ -72,16 +72,31 @@ enum error_code spec_read(struct str json, struct arena *arena, struct spec *spe
 {
     assert(spec != NULL);
     struct spec read = *spec;
+    read.retry = retry_policy_unset();
     enum error_code code =
         record_read(&spec_record, json, RECORD_ALL, RECORD_REQUEST, "submit", arena, &read, err);
-    if (code == ERR_OK)
-        code = spec_check(&read, arena, err);
+    if (code != ERR_OK)
+        return code;
+    read.retry_given = retry_policy_given(&read.retry);
+    read.retry = retry_policy_over(&read.retry, read.retry_given, &spec->retry);
+    code = spec_check(&read, arena, err);
     if (code == ERR_OK)
         code = check_shown(&read, arena, err);
     if (code == ERR_OK)
         code = lease_terms_check(read.lease_ttl_ms, read.heartbeat_ms, err);
     if (code == ERR_OK)
         *spec = read;
+    return code;
+}
+
+enum error_code spec_take_kind(struct spec *spec, const struct kind_settings *kind, struct err *err)
+{
+    if (kind->retry.max_attempts == 0)
+        return ERR_OK;
+    struct retry_policy retry = retry_policy_over(&spec->retry, spec->retry_given, &kind->retry);
+    enum error_code code = retry_policy_check(&retry, "retry", err);
+    if (code == ERR_OK)
+        spec->retry = retry;
     return code;
 }
 

@@ -39,6 +39,7 @@ struct spec {
     struct str fingerprint; /* of the payload, by the caller: see fingerprint_read. Compared instead
                                of the payload when the key comes again */
     struct retry_policy retry;
+    uint64_t retry_given; /* requests only: the members of it that were given */
     int64_t lease_ttl_ms; /* 0: as the kind or the default says */
     int64_t heartbeat_ms;
     int64_t timeout_ms;  /* of an attempt; 0: none */
@@ -74,6 +75,11 @@ struct spec spec_defaults(const struct kind_settings *kind);
  * unknown_field, payload_too_large, each naming the field and its value. Views point into `json` or
  * `arena`. */
 enum error_code spec_read(struct str json, struct arena *arena, struct spec *spec, struct err *err);
+
+/* Lays the settings of a kind under a spec that was read over the defaults of the contract: its
+ * retry policy, where the request says nothing of it. bad_request: together they are none. */
+enum error_code spec_take_kind(struct spec *spec, const struct kind_settings *kind,
+                               struct err *err);
 
 enum { FINGERPRINT_LEN = 64 };
 

@@ -277,6 +277,14 @@ static enum error_code give_up_group(struct batch *batch, uint32_t index)
     return err_set(batch->err, ERR_BATCH_REFUSED, "an operation of an atomic batch was refused");
 }
 
+static enum error_code do_one(struct batch *batch, uint32_t index)
+{
+    enum error_code code = batch_do(batch, index);
+    if (code == ERR_OK && batch->ops[index]->code != ERR_OK)
+        batch_take_back(batch, index);
+    return code;
+}
+
 /* Everything up to the write; the transaction is open and stays open. */
 static enum error_code carry_out(struct batch *batch)
 {
@@ -298,7 +306,7 @@ static enum error_code carry_out(struct batch *batch)
         if (op->code == ERR_OK && !op->request.repeated)
             code = batch_check_keys(batch, i);
         if (code == ERR_OK && op->code == ERR_OK && !op->request.repeated)
-            code = batch_do(batch, i);
+            code = do_one(batch, i);
         if (code == ERR_OK && op->atomic && op->code != ERR_OK)
             code = give_up_group(batch, i);
         if (code == ERR_OK && op->keeps_id && op->code != ERR_OK)

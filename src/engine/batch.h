@@ -97,8 +97,7 @@ struct op {
                       becomes a dead letter that says so, and not nothing; when it is refused, so
                       is the batch */
     const struct names *queues; /* only jobs of these queues, else forbidden; NULL: all */
-    struct str spec_json; /* SUBMIT: the request, to be read over the settings of its kind where
-                             there are any; absent: the spec is complete */
+    bool takes_kind;            /* SUBMIT: the settings of its kind are to be laid under the spec */
     int64_t ttl_ms; /* RESOURCE, WORKER: it lives so long from now on; 0: until its expires_at;
                        TOKEN: the same; 0: for ever */
     struct resource_claimant claimant; /* RESOURCE: whose it shall be */

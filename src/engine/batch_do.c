@@ -685,19 +685,19 @@ enum error_code batch_do(struct batch *batch, uint32_t index)
     return ERR_OK;
 }
 
-/* Reads the request again where its kind has settings, which stand behind what it says itself. */
+/* Lays the settings of the kind under a new job's spec. The spec is the caller's: another run of
+ * the batch may find other settings. */
 static enum error_code settle_spec(struct batch *batch, struct op *op)
 {
     const struct spec *asked = op->command.submit.spec;
     const struct kind_settings *kind = batch_kind(batch, asked->kind);
-    if (kind == NULL || !str_is_set(op->spec_json))
+    if (kind == NULL || kind->retry.max_attempts == 0 || !op->takes_kind)
         return ERR_OK;
     struct spec *spec = arena_alloc(batch->arena, sizeof *spec);
     if (spec == NULL)
         return batch_no_memory(batch);
-    *spec = spec_defaults(kind);
-    spec->traceparent = asked->traceparent; /* the request may have brought it beside the text */
-    op->code = spec_read(op->spec_json, batch->arena, spec, &op->err);
+    *spec = *asked;
+    op->code = spec_take_kind(spec, kind, &op->err);
     if (op->code == ERR_OK)
         op->command.submit.spec = spec;
     return ERR_OK;
@@ -717,6 +717,28 @@ static void refuse_group(struct batch *batch, uint32_t first, uint32_t culprit)
         batch->ops[i]->err = refused.err;
         batch->ops[i]->refused_at = culprit - first;
     }
+}
+
+void batch_take_back(struct batch *batch, uint32_t culprit)
+{
+    uint32_t first = culprit;
+    if (batch->ops[culprit]->type != OP_COMMAND ||
+        batch->ops[culprit]->command.type != COMMAND_SUBMIT || batch->ops[culprit]->atomic)
+        return;
+    while (first > 0 && batch->ops[first]->together)
+        first--;
+    for (uint32_t i = first; i < culprit && !PLANTED(SUBMIT_TORN); i++) {
+        struct op *op = batch->ops[i];
+        struct batch_job *job = batch_job_find(batch, op->job);
+        struct store_key *key = batch_key(batch, op->command.submit.spec);
+        assert(job != NULL && op->command.type == COMMAND_SUBMIT);
+        if (op->answer.duplicate)
+            continue;
+        *job = (struct batch_job){.before = job->before, .now = job->before};
+        if (key != NULL)
+            key->slice = *job->before;
+    }
+    refuse_group(batch, first, culprit);
 }
 
 enum error_code batch_settle(struct batch *batch)

@@ -169,6 +169,10 @@ const struct store_request *batch_request(struct batch *batch, const struct op_r
  * together. */
 enum error_code batch_settle(struct batch *batch);
 
+/* A submission was refused: takes back what was made of those that stand or fall together with it,
+ * of which nothing is written yet, and refuses them all. */
+void batch_take_back(struct batch *batch, uint32_t culprit);
+
 /* Before the first of several submissions that stand or fall together is carried out: refuses all
  * of them when the idempotency key of one belongs to another job. */
 enum error_code batch_check_keys(struct batch *batch, uint32_t index);

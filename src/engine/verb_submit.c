@@ -3,7 +3,6 @@
 #include <time.h>
 
 #include "base/random.h"
-#include "core/plan.h"
 #include "engine/access.h"
 #include "engine/answer.h"
 #include "engine/verb.h"
@@ -69,26 +68,8 @@ static enum error_code add_job(struct verb_call *call, struct str json, struct u
     op->command =
         (struct command){.type = COMMAND_SUBMIT, .actor = call->actor, .blind = access_blind(call)};
     op->command.submit.spec = spec;
-    op->spec_json = json;
+    op->takes_kind = true;
     return ERR_OK;
-}
-
-/* One that is refused for its plan would be missing among the others, so that is tried first. What
- * else can be wrong with it was seen when it was read. */
-static enum error_code try_plan(const struct op *op, int64_t now, struct err *err)
-{
-    if (!str_is_set(op->command.submit.spec->plan))
-        return ERR_OK;
-    struct arena arena;
-    struct job_slice nothing;
-    struct decision decision;
-    arena_init(&arena);
-    struct context context = {.now = now, .arena = &arena};
-    memcpy(&context.random, op->job.bytes + RANDOM_LEN, sizeof context.random);
-    job_slice_init(&nothing, op->job, context.random);
-    enum error_code code = job_decide(&nothing, &op->command, &context, &decision, err);
-    arena_release(&arena);
-    return code;
 }
 
 static enum error_code add_jobs(struct verb_call *call, struct str jobs, struct err *err)
@@ -113,7 +94,6 @@ static enum error_code add_jobs(struct verb_call *call, struct str jobs, struct 
         if (code == ERR_OK) {
             struct op *op = call->call.ops[call->call.count - 1];
             op->joined = op->together = i > 0;
-            code = try_plan(op, moment.ms, &why);
         }
         if (code != ERR_OK)
             return err_set(err, code, "jobs[%u]: %s", i, why.detail);

@@ -150,12 +150,72 @@ static void a_fingerprint_stands_for_a_payload_that_cannot_be_compared(void **st
     at_every_desk(submits_with_fingerprints);
 }
 
+static void submits_many_of_which_one_is_refused(struct desk *d)
+{
+    ill(d, VERB_submit, ERR_UNPROCESSABLE_PLAN, "jobs[2]: ",
+        "{\"jobs\":[{\"kind\":\"mail\",\"idempotency_key\":\"k\",\"payload\":1},"
+        "{\"kind\":\"mail\",\"plan\":{\"steps\":[{\"id\":\"a\"}]}},"
+        "{\"kind\":\"mail\",\"plan\":{\"steps\":[{\"id\":\"a\",\"deps\":[\"b\"]}]}},"
+        "{\"kind\":\"mail\"}]}");
+    ill(d, VERB_submit, ERR_BAD_REQUEST, "jobs[1]: deadline_ms is 1000, but the job may not start",
+        "{\"jobs\":[{\"kind\":\"mail\"},"
+        "{\"kind\":\"mail\",\"deadline_ms\":1000,\"delay_ms\":5000}]}");
+    well(d, VERB_list, "{}");
+    says(d, "jobs.0", "");
+    /* Others in the same batch do not suffer, and the key that one of them had is free. */
+    well(d, VERB_batch,
+         "{\"ops\":[{\"op\":\"submit\",\"kind\":\"mail\"},"
+         "{\"op\":\"submit\",\"jobs\":[{\"kind\":\"mail\",\"idempotency_key\":\"k\",\"payload\":1},"
+         "{\"kind\":\"mail\",\"plan\":{\"steps\":[]}}]},"
+         "{\"op\":\"submit\",\"kind\":\"mail\",\"idempotency_key\":\"k\",\"payload\":2}]}");
+    says(d, "results.0.status", "201");
+    says(d, "results.1.body.code", "unprocessable_plan");
+    says(d, "results.2.status", "201");
+    says(d, "results.2.body.duplicate", "");
+    well(d, VERB_list, "{}");
+    says(d, "jobs.1.version", "1");
+    says(d, "jobs.2", "");
+    ill(d, VERB_batch, ERR_BATCH_REFUSED, "ops[0]: jobs[1]: ",
+        "{\"atomic\":true,\"ops\":[{\"op\":\"submit\",\"jobs\":[{\"kind\":\"mail\"},"
+        "{\"kind\":\"mail\",\"plan\":{\"steps\":[]}}]}]}");
+}
+
+static void many_jobs_are_made_together_or_not_at_all(void **state)
+{
+    (void)state;
+    at_every_desk(submits_many_of_which_one_is_refused);
+}
+
+static void submits_under_a_kind_with_a_retry_policy(struct desk *d)
+{
+    well(d, VERB_kind_set,
+         "{\"kind\":\"mail\",\"retry\":{\"max_attempts\":7,\"initial_ms\":100,\"max_ms\":200}}");
+    well(d, VERB_submit, "{\"kind\":\"mail\"}");
+    says(d, "retry.max_attempts", "7");
+    says(d, "retry.initial_ms", "100");
+    /* A member that is given counts also when it is as the default would be, or nothing. */
+    well(d, VERB_submit, "{\"kind\":\"mail\",\"retry\":{\"max_attempts\":20,\"initial_ms\":0}}");
+    says(d, "retry.max_attempts", "20");
+    says(d, "retry.initial_ms", "0");
+    says(d, "retry.max_ms", "200");
+    ill(d, VERB_submit, ERR_BAD_REQUEST, "jobs[1]: retry",
+        "{\"jobs\":[{\"kind\":\"mail\"},{\"kind\":\"mail\",\"retry\":{\"initial_ms\":500}}]}");
+}
+
+static void a_request_stands_over_the_settings_of_its_kind_member_by_member(void **state)
+{
+    (void)state;
+    at_every_desk(submits_under_a_kind_with_a_retry_policy);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_known_idempotency_key_gives_the_job_that_has_it),
         cmocka_unit_test(a_known_idempotency_key_with_another_kind_or_payload_is_refused),
         cmocka_unit_test(a_fingerprint_stands_for_a_payload_that_cannot_be_compared),
+        cmocka_unit_test(many_jobs_are_made_together_or_not_at_all),
+        cmocka_unit_test(a_request_stands_over_the_settings_of_its_kind_member_by_member),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,12 +9,13 @@
 /* What the ledger has of a call. */
 struct fact {
     const struct sim_call *call;
-    uint32_t place;     /* of its first event in the ledger, from 1 on; 0: there is none */
-    uint64_t types;     /* of its events, as bits */
-    uint32_t again;     /* events of a type that it had before; of a claim see `grants` */
-    uint32_t grants;    /* leases that begin with its events, */
-    int64_t granted_at; /* the last of them then, */
-    bool apart;         /* and not all at once */
+    uint32_t place;  /* of its first event in the ledger, from 1 on; 0: there is none */
+    uint64_t types;  /* of its events, as bits */
+    uint32_t again;  /* events of a type that it had before; of a claim see `grants` */
+    uint32_t grants; /* leases that begin with its events, */
+    struct uuid granted[CLAIMS_MAX]; /* of which jobs, */
+    int64_t granted_at;              /* the last of them then, */
+    bool apart;                      /* and not all at once */
     struct token leases[CLAIMS_MAX]; /* that a claim was answered with */
 };
 

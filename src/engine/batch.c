@@ -1,5 +1,4 @@
 /* A batch from begin to commit. */
-#define _GNU_SOURCE /* NOLINT: memmem */
 #include "engine/batch.h"
 
 #include <assert.h>
@@ -166,72 +165,6 @@ struct step_mark *batch_step_mark(struct batch *batch, struct batch_job *job, ui
     return &job->marks[job->mark_count++];
 }
 
-/* A request that came twice and is twice in this batch: the first is carried out. */
-static enum error_code check_twin(const struct op *first, struct op *op)
-{
-    bool same = memcmp(first->request.body_hash, op->request.body_hash, HASH_LEN) == 0;
-    op->request.twin = same;
-    return same ? err_set(&op->err, ERR_UNAVAILABLE,
-                          "the request \"%.*s\" is being carried out: ask again",
-                          STR_ARG(op->request.key))
-                : err_set(&op->err, ERR_IDEMPOTENCY_MISMATCH,
-                          "the key \"%.*s\" was used with another body: use a new key",
-                          STR_ARG(op->request.key));
-}
-
-/* An answer on record that never arrived: whoever repeats the request in this batch comes after it.
- */
-static void note_lost(const struct store_request *known, struct op *op, struct op **twin)
-{
-    struct str answer = known->record.answer;
-    struct str token = op->request.lost;
-    op->request.gives_way = known->found && *twin == NULL && answer.len > 0 &&
-                            memmem(answer.at, answer.len, token.at, token.len) != NULL;
-    if (!op->request.gives_way)
-        return;
-    memcpy(op->request.body_hash, known->record.body_hash, HASH_LEN);
-    *twin = op;
-}
-
-/* Operations whose answer is on record are not carried out again. */
-static enum error_code check_requests(struct batch *batch)
-{
-    uint32_t count = batch->load.request_count;
-    struct op **first = arena_zalloc(batch->arena, count + (size_t)1, sizeof(void *));
-    if (first == NULL)
-        return batch_no_memory(batch);
-    for (uint32_t i = 0; i < batch->op_count; i++) {
-        struct op *op = batch->ops[i];
-        const struct op *before = i > 0 ? batch->ops[i - 1] : NULL;
-        const struct store_request *known = batch_request(batch, &op->request);
-        enum request_standing standing = REQUEST_NEW;
-        if (op->joined && before != NULL && before->code != ERR_OK) {
-            op->code = before->code;
-            op->err = before->err;
-        } else if (op->joined && before != NULL) {
-            op->request.repeated = before->request.repeated;
-        }
-        if (known == NULL || op->code != ERR_OK)
-            continue;
-        struct op **twin = &first[known - batch->load.requests];
-        if (str_is_set(op->request.lost)) {
-            note_lost(known, op, twin);
-            continue;
-        }
-        op->code = request_check(known->found ? &known->record : NULL, op->request.body_hash,
-                                 batch_trusted(batch), &standing, &op->err);
-        op->request.repeated = op->code == ERR_OK && standing == REQUEST_REPEATED;
-        if (op->request.repeated)
-            op->request.answer = known->record.answer;
-        else if (op->code == ERR_OK && *twin != NULL)
-            op->code = check_twin(*twin, op);
-        else if (op->code == ERR_OK)
-            *twin = op;
-        op->request.clashed = op->code == ERR_IDEMPOTENCY_MISMATCH;
-    }
-    return ERR_OK;
-}
-
 static enum error_code take_named(struct batch *batch)
 {
     map_init(&batch->index, batch->arena, batch->load.job_count + 8,
@@ -294,7 +227,7 @@ static enum error_code carry_out(struct batch *batch)
         code = take_named(batch);
     }
     if (code == ERR_OK)
-        code = check_requests(batch);
+        code = batch_check_requests(batch);
     if (code == ERR_OK)
         code = batch_settle(batch);
     if (code == ERR_OK)
@@ -400,7 +333,7 @@ enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, str
         ops[i]->request.repeated = false;
         ops[i]->request.clashed = false;
         ops[i]->request.twin = false;
-        ops[i]->request.answer = (struct str){NULL, 0};
+        ops[i]->request.record = (struct str){NULL, 0};
     }
     code = batch_collect(batch);
     if (code == ERR_OK)
@@ -444,7 +377,7 @@ static void tell_all(struct op *const *ops, uint32_t count, enum error_code code
         ops[i]->grant_count = 0;
         ops[i]->met_outlived = false;
         ops[i]->request.twin = false;
-        ops[i]->request.answer = (struct str){NULL, 0};
+        ops[i]->request.record = (struct str){NULL, 0};
     }
 }
 

@@ -46,7 +46,7 @@ enum op_type {
     OP_QUEUE,         /* pause or resume a queue */
     OP_TOKEN,         /* a new access token */
     OP_TOKEN_REVOKE,  /* an access token opens nothing any more */
-    OP_ANSWERED,      /* nothing: only the request, which was carried out, with its answer */
+    OP_ANSWERED,      /* nothing: only the request, which was carried out, with its response */
     OP_PROBE,         /* nothing but a record that takes the place of the last one: to see whether
                          a write succeeds */
 };
@@ -63,18 +63,23 @@ struct op_request {
     struct str scope;
     struct str key;
     uint8_t body_hash[HASH_LEN];
-    /* Writes the answer that is kept for repetitions, from what the operation came to. */
-    void (*render)(void *arg, struct buf *buf);
+    /* Of the first operation of a call that history does not tell of (settings, redact): writes its
+     * response, which is kept for repetitions. Asked within the transaction: it must not read the
+     * store. Returns HTTP's status. Of jobs the record says what their operations came to
+     * (core/request_memo.h), and engine/recall.h makes the response of that. */
+    int (*render)(void *arg, struct buf *body);
     void *arg;
-    /* Set: the token of a lease in an answer that never arrived. What is kept under the key, if it
-     * is that answer, gives way to what `render` writes, or to nothing (NULL), so that the request
-     * is carried out anew when it comes again. */
-    struct str lost;
-    bool gives_way;    /* out: it is that answer */
+    /* Set: a lease in a response that never arrived. What is kept under the key, if it is of that
+     * response, gives way to one without leases, or to nothing when nothing else was done, so that
+     * the request is carried out anew when it comes again. */
+    const struct token *lost;
+    bool gives_way;    /* out: it is of that response */
     bool repeated;     /* out: it was carried out before */
-    struct str answer; /* out: what is kept under its key, from now or before */
+    struct str record; /* out: what is kept of it then */
     bool clashed;      /* out: refused, since the key was used with another body */
     bool twin;         /* out: refused, since the same request is in the same batch: run it again */
+    int status;        /* of an operation that was recalled and has `render`: its response */
+    struct str body;
 };
 
 /* A history from elsewhere, checked: its events, and what they fold to. */
@@ -107,10 +112,11 @@ struct op {
             struct claimer claimer; /* resource is filled in from resource_id */
             struct str resource_id;
             uint32_t max;
-            int64_t wait_ms; /* the worker waits so long for work */
-            bool looks;      /* out: at the registration of the worker */
-            bool woken;      /* it waited, and somebody said that there is work for it */
-            bool lost;       /* out: another claim of the batch took what it looked for */
+            int64_t wait_ms;     /* the worker waits so long for work */
+            const char *refusal; /* why no work is given out now; NULL: it is */
+            bool looks;          /* out: at the registration of the worker */
+            bool woken;          /* it waited, and somebody said that there is work for it */
+            bool lost;           /* out: another claim of the batch took what it looked for */
         } claim;
         struct {
             uint32_t step;          /* ordinal, or STEP_NONE */
@@ -133,7 +139,8 @@ struct op {
         struct store_queue queue;
         struct access_token *token; /* its times are filled in; REVOKE: all but its id */
         const struct job_import *import;
-        struct str probe; /* PROBE: the key of its record, which nobody else has */
+        struct str response; /* ANSWERED: as engine/recall.h writes it */
+        struct str probe;    /* PROBE: the key of its record, which nobody else has */
     };
 
     /* What came of it. */
@@ -152,6 +159,20 @@ struct op {
     bool rested;                /* BLAME: it is rested from now on */
     int64_t free_at; /* CLAIM: the resource rests until then, by the store's time; 0: it does not */
 };
+
+/* Whether the history of jobs tells what the operation of a request came to. One that erases it
+ * does not leave enough. */
+static inline bool op_is_of_jobs(const struct op *op)
+{
+    return op->type == OP_COMMAND || op->type == OP_CLAIM;
+}
+
+/* Whether the record of a request has an entry for the operation. Those of a call that is not about
+ * jobs have one together. */
+static inline bool op_is_recorded(const struct op *op)
+{
+    return op_is_of_jobs(op) || op->request.render != NULL;
+}
 
 /* What a batch that was committed means for those who wait. */
 struct batch_news {

@@ -165,6 +165,13 @@ struct store_key *batch_key(struct batch *batch, const struct spec *spec);
 /* The record under a request's key; NULL: it has no key. */
 const struct store_request *batch_request(struct batch *batch, const struct op_request *request);
 
+/* Finds the operations whose requests were carried out before, and refuses those whose keys clash
+ * and claims that are refused in any case. */
+enum error_code batch_check_requests(struct batch *batch);
+
+/* Adds the records of requests that were carried out. Those that were refused have none. */
+enum error_code batch_write_requests(struct batch *batch, struct store_write *write);
+
 /* Gives new jobs the settings of their kinds. Those that stand or fall together are refused
  * together. */
 enum error_code batch_settle(struct batch *batch);

@@ -378,85 +378,6 @@ static enum error_code write_settings(struct batch *batch, struct store_write *w
     return ERR_OK;
 }
 
-/* Whether anything came of a request, all of its operations counted. A claim that found nothing has
- * changed nothing, and may be waiting still. */
-static bool has_done_something(const struct batch *batch, uint32_t first)
-{
-    for (uint32_t i = first; i < batch->op_count && (i == first || batch->ops[i]->joined); i++) {
-        const struct op *op = batch->ops[i];
-        if (op->code == ERR_OK && (op->type != OP_CLAIM || op->grant_count > 0))
-            return true;
-    }
-    return false;
-}
-
-/* Whether there is something to write under the key of an operation. */
-static bool has_record(const struct batch *batch, uint32_t index)
-{
-    const struct op_request *request = &batch->ops[index]->request;
-    if (!str_is_set(request->scope))
-        return false;
-    if (str_is_set(request->lost))
-        return request->gives_way;
-    return !request->repeated && !request->twin && has_done_something(batch, index);
-}
-
-/* When the record was made. One that gives way to nothing is as old as those that count as none:
- * whoever sweeps them takes it along. */
-static int64_t time_of(struct batch *batch, const struct op_request *request)
-{
-    if (!str_is_set(request->lost))
-        return batch->load.now;
-    return request->render == NULL ? batch->load.now - REQUEST_KEPT_MS
-                                   : batch_request(batch, request)->record.at;
-}
-
-static bool has_probe(const struct batch *batch)
-{
-    for (uint32_t i = 0; i < batch->op_count; i++)
-        if (batch->ops[i]->type == OP_PROBE)
-            return true;
-    return false;
-}
-
-/* Answers that will be given again; those of operations that were refused are not kept. */
-static enum error_code write_requests(struct batch *batch, struct store_write *write)
-{
-    if (batch->load.request_count == 0 && !has_probe(batch))
-        return ERR_OK;
-    struct request_record *records = arena_zalloc(batch->arena, batch->op_count, sizeof *records);
-    if (records == NULL)
-        return batch_no_memory(batch);
-    for (uint32_t i = 0; i < batch->op_count; i++) {
-        struct op_request *request = &batch->ops[i]->request;
-        if (batch->ops[i]->type == OP_PROBE)
-            records[write->request_count++] = (struct request_record){.scope = STR("pawl:probe"),
-                                                                      .key = batch->ops[i]->probe,
-                                                                      .at = batch->load.now,
-                                                                      .answer = STR("{}")};
-        if (!has_record(batch, i))
-            continue;
-        struct buf buf;
-        buf_init(&buf, batch->arena, 256);
-        if (request->render != NULL)
-            request->render(request->arg, &buf);
-        if (buf.failed)
-            return batch_no_memory(batch);
-        struct request_record *record = &records[write->request_count++];
-        *record = (struct request_record){
-            .scope = request->scope,
-            .key = request->key,
-            .at = time_of(batch, request),
-            .answer = buf_str(&buf),
-        };
-        memcpy(record->body_hash, request->body_hash, HASH_LEN);
-        if (buf.len > 0)
-            request->answer = record->answer;
-    }
-    write->requests = records;
-    return ERR_OK;
-}
-
 /* Whether somebody is told that something was done, before. Where other servers can be, that may be
  * a commit of which a standby knows nothing yet: it is waited for like one of our own. */
 static bool confirms(const struct batch *batch)
@@ -480,7 +401,7 @@ enum error_code batch_write(struct batch *batch)
     if (code == ERR_OK)
         code = batch_write_workers(batch, &write);
     if (code == ERR_OK)
-        code = write_requests(batch, &write);
+        code = batch_write_requests(batch, &write);
     write_news(batch, &write);
     bool any = write.job_count + write.purged_count + write.request_count + write.resource_count +
                    write.resource_gone_count + write.kind_count + write.queue_count +

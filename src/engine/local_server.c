@@ -18,8 +18,8 @@
 #include "base/json.h"
 #include "base/record.h"
 #include "core/access.h"
-#include "engine/give_back.h"
 #include "engine/local_protocol.h"
+#include "engine/undelivered_claims.h"
 #include "engine/verb.h"
 #include "pawl.h"
 
@@ -150,11 +150,25 @@ static enum error_code read_call(struct connection *connection, struct arena *ar
     return ERR_OK;
 }
 
+/* Does everything for a call, and tells which leases it gives out. */
+static enum error_code respond(struct verb_call *call, struct buf *answer,
+                               struct undelivered_claims *ret_claims, struct err *err)
+{
+    enum error_code code = verb_do(call, err);
+    if (code != ERR_OK)
+        return code;
+    verb_write(call, answer);
+    *ret_claims = undelivered_claims_of(call, call->arena);
+    verb_call_release(call);
+    return answer->failed ? verb_no_memory(err) : ERR_OK;
+}
+
 /* Carries out a call and answers it; false when there is nobody to talk to any more. */
 static bool answer_call(struct connection *connection, struct arena *arena,
                         const struct local_frame *frame)
 {
     struct verb_call call;
+    struct undelivered_claims claims;
     struct buf answer;
     struct err err = {0};
     buf_init(&answer, arena, 4096);
@@ -163,7 +177,7 @@ static bool answer_call(struct connection *connection, struct arena *arena,
     if (code == ERR_OK && !is_wanted(connection))
         return false;
     if (code == ERR_OK)
-        code = verb_respond(&call, &answer, &err);
+        code = respond(&call, &answer, &claims, &err);
     if (code != ERR_OK) {
         err.code = code;
         return send_error(connection->socket, &err) == LOCAL_DONE;
@@ -174,10 +188,8 @@ static bool answer_call(struct connection *connection, struct arena *arena,
         .texts = {[LOCAL_BODY] = buf_str(&answer)},
     };
     enum local_result result = send_answer(connection->socket, &reply);
-    if (result != LOCAL_DONE) {
-        const struct lost_answer lost = {call.name, buf_str(&answer), call.scope, call.key};
-        give_back_leases(call.engine, &lost);
-    }
+    if (result != LOCAL_DONE)
+        undelivered_claims_release(call.engine, &claims);
     if (result != LOCAL_TOO_LARGE)
         return result == LOCAL_DONE;
     (void)err_set(&err, ERR_PAYLOAD_TOO_LARGE,

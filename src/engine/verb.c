@@ -9,6 +9,7 @@
 #include "core/spec.h"
 #include "engine/access.h"
 #include "engine/keyed.h"
+#include "engine/recall.h"
 
 enum verb_class { READ, WATCH, WRITE, CLAIM, LONG };
 enum { NO, YES = NO, KEY };
@@ -90,6 +91,24 @@ enum error_code verb_no_memory(struct err *err)
 
 /* ---- operations --------------------------------------------------------------------------- */
 
+/* Writes the response of a call that is not about jobs, for the record of the request, in the
+ * memory and the thread of the batch. */
+static int render(void *arg, struct buf *body)
+{
+    struct verb_call *call = arg;
+    struct arena *own = call->arena;
+    struct err err = {0};
+    call->arena = body->arena;
+    call->rendering = true;
+    enum error_code code = verb_finish_own(call, &err);
+    if (code == ERR_OK)
+        verb_write(call, body);
+    body->failed = body->failed || code != ERR_OK;
+    call->rendering = false;
+    call->arena = own;
+    return call->result.status;
+}
+
 struct op *verb_op(struct verb_call *call)
 {
     uint32_t count = call->call.count;
@@ -108,42 +127,18 @@ struct op *verb_op(struct verb_call *call)
     if (op == NULL)
         return NULL;
     op->queues = call->queues;
+    if (count == 0) {
+        op->request.render = render;
+        op->request.arg = call;
+    }
     call->call.ops[call->call.count++] = op;
     return op;
-}
-
-void verb_keep_answer(int status, struct str body, struct buf *ret)
-{
-    buf_add_int(ret, status);
-    buf_add_char(ret, ' ');
-    buf_add(ret, body);
 }
 
 void verb_hash_request(const struct verb_call *call, uint8_t ret[HASH_LEN])
 {
     const struct str body[] = {verb_text(call->name), STR("\n"), call->request};
     hash_sha256(body, sizeof body / sizeof body[0], ret);
-}
-
-/* Renders the response for the record of the request, in the memory and the thread of the batch. */
-static void render(void *arg, struct buf *buf)
-{
-    struct verb_call *call = arg;
-    struct arena *own = call->arena;
-    struct buf body;
-    struct err err = {0};
-    buf_init(&body, buf->arena, 256);
-    call->arena = buf->arena;
-    call->rendering = true;
-    call->left_out = false;
-    enum error_code code = verb_finish_own(call, &err);
-    if (code == ERR_OK)
-        verb_write(call, &body);
-    call->rendering = false;
-    call->arena = own;
-    if (code != ERR_OK || body.failed)
-        return; /* a record without a response: see verb_repeat_answer */
-    verb_keep_answer(call->result.status, buf_str(&body), buf);
 }
 
 /* Reads the request and makes the operations, all in memory that lives as long as the batch. */
@@ -177,46 +172,17 @@ enum error_code verb_prepare(struct verb_call *call, struct err *err)
         code = prepare_kept(call, err);
     if (code != ERR_OK)
         call_release(&call->call);
-    if (code != ERR_OK || call->call.count == 0 || !str_is_set(call->scope))
+    /* The token of a lease tells a repetition by itself. */
+    bool keyed = str_is_set(call->scope) && !verb_is_of_lease(call->name);
+    if (code != ERR_OK || call->call.count == 0 || !keyed)
         return code;
     struct op_request *request = &call->call.ops[0]->request;
     request->scope = call->scope;
     request->key = call->key;
-    request->render = render;
-    request->arg = call;
     verb_hash_request(call, request->body_hash);
     for (uint32_t i = 1; i < call->call.count; i++)
         call->call.ops[i]->joined = !PLANTED(REST_OF_BATCH_REPEATED);
     return ERR_OK;
-}
-
-enum error_code verb_repeat_answer(struct verb_call *call, struct str kept, struct err *err)
-{
-    int status = 0;
-    size_t i = 0;
-    while (i < kept.len && i < 3 && kept.at[i] >= '0' && kept.at[i] <= '9')
-        status = status * 10 + (kept.at[i++] - '0');
-    if (i == 0 || i >= kept.len || kept.at[i] != ' ')
-        return err_set(err, ERR_UNAVAILABLE,
-                       "this request was carried out before, but its answer was not kept");
-    struct str text = {kept.at + i + 1, kept.len - i - 1};
-    call->result = (struct verb_result){.status = status, .text = text};
-    return ERR_OK;
-}
-
-/* The response that was kept, with what it leaves to be read. */
-static enum error_code repeat(struct verb_call *call, const struct op_request *request,
-                              struct err *err)
-{
-    const struct verb *verb = verb_at(call->name);
-    struct buf text;
-    enum error_code code = verb_repeat_answer(call, request->answer, err);
-    if (code != ERR_OK || verb->repeat == NULL)
-        return code;
-    buf_init(&text, call->arena, request->answer.len);
-    code = verb->repeat(call, call->result.text, &text, err);
-    call->result.text = buf_str(&text);
-    return code == ERR_OK && text.failed ? verb_no_memory(err) : code;
 }
 
 /* The result of a verb that writes JSON at once. */
@@ -232,33 +198,43 @@ static enum error_code make_text(struct verb_call *call, struct err *err)
 enum error_code verb_finish_own(struct verb_call *call, struct err *err)
 {
     const struct verb *verb = verb_at(call->name);
+    const struct op *first = call->call.count > 0 ? call->call.ops[0] : NULL;
     call->result = (struct verb_result){.status = 200};
+    if (first != NULL && str_is_set(first->request.body)) {
+        call->result =
+            (struct verb_result){.status = first->request.status, .text = first->request.body};
+        return ERR_OK;
+    }
     if (verb->text != NULL)
         return make_text(call, err);
     return verb->finish != NULL ? verb->finish(call, err) : verb_outcome(call, err);
 }
 
+static const struct op_request *request_of(const struct verb_call *call)
+{
+    static const struct op_request none;
+    return call->call.count > 0 ? &call->call.ops[0]->request : &none;
+}
+
 enum error_code verb_finish(struct verb_call *call, struct err *err)
 {
-    const struct op_request *request = call->call.count > 0 ? &call->call.ops[0]->request : NULL;
-    /* What was kept for repetitions, a moment ago, is the response, if it is all of it. */
-    if (request != NULL && request->repeated)
-        return repeat(call, request, err);
-    if (request != NULL && str_is_set(request->answer) && !call->left_out)
-        return verb_repeat_answer(call, request->answer, err);
-    if (request != NULL && request->clashed)
+    const struct op_request *request = request_of(call);
+    if (request->clashed)
         return verb_outcome(call, err);
+    if (request->repeated) {
+        call->result = (struct verb_result){0};
+        enum error_code code = recall(call, request->record, err);
+        if (code != ERR_OK || str_is_set(call->result.text))
+            return code;
+    }
     return verb_finish_own(call, err);
 }
 
 bool verb_finish_reads(const struct verb_call *call)
 {
     const struct verb *verb = verb_at(call->name);
-    const struct op_request *request = call->call.count > 0 ? &call->call.ops[0]->request : NULL;
-    if (request != NULL && request->repeated)
-        return verb->repeat != NULL;
-    bool clashed = request != NULL && request->clashed;
-    return verb->reads != NULL && !clashed && verb->reads(call);
+    const struct op_request *request = request_of(call);
+    return request->repeated || (verb->reads != NULL && !request->clashed && verb->reads(call));
 }
 
 static enum error_code do_write(struct verb_call *call, struct err *err)

@@ -64,7 +64,7 @@ struct verb_call {
     uint32_t op_cap;
     bool rendering; /* the result is asked for within the transaction, for the record: the store
                        must not be read then */
-    bool left_out;  /* out, when rendering: what is written is not all of the response */
+    bool brief;     /* the response is long enough: nothing more is read for it */
     void *state;    /* what the verb keeps from prepare to finish */
     struct verb_result result; /* out */
 };
@@ -77,7 +77,9 @@ struct verb {
     /* WRITE: whether prepare may read the store, and so block. */
     bool reads_first;
     /* WRITE: after the commit: fails with what was wrong with the operations, else completes
-     * call->result. NULL: verb_outcome. Also used for the response that is kept for repetitions. */
+     * call->result. NULL: verb_outcome. Also used where a request was carried out before, with
+     * what its operations came to then; and, of verbs that are not about jobs, for the response
+     * that is kept for repetitions. */
     enum error_code (*finish)(struct verb_call *call, struct err *err);
     /* WRITE: whether finish reads the store, after what came of the operations; NULL: it never
      * does. */
@@ -89,10 +91,6 @@ struct verb {
     void (*write)(const struct verb_call *call, struct json_writer *writer);
     /* In place of finish or run, and of write, where a result is still JSON. */
     enum error_code (*text)(struct verb_call *call, struct buf *text, struct err *err);
-    /* WRITE: adds to a response that was kept, for a repetition, what it leaves to be read. May
-     * block. NULL: it is given as it is. */
-    enum error_code (*repeat)(struct verb_call *call, struct str kept, struct buf *text,
-                              struct err *err);
 };
 
 /* The verb of that name; VERB_COUNT when there is none. */
@@ -143,12 +141,8 @@ enum error_code verb_respond(struct verb_call *call, struct buf *buf, struct err
 
 /* ---- what verbs share --------------------------------------------------------------------- */
 
-/* Responses that are kept for repetitions: what tells one request from another, the response as it
- * is kept (its status, a space, its body), and the result again; unavailable when it could not be
- * kept. */
+/* What tells one request from another under the same key. */
 void verb_hash_request(const struct verb_call *call, uint8_t ret[HASH_LEN]);
-void verb_keep_answer(int status, struct str body, struct buf *ret);
-enum error_code verb_repeat_answer(struct verb_call *call, struct str kept, struct err *err);
 
 /* What verb_finish and verb_run do without a record of the request, and the response as a value
  * where the writer stands: for entries of a batch. */

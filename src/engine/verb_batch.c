@@ -239,8 +239,7 @@ static void finish_entry(struct entry *entry, bool brief)
     struct verb_call *sub = &entry->call;
     if (entry->refused)
         return;
-    sub->rendering = brief;
-    sub->left_out = false;
+    sub->brief = brief;
     entry->code = verb_finish_own(sub, &entry->err);
 }
 
@@ -253,8 +252,7 @@ static enum error_code batch_finish(struct verb_call *call, struct err *err)
         return refusal;
     for (uint32_t i = 0; i < entries->count; i++) {
         struct entry *entry = &entries->at[i];
-        finish_entry(entry, call->rendering || bytes > ANSWER_BYTES_MAX);
-        call->left_out = call->left_out || entry->call.left_out;
+        finish_entry(entry, bytes > ANSWER_BYTES_MAX);
         bytes += entry->call.result.bytes;
     }
     return ERR_OK;

@@ -111,8 +111,6 @@ static enum error_code claim_prepare(struct verb_call *call, struct err *err)
     struct op *op = verb_op(call);
     if (request == NULL || op == NULL)
         return err_set(err, ERR_NO_MEMORY, "there is no memory for a claim");
-    if (call->no_claims != NULL)
-        return err_set(err, ERR_UNAVAILABLE, "%s", call->no_claims);
     request->max = 1;
     request->start = true;
     call->call.class = CALL_CLAIM;
@@ -130,6 +128,7 @@ static enum error_code claim_prepare(struct verb_call *call, struct err *err)
         op->claim.resource_id = request->resource_id;
     op->claim.max = (uint32_t)request->max;
     op->claim.wait_ms = request->wait_ms;
+    op->claim.refusal = call->no_claims;
     op->command = (struct command){
         .type = steps ? COMMAND_STEP_CLAIM : COMMAND_CLAIM,
         .actor = request->worker_id,
@@ -167,9 +166,9 @@ struct claim_result {
     bool history;
 };
 
-/* One who reads for the claims of a response. There is no transaction when the response is written
- * before the claim is committed, to be kept for repetitions, and when there is none to be had: then
- * the response says what is left to read, since the work itself must not get lost. */
+/* One who reads for the claims of a response. There is no transaction when the response is to be
+ * brief, and when there is none to be had: then the response says what is left to read, since the
+ * work itself must not get lost. */
 struct reader {
     struct store_txn *txn; /* NULL: nothing can be read */
     struct arena *arena;
@@ -329,9 +328,7 @@ static enum error_code claim_finish(struct verb_call *call, struct err *err)
     if (result == NULL || granted == NULL)
         return verb_no_memory(err);
     *result = (struct claim_result){granted, request->history};
-    bool needs = needs_reading(op, request->history);
-    call->left_out = needs && call->rendering;
-    reader_begin(&reader, call, needs && !call->rendering);
+    reader_begin(&reader, call, !call->brief && needs_reading(op, request->history));
     read_granted(&reader, op, result);
     call->result.data = result;
     call->result.bytes = HISTORY_BYTES_MAX - reader.history_left + INPUTS_BYTES_MAX -
@@ -390,99 +387,6 @@ static void claim_write(const struct verb_call *call, struct json_writer *writer
     json_end_object(writer);
 }
 
-/* ---- answering once more ------------------------------------------------------------------ */
-
-/* The answer that was kept says which inputs and records are left to read: it was written before
- * the claim was committed. They are read now. Inputs are the same, since no step changes that has
- * succeeded; of effects there may be more, if the first answer did arrive. */
-struct kept_claim {
-    struct uuid job;
-    struct str step; /* absent: it is of a job */
-    struct str left; /* raw JSON; absent: it has no inputs */
-    bool has_records;
-    int64_t after; /* its records are those behind this version */
-};
-
-static struct kept_claim kept_claim(struct str claim, struct arena *arena)
-{
-    struct kept_claim kept = {0};
-    struct str step = json_member(claim, STR("step"));
-    struct str text = str_is_set(step) ? json_member(claim, STR("job_id"))
-                                       : json_member(json_member(claim, STR("job")), STR("id"));
-    struct str id;
-    if (!json_string(text, arena, &id) || !uuid_parse(id, &kept.job))
-        return kept;
-    kept.left = json_member(claim, STR("inputs_left"));
-    kept.has_records = json_int64(json_member(claim, STR("effects_next")), &kept.after);
-    if (str_is_set(step) && !json_string(json_member(step, STR("id")), arena, &kept.step))
-        kept.has_records = false;
-    return kept;
-}
-
-/* Whether a member is written anew. */
-static bool is_read_anew(const struct kept_claim *kept, struct str key)
-{
-    bool of_inputs = json_key_is(key, STR("inputs")) || json_key_is(key, STR("inputs_left"));
-    bool of_records = json_key_is(key, STR("effects")) || json_key_is(key, STR("waits")) ||
-                      json_key_is(key, STR("effects_next"));
-    return (of_inputs && str_is_set(kept->left)) || (of_records && kept->has_records);
-}
-
-static void put_kept(struct reader *reader, struct json_writer *writer, struct str claim)
-{
-    struct kept_claim kept = kept_claim(claim, reader->arena);
-    if (!str_is_set(kept.left) && !kept.has_records) {
-        json_put_raw(writer, claim);
-        return;
-    }
-    struct json_iter iter;
-    struct str key;
-    struct str value;
-    struct granted granted = {0};
-    if (str_is_set(kept.left))
-        find_inputs(reader, kept.job, kept.left, &granted);
-    if (kept.has_records && !claim_records_read(&reader->records, kept.job, kept.step, kept.after,
-                                                reader->arena, &granted.records))
-        reader->failed = true;
-    json_begin_object(writer);
-    (void)json_object_begin(&iter, claim);
-    /* In the order of the first response, so that a repeated one has the same bytes. */
-    while (json_object_next(&iter, &key, &value))
-        if (!is_read_anew(&kept, key))
-            answer_raw(writer, (struct str){key.at + 1, key.len - 2}, value);
-        else if (json_key_is(key, STR("inputs")))
-            put_inputs(writer, &granted);
-        else if (json_key_is(key, STR("effects")))
-            claim_found_write(&granted.records, writer);
-    json_end_object(writer);
-}
-
-static enum error_code claim_repeat(struct verb_call *call, struct str body, struct buf *answer,
-                                    struct err *err)
-{
-    struct str claims = json_member(body, STR("claims"));
-    struct json_iter iter;
-    struct json_writer writer;
-    struct str claim;
-    struct reader reader;
-    reader_begin(&reader, call, true);
-    for (bool more = json_array_begin(&iter, claims); more && json_array_next(&iter, &claim);) {
-        struct kept_claim kept = kept_claim(claim, call->arena);
-        if (str_is_set(kept.left) && !claim_inputs_want(&reader.inputs, kept.job, kept.left))
-            reader.failed = true;
-    }
-    read_inputs(&reader);
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    json_key(&writer, STR("claims"));
-    json_begin_array(&writer);
-    for (bool more = json_array_begin(&iter, claims); more && json_array_next(&iter, &claim);)
-        put_kept(&reader, &writer, claim);
-    json_end_array(&writer);
-    json_end_object(&writer);
-    return reader_end(&reader, err);
-}
-
 static bool claim_reads(const struct verb_call *call)
 {
     const struct claim_request *request = call->state;
@@ -493,11 +397,9 @@ const struct verb verb_claim = {.request = &claim_record,
                                 .prepare = claim_prepare,
                                 .finish = claim_finish,
                                 .write = claim_write,
-                                .repeat = claim_repeat,
                                 .reads = claim_reads};
 const struct verb verb_claim_steps = {.request = &claim_steps_record,
                                       .prepare = claim_prepare,
                                       .finish = claim_finish,
                                       .write = claim_write,
-                                      .repeat = claim_repeat,
                                       .reads = claim_reads};

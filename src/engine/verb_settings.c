@@ -630,7 +630,6 @@ static enum error_code finish_resource_delete(struct verb_call *call, struct err
     enum error_code code = verb_outcome(call, err);
     if (code != ERR_OK)
         return code;
-    call->left_out = call->rendering;
     if (!call->rendering)
         lose_the_rest(call, tenancy->resource.id);
     return ERR_OK;

@@ -156,7 +156,6 @@ static void write_token(struct json_writer *writer, const struct access_token *t
  * who asked. */
 static enum error_code create_finish(struct verb_call *call, struct err *err)
 {
-    call->left_out = call->rendering;
     call->result.status = 201;
     return verb_outcome(call, err);
 }

@@ -231,6 +231,7 @@ void connection_reset(struct connection *connection)
     connection->code = ERR_OK;
     connection->err = (struct err){0};
     connection->call = (struct verb_call){0};
+    connection->claims = (struct undelivered_claims){0};
     connection->has_answer_memory = connection->finished = false;
     connection->wait_until = 0;
     connection->stream = connection->stream_begun = connection->stream_over = false;

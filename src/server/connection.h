@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "engine/undelivered_claims.h"
 #include "engine/verb.h"
 #include "server/auth.h"
 #include "server/header.h"
@@ -88,10 +89,11 @@ struct connection {
     enum error_code code; /* what came of it */
     struct err err;
     struct verb_call call;
-    bool has_answer_memory; /* verb_call_release is needed */
-    bool finished;          /* `answer` is written */
-    bool parked;            /* counts among those that wait */
-    bool has_key;           /* its request key is taken: see connection_take_key */
+    bool has_answer_memory;           /* verb_call_release is needed */
+    struct undelivered_claims claims; /* that it has given out, until the response has arrived */
+    bool finished;                    /* `answer` is written */
+    bool parked;                      /* counts among those that wait */
+    bool has_key;                     /* its request key is taken: see connection_take_key */
     struct buf answer;
     struct task task;
     struct readiness_waiter ready; /* of /readyz and the metrics */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/json.h"
-#include "engine/give_back.h"
+#include "engine/undelivered_claims.h"
 #include "engine/waiting.h"
 #include "server/guard.h"
 #include "server/metrics.h"
@@ -160,6 +160,7 @@ static void finish_write(struct connection *connection)
     if (connection->code == ERR_OK)
         write_response(connection, call);
     call->arena = &connection->arena;
+    connection->claims = undelivered_claims_of(call, &connection->arena);
     if (large)
         keep_answer(connection, true);
     if (connection->has_answer_memory)
@@ -446,18 +447,18 @@ enum MHD_Result exchange_readiness(struct connection *connection)
 
 /* ---- answers ---- */
 
-/* A claim's answer that nobody will hear of. */
+/* Claims of which nobody will hear. */
 struct chore {
     struct task task;
     struct engine *engine;
-    struct lost_answer lost; /* in `text` */
-    char text[];
+    struct undelivered_claims claims; /* in `tokens`, and behind them */
+    struct token tokens[];
 };
 
 static void run_chore(struct task *task)
 {
     struct chore *chore = (struct chore *)(void *)task;
-    give_back_leases(chore->engine, &chore->lost);
+    undelivered_claims_release(chore->engine, &chore->claims);
     free(chore);
 }
 
@@ -472,22 +473,23 @@ static struct str put_text(char **at, struct str text)
     return copy;
 }
 
-static void give_back(struct connection *connection)
+static void release_claims(struct connection *connection)
 {
-    const struct verb_call *call = &connection->call;
-    struct str answer = buf_str(&connection->answer);
-    if (!may_lease(call->name) || connection->code != ERR_OK || !connection->finished)
+    const struct undelivered_claims *claims = &connection->claims;
+    size_t bytes = claims->count * sizeof *claims->tokens;
+    if (claims->count == 0 || connection->code != ERR_OK || !connection->finished)
         return;
-    /* Without memory the leases end by themselves, in their time. */
-    struct chore *chore = malloc(sizeof *chore + answer.len + call->scope.len + call->key.len);
+    /* Without memory the leases expire in their time. */
+    struct chore *chore = malloc(sizeof *chore + bytes + claims->scope.len + claims->key.len);
     if (chore == NULL)
         return;
     *chore = (struct chore){.task = {.run = run_chore}, .engine = connection->server->engine};
-    char *text = chore->text;
-    chore->lost.name = call->name;
-    chore->lost.answer = put_text(&text, answer);
-    chore->lost.scope = put_text(&text, call->scope);
-    chore->lost.key = put_text(&text, call->key);
+    char *text = (char *)chore->tokens + bytes;
+    memcpy(chore->tokens, claims->tokens, bytes);
+    chore->claims.tokens = chore->tokens;
+    chore->claims.count = claims->count;
+    chore->claims.scope = put_text(&text, claims->scope);
+    chore->claims.key = put_text(&text, claims->key);
     pool_put_always(connection->server->aides, &chore->task);
 }
 
@@ -503,7 +505,7 @@ enum MHD_Result exchange_answer(struct connection *connection)
     if (connection->stream)
         return sse_begin(connection);
     if (may_lease(connection->call.name) && connection_is_gone(connection)) {
-        give_back(connection);
+        release_claims(connection);
         connection->finished = false;
         return MHD_NO;
     }
@@ -517,7 +519,7 @@ void exchange_end(struct connection *connection, bool sent)
         may_lease(connection->call.name))
         finish_write(connection);
     if (!sent)
-        give_back(connection);
+        release_claims(connection);
     if (connection->has_answer_memory)
         verb_call_release(&connection->call);
     unpark(connection);

@@ -105,8 +105,11 @@ void ask(struct desk *desk, enum verb_name verb, const char *request)
     desk->code = json_check(call.request, verb_bytes_max(verb), "test", &desk->arena, &desk->err);
     assert_int_equal(desk->code, ERR_OK);
     desk->code = verb_is_write(verb) ? carry_out(desk, &call) : verb_run_own(&call, &desk->err);
-    if (desk->code == ERR_OK)
+    desk->claims = (struct undelivered_claims){0};
+    if (desk->code == ERR_OK) {
         verb_write(&call, &answer);
+        desk->claims = undelivered_claims_of(&call, &desk->arena);
+    }
     verb_call_release(&call);
     desk->status = call.result.status;
     desk->key = NULL;

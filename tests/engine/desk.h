@@ -3,6 +3,7 @@
 #ifndef PAWL_TESTS_DESK_H
 #define PAWL_TESTS_DESK_H
 
+#include "engine/undelivered_claims.h"
 #include "engine/verb.h"
 #include "store/test_stores.h"
 
@@ -20,6 +21,7 @@ struct desk {
     struct err err;
     int status;
     const char *answer; /* "" when it failed */
+    struct undelivered_claims claims;
 };
 
 /* 2026-01-01T00:00:00.000Z */

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "core/request_memo.h"
 #include "engine/scene.h"
 #include "store/store_driver.h"
 
@@ -384,11 +385,6 @@ static void check_resumed_queue(struct scene *s)
     assert_int_equal(claimer->op.grant_count, 1);
 }
 
-static void render_word(void *arg, struct buf *buf)
-{
-    buf_add(buf, str_from(arg));
-}
-
 static void check_twins(struct scene *s)
 {
     struct caller *twins[2];
@@ -396,8 +392,6 @@ static void check_twins(struct scene *s)
         twins[i] = scene_prepare_submit(s, "mail");
         twins[i]->op.request.scope = STR("ann");
         twins[i]->op.request.key = STR("k1");
-        twins[i]->op.request.render = render_word;
-        twins[i]->op.request.arg = (void *)(uintptr_t) "done";
     }
     scene_hand_over(s, twins[0]);
     scene_hand_over(s, twins[1]);
@@ -405,7 +399,13 @@ static void check_twins(struct scene *s)
     assert_true(twins[0]->done && twins[1]->done);
     assert_false(twins[0]->op.request.repeated);
     assert_true(twins[1]->op.request.repeated);
-    assert_true(str_eq(twins[1]->op.request.answer, STR("done")));
+    struct arena arena;
+    struct request_memo memo;
+    arena_init(&arena);
+    assert_int_equal(request_memo_read(twins[1]->op.request.record, &arena, &memo, NULL), ERR_OK);
+    assert_int_equal(memo.entries[0].type, REQUEST_JOB);
+    assert_true(uuid_eq(memo.entries[0].job.job, twins[0]->op.job));
+    arena_release(&arena);
     assert_int_equal(scene_status_of(s, twins[1]->op.job), JOB_NONE);
 }
 

@@ -1,6 +1,6 @@
 /* Answers for which there is no memory: they are not given in part, or as nothing. */
 #include "../base/starve.h"
-#include "engine/verb.h"
+#include "engine/recall.h"
 
 static const struct str kept = STR_INIT("200 {\"claims\":[],\"left\":0}");
 
@@ -16,7 +16,7 @@ static bool repeat_it(struct arena *arena, void *data)
     struct buf answer;
     struct err err = {0};
     buf_init(&answer, arena, 0);
-    given->code = verb_repeat_answer(&call, kept, &err);
+    given->code = recall(&call, kept, &err);
     verb_write(&call, &answer);
     given->is_whole = call.result.status == 200 && answer.len == kept.len - 4;
     return !answer.failed;

@@ -80,7 +80,7 @@ static void tell_op(struct buf *buf, const struct op *op)
         buf_addf(buf, " (%s)", op->err.detail);
     buf_addf(buf, " request=%d", op->request.repeated);
     if (op->request.repeated)
-        buf_add(buf, op->request.answer);
+        buf_add_hex(buf, (const uint8_t *)op->request.record.at, op->request.record.len);
     buf_add_char(buf, '\n');
     if (op->code != ERR_OK || op->request.repeated)
         return;

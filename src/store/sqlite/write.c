@@ -224,7 +224,7 @@ enum error_code sqlite_put_request(struct sqlite_txn *txn, const struct request_
     lite_put_text(&query, record->key);
     lite_put_int(&query, record->at);
     lite_put_blob(&query, record->body_hash, sizeof record->body_hash);
-    lite_put_text(&query, record->answer);
+    lite_put_blob(&query, record->answer.at, record->answer.len);
     return lite_run(&query);
 }
 

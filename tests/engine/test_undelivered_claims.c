@@ -8,18 +8,15 @@
 #include <cmocka.h>
 
 #include "engine/desk.h"
-#include "engine/give_back.h"
+#include "engine/undelivered_claims.h"
 
-/* The last answer, which was given under the key, is lost. */
-static void lose(struct desk *d, enum verb_name name, const char *key)
+/* The last response, which was given under the key, is lost. */
+static void lose(struct desk *d, const char *key)
 {
-    const struct lost_answer lost = {
-        .name = name,
-        .answer = str_from(d->answer),
-        .scope = key == NULL ? (struct str){NULL, 0} : STR("ann"),
-        .key = key == NULL ? (struct str){NULL, 0} : str_from(key),
-    };
-    give_back_leases(d->engine, &lost);
+    struct undelivered_claims lost = d->claims;
+    lost.scope = key == NULL ? (struct str){NULL, 0} : STR("ann");
+    lost.key = key == NULL ? (struct str){NULL, 0} : str_from(key);
+    undelivered_claims_release(d->engine, &lost);
 }
 
 static void submit_two(struct desk *d)
@@ -34,7 +31,7 @@ static void asks_for_work_again(struct desk *d)
     well(d, VERB_claim, "{\"worker_id\":\"w\",\"max\":2}");
     const char *token = said(d, "claims.0.lease.token");
     const char *other = said(d, "claims.1.lease.token");
-    lose(d, VERB_claim, "once");
+    lose(d, "once");
     ill(d, VERB_heartbeat, ERR_STALE_LEASE, "", "{\"token\":\"%s\"}", token);
     ill(d, VERB_heartbeat, ERR_STALE_LEASE, "", "{\"token\":\"%s\"}", other);
     d->key = "once";
@@ -58,13 +55,14 @@ static void loses_twice(struct desk *d)
 {
     submit_two(d);
     d->key = "once";
-    const char *first = well(d, VERB_claim, "{\"worker_id\":\"w\"}");
-    lose(d, VERB_claim, "once");
+    well(d, VERB_claim, "{\"worker_id\":\"w\"}");
+    const struct undelivered_claims first = d->claims;
+    lose(d, "once");
     d->key = "once";
     const char *second = well(d, VERB_claim, "{\"worker_id\":\"w\"}");
     const char *token = said(d, "claims.0.lease.token");
-    d->answer = first;
-    lose(d, VERB_claim, "once");
+    d->claims = first;
+    lose(d, "once");
     d->key = "once";
     assert_string_equal(well(d, VERB_claim, "{\"worker_id\":\"w\"}"), second);
     well(d, VERB_heartbeat, "{\"token\":\"%s\"}", token);
@@ -86,7 +84,7 @@ static void repeats_a_batch(struct desk *d)
     const char *id = said(d, "results.0.body.id");
     const char *token = said(d, "results.1.body.claims.0.lease.token");
     assert_true(*id != '\0' && *token != '\0');
-    lose(d, VERB_batch, "once");
+    lose(d, "once");
     ill(d, VERB_heartbeat, ERR_STALE_LEASE, "", "{\"token\":\"%s\"}", token);
     d->key = "once";
     well(d, VERB_batch, "%s", ops);
@@ -112,15 +110,15 @@ static void loses_without_a_key(struct desk *d)
 {
     submit_two(d);
     well(d, VERB_claim, "{\"worker_id\":\"w\",\"max\":2}");
-    lose(d, VERB_claim, NULL);
+    lose(d, NULL);
     well(d, VERB_claim, "{\"worker_id\":\"v\",\"max\":2}");
     says(d, "claims.0.lease.attempt", "2");
     says(d, "claims.1.lease.attempt", "2");
     /* What has no leases has nothing to give back. */
     well(d, VERB_claim, "{\"worker_id\":\"v\"}");
-    lose(d, VERB_claim, "none");
+    lose(d, "none");
     submit_two(d);
-    lose(d, VERB_submit, "none");
+    lose(d, "none");
 }
 
 static void without_a_key_only_the_leases_are_given_back(void **state)

@@ -18,7 +18,7 @@ export FUZZ_SECONDS NO_INSTALL
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := all
 .PHONY: all run demo test lint format sanitize coverage bench bench-accept bench-stores bench-peers bench-flat bench-mixed \
-	bench-size fuzz model mutants sim torture machines metrics settings screenshots install clean help
+	bench-size fuzz model mutants sdk-crashes sim torture machines metrics settings screenshots install clean help
 
 all: ## build build/pawl and build/libpawl.{a,so}; installs missing Debian packages first
 	@scripts/install-deps build
@@ -102,6 +102,12 @@ sim: ## COUNT (1000) simulated worlds with faults; SEED=17 runs that one and sho
 torture: ## the long form of every reliability test
 	@scripts/install-deps build test fuzz
 	@scripts/torture
+
+sdk-crashes: ## N (1000) random crash schedules of durable functions in Python, on both stores (SEED)
+	@scripts/install-deps build test
+	@scripts/build build products
+	@PAWL_POSTGRES_FSYNC=off scripts/with-postgres \
+		python3 sdk/python/tests/crashes.py build . $(or $(N),1000) $(SEED)
 
 machines: all ## write docs/machines.md anew from the tables in the code
 	@scripts/machines > docs/machines.md.new

@@ -415,6 +415,58 @@ static void a_response_that_version_0_1_0_kept_is_given_again_and_damage_is_told
     at_every_desk(repeats_old_records);
 }
 
+/* ---- how much is kept --------------------------------------------------------------------- */
+
+static size_t bytes_kept(struct desk *d, const char *key)
+{
+    struct store_txn *txn;
+    struct store_request known = {.scope = STR("ann"), .key = str_from(key)};
+    struct store_load load = {.requests = &known, .request_count = 1};
+    assert_int_equal(store_begin(engine_store(d->engine), STORE_READ, &txn, NULL), ERR_OK);
+    assert_int_equal(store_load(txn, &load, &d->arena, NULL), ERR_OK);
+    store_rollback(txn);
+    assert_true(known.found);
+    return known.record.answer.len;
+}
+
+static const char *jobs_of(struct desk *d, int count)
+{
+    char *text = arena_alloc(&d->arena, 64 * (size_t)count);
+    size_t len = 0;
+    for (int i = 0; i < count; i++)
+        len += (size_t)snprintf(text + len, 64, "%s{\"kind\":\"a\",\"payload\":{\"cents\":250}}",
+                                i == 0 ? "{\"jobs\":[" : ",");
+    (void)snprintf(text + len, 3, "]}");
+    return text;
+}
+
+static void keeps_little(struct desk *d)
+{
+    static const int counts[] = {1, 100};
+    for (size_t i = 0; i < 2; i++) {
+        size_t most = 2 + (size_t)counts[i] * REQUEST_OP_BYTES_MAX;
+        char submits[16];
+        char claims[16];
+        (void)snprintf(submits, sizeof submits, "s%d", counts[i]);
+        (void)snprintf(claims, sizeof claims, "c%d", counts[i]);
+        d->key = submits;
+        well(d, VERB_submit, "%s", jobs_of(d, counts[i]));
+        size_t whole = strlen(d->answer);
+        d->key = claims;
+        well(d, VERB_claim, "{\"worker_id\":\"w\",\"max\":%d}", counts[i]);
+        print_message("%d jobs: submit keeps %zu of %zu bytes, claim %zu of %zu\n", counts[i],
+                      bytes_kept(d, submits), whole, bytes_kept(d, claims), strlen(d->answer));
+        assert_true(bytes_kept(d, submits) <= most);
+        assert_true(bytes_kept(d, claims) <= most);
+    }
+}
+
+static void a_record_has_at_most_48_bytes_an_operation(void **state)
+{
+    (void)state;
+    at_every_desk(keeps_little);
+}
+
 /* ---- leases ------------------------------------------------------------------------------- */
 
 static void under_a_key(struct desk *d, enum verb_name verb, const char *request)
@@ -494,6 +546,7 @@ int main(void)
         cmocka_unit_test(a_repeated_response_shows_what_redaction_has_left),
         cmocka_unit_test(a_repeated_request_says_that_its_job_was_deleted_and_is_not_done_again),
         cmocka_unit_test(a_response_that_version_0_1_0_kept_is_given_again_and_damage_is_told),
+        cmocka_unit_test(a_record_has_at_most_48_bytes_an_operation),
         cmocka_unit_test(what_the_holder_of_a_lease_says_again_is_told_by_its_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

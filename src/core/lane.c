@@ -55,13 +55,13 @@ static void write_list(struct json_writer *writer, const struct names *names)
     json_end_array(writer);
 }
 
-/* Members that say nothing are left out at the end. */
-static enum error_code write_key(const struct lane *lane, struct arena *arena, struct str *ret,
-                                 struct err *err)
+enum error_code lane_key(const struct lane *lane, struct arena *arena, struct str *ret,
+                         struct err *err)
 {
     struct buf buf;
     struct json_writer writer;
-    bool resource = str_is_set(lane->selector) || lane->avoid.count > 0;
+    bool flow = str_is_set(lane->limits) || str_is_set(lane->fair_key);
+    bool resource = str_is_set(lane->selector) || lane->avoid.count > 0 || flow;
     buf_init(&buf, arena, 64);
     json_writer_init(&writer, &buf);
     json_begin_array(&writer);
@@ -74,6 +74,10 @@ static enum error_code write_key(const struct lane *lane, struct arena *arena, s
         json_put_string(&writer, lane->selector);
         write_list(&writer, &lane->avoid);
     }
+    if (flow)
+        json_put_raw(&writer, str_is_set(lane->limits) ? lane->limits : STR("[]"));
+    if (str_is_set(lane->fair_key))
+        json_put_string(&writer, lane->fair_key);
     json_end_array(&writer);
     if (buf.failed)
         return no_memory(err);
@@ -87,7 +91,7 @@ enum error_code lane_key_of_job(const struct job *job, struct arena *arena, stru
     struct lane lane = {.work = LANE_JOBS, .queue = job->spec.queue, .kind = job->spec.kind};
     enum error_code code =
         read_list(job->spec.capabilities, "capabilities", arena, &lane.capabilities, err);
-    return code == ERR_OK ? write_key(&lane, arena, ret, err) : code;
+    return code == ERR_OK ? lane_key(&lane, arena, ret, err) : code;
 }
 
 /* The plan's avoid list and what the step was lost on. */
@@ -124,7 +128,7 @@ enum error_code lane_key_of_step(const struct job *job, const struct step *step,
         if (code == ERR_OK)
             code = avoided(step, arena, &lane.avoid, err);
     }
-    return code == ERR_OK ? write_key(&lane, arena, ret, err) : code;
+    return code == ERR_OK ? lane_key(&lane, arena, ret, err) : code;
 }
 
 static enum error_code damaged(struct str key, struct err *err)
@@ -149,6 +153,19 @@ static enum error_code next_list(struct json_iter *iter, struct arena *arena, st
     return names_read(raw, UINT32_MAX, "lane", arena, ret, NULL);
 }
 
+/* Limits as they stand there: an array, of which an empty one is none. */
+static enum error_code next_limits(struct json_iter *iter, struct str *ret)
+{
+    struct str raw;
+    if (!json_array_next(iter, &raw))
+        return ERR_OK;
+    if (json_type(raw) != JSON_ARRAY)
+        return ERR_CORRUPT;
+    if (json_count(raw) > 0)
+        *ret = raw;
+    return ERR_OK;
+}
+
 /* The members of a key, in their order; what is not there is absent. */
 static enum error_code read_members(struct json_iter *iter, struct arena *arena, struct str *work,
                                     struct lane *lane)
@@ -164,6 +181,10 @@ static enum error_code read_members(struct json_iter *iter, struct arena *arena,
         code = next_text(iter, arena, &lane->selector);
     if (code == ERR_OK)
         code = next_list(iter, arena, &lane->avoid);
+    if (code == ERR_OK)
+        code = next_limits(iter, &lane->limits);
+    if (code == ERR_OK)
+        code = next_text(iter, arena, &lane->fair_key);
     if (code == ERR_OK && str_is_set(lane->selector))
         code = selector_parse(lane->selector, arena, &lane->parsed, NULL);
     return code;
@@ -200,7 +221,8 @@ bool lane_takes(const struct lane *lane, const struct claimer *claimer)
 {
     const struct resource *resource = claimer->resource;
     if (lane->work != claimer->work || !is_among(&claimer->queues, lane->queue) ||
-        !is_among(&claimer->kinds, lane->kind))
+        !is_among(&claimer->kinds, lane->kind) || str_is_set(lane->limits) ||
+        str_is_set(lane->fair_key))
         return false;
     if (lane->work != LANE_STEPS)
         return names_cover(&claimer->capabilities, &lane->capabilities, NULL);

@@ -27,13 +27,22 @@ struct lane {
     struct names capabilities; /* sorted */
     struct str selector;       /* absent: any resource */
     struct names avoid;        /* sorted */
+    struct str limits;         /* raw JSON: [["limit","key"], ...], sorted; absent: none */
+    struct str fair_key;       /* absent: none */
     struct selector parsed;    /* the selector, read */
 };
 
-/* The key of the lane that a job, or a step of it, stands in when it can be claimed: a JSON array
- * that is the same for the same lane, in every store. A step that is held for its critic stands in
- * a lane of its own. Fails with no_memory, and with corrupt when the job's own lists are damaged.
- */
+/* The key of a lane: a JSON array that is the same for the same lane, in every store. Its members
+ * are those of struct lane up to fair_key, in that order; what says nothing is left out at the end.
+ * So keys with limits and a fair key, which no job has yet, can be beside those that are stored,
+ * and nothing is to be migrated for them. A server that does not know them leaves their work to
+ * others: lane_takes. Fails with no_memory. */
+enum error_code lane_key(const struct lane *lane, struct arena *arena, struct str *ret,
+                         struct err *err);
+
+/* The key of the lane that a job, or a step of it, stands in when it can be claimed. A step that is
+ * held for its critic stands in a lane of its own. Fails with no_memory, and with corrupt when the
+ * job's own lists are damaged. */
 enum error_code lane_key_of_job(const struct job *job, struct arena *arena, struct str *ret,
                                 struct err *err);
 enum error_code lane_key_of_step(const struct job *job, const struct step *step,
@@ -51,7 +60,7 @@ struct claimer {
     const struct resource *resource; /* LANE_STEPS */
 };
 
-/* Whether the claimer may take work of the lane. */
+/* Whether the claimer may take work of the lane. Not where limits or turns are to be kept. */
 bool lane_takes(const struct lane *lane, const struct claimer *claimer);
 
 #endif

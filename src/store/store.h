@@ -1,8 +1,10 @@
-/* The contract of a store: what memory, SQLite and PostgreSQL promise alike.
+/* The contract of a store: what memory, SQLite and PostgreSQL promise alike, as callers see it. The
+ * promise of each verb stands beside its slot in store_driver.h; README.md has the life of a batch.
  *
- * A store keeps events, and rows that are a fold of them. It knows no rule of the machines: core
- * decides what a job may do and where it stands, a store keeps it, finds it again, and lets nobody
- * else change it meanwhile. One suite (tests/store/conformance.c) is run against every store.
+ * A store keeps events, and rows that are a fold of them. It knows no rule of the machines and
+ * folds nothing: core decides what a job may do and where it stands, a store keeps it, finds it
+ * again, and lets nobody else change it meanwhile. One suite (tests/store/conformance.c) is run
+ * against every store.
  *
  * A batch is one transaction:
  *

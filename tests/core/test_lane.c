@@ -174,6 +174,31 @@ static void damaged_lists_of_a_job_are_corrupt(void **state)
 
 /* ---- reading ---- */
 
+static void a_key_with_limits_and_a_fair_key_comes_back_and_its_work_is_left_alone(void **state)
+{
+    struct world *w = *state;
+    static const char *const keys[] = {
+        "['job','q','k',[],null,[],[['api',null],['tenant','t-1']]]",
+        "['job','q','k',['gpu'],null,[],[],'t-1']",
+        "['step','q',null,[],'zone=a',['r1'],[['api',null]],'caf\u00e9']",
+    };
+    struct claimer claimer = {.work = LANE_JOBS, .capabilities = names_of(w, "['gpu']")};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        struct lane lane = read_ok(w, js(w, keys[i]));
+        struct str again = absent;
+        assert_int_equal(lane_key(&lane, &w->arena, &again, &w->err), ERR_OK);
+        struct lane reread = read_ok(w, again);
+        assert_str(reread.limits, lane.limits);
+        assert_str(reread.fair_key, lane.fair_key);
+        assert_str(again, js(w, i < 2 ? keys[i]
+                                      : "['step','q',null,[],'zone=a',['r1'],[['api',null]],"
+                                        "'caf\xc3\xa9']"));
+        assert_false(lane_takes(&lane, &claimer));
+    }
+    struct lane plain = read_ok(w, js(w, "['job','q','k',['gpu'],null,[],[]]"));
+    assert_true(lane_takes(&plain, &claimer));
+}
+
 static void what_is_no_key_is_corrupt(void **state)
 {
     struct world *w = *state;
@@ -403,6 +428,7 @@ int main(void)
         SCENARIO(a_step_that_is_held_stands_in_a_lane_for_critics),
         SCENARIO(hostile_names_come_back_as_they_were),
         SCENARIO(damaged_lists_of_a_job_are_corrupt),
+        SCENARIO(a_key_with_limits_and_a_fair_key_comes_back_and_its_work_is_left_alone),
         SCENARIO(what_is_no_key_is_corrupt),
         SCENARIO(a_key_with_a_wrong_byte_is_read_or_refused),
         SCENARIO(a_claimer_takes_what_it_names),

@@ -95,6 +95,7 @@ void ask(struct desk *desk, enum verb_name verb, const char *request)
         .name = verb,
         .request = json_trim(str_from(request)),
         .actor = STR("ann"),
+        .no_claims = desk->no_claims,
     };
     desk->err = (struct err){0};
     if (desk->key != NULL) {

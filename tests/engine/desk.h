@@ -13,8 +13,9 @@ struct desk {
     int64_t clock;
     int64_t steady;
     struct arena arena;
-    const char *key; /* request key of the next call; NULL: none */
-    void *notes;     /* the test's own */
+    const char *key;       /* request key of the next call; NULL: none */
+    const char *no_claims; /* why no work is given out; NULL: it is */
+    void *notes;           /* the test's own */
 
     /* What came of the last call. */
     enum error_code code;

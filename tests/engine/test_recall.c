@@ -282,6 +282,32 @@ static void a_repeated_batch_tells_of_each_operation_what_it_came_to(void **stat
     at_every_desk(repeats_batches);
 }
 
+/* A server that is about to end, and the next one. */
+static void repeats_elsewhere(struct desk *d)
+{
+    static const char ops[] = "{\"ops\":[{\"op\":\"submit\",\"kind\":\"n\"},"
+                              "{\"op\":\"claim\",\"worker_id\":\"w\"},"
+                              "{\"op\":\"pause\",\"queue\":\"q9\"}]}";
+    d->no_claims = "the server is about to end";
+    ill(d, VERB_claim, ERR_UNAVAILABLE, "about to end", "{\"worker_id\":\"w\"}");
+    once(d, VERB_batch, "%s", ops);
+    says(d, "results.1.status", "503");
+    d->no_claims = NULL;
+    all_again(d);
+    forget(d);
+    once(d, VERB_batch, "%s", ops);
+    says(d, "results.1.status", "200");
+    once(d, VERB_claim, "{\"worker_id\":\"w\"}");
+    d->no_claims = "the server is about to end";
+    all_again(d);
+}
+
+static void a_batch_is_repeated_on_a_server_that_gives_out_no_work_and_on_the_next(void **state)
+{
+    (void)state;
+    at_every_desk(repeats_elsewhere);
+}
+
 /* ---- jobs that are not what they were ----------------------------------------------------- */
 
 static void repeats_after_redaction(struct desk *d)
@@ -543,6 +569,7 @@ int main(void)
         cmocka_unit_test(a_repeated_response_is_the_first_one_whatever_has_become_of_the_job),
         cmocka_unit_test(a_repeated_claim_gives_the_same_tokens),
         cmocka_unit_test(a_repeated_batch_tells_of_each_operation_what_it_came_to),
+        cmocka_unit_test(a_batch_is_repeated_on_a_server_that_gives_out_no_work_and_on_the_next),
         cmocka_unit_test(a_repeated_response_shows_what_redaction_has_left),
         cmocka_unit_test(a_repeated_request_says_that_its_job_was_deleted_and_is_not_done_again),
         cmocka_unit_test(a_response_that_version_0_1_0_kept_is_given_again_and_damage_is_told),

@@ -18,7 +18,7 @@ export FUZZ_SECONDS NO_INSTALL
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := all
 .PHONY: all run demo test lint format sanitize coverage bench bench-accept bench-stores bench-peers bench-flat bench-mixed \
-	bench-size fuzz model mutants sdk-crashes sim torture machines metrics settings screenshots install clean help
+	bench-size fuzz model mutants sdk sdk-crashes sim torture machines metrics settings screenshots install clean help
 
 all: ## build build/pawl and build/libpawl.{a,so}; installs missing Debian packages first
 	@scripts/install-deps build
@@ -102,6 +102,10 @@ sim: ## COUNT (1000) simulated worlds with faults; SEED=17 runs that one and sho
 torture: ## the long form of every reliability test
 	@scripts/install-deps build test fuzz
 	@scripts/torture
+
+sdk: ## build the wheel and the sdist of sdk/python in build/sdk
+	@scripts/install-deps sdk
+	@scripts/build-sdk build/sdk
 
 sdk-crashes: ## N (1000) random crash schedules of durable functions in Python, on both stores (SEED)
 	@scripts/install-deps build test

@@ -11,4 +11,4 @@ find . -name '*.py' -exec awk '
     length > 100 { print FILENAME ":" FNR ": more than 100 columns"; bad = 1 }
     FNR > 1000 { print FILENAME ": more than 1000 lines"; bad = 1; nextfile }
     END { exit bad }' {} +
-exec mypy --cache-dir "$build/mypy" pawl tests bench make_sync.py
+exec mypy --cache-dir "$build/mypy" pawl tests bench examples make_sync.py

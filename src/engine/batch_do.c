@@ -510,18 +510,18 @@ static enum error_code do_resource_gone(struct batch *batch, uint32_t index)
 /* Whoever makes a token clears away those that ended long ago, so that there is a bound. */
 static enum error_code sort_tokens(struct batch *batch)
 {
-    struct access_token *tokens = NULL;
-    uint32_t count = 0;
+    struct store_tokens all = {0};
     if (batch->tokens_sorted)
         return ERR_OK;
-    enum error_code code = store_tokens(batch->txn, batch->arena, &tokens, &count, batch->err);
+    enum error_code code = store_tokens(batch->txn, &all, batch->arena, batch->err);
     if (code != ERR_OK)
         return code;
-    batch->tokens_gone = arena_zalloc(batch->arena, count + (size_t)1, sizeof *batch->tokens_gone);
+    batch->tokens_gone =
+        arena_zalloc(batch->arena, all.count + (size_t)1, sizeof *batch->tokens_gone);
     if (batch->tokens_gone == NULL)
         return batch_no_memory(batch);
-    batch->tokens_live = access_sort_out(tokens, count, batch_trusted(batch), batch->tokens_gone,
-                                         &batch->token_gone_count);
+    batch->tokens_live = access_sort_out(all.at, all.count, batch_trusted(batch),
+                                         batch->tokens_gone, &batch->token_gone_count);
     batch->tokens_sorted = true;
     return ERR_OK;
 }
@@ -542,15 +542,15 @@ static enum error_code do_token(struct batch *batch, struct op *op)
         op->token->expires_at = op->ttl_ms > 0 ? batch->load.now + op->ttl_ms : 0;
         return ERR_OK;
     }
-    struct store_token known = {.id = op->token->id};
-    enum error_code code = store_token(batch->txn, &known, batch->arena, batch->err);
+    struct store_tokens known = {.id = &op->token->id};
+    enum error_code code = store_tokens(batch->txn, &known, batch->arena, batch->err);
     if (code != ERR_OK)
         return code;
-    if (!known.found) {
+    if (known.count == 0) {
         op->code = err_set(&op->err, ERR_NOT_FOUND, "there is no such token");
         return ERR_OK;
     }
-    *op->token = known.token;
+    *op->token = known.at[0];
     if (op->token->revoked_at == 0)
         op->token->revoked_at = batch->load.now;
     return ERR_OK;

@@ -184,8 +184,7 @@ static const struct record_type list_record = {list_fields,
 
 struct token_page {
     struct page page;
-    struct access_token *tokens;
-    uint32_t count;
+    struct store_tokens tokens;
 };
 
 static enum error_code run_list(struct verb_call *call, struct err *err)
@@ -202,7 +201,7 @@ static enum error_code run_list(struct verb_call *call, struct err *err)
         code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)
         return code;
-    code = store_tokens(txn, call->arena, &list->tokens, &list->count, err);
+    code = store_tokens(txn, &list->tokens, call->arena, err);
     store_rollback(txn);
     return code;
 }
@@ -215,13 +214,13 @@ static void write_list(const struct verb_call *call, struct json_writer *writer)
     json_begin_object(writer);
     json_key(writer, STR("tokens"));
     json_begin_array(writer);
-    for (uint32_t i = 0, taken = 0; i < list->count; i++) {
+    for (uint32_t i = 0, taken = 0; i < list->tokens.count; i++) {
         char *id = ids[taken % 2];
-        uuid_format(list->tokens[i].id, id);
+        uuid_format(list->tokens.at[i].id, id);
         if (!page_takes(&page, (struct str){id, UUID_TEXT_LEN}))
             continue;
         taken++;
-        write_token(writer, &list->tokens[i]);
+        write_token(writer, &list->tokens.at[i]);
         json_end_object(writer);
     }
     json_end_array(writer);

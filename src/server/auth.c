@@ -226,8 +226,7 @@ static enum error_code has_tokens(struct engine *engine, bool *ret, struct err *
     struct arena arena;
     struct store_txn *txn;
     struct store_load load = {0};
-    struct access_token *tokens = NULL;
-    uint32_t count = 0;
+    struct store_tokens all = {0};
     bool found = false;
     enum error_code code = store_begin(engine_store(engine), STORE_READ, &txn, err);
     if (code != ERR_OK)
@@ -235,10 +234,10 @@ static enum error_code has_tokens(struct engine *engine, bool *ret, struct err *
     arena_init(&arena);
     code = store_load(txn, &load, &arena, err);
     if (code == ERR_OK)
-        code = store_tokens(txn, &arena, &tokens, &count, err);
+        code = store_tokens(txn, &all, &arena, err);
     store_rollback(txn);
-    for (uint32_t i = 0; i < count && code == ERR_OK; i++)
-        found = found || access_is_live(&tokens[i], engine_trusted(engine, load.now));
+    for (uint32_t i = 0; i < all.count && code == ERR_OK; i++)
+        found = found || access_is_live(&all.at[i], engine_trusted(engine, load.now));
     arena_release(&arena);
     if (code == ERR_OK)
         *ret = found;
@@ -435,27 +434,30 @@ bool auth_must_read(struct authority *authority, const struct auth_request *requ
 static enum error_code ask_store(struct authority *authority, struct shown *shown,
                                  struct arena *arena, bool *ret_live, struct err *err)
 {
-    struct store_token wanted = {.hash = shown->hash};
+    struct store_tokens wanted = {.hash = shown->hash};
+    struct access_token token = {0};
     struct store_txn *txn;
     enum error_code code = store_begin(engine_store(authority->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)
         return code;
-    code = store_token(txn, &wanted, arena, err);
+    code = store_tokens(txn, &wanted, arena, err);
     store_rollback(txn);
     if (code != ERR_OK)
         return code;
     int64_t trusted = engine_trusted(authority->engine, wanted.now);
-    *ret_live = wanted.found && hash_eq(wanted.token.hash, shown->hash, HASH_LEN) &&
-                (access_is_live(&wanted.token, trusted) || PLANTED(DEAD_TOKEN_OPENS));
-    shown->token = wanted.token;
+    if (wanted.count > 0)
+        token = wanted.at[0];
+    *ret_live = wanted.count > 0 && hash_eq(token.hash, shown->hash, HASH_LEN) &&
+                (access_is_live(&token, trusted) || PLANTED(DEAD_TOKEN_OPENS));
+    shown->token = token;
     int64_t keep_ms = AUTH_KEPT_MS;
-    if (*ret_live && wanted.token.expires_at > 0 && wanted.token.expires_at - trusted < keep_ms)
-        keep_ms = wanted.token.expires_at - trusted;
+    if (*ret_live && token.expires_at > 0 && token.expires_at - trusted < keep_ms)
+        keep_ms = token.expires_at - trusted;
     pthread_mutex_lock(&authority->lock);
     int64_t now = engine_steady(authority->engine);
     struct kept *kept = kept_find(authority, shown->hash);
     if (*ret_live && shown->forgotten == authority->forgotten)
-        keep(authority, &wanted.token, now + keep_ms);
+        keep(authority, &token, now + keep_ms);
     else if (!*ret_live && kept != NULL)
         kept_drop(kept);
     pthread_mutex_unlock(&authority->lock);

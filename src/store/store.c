@@ -293,16 +293,10 @@ enum error_code store_resources(struct store_txn *txn, struct arena *arena, stru
     return txn->store->driver->resources(txn, arena, ret, ret_count, err);
 }
 
-enum error_code store_token(struct store_txn *txn, struct store_token *token, struct arena *arena,
-                            struct err *err)
+enum error_code store_tokens(struct store_txn *txn, struct store_tokens *tokens,
+                             struct arena *arena, struct err *err)
 {
-    return txn->store->driver->token(txn, token, arena, err);
-}
-
-enum error_code store_tokens(struct store_txn *txn, struct arena *arena, struct access_token **ret,
-                             uint32_t *ret_count, struct err *err)
-{
-    return txn->store->driver->tokens(txn, arena, ret, ret_count, err);
+    return txn->store->driver->tokens(txn, tokens, arena, err);
 }
 
 enum error_code store_backup(struct store *store, struct str path, int64_t *ret_bytes,

@@ -156,10 +156,8 @@ enum error_code store_step_counts(struct store_txn *txn, int64_t ret[STEP_STATE_
                                   struct err *err);
 enum error_code store_resources(struct store_txn *txn, struct arena *arena, struct resource **ret,
                                 uint32_t *ret_count, struct err *err);
-enum error_code store_token(struct store_txn *txn, struct store_token *token, struct arena *arena,
-                            struct err *err);
-enum error_code store_tokens(struct store_txn *txn, struct arena *arena, struct access_token **ret,
-                             uint32_t *ret_count, struct err *err);
+enum error_code store_tokens(struct store_txn *txn, struct store_tokens *tokens,
+                             struct arena *arena, struct err *err);
 enum error_code store_backup(struct store *store, struct str path, int64_t *ret_bytes,
                              struct err *err);
 enum error_code store_sweep(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,

@@ -147,14 +147,9 @@ struct store_driver {
     enum error_code (*resources)(struct store_txn *txn, struct arena *arena, struct resource **ret,
                                  uint32_t *ret_count, struct err *err);
 
-    /* Finds an access token. Nothing is locked. */
-    enum error_code (*token)(struct store_txn *txn, struct store_token *token, struct arena *arena,
-                             struct err *err);
-
-    /* All access tokens, also those that open nothing any more, by id; at most
-     * STORE_TOKENS_MAX. */
-    enum error_code (*tokens)(struct store_txn *txn, struct arena *arena, struct access_token **ret,
-                              uint32_t *ret_count, struct err *err);
+    /* Reads access tokens. Nothing is locked. */
+    enum error_code (*tokens)(struct store_txn *txn, struct store_tokens *tokens,
+                              struct arena *arena, struct err *err);
 
     /* ---- optional: NULL means what is said with each, and nothing else ---- */
 

@@ -91,13 +91,14 @@ struct store_worker {
     int64_t expires_at;     /* the earliest of them */
 };
 
-/* An access token by its hash or, without one, by its id; and the store's time. */
-struct store_token {
-    const uint8_t *hash; /* HASH_LEN bytes */
-    struct uuid id;
-    bool found;                /* out */
-    struct access_token token; /* out */
-    int64_t now;               /* out */
+/* Access tokens: the one with a hash, or else with an id; without either all of them, also those
+ * that open nothing any more, by id, at most STORE_TOKENS_MAX. And the store's time. */
+struct store_tokens {
+    const uint8_t *hash;     /* HASH_LEN bytes; NULL: any */
+    const struct uuid *id;   /* NULL: any */
+    struct access_token *at; /* out */
+    uint32_t count;          /* out */
+    int64_t now;             /* out */
 };
 
 /* A place in the feed of all events. Positions are opaque and grow; all zero is the beginning. */

@@ -513,25 +513,13 @@ static enum error_code trace_resources(struct store_txn *handle, struct arena *a
     return line_end(&line, code, err, count, "resources");
 }
 
-static enum error_code trace_token(struct store_txn *handle, struct store_token *token,
-                                   struct arena *arena, struct err *err)
-{
-    struct line line;
-    struct trace_txn *txn = txn_begin(&line, handle, "token");
-    enum error_code code = store_token(txn->inner, token, arena, err);
-    return line_end(&line, code, err, code == ERR_OK && token->found, "tokens");
-}
-
-static enum error_code trace_tokens(struct store_txn *handle, struct arena *arena,
-                                    struct access_token **ret, uint32_t *ret_count, struct err *err)
+static enum error_code trace_tokens(struct store_txn *handle, struct store_tokens *tokens,
+                                    struct arena *arena, struct err *err)
 {
     struct line line;
     struct trace_txn *txn = txn_begin(&line, handle, "tokens");
-    uint32_t count = 0;
-    enum error_code code = store_tokens(txn->inner, arena, ret, &count, err);
-    if (code == ERR_OK)
-        *ret_count = count;
-    return line_end(&line, code, err, count, "tokens");
+    enum error_code code = store_tokens(txn->inner, tokens, arena, err);
+    return line_end(&line, code, err, code == ERR_OK ? tokens->count : 0, "tokens");
 }
 
 static enum error_code trace_backup(struct store *handle, struct str path, int64_t *ret_bytes,
@@ -601,7 +589,6 @@ static const struct store_driver trace_driver = {
     .resources = trace_resources,
     .registrations = trace_registrations,
     .registration_count = trace_registration_count,
-    .token = trace_token,
     .tokens = trace_tokens,
     .backup = trace_backup,
     .sweep = trace_sweep,

@@ -19,10 +19,10 @@ static void put_token(struct trial *t, const struct access_token *token)
     write_other(t, &(struct store_write){.tokens = token, .token_count = 1});
 }
 
-static struct store_token find(struct trial *t, struct store_token wanted)
+static struct store_tokens find(struct trial *t, struct store_tokens wanted)
 {
     struct store_txn *txn = begin(t, STORE_READ);
-    ok(t, store_token(txn, &wanted, &t->w.arena, &t->w.err));
+    ok(t, store_tokens(txn, &wanted, &t->w.arena, &t->w.err));
     rollback(t, txn);
     return wanted;
 }
@@ -36,10 +36,10 @@ static void a_token_is_found_by_its_hash_and_by_its_id(void **state)
     put.queues = (struct names){queues, 2};
     put_token(t, &other);
     put_token(t, &put);
-    struct store_token by_hash = find(t, (struct store_token){.hash = put.hash});
-    struct store_token by_id = find(t, (struct store_token){.id = put.id});
-    assert_true(by_hash.found && by_id.found);
-    const struct access_token *found[] = {&by_hash.token, &by_id.token};
+    struct store_tokens by_hash = find(t, (struct store_tokens){.hash = put.hash});
+    struct store_tokens by_id = find(t, (struct store_tokens){.id = &put.id});
+    assert_true(by_hash.count == 1 && by_id.count == 1);
+    const struct access_token *found[] = {by_hash.at, by_id.at};
     for (int i = 0; i < 2; i++) {
         assert_true(uuid_eq(found[i]->id, put.id));
         assert_memory_equal(found[i]->hash, put.hash, HASH_LEN);
@@ -60,10 +60,10 @@ static void a_token_that_is_not_there_is_not_found_and_the_time_is_told(void **s
     struct access_token put = a_token(1);
     struct access_token other = a_token(2);
     put_token(t, &put);
-    struct store_token by_hash = find(t, (struct store_token){.hash = other.hash});
-    struct store_token by_id = find(t, (struct store_token){.id = other.id});
-    assert_false(by_hash.found);
-    assert_false(by_id.found);
+    struct store_tokens by_hash = find(t, (struct store_tokens){.hash = other.hash});
+    struct store_tokens by_id = find(t, (struct store_tokens){.id = &other.id});
+    assert_int_equal(by_hash.count, 0);
+    assert_int_equal(by_id.count, 0);
     struct store_load load = {0};
     struct store_txn *txn = begin(t, STORE_READ);
     ok(t, store_load(txn, &load, &t->w.arena, &t->w.err));
@@ -78,11 +78,11 @@ static void a_token_for_all_queues_that_never_ends_stays_one(void **state)
     put.expires_at = 0;
     put.scopes = ACCESS_ALL;
     put_token(t, &put);
-    struct store_token found = find(t, (struct store_token){.hash = put.hash});
-    assert_true(found.found);
-    assert_int_equal(found.token.queues.count, 0);
-    assert_int_equal(found.token.scopes, ACCESS_ALL);
-    assert_true(found.token.expires_at == 0);
+    struct store_tokens found = find(t, (struct store_tokens){.hash = put.hash});
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.at[0].queues.count, 0);
+    assert_int_equal(found.at[0].scopes, ACCESS_ALL);
+    assert_true(found.at[0].expires_at == 0);
 }
 
 static void revoking_changes_nothing_else_and_happens_once(void **state)
@@ -97,28 +97,27 @@ static void revoking_changes_nothing_else_and_happens_once(void **state)
     put_token(t, &revoked);
     revoked.revoked_at = at(9);
     put_token(t, &revoked);
-    struct store_token found = find(t, (struct store_token){.hash = put.hash});
-    assert_true(found.found);
-    assert_true(found.token.revoked_at == at(5));
-    assert_text(found.token.name, "ann");
-    assert_int_equal(found.token.scopes, ACCESS_READ | ACCESS_WORK);
+    struct store_tokens found = find(t, (struct store_tokens){.hash = put.hash});
+    assert_int_equal(found.count, 1);
+    assert_true(found.at[0].revoked_at == at(5));
+    assert_text(found.at[0].name, "ann");
+    assert_int_equal(found.at[0].scopes, ACCESS_READ | ACCESS_WORK);
 }
 
 static void tokens_are_listed_by_id(void **state)
 {
     struct trial *t = *state;
-    struct access_token *rows;
-    uint32_t count;
+    struct store_tokens all = {0};
     struct access_token put[] = {a_token(3), a_token(1), a_token(2)};
     put[1].revoked_at = at(2);
     write_other(t, &(struct store_write){.tokens = put, .token_count = 3});
     struct store_txn *txn = begin(t, STORE_READ);
-    ok(t, store_tokens(txn, &t->w.arena, &rows, &count, &t->w.err));
+    ok(t, store_tokens(txn, &all, &t->w.arena, &t->w.err));
     rollback(t, txn);
-    assert_int_equal(count, 3);
-    for (uint32_t i = 0; i < count; i++)
-        assert_int_equal(rows[i].id.bytes[0], i + 1);
-    assert_true(rows[0].revoked_at == at(2));
+    assert_int_equal(all.count, 3);
+    for (uint32_t i = 0; i < all.count; i++)
+        assert_int_equal(all.at[i].id.bytes[0], i + 1);
+    assert_true(all.at[0].revoked_at == at(2));
 }
 
 static void tokens_can_be_deleted(void **state)
@@ -129,8 +128,8 @@ static void tokens_can_be_deleted(void **state)
     write_other(t, &(struct store_write){.tokens = put, .token_count = 3});
     write_other(t, &(struct store_write){.tokens_gone = gone, .token_gone_count = 3});
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(find(t, (struct store_token){.hash = put[i].hash}).found, i == 1);
-        assert_int_equal(find(t, (struct store_token){.id = put[i].id}).found, i == 1);
+        assert_int_equal(find(t, (struct store_tokens){.hash = put[i].hash}).count, i == 1);
+        assert_int_equal(find(t, (struct store_tokens){.id = &put[i].id}).count, i == 1);
     }
     /* Nothing of it is left in the way, also not of one that comes in the same write. */
     struct access_token again = a_token(4);
@@ -139,9 +138,9 @@ static void tokens_can_be_deleted(void **state)
                                          .token_count = 1,
                                          .tokens_gone = &put[1].id,
                                          .token_gone_count = 1});
-    struct store_token found = find(t, (struct store_token){.hash = put[0].hash});
-    assert_true(found.found && uuid_eq(found.token.id, again.id));
-    assert_false(find(t, (struct store_token){.id = put[1].id}).found);
+    struct store_tokens found = find(t, (struct store_tokens){.hash = put[0].hash});
+    assert_true(found.count == 1 && uuid_eq(found.at[0].id, again.id));
+    assert_int_equal(find(t, (struct store_tokens){.id = &put[1].id}).count, 0);
 }
 
 static void a_token_that_was_rolled_back_is_not_there(void **state)
@@ -153,8 +152,8 @@ static void a_token_that_was_rolled_back_is_not_there(void **state)
     ok(t, store_load(txn, &load, &t->w.arena, &t->w.err));
     ok(t, store_write(txn, &(struct store_write){.tokens = &put, .token_count = 1}, &t->w.err));
     rollback(t, txn);
-    assert_false(find(t, (struct store_token){.hash = put.hash}).found);
-    assert_false(find(t, (struct store_token){.id = put.id}).found);
+    assert_int_equal(find(t, (struct store_tokens){.hash = put.hash}).count, 0);
+    assert_int_equal(find(t, (struct store_tokens){.id = &put.id}).count, 0);
 }
 
 /* ---- lists ---- */

@@ -269,10 +269,8 @@ enum error_code memory_registration_count(struct store_txn *handle, int64_t *ret
 enum error_code memory_drop_token(struct memory_txn *txn, struct uuid id, struct err *err);
 enum error_code memory_put_token(struct memory_txn *txn, const struct access_token *token,
                                  struct err *err);
-enum error_code memory_token(struct store_txn *handle, struct store_token *token,
-                             struct arena *arena, struct err *err);
-enum error_code memory_tokens(struct store_txn *handle, struct arena *arena,
-                              struct access_token **ret, uint32_t *ret_count, struct err *err);
+enum error_code memory_tokens(struct store_txn *handle, struct store_tokens *tokens,
+                              struct arena *arena, struct err *err);
 /* memory_store.c */
 enum error_code memory_begin(struct store *handle, enum store_mode mode, struct store_txn **ret,
                              struct err *err);

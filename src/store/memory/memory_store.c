@@ -286,7 +286,6 @@ static const struct store_driver memory_driver = {
     .resources = memory_resources,
     .registrations = memory_registrations,
     .registration_count = memory_registration_count,
-    .token = memory_token,
     .tokens = memory_tokens,
     .no_backup = "a store in memory has no file to copy: use `pawl export` to keep jobs, or a "
                  "store at sqlite:PATH",

@@ -81,76 +81,63 @@ enum error_code memory_drop_token(struct memory_txn *txn, struct uuid id, struct
     return code == ERR_OK ? memory_take_buf(txn, TABLE_TOKEN_HASHES, &hash, NULL) : code;
 }
 
-static enum error_code read_token(const struct entry *entry, struct arena *arena,
-                                  struct access_token *ret, struct err *err)
+/* Adds what stands in an entry. */
+static enum error_code add_token(const struct entry *entry, struct store_tokens *tokens,
+                                 uint32_t *cap, struct arena *arena, struct err *err)
 {
     struct str value = arena_copy(arena, entry_value(entry));
-    return str_is_set(value) ? token_unpack(value, arena, ret, err) : ERR_NO_MEMORY;
-}
-
-static enum error_code find_token(struct memory_txn *txn, struct store_token *token,
-                                  struct arena *arena, struct err *err)
-{
-    struct buf key = bytes_key(txn, token->id.bytes, sizeof token->id.bytes);
-    const struct entry *entry;
-    enum error_code code = ERR_OK;
-    if (token->hash != NULL) {
-        struct buf hash = bytes_key(txn, token->hash, HASH_LEN);
-        code = memory_get(txn, TABLE_TOKEN_HASHES, &hash, &entry);
-        if (code != ERR_OK || entry == NULL)
-            return code;
-        key = memory_buf(txn);
-        buf_add(&key, entry_value(entry));
-    }
-    code = memory_get(txn, TABLE_TOKENS, &key, &entry);
-    if (code == ERR_OK && entry != NULL) {
-        code = read_token(entry, arena, &token->token, err);
-        token->found = code == ERR_OK;
-    }
+    struct access_token *token =
+        memory_more(arena, (void **)&tokens->at, tokens->count, cap, sizeof *token);
+    if (!str_is_set(value) || token == NULL)
+        return ERR_NO_MEMORY;
+    enum error_code code = token_unpack(value, arena, token, err);
+    tokens->count += code == ERR_OK;
     return code;
 }
 
-enum error_code memory_token(struct store_txn *handle, struct store_token *token,
-                             struct arena *arena, struct err *err)
+static enum error_code find_token(struct memory_txn *txn, struct store_tokens *tokens,
+                                  struct arena *arena, struct err *err)
 {
-    struct memory_txn *txn = (struct memory_txn *)handle;
-    enum error_code code = memory_verb_begin(txn, err);
-    token->found = false;
-    token->now = txn->now;
-    return code == ERR_OK ? memory_verb_end(txn, find_token(txn, token, arena, err), err) : code;
+    struct buf key = memory_buf(txn);
+    const struct entry *entry;
+    enum error_code code = ERR_OK;
+    uint32_t cap = 0;
+    if (tokens->hash == NULL) {
+        key = bytes_key(txn, tokens->id->bytes, sizeof tokens->id->bytes);
+    } else {
+        struct buf hash = bytes_key(txn, tokens->hash, HASH_LEN);
+        code = memory_get(txn, TABLE_TOKEN_HASHES, &hash, &entry);
+        if (code != ERR_OK || entry == NULL)
+            return code;
+        buf_add(&key, entry_value(entry));
+    }
+    code = memory_get(txn, TABLE_TOKENS, &key, &entry);
+    return code == ERR_OK && entry != NULL ? add_token(entry, tokens, &cap, arena, err) : code;
 }
 
-static enum error_code read_tokens(struct memory_txn *txn, struct arena *arena,
-                                   struct access_token **ret, uint32_t *ret_count, struct err *err)
+static enum error_code read_tokens(struct memory_txn *txn, struct store_tokens *tokens,
+                                   struct arena *arena, struct err *err)
 {
     struct scan scan = memory_scan(txn, TABLE_TOKENS, STR(""));
+    enum error_code code = ERR_OK;
     uint32_t cap = 0;
     const struct entry *entry;
-    while (*ret_count < STORE_TOKENS_MAX && (entry = scan_next(&scan)) != NULL) {
-        struct access_token *token =
-            memory_more(arena, (void **)ret, *ret_count, &cap, sizeof **ret);
-        if (token == NULL)
-            return ERR_NO_MEMORY;
-        enum error_code code = read_token(entry, arena, token, err);
-        if (code != ERR_OK)
-            return code;
-        ++*ret_count;
-    }
-    return ERR_OK;
+    while (code == ERR_OK && tokens->count < STORE_TOKENS_MAX && (entry = scan_next(&scan)) != NULL)
+        code = add_token(entry, tokens, &cap, arena, err);
+    return code;
 }
 
-enum error_code memory_tokens(struct store_txn *handle, struct arena *arena,
-                              struct access_token **ret, uint32_t *ret_count, struct err *err)
+enum error_code memory_tokens(struct store_txn *handle, struct store_tokens *tokens,
+                              struct arena *arena, struct err *err)
 {
     struct memory_txn *txn = (struct memory_txn *)handle;
-    struct access_token *tokens = NULL;
-    uint32_t count = 0;
     enum error_code code = memory_verb_begin(txn, err);
-    if (code == ERR_OK)
-        code = memory_verb_end(txn, read_tokens(txn, arena, &tokens, &count, err), err);
+    bool one = tokens->hash != NULL || tokens->id != NULL;
+    tokens->at = NULL;
+    tokens->count = 0;
+    tokens->now = txn->now;
     if (code != ERR_OK)
         return code;
-    *ret = tokens;
-    *ret_count = count;
-    return ERR_OK;
+    code = one ? find_token(txn, tokens, arena, err) : read_tokens(txn, tokens, arena, err);
+    return memory_verb_end(txn, code, err);
 }

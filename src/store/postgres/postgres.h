@@ -323,10 +323,8 @@ enum error_code postgres_step_counts(struct store_txn *handle, int64_t ret[STEP_
                                      struct err *err);
 enum error_code postgres_resources(struct store_txn *handle, struct arena *arena,
                                    struct resource **ret, uint32_t *ret_count, struct err *err);
-enum error_code postgres_token(struct store_txn *handle, struct store_token *token,
-                               struct arena *arena, struct err *err);
-enum error_code postgres_tokens(struct store_txn *handle, struct arena *arena,
-                                struct access_token **ret, uint32_t *ret_count, struct err *err);
+enum error_code postgres_tokens(struct store_txn *handle, struct store_tokens *tokens,
+                                struct arena *arena, struct err *err);
 enum error_code postgres_attend(struct store *handle, struct store_attendance *attendance,
                                 struct err *err);
 enum error_code postgres_strays(struct store *handle, struct arena *arena, struct store_stray **ret,

@@ -166,7 +166,6 @@ static const struct store_driver postgres_driver = {
     .resources = postgres_resources,
     .registrations = postgres_registrations,
     .registration_count = postgres_registration_count,
-    .token = postgres_token,
     .tokens = postgres_tokens,
     .no_backup = "a store in PostgreSQL is in no file of its own: use `pg_dump -n pawl`, or "
                  "`pawl export` for single jobs",

@@ -4,13 +4,13 @@
 #define TOKEN_COLUMNS                                                                              \
     "t.id, t.hash, t.name, t.scopes, t.queues, t.created_at, t.expires_at, t.revoked_at"
 
-/* The time comes along, with or without a token. */
-static const char find_token[] =
-    "SELECT n.now, " TOKEN_COLUMNS " FROM (SELECT " SQL_NOW " AS now) AS n LEFT JOIN pawl.tokens t"
-    " ON t.hash = $1 OR t.id = $2";
+/* The time comes along, with or without tokens. */
+#define READ_TOKENS                                                                                \
+    "SELECT n.now, " TOKEN_COLUMNS " FROM (SELECT " SQL_NOW                                        \
+    " AS now) AS n LEFT JOIN pawl.tokens t ON "
 
-static const char read_tokens[] =
-    "SELECT " TOKEN_COLUMNS " FROM pawl.tokens t ORDER BY t.id LIMIT $1";
+static const char find_token[] = READ_TOKENS "t.hash = $1 OR t.id = $2";
+static const char read_tokens[] = READ_TOKENS "true ORDER BY t.id LIMIT $1";
 
 /* Sorted, so that two batches that revoke the same ones cannot wait for each other. */
 static const char upsert_tokens[] =
@@ -103,68 +103,58 @@ static enum error_code take_token(struct reader *reader, struct access_token *re
     return code == ERR_OK ? access_queues_read(queues, reader->arena, &ret->queues, err) : code;
 }
 
-enum error_code postgres_token(struct store_txn *handle, struct store_token *token,
-                               struct arena *arena, struct err *err)
+static void add_wanted(struct params *params, const struct store_tokens *tokens)
 {
-    struct postgres_txn *txn = (struct postgres_txn *)handle;
-    const struct store_options *options = &txn->store->base.options;
-    struct params params;
-    struct reader reader;
-    PGresult *result = NULL;
-    token->found = false;
-    enum error_code code = txn_start(txn, err);
-    params_init(&params, &txn->scratch);
-    if (token->hash != NULL) {
-        params_add_str(&params, PARAM_BYTEA, (struct str){(const char *)token->hash, HASH_LEN});
-        params_add_null(&params, PARAM_UUID);
+    if (tokens->hash != NULL) {
+        params_add_str(params, PARAM_BYTEA, (struct str){(const char *)tokens->hash, HASH_LEN});
+        params_add_null(params, PARAM_UUID);
     } else {
-        params_add_null(&params, PARAM_BYTEA);
-        params_add_uuid(&params, token->id);
+        params_add_null(params, PARAM_BYTEA);
+        params_add_uuid(params, *tokens->id);
     }
-    if (code == ERR_OK)
-        code = txn_ask(txn, find_token, &params, &result, err);
-    if (code != ERR_OK)
-        return txn_end_verb(txn, code);
-    reader_init(&reader, result, arena);
-    reader_row(&reader, 0);
-    token->now = clock_tell(txn->store, reader_int(&reader));
-    if (options->clock != NULL)
-        token->now = options->clock(options->clock_arg);
-    bool found = PQgetisnull(result, 0, 1) == 0;
-    if (found)
-        code = take_token(&reader, &token->token, err);
-    token->found = found && code == ERR_OK;
-    PQclear(result);
-    return txn_end_verb(txn, code);
 }
 
-enum error_code postgres_tokens(struct store_txn *handle, struct arena *arena,
-                                struct access_token **ret, uint32_t *ret_count, struct err *err)
+static enum error_code take_tokens(struct postgres_txn *txn, PGresult *result,
+                                   struct store_tokens *tokens, struct arena *arena,
+                                   struct err *err)
+{
+    const struct store_options *options = &txn->store->base.options;
+    struct reader reader;
+    enum error_code code = ERR_OK;
+    int rows = PQntuples(result);
+    tokens->at = arena_zalloc(arena, (size_t)rows, sizeof *tokens->at);
+    if (tokens->at == NULL)
+        return out_of_memory(err);
+    reader_init(&reader, result, arena);
+    for (int i = 0; i < rows && code == ERR_OK; i++) {
+        reader_row(&reader, i);
+        tokens->now = clock_tell(txn->store, reader_int(&reader));
+        if (PQgetisnull(result, i, 1) == 0)
+            code = take_token(&reader, &tokens->at[tokens->count++], err);
+    }
+    if (options->clock != NULL)
+        tokens->now = options->clock(options->clock_arg);
+    return code;
+}
+
+enum error_code postgres_tokens(struct store_txn *handle, struct store_tokens *tokens,
+                                struct arena *arena, struct err *err)
 {
     struct postgres_txn *txn = (struct postgres_txn *)handle;
+    bool one = tokens->hash != NULL || tokens->id != NULL;
     struct params params;
-    struct reader reader;
     PGresult *result = NULL;
     enum error_code code = txn_start(txn, err);
+    tokens->count = 0;
     params_init(&params, &txn->scratch);
-    params_add_int8(&params, STORE_TOKENS_MAX);
+    if (one)
+        add_wanted(&params, tokens);
+    else
+        params_add_int8(&params, STORE_TOKENS_MAX);
     if (code == ERR_OK)
-        code = txn_ask(txn, read_tokens, &params, &result, err);
-    if (code != ERR_OK)
-        return txn_end_verb(txn, code);
-    uint32_t count = (uint32_t)PQntuples(result);
-    struct access_token *tokens = arena_zalloc(arena, count, sizeof *tokens);
-    if (tokens == NULL)
-        code = out_of_memory(err);
-    reader_init(&reader, result, arena);
-    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
-        reader_row(&reader, (int)i);
-        code = take_token(&reader, &tokens[i], err);
-    }
+        code = txn_ask(txn, one ? find_token : read_tokens, &params, &result, err);
+    if (code == ERR_OK)
+        code = take_tokens(txn, result, tokens, arena, err);
     PQclear(result);
-    if (code == ERR_OK) {
-        *ret = tokens;
-        *ret_count = count;
-    }
     return txn_end_verb(txn, code);
 }

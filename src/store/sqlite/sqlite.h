@@ -447,10 +447,8 @@ enum error_code sqlite_resources(struct store_txn *base, struct arena *arena, st
 enum error_code sqlite_drop_token(struct sqlite_txn *txn, const struct uuid *id, struct err *err);
 enum error_code sqlite_put_token(struct sqlite_txn *txn, const struct access_token *token,
                                  struct err *err);
-enum error_code sqlite_token(struct store_txn *base, struct store_token *token, struct arena *arena,
-                             struct err *err);
-enum error_code sqlite_tokens(struct store_txn *base, struct arena *arena,
-                              struct access_token **ret, uint32_t *ret_count, struct err *err);
+enum error_code sqlite_tokens(struct store_txn *base, struct store_tokens *tokens,
+                              struct arena *arena, struct err *err);
 
 /* ---- copying (backup.c) ---- */
 

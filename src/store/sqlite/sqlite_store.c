@@ -63,7 +63,6 @@ static const struct store_driver driver = {
     .resources = sqlite_resources,
     .registrations = sqlite_registrations,
     .registration_count = sqlite_registration_count,
-    .token = sqlite_token,
     .tokens = sqlite_tokens,
     .backup = sqlite_backup,
     .sweep = sqlite_sweep,

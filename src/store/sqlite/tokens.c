@@ -48,53 +48,34 @@ static void read_token(struct query *query, struct access_token *ret)
         query->code = access_queues_read(queues, query->arena, &ret->queues, query->err);
 }
 
-enum error_code sqlite_token(struct store_txn *base, struct store_token *token, struct arena *arena,
-                             struct err *err)
+enum error_code sqlite_tokens(struct store_txn *base, struct store_tokens *tokens,
+                              struct arena *arena, struct err *err)
 {
     struct sqlite_txn *txn = (struct sqlite_txn *)base;
     enum error_code code = sqlite_verb_begin(txn, err);
-    token->found = false;
-    token->now = txn->now;
-    if (code != ERR_OK)
-        return code;
-    bool by_hash = token->hash != NULL;
-    struct query query = lite_query(
-        txn->connection, by_hash ? STATEMENT_TOKEN_BY_HASH : STATEMENT_TOKEN_BY_ID, arena, err);
-    if (by_hash)
-        lite_put_blob(&query, token->hash, HASH_LEN);
-    else
-        lite_put_uuid(&query, &token->id);
-    bool found = lite_next(&query);
-    if (found)
-        read_token(&query, &token->token);
-    code = sqlite_verb_end(txn, lite_end(&query));
-    token->found = found && code == ERR_OK;
-    return code;
-}
-
-enum error_code sqlite_tokens(struct store_txn *base, struct arena *arena,
-                              struct access_token **ret, uint32_t *ret_count, struct err *err)
-{
-    struct sqlite_txn *txn = (struct sqlite_txn *)base;
-    struct access_token *tokens = NULL;
-    uint32_t count = 0;
     uint32_t cap = 0;
-    enum error_code code = sqlite_verb_begin(txn, err);
+    tokens->at = NULL;
+    tokens->count = 0;
+    tokens->now = txn->now;
     if (code != ERR_OK)
         return code;
-    struct query query = lite_query(txn->connection, STATEMENT_TOKENS, arena, err);
-    lite_put_int(&query, STORE_TOKENS_MAX);
+    struct query query = lite_query(txn->connection,
+                                    tokens->hash != NULL ? STATEMENT_TOKEN_BY_HASH
+                                    : tokens->id != NULL ? STATEMENT_TOKEN_BY_ID
+                                                         : STATEMENT_TOKENS,
+                                    arena, err);
+    if (tokens->hash != NULL)
+        lite_put_blob(&query, tokens->hash, HASH_LEN);
+    else if (tokens->id != NULL)
+        lite_put_uuid(&query, tokens->id);
+    else
+        lite_put_int(&query, STORE_TOKENS_MAX);
     while (lite_next(&query)) {
-        if (!sqlite_more(arena, (void **)&tokens, count, &cap, sizeof *tokens)) {
+        if (!sqlite_more(arena, (void **)&tokens->at, tokens->count, &cap, sizeof *tokens->at)) {
             query.out_of_memory = true;
             break;
         }
-        read_token(&query, &tokens[count++]);
+        read_token(&query, &tokens->at[tokens->count++]);
     }
-    code = sqlite_verb_end(txn, lite_end(&query));
-    if (code != ERR_OK)
-        return code;
-    *ret = tokens;
-    *ret_count = count;
-    return ERR_OK;
+    return sqlite_verb_end(txn, lite_end(&query));
 }

@@ -421,7 +421,8 @@ static struct store_kind *known_kind(struct batch *batch, struct str name)
         arena_zalloc(batch->arena, load->kind_count + (size_t)1, sizeof *kinds);
     if (kinds == NULL)
         return NULL;
-    memcpy(kinds, load->kinds, load->kind_count * sizeof *kinds);
+    if (load->kind_count > 0)
+        memcpy(kinds, load->kinds, load->kind_count * sizeof *kinds);
     load->kinds = kinds;
     kinds[load->kind_count].kind = name;
     return &kinds[load->kind_count++];

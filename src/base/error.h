@@ -18,6 +18,7 @@ enum error_code {
 
 struct err {
     enum error_code code;
+    char cursor[64];  /* ERR_FEED_RESET: the position to go on from, NUL-terminated */
     char detail[480]; /* NUL-terminated, valid UTF-8, no control characters */
     /* ERR_BATCH_REFUSED: the operation that was refused. */
     struct {

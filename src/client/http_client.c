@@ -18,8 +18,8 @@
 #include "base/uuid.h"
 #include "client/http_lines.h"
 #include "client/http_request.h"
+#include "client/waiting.h"
 #include "core/access.h"
-#include "engine/waiting.h"
 
 enum {
     PATIENCE_MS_DEFAULT = 30 * 1000,

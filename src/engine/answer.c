@@ -7,7 +7,6 @@
 #include "core/lifetime.h"
 #include "core/trace_context.h"
 #include "engine/access.h"
-#include "engine/position.h"
 
 /* ---- members ------------------------------------------------------------------------------ */
 
@@ -596,6 +595,6 @@ void answer_error(struct json_writer *writer, enum error_code code, const struct
         json_end_object(writer);
     }
     if (code == ERR_FEED_RESET)
-        answer_text(writer, STR("cursor"), position_of_reset(err));
+        answer_text(writer, STR("cursor"), str_from(err->cursor));
     json_end_object(writer);
 }

@@ -20,7 +20,6 @@
 #include "engine/local_protocol.h"
 #include "engine/local_server.h"
 #include "engine/standard_files.h"
-#include "engine/waiting.h"
 
 enum {
     PATIENCE_MS_DEFAULT = 30 * 1000,
@@ -200,7 +199,8 @@ struct engine *handle_engine(struct handle *handle)
 struct message {
     enum verb_name name;
     struct str request;
-    int64_t wait_ms;
+    int64_t wait_ms;  /* what the request asks for */
+    int64_t slice_ms; /* see verb_call */
     struct str scope; /* absent: it may be sent twice as it is */
     struct str key;
     char key_text[UUID_TEXT_LEN];
@@ -209,7 +209,7 @@ struct message {
 
 static enum error_code do_here(const struct handle *handle, struct engine *engine,
                                const struct message *message, struct arena *arena,
-                               struct buf *answer, struct err *err)
+                               struct buf *answer, bool *ret_unmet, struct err *err)
 {
     struct verb_call call = {
         .engine = engine,
@@ -219,9 +219,12 @@ static enum error_code do_here(const struct handle *handle, struct engine *engin
         .actor = str_from(handle->actor),
         .scope = message->scope,
         .key = message->key,
+        .slice_ms = message->slice_ms,
         .own = true,
     };
-    return verb_respond(&call, answer, err);
+    enum error_code code = verb_respond(&call, answer, err);
+    *ret_unmet = code == ERR_OK && !call.result.has_come;
+    return code;
 }
 
 static enum error_code do_there(struct handle *handle, const struct message *message,
@@ -235,6 +238,7 @@ static enum error_code do_there(struct handle *handle, const struct message *mes
         .actor = str_from(handle->actor),
         .request = message->request,
         .wait_ms = message->wait_ms,
+        .slice_ms = message->slice_ms,
     };
     enum error_code code = local_client_call(handle->client, &request, arena, ret, err);
     if (code != ERR_OK)
@@ -255,9 +259,10 @@ static void give_key(struct message *message)
     message->key = (struct str){message->key_text, sizeof message->key_text};
 }
 
-/* Has a call carried out by whoever has the store, once, however often that changes. */
+/* Has a call carried out by whoever has the store, once, however often that changes. `ret_unmet`:
+ * what it may wait for has not come. */
 static enum error_code do_once(struct handle *handle, struct message *message, struct arena *arena,
-                               struct buf *answer, struct err *err)
+                               struct buf *answer, bool *ret_unmet, struct err *err)
 {
     int64_t deadline = 0;
     struct engine *engine = own_engine(handle);
@@ -267,6 +272,7 @@ static enum error_code do_once(struct handle *handle, struct message *message, s
         struct local_reply reply;
         int64_t start = clock_monotonic_ms();
         enum error_code code = do_there(handle, message, arena, &reply, answer, err);
+        *ret_unmet = reply.unmet;
         if (!reply.lost)
             return code;
         if (deadline == 0)
@@ -278,43 +284,38 @@ static enum error_code do_once(struct handle *handle, struct message *message, s
             return code;
         engine = own_engine(handle);
     }
-    return do_here(handle, engine, message, arena, answer, err);
+    return do_here(handle, engine, message, arena, answer, ret_unmet, err);
 }
 
 /* ---- calls that wait ---- */
 
 /* Sends a call that waits as many that wait for a moment each: so this side sees when it is
  * interrupted, and the other when nobody waits any more. */
-static enum error_code do_in_slices(struct handle *handle, enum verb_name name,
-                                    const struct waiting *waiting, struct buf *answer,
-                                    struct err *err)
+static enum error_code do_in_slices(struct handle *handle, const struct message *call,
+                                    struct buf *answer, struct err *err)
 {
-    int64_t end = clock_monotonic_ms() + waiting->wait_ms;
+    int64_t end = clock_monotonic_ms() + call->wait_ms;
     enum error_code code;
     bool over;
     do {
         struct arena arena;
-        struct buf request;
         struct buf slice;
         int64_t start = clock_monotonic_ms();
-        int64_t left = atomic_load(&handle->interrupted) || start > end ? 0 : end - start;
-        struct message message = {.name = name, .wait_ms = least(left, SLICE_MS)};
+        int64_t left = atomic_load(&handle->interrupted) || start >= end ? 1 : end - start;
+        struct message message = *call;
+        bool unmet = false;
+        message.slice_ms = least(left, SLICE_MS);
         arena_init(&arena);
-        buf_init(&request, &arena, 1024);
         buf_init(&slice, &arena, 4096);
-        waiting_write(waiting, message.wait_ms, &request);
-        message.request = buf_str(&request);
-        code = request.failed
-                   ? (enum error_code)err_set(err, ERR_NO_MEMORY, "there is no memory for the call")
-                   : do_once(handle, &message, &arena, &slice, err);
-        over = code != ERR_OK || waiting_has_come(name, buf_str(&slice), &arena) ||
-               atomic_load(&handle->interrupted) || clock_monotonic_ms() >= end;
+        code = do_once(handle, &message, &arena, &slice, &unmet, err);
+        over = code != ERR_OK || !unmet || atomic_load(&handle->interrupted) ||
+               clock_monotonic_ms() >= end;
         if (code == ERR_OK && over)
             buf_add(answer, buf_str(&slice));
         arena_release(&arena);
         /* An owner who is about to close does not wait any more, but it must not be asked all the
          * time. */
-        if (!over && clock_monotonic_ms() - start < message.wait_ms / 2)
+        if (!over && clock_monotonic_ms() - start < message.slice_ms / 2)
             clock_pause(least(POLL_MS, end - clock_monotonic_ms()));
     } while (!over);
     return code;
@@ -324,8 +325,8 @@ enum error_code handle_call(struct handle *handle, enum verb_name name, struct s
                             struct str key, struct arena *arena, struct buf *answer,
                             struct err *err)
 {
-    struct waiting waiting;
     struct message message = {.name = name, .request = request, .key = key};
+    bool unmet;
     if (str_is_set(key)) {
         struct buf scope = {.at = message.scope_text, .cap = sizeof message.scope_text};
         buf_addf(&scope, "library %.*s", STR_ARG(verb_text(name)));
@@ -335,13 +336,11 @@ enum error_code handle_call(struct handle *handle, enum verb_name name, struct s
     bool here = handle->engine != NULL;
     handle->calls++;
     (void)pthread_mutex_unlock(&handle->mutex);
-    bool waits = !here && waiting_find(name, request, &waiting);
+    message.wait_ms = here ? 0 : verb_wait_ms(name, request);
     /* Under a key it is one request, and not another one for each slice of the time. */
-    if (waits && str_is_set(key))
-        message.wait_ms = waiting.wait_ms;
-    enum error_code code = waits && !str_is_set(key)
-                               ? do_in_slices(handle, name, &waiting, answer, err)
-                               : do_once(handle, &message, arena, answer, err);
+    enum error_code code = message.wait_ms > 0 && !str_is_set(key)
+                               ? do_in_slices(handle, &message, answer, err)
+                               : do_once(handle, &message, arena, answer, &unmet, err);
     if (code == ERR_OK && answer->failed)
         code = err_set(err, ERR_NO_MEMORY, "there is not enough memory for the answer");
     (void)pthread_mutex_lock(&handle->mutex);

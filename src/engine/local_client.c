@@ -324,6 +324,7 @@ static enum error_code take_answer(struct local_client *client, const struct lin
     }
     enum error_code code = read_error(answer, err);
     ret->status = (int)answer->status;
+    ret->unmet = str_is_set(answer->texts[LOCAL_UNMET]);
     ret->answer = answer->texts[LOCAL_BODY];
     give_line(client, line);
     if (code == ERR_OK && !str_is_set(ret->answer))
@@ -348,6 +349,7 @@ enum error_code local_client_call(struct local_client *client, const struct loca
     ret->sent = true;
     struct local_frame call = {
         .type = LOCAL_CALL,
+        .code = (uint32_t)request->slice_ms,
         .texts = {[LOCAL_VERB] = request->verb,
                   [LOCAL_SCOPE] = request->scope,
                   [LOCAL_KEY] = request->key,

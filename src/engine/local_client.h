@@ -27,12 +27,14 @@ struct local_request {
     struct str key;
     struct str actor;
     struct str request; /* JSON; absent: the empty one */
-    int64_t wait_ms;    /* how long the owner may keep it because that was asked for */
+    int64_t wait_ms;    /* how long the owner may keep it because that was asked for, */
+    int64_t slice_ms;   /* and how long it is to: see verb_call; 0: as the request says */
 };
 
 struct local_reply {
-    bool lost; /* the owner cannot be reached, or was gone before it answered */
-    bool sent; /* it was reached, so that patience begins anew with the next owner */
+    bool lost;  /* the owner cannot be reached, or was gone before it answered */
+    bool sent;  /* it was reached, so that patience begins anew with the next owner */
+    bool unmet; /* what the call may wait for has not come */
     int status;
     struct str answer; /* in the arena of the call */
 };

@@ -5,7 +5,8 @@
  *    0  magic, "PAWL"
  *    4  version of the protocol, 2 bytes
  *    6  type, 2 bytes
- *    8  code, 4 bytes      answers: enum error_code, else 0
+ *    8  code, 4 bytes      answers: enum error_code; calls: the longest to wait at once, in ms,
+ *                          0 for as long as the request says
  *   12  status, 4 bytes    answers: HTTP's, else 0
  *   16  lengths, 5 times 4 bytes, of the texts that follow; all bits set: the text is absent
  *   36  the texts
@@ -58,6 +59,7 @@ enum {
 
     LOCAL_MESSAGE = 0, /* of an answer: what was wrong, */
     LOCAL_BODY = 1,    /* or the answer; to a hello, the version of the owner's library */
+    LOCAL_UNMET = 2,   /* empty: what the call may wait for has not come; else absent */
 };
 
 struct local_frame {

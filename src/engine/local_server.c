@@ -146,6 +146,7 @@ static enum error_code read_call(struct connection *connection, struct arena *ar
         .key = key,
         .wanted = is_wanted,
         .wanted_arg = connection,
+        .slice_ms = frame->code,
     };
     return ERR_OK;
 }
@@ -187,6 +188,8 @@ static bool answer_call(struct connection *connection, struct arena *arena,
         .status = (uint32_t)call.result.status,
         .texts = {[LOCAL_BODY] = buf_str(&answer)},
     };
+    if (!call.result.has_come && (verb_is_claim(call.name) || verb_is_watch(call.name)))
+        reply.texts[LOCAL_UNMET] = STR("");
     enum local_result result = send_answer(connection->socket, &reply);
     if (result != LOCAL_DONE)
         undelivered_claims_release(call.engine, &claims);

@@ -1,5 +1,7 @@
 #include "engine/position.h"
 
+#include <assert.h>
+
 #include "base/buf.h"
 #include "base/planted.h"
 #include "engine/answer.h"
@@ -39,47 +41,42 @@ enum error_code position_read(struct str text, struct store_position *ret, struc
 }
 
 /* The beginning is the same in every era. */
-static void put(struct buf *buf, struct store_position position)
+struct str position_text(struct store_position position, char text[POSITION_TEXT_MAX])
 {
-    buf_addf(buf, "%llu-%llu", (unsigned long long)position.major,
+    struct buf buf = {.at = text, .cap = POSITION_TEXT_MAX};
+    buf_addf(&buf, "%llu-%llu", (unsigned long long)position.major,
              (unsigned long long)position.minor);
     if (position.era != 0 && position.major != 0)
-        buf_addf(buf, "-%llu", (unsigned long long)position.era);
+        buf_addf(&buf, "-%llu", (unsigned long long)position.era);
+    return buf_str(&buf);
 }
 
 void position_write(struct json_writer *writer, struct str key, struct store_position position)
 {
     char text[POSITION_TEXT_MAX];
-    struct buf buf = {.at = text, .cap = sizeof text};
-    put(&buf, position);
-    answer_text(writer, key, buf_str(&buf));
+    answer_text(writer, key, position_text(position, text));
 }
 
 enum error_code position_check(struct store_txn *txn, struct store_position after,
                                uint64_t *ret_era, struct err *err)
 {
     char text[POSITION_TEXT_MAX];
-    struct buf buf = {.at = text, .cap = sizeof text};
     struct store_feed_state state = {0};
     enum error_code code = store_feed_state(txn, after, &state, err);
     if (code != ERR_OK)
         return code;
-    if (state.is_reset && !PLANTED(LOST_EVENTS_PASSED_OVER)) {
-        put(&buf, state.from);
-        return err_set(err, ERR_FEED_RESET,
-                       "events up to this position may have been lost in a failover or a restore, "
-                       "and others may have taken their place: go on from %.*s",
-                       STR_ARG(buf_str(&buf)));
+    if (!state.is_reset || PLANTED(LOST_EVENTS_PASSED_OVER)) {
+        *ret_era = state.era;
+        return ERR_OK;
     }
-    *ret_era = state.era;
-    return ERR_OK;
-}
-
-struct str position_of_reset(const struct err *err)
-{
-    struct str detail = str_from(err->detail);
-    size_t start = detail.len;
-    while (start > 0 && detail.at[start - 1] != ' ')
-        start--;
-    return (struct str){detail.at + start, detail.len - start};
+    struct str from = position_text(state.from, text);
+    static_assert(sizeof err->cursor >= POSITION_TEXT_MAX, "every position fits");
+    if (err != NULL) {
+        memcpy(err->cursor, from.at, from.len);
+        err->cursor[from.len] = '\0';
+    }
+    return err_set(err, ERR_FEED_RESET,
+                   "events up to this position may have been lost in a failover or a restore, "
+                   "and others may have taken their place: go on from %.*s",
+                   STR_ARG(from));
 }

@@ -11,16 +11,13 @@ enum { POSITION_TEXT_MAX = 64 };
 /* Reads one; absent is the beginning. bad_request, with the value, when it is none. */
 enum error_code position_read(struct str text, struct store_position *ret, struct err *err);
 
-/* Writes one as a text. */
+/* One as a text, in `text`; and written as such. */
+struct str position_text(struct store_position position, char text[POSITION_TEXT_MAX]);
 void position_write(struct json_writer *writer, struct str key, struct store_position position);
 
 /* Asks the store whether the events up to a position are still there, and gives the era in which it
- * is read. feed_reset: they may not be; the last word of the detail is the position to go on from.
- */
+ * is read. feed_reset: they may not be; err->cursor is the position to go on from. */
 enum error_code position_check(struct store_txn *txn, struct store_position after,
                                uint64_t *ret_era, struct err *err);
-
-/* The last word of the detail of a feed_reset. */
-struct str position_of_reset(const struct err *err);
 
 #endif

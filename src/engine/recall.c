@@ -27,7 +27,7 @@ static enum error_code recall_text(struct verb_call *call, struct str record, st
         return err_set(err, ERR_UNAVAILABLE,
                        "this request was carried out before, but its response was not kept");
     struct str text = {record.at + i + 1, record.len - i - 1};
-    call->result = (struct verb_result){.status = status, .text = text};
+    call->result = (struct verb_result){.status = status, .has_come = true, .text = text};
     return ERR_OK;
 }
 

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/planted.h"
 #include "base/record.h"
@@ -13,6 +14,15 @@
 
 enum verb_class { READ, WATCH, WRITE, CLAIM, LONG };
 enum { NO, YES = NO, KEY };
+
+enum {
+    /* Every commit wakes everybody who waits. Who was woken so often in vain looks again only after
+     * a pause. */
+    EAGER_ROUNDS = 8,
+    NAP_MS = 5,
+    /* Pages of events that are passed over in one call, since nothing in them is for the caller. */
+    PASSED_MAX = 16,
+};
 
 struct entry {
     struct str name;
@@ -77,6 +87,22 @@ bool verb_is_long(enum verb_name name)
 bool verb_needs_key(enum verb_name name)
 {
     return entries[name].needs_key;
+}
+
+int64_t verb_wait_ms(enum verb_name name, struct str request)
+{
+    struct arena arena;
+    int64_t wait_ms;
+    if ((!verb_is_claim(name) && !verb_is_watch(name)) || !str_is_set(request))
+        return 0;
+    arena_init(&arena);
+    bool sound =
+        json_check_request(request, REQUEST_BYTES_MAX, "the request", &arena, NULL) == ERR_OK;
+    arena_release(&arena);
+    return sound && json_int64(json_member(request, STR("wait_ms")), &wait_ms) && wait_ms > 0 &&
+                   wait_ms <= WAIT_MS_MAX
+               ? wait_ms
+               : 0;
 }
 
 size_t verb_bytes_max(enum verb_name name)
@@ -185,28 +211,16 @@ enum error_code verb_prepare(struct verb_call *call, struct err *err)
     return ERR_OK;
 }
 
-/* The result of a verb that writes JSON at once. */
-static enum error_code make_text(struct verb_call *call, struct err *err)
-{
-    struct buf text;
-    buf_init(&text, call->arena, 1024);
-    enum error_code code = verb_at(call->name)->text(call, &text, err);
-    call->result.text = buf_str(&text);
-    return code == ERR_OK && text.failed ? verb_no_memory(err) : code;
-}
-
 enum error_code verb_finish_own(struct verb_call *call, struct err *err)
 {
     const struct verb *verb = verb_at(call->name);
     const struct op *first = call->call.count > 0 ? call->call.ops[0] : NULL;
     call->result = (struct verb_result){.status = 200};
     if (first != NULL && str_is_set(first->request.body)) {
-        call->result =
-            (struct verb_result){.status = first->request.status, .text = first->request.body};
+        call->result = (struct verb_result){
+            .status = first->request.status, .has_come = true, .text = first->request.body};
         return ERR_OK;
     }
-    if (verb->text != NULL)
-        return make_text(call, err);
     return verb->finish != NULL ? verb->finish(call, err) : verb_outcome(call, err);
 }
 
@@ -242,6 +256,8 @@ static enum error_code do_write(struct verb_call *call, struct err *err)
     enum error_code code = verb_prepare(call, err);
     if (code != ERR_OK)
         return code;
+    if (call->slice_ms > 0 && call->call.wait_ms > call->slice_ms)
+        call->call.wait_ms = call->slice_ms;
     if (call->call.count > 0)
         code = engine_run(call->engine, &call->call, err);
     if (code == ERR_OK)
@@ -265,21 +281,80 @@ enum error_code verb_do(struct verb_call *call, struct err *err)
     return verb_is_write(call->name) ? do_write(call, err) : verb_run(call, err);
 }
 
+/* One who looks again. */
+struct looking {
+    bool waits;
+    int64_t until; /* on the engine's steady clock */
+    uint64_t seen;
+    uint32_t rounds;
+};
+
+/* Waits until something may have changed; `ret` false: it is time to answer. */
+static enum error_code look_again(const struct verb_call *call, struct looking *looking, bool *ret,
+                                  struct err *err)
+{
+    int64_t now = engine_steady(call->engine);
+    if (!looking->waits && call->wait_ms > 0) {
+        bool sliced = call->slice_ms > 0 && call->slice_ms < call->wait_ms;
+        looking->waits = *ret = true; /* what came in between is not waited for */
+        looking->until = now + (sliced ? call->slice_ms : call->wait_ms);
+        return engine_watch(call->engine, 0, 0, &looking->seen, err);
+    }
+    int64_t left = looking->waits ? looking->until - now : 0;
+    bool wanted = call->wanted == NULL || call->wanted(call->wanted_arg);
+    *ret = left > 0 && wanted && !engine_interrupted(call->engine);
+    if (!*ret)
+        return ERR_OK;
+    if (looking->rounds++ > EAGER_ROUNDS)
+        clock_pause(NAP_MS);
+    return engine_watch(call->engine, looking->seen, left, &looking->seen, err);
+}
+
+/* Each look but the first has memory of its own, which the next one takes. */
+static enum error_code run_watch(struct verb_call *call, struct err *err)
+{
+    struct arena *own = call->arena;
+    struct looking looking = {0};
+    uint32_t passed = 0;
+    bool again = true;
+    enum error_code code = ERR_OK;
+    while (code == ERR_OK && again) {
+        code = verb_run_own(call, err);
+        again = code == ERR_OK && !call->result.has_come;
+        if (again && call->result.passed)
+            again = ++passed < PASSED_MAX;
+        else if (again)
+            code = look_again(call, &looking, &again, err);
+        if (code != ERR_OK || !again)
+            break;
+        if (call->result.next.set)
+            call->after = call->result.next;
+        arena_clear(&call->look);
+        call->arena = &call->look;
+    }
+    call->arena = own;
+    call->result.passed = call->result.passed || passed > 0;
+    if (code != ERR_OK)
+        verb_call_release(call);
+    return code;
+}
+
 enum error_code verb_run(struct verb_call *call, struct err *err)
 {
     assert(!verb_is_write(call->name));
-    bool keyed = str_is_set(call->scope) && verb_is_long(call->name);
     enum error_code code = access_check(call, err);
     if (code != ERR_OK)
         return code;
+    if (verb_is_watch(call->name))
+        return run_watch(call, err);
+    bool keyed = str_is_set(call->scope) && verb_is_long(call->name);
     return keyed ? keyed_run(call, err) : verb_run_own(call, err);
 }
 
 enum error_code verb_run_own(struct verb_call *call, struct err *err)
 {
-    const struct verb *verb = verb_at(call->name);
     call->result = (struct verb_result){.status = 200};
-    return verb->text != NULL ? make_text(call, err) : verb->run(call, err);
+    return verb_at(call->name)->run(call, err);
 }
 
 void verb_put(const struct verb_call *call, struct json_writer *writer)
@@ -301,6 +376,7 @@ void verb_write(const struct verb_call *call, struct buf *buf)
 void verb_call_release(struct verb_call *call)
 {
     call_release(&call->call);
+    arena_release(&call->look);
 }
 
 enum error_code verb_respond(struct verb_call *call, struct buf *buf, struct err *err)

@@ -18,6 +18,7 @@
 #include "base/record.h"
 #include "base/str.h"
 #include "engine/engine.h"
+#include "engine/shown_event.h"
 
 enum {
     REQUEST_BYTES_MAX = 8 * 1024 * 1024,
@@ -33,9 +34,15 @@ enum verb_name {
     VERB_COUNT,
 };
 
-/* What came of a call that went well. It is valid until verb_call_release. */
+/* What came of a call that went well. What it points to is valid until verb_call_release. */
 struct verb_result {
-    int status;       /* HTTP's: 200, 201, 202 */
+    int status;      /* HTTP's: 200, 201, 202 */
+    bool has_come;   /* WATCH and CLAIM: there is what the caller may wait for */
+    bool passed;     /* events and feed: some were passed over, since they are not for the caller */
+    int64_t version; /* get: the version of the job */
+    struct event_place next;          /* events and feed: where to go on */
+    const struct shown_event *events; /* events and feed */
+    uint32_t event_count;
     const void *data; /* the verb's own struct, for its `write` */
     size_t bytes;     /* about how much was read for it, besides what is in the operations */
     struct str text;  /* set: the response itself, as it was kept for repetitions */
@@ -57,15 +64,19 @@ struct verb_call {
     struct str key;
     bool (*wanted)(void *arg); /* as in struct call; NULL: yes */
     void *wanted_arg;
-    bool own;              /* of this very process, which may write files where its user says */
-    const char *no_claims; /* why none is granted now, also in a batch; NULL: they are */
+    bool own;                 /* of this very process, which may write files where its user says */
+    const char *no_claims;    /* why none is granted now, also in a batch; NULL: they are */
+    struct event_place after; /* events and feed: set: go on there, whatever the request says */
+    int64_t slice_ms; /* WATCH and CLAIM: wait no longer, and be called again; 0: as it says */
 
     struct call call; /* WRITE: what prepare made of it */
     uint32_t op_cap;
-    bool rendering; /* the result is asked for within the transaction, for the record: the store
-                       must not be read then */
-    bool brief;     /* the response is long enough: nothing more is read for it */
-    void *state;    /* what the verb keeps from prepare to finish */
+    bool rendering;    /* the result is asked for within the transaction, for the record: the store
+                          must not be read then */
+    bool brief;        /* the response is long enough: nothing more is read for it */
+    void *state;       /* what the verb keeps from prepare to finish */
+    int64_t wait_ms;   /* out of prepare or run: what the request says; -1: nothing */
+    struct arena look; /* of the last look of a WATCH that has looked again */
     struct verb_result result; /* out */
 };
 
@@ -89,8 +100,6 @@ struct verb {
     /* All: writes the JSON of the result, as a value where the writer stands. Takes no memory but
      * the writer's buffer, reads nothing, and fails only with that buffer. */
     void (*write)(const struct verb_call *call, struct json_writer *writer);
-    /* In place of finish or run, and of write, where a result is still JSON. */
-    enum error_code (*text)(struct verb_call *call, struct buf *text, struct err *err);
 };
 
 /* The verb of that name; VERB_COUNT when there is none. */
@@ -105,6 +114,10 @@ bool verb_needs_key(enum verb_name name);
 
 /* Whether it is what the holder of a lease says. */
 bool verb_is_of_lease(enum verb_name name);
+
+/* How long a request asks to wait, before it was checked; 0: not at all, or not as it should, which
+ * whoever carries it out will say. */
+int64_t verb_wait_ms(enum verb_name name, struct str request);
 
 /* How long a request for it may be; VERB_COUNT: for one that there is not. */
 size_t verb_bytes_max(enum verb_name name);
@@ -123,7 +136,9 @@ enum error_code verb_finish(struct verb_call *call, struct err *err);
 /* Whether verb_finish would read the store, and so block. */
 bool verb_finish_reads(const struct verb_call *call);
 
-/* Carries out a READ or LONG whose request was checked, in this thread. */
+/* Carries out a READ, WATCH or LONG whose request was checked, in this thread. A WATCH looks again
+ * until something has come, as long as its request says. verb_call_release is needed, unless this
+ * fails. */
 enum error_code verb_run(struct verb_call *call, struct err *err);
 
 /* Checks `request` (absent: the empty one) and does everything, in this thread, up to call->result.
@@ -144,8 +159,8 @@ enum error_code verb_respond(struct verb_call *call, struct buf *buf, struct err
 /* What tells one request from another under the same key. */
 void verb_hash_request(const struct verb_call *call, uint8_t ret[HASH_LEN]);
 
-/* What verb_finish and verb_run do without a record of the request, and the response as a value
- * where the writer stands: for entries of a batch. */
+/* What verb_finish and verb_run do at once, without a record of the request, and the response as a
+ * value where the writer stands: for entries of a batch. */
 enum error_code verb_finish_own(struct verb_call *call, struct err *err);
 enum error_code verb_run_own(struct verb_call *call, struct err *err);
 void verb_put(const struct verb_call *call, struct json_writer *writer);

@@ -113,6 +113,7 @@ static enum error_code claim_prepare(struct verb_call *call, struct err *err)
         return err_set(err, ERR_NO_MEMORY, "there is no memory for a claim");
     request->max = 1;
     request->start = true;
+    request->wait_ms = -1;
     call->call.class = CALL_CLAIM;
     enum error_code code =
         verb_read(call, steps ? &claim_steps_record : &claim_record, request, err);
@@ -127,7 +128,7 @@ static enum error_code claim_prepare(struct verb_call *call, struct err *err)
     if (!request->judge)
         op->claim.resource_id = request->resource_id;
     op->claim.max = (uint32_t)request->max;
-    op->claim.wait_ms = request->wait_ms;
+    op->claim.wait_ms = request->wait_ms > 0 ? request->wait_ms : 0;
     op->claim.refusal = call->no_claims;
     op->command = (struct command){
         .type = steps ? COMMAND_STEP_CLAIM : COMMAND_CLAIM,
@@ -138,7 +139,8 @@ static enum error_code claim_prepare(struct verb_call *call, struct err *err)
     op->command.claim.capabilities = &op->claim.claimer.capabilities;
     op->command.claim.start = request->start;
     op->command.claim.judge = request->judge;
-    call->call.wait_ms = request->wait_ms;
+    call->wait_ms = request->wait_ms;
+    call->call.wait_ms = op->claim.wait_ms;
     call->state = request;
     return ERR_OK;
 }
@@ -331,6 +333,7 @@ static enum error_code claim_finish(struct verb_call *call, struct err *err)
     reader_begin(&reader, call, !call->brief && needs_reading(op, request->history));
     read_granted(&reader, op, result);
     call->result.data = result;
+    call->result.has_come = op->grant_count > 0;
     call->result.bytes = HISTORY_BYTES_MAX - reader.history_left + INPUTS_BYTES_MAX -
                          reader.inputs_left + RECORDS_BYTES_MAX - reader.records.bytes_left;
     return reader_end(&reader, err);

@@ -125,12 +125,23 @@ struct exported {
     struct str row; /* JSON: of a job that was redacted, what its events do not say any more */
 };
 
-/* An event of a bundle has no more bytes. Names may have to be escaped, payloads never. */
+/* What a text is as a string of JSON, at most. */
+static size_t string_bytes(struct str text)
+{
+    size_t bytes = text.len;
+    for (size_t i = 0; i < text.len; i++)
+        bytes += text.at[i] == '"' || text.at[i] == '\\' ? 1
+                 : (unsigned char)text.at[i] < 0x20      ? 5
+                                                         : 0;
+    return bytes;
+}
+
+/* An event of a bundle has no more bytes. */
 static size_t event_bytes(const struct event *event)
 {
-    return EVENT_BYTES + event->payload.len +
-           2 * (event_name(event).len + event->actor.len + event->cause_text.len +
-                event->correlation_id.len);
+    return EVENT_BYTES + string_bytes(event->payload) + string_bytes(event_name(event)) +
+           string_bytes(event->actor) + string_bytes(event->cause_text) +
+           string_bytes(event->correlation_id);
 }
 
 static enum error_code check_size(const struct exported *exported, size_t *ret, struct err *err)

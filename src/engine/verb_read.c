@@ -2,7 +2,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "engine/access.h"
 #include "engine/answer.h"
 #include "engine/event_filter.h"
@@ -13,10 +12,6 @@
 
 enum {
     EVENTS_DEFAULT = 100,
-    /* Every commit wakes everybody who waits. Who was woken so often in vain looks again only after
-     * a pause. */
-    EAGER_ROUNDS = 8,
-    NAP_MS = 5,
     AT_ONCE = 32, /* jobs or events that are read together: each may have a payload of a MiB */
     /* A search reads more at once as long as they are small, and goes on in the next page when it
      * has looked at so many, or for so long. */
@@ -24,8 +19,6 @@ enum {
     SEARCHED_MAX = 50 * 1000,
     SEARCH_MS_MAX = 1000,
     SEARCH_LEN_MAX = 128,
-    /* Pages that are passed over in one call, since nothing in them is for the caller. */
-    FEED_PAGES_MAX = 16,
     /* Events of one job that are read at once for those that a filter lets pass. */
     EXAMINED_MAX = 2000,
 };
@@ -33,47 +26,6 @@ enum {
 #define FIELD(type, member, kind) RECORD_FIELD(struct type, member, #member, kind)
 #define RANGE(type, member, min, max)                                                              \
     RECORD_FIELD_RANGE(struct type, member, #member, INT, min, max)
-
-/* ---- looking until something is there ----------------------------------------------------- */
-
-/* A look at the store that is repeated until it has seen enough, or time is over. */
-struct looking {
-    struct verb_call call; /* as the caller's, with the memory of one look */
-    struct arena arena;
-    int64_t until; /* on the engine's steady clock */
-    uint64_t seen;
-    uint32_t rounds;
-    bool waits;
-};
-
-static enum error_code looking_begin(struct looking *looking, const struct verb_call *call,
-                                     int64_t wait_ms, struct err *err)
-{
-    *looking = (struct looking){.call = *call, .waits = wait_ms > 0};
-    arena_init(&looking->arena);
-    looking->call.arena = &looking->arena;
-    if (!looking->waits)
-        return ERR_OK;
-    looking->until = engine_steady(call->engine) + wait_ms;
-    return engine_watch(call->engine, 0, 0, &looking->seen, err);
-}
-
-/* Waits until something has changed and forgets what was read; false: it is time to answer. */
-static enum error_code looking_again(struct looking *looking, bool *ret, struct err *err)
-{
-    const struct verb_call *call = &looking->call;
-    int64_t left = looking->waits ? looking->until - engine_steady(call->engine) : 0;
-    bool wanted = call->wanted == NULL || call->wanted(call->wanted_arg);
-    *ret = false;
-    if (left <= 0 || !wanted || engine_interrupted(call->engine))
-        return ERR_OK;
-    if (looking->rounds++ > EAGER_ROUNDS)
-        clock_pause(NAP_MS);
-    enum error_code code = engine_watch(call->engine, looking->seen, left, &looking->seen, err);
-    arena_clear(&looking->arena);
-    *ret = code == ERR_OK;
-    return code;
-}
 
 /* ---- get ---------------------------------------------------------------------------------- */
 
@@ -88,48 +40,36 @@ static const struct record_field get_fields[] = {
 };
 RECORD_TABLE(get);
 
-/* One job, in a transaction of its own. */
-static enum error_code look_at_job(struct verb_call *call, struct uuid id, struct store_job *ret,
-                                   struct err *err)
-{
-    struct store_txn *txn;
-    enum error_code code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
-    if (code != ERR_OK)
-        return code;
-    code = verb_load_job(call, txn, id, false, ret, err);
-    store_rollback(txn);
-    return code;
-}
-
-static enum error_code run_get(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code run_get(struct verb_call *call, struct err *err)
 {
     struct get_request request = {0};
-    struct looking looking;
-    struct store_job job;
-    struct json_writer writer;
+    struct store_txn *txn;
     struct uuid id;
-    bool again = true;
+    struct store_job *job = verb_data(call, sizeof *job);
+    if (job == NULL)
+        return verb_no_memory(err);
     enum error_code code = verb_read(call, &get_record, &request, err);
     if (code == ERR_OK)
         code = verb_job_id(request.id, &id, err);
+    if (code == ERR_OK)
+        code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)
         return code;
-    code = looking_begin(&looking, call, request.wait_ms, err);
-    while (code == ERR_OK && again) {
-        code = look_at_job(&looking.call, id, &job, err);
-        again = code == ERR_OK && !job_status_terminal(job.slice.job.status);
-        if (again)
-            code = looking_again(&looking, &again, err);
-    }
-    if (code == ERR_OK) {
-        json_writer_init(&writer, answer);
-        answer_job(&writer, &job.slice.job, access_sight(call));
-    }
-    arena_release(&looking.arena);
+    code = verb_load_job(call, txn, id, false, job, err);
+    store_rollback(txn);
+    call->wait_ms = request.wait_ms;
+    call->result.version = job->slice.job.version;
+    call->result.has_come = job_status_terminal(job->slice.job.status);
     return code;
 }
 
-const struct verb verb_get = {.request = &get_record, .text = run_get};
+static void write_get(const struct verb_call *call, struct json_writer *writer)
+{
+    const struct store_job *job = call->result.data;
+    answer_job(writer, &job->slice.job, access_sight(call));
+}
+
+const struct verb verb_get = {.request = &get_record, .run = run_get, .write = write_get};
 
 /* ---- list --------------------------------------------------------------------------------- */
 
@@ -411,8 +351,31 @@ struct seen_events {
     bool more;    /* there may be more by now */
 };
 
-/* Some at a time, until it is as much as an answer may have. What the filter leaves out counts as
- * read: an answer may have few events or none, and still say where to go on. */
+/* Leaves as many events as a response may have, and says of them where to go on; returns about how
+ * long they are. */
+static size_t cut_page(struct verb_result *result, bool *ret_cut)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < result->event_count; i++) {
+        bytes += shown_event_bytes(&result->events[i]);
+        *ret_cut = bytes >= PAGE_BYTES_MAX && i + 1 < result->event_count;
+        if (*ret_cut)
+            result->event_count = i + 1;
+    }
+    return bytes;
+}
+
+static void write_shown(const struct verb_call *call, struct json_writer *writer)
+{
+    json_key(writer, STR("events"));
+    json_begin_array(writer);
+    for (uint32_t i = 0; i < call->result.event_count; i++)
+        shown_event_write(&call->result.events[i], writer);
+    json_end_array(writer);
+}
+
+/* Some at a time, until it is as much as a response may have. What the filter leaves out counts as
+ * read: a response may have few events or none, and still say where to go on. */
 static enum error_code read_events(struct store_txn *txn, struct store_stream stream,
                                    const struct event_filter *filter, struct arena *arena,
                                    struct seen_events *ret, struct err *err)
@@ -463,32 +426,6 @@ static enum error_code look_at_events(struct verb_call *call, const struct store
     return code;
 }
 
-static void write_events(struct buf *answer, const struct seen_events *seen, bool telemetry)
-{
-    struct json_writer writer;
-    int64_t next = seen->next;
-    bool more = seen->more;
-    char text[24];
-    struct buf cursor = {.at = text, .cap = sizeof text};
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    json_key(&writer, STR("events"));
-    json_begin_array(&writer);
-    for (uint32_t i = 0; i < seen->count; i++) {
-        answer_event(&writer, &seen->events[i], seen->job.slice.job.spec.traceparent);
-        if (answer->len >= PAGE_BYTES_MAX && i + 1 < seen->count) {
-            next = telemetry ? seen->events[i].at : seen->events[i].version;
-            more = true;
-            break;
-        }
-    }
-    json_end_array(&writer);
-    answer_int(&writer, STR("next"), next);
-    buf_add_int(&cursor, next);
-    answer_text(&writer, STR("next_cursor"), more ? buf_str(&cursor) : (struct str){NULL, 0});
-    json_end_object(&writer);
-}
-
 /* Where to begin: after, or what next_cursor said. */
 static enum error_code read_after(const struct events_request *request, int64_t *ret,
                                   struct err *err)
@@ -505,45 +442,74 @@ static enum error_code read_after(const struct events_request *request, int64_t 
                                           STR_ARG(request->cursor));
 }
 
-static enum error_code run_events(struct verb_call *call, struct buf *answer, struct err *err)
+/* Shows what was seen. */
+static enum error_code show_events(struct verb_call *call, struct seen_events *seen, bool telemetry,
+                                   struct err *err)
+{
+    struct verb_result *result = &call->result;
+    bool cut = false;
+    struct shown_event *shown = arena_zalloc(call->arena, seen->count + (size_t)1, sizeof *shown);
+    if (shown == NULL)
+        return verb_no_memory(err);
+    for (uint32_t i = 0; i < seen->count; i++) {
+        shown[i].event = &seen->events[i];
+        shown[i].traceparent = seen->job.slice.job.spec.traceparent;
+    }
+    result->events = shown;
+    result->event_count = seen->count;
+    result->bytes = cut_page(result, &cut);
+    if (cut) {
+        const struct event *last = shown[result->event_count - 1].event;
+        seen->next = telemetry ? last->at : last->version;
+        seen->more = true;
+    }
+    result->has_come = seen->count > 0;
+    result->passed = seen->count == 0 && seen->more;
+    result->next = (struct event_place){.set = true, .version = seen->next};
+    return ERR_OK;
+}
+
+static enum error_code run_events(struct verb_call *call, struct err *err)
 {
     struct events_request request = {.limit = EVENTS_DEFAULT};
     struct store_stream stream = {0};
     struct event_filter filter;
-    struct looking looking;
-    struct seen_events seen = {0};
-    uint32_t passed = 0; /* pages of which nothing passed the filter */
-    bool again = true;
+    struct seen_events *seen = verb_data(call, sizeof *seen);
+    if (seen == NULL)
+        return verb_no_memory(err);
     enum error_code code = verb_read(call, &events_record, &request, err);
     if (code == ERR_OK)
         code = verb_job_id(request.id, &stream.job, err);
-    if (code == ERR_OK)
+    if (code == ERR_OK && !call->after.set)
         code = read_after(&request, &stream.after, err);
     if (code == ERR_OK)
         code = event_filter_read(request.type, call->arena, &filter, err);
     if (code != ERR_OK)
         return code;
+    if (call->after.set)
+        stream.after = call->after.version;
     stream.limit = (uint32_t)request.limit;
     stream.telemetry = request.telemetry;
-    code = looking_begin(&looking, call, request.wait_ms, err);
-    while (code == ERR_OK && again) {
-        code = look_at_events(&looking.call, &stream, &filter, &seen, err);
-        stream.after = seen.next;
-        again = code == ERR_OK && seen.count == 0;
-        if (again && seen.more)
-            again = ++passed < FEED_PAGES_MAX;
-        else if (again)
-            code = looking_again(&looking, &again, err);
-        if (again && seen.more)
-            arena_clear(&looking.arena);
-    }
-    if (code == ERR_OK)
-        write_events(answer, &seen, request.telemetry);
-    arena_release(&looking.arena);
-    return code;
+    call->wait_ms = request.wait_ms;
+    code = look_at_events(call, &stream, &filter, seen, err);
+    return code == ERR_OK ? show_events(call, seen, request.telemetry, err) : code;
 }
 
-const struct verb verb_events = {.request = &events_record, .text = run_events};
+static void write_events(const struct verb_call *call, struct json_writer *writer)
+{
+    const struct seen_events *seen = call->result.data;
+    char text[24];
+    struct buf cursor = {.at = text, .cap = sizeof text};
+    json_begin_object(writer);
+    write_shown(call, writer);
+    answer_int(writer, STR("next"), seen->next);
+    buf_add_int(&cursor, seen->next);
+    answer_text(writer, STR("next_cursor"), seen->more ? buf_str(&cursor) : (struct str){NULL, 0});
+    json_end_object(writer);
+}
+
+const struct verb verb_events = {
+    .request = &events_record, .run = run_events, .write = write_events};
 
 /* ---- feed --------------------------------------------------------------------------------- */
 
@@ -587,7 +553,7 @@ struct fed_job {
 /* Events of the feed, as far as the caller may see and wants them. */
 struct feed_page {
     struct store_fed *fed;
-    const struct fed_job **jobs; /* of each event */
+    struct shown_event *shown;
     uint32_t count;
     struct store_position end; /* behind all that was read, seen or not */
     bool moved;                /* something was read */
@@ -670,7 +636,7 @@ static bool is_for(const struct verb_call *call, const struct feed_filter *filte
            (!str_is_set(filter->kind) || str_eq(filter->kind, job->kind));
 }
 
-/* Leaves out the events of jobs that the call is not for, and notes kind and queue of the rest. */
+/* Shows the events but those of jobs that the call is not for. */
 static enum error_code limit_feed(struct verb_call *call, const struct feed_filter *filter,
                                   struct feed_page *page, struct err *err)
 {
@@ -680,8 +646,8 @@ static enum error_code limit_feed(struct verb_call *call, const struct feed_filt
     struct fed_job *seen = arena_zalloc(call->arena, room, sizeof *seen);
     uint32_t count = 0;
     uint32_t kept = 0;
-    page->jobs = arena_zalloc(call->arena, room, sizeof(void *));
-    if (jobs == NULL || seen == NULL || page->jobs == NULL)
+    page->shown = arena_zalloc(call->arena, room, sizeof *page->shown);
+    if (jobs == NULL || seen == NULL || page->shown == NULL)
         return verb_no_memory(err);
     for (uint32_t i = 0; i < page->count; i++)
         jobs[i].id = page->fed[i].event.job_id;
@@ -694,10 +660,16 @@ static enum error_code limit_feed(struct verb_call *call, const struct feed_filt
         struct store_job wanted = {.id = page->fed[i].event.job_id};
         const struct store_job *job = bsearch(&wanted, jobs, count, sizeof *jobs, by_job);
         assert(job != NULL);
-        if (!is_for(call, filter, &seen[job - jobs]))
-            continue;
-        page->jobs[kept] = &seen[job - jobs];
-        page->fed[kept++] = page->fed[i];
+        const struct fed_job *known = &seen[job - jobs];
+        if (is_for(call, filter, known))
+            page->shown[kept++] = (struct shown_event){
+                .event = &page->fed[i].event,
+                .traceparent = known->traceparent,
+                .fed = true,
+                .kind = known->kind,
+                .queue = known->queue,
+                .position = page->fed[i].position,
+            };
     }
     page->count = kept;
     return code;
@@ -749,30 +721,6 @@ static enum error_code look_at_feed(struct verb_call *call, struct store_positio
     return limit_feed(call, filter, ret, err);
 }
 
-static void write_feed(struct buf *answer, const struct feed_page *page)
-{
-    struct json_writer writer;
-    struct store_position next = page->end;
-    json_writer_init(&writer, answer);
-    json_begin_object(&writer);
-    json_key(&writer, STR("events"));
-    json_begin_array(&writer);
-    for (uint32_t i = 0; i < page->count; i++) {
-        answer_event_open(&writer, &page->fed[i].event, page->jobs[i]->traceparent);
-        answer_text(&writer, STR("kind"), page->jobs[i]->kind);
-        answer_text(&writer, STR("queue"), page->jobs[i]->queue);
-        position_write(&writer, STR("position"), page->fed[i].position);
-        json_end_object(&writer);
-        if (answer->len >= PAGE_BYTES_MAX) {
-            next = page->fed[i].position;
-            break;
-        }
-    }
-    json_end_array(&writer);
-    position_write(&writer, STR("next"), next);
-    json_end_object(&writer);
-}
-
 /* Whether there is anything behind all events of the transaction `major`; then *ret_major is the
  * next one that has some. */
 static enum error_code is_behind(struct store_txn *txn, uint64_t major, bool *ret,
@@ -820,50 +768,48 @@ static enum error_code find_feed_end(struct verb_call *call, struct store_positi
     return code;
 }
 
-/* "now": tells where the feed ends, to go on from there. */
-static enum error_code answer_feed_end(struct verb_call *call, struct buf *answer, struct err *err)
+/* Shows what was seen. */
+static void show_feed(struct verb_result *result, const struct feed_page *page)
 {
-    struct feed_page page = {0};
-    enum error_code code = find_feed_end(call, &page.end, err);
-    if (code == ERR_OK)
-        write_feed(answer, &page);
-    return code;
+    bool cut = false;
+    result->events = page->shown;
+    result->event_count = page->count;
+    result->bytes = cut_page(result, &cut);
+    result->next = (struct event_place){
+        .set = true, .position = cut ? page->shown[result->event_count - 1].position : page->end};
+    result->has_come = page->count > 0;
+    result->passed = page->moved && page->count == 0;
 }
 
-static enum error_code run_feed(struct verb_call *call, struct buf *answer, struct err *err)
+static enum error_code run_feed(struct verb_call *call, struct err *err)
 {
     struct feed_request request = {.limit = EVENTS_DEFAULT};
-    struct store_position after;
+    struct store_position after = call->after.position;
     struct feed_filter filter;
-    struct looking looking;
-    struct feed_page page = {0};
-    uint32_t passed = 0; /* pages without anything for the caller */
-    bool again = true;
+    struct feed_page page = {.moved = true};
     enum error_code code = verb_read(call, &feed_record, &request, err);
+    bool now = !call->after.set && str_eq(request.after, STR("now"));
     if (code == ERR_OK)
         code = read_feed_filter(call, &request, &filter, err);
-    if (code == ERR_OK && str_eq(request.after, STR("now")))
-        return answer_feed_end(call, answer, err);
-    if (code == ERR_OK)
+    if (code == ERR_OK && !now && !call->after.set)
         code = position_read(request.after, &after, err);
     if (code != ERR_OK)
         return code;
-    code = looking_begin(&looking, call, request.wait_ms, err);
-    while (code == ERR_OK && again) {
-        code = look_at_feed(&looking.call, after, (uint32_t)request.limit, &filter, &page, err);
-        after = page.end;
-        again = code == ERR_OK && page.count == 0;
-        if (again && page.moved)
-            again = ++passed < FEED_PAGES_MAX;
-        else if (again)
-            code = looking_again(&looking, &again, err);
-        if (page.moved && again)
-            arena_clear(&looking.arena);
-    }
-    if (code == ERR_OK)
-        write_feed(answer, &page);
-    arena_release(&looking.arena);
+    call->wait_ms = request.wait_ms;
+    /* "now": tells where the feed ends, to go on from there. */
+    code = now ? find_feed_end(call, &page.end, err)
+               : look_at_feed(call, after, (uint32_t)request.limit, &filter, &page, err);
+    show_feed(&call->result, &page);
+    call->result.has_come = call->result.has_come || now;
     return code;
 }
 
-const struct verb verb_feed = {.request = &feed_record, .text = run_feed};
+static void write_feed(const struct verb_call *call, struct json_writer *writer)
+{
+    json_begin_object(writer);
+    write_shown(call, writer);
+    position_write(writer, STR("next"), call->result.next.position);
+    json_end_object(writer);
+}
+
+const struct verb verb_feed = {.request = &feed_record, .run = run_feed, .write = write_feed};

@@ -235,7 +235,6 @@ void connection_reset(struct connection *connection)
     connection->has_answer_memory = connection->finished = false;
     connection->wait_until = 0;
     connection->stream = connection->stream_begun = connection->stream_over = false;
-    connection->after = (struct str){0};
     connection_enter(connection, PHASE_IDLE);
 }
 

@@ -104,8 +104,6 @@ struct connection {
     bool stream;
     bool stream_begun; /* its head was sent, so that there is no error to answer any more */
     bool stream_over;
-    struct str after; /* where to go on; in `after_text` */
-    char after_text[64];
     struct str pending; /* text that is to be sent, in `scratch` */
     size_t sent;
 };

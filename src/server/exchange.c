@@ -4,9 +4,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "base/json.h"
 #include "engine/undelivered_claims.h"
-#include "engine/waiting.h"
 #include "server/guard.h"
 #include "server/metrics.h"
 #include "server/metrics_page.h"
@@ -189,13 +187,6 @@ static void on_done(struct call *call, void *arg)
     pool_put_always(connection->server->aides, &connection->task);
 }
 
-/* A claim waits unless it says that it does not. */
-static int64_t wait_of(const struct verb_call *call)
-{
-    bool says = str_is_set(json_member(call->request, STR("wait_ms")));
-    return verb_is_claim(call->name) && !says ? CLAIM_WAIT_MS : call->call.wait_ms;
-}
-
 /* Makes operations of the request. False: there is nothing for the engine to do, and it is to be
  * answered. */
 static bool prepare_write(struct connection *connection)
@@ -223,7 +214,9 @@ static void submit_write(struct connection *connection)
 {
     struct call *call = &connection->call.call;
     struct err err = {0};
-    call->wait_ms = wait_of(&connection->call);
+    /* A claim waits unless it says that it does not. */
+    if (verb_is_claim(connection->call.name) && connection->call.wait_ms < 0)
+        call->wait_ms = CLAIM_WAIT_MS;
     if (call->wait_ms > 0 && !exchange_park(connection))
         call->wait_ms = 0;
     call->done = on_done;
@@ -278,42 +271,31 @@ bool exchange_is_watched(const struct watcher *watcher)
                                                   offsetof(struct connection, watcher)));
 }
 
-/* Whether a look at the feed has passed over events that the client may not see: it is told to go
- * on behind them. */
-static bool has_passed(const struct connection *connection)
-{
-    struct str next = json_member(buf_str(&connection->answer), STR("next"));
-    struct str after = str_is_set(connection->after) ? connection->after : STR("0-0");
-    return connection->call.name == VERB_feed && next.len >= 2 &&
-           !str_eq((struct str){next.at + 1, next.len - 2}, after);
-}
-
-/* What a read waits for: a job is watched by the version that was seen, all else by any change. */
-static void watch_for(struct connection *connection)
+/* Parks until there is a change: a job is watched by the version that was seen, all else by any
+ * change. */
+static void watch_for(struct connection *connection, const struct verb_result *seen)
 {
     struct watcher *watcher = &connection->watcher;
-    struct str version = json_member(buf_str(&connection->answer), STR("version"));
-    watcher->any = connection->call.name != VERB_get || !json_int64(version, &watcher->version) ||
+    watcher->any = connection->call.name != VERB_get ||
                    !uuid_parse(connection->match.values[0], &watcher->job);
+    watcher->version = seen->version;
     watcher->until = connection->wait_until;
     watcher->wake = wake;
     watcher->wanted = exchange_is_watched;
+    connection->call.after = seen->next;
     connection_let_go(connection);
     watch_park(connection->server->watch, watcher);
 }
 
-/* Waits for a change; false: it is time to answer. */
-static bool wait_on(struct connection *connection)
+/* Whether a read waits for a change, and does not answer with what was seen. When a look at the
+ * feed has passed over events that the client may not see, it is told to go on behind them. */
+static bool has_to_wait(struct connection *connection, const struct verb_result *seen)
 {
     struct server *server = connection->server;
-    if (connection->wait_until <= engine_steady(server->engine) || atomic_load(&server->draining) ||
-        connection_is_gone(connection) || has_passed(connection) ||
-        waiting_has_come(connection->call.name, buf_str(&connection->answer),
-                         &connection->scratch) ||
-        !exchange_park(connection))
-        return false;
-    watch_for(connection);
-    return true;
+    bool passed = connection->call.name == VERB_feed && seen->passed;
+    return connection->wait_until > engine_steady(server->engine) && !seen->has_come && !passed &&
+           !atomic_load(&server->draining) && !connection_is_gone(connection) &&
+           exchange_park(connection);
 }
 
 /* Carries out a verb, all of it. One that takes long and has a key is not begun twice. */
@@ -347,16 +329,21 @@ static void run_read(struct task *task)
     }
     struct verb_call call = connection->call;
     call.arena = &connection->scratch;
-    buf_init(&connection->answer, &connection->scratch, 4096);
     connection->code = do_verb(connection, &call);
+    if (connection->code == ERR_OK && has_to_wait(connection, &call.result)) {
+        struct verb_result seen = call.result;
+        verb_call_release(&call);
+        watch_for(connection, &seen);
+        return;
+    }
     connection->call.result.status = call.result.status;
+    connection->call.result.version = call.result.version;
     if (connection->code == ERR_OK) {
+        buf_init(&connection->answer, &connection->scratch, 4096);
         write_response(connection, &call);
         verb_call_release(&call);
     }
     connection->finished = true;
-    if (connection->code == ERR_OK && connection->wait_until > 0 && wait_on(connection))
-        return;
     if (connection->code == ERR_OK)
         keep_answer(connection, !is_safe(connection));
     else

@@ -285,17 +285,12 @@ static bool take_wait(struct connection *connection, struct str key, struct str 
     return true;
 }
 
-/* So is where a stream begins, as it moves on; of others it is noted. */
-static bool take_after(struct connection *connection, struct str key, struct str value)
+/* The last event that the client of a stream has seen, which knows better than the query where to
+ * begin; empty: it does not say. */
+static struct str last_event(const struct connection *connection)
 {
-    if (!str_eq(key, STR("after")) || value.len > sizeof connection->after_text)
-        return false;
-    /* Last-Event-ID knows better. */
-    if (!str_is_set(connection->after)) {
-        memcpy(connection->after_text, value.at, value.len);
-        connection->after = (struct str){connection->after_text, value.len};
-    }
-    return connection->stream;
+    struct str last = request_header(connection, HEADER_LAST_EVENT_ID);
+    return connection->stream && str_is_set(last) ? last : STR("");
 }
 
 /* Notes a name; each may come once, but for the labels of a list. */
@@ -357,7 +352,8 @@ static enum MHD_Result add_parameter(void *cls, enum MHD_ValueKind kind, const c
                                  &key, &text);
     if (query->code != ERR_OK)
         return MHD_NO;
-    if (take_wait(connection, key, text) || take_after(connection, key, text) ||
+    if (take_wait(connection, key, text) ||
+        (last_event(connection).len > 0 && str_eq(key, STR("after"))) ||
         take_label(query, key, text))
         return MHD_YES;
     query->labelled = query->labelled || str_eq(key, STR("label"));
@@ -381,6 +377,10 @@ static enum error_code write_head(struct connection *connection, struct err *err
     }
     (void)MHD_get_connection_values_n(connection->http, MHD_GET_ARGUMENT_KIND, add_parameter,
                                       &query);
+    if (last_event(connection).len > 0) {
+        json_key(&writer, STR("after"));
+        json_put_string(&writer, last_event(connection));
+    }
     if (query.label_count > 0) {
         json_key(&writer, STR("labels"));
         json_begin_array(&writer);
@@ -452,15 +452,11 @@ static bool wants_stream(const struct connection *connection)
 
 static enum error_code begin_stream(struct connection *connection, struct err *err)
 {
-    struct str last = request_header(connection, HEADER_LAST_EVENT_ID);
     connection->stream = wants_stream(connection);
-    if (!connection->stream || !str_is_set(last) || last.len == 0)
-        return ERR_OK;
-    if (last.len > sizeof connection->after_text || !utf8_valid(last))
+    struct str last = last_event(connection);
+    if (last.len > POSITION_TEXT_MAX || !utf8_valid(last))
         return err_set(err, ERR_BAD_REQUEST,
                        "Last-Event-ID is none that was sent: begin without it");
-    memcpy(connection->after_text, last.at, last.len);
-    connection->after = (struct str){connection->after_text, last.len};
     return ERR_OK;
 }
 

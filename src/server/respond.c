@@ -84,14 +84,12 @@ enum MHD_Result respond_error(struct connection *connection, bool cut)
 
 /* An entity tag: the version of a job, and what tells apart answers with the same one, as leases
  * and progress move without it. */
-static void write_tag(struct str answer, char *ret, size_t size)
+static void write_tag(int64_t version, struct str answer, char *ret, size_t size)
 {
     uint8_t hash[HASH_LEN];
-    struct str version = json_member(answer, STR("version"));
     hash_sha256(&answer, 1, hash);
-    (void)snprintf(ret, size, "\"%.*s-%02x%02x%02x%02x%02x%02x%02x%02x\"", (int)version.len,
-                   str_start(version), hash[0], hash[1], hash[2], hash[3], hash[4], hash[5],
-                   hash[6], hash[7]);
+    (void)snprintf(ret, size, "\"%lld-%02x%02x%02x%02x%02x%02x%02x%02x\"", (long long)version,
+                   hash[0], hash[1], hash[2], hash[3], hash[4], hash[5], hash[6], hash[7]);
 }
 
 /* Whether the header If-None-Match has the tag, weak or not, or *. */
@@ -115,7 +113,7 @@ enum MHD_Result respond_answer(struct connection *connection)
     unsigned status = (unsigned)connection->call.result.status;
     bool tagged = connection->call.name == VERB_get && status == 200;
     if (tagged)
-        write_tag(answer, tag, sizeof tag);
+        write_tag(connection->call.result.version, answer, tag, sizeof tag);
     bool known =
         tagged && is_known(request_header(connection, HEADER_IF_NONE_MATCH), str_from(tag));
     struct MHD_Response *response = respond_make(known ? STR("") : answer);

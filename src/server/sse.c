@@ -4,7 +4,6 @@
 
 #include "base/json.h"
 #include "engine/answer.h"
-#include "engine/position.h"
 #include "server/exchange.h"
 #include "server/metrics.h"
 #include "server/respond.h"
@@ -35,69 +34,47 @@ static void add_data(struct buf *text, struct str json)
 
 /* The type of an event as its name in the stream. Names have no control characters; one that JSON
  * has to escape is only in the data. */
-static void add_type(struct buf *text, struct str event)
+static void add_type(struct buf *text, struct str name)
 {
-    struct str raw = json_member(event, STR("type"));
-    if (raw.len <= 2 || memchr(raw.at, '\\', raw.len) != NULL)
+    if (name.len == 0 || memchr(name.at, '\\', name.len) != NULL ||
+        memchr(name.at, '"', name.len) != NULL)
         return;
     buf_add(text, STR("event: "));
-    buf_add(text, (struct str){raw.at + 1, raw.len - 2});
+    buf_add(text, name);
     buf_add_char(text, '\n');
 }
 
-/* Where to go on behind an event: its version, or its place in the feed. */
-static struct str place_of(const struct connection *connection, struct str event)
+static void add_event(struct buf *text, const struct shown_event *shown, struct buf *json)
 {
-    if (connection->call.name == VERB_events)
-        return json_member(event, STR("version"));
-    struct str raw = json_member(event, STR("position"));
-    return raw.len >= 2 ? (struct str){raw.at + 1, raw.len - 2} : (struct str){NULL, 0};
+    char place[POSITION_TEXT_MAX];
+    struct json_writer writer;
+    json->len = 0;
+    json_writer_init(&writer, json);
+    shown_event_write(shown, &writer);
+    buf_add(text, STR("id: "));
+    buf_add(text, shown_event_place(shown, place));
+    buf_add_char(text, '\n');
+    add_type(text, event_name(shown->event));
+    add_data(text, buf_str(json));
+    buf_add_char(text, '\n');
 }
 
-static void go_behind(struct connection *connection, struct str place)
+/* Writes what was found and moves on behind it, and behind what was passed over, since the client
+ * may not see it or wants other types. */
+static enum error_code take_events(struct connection *connection, const struct verb_result *found,
+                                   struct buf *text, struct err *err)
 {
-    memcpy(connection->after_text, place.at, place.len);
-    connection->after = (struct str){connection->after_text, place.len};
-}
-
-/* Moves on behind what a look has passed over, since the client may not see it or wants other
- * types; true: it has. */
-static bool pass_over(struct connection *connection, struct str answer)
-{
-    struct str place = json_member(answer, STR("next"));
-    if (connection->call.name == VERB_feed)
-        place = place.len >= 2 ? (struct str){place.at + 1, place.len - 2} : (struct str){NULL, 0};
-    if (place.len == 0 || place.len > sizeof connection->after_text)
-        return false;
-    bool first =
-        !str_is_set(connection->after) && (str_eq(place, STR("0-0")) || str_eq(place, STR("0")));
-    if (first || str_eq(place, connection->after))
-        return false;
-    go_behind(connection, place);
-    return true;
-}
-
-/* Writes what was found and moves on behind it. */
-static void take_events(struct connection *connection, struct str answer, struct buf *text)
-{
-    struct json_iter iter;
-    struct str event;
-    if (!json_array_begin(&iter, json_member(answer, STR("events"))))
-        return;
-    while (json_array_next(&iter, &event)) {
-        struct str place = place_of(connection, event);
-        if (!str_is_set(place) || place.len > sizeof connection->after_text)
-            continue;
-        buf_add(text, STR("id: "));
-        buf_add(text, place);
-        buf_add_char(text, '\n');
-        add_type(text, event);
-        add_data(text, event);
-        buf_add_char(text, '\n');
-        if (text->failed)
-            return;
-        go_behind(connection, place);
+    struct buf json;
+    size_t start = text->len;
+    buf_init(&json, &connection->scratch, 1024);
+    for (uint32_t i = 0; i < found->event_count; i++)
+        add_event(text, &found->events[i], &json);
+    if (text->failed || json.failed) {
+        text->len = start;
+        return verb_no_memory(err);
     }
+    connection->call.after = found->next;
+    return ERR_OK;
 }
 
 /* The last event of a stream whose events were lost: whoever connects again with its id goes on
@@ -106,7 +83,7 @@ static void tell_reset(const struct err *err, struct buf *text)
 {
     struct json_writer writer;
     buf_add(text, STR("event: feed_reset\nid: "));
-    buf_add(text, position_of_reset(err));
+    buf_add(text, str_from(err->cursor));
     buf_add(text, STR("\ndata: "));
     json_writer_init(&writer, text);
     answer_error(&writer, ERR_FEED_RESET, err);
@@ -114,28 +91,6 @@ static void tell_reset(const struct err *err, struct buf *text)
 }
 
 /* ---- looking ---- */
-
-static enum error_code read_events(struct connection *connection, struct buf *answer,
-                                   struct err *err)
-{
-    struct verb_call call = connection->call;
-    struct buf request;
-    struct str head = {connection->request.at, connection->head_len};
-    call.arena = &connection->scratch;
-    buf_init(&request, &connection->scratch, 256);
-    buf_add(&request, head);
-    if (str_is_set(connection->after)) {
-        struct json_writer writer;
-        buf_add(&request, head.len > 1 ? STR(",\"after\":") : STR("\"after\":"));
-        json_writer_init(&writer, &request);
-        json_put_string(&writer, connection->after);
-    }
-    buf_add_char(&request, '}');
-    if (request.failed)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for the events");
-    call.request = buf_str(&request);
-    return verb_respond(&call, answer, err);
-}
 
 static void wake(struct watcher *watcher)
 {
@@ -146,14 +101,9 @@ static void wake(struct watcher *watcher)
 static void wait_for_more(struct connection *connection, int64_t until)
 {
     struct watcher *watcher = &connection->watcher;
-    int64_t version;
-    watcher->any = true;
-    if (connection->call.name == VERB_events && str_is_set(connection->after) &&
-        json_int64(connection->after, &version) &&
-        uuid_parse(connection->match.values[0], &watcher->job)) {
-        watcher->any = false;
-        watcher->version = version;
-    }
+    watcher->any = connection->call.name != VERB_events || !connection->call.after.set ||
+                   !uuid_parse(connection->match.values[0], &watcher->job);
+    watcher->version = connection->call.after.version;
     watcher->until = until;
     watcher->wake = wake;
     watcher->wanted = exchange_is_watched;
@@ -178,37 +128,49 @@ static bool is_over(struct connection *connection, enum error_code code)
            (code != ERR_OK && code != ERR_UNAVAILABLE && code != ERR_NO_MEMORY);
 }
 
+/* Looks for events, and writes what is to be sent of them. */
+static enum error_code look(struct connection *connection, struct buf *text, bool *ret_passed,
+                            struct err *err)
+{
+    struct verb_call call = connection->call;
+    call.arena = &connection->scratch;
+    enum error_code code = connection->stream_begun ? check_token(connection, err) : ERR_OK;
+    if (code == ERR_OK)
+        code = verb_do(&call, err);
+    if (code != ERR_OK)
+        return code;
+    if (connection_hold(connection, call.result.bytes)) {
+        (void)buf_reserve(text, call.result.bytes);
+        code = take_events(connection, &call.result, text, err);
+    } else {
+        metrics_shed(connection->server->metrics);
+        code =
+            err_set(err, ERR_UNAVAILABLE, "too many large answers have not been taken: try again");
+    }
+    *ret_passed = code == ERR_OK && call.result.passed;
+    verb_call_release(&call);
+    return code;
+}
+
 void sse_look(struct connection *connection)
 {
-    struct buf answer;
     struct buf text;
     struct err err = {0};
     int64_t now = engine_steady(connection->server->engine);
-    buf_init(&answer, &connection->scratch, 4096);
-    enum error_code code = connection->stream_begun ? check_token(connection, &err) : ERR_OK;
-    if (code == ERR_OK)
-        code = read_events(connection, &answer, &err);
-    if (code == ERR_OK && !connection_hold(connection, answer.len)) {
-        metrics_shed(connection->server->metrics);
-        code =
-            err_set(&err, ERR_UNAVAILABLE, "too many large answers have not been taken: try again");
-    }
-    buf_init(&text, &connection->scratch, answer.len + 256);
+    bool passed = false;
+    buf_init(&text, &connection->scratch, 256);
+    if (!connection->stream_begun)
+        buf_add(&text, STR("retry: 1000\n\n"));
+    enum error_code code = look(connection, &text, &passed, &err);
     if (!connection->stream_begun) {
         connection->code = code;
         connection->err = err;
         connection->finished = true;
-        buf_add(&text, STR("retry: 1000\n\n"));
         connection->wait_until = now + ALIVE_MS;
     }
     connection->stream_over = connection->stream_begun && is_over(connection, code);
-    bool passed = false;
     if (code == ERR_FEED_RESET && connection->stream_begun)
         tell_reset(&err, &text);
-    if (code == ERR_OK) {
-        take_events(connection, buf_str(&answer), &text);
-        passed = pass_over(connection, buf_str(&answer));
-    }
     if (text.len == 0 && now >= connection->wait_until)
         buf_add(&text, STR(": still here\n\n"));
     if (text.len == 0 && !connection->stream_over && passed) {

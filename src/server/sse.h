@@ -5,8 +5,8 @@
 
 #include "server/connection.h"
 
-/* Looks for events behind connection->after, and goes on with the connection when there are any, or
- * else waits. On a thread that may block; must be the last to touch the connection. */
+/* Looks for events behind connection->call.after, and goes on with the connection when there are
+ * any, or else waits. On a thread that may block; must be the last to touch the connection. */
 void sse_look(struct connection *connection);
 
 /* Answers with the stream, once the first look went well. */

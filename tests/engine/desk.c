@@ -105,7 +105,9 @@ void ask(struct desk *desk, enum verb_name verb, const char *request)
     buf_init(&answer, &desk->arena, 1024);
     desk->code = json_check(call.request, verb_bytes_max(verb), "test", &desk->arena, &desk->err);
     assert_int_equal(desk->code, ERR_OK);
-    desk->code = verb_is_write(verb) ? carry_out(desk, &call) : verb_run_own(&call, &desk->err);
+    desk->code = verb_is_write(verb)  ? carry_out(desk, &call)
+                 : verb_is_long(verb) ? verb_run_own(&call, &desk->err)
+                                      : verb_run(&call, &desk->err);
     desk->claims = (struct undelivered_claims){0};
     if (desk->code == ERR_OK) {
         verb_write(&call, &answer);

@@ -170,7 +170,9 @@ static void side_do(struct side *side, const struct order *order, struct str key
     buf_init(&answer, &side->arena, 1024);
     side->code = json_check(request, verb_bytes_max(verb), "test", &side->arena, &err);
     if (side->code == ERR_OK)
-        side->code = verb_is_write(verb) ? carry_out(side, &call, &err) : verb_run_own(&call, &err);
+        side->code = verb_is_write(verb)  ? carry_out(side, &call, &err)
+                     : verb_is_long(verb) ? verb_run_own(&call, &err)
+                                          : verb_run(&call, &err);
     if (side->code == ERR_OK)
         verb_write(&call, &answer);
     verb_call_release(&call);

@@ -244,6 +244,42 @@ static void a_claim_that_waits_under_a_key_is_answered_with_work(void **state)
     finish(&owner);
 }
 
+static void a_call_waits_no_longer_than_its_frame_says_and_tells_what_has_not_come(void **state)
+{
+    struct place *place = *state;
+    struct child owner = start(own_until_told, place);
+    assert_true(hear(owner.line));
+    static const struct str none = {NULL, 0};
+    static const struct {
+        struct str verb;
+        struct str request;
+    } calls[] = {
+        {STR_INIT("claim"), STR_INIT("{\"worker_id\":\"w\",\"wait_ms\":55000}")},
+        {STR_INIT("feed"), STR_INIT("{\"after\":\"0-0\",\"wait_ms\":55000}")},
+    };
+    int socket = connect_and_greet(place);
+    int64_t start_ms = clock_monotonic_ms();
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        struct local_frame call = call_frame(calls[i].verb, none, calls[i].request);
+        call.code = 50;
+        send_frame(socket, &call);
+        struct local_frame answer = hear_frame(place, socket);
+        assert_int_equal(answer.code, ERR_OK);
+        assert_true(str_is_set(answer.texts[LOCAL_UNMET]));
+    }
+    assert_true(clock_monotonic_ms() - start_ms < 50 * 1000);
+    struct local_frame submit = call_frame(STR("submit"), none, STR("{\"kind\":\"a\"}"));
+    send_frame(socket, &submit);
+    assert_false(str_is_set(hear_frame(place, socket).texts[LOCAL_UNMET]));
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        struct local_frame call = call_frame(calls[i].verb, none, calls[i].request);
+        send_frame(socket, &call);
+        assert_false(str_is_set(hear_frame(place, socket).texts[LOCAL_UNMET]));
+    }
+    (void)close(socket);
+    finish(&owner);
+}
+
 static void a_lease_that_cannot_be_handed_over_is_given_back(void **state)
 {
     struct place *place = *state;
@@ -383,6 +419,7 @@ int main(void)
         IN_PLACE(a_call_that_makes_no_sense_is_refused_and_the_next_is_heard),
         IN_PLACE(a_key_that_comes_again_gets_the_first_answer),
         IN_PLACE(a_claim_that_waits_under_a_key_is_answered_with_work),
+        IN_PLACE(a_call_waits_no_longer_than_its_frame_says_and_tells_what_has_not_come),
         IN_PLACE(a_lease_that_cannot_be_handed_over_is_given_back),
         IN_PLACE(an_owner_that_is_stopped_does_not_hold_up_others_for_ever),
         IN_PLACE(another_version_is_told_so),

@@ -813,6 +813,71 @@ static void a_store_in_a_file_is_copied_while_it_is_in_use(void **state)
     at_every_desk(backs_up);
 }
 
+static void reads_before_a_change(struct desk *d)
+{
+    struct buf written;
+    well(d, VERB_submit, "{\"kind\":\"k\",\"payload\":{\"a\":1}}");
+    const char *id = said(d, "id");
+    char request[64];
+    (void)snprintf(request, sizeof request, "{\"id\":\"%s\"}", id);
+    static const enum verb_name verbs[] = {VERB_get, VERB_events, VERB_list, VERB_export};
+    struct verb_call calls[sizeof verbs / sizeof verbs[0]];
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
+        calls[i] = (struct verb_call){
+            .engine = d->engine,
+            .arena = &d->arena,
+            .name = verbs[i],
+            .request = verbs[i] == VERB_list ? STR("{}") : str_from(request),
+        };
+        assert_int_equal(verb_do(&calls[i], &d->err), ERR_OK);
+    }
+    /* A store with one writer would wait for whoever still reads. */
+    well(d, VERB_cancel, "{\"id\":\"%s\"}", id);
+    well(d, VERB_redact, "{\"id\":\"%s\"}", id);
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
+        buf_init(&written, &d->arena, 256);
+        verb_write(&calls[i], &written);
+        buf_add_char(&written, '\0');
+        assert_false(written.failed);
+        assert_null(strstr(written.at, "cancelled"));
+        assert_null(strstr(written.at, "\"redacted\":true"));
+        assert_true(verbs[i] == VERB_list || strstr(written.at, "\"a\":1}") != NULL ||
+                    strstr(written.at, "\\\"a\\\":1}") != NULL);
+        verb_call_release(&calls[i]);
+    }
+}
+
+static void a_result_is_what_was_read_whenever_it_is_written(void **state)
+{
+    (void)state;
+    at_every_desk(reads_before_a_change);
+}
+
+static void lists_large_jobs(struct desk *d)
+{
+    enum { JOBS = 40, PAYLOAD = 200 * 1024 };
+    struct arena arena;
+    struct buf written;
+    for (int i = 0; i < JOBS; i++)
+        well(d, VERB_submit, "{\"kind\":\"k\",\"payload\":%s}", long_text(d, PAYLOAD));
+    arena_init(&arena);
+    struct verb_call call = {
+        .engine = d->engine, .arena = &arena, .name = VERB_list, .request = STR("{}")};
+    assert_int_equal(verb_do(&call, &d->err), ERR_OK);
+    assert_true(arena_size(&arena) < JOBS * PAYLOAD / 4);
+    buf_init(&written, &arena, 256);
+    verb_write(&call, &written);
+    assert_true(!written.failed && written.len < PAYLOAD);
+    verb_call_release(&call);
+    arena_release(&arena);
+}
+
+static void a_list_keeps_no_payloads_that_it_does_not_show(void **state)
+{
+    (void)state;
+    at_every_desk(lists_large_jobs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -840,6 +905,8 @@ int main(void)
         cmocka_unit_test(the_list_says_which_verbs_can_wait_and_which_speak_for_a_lease),
         cmocka_unit_test(the_doctor_looks_at_everything),
         cmocka_unit_test(a_store_in_a_file_is_copied_while_it_is_in_use),
+        cmocka_unit_test(a_result_is_what_was_read_whenever_it_is_written),
+        cmocka_unit_test(a_list_keeps_no_payloads_that_it_does_not_show),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* Calls that wait for something to happen, seen from outside: whether a request asks for that, the
- * same request with another time to wait, and whether an answer is what was waited for. For those
- * who have a call carried out elsewhere, and send one that waits as many. */
-#ifndef PAWL_ENGINE_WAITING_H
-#define PAWL_ENGINE_WAITING_H
+ * same request with another time to wait, and whether a server's response is what was waited for.
+ * One that waits is sent as many. */
+#ifndef PAWL_CLIENT_WAITING_H
+#define PAWL_CLIENT_WAITING_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,7 +25,7 @@ bool waiting_find(enum verb_name name, struct str request, struct waiting *ret);
 /* Adds the request with `wait_ms` in the place of its own. */
 void waiting_write(const struct waiting *waiting, int64_t wait_ms, struct buf *request);
 
-/* Whether the answer is what was waited for. */
+/* Whether the response is what was waited for. */
 bool waiting_has_come(enum verb_name name, struct str answer, struct arena *arena);
 
 #endif

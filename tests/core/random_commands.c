@@ -479,8 +479,7 @@ static void step_deadline(struct run *run)
         world->now = due;
 }
 
-/* Time passes: usually a little, sometimes exactly to a deadline, sometimes past all of them,
- * seldom back. */
+/* Time passes: a little, to a deadline, past all of them; rarely it goes back. */
 static void random_time(struct run *run)
 {
     struct world *world = run->world;
@@ -831,8 +830,7 @@ static const char *compare_slices(struct run *run, const struct job_slice *given
     return compare_parts(world, &decision.after);
 }
 
-/* What stores are told: a little after every command, more after some, and by trial and error after
- * few, since that is slow. */
+/* What stores are told: a little after every command, by trial and error after some. */
 static const char *check_placed(struct run *run, const struct job_slice *given,
                                 const struct command *command)
 {

@@ -169,7 +169,10 @@ PAWL_API void pawl_interrupt(struct pawl *pawl);
  * claim, claim_steps, cancel, signal, requeue, append, ...) when it has a "request_key" of the
  * caller's own, 1 to 128 visible ASCII characters: the same key with the same request gets the same
  * answer for 24 hours, and nothing is done twice; with another request it is
- * PAWL_IDEMPOTENCY_MISMATCH. Keys belong to the verb. Over HTTP it is the Idempotency-Key. */
+ * PAWL_IDEMPOTENCY_MISMATCH. Of a job that was redacted meanwhile the answer shows what is left; of
+ * one that was deleted it is PAWL_NOT_FOUND, whose message says that the request was carried out.
+ * Keys belong to the verb. What is said under a lease takes none: the token tells a repetition.
+ * Over HTTP it is the Idempotency-Key. */
 #define PAWL_VERB(name)                                                                            \
     PAWL_API enum pawl_code pawl_##name(struct pawl *pawl, const char *request, char **ret_answer, \
                                         struct pawl_error *error)

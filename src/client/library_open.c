@@ -119,7 +119,10 @@ static enum error_code take_key(enum verb_name name, struct str request, struct 
     buf_add_char(&rest, '{');
     while (json_object_next(&iter, &key, &value)) {
         if (!json_key_is(key, STR("request_key"))) {
-            buf_addf(&rest, "%s%.*s:%.*s", rest.len > 1 ? "," : "", STR_ARG(key), STR_ARG(value));
+            buf_add(&rest, rest.len > 1 ? STR(",") : STR(""));
+            buf_add(&rest, key);
+            buf_add_char(&rest, ':');
+            buf_add(&rest, value);
             continue;
         }
         if (json_type(value) != JSON_STRING || !json_string(value, arena, ret_key))

@@ -813,6 +813,20 @@ static void a_claim_and_a_cancel_under_a_request_key_happen_once(void **state)
     assert_string_equal(status_of(t, second), "queued");
 }
 
+static void a_request_under_a_key_keeps_every_byte(void **state)
+{
+    struct library_case *c = *state;
+    struct talk *t = &c->talk;
+    char payload[1001];
+    memset(payload, 'y', sizeof payload - 1);
+    payload[sizeof payload - 1] = '\0';
+    does(t, pawl_submit, "{\"request_key\":\"long\",\"kind\":\"work\",\"payload\":\"%s\"}",
+         payload);
+    says_text(t, "payload", payload);
+    does(t, pawl_get, "{\"id\":\"%s\"}", text_at(t, "id"));
+    says_text(t, "payload", payload);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -824,6 +838,7 @@ int main(void)
         ON_EVERY_STORE(a_load_of_a_thousand_jobs_leaves_one_event_for_each_transition),
         ON_EVERY_STORE(a_request_that_is_repeated_has_no_further_effect),
         ON_EVERY_STORE(a_claim_and_a_cancel_under_a_request_key_happen_once),
+        ON_EVERY_STORE(a_request_under_a_key_keeps_every_byte),
         ON_EVERY_STORE(of_sixty_four_submissions_with_one_key_one_makes_a_job),
         ON_EVERY_STORE(a_soft_cancel_lets_the_worker_end_its_job_and_a_hard_one_does_not),
         ON_EVERY_STORE(every_event_says_who_did_what_when_and_why),

@@ -143,7 +143,7 @@ static void write_fixtures(void)
     for (uint64_t seed = 1; written < FIXTURES_WRITTEN; seed++) {
         assert_null(random_run(&world, seed, written % 2 == 1, &stats));
         if (world.slice.job.version >= EVENTS_LEAST) {
-            char name[8];
+            char name[16];
             (void)snprintf(name, sizeof name, "%02d", ++written);
             write_fixture(&world, name);
         }

@@ -3,6 +3,10 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/json.h"
+#include "base/times.h"
+#include "base/utf8.h"
+
 enum { MEMO_FORMAT = 1, NUMBER_BYTES_MAX = 9 };
 
 enum {
@@ -119,7 +123,9 @@ void request_memo_write(const struct request_memo *memo, struct buf *buf)
 struct reader {
     const uint8_t *at;
     const uint8_t *end;
+    struct arena *arena;
     bool damaged;
+    bool no_memory;
 };
 
 static const uint8_t *take_bytes(struct reader *reader, uint64_t len)
@@ -166,6 +172,29 @@ static struct str take_text(struct reader *reader)
     return (struct str){(const char *)bytes, bytes != NULL ? (size_t)len : 0};
 }
 
+static void note(struct reader *reader, enum error_code code)
+{
+    reader->no_memory = reader->no_memory || code == ERR_NO_MEMORY;
+    reader->damaged = reader->damaged || code != ERR_OK;
+}
+
+/* A text that goes into a response as it is. */
+static struct str take_json(struct reader *reader)
+{
+    struct str text = take_text(reader);
+    if (!reader->damaged)
+        note(reader, json_check_answer(text, "the record", reader->arena, NULL));
+    return text;
+}
+
+static struct str take_utf8(struct reader *reader)
+{
+    struct str text = take_text(reader);
+    if (!reader->damaged && !utf8_valid(text))
+        reader->damaged = true;
+    return text;
+}
+
 static void take_job(struct reader *reader, struct request_entry *ret)
 {
     take_into(reader, ret->job.job.bytes, sizeof ret->job.job.bytes);
@@ -184,25 +213,25 @@ static void take_job(struct reader *reader, struct request_entry *ret)
     if ((fates & 15) > SIGNAL_REPEATED || fates >> 4 > EFFECT_IN_DOUBT || ret->job.version == 0)
         reader->damaged = true;
     if ((flags & FLAG_EXPIRES_AT) != 0)
-        answer->expires_at = take_number(reader, INT64_MAX);
+        answer->expires_at = take_number(reader, TIME_MAX_MS);
     if (beats->set) {
-        beats->beat_at = take_number(reader, INT64_MAX);
-        beats->expires_at = take_number(reader, INT64_MAX);
+        beats->beat_at = take_number(reader, TIME_MAX_MS);
+        beats->expires_at = take_number(reader, TIME_MAX_MS);
     }
     if ((flags & FLAG_PROGRESS) != 0)
-        beats->progress = take_text(reader);
+        beats->progress = take_json(reader);
     if ((flags & FLAG_CURSOR) != 0)
-        beats->cursor = take_text(reader);
+        beats->cursor = take_utf8(reader);
 }
 
-static bool take_claim(struct reader *reader, struct arena *arena, struct request_entry *ret)
+static void take_claim(struct reader *reader, struct request_entry *ret)
 {
     /* A lease takes more than its secret: a count that there is no room for asks for no memory. */
     int64_t most = (reader->end - reader->at) / TOKEN_SECRET_LEN;
     ret->claim.count = (uint32_t)take_number(reader, most < UINT32_MAX ? most : UINT32_MAX);
-    ret->claim.leases = arena_zalloc(arena, ret->claim.count, sizeof *ret->claim.leases);
+    ret->claim.leases = arena_zalloc(reader->arena, ret->claim.count, sizeof *ret->claim.leases);
     if (ret->claim.leases == NULL && ret->claim.count > 0)
-        return false;
+        note(reader, ERR_NO_MEMORY);
     for (uint32_t i = 0; i < ret->claim.count && !reader->damaged; i++) {
         struct request_lease *lease = &ret->claim.leases[i];
         take_into(reader, lease->job.bytes, sizeof lease->job.bytes);
@@ -214,7 +243,6 @@ static bool take_claim(struct reader *reader, struct arena *arena, struct reques
         if (lease->version == 0)
             reader->damaged = true;
     }
-    return true;
 }
 
 static bool is_error(int64_t number)
@@ -237,36 +265,37 @@ static void take_refused(struct reader *reader, struct request_entry *ret)
     ret->refused.detail = take_text(reader);
 }
 
-/* Reads one entry; false: no memory. */
-static bool take_entry(struct reader *reader, struct arena *arena, struct request_entry *ret)
+static void take_entry(struct reader *reader, struct request_entry *ret)
 {
     *ret = (struct request_entry){.type = (enum request_entry_type)take_byte(reader)};
     switch (ret->type) {
     case REQUEST_JOB:
         take_job(reader, ret);
-        return true;
+        return;
     case REQUEST_CLAIM:
-        return take_claim(reader, arena, ret);
+        take_claim(reader, ret);
+        return;
     case REQUEST_REFUSED:
         take_refused(reader, ret);
-        return true;
+        return;
     case REQUEST_BODY:
         ret->body.status = (int)take_number(reader, 299);
-        ret->body.text = take_text(reader);
-        return true;
+        ret->body.text = take_json(reader);
+        reader->damaged = reader->damaged || ret->body.status < 200;
+        return;
     }
     reader->damaged = true;
-    return true;
 }
 
 enum error_code request_memo_read(struct str kept, struct arena *arena, struct request_memo *ret,
                                   struct err *err)
 {
-    struct reader reader = {(const uint8_t *)kept.at, (const uint8_t *)kept.at + kept.len, false};
+    struct reader reader = {.at = (const uint8_t *)kept.at, .arena = arena};
     struct request_memo memo = {0};
     uint32_t cap = 0;
     if (!request_is_memo(kept))
         return err_set(err, ERR_CORRUPT, "the record of the request is not a memo");
+    reader.end = reader.at + kept.len;
     (void)take_byte(&reader);
     while (reader.at < reader.end && !reader.damaged) {
         if (memo.count == cap) {
@@ -274,10 +303,13 @@ enum error_code request_memo_read(struct str kept, struct arena *arena, struct r
             cap = cap == 0 ? 1 : cap * 4;
             memo.entries = arena_grow(arena, memo.entries, old, cap * sizeof *memo.entries);
         }
-        if (memo.entries == NULL || !take_entry(&reader, arena, &memo.entries[memo.count]))
-            return err_set(err, ERR_NO_MEMORY, "there is no memory for the record of a request");
-        memo.count++;
+        if (memo.entries == NULL)
+            note(&reader, ERR_NO_MEMORY);
+        else
+            take_entry(&reader, &memo.entries[memo.count++]);
     }
+    if (reader.no_memory)
+        return err_set(err, ERR_NO_MEMORY, "there is no memory for the record of a request");
     if (reader.damaged || memo.count == 0)
         return err_set(err, ERR_CORRUPT, "the record of the request is damaged");
     *ret = memo;

@@ -8,6 +8,13 @@
 #include "core/request_memo.h"
 #include "core/token.h"
 
+static enum error_code damaged(struct err *err)
+{
+    return err_set(err, ERR_CORRUPT,
+                   "the record of this request is damaged: it was carried out before, but its "
+                   "response cannot be given again");
+}
+
 /* ---- whole responses ---------------------------------------------------------------------- */
 
 void recall_write(const struct verb_call *call, struct buf *buf)
@@ -23,10 +30,14 @@ static enum error_code recall_text(struct verb_call *call, struct str record, st
     size_t i = 0;
     while (i < record.len && i < 3 && record.at[i] >= '0' && record.at[i] <= '9')
         status = status * 10 + (record.at[i++] - '0');
-    if (i == 0 || i >= record.len || record.at[i] != ' ')
-        return err_set(err, ERR_UNAVAILABLE,
-                       "this request was carried out before, but its response was not kept");
+    if (i >= record.len || record.at[i] != ' ')
+        return damaged(err);
     struct str text = {record.at + i + 1, record.len - i - 1};
+    enum error_code code = json_check_answer(text, "the record", call->arena, NULL);
+    if (code == ERR_NO_MEMORY)
+        return verb_no_memory(err);
+    if (code != ERR_OK || status < 200 || status > 299)
+        return damaged(err);
     call->result = (struct verb_result){.status = status, .has_come = true, .text = text};
     return ERR_OK;
 }
@@ -219,8 +230,7 @@ static enum error_code recall_lease(struct replay *replay, const struct sighting
         return code;
     const struct step *step = slice->step_count > 0 ? &slice->steps[0] : NULL;
     if (lease->of_step && step == NULL)
-        return err_set(err, ERR_CORRUPT,
-                       "the record of the request names a step that is not there");
+        return damaged(err);
     char *text = arena_alloc(replay->call->arena, TOKEN_TEXT_MAX);
     if (text == NULL)
         return verb_no_memory(err);
@@ -304,7 +314,8 @@ static enum error_code take_entry(struct verb_call *call, const struct request_e
         }
         return ERR_OK;
     case REQUEST_REFUSED:
-        op->code = err_set(&op->err, entry->refused.code, "%.*s", STR_ARG(entry->refused.detail));
+        op->code = err_set(&op->err, entry->refused.code, "%.*s", (int)entry->refused.detail.len,
+                           entry->refused.detail.at);
         op->refused_at = entry->refused.at;
         return ERR_OK;
     case REQUEST_BODY:
@@ -352,7 +363,7 @@ enum error_code recall(struct verb_call *call, struct str record, struct err *er
         return recall_text(call, record, err);
     enum error_code code = request_memo_read(record, call->arena, &memo, err);
     if (code != ERR_OK)
-        return code;
+        return code == ERR_CORRUPT ? damaged(err) : code;
     for (uint32_t i = 0; i < memo.count; i++)
         most += memo.entries[i].type == REQUEST_CLAIM ? memo.entries[i].claim.count : 1;
     struct sighting *sightings = arena_zalloc(call->arena, most + (size_t)1, sizeof *sightings);
@@ -363,11 +374,11 @@ enum error_code recall(struct verb_call *call, struct str record, struct err *er
         if (!op_is_recorded(op))
             continue;
         if (at == memo.count || !fits(op, &memo.entries[at]))
-            return err_set(err, ERR_UNAVAILABLE,
-                           "this request was carried out before, but the record of it is of other "
-                           "operations");
+            return damaged(err);
         code = take_entry(call, &memo.entries[at++], op, sightings, &count, err);
     }
+    if (code == ERR_OK && at < memo.count)
+        return damaged(err);
     if (code == ERR_OK)
         code = recall_all(call, sightings, count, err);
     for (uint32_t i = 0; i < call->call.count; i++)

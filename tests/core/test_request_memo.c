@@ -221,6 +221,43 @@ static void a_memo_with_a_changed_byte_is_read_or_refused(void **state)
     arena_release(&arena);
 }
 
+static void expect_damaged(struct request_entry entry)
+{
+    struct request_memo memo = {&entry, 1};
+    struct request_memo read;
+    struct arena arena;
+    arena_init(&arena);
+    assert_int_equal(request_memo_read(written(&memo, &arena), &arena, &read, NULL), ERR_CORRUPT);
+    arena_release(&arena);
+}
+
+static void what_no_response_could_have_is_damaged(void **state)
+{
+    (void)state;
+    static const struct str no_json[] = {STR_INIT(""), STR_INIT("{"), STR_INIT("{} {}"),
+                                         STR_INIT("\xff")};
+    struct request_entry entries[5];
+    for (size_t i = 0; i < sizeof no_json / sizeof no_json[0]; i++) {
+        everything(entries);
+        entries[4].body.text = no_json[i];
+        expect_damaged(entries[4]);
+        entries[1].job.beats.progress = no_json[i];
+        expect_damaged(entries[1]);
+    }
+    static const int statuses[] = {0, 199, 300};
+    for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++) {
+        everything(entries);
+        entries[4].body.status = statuses[i];
+        expect_damaged(entries[4]);
+    }
+    everything(entries);
+    entries[1].job.beats.cursor = STR("\xff");
+    expect_damaged(entries[1]);
+    everything(entries);
+    entries[1].job.beats.beat_at = LATEST + 1;
+    expect_damaged(entries[1]);
+}
+
 static void numbers_that_lie_ask_for_no_memory(void **state)
 {
     (void)state;
@@ -276,6 +313,7 @@ int main(void)
         cmocka_unit_test(a_response_of_version_0_1_0_is_not_a_memo),
         cmocka_unit_test(a_memo_that_was_cut_is_damaged_wherever_it_was),
         cmocka_unit_test(a_memo_with_a_changed_byte_is_read_or_refused),
+        cmocka_unit_test(what_no_response_could_have_is_damaged),
         cmocka_unit_test(numbers_that_lie_ask_for_no_memory),
         cmocka_unit_test(a_memo_knows_its_leases_by_job_and_secret),
         cmocka_unit_test(without_its_leases_a_claim_is_nothing_and_a_batch_the_rest),

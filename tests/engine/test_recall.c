@@ -282,6 +282,24 @@ static void a_repeated_batch_tells_of_each_operation_what_it_came_to(void **stat
     at_every_desk(repeats_batches);
 }
 
+static void repeats_long_details(struct desk *d)
+{
+    char kind[NAME_BYTES_MAX + 1] = {0};
+    memset(kind, 'k', NAME_BYTES_MAX);
+    once(d, VERB_batch,
+         "{\"ops\":[{\"op\":\"submit\",\"kind\":\"%s\",\"idempotency_key\":\"i\"},"
+         "{\"op\":\"submit\",\"kind\":\"%.100s\",\"idempotency_key\":\"i\"}]}",
+         kind, kind);
+    says(d, "results.1.body.code", "idempotency_mismatch");
+    assert_true(strlen(said(d, "results.1.body.detail")) > 200);
+}
+
+static void a_repeated_batch_tells_why_it_refused_in_as_many_words(void **state)
+{
+    (void)state;
+    at_every_desk(repeats_long_details);
+}
+
 /* A server that is about to end, and the next one. */
 static void repeats_elsewhere(struct desk *d)
 {
@@ -421,24 +439,61 @@ static void repeats_old_records(struct desk *d)
     d->key = "old";
     assert_string_equal(well(d, VERB_submit, request), "{\"id\":\"x\",\"old\":1}");
     assert_int_equal(d->status, 201);
-    put_record(d, "cut", VERB_submit, STR("{\"kind\":\"a\"}"), STR(""));
-    d->key = "cut";
-    ill(d, VERB_submit, ERR_UNAVAILABLE, "was carried out", request);
-    put_record(d, "bad", VERB_submit, STR("{\"kind\":\"a\"}"), STR("\x01\x07"));
-    d->key = "bad";
-    ill(d, VERB_submit, ERR_CORRUPT, "damaged", request);
-    /* Of other operations than the request makes. */
-    put_record(d, "odd", VERB_submit, STR("{\"kind\":\"a\"}"), STR("\x01\x02\x00"));
-    d->key = "odd";
-    ill(d, VERB_submit, ERR_UNAVAILABLE, "was carried out", request);
     well(d, VERB_list, "{}");
     says(d, "jobs", "[]");
 }
 
-static void a_response_that_version_0_1_0_kept_is_given_again_and_damage_is_told(void **state)
+static void a_response_that_version_0_1_0_kept_is_given_again(void **state)
 {
     (void)state;
     at_every_desk(repeats_old_records);
+}
+
+static void tells_damage(struct desk *d)
+{
+    static const struct str records[] = {
+        STR_INIT(""),
+        STR_INIT("x"),
+        STR_INIT("200"),
+        STR_INIT("200 "),
+        STR_INIT("200 {"),
+        STR_INIT("999 {}"),
+        STR_INIT("0 {}"),
+        STR_INIT(" {}"),
+        STR_INIT("\x01"),
+        STR_INIT("\x01\x07"),
+        STR_INIT("\x01\x02\x00"),           /* of another operation than the request makes */
+        STR_INIT("\x01\x04\xc8\x01\x00"),   /* no body */
+        STR_INIT("\x01\x04\x00\x02{}"),     /* no status */
+        STR_INIT("\x01\x04\xc8\x01\x02{}"), /* again of another operation */
+        STR_INIT("\x01\x03\x04\x00\x00\x03\x04\x00\x00"), /* one refusal too many */
+    };
+    for (size_t i = 0; i < sizeof records / sizeof records[0]; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof key, "bad%zu", i);
+        put_record(d, key, VERB_submit, STR("{\"kind\":\"a\"}"), records[i]);
+        d->key = key;
+        ill(d, VERB_submit, ERR_CORRUPT, "is damaged: it was carried out before",
+            "{\"kind\":\"a\"}");
+    }
+    static const struct str bodies[] = {STR_INIT("\x01\x04\xc8\x01\x00"),
+                                        STR_INIT("\x01\x04\x00\x02{}")};
+    for (size_t i = 0; i < 2; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof key, "body%zu", i);
+        put_record(d, key, VERB_pause, STR("{\"queue\":\"q\"}"), bodies[i]);
+        d->key = key;
+        ill(d, VERB_pause, ERR_CORRUPT, "is damaged: it was carried out before",
+            "{\"queue\":\"q\"}");
+    }
+    well(d, VERB_list, "{}");
+    says(d, "jobs", "[]");
+}
+
+static void a_damaged_record_is_told_and_never_sent(void **state)
+{
+    (void)state;
+    at_every_desk(tells_damage);
 }
 
 /* ---- how much is kept --------------------------------------------------------------------- */
@@ -569,10 +624,12 @@ int main(void)
         cmocka_unit_test(a_repeated_response_is_the_first_one_whatever_has_become_of_the_job),
         cmocka_unit_test(a_repeated_claim_gives_the_same_tokens),
         cmocka_unit_test(a_repeated_batch_tells_of_each_operation_what_it_came_to),
+        cmocka_unit_test(a_repeated_batch_tells_why_it_refused_in_as_many_words),
         cmocka_unit_test(a_batch_is_repeated_on_a_server_that_gives_out_no_work_and_on_the_next),
         cmocka_unit_test(a_repeated_response_shows_what_redaction_has_left),
         cmocka_unit_test(a_repeated_request_says_that_its_job_was_deleted_and_is_not_done_again),
-        cmocka_unit_test(a_response_that_version_0_1_0_kept_is_given_again_and_damage_is_told),
+        cmocka_unit_test(a_response_that_version_0_1_0_kept_is_given_again),
+        cmocka_unit_test(a_damaged_record_is_told_and_never_sent),
         cmocka_unit_test(a_record_has_at_most_48_bytes_an_operation),
         cmocka_unit_test(what_the_holder_of_a_lease_says_again_is_told_by_its_token),
     };

@@ -54,11 +54,18 @@ struct sighting {
     struct grant *grant;
 };
 
+/* So many events are read at a time, and so much of what was read is let lie before it is dropped
+ * but for what the job still has of it. */
+enum { REPLAY_EVENTS = 16, REPLAY_BYTES = 4 * 1024 * 1024 };
+
 /* A job on its way through its history. */
 struct replay {
     struct verb_call *call;
     struct store_txn *txn;
-    struct arena arena; /* of one job */
+    struct arena arenas[2];
+    struct arena *arena; /* which of them has the job */
+    size_t room;         /* it is left for the other when it is larger */
+    bool parts;          /* the response shows an effect or a step */
     uint64_t seed;
     struct job_slice slice;
     bool gone;
@@ -75,7 +82,8 @@ static int by_job_and_version(const void *a, const void *b)
 
 static void replay_begin(struct replay *replay, struct uuid job)
 {
-    arena_clear(&replay->arena);
+    arena_clear(replay->arena);
+    replay->room = REPLAY_BYTES;
     job_slice_init(&replay->slice, job, replay->seed);
     replay->gone = replay->redacted = false;
 }
@@ -84,7 +92,7 @@ static void replay_begin(struct replay *replay, struct uuid job)
 static enum error_code load_redacted(struct replay *replay, struct err *err)
 {
     struct store_job job;
-    struct verb_call any = {.arena = &replay->arena}; /* whoever asks was let in the first time */
+    struct verb_call any = {.arena = replay->arena}; /* whoever asks was let in the first time */
     enum error_code code = verb_load_job(&any, replay->txn, replay->slice.job.id, true, &job, err);
     replay->gone = code == ERR_NOT_FOUND;
     replay->redacted = code == ERR_OK;
@@ -93,16 +101,83 @@ static enum error_code load_redacted(struct replay *replay, struct err *err)
     return replay->gone ? ERR_OK : code;
 }
 
+/* A copy of a step with its texts. */
+static enum error_code copy_step(const struct step *from, struct arena *arena, struct step *ret,
+                                 struct err *err)
+{
+    struct buf plan;
+    struct buf state;
+    buf_init(&plan, arena, 256);
+    buf_init(&state, arena, 256);
+    step_plan_write(from, &plan);
+    step_state_write(from, &state);
+    if (plan.failed || state.failed)
+        return verb_no_memory(err);
+    *ret = (struct step){.ordinal = from->ordinal};
+    enum error_code code = step_plan_read(buf_str(&plan), arena, ret, err);
+    return code == ERR_OK ? step_state_read(buf_str(&state), arena, ret, err) : code;
+}
+
+/* Copies the texts of a job's parts, without what neither the fold nor the response needs. */
+static enum error_code copy_parts(struct job_slice *slice, bool parts, struct arena *arena,
+                                  struct err *err)
+{
+    static const struct str none = {NULL, 0};
+    bool copied = true;
+    enum error_code code = ERR_OK;
+    for (uint32_t i = 0; i < slice->effect_count && copied; i++) {
+        struct effect *effect = &slice->effects[i];
+        if (!parts)
+            effect->result = effect->error = none;
+        copied = effect_copy_texts(effect, arena);
+    }
+    for (uint32_t i = 0; i < slice->signal_count; i++) {
+        /* By its version an event names it; its texts are the decision's. */
+        struct signal *signal = &slice->signals[i];
+        signal->payload = signal->correlation_key = signal->signal_id = none;
+    }
+    for (uint32_t i = 0; i < slice->step_count && copied && code == ERR_OK; i++) {
+        struct step step = slice->steps[i];
+        if (!parts)
+            step.result = step.error = step.answer = step.progress = none;
+        code = copy_step(&step, arena, &slice->steps[i], err);
+    }
+    return copied ? code : verb_no_memory(err);
+}
+
+/* Leaves what was read behind, but for what the job has of it. Jobs that are large themselves have
+ * to grow to twice their size before they are copied again. */
+static enum error_code replay_move(struct replay *replay, struct err *err)
+{
+    struct arena *to = replay->arena == replay->arenas ? replay->arenas + 1 : replay->arenas;
+    struct job_slice slice;
+    if (arena_size(replay->arena) <= replay->room)
+        return ERR_OK;
+    enum error_code code = copy_parts(&replay->slice, replay->parts, to, err);
+    if (code != ERR_OK)
+        return code;
+    if (!job_copy_texts(&replay->slice.job, NULL, to) ||
+        job_slice_copy(&replay->slice, to, &slice) != ERR_OK ||
+        (slice.step_index.count > 0 && job_slice_index(&slice, to) != ERR_OK))
+        return verb_no_memory(err);
+    arena_release(replay->arena);
+    replay->arena = to;
+    replay->slice = slice;
+    if (arena_size(to) * 2 > replay->room)
+        replay->room = arena_size(to) * 2;
+    return ERR_OK;
+}
+
 static enum error_code fold_page(struct replay *replay, struct event *events, uint32_t count,
                                  struct err *err)
 {
     enum error_code code = ERR_OK;
     for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
-        code = event_open(&events[i], replay->seed, &replay->arena, err);
+        code = event_open(&events[i], replay->seed, replay->arena, err);
         if (code == ERR_OK)
-            code = job_evolve(&replay->slice, &events[i], &replay->arena, err);
+            code = job_evolve(&replay->slice, &events[i], replay->arena, err);
     }
-    return code;
+    return code == ERR_OK ? replay_move(replay, err) : code;
 }
 
 /* Goes on until the job has that version. */
@@ -115,11 +190,11 @@ static enum error_code replay_to(struct replay *replay, int64_t version, struct 
         struct store_stream stream = {
             .job = job->id,
             .after = job->version,
-            .limit = left < STORE_EVENTS_MAX ? (uint32_t)left : STORE_EVENTS_MAX,
+            .limit = left < REPLAY_EVENTS ? (uint32_t)left : REPLAY_EVENTS,
         };
         struct event *events = NULL;
         uint32_t count = 0;
-        code = store_events(replay->txn, &stream, &replay->arena, &events, &count, err);
+        code = store_events(replay->txn, &stream, replay->arena, &events, &count, err);
         if (code == ERR_OK && count == 0 && job->version > 0)
             return err_set(err, ERR_CORRUPT,
                            "the record of the request is of a version %lld of a "
@@ -145,8 +220,6 @@ static enum error_code keep_slice(struct verb_call *call, const struct job_slice
 {
     struct job_slice *slice = arena_zalloc(call->arena, 1, sizeof *slice);
     const struct step *step = of_step ? job_step_at(from, ordinal) : NULL;
-    struct buf plan;
-    struct buf state;
     if (slice == NULL)
         return verb_no_memory(err);
     job_slice_init(slice, from->job.id, from->seed);
@@ -157,17 +230,10 @@ static enum error_code keep_slice(struct verb_call *call, const struct job_slice
     if (step == NULL)
         return ERR_OK;
     slice->steps = arena_zalloc(call->arena, 1, sizeof *slice->steps);
-    buf_init(&plan, call->arena, 256);
-    buf_init(&state, call->arena, 256);
-    step_plan_write(step, &plan);
-    step_state_write(step, &state);
-    if (slice->steps == NULL || plan.failed || state.failed)
+    if (slice->steps == NULL)
         return verb_no_memory(err);
     slice->step_count = 1;
-    slice->steps[0].ordinal = ordinal;
-    enum error_code code = step_plan_read(buf_str(&plan), call->arena, &slice->steps[0], err);
-    return code == ERR_OK ? step_state_read(buf_str(&state), call->arena, &slice->steps[0], err)
-                          : code;
+    return copy_step(step, call->arena, slice->steps, err);
 }
 
 /* What a begin was told of its effect. */
@@ -211,6 +277,9 @@ static enum error_code recall_job(struct replay *replay, const struct sighting *
         slice->job.progress = beats->progress;
         slice->job.cursor = beats->cursor;
     }
+    /* This is all that its response has, and nothing that redaction erases. */
+    if (op->command.type == COMMAND_APPEND)
+        slice->job.version = sighting->version;
     op->after = slice;
     op->answer = sighting->entry->job.answer;
     return sighting->entry->job.has_effect_key
@@ -247,6 +316,16 @@ static enum error_code recall_lease(struct replay *replay, const struct sighting
     return ERR_OK;
 }
 
+/* Whether the response shows more than the header of a job. */
+static bool shows_parts(const struct sighting *sighting)
+{
+    struct token token;
+    if (sighting->lease != NULL)
+        return sighting->lease->of_step;
+    return sighting->entry->job.has_effect_key ||
+           (token_parse(sighting->op->command.token, &token) && token.of_step);
+}
+
 static enum error_code recall_one(struct replay *replay, const struct sighting *sighting,
                                   struct err *err)
 {
@@ -276,13 +355,18 @@ static enum error_code recall_all(struct verb_call *call, struct sighting *sight
     enum error_code code = store_begin(store, STORE_READ, &replay.txn, err);
     if (code != ERR_OK)
         return code;
-    arena_init(&replay.arena);
+    arena_init(&replay.arenas[0]);
+    arena_init(&replay.arenas[1]);
+    replay.arena = replay.arenas;
+    for (uint32_t i = 0; i < count; i++)
+        replay.parts = replay.parts || shows_parts(&sightings[i]);
     for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
         if (i == 0 || !uuid_eq(sightings[i].job, sightings[i - 1].job))
             replay_begin(&replay, sightings[i].job);
         code = recall_one(&replay, &sightings[i], err);
     }
-    arena_release(&replay.arena);
+    arena_release(&replay.arenas[0]);
+    arena_release(&replay.arenas[1]);
     store_rollback(replay.txn);
     return code;
 }

@@ -10,6 +10,7 @@
 
 #include "core/request_memo.h"
 #include "engine/desk.h"
+#include "store/store_driver.h"
 
 enum { KEYED_MAX = 64 };
 
@@ -335,6 +336,9 @@ static void repeats_after_redaction(struct desk *d)
     d->key = "s";
     well(d, VERB_submit, one);
     const char *id = said(d, "id");
+    d->key = "a";
+    const char *appended =
+        well(d, VERB_append, "{\"id\":\"%s\",\"events\":[{\"type\":\"a.b\"}]}", id);
     d->key = "c";
     well(d, VERB_claim, claims);
     well(d, VERB_complete, "{\"token\":\"%s\",\"result\":1}", said(d, "claims.0.lease.token"));
@@ -349,6 +353,10 @@ static void repeats_after_redaction(struct desk *d)
     says(d, "kind", "a");
     says(d, "payload", "");
     says(d, "redacted", "true");
+    /* Nothing of it was a payload. */
+    d->key = "a";
+    assert_string_equal(well(d, VERB_append, "{\"id\":\"%s\",\"events\":[{\"type\":\"a.b\"}]}", id),
+                        appended);
     d->key = "c";
     well(d, VERB_claim, claims);
     says(d, "claims", "[]");
@@ -548,6 +556,60 @@ static void a_record_has_at_most_48_bytes_an_operation(void **state)
     at_every_desk(keeps_little);
 }
 
+/* Looks over the shoulder of a store: how much is in memory of the histories that it gives. */
+static struct {
+    const struct store_driver *driver;
+    size_t most;
+} history_meter;
+
+static enum error_code metered_events(struct store_txn *txn, const struct store_stream *stream,
+                                      struct arena *arena, struct event **ret, uint32_t *ret_count,
+                                      struct err *err)
+{
+    enum error_code code = history_meter.driver->events(txn, stream, arena, ret, ret_count, err);
+    if (arena_size(arena) > history_meter.most)
+        history_meter.most = arena_size(arena);
+    return code;
+}
+
+static void repeats_in_little_memory(struct desk *d)
+{
+    enum { EVENTS = 200, LARGE = 256 * 1024 };
+    struct store *store = engine_store(d->engine);
+    struct store_driver driver = *store->driver;
+    once(d, VERB_submit, "{\"kind\":\"a\"}");
+    const char *id = said(d, "id");
+    const char *token = claim(d, "a");
+    for (int i = 0; i < EVENTS; i += 2) {
+        well(d, VERB_append, "{\"id\":\"%s\",\"events\":[{\"type\":\"a.b\",\"payload\":%s}]}", id,
+             long_text(d, LARGE));
+        well(d, VERB_signal, "{\"id\":\"%s\",\"correlation_key\":\"k%d\",\"payload\":%s}", id, i,
+             long_text(d, LARGE));
+    }
+    well(d, VERB_effect_begin, "{\"token\":\"%s\",\"key\":\"e\"}", token);
+    well(d, VERB_effect_commit, "{\"token\":\"%s\",\"key\":\"e\",\"result\":%s}", token,
+         long_text(d, LARGE));
+    well(d, VERB_wait, "{\"token\":\"%s\",\"type\":\"signal\",\"correlation_key\":\"k0\"}", token);
+    once(d, VERB_append, "{\"id\":\"%s\",\"events\":[{\"type\":\"a.b\"}]}", id);
+    once(d, VERB_cancel, "{\"id\":\"%s\"}", id);
+    history_meter.driver = store->driver;
+    history_meter.most = 0;
+    driver.events = metered_events;
+    store->driver = &driver;
+    all_again(d);
+    store->driver = history_meter.driver;
+    print_message("%d events: %zu bytes at most\n", EVENTS, history_meter.most);
+    assert_true(history_meter.most > LARGE);
+    assert_true(history_meter.most < EVENTS / 2 * LARGE);
+    forget(d);
+}
+
+static void a_repeat_holds_a_page_of_a_history_and_no_more(void **state)
+{
+    (void)state;
+    at_every_desk(repeats_in_little_memory);
+}
+
 /* ---- leases ------------------------------------------------------------------------------- */
 
 static void under_a_key(struct desk *d, enum verb_name verb, const char *request)
@@ -631,6 +693,7 @@ int main(void)
         cmocka_unit_test(a_response_that_version_0_1_0_kept_is_given_again),
         cmocka_unit_test(a_damaged_record_is_told_and_never_sent),
         cmocka_unit_test(a_record_has_at_most_48_bytes_an_operation),
+        cmocka_unit_test(a_repeat_holds_a_page_of_a_history_and_no_more),
         cmocka_unit_test(what_the_holder_of_a_lease_says_again_is_told_by_its_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -154,7 +154,7 @@ static void a_store_that_forgets_requests_is_found_out(void **state)
 {
     char rule[RULE_BYTES];
     (void)state;
-    assert_string_equal(found_out(LIE_KEYS, rule), "once");
+    assert_string_equal(found_out(LIE_KEYS, rule), "same");
 }
 
 static void a_store_that_forgets_heartbeats_is_found_out(void **state)

@@ -279,13 +279,6 @@ void engine_wake_passed(struct engine *engine)
         }
 }
 
-/* The same request may have waited beside it and been given something: a last look at the record
- * shows that. It is not parked again. */
-static bool may_be_repeated(const struct call *call)
-{
-    return str_is_set(call->ops[0]->request.scope);
-}
-
 void engine_unpark(struct engine *engine, bool all, struct call_list *ret_over)
 {
     int64_t now = engine_steady(engine);
@@ -300,12 +293,11 @@ void engine_unpark(struct engine *engine, bool all, struct call_list *ret_over)
                     engine->park_next = call->look_at;
                 continue;
             }
-            bool over = call->park_until <= now;
-            if (all || (over && !may_be_repeated(call)) ||
+            if (all || call->park_until <= now ||
                 (call->wanted != NULL && !call->wanted(call->wanted_arg))) {
                 unpark(engine, call);
                 call_list_add(ret_over, call);
-            } else if (over || call->again_at <= now) {
+            } else if (call->again_at <= now) {
                 wake(engine, call, true);
             } else {
                 look_later(engine, call, now);

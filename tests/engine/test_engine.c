@@ -409,38 +409,6 @@ static void check_twins(struct scene *s)
     assert_int_equal(scene_status_of(s, twins[1]->op.job), JOB_NONE);
 }
 
-static void check_parked_twins(struct scene *s)
-{
-    static const struct str mail = STR_INIT("mail");
-    static const struct str other = STR_INIT("other");
-    struct caller *twins[3];
-    for (int i = 0; i < 3; i++) {
-        twins[i] = scene_claim(s, &mail, 20000);
-        twins[i]->op.request.scope = STR("ann");
-        twins[i]->op.request.key = STR("k1");
-    }
-    struct caller *alone = scene_claim(s, &other, 20000);
-    alone->op.request.scope = STR("ann");
-    alone->op.request.key = STR("k2");
-    scene_settle(s);
-    scene_submit(s, "mail");
-    scene_settle(s);
-    scene_pass(s, 21000);
-    uint32_t given = 0;
-    uint32_t repeated = 0;
-    for (int i = 0; i < 3; i++) {
-        assert_true(twins[i]->done);
-        assert_int_equal(twins[i]->op.code, ERR_OK);
-        given += twins[i]->op.grant_count;
-        repeated += twins[i]->op.request.repeated;
-    }
-    assert_int_equal(given, 1);
-    assert_int_equal(repeated, 2);
-    assert_true(alone->done);
-    assert_int_equal(alone->op.code, ERR_OK);
-    assert_int_equal(alone->op.grant_count, 0);
-}
-
 static void check_closing(struct scene *s)
 {
     struct caller *parked = scene_claim(s, NULL, 50000);
@@ -473,7 +441,6 @@ ON_EVERY_STORE(an_interrupt_ends_every_wait, check_interrupt)
 ON_EVERY_STORE(a_queue_that_is_paused_gives_nothing_away, check_paused_queue)
 ON_EVERY_STORE(a_queue_that_is_resumed_wakes_claimers, check_resumed_queue)
 ON_EVERY_STORE(the_same_request_twice_in_a_batch_is_carried_out_once, check_twins)
-ON_EVERY_STORE(the_same_claim_that_waits_twice_is_given_the_same, check_parked_twins)
 ON_EVERY_STORE(closing_answers_everybody, check_closing)
 
 /* ---- where one store will do ---- */
@@ -608,7 +575,6 @@ int main(void)
         cmocka_unit_test(a_queue_that_is_paused_gives_nothing_away),
         cmocka_unit_test(a_queue_that_is_resumed_wakes_claimers),
         cmocka_unit_test(the_same_request_twice_in_a_batch_is_carried_out_once),
-        cmocka_unit_test(the_same_claim_that_waits_twice_is_given_the_same),
         cmocka_unit_test(closing_answers_everybody),
         cmocka_unit_test(new_work_is_refused_first_then_claims_then_results),
     };

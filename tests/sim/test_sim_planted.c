@@ -40,44 +40,71 @@ static const char *const bug_layers[] = {
 static const enum planted_bug out_of_reach[] = {
     /* The engine asks core when something may be done before it asks core to do it, and its clock
      * never goes back: core/test_planted.c finds these. */
-    PLANTED_REAPER_TOO_EARLY, PLANTED_CLAIM_BEFORE_DUE, PLANTED_WAKE_TOO_EARLY,
-    PLANTED_DEPENDENCY_IGNORED, PLANTED_AVOID_LIST_IGNORED, PLANTED_HEARTBEAT_SHORTENS,
+    PLANTED_REAPER_TOO_EARLY,
+    PLANTED_CLAIM_BEFORE_DUE,
+    PLANTED_WAKE_TOO_EARLY,
+    PLANTED_DEPENDENCY_IGNORED,
+    PLANTED_AVOID_LIST_IGNORED,
+    PLANTED_HEARTBEAT_SHORTENS,
     PLANTED_LIFETIME_TOO_SHORT,
     /* No kind of a world has a grace for cancellations: the judge of core/test_planted.c finds
      * this. */
     PLANTED_CANCEL_GRACE_OF_KIND_IGNORED,
     /* The engine looks before it writes: store/conformance_*.c finds these. And in a world a commit
      * that fails is one of which nobody can say whether it was made. */
-    PLANTED_MEMORY_EVENT_REPLACED, PLANTED_MEMORY_KEY_TWICE, PLANTED_MEMORY_KEEPS_WHAT_FAILED,
+    PLANTED_MEMORY_EVENT_REPLACED,
+    PLANTED_MEMORY_KEY_TWICE,
+    PLANTED_MEMORY_KEEPS_WHAT_FAILED,
     /* No world has callers with tokens, imports, backups, long verbs under a key, callers that
      * leave, a standby, commits lost in a failover or lanes that another program wrote. */
-    PLANTED_MEMORY_REVOKED_LIVES, PLANTED_FOREIGN_QUEUE_SERVED, PLANTED_FOREIGN_RESOURCE_USED,
-    PLANTED_FOREIGN_RESOURCE_CHANGED, PLANTED_RESOURCE_SERVES_ANY_QUEUE,
-    PLANTED_QUESTION_PLANNED_AWAY, PLANTED_REFUSAL_SHOWS_THE_JOB,
+    PLANTED_MEMORY_REVOKED_LIVES,
+    PLANTED_FOREIGN_QUEUE_SERVED,
+    PLANTED_FOREIGN_RESOURCE_USED,
+    PLANTED_FOREIGN_RESOURCE_CHANGED,
+    PLANTED_RESOURCE_SERVES_ANY_QUEUE,
+    PLANTED_QUESTION_PLANNED_AWAY,
+    PLANTED_REFUSAL_SHOWS_THE_JOB,
     PLANTED_REJECTED_STEP_SUCCEEDS, /* nor has one persons who reject */
-    PLANTED_SCOPE_NOT_LOOKED_AT, PLANTED_IMPORT_NOT_CHECKED, PLANTED_ANSWER_NOT_KEPT,
-    PLANTED_LOST_LEASES_STAY, PLANTED_GONE_CALLER_GETS_A_JOB, PLANTED_REPEATED_IS_NOT_AWAITED,
-    PLANTED_LANES_BELIEVED, PLANTED_LOST_EVENTS_PASSED_OVER, PLANTED_BACKUP_ANYWHERE,
-    PLANTED_ANSWERED_BY_ANYBODY, PLANTED_JOBS_SHOWN_TO_ANYBODY,
+    PLANTED_SCOPE_NOT_LOOKED_AT,
+    PLANTED_IMPORT_NOT_CHECKED,
+    PLANTED_ANSWER_NOT_KEPT,
+    PLANTED_LOST_LEASES_STAY,
+    PLANTED_GONE_CALLER_GETS_A_JOB,
+    PLANTED_REPEATED_IS_NOT_AWAITED,
+    PLANTED_LANES_BELIEVED,
+    PLANTED_LOST_EVENTS_PASSED_OVER,
+    PLANTED_BACKUP_ANYWHERE,
+    PLANTED_ANSWERED_BY_ANYBODY,
+    PLANTED_JOBS_SHOWN_TO_ANYBODY,
     /* No actor asks for some types of events, for the next page of a list or for groups of dead
      * letters. */
-    PLANTED_GROUP_WITHOUT_ERROR, PLANTED_GROUP_FILTER_DROPPED, PLANTED_EVENT_TYPE_NOT_LOOKED_AT,
+    PLANTED_GROUP_WITHOUT_ERROR,
+    PLANTED_GROUP_FILTER_DROPPED,
+    PLANTED_EVENT_TYPE_NOT_LOOKED_AT,
     PLANTED_PAGE_REPEATS_ITS_LAST,
     /* No rule says which queue comes first, or how fast: everything ends all the same. */
-    PLANTED_QUEUES_TAKE_NO_TURNS, PLANTED_LOST_RESOURCE_KEEPS_STEPS,
+    PLANTED_QUEUES_TAKE_NO_TURNS,
+    PLANTED_LOST_RESOURCE_KEEPS_STEPS,
     PLANTED_WOKEN_IN_VAIN_TELLS_NOBODY,
     /* Nor which of the jobs of one moment comes first. */
     PLANTED_NEWEST_JOB_FIRST,
     /* No actor lists by labels, and no worker of a world registers. */
-    PLANTED_LABELS_NOT_LOOKED_AT, PLANTED_EVERY_CLAIM_LOOKS_AT_ITS_WORKER,
-    PLANTED_EXPIRED_WORKER_IS_LIVE, PLANTED_FOREIGN_WORKER_SHOWN, PLANTED_CLAIM_RENEWS_NO_WORKER,
+    PLANTED_LABELS_NOT_LOOKED_AT,
+    PLANTED_EVERY_CLAIM_LOOKS_AT_ITS_WORKER,
+    PLANTED_EXPIRED_WORKER_IS_LIVE,
+    PLANTED_FOREIGN_WORKER_SHOWN,
+    PLANTED_CLAIM_RENEWS_NO_WORKER,
     PLANTED_WORKER_OF_ANY_QUEUE_FITS,
     /* It takes thousands of seeds. */
-    PLANTED_MEMORY_KEY_STAYS, PLANTED_NEXT_TIME_FORGOTTEN,
+    PLANTED_MEMORY_KEY_STAYS,
+    PLANTED_NEXT_TIME_FORGOTTEN,
     /* A server has one batch at the store at a time, and between a look for what is due and what
      * it leads to there is none. */
-    PLANTED_RENEWED_RESOURCE_LOST, PLANTED_PASSED_OVER_SLEEP_ON, PLANTED_SOONER_TIME_FORGOTTEN,
-    PLANTED_SUBMIT_TORN, /* worlds submit jobs one by one: engine/test_verbs_submit finds it */
+    PLANTED_RENEWED_RESOURCE_LOST,
+    PLANTED_PASSED_OVER_SLEEP_ON,
+    PLANTED_SOONER_TIME_FORGOTTEN,
+    /* Worlds submit jobs one by one. */
+    PLANTED_SUBMIT_TORN,
 };
 
 /* In the layers that a world is made of. */
@@ -180,25 +207,35 @@ static void planted_bugs_break_worlds(void **state)
     assert_int_equal(missed, 0);
 }
 
+/* A world that breaks the rule without faults, too, is left with few commands and none of them. */
 static void a_broken_world_is_made_smaller(void **state)
 {
     (void)state;
-    struct scenario large = of_seed(4);
-    struct sim_counts counts = {0};
-    struct sim_result result;
+    uint32_t without_faults = 0;
     planted_bug = PLANTED_WOKEN_FOR_NOBODY;
-    struct scenario small = sim_minimise(&large, "ends");
-    sim_run(&small, NULL, &counts, &result);
+    for (uint64_t seed = 1; seed <= 30 && without_faults == 0; seed++) {
+        struct scenario large = of_seed(seed);
+        struct sim_counts counts = {0};
+        struct sim_result result;
+        sim_run(&large, NULL, &counts, &result);
+        bool broken = result.failed && strcmp(result.rule, "ends") == 0;
+        sim_result_release(&result);
+        if (!broken)
+            continue;
+        struct scenario small = sim_minimise(&large, "ends");
+        sim_run(&small, NULL, &counts, &result);
+        uint32_t left = result.given_count - small.skipped_count;
+        print_message("%u of %u commands are left, without faults: %s\n", left, large.commands,
+                      small.faults == 0 ? "yes" : "no");
+        assert_true(result.failed);
+        assert_string_equal(result.rule, "ends");
+        assert_true(left <= large.commands / 4);
+        without_faults += small.faults == 0;
+        sim_result_release(&result);
+        free(small.skipped);
+    }
     planted_bug = PLANTED_NONE;
-    uint32_t left = result.given_count - small.skipped_count;
-    print_message("%u of %u commands are left, without faults: %s\n", left, large.commands,
-                  small.faults == 0 ? "yes" : "no");
-    assert_true(result.failed);
-    assert_string_equal(result.rule, "ends");
-    assert_true(left <= large.commands / 4);
-    assert_int_equal(small.faults, 0);
-    sim_result_release(&result);
-    free(small.skipped);
+    assert_int_equal(without_faults, 1);
 }
 
 int main(void)

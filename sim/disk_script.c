@@ -18,6 +18,7 @@ enum {
     SLOTS = 128,
     COMMAND_MS = 300, /* between two commands */
     TURNS_MAX = 1000,
+    JOURNAL_BYTES = 256, /* each commit is reason enough to go to the other file */
     LOG_PAGES = 60,
     SEED = 8,
 };
@@ -31,6 +32,8 @@ struct script_line {
     const char *kept;
     bool refused;
 };
+
+#define VERB_TURN VERB_COUNT
 
 static const struct script_line commands[] = {
 #define COMMAND(what, key, request, kept) {VERB_##what, key, request, kept, false},
@@ -56,7 +59,10 @@ struct script {
 
 uint32_t script_command_count(void)
 {
-    return COMMANDS;
+    uint32_t count = 0;
+    for (size_t i = 0; i < COMMANDS; i++)
+        count += commands[i].verb != VERB_TURN;
+    return count;
 }
 
 uint32_t script_steps(void)
@@ -115,9 +121,11 @@ static struct store_options options_of(struct life *life)
 
 enum error_code life_open(struct life *life, struct err *err)
 {
+    const struct sqlite_habits habits = {
+        .by_hand = true, .journal_long = JOURNAL_BYTES, .log_pages_max = LOG_PAGES};
     struct store_options options = options_of(life);
     enum error_code code =
-        sqlite_store_open_with(STR(SCRIPT_PATH), &options, LOG_PAGES, &life->store, err);
+        sqlite_store_open_with(STR(SCRIPT_PATH), &options, &habits, &life->store, err);
     if (code == ERR_OK)
         code = life_open_engine(life, err);
     if (code != ERR_OK)
@@ -263,6 +271,8 @@ enum error_code life_step(struct life *life, struct err *err)
     virtual_random_repeat(SEED + life->done);
     if (life->done % 2 == 0)
         settle(life);
+    else if (commands[number].verb == VERB_TURN)
+        sqlite_store_turn(life->store);
     else
         code = step_ask(life, number, err);
     if (code == ERR_OK)
@@ -430,7 +440,7 @@ static void learn_step(struct script *script, struct life *life)
     virtual_random_repeat(SEED + life->done);
     if (life->done % 2 == 0) {
         settle(life);
-    } else {
+    } else if (commands[number].verb != VERB_TURN) {
         struct script_answer *answer = &script->answers[number];
         answer->code = ask(life, number, &arena, &text, &err);
         answer->text = arena_copy(&script->arena,

@@ -360,8 +360,7 @@ static void init_runners(struct engine *engine)
         begin_trusting(engine, &seen);
         (void)engine_attend(engine, NULL);
     }
-    bool two = engine->store->shared || store_overlaps(engine->store);
-    engine->runner_count = two && !engine->options.by_hand ? RUNNERS_MAX : 1;
+    engine->runner_count = engine->store->shared && !engine->options.by_hand ? RUNNERS_MAX : 1;
     for (uint32_t i = 0; i < engine->runner_count; i++) {
         struct runner *runner = &engine->runners[i];
         runner->engine = engine;

@@ -180,13 +180,9 @@ static enum error_code run_batch(struct runner *runner, uint32_t count, struct a
 
 bool engine_run_calls(struct runner *runner)
 {
-    enum { TURN_MS_MAX = 100 };
     struct engine *engine = runner->engine;
     struct call_list calls = {0};
     struct call_list over = {0};
-    /* What comes while another batch has the store goes into this one. */
-    if (engine->runner_count > 1)
-        store_await_turn(engine->store, TURN_MS_MAX);
     uint32_t count = gather(runner, &calls, &over);
     bool any = count > 0 || over.count > 0;
     if (count > 0) {

@@ -118,7 +118,8 @@ static void take_beats(const struct claim_row *claim, struct lease *lease, struc
     *cursor = claim->cursor;
 }
 
-enum error_code row_name_job(struct uuid id, enum error_code code, struct err *err)
+/* Names the job whose row cannot be read: whoever lists a thousand must know which it is. */
+static enum error_code name_job(struct uuid id, enum error_code code, struct err *err)
 {
     char text[UUID_TEXT_LEN];
     if (code != ERR_CORRUPT || err == NULL)
@@ -136,10 +137,10 @@ enum error_code row_to_job(const struct job_row *row, uint64_t seed, struct aren
     job_slice_init(&slice, row->id, seed);
     struct job *job = &slice.job;
     if (row->status < 0 || row->status >= JOB_STATUS_COUNT)
-        return row_name_job(row->id,
-                            err_set(err, ERR_CORRUPT, "it has the status %lld, which there is not",
-                                    (long long)row->status),
-                            err);
+        return name_job(row->id,
+                        err_set(err, ERR_CORRUPT, "it has the status %lld, which there is not",
+                                (long long)row->status),
+                        err);
     job->status = (enum job_status)row->status;
     job->version = row->version;
     job->failures = row->retry_count;
@@ -152,7 +153,7 @@ enum error_code row_to_job(const struct job_row *row, uint64_t seed, struct aren
     if (code == ERR_OK)
         code = job_spec_read(row->created, arena, &job->spec, err);
     if (code != ERR_OK)
-        return row_name_job(row->id, code, err);
+        return name_job(row->id, code, err);
     job->redacted = row->redacted;
     if (row->redacted) {
         /* Of the spec only what the job is found by is left. */

@@ -101,10 +101,6 @@ enum error_code row_to_step(const struct step_row *row, struct arena *arena, str
 enum error_code row_to_effect(const struct effect_row *row, struct arena *arena, struct effect *ret,
                               struct err *err);
 
-/* Names the job whose row cannot be read (corrupt): a list of a thousand must say which it is. Any
- * other code comes back as it is. */
-enum error_code row_name_job(struct uuid id, enum error_code code, struct err *err);
-
 /* Counts steps that are in a state; corrupt: there is no such state. */
 enum error_code row_count_steps(int64_t state_number, int64_t count,
                                 int64_t counts[STEP_STATE_COUNT], struct err *err);

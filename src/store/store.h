@@ -140,10 +140,6 @@ enum error_code store_feed_state(struct store_txn *txn, struct store_position af
                                  struct store_feed_state *ret, struct err *err);
 enum error_code store_watch(struct store *store, uint64_t seen, int64_t wait_ms, uint64_t *ret_seen,
                             struct err *err);
-/* Whether a transaction that writes can begin while the commit of another waits for the disk; and
- * waiting for that. */
-bool store_overlaps(const struct store *store);
-void store_await_turn(struct store *store, int64_t wait_ms);
 enum error_code store_watch_others(struct store *store, uint64_t seen, int64_t wait_ms,
                                    uint64_t *ret_seen, struct err *err);
 enum error_code store_leases_on(struct store_txn *txn, struct str resource_id, struct arena *arena,

@@ -78,8 +78,7 @@ struct store_queue_count {
     struct str queue;
     enum job_status status;
     int64_t count;     /* at least 1 */
-    int64_t oldest_at; /* the created_at of the one that was made first; 0: the status is an end,
-                          and nobody waits for them */
+    int64_t oldest_at; /* the smallest created_at of them */
 };
 
 /* The live leases that a worker holds, apart for each resource that they are on. Live is what has

@@ -83,32 +83,29 @@ finds() {
     says "$first"
 }
 
-# The later events of the job are one text, each an array with a comma before it.
-events="json('[' || substr(record, 2) || ']')"
-# edits WHAT : the SQL that replaces them by the JSON array WHAT
-edits() {
-    echo "UPDATE state_rows SET record = ',' || substr($1, 2, length($1) - 2)"
-}
-finds 'event 1 breaks the rule hash' \
-    "UPDATE job_rows SET created = replace(created, '1.10', '1.11') WHERE job = job()"
-finds 'event 4 breaks the rule hash' \
-    "UPDATE state_rows SET record = replace(record, 'sent', 'lost') WHERE job = job()"
+finds 'event 1 breaks the rule digest' \
+    "UPDATE event_rows SET payload = replace(payload, '1.10', '1.11') WHERE job = job() AND version = 1"
+finds 'event 4 breaks the rule digest' \
+    "UPDATE event_rows SET payload = replace(payload, 'sent', 'lost') WHERE job = job() AND version = 4"
 finds 'event 2 (job_leased) is damaged' \
-    "UPDATE state_rows SET record = replace(record, '{\"worker_id', 'garbage') WHERE job = job()"
-finds 'event 3 breaks the rule hash' "$(edits "json_set($events, '\$[1][3]', 'eve')") WHERE job = job()"
-finds 'event 3 breaks the rule hash' "$(edits "json_set($events, '\$[1][2]', json_extract($events, '\$[1][2]') + 1)") WHERE job = job()"
-finds 'version 4 stands where 3 belongs' "$(edits "json_remove($events, '\$[1]')"),
-    hashes = CAST(substr(hashes, 1, 32) || substr(hashes, 65) AS BLOB) WHERE job = job()"
-finds 'its row breaks the rule row' "$(edits "json_remove($events, '\$[2]')"),
-    hashes = substr(hashes, 1, 64) WHERE job = job()"
-finds 'its row breaks the rule row: job: status' 'UPDATE state_rows SET status = 0 WHERE job = job()'
-finds 'its row breaks the rule row: job: failures' 'UPDATE state_rows SET retry_count = 9 WHERE job = job()'
+    "UPDATE event_rows SET payload = 'garbage' WHERE job = job() AND version = 2"
+finds 'event 3 breaks the rule hash' "UPDATE event_rows SET actor = 'eve' WHERE job = job() AND version = 3"
+finds 'event 3 breaks the rule hash' \
+    "UPDATE event_rows SET created_at = created_at + 1 WHERE job = job() AND version = 3"
+finds 'version 4 stands where 3 belongs' 'DELETE FROM event_rows WHERE job = job() AND version = 3'
+finds 'its row breaks the rule row' 'DELETE FROM event_rows WHERE job = job() AND version = 4'
+finds 'its row breaks the rule row: job: status' \
+    "UPDATE job_rows SET status = (SELECT status FROM job_rows ORDER BY job DESC LIMIT 1) WHERE job = job()"
+finds 'its row breaks the rule row: job: failures' 'UPDATE job_rows SET retry_count = 9 WHERE job = job()'
+finds 'the salt is still there' \
+    'UPDATE event_rows SET payload = NULL, redacted = 1 WHERE job = job() AND version = 2'
+finds 'column digest' "UPDATE event_rows SET digest = x'00' WHERE job = job() AND version = 2"
 attempts 1 verify --all --store "sqlite:$work/bad.db" --json
 json "a['broken'] == 1 and a['verified'] == 3 and [j['id'] for j in a['jobs']] == ['$first']"
 json 'not a["jobs"][0]["ok"] and len(a["jobs"][0]["violations"]) > 0'
 
 # A job that cannot even be read is named as that, and the others are verified.
-plants "UPDATE job_rows SET created = replace(created, '{\"kind', 'garbage') WHERE job = job()"
+plants "UPDATE event_rows SET payload = 'garbage' WHERE job = job() AND version = 1"
 attempts 1 verify "$first" --store "sqlite:$work/bad.db"
 prints 'broken'
 prints 'cannot be read'

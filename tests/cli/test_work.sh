@@ -304,7 +304,7 @@ ends "$worker" 0
 
 # --- a command that cannot be started ---
 
-# starves COUNT : a worker that may have so few files open. How many it needs to begin with (about 12, and about
+# starves COUNT : a worker that may have so few files open. How many it needs to begin with (about 16, and about
 # 27 with a command) shifts by a few with what its threads hold at the moment: the counts stay clear of both.
 starves() {
     # shellcheck disable=SC2016
@@ -321,7 +321,7 @@ says "Too many open files; see 'ulimit -n'"
 says 'cannot be run any more'
 [ "$(grep -c released "$work/err")" -eq 5 ] || complain "$what does not try 5 times"
 is "$id" '"status":"queued"' '"failures":0'
-starves 8
+starves 11
 [ $status -eq 5 ] || complain "$what exits with $status, not 5"
 says 'Too many open files'
 

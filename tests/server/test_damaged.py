@@ -48,7 +48,7 @@ def one_job_that_cannot_be_read_does_not_hide_others_on_sqlite():
     store = fresh_sqlite()
     first, second, third = make_jobs(store)
     with sqlite3.connect(store[7:]) as base:
-        changed = base.execute("UPDATE claim_rows SET state = '{\"no' WHERE job = ?",
+        changed = base.execute("UPDATE job_rows SET state = '{\"no' WHERE job = ?",
                                (bytes.fromhex(second.replace("-", "")),)).rowcount
     base.close()
     check(changed == 1, "nothing was damaged")
@@ -67,7 +67,7 @@ def a_payload_that_is_no_json_does_not_break_the_answer():
     _, second, _ = make_jobs(store)
     with sqlite3.connect(store[7:]) as base:
         changed = base.execute(
-            "UPDATE claim_rows SET record = replace(record, '{\"worker_id', '\"},{') WHERE job = ?",
+            "UPDATE event_rows SET payload = '\"},{' WHERE version = 2 AND job = ?",
             (bytes.fromhex(second.replace("-", "")),)).rowcount
     base.close()
     check(changed == 1, "nothing was damaged")

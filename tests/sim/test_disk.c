@@ -284,8 +284,9 @@ static struct str ask(struct life *life, enum verb_name verb, const char *reques
 
 static const char secret[] = "nobody else is to know";
 
-/* A job whose result is the secret, on a disk that has it. The request that redacts it. */
-static const char *completed_job(struct life *life, struct arena *arena)
+/* A job whose result is the secret, on a disk that has it in the log in front of the database, or
+ * in SQLite's files too. The request that redacts it. */
+static const char *completed_job(struct life *life, bool written_behind, struct arena *arena)
 {
     static char request[256];
     (void)ask(life, VERB_submit, "{\"kind\":\"k\"}", arena);
@@ -296,6 +297,8 @@ static const char *completed_job(struct life *life, struct arena *arena)
     (void)snprintf(request, sizeof request, "{\"token\":%.*s,\"result\":\"%s\"}", (int)token.len,
                    token.at, secret);
     (void)ask(life, VERB_complete, request, arena);
+    if (written_behind)
+        sqlite_store_turn(life->store);
     assert_true(is_on_disk(secret));
     (void)snprintf(request, sizeof request, "{\"id\":%.*s}", (int)id.len, id.at);
     return request;
@@ -311,21 +314,30 @@ static void expect_erased_after_any_cut(const struct disk *disk)
     }
 }
 
-static void what_was_redacted_stays_so_after_a_power_cut(void **state)
+static void redact_and_cut(struct disk *disk, bool written_behind)
 {
-    struct disk *disk = *state;
     struct life life = {0};
     struct arena arena;
     struct err err = {0};
     arena_init(&arena);
     assert_int_equal(life_open(&life, &err), ERR_OK);
-    const char *request = completed_job(&life, &arena);
+    const char *request = completed_job(&life, written_behind, &arena);
     (void)ask(&life, VERB_redact, request, &arena);
     expect_erased_after_any_cut(disk);
     disk_use(disk);
     assert_false(is_on_disk(secret));
     life_close(&life);
     arena_release(&arena);
+}
+
+static void what_was_redacted_in_the_log_in_front_stays_so_after_a_power_cut(void **state)
+{
+    redact_and_cut(*state, false);
+}
+
+static void what_was_redacted_in_the_database_stays_so_after_a_power_cut(void **state)
+{
+    redact_and_cut(*state, true);
 }
 
 /* The disk at each sync. */
@@ -370,7 +382,7 @@ static void a_redaction_that_a_power_cut_has_interrupted_can_be_asked_for_again(
     struct err err = {0};
     arena_init(&arena);
     assert_int_equal(life_open(&life, &err), ERR_OK);
-    const char *request = completed_job(&life, &arena);
+    const char *request = completed_job(&life, true, &arena);
     disk_watch(*state, keep_moment, &moments);
     (void)ask(&life, VERB_redact, request, &arena);
     disk_watch(*state, NULL, NULL);
@@ -419,7 +431,8 @@ int main(void)
         ON_DISK(a_failed_sync_throws_away_what_it_was_to_write),
         ON_DISK(a_write_can_be_short),
         ON_DISK(a_lock_has_one_holder),
-        ON_DISK(what_was_redacted_stays_so_after_a_power_cut),
+        ON_DISK(what_was_redacted_in_the_log_in_front_stays_so_after_a_power_cut),
+        ON_DISK(what_was_redacted_in_the_database_stays_so_after_a_power_cut),
         ON_DISK(a_redaction_that_a_power_cut_has_interrupted_can_be_asked_for_again),
         ON_DISK(a_file_that_cannot_be_looked_at_for_once_is_not_taken_for_lost),
     };

@@ -153,12 +153,10 @@ const char *queues(struct trial *t)
     struct store_txn *txn = begin(t, STORE_READ);
     ok(t, store_queues(txn, &t->w.arena, &rows, &count, &t->w.err));
     rollback(t, txn);
-    for (uint32_t i = 0; i < count; i++) {
-        buf_addf(&buf, "%s%.*s %.*s %lld", i > 0 ? ", " : "", STR_ARG(rows[i].queue),
-                 STR_ARG(job_status_name(rows[i].status)), (long long)rows[i].count);
-        if (rows[i].oldest_at != 0)
-            buf_addf(&buf, "@%lld", seconds(rows[i].oldest_at));
-    }
+    for (uint32_t i = 0; i < count; i++)
+        buf_addf(&buf, "%s%.*s %.*s %lld@%lld", i > 0 ? ", " : "", STR_ARG(rows[i].queue),
+                 STR_ARG(job_status_name(rows[i].status)), (long long)rows[i].count,
+                 seconds(rows[i].oldest_at));
     return text(&buf);
 }
 

@@ -317,7 +317,8 @@ static int copy_without_room(struct place *place)
         return 1;
     if (copy_to(place, store, "copy.db", &bytes, &err) != ERR_UNAVAILABLE)
         return 2;
-    if (strcmp(files_in(place), "jobs.db jobs.db-shm jobs.db-wal jobs.db.lock") != 0)
+    if (strcmp(files_in(place),
+               "jobs.db jobs.db-ahead0 jobs.db-ahead1 jobs.db-shm jobs.db-wal jobs.db.lock") != 0)
         return 3;
     return pause_queue(store, "after", &err) == ERR_OK ? 0 : 4;
 }

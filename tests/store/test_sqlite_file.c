@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "store/conformance.h"
+#include "store/sqlite/rows.h"
 #include "store/sqlite_place.h"
 
 /* ---- a store with jobs, in a place ---- */
@@ -276,13 +277,14 @@ static const char *const statements[] = {
 #undef STATEMENT
 };
 
-/* Small tables that are read as a whole, in order; the values of one row's labels; the queues that
- * a caller may see. */
+/* Small tables that are read as a whole, in order; what is written behind; the values of one row's
+ * labels; the queues that a caller may see. */
 static bool may_scan(const char *detail)
 {
     static const char *const wholes[] = {
         "SCAN feed_end", "SCAN kinds", "SCAN queues",
-        "SCAN l ",       "SCAN q ",    "SCAN resources USING COVERING INDEX resources_by_end"};
+        "SCAN l ",       "SCAN q ",    "SCAN resources USING COVERING INDEX resources_by_end",
+        "SCAN ahead_"};
     for (size_t i = 0; i < sizeof wholes / sizeof wholes[0]; i++)
         if (strncmp(detail, wholes[i], strlen(wholes[i])) == 0)
             return true;
@@ -290,14 +292,12 @@ static bool may_scan(const char *detail)
 }
 
 /* What an operator asks for now and then is all of something, and takes no lock. Lanes are looked
- * through when there are twice as many as were needed before. Leases are few, and so are the parts
- * of one job's stream that are read at once. */
+ * through when there are twice as many as were needed before. */
 static bool walks_seldom(const char *name)
 {
-    static const char *const shown[] = {"CLAIMS_HELD_IN", "WORKERS",      "WORKERS_COUNT",
-                                        "COUNTS",         "CLAIMS_HELD",  "RESOURCES",
-                                        "STEP_COUNTS",    "TOKENS",       "LANES_SWEEP",
-                                        "COUNT_OPEN",     "LIST_CLAIMED", "EVENTS_OF_JOB"};
+    static const char *const shown[] = {"CLAIMS_HELD_IN", "WORKERS",     "WORKERS_COUNT",
+                                        "JOB_COUNTS",     "CLAIMS_HELD", "RESOURCES",
+                                        "STEP_COUNTS",    "TOKENS",      "LANES_SWEEP"};
     for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++)
         if (strcmp(name, shown[i]) == 0)
             return true;
@@ -308,8 +308,12 @@ static void no_statement_walks_over_a_table_or_sorts(void **state)
 {
     struct place *place = *state;
     sqlite3 *db;
+    struct rows rows = {.table = NULL};
+    struct connection connection = {.db = NULL};
     end(trial_in(place));
     assert_int_equal(sqlite3_open(place->path, &db), SQLITE_OK);
+    connection.db = db;
+    assert_int_equal(rows_offer(&rows, &connection, NULL), ERR_OK);
     for (size_t i = 0; i < sizeof statements / sizeof statements[0]; i++) {
         sqlite3_stmt *plan;
         char *sql = sqlite3_mprintf("EXPLAIN QUERY PLAN %s", statements[i]);
@@ -318,8 +322,9 @@ static void no_statement_walks_over_a_table_or_sorts(void **state)
         while (sqlite3_step(plan) == SQLITE_ROW) {
             const char *detail = (const char *)sqlite3_column_text(plan, 3);
             bool scans = strncmp(detail, "SCAN", 4) == 0 && !may_scan(detail);
-            if (walks_seldom(names[i])) /* but not over all jobs */
-                scans = strcmp(detail, "SCAN j") == 0;
+            if (walks_seldom(names[i])) /* but of jobs only an index is read */
+                scans = strstr(detail, "job_rows") != NULL &&
+                        strcmp(detail, "SCAN job_rows USING COVERING INDEX jobs_by_status") != 0;
             if (scans || (!walks_seldom(names[i]) && strstr(detail, "TEMP B-TREE") != NULL))
                 fail_msg("%s: %s", names[i], detail);
         }

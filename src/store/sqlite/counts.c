@@ -1,67 +1,31 @@
 /* What an operator looks at: how many jobs there are, who holds leases, and all resources. */
 #include "core/job_state.h"
+#include "store/queue_tally.h"
 #include "store/row.h"
 #include "store/sqlite/sqlite.h"
 
-/* How many there are is kept. The oldest of each queue and status is found by walking over the jobs
- * that have not ended, from the first on, until there is one of each. */
-static enum error_code find_oldest(struct sqlite_txn *txn, struct store_queue_count *counts,
-                                   uint32_t count, uint32_t unknown, struct err *err)
-{
-    struct query query = lite_query(txn->connection, STATEMENT_COUNT_OPEN, NULL, err);
-    while (unknown > 0 && lite_next(&query)) {
-        int64_t status = lite_read_int(&query);
-        struct str queue = lite_read_text_view(&query);
-        int64_t created_at = lite_read_int(&query);
-        for (uint32_t i = 0; i < count; i++) {
-            if ((int64_t)counts[i].status != status || !str_eq(counts[i].queue, queue))
-                continue;
-            unknown -= counts[i].oldest_at == 0;
-            if (counts[i].oldest_at == 0)
-                counts[i].oldest_at = created_at;
-            break;
-        }
-    }
-    return lite_end(&query);
-}
-
+/* Counted here: SQLite would sort a million rows to group them. */
 enum error_code sqlite_queues(struct store_txn *base, struct arena *arena,
                               struct store_queue_count **ret, uint32_t *ret_count, struct err *err)
 {
     struct sqlite_txn *txn = (struct sqlite_txn *)base;
-    struct store_queue_count *counts = NULL;
-    uint32_t count = 0;
-    uint32_t cap = 0;
-    uint32_t unknown = 0;
+    struct queue_tally tally;
     enum error_code code = sqlite_verb_begin(txn, err);
     if (code != ERR_OK)
         return code;
-    struct query query = lite_query(txn->connection, STATEMENT_COUNTS, arena, err);
+    queue_tally_init(&tally, arena, txn->store->base.options.seed);
+    struct query query = lite_query(txn->connection, STATEMENT_JOB_COUNTS, NULL, err);
     while (lite_next(&query)) {
-        if (!sqlite_more(arena, (void **)&counts, count, &cap, sizeof *counts)) {
-            query.out_of_memory = true;
-            break;
-        }
-        struct store_queue_count *one = &counts[count++];
-        *one = (struct store_queue_count){.queue = lite_read_text(&query)};
         int64_t status = lite_read_int(&query);
-        one->count = lite_read_int(&query);
-        if (status < 0 || status >= JOB_STATUS_COUNT)
-            query.code = err_set(err, ERR_CORRUPT, "jobs are counted that have the status %lld",
-                                 (long long)status);
-        else
-            one->status = (enum job_status)status;
-        unknown += !job_status_terminal(one->status);
+        struct str queue = lite_read_text_view(&query);
+        int64_t created_at = lite_read_int(&query);
+        if (!query.out_of_memory)
+            query.code = queue_tally_add(&tally, queue, status, created_at, err);
     }
     code = lite_end(&query);
     if (code == ERR_OK)
-        code = find_oldest(txn, counts, count, unknown, err);
-    code = sqlite_verb_end(txn, code);
-    if (code == ERR_OK) {
-        *ret = counts;
-        *ret_count = count;
-    }
-    return code;
+        code = queue_tally_finish(&tally, ret, ret_count, err);
+    return sqlite_verb_end(txn, code);
 }
 
 enum error_code sqlite_workers(struct store_txn *base, const struct names *queues,

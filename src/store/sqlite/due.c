@@ -27,7 +27,7 @@ static enum error_code add_due(struct sqlite_txn *txn, enum statement statement,
                                struct due_list *list, struct err *err)
 {
     struct query query = lite_query(txn->connection, statement, arena, err);
-    for (uint32_t taken = 0; lite_next(&query); taken++) {
+    for (uint32_t taken = 0; lite_next(&query);) {
         struct store_due due = {.what = what, .at = lite_read_int(&query)};
         if (due.at > txn->now || taken == limit) {
             note_next(list, due.at);
@@ -40,11 +40,14 @@ static enum error_code add_due(struct sqlite_txn *txn, enum statement statement,
         due.step = lite_read_step(&query);
         if (what == DUE_RESOURCE)
             due.resource_id = lite_read_text(&query);
+        else if (sqlite_is_ahead(txn, &due.job, due.step))
+            continue; /* it was due */
         if (!sqlite_more(arena, (void **)&list->at, list->count, &list->cap, sizeof *list->at))
             query.out_of_memory = true;
         if (query.out_of_memory)
             break;
         list->at[list->count++] = due;
+        taken++;
     }
     return lite_end(&query);
 }
@@ -52,20 +55,24 @@ static enum error_code add_due(struct sqlite_txn *txn, enum statement statement,
 static enum error_code note_work(struct sqlite_txn *txn, struct due_list *list, struct err *err)
 {
     struct query query = lite_query(txn->connection, STATEMENT_DUE_WORK, NULL, err);
-    if (lite_next(&query))
-        note_next(list, lite_read_int(&query));
+    bool known = false;
+    while (!known && lite_next(&query)) {
+        int64_t at = lite_read_int(&query);
+        struct uuid job = lite_read_uuid(&query);
+        known = !sqlite_is_ahead(txn, &job, lite_read_step(&query));
+        if (known)
+            note_next(list, at);
+    }
     return lite_end(&query);
 }
 
 static enum error_code find_due(struct sqlite_txn *txn, uint32_t limit, struct arena *arena,
                                 struct due_list *list, struct err *err)
 {
-    /* Jobs and steps are due in three tables, of which the oldest together count. */
+    /* Jobs and steps are due in two tables, of which the oldest together count. */
     enum error_code code = add_due(txn, STATEMENT_DUE_TIMERS, DUE_JOB, limit, arena, list, err);
     if (code == ERR_OK)
         code = add_due(txn, STATEMENT_DUE_CLAIMS, DUE_JOB, limit, arena, list, err);
-    if (code == ERR_OK)
-        code = add_due(txn, STATEMENT_DUE_STEP_CLAIMS, DUE_JOB, limit, arena, list, err);
     sort_due(list);
     if (list->count > limit) {
         note_next(list, list->at[limit].at);
@@ -85,9 +92,18 @@ enum error_code sqlite_due(struct store *store, uint32_t limit, struct arena *ar
 {
     struct store_txn *base;
     struct due_list list = {.next = INT64_MAX};
-    enum error_code code = sqlite_begin(store, STORE_READ, &base, err);
+    /* With the turn, and what is ahead in mind: readers would wait until that is written. */
+    enum error_code code = sqlite_begin(store, STORE_WRITE, &base, err);
     if (code != ERR_OK)
         return code;
+    note_next(&list, sqlite_ahead_due((struct sqlite_txn *)base));
+    if (list.next <= ((struct sqlite_txn *)base)->now) {
+        sqlite_rollback(base);
+        list.next = INT64_MAX;
+        code = sqlite_begin(store, STORE_READ, &base, err);
+        if (code != ERR_OK)
+            return code;
+    }
     struct sqlite_txn *txn = (struct sqlite_txn *)base;
     int64_t now = txn->now;
     code = find_due(txn, limit, arena, &list, err);
@@ -127,7 +143,6 @@ enum error_code sqlite_sweep(struct store *store, int64_t now, uint32_t limit, u
     enum store_outcome outcome;
     uint32_t count = 0;
     bool gave_back = false;
-    bool swept_feed = false;
     code = sqlite_verb_begin(txn, err);
     if (code == ERR_OK)
         code = sweep(txn, STATEMENT_REQUESTS_SWEEP, now - REQUEST_KEPT_MS, limit, &count, err);
@@ -138,10 +153,8 @@ enum error_code sqlite_sweep(struct store *store, int64_t now, uint32_t limit, u
     if (code == ERR_OK)
         code = sweep(txn, STATEMENT_WORKERS_SWEEP, now - WORKER_KEPT_MS, limit, &count, err);
     if (code == ERR_OK)
-        code = sqlite_sweep_feed(txn, &swept_feed, err);
-    if (code == ERR_OK)
         code = sqlite_lanes_give_back(txn, &gave_back, err);
-    if (code != ERR_OK || (count == 0 && !gave_back && !swept_feed))
+    if (code != ERR_OK || (count == 0 && !gave_back))
         sqlite_rollback(base);
     else
         code = sqlite_commit(base, &outcome, err);

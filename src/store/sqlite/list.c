@@ -64,45 +64,21 @@ static void keep_newest(struct found_ids *ids, uint32_t limit)
         ids->count = limit;
 }
 
-static enum error_code add_status(struct sqlite_txn *txn, enum statement statement,
-                                  const struct store_filter *filter, struct str queues,
-                                  uint32_t status, struct found_ids *ids, struct err *err)
-{
-    struct query query = lite_query(txn->connection, statement, NULL, err);
-    put_rest(&query, filter, queues);
-    lite_put_int(&query, status);
-    return add_ids(txn, &query, ids);
-}
-
-/* Each status in turn, then the newest of all. Jobs that are as they were made have no row but in
- * job_rows, and are found among those that have not ended. */
+/* Each status in turn, then the newest of all. */
 static enum error_code find_by_status(struct sqlite_txn *txn, const struct store_filter *filter,
                                       struct str queues, struct found_ids *ids, struct err *err)
 {
     enum error_code code = ERR_OK;
-    enum job_status made = JOB_NONE;
-    (void)job_move(JOB_NONE, EVENT_JOB_CREATED, MOVE_PLAIN, &made);
     for (uint32_t status = 0; status < JOB_STATUS_COUNT && code == ERR_OK; status++) {
         if ((filter->statuses >> status & 1) == 0)
             continue;
-        if (status == (uint32_t)made) {
-            code = add_status(txn, STATEMENT_LIST_OPEN, filter, queues, status, ids, err);
-            continue;
-        }
-        code = add_status(txn, STATEMENT_LIST_CLAIMED, filter, queues, status, ids, err);
-        if (code == ERR_OK)
-            code = add_status(txn, STATEMENT_LIST_STATES, filter, queues, status, ids, err);
+        struct query query = lite_query(txn->connection, STATEMENT_LIST_STATUS, NULL, err);
+        put_rest(&query, filter, queues);
+        lite_put_int(&query, status);
+        code = add_ids(txn, &query, ids);
     }
     keep_newest(ids, filter->limit);
     return code;
-}
-
-/* Whether jobs with one of these statuses are found by an index: see states_by_status. Others are
- * the bulk, and found well enough by walking. */
-static bool has_index(uint32_t statuses)
-{
-    static const uint32_t bulk = 1u << JOB_COMPLETED | 1u << JOB_CANCELLED;
-    return statuses != 0 && (statuses & bulk) == 0;
 }
 
 /* Those that have it, and the job that has none but this id. */
@@ -152,7 +128,7 @@ static enum error_code find_ids(struct sqlite_txn *txn, const struct store_filte
         return find_by_correlation(txn, filter, queues, ids, err);
     else if (str_is_set(filter->agent_id))
         statement = STATEMENT_LIST_AGENT;
-    else if (has_index(filter->statuses) && count_bits(filter->statuses) <= STATUSES_APART_MAX)
+    else if (filter->statuses != 0 && count_bits(filter->statuses) <= STATUSES_APART_MAX)
         return find_by_status(txn, filter, queues, ids, err);
     struct query query = lite_query(txn->connection, statement, NULL, err);
     put_rest(&query, filter, queues);
@@ -172,8 +148,7 @@ static enum error_code read_jobs(struct sqlite_txn *txn, const struct found_ids 
         return sqlite_no_memory(err);
     for (uint32_t i = 0; i < ids->count && code == ERR_OK; i++) {
         jobs[i].id = ids->at[i];
-        code = sqlite_read_job(txn, ids->at[i], arena, &jobs[i].slice, err);
-        jobs[i].redacted = code == ERR_OK && jobs[i].slice.job.redacted;
+        code = sqlite_read_job(txn, ids->at[i], arena, &jobs[i].slice, &jobs[i].redacted, err);
         code = row_damaged(&jobs[i], txn->store->base.options.seed, code, arena, err);
     }
     *ret = jobs;

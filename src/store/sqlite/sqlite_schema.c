@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "store/sqlite/backup.h"
-#include "store/sqlite/old_log.h"
 
 /* ---- versions ---- */
 
@@ -67,10 +66,9 @@ static enum error_code note_whose(struct connection *writer, int64_t version, st
 
 /* ---- migrations ---- */
 
-static enum error_code apply(struct sqlite_store *store, const struct migrations *known,
+static enum error_code apply(struct connection *writer, const struct migrations *known,
                              int64_t version, struct err *err)
 {
-    struct connection *writer = &store->writer;
     enum error_code code = ERR_OK;
     for (uint32_t i = 0; i < known->count && code == ERR_OK; i++) {
         const struct migration *migration = &known->at[i];
@@ -78,8 +76,6 @@ static enum error_code apply(struct sqlite_store *store, const struct migrations
         if (migration->version <= version)
             continue;
         code = lite_run_sql(writer, migration->sql, migration->name, err);
-        if (code == ERR_OK && migration->version == OLD_LOG_ENDS)
-            code = old_log_apply(store, err);
         if (code == ERR_OK)
             code = note_applied(writer, migration, err);
     }
@@ -87,10 +83,9 @@ static enum error_code apply(struct sqlite_store *store, const struct migrations
 }
 
 /* From `version` (0: nothing) to the newest, in one transaction. */
-static enum error_code migrate(struct sqlite_store *store, const struct migrations *known,
+static enum error_code migrate(struct connection *writer, const struct migrations *known,
                                int64_t version, struct err *err)
 {
-    struct connection *writer = &store->writer;
     enum error_code code = lite_begin(writer, STORE_WRITE, err);
     if (code != ERR_OK)
         return code;
@@ -99,18 +94,12 @@ static enum error_code migrate(struct sqlite_store *store, const struct migratio
                             "version INTEGER PRIMARY KEY, usable_from INTEGER NOT NULL)"),
                         "set up the schema", err);
     if (code == ERR_OK)
-        code = apply(store, known, version, err);
+        code = apply(writer, known, version, err);
     if (code == ERR_OK)
         code = note_whose(writer, known->at[known->count - 1].version, err);
     if (code == ERR_OK)
-        code = lite_commit(writer, err);
-    else
-        lite_rollback(writer);
-    /* Its log, if it had one, is in the database, and the database on the disk. */
-    if (code == ERR_OK && version > 0 && version < OLD_LOG_ENDS) {
-        lite_sync_log(writer);
-        old_log_delete(&store->owner);
-    }
+        return lite_commit(writer, err);
+    lite_rollback(writer);
     return code;
 }
 
@@ -147,8 +136,6 @@ static enum error_code keep_copy(struct connection *writer, const struct owner *
     enum error_code code = make_empty(owner, unfinished, err);
     if (code == ERR_OK)
         code = sqlite_copy(writer, unfinished, &bytes, err);
-    if (code == ERR_OK && version < OLD_LOG_ENDS)
-        code = old_log_copy(owner, path, err);
     if (code == ERR_OK && (rename(unfinished, path) != 0 || !owner_sync_directory(path)))
         code = err_set(err, ERR_UNAVAILABLE,
                        "cannot put the copy of the database in its place: error %d", errno);
@@ -175,10 +162,10 @@ static enum error_code use_log(struct connection *writer, struct err *err)
     return code;
 }
 
-enum error_code sqlite_schema_apply(struct sqlite_store *store, enum file_content content,
-                                    const struct migrations *known, struct err *err)
+enum error_code sqlite_schema_apply(struct connection *writer, const struct owner *owner,
+                                    enum file_content content, const struct migrations *known,
+                                    struct err *err)
 {
-    struct connection *writer = &store->writer;
     enum schema_standing standing;
     int64_t version = 0;
     int64_t usable_from = 0;
@@ -195,8 +182,8 @@ enum error_code sqlite_schema_apply(struct sqlite_store *store, enum file_conten
         return code;
     /* Set up before the log is on, so that the file itself says from the start whose it is. */
     if (standing == SCHEMA_OLDER)
-        code = keep_copy(writer, &store->owner, version, err);
+        code = keep_copy(writer, owner, version, err);
     if (code == ERR_OK && standing != SCHEMA_CURRENT)
-        code = migrate(store, known, version, err);
+        code = migrate(writer, known, version, err);
     return code == ERR_OK ? use_log(writer, err) : code;
 }

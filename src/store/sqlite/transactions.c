@@ -38,7 +38,7 @@ enum error_code sqlite_turns_init(struct sqlite_store *store, struct err *err)
         goto out_mutex;
     if (!condition_init(&store->returned))
         goto out_changed;
-    if (condition_init(&store->freed))
+    if (condition_init(&store->behind))
         return ERR_OK;
     (void)pthread_cond_destroy(&store->returned);
 out_changed:
@@ -60,7 +60,7 @@ void sqlite_turns_release(struct sqlite_store *store)
         arena_release(&reader->txn.scratch);
         free(reader);
     }
-    (void)pthread_cond_destroy(&store->freed);
+    (void)pthread_cond_destroy(&store->behind);
     (void)pthread_cond_destroy(&store->returned);
     (void)pthread_cond_destroy(&store->changed);
     (void)pthread_mutex_destroy(&store->lock);
@@ -90,7 +90,7 @@ static void leave_line(struct sqlite_store *store, struct turn *turn)
         store->last_turn = before;
 }
 
-static enum error_code take_turn(struct sqlite_store *store, struct err *err)
+enum error_code sqlite_take_turn(struct sqlite_store *store, struct err *err)
 {
     struct turn turn = {.is_mine = false};
     lock(store);
@@ -119,16 +119,14 @@ static enum error_code take_turn(struct sqlite_store *store, struct err *err)
                    (long long)store->patience_ms);
 }
 
-/* Hands the writer to whoever has waited longest. The number of the commit, or of the last one, is
- * for wait_for_disk. */
-static uint64_t give_turn(struct sqlite_store *store, bool committed)
+/* Hands the writer to whoever has waited longest. */
+void sqlite_give_turn(struct sqlite_store *store, bool committed)
 {
     lock(store);
     assert(store->writing);
     struct turn *turn = store->first_turn;
     if (turn == NULL) {
         store->writing = false;
-        (void)pthread_cond_broadcast(&store->freed);
     } else {
         store->first_turn = turn->next;
         if (store->first_turn == NULL)
@@ -136,47 +134,8 @@ static uint64_t give_turn(struct sqlite_store *store, bool committed)
         turn->is_mine = true;
         (void)pthread_cond_signal(&turn->came);
     }
-    store->written += committed;
-    if (committed)
-        store->log = store->writer.log;
-    uint64_t number = store->written;
-    unlock(store);
-    return number;
-}
-
-void sqlite_await_turn(struct store *base, int64_t wait_ms)
-{
-    struct sqlite_store *store = (struct sqlite_store *)base;
-    struct timespec deadline = condition_deadline(wait_ms);
-    int result = 0;
-    lock(store);
-    while (store->writing && result == 0)
-        result = pthread_cond_timedwait(&store->freed, &store->lock, &deadline);
-    unlock(store);
-}
-
-/* ---- the disk ---- */
-
-/* Waits until all commits up to this number are on the disk: one of those who wait has it synced,
- * for all that are in the log by then. The others go on writing meanwhile. A disk that fails ends
- * the process. */
-static void wait_for_disk(struct sqlite_store *store, uint64_t number)
-{
-    lock(store);
-    while (store->synced < number) {
-        if (store->syncing) {
-            (void)pthread_cond_wait(&store->changed, &store->lock);
-            continue;
-        }
-        uint64_t written = store->written;
-        sqlite3_file *log = store->log;
-        store->syncing = true;
-        unlock(store);
-        if (!PLANTED(SQLITE_COMMIT_NOT_SYNCED))
-            lite_sync_file(log);
-        lock(store);
-        store->syncing = false;
-        store->synced = written;
+    if (committed) {
+        store->commits++;
         (void)pthread_cond_broadcast(&store->changed);
     }
     unlock(store);
@@ -205,6 +164,11 @@ static enum error_code check_before_write(struct sqlite_store *store, struct err
 {
     enum error_code code = check_files(store, err);
     if (code == ERR_OK || store->log_saved || !atomic_load(&store->lost))
+        return code;
+    lock(store);
+    bool busy = store->frozen != NULL && !store->written; /* somebody writes behind with it */
+    unlock(store);
+    if (busy)
         return code;
     store->log_saved = true;
     (void)lite_checkpoint(&store->writer, SQLITE_CHECKPOINT_PASSIVE);
@@ -276,9 +240,23 @@ static enum error_code make_reader(struct sqlite_store *store, struct reader_con
     return ERR_OK;
 }
 
+/* The writer, in its open transaction. */
+static void begin_shared(struct sqlite_store *store, struct sqlite_txn **ret)
+{
+    struct reader_connection *reader = store->shared;
+    (void)pthread_mutex_lock(&store->sharing);
+    reader->txn.connection = &store->writer;
+    reader->txn.reader = reader;
+    *ret = &reader->txn;
+}
+
 static enum error_code begin_read(struct sqlite_store *store, struct sqlite_txn **ret,
                                   struct err *err)
 {
+    if (store->read_only) {
+        begin_shared(store, ret);
+        return ERR_OK;
+    }
     struct reader_connection *reader;
     enum error_code code = atomic_load(&store->lost) ? check_files(store, err) : ERR_OK;
     if (code == ERR_OK)
@@ -293,12 +271,6 @@ static enum error_code begin_read(struct sqlite_store *store, struct sqlite_txn 
         give_reader(store, reader);
         return code;
     }
-    /* What it sees is shown to others: it must not go when the power does. */
-    lock(store);
-    uint64_t number = store->written;
-    unlock(store);
-    if (!PLANTED(SQLITE_READS_UNSYNCED))
-        wait_for_disk(store, number);
     reader->txn.connection = &reader->connection;
     reader->txn.reader = reader;
     *ret = &reader->txn;
@@ -310,30 +282,27 @@ static enum error_code begin_read(struct sqlite_store *store, struct sqlite_txn 
 static enum error_code begin_write(struct sqlite_store *store, struct sqlite_txn **ret,
                                    struct err *err)
 {
-    enum error_code code = take_turn(store, err);
+    if (store->read_only)
+        return err_set(err, ERR_UNAVAILABLE,
+                       "the store can only be read until there is room to recover it: %.300s",
+                       store->read_only_why.detail);
+    enum error_code code = sqlite_take_turn(store, err);
     if (code != ERR_OK)
         return code;
     code = check_before_write(store, err);
     if (code == ERR_OK)
-        code = lite_begin(&store->writer, STORE_WRITE, err);
-    if (code == ERR_OK && store->lanes_stale) {
-        code = sqlite_lanes_read(store, err);
-        if (code != ERR_OK)
-            lite_rollback(&store->writer);
-    }
+        code = sqlite_behind_begin(store, err);
     if (code != ERR_OK) {
-        (void)give_turn(store, false);
+        sqlite_give_turn(store, false);
         return code;
     }
-    struct sqlite_txn *txn = &store->txn;
-    *txn = (struct sqlite_txn){
-        .connection = &store->writer,
-        .feed_end = store->feed_end,
-        .last_no = store->last_no,
-        .scratch = txn->scratch,
-        .notes = txn->notes,
-    };
-    *ret = txn;
+    lite_begin_later(&store->front);
+    store->txn.store = store;
+    store->txn.connection = &store->front;
+    store->txn.reader = NULL;
+    store->txn.through = false;
+    sqlite_stage_begin(&store->txn);
+    *ret = &store->txn;
     return ERR_OK;
 }
 
@@ -342,14 +311,27 @@ enum error_code sqlite_begin(struct store *base, enum store_mode mode, struct st
 {
     struct sqlite_store *store = (struct sqlite_store *)base;
     struct sqlite_txn *txn;
-    enum error_code code =
-        mode == STORE_WRITE ? begin_write(store, &txn, err) : begin_read(store, &txn, err);
+    enum error_code code = mode == STORE_READ && !PLANTED(SQLITE_READS_THE_PAST)
+                               ? sqlite_catch_up(store, err)
+                               : ERR_OK;
+    if (code == ERR_OK)
+        code = mode == STORE_WRITE ? begin_write(store, &txn, err) : begin_read(store, &txn, err);
     if (code != ERR_OK)
         return code;
     txn->base = (struct store_txn){.store = base, .mode = mode};
     txn->store = store;
     txn->now = store_clock_now(&store->clock);
+    if (mode == STORE_WRITE)
+        txn->feed_end = store->feed_end; /* which is the writer's */
     txn->dead = false;
+    txn->lanes_added = false;
+    txn->redacting = false;
+    if (mode == STORE_WRITE && store->lanes_stale)
+        code = sqlite_go_through(txn, err);
+    if (code != ERR_OK) {
+        sqlite_rollback(&txn->base);
+        return code;
+    }
     *ret = &txn->base;
     return ERR_OK;
 }
@@ -363,10 +345,8 @@ static void empty_log(struct sqlite_store *store)
                  writer->wal_pages - store->log_held_pages >= store->log_pages_max ||
                  clock_monotonic_ms() - store->log_held_at >= READERS_REST_MS;
     (void)sqlite3_busy_timeout(writer->db, waits ? READERS_PATIENCE_MS : 0);
-    bool emptied = lite_checkpoint(writer, SQLITE_CHECKPOINT_TRUNCATE);
-    /* After a power cut the log may else be as it was. */
-    if (emptied && store->log_erased && !PLANTED(SQLITE_LOG_STAYS))
-        lite_sync_log(writer);
+    bool emptied = lite_checkpoint(writer, SQLITE_CHECKPOINT_TRUNCATE) &&
+                   (!store->log_erased || PLANTED(SQLITE_LOG_STAYS) || lite_sync_log(writer));
     (void)sqlite3_busy_timeout(writer->db, (int)patience_ms);
     if (emptied) {
         store->log_erased = false;
@@ -380,65 +360,102 @@ static void empty_log(struct sqlite_store *store)
 
 /* What is still in the log is in the way of nobody, unless it was to be erased. Commits are done
  * when this is called: what cannot be moved now will be another time. */
-static void checkpoint_if_needed(struct sqlite_store *store, bool erased)
+void sqlite_shorten_log(struct sqlite_store *store, bool erased)
 {
     int pages = store->writer.wal_pages;
     store->log_erased = store->log_erased || erased;
     if (store->log_erased || pages >= LOG_URGENT * store->log_pages_max)
         empty_log(store);
-    else if (pages - store->writer.moved_pages >= store->log_pages_max)
+    else if (pages >= store->log_pages_max)
         (void)lite_checkpoint(&store->writer, SQLITE_CHECKPOINT_PASSIVE);
 }
 
-/* Gives the turn on; the number is that of the commit. */
-static uint64_t end_write(struct sqlite_txn *txn, bool committed)
+static void end_write(struct sqlite_txn *txn, bool committed)
 {
     struct sqlite_store *store = txn->store;
-    if (committed) {
+    if (committed)
         store->feed_end = txn->feed_end;
-        store->last_no = txn->last_no;
-        checkpoint_if_needed(store, txn->redacting);
-    } else {
-        store->lanes_stale = store->lanes_stale || txn->lanes_added;
-        for (uint32_t i = 0; i < txn->remembered_count && !PLANTED(SQLITE_ROLLBACK_REMEMBERED); i++)
-            header_cache_drop(&store->headers, &txn->remembered[i]);
+    else if (txn->lanes_added)
+        store->lanes_stale = true;
+    if (committed && txn->through) {
+        if (txn->redacting)
+            sqlite_behind_erase(store);
+        sqlite_shorten_log(store, txn->redacting);
     }
+    sqlite_stage_end(txn);
+    if (!committed && !txn->through)
+        sqlite_stage_waste(txn);
+    sqlite_behind_push(store);
     arena_clear(&txn->scratch);
-    arena_clear(&txn->notes);
-    return give_turn(store, committed);
+    sqlite_give_turn(store, committed);
 }
 
 static void end_read(struct sqlite_txn *txn)
 {
     arena_clear(&txn->scratch);
+    if (txn->store->read_only) {
+        (void)pthread_mutex_unlock(&txn->store->sharing);
+        return;
+    }
     give_reader(txn->store, txn->reader);
+}
+
+/* Commits that go straight to the database have numbers too, so that it is known which records of
+ * the log come after them. */
+static enum error_code commit_through(struct sqlite_txn *txn, struct err *err)
+{
+    struct sqlite_store *store = txn->store;
+    if (sqlite3_total_changes(txn->connection->db) == txn->changes)
+        return lite_commit(txn->connection, err);
+    struct query query = lite_query(txn->connection, STATEMENT_AHEAD_PUT, NULL, err);
+    lite_put_int(&query, store->number + 1);
+    enum error_code code = lite_run(&query);
+    if (code == ERR_OK)
+        code = lite_commit(txn->connection, err);
+    else
+        lite_rollback(txn->connection);
+    store->number += code == ERR_OK;
+    return code;
 }
 
 enum error_code sqlite_commit(struct store_txn *base, enum store_outcome *outcome, struct err *err)
 {
     struct sqlite_txn *txn = (struct sqlite_txn *)base;
-    struct sqlite_store *store = txn->store;
-    enum error_code code = sqlite_verb_begin(txn, err);
-    if (code == ERR_OK)
+    bool ahead = txn->reader == NULL && !txn->through;
+    enum error_code code = sqlite_verb_begin_ahead(txn, err);
+    if (txn->store->read_only) {
+        *outcome = code == ERR_OK ? STORE_COMMITTED : STORE_NOT_COMMITTED;
+        end_read(txn);
+        return code;
+    }
+    if (code != ERR_OK || ahead)
+        lite_rollback(txn->connection);
+    else if (txn->reader != NULL)
         code = lite_commit(txn->connection, err);
     else
-        lite_rollback(txn->connection);
+        code = commit_through(txn, err);
+    if (code == ERR_OK && ahead)
+        code = sqlite_commit_ahead(txn, err);
     *outcome = code == ERR_OK ? STORE_COMMITTED : STORE_NOT_COMMITTED;
     if (txn->reader != NULL)
         end_read(txn);
     else
-        wait_for_disk(store, end_write(txn, code == ERR_OK));
+        end_write(txn, code == ERR_OK);
     return code;
 }
 
 void sqlite_rollback(struct store_txn *base)
 {
     struct sqlite_txn *txn = (struct sqlite_txn *)base;
+    if (txn->store->read_only) {
+        end_read(txn);
+        return;
+    }
     lite_rollback(txn->connection);
     if (txn->reader != NULL)
         end_read(txn);
     else
-        (void)end_write(txn, false);
+        end_write(txn, false);
 }
 
 enum error_code sqlite_watch(struct store *base, uint64_t seen, int64_t wait_ms, uint64_t *ret_seen,
@@ -449,20 +466,30 @@ enum error_code sqlite_watch(struct store *base, uint64_t seen, int64_t wait_ms,
     int result = 0;
     (void)err;
     lock(store);
-    while (store->synced == seen && result == 0)
+    while (store->commits == seen && result == 0)
         result = pthread_cond_timedwait(&store->changed, &store->lock, &deadline);
-    *ret_seen = store->synced;
+    *ret_seen = store->commits;
     unlock(store);
     return ERR_OK;
 }
 
 /* ---- verbs ---- */
 
-enum error_code sqlite_verb_begin(const struct sqlite_txn *txn, struct err *err)
+enum error_code sqlite_verb_begin_ahead(const struct sqlite_txn *txn, struct err *err)
 {
     return txn->dead
                ? err_set(err, ERR_UNAVAILABLE, "this transaction has failed before: roll it back")
                : ERR_OK;
+}
+
+enum error_code sqlite_verb_begin(struct sqlite_txn *txn, struct err *err)
+{
+    enum error_code code = sqlite_verb_begin_ahead(txn, err);
+    if (code == ERR_OK && txn->reader == NULL && !txn->through) {
+        code = sqlite_go_through(txn, err);
+        txn->dead = code != ERR_OK;
+    }
+    return code;
 }
 
 enum error_code sqlite_verb_end(struct sqlite_txn *txn, enum error_code code)

@@ -192,9 +192,9 @@ enum effect_status { EFFECT_EXECUTE = 1, EFFECT_RECORDED, EFFECT_IN_DOUBT };
 
 /* What the caller is told besides the job itself. */
 struct answer {
-    bool repeated;    /* the command had been carried out before: no events now */
-    bool duplicate;   /* SUBMIT: the idempotency key is known, `duplicate` is the job */
-    struct str token; /* CLAIM, STEP_CLAIM */
+    bool repeated;      /* the command had been carried out before: no events now */
+    bool duplicate;     /* SUBMIT: the idempotency key is known, `duplicate` is the job */
+    struct str token;   /* CLAIM, STEP_CLAIM */
     int64_t expires_at; /* of the lease: CLAIM, STEP_CLAIM, START, HEARTBEAT */
     bool cancel_requested;
     struct str blamed; /* the resource for whose sake a step has failed; absent: none */

@@ -11,8 +11,8 @@
 
 #include "base/clock.h"
 #include "engine/engine.h"
-#include "store/test_stores.h"
 #include "store/store_driver.h"
+#include "store/test_stores.h"
 
 enum { OPS_MAX = 3, LOOKS = 20 };
 

@@ -18,7 +18,7 @@ export FUZZ_SECONDS NO_INSTALL
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := all
 .PHONY: all run demo test lint format sanitize coverage bench bench-accept bench-stores bench-peers bench-flat bench-mixed \
-	bench-size fuzz model mutants sdk sdk-crashes sim torture machines metrics settings screenshots install clean help
+	bench-size fuzz model mutants sdk sdk-crashes sim torture machines metrics reference settings screenshots install clean help
 
 all: ## build build/pawl and build/libpawl.{a,so}; installs missing Debian packages first
 	@scripts/install-deps build
@@ -63,19 +63,19 @@ bench-stores: ## events per second of each store, beside the bare database
 	@scripts/install-deps build test
 	@scripts/bench-stores
 
-bench-peers: ## Pawl beside its peers; writes the table of docs/performance.md (SMOKE=1, PEERS, SCENARIOS)
+bench-peers: ## Pawl beside its peers; writes the table of docs/internals/performance.md (SMOKE=1, PEERS, SCENARIOS)
 	@scripts/install-deps build test peers
 	@scripts/bench-peers
 
-bench-flat: ## rates with millions of jobs waiting; writes a table of docs/performance.md (SMOKE=1)
+bench-flat: ## rates with millions of jobs waiting; writes a table of docs/internals/performance.md (SMOKE=1)
 	@scripts/install-deps build test peers
 	@scripts/bench-flat
 
-bench-mixed: ## jobs under background load; writes a table of docs/performance.md (SMOKE=1, OTHER)
+bench-mixed: ## jobs under background load; writes a table of docs/internals/performance.md (SMOKE=1, OTHER)
 	@scripts/install-deps build test
 	@scripts/bench-mixed
 
-bench-size: ## bytes on disk and in memory for each job; writes a table of docs/performance.md (SMOKE=1)
+bench-size: ## bytes on disk and in memory for each job; writes a table of docs/internals/performance.md (SMOKE=1)
 	@scripts/install-deps build test
 	@scripts/bench-size
 
@@ -113,15 +113,18 @@ sdk-crashes: ## N (1000) random crash schedules of durable functions in Python, 
 	@PAWL_POSTGRES_FSYNC=off scripts/with-postgres \
 		python3 sdk/python/tests/crashes.py build . $(or $(N),1000) $(SEED)
 
-machines: all ## write docs/machines.md anew from the tables in the code
-	@scripts/machines > docs/machines.md.new
-	@mv docs/machines.md.new docs/machines.md
+machines: all ## write docs/reference/states.md anew from the tables in the code
+	@scripts/machines > docs/reference/states.md.new
+	@mv docs/reference/states.md.new docs/reference/states.md
 
-metrics: ## write docs/metrics.md anew from src/server/metrics.def
-	@scripts/metrics > docs/metrics.md.new
-	@mv docs/metrics.md.new docs/metrics.md
+metrics: ## write docs/reference/metrics.md anew from src/server/metrics.def
+	@scripts/metrics > docs/reference/metrics.md.new
+	@mv docs/reference/metrics.md.new docs/reference/metrics.md
 
-settings: ## write the table of settings in docs/operations.md anew
+reference: all ## write cli.md, http-routes.md and errors.md of docs/reference anew
+	@scripts/reference
+
+settings: ## write the table of settings in docs/reference/settings.md anew
 	@scripts/settings
 
 screenshots: ## take the pictures of the dashboard in docs/screens anew

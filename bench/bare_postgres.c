@@ -6,18 +6,17 @@
 
 #include <libpq-fe.h>
 
+#include "base/json.h"
 #include "contenders.h"
 #include "store/postgres/params.h"
 
 enum bare_statement {
     BARE_BEGIN,
     BARE_JOBS_INSERT,
-    BARE_JOBS_UPDATE,
-    BARE_EVENTS_INSERT,
     BARE_READY_INSERT,
     BARE_READY_DELETE,
     BARE_CLAIMS_INSERT,
-    BARE_CLAIMS_DELETE,
+    BARE_COMPLETE,
     BARE_BATCH,
     BARE_COMMIT,
     BARE_STATEMENTS,
@@ -30,30 +29,13 @@ static const struct {
     [BARE_BEGIN] = {"bare_begin", "BEGIN"},
     [BARE_JOBS_INSERT] =
         {"bare_jobs_insert",
-         "INSERT INTO pawl.jobs (id, created_at, updated_at, version, purge_at, status, "
-         "retry_count,"
-         " reason_code, priority, redacted, head, salt, cursor, state, kind, queue, agent_id, goal,"
-         " correlation_id, idempotency_key, labels)"
-         " SELECT * FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::int8[],"
-         " $5::int8[], $6::int4[], $7::int4[], $8::int4[], $9::int4[], $10::bool[], $11::bytea[],"
-         " $12::bytea[], $13::text[], $14::json[], $15::text[], $16::text[], $17::text[],"
-         " $18::text[], $19::text[], $20::text[], $21::json[])"},
-    [BARE_JOBS_UPDATE] =
-        {"bare_jobs_update",
-         "UPDATE pawl.jobs j SET updated_at = u.updated_at, version = u.version,"
-         " purge_at = u.purge_at, status = u.status, retry_count = u.retry_count,"
-         " reason_code = u.reason_code, head = u.head, cursor = u.cursor, state = u.state"
-         " FROM unnest($1::uuid[], $2::timestamptz[], $3::int8[], $4::int8[], $5::int4[],"
-         " $6::int4[], $7::int4[], $8::bytea[], $9::text[], $10::json[])"
-         " u (id, updated_at, version, purge_at, status, retry_count, reason_code, head, cursor,"
-         " state) WHERE j.id = u.id"},
-    [BARE_EVENTS_INSERT] =
-        {"bare_events_insert",
-         "INSERT INTO pawl.job_events (job_id, version, created_at, redacted, type, payload,"
-         " actor, cause, correlation_id, digest, hash)"
-         " SELECT * FROM unnest($1::uuid[], $2::int8[], $3::timestamptz[], $4::bool[],"
-         " $5::text[], $6::json[], $7::text[], $8::text[], $9::text[], $10::bytea[],"
-         " $11::bytea[])"},
+         "INSERT INTO pawl.job_rows (id, created_at, priority, status, redacted, salt, kind, queue,"
+         " agent_id, correlation_id, idempotency_key, labels, state, hash, first, created)"
+         " SELECT unnest($1::uuid[]), unnest($2::timestamptz[]), unnest($3::int4[]),"
+         " unnest($4::int4[]), unnest($5::bool[]), unnest($6::bytea[]), unnest($7::text[]),"
+         " unnest($8::text[]), unnest($9::text[]), unnest($10::text[]), unnest($11::text[]),"
+         " unnest($12::json[]), unnest($13::text[]), unnest($14::bytea[]), unnest($15::text[]),"
+         " unnest($16::text[])"},
     [BARE_READY_INSERT] =
         {"bare_ready_insert",
          "INSERT INTO pawl.ready (lane, rank, run_at, job_id, step)"
@@ -67,18 +49,35 @@ static const struct {
          " FROM unnest($1::int4[], $2::int8[], $3::uuid[]) u (rank, run_at, job_id)))"},
     [BARE_CLAIMS_INSERT] =
         {"bare_claims_insert",
-         "INSERT INTO pawl.job_claims (job_id, step, attempt, expires_at, beat_at, due_at,"
-         " worker_id, resource_id, progress, cursor)"
-         " SELECT job_id, -1, attempt, expires_at, beat_at, due_at, worker_id, resource_id,"
-         " progress, cursor FROM unnest($1::uuid[], $2::int8[], $3::timestamptz[], $4::int8[],"
-         " $5::int8[], $6::text[], $7::text[], $8::json[], $9::text[])"
-         " u (job_id, attempt, expires_at, beat_at, due_at, worker_id, resource_id, progress,"
-         " cursor)"},
-    [BARE_CLAIMS_DELETE] =
-        {"bare_claims_delete",
-         "DELETE FROM pawl.job_claims WHERE job_id = ANY ($1::uuid[]) AND step = -1"},
-    [BARE_BATCH] = {"bare_batch", "INSERT INTO pawl.batches (session, batch)"
-                                  " VALUES ('00000000-0000-0000-0000-000000000000', $1::int8)"},
+         "INSERT INTO pawl.claim_rows (job_id, step, attempt, expires_at, beat_at, due_at,"
+         " worker_id, resource_id, progress, cursor, updated_at, version, status, retry_count,"
+         " reason_code, state, hashes, record)"
+         " SELECT unnest($1::uuid[]), -1, unnest($2::int8[]), unnest($3::timestamptz[]),"
+         " unnest($4::int8[]), unnest($5::int8[]), unnest($6::text[]), unnest($7::text[]),"
+         " unnest($8::text[]), unnest($9::text[]), unnest($10::timestamptz[]), unnest($11::int8[]),"
+         " unnest($12::int4[]), unnest($13::int4[]), unnest($14::int4[]), unnest($15::text[]),"
+         " unnest($16::bytea[]), unnest($17::text[])"},
+    [BARE_COMPLETE] =
+        {"bare_complete",
+         "WITH u AS MATERIALIZED (SELECT unnest($1::uuid[]) AS job_id,"
+         " unnest($2::timestamptz[]) AS created_at, unnest($3::int8[]) AS purge_at,"
+         " unnest($4::text[]) AS queue, unnest($5::text[]) AS cursor,"
+         " unnest($6::timestamptz[]) AS updated_at, unnest($7::int8[]) AS version,"
+         " unnest($8::int4[]) AS status, unnest($9::int4[]) AS retry_count,"
+         " unnest($10::int4[]) AS reason_code, unnest($11::text[]) AS state,"
+         " unnest($12::bytea[]) AS hashes, unnest($13::text[]) AS record"
+         "), gone AS (DELETE FROM pawl.claim_rows c USING u WHERE c.job_id = u.job_id"
+         " AND c.step = -1 RETURNING u.*, c.hashes AS held_hashes, c.record AS held_record)"
+         " INSERT INTO pawl.state_rows (job_id, created_at, updated_at, version, purge_at, status,"
+         " retry_count, reason_code, asking, queue, hashes, cursor, state, record)"
+         " SELECT job_id, created_at, updated_at, version, purge_at, status, retry_count,"
+         " reason_code, false, queue, held_hashes || hashes, cursor, state, held_record || record"
+         " FROM gone"},
+    [BARE_BATCH] = {"bare_batch",
+                    "INSERT INTO pawl.batch_rows (session, batch, seq, jobs, versions, counts)"
+                    " VALUES ('00000000-0000-0000-0000-000000000000', $1::int8,"
+                    " nextval('pawl.feed_seq'), $2::uuid[], ARRAY[$3::int8],"
+                    " ARRAY[$4::int8]::int4[])"},
     [BARE_COMMIT] = {"bare_commit", "COMMIT"},
 };
 
@@ -186,14 +185,6 @@ static void add_columns(struct params *params, const struct column *columns, siz
         adder(array, value);                                                                       \
     }
 
-static void add_never(struct array *array, int64_t time)
-{
-    if (time == 0)
-        array_add_null(array);
-    else
-        array_add_int8(array, time);
-}
-
 static void add_hash(struct array *array, const uint8_t hash[HASH_LEN])
 {
     array_add_bytes(array, hash, HASH_LEN);
@@ -208,20 +199,18 @@ COLUMN(job_id, struct job_row, array_add_uuid, row->id)
 COLUMN(job_created_at, struct job_row, array_add_time, row->created_at)
 COLUMN(job_updated_at, struct job_row, array_add_time, row->updated_at)
 COLUMN(job_version, struct job_row, array_add_int8, row->version)
-COLUMN(job_purge, struct job_row, add_never, row->purge_at)
+COLUMN(job_purge, struct job_row, array_add_int8, row->purge_at)
 COLUMN(job_status, struct job_row, array_add_int4, row->status)
 COLUMN(job_retry_count, struct job_row, array_add_int4, row->retry_count)
 COLUMN(job_reason_code, struct job_row, array_add_int4, row->reason_code)
 COLUMN(job_priority, struct job_row, array_add_int4, row->priority)
 COLUMN(job_redacted, struct job_row, array_add_bool, row->redacted)
-COLUMN(job_head, struct job_row, add_hash, row->head)
 COLUMN(job_salt, struct job_row, add_salt, row->salt)
 COLUMN(job_cursor, struct job_row, array_add_str, row->cursor)
 COLUMN(job_state, struct job_row, array_add_str, row->state)
 COLUMN(job_kind, struct job_row, array_add_str, row->kind)
 COLUMN(job_queue, struct job_row, array_add_str, row->queue)
 COLUMN(job_agent_id, struct job_row, array_add_str, row->agent_id)
-COLUMN(job_goal, struct job_row, array_add_str, row->goal)
 COLUMN(job_correlation_id, struct job_row, array_add_str, row->correlation_id)
 COLUMN(job_idempotency_key, struct job_row, array_add_str, row->idempotency_key)
 COLUMN(job_labels, struct job_row, array_add_str, row->labels)
@@ -229,32 +218,27 @@ COLUMN(job_labels, struct job_row, array_add_str, row->labels)
 static const struct column new_job[] = {
     {PARAM_UUID, job_id},
     {PARAM_TIME, job_created_at},
-    {PARAM_TIME, job_updated_at},
-    {PARAM_INT8, job_version},
-    {PARAM_INT8, job_purge},
-    {PARAM_INT4, job_status},
-    {PARAM_INT4, job_retry_count},
-    {PARAM_INT4, job_reason_code},
     {PARAM_INT4, job_priority},
+    {PARAM_INT4, job_status},
     {PARAM_BOOL, job_redacted},
-    {PARAM_BYTEA, job_head},
     {PARAM_BYTEA, job_salt},
-    {PARAM_TEXT, job_cursor},
-    {PARAM_JSON, job_state},
     {PARAM_TEXT, job_kind},
     {PARAM_TEXT, job_queue},
     {PARAM_TEXT, job_agent_id},
-    {PARAM_TEXT, job_goal},
     {PARAM_TEXT, job_correlation_id},
     {PARAM_TEXT, job_idempotency_key},
     {PARAM_JSON, job_labels},
+    {PARAM_TEXT, job_state},
+};
+
+static const struct column ended_job[] = {
+    {PARAM_UUID, job_id},    {PARAM_TIME, job_created_at}, {PARAM_INT8, job_purge},
+    {PARAM_TEXT, job_queue}, {PARAM_TEXT, job_cursor},
 };
 
 static const struct column changed_job[] = {
-    {PARAM_UUID, job_id},          {PARAM_TIME, job_updated_at}, {PARAM_INT8, job_version},
-    {PARAM_INT8, job_purge},       {PARAM_INT4, job_status},     {PARAM_INT4, job_retry_count},
-    {PARAM_INT4, job_reason_code}, {PARAM_BYTEA, job_head},      {PARAM_TEXT, job_cursor},
-    {PARAM_JSON, job_state},
+    {PARAM_TIME, job_updated_at},  {PARAM_INT8, job_version},     {PARAM_INT4, job_status},
+    {PARAM_INT4, job_retry_count}, {PARAM_INT4, job_reason_code}, {PARAM_TEXT, job_state},
 };
 
 COLUMN(claim_attempt, struct claim_row, array_add_int8, row->attempt)
@@ -269,7 +253,7 @@ COLUMN(claim_cursor, struct claim_row, array_add_str, row->cursor)
 static const struct column lease[] = {
     {PARAM_INT8, claim_attempt},  {PARAM_TIME, claim_expires_at}, {PARAM_INT8, claim_beat_at},
     {PARAM_INT8, claim_due_at},   {PARAM_TEXT, claim_worker_id},  {PARAM_TEXT, claim_resource_id},
-    {PARAM_JSON, claim_progress}, {PARAM_TEXT, claim_cursor},
+    {PARAM_TEXT, claim_progress}, {PARAM_TEXT, claim_cursor},
 };
 
 COLUMN(place_rank, struct store_job_write, array_add_int4, -row->now.priority)
@@ -286,35 +270,58 @@ COLUMN(id, struct uuid, array_add_uuid, *row)
 
 static const struct column just_id[] = {{PARAM_UUID, id}};
 
-struct event_row {
-    const struct event *event;
+/* What a job gains: see src/store/postgres/migrations/0007_packed.sql for the form. */
+struct packed {
+    const struct event *first;
+    struct str about; /* the first event without its payload */
+    struct str hashes;
+    struct str record;
 };
 
-COLUMN(of_event_job, struct event_row, array_add_uuid, row->event->job_id)
-COLUMN(of_event_version, struct event_row, array_add_int8, row->event->version)
-COLUMN(of_event_at, struct event_row, array_add_time, row->event->at)
-COLUMN(of_event_redacted, struct event_row, array_add_bool, row->event->redacted)
-COLUMN(of_event_type, struct event_row, array_add_str, event_name(row->event))
-COLUMN(of_event_payload, struct event_row, array_add_str, row->event->payload)
-COLUMN(of_event_actor, struct event_row, array_add_str, row->event->actor)
-COLUMN(of_event_cause, struct event_row, array_add_str, row->event->cause_text)
-COLUMN(of_event_correlation_id, struct event_row, array_add_str, row->event->correlation_id)
-COLUMN(of_event_digest, struct event_row, add_hash, row->event->digest)
-COLUMN(of_event_hash, struct event_row, add_hash, row->event->hash)
+COLUMN(first_hash, struct packed, add_hash, row->first->hash)
+COLUMN(first_about, struct packed, array_add_str, row->about)
+COLUMN(first_payload, struct packed, array_add_str, row->first->payload)
+COLUMN(all_hashes, struct packed, array_add_str, row->hashes)
+COLUMN(all_events, struct packed, array_add_str, row->record)
 
-static const struct column new_event[] = {
-    {PARAM_UUID, of_event_job},
-    {PARAM_INT8, of_event_version},
-    {PARAM_TIME, of_event_at},
-    {PARAM_BOOL, of_event_redacted},
-    {PARAM_TEXT, of_event_type},
-    {PARAM_JSON, of_event_payload},
-    {PARAM_TEXT, of_event_actor},
-    {PARAM_TEXT, of_event_cause},
-    {PARAM_TEXT, of_event_correlation_id},
-    {PARAM_BYTEA, of_event_digest},
-    {PARAM_BYTEA, of_event_hash},
-};
+static const struct column first_event[] = {
+    {PARAM_BYTEA, first_hash}, {PARAM_TEXT, first_about}, {PARAM_TEXT, first_payload}};
+static const struct column later_events[] = {{PARAM_BYTEA, all_hashes}, {PARAM_TEXT, all_events}};
+
+static void add_about(struct buf *buf, const struct event *event)
+{
+    struct json_writer writer;
+    json_writer_init(&writer, buf);
+    json_begin_array(&writer);
+    json_put_int(&writer, event->version);
+    json_put_string(&writer, event_name(event));
+    json_put_int(&writer, event->at);
+    json_put_string(&writer, event->actor);
+    json_put_string(&writer, event->cause_text);
+    json_put_string(&writer, event->correlation_id);
+    json_end_array(&writer);
+}
+
+static struct packed pack(const struct store_job_write *write, struct arena *arena)
+{
+    struct buf about;
+    struct buf hashes;
+    struct buf record;
+    buf_init(&about, arena, 128);
+    buf_init(&hashes, arena, LIFE_EVENTS * HASH_LEN);
+    buf_init(&record, arena, 512);
+    add_about(&about, &write->events[0]);
+    for (uint32_t i = 0; i < write->event_count; i++) {
+        const struct event *event = &write->events[i];
+        buf_add_char(&record, ',');
+        add_about(&record, event);
+        buf_add_char(&record, ',');
+        buf_add(&record, str_is_set(event->payload) ? event->payload : STR("null"));
+        buf_add(&hashes, (struct str){(const char *)event->hash, HASH_LEN});
+    }
+    bench_check(!about.failed && !hashes.failed && !record.failed, "there is no memory for events");
+    return (struct packed){write->events, buf_str(&about), buf_str(&hashes), buf_str(&record)};
+}
 
 /* ---- statements of a part ---- */
 
@@ -329,53 +336,63 @@ static void send_rows(struct bare *bare, enum bare_statement statement,
     arena_clear(&bare->arena);
 }
 
-static void send_events(struct bare *bare, struct part *part)
-{
-    uint32_t most = (part->to - part->from) * LIFE_EVENTS;
-    struct event_row *rows = arena_zalloc(&bare->arena, most, sizeof *rows);
-    uint32_t count = 0;
-    bench_check(rows != NULL, "there is no memory for events");
-    for (uint32_t i = part->from; i < part->to; i++) {
-        const struct store_job_write *write = &part->lives->writes[part->stage][i];
-        for (uint32_t k = 0; k < write->event_count; k++)
-            rows[count++] = (struct event_row){&write->events[k]};
-    }
-    send_rows(bare, BARE_EVENTS_INSERT, COLUMNS(new_event), rows, sizeof *rows, count);
-}
-
-static void send_claims(struct bare *bare, const struct part *part)
+/* The rows of jobs, with what they gain. */
+static void send_jobs(struct bare *bare, const struct part *part)
 {
     uint32_t count = part->to - part->from;
+    const char *rows = (const char *)&part->lives->rows[part->stage][part->from];
+    size_t size = sizeof(struct job_row);
     struct params params;
+    struct packed *packed = arena_zalloc(&bare->arena, count, sizeof *packed);
+    bench_check(packed != NULL, "there is no memory for events");
+    for (uint32_t i = 0; i < count; i++)
+        packed[i] = pack(&part->lives->writes[part->stage][part->from + i], &bare->arena);
     params_init(&params, &bare->arena);
-    add_columns(&params, COLUMNS(just_id), (const char *)&part->lives->ids[part->from],
-                sizeof *part->lives->ids, count);
-    add_columns(&params, COLUMNS(lease), (const char *)&part->lives->claims[part->from],
-                sizeof *part->lives->claims, count);
-    send_statement(bare, BARE_CLAIMS_INSERT, &params);
+    if (part->stage == LIFE_SUBMIT) {
+        add_columns(&params, COLUMNS(new_job), rows, size, count);
+        add_columns(&params, COLUMNS(first_event), (const char *)packed, sizeof *packed, count);
+        send_statement(bare, BARE_JOBS_INSERT, &params);
+        arena_clear(&bare->arena);
+        return;
+    }
+    if (part->stage == LIFE_CLAIM) {
+        add_columns(&params, COLUMNS(just_id), (const char *)&part->lives->ids[part->from],
+                    sizeof *part->lives->ids, count);
+        add_columns(&params, COLUMNS(lease), (const char *)&part->lives->claims[part->from],
+                    sizeof *part->lives->claims, count);
+    } else {
+        add_columns(&params, COLUMNS(ended_job), rows, size, count);
+    }
+    add_columns(&params, COLUMNS(changed_job), rows, size, count);
+    add_columns(&params, COLUMNS(later_events), (const char *)packed, sizeof *packed, count);
+    send_statement(bare, part->stage == LIFE_CLAIM ? BARE_CLAIMS_INSERT : BARE_COMPLETE, &params);
     arena_clear(&bare->arena);
 }
 
 static void send_part(struct bare *bare, struct part *part)
 {
-    const struct lives *lives = part->lives;
-    const struct job_row *rows = &lives->rows[part->stage][part->from];
-    const struct store_job_write *submits = &lives->writes[LIFE_SUBMIT][part->from];
+    const struct store_job_write *submits = &part->lives->writes[LIFE_SUBMIT][part->from];
     uint32_t count = part->to - part->from;
     if (part->stage == LIFE_CLAIM)
         send_rows(bare, BARE_READY_DELETE, COLUMNS(in_lane), submits, sizeof *submits, count);
-    if (part->stage == LIFE_SUBMIT)
-        send_rows(bare, BARE_JOBS_INSERT, COLUMNS(new_job), rows, sizeof *rows, count);
-    else
-        send_rows(bare, BARE_JOBS_UPDATE, COLUMNS(changed_job), rows, sizeof *rows, count);
-    send_events(bare, part);
+    send_jobs(bare, part);
     if (part->stage == LIFE_SUBMIT)
         send_rows(bare, BARE_READY_INSERT, COLUMNS(in_lane), submits, sizeof *submits, count);
-    if (part->stage == LIFE_CLAIM)
-        send_claims(bare, part);
-    if (part->stage == LIFE_COMPLETE)
-        send_rows(bare, BARE_CLAIMS_DELETE, COLUMNS(just_id), &lives->ids[part->from],
-                  sizeof *lives->ids, count);
+}
+
+/* What the batch is in the feed. */
+static void send_batch(struct bare *bare, const struct lives *lives, enum life_stage stage)
+{
+    const struct store_job_write *write = lives->writes[stage];
+    struct params params;
+    params_init(&params, &bare->arena);
+    params_add_int8(&params, ++bare->batch);
+    add_columns(&params, COLUMNS(just_id), (const char *)lives->ids, sizeof *lives->ids,
+                lives->count);
+    params_add_int8(&params, write->events[0].version);
+    params_add_int8(&params, write->event_count);
+    send_statement(bare, BARE_BATCH, &params);
+    arena_clear(&bare->arena);
 }
 
 /* ---- the contender ---- */
@@ -386,15 +403,12 @@ static void run_bare(struct contender *base, const struct lives *lives)
     uint32_t step = bare->by_row ? 1 : lives->count;
     for (int stage = 0; stage < LIFE_STAGES; stage++) {
         struct part part = {.lives = lives, .stage = (enum life_stage)stage};
-        struct params number;
         send_statement(bare, BARE_BEGIN, NULL);
         for (; part.from < lives->count; part.from += step) {
             part.to = part.from + step;
             send_part(bare, &part);
         }
-        params_init(&number, &bare->arena);
-        params_add_int8(&number, ++bare->batch);
-        send_statement(bare, BARE_BATCH, &number);
+        send_batch(bare, lives, part.stage);
         send_statement(bare, BARE_COMMIT, NULL);
         hear_all(bare);
     }
@@ -457,16 +471,15 @@ struct contender *contend_bare_postgres(const char *url, bool by_row)
 void postgres_settle(const char *url)
 {
     PGconn *pg = connect_to(url);
-    PQclear(ask(pg, "VACUUM (ANALYZE) pawl.jobs, pawl.job_events, pawl.job_claims, pawl.ready,"
-                    " pawl.timers, pawl.batches"));
+    PQclear(ask(pg, "VACUUM (ANALYZE) pawl.job_rows, pawl.state_rows, pawl.claim_rows,"
+                    " pawl.ready, pawl.timers, pawl.batch_rows"));
     PQclear(ask(pg, "CHECKPOINT"));
     PQfinish(pg);
 }
 
 /* ---- comparing ---- */
 
-/* Where an event stands among all (xact, seq) is the server's; who committed a batch is not a
- * job's. */
+/* Who committed a batch is not a job's. */
 #define CONTENT(table, columns)                                                                    \
     "SELECT '" table "', count(*), coalesce(sum(hashtextextended(t::text, 0)::numeric), 0)"        \
     " FROM (SELECT " columns " FROM pawl." table ") t"
@@ -487,9 +500,9 @@ static const char contents[] =
 /* clang-format on */
 
 static const char changes[] =
-    "SELECT relname, n_tup_ins, n_tup_upd, CASE relname WHEN 'batches' THEN 0 ELSE n_tup_del END"
-    " FROM pg_stat_user_tables WHERE schemaname = 'pawl' AND relname IN ('jobs', 'job_events',"
-    " 'job_claims', 'ready', 'timers', 'lanes', 'batches') ORDER BY 1";
+    "SELECT relname, n_tup_ins, n_tup_upd, CASE relname WHEN 'batch_rows' THEN 0 ELSE n_tup_del END"
+    " FROM pg_stat_user_tables WHERE schemaname = 'pawl' AND relname IN ('job_rows', 'state_rows',"
+    " 'claim_rows', 'ready', 'timers', 'lanes', 'batch_rows') ORDER BY 1";
 
 /* The first row in which two results differ; -1: they do not. */
 static int difference(const PGresult *a, const PGresult *b)

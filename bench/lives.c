@@ -168,7 +168,7 @@ static void plan_stage(struct lives *lives, enum life_stage stage, uint32_t i,
     };
     if (stage == LIFE_CLAIM) /* the search has taken it out */
         write->was.lane = (struct str){NULL, 0};
-    bench_check(row_of_job(write, &lives->arena, &lives->rows[stage][i]) == ERR_OK,
+    bench_check(row_of_job(write, STATE_JSON, &lives->arena, &lives->rows[stage][i]) == ERR_OK,
                 "there is no memory for a row");
     if (stage == LIFE_CLAIM)
         lives->claims[i] = row_of_lease(&after->job, NULL, write->now.due_at);

@@ -328,13 +328,14 @@ PAWL_VERB(inbox);
 /* -- workers -- */
 
 /* {"worker_id", "queues"?: [], "kinds"?: [], "capabilities"?: [], "max"? (1, at most 1,000),
- * "lease_ttl_ms"?, "heartbeat_ms"?, "wait_ms"? (0, at most 55,000), "start"? (true), "history"?}.
- * Answers {"claims": [{"job", "lease": {"token", "attempt", "expires_at", "heartbeat_ms",
- * "timeout_ms"}, "traceparent"?, "resume"?, "effects", "waits", "effects_next"?, "events"?,
- * "events_next"?}]}, as soon as there is work, or empty after wait_ms; it ends with the job that
- * brings its payloads to 16 MiB, and others stay where they are. After the timeout_ms of a lease
- * the attempt is over however well it beats, so its holder must end the work by then; null: it may
- * take as long as it likes.
+ * "lease_ttl_ms"?, "heartbeat_ms"?, "wait_ms"? (0, at most 55,000), "start"? (true), "history"?,
+ * "code_version"?: of pinned jobs it gets those of this version only}. Answers {"claims":
+ * [{"job", "lease": {"token", "attempt", "expires_at", "heartbeat_ms", "timeout_ms"},
+ * "traceparent"?, "resume"?, "effects", "waits", "effects_next"?, "events"?, "events_next"?}]}, as
+ * soon as there is work, or empty after wait_ms; it ends with the job that brings its payloads to
+ * 16 MiB, and others stay where they are. After the timeout_ms of a lease the attempt is over
+ * however well it beats, so its holder must end the work by then; null: it may take as long as it
+ * likes.
  *
  * What was done since the last fresh start comes along, so that a replay need not ask: "effects":
  * {KEY: {"status": "recorded", "open" or "aborted", "input_hash", "result" or "error", "at"}} and
@@ -450,13 +451,19 @@ PAWL_VERB(resume);
 PAWL_VERB(kinds);
 
 /* {"kind", "lease_ttl_ms"?, "heartbeat_ms"?, "timeout_ms"?, "retry"?, "retention_ms"?,
- * "cancel_grace_ms"?, "expected_version"?}: defaults for jobs of that kind from now on. kind_set
+ * "cancel_grace_ms"?, "pin"? (false), "expected_version"?}: defaults for jobs of that kind from now
+ * on. With "pin" a job is bound to the "code_version" of its first claim that names one: claims of
+ * other versions, and such as name none, do not get it, until it is requeued fresh. kind_set
  * puts them in place of those there were; kind_patch changes those that are named, and null removes
  * one (RFC 7396, retry included). All answer the settings, with a version that rises with every
  * change. PAWL_VERSION_MISMATCH: the kind is not at expected_version */
 PAWL_VERB(kind_set);
 PAWL_VERB(kind_patch);
 PAWL_VERB(kind_get);
+
+/* {"kind"}. Answers {"kind", "versions": [{"code_version", "jobs"}], "more"}: how many live jobs of
+ * the kind are pinned to which code version (null: to none). More: not all were counted. */
+PAWL_VERB(kind_versions);
 
 /* {"limit"?, "cursor"?}. Answers {"workers": [{"worker_id", "leases", "last_beat_at",
  * "expires_at", "resource_id", "registered"}], "next_cursor"}: those who hold a lease, and those
@@ -530,6 +537,14 @@ PAWL_VERB(backup);
 /* {}. Answers {"ok", "checks": [{"name", "ok", "detail"}]}. Work that stands in no lane, where no
  * claim finds it, is put right, and "lanes" says how much that was. */
 PAWL_VERB(doctor);
+
+/* For tests, with a server that has a manual clock (pawl_server_options); PAWL_NOT_FOUND elsewhere.
+ * clock {} answers {"now", "next_due"}: the time, and when something happens next, or null.
+ * clock_advance {"ms"} or {"to"} or {"to_next": true} moves the clock, stops wherever something is
+ * due, and answers {"now", "fired", "next_due"} when all of that is done. PAWL_BAD_REQUEST: none or
+ * several of these, a time in the past or after the year 9999 */
+PAWL_VERB(clock);
+PAWL_VERB(clock_advance);
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
@@ -679,6 +694,10 @@ struct pawl_worker_options {
     /* Shares the resource with workers of every queue, which takes an access token with the scope
      * admin for all queues. */
     int resource_shared;
+
+    /* Which version of the program this is: jobs that are pinned to another are not claimed. NULL:
+     * not told, and no pinned job is. */
+    const char *code_version;
 };
 
 /* A worker: claims work, calls the handler on threads of its own, keeps leases alive with
@@ -741,7 +760,7 @@ PAWL_API enum pawl_code pawl_task_progress(const struct pawl_task *task, const c
 
 /* ---- a server ----------------------------------------------------------------------------- */
 
-/* A server in this process: every verb over HTTP, as docs/http.md says. */
+/* A server in this process: every verb over HTTP, as docs/reference/http.md says. */
 struct pawl_server;
 
 /* What is worth a line in the log of a server, each with all before it. */
@@ -769,6 +788,8 @@ struct pawl_server_options {
     int rate_per_s;                 /* requests of each token; 0: as many as they like */
     const char *backup_dir;         /* below which pawl_backup of others writes; NULL: the store's
                                        own directory */
+    int manual_clock;               /* for tests, on "memory:": time stands still, from
+                                       2000-01-01T00:00:00Z on, until pawl_clock_advance moves it */
     const char *kinds;              /* JSON: an array of what pawl_kind_set takes, which is set
                                        before anybody is served; NULL: none */
 

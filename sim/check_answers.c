@@ -172,6 +172,8 @@ static void check_beat(const struct facts *facts, const struct sim_call *beat)
 static bool must_be_heard(const struct world *world, const struct sim_call *call)
 {
     bool quiet = (world->faults & ~(UINT32_C(1) << FAULT_STALL)) == 0;
+    if (call->hangs_up)
+        return false;
     return quiet || (world->healing && call->started_at > world->healed_at);
 }
 

@@ -507,11 +507,6 @@ static bool ends_with(const char *path, const char *end)
     return len >= end_len && strcmp(path + len - end_len, end) == 0;
 }
 
-static bool is_ahead(const char *path)
-{
-    return ends_with(path, "-ahead0") || ends_with(path, "-ahead1");
-}
-
 static bool is_log(const char *path)
 {
     return ends_with(path, "-wal");
@@ -677,8 +672,6 @@ int disk_truncate(int descriptor, size_t size)
 static bool is_skipped(const struct opened *opened)
 {
     switch (disk->lie) {
-    case DISK_LIE_AHEAD_NOT_SYNCED:
-        return is_ahead(opened->path);
     case DISK_LIE_WAL_NOT_SYNCED:
         return is_log(opened->path);
     case DISK_LIE_DATABASE_NOT_SYNCED:
@@ -719,7 +712,7 @@ int disk_sync(int descriptor)
     busy = true;
     if (opened->node == NULL)
         sync_directory();
-    else if (disk->lie == DISK_LIE_AHEAD_SYNCED_LATE && is_ahead(opened->path))
+    else if (disk->lie == DISK_LIE_WAL_SYNCED_LATE && is_log(opened->path))
         make_safe_late(opened->node);
     else
         make_safe(opened->node);

@@ -18,7 +18,6 @@ enum {
     SLOTS = 128,
     COMMAND_MS = 300, /* between two commands */
     TURNS_MAX = 1000,
-    JOURNAL_BYTES = 256, /* each commit is reason enough to go to the other file */
     LOG_PAGES = 60,
     SEED = 8,
 };
@@ -32,8 +31,6 @@ struct script_line {
     const char *kept;
     bool refused;
 };
-
-#define VERB_TURN VERB_COUNT
 
 static const struct script_line commands[] = {
 #define COMMAND(what, key, request, kept) {VERB_##what, key, request, kept, false},
@@ -59,10 +56,7 @@ struct script {
 
 uint32_t script_command_count(void)
 {
-    uint32_t count = 0;
-    for (size_t i = 0; i < COMMANDS; i++)
-        count += commands[i].verb != VERB_TURN;
-    return count;
+    return COMMANDS;
 }
 
 uint32_t script_steps(void)
@@ -121,11 +115,9 @@ static struct store_options options_of(struct life *life)
 
 enum error_code life_open(struct life *life, struct err *err)
 {
-    const struct sqlite_habits habits = {
-        .by_hand = true, .journal_long = JOURNAL_BYTES, .log_pages_max = LOG_PAGES};
     struct store_options options = options_of(life);
     enum error_code code =
-        sqlite_store_open_with(STR(SCRIPT_PATH), &options, &habits, &life->store, err);
+        sqlite_store_open_with(STR(SCRIPT_PATH), &options, LOG_PAGES, &life->store, err);
     if (code == ERR_OK)
         code = life_open_engine(life, err);
     if (code != ERR_OK)
@@ -193,7 +185,7 @@ static enum error_code ask(struct life *life, uint32_t number, struct arena *are
     (void)snprintf(key, sizeof key, "key-%u", number);
     struct str request = expand(life->script, command->request, arena);
     if (!str_is_set(request))
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for the request");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     return run(life, command->verb, request, command->keyed ? str_from(key) : (struct str){NULL, 0},
                arena, answer, err);
 }
@@ -271,8 +263,6 @@ enum error_code life_step(struct life *life, struct err *err)
     virtual_random_repeat(SEED + life->done);
     if (life->done % 2 == 0)
         settle(life);
-    else if (commands[number].verb == VERB_TURN)
-        sqlite_store_turn(life->store);
     else
         code = step_ask(life, number, err);
     if (code == ERR_OK)
@@ -440,7 +430,7 @@ static void learn_step(struct script *script, struct life *life)
     virtual_random_repeat(SEED + life->done);
     if (life->done % 2 == 0) {
         settle(life);
-    } else if (commands[number].verb != VERB_TURN) {
+    } else {
         struct script_answer *answer = &script->answers[number];
         answer->code = ask(life, number, &arena, &text, &err);
         answer->text = arena_copy(&script->arena,

@@ -47,7 +47,7 @@ static enum error_code reach(struct store *handle, struct err *err)
               (long long)server->away_until);
     }
     if (!world->healing && world->now < server->away_until)
-        return err_set(err, ERR_UNAVAILABLE, "the store is out of reach");
+        return err_set(err, ERR_UNAVAILABLE, "the store is unavailable");
     if (world_strikes(world, &server->rng, FAULT_SLOW, SLOW_PER_MILLE)) {
         int64_t took_ms =
             rng_between(&server->rng, 50, world->calm ? SLOW_MS_MAX_CALM : SLOW_MS_MAX);

@@ -4,8 +4,9 @@
  *   versions  those of a job have no gaps
  *   feed      what the store feeds can be read
  *   first     a queue gives its jobs away by priority, then by age
- *   woken     when the world is healed nobody waits for work beside a job that is ready (in worlds
- *             in memory with one server, and no queue that was paused) */
+ *   woken     when the world is healed no claim waits, or ends with nothing, beside a job that is
+ *             ready and that it may take (in worlds in memory with one server, and no queue that
+ * was paused) */
 #include <stdlib.h>
 
 #include "world.h"
@@ -160,7 +161,7 @@ void ledger_check_idle(struct world *world, const struct sim_call *claim)
         const struct recorded_job *job = &ledger->jobs[i];
         if (job->status == JOB_QUEUED && !job->planned && job->spec != NULL &&
             job->spec->run_at < before && job->updated_at < before)
-            world_fail(world, "woken", "#%u found nothing, and job %u was there", claim->number,
+            world_fail(world, "woken", "#%u has nothing, and job %u is there", claim->number,
                        i + 1);
     }
 }

@@ -14,6 +14,7 @@ enum {
     DELAY_PER_MILLE = 40,
     LATE_MS_MAX = 6000,
     TIMEOUT_MS = 3000,
+    HANGS_UP_PER_MILLE = 60,
     TRIES_MAX = 3,
     KEYED_PER_MILLE = 200,   /* of those that need no key */
     UNKEYED_PER_MILLE = 100, /* of submits and appends, which may be carried out as often as they
@@ -135,6 +136,10 @@ static void send_copies(struct world *world, struct sim_call *call)
     for (uint32_t i = 0; i < call->part_count; i++)
         call->parts[i]->copies = call->copies;
     actor->wake_at = world->now + TIMEOUT_MS;
+    call->hangs_up = verb_is_claim(call->verb) && call->parcel == NULL &&
+                     rng_chance(&actor->luck, HANGS_UP_PER_MILLE);
+    if (call->hangs_up)
+        actor->wake_at = world->now + rng_between(&actor->luck, 20, 900);
 }
 
 static void log_call(struct world *world, struct sim_call *call)
@@ -278,7 +283,7 @@ static void parcel_over(struct world *world, struct sim_call *parcel, enum call_
 
 void call_times_out(struct world *world, struct sim_call *call)
 {
-    if (call_may_repeat(call) && call->tries < TRIES_MAX) {
+    if (call_may_repeat(call) && call->tries < TRIES_MAX && !call->hangs_up) {
         trace(world, "%.*s sends #%u again", STR_ARG(call->actor->name), call->number);
         send_copies(world, call);
         return;

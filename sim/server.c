@@ -49,6 +49,16 @@ static void note_done(struct call *call, void *arg)
     *(bool *)arg = true;
 }
 
+static bool is_wanted_now(const struct delivery *delivery)
+{
+    return delivery->call->outcome == CALL_OPEN;
+}
+
+static bool is_wanted(void *arg)
+{
+    return is_wanted_now(arg);
+}
+
 static void delivery_free(struct delivery *delivery)
 {
     arena_release(&delivery->arena);
@@ -89,6 +99,8 @@ static bool take_in(struct server *server, struct delivery *delivery)
     }
     verb->call.done = note_done;
     verb->call.arg = &delivery->done;
+    verb->call.wanted = is_wanted;
+    verb->call.wanted_arg = delivery;
     /* A batch may have nothing in it that can be done. */
     bool idle = verb->call.count == 0;
     code = idle ? verb_finish(verb, &err) : engine_submit(server->engine, &verb->call, &err);
@@ -208,6 +220,39 @@ void server_crash(struct server *server)
           (long long)server->turn_at);
 }
 
+/* Notes whose callers are gone before a turn; work that they are given in it is wasted. */
+static void note_gone(struct server *server)
+{
+    for (struct delivery *delivery = server->deliveries; delivery != NULL;
+         delivery = delivery->next)
+        delivery->gone = !is_wanted_now(delivery);
+}
+
+static void check_wasted(const struct server *server)
+{
+    for (const struct delivery *delivery = server->deliveries; delivery != NULL;
+         delivery = delivery->next) {
+        const struct call *call = &delivery->verb.call;
+        if (delivery->done && delivery->gone && delivery->verb.name == VERB_claim &&
+            call->ops[0]->code == ERR_OK && call->ops[0]->grant_count > 0)
+            world_fail(server->world, "wasted", "#%u was given a job, and its caller was gone",
+                       delivery->call->number);
+    }
+}
+
+/* The server has nothing to do: a claim that waits here has nothing to take. Not at once after a
+ * time in which the store was away, of which the engine has yet to see the end. */
+static void check_waiting(const struct server *server)
+{
+    enum { RECOVERED_MS = 1500 };
+    if (!server->world->healing || server->world->now < server->world->healed_at + RECOVERED_MS)
+        return;
+    for (const struct delivery *delivery = server->deliveries; delivery != NULL;
+         delivery = delivery->next)
+        if (delivery->verb.name == VERB_claim && is_wanted_now(delivery))
+            ledger_check_idle(server->world, delivery->call);
+}
+
 void server_turn(struct server *server)
 {
     struct world *world = server->world;
@@ -220,7 +265,9 @@ void server_turn(struct server *server)
     for (uint32_t i = 0; wait_ms == 0 && !server->doomed; i++) {
         if (on_sqlite)
             sqlite_world_before_turn(world);
+        note_gone(server);
         engine_turn(server->engine, &wait_ms);
+        check_wasted(server);
         if (!on_sqlite)
             ledger_read(world);
         else if (!server->doomed)
@@ -235,5 +282,6 @@ void server_turn(struct server *server)
         return;
     }
     answer_done(server, false);
+    check_waiting(server);
     server->turn_at = world->now + (wait_ms > 0 ? wait_ms : 1);
 }

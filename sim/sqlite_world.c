@@ -72,16 +72,12 @@ void server_open_store(struct server *server)
         .create = true,
         .seed = world->scenario->seed,
     };
-    const struct sqlite_habits habits = {
-        .by_hand = true,
-        .journal_long = (size_t)rng_between(&world->luck, 1, 32) * 1024,
-        .log_pages_max = (int)rng_between(&world->luck, 10, 200),
-    };
+    int log_pages_max = (int)rng_between(&world->luck, 10, 200);
     struct err err = {0};
     disk_use(world->disk);
     disk_watch(world->disk, watch, server);
-    if (sqlite_store_open_with(STR(DISK_ROOT "/jobs.db"), &options, &habits, &world->store, &err) !=
-        ERR_OK) {
+    if (sqlite_store_open_with(STR(DISK_ROOT "/jobs.db"), &options, log_pages_max, &world->store,
+                               &err) != ERR_OK) {
         (void)fprintf(stderr, "seed %llu: the store does not open: %s\n",
                       (unsigned long long)world->scenario->seed, err.detail);
         abort();
@@ -118,6 +114,4 @@ void sqlite_world_after_turn(struct world *world)
 {
     if (rng_chance(&world->luck, 300) || world->healing)
         ledger_read(world);
-    else if (rng_chance(&world->luck, 300))
-        sqlite_store_turn(world->store);
 }

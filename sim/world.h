@@ -76,7 +76,8 @@ struct sim_call {
     int64_t ran_at; /* the store's time when a copy of it was last carried out; 0: none was */
     uint32_t copies;
     uint32_t tries;
-    bool forged; /* its token was never given out: it must be refused */
+    bool hangs_up; /* a claim whose caller does not wait for what it asked for */
+    bool forged;   /* its token was never given out: it must be refused */
     int64_t expected_version;
     struct str job;   /* id, where it has one */
     struct str token; /* absent: none */
@@ -153,6 +154,7 @@ struct delivery {
     struct sim_call *call;
     struct arena arena;
     struct verb_call verb;
+    bool gone; /* its caller was, before the last turn of the server */
     bool done;
     struct delivery *next;
 };
@@ -362,7 +364,8 @@ const struct recorded_job *ledger_find(const struct ledger *ledger, struct uuid 
  * it. */
 bool ledger_is_brief(const struct recorded_job *job);
 
-/* A worker that can do everything was told that there is nothing to do. */
+/* The claim of a worker that can do everything waits although its server has nothing to do, or was
+ * told that there is no work. */
 void ledger_check_idle(struct world *world, const struct sim_call *claim);
 bool ledger_all_ended(const struct world *world);
 

@@ -77,8 +77,7 @@ static bool fail_duplicate(struct checker *checker, const struct key *key)
 
 static bool fail_memory(struct checker *checker)
 {
-    checker->code =
-        err_set(checker->err, ERR_NO_MEMORY, "%s: no memory to check it", checker->what);
+    checker->code = err_set(checker->err, ERR_NO_MEMORY, "%s: out of memory", checker->what);
     return false;
 }
 

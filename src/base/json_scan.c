@@ -49,7 +49,7 @@ static const char *scan_unicode_escape(const char *at, const char *end, uint32_t
     uint32_t low;
     if (high > 0xdbff || end - at < 12 || at[6] != '\\' || at[7] != 'u' ||
         !read_hex4(at + 8, end, &low) || low < 0xdc00 || low > 0xdfff)
-        return set_flaw(flaw, at, "half of a surrogate pair stands alone");
+        return set_flaw(flaw, at, "unpaired surrogate");
     *ret_code_point = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
     return at + 12;
 }
@@ -153,7 +153,7 @@ const char *json_scan_literal(const char *at, const char *end, struct json_flaw 
     assert(at < end);
     struct str literal = *at == 't' ? STR("true") : *at == 'f' ? STR("false") : STR("null");
     if ((size_t)(end - at) < literal.len || memcmp(at, literal.at, literal.len) != 0)
-        return set_flaw(flaw, at, "this is neither true, false nor null");
+        return set_flaw(flaw, at, "expected true, false or null");
     return at + literal.len;
 }
 

@@ -274,7 +274,7 @@ static enum error_code refuse_name(enum name_flaw flaw, struct str name, const c
         return err_set(err, ERR_BAD_REQUEST, "%s must be at most %d bytes long, not %zu: \"%.*s…\"",
                        what, NAME_BYTES_MAX, name.len, len, name.at);
     case NAME_CONTROL:
-        return err_set(err, ERR_BAD_REQUEST, "%s must not have control characters: \"%.*s%s\"",
+        return err_set(err, ERR_BAD_REQUEST, "%s must not contain control characters: \"%.*s%s\"",
                        what, len, name.at, (size_t)len < name.len ? "…" : "");
     case NAME_NOT_UTF8:
         break;
@@ -337,10 +337,10 @@ enum error_code record_check_shown(struct str name, const char *what, struct err
             break; /* not a name: others say so */
         uint32_t c = code_point(at, len);
         if (c >= 0x80 && is_format(c) && !PLANTED(FORMAT_IN_NAME))
-            return err_set(err, ERR_BAD_REQUEST,
-                           "%s must not have characters that change how others are shown: it has "
-                           "U+%04X at byte %zu",
-                           what, (unsigned)c, (size_t)(at - name.at));
+            return err_set(
+                err, ERR_BAD_REQUEST,
+                "%s must not contain invisible formatting characters: found U+%04X at byte %zu",
+                what, (unsigned)c, (size_t)(at - name.at));
         at += len;
     }
     return ERR_OK;

@@ -12,11 +12,11 @@
 #define STORE_OPTION                                                                               \
     {                                                                                              \
         .name = "--store", .value = "URL",                                                         \
-        .text = "the store; else PAWL_STORE, else sqlite:pawl.db"                                  \
+        .text = "the store (default: PAWL_STORE, then sqlite:pawl.db)"                             \
     }
 #define JSON_OPTION                                                                                \
     {                                                                                              \
-        .name = "--json", .text = "print the answer as JSON, on one line"                          \
+        .name = "--json", .text = "print the response as JSON on one line"                         \
     }
 #define HELP_OPTION                                                                                \
     {                                                                                              \
@@ -157,8 +157,8 @@ static enum cli_exit unknown_option(const struct verb *verb, const char *argumen
     /* A lone "--" or a single letter is near to everything. */
     const char *nearest = strlen(said) > 3 ? nearest_word(said, words, count) : NULL;
     if (nearest != NULL)
-        return cli_usage(verb, "there is no option '%s'; the nearest is '%s'", said, nearest);
-    return cli_usage(verb, "there is no option '%s'", said);
+        return cli_usage(verb, "unknown option '%s'. Did you mean '%s'?", said, nearest);
+    return cli_usage(verb, "unknown option '%s'", said);
 }
 
 static enum cli_exit add_given(struct parser *parser, const struct option *option,
@@ -171,8 +171,7 @@ static enum cli_exit add_given(struct parser *parser, const struct option *optio
         !choice_has(option->value, strlen(option->value), value)) {
         char words[256];
         choice_text(option->value, strlen(option->value), words, sizeof words);
-        return cli_usage(verb, "there is no %s '%s'; choose from %s", option->name + 2, value,
-                         words);
+        return cli_usage(verb, "unknown %s '%s'; valid: %s", option->name + 2, value, words);
     }
     assert(parser->args->given_count < parser->given_cap);
     parser->args->given[parser->args->given_count++] = (struct given){option, value};
@@ -192,8 +191,8 @@ static enum cli_exit add_list(struct parser *parser, const struct option *option
         *parser->split++ = '\0';
         code = *value != '\0' || *list == '\0'
                    ? add_given(parser, option, value)
-                   : cli_usage(parser->args->verb, "%s: '%s' has an empty value in it",
-                               option->name, list);
+                   : cli_usage(parser->args->verb, "%s: '%s' contains an empty value", option->name,
+                               list);
         if (*at == '\0')
             break;
     }
@@ -210,11 +209,11 @@ static enum cli_exit add_value(struct parser *parser, const struct option *optio
 static enum cli_exit no_value(const struct verb *verb, const struct option *option)
 {
     if (!is_choice(option->value))
-        return cli_usage(verb, "%s needs a value: %s %s", option->name, option->name,
+        return cli_usage(verb, "%s requires a value: %s %s", option->name, option->name,
                          option->value);
     char words[256];
     choice_text(option->value, strlen(option->value), words, sizeof words);
-    return cli_usage(verb, "%s needs one of: %s", option->name, words);
+    return cli_usage(verb, "%s requires one of: %s", option->name, words);
 }
 
 static enum cli_exit parse_option(struct parser *parser)
@@ -225,12 +224,12 @@ static enum cli_exit parse_option(struct parser *parser)
     if (option == NULL)
         return unknown_option(args->verb, argument);
     if (option->times == OPTION_ONCE && cli_has(args, option->name))
-        return cli_usage(args->verb, "%s is given twice", option->name);
+        return cli_usage(args->verb, "%s may be given only once", option->name);
 
     const char *equals = argument[1] == '-' ? strchr(argument, '=') : NULL;
     if (option->value == NULL) {
         if (equals != NULL)
-            return cli_usage(args->verb, "%s takes no value, and was given '%s'", option->name,
+            return cli_usage(args->verb, "%s takes no value, but got '%s'", option->name,
                              equals + 1);
         return add_given(parser, option, NULL);
     }
@@ -293,21 +292,21 @@ static enum cli_exit check_words(const struct args *args)
         else
             snprintf(words, sizeof words, "%.*s", (int)slot.len, slot.name);
         if (at >= args->word_count && !slot.optional)
-            return slot.choice ? cli_usage(args->verb, "say which one: %s", words)
-                               : cli_usage(args->verb, "%s is missing", words);
+            return slot.choice ? cli_usage(args->verb, "missing argument: %s", words)
+                               : cli_usage(args->verb, "%s is required", words);
         for (bool first = true; at < args->word_count && (first || slot.repeated); first = false) {
             const char *word = args->words[at++];
             assert(word != NULL);
             if (slot.choice && !choice_has(slot.name, slot.len, word))
-                return cli_usage(args->verb, "there is no '%s' here; choose from %s", word, words);
+                return cli_usage(args->verb, "unknown argument '%s'; valid: %s", word, words);
             if (word[0] == '\0')
                 return cli_usage(args->verb, "%s must not be empty", words);
         }
     }
     if (at < args->word_count)
-        return cli_usage(args->verb, "there is one argument too many: '%s'", args->words[at]);
+        return cli_usage(args->verb, "unexpected argument '%s'", args->words[at]);
     if ((args->verb->takes & TAKES_COMMAND) != 0 && args->command == NULL)
-        return cli_usage(args->verb, "the command to run is missing: -- COMMAND...");
+        return cli_usage(args->verb, "missing command: -- COMMAND...");
     return CLI_DONE;
 }
 

@@ -59,7 +59,7 @@ static bool fail_with(struct client *client, enum pawl_code code, const char *me
 
 static bool no_memory(struct client *client)
 {
-    return fail_with(client, PAWL_NO_MEMORY, "there is not enough memory");
+    return fail_with(client, PAWL_NO_MEMORY, "out of memory");
 }
 
 void client_did(struct client *client, long long count)
@@ -246,7 +246,7 @@ static bool check_batch(struct client *client, const char *answer, long long cou
         if (pawl_json_int(pawl_json_get(result, "status"), 0) != 200)
             why = pawl_json_text(pawl_json_get(result, "body.detail"));
     (void)fail_with(client, PAWL_INVALID_TRANSITION,
-                    why != NULL && *why != '\0' ? why : "a batch was not answered as Pawl does");
+                    why != NULL && *why != '\0' ? why : "unexpected response to a batch");
     pawl_free(why);
     return false;
 }

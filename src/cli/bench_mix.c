@@ -31,7 +31,7 @@ void mix_produce(struct client *client)
             add_obstacle(request, run->site, i);
         draft_text(request, "]}");
         if (request->failed) {
-            struct pawl_error error = {.code = PAWL_NO_MEMORY, .message = "no memory"};
+            struct pawl_error error = {.code = PAWL_NO_MEMORY, .message = "out of memory"};
             client_fail(client, &error);
             return;
         }

@@ -55,8 +55,7 @@ static bool ask_own(struct client *client, cli_call call, const char *before, co
     request->len = 0;
     draft_print(request, "{%s\"%s" BENCH_BACKGROUND "%lld\"%s}", before, client->run->site->queue,
                 queue_of(client), after);
-    return request->failed ? fails(client, "there is not enough memory")
-                           : client_ask(client, call, request->at);
+    return request->failed ? fails(client, "out of memory") : client_ask(client, call, request->at);
 }
 
 static bool submit_own(struct client *client, const char *more)
@@ -72,7 +71,7 @@ static bool claim_own(struct client *client, cli_call call, const char *more)
                    client->number, CLAIM_WAIT_MS, more);
     return ask_own(client, call, "\"queues\":[", after) && client_find(client, "\"token\"") &&
            (client->token_count > 0 ||
-            fails(client, "a job that was just submitted cannot be claimed"));
+            fails(client, "a job that was just submitted could not be claimed"));
 }
 
 /* The text at a path of the last response, to be freed; NULL: it is missing, and the run fails. */
@@ -95,7 +94,7 @@ static bool submit_many(struct client *client, long long count, const char *more
                     "%s{\"kind\":\"" BENCH_KIND "\",\"queue\":\"%s" BENCH_BACKGROUND "%lld\"%s}",
                     i > 0 ? "," : "", client->run->site->queue, queue_of(client), more);
     draft_text(request, "]}");
-    return request->failed ? fails(client, "there is not enough memory")
+    return request->failed ? fails(client, "out of memory")
                            : client_ask(client, pawl_submit, request->at);
 }
 
@@ -278,14 +277,16 @@ size_t background_roles(const struct bench *bench, struct role ret[BACKGROUND_RO
     for (size_t i = 0; i < BACKGROUND_ROLES; i++) {
         long long rate = rate_of(bench, &operations[i]);
         long long clients = (rate + CLIENT_RATE - 1) / CLIENT_RATE;
-        if (rate > 0)
-            ret[count++] = (struct role){
-                .prepare = operations[i].prepare,
-                .work = repeat_operation,
-                .finish = operations[i].finish,
-                .count = clients < CLIENTS_MAX ? clients : CLIENTS_MAX,
-                .arg = &operations[i],
-            };
+        if (rate <= 0)
+            continue;
+        ret[count] = (struct role){
+            .prepare = operations[i].prepare,
+            .work = repeat_operation,
+            .finish = operations[i].finish,
+            .count = clients < CLIENTS_MAX ? clients : CLIENTS_MAX,
+            .arg = &operations[i],
+        };
+        count++;
     }
     return count;
 }

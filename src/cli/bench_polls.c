@@ -87,7 +87,7 @@ enum cli_exit polls_start(struct site *site, long long count, struct polls **ret
     else if (!open_handles(polls, handles, &error))
         code = cli_failed(verb, &error);
     else if (!start_threads(polls, count)) {
-        cli_complain(verb, "%lld polls are too many: there is no thread for more than %lld", count,
+        cli_complain(verb, "%lld polls are too many; at most %lld threads are available", count,
                      polls->count);
         code = CLI_FAILED;
     }

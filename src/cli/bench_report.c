@@ -221,9 +221,10 @@ static void print_ratios(const struct bench *bench)
     for (size_t i = 0; i < bench->row_count; i++) {
         double ratio = ratio_of(bench, &bench->rows[i]);
         if (ratio >= 0 && bench->rows[i].under_load)
-            printf("mixed: %.2f times the rate without background load\n", ratio);
+            printf("mixed: %.2f times the throughput without background load\n", ratio);
         else if (ratio >= 0)
-            printf("backlog: with %lld waiting %.2f times the rate with the fewest\n",
+            printf("backlog: with %lld waiting jobs, %.2f times the throughput of the smallest "
+                   "backlog\n",
                    bench->rows[i].waiting, ratio);
     }
 }
@@ -233,13 +234,13 @@ static enum cli_exit print_tables(const struct bench *bench)
     print_text(bench->where);
     printf(", %s\n", bench->manner);
     if (bench->batch > 0)
-        printf("%lld in a call, ", bench->batch);
+        printf("%lld per call, ", bench->batch);
     printf("%lld client%s, payloads of %lld bytes; median of %lld run%s\n", bench->clients,
            bench->clients == 1 ? "" : "s", bench->payload_bytes, bench->repeat,
            bench->repeat == 1 ? "" : "s");
     if (bench->syncs >= 0) {
         char text[32];
-        printf("the disk syncs %s times a second\n", number_text(bench->syncs, text));
+        printf("disk: %s syncs per second\n", number_text(bench->syncs, text));
     }
     putchar('\n');
     enum cli_exit code = print_rates(bench);

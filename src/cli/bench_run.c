@@ -237,8 +237,8 @@ static enum cli_exit check_counts(struct run *run, const struct tally *before)
     if (after.all - before->all == submitted && after.completed - before->completed == completed)
         return CLI_DONE;
     cli_complain(verb,
-                 "%s: the store has %lld new jobs and %lld completed ones in queue %s, but %lld "
-                 "were submitted and %lld completed",
+                 "%s: the store has %lld new and %lld completed jobs in queue %s, but %lld were "
+                 "submitted and %lld completed",
                  run->what, after.all - before->all, after.completed - before->completed,
                  run->site->queue, submitted, completed);
     return CLI_FAILED;
@@ -254,8 +254,7 @@ static enum cli_exit judge(struct run *run, const struct measure *measure)
     if (run->error.code != PAWL_OK)
         return cli_failed(bench->args->verb, &run->error);
     if (measure->count == 0 || measure->seconds <= 0) {
-        cli_complain(bench->args->verb, "%s: nothing was done within %lld ms", run->what,
-                     run->limit_ms);
+        cli_complain(bench->args->verb, "%s: no progress within %lld ms", run->what, run->limit_ms);
         return CLI_FAILED;
     }
     return CLI_DONE;

@@ -232,7 +232,7 @@ static enum cli_exit fill_with(struct site *site, long long count, const struct 
     struct measure measure;
     struct run run = {
         .site = site,
-        .what = "jobs to begin with",
+        .what = "initial jobs",
         .jobs = count,
         .goal = count,
         .batch = batch,
@@ -242,7 +242,7 @@ static enum cli_exit fill_with(struct site *site, long long count, const struct 
         return CLI_DONE;
     enum cli_exit code = run_do(&run, role, 1, &measure);
     if (code == CLI_DONE && measure.count < count) {
-        cli_complain(bench->args->verb, "%lld jobs could not be made within %lld s", count,
+        cli_complain(bench->args->verb, "%lld jobs could not be submitted within %lld s", count,
                      run.limit_ms / 1000);
         return CLI_FAILED;
     }
@@ -266,7 +266,7 @@ static enum cli_exit fill_jobs(struct trial *trial)
 static struct row *new_row(struct bench *bench, const char *scenario, const char *unit)
 {
     if (bench->row_count == BENCH_ROWS_MAX) {
-        cli_complain(bench->args->verb, "more than %d results at once", BENCH_ROWS_MAX);
+        cli_complain(bench->args->verb, "more than %d results", BENCH_ROWS_MAX);
         return NULL;
     }
     struct row *row = &bench->rows[bench->row_count++];
@@ -417,7 +417,7 @@ static enum cli_exit run_latency(struct bench *bench)
         producers = bench->clients;
     trial.roles[0] = (struct role){.work = produce_at_rate, .count = producers};
     trial.roles[1] = (struct role){.work = consume_and_look, .count = bench->clients};
-    trial.row->what = "from submit to start";
+    trial.row->what = "queue latency";
     (void)snprintf(trial.row->label, sizeof trial.row->label, "%lld/s, %lld polls", bench->rate,
                    bench->polls);
     if (bench->polls > 0)
@@ -460,7 +460,7 @@ static enum cli_exit run_backlog(struct bench *bench)
         set_work_roles(bench, &trial);
         trial.row->waiting = bench->levels[i];
         (void)snprintf(trial.row->label, sizeof trial.row->label, "%lld %s", bench->levels[i],
-                       bench->mix ? "in the way" : "waiting");
+                       bench->mix ? "not claimable" : "waiting");
         code = repeat(&trial);
     }
     enum cli_exit closed = site_close(&site, NULL);
@@ -748,5 +748,5 @@ enum cli_exit scenario_run(struct bench *bench, const char *name)
     for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++)
         if (strcmp(name, scenarios[i].name) == 0)
             return scenarios[i].run(bench);
-    return cli_usage(bench->args->verb, "there is no scenario '%s'", name);
+    return cli_usage(bench->args->verb, "unknown scenario '%s'", name);
 }

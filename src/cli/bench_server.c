@@ -111,7 +111,7 @@ enum cli_exit served_start(struct bench *bench, char *store, struct served *ret)
     if (environment == NULL)
         return cli_no_memory(verb);
     if (pipe(ends) != 0) {
-        cli_complain(verb, "a server cannot be started: %s", strerror(errno));
+        cli_complain(verb, "the server could not be started: %s", strerror(errno));
         free(environment);
         return CLI_FAILED;
     }
@@ -127,12 +127,12 @@ enum cli_exit served_start(struct bench *bench, char *store, struct served *ret)
     if (ret->pid < 0) {
         ret->pid = 0;
         close_log(ret);
-        cli_complain(verb, "a server cannot be started: %s", strerror(why));
+        cli_complain(verb, "the server could not be started: %s", strerror(why));
         return CLI_FAILED;
     }
     if (!await_port(ret, said)) {
-        cli_complain(verb, "the server did not come up: %s",
-                     said[0] != '\0' ? said : "it says nothing");
+        cli_complain(verb, "the server did not become ready: %s",
+                     said[0] != '\0' ? said : "no output");
         served_stop(ret);
         return CLI_OUT_OF_REACH;
     }

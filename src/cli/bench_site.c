@@ -130,14 +130,13 @@ static enum cli_exit choose_store(struct site *site, char ret_store[BENCH_URL_MA
     const struct args *args = site->bench->args;
     if (!somebody_chose(args)) {
         if (!make_directory(site->directory, sizeof site->directory - 16)) {
-            cli_complain(args->verb, "there is no place for a temporary store: %s",
-                         strerror(errno));
+            cli_complain(args->verb, "no directory for a temporary store: %s", strerror(errno));
             return CLI_FAILED;
         }
         (void)snprintf(ret_store, BENCH_URL_MAX, "%s%.*s/pawl.db", sqlite_scheme,
                        BENCH_URL_MAX - 32, site->directory);
     } else if (strlen(cli_store_url(args)) >= BENCH_URL_MAX) {
-        return cli_usage(args->verb, "the URL of the store is too long");
+        return cli_usage(args->verb, "the store URL is too long");
     } else {
         (void)snprintf(ret_store, BENCH_URL_MAX, "%s", cli_store_url(args));
     }
@@ -146,7 +145,7 @@ static enum cli_exit choose_store(struct site *site, char ret_store[BENCH_URL_MA
     site->is_server = starts_with(ret_store, "http:") || starts_with(ret_store, "https:");
     site->is_ours = site->directory[0] != '\0' || strcmp(ret_store, "memory:") == 0;
     if (site->is_server && site->bench->serve)
-        return cli_usage(args->verb, "--serve starts a server for a store, and %s is one already",
+        return cli_usage(args->verb, "--serve starts a server, but %s is already a server",
                          ret_store);
     return CLI_DONE;
 }
@@ -210,7 +209,7 @@ static void describe(struct site *site, const char *store)
                    site->directory[0] != '\0' ? "sqlite, a temporary file"
                    : shown != NULL            ? shown
                                               : "a store",
-                   in_memory ? " (in memory, where a sync costs nothing)" : "");
+                   in_memory ? " (in memory, without sync)" : "");
     free(shown);
     bench->manner = bench->serve      ? "pawl serve, over HTTP"
                     : site->is_server ? "over HTTP"

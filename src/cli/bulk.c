@@ -117,9 +117,9 @@ enum cli_exit bulk_run(const struct args *args, struct pawl *pawl, const struct 
     if (code == CLI_DONE)
         print_counts(args, bulk->past, &counts);
     else if (counts.done > 0)
-        cli_complain(args->verb, "%lld were %s before that", counts.done, bulk->past);
+        cli_complain(args->verb, "%lld were %s before the error", counts.done, bulk->past);
     if (code == CLI_DONE && all_refused(&counts)) {
-        cli_complain(args->verb, "no job that was found is in a state in which it can be %s",
+        cli_complain(args->verb, "none of the matching jobs can be %s in its current state",
                      bulk->past);
         return CLI_FAILED;
     }
@@ -134,7 +134,7 @@ static void print_one(const char *answer)
     print_value(pawl_json_get(job, "status"));
     if (pawl_json_true(pawl_json_get(job, "cancel_requested")) != 0 &&
         pawl_json_get(job, "lease").at != NULL)
-        fputs(", its worker is told to cancel", stdout);
+        fputs(", worker asked to stop", stdout);
     fputc('\n', stdout);
 }
 

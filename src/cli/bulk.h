@@ -15,9 +15,9 @@ struct bulk {
 };
 
 #define BULK_OPTIONS                                                                               \
-    {.name = "--rate", .value = "N", .text = "at most so many jobs a second"},                     \
+    {.name = "--rate", .value = "N", .text = "maximum number of jobs per second"},                 \
     {                                                                                              \
-        .name = "--dry-run", .text = "change nothing, only count"                                  \
+        .name = "--dry-run", .text = "only count, change nothing"                                  \
     }
 
 /* Does all of it and prints the counts: as words, or with --json as {"matched", "done",

@@ -16,7 +16,7 @@ static void say(const char *format, va_list arguments)
     char said[2048];
     vsnprintf(said, sizeof said, format, arguments);
     char *visible = text_visible(said, strlen(said));
-    fputs(visible != NULL ? visible : "there is not enough memory", stderr);
+    fputs(visible != NULL ? visible : "out of memory", stderr);
     fputc('\n', stderr);
     free(visible);
 }
@@ -44,7 +44,7 @@ enum cli_exit cli_usage(const struct verb *verb, const char *format, ...)
     va_start(arguments, format);
     fprintf(stderr, "pawl %s: ", verb->name);
     say(format, arguments);
-    fprintf(stderr, "'pawl help %s' says how it is used.\n", verb->name);
+    fprintf(stderr, "Run 'pawl help %s' for usage.\n", verb->name);
     va_end(arguments);
     return CLI_USAGE;
 }
@@ -186,20 +186,29 @@ static void reword(const struct verb *verb, const char *message, char *ret, size
         reword_order(ret, size);
 }
 
-/* A server speaks of headers and of verbs by their internal names; here a token comes from
- * PAWL_TOKEN, and the user knows the command that was typed. */
+/* What a refusal is about: a route ("POST /v1/jobs"), or, of an older server, a verb. */
+static size_t subject_of(const char *message)
+{
+    size_t len = strcspn(message, " ");
+    bool route = len > 0 && strspn(message, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == len &&
+                 message[len] == ' ' && message[len + 1] == '/';
+    return route ? len + 1 + strcspn(message + len + 1, " ") : len;
+}
+
+/* A server speaks of headers and of routes; here a token comes from PAWL_TOKEN, and the user knows
+ * the command that was typed. */
 static void reword_refusal(const struct pawl_error *error, char *ret, size_t size)
 {
-    static const char needs[] = " needs a token";
+    static const char needs[] = " requires a token";
+    static const char all[] = " concerns all queues";
     const char *token = getenv("PAWL_TOKEN");
-    size_t name = strspn(error->message, "abcdefghijklmnopqrstuvwxyz_");
+    const char *rest = error->message + subject_of(error->message);
     if (error->code == PAWL_UNAUTHORIZED)
         snprintf(ret, size, "%s",
-                 token != NULL && *token != '\0'
-                     ? "the server does not accept the token in PAWL_TOKEN"
-                     : "the server needs a token: set PAWL_TOKEN");
-    else if (name > 0 && strncmp(error->message + name, needs, strlen(needs)) == 0)
-        snprintf(ret, size, "this%s", error->message + name);
+                 token != NULL && *token != '\0' ? "the server rejected the token in PAWL_TOKEN"
+                                                 : "the server requires a token: set PAWL_TOKEN");
+    else if (strncmp(rest, needs, strlen(needs)) == 0 || strncmp(rest, all, strlen(all)) == 0)
+        snprintf(ret, size, "this%s", rest);
     else
         snprintf(ret, size, "%s", error->message);
 }
@@ -220,6 +229,6 @@ enum cli_exit cli_failed(const struct verb *verb, const struct pawl_error *error
 
 enum cli_exit cli_no_memory(const struct verb *verb)
 {
-    cli_complain(verb, "there is not enough memory");
+    cli_complain(verb, "out of memory");
     return CLI_FAILED;
 }

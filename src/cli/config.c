@@ -38,9 +38,8 @@ static bool unknown_key(struct yaml_reader *reader, const char *key)
             words[count++] = settings_list[i].key;
     const char *nearest = nearest_word(key, words, count);
     if (nearest != NULL)
-        return YAML_WRONG(reader, "there is no setting '%.100s'; the nearest is '%s'", key,
-                          nearest);
-    return YAML_WRONG(reader, "there is no setting '%.100s'", key);
+        return YAML_WRONG(reader, "unknown setting '%.100s'. Did you mean '%s'?", key, nearest);
+    return YAML_WRONG(reader, "unknown setting '%.100s'", key);
 }
 
 /* Whether the scalar is of the type that the setting has, before it is read. */
@@ -61,7 +60,7 @@ static bool check_type(struct yaml_reader *reader, const char *key, enum setting
     if (right && *yaml_scalar(reader) != '\0')
         return true;
     if (is == YAML_IS_NULL || *yaml_scalar(reader) == '\0')
-        return YAML_WRONG(reader, "%s has no value: it must be %s", key, wanted[type]);
+        return YAML_WRONG(reader, "%s has no value; expected %s", key, wanted[type]);
     return YAML_WRONG(reader, "%s must be %s, not %s%.100s%s", key, wanted[type],
                       is == YAML_IS_TEXT ? "'" : "", yaml_scalar(reader),
                       is == YAML_IS_TEXT ? "'" : "");
@@ -74,10 +73,9 @@ static bool take_setting(struct yaml_reader *reader, struct config *config, cons
     struct complaint wrong;
     long long number;
     if (reader->event.type == YAML_SEQUENCE_START_EVENT)
-        return YAML_WRONG(reader,
-                          "%s must not be a list; a text that begins with [ is put in quotes", key);
+        return YAML_WRONG(reader, "%s must not be a list; quote a string that starts with [", key);
     if (reader->event.type != YAML_SCALAR_EVENT)
-        return YAML_WRONG(reader, "%s has one value, and nothing below it", key);
+        return YAML_WRONG(reader, "%s takes a single value, not nested keys", key);
     if (!check_type(reader, key, setting->type))
         return false;
     if (!setting_parse(setting, key, yaml_scalar(reader), &number, &wrong))
@@ -92,9 +90,9 @@ static bool take_setting(struct yaml_reader *reader, struct config *config, cons
 static bool take_key(struct yaml_reader *reader, char ret[KEY_LEN_MAX + 1])
 {
     if (reader->event.type != YAML_SCALAR_EVENT)
-        return YAML_WRONG(reader, "a key must be a word");
+        return YAML_WRONG(reader, "keys must be plain words");
     if (strlen(yaml_scalar(reader)) > KEY_LEN_MAX)
-        return YAML_WRONG(reader, "a key is too long: '%.40s...'", yaml_scalar(reader));
+        return YAML_WRONG(reader, "key too long: '%.40s...'", yaml_scalar(reader));
     (void)snprintf(ret, KEY_LEN_MAX + 1, "%s", yaml_scalar(reader));
     return true;
 }
@@ -124,7 +122,7 @@ static bool take_member(struct yaml_reader *reader, struct config_kind *kind)
     for (size_t i = 0; good && i < kind->member_count; i++)
         if (strcmp(kind->members[i].name, member.name) == 0)
             good = yaml_complain(reader->path, member.line, reader->why,
-                                 "kinds.%s: '%.100s' is there twice", kind->name, member.name);
+                                 "kinds.%s: duplicate key '%.100s'", kind->name, member.name);
     struct config_member *more =
         good ? grow(kind->members, kind->member_count, sizeof *more) : NULL;
     if (more == NULL) {
@@ -145,9 +143,9 @@ static bool take_kind(struct yaml_reader *reader, struct config *config)
         return false;
     for (size_t i = 0; i < config->kind_count; i++)
         if (strcmp(config->kinds[i].name, name) == 0)
-            return YAML_WRONG(reader, "kinds: '%s' is there twice", name);
+            return YAML_WRONG(reader, "kinds: duplicate kind '%s'", name);
     if (config->kind_count == CONFIG_KINDS_MAX)
-        return YAML_WRONG(reader, "kinds: there are over %d", CONFIG_KINDS_MAX);
+        return YAML_WRONG(reader, "kinds: more than %d kinds", CONFIG_KINDS_MAX);
     struct config_kind *more = grow(config->kinds, config->kind_count, sizeof *more);
     if (more == NULL)
         return yaml_no_memory(reader);
@@ -163,7 +161,7 @@ static bool take_kind(struct yaml_reader *reader, struct config *config)
     if (reader->event.type == YAML_SCALAR_EVENT && yaml_scalar_type(reader) == YAML_IS_NULL)
         return true;
     if (reader->event.type != YAML_MAPPING_START_EVENT)
-        return YAML_WRONG(reader, "kinds.%s must have settings below it, as lease_ttl_ms: 60000",
+        return YAML_WRONG(reader, "kinds.%s must contain settings, for example lease_ttl_ms: 60000",
                           name);
     while (yaml_next(reader)) {
         if (reader->event.type == YAML_MAPPING_END_EVENT)
@@ -179,7 +177,7 @@ static bool take_kinds(struct yaml_reader *reader, struct config *config)
     if (reader->event.type == YAML_SCALAR_EVENT && yaml_scalar_type(reader) == YAML_IS_NULL)
         return true;
     if (reader->event.type != YAML_MAPPING_START_EVENT)
-        return YAML_WRONG(reader, "kinds must have the names of kinds below it");
+        return YAML_WRONG(reader, "kinds must contain the names of kinds");
     while (yaml_next(reader)) {
         if (reader->event.type == YAML_MAPPING_END_EVENT)
             return true;
@@ -217,7 +215,7 @@ static bool take_settings(struct yaml_reader *reader, struct config *config, con
         } else if (name != SETTING_COUNT) {
             good = take_setting(reader, config, key, name);
         } else if (reader->event.type != YAML_MAPPING_START_EVENT) {
-            good = YAML_WRONG(reader, "%s must have settings below it", key);
+            good = YAML_WRONG(reader, "%s must contain settings", key);
         } else {
             (void)snprintf(key + strlen(key), 2, ".");
             good = take_settings(reader, config, key, seen);
@@ -237,7 +235,7 @@ static bool take_document(struct yaml_reader *reader, struct config *config)
     if (good && !empty)
         good = reader->event.type == YAML_MAPPING_START_EVENT
                    ? take_settings(reader, config, "", &seen)
-                   : YAML_WRONG(reader, "settings are written as 'key: value'");
+                   : YAML_WRONG(reader, "write settings as 'key: value'");
     yaml_names_free(&seen);
     return good && yaml_end_document(reader);
 }
@@ -270,11 +268,11 @@ static char *read_file(const char *path, size_t *ret_len, struct complaint *why)
     size_t len = text != NULL ? fread(text, 1, CONFIG_BYTES_MAX + 1, file) : 0;
     bool failed = text == NULL || ferror(file) != 0;
     if (file == NULL && errno == EINVAL)
-        complain(why, "%.200s cannot be read: it is no file", path);
+        complain(why, "cannot read %.200s: not a file", path);
     else if (failed)
-        complain(why, "%.200s cannot be read: %s", path, strerror(errno));
+        complain(why, "cannot read %.200s: %s", path, strerror(errno));
     else if (len > CONFIG_BYTES_MAX)
-        complain(why, "%.200s is too large: at most %d bytes are read", path, CONFIG_BYTES_MAX);
+        complain(why, "%.200s is too large: the limit is %d bytes", path, CONFIG_BYTES_MAX);
     else if (len == 0) /* somebody may be writing it: that must not take all settings back */
         complain(why, "%.200s is empty", path);
     if (file != NULL)

@@ -17,7 +17,7 @@ enum cli_exit confirm(const struct args *args, const char *format, ...)
     (void)vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
     if (isatty(STDIN_FILENO) != 1)
-        return cli_usage(args->verb, "this %s; confirm it with --yes", what);
+        return cli_usage(args->verb, "this %s; confirm with --yes", what);
     fprintf(stderr, "This %s. Type yes to continue: ", what);
     fflush(stderr);
     if (fgets(line, sizeof line, stdin) == NULL)
@@ -25,6 +25,6 @@ enum cli_exit confirm(const struct args *args, const char *format, ...)
     line[strcspn(line, "\r\n")] = '\0';
     if (strcmp(line, "yes") == 0)
         return CLI_DONE;
-    cli_complain(args->verb, "not confirmed, nothing was changed");
+    cli_complain(args->verb, "not confirmed; nothing was changed");
     return CLI_FAILED;
 }

@@ -41,7 +41,7 @@ static void read_waiting(struct pawl_json event, struct fate *fate)
     if (pawl_json_true(get(event, "payload.parked")))
         fate->how = "parked";
     if (effect.at != NULL)
-        add_text(fate, "a person's word on effect ", effect);
+        add_text(fate, "a decision about effect ", effect);
     else if (key.at != NULL)
         add_text(fate, "key ", key);
     else
@@ -51,7 +51,7 @@ static void read_waiting(struct pawl_json event, struct fate *fate)
 static void read_woken(struct pawl_json event, struct fate *fate)
 {
     add_text(fate, "key ", get(event, "payload.correlation_key"));
-    add_text(fate, " was answered before: ", get(event, "payload.outcome"));
+    add_text(fate, " was already answered: ", get(event, "payload.outcome"));
 }
 
 /* A job that somebody else may take now, or at its time. */
@@ -60,7 +60,7 @@ static void read_requeued(struct pawl_json event, struct fate *fate)
     long long at;
     long long run_at;
     char text[WHEN_LEN_MAX];
-    add_text(fate, "its lease had ended: ", get(event, "reason"));
+    add_text(fate, "its lease had expired: ", get(event, "reason"));
     fate->next = "retry";
     copy_text(get(event, "at"), text, sizeof text);
     copy_text(get(event, "payload.not_before"), fate->run_at, sizeof fate->run_at);
@@ -152,7 +152,7 @@ void fate_next(const struct fate *fate, char *ret, size_t size)
     else if (strcmp(fate->next, "final") == 0)
         (void)snprintf(ret, size, "final");
     else if (fate->pause_ms > 0)
-        (void)snprintf(ret, size, "tried again in %s", pause);
+        (void)snprintf(ret, size, "retried in %s", pause);
     else
-        (void)snprintf(ret, size, "tried again now");
+        (void)snprintf(ret, size, "retried now");
 }

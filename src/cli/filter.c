@@ -30,11 +30,10 @@ static enum cli_exit unknown(const struct args *args, const char *said)
     snprintf(key, sizeof key, "%.*s", (int)strcspn(said, "="), said);
     const char *nearest = key[0] != '\0' ? nearest_word(key, words, FILTER_COUNT) : NULL;
     if (nearest != NULL)
-        return cli_usage(args->verb, "there is no filter '%s'; the nearest is '%s'", key, nearest);
+        return cli_usage(args->verb, "unknown filter '%s'. Did you mean '%s'?", key, nearest);
     return cli_usage(
         args->verb,
-        "there is no filter '%s'; choose from status, kind, queue, agent, correlation, "
-        "label, created_after",
+        "unknown filter '%s'; valid: status, kind, queue, agent, correlation, label, created_after",
         key);
 }
 
@@ -52,8 +51,8 @@ enum cli_exit filter_put_time(const struct args *args, const char *what, const c
         pawl_object_text(request, key, said);
     } else {
         return cli_usage(args->verb,
-                         "%s must be a time like 2030-01-31T12:00:00Z, or a duration like 1h for "
-                         "so long ago, not '%s'",
+                         "%s must be a time like 2030-01-31T12:00:00Z, or a duration like 1h (that "
+                         "long ago), not '%s'",
                          what, said);
     }
     return CLI_DONE;
@@ -67,10 +66,10 @@ static enum cli_exit put_filter(const struct args *args, const char *said,
         if (strlen(filters[i].said) != len || strncmp(filters[i].said, said, len) != 0)
             continue;
         if (said[len] == '\0' || said[len + 1] == '\0')
-            return cli_usage(args->verb, "--filter %s needs a value: --filter %s=VALUE",
+            return cli_usage(args->verb, "--filter %s requires a value: --filter %s=VALUE",
                              filters[i].said, filters[i].said);
         if ((*seen & 1U << i) != 0)
-            return cli_usage(args->verb, "--filter %s is given twice", filters[i].said);
+            return cli_usage(args->verb, "--filter %s may be given only once", filters[i].said);
         *seen |= 1U << i;
         if (strcmp(filters[i].key, "created_after") == 0)
             return filter_put_time(args, "created_after", said + len + 1, filter, "created_after");

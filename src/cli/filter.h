@@ -17,28 +17,26 @@ enum cli_exit filter_put_time(const struct args *args, const char *what, const c
     {.name = "--max-attempts",                                                                     \
      .value = "N",                                                                                 \
      .field = "retry.max_attempts",                                                                \
-     .text = "how often it may fail until it is given up"},                                        \
+     .text = "maximum number of attempts"},                                                        \
         {.name = "--strategy",                                                                     \
          .value = "exponential|linear|fixed",                                                      \
          .field = "retry.strategy",                                                                \
-         .text = "how the delay between attempts grows"},                                          \
+         .text = "backoff strategy"},                                                              \
         {.name = "--initial-delay",                                                                \
          .value = "D",                                                                             \
          .field = "retry.initial_ms",                                                              \
-         .text = "the delay after the first failure"},                                             \
+         .text = "delay after the first failure"},                                                 \
         {.name = "--max-delay",                                                                    \
          .value = "D",                                                                             \
          .field = "retry.max_ms|max_ms",                                                           \
-         .text = "the longest delay"},                                                             \
-        {.name = "--jitter",                                                                       \
-         .value = "none|equal|full",                                                               \
-         .text = "how much of the delay is left to chance"},                                       \
+         .text = "maximum delay"},                                                                 \
+        {.name = "--jitter", .value = "none|equal|full", .text = "jitter of the delay"},           \
         {.name = "--on-exhausted",                                                                 \
          .value = "dead_letter|fail",                                                              \
-         .text = "what becomes of a job that has failed too often"},                               \
+         .text = "outcome when the retries are exhausted"},                                        \
     {                                                                                              \
         .name = "--on-permanent", .value = "fail|dead_letter",                                     \
-        .text = "what becomes of a job after a failure that is not retried"                        \
+        .text = "outcome of a failure that is not retried"                                         \
     }
 
 /* Adds "retry" to a request when one of the RETRY_OPTIONS was given. */

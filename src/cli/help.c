@@ -62,14 +62,18 @@ void help_write(const struct verb *verb)
     write_options(verb->options);
     write_options(cli_common_options(verb));
     if (verb->examples != NULL)
-        printf("\nFor example:\n\n%s", verb->examples);
+        printf("\n"
+               "Examples:\n"
+               "\n"
+               "%s",
+               verb->examples);
 }
 
 void help_overview(void)
 {
     fputs("Pawl runs jobs that survive crashes, retries and long waits.\n"
           "\n"
-          "usage: pawl VERB [ARGUMENT]... [OPTION]...\n",
+          "usage: pawl COMMAND [ARGUMENT]... [OPTION]...\n",
           stdout);
     for (size_t i = 0; i < cli_verb_count; i++)
         if (cli_verbs[i].verb == NULL)
@@ -77,16 +81,16 @@ void help_overview(void)
         else
             printf("  %-11s %s\n", cli_verbs[i].verb->name, cli_verbs[i].verb->summary);
     fputs("\n"
-          "'pawl help VERB' says more about one of them.\n"
+          "Run 'pawl help COMMAND' for details.\n"
           "\n"
-          "Where an option takes several values, they may follow each other (--kind a b), have\n"
-          "commas between (--kind a,b), or come with the option again. Of a job's id the first\n"
-          "digits are enough, as long as no other job has them.\n"
+          "An option with several values takes them in a row (--kind a b), separated by commas\n"
+          "(--kind a,b), or repeated. A job id can be shortened to its first digits, as long as\n"
+          "they are unique.\n"
           "\n"
-          "The store is what --store says, else PAWL_STORE, else sqlite:pawl.db.\n"
+          "The store is given by --store (default: PAWL_STORE, then sqlite:pawl.db).\n"
           "\n"
           "Exit codes: 0 done, 1 the operation failed, 2 wrong usage, 3 not found,\n"
-          "4 conflict, 5 store or server out of reach.\n",
+          "4 conflict, 5 store or server unavailable.\n",
           stdout);
 }
 
@@ -163,26 +167,52 @@ void help_man(void)
 {
     printf(".TH PAWL 1 \"\" \"pawl %s\" \"User Commands\"\n", pawl_version());
     puts(".SH NAME\npawl \\- durable jobs and workflows");
-    puts(".SH SYNOPSIS\n.B pawl\n.I VERB\n[\\fIARGUMENT\\fR]...");
+    puts(".SH SYNOPSIS\n"
+         ".B pawl\n"
+         ".I COMMAND\n"
+         "[\\fIARGUMENT\\fR]...");
     puts(".SH DESCRIPTION\nPawl runs jobs that survive crashes, retries and long waits. Every "
-         "change "
-         "of a job is an event in its history; nothing that was acknowledged is lost.");
-    puts(".SH VERBS");
+         "change of a job is an event in its history; acknowledged writes are never lost.");
+    puts(".SH COMMANDS");
     for (size_t i = 0; i < cli_verb_count; i++)
         if (cli_verbs[i].verb != NULL)
             man_verb(cli_verbs[i].verb);
     puts(".SH EXIT STATUS\n"
-         ".TP\n.B 0\ndone\n.TP\n.B 1\nthe operation failed\n.TP\n.B 2\nwrong usage\n"
-         ".TP\n.B 3\nnot found\n.TP\n.B 4\nconflict: stale lease, wrong version, illegal "
-         "transition\n"
-         ".TP\n.B 5\nstore or server out of reach");
+         ".TP\n"
+         ".B 0\n"
+         "done\n"
+         ".TP\n"
+         ".B 1\n"
+         "the operation failed\n"
+         ".TP\n"
+         ".B 2\n"
+         "wrong usage\n"
+         ".TP\n"
+         ".B 3\n"
+         "not found\n"
+         ".TP\n"
+         ".B 4\n"
+         "conflict: stale lease, wrong version, illegal transition\n"
+         ".TP\n"
+         ".B 5\n"
+         "store or server unavailable");
     puts(".SH ENVIRONMENT\n"
-         ".TP\n.B PAWL_STORE\nthe store when \\-\\-store says nothing; else sqlite:pawl.db\n"
-         ".TP\n.B PAWL_TOKEN\nthe token for a server that wants one; for serve, one that may do "
-         "everything\n"
-         ".TP\n.B PAWL_CA_FILE\na PEM file of the authorities to trust for https:// instead of the "
-         "system's\n"
-         ".TP\n.B PAWL_PATIENCE\nhow long to try to reach the store, like 30s; else 10s\n"
-         ".TP\n.B NO_COLOR\nset to anything: no colours\n"
-         ".TP\n.B USER\nwho acts, as histories will say");
+         ".TP\n"
+         ".B PAWL_STORE\n"
+         "the store if \\-\\-store is not given (default: sqlite:pawl.db)\n"
+         ".TP\n"
+         ".B PAWL_TOKEN\n"
+         "the access token for a server; for serve, an admin token\n"
+         ".TP\n"
+         ".B PAWL_CA_FILE\n"
+         "a PEM file of trusted CAs for https:// (default: the system's)\n"
+         ".TP\n"
+         ".B PAWL_PATIENCE\n"
+         "how long to retry reaching the store, like 30s (default: 10s)\n"
+         ".TP\n"
+         ".B NO_COLOR\n"
+         "disables colours if set\n"
+         ".TP\n"
+         ".B USER\n"
+         "the actor recorded in histories");
 }

@@ -52,13 +52,12 @@ enum cli_exit cli_read_file(const struct args *args, const char *path, char **re
     if (file != NULL && !is_stdin)
         fclose(file);
     if (text == NULL) {
-        cli_complain(args->verb, "%s cannot be read: %s", is_stdin ? "stdin" : path,
-                     strerror(error));
+        cli_complain(args->verb, "cannot read %s: %s", is_stdin ? "stdin" : path, strerror(error));
         return CLI_FAILED;
     }
     if (strlen(text) != len) {
         free(text);
-        return cli_usage(args->verb, "%s is not a text: it has a zero byte in it",
+        return cli_usage(args->verb, "%s is not text: it contains a zero byte",
                          is_stdin ? "stdin" : path);
     }
     *ret_text = text;
@@ -72,11 +71,12 @@ static enum cli_exit not_json(const struct args *args, const char *what, const c
     if (error->code != PAWL_BAD_REQUEST)
         return cli_no_memory(args->verb);
     if (elsewhere)
-        return cli_usage(args->verb, "%s: what is in %s is not JSON: %s", what,
+        return cli_usage(args->verb, "%s: the content of %s is not valid JSON: %s", what,
                          said[0] == '@' ? said + 1 : "stdin", error->message);
-    return cli_usage(args->verb,
-                     "%s is not JSON: %.100s (%s; a text is written '\"text\"', a file @FILE)",
-                     what, said, error->message);
+    return cli_usage(
+        args->verb,
+        "%s is not valid JSON: %.100s (%s; write a string as '\"text\"' and a file as @FILE)", what,
+        said, error->message);
 }
 
 enum cli_exit cli_json_input(const struct args *args, const char *what, const char *said,

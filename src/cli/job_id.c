@@ -33,7 +33,7 @@ static enum cli_exit expand(const struct args *args, size_t at, struct pawl_json
         return CLI_DONE;
     }
     id = pawl_json_text(pawl_json_get(second, "id"));
-    cli_complain(args->verb, "several jobs have ids that start with '%s', among them %s and %s",
+    cli_complain(args->verb, "several jobs have an id that starts with '%s', for example %s and %s",
                  args->words[at], args->ids[at], id != NULL ? id : "another");
     pawl_free(id);
     return CLI_USAGE;

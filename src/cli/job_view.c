@@ -20,7 +20,7 @@ static void print_standing(struct pawl_json job)
     if (pawl_json_true(get(job, "cancel_requested")) != 0)
         print_field_text("cancel", "requested");
     if (pawl_json_true(get(job, "redacted")) != 0)
-        print_field_text("redacted", "its payloads are erased");
+        print_field_text("redacted", "payloads erased");
     print_field("version", get(job, "version"));
     print_field("attempt", get(job, "attempt"));
     print_field("epoch", get(job, "epoch"));
@@ -75,8 +75,8 @@ static void print_wait(struct pawl_json wait)
 {
     if (wait.at == NULL)
         return;
-    print_field("waits for", get(wait, "type"));
-    print_field("  on key", get(wait, "correlation_key"));
+    print_field("waiting for", get(wait, "type"));
+    print_field("  key", get(wait, "correlation_key"));
     print_field_time("  since", get(wait, "since"));
     print_field_time("  until", get(wait, "until"));
     print_field("  question", get(wait, "prompt"));
@@ -91,9 +91,9 @@ static void print_lease(struct pawl_json lease)
         return;
     print_field("leased by", get(lease, "worker_id"));
     print_field("  resource", get(lease, "resource_id"));
-    print_field_time("  last beat", get(lease, "beat_at"));
+    print_field_time("  last heartbeat", get(lease, "beat_at"));
     print_field_time("  expires", get(lease, "expires_at"));
-    print_field_time("  times out", get(lease, "timeout_at"));
+    print_field_time("  timeout", get(lease, "timeout_at"));
 }
 
 static void print_dead_letter(struct pawl_json letter)

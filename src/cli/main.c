@@ -47,8 +47,8 @@ static enum cli_exit option_first(int argc, char **argv)
         for (size_t v = 0; v < cli_verb_count; v++)
             if (cli_verbs[v].verb != NULL && strcmp(argv[i], cli_verbs[v].verb->name) == 0)
                 verb = cli_verbs[v].verb->name;
-    cli_remark("pawl: options come behind the verb: pawl %s %s ...", verb, argv[1]);
-    cli_remark("'pawl help' lists the verbs.");
+    cli_remark("pawl: options follow the command: pawl %s %s ...", verb, argv[1]);
+    cli_remark("'pawl help' lists all commands.");
     return CLI_USAGE;
 }
 
@@ -116,7 +116,7 @@ int main(int argc, char **argv)
 
     /* A full disk shows only here; without this a cut file would look like success. */
     if ((fflush(stdout) != 0 || ferror(stdout) != 0) && code == CLI_DONE) {
-        cli_remark("pawl: the output could not be written: %s", strerror(errno));
+        cli_remark("pawl: cannot write the output: %s", strerror(errno));
         code = CLI_FAILED;
     }
     return (int)code;

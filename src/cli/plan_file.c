@@ -31,7 +31,7 @@ static bool write_document(struct yaml_reader *reader, FILE *out)
     if (!yaml_begin_document(reader, &empty))
         return false;
     if (empty)
-        return complain(reader->why, "%.200s has nothing in it", reader->path);
+        return complain(reader->why, "%.200s is empty", reader->path);
     return yaml_write(reader, YAML_AS_IT_IS, DEPTH_MAX, out) && yaml_end_document(reader);
 }
 
@@ -43,13 +43,13 @@ static char *from_yaml(const char *path, const char *text, struct complaint *why
     size_t len = 0;
     FILE *out = open_memstream(&json, &len);
     bool good = out != NULL ? yaml_begin(&reader, path, text, strlen(text), why)
-                            : complain(why, "there is not enough memory");
+                            : complain(why, "out of memory");
     if (good) {
         good = write_document(&reader, out);
         yaml_end(&reader);
     }
     if (out != NULL && fclose(out) != 0)
-        good = good && complain(why, "there is not enough memory");
+        good = good && complain(why, "out of memory");
     if (!good) {
         free(json);
         return NULL;
@@ -77,7 +77,7 @@ static enum cli_exit convert(const struct args *args, const char *what, const ch
     }
     if (code != PAWL_BAD_REQUEST || !is_yaml(path, text)) {
         free(text);
-        (void)complain(&why, "%.200s is not JSON: %s", path, error.message);
+        (void)complain(&why, "%.200s is not valid JSON: %s", path, error.message);
         return code == PAWL_BAD_REQUEST ? refuse(args, what, why.text) : cli_no_memory(args->verb);
     }
     char *json = from_yaml(path, text, &why);

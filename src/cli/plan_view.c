@@ -256,7 +256,7 @@ static void put_note(FILE *out, const struct tree *tree, const struct node *node
     else if (!state_is(node, "succeeded") && message.at != NULL)
         put_value(out, message);
     else if (pawl_json_true(pawl_json_get(node->step, "held")) != 0)
-        fputs("finished, to be judged", out);
+        fputs("finished, awaiting review", out);
     else
         put_other_deps(out, tree, node);
 }
@@ -546,9 +546,9 @@ void plan_diff_print(struct pawl_json answer)
     struct pawl_json changes = pawl_json_get(answer, "changes");
     while (pawl_json_next(changes, &change, NULL) != 0)
         print_change(change);
-    printf("%lld step%s as before", same, same == 1 ? "" : "s");
+    printf("%lld step%s unchanged", same, same == 1 ? "" : "s");
     if (pawl_json_next(kept, &first, NULL) != 0) {
-        fputs("; results kept of ", stdout);
+        fputs("; results kept: ", stdout);
         print_names(kept, ", ");
     }
     fputc('\n', stdout);

@@ -132,7 +132,7 @@ static bool take(const struct args *args, const struct config *config, enum sett
     if (!setting_parse(setting, called, said, &settings->numbers[name], why))
         return false;
     settings->texts[name] = strdup(said);
-    return settings->texts[name] != NULL || complain(why, "there is not enough memory");
+    return settings->texts[name] != NULL || complain(why, "out of memory");
 }
 
 /* ---- which store ---- */
@@ -156,31 +156,31 @@ static bool check_config(const struct config *config, struct complaint *why)
         return true;
     if (config->texts[SETTING_STORE] != NULL)
         return yaml_complain(config->path, line, why,
-                             "both store (line %zu) and jobstore are there: leave one out",
+                             "store (line %zu) and jobstore exclude each other: remove one",
                              config->lines[SETTING_STORE]);
     if (config->texts[SETTING_LEASE_DURATION] != NULL &&
         config->texts[SETTING_JOBSTORE_LEASE_DURATION] != NULL)
-        return yaml_complain(config->path, config->lines[SETTING_JOBSTORE_LEASE_DURATION], why,
-                             "both lease_duration (line %zu) and jobstore.lease_duration are "
-                             "there: leave one out",
-                             config->lines[SETTING_LEASE_DURATION]);
+        return yaml_complain(
+            config->path, config->lines[SETTING_JOBSTORE_LEASE_DURATION], why,
+            "lease_duration (line %zu) and jobstore.lease_duration exclude each other: remove one",
+            config->lines[SETTING_LEASE_DURATION]);
     if (type == NULL)
         return yaml_complain(config->path, line, why,
-                             "jobstore.type is missing: memory, sqlite or postgres");
+                             "jobstore.type is required: memory, sqlite or postgres");
     line = config->lines[SETTING_JOBSTORE_TYPE];
     if (strcmp(type, "postgres") == 0 && dsn == NULL)
         return yaml_complain(config->path, line, why,
-                             "jobstore.dsn is missing: postgres needs one, like "
+                             "jobstore.dsn is required for postgres, for example "
                              "postgres://pawl@db.example.org/pawl");
     if (strcmp(type, "memory") == 0 && dsn != NULL)
         return yaml_complain(config->path, config->lines[SETTING_JOBSTORE_DSN], why,
-                             "jobstore.dsn goes with sqlite and postgres, not with memory");
+                             "jobstore.dsn is for sqlite and postgres, not for memory");
     if (strcmp(type, "postgres") == 0 && dsn != NULL && !starts_with(dsn, "postgres://") &&
         !starts_with(dsn, "postgresql://") &&
         dsn[strspn(dsn, "abcdefghijklmnopqrstuvwxyz_ ")] != '=')
         return yaml_complain(config->path, config->lines[SETTING_JOBSTORE_DSN], why,
-                             "jobstore.dsn must begin with postgres:// when the type is postgres, "
-                             "or be keywords like host=db dbname=pawl");
+                             "jobstore.dsn must start with postgres:// or be keywords like host=db "
+                             "dbname=pawl when the type is postgres");
     return true;
 }
 
@@ -269,9 +269,9 @@ static bool take_kinds(const struct config *config, struct settings *settings,
     }
     pawl_close(pawl);
     if (out == NULL)
-        return complain(why, "there is not enough memory");
+        return complain(why, "out of memory");
     fputc(']', out);
-    return fclose(out) == 0 ? good : complain(why, "there is not enough memory");
+    return fclose(out) == 0 ? good : complain(why, "out of memory");
 }
 
 /* ---- all of them ---- */
@@ -288,7 +288,7 @@ static bool take_all(const struct args *args, const struct config *config,
     settings->url = settings->texts[SETTING_STORE] != NULL ? strdup(settings->texts[SETTING_STORE])
                                                            : jobstore_url(settings);
     if (settings->url == NULL)
-        return complain(why, "there is not enough memory");
+        return complain(why, "out of memory");
     return take_kinds(config, settings, why);
 }
 

@@ -57,10 +57,10 @@ enum cli_exit steer_run(const struct args *args, const struct steer *steer)
 {
     bool filtered = cli_has(args, "--filter");
     if (filtered && args->word_count > 0)
-        return cli_usage(args->verb, "name jobs or a filter, not both");
+        return cli_usage(args->verb, "give job IDs or --filter, not both");
     if (!filtered && args->word_count == 0)
-        return cli_usage(args->verb, "say which jobs: ID... or --filter KEY=VALUE");
+        return cli_usage(args->verb, "missing jobs: give ID... or --filter KEY=VALUE");
     if (!filtered && (cli_has(args, "--dry-run") || cli_has(args, "--rate")))
-        return cli_usage(args->verb, "--dry-run and --rate go with --filter");
+        return cli_usage(args->verb, "--dry-run and --rate require --filter");
     return filtered ? steer_many(args, steer) : steer_each(args, steer);
 }

@@ -16,7 +16,7 @@ enum cli_exit steer_run(const struct args *args, const struct steer *steer);
 
 #define FILTER_OPTION                                                                              \
     {                                                                                              \
-        .name = "--filter", .value = "KEY=VALUE", .text = "all jobs that pass all of these",       \
+        .name = "--filter", .value = "KEY=VALUE", .text = "jobs that match all filters",           \
         .times = OPTION_REPEATED                                                                   \
     }
 

@@ -133,7 +133,7 @@ static enum cli_exit make_store(const struct args *args, const struct creation *
         cli_complain(args->verb,
                      "no store at %s; 'pawl serve', 'pawl submit' and 'pawl work --create' "
                      "create one, --store names another",
-                     shown != NULL ? shown : "that URL");
+                     shown != NULL ? shown : "that address");
         result = CLI_OUT_OF_REACH;
     } else if (pawl_open(url, options, ret_pawl, &error) == PAWL_OK) {
         cli_remark("created %s", shown != NULL ? shown : "the store");

@@ -13,13 +13,13 @@ static const struct option options[] = {
 
 const struct verb verb_approve = {
     .name = "approve",
-    .summary = "answer yes to a job or step that asks a person",
+    .summary = "answer an open question",
     .arguments = "ID [STEP]",
     .about =
-        "Answers a job or a step that asks a person. Where 'pawl inbox' has choices, --answer is\n"
-        "one of them, and that is what the worker gets. Without choices the worker gets the\n"
-        "answer, or {\"approved\": true} when there is none. To an effect in doubt the answer is\n"
-        "retry (do it again) or done (it has happened; --result says what it gave back).\n",
+        "Answers an open question of a job or step. If 'pawl inbox' shows choices, --answer must\n"
+        "be one of them. Without choices the worker gets the answer, or {\"approved\": true} if\n"
+        "none is given. For an effect in doubt the answer is retry (run it again) or done (it\n"
+        "happened; --result is its result).\n",
     .options = options,
     .examples = "  pawl inbox\n"
                 "  pawl approve 0190163d-8694-739b-aea5-966c26f8ad91 --comment 'as discussed'\n"

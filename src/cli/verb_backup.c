@@ -48,7 +48,7 @@ static void print_copy(const char *answer)
     enum { KIB = 1024 };
     struct pawl_json copy = pawl_json_read(answer);
     long long bytes = pawl_json_int(pawl_json_get(copy, "bytes"), 0);
-    fputs("copied to ", stdout);
+    fputs("backup written to ", stdout);
     print_value(pawl_json_get(copy, "path"));
     printf(" (%lld KiB)\n", (bytes + KIB - 1) / KIB);
 }
@@ -59,7 +59,7 @@ static enum cli_exit run(const struct args *args)
     char *path = absolute(cli_word(args, 0));
     char *answer;
     if (path == NULL) {
-        cli_complain(args->verb, "the path of %s is not known: %s", cli_word(args, 0),
+        cli_complain(args->verb, "cannot resolve the path %s: %s", cli_word(args, 0),
                      strerror(errno));
         pawl_object_free(request);
         return CLI_FAILED;
@@ -79,14 +79,13 @@ static enum cli_exit run(const struct args *args)
 
 const struct verb verb_backup = {
     .name = "backup",
-    .summary = "copy a SQLite store while it is in use",
+    .summary = "back up a SQLite store while it is in use",
     .arguments = "FILE",
     .about =
-        "Copies a SQLite store as it is at this moment, while workers go on. The copy is a store\n"
-        "of its own; nothing is overwritten. If another process has the store, as a server has, "
-        "it\n"
-        "writes the copy, and only below its backup_dir (default: the directory of the store).\n"
-        "For PostgreSQL there is pg_dump.\n",
+        "Writes a consistent copy of a SQLite store while workers keep running. The copy is a\n"
+        "complete store; existing files are not overwritten. If another process, such as a\n"
+        "server, owns the store, that process writes the copy, and only below its backup_dir\n"
+        "(default: the directory of the store). For PostgreSQL use pg_dump.\n",
     .examples = "  pawl backup /backups/pawl-2030-01-31.db\n"
                 "  pawl verify --all --store sqlite:/backups/pawl-2030-01-31.db\n",
     .takes = TAKES_STORE | TAKES_JSON,

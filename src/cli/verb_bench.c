@@ -32,7 +32,7 @@ static enum cli_exit read_levels(struct bench *bench)
     const struct args *args = bench->args;
     size_t count = cli_count(args, "--waiting");
     if (count > BENCH_LEVELS_MAX)
-        return cli_usage(args->verb, "--waiting takes at most %d numbers", BENCH_LEVELS_MAX);
+        return cli_usage(args->verb, "--waiting takes at most %d values", BENCH_LEVELS_MAX);
     for (size_t i = 0; i < count; i++) {
         const char *said = cli_value_at(args, "--waiting", i);
         char *end;
@@ -41,7 +41,8 @@ static enum cli_exit read_levels(struct bench *bench)
             return cli_usage(args->verb, "--waiting must be whole numbers from 0 to %d, not '%s'",
                              JOBS_MAX, said);
         if (i > 0 && level <= bench->levels[i - 1])
-            return cli_usage(args->verb, "--waiting must rise, but %lld is behind %lld", level,
+            return cli_usage(args->verb,
+                             "--waiting must be in ascending order, but %lld follows %lld", level,
                              bench->levels[i - 1]);
         bench->levels[i] = level;
     }
@@ -107,13 +108,13 @@ static enum cli_exit read_settings(const struct args *args, struct bench *ret)
     ret->limit_ms = limit_s * 1000;
     const char *queue = cli_value(args, "--queue");
     if (queue != NULL && strlen(queue) >= sizeof ret->queue)
-        return cli_usage(args->verb, "--queue takes a name of at most %zu bytes",
+        return cli_usage(args->verb, "--queue must be at most %zu bytes long",
                          sizeof ret->queue - 1);
     if (queue != NULL)
         (void)snprintf(ret->queue, sizeof ret->queue, "%s", queue);
     if (ret->batch * ret->payload_bytes > BENCH_CALL_BYTES_MAX)
         return cli_usage(args->verb,
-                         "%lld payloads of %lld bytes are too much for one call: choose a smaller "
+                         "%lld payloads of %lld bytes exceed the limit of one call: use a smaller "
                          "--batch or --payload",
                          ret->batch, ret->payload_bytes);
     return read_levels(ret);
@@ -191,68 +192,73 @@ static enum cli_exit run(const struct args *args)
 static const struct option options[] = {
     {.name = "--store",
      .value = "URL",
-     .text = "the store or server; else PAWL_STORE, else a temporary SQLite file"},
-    {.name = "--serve", .text = "start a server for the store, and talk HTTP with that"},
+     .text = "the store or server (default: PAWL_STORE, then a temporary SQLite file)"},
+    {.name = "--serve", .text = "start a server for the store and use it over HTTP"},
     {.name = "--jobs",
      .value = "N",
-     .text = "jobs in a run (20000; one at a time 5000; mixed 100000)"},
-    {.name = "--batch", .value = "N", .text = "jobs in a call (100; latency 1); 1: one at a time"},
-    {.name = "--clients", .value = "N", .text = "producers, workers or both, a thread each (4)"},
-    {.name = "--payload", .value = "BYTES", .text = "of each job (200)"},
-    {.name = "--rate", .value = "N", .text = "latency: jobs a second (100)"},
-    {.name = "--polls", .value = "N", .text = "latency: other claims that wait meanwhile (0)"},
+     .text = "jobs per run (default: 20000; 5000 with --batch 1; mixed 100000)"},
+    {.name = "--batch", .value = "N", .text = "jobs per call (default: 100; latency 1)"},
+    {.name = "--clients",
+     .value = "N",
+     .text = "producers and workers, one thread each (default: 4)"},
+    {.name = "--payload", .value = "BYTES", .text = "payload bytes per job (default: 200)"},
+    {.name = "--rate", .value = "N", .text = "latency: jobs per second (default: 100)"},
+    {.name = "--polls", .value = "N", .text = "latency: other waiting claims (default: 0)"},
     {.name = "--waiting",
      .value = "N",
-     .text = "backlog: jobs that wait, rising (10000 100000)",
+     .text = "backlog: waiting jobs, ascending (default: 10000 100000)",
      .times = OPTION_MANY},
     {.name = "--mix",
-     .text = "backlog: what waits is of other kinds, for later, or in a paused queue"},
-    {.name = "--queue",
-     .value = "QUEUE",
-     .text = "that the jobs are in (one with a name of its own)"},
-    {.name = "--steps", .value = "N", .text = "plans: steps of a plan (10)"},
+     .text = "backlog: waiting jobs are of other kinds, scheduled, or in a paused queue"},
+    {.name = "--queue", .value = "QUEUE", .text = "queue of the jobs (default: a new one)"},
+    {.name = "--steps", .value = "N", .text = "plans: steps per plan (default: 10)"},
     {.name = "--heartbeats",
      .value = "N",
-     .text = "mixed: heartbeats of other leases per second (200)"},
-    {.name = "--waits", .value = "N", .text = "mixed: jobs per second that wait for a signal (10)"},
-    {.name = "--plans", .value = "N", .text = "mixed: plans of three steps per second (5)"},
-    {.name = "--lists", .value = "N", .text = "mixed: lists of 50 jobs per second (20)"},
-    {.name = "--gets", .value = "N", .text = "mixed: reads of one job per second (50)"},
-    {.name = "--effects", .value = "PERCENT", .text = "mixed: jobs with two effects (10)"},
-    {.name = "--repeat", .value = "N", .text = "runs that count (3)"},
-    {.name = "--warm-up", .value = "N", .text = "runs before that, which do not count (1)"},
-    {.name = "--seconds", .value = "N", .text = "the most that a run may take (60)"},
-    {.name = "--keep", .text = "leave the jobs there, and a temporary file"},
+     .text = "mixed: heartbeats of other leases per second (default: 200)"},
+    {.name = "--waits",
+     .value = "N",
+     .text = "mixed: jobs per second that wait for a signal (default: 10)"},
+    {.name = "--plans",
+     .value = "N",
+     .text = "mixed: plans of three steps per second (default: 5)"},
+    {.name = "--lists", .value = "N", .text = "mixed: lists of 50 jobs per second (default: 20)"},
+    {.name = "--gets", .value = "N", .text = "mixed: reads of one job per second (default: 50)"},
+    {.name = "--effects",
+     .value = "PERCENT",
+     .text = "mixed: percentage of jobs with two effects (default: 10)"},
+    {.name = "--repeat", .value = "N", .text = "measured runs (default: 3)"},
+    {.name = "--warm-up", .value = "N", .text = "warm-up runs (default: 1)"},
+    {.name = "--seconds", .value = "N", .text = "time limit per run in seconds (default: 60)"},
+    {.name = "--keep", .text = "keep the jobs and the temporary file"},
     {0},
 };
 
 const struct verb verb_bench = {
     .name = "bench",
-    .summary = "how fast a store or server is, on this machine",
+    .summary = "measure the throughput and latency of a store or server",
     .arguments = "[" BENCH_SCENARIOS "...]",
     .about =
-        "Measures a store, or a server with --store http://... or --serve: jobs a second, the\n"
-        "processor time that each costs here and in the server, events a second, and for SQLite\n"
-        "the bytes on disk. Every number is the median of some runs; LEAST and MOST say how far\n"
-        "they are apart. A run that takes too long is cut, and counts as far as it came.\n"
+        "Measures a store, or a server with --store http://... or --serve: throughput, processor\n"
+        "time per job in the client and the server, events per second, and for SQLite the bytes\n"
+        "on disk. Every number is the median of several runs; LEAST and MOST show the spread. A\n"
+        "run that exceeds its time limit is cut off and counted up to that point.\n"
         "\n"
-        "  submit      producers alone\n"
-        "  drain       workers alone: claim and complete jobs that are there\n"
-        "  work        producers and workers at once, so many of each\n"
-        "  latency     from submit to start at a given rate: half, 95 % and 99 % of all jobs\n"
-        "              had to wait no longer than P50, P95 and P99\n"
-        "  backlog     work while some, many, very many other jobs wait\n"
-        "  effects     work on jobs with 1 and with 4 effects, so many at once\n"
-        "  heartbeats  renewals of leases\n"
+        "  submit      producers only\n"
+        "  drain       workers only: claim and complete existing jobs\n"
+        "  work        producers and workers at the same time\n"
+        "  latency     queue latency at a given rate: P50, P95 and P99\n"
+        "  backlog     work while other jobs wait, for backlogs of increasing size\n"
+        "  effects     jobs with 1 and with 4 effects\n"
+        "  heartbeats  lease renewals\n"
         "  plans       steps of chains and of fan-outs\n"
-        "  mixed       work alone and under background load in turn: heartbeats, effects, waits,\n"
-        "              plans and reads at given rates; the latency of each of them\n"
+        "  mixed       work with and without background load: heartbeats, effects, waits,\n"
+        "              plans and reads at given rates, with the latency of each\n"
         "\n"
-        "Without a name all are run. Jobs go into a queue of their own, and what is left there at\n"
-        "the end is cancelled; other jobs in the store are not touched. What was completed is\n"
-        "counted in the store: if that is not what the workers say, the exit code is 1.\n"
-        "CPU US is what a unit costs this process, in microseconds; SERVER US the server. The\n"
-        "processes of PostgreSQL are in neither.\n",
+        "Without a name all are run. The jobs go into a separate queue, and remaining jobs are\n"
+        "cancelled at the end; other jobs in the store are not touched. The number of completed\n"
+        "jobs is checked in the store; if it differs from the workers' count, the exit code is 1.\n"
+        "CPU US is the processor time per unit of this process in microseconds, SERVER US that of\n"
+        "the server. PostgreSQL's own processes are in neither.\n",
     .options = options,
     .examples = "  pawl bench\n"
                 "  pawl bench drain work --batch 1000 --clients 2\n"

@@ -17,7 +17,7 @@ static enum cli_exit run(const struct args *args)
     if (code != CLI_DONE)
         return code;
     if (cli_has(args, "--grace") && cli_has(args, "--hard"))
-        return cli_usage(args->verb, "--grace is for a soft cancel; leave out --hard");
+        return cli_usage(args->verb, "--grace is for a soft cancel: remove --hard");
     static const struct steer cancel = {
         .action = "cancel", .past = "cancelled", .one = pawl_cancel, .put = put};
     return steer_run(args, &cancel);
@@ -25,12 +25,12 @@ static enum cli_exit run(const struct args *args)
 
 static const struct option options[] = {
     FILTER_OPTION,
-    {.name = "--hard", .text = "now, whatever its worker is doing"},
+    {.name = "--hard", .text = "cancel immediately and revoke the lease"},
     {.name = "--grace",
      .value = "D",
      .field = "grace_ms",
-     .text = "until it turns hard; else as kind or server say (30s)"},
-    {.name = "--reason", .value = "TEXT", .text = "why, for the history"},
+     .text = "grace period (default: of the kind or server, 30s)"},
+    {.name = "--reason", .value = "TEXT", .text = "reason, recorded in the history"},
     BULK_OPTIONS,
     {0},
 };
@@ -40,9 +40,10 @@ const struct verb verb_cancel = {
     .summary = "cancel jobs, by id or by filter",
     .arguments = "[ID...]",
     .about =
-        "Cancels jobs. One that no worker has is cancelled at once. A worker is told with its\n"
-        "next heartbeat, and has some time to end in good order; with --hard the job is\n"
-        "cancelled now, and what the worker still reports is refused.\n\n" FILTER_ABOUT,
+        "Cancels jobs. A job without a worker is cancelled immediately. A worker is asked to stop\n"
+        "at its next heartbeat and gets a grace period; with --hard the lease is revoked\n"
+        "immediately and later reports of the worker are rejected.\n"
+        "\n" FILTER_ABOUT,
     .options = options,
     .examples = "  pawl cancel 0190163d-8694-739b-aea5-966c26f8ad91 --reason 'not needed'\n"
                 "  pawl cancel --filter kind=email --filter status=queued --dry-run\n",

@@ -187,9 +187,9 @@ static enum cli_exit run(const struct args *args)
 
 const struct verb verb_completion = {
     .name = "completion",
-    .summary = "a script that completes verbs and options in a shell",
+    .summary = "print a shell completion script",
     .arguments = "bash|zsh",
-    .about = "Prints a completion script for a shell, to be read by it at its start.\n",
+    .about = "Prints a shell completion script.\n",
     .examples = "  pawl completion bash >/etc/bash_completion.d/pawl\n"
                 "  source <(pawl completion zsh)\n",
     .run = run,

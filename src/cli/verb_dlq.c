@@ -59,9 +59,9 @@ static enum cli_exit run_ls(const struct args *args, struct pawl *pawl)
         struct pawl_json job = {NULL, 0};
         while (pawl_json_next(jobs, &job, NULL) != 0)
             add_row(table, job);
-        code = table_finish(args->verb, table, "There are no such dead letters.");
+        code = table_finish(args->verb, table, "No matching dead letters.");
         if (pawl_json_get(value, "next_cursor").at != NULL && screen_is_terminal())
-            cli_remark("There are more; --limit N shows N of them.");
+            cli_remark("More results exist; use --limit N to show them.");
     }
     pawl_free(answer);
     return code;
@@ -103,7 +103,7 @@ static enum cli_exit run_groups(const struct args *args, struct pawl *pawl)
         table_time(table, pawl_json_get(group, "newest_at"));
         table_value(table, type.at != NULL ? type : pawl_json_get(group, "message"));
     }
-    code = table_finish(args->verb, table, "There are no dead letters.");
+    code = table_finish(args->verb, table, "No dead letters.");
     pawl_free(answer);
     return code;
 }
@@ -126,7 +126,7 @@ static enum cli_exit run_show(const struct args *args, struct pawl *pawl)
         return code;
     struct pawl_json job = pawl_json_read(answer);
     if (pawl_json_get(job, "dead_letter").at == NULL) {
-        cli_complain(args->verb, "%s is no dead letter; 'pawl show' shows it", cli_word(args, 1));
+        cli_complain(args->verb, "%s is not a dead letter; use 'pawl show'", cli_word(args, 1));
         code = CLI_NOT_FOUND;
     } else if (cli_has(args, "--json")) {
         print_answer(answer);
@@ -163,9 +163,10 @@ static enum cli_exit confirm_drop(const struct args *args, struct pawl *pawl,
         return CLI_DONE;
     if (count == 0)
         code = bulk_count(args, pawl, bulk, &count);
-    return code == CLI_DONE ? confirm(args, "deletes %lld dead letter%s with all history, for ever",
-                                      count, count == 1 ? "" : "s")
-                            : code;
+    return code == CLI_DONE
+               ? confirm(args, "permanently deletes %lld dead letter%s with all history", count,
+                         count == 1 ? "" : "s")
+               : code;
 }
 
 static enum cli_exit run_many(const struct args *args, struct pawl *pawl)
@@ -200,31 +201,31 @@ static enum cli_exit check(const struct args *args)
                     cli_has(args, "--reason-code") || cli_has(args, "--group");
     bool named = args->word_count > 1;
     if (strcmp(action, "show") == 0 && args->word_count != 2)
-        return cli_usage(args->verb, "show takes one ID");
+        return cli_usage(args->verb, "show takes exactly one ID");
     if (strcmp(action, "ls") == 0 && named)
-        return cli_usage(args->verb, "ls takes no ID; 'pawl dlq show' does");
+        return cli_usage(args->verb, "ls takes no ID; use 'pawl dlq show ID'");
     if (strcmp(action, "groups") == 0 &&
         (named || cli_has(args, "--reason-code") || cli_has(args, "--group")))
-        return cli_usage(args->verb, "groups takes --kind and --queue, and nothing else");
+        return cli_usage(args->verb, "groups takes only --kind and --queue");
     bool add = strcmp(action, "add") == 0;
     if (add && (!named || !cli_has(args, "--reason-code")))
-        return cli_usage(args->verb, "add takes ID... and --reason-code");
+        return cli_usage(args->verb, "add requires ID... and --reason-code");
     if (add && (cli_has(args, "--kind") || cli_has(args, "--queue") || cli_has(args, "--group")))
-        return cli_usage(args->verb, "add takes ID... and no filter");
+        return cli_usage(args->verb, "add takes ID... but no filter");
     if (!add && (cli_has(args, "--stage") || cli_has(args, "--message")))
-        return cli_usage(args->verb, "--stage and --message go with add");
+        return cli_usage(args->verb, "--stage and --message are for add");
     if (many && named && (filtered || cli_has(args, "--all")))
-        return cli_usage(args->verb, "name dead letters or a filter, not both");
+        return cli_usage(args->verb, "give IDs or a filter, not both");
     if (many && !named && !filtered && !cli_has(args, "--all"))
-        return cli_usage(args->verb,
-                         "say which: ID..., --group, --kind, --queue or --reason-code, or --all of "
-                         "them");
+        return cli_usage(
+            args->verb,
+            "missing dead letters: give ID..., --group, --kind, --queue, --reason-code or --all");
     if (!many && (cli_has(args, "--all") || cli_has(args, "--dry-run") || cli_has(args, "--rate")))
-        return cli_usage(args->verb, "--all, --dry-run and --rate go with redrive and drop");
+        return cli_usage(args->verb, "--all, --dry-run and --rate are for redrive and drop");
     if (strcmp(action, "drop") != 0 && cli_has(args, "--yes"))
-        return cli_usage(args->verb, "--yes goes with drop");
+        return cli_usage(args->verb, "--yes is for drop");
     if (strcmp(action, "redrive") != 0 && (cli_has(args, "--fresh") || cli_has(args, "--reason")))
-        return cli_usage(args->verb, "--fresh and --reason go with redrive");
+        return cli_usage(args->verb, "--fresh and --reason are for redrive");
     return CLI_DONE;
 }
 
@@ -252,28 +253,28 @@ static enum cli_exit run(const struct args *args)
 }
 
 static const struct option options[] = {
-    {.name = "--kind", .value = "K", .field = "kind", .text = "only those of this kind"},
-    {.name = "--queue", .value = "Q", .field = "queue", .text = "only those of this queue"},
+    {.name = "--kind", .value = "K", .field = "kind", .text = "only jobs of this kind"},
+    {.name = "--queue", .value = "Q", .field = "queue", .text = "only jobs of this queue"},
     {.name = "--reason-code",
      .value = "R",
      .field = "reason_code",
-     .text = "only those that died of this; add: why"},
+     .text = "only this reason; add: the reason"},
     {.name = "--group",
      .value = "G",
      .field = "group",
-     .text = "ls, redrive, drop: only those of this group, as groups shows it"},
+     .text = "ls, redrive, drop: only this group, as shown by groups"},
     {.name = "--stage",
      .value = "fetch|input|exec|output|commit",
      .field = "stage",
-     .text = "add: where in its work it failed"},
-    {.name = "--message", .value = "TEXT", .field = "message", .text = "add: what went wrong"},
+     .text = "add: the stage that failed"},
+    {.name = "--message", .value = "TEXT", .field = "message", .text = "add: the error message"},
     {.name = "--all", .text = "redrive, drop: every dead letter"},
-    {.name = "--fresh", .text = "redrive: forget the recorded effects"},
-    {.name = "--reason", .value = "TEXT", .text = "redrive: why, for the history"},
+    {.name = "--fresh", .text = "redrive: discard recorded effects"},
+    {.name = "--reason", .value = "TEXT", .text = "redrive: reason, recorded in the history"},
     {.name = "--yes", .text = "drop: do not ask for confirmation"},
     BULK_OPTIONS,
-    {.name = "--limit", .value = "N", .text = "ls: at most so many; else 50"},
-    {.name = "--cursor", .value = "TEXT", .field = "cursor", .text = "ls: go on there"},
+    {.name = "--limit", .value = "N", .text = "ls: maximum number of results (default: 50)"},
+    {.name = "--cursor", .value = "TEXT", .field = "cursor", .text = "ls: continue at this cursor"},
     {0},
 };
 
@@ -282,10 +283,10 @@ const struct verb verb_dlq = {
     .summary = "dead letters: list, group, show, add, redrive, drop",
     .arguments = "ls|groups|show|add|redrive|drop [ID...]",
     .about =
-        "Works on dead letters: jobs that were given up. groups counts them by kind, reason and\n"
-        "error, and --group takes the group that it shows; add makes one of a job that no worker\n"
-        "has; redrive starts them anew; drop deletes them with all their history. drop must be\n"
-        "confirmed: on a terminal by typing yes, elsewhere with --yes.\n",
+        "Manages dead letters: jobs that were given up after a failure. groups counts them by\n"
+        "kind, reason and error; --group takes a group shown there. add dead-letters a job that\n"
+        "no worker holds; redrive queues dead letters again; drop deletes them with their\n"
+        "history. drop must be confirmed: on a terminal by typing yes, elsewhere with --yes.\n",
     .options = options,
     .examples = "  pawl dlq ls --reason-code exhausted_retries\n"
                 "  pawl dlq groups --kind email\n"

@@ -37,11 +37,11 @@ static enum cli_exit run(const struct args *args)
 
 const struct verb verb_doctor = {
     .name = "doctor",
-    .summary = "check the store, its clock, its disk and limits",
+    .summary = "check the store, its clock, its disk and its limits",
     .about =
-        "Looks at what a store needs: whether it answers and how soon, its schema, its clock,\n"
-        "whether anything is overdue, the room on its disk, limits and versions. When\n"
-        "something is wrong the exit code is 1, and the line says what to do.\n",
+        "Checks a store: whether it responds and how fast, its schema and clock, overdue timers,\n"
+        "free disk space, limits and versions. If a check fails, the exit code is 1 and its line\n"
+        "says what to do.\n",
     .examples = "  pawl doctor\n",
     .takes = TAKES_STORE | TAKES_JSON,
     .run = run,

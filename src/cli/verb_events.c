@@ -127,7 +127,7 @@ static enum cli_exit print_all(struct reader *reader)
             return code;
     }
     if (reader->printed == 0 && !cli_has(reader->args, "--json"))
-        puts("There are no events.");
+        puts("No events.");
     return CLI_DONE;
 }
 
@@ -145,8 +145,8 @@ static enum cli_exit print_once(const struct reader *reader, long long limit)
     else
         code = print_page(&copy, pawl_json_read(answer), &more);
     if (copy.printed == 0 && code == CLI_DONE && !cli_has(reader->args, "--json"))
-        puts(cli_has(reader->args, "--telemetry") ? "There are no heartbeats of the last day."
-                                                  : "There are no events.");
+        puts(cli_has(reader->args, "--telemetry") ? "No heartbeats in the last day."
+                                                  : "No events.");
     pawl_free(answer);
     return code;
 }
@@ -229,11 +229,12 @@ static enum cli_exit run(const struct args *args)
     if (code == CLI_DONE)
         code = cli_number(args, "--limit", 1, LIMIT_MAX, &limit);
     if (code == CLI_DONE && follow && (cli_has(args, "--limit") || cli_has(args, "--telemetry")))
-        code = cli_usage(args->verb, "--follow goes neither with --limit nor with --telemetry");
+        code = cli_usage(args->verb, "--follow cannot be combined with --limit or --telemetry");
     if (code == CLI_DONE && cli_has(args, "--derive") &&
         (follow || cli_has(args, "--limit") || cli_has(args, "--telemetry") ||
          cli_has(args, "--after") || cli_has(args, "--type")))
-        code = cli_usage(args->verb, "--derive reads all events: it goes with --json only");
+        code =
+            cli_usage(args->verb, "--derive reads all events and can only be combined with --json");
     if (code == CLI_DONE)
         code = cli_open(args, false, &reader.pawl);
     if (code != CLI_DONE)
@@ -250,27 +251,29 @@ static enum cli_exit run(const struct args *args)
 }
 
 static const struct option options[] = {
-    {.name = "--follow", .text = "go on with new ones until the job has ended", .letter = 'f'},
-    {.name = "--after", .value = "VERSION", .text = "only those behind this one"},
-    {.name = "--limit", .value = "N", .text = "at most so many; else all, with --json 100"},
+    {.name = "--follow", .text = "follow new events until the job ends", .letter = 'f'},
+    {.name = "--after", .value = "VERSION", .text = "only events after this version"},
+    {.name = "--limit",
+     .value = "N",
+     .text = "maximum number of events (default: all; 100 with --json)"},
     {.name = "--type",
      .value = "T",
      .field = "type",
-     .text = "only events of these types, by Pawl's names or the seeds'",
+     .text = "only events of these types",
      .times = OPTION_MANY},
-    {.name = "--telemetry", .text = "the heartbeats of the last day instead"},
+    {.name = "--telemetry", .text = "show the heartbeats of the last day instead"},
     {.name = "--derive",
-     .text = "the status that the events alone give, and whether it is blocked"},
+     .text = "the status derived from the events, and whether the job is blocked"},
     {0},
 };
 
 const struct verb verb_events = {
     .name = "events",
-    .summary = "the history of a job, also while it goes on",
+    .summary = "show or follow the history of a job",
     .arguments = "ID",
     .about =
-        "Prints the events of a job, the oldest first. With --follow and --json each event is\n"
-        "a line of its own.\n",
+        "Prints the events of a job, oldest first. With --follow and --json each event is one\n"
+        "line.\n",
     .options = options,
     .examples = "  pawl events 0190163d-8694-739b-aea5-966c26f8ad91 -f\n",
     .takes = TAKES_STORE | TAKES_JSON,

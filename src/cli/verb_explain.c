@@ -32,7 +32,7 @@ static enum cli_exit run(const struct args *args)
         print_value(pawl_json_get(value, "summary"));
         fputc('\n', stdout);
         print_list("Why:", pawl_json_get(value, "reasons"));
-        print_list("What would move it:", pawl_json_get(value, "moves"));
+        print_list("Next actions:", pawl_json_get(value, "moves"));
     }
     pawl_free(answer);
     return CLI_DONE;
@@ -40,10 +40,10 @@ static enum cli_exit run(const struct args *args)
 
 const struct verb verb_explain = {
     .name = "explain",
-    .summary = "why a job is where it is, and what would move it",
+    .summary = "explain the status of a job and list the next actions",
     .arguments = "ID",
     .about =
-        "Says in words why a job is in its state, what it waits for, and what would move it.\n",
+        "Explains why a job has its status, what it waits for and what the next actions are.\n",
     .takes = TAKES_STORE | TAKES_JSON,
     .run = run,
 };

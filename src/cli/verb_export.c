@@ -21,7 +21,7 @@ struct output {
 
 static enum cli_exit cannot_write(const struct args *args, const char *path)
 {
-    cli_complain(args->verb, "%s cannot be written: %s", path, strerror(errno));
+    cli_complain(args->verb, "cannot write %s: %s", path, strerror(errno));
     return CLI_FAILED;
 }
 
@@ -163,7 +163,7 @@ static enum cli_exit run(const struct args *args)
     if (code == CLI_DONE)
         print_counts(args, &output);
     if (code == CLI_DONE && output.failed > 0) {
-        cli_complain(args->verb, "%lld could not be exported", output.failed);
+        cli_complain(args->verb, "%lld jobs could not be exported", output.failed);
         code = CLI_FAILED;
     }
     free(output.part);
@@ -175,20 +175,20 @@ static const struct option options[] = {
     WALK_OPTIONS,
     {.name = "--output",
      .value = "FILE",
-     .text = "write to this file, over one that is there; else to stdout",
+     .text = "output file, overwritten if it exists (default: stdout)",
      .letter = 'o'},
     {0},
 };
 
 const struct verb verb_export = {
     .name = "export",
-    .summary = "write jobs with their histories, to be imported elsewhere",
+    .summary = "export jobs with their histories",
     .arguments = "[ID...]",
     .about =
-        "Writes jobs with all of their histories, each as a line of JSON. 'pawl import' takes\n"
-        "them in on any other store. Jobs whose payloads are erased are written as they are.\n"
-        "The jobs stay where they are: stop the workers of the old store first, since nothing\n"
-        "keeps a job from being run in both.\n\n" FILTER_ABOUT,
+        "Writes jobs with their complete histories, one JSON line per job. 'pawl import' reads\n"
+        "them into another store. Jobs with erased payloads are written as they are. The jobs\n"
+        "also stay in this store: stop its workers first, or a job may run in both stores.\n"
+        "\n" FILTER_ABOUT,
     .options = options,
     .examples = "  pawl export --all --output jobs.ndjson\n"
                 "  pawl export --filter kind=email | pawl import - --store postgres://db/pawl\n",

@@ -5,7 +5,7 @@ static enum cli_exit run(const struct args *args)
     const char *name = cli_word(args, 0);
     if (cli_has(args, "--man")) {
         if (name != NULL)
-            return cli_usage(args->verb, "--man prints all verbs, not only '%s'", name);
+            return cli_usage(args->verb, "--man takes no command, but got '%s'", name);
         help_man();
         return CLI_DONE;
     }
@@ -21,15 +21,15 @@ static enum cli_exit run(const struct args *args)
 }
 
 static const struct option options[] = {
-    {.name = "--man", .text = "print the man page of all verbs, as roff"},
+    {.name = "--man", .text = "print the man page in roff format"},
     {0},
 };
 
 const struct verb verb_help = {
     .name = "help",
-    .summary = "what the verbs do, or one of them",
+    .summary = "show help for all commands or one of them",
     .arguments = "[VERB]",
-    .about = "Lists the verbs, or says how one is used. 'pawl VERB --help' is the same.\n",
+    .about = "Lists the commands, or shows help for one. 'pawl COMMAND --help' prints the same.\n",
     .options = options,
     .examples = "  pawl help submit\n"
                 "  pawl help --man | man -l -\n",

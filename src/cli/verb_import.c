@@ -73,13 +73,13 @@ static enum cli_exit read_line(struct import *import, long long *ret_len)
     while ((c = getc_unlocked(import->file)) != EOF && c != '\n') {
         any = true;
         if (len == LINE_BYTES_MAX)
-            return wrong_line(import, "it is longer than any job that was exported");
+            return wrong_line(import, "the line is longer than any exported job");
         if (len + 2 > import->line_cap && !reserve(&import->line, &import->line_cap, len + 2))
             return cli_no_memory(import->args->verb);
         import->line[len++] = (char)c;
     }
     if (c == EOF && ferror(import->file) != 0) {
-        cli_complain(import->args->verb, "%s cannot be read: %s", import->name, strerror(errno));
+        cli_complain(import->args->verb, "cannot read %s: %s", import->name, strerror(errno));
         return CLI_FAILED;
     }
     if (len > 0)
@@ -182,7 +182,7 @@ static enum cli_exit add(struct import *import, size_t len)
     struct pawl_json job = pawl_json_read(import->line);
     enum cli_exit code = CLI_DONE;
     if (strlen(import->line) != len || pawl_json_type(job) != 'o')
-        return wrong_line(import, "this is no job that was exported; was the file cut off?");
+        return wrong_line(import, "this is not an exported job; is the file truncated?");
     char *id = pawl_json_text(pawl_json_get(job, "id"));
     /* One that comes twice is found present the second time, wherever it stands. */
     if (id == NULL)
@@ -224,14 +224,14 @@ static void print_counts(const struct import *import)
     if (cli_has(import->args, "--json"))
         printf("{\"imported\":%lld,\"present\":%lld}\n", import->imported, import->present);
     else
-        printf("%lld imported, %lld present already\n", import->imported, import->present);
+        printf("%lld imported, %lld already present\n", import->imported, import->present);
 }
 
 static enum cli_exit open_input(const struct args *args, struct import *import)
 {
     const char *said = cli_word(args, 0);
     if (said == NULL && isatty(STDIN_FILENO) == 1)
-        return cli_usage(args->verb, "say what to import: FILE, or - for stdin");
+        return cli_usage(args->verb, "missing input: FILE, or - for stdin");
     if (said == NULL || strcmp(said, "-") == 0) {
         import->name = "stdin";
         import->file = stdin;
@@ -241,7 +241,7 @@ static enum cli_exit open_input(const struct args *args, struct import *import)
     import->file = fopen(said, "rb");
     if (import->file != NULL)
         return CLI_DONE;
-    cli_complain(args->verb, "%s cannot be read: %s", said, strerror(errno));
+    cli_complain(args->verb, "cannot read %s: %s", said, strerror(errno));
     return CLI_FAILED;
 }
 
@@ -256,7 +256,7 @@ static enum cli_exit run(const struct args *args)
     if (code == CLI_DONE)
         print_counts(&import);
     else if (code != CLI_OUT_OF_REACH)
-        cli_complain(args->verb, "of %s nothing from line %lld on was imported", import.name,
+        cli_complain(args->verb, "%s: nothing from line %lld on was imported", import.name,
                      import.batch.count > 0 ? import.batch.lines[0] : import.line_number);
     batch_clear(&import.batch);
     free(import.batch.request);
@@ -269,14 +269,13 @@ static enum cli_exit run(const struct args *args)
 
 const struct verb verb_import = {
     .name = "import",
-    .summary = "take in jobs that were exported",
+    .summary = "import exported jobs",
     .arguments = "[FILE]",
     .about =
-        "Takes in jobs with their histories, as 'pawl export' has written them: from a file, or\n"
-        "from stdin for - and when no file is named. Makes the store too, if there is none yet.\n"
-        "Every history is verified first, and what is wrong is refused; jobs that are there\n"
-        "already with the same history are left alone. At the first line that is wrong it stops;\n"
-        "when that is mended it can simply be run again.\n",
+        "Imports jobs with their histories, as written by 'pawl export', from a file or from\n"
+        "stdin (- or no file). Creates the store if it does not exist. Every history is verified\n"
+        "before it is imported. Jobs that already exist with the same history are skipped. The\n"
+        "import stops at the first invalid line; after a correction it can be run again.\n",
     .examples = "  pawl import jobs.ndjson\n"
                 "  pawl export --all | pawl import --store postgres://db/pawl\n",
     .takes = TAKES_STORE | TAKES_JSON,

@@ -115,21 +115,25 @@ static enum cli_exit run(const struct args *args)
 }
 
 static const struct option options[] = {
-    {.name = "--assignee", .value = "WHO", .field = "assignee", .text = "only those for WHO"},
-    {.name = "--limit", .value = "N", .text = "at most so many jobs; else all"},
+    {.name = "--assignee",
+     .value = "WHO",
+     .field = "assignee",
+     .text = "only questions assigned to WHO"},
+    {.name = "--limit", .value = "N", .text = "maximum number of jobs (default: all)"},
     {.name = "--cursor",
      .value = "TEXT",
      .field = "cursor",
-     .text = "go on there: next_cursor of an earlier answer"},
+     .text = "continue at this next_cursor"},
     {0},
 };
 
 const struct verb verb_inbox = {
     .name = "inbox",
-    .summary = "the questions that wait for a person",
-    .about = "Lists open questions of jobs and steps, the newest first. 'pawl approve' and\n"
-             "'pawl reject' answer them. UNTIL is the deadline: the default answer counts then,\n"
-             "where there is one. --json also has goal, labels, correlation id and payload.\n",
+    .summary = "list open questions",
+    .about =
+        "Lists open questions of jobs and steps, newest first. 'pawl approve' and 'pawl reject'\n"
+        "answer them. UNTIL is the deadline, after which the default answer is used if there is\n"
+        "one. --json also shows goal, labels, correlation id and payload.\n",
     .options = options,
     .takes = TAKES_STORE | TAKES_JSON,
     .run = run,

@@ -13,8 +13,8 @@ static struct pawl_object *request_new(const struct args *args)
 {
     const char *token = getenv("PAWL_LEASE");
     if (token == NULL || *token == '\0') {
-        (void)cli_usage(args->verb, "PAWL_LEASE is not set: this is for commands that 'pawl work' "
-                                    "runs");
+        (void)cli_usage(args->verb,
+                        "PAWL_LEASE is not set: run this from a command of 'pawl work'");
         return NULL;
     }
     struct pawl_object *request = pawl_object_new();
@@ -29,8 +29,7 @@ static enum cli_exit refuse(const struct args *args, const char *const *names)
 {
     for (; *names != NULL; names++)
         if (cli_has(args, *names))
-            return cli_usage(args->verb, "%s has nothing to do with '%s'", *names,
-                             cli_word(args, 0));
+            return cli_usage(args->verb, "%s is not an option of '%s'", *names, cli_word(args, 0));
     return CLI_DONE;
 }
 
@@ -50,7 +49,7 @@ static enum cli_exit progress(const struct args *args)
     char *answer;
     enum cli_exit code = refuse(args, others);
     if (code == CLI_DONE && args->command != NULL)
-        code = cli_usage(args->verb, "progress runs no command");
+        code = cli_usage(args->verb, "progress takes no command");
     if (code == CLI_DONE)
         code = cli_json_input(args, "the progress", cli_word(args, 1), &json);
     if (code != CLI_DONE)
@@ -67,7 +66,7 @@ static enum cli_exit progress(const struct args *args)
     if (code != CLI_DONE)
         return code;
     if (pawl_json_true(pawl_json_get(pawl_json_read(answer), "cancel_requested")))
-        cli_remark("pawl lease: the job is to be cancelled: end soon");
+        cli_remark("pawl lease: cancellation requested; this program should end soon");
     pawl_free(answer);
     return CLI_DONE;
 }
@@ -106,7 +105,7 @@ static enum cli_exit wait_request(const struct args *args, struct pawl_object *r
                : cli_has(args, "--prompt") || cli_count(args, "--choice") > 0 ? "human"
                                                                               : "signal";
     if (cli_has(args, "--delay") && strcmp(type, "timer") != 0)
-        return cli_usage(args->verb, "--delay is for a wait of the type timer, not %s", type);
+        return cli_usage(args->verb, "--delay is for --type timer, not %s", type);
     pawl_object_text(request, "type", type);
     pawl_object_text(request, "correlation_key", cli_word(args, 1));
     cli_put_text(args, "--prompt", request, "prompt");
@@ -128,10 +127,11 @@ static enum cli_exit wait_for(const struct args *args)
     char *answer;
     enum cli_exit code = refuse(args, others);
     if (code == CLI_DONE && args->command != NULL)
-        code = cli_usage(args->verb, "wait runs no command");
+        code = cli_usage(args->verb, "wait takes no command");
     if (code == CLI_DONE && getenv("PAWL_STEP") != NULL)
-        code = cli_usage(args->verb, "a step does not wait: it can ask a person, with "
-                                     "'pawl lease verdict needs_user --prompt TEXT'");
+        code = cli_usage(
+            args->verb,
+            "a step cannot wait; ask a person with 'pawl lease verdict needs_user --prompt TEXT'");
     if (code != CLI_DONE)
         return code;
     struct pawl_object *request = request_new(args);
@@ -150,8 +150,8 @@ static enum cli_exit wait_for(const struct args *args)
      * over. */
     char *status = pawl_json_text(pawl_json_get(pawl_json_read(answer), "status"));
     if (pawl_json_is(pawl_json_get(pawl_json_read(answer), "status"), "queued"))
-        cli_remark("pawl lease: what it waits for is there already, so the job goes on at once; "
-                   "this program should end now");
+        cli_remark("pawl lease: the signal is already stored, so the job continues at once; this "
+                   "program should end now");
     else
         cli_remark("pawl lease: the job is %s now; this program should end",
                    status != NULL ? status : "waiting");
@@ -189,7 +189,7 @@ static enum cli_exit verdict_request(const struct args *args, struct pawl_object
     enum cli_exit code = asks ? put_question(args, request) : CLI_DONE;
     for (int i = 0; !asks && of_questions[i] != NULL && code == CLI_DONE; i++)
         if (cli_count(args, of_questions[i]) > 0)
-            code = cli_usage(args->verb, "%s goes with needs_user", of_questions[i]);
+            code = cli_usage(args->verb, "%s is for needs_user", of_questions[i]);
     pawl_object_text(request, "id", getenv("PAWL_JOB_ID"));
     pawl_object_text(request, "step", getenv("PAWL_STEP"));
     pawl_object_text(request, "decision", cli_word(args, 1));
@@ -204,9 +204,9 @@ static enum cli_exit verdict(const struct args *args)
     char *answer;
     enum cli_exit code = refuse(args, others);
     if (code == CLI_DONE && args->command != NULL)
-        code = cli_usage(args->verb, "verdict runs no command");
+        code = cli_usage(args->verb, "verdict takes no command");
     if (code == CLI_DONE && (getenv("PAWL_STEP") == NULL || getenv("PAWL_JOB_ID") == NULL))
-        code = cli_usage(args->verb, "PAWL_STEP is not set: a verdict is about a step of a plan");
+        code = cli_usage(args->verb, "PAWL_STEP is not set: a verdict is for a step of a plan");
     if (code != CLI_DONE)
         return code;
     struct pawl_object *request = request_new(args);
@@ -220,7 +220,7 @@ static enum cli_exit verdict(const struct args *args)
     code = cli_ask_once(args, pawl_verdict, request, &answer);
     if (code != CLI_DONE)
         return code;
-    cli_remark("pawl lease: the step is out of our hands; this program should end");
+    cli_remark("pawl lease: the step is no longer leased; this program should end");
     pawl_free(answer);
     return CLI_DONE;
 }
@@ -257,13 +257,14 @@ static int execute(const struct args *args, const char *path, const char *idempo
     int why = child_run(&child, ret);
     free(environment);
     if (why != 0) {
-        cli_complain(args->verb, "the command '%s' cannot be run: %s", args->command[0],
+        cli_complain(args->verb, "cannot run the command '%s': %s", args->command[0],
                      strerror(why));
         return CLI_FAILED;
     }
     if (ret->output_cut) {
-        cli_complain(args->verb, "the command printed more than 1 MiB, which is the most that a "
-                                 "result may have; nothing was recorded");
+        cli_complain(
+            args->verb,
+            "the output of the command exceeds 1 MiB, the limit of a result; nothing was recorded");
         return CLI_FAILED;
     }
     return ret->signal != 0 ? 128 + ret->signal : ret->code;
@@ -333,7 +334,7 @@ static enum cli_exit check_exits(const struct args *args, const char *option)
         char *end;
         long code = strtol(value, &end, 10);
         if (*value == '\0' || *end != '\0' || code < 1 || code > 255)
-            return cli_usage(args->verb, "%s needs exit codes from 1 to 255, not '%s'", option,
+            return cli_usage(args->verb, "%s requires exit codes from 1 to 255, not '%s'", option,
                              value);
     }
     return CLI_DONE;
@@ -345,7 +346,7 @@ static int fail_again(const struct args *args, struct pawl_json error)
     char *message = pawl_json_text(pawl_json_get(error, "message"));
     long long code =
         pawl_json_int(pawl_json_get(pawl_json_get(error, "details"), "exit"), CLI_FAILED);
-    cli_complain(args->verb, "effect '%s' has failed, as recorded: %s", cli_word(args, 1),
+    cli_complain(args->verb, "effect '%s' failed earlier, as recorded: %s", cli_word(args, 1),
                  message != NULL ? message : "");
     pawl_free(message);
     return code >= 1 && code <= 255 ? (int)code : CLI_FAILED;
@@ -364,7 +365,8 @@ static int begin(const struct args *args, struct pawl *pawl, struct pawl_object 
     else if (pawl_effect_begin(pawl, text, ret_answer, &error) != PAWL_OK)
         code = (int)cli_failed(args->verb, &error);
     if (error.code == PAWL_REPLAY_MISMATCH) {
-        cli_remark("An effect is the same in every attempt; another one needs a key of its own.");
+        cli_remark("An effect must have the same input in every attempt; use a different key for a "
+                   "different effect.");
         code = EXIT_PERMANENT;
     }
     pawl_object_free(request);
@@ -383,9 +385,9 @@ static int effect_with(const struct args *args, struct pawl *pawl, const char *p
         return (int)print_result(args, pawl_json_get(begun, "result"));
     if (!pawl_json_is(status, "execute")) {
         cli_complain(args->verb,
-                     "effect '%s' is in doubt: an earlier attempt began it, and nobody knows", key);
-        cli_remark(
-            "whether it happened. It is not run again: the job has failed, or asks a person");
+                     "effect '%s' is in doubt: an earlier attempt started it, and it is unknown",
+                     key);
+        cli_remark("whether it happened. It is not run again: the job has failed or needs input");
         cli_remark(
             "('pawl inbox'). This program should end. Where running an effect twice does no");
         cli_remark("harm, submit jobs with --in-doubt retry.");
@@ -418,7 +420,7 @@ static enum cli_exit effect(const struct args *args)
     struct pawl *pawl = NULL;
     enum cli_exit code = refuse(args, others);
     if (code == CLI_DONE && args->command == NULL)
-        return cli_usage(args->verb, "the command to run is missing: -- COMMAND...");
+        return cli_usage(args->verb, "missing command: -- COMMAND...");
     if (code == CLI_DONE)
         code = check_exits(args, "--abort-exit");
     if (code == CLI_DONE)
@@ -430,8 +432,8 @@ static enum cli_exit effect(const struct args *args)
     char *path = child_find(args->command[0]);
     struct pawl_object *request = NULL;
     if (path == NULL)
-        code = cli_usage(args->verb, "the command '%s' cannot be run: %s", args->command[0],
-                         errno == ENOENT ? "there is no such program" : strerror(errno));
+        code = cli_usage(args->verb, "cannot run the command '%s': %s", args->command[0],
+                         errno == ENOENT ? "program not found" : strerror(errno));
     else if ((request = request_new(args)) == NULL)
         code = CLI_USAGE;
     pawl_object_text(request, "key", cli_word(args, 1));
@@ -465,9 +467,9 @@ static enum cli_exit abort_effect(const struct args *args)
     char *answer = NULL;
     enum cli_exit code = refuse(args, others);
     if (code == CLI_DONE && args->command != NULL)
-        code = cli_usage(args->verb, "abort runs no command");
+        code = cli_usage(args->verb, "abort takes no command");
     if (code == CLI_DONE && !cli_has(args, "--reason"))
-        code = cli_usage(args->verb, "abort needs --reason TEXT: why the effect did not happen");
+        code = cli_usage(args->verb, "abort requires --reason TEXT: why the effect did not happen");
     if (code != CLI_DONE)
         return code;
     struct pawl_object *request = request_new(args);
@@ -492,7 +494,7 @@ static enum cli_exit dead_letter(const struct args *args)
     char *answer;
     enum cli_exit code = refuse(args, others);
     if (code == CLI_DONE && args->command != NULL)
-        code = cli_usage(args->verb, "dead-letter runs no command");
+        code = cli_usage(args->verb, "dead-letter takes no command");
     if (code != CLI_DONE)
         return code;
     struct pawl_object *request = request_new(args);
@@ -526,98 +528,96 @@ static enum cli_exit run(const struct args *args)
 }
 
 static const struct option options[] = {
-    {.name = "--cursor", .value = "TEXT", .text = "progress: where a later attempt may go on"},
+    {.name = "--cursor",
+     .value = "TEXT",
+     .text = "progress: cursor from which a later attempt continues"},
     {.name = "--timeout",
      .value = "D",
      .field = "timeout_ms|question.timeout_ms",
-     .text = "wait, verdict: no longer than this"},
+     .text = "wait, verdict: timeout"},
     {.name = "--type",
      .value = "signal|human|webhook|timer",
-     .text = "wait: for what (signal; with a prompt human, with a delay timer)"},
-    {.name = "--delay",
-     .value = "D",
-     .field = "delay_ms",
-     .text = "wait: a timer that rings after this"},
+     .text = "wait: type (default: signal; human with --prompt, timer with --delay)"},
+    {.name = "--delay", .value = "D", .field = "delay_ms", .text = "wait: duration of a timer"},
     {.name = "--prompt",
      .value = "TEXT",
      .field = "prompt|question.prompt",
-     .text = "wait, verdict: the question to a person"},
+     .text = "wait, verdict: the question for a person"},
     {.name = "--choice",
      .value = "TEXT",
      .field = "choices",
-     .text = "wait, verdict: an answer to choose from",
+     .text = "wait, verdict: a possible answer",
      .times = OPTION_REPEATED},
     {.name = "--assignee",
      .value = "WHO",
      .field = "assignee",
-     .text = "wait, verdict: who is asked"},
+     .text = "wait, verdict: the assignee"},
     {.name = "--default",
      .value = "A",
      .field = "default_answer",
-     .text = "wait, verdict: the answer at the end of --timeout"},
+     .text = "wait, verdict: the default answer after --timeout"},
     {.name = "--reason",
      .value = "TEXT",
      .field = "reason|error.message",
-     .text = "verdict, abort: why"},
+     .text = "verdict, abort: the reason"},
     {.name = "--stage",
      .value = "fetch|input|exec|output|commit",
      .field = "stage",
-     .text = "dead-letter: where in its work it failed"},
+     .text = "dead-letter: the stage that failed"},
     {.name = "--message",
      .value = "TEXT",
      .field = "message",
-     .text = "dead-letter: what is wrong"},
+     .text = "dead-letter: the error message"},
     {.name = "--in-doubt",
      .value = "fail|retry|ask",
      .field = "in_doubt",
-     .text = "effect: if an attempt dies in it, instead of what the job says"},
+     .text = "effect: policy for an effect in doubt (default: of the job)"},
     {.name = "--abort-exit",
      .value = "N",
-     .text = "effect: exit codes of a command that certainly did nothing",
+     .text = "effect: exit codes that mean the effect did not happen",
      .times = OPTION_MANY},
     {.name = "--record-exit",
      .value = "N",
-     .text = "effect: exit codes of a failure that is recorded, as a result is",
+     .text = "effect: exit codes of a failure that is recorded like a result",
      .times = OPTION_MANY},
-    {.name = "--park", .text = "wait: for long; the job is put aside"},
+    {.name = "--park", .text = "wait: park the job, for a long wait"},
     {.name = "--input",
      .value = "JSON",
-     .text = "effect: what it depends on; another input under its key is refused"},
+     .text = "effect: its input; a different input for the same key is rejected"},
     {0},
 };
 
 const struct verb verb_lease = {
     .name = "lease",
-    .summary = "progress, waits, effects and verdicts, for a command at work",
+    .summary = "report progress, waits, effects and verdicts of a running command",
     .arguments = "progress|wait|effect|abort|verdict|dead-letter VALUE",
     .about =
-        "For commands that 'pawl work' runs: the job is the one whose lease PAWL_LEASE names.\n"
+        "For commands run by 'pawl work': acts on the job whose lease is in PAWL_LEASE.\n"
         "\n"
-        "progress JSON   says how far the job is; 'pawl show' has it\n"
-        "wait KEY        gives the job up until 'pawl signal ID KEY' or 'pawl approve', or until\n"
-        "                the time is over. COMMAND must end then. Later it is run again, with the\n"
+        "progress JSON   records the progress of the job, shown by 'pawl show'\n"
+        "wait KEY        suspends the job until 'pawl signal ID KEY', 'pawl approve' or the\n"
+        "                timeout. COMMAND must then exit. It is run again later, with the\n"
         "                reason in PAWL_RESUME: {\"correlation_key\", \"outcome\": \"signal\" or\n"
         "                \"timeout\", \"payload\"}\n"
-        "effect KEY      runs what is behind -- once for the whole job, and records what it\n"
-        "                prints. A later attempt gets the record and does not run it again. It\n"
-        "                finds PAWL_IDEMPOTENCY_KEY, the same in every attempt, for services that\n"
-        "                take one. If it fails nothing is recorded, and its exit code is ours;\n"
-        "                --record-exit N records the failure, which later attempts get again, and\n"
-        "                --abort-exit N says that nothing was done, so that it may be run again\n"
-        "abort KEY       says that an effect which failed in this attempt certainly did not\n"
-        "                happen: the next attempt runs it, and it is not in doubt\n"
-        "verdict DECISION  what becomes of a step, in place of a result: retry, switch_resource,\n"
-        "                replan, or needs_user, which asks a person with --prompt. COMMAND must\n"
-        "                end then. Later it is run again, with the answer on stdin\n"
-        "dead-letter REASON  gives the job up, whatever its retries: parse_error,\n"
+        "effect KEY      runs the command after -- once per job and records its output. A later\n"
+        "                attempt gets the recorded output instead. The command finds\n"
+        "                PAWL_IDEMPOTENCY_KEY, the same in every attempt, for services that\n"
+        "                accept one. If it fails, nothing is recorded and its exit code is\n"
+        "                returned; --record-exit N records such a failure for later attempts;\n"
+        "                --abort-exit N means that nothing happened and it may run again\n"
+        "abort KEY       reports that an effect which failed in this attempt did not happen:\n"
+        "                the next attempt runs it, and it is not in doubt\n"
+        "verdict DECISION  ends a step without a result: retry, switch_resource, replan, or\n"
+        "                needs_user, which asks a person with --prompt. COMMAND must then\n"
+        "                exit. It is run again later, with the answer on stdin\n"
+        "dead-letter REASON  dead-letters the job regardless of its retries: parse_error,\n"
         "                validation_failed, dependency_unavailable, timeout, exhausted_retries,\n"
         "                policy_violation, infrastructure_failure or compensation_failed.\n"
-        "                COMMAND must end then\n"
+        "                COMMAND must then exit\n"
         "\n"
-        "An effect that was begun by an earlier attempt and never ended is in doubt: exit\n"
-        "code 4. One that is not what it was under this key, by its --input: exit code 77,\n"
-        "after which 'pawl work' does not try again. A lease that has ended: exit code 4,\n"
-        "nothing is changed.\n",
+        "An effect that an earlier attempt started and never committed is in doubt: exit code 4.\n"
+        "A different --input for the same key: exit code 77, after which 'pawl work' does not\n"
+        "retry. An expired lease: exit code 4; nothing is changed.\n",
     .options = options,
     .examples =
         "  pawl lease progress '{\"done\": 3, \"of\": 10}'\n"

@@ -96,9 +96,9 @@ static enum cli_exit print_table(const struct args *args, struct pawl *pawl, lon
         table_free(table);
         return code;
     }
-    code = table_finish(args->verb, table, "There are no such jobs.");
+    code = table_finish(args->verb, table, "No matching jobs.");
     if (more && screen_is_terminal())
-        cli_remark("There are more; --limit N shows N of them.");
+        cli_remark("More results exist; use --limit N to show them.");
     return code;
 }
 
@@ -110,7 +110,7 @@ static enum cli_exit run(const struct args *args)
     enum cli_exit code = cli_number(args, "--limit", 1, json ? PAGE_MAX : LIMIT_MAX, &limit);
     if (code == CLI_DONE && cli_has(args, "--include") && !json)
         code =
-            cli_usage(args->verb, "--include goes with --json; 'pawl show ID' prints all of a job");
+            cli_usage(args->verb, "--include requires --json; 'pawl show ID' prints a whole job");
     if (code == CLI_DONE)
         code = cli_open(args, false, &pawl);
     if (code != CLI_DONE)
@@ -134,51 +134,53 @@ static const struct option options[] = {
     {.name = "--status",
      .value = "S",
      .field = "status",
-     .text = "only those with one of these statuses",
+     .text = "only jobs with one of these statuses",
      .times = OPTION_MANY},
-    {.name = "--kind", .value = "K", .field = "kind", .text = "only those of this kind"},
-    {.name = "--queue", .value = "Q", .field = "queue", .text = "only those of this queue"},
-    {.name = "--agent", .value = "A", .field = "agent_id", .text = "only those of this agent"},
+    {.name = "--kind", .value = "K", .field = "kind", .text = "only jobs of this kind"},
+    {.name = "--queue", .value = "Q", .field = "queue", .text = "only jobs of this queue"},
+    {.name = "--agent", .value = "A", .field = "agent_id", .text = "only jobs of this agent"},
     {.name = "--correlation",
      .value = "C",
      .field = "correlation_id",
-     .text = "only those with this correlation id"},
+     .text = "only jobs with this correlation id"},
     {.name = "--label",
      .value = "K:V",
      .field = "label",
-     .text = "only those with all of these labels",
+     .text = "only jobs with all of these labels",
      .times = OPTION_MANY},
     {.name = "--key",
      .value = "K",
      .field = "idempotency_key",
-     .text = "the one with this idempotency key, in --queue (default)"},
+     .text = "the job with this idempotency key in --queue (default: default)"},
     {.name = "--created-before",
      .value = "TIME",
-     .text = "only those made before then: a time, or 1h for an hour ago"},
+     .text = "only jobs created before this time, or 1h for an hour ago"},
     {.name = "--created-after",
      .value = "TIME",
-     .text = "only those made since then: a time, or 1h for the last hour"},
+     .text = "only jobs created after this time, or 1h for the last hour"},
     {.name = "--search",
      .value = "TEXT",
      .field = "search",
-     .text = "only those that have it in their id, names, labels, goal or error"},
-    {.name = "--limit", .value = "N", .text = "at most so many (with --json 500); else 50"},
+     .text = "search in id, names, labels, goal and error"},
+    {.name = "--limit",
+     .value = "N",
+     .text = "maximum number of jobs (default: 50; at most 500 with --json)"},
     {.name = "--cursor",
      .value = "TEXT",
      .field = "cursor",
-     .text = "go on there: next_cursor of an earlier answer"},
+     .text = "continue at this next_cursor"},
     {.name = "--include",
      .value = "PART",
      .field = "include",
-     .text = "with --json also payload,result",
+     .text = "include payload,result (requires --json)",
      .times = OPTION_MANY},
     {0},
 };
 
 const struct verb verb_ls = {
     .name = "ls",
-    .summary = "list jobs, the newest first",
-    .about = "Lists jobs, the newest first.\n",
+    .summary = "list jobs, newest first",
+    .about = "Lists jobs, newest first.\n",
     .options = options,
     .examples = "  pawl ls --status failed,dead_lettered\n"
                 "  pawl ls --kind email --created-after 1h --json\n",

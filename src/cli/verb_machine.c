@@ -28,19 +28,18 @@ static enum cli_exit run(const struct args *args)
 }
 
 static const struct option options[] = {
-    {.name = "--format",
-     .value = "table|tsv|mermaid",
-     .text = "for people (if nothing is said), for programs, or a diagram"},
+    {.name = "--format", .value = "table|tsv|mermaid", .text = "output format (default: table)"},
     {0},
 };
 
 const struct verb verb_machine = {
     .name = "machine",
-    .summary = "how jobs and steps move from state to state",
+    .summary = "print the state machines of jobs and steps",
     .arguments = "job|step",
-    .about = "Prints every legal move of a job, or of a step of a job's plan, as this program\n"
-             "obeys them. It needs no store. As tsv a line is a move: from, event and to for a\n"
-             "job, from and to for a step, divided by tabs. A mermaid diagram is for Markdown.\n",
+    .about =
+        "Prints the state transitions of a job or of a step of a plan. Needs no store. As tsv,\n"
+        "each line is a transition: from, event and to for a job, from and to for a step,\n"
+        "separated by tabs. A mermaid diagram is for Markdown.\n",
     .options = options,
     .examples = "  pawl machine job\n"
                 "  pawl machine step --format mermaid\n",

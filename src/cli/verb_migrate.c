@@ -24,10 +24,11 @@ static enum cli_exit run(const struct args *args)
 
 const struct verb verb_migrate = {
     .name = "migrate",
-    .summary = "bring the schema of a store up to date",
-    .about = "Brings the schema of a store up to the version that this program knows. An SQLite\n"
-             "file is brought up to date whenever it is opened, after a copy beside it; a\n"
-             "PostgreSQL database only by this verb, so that servers can be upgraded one by one.\n",
+    .summary = "update the schema of a store",
+    .about =
+        "Updates the schema of a store to the version of this program. A SQLite file is updated\n"
+        "whenever it is opened, after a copy is made next to it; a PostgreSQL database only by\n"
+        "this command, so that servers can be upgraded one by one.\n",
     .examples = "  pawl migrate --store postgres://localhost/jobs\n",
     .takes = TAKES_STORE | TAKES_JSON,
     .run = run,

@@ -9,17 +9,16 @@ static enum cli_exit run(const struct args *args)
 }
 
 static const struct option options[] = {
-    {.name = "--create", .text = "also queues that hold no jobs yet"},
+    {.name = "--create", .text = "also pause queues that have no jobs yet"},
     {0},
 };
 
 const struct verb verb_pause = {
     .name = "pause",
-    .summary = "give out no more work of a queue",
+    .summary = "pause a queue",
     .arguments = "QUEUE...",
-    .about =
-        "Pauses queues: their jobs stay, but no worker is given one until 'pawl resume'. Work\n"
-        "that is under way goes on.\n",
+    .about = "Pauses queues: no worker can claim their jobs until 'pawl resume'. Running jobs\n"
+             "continue.\n",
     .options = options,
     .takes = TAKES_STORE | TAKES_JSON,
     .run = run,

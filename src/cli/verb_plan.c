@@ -13,7 +13,7 @@ static void print_good(const char *path, struct pawl_json answer)
 {
     long long steps = pawl_json_int(pawl_json_get(answer, "steps"), 0);
     print_text(path);
-    printf(": a plan of %lld step%s, nothing is wrong with it\n", steps, steps == 1 ? "" : "s");
+    printf(": a plan of %lld step%s, valid\n", steps, steps == 1 ? "" : "s");
 }
 
 static void complain_of(const struct args *args, const char *path, struct pawl_json answer)
@@ -26,7 +26,7 @@ static void complain_of(const struct args *args, const char *path, struct pawl_j
         pawl_free(message);
     }
     if (pawl_json_true(pawl_json_get(answer, "more")) != 0)
-        cli_complain(args->verb, "%s: and there is more", path);
+        cli_complain(args->verb, "%s: more errors follow", path);
 }
 
 static enum cli_exit check_one(const struct args *args, const char *path)
@@ -119,7 +119,7 @@ static enum cli_exit put_steps(const struct args *args, const char *plan,
     struct pawl_json item = {NULL, 0};
     struct pawl_json key;
     if (steps.at == NULL)
-        return cli_usage(args->verb, "a plan is {\"steps\": [...]}, or the list alone");
+        return cli_usage(args->verb, "a plan must be {\"steps\": [...]} or the list itself");
     while (pawl_json_next(value, &item, &key) != 0) {
         char *name = pawl_json_text(key);
         bool known = name != NULL && strcmp(name, "steps") == 0;
@@ -170,13 +170,13 @@ static enum cli_exit check(const struct args *args, const char *action)
 {
     bool add = strcmp(action, "add") == 0;
     if (add && args->word_count != 3)
-        return cli_usage(args->verb, "add takes the ID of a job and the FILE of a plan");
+        return cli_usage(args->verb, "add requires the ID of a job and the FILE of a plan");
     if (!add && strcmp(action, "check") != 0 && args->word_count != 2)
-        return cli_usage(args->verb, "%s takes the ID of one job", action);
+        return cli_usage(args->verb, "%s requires the ID of one job", action);
     if (!add && cli_has(args, "--reason"))
-        return cli_usage(args->verb, "--reason goes with add");
+        return cli_usage(args->verb, "--reason is for add");
     if (strcmp(action, "diff") != 0 && (cli_has(args, "--from") || cli_has(args, "--to")))
-        return cli_usage(args->verb, "--from and --to go with diff");
+        return cli_usage(args->verb, "--from and --to are for diff");
     return CLI_DONE;
 }
 
@@ -197,26 +197,32 @@ static enum cli_exit run(const struct args *args)
 
 static const struct option options[] = {
     {.name = "--from", .value = "N", .field = "from", .text = "diff: the older version"},
-    {.name = "--to", .value = "N", .field = "to", .text = "diff: the newer version; else the last"},
-    {.name = "--reason", .value = "TEXT", .field = "reason", .text = "add: why, for the history"},
+    {.name = "--to",
+     .value = "N",
+     .field = "to",
+     .text = "diff: the newer version (default: the latest)"},
+    {.name = "--reason",
+     .value = "TEXT",
+     .field = "reason",
+     .text = "add: reason, recorded in the history"},
     {0},
 };
 
 const struct verb verb_plan = {
     .name = "plan",
-    .summary = "plans: check, show, diff, add",
+    .summary = "work with plans: check, show, diff, add",
     .arguments = "check|show|diff|add FILE|ID [FILE...]",
     .about =
-        "check FILE...   says everything that is wrong with a plan, by step; exit code 2 then.\n"
-        "                It needs no store\n"
-        "show ID         the steps of a job as a tree, each below the step that it waited for\n"
-        "                longest, with states, times and the critical path: the chain of steps\n"
-        "                that took longest (marked with *)\n"
-        "diff ID         what changed from one version of the plan to the next: + added,\n"
+        "check FILE...   validates plans and lists every error by step; exit code 2 on errors.\n"
+        "                Needs no store\n"
+        "show ID         shows the steps of a job as a tree, each below the dependency that it\n"
+        "                waited for longest, with states, times and the critical path: the\n"
+        "                longest chain of dependent steps (marked with *)\n"
+        "diff ID         shows the changes between two versions of the plan: + added,\n"
         "                - removed, ~ changed, and which results were kept\n"
-        "add ID FILE     gives the job a plan, or a new version of it where one is asked for\n"
+        "add ID FILE     adds a plan to the job, or a new version where one is requested\n"
         "\n"
-        "A plan is JSON or YAML: {\"steps\": [...]}, or the list alone. - is stdin.\n",
+        "A plan is JSON or YAML: {\"steps\": [...]}, or the list itself. - is stdin.\n",
     .options = options,
     .examples = "  pawl plan check plan.yaml\n"
                 "  pawl submit research --plan @plan.yaml\n"

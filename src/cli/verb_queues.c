@@ -46,16 +46,15 @@ static enum cli_exit run(const struct args *args)
         .columns = columns,
         .column_count = sizeof columns / sizeof columns[0],
         .add_row = add_row,
-        .otherwise = "There are no queues yet.",
+        .otherwise = "No queues yet.",
     };
     return listing_run(args, &listing);
 }
 
 const struct verb verb_queues = {
     .name = "queues",
-    .summary = "the queues, how deep they are, and which are paused",
-    .about =
-        "Lists the queues: how many jobs are ready in each, and since when the oldest waits.\n",
+    .summary = "list queues with their depth and state",
+    .about = "Lists the queues with the number of ready jobs and the age of the oldest.\n",
     .takes = TAKES_STORE | TAKES_JSON,
     .run = run,
 };

@@ -5,7 +5,7 @@ static enum cli_exit run(const struct args *args)
 {
     struct pawl *pawl;
     enum cli_exit result =
-        confirm(args, "erases the payloads, results, errors and labels of %zu job%s for ever",
+        confirm(args, "permanently erases the payloads, results, errors and labels of %zu job%s",
                 args->word_count, args->word_count == 1 ? "" : "s");
     if (result == CLI_DONE)
         result = cli_open(args, false, &pawl);
@@ -26,14 +26,13 @@ static const struct option options[] = {
 
 const struct verb verb_redact = {
     .name = "redact",
-    .summary = "erase the payloads of jobs that have ended",
+    .summary = "erase the data of ended jobs",
     .arguments = "ID...",
     .about =
-        "Erases everything that callers and workers have put into jobs: payloads, results,\n"
-        "errors, prompts, answers, labels, goals. What happened and when stays, and so do the\n"
-        "hashes: 'pawl verify' still holds. Only jobs that have ended can be erased; such a job\n"
-        "cannot be run again. Copies, in backups and exports, are not reached.\n"
-        "It must be confirmed: on a terminal by typing yes, elsewhere with --yes.\n",
+        "Permanently erases the data of ended jobs: payloads, results, errors, prompts, answers,\n"
+        "labels and goals. The history of states and times and its hashes are kept, so 'pawl\n"
+        "verify' still works. An erased job cannot be run again. Copies in backups and exports\n"
+        "are not affected. Must be confirmed: on a terminal by typing yes, elsewhere with --yes.\n",
     .options = options,
     .examples = "  pawl redact 0190163d-8694-739b-aea5-966c26f8ad91 --yes\n",
     .takes = TAKES_STORE | TAKES_JSON,

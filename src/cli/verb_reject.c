@@ -13,14 +13,13 @@ static const struct option options[] = {
 
 const struct verb verb_reject = {
     .name = "reject",
-    .summary = "answer no to a job or step that asks a person",
+    .summary = "answer an open question with no",
     .arguments = "ID [STEP]",
     .about =
-        "Answers a job or a step that asks a person with {\"approved\": false}. Where 'pawl "
-        "inbox'\n"
-        "has choices there is no plain no: 'pawl approve --answer' takes one of them. A step of a\n"
-        "plan that only waits for the answer fails, and so does an effect in doubt: its job fails\n"
-        "when it begins the effect again.\n",
+        "Answers an open question with {\"approved\": false}. If 'pawl inbox' shows choices, use\n"
+        "'pawl approve --answer' with one of them instead. A plan step that only waits for the\n"
+        "answer fails. Rejecting an effect in doubt fails the job when it begins the effect\n"
+        "again.\n",
     .options = options,
     .examples = "  pawl reject 0190163d-8694-739b-aea5-966c26f8ad91 --comment 'too expensive'\n",
     .takes = TAKES_STORE | TAKES_JSON,

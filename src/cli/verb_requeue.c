@@ -18,19 +18,19 @@ static enum cli_exit run(const struct args *args)
 
 static const struct option options[] = {
     FILTER_OPTION,
-    {.name = "--fresh", .text = "forget the recorded effects, so that they are done again"},
-    {.name = "--reason", .value = "TEXT", .text = "why, for the history"},
+    {.name = "--fresh", .text = "discard recorded effects, so that they run again"},
+    {.name = "--reason", .value = "TEXT", .text = "reason, recorded in the history"},
     BULK_OPTIONS,
     {0},
 };
 
 const struct verb verb_requeue = {
     .name = "requeue",
-    .summary = "run failed jobs anew, or retrying ones now",
+    .summary = "requeue failed jobs, or retry now",
     .arguments = "[ID...]",
-    .about =
-        "Gives failed jobs and dead letters another life, and ends the delay of retrying ones.\n"
-        "Effects that were recorded are not done again, unless --fresh says so.\n\n" FILTER_ABOUT,
+    .about = "Queues failed jobs and dead letters again, and ends the backoff of retrying jobs.\n"
+             "Recorded effects do not run again, unless --fresh is given.\n"
+             "\n" FILTER_ABOUT,
     .options = options,
     .examples = "  pawl requeue 0190163d-8694-739b-aea5-966c26f8ad91\n"
                 "  pawl requeue --filter status=failed --filter created_after=1h --rate 10\n",

@@ -8,7 +8,7 @@ static const struct column columns[] = {
     {.title = "LABELS", .gives_way = true},
     {.title = "QUEUES", .gives_way = true},
     {.title = "DRAINING"},
-    {.title = "RESTS UNTIL"},
+    {.title = "COOLDOWN UNTIL"},
     {.title = "EXPIRES"},
 };
 
@@ -45,19 +45,18 @@ static enum cli_exit run(const struct args *args)
         .columns = columns,
         .column_count = sizeof columns / sizeof columns[0],
         .add_row = add_row,
-        .otherwise = "No resource is registered.",
+        .otherwise = "No resources registered.",
     };
     return listing_run(args, &listing);
 }
 
 const struct verb verb_resources = {
     .name = "resources",
-    .summary = "what steps can run on",
+    .summary = "list the resources that run steps",
     .about =
-        "Lists the resources that are registered, with their capabilities, labels and slots, and\n"
-        "the queues that they belong to: steps of other queues do not run there, unless the\n"
-        "resource is shared. One that steps have failed on too often is given nothing until its\n"
-        "rest is over.\n",
+        "Lists the registered resources with their capabilities, labels, slots and queues. Steps\n"
+        "of other queues do not run on a resource, unless it is shared. After too many failures a\n"
+        "resource gets no steps until its cooldown ends.\n",
     .takes = TAKES_STORE | TAKES_JSON,
     .run = run,
 };

@@ -10,9 +10,9 @@ static enum cli_exit run(const struct args *args)
 
 const struct verb verb_resume = {
     .name = "resume",
-    .summary = "give out work of a paused queue again",
+    .summary = "resume a paused queue",
     .arguments = "QUEUE...",
-    .about = "Ends the pause of queues.\n",
+    .about = "Resumes paused queues.\n",
     .takes = TAKES_STORE | TAKES_JSON,
     .run = run,
 };

@@ -10,7 +10,7 @@ static enum cli_exit run(const struct args *args)
 {
     struct pawl *pawl;
     if (args->word_count == 0)
-        return cli_usage(args->verb, "say which jobs: ID...");
+        return cli_usage(args->verb, "missing jobs: give ID...");
     enum cli_exit code = cli_open(args, false, &pawl);
     if (code != CLI_DONE)
         return code;
@@ -20,7 +20,7 @@ static enum cli_exit run(const struct args *args)
 }
 
 static const struct option options[] = {
-    {.name = "--reason", .value = "TEXT", .text = "why, for the history"},
+    {.name = "--reason", .value = "TEXT", .text = "reason, recorded in the history"},
     {0},
 };
 
@@ -28,8 +28,8 @@ const struct verb verb_run = {
     .name = "run",
     .summary = "run scheduled or retrying jobs now",
     .arguments = "[ID...]",
-    .about = "Ends the delay of jobs that were submitted for later, and of those that wait for a\n"
-             "retry. A job that can be claimed already stays as it is.\n",
+    .about = "Makes scheduled and retrying jobs ready now. A job that is already ready does not\n"
+             "change.\n",
     .options = options,
     .examples = "  pawl run 0190163d-8694-739b-aea5-966c26f8ad91\n",
     .takes = TAKES_STORE | TAKES_JSON,

@@ -66,6 +66,8 @@ static struct pawl_server_options options_of(const struct settings *settings, st
         .require_tokens = numbers[SETTING_REQUIRE_TOKENS] != 0,
         .backup_dir = settings->texts[SETTING_BACKUP_DIR],
         .rate_per_s = (int)numbers[SETTING_RATE_PER_S],
+        .manual_clock = settings->texts[SETTING_CLOCK] != NULL &&
+                        strcmp(settings->texts[SETTING_CLOCK], "manual") == 0,
         .kinds = settings->kinds,
         .log = serve_log_line,
         .log_arg = log,
@@ -98,14 +100,14 @@ static void say_changes(const struct settings *before, const struct settings *af
         if (!settings_differ(before, after, name))
             continue;
         changes++;
-        sayf(log, "settings_read", "%s has changed%s",
+        sayf(log, "settings_read", "%s changed%s",
              *setting->key != '\0' ? setting->key : setting->variable,
-             needs_restart(before, after, name) ? ", which needs a restart of the server" : "");
+             needs_restart(before, after, name) ? "; restart the server to apply it" : "");
     }
     if (after->texts[SETTING_CERTIFICATE] != NULL && before->texts[SETTING_CERTIFICATE] != NULL)
-        say(log, "settings_read", "the certificate and its key were read again");
+        say(log, "settings_read", "certificate and key reloaded");
     else if (changes == 0)
-        say(log, "settings_read", "no setting has changed");
+        say(log, "settings_read", "no settings changed");
 }
 
 /* What needs a restart stays as it was said at the start, so that every reload says it again. */
@@ -127,7 +129,7 @@ static void keep_old(struct settings *before, struct settings *after)
 static void refuse(struct serve_log *log, const char *why)
 {
     char line[1200];
-    (void)snprintf(line, sizeof line, "SIGHUP: %s; everything stays as it is", why);
+    (void)snprintf(line, sizeof line, "SIGHUP: %s; settings unchanged", why);
     serve_log_say(log, PAWL_LOG_WARN, "settings_refused", line);
 }
 
@@ -149,7 +151,7 @@ static void reload(const struct args *args, struct pawl_server *server, struct s
         return;
     }
     log->level = wanted.log_level;
-    say(log, "settings_read", "SIGHUP: the settings were read again");
+    say(log, "settings_read", "SIGHUP: settings reloaded");
     say_changes(settings, &fresh, log);
     keep_old(settings, &fresh);
     settings_free(settings);
@@ -230,14 +232,15 @@ static void end(struct pawl_server *server, const struct settings *settings, str
     if (delay_ms > 0) {
         struct timespec left = {.tv_sec = (time_t)(delay_ms / 1000),
                                 .tv_nsec = (long)(delay_ms % 1000) * 1000 * 1000};
-        sayf(log, "server_retired", "serving on for %lld ms, while /readyz says that it ends",
-             delay_ms);
+        sayf(log, "server_retired",
+             "drain delay: serving for another %lld ms while /readyz returns 503", delay_ms);
         int slept;
         do
             slept = nanosleep(&left, &left);
         while (slept != 0 && errno == EINTR);
     }
-    say(log, "server_ending", "ending: what was begun is finished; a second signal ends at once");
+    say(log, "server_ending",
+        "shutting down: finishing open requests; a second signal exits at once");
     pawl_server_stop(server, settings->texts[SETTING_DRAIN] == NULL
                                  ? DRAIN_MS_DEFAULT
                                  : (int)settings->numbers[SETTING_DRAIN]);
@@ -303,20 +306,21 @@ const struct verb verb_serve = {
     .name = "serve",
     .summary = "serve a store over HTTP",
     .about =
-        "Serves the store over HTTP: jobs, workers, streams of events. /openapi.json lists the\n"
-        "routes, /healthz and /readyz tell how it is. A store that is not there is made.\n"
+        "Serves the store over HTTP: API, workers, event streams and the dashboard. /openapi.json\n"
+        "lists the routes; /healthz and /readyz report the health. Creates the store if it does\n"
+        "not exist.\n"
         "\n"
-        "On an address of this machine alone (127.0.0.1, ::1) no token is asked for, but web\n"
-        "pages of others and forwarded requests are refused. On any other address clients need\n"
-        "a token: PAWL_TOKEN in the server's environment is one that may do everything.\n"
+        "On a loopback address (127.0.0.1, ::1) no token is required, but pages of other sites\n"
+        "and forwarded requests are rejected. On any other address clients need a token:\n"
+        "PAWL_TOKEN in the server's environment is an admin token.\n"
         "\n"
-        "Each setting may also stand in the environment (PAWL_LISTEN for --listen) or in the\n"
-        "file of --config (listen: ...); the command line goes first, then the environment.\n"
+        "Each setting can also be set in the environment (PAWL_LISTEN for --listen) or in the\n"
+        "--config file (listen: ...). Precedence, highest first: command line, environment, file.\n"
         "\n"
-        "SIGHUP: the settings and the certificate are read again, and what can change does.\n"
-        "SIGTERM and SIGINT: /readyz says no, for --drain-delay everything is served on; then no\n"
-        "more connections and claims are taken and what was begun is finished. A second signal\n"
-        "ends at once. Nothing that was acknowledged is lost.\n",
+        "SIGHUP reloads the settings and the certificate; some settings need a restart. SIGTERM\n"
+        "and SIGINT shut down gracefully: /readyz returns 503, requests are served for\n"
+        "--drain-delay, then no new connections and claims are accepted and open requests are\n"
+        "finished. A second signal exits at once. Acknowledged writes are never lost.\n",
     .options = options,
     .examples = "  pawl serve\n"
                 "  pawl serve --config /etc/pawl/pawl.yaml\n"

@@ -20,10 +20,11 @@ static enum cli_exit run(const struct args *args)
 
 const struct verb verb_show = {
     .name = "show",
-    .summary = "all about one job",
+    .summary = "show one job",
     .arguments = "ID",
-    .about = "Prints all that is known of a job. 'pawl events' prints how it came to be so,\n"
-             "'pawl explain' what it means.\n",
+    .about =
+        "Prints everything about a job. 'pawl events' prints its history, 'pawl explain' explains\n"
+        "its status.\n",
     .takes = TAKES_STORE | TAKES_JSON,
     .run = run,
 };

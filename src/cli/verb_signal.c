@@ -37,23 +37,23 @@ static const struct option options[] = {
     {.name = "--payload",
      .value = "JSON",
      .field = "payload",
-     .text = "what the job gets: JSON, @FILE or - (stdin)"},
+     .text = "payload: JSON, @FILE or - (stdin)"},
     {.name = "--signal-id",
      .value = "TEXT",
      .field = "signal_id",
-     .text = "a signal with the same id counts once"},
+     .text = "a repeated id is delivered once"},
     {.name = "--early",
      .field = "early: true",
-     .text = "store it also when the job waits for another key"},
+     .text = "store it even if the job waits for another key"},
     {0},
 };
 
 const struct verb verb_signal = {
     .name = "signal",
-    .summary = "wake a job that waits for a key",
+    .summary = "send a signal to a waiting job",
     .arguments = "ID KEY",
-    .about = "Sends a signal to a job and prints what became of it: delivered to its wait, stored\n"
-             "for a wait to come, or repeated, when it had been delivered before.\n",
+    .about = "Sends a signal to a job and prints the outcome: delivered to its wait, stored for a\n"
+             "later wait, or repeated if it was delivered before.\n",
     .options = options,
     .examples =
         "  pawl signal 0190163d-8694-739b-aea5-966c26f8ad91 payment-17 --payload '{\"paid\": "

@@ -41,10 +41,10 @@ static void print_members(struct pawl_json object, const char *indent)
 }
 
 static const struct column columns[] = {
-    {.title = "KIND", .gives_way = true},   {.title = "JOBS", .right = true},
-    {.title = "WAIT P50", .right = true},   {.title = "P95", .right = true},
-    {.title = "RUN P50", .right = true},    {.title = "P95", .right = true},
-    {.title = "IN ALL P50", .right = true}, {.title = "P95", .right = true},
+    {.title = "KIND", .gives_way = true},    {.title = "JOBS", .right = true},
+    {.title = "LATENCY P50", .right = true}, {.title = "P95", .right = true},
+    {.title = "RUN P50", .right = true},     {.title = "P95", .right = true},
+    {.title = "TOTAL P50", .right = true},   {.title = "P95", .right = true},
 };
 
 /* How long jobs of each kind took; nothing when none is done. */
@@ -62,7 +62,7 @@ static enum cli_exit print_kinds(const struct args *args, struct pawl_json kinds
     }
     enum cli_exit code = CLI_DONE;
     if (table == NULL || table_rows(table) > 0) {
-        puts("\nThe newest jobs that have completed:");
+        puts("\nMost recent completed jobs:");
         code = table_print(args->verb, table, true);
     }
     table_free(table);
@@ -87,11 +87,10 @@ static enum cli_exit run(const struct args *args)
 
 const struct verb verb_stats = {
     .name = "stats",
-    .summary = "how many jobs there are, by status, how much waits, and how long it takes",
+    .summary = "show counts by status and latencies by kind",
     .about =
-        "Prints counts over the whole store; and, of the newest 1,000 jobs that have completed,\n"
-        "how long each kind waits to be taken, is worked on, and takes in all: half of them take\n"
-        "no longer than p50, 95 of 100 no longer than p95.\n",
+        "Prints job counts of the whole store and, for the 1,000 most recently completed jobs,\n"
+        "the queue latency, run time and total time of each kind, as p50 and p95.\n",
     .takes = TAKES_STORE | TAKES_JSON,
     .run = run,
 };

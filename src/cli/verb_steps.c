@@ -51,7 +51,7 @@ static enum cli_exit run(const struct args *args)
 
 const struct verb verb_steps = {
     .name = "steps",
-    .summary = "the steps of a job's plan, and where they stand",
+    .summary = "show the steps of a plan",
     .arguments = "ID",
     .about = "Prints the steps of a job's plan. With --json also the history of each.\n",
     .takes = TAKES_STORE | TAKES_JSON,

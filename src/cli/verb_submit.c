@@ -33,9 +33,9 @@ static enum cli_exit put_labels(const struct args *args, struct pawl_object *req
         if (key == NULL)
             code = cli_no_memory(args->verb);
         else if (len == 0 || said[len] == '\0')
-            code = cli_usage(args->verb, "a label is KEY:VALUE, not '%s'", said);
+            code = cli_usage(args->verb, "invalid label '%s'; write KEY:VALUE", said);
         else if (label_known(args, i, said, len))
-            code = cli_usage(args->verb, "the label '%s' is given twice", key);
+            code = cli_usage(args->verb, "duplicate label '%s'", key);
         else
             pawl_object_text(labels, key, said + len + 1);
         free(key);
@@ -90,7 +90,7 @@ static enum cli_exit put_times(const struct args *args, struct pawl_object *requ
     for (size_t i = 0; i < sizeof durations / sizeof durations[0] && code == CLI_DONE; i++)
         code = cli_put_duration(args, durations[i].name, request, durations[i].key);
     if (code == CLI_DONE && cli_has(args, "--delay") && cli_has(args, "--run-at"))
-        code = cli_usage(args->verb, "--delay and --run-at say the same; give one of them");
+        code = cli_usage(args->verb, "--delay and --run-at exclude each other");
     cli_put_text(args, "--run-at", request, "run_at");
     return code;
 }
@@ -175,14 +175,15 @@ static enum cli_exit print_end(const struct args *args, const char *text)
     else if (completed && pawl_json_get(job, "kind").at != NULL)
         puts("null");
     else if (completed)
-        cli_remark("the job has completed; to see its result takes a token with the scope read");
+        cli_remark(
+            "the job has completed; reading its result requires a token with the scope read");
     if (completed)
         return CLI_DONE;
 
     char *status = pawl_json_text(pawl_json_get(job, "status"));
     char *message = pawl_json_text(pawl_json_get(job, "error.message"));
     bool said = message != NULL && *message != '\0';
-    cli_complain(args->verb, "the job did not complete, it is %s%s%s",
+    cli_complain(args->verb, "the job did not complete; it is %s%s%s",
                  status != NULL ? status : "lost", said ? ": " : "", said ? message : "");
     pawl_free(status);
     pawl_free(message);
@@ -197,7 +198,7 @@ static enum cli_exit print_submitted(const struct args *args, const char *answer
         return CLI_DONE;
     }
     if (pawl_json_true(pawl_json_get(job, "duplicate")) != 0)
-        cli_remark("this key was used before: here is the job that it made");
+        cli_remark("a job with this key already exists");
     print_value(pawl_json_get(job, "id"));
     fputc('\n', stdout);
     return CLI_DONE;
@@ -248,7 +249,7 @@ static enum cli_exit run(const struct args *args)
         return code;
     }
     if (strncmp(cli_store_url(args), "memory:", strlen("memory:")) == 0)
-        cli_remark("the store is in memory: the job is gone as soon as this program ends");
+        cli_remark("the store is in memory: the job is lost when this program ends");
     code = submit(args, pawl, request);
     pawl_close(pawl);
     return code;
@@ -258,31 +259,34 @@ static const struct option options[] = {
     {.name = "--payload",
      .value = "JSON",
      .field = "payload",
-     .text = "what the worker gets: JSON, @FILE or - (stdin)"},
-    {.name = "--queue", .value = "Q", .field = "queue", .text = "the queue; else 'default'"},
-    {.name = "--priority", .value = "N", .field = "priority", .text = "higher ones first; else 0"},
+     .text = "payload for the worker: JSON, @FILE or - (stdin)"},
+    {.name = "--queue", .value = "Q", .field = "queue", .text = "the queue (default: default)"},
+    {.name = "--priority",
+     .value = "N",
+     .field = "priority",
+     .text = "higher runs first (default: 0)"},
     {.name = "--delay",
      .value = "D",
      .field = "delay_ms",
-     .text = "not before so long: 30s, 1h30m, 2d"},
+     .text = "delay before the job can start: 30s, 1h30m, 2d"},
     {.name = "--run-at",
      .value = "TIME",
      .field = "run_at",
-     .text = "not before this time, in RFC 3339"},
+     .text = "earliest start time, in RFC 3339"},
     {.name = "--key",
      .value = "K",
      .field = "idempotency_key",
-     .text = "the same key in a queue makes one job, not two"},
+     .text = "idempotency key: a repeated key returns the existing job"},
     {.name = "--fingerprint",
      .value = "HEX",
      .field = "fingerprint",
-     .text = "64 hex digits, compared instead of the payload when the key comes again"},
-    {.name = "--agent", .value = "A", .field = "agent_id", .text = "whose job it is"},
-    {.name = "--goal", .value = "G", .field = "goal", .text = "what it is for"},
+     .text = "64 hex digits, compared instead of the payload when the key is reused"},
+    {.name = "--agent", .value = "A", .field = "agent_id", .text = "the agent that owns the job"},
+    {.name = "--goal", .value = "G", .field = "goal", .text = "the goal of the job"},
     {.name = "--correlation",
      .value = "C",
      .field = "correlation_id",
-     .text = "an id that belongs to you, to find it by; else PAWL_CORRELATION_ID"},
+     .text = "your own id to find the job by (default: PAWL_CORRELATION_ID)"},
     {.name = "--label",
      .value = "K:V",
      .field = "labels",
@@ -291,52 +295,50 @@ static const struct option options[] = {
     {.name = "--capability",
      .value = "NAME",
      .field = "capabilities",
-     .text = "what its worker must be able to do",
+     .text = "capability that the worker must have",
      .times = OPTION_REPEATED},
-    {.name = "--timeout",
-     .value = "D",
-     .field = "timeout_ms",
-     .text = "the longest that an attempt may take"},
+    {.name = "--timeout", .value = "D", .field = "timeout_ms", .text = "timeout of an attempt"},
     {.name = "--expires",
      .value = "D",
      .field = "expires_ms",
-     .text = "cancel it when it has not started after this"},
+     .text = "cancel the job if it has not started after this time"},
     {.name = "--deadline",
      .value = "D",
      .field = "deadline_ms",
-     .text = "the longest that it may live, retries and waits included"},
+     .text = "deadline, including retries and waits"},
     {.name = "--lease-ttl",
      .value = "D",
      .field = "lease_ttl_ms",
-     .text = "how long a lease lasts without a heartbeat"},
+     .text = "lease duration without a heartbeat"},
     {.name = "--heartbeat",
      .value = "D",
      .field = "heartbeat_ms",
-     .text = "how often its worker beats"},
+     .text = "heartbeat interval of the worker"},
     RETRY_OPTIONS,
     {.name = "--in-doubt",
      .value = "fail|retry|ask",
      .field = "in_doubt",
-     .text = "what to do with an effect that may have happened"},
+     .text = "policy for effects in doubt"},
     {.name = "--traceparent",
      .value = "T",
      .field = "traceparent",
-     .text = "the W3C trace that it belongs to"},
+     .text = "W3C traceparent of the job"},
     {.name = "--plan",
      .value = "JSON",
      .field = "plan",
-     .text = "its steps: JSON, @FILE (JSON or YAML) or -"},
-    {.name = "--wait", .text = "wait for its end and print the result"},
+     .text = "plan: JSON, @FILE (JSON or YAML) or -"},
+    {.name = "--wait", .text = "wait until the job ends and print its result"},
     {0},
 };
 
 const struct verb verb_submit = {
     .name = "submit",
-    .summary = "make a job",
+    .summary = "submit a job",
     .arguments = "KIND",
-    .about = "Makes a job of a kind and prints its id. Makes the store too, if there is none yet.\n"
-             "With --wait it waits until the job has ended and prints its result as JSON; when\n"
-             "the job did not complete the exit code is 1.\n",
+    .about =
+        "Submits a job and prints its id. Creates the store if it does not exist. With --wait it\n"
+        "waits until the job ends and prints its result as JSON; if the job did not complete, the\n"
+        "exit code is 1.\n",
     .options = options,
     .examples = "  pawl submit email --payload '{\"to\": \"ada@example.org\"}'\n"
                 "  pawl submit report --delay 1h --key report-2030-01-31 --payload @report.json\n"

@@ -32,7 +32,7 @@ static enum cli_exit list(const struct args *args)
         .columns = columns,
         .column_count = sizeof columns / sizeof columns[0],
         .add_row = add_row,
-        .otherwise = "There is no token.",
+        .otherwise = "No tokens.",
     };
     return listing_run(args, &listing);
 }
@@ -66,7 +66,7 @@ static enum cli_exit print_created(const struct args *args, const char *answer)
     print_value(pawl_json_get(created, "token"));
     putchar('\n');
     if (id != NULL)
-        cli_remark("token %s was made; it is shown this once and kept nowhere", id);
+        cli_remark("token %s created; it is shown only once", id);
     pawl_free(id);
     return CLI_DONE;
 }
@@ -75,9 +75,9 @@ static enum cli_exit create(const struct args *args)
 {
     char *answer;
     if (args->word_count != 2)
-        return cli_usage(args->verb, "a new token needs one name: whose is it?");
+        return cli_usage(args->verb, "create requires exactly one NAME");
     if (cli_count(args, "--scope") == 0)
-        return cli_usage(args->verb, "--scope is missing: read, submit, work, answer or admin");
+        return cli_usage(args->verb, "--scope is required: read, submit, work, answer or admin");
     struct pawl_object *request = pawl_object_new();
     if (request == NULL)
         return cli_no_memory(args->verb);
@@ -103,7 +103,7 @@ static enum cli_exit revoke(const struct args *args)
 {
     struct pawl *pawl;
     if (args->word_count < 2)
-        return cli_usage(args->verb, "which token? See 'pawl token ls'");
+        return cli_usage(args->verb, "missing token ID; 'pawl token ls' lists them");
     enum cli_exit result = cli_open(args, false, &pawl);
     if (result != CLI_DONE)
         return result;
@@ -121,7 +121,7 @@ static enum cli_exit run(const struct args *args)
     if (strcmp(what, "create") == 0)
         return create(args);
     if (cli_has(args, "--scope") || cli_has(args, "--queue") || cli_has(args, "--ttl"))
-        return cli_usage(args->verb, "--scope, --queue and --ttl go with 'pawl token create'");
+        return cli_usage(args->verb, "--scope, --queue and --ttl are for 'pawl token create'");
     if (strcmp(what, "revoke") == 0)
         return revoke(args);
     if (args->word_count > 1)
@@ -133,27 +133,27 @@ static const struct option options[] = {
     {.name = "--scope",
      .value = "read|submit|work|answer|admin",
      .field = "scopes",
-     .text = "what it may do; admin may do everything",
+     .text = "scopes of the token; admin allows everything",
      .times = OPTION_MANY},
     {.name = "--queue",
      .value = "Q",
      .field = "queues",
-     .text = "only with jobs of these queues (all)",
+     .text = "limit to these queues (default: all)",
      .times = OPTION_MANY},
-    {.name = "--ttl", .value = "D", .field = "ttl_ms", .text = "how long it lasts (for ever)"},
+    {.name = "--ttl", .value = "D", .field = "ttl_ms", .text = "lifetime (default: no expiry)"},
     {0},
 };
 
 const struct verb verb_token = {
     .name = "token",
-    .summary = "who may use a server: create, ls, revoke",
+    .summary = "manage access tokens: create, ls, revoke",
     .arguments = "create|ls|revoke [NAME...]",
     .about =
-        "Makes, lists and revokes the tokens with which others use a server over HTTP. create\n"
-        "takes a name and prints the token, this once: the store keeps only its hash. revoke\n"
-        "takes the ids of tokens, as ls shows them; a server that runs elsewhere goes on to\n"
-        "take them for some seconds. Scopes: read looks; submit submits, signals, answers and\n"
-        "cancels; work claims and does the work; admin does everything.\n",
+        "Creates, lists and revokes access tokens for a server. create takes a name and prints\n"
+        "the token once; the store keeps only its hash. revoke takes token ids, as shown by ls;\n"
+        "servers elsewhere accept a revoked token for a few more seconds. Scopes: read reads;\n"
+        "submit submits, signals and cancels; work claims and completes jobs; answer answers\n"
+        "questions; admin allows everything.\n",
     .options = options,
     .examples = "  pawl token create ci --scope submit read --queue builds --ttl 90d\n"
                 "  pawl token ls\n"

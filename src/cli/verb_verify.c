@@ -23,9 +23,9 @@ static void print_violation(struct pawl_json violation)
 {
     long long version = pawl_json_int(pawl_json_get(violation, "version"), 0);
     if (version > 0)
-        printf("event %lld breaks the rule ", version);
+        printf("event %lld violates the rule ", version);
     else
-        fputs("its row breaks the rule ", stdout);
+        fputs("the stored row violates the rule ", stdout);
     print_value(pawl_json_get(violation, "rule"));
     fputs(": ", stdout);
     print_value(pawl_json_get(violation, "detail"));
@@ -42,7 +42,7 @@ static void print_broken(const char *id, struct pawl_json report)
         count++;
     printf("%s: ", id);
     if (count > 1)
-        printf("%lld violations, the first: ", count);
+        printf("%lld violations, first: ", count);
     print_violation(pawl_json_get(violations, "0"));
 }
 
@@ -54,7 +54,7 @@ static void print_report(const char *id, struct pawl_json report)
     struct pawl_json violation = {NULL, 0};
     print_field_text("id", id);
     print_field_text("history", !ok       ? "broken"
-                                : partial ? "holds, as far as can be told: payloads are erased"
+                                : partial ? "valid as far as can be checked: payloads erased"
                                           : "holds");
     if (pawl_json_get(report, "status").at != NULL)
         print_field_status("status", pawl_json_get(report, "status"));
@@ -230,12 +230,13 @@ static const struct option options[] = {
 
 const struct verb verb_verify = {
     .name = "verify",
-    .summary = "check the histories of jobs",
+    .summary = "verify the histories of jobs",
     .arguments = "[ID...]",
     .about =
-        "Checks whole histories: every move, the chain of hashes, leases, attempts, effects, and\n"
-        "whether the job is what its events make of it. Of jobs whose payloads are erased it\n"
-        "checks what is left. When something is wrong the exit code is 1.\n\n" FILTER_ABOUT,
+        "Verifies complete histories: transitions, hash chain, leases, attempts, effects, and\n"
+        "whether the job matches its events. For jobs with erased payloads it verifies what\n"
+        "remains. If a violation is found, the exit code is 1.\n"
+        "\n" FILTER_ABOUT,
     .options = options,
     .examples = "  pawl verify 0190163d-8694-739b-aea5-966c26f8ad91\n"
                 "  pawl verify --all\n"

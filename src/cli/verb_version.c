@@ -13,8 +13,8 @@ static enum cli_exit run(const struct args *args)
 
 const struct verb verb_version = {
     .name = "version",
-    .summary = "which version of Pawl this is",
-    .about = "Prints the version of the library that runs, as 'pawl MAJOR.MINOR.PATCH'.\n",
+    .summary = "print the version",
+    .about = "Prints the version as 'pawl MAJOR.MINOR.PATCH'.\n",
     .takes = TAKES_JSON,
     .run = run,
 };

@@ -370,7 +370,7 @@ static void take_result(const struct child_end *end, struct pawl_outcome *outcom
     char *json = result_json(end->output, end->output_len, false);
     outcome->result = pawl_copy(json);
     if (outcome->result == NULL)
-        fail(outcome, "transient", "there was not enough memory for the output of the command");
+        fail(outcome, "transient", "out of memory for the output of the command");
     free(json);
 }
 
@@ -404,7 +404,7 @@ static void take_end(const struct running *running, const struct child_end *end,
         return;
     case WHY_TOLD:
         outcome->how = PAWL_RELEASE;
-        (void)snprintf(outcome->message, sizeof outcome->message, "the worker was told to end");
+        (void)snprintf(outcome->message, sizeof outcome->message, "the worker is shutting down");
         return;
     case WHY_NOT:
         break;
@@ -413,8 +413,8 @@ static void take_end(const struct running *running, const struct child_end *end,
         take_verdict(running, end, outcome);
     else if (end->output_cut || end->output_len > RESULT_BYTES_MAX + 1)
         fail(outcome, "permanent",
-             "the command printed more than 1 MiB on stdout, which is the most that a result may "
-             "have; let it write a file and print where that is");
+             "the output of the command exceeds 1 MiB, the limit of a result; write a file and "
+             "print its path instead");
     else if (end->code == 0)
         take_result(end, outcome);
     else
@@ -435,7 +435,7 @@ static const char *short_of(int why)
     case EMFILE:
         return "; see 'ulimit -n'";
     case ENFILE:
-        return "; the whole machine has too many files open";
+        return "; too many open files on this machine";
     case EAGAIN:
         return "; see 'ulimit -u'";
     case ENOMEM:
@@ -502,7 +502,7 @@ static void handle(void *arg, const struct pawl_task *task, struct pawl_outcome 
     if (pawl_json_get(pawl_json_read(task->claim), "inputs_left").at != NULL) {
         outcome->how = PAWL_FAIL;
         (void)snprintf(outcome->message, sizeof outcome->message,
-                       "the step did not get all of its inputs: see inputs_left in its claim");
+                       "some inputs of the step were left out: see inputs_left in the claim");
         return;
     }
     struct running *running = running_begin(work, task);
@@ -514,9 +514,8 @@ static void handle(void *arg, const struct pawl_task *task, struct pawl_outcome 
         /* Nothing is wrong with the job. When we are short of something that may pass; a command
          * that cannot be run fails all jobs, so no more are taken. */
         outcome->how = PAWL_RELEASE;
-        (void)snprintf(outcome->message, sizeof outcome->message,
-                       "the command could not be run: %s%s", strerror(why),
-                       short_of(why) != NULL ? short_of(why) : "");
+        (void)snprintf(outcome->message, sizeof outcome->message, "cannot run the command: %s%s",
+                       strerror(why), short_of(why) != NULL ? short_of(why) : "");
         not_started(work, why);
     }
     free(end.output);
@@ -530,7 +529,7 @@ static void say_ended(const struct work *work, const struct pawl_task *task, lon
     if (fate.how != NULL)
         say_job(work, task, fate.how, ms, fate.detail, &fate);
     else
-        say_job(work, task, "ended", ms, "its lease is over, so nothing is reported", NULL);
+        say_job(work, task, "ended", ms, "the lease expired; nothing is reported", NULL);
 }
 
 static void say_failed(const struct work *work, const struct pawl_task *task, long long ms,
@@ -554,8 +553,7 @@ static void reported(void *arg, const struct pawl_task *task, const struct pawl_
     free(running);
     if (error != NULL && error->code != PAWL_STALE_LEASE) {
         char detail[600];
-        (void)snprintf(detail, sizeof detail, "the outcome could not be stored: %s",
-                       error->message);
+        (void)snprintf(detail, sizeof detail, "cannot store the outcome: %s", error->message);
         say_job(work, task, "lost", ms, detail, NULL);
         return;
     }
@@ -591,11 +589,10 @@ static void trouble(void *arg, const struct pawl_error *error)
     const struct work *work = arg;
     char text[600];
     if (error == NULL) {
-        say(work, "store_back", "the store is back");
+        say(work, "store_back", "the store is available again");
         return;
     }
-    (void)snprintf(text, sizeof text, "the store is out of reach, trying again: %s",
-                   error->message);
+    (void)snprintf(text, sizeof text, "the store is unavailable, retrying: %s", error->message);
     say(work, "store_away", text);
 }
 
@@ -621,9 +618,9 @@ static void *signals_main(void *arg)
             continue;
         if (atomic_fetch_add(&work->told, 1) == 0)
             say(work, "draining",
-                "taking no more jobs, and waiting for those that run; a second signal ends them");
+                "no longer claiming jobs; waiting for running jobs; a second signal ends them");
         else
-            say(work, "ending", "ending the commands that run, and giving their jobs back");
+            say(work, "ending", "ending the running commands and releasing their jobs");
         stop(work);
     }
     return NULL;
@@ -669,7 +666,7 @@ static enum cli_exit check_permanent_exits(const struct args *args)
         long code = strtol(value, &end, 10);
         if (*value == '\0' || *end != '\0' || code < 1 || code > 255)
             return cli_usage(args->verb,
-                             "--permanent-exit needs exit codes from 1 to 255, not '%s'", value);
+                             "--permanent-exit requires exit codes from 1 to 255, not '%s'", value);
     }
     return CLI_DONE;
 }
@@ -701,7 +698,7 @@ static enum cli_exit work_with(struct work *work, const struct pawl_worker_optio
     struct pawl_error error = {0};
     pthread_t signals;
     if (pthread_create(&signals, NULL, signals_main, work) != 0) {
-        cli_complain(work->args->verb, "a thread could not be started");
+        cli_complain(work->args->verb, "cannot start a thread");
         return CLI_FAILED;
     }
 
@@ -726,7 +723,7 @@ static enum cli_exit work_with(struct work *work, const struct pawl_worker_optio
         return cli_failed(work->args->verb, &error);
     if (atomic_load(&work->broken) != 0) {
         int why = atomic_load(&work->broken);
-        cli_complain(work->args->verb, "the command %s cannot be run any more: %s%s", work->path,
+        cli_complain(work->args->verb, "cannot run the command %s any more: %s%s", work->path,
                      strerror(why), short_of(why) != NULL ? short_of(why) : "");
         return CLI_FAILED;
     }
@@ -744,15 +741,15 @@ static enum cli_exit read_options(const struct args *args, struct pawl_worker_op
     if (code != CLI_DONE)
         return code;
     if (cli_count(args, "--kind") == 0)
-        return cli_usage(args->verb, "say what jobs the command is for: --kind KIND");
+        return cli_usage(args->verb, "missing --kind KIND");
     if (cli_has(args, "--resource") && cli_has(args, "--judge"))
-        return cli_usage(args->verb, "--resource and --judge do not go together");
+        return cli_usage(args->verb, "--resource and --judge exclude each other");
     if (cli_count(args, "--label") > 0 && !cli_has(args, "--resource"))
-        return cli_usage(args->verb, "--label goes with --resource");
+        return cli_usage(args->verb, "--label requires --resource");
     if (cli_has(args, "--shared") && !cli_has(args, "--resource"))
-        return cli_usage(args->verb, "--shared goes with --resource");
+        return cli_usage(args->verb, "--shared requires --resource");
     if (cli_has(args, "--once") && cli_has(args, "--drain"))
-        return cli_usage(args->verb, "--once and --drain do not go together");
+        return cli_usage(args->verb, "--once and --drain exclude each other");
     ret->concurrency = (int)concurrency;
     ret->once = cli_has(args, "--once");
     ret->drain = cli_has(args, "--drain");
@@ -760,6 +757,7 @@ static enum cli_exit read_options(const struct args *args, struct pawl_worker_op
     ret->resource_id = cli_value(args, "--resource");
     ret->resource_shared = cli_has(args, "--shared");
     ret->judge = cli_has(args, "--judge");
+    ret->code_version = cli_value(args, "--code-version");
     return CLI_DONE;
 }
 
@@ -775,8 +773,8 @@ static enum cli_exit run(const struct args *args)
         .args = args, .terminal = isatty(STDERR_FILENO) == 1, .judge = wanted.judge != 0};
     work.path = child_find(args->command[0]);
     if (work.path == NULL)
-        return cli_usage(args->verb, "the command '%s' cannot be run: %s", args->command[0],
-                         errno == ENOENT ? "there is no such program" : strerror(errno));
+        return cli_usage(args->verb, "cannot run the command '%s': %s", args->command[0],
+                         errno == ENOENT ? "program not found" : strerror(errno));
     work.store_url = absolute_url(cli_store_url(args));
     const char **kinds = values_of(args, "--kind", &wanted.kind_count);
     const char **queues = values_of(args, "--queue", &wanted.queue_count);
@@ -820,37 +818,44 @@ static const struct option options[] = {
      .text = "jobs of these kinds",
      .times = OPTION_MANY,
      .required = true},
-    {.name = "--queue", .value = "Q", .text = "only from these queues (all)", .times = OPTION_MANY},
+    {.name = "--queue",
+     .value = "Q",
+     .text = "only from these queues (default: all)",
+     .times = OPTION_MANY},
     {.name = "--capability",
      .value = "C",
-     .text = "what this worker can do, for jobs that ask for it",
+     .text = "capability of this worker",
      .times = OPTION_MANY},
     {.name = "--resource",
      .value = "ID",
      .field = "resource_id",
-     .text = "take steps of plans, on this resource, in place of jobs"},
+     .text = "claim steps of plans on this resource instead of jobs"},
     {.name = "--shared", .text = "share the resource with workers of every queue (admin)"},
     {.name = "--label",
      .value = "K:V",
-     .text = "a label of the resource, for selectors",
+     .text = "label of the resource, for selectors",
      .times = OPTION_MANY},
-    {.name = "--judge", .text = "take finished steps, for COMMAND to judge"},
-    {.name = "--concurrency", .value = "N", .text = "so many jobs at once (1)"},
-    {.name = "--once", .text = "end after one job"},
-    {.name = "--drain", .text = "end when no job can be taken now"},
+    {.name = "--judge", .text = "claim finished steps and let COMMAND judge them"},
+    {.name = "--concurrency", .value = "N", .text = "number of concurrent jobs (default: 1)"},
+    {.name = "--once", .text = "exit after one job"},
+    {.name = "--drain", .text = "exit when no job is ready"},
     {.name = "--create", .text = "create the store if there is none"},
     {.name = "--lease-ttl",
      .value = "D",
      .field = "lease_ttl_ms",
-     .text = "how long a job stays ours when this program dies"},
+     .text = "lease duration: time until the job is retried if this program dies"},
     {.name = "--permanent-exit",
      .value = "N",
-     .text = "exit codes after which a job is not tried again, besides 77",
+     .text = "exit codes after which a job is not retried, besides 77",
      .times = OPTION_MANY},
+    {.name = "--code-version",
+     .value = "V",
+     .field = "code_version",
+     .text = "the version of COMMAND, for jobs that are pinned to one"},
     {.name = "--worker-id",
      .value = "ID",
      .field = "worker_id",
-     .text = "a name (host, process and a random part)"},
+     .text = "worker name (default: host, process and a random part)"},
     {0},
 };
 
@@ -858,52 +863,51 @@ const struct verb verb_work = {
     .name = "work",
     .summary = "run a command for each job",
     .about =
-        "Takes jobs and runs COMMAND for each, with its payload on stdin. The store must be\n"
-        "there: --create creates one. Leases are kept\n"
-        "alive meanwhile. How COMMAND ends decides what becomes of the job:\n"
+        "Claims jobs and runs COMMAND for each, with the payload on stdin. The store must exist;\n"
+        "--create creates it. Leases are renewed automatically. The exit code of COMMAND decides\n"
+        "the outcome of the job:\n"
         "\n"
         "  exit 0    completed; stdout is the result, as JSON or else as a string\n"
-        "  exit 65   failed, since the payload is wrong (validation): not tried again\n"
-        "  exit 77   failed for good (permanent): not tried again\n"
-        "  others, and signals: failed for now (transient), to be tried again later\n"
+        "  exit 65   failed, invalid payload (validation): not retried\n"
+        "  exit 77   failed permanently (permanent): not retried\n"
+        "  other exit codes and signals: failed (transient), retried later\n"
         "\n"
-        "A result has at most 1 MiB as JSON: in a string line ends and quotes count twice. What\n"
-        "is not UTF-8 is replaced by U+FFFD, so print where binary output is, or encode it.\n"
+        "A result is limited to 1 MiB of JSON; in a string, line ends and quotes count twice.\n"
+        "Invalid UTF-8 is replaced by U+FFFD: for binary output print a path, or encode it.\n"
         "\n"
-        "The end of stderr is the message of a failure. In its environment COMMAND finds\n"
-        "PAWL_JOB_ID, PAWL_KIND, PAWL_ATTEMPT (a number that rises with every claim),\n"
-        "PAWL_STORE and PAWL_LEASE, with which 'pawl lease' reports progress, waits and\n"
-        "effects; PAWL_CORRELATION_ID and PAWL_TRACEPARENT, which a 'pawl submit' of its own\n"
-        "inherits; PAWL_AGENT_ID, PAWL_GOAL, PAWL_CURSOR where the job has them; and PAWL_RESUME\n"
-        "after a wait: JSON with correlation_key, outcome (signal or timeout) and payload.\n"
-        "All else is as in the environment of this program, PAWL_TOKEN too: what COMMAND runs\n"
-        "may do what the token may.\n"
+        "The end of stderr is the error message. COMMAND finds in its environment PAWL_JOB_ID,\n"
+        "PAWL_KIND, PAWL_ATTEMPT (increases with every claim), PAWL_STORE and PAWL_LEASE, which\n"
+        "'pawl lease' uses to report progress, waits and effects; PAWL_CORRELATION_ID and\n"
+        "PAWL_TRACEPARENT, which 'pawl submit' inherits; PAWL_AGENT_ID, PAWL_GOAL and PAWL_CURSOR\n"
+        "if the job has them; and after a wait PAWL_RESUME: JSON with correlation_key, outcome\n"
+        "(signal or timeout) and payload. The rest of the environment is inherited, including\n"
+        "PAWL_TOKEN.\n"
         "\n"
-        "Jobs with a plan are not taken; their steps are, with --resource. It names where the\n"
-        "steps run, and is registered as long as this program runs, with --capability, --label\n"
-        "and --concurrency slots. COMMAND gets {\"payload\", \"inputs\", \"answer\"?} on stdin,\n"
-        "where inputs are the results of the steps before, and PAWL_STEP. Exit 69: it is the\n"
-        "resource's fault (resource), and the step goes to another one. The resource belongs to\n"
-        "the queues of the token, and gets steps of these only; with --shared to everybody. One\n"
-        "that another shares is used as it is.\n"
+        "Jobs with a plan are not claimed; their steps are, with --resource. It names the\n"
+        "resource on which the steps run, which is registered while this program runs, with\n"
+        "--capability, --label and --concurrency slots. COMMAND gets {\"payload\", \"inputs\",\n"
+        "\"answer\"?} on stdin, where inputs are the results of the dependencies, and PAWL_STEP.\n"
+        "Exit 69 blames the resource (resource): the step moves to another one. The resource\n"
+        "belongs to the queues of the token and gets only their steps; with --shared it serves\n"
+        "all queues. A shared resource of that name is used as it is.\n"
         "\n"
-        "With --judge finished steps are taken that ask for a critic. COMMAND gets their result\n"
-        "too, and prints accept, retry, switch_resource, replan or needs_user, or JSON:\n"
-        "{\"decision\", \"reason\"?, \"result\"?, \"question\"?}. If it fails, the step is judged\n"
+        "With --judge, finished steps that await review are claimed. COMMAND also gets their\n"
+        "result, and prints accept, retry, switch_resource, replan or needs_user, or JSON:\n"
+        "{\"decision\", \"reason\"?, \"result\"?, \"question\"?}. If COMMAND fails, the step is "
+        "judged\n"
         "again.\n"
         "\n"
-        "When a job is cancelled COMMAND and its process group get SIGTERM, and SIGKILL 10 s\n"
-        "later. When the lease has ended, because COMMAND gave it up by 'pawl lease wait',\n"
-        "because it was lost, or because the attempt ran into its timeout, COMMAND is ended\n"
-        "(SIGKILL 2 s later) and nothing is reported. All but the timeout is heard of with the\n"
-        "next heartbeat, within 2 s.\n"
+        "If a job is cancelled, COMMAND and its process group get SIGTERM, and SIGKILL 10 s\n"
+        "later. If the lease ends, because of 'pawl lease wait', a lost lease or the timeout of\n"
+        "the attempt, COMMAND is ended (SIGKILL 2 s later) and nothing is reported. Except for\n"
+        "the timeout this is noticed at the next heartbeat, within 2 s.\n"
         "\n"
-        "When COMMAND cannot be started, for want of files or memory, its job is given back\n"
-        "and it is tried again after a pause. After 5 times in a row the exit code is 1.\n"
+        "If COMMAND cannot be started for lack of files or memory, its job is released and\n"
+        "claimed again after a pause. After 5 failures in a row the exit code is 1.\n"
         "\n"
-        "SIGTERM and SIGINT: no more jobs are taken and those that run are finished. A second\n"
-        "signal ends the commands and gives their jobs back. A line for each job is written to\n"
-        "stderr: text on a terminal, JSON elsewhere.\n",
+        "SIGTERM and SIGINT: no more jobs are claimed and running jobs are finished. A second\n"
+        "signal ends the commands and releases their jobs. One line per job is written to stderr:\n"
+        "text on a terminal, JSON elsewhere.\n",
     .options = options,
     .examples = "  pawl work --kind email -- ./send-mail.sh\n"
                 "  pawl work --kind resize thumbnail --concurrency 4 --drain -- python3 image.py\n"

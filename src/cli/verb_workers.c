@@ -3,7 +3,7 @@
 static const struct column columns[] = {
     {.title = "WORKER", .gives_way = true},   {.title = "LEASES", .right = true},
     {.title = "SLOTS", .right = true},        {.title = "KINDS", .gives_way = true},
-    {.title = "QUEUES", .gives_way = true},   {.title = "LAST BEAT"},
+    {.title = "QUEUES", .gives_way = true},   {.title = "LAST HEARTBEAT"},
     {.title = "RESOURCE", .gives_way = true},
 };
 
@@ -37,17 +37,17 @@ static enum cli_exit run(const struct args *args)
         .columns = columns,
         .column_count = sizeof columns / sizeof columns[0],
         .add_row = add_row,
-        .otherwise = "No worker is registered, and none holds a lease.",
+        .otherwise = "No workers registered and no leases held.",
     };
     return listing_run(args, &listing);
 }
 
 const struct verb verb_workers = {
     .name = "workers",
-    .summary = "who holds leases, and who is idle",
+    .summary = "list workers and their leases",
     .about =
-        "Lists the workers that hold a lease, with their last sign of life, and those that have\n"
-        "registered, with what they handle: pawl work registers by itself.\n",
+        "Lists workers that hold leases, with their last heartbeat, and registered workers with\n"
+        "the kinds they handle. 'pawl work' registers automatically.\n",
     .takes = TAKES_STORE | TAKES_JSON,
     .run = run,
 };

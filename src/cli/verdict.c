@@ -58,7 +58,7 @@ static enum cli_exit read_answer(const struct args *args, const struct question 
         struct pawl_json choice = find_choice(question->choices, said);
         choices_text(question->choices, choices, sizeof choices);
         if (choice.at == NULL)
-            return cli_usage(args->verb, "'%s' is none of the choices: %s", said, choices);
+            return cli_usage(args->verb, "'%s' is not one of the choices: %s", said, choices);
         *ret = strndup(choice.at, choice.len);
     } else if (pawl_json_read(said).at != NULL) {
         *ret = strdup(said);
@@ -79,13 +79,13 @@ static enum cli_exit check_doubt(const struct args *args, bool approved)
     const char *said = cli_value(args, "--answer");
     bool done = said != NULL && strcmp(said, "done") == 0;
     if (approved && said == NULL)
-        return cli_usage(args->verb, "an effect is in doubt: say --answer retry or --answer done");
+        return cli_usage(args->verb, "an effect is in doubt: use --answer retry or --answer done");
     if (!approved && said != NULL && strcmp(said, "fail") != 0)
-        return cli_usage(args->verb, "reject gives the effect up; 'pawl approve' takes retry and "
-                                     "done");
+        return cli_usage(args->verb,
+                         "reject fails the effect; 'pawl approve' takes retry and done");
     if (done && cli_value(args, "--result") == NULL)
-        return cli_usage(args->verb, "--answer done needs --result: what the effect gave back, "
-                                     "as JSON; null if it was nothing");
+        return cli_usage(args->verb, "--answer done requires --result: the result of the effect as "
+                                     "JSON; null if it has none");
     return CLI_DONE;
 }
 
@@ -98,18 +98,17 @@ static enum cli_exit check_answer(const struct args *args, bool approved,
     if (question->in_doubt)
         return check_doubt(args, approved);
     if (cli_value(args, "--result") != NULL)
-        return cli_usage(args->verb, "--result is for an effect in doubt that is done");
+        return cli_usage(args->verb, "--result is for --answer done of an effect in doubt");
     if (question->choices.at == NULL)
         return approved || said == NULL
                    ? CLI_DONE
-                   : cli_usage(args->verb, "reject answers {\"approved\": false}: say more with "
-                                           "--comment");
+                   : cli_usage(args->verb,
+                               "reject answers {\"approved\": false}; use --comment to add a text");
     if (said != NULL)
         return CLI_DONE;
     choices_text(question->choices, choices, sizeof choices);
     return cli_usage(args->verb,
-                     "the question has choices: pawl approve ID --answer with one of: "
-                     "%s",
+                     "the question has choices: use pawl approve ID --answer with one of: %s",
                      choices);
 }
 
@@ -198,14 +197,14 @@ static enum cli_exit not_asking(const struct args *args, struct pawl_json job)
     char *status = pawl_json_text(pawl_json_get(job, "status"));
     char *type = pawl_json_text(pawl_json_get(job, "wait.type"));
     if (type != NULL && strcmp(type, "steps") == 0)
-        cli_complain(args->verb,
-                     "its steps ask, not the job: 'pawl inbox' names them; then pawl %s "
-                     "ID STEP",
-                     args->verb->name);
+        cli_complain(
+            args->verb,
+            "the questions are those of its steps: 'pawl inbox' lists them; use pawl %s ID STEP",
+            args->verb->name);
     else if (type != NULL && *type != '\0')
-        cli_complain(args->verb, "the job does not ask a person, it waits for a %s", type);
+        cli_complain(args->verb, "the job has no open question: it waits for a %s", type);
     else
-        cli_complain(args->verb, "the job does not ask a person: it is %s",
+        cli_complain(args->verb, "the job has no open question: it is %s",
                      status != NULL ? status : "lost");
     pawl_free(status);
     pawl_free(type);

@@ -7,17 +7,17 @@
 enum cli_exit verdict_run(const struct args *args, bool approved);
 
 #define VERDICT_OPTIONS                                                                            \
-    {.name = "--answer", .value = "A", .text = "the answer: one of the choices, JSON or a text"},  \
+    {.name = "--answer", .value = "A", .text = "the answer: one of the choices, JSON or text"},    \
         {.name = "--result",                                                                       \
          .value = "JSON",                                                                          \
          .field = "result",                                                                        \
-         .text = "with --answer done: what the effect in doubt gave back"},                        \
+         .text = "with --answer done: the result of the effect"},                                  \
         {.name = "--comment",                                                                      \
          .value = "TEXT",                                                                          \
          .field = "comment",                                                                       \
-         .text = "kept with the answer, and given to the worker"},                                 \
+         .text = "comment, stored with the answer and passed to the worker"},                      \
     {                                                                                              \
-        .name = "--by", .value = "NAME", .field = "by", .text = "who answers; default: USER"       \
+        .name = "--by", .value = "NAME", .field = "by", .text = "who answers (default: USER)"      \
     }
 
 #endif

@@ -8,9 +8,9 @@ enum cli_exit walk_check(const struct args *args)
 {
     int ways = (args->word_count > 0) + cli_has(args, "--all") + cli_has(args, "--filter");
     if (ways == 0)
-        return cli_usage(args->verb, "say which jobs: ID..., --filter KEY=VALUE or --all");
+        return cli_usage(args->verb, "missing jobs: give ID..., --filter KEY=VALUE or --all");
     if (ways > 1)
-        return cli_usage(args->verb, "name jobs, a filter or --all, not two of them");
+        return cli_usage(args->verb, "give job IDs, --filter or --all, only one of them");
     struct pawl_object *filter = NULL;
     enum cli_exit code = filter_read(args, &filter);
     pawl_object_free(filter);
@@ -80,8 +80,8 @@ static enum cli_exit no_page(struct walk *walk, const struct pawl_error *error)
     enum cli_exit code = cli_failed(walk->args->verb, error);
     if (error->code == PAWL_CORRUPT)
         cli_complain(walk->args->verb,
-                     "%lld jobs were %s before it; those behind it cannot be listed", walk->count,
-                     walk->past);
+                     "%lld jobs were %s before the error; the rest could not be listed",
+                     walk->count, walk->past);
     return code;
 }
 

@@ -22,7 +22,7 @@ struct walk {
     long long count; /* of jobs that were visited */
 };
 
-#define WALK_OPTIONS {.name = "--all", .text = "every job of the store"}, FILTER_OPTION
+#define WALK_OPTIONS {.name = "--all", .text = "all jobs of the store"}, FILTER_OPTION
 
 /* Whether it was said which jobs are meant, in one way only. */
 enum cli_exit walk_check(const struct args *args);

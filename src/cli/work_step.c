@@ -50,7 +50,7 @@ enum pawl_code step_verdict(const struct pawl_task *task, const char *output, si
     const char *text = said != NULL && request != NULL ? pawl_object_str(request) : NULL;
     enum pawl_code code = PAWL_NO_MEMORY;
     if (text == NULL)
-        (void)snprintf(error->message, sizeof error->message, "there is not enough memory");
+        (void)snprintf(error->message, sizeof error->message, "out of memory");
     else
         code = pawl_verdict(task->pawl, text, &answer, error);
     if (code == PAWL_OK)

@@ -21,7 +21,7 @@ bool yaml_complain(const char *path, size_t line, struct complaint *why, const c
 
 bool yaml_no_memory(const struct yaml_reader *reader)
 {
-    (void)complain(reader->why, "there is not enough memory");
+    (void)complain(reader->why, "out of memory");
     return false;
 }
 
@@ -59,17 +59,16 @@ static bool cannot_parse(struct yaml_reader *reader)
     const yaml_parser_t *parser = &reader->parser;
     if (parser->error == YAML_MEMORY_ERROR)
         return yaml_no_memory(reader);
-    const char *problem = parser->problem != NULL ? parser->problem : "it cannot be read";
+    const char *problem = parser->problem != NULL ? parser->problem : "it is not readable";
     if (parser->error == YAML_READER_ERROR)
         return complain(reader->why, "%.200s is not UTF-8 text, at byte %zu: %s", reader->path,
                         parser->problem_offset, problem);
     /* As in `store: memory:`. */
     bool colon = strstr(problem, "mapping values are not allowed") != NULL;
-    return yaml_complain(reader->path, parser->problem_mark.line + 1, reader->why,
-                         "this is not YAML: %s%s", problem,
-                         colon ? "; a text with a colon at its end, or with a colon and a space, "
-                                 "goes into quotes: \"memory:\""
-                               : "");
+    return yaml_complain(
+        reader->path, parser->problem_mark.line + 1, reader->why, "invalid YAML: %s%s", problem,
+        colon ? "; quote a string that ends with a colon or contains \": \", like \"memory:\""
+              : "");
 }
 
 /* Whether the node that begins has an anchor or a tag. "!" is what a quoted text has. */
@@ -98,11 +97,10 @@ bool yaml_next(struct yaml_reader *reader)
     if (!reader->has_event)
         return cannot_parse(reader);
     if (reader->event.type == YAML_ALIAS_EVENT || is_marked(&reader->event))
-        return YAML_WRONG(reader,
-                          "anchors (&), aliases (*) and tags (!) are not used here: write it out");
+        return YAML_WRONG(reader, "anchors (&), aliases (*) and tags (!) are not supported");
     if (reader->event.type == YAML_SCALAR_EVENT &&
         strlen(yaml_scalar(reader)) != reader->event.data.scalar.length)
-        return YAML_WRONG(reader, "there is a zero byte in a text");
+        return YAML_WRONG(reader, "a string contains a zero byte");
     return true;
 }
 
@@ -125,7 +123,7 @@ bool yaml_end_document(struct yaml_reader *reader)
     if (!yaml_next(reader) || !yaml_next(reader))
         return false;
     return reader->event.type == YAML_STREAM_END_EVENT ||
-           YAML_WRONG(reader, "a second document begins here: there must be one");
+           YAML_WRONG(reader, "only one YAML document is allowed");
 }
 
 /* ---- what a scalar is ---- */
@@ -239,7 +237,7 @@ bool yaml_names_check(struct yaml_reader *reader, struct yaml_names *names)
     for (size_t i = 1; i < names->count; i++)
         if (strcmp(names->names[i - 1].text, names->names[i].text) == 0)
             return yaml_complain(reader->path, names->names[i].line, reader->why,
-                                 "'%.100s' is there twice", names->names[i].text);
+                                 "duplicate key '%.100s'", names->names[i].text);
     return true;
 }
 
@@ -282,8 +280,7 @@ static bool write_scalar(struct yaml_reader *reader, enum yaml_durations duratio
     bool plain = reader->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
     if (plain && type == YAML_IS_TEXT && is_doubtful(text))
         return YAML_WRONG(reader,
-                          "'%.100s' is a number to some and a text to others: write it as JSON "
-                          "does, or put it in quotes",
+                          "'%.100s' is ambiguous in YAML: write the number as in JSON, or quote it",
                           text);
     if (is_duration(reader, durations, &ms))
         fprintf(out, "%lld", ms);
@@ -303,7 +300,7 @@ char *yaml_take_key(struct yaml_reader *reader, enum yaml_durations durations)
     static const char suffix[] = "_ms";
     long long ms;
     if (reader->event.type != YAML_SCALAR_EVENT) {
-        (void)YAML_WRONG(reader, "a key must be a word");
+        (void)YAML_WRONG(reader, "keys must be plain words");
         return NULL;
     }
     size_t len = strlen(yaml_scalar(reader));
@@ -369,7 +366,7 @@ bool yaml_write(struct yaml_reader *reader, enum yaml_durations durations, int d
     case YAML_MAPPING_START_EVENT:
     case YAML_SEQUENCE_START_EVENT:
         if (depth_max <= 0)
-            return YAML_WRONG(reader, "this is too deep");
+            return YAML_WRONG(reader, "nested too deep");
         return reader->event.type == YAML_MAPPING_START_EVENT
                    ? write_mapping(reader, durations, depth_max, out)
                    : write_sequence(reader, durations, depth_max, out);

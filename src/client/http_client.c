@@ -63,7 +63,7 @@ static int64_t least(int64_t a, int64_t b)
 
 static enum error_code no_memory(struct err *err)
 {
-    return err_set(err, ERR_NO_MEMORY, "there is no memory for the call");
+    return err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
 /* Waits a while; not when `waits` and the client is interrupted. */
@@ -110,7 +110,7 @@ static enum error_code read_problem(const struct http_client *client, long statu
     struct str name = {NULL, 0};
     struct str detail = {NULL, 0};
     struct str title = {NULL, 0};
-    bool is_object = json_check_answer(body, "the answer", arena, NULL) == ERR_OK &&
+    bool is_object = json_check_answer(body, "the response", arena, NULL) == ERR_OK &&
                      json_object_begin(&iter, json_trim(body));
     while (is_object && json_object_next(&iter, &key, &value)) {
         struct str *wanted = json_key_is(key, STR("code"))     ? &name
@@ -121,8 +121,8 @@ static enum error_code read_problem(const struct http_client *client, long statu
             (void)json_string(value, arena, wanted);
     }
     if (!str_is_set(name))
-        return err_set(err, ERR_UNAVAILABLE, "%s answered %ld, and not as Pawl does", client->shown,
-                       status);
+        return err_set(err, ERR_UNAVAILABLE, "%s responded with %ld, which is not a Pawl response",
+                       client->shown, status);
     if (!str_is_set(detail))
         detail = title;
     return err_set(err, code_of(name, status), "%.*s", (int)least((int64_t)detail.len, 1000),
@@ -142,10 +142,10 @@ static enum error_code read_answer(const struct http_client *client, const struc
     if (exchange->is_problem)
         code = read_problem(client, exchange->status, body, &arena, err);
     else if (exchange->status < 200 || exchange->status > 299)
-        code = err_set(err, ERR_UNAVAILABLE, "%s answered %ld, and not as Pawl does", client->shown,
-                       exchange->status);
-    else if (!message->any_body && json_check_answer(body, "its answer", &arena, &why) != ERR_OK)
-        code = err_set(err, ERR_UNAVAILABLE, "%s does not answer as Pawl does: %s", client->shown,
+        code = err_set(err, ERR_UNAVAILABLE, "%s responded with %ld, which is not a Pawl response",
+                       client->shown, exchange->status);
+    else if (!message->any_body && json_check_answer(body, "its response", &arena, &why) != ERR_OK)
+        code = err_set(err, ERR_UNAVAILABLE, "unexpected response from %s: %s", client->shown,
                        why.detail);
     arena_release(&arena);
     return code;
@@ -159,32 +159,33 @@ static enum error_code read_failure(const struct http_client *client, enum http_
     case HTTP_NO_MEMORY:
         return no_memory(err);
     case HTTP_BUSY:
-        return err_set(err, ERR_UNAVAILABLE, "%d calls to %s are under way: try again",
+        return err_set(err, ERR_UNAVAILABLE, "%d calls to %s are in progress: retry later",
                        HTTP_LINES_MAX, client->shown);
     case HTTP_TOO_LARGE:
-        return err_set(err, ERR_PAYLOAD_TOO_LARGE,
-                       "the answer of %s is too large: ask for less at once", client->shown);
+        return err_set(err, ERR_PAYLOAD_TOO_LARGE, "the response of %s is too large: request less",
+                       client->shown);
     case HTTP_UNTRUSTED:
-        return err_set(err, ERR_UNAVAILABLE, "%s cannot be trusted: %s", client->shown,
-                       exchange->reason);
+        return err_set(err, ERR_UNAVAILABLE, "cannot verify the certificate of %s: %s",
+                       client->shown, exchange->reason);
     case HTTP_BROKEN:
-        return err_set(err, ERR_UNAVAILABLE, "%s does not answer as Pawl does: %s", client->shown,
+        return err_set(err, ERR_UNAVAILABLE, "unexpected response from %s: %s", client->shown,
                        exchange->reason);
     case HTTP_LATE:
-        return err_set(err, ERR_UNAVAILABLE,
-                       "%s has not answered within %lld s; what was asked may be done or not",
-                       client->shown, (long long)(exchange->answer_ms + 999) / 1000);
+        return err_set(
+            err, ERR_UNAVAILABLE,
+            "%s did not respond within %lld s; the request may or may not have been executed",
+            client->shown, (long long)(exchange->answer_ms + 999) / 1000);
     case HTTP_LOST:
-        return err_set(err, ERR_UNAVAILABLE,
-                       "the connection to %s was lost (%s); what was asked may be done or not",
-                       client->shown, exchange->reason);
+        return err_set(
+            err, ERR_UNAVAILABLE,
+            "the connection to %s was lost (%s); the request may or may not have been executed",
+            client->shown, exchange->reason);
     case HTTP_ANSWERED:
     case HTTP_NOT_SENT:
     case HTTP_STOPPED:
         break;
     }
-    return err_set(err, ERR_UNAVAILABLE, "%s cannot be reached: %s", client->shown,
-                   exchange->reason);
+    return err_set(err, ERR_UNAVAILABLE, "cannot reach %s: %s", client->shown, exchange->reason);
 }
 
 /* ---- one request ---- */
@@ -434,7 +435,7 @@ static enum error_code read_url(struct str url, char ret[URL_BYTES_MAX], struct 
     char *whole = NULL;
     enum error_code code = ERR_OK;
     if (url.len >= sizeof given || memchr(url.at, '\0', url.len) != NULL)
-        return err_set(err, ERR_BAD_REQUEST, "the URL of a server has at most %d bytes",
+        return err_set(err, ERR_BAD_REQUEST, "the server URL must be at most %d bytes long",
                        URL_BYTES_MAX - 1);
     memcpy(given, url.at, url.len);
     given[url.len] = '\0';
@@ -443,22 +444,20 @@ static enum error_code read_url(struct str url, char ret[URL_BYTES_MAX], struct 
         return no_memory(err);
     if (curl_url_set(parts, CURLUPART_URL, given, 0) != CURLUE_OK)
         code = err_set(err, ERR_BAD_REQUEST,
-                       "\"%.*s\" is not the URL of a server: use"
-                       " http://HOST:PORT or https://HOST:PORT",
+                       "\"%.*s\" is not a server URL: use http://HOST:PORT or https://HOST:PORT",
                        STR_ARG(url));
     else if (has_part(parts, CURLUPART_USER) || has_part(parts, CURLUPART_PASSWORD))
         code = err_set(err, ERR_BAD_REQUEST,
-                       "the URL of a server has no user and no password: give a token instead");
+                       "the server URL must not contain a user or password: use a token instead");
     else if (has_part(parts, CURLUPART_QUERY) || has_part(parts, CURLUPART_FRAGMENT))
-        code = err_set(err, ERR_BAD_REQUEST,
-                       "the URL of a server ends with its path, without ? and #");
+        code = err_set(err, ERR_BAD_REQUEST, "the server URL must not contain ? or #");
     else if (curl_url_get(parts, CURLUPART_URL, &whole, 0) != CURLUE_OK)
         code = no_memory(err);
     size_t len = whole == NULL ? 0 : strlen(whole);
     while (len > 0 && whole[len - 1] == '/')
         len--;
     if (code == ERR_OK && len >= URL_BYTES_MAX)
-        code = err_set(err, ERR_BAD_REQUEST, "the URL of the server is too long");
+        code = err_set(err, ERR_BAD_REQUEST, "the server URL is too long");
     if (code == ERR_OK)
         (void)snprintf(ret, URL_BYTES_MAX, "%.*s", (int)len, whole);
     curl_free(whole);
@@ -473,9 +472,7 @@ static enum error_code check_token(const char *token, struct err *err)
     bool is_word = len > 0 && len <= TOKEN_BYTES_MAX;
     for (size_t i = 0; token != NULL && is_word && i < len; i++)
         is_word = (token[i] > ' ' && token[i] <= '~') || PLANTED(TOKEN_OF_TWO_LINES);
-    return is_word ? ERR_OK
-                   : (enum error_code)err_set(err, ERR_BAD_REQUEST,
-                                              "the token is not one: use it as it was given out");
+    return is_word ? ERR_OK : (enum error_code)err_set(err, ERR_BAD_REQUEST, "malformed token");
 }
 
 /* So is this, and must be what a server takes for a name. */
@@ -487,11 +484,11 @@ static enum error_code check_actor(const char *actor, struct err *err)
     bool good = record_is_name(name) && !access_is_reserved(name) && name.at[0] != ' ' &&
                 name.at[name.len - 1] != ' ';
     return good ? ERR_OK
-                : (enum error_code)err_set(err, ERR_BAD_REQUEST,
-                                           "\"%.*s\" cannot be who acts: use 1 to %d bytes without "
-                                           "control characters, and not \"" ACCESS_ACTOR_PREFIX
-                                           "\" at the beginning",
-                                           STR_ARG(name), NAME_BYTES_MAX);
+                : (enum error_code)err_set(
+                      err, ERR_BAD_REQUEST,
+                      "invalid actor \"%.*s\": use 1 to %d bytes without control characters, not "
+                      "starting with \"" ACCESS_ACTOR_PREFIX "\" at the beginning",
+                      STR_ARG(name), NAME_BYTES_MAX);
 }
 
 static enum error_code new_client(struct str url, const struct http_client_options *options,

@@ -1,6 +1,8 @@
 #include "client/http_lines.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
@@ -8,6 +10,7 @@
 #include <stdlib.h>
 #include <strings.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,8 +30,11 @@ enum {
 
 _Static_assert((int)HTTP_REASON_BYTES == (int)CURL_ERROR_SIZE, "libcurl's texts fit");
 
-/* A connection. libcurl makes it, encrypts it and ends it: `easy` is in `multi`, which is its only
- * one, as long as it is open. What goes over it is ours. */
+/* A connection. libcurl makes it, encrypts it and ends it: `easy` is in
+ * `multi`, which is its only one, as long as it is open. What goes over it is
+ * ours, and without encryption (`plain`) bytes go to the socket directly: an
+ * exchange that nobody can stop is then one send and one receive that blocks,
+ * without a poll in between. */
 struct line {
     CURL *easy;
     CURLM *multi;
@@ -36,7 +42,9 @@ struct line {
     bool added;
     bool connected;
     bool reused; /* it has had an exchange before */
+    bool plain;  /* no TLS: the socket blocks, unless a call says otherwise */
     int socket;
+    int64_t blocks_ms;  /* how long a receive blocks; 0: not set */
     struct arena arena; /* of the request */
     char reason[HTTP_REASON_BYTES];
     size_t in_len; /* bytes that came and were not taken */
@@ -118,7 +126,7 @@ enum error_code http_lines_new(const struct http_lines_options *options, struct 
 {
     struct http_lines *lines = calloc(1, sizeof *lines);
     if (lines == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is not enough memory to reach the server");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     lines->patience_ms = options->patience_ms;
     lines->answer_bytes_max = options->answer_bytes_max;
     lines->base = strdup(options->base);
@@ -130,7 +138,7 @@ enum error_code http_lines_new(const struct http_lines_options *options, struct 
                  write_fixed(lines, options);
     if (!whole) {
         http_lines_free(lines);
-        return err_set(err, ERR_NO_MEMORY, "there is not enough memory to reach the server");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     }
     *ret = lines;
     return ERR_OK;
@@ -294,6 +302,49 @@ void http_lines_wake(struct http_lines *lines)
     (void)pthread_mutex_unlock(&lines->mutex);
 }
 
+/* ---- bytes ---- */
+
+/* Like curl_easy_send, and like that never blocks. */
+static CURLcode send_some(struct line *line, const char *at, size_t len, size_t *ret_count)
+{
+    if (!line->plain)
+        return curl_easy_send(line->easy, at, len, ret_count);
+    ssize_t count = send(line->socket, at, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    *ret_count = count > 0 ? (size_t)count : 0;
+    if (count >= 0)
+        return CURLE_OK;
+    return errno == EAGAIN || errno == EINTR ? CURLE_AGAIN : CURLE_SEND_ERROR;
+}
+
+/* Like curl_easy_recv; of a connection that is not encrypted it waits for bytes
+ * if it `blocks`. */
+static CURLcode receive_some(struct line *line, char *at, size_t room, bool blocks,
+                             size_t *ret_count)
+{
+    if (!line->plain)
+        return curl_easy_recv(line->easy, at, room, ret_count);
+    ssize_t count = recv(line->socket, at, room, blocks ? 0 : MSG_DONTWAIT);
+    *ret_count = count > 0 ? (size_t)count : 0;
+    if (count >= 0)
+        return CURLE_OK;
+    return errno == EAGAIN || errno == EINTR ? CURLE_AGAIN : CURLE_RECV_ERROR;
+}
+
+/* Whether a receive may wait for bytes itself, for so long; else that is done
+ * by `await`. */
+static bool may_block(struct line *line, const struct http_exchange *exchange)
+{
+    if (!line->plain || exchange->stop != NULL || exchange->answer_ms <= 0)
+        return false;
+    if (line->blocks_ms == exchange->answer_ms)
+        return true;
+    const struct timeval wait = {.tv_sec = (time_t)(exchange->answer_ms / 1000),
+                                 .tv_usec = (suseconds_t)(exchange->answer_ms % 1000 * 1000)};
+    bool set = setsockopt(line->socket, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait) == 0;
+    line->blocks_ms = set ? exchange->answer_ms : 0;
+    return set;
+}
+
 /* ---- connecting ---- */
 
 static bool is_stopped(const struct http_exchange *exchange)
@@ -374,8 +425,13 @@ static enum http_outcome connect_line(const struct http_lines *lines, struct lin
         result = curl_easy_getinfo(line->easy, CURLINFO_ACTIVESOCKET, &socket);
     line->connected = result == CURLE_OK && socket != CURL_SOCKET_BAD;
     line->socket = socket;
-    if (line->connected)
+    line->blocks_ms = 0;
+    if (line->connected) {
+        int flags = fcntl(socket, F_GETFL);
+        line->plain = strncasecmp(lines->base, "http:", 5) == 0 && flags >= 0 &&
+                      fcntl(socket, F_SETFL, flags & ~O_NONBLOCK) == 0;
         return HTTP_ANSWERED;
+    }
     (void)snprintf(exchange->reason, sizeof exchange->reason, "%s",
                    line->reason[0] != '\0' ? line->reason : curl_easy_strerror(result));
     return is_stopped(exchange) ? HTTP_STOPPED : judge(result);
@@ -383,7 +439,8 @@ static enum http_outcome connect_line(const struct http_lines *lines, struct lin
 
 /* ---- an exchange ---- */
 
-/* What is sent: all headers, and with them a body that is not large, so that it is one packet. */
+/* What is sent: all headers, and with them a body that is not large, so that it
+ * is one packet. */
 static bool write_request(const struct http_lines *lines, const struct http_exchange *exchange,
                           struct buf *out)
 {
@@ -436,15 +493,16 @@ static enum http_outcome lose(struct http_exchange *exchange, const char *why)
     return HTTP_LOST;
 }
 
-/* Whether the server has said something: then it may not want the rest of the request. What is TLS
- * only is none of that. A connection that ended is, too. */
+/* Whether the server has said something: then it may not want the rest of the
+ * request. What is TLS only is none of that. A connection that ended is, too.
+ */
 static bool has_spoken(struct line *line)
 {
     size_t count = 0;
     if (line->in_len == sizeof line->in)
         return true;
     CURLcode code =
-        curl_easy_recv(line->easy, line->in + line->in_len, sizeof line->in - line->in_len, &count);
+        receive_some(line, line->in + line->in_len, sizeof line->in - line->in_len, false, &count);
     line->in_len += count;
     return code != CURLE_AGAIN;
 }
@@ -455,7 +513,7 @@ static enum http_outcome send_text(struct line *line, struct http_exchange *exch
     size_t at = 0;
     while (at < text.len) {
         size_t count = 0;
-        CURLcode code = curl_easy_send(line->easy, text.at + at, text.len - at, &count);
+        CURLcode code = send_some(line, text.at + at, text.len - at, &count);
         at += count;
         if (code == CURLE_OK)
             continue;
@@ -494,16 +552,17 @@ static bool take(struct line *line, struct http_answer *answer, struct buf *body
     return answer->stage >= ANSWER_OVER;
 }
 
-/* One read. The body of an answer whose length is known goes where it belongs at once. */
+/* One read. The body of an answer whose length is known goes where it belongs
+ * at once. */
 static CURLcode read_some(struct line *line, struct http_answer *answer, struct buf *body,
-                          size_t *ret_count)
+                          bool blocks, size_t *ret_count)
 {
     bool direct = answer->stage == ANSWER_BODY && line->in_len == 0;
     char *at = direct ? buf_reserve(body, (size_t)answer->left) : line->in + line->in_len;
     size_t room = direct ? (size_t)answer->left : sizeof line->in - line->in_len;
     if (at == NULL)
         return CURLE_OUT_OF_MEMORY;
-    CURLcode code = curl_easy_recv(line->easy, at, room, ret_count);
+    CURLcode code = receive_some(line, at, room, blocks, ret_count);
     if (code != CURLE_OK)
         return code;
     if (direct) {
@@ -529,12 +588,12 @@ static enum http_outcome judge_answer(const struct line *line, const struct http
     case ANSWER_NO_MEMORY:
         return HTTP_NO_MEMORY;
     case ANSWER_BROKEN:
-        (void)snprintf(exchange->reason, sizeof exchange->reason, "what it says is not HTTP");
+        (void)snprintf(exchange->reason, sizeof exchange->reason, "the response is not HTTP");
         return HTTP_BROKEN;
     default:
         return lose(exchange, answer->stage == ANSWER_STATUS && line->in_len == 0
-                                  ? "it was closed without an answer"
-                                  : "it was closed amid the answer");
+                                  ? "it was closed without a response"
+                                  : "it was closed during the response");
     }
 }
 
@@ -543,15 +602,19 @@ static enum http_outcome receive(struct line *line, struct http_exchange *exchan
                                  int64_t deadline)
 {
     bool waits = !cut; /* first: it has hardly answered yet */
+    /* Once only, so that a server which sends byte after byte does not go beyond
+     * the deadline. */
+    bool blocks = waits && may_block(line, exchange);
     while (!take(line, answer, body)) {
         size_t count = 0;
         enum http_outcome outcome = HTTP_ANSWERED;
-        if (waits)
+        if (waits && !blocks)
             outcome = await(line, exchange, 0, deadline);
         if (outcome != HTTP_ANSWERED)
             return outcome;
-        CURLcode code = read_some(line, answer, body, &count);
+        CURLcode code = read_some(line, answer, body, blocks, &count);
         waits = code == CURLE_AGAIN;
+        blocks = false;
         if (waits)
             continue;
         if (code == CURLE_OUT_OF_MEMORY)
@@ -564,8 +627,8 @@ static enum http_outcome receive(struct line *line, struct http_exchange *exchan
     return judge_answer(line, answer, exchange);
 }
 
-/* One try. A connection that was used before may have been closed meanwhile, which shows when it is
- * used again: *ret_stale. */
+/* One try. A connection that was used before may have been closed meanwhile,
+ * which shows when it is used again: *ret_stale. */
 static enum http_outcome exchange_on(const struct http_lines *lines, struct line *line,
                                      struct http_exchange *exchange, struct str head,
                                      struct buf *body, int64_t deadline, bool *ret_stale)

@@ -21,7 +21,7 @@ static const struct route older_batch = {"POST", STR_INIT("/v1/batch")};
 
 static enum error_code no_memory(struct err *err)
 {
-    return err_set(err, ERR_NO_MEMORY, "there is no memory for the call");
+    return err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
 /* Adds bytes as RFC 3986 wants them between two delimiters. */
@@ -86,7 +86,7 @@ static enum error_code add_to_path(struct buf *target, struct str request, struc
     if (!found || json_type(value) == JSON_NULL)
         return err_set(err, ERR_BAD_REQUEST, "%.*s is required", STR_ARG(name));
     if (json_type(value) != JSON_STRING)
-        return err_set(err, ERR_BAD_REQUEST, "%.*s must be a text, not %.*s", STR_ARG(name),
+        return err_set(err, ERR_BAD_REQUEST, "%.*s must be a string, not %.*s", STR_ARG(name),
                        STR_ARG(value));
     if (!json_string(value, arena, &text))
         return no_memory(err);
@@ -95,7 +95,7 @@ static enum error_code add_to_path(struct buf *target, struct str request, struc
         return ERR_OK;
     }
     if (str_eq(name, STR("token")))
-        return err_set(err, ERR_STALE_LEASE, "the token is not that of a live lease: \"%.*s\"",
+        return err_set(err, ERR_STALE_LEASE, "stale or unknown lease token \"%.*s\"",
                        STR_ARG(text));
     return err_set(err, ERR_BAD_REQUEST, "%.*s must be a name, not \"%.*s\"", STR_ARG(name),
                    STR_ARG(text));
@@ -190,7 +190,7 @@ enum error_code http_request_make(enum verb_name name, struct str request, struc
         return code;
     request = json_trim(request);
     if (json_type(request) != JSON_OBJECT)
-        return err_set(err, ERR_BAD_REQUEST, "a request is a JSON object");
+        return err_set(err, ERR_BAD_REQUEST, "a request must be a JSON object");
     buf_init(&target, arena, 256);
     code = add_path(&target, route, request, arena, err);
     if (code == ERR_OK && has_query)
@@ -199,8 +199,8 @@ enum error_code http_request_make(enum verb_name name, struct str request, struc
         return code;
     if (target.len > HTTP_TARGET_BYTES_MAX)
         return err_set(err, ERR_PAYLOAD_TOO_LARGE,
-                       "the request has %zu bytes in its address; at most %d are allowed",
-                       target.len, HTTP_TARGET_BYTES_MAX);
+                       "the URL of the request has %zu bytes; the limit is %d", target.len,
+                       HTTP_TARGET_BYTES_MAX);
     buf_add_char(&target, '\0');
     if (!has_query)
         made.body = make_body(route, name, request, arena);

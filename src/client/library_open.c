@@ -56,18 +56,17 @@ enum pawl_code pawl_open(const char *url, const struct pawl_options *options,
     struct err err = {0};
     if (url == NULL || ret_pawl == NULL)
         return library_fail(
-            err_set(&err, ERR_BAD_REQUEST, "pawl_open needs a URL and a place for the store"), &err,
+            err_set(&err, ERR_BAD_REQUEST, "pawl_open requires a URL and an output argument"), &err,
             error);
     if (options == NULL)
         options = &defaults;
     if (options->patience_ms < 0 || options->queue_bytes_max < 0)
         return library_fail(
-            err_set(&err, ERR_BAD_REQUEST, "patience_ms and queue_bytes_max cannot be less than 0"),
+            err_set(&err, ERR_BAD_REQUEST, "patience_ms and queue_bytes_max must not be negative"),
             &err, error);
     struct pawl *pawl = calloc(1, sizeof *pawl);
     if (pawl == NULL)
-        return library_fail(err_set(&err, ERR_NO_MEMORY, "there is no memory to open the store"),
-                            &err, error);
+        return library_fail(err_set(&err, ERR_NO_MEMORY, "out of memory"), &err, error);
     pawl->clock = options->clock;
     pawl->clock_arg = options->clock_arg;
     enum error_code code = http_client_is_url(str_from(url)) ? open_server(pawl, url, options, &err)
@@ -132,15 +131,16 @@ static enum error_code take_key(enum verb_name name, struct str request, struct 
         /* It may become a header. */
         for (size_t i = 0; i < ret_key->len && code == ERR_OK; i++)
             if (ret_key->at[i] <= ' ' || ret_key->at[i] > '~')
-                code = err_set(err, ERR_BAD_REQUEST,
-                               "request_key must have visible ASCII characters only, not \"%.*s\"",
-                               STR_ARG(*ret_key));
+                code =
+                    err_set(err, ERR_BAD_REQUEST,
+                            "request_key must contain only visible ASCII characters, not \"%.*s\"",
+                            STR_ARG(*ret_key));
         if (code != ERR_OK)
             return code;
     }
     buf_add_char(&rest, '}');
     if (rest.failed)
-        return err_set(err, ERR_NO_MEMORY, "there is not enough memory for the request");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     *ret_rest = buf_str(&rest);
     return ERR_OK;
 }
@@ -156,7 +156,7 @@ static enum pawl_code call(struct pawl *pawl, enum verb_name name, const char *r
     char *copy = NULL;
     if (pawl == NULL || ret_answer == NULL)
         return library_fail(err_set(&err, ERR_BAD_REQUEST,
-                                    "pawl_%.*s needs an open store and a place for the answer",
+                                    "pawl_%.*s requires an open store and an output argument",
                                     STR_ARG(verb_text(name))),
                             &err, error);
     arena_init(&arena);
@@ -169,7 +169,7 @@ static enum pawl_code call(struct pawl *pawl, enum verb_name name, const char *r
     if (code == ERR_OK) {
         copy = malloc(answer.len + 1);
         if (copy == NULL)
-            code = err_set(&err, ERR_NO_MEMORY, "there is not enough memory for the answer");
+            code = err_set(&err, ERR_NO_MEMORY, "out of memory");
     }
     if (copy != NULL) {
         assert(answer.len > 0 && memchr(answer.at, '\0', answer.len) == NULL);

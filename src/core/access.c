@@ -155,7 +155,8 @@ enum error_code access_scopes_read(struct str text, uint32_t *ret, struct err *e
         size_t end = comma == NULL ? text.len : (size_t)(comma - text.at);
         uint32_t scope = access_scope_parse((struct str){str_start(text) + at, end - at});
         if (scope == 0)
-            return err_set(err, ERR_CORRUPT, "a token has the scopes \"%.*s\"", STR_ARG(text));
+            return err_set(err, ERR_CORRUPT, "a stored token has invalid scopes \"%.*s\"",
+                           STR_ARG(text));
         scopes |= scope;
         at = end + 1;
     }
@@ -179,5 +180,5 @@ enum error_code access_queues_read(struct str json, struct arena *arena, struct 
     enum error_code code = names_read(json, ACCESS_QUEUES_MAX, "queues", arena, ret, err);
     if (code == ERR_OK || code == ERR_NO_MEMORY)
         return code;
-    return err_set(err, ERR_CORRUPT, "a token has the queues \"%.*s\"", STR_ARG(json));
+    return err_set(err, ERR_CORRUPT, "a stored token has invalid queues \"%.*s\"", STR_ARG(json));
 }

@@ -50,8 +50,7 @@ enum error_code dead_group_read(struct str text, uint8_t ret[DEAD_GROUP_LEN], st
         id[i] = (uint8_t)((unsigned)high << 4 | (unsigned)low);
     }
     if (!valid)
-        return err_set(err, ERR_BAD_REQUEST,
-                       "group must be the %zu hex digits that a group has, not \"%.*s\"",
+        return err_set(err, ERR_BAD_REQUEST, "group must be %zu hex digits, not \"%.*s\"",
                        sizeof id * 2, STR_ARG(text));
     memcpy(ret, id, sizeof id);
     return ERR_OK;

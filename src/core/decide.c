@@ -43,11 +43,12 @@ static const struct {
     [COMMAND_EFFECT_ABORT] = {decide_effect_abort, decide_effect_abort},
     [COMMAND_LIFETIME] = {decide_lifetime, NULL},
     [COMMAND_RUN] = {decide_run, NULL},
+    [COMMAND_REPIN] = {decide_repin, NULL},
 };
 
 enum error_code decider_no_memory(struct decider *d)
 {
-    return err_set(d->err, ERR_NO_MEMORY, "no memory to decide a command");
+    return err_set(d->err, ERR_NO_MEMORY, "out of memory");
 }
 
 struct event *decider_add(struct decider *d, enum event_type type)
@@ -130,7 +131,7 @@ enum error_code decider_json(struct decider *d, const char *what, struct str raw
 {
     struct str value = str_is_set(raw) ? json_trim(raw) : raw;
     if (value.len > PAYLOAD_BYTES_MAX)
-        return err_set(d->err, ERR_PAYLOAD_TOO_LARGE, "%s has %zu bytes; the most is %d", what,
+        return err_set(d->err, ERR_PAYLOAD_TOO_LARGE, "%s has %zu bytes; the limit is %d", what,
                        value.len, PAYLOAD_BYTES_MAX);
     if (str_is_set(raw) && json_type(value) == JSON_INVALID)
         return err_set(d->err, ERR_BAD_REQUEST, "%s must be JSON, not \"%.*s\"", what,
@@ -142,7 +143,7 @@ enum error_code decider_json(struct decider *d, const char *what, struct str raw
 enum error_code decider_text(struct decider *d, const char *what, struct str text)
 {
     if (text.len > TEXT_BYTES_MAX)
-        return err_set(d->err, ERR_PAYLOAD_TOO_LARGE, "%s has %zu bytes; the most is %d", what,
+        return err_set(d->err, ERR_PAYLOAD_TOO_LARGE, "%s has %zu bytes; the limit is %d", what,
                        text.len, TEXT_BYTES_MAX);
     if (!utf8_valid(text))
         return err_set(d->err, ERR_BAD_REQUEST, "%s is not valid UTF-8", what);
@@ -171,13 +172,12 @@ static enum error_code check_exists(struct decider *d)
     char id[UUID_TEXT_LEN];
     uuid_format(d->job->id, id);
     if (exists)
-        return err_set(d->err, ERR_INVALID_TRANSITION, "job %.*s exists already", UUID_TEXT_LEN,
+        return err_set(d->err, ERR_INVALID_TRANSITION, "job %.*s already exists", UUID_TEXT_LEN,
                        id);
     if (command_type_by(type) == COMMAND_BY_WORKER && !is_for_operators(type))
-        return err_set(d->err, ERR_STALE_LEASE,
-                       "the token is not that of a live lease: there is no job %.*s", UUID_TEXT_LEN,
-                       id);
-    return err_set(d->err, ERR_NOT_FOUND, "there is no job %.*s", UUID_TEXT_LEN, id);
+        return err_set(d->err, ERR_STALE_LEASE, "stale lease token: unknown job %.*s",
+                       UUID_TEXT_LEN, id);
+    return err_set(d->err, ERR_NOT_FOUND, "unknown job %.*s", UUID_TEXT_LEN, id);
 }
 
 /* Finds the step and checks the token, where the command has them. */
@@ -192,8 +192,7 @@ static enum error_code resolve(struct decider *d)
     d->step = job_step(&d->out->after, command->step);
     d->cause.step = command->step;
     if (d->step == NULL)
-        return err_set(d->err, ERR_NOT_FOUND, "the job has no step \"%.*s\"",
-                       STR_ARG(command->step));
+        return err_set(d->err, ERR_NOT_FOUND, "unknown step \"%.*s\"", STR_ARG(command->step));
     return ERR_OK;
 }
 
@@ -219,10 +218,10 @@ static enum error_code dispatch(struct decider *d)
     enum command_type type = d->command->type;
     handler handle = d->step != NULL ? handlers[type].on_step : handlers[type].on_job;
     if (handle == NULL && d->step == NULL)
-        return err_set(d->err, ERR_BAD_REQUEST, "%.*s needs a step",
+        return err_set(d->err, ERR_BAD_REQUEST, "%.*s requires a step",
                        STR_ARG(command_type_name(type)));
     if (handle == NULL)
-        return err_set(d->err, ERR_INVALID_TRANSITION, "%.*s is not for a step",
+        return err_set(d->err, ERR_INVALID_TRANSITION, "%.*s does not apply to a step",
                        STR_ARG(command_type_name(type)));
     return handle(d);
 }

@@ -101,6 +101,7 @@ struct command {
             const struct resource *resource;  /* STEP_CLAIM, unless judging */
             bool start;                       /* run at once: both events in one commit */
             bool judge;                       /* STEP_CLAIM: take a finished step to judge it */
+            struct str code_version;          /* CLAIM: that the worker runs; absent: not told */
         } claim;                              /* CLAIM, STEP_CLAIM */
         struct {
             struct str progress; /* raw JSON */
@@ -146,6 +147,11 @@ struct command {
             struct str reason;
         } run;
         struct {
+            struct str to;
+            struct str from; /* only if it is bound to this; absent: to any */
+            struct str reason;
+        } repin;
+        struct {
             struct str steps; /* raw JSON array */
             struct str reason;
         } plan;
@@ -175,6 +181,9 @@ struct command {
 /* Everything from outside that a decision may depend on. */
 struct context {
     int64_t now;
+    /* Heartbeats before this moment may be missing from stored leases: a lease last renewed before
+     * it counts as renewed at it. 0: none is missing. */
+    int64_t beats_since;
     int64_t down_since;   /* when the last break began, as far as is known; 0: not known */
     int64_t up_since;     /* since when clock and store have been there without a break: leases last
                              renewed before get one heartbeat of grace after it */

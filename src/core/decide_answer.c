@@ -59,7 +59,7 @@ static enum error_code read_word(struct decider *d, const struct reply *reply, s
         } else if (!json_key_is(key, STR("answer")) && !json_key_is(key, STR("decision"))) {
             return err_set(d->err, ERR_UNKNOWN_FIELD, "unknown field %.*s", STR_ARG(key));
         } else if (str_is_set(ret->said)) {
-            return err_set(d->err, ERR_BAD_REQUEST, "answer and decision are the same: give one");
+            return err_set(d->err, ERR_BAD_REQUEST, "answer and decision exclude each other");
         } else {
             ret->said = value;
         }
@@ -83,13 +83,13 @@ static enum error_code read_resolution(struct decider *d, const struct reply *re
         return code;
     if (resolution == RESOLVE_NONE)
         return err_set(d->err, ERR_BAD_REQUEST,
-                       "an effect in doubt is answered with retry, done or fail, not with %.*s",
+                       "the answer for an effect in doubt must be retry, done or fail, not %.*s",
                        STR_ARG(reply->payload));
     if (resolution == RESOLVE_DONE && !word.has_result && !PLANTED(DONE_WITHOUT_RESULT))
         return err_set(d->err, ERR_BAD_REQUEST,
                        "result is required with done: it is recorded as the effect's result");
     if (resolution != RESOLVE_DONE && word.has_result)
-        return err_set(d->err, ERR_BAD_REQUEST, "result is for done, not for %.*s",
+        return err_set(d->err, ERR_BAD_REQUEST, "result is only for done, not for %.*s",
                        STR_ARG(resolution_names.at[resolution]));
     *ret_resolution = (enum resolution)resolution;
     return decider_json(d, "result", word.result, ret_result);
@@ -104,8 +104,7 @@ enum error_code decider_check_reply(struct decider *d, const struct wait *questi
     if (str_is_set(question->effect))
         return read_resolution(d, reply, ret_resolution, ret_result);
     if (reply->has_result)
-        return err_set(d->err, ERR_BAD_REQUEST,
-                       "result is for an effect in doubt; this question takes an answer alone");
+        return err_set(d->err, ERR_BAD_REQUEST, "result is only for an effect in doubt");
     /* A stored signal was looked at before, and a default answer when the question was asked. */
     if (reply->outcome == OUTCOME_SIGNAL && reply->signal_version == 0 &&
         !decider_fits(d, question->choices, reply->payload) && !PLANTED(ANSWER_NOT_A_CHOICE))
@@ -145,10 +144,10 @@ static enum error_code check_attempt(struct decider *d, const char *what, struct
         return ERR_OK;
     if (decider_blind(d))
         return err_set(d->err, ERR_VERSION_MISMATCH,
-                       "the %s asks another question by now, not that of attempt %lld", what,
+                       "the question of this %s has changed; attempt %lld is outdated", what,
                        (long long)d->command->answer.attempt);
     return err_set(d->err, ERR_VERSION_MISMATCH,
-                   "%s \"%.*s\" asks another question by now: it is in attempt %lld, not %lld",
+                   "the question of %s \"%.*s\" has changed: the current attempt is %lld, not %lld",
                    what, STR_ARG(name), (long long)attempt, (long long)d->command->answer.attempt);
 }
 
@@ -160,21 +159,21 @@ static enum error_code check_job_asks(struct decider *d)
     if (wait->type == WAIT_NONE || job_status_terminal(d->job->status))
         return decider_refuse(d, "answer");
     if (wait->type != WAIT_HUMAN && decider_blind(d))
-        return err_set(d->err, ERR_INVALID_TRANSITION, "the job itself asks no person");
+        return err_set(d->err, ERR_INVALID_TRANSITION, "the job has no open question");
     if (wait->type == WAIT_STEPS)
         return err_set(d->err, ERR_INVALID_TRANSITION,
-                       "the job asks nothing itself, its steps do: answer the step by its id");
+                       "the open questions are those of its steps: answer a step by its id");
     if (wait->type != WAIT_HUMAN)
         return err_set(d->err, ERR_INVALID_TRANSITION,
-                       "the job asks no person: it waits for a %.*s",
+                       "the job has no open question: it waits for a %.*s",
                        STR_ARG(wait_type_names.at[wait->type]));
     bool other = str_is_set(key) && !str_eq(key, wait->correlation_key);
     if (other && decider_blind(d))
         return err_set(d->err, ERR_WRONG_CORRELATION_KEY,
-                       "the job does not ask under the key \"%.*s\"", STR_ARG(key));
+                       "the job has no open question with the key \"%.*s\"", STR_ARG(key));
     if (other)
         return err_set(d->err, ERR_WRONG_CORRELATION_KEY,
-                       "the job asks under the key \"%.*s\", not \"%.*s\"",
+                       "the question of the job has the key \"%.*s\", not \"%.*s\"",
                        STR_ARG(wait->correlation_key), STR_ARG(key));
     return check_attempt(d, "job", d->job->spec.kind, d->job->attempt);
 }

@@ -23,8 +23,7 @@ enum error_code decider_no_open_effect(struct decider *d, const char *verb)
         return ERR_OK;
     if (decider_blind(d))
         return err_set(d->err, ERR_INVALID_TRANSITION,
-                       "cannot %s while an effect is open: commit it, abort it, or begin it again, "
-                       "first",
+                       "cannot %s while an effect is open: commit, abort or begin it again first",
                        verb);
     const struct job_slice *slice = &d->out->after;
     struct str key = STR("(not loaded)");
@@ -36,9 +35,8 @@ enum error_code decider_no_open_effect(struct decider *d, const char *verb)
     }
     return err_set(
         d->err, ERR_INVALID_TRANSITION,
-        "cannot %s while the effect \"%.*s\" is open: commit it, abort it, or begin it again, "
-        "first",
-        verb, STR_ARG(key));
+        "cannot %s while the effect \"%.*s\" is open: commit, abort or begin it again first", verb,
+        STR_ARG(key));
 }
 
 /* Effects belong to work that has started. */
@@ -148,8 +146,8 @@ static enum error_code ask_about(struct decider *d, struct str key)
     struct buf prompt;
     buf_init(&prompt, d->context->arena, 256);
     buf_addf(&prompt,
-             "Effect \"%.*s\" was begun by an earlier attempt and never committed. It may or may "
-             "not have happened. retry runs it again, done records it as done, fail gives up.",
+             "Effect \"%.*s\" was started by an earlier attempt and never committed. It may or may "
+             "not have happened. retry runs it again, done records it as done, fail fails the job.",
              STR_ARG(key));
     if (prompt.failed)
         return decider_no_memory(d);
@@ -201,7 +199,8 @@ static enum error_code in_doubt(struct decider *d, const struct effect *effect,
 
     struct buf message;
     buf_init(&message, d->context->arena, 128);
-    buf_addf(&message, "effect \"%.*s\" is in doubt: attempt %lld began it and never committed it",
+    buf_addf(&message,
+             "effect \"%.*s\" is in doubt: attempt %lld started it and never committed it",
              STR_ARG(effect->key), (long long)effect->attempt);
     if (message.failed)
         return decider_no_memory(d);
@@ -231,7 +230,7 @@ static enum error_code begin(struct decider *d, const struct effect_call *raw)
         return call_tool(d, &call);
     if (!same_input(effect, &call) && !PLANTED(REPLAY_MISMATCH_IGNORED))
         return err_set(d->err, ERR_REPLAY_MISMATCH,
-                       "effect \"%.*s\" was begun with another input by attempt %lld",
+                       "effect \"%.*s\" was started with a different input by attempt %lld",
                        STR_ARG(call.key), (long long)effect->attempt);
     if (effect->returned) {
         d->out->answer.effect = EFFECT_RECORDED;
@@ -273,7 +272,8 @@ static enum error_code begun_effect(struct decider *d, struct str key, const str
 {
     enum error_code code = find_effect(d, key, ret);
     if (code == ERR_OK && *ret == NULL)
-        code = err_set(d->err, ERR_NOT_FOUND, "no effect \"%.*s\" was begun", STR_ARG(key));
+        code =
+            err_set(d->err, ERR_NOT_FOUND, "unknown effect \"%.*s\": begin it first", STR_ARG(key));
     return code;
 }
 
@@ -282,7 +282,7 @@ static enum error_code check_own(struct decider *d, const struct effect *effect)
     if (effect->attempt == live_attempt(d))
         return ERR_OK;
     return err_set(d->err, ERR_INVALID_TRANSITION,
-                   "effect \"%.*s\" was begun by attempt %lld: begin it again first",
+                   "effect \"%.*s\" was started by attempt %lld: begin it again first",
                    STR_ARG(effect->key), (long long)effect->attempt);
 }
 
@@ -309,7 +309,7 @@ static enum error_code commit(struct decider *d, struct str key, struct str resu
     if (effect->returned) {
         if (!str_eq(effect->result, result) || !str_eq(effect->error, error))
             return err_set(d->err, ERR_REPLAY_MISMATCH,
-                           "effect \"%.*s\" was committed before, with another result",
+                           "effect \"%.*s\" was already committed with a different result",
                            STR_ARG(key));
         d->out->answer.repeated = true;
         return ERR_OK;
@@ -332,7 +332,7 @@ static enum error_code check_end(struct decider *d, struct str *ret_result, stru
         code = check_error(d, said->error, ret_error);
     if (code == ERR_OK && str_is_set(*ret_result) && str_is_set(*ret_error))
         code = err_set(d->err, ERR_BAD_REQUEST,
-                       "an effect is committed with a result or with an error, not with both");
+                       "commit an effect with a result or an error, not both");
     return code;
 }
 
@@ -360,9 +360,8 @@ static enum error_code go_on(struct decider *d)
         return begin(d, &said->begin);
     case THEN_WAIT:
         if (d->step != NULL)
-            return err_set(
-                d->err, ERR_INVALID_TRANSITION,
-                "a step does not wait: it can ask a person, with the verdict needs_user");
+            return err_set(d->err, ERR_INVALID_TRANSITION,
+                           "a step cannot wait; ask a person with the verdict needs_user");
         return decider_wait(d, &said->wait);
     case THEN_COMPLETE:
         return d->step != NULL ? decider_step_complete(d, said->complete_result)
@@ -400,21 +399,21 @@ enum error_code decide_effect_abort(struct decider *d)
         code = check_error(d, d->command->effect_abort.error, &error);
     if (code == ERR_OK && !str_is_set(error))
         code = err_set(d->err, ERR_BAD_REQUEST,
-                       "error is required to abort an effect: it says why it did not happen");
+                       "error is required to abort an effect: the reason why it did not happen");
     if (code == ERR_OK)
         code = begun_effect(d, key, &effect);
     if (code != ERR_OK)
         return code;
     if (effect->returned)
-        return err_set(d->err, ERR_INVALID_TRANSITION,
-                       "effect \"%.*s\" was committed: it has happened", STR_ARG(key));
+        return err_set(d->err, ERR_INVALID_TRANSITION, "effect \"%.*s\" was already committed",
+                       STR_ARG(key));
     if (effect->aborted && str_eq(effect->error, error)) {
         d->out->answer.repeated = true;
         return ERR_OK;
     }
     if (effect->aborted)
         return err_set(d->err, ERR_REPLAY_MISMATCH,
-                       "effect \"%.*s\" was aborted before, with another error", STR_ARG(key));
+                       "effect \"%.*s\" was already aborted with a different error", STR_ARG(key));
     code = check_own(d, effect);
     return code == ERR_OK ? end_effect(d, EVENT_TOOL_ABORTED, key, (struct str){NULL, 0}, error)
                           : code;

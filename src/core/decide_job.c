@@ -12,11 +12,11 @@ static enum error_code check_lifetime(struct decider *d, const struct spec *spec
     int64_t delay = spec->run_at > d->now ? spec->run_at - d->now : 0;
     if (spec->expires_ms > 0 && delay >= spec->expires_ms)
         return err_set(d->err, ERR_BAD_REQUEST,
-                       "expires_ms is %lld, but the job may not start before %lld ms from now",
+                       "expires_ms is %lld, but the earliest start is in %lld ms",
                        (long long)spec->expires_ms, (long long)delay);
     if (spec->deadline_ms > 0 && delay >= spec->deadline_ms)
         return err_set(d->err, ERR_BAD_REQUEST,
-                       "deadline_ms is %lld, but the job may not start before %lld ms from now",
+                       "deadline_ms is %lld, but the earliest start is in %lld ms",
                        (long long)spec->deadline_ms, (long long)delay);
     return ERR_OK;
 }
@@ -117,6 +117,8 @@ static bool takes_plan(const struct job *job)
 bool job_takes(const struct job *job, enum command_type type)
 {
     switch (type) {
+    case COMMAND_REPIN:
+        return str_is_set(job->pin) && !job_status_terminal(job->status);
     case COMMAND_RUN:
         return job->status == JOB_QUEUED || job->status == JOB_RETRYING;
     case COMMAND_DEAD_LETTER:
@@ -181,10 +183,10 @@ enum error_code decide_cancel_due(struct decider *d)
     if (code != ERR_OK)
         return code;
     if (!d->job->cancel_requested)
-        return err_set(d->err, ERR_INVALID_TRANSITION, "nobody asked to cancel this job");
+        return err_set(d->err, ERR_INVALID_TRANSITION, "no cancellation was requested");
     if (d->job->cancel_at > d->now)
         return err_set(d->err, ERR_INVALID_TRANSITION,
-                       "the worker has another %lld ms to end this job by itself",
+                       "the grace period of the worker ends in %lld ms",
                        (long long)(d->job->cancel_at - d->now));
     return decider_job_cancelled(d, CANCEL_HARD, d->job->cancel_reason);
 }
@@ -198,12 +200,13 @@ enum error_code decide_requeue(struct decider *d)
         return code;
     bool ended = job_status_terminal(d->job->status);
     if (!ended && d->job->status != JOB_RETRYING)
-        return err_set(d->err, ERR_INVALID_TRANSITION,
-                       "only a failed, dead-lettered or retrying job is requeued; this one is %.*s",
-                       STR_ARG(job_status_name(d->job->status)));
+        return err_set(
+            d->err, ERR_INVALID_TRANSITION,
+            "only a failed, dead-lettered or retrying job can be requeued; this one is %.*s",
+            STR_ARG(job_status_name(d->job->status)));
     if (d->job->redacted)
         return err_set(d->err, ERR_INVALID_TRANSITION,
-                       "the payloads of this job are erased: there is nothing to run again");
+                       "the payloads of this job are erased, so it cannot run again");
 
     struct event *event = decider_add(d, EVENT_JOB_REQUEUED);
     if (event == NULL)
@@ -228,20 +231,21 @@ static enum error_code check_appended_type(struct decider *d, struct str name, e
     bool failed = job_status_terminal(d->job->status) &&
                   job_move(d->job->status, EVENT_JOB_REQUEUED, MOVE_PLAIN, &to);
     if (event_type_class(type) != EVENT_CLASS_APPENDED)
-        return err_set(d->err, ERR_BAD_REQUEST, "events of type \"%.*s\" are written by Pawl alone",
+        return err_set(d->err, ERR_BAD_REQUEST, "events of type \"%.*s\" are reserved for Pawl",
                        STR_ARG(name));
     if (type == EVENT_UNKNOWN)
         return err_set(d->err, ERR_BAD_REQUEST,
-                       "event type \"%.*s\" is not known; a type of your own has a dot in its name",
+                       "unknown event type \"%.*s\"; a custom type needs a dot in its name",
                        STR_ARG(name));
     bool named = name.at[0] != '.' && name.at[name.len - 1] != '.';
     if (type == EVENT_CUSTOM && !named)
         return err_set(d->err, ERR_BAD_REQUEST,
-                       "event type \"%.*s\" has nothing on one side of its dot", STR_ARG(name));
+                       "event type \"%.*s\" must have text on both sides of the dot",
+                       STR_ARG(name));
     if (type == EVENT_CUSTOM || holder || (type == EVENT_JOB_COMPENSATED && failed))
         return ERR_OK;
-    return err_set(d->err, ERR_INVALID_TRANSITION, "\"%.*s\" needs the token of the live lease%s",
-                   STR_ARG(name),
+    return err_set(d->err, ERR_INVALID_TRANSITION,
+                   "\"%.*s\" requires the token of the live lease%s", STR_ARG(name),
                    type == EVENT_JOB_COMPENSATED ? ", or a job that has failed" : "");
 }
 
@@ -270,11 +274,11 @@ enum error_code decide_append(struct decider *d)
     uint32_t count = d->command->append.count;
     if (expected >= 0 && expected != d->job->version && !PLANTED(VERSION_CHECK_DROPPED))
         return err_set(d->err, ERR_VERSION_MISMATCH,
-                       "the job is at version %lld, not at the expected %lld",
+                       "the job has version %lld, not the expected %lld",
                        (long long)d->job->version, (long long)expected);
     if (count == 0 || count > APPEND_MAX)
-        return err_set(d->err, ERR_BAD_REQUEST, "from 1 to %d events can be appended, not %u",
-                       APPEND_MAX, count);
+        return err_set(d->err, ERR_BAD_REQUEST, "append takes 1 to %d events, not %u", APPEND_MAX,
+                       count);
     enum error_code code = ERR_OK;
     for (uint32_t i = 0; i < count && code == ERR_OK; i++)
         code = append_one(d, &d->command->append.events[i]);

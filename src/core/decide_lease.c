@@ -12,15 +12,9 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-int64_t lease_ends_at(const struct lease *lease, const struct context *context)
+static int64_t larger(int64_t a, int64_t b)
 {
-    /* What had ended before the break stays ended, or a token that was refused would come back to
-     * life. */
-    bool cut_off = lease->beat_at < context->up_since && lease->expires_at > context->down_since;
-    int64_t grace = cut_off ? context->up_since + lease->heartbeat_ms : 0;
-    if (lease->timeout_at > 0)
-        grace = smaller(grace, lease->timeout_at);
-    return grace > lease->expires_at ? grace : lease->expires_at;
+    return a > b ? a : b;
 }
 
 static int64_t first_set(int64_t a, int64_t b, int64_t c, int64_t d)
@@ -34,6 +28,21 @@ static int64_t renewed_until(int64_t now, int64_t lease_ttl_ms, int64_t heartbea
 {
     int64_t until = now + smaller(lease_ttl_ms, 2 * heartbeat_ms);
     return timeout_at > 0 ? smaller(until, timeout_at) : until;
+}
+
+int64_t lease_ends_at(const struct lease *lease, const struct context *context)
+{
+    int64_t end = lease->expires_at;
+    /* The worker may have been told of any end up to this one. */
+    if (lease->beat_at < context->beats_since && !PLANTED(LOST_BEATS_NO_GRACE))
+        end = larger(end, renewed_until(context->beats_since, lease->lease_ttl_ms,
+                                        lease->heartbeat_ms, lease->timeout_at));
+    /* What had ended before the break stays ended, or a token that was refused would come back to
+     * life. */
+    if (lease->beat_at >= context->up_since || end <= context->down_since)
+        return end;
+    int64_t grace = context->up_since + lease->heartbeat_ms;
+    return larger(end, lease->timeout_at > 0 ? smaller(grace, lease->timeout_at) : grace);
 }
 
 enum error_code decider_lease_data(struct decider *d, int64_t attempt, struct event_data *data)
@@ -177,7 +186,7 @@ static enum error_code repeated(struct decider *d)
     if (code != ERR_OK)
         return code;
     if (!same)
-        return stale(d, "it ended before, with other words");
+        return stale(d, "it already ended with a different outcome");
     d->out->answer.repeated = true;
     bool began =
         d->command->type == COMMAND_EFFECT_BEGIN ||
@@ -191,14 +200,14 @@ enum error_code decider_token(struct decider *d)
 {
     struct token token;
     if (!token_parse(d->command->token, &token) || !uuid_eq(token.job, d->job->id))
-        return err_set(d->err, ERR_STALE_LEASE, "the token is not one of this job's leases");
+        return err_set(d->err, ERR_STALE_LEASE, "the token does not belong to a lease of this job");
     int64_t attempt = 0;
     const struct lease *lease = token_lease(d, &token, &attempt);
     d->cause.attempt = token.attempt;
     if (lease == NULL)
-        return stale(d, "the plan has no such step");
+        return stale(d, "the plan does not have this step");
     if (str_is_set(d->command->step) && !str_eq(d->command->step, d->cause.step))
-        return stale(d, "it is not that of the step that is named");
+        return stale(d, "it belongs to another step");
     if (token.attempt != attempt && !PLANTED(ATTEMPT_CHECK_DROPPED))
         return stale(d, "there is a newer attempt");
 
@@ -206,7 +215,7 @@ enum error_code decider_token(struct decider *d)
     token_hash(d->command->token, hash);
     if (!hash_eq(hash, lease->token_hash, TOKEN_HASH_LEN) && !PLANTED(ATTEMPT_CHECK_DROPPED) &&
         !PLANTED(TOKEN_HASH_CHECK_DROPPED))
-        return stale(d, "its secret is not the lease's");
+        return stale(d, "its secret does not match");
     if (!lease->live && lease->ended_by == d->command->type)
         return repeated(d);
     if (!lease->live || job_status_terminal(d->job->status))
@@ -221,15 +230,18 @@ static enum error_code claimable(struct decider *d)
 {
     if (job_has_plan(d->job))
         return err_set(d->err, ERR_INVALID_TRANSITION,
-                       "the job has a plan: its steps are claimed, not the job");
+                       "the job has a plan: claim its steps instead");
     enum error_code code = decider_allows(d, EVENT_JOB_LEASED, "claim");
     if (code != ERR_OK)
         return code;
     if (d->job->run_at > d->now && !PLANTED(CLAIM_BEFORE_DUE))
-        return err_set(d->err, ERR_INVALID_TRANSITION, "the job is not due for another %lld ms",
+        return err_set(d->err, ERR_INVALID_TRANSITION, "the job is not due for %lld ms",
                        (long long)(d->job->run_at - d->now));
     if (job_outlived(d->job, d->now))
-        return err_set(d->err, ERR_INVALID_TRANSITION, "the life of this job is over");
+        return err_set(d->err, ERR_INVALID_TRANSITION, "the job has expired");
+    if (str_is_set(d->job->pin) && !str_eq(d->job->pin, d->command->claim.code_version))
+        return err_set(d->err, ERR_INVALID_TRANSITION,
+                       "the job is pinned to the code version \"%.*s\"", STR_ARG(d->job->pin));
     code = record_check_name(d->command->claim.worker_id, "worker_id", d->err);
     if (code == ERR_OK)
         code = lease_terms_check(d->command->claim.terms.lease_ttl_ms,
@@ -245,7 +257,7 @@ static enum error_code claimable(struct decider *d)
                       d->context->arena, &need, d->err);
     if (code == ERR_OK && !names_cover(have != NULL ? have : &none, &need, &missing))
         code = err_set(d->err, ERR_INVALID_TRANSITION,
-                       "the job needs the capability \"%.*s\", which worker %.*s does not have",
+                       "the job requires the capability \"%.*s\", which worker %.*s lacks",
                        STR_ARG(missing), STR_ARG(d->command->claim.worker_id));
     return code;
 }
@@ -260,6 +272,8 @@ enum error_code decide_claim(struct decider *d)
         return decider_no_memory(d);
     int64_t attempt = d->job->attempt + (PLANTED(ATTEMPT_NOT_RAISED) ? 0 : 1);
     code = decider_lease_data(d, attempt, &event->data);
+    if (d->context->kind != NULL && d->context->kind->pin && !str_is_set(d->job->pin))
+        event->data.pin = d->command->claim.code_version;
     if (code == ERR_OK)
         code = decider_fold(d);
     if (code == ERR_OK && d->command->claim.start)
@@ -460,7 +474,7 @@ enum error_code decider_cancel_asked(struct decider *d)
     if (d->job->cancel_requested)
         return ERR_OK;
     return err_set(d->err, ERR_INVALID_TRANSITION,
-                   "nobody asked to cancel this job: release it or fail it instead");
+                   "no cancellation was requested: release or fail the job instead");
 }
 
 enum error_code decide_cancelled(struct decider *d)
@@ -480,7 +494,7 @@ static enum error_code dead_letter_error(struct decider *d, struct str *ret)
     if (failure.message.len == 0 && str_is_set(d->job->error))
         return ERR_OK;
     buf_init(&buf, d->context->arena, 96);
-    buf_addf(&buf, "%s made the job a dead letter: %.*s",
+    buf_addf(&buf, "%s dead-lettered the job: %.*s",
              d->command->type == COMMAND_ABANDON ? "its worker" : "an operator",
              STR_ARG(dead_letter_reason_names.at[d->command->dead_letter.reason_code]));
     if (buf.failed)
@@ -512,7 +526,7 @@ enum error_code decide_dead_letter(struct decider *d)
      * then on. */
     if (code == ERR_OK && !job_takes(d->job, COMMAND_DEAD_LETTER))
         code = err_set(d->err, ERR_INVALID_TRANSITION,
-                       "the job is %.*s: only its worker can make it a dead letter now",
+                       "the job is %.*s: only its worker can dead-letter it now",
                        STR_ARG(job_status_name(d->job->status)));
     return code == ERR_OK ? decide_abandon(d) : code;
 }
@@ -526,7 +540,7 @@ enum error_code decider_expiry(struct decider *d, const struct lease *lease, int
     buf_init(&message, d->context->arena, 96);
     buf_addf(&message,
              lost        ? "attempt %lld of worker %.*s lost its resource"
-             : timed_out ? "attempt %lld of worker %.*s ran into its timeout"
+             : timed_out ? "attempt %lld of worker %.*s timed out"
                          : "the lease of attempt %lld, held by worker %.*s, expired",
              (long long)attempt, STR_ARG(lease->worker_id));
     if (message.failed)
@@ -544,7 +558,7 @@ enum error_code decide_expire(struct decider *d)
         return err_set(d->err, ERR_STALE_LEASE, "attempt %lld has no live lease to expire",
                        (long long)d->command->expire.attempt);
     if (d->now < lease_ends_at(lease, d->context) && !PLANTED(REAPER_TOO_EARLY))
-        return err_set(d->err, ERR_STALE_LEASE, "the lease of attempt %lld lives on for %lld ms",
+        return err_set(d->err, ERR_STALE_LEASE, "the lease of attempt %lld expires in %lld ms",
                        (long long)d->job->attempt,
                        (long long)(lease_ends_at(lease, d->context) - d->now));
 

@@ -54,9 +54,10 @@ enum error_code decide_lifetime(struct decider *d)
     if (job_status_terminal(d->job->status))
         return decider_refuse(d, "end");
     if (at == 0)
-        return err_set(d->err, ERR_INVALID_TRANSITION, "the life of this job has no end");
+        return err_set(d->err, ERR_INVALID_TRANSITION,
+                       "the job has neither an expiry nor a deadline");
     if (at > d->now && !PLANTED(LIFETIME_TOO_SHORT))
-        return err_set(d->err, ERR_INVALID_TRANSITION, "this job may live for another %lld ms",
+        return err_set(d->err, ERR_INVALID_TRANSITION, "the job expires in %lld ms",
                        (long long)(at - d->now));
     if (expires_at > 0 && expires_at <= d->now)
         return decider_job_cancelled(d, CANCEL_NONE, STR("expired"));
@@ -73,7 +74,7 @@ enum error_code decide_run(struct decider *d)
         return code;
     if (!job_takes(d->job, COMMAND_RUN))
         return err_set(d->err, ERR_INVALID_TRANSITION,
-                       "only a scheduled or retrying job is run now; this one is %.*s",
+                       "only a scheduled or retrying job can be run now; this one is %.*s",
                        STR_ARG(job_status_name(d->job->status)));
     if (d->job->run_at <= d->now) {
         d->out->answer.repeated = true;
@@ -85,5 +86,35 @@ enum error_code decide_run(struct decider *d)
     event->data.reason = str_is_set(d->command->run.reason) ? d->command->run.reason : STR("run");
     event->data.failures = d->job->failures;
     event->data.not_before = PLANTED(RUN_NOW_RUNS_LATER) ? d->job->run_at : 0;
+    return decider_fold(d);
+}
+
+enum error_code decide_repin(struct decider *d)
+{
+    const struct str to = d->command->repin.to;
+    const struct str from = d->command->repin.from;
+    struct str pin = d->job->pin;
+    enum error_code code = decider_text(d, "reason", d->command->repin.reason);
+    if (code == ERR_OK)
+        code = decider_name(d, "to", to);
+    if (code != ERR_OK)
+        return code;
+    if (!job_takes(d->job, COMMAND_REPIN))
+        return err_set(d->err, ERR_INVALID_TRANSITION,
+                       "only a live job that is pinned goes to another version; this one is %.*s%s",
+                       STR_ARG(job_status_name(d->job->status)),
+                       str_is_set(pin) ? "" : " and not pinned");
+    if (str_is_set(from) && !str_eq(from, pin))
+        return err_set(d->err, ERR_INVALID_TRANSITION, "the job is pinned to \"%.*s\"",
+                       STR_ARG(pin));
+    if (str_eq(to, pin)) {
+        d->out->answer.repeated = true;
+        return ERR_OK;
+    }
+    struct event *event = decider_add(d, EVENT_JOB_REPINNED);
+    if (event == NULL)
+        return decider_no_memory(d);
+    event->data.pin = to;
+    event->data.reason = d->command->repin.reason;
     return decider_fold(d);
 }

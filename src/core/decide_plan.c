@@ -105,7 +105,7 @@ enum error_code decider_start_ready_waits(struct decider *d)
     if (code == ERR_OK)
         code = start_loaded_waits(d);
     if (code == ERR_OK && d->out->count == 0)
-        code = err_set(d->err, ERR_INVALID_TRANSITION, "no step of this job is to be woken");
+        code = err_set(d->err, ERR_INVALID_TRANSITION, "no step of this job has a timer to fire");
     return code;
 }
 
@@ -142,7 +142,7 @@ enum error_code decider_plan(struct decider *d, struct str steps, struct str rea
         if (plan == NULL)
             return decider_no_memory(d);
         if (steps.len > PLAN_BYTES_MAX)
-            return err_set(d->err, ERR_PAYLOAD_TOO_LARGE, "the plan has %zu bytes; the most is %d",
+            return err_set(d->err, ERR_PAYLOAD_TOO_LARGE, "the plan has %zu bytes; the limit is %d",
                            steps.len, PLAN_BYTES_MAX);
         code =
             plan_read(steps, RECORD_REQUEST, d->context->random, d->context->arena, plan, d->err);
@@ -191,8 +191,8 @@ static enum error_code check_questions(struct decider *d)
         code = asks_person(d, &slice->steps[i], &asks);
         if (code == ERR_OK && asks && !PLANTED(QUESTION_PLANNED_AWAY))
             code = err_set(d->err, ERR_FORBIDDEN,
-                           "%s%.*s%s asks a person and is not answered: a new plan would end "
-                           "the question, which needs a token with the scope answer",
+                           "%s%.*s%s has an open question: a new plan would end it, which requires "
+                           "a token with the scope answer",
                            blind ? "a step" : "step \"",
                            STR_ARG(blind ? STR("") : slice->steps[i].spec.id), blind ? "" : "\"");
     }
@@ -207,7 +207,7 @@ enum error_code decide_plan(struct decider *d)
     if (!job_takes(d->job, COMMAND_PLAN))
         return job_has_plan(d->job) && !job_status_terminal(d->job->status)
                    ? err_set(d->err, ERR_INVALID_TRANSITION,
-                             "the plan is being carried out: give a step the verdict replan first")
+                             "the plan is running: give a step the verdict replan first")
                    : decider_refuse(d, "plan");
     if (!str_is_set(d->command->plan.steps))
         return err_set(d->err, ERR_UNPROCESSABLE_PLAN, "the plan has no steps");
@@ -293,7 +293,7 @@ static enum error_code job_failed(struct decider *d)
         return code;
     /* The step that moved last may have got over its error. */
     struct failure failure = {.error_class = CLASS_PERMANENT,
-                              .message = STR("a step failed, and nothing is left that could run")};
+                              .message = STR("a step failed and no other step can run")};
     if (d->step != NULL && d->step->state == STEP_FAILED && str_is_set(d->step->error)) {
         class = failure_class_of(d->step->error);
         code = error_of_step(d, &error);

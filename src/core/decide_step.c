@@ -49,7 +49,7 @@ enum error_code decider_takes_claims(struct decider *d)
     if (d->job->replan)
         return err_set(d->err, ERR_INVALID_TRANSITION, "the job waits for a new plan");
     if (d->job->run_at > d->now)
-        return err_set(d->err, ERR_INVALID_TRANSITION, "the job is not due for another %lld ms",
+        return err_set(d->err, ERR_INVALID_TRANSITION, "the job is not due for %lld ms",
                        (long long)(d->job->run_at - d->now));
     return ERR_OK;
 }
@@ -59,7 +59,7 @@ static enum error_code claimable(struct decider *d)
     const struct resource *resource = d->command->claim.resource;
     enum error_code code = decider_takes_claims(d);
     if (code == ERR_OK && job_outlived(d->job, d->now))
-        return err_set(d->err, ERR_INVALID_TRANSITION, "the life of this job is over");
+        return err_set(d->err, ERR_INVALID_TRANSITION, "the job has expired");
     if (code == ERR_OK)
         code = record_check_name(d->command->claim.worker_id, "worker_id", d->err);
     if (code == ERR_OK)
@@ -68,7 +68,7 @@ static enum error_code claimable(struct decider *d)
     if (code != ERR_OK)
         return code;
     if (str_is_set(d->step->spec.wait))
-        return decider_refuse_step(d, "claim", " and waits by itself: no worker runs it");
+        return decider_refuse_step(d, "claim", " and waits by itself; no worker runs it");
     if (d->command->claim.judge)
         return d->step->held && !d->step->lease.live
                    ? ERR_OK
@@ -77,9 +77,8 @@ static enum error_code claimable(struct decider *d)
         return decider_refuse_step(d, "claim",
                                    d->step->open_deps > 0 ? ", its dependencies are open" : "");
     if (d->step->not_before > d->now)
-        return err_set(d->err, ERR_INVALID_TRANSITION,
-                       "step \"%.*s\" is not due for another %lld ms", STR_ARG(d->step->spec.id),
-                       (long long)(d->step->not_before - d->now));
+        return err_set(d->err, ERR_INVALID_TRANSITION, "step \"%.*s\" is not due for %lld ms",
+                       STR_ARG(d->step->spec.id), (long long)(d->step->not_before - d->now));
     if (resource == NULL)
         return err_set(d->err, ERR_BAD_REQUEST, "resource_id is required to claim a step");
     code = record_check_name(resource->id, "resource_id", d->err);
@@ -87,8 +86,8 @@ static enum error_code claimable(struct decider *d)
         return code;
     if (!resource_serves(resource, d->job->spec.queue))
         return err_set(d->err, ERR_INVALID_TRANSITION,
-                       "resource \"%.*s\" is not for steps of the queue \"%.*s\"",
-                       STR_ARG(resource->id), STR_ARG(d->job->spec.queue));
+                       "resource \"%.*s\" does not serve the queue \"%.*s\"", STR_ARG(resource->id),
+                       STR_ARG(d->job->spec.queue));
     return PLANTED(AVOID_LIST_IGNORED)
                ? ERR_OK
                : resource_fits(resource, d->step, d->now, d->context->arena, d->err);
@@ -370,7 +369,7 @@ enum error_code decide_step_expire(struct decider *d)
                        "attempt %lld of step \"%.*s\" has no live lease to expire",
                        (long long)d->command->expire.attempt, STR_ARG(d->step->spec.id));
     if (d->now < ends_at && !d->command->expire.resource_lost)
-        return err_set(d->err, ERR_STALE_LEASE, "the lease of step \"%.*s\" lives on for %lld ms",
+        return err_set(d->err, ERR_STALE_LEASE, "the lease of step \"%.*s\" expires in %lld ms",
                        STR_ARG(d->step->spec.id), (long long)(ends_at - d->now));
     struct str reason = {NULL, 0};
     struct str error = {NULL, 0};
@@ -417,7 +416,7 @@ static enum error_code check_question(struct decider *d, struct question *questi
     if (code != ERR_OK)
         return code;
     if (question->prompt.len == 0)
-        return err_set(d->err, ERR_BAD_REQUEST, "needs_user needs a question with a prompt");
+        return err_set(d->err, ERR_BAD_REQUEST, "needs_user requires a question with a prompt");
     if (question->timeout_ms < 0 || question->timeout_ms > DELAY_MS_MAX)
         return err_set(d->err, ERR_BAD_REQUEST,
                        "question.timeout_ms must be from 0 to %lld, not %lld",
@@ -534,7 +533,7 @@ enum error_code decider_step_asks(struct decider *d, const char *verb)
     if (d->job->replan)
         return decider_refuse_step(d, verb, ", and the job waits for a new plan");
     if (step_standing(d->step) != STANDING_ASKING)
-        return decider_refuse_step(d, verb, d->step->answered ? " and was answered before" : "");
+        return decider_refuse_step(d, verb, d->step->answered ? " and already answered" : "");
     return ERR_OK;
 }
 
@@ -554,7 +553,7 @@ enum error_code decide_step_wake(struct decider *d)
         return decider_step_answer(d, &reply);
     }
     if (question->until == 0 || question->until > d->now)
-        return decider_refuse_step(d, "wake", " and its time is not over");
+        return decider_refuse_step(d, "wake", " and its timeout has not passed");
     struct reply reply = {
         .outcome = OUTCOME_TIMEOUT, .payload = d->step->default_answer, .by = STR("pawl")};
     if (!str_is_set(reply.payload) && question->type != WAIT_TIMER)

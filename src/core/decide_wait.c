@@ -54,11 +54,11 @@ enum error_code decider_end_wait(struct decider *d, const struct reply *reply)
 static enum error_code check_timer(struct decider *d, const struct wait_request *wait)
 {
     if ((wait->delay_ms != 0) == (wait->until != 0))
-        return err_set(d->err, ERR_BAD_REQUEST, "a timer needs either delay_ms or until");
+        return err_set(d->err, ERR_BAD_REQUEST, "a timer requires either delay_ms or until");
     if (wait->timeout_ms != 0)
-        return err_set(d->err, ERR_BAD_REQUEST, "a timer has no timeout_ms: it ends by itself");
+        return err_set(d->err, ERR_BAD_REQUEST, "a timer takes no timeout_ms");
     if (str_is_set(wait->default_answer))
-        return err_set(d->err, ERR_BAD_REQUEST, "a timer has no default_answer: it asks nobody");
+        return err_set(d->err, ERR_BAD_REQUEST, "a timer takes no default_answer");
     if (wait->delay_ms < 0 || wait->delay_ms > DELAY_MS_MAX || wait->until < 0 ||
         wait->until > d->now + DELAY_MS_MAX)
         return err_set(d->err, ERR_BAD_REQUEST,
@@ -73,7 +73,7 @@ static enum error_code check_signal_wait(struct decider *d, const struct wait_re
         return err_set(d->err, ERR_BAD_REQUEST, "correlation_key is required to wait for a %.*s",
                        STR_ARG(wait_type_names.at[wait->type]));
     if (wait->delay_ms != 0 || wait->until != 0)
-        return err_set(d->err, ERR_BAD_REQUEST, "delay_ms and until are for timers alone");
+        return err_set(d->err, ERR_BAD_REQUEST, "delay_ms and until are only for timers");
     if (wait->timeout_ms < 0 || wait->timeout_ms > DELAY_MS_MAX)
         return err_set(d->err, ERR_BAD_REQUEST, "timeout_ms must be from 0 to %lld, not %lld",
                        (long long)DELAY_MS_MAX, (long long)wait->timeout_ms);
@@ -165,11 +165,9 @@ enum error_code decide_wake(struct decider *d)
     if (wait->type == WAIT_NONE)
         return decider_refuse(d, "wake");
     if (wait->until == 0 && !PLANTED(WAKE_TOO_EARLY))
-        return err_set(d->err, ERR_INVALID_TRANSITION,
-                       "the wait of this job does not end by itself");
+        return err_set(d->err, ERR_INVALID_TRANSITION, "the wait of this job has no timeout");
     if (wait->until > d->now && !PLANTED(WAKE_TOO_EARLY))
-        return err_set(d->err, ERR_INVALID_TRANSITION,
-                       "the wait of this job goes on for another %lld ms",
+        return err_set(d->err, ERR_INVALID_TRANSITION, "the wait of this job times out in %lld ms",
                        (long long)(wait->until - d->now));
     bool forgotten = PLANTED(DEFAULT_ANSWER_FORGOTTEN);
     struct reply reply = {.outcome = OUTCOME_TIMEOUT,
@@ -215,7 +213,8 @@ static enum error_code store_signal(struct decider *d, struct str payload)
 {
     if (d->job->stored_signals >= STORED_SIGNALS_MAX)
         return err_set(d->err, ERR_RATE_LIMITED,
-                       "%d signals are stored for this job and none was taken", STORED_SIGNALS_MAX);
+                       "%d undelivered signals are already stored for this job",
+                       STORED_SIGNALS_MAX);
     struct event *event = decider_add(d, EVENT_SIGNAL_RECEIVED);
     if (event == NULL)
         return decider_no_memory(d);
@@ -230,19 +229,22 @@ static enum error_code wrong_key(struct decider *d, struct str key)
 {
     const struct wait *wait = &d->job->wait;
     if (decider_blind(d))
-        return err_set(d->err, ERR_WRONG_CORRELATION_KEY,
-                       "the job does not wait for the key \"%.*s\"; early: true would store it",
-                       STR_ARG(key));
+        return err_set(
+            d->err, ERR_WRONG_CORRELATION_KEY,
+            "the job does not wait for the key \"%.*s\"; use early: true to store the signal",
+            STR_ARG(key));
     if (!str_is_set(wait->correlation_key))
-        return err_set(d->err, ERR_WRONG_CORRELATION_KEY,
-                       "the job waits for %s, not for \"%.*s\"; early: true would store it",
-                       wait->type == WAIT_REPLAN  ? "a new plan"
-                       : wait->type == WAIT_TIMER ? "a timer"
-                                                  : "its steps",
-                       STR_ARG(key));
-    return err_set(d->err, ERR_WRONG_CORRELATION_KEY,
-                   "the job waits for the key \"%.*s\", not \"%.*s\"; early: true would store it",
-                   STR_ARG(wait->correlation_key), STR_ARG(key));
+        return err_set(
+            d->err, ERR_WRONG_CORRELATION_KEY,
+            "the job waits for %s, not for \"%.*s\"; use early: true to store the signal",
+            wait->type == WAIT_REPLAN  ? "a new plan"
+            : wait->type == WAIT_TIMER ? "a timer"
+                                       : "its steps",
+            STR_ARG(key));
+    return err_set(
+        d->err, ERR_WRONG_CORRELATION_KEY,
+        "the job waits for the key \"%.*s\", not \"%.*s\"; use early: true to store the signal",
+        STR_ARG(wait->correlation_key), STR_ARG(key));
 }
 
 /* Signals are delivered in the order in which they came: with an older one still stored that the
@@ -267,9 +269,9 @@ static enum error_code check_answers(struct decider *d, enum wait_type type)
 {
     if (type != WAIT_HUMAN || !d->command->no_answer)
         return ERR_OK;
-    return err_set(d->err, ERR_FORBIDDEN,
-                   "the signal would answer a question to a person, which needs a token with the "
-                   "scope answer");
+    return err_set(
+        d->err, ERR_FORBIDDEN,
+        "the signal would answer a question, which requires a token with the scope answer");
 }
 
 enum error_code decide_signal(struct decider *d)

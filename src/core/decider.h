@@ -58,6 +58,7 @@ enum error_code decide_wake(struct decider *d);
 enum error_code decide_cancel_due(struct decider *d);
 enum error_code decide_lifetime(struct decider *d);
 enum error_code decide_run(struct decider *d);
+enum error_code decide_repin(struct decider *d);
 
 /* The handlers of the commands on a step: d->step is set. */
 enum error_code decide_step_claim(struct decider *d);

@@ -146,7 +146,7 @@ static enum error_code payload_write(struct event *event, struct arena *arena, s
         record_write(&event_record, &event->data, event_type_fields(event->type), &writer);
     json_end_object(&writer);
     if (buf.failed)
-        return err_set(err, ERR_NO_MEMORY, "no memory for the payload of an event");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
 
     /* "{}" says nothing, so it is not stored. */
     event->payload = buf.len == 2 ? (struct str){NULL, 0} : buf_str(&buf);
@@ -215,7 +215,7 @@ enum error_code event_seal(struct event *event, const uint8_t previous[HASH_LEN]
         return code;
     event->cause_text = cause_write(&event->cause, arena);
     if (!str_is_set(event->cause_text))
-        return err_set(err, ERR_NO_MEMORY, "no memory for the cause of an event");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     if (event_type_class(event->type) == EVENT_CLASS_TELEMETRY)
         return ERR_OK;
 
@@ -228,7 +228,7 @@ static enum error_code open_created(struct event *event, struct arena *arena, st
 {
     struct spec *spec = arena_zalloc(arena, 1, sizeof *spec);
     if (spec == NULL)
-        return err_set(err, ERR_NO_MEMORY, "no memory for a job's spec");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     enum error_code code = record_read(&spec_record, event->payload, RECORD_ALL, RECORD_STORED,
                                        "job_created", arena, spec, err);
     event->data.spec = spec;
@@ -240,7 +240,7 @@ static enum error_code open_plan(struct event *event, uint64_t seed, struct aren
 {
     struct plan *plan = arena_zalloc(arena, 1, sizeof *plan);
     if (plan == NULL)
-        return err_set(err, ERR_NO_MEMORY, "no memory for a plan");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     enum error_code code = plan_read(event->data.steps, RECORD_STORED, seed, arena, plan, err);
     event->data.plan = plan;
     return code;

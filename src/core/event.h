@@ -72,6 +72,7 @@ struct event_data {
     struct str steps; /* raw JSON array of the plan; absent: the plan there is starts again */
     enum doubt_policy in_doubt; /* of this effect; DOUBT_NONE: as the job says */
     struct str fingerprint;     /* of the input, compared instead of it: 64 hex digits */
+    struct str pin; /* the code version that the job is bound to from now on; absent: no change */
 
     const struct spec *spec; /* job_created */
     const struct plan *plan; /* plan_generated with steps */
@@ -127,7 +128,7 @@ enum error_code event_seal(struct event *event, const uint8_t previous[HASH_LEN]
 enum error_code event_open(struct event *event, uint64_t seed, struct arena *arena,
                            struct err *err);
 
-/* The hash chain, as docs/chain.md specifies it:
+/* The hash chain, as docs/internals/chain.md specifies it:
  *
  *   digest = SHA-256(salt, payload)
  *   hash   = SHA-256(previous, job id, version, type, time, actor, cause, correlation_id, digest)

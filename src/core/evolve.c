@@ -9,7 +9,8 @@
 enum error_code fold_corrupt(struct err *err, const struct event *event, const char *what,
                              struct str name)
 {
-    return err_set(err, ERR_CORRUPT, "event %lld (%.*s) names %s \"%.*s\", which is not there",
+    return err_set(err, ERR_CORRUPT,
+                   "event %lld (%.*s) refers to %s \"%.*s\", which does not exist",
                    (long long)event->version, STR_ARG(event_name(event)), what, STR_ARG(name));
 }
 
@@ -115,6 +116,7 @@ static void fold_requeued(struct job *job, const struct event *event)
         job->progress = (struct str){NULL, 0};
         job->cursor = (struct str){NULL, 0};
         job->resume = (struct resume){0};
+        job->pin = (struct str){NULL, 0};
         job->changed |= CHANGED_COUNTS | CHANGED_PROGRESS;
     }
 }
@@ -136,7 +138,7 @@ enum error_code take_signal(struct job_slice *slice, const struct event *event, 
     if (data->signal_version == 0) {
         struct signal *signal = job_signal_add(slice, arena);
         if (signal == NULL)
-            return err_set(err, ERR_NO_MEMORY, "no memory for a signal");
+            return err_set(err, ERR_NO_MEMORY, "out of memory");
         *signal = (struct signal){.correlation_key = data->correlation_key,
                                   .signal_id = data->signal_id,
                                   .payload = data->payload,
@@ -238,8 +240,10 @@ static enum error_code fold_state(struct job_slice *slice, const struct event *e
     job->changed |= CHANGED_LEASE;
     if (from == JOB_NONE)
         fold_created(job, event);
-    /* A claim moves nothing else: a store may keep what it moves apart from the rest. */
-    if (event->type != EVENT_JOB_LEASED && event->type != EVENT_JOB_RUNNING)
+    /* A claim that pins no job moves nothing else: a store may keep what it moves apart from the
+     * rest. */
+    if ((event->type != EVENT_JOB_LEASED && event->type != EVENT_JOB_RUNNING) ||
+        str_is_set(event->data.pin))
         job->changed |= CHANGED_REST;
 
     switch (event->type) {
@@ -250,6 +254,8 @@ static enum error_code fold_state(struct job_slice *slice, const struct event *e
         note_no_records(job->attempt, &job->records_end);
         job->attempt++;
         lease_begin(&job->lease, event);
+        if (str_is_set(event->data.pin))
+            job->pin = event->data.pin;
         break;
     case EVENT_JOB_RUNNING:
         /* Straight from the queue: a plan's first step, which is a claim of its own. */
@@ -287,7 +293,7 @@ static enum error_code store_signal(struct job_slice *slice, const struct event 
 {
     struct signal *signal = job_signal_add(slice, arena);
     if (signal == NULL)
-        return err_set(err, ERR_NO_MEMORY, "no memory for a signal");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     *signal = (struct signal){.correlation_key = event->data.correlation_key,
                               .signal_id = event->data.signal_id,
                               .payload = event->data.payload,
@@ -318,7 +324,7 @@ static enum error_code fold_answer(struct job_slice *slice, const struct event *
     if (str_is_set(step->question.effect) && data->resolution != RESOLVE_NONE) {
         struct str name = effect_name(step->spec.id, step->question.effect, arena);
         if (!str_is_set(name))
-            return err_set(err, ERR_NO_MEMORY, "no memory for the name of an effect");
+            return err_set(err, ERR_NO_MEMORY, "out of memory");
         struct effect *effect = job_effect(slice, name);
         if (effect == NULL)
             return fold_corrupt(err, event, "the effect", step->question.effect);
@@ -373,7 +379,7 @@ static enum error_code fold_tool(struct job_slice *slice, const struct event *ev
     uint8_t *changed = step != NULL ? &step->changed : &slice->job.changed;
     struct str name = effect_name(data->step, data->key, arena);
     if (!str_is_set(name))
-        return err_set(err, ERR_NO_MEMORY, "no memory for the name of an effect");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     struct effect *effect = job_effect(slice, name);
     *changed |= CHANGED_COUNTS | CHANGED_STREAM;
 
@@ -388,7 +394,7 @@ static enum error_code fold_tool(struct job_slice *slice, const struct event *ev
     if (effect == NULL) {
         effect = job_effect_add(slice, name, arena);
         if (effect == NULL)
-            return err_set(err, ERR_NO_MEMORY, "no memory for an effect");
+            return err_set(err, ERR_NO_MEMORY, "out of memory");
         effect->step = data->step;
         effect->key = data->key;
         effect->version = event->version;
@@ -414,6 +420,10 @@ static enum error_code fold_fact(struct job_slice *slice, const struct event *ev
         job->cancel_requested = true;
         job->cancel_reason = event->data.reason;
         job->cancel_at = event->data.until;
+        job->changed |= CHANGED_REST;
+        return ERR_OK;
+    case EVENT_JOB_REPINNED:
+        job->pin = event->data.pin;
         job->changed |= CHANGED_REST;
         return ERR_OK;
     case EVENT_TOOL_CALLED:
@@ -460,7 +470,7 @@ enum error_code job_evolve(struct job_slice *slice, const struct event *event, s
     struct job *job = &slice->job;
     enum event_class class = event_type_class(event->type);
     if (event->at < 0 || event->at > TIME_MAX_MS)
-        return err_set(err, ERR_CORRUPT, "event %lld is of no time that there is",
+        return err_set(err, ERR_CORRUPT, "event %lld has an invalid time",
                        (long long)event->version);
     if (class == EVENT_CLASS_TELEMETRY)
         return fold_telemetry(slice, event, err);

@@ -83,7 +83,7 @@ enum error_code plan_fold(struct job_slice *slice, const struct event *event, st
     uint32_t count = plan != NULL ? plan->count : slice->step_count;
     struct step *steps = arena_zalloc(arena, count, sizeof *steps);
     if (steps == NULL)
-        return err_set(err, ERR_NO_MEMORY, "no memory for %u steps", count);
+        return err_set(err, ERR_NO_MEMORY, "out of memory for %u steps", count);
 
     remember_attempts(slice);
     for (uint32_t i = 0; i < count; i++) {
@@ -93,7 +93,7 @@ enum error_code plan_fold(struct job_slice *slice, const struct event *event, st
     slice->steps = steps;
     slice->step_count = count;
     if (job_slice_index(slice, arena) != ERR_OK)
-        return err_set(err, ERR_NO_MEMORY, "no memory for %u steps", count);
+        return err_set(err, ERR_NO_MEMORY, "out of memory for %u steps", count);
     enum error_code code = release_kept(slice, event, err);
     if (code != ERR_OK)
         return code;
@@ -123,7 +123,7 @@ static enum error_code avoid_resource(struct step *step, struct str resource_id,
             return ERR_OK;
     struct str *avoided = arena_alloc(arena, (step->avoided_count + 1) * sizeof *avoided);
     if (avoided == NULL)
-        return err_set(err, ERR_NO_MEMORY, "no memory for an avoid list");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     if (step->avoided_count > 0)
         memcpy(avoided, step->avoided, step->avoided_count * sizeof *avoided);
     avoided[step->avoided_count++] = resource_id;

@@ -208,7 +208,7 @@ static void say_failures(struct explainer *e)
         put(e);
     }
     if (str_is_set(job->error)) {
-        buf_add(line(e), STR("The last error: "));
+        buf_add(line(e), STR("Last error: "));
         add_error(e, job->error);
         put(e);
     }
@@ -218,9 +218,9 @@ static void say_paused(struct explainer *e)
 {
     if (!e->context->queue_paused)
         return;
-    buf_add(line(e), STR("The queue "));
+    buf_add(line(e), STR("Queue "));
     add_quoted(&e->line, e->job->spec.queue);
-    buf_add(&e->line, STR(" is paused: no claim takes work of it."));
+    buf_add(&e->line, STR(" is paused: no job of it can be claimed."));
     put(e);
 }
 
@@ -229,12 +229,12 @@ static void say_cancel(struct explainer *e)
     const struct job *job = e->job;
     if (!job->cancel_requested)
         return;
-    buf_add(line(e), STR("Its cancellation was asked for"));
+    buf_add(line(e), STR("Cancellation was requested"));
     if (str_is_set(job->cancel_reason) && job->cancel_reason.len > 0) {
         buf_add(&e->line, STR(", because: "));
         add_quoted(&e->line, job->cancel_reason);
     }
-    buf_add(&e->line, STR(". If the worker does not end it, Pawl does at "));
+    buf_add(&e->line, STR(". If the worker does not stop, Pawl cancels the job at "));
     add_time(e, job->cancel_at);
     buf_add_char(&e->line, '.');
     put(e);
@@ -246,13 +246,13 @@ static void say_lifetime(struct explainer *e)
     int64_t expires_at = job_expires_at(e->job);
     int64_t deadline_at = job_deadline_at(e->job);
     if (expires_at > 0) {
-        buf_add(line(e), STR("It expires, and is cancelled, unless it starts by "));
+        buf_add(line(e), STR("Expires (and is cancelled) unless started by "));
         add_time(e, expires_at);
         buf_add_char(&e->line, '.');
         put(e);
     }
     if (deadline_at > 0) {
-        buf_add(line(e), STR("Its deadline: it ends with a timeout at "));
+        buf_add(line(e), STR("Deadline: times out at "));
         add_time(e, deadline_at);
         buf_add_char(&e->line, '.');
         put(e);
@@ -263,8 +263,7 @@ static void say_signals(struct explainer *e)
 {
     if (e->job->stored_signals == 0)
         return;
-    buf_addf(line(e), "Signals that are stored and that no wait has taken yet: %lld.",
-             (long long)e->job->stored_signals);
+    buf_addf(line(e), "Stored signals not delivered yet: %lld.", (long long)e->job->stored_signals);
     put(e);
 }
 
@@ -273,14 +272,14 @@ static void say_resume(struct explainer *e)
     const struct resume *resume = &e->job->resume;
     if (resume->outcome == OUTCOME_NONE)
         return;
-    buf_add(line(e), STR("Its wait"));
+    buf_add(line(e), STR("The wait"));
     if (str_is_set(resume->correlation_key)) {
         buf_add(&e->line, STR(" for "));
         add_quoted(&e->line, resume->correlation_key);
     }
     buf_add(&e->line, resume->outcome == OUTCOME_SIGNAL    ? STR(" was answered.")
-                      : resume->outcome == OUTCOME_TIMEOUT ? STR(" is over: the time has come.")
-                                                           : STR(" is over: it has a new plan."));
+                      : resume->outcome == OUTCOME_TIMEOUT ? STR(" timed out.")
+                                                           : STR(" ended: there is a new plan."));
     put(e);
 }
 
@@ -324,11 +323,11 @@ static void move_work(struct explainer *e)
 /* ---- the steps of a plan ------------------------------------------------------------------ */
 
 static const struct str standing_texts[STANDING_COUNT] = {
-    [STANDING_BLOCKED] = STR_INIT("blocked by others"),
+    [STANDING_BLOCKED] = STR_INIT("blocked by dependencies"),
     [STANDING_READY] = STR_INIT("ready to be claimed"),
-    [STANDING_ACTIVE] = STR_INIT("at work"),
-    [STANDING_HELD] = STR_INIT("held for a critic"),
-    [STANDING_ASKING] = STR_INIT("asking for an answer"),
+    [STANDING_ACTIVE] = STR_INIT("running"),
+    [STANDING_HELD] = STR_INIT("held for review"),
+    [STANDING_ASKING] = STR_INIT("needing input"),
     [STANDING_SUCCEEDED] = STR_INIT("succeeded"),
     [STANDING_FAILED] = STR_INIT("failed"),
 };
@@ -376,26 +375,26 @@ static void add_question(struct explainer *e, const struct wait *wait)
         add_quoted(&e->line, wait->prompt);
     }
     if (str_is_set(wait->choices)) {
-        buf_add(&e->line, STR("; it may be"));
+        buf_add(&e->line, STR("; choices:"));
         add_names(e, wait->choices);
     }
     if (str_is_set(wait->assignee)) {
-        buf_add(&e->line, STR("; asked is "));
+        buf_add(&e->line, STR("; assignee: "));
         add_quoted(&e->line, wait->assignee);
     }
     if (str_is_set(wait->correlation_key)) {
-        buf_add(&e->line, STR("; its key is "));
+        buf_add(&e->line, STR("; key: "));
         add_quoted(&e->line, wait->correlation_key);
     }
     if (wait->until > 0) {
-        buf_add(&e->line, STR("; it ends by itself at "));
+        buf_add(&e->line, STR("; times out at "));
         add_time(e, wait->until);
     }
 }
 
 static void add_lease(struct explainer *e, const struct lease *lease)
 {
-    buf_add(&e->line, STR(" is with "));
+    buf_add(&e->line, STR(" is leased by "));
     add_quoted(&e->line, lease->worker_id);
     if (str_is_set(lease->resource_id)) {
         buf_add(&e->line, STR(" on "));
@@ -412,24 +411,24 @@ static void add_needs(struct explainer *e, const struct step *step)
         buf_add(&e->line, STR(" can be claimed at "));
         add_time(e, step->not_before);
     } else if (str_is_set(spec->wait)) {
-        buf_add(&e->line, STR(" begins to wait when the job is due"));
+        buf_add(&e->line, STR(" starts waiting when the job is due"));
     } else {
-        buf_add(&e->line, STR(" waits for a claim with a resource"));
+        buf_add(&e->line, STR(" is ready for a worker with a matching resource"));
     }
     if (json_count(spec->capabilities) > 0) {
-        buf_add(&e->line, STR("; it needs"));
+        buf_add(&e->line, STR("; requires"));
         add_names(e, spec->capabilities);
     }
     if (str_is_set(spec->selector) && spec->selector.len > 0) {
-        buf_add(&e->line, STR("; its selector is "));
+        buf_add(&e->line, STR("; selector: "));
         add_quoted(&e->line, spec->selector);
     }
     if (json_count(spec->avoid) > 0) {
-        buf_add(&e->line, STR("; it avoids"));
+        buf_add(&e->line, STR("; avoids"));
         add_names(e, spec->avoid);
     }
     for (uint32_t i = 0; i < step->avoided_count; i++) {
-        buf_add(&e->line, i == 0 ? STR("; it was lost on ") : STR(", "));
+        buf_add(&e->line, i == 0 ? STR("; lost on ") : STR(", "));
         add_shown(&e->line, step->avoided[i]);
     }
 }
@@ -446,7 +445,7 @@ static void say_step(struct explainer *e, const struct step *step)
     else if (standing == STANDING_READY)
         add_needs(e, step);
     else if (standing == STANDING_HELD)
-        buf_add(&e->line, STR(" is finished and waits for a critic to judge it"));
+        buf_add(&e->line, STR(" is finished and awaits review"));
     else
         buf_addf(&e->line, " is %.*s", STR_ARG(step_state_name(step->state)));
     if (standing == STANDING_ASKING)
@@ -455,7 +454,7 @@ static void say_step(struct explainer *e, const struct step *step)
         buf_addf(&e->line, "; failures: %lld of at most %lld", (long long)step->failures,
                  (long long)step->spec.retry.max_attempts);
     if (str_is_set(step->error) && standing != STANDING_SUCCEEDED) {
-        buf_add(&e->line, STR("; the last error: "));
+        buf_add(&e->line, STR("; last error: "));
         add_error(e, step->error);
     }
     buf_add_char(&e->line, '.');
@@ -492,11 +491,11 @@ static void say_steps(struct explainer *e)
 static void reasons_plan(struct explainer *e)
 {
     (void)line(e);
-    buf_addf(&e->line, "Its plan is of version %lld. ", (long long)e->job->plan_version);
+    buf_addf(&e->line, "Plan version %lld. ", (long long)e->job->plan_version);
     add_standings(e);
     put(e);
     if (e->job->replan) {
-        buf_add(line(e), STR("A step asked for a new plan"));
+        buf_add(line(e), STR("A step requested a new plan"));
         if (str_is_set(e->job->replan_reason)) {
             buf_add(&e->line, STR(", because: "));
             add_quoted(&e->line, e->job->replan_reason);
@@ -560,13 +559,13 @@ static void moves_plan(struct explainer *e)
         shown++;
     }
     if (takes_claims(e, STANDING_READY))
-        say(e, STR("A worker claims a step with a resource that fits: 'pawl work --resource ID'."));
+        say(e, STR("Start a worker with a matching resource: 'pawl work --resource ID'."));
     if (takes_claims(e, STANDING_HELD))
-        say(e, STR("A critic claims what is finished with \"judge\": true, and gives a verdict."));
+        say(e, STR("A reviewer claims finished steps with \"judge\": true and gives a verdict."));
     if (e->job->replan)
-        say(e, STR("Whoever made the plan gives it a new one."));
+        say(e, STR("Submit a new plan."));
     if (e->job->steps[STANDING_ACTIVE] > 0)
-        say(e, STR("A worker completes or fails its step, or its lease ends."));
+        say(e, STR("A worker completes or fails its step, or its lease expires."));
 }
 
 /* ---- the states of a job ------------------------------------------------------------------ */
@@ -580,15 +579,15 @@ static void summary_queued(struct explainer *e)
 {
     struct buf *buf = line(e);
     if (!is_due(e)) {
-        buf_add(buf, STR("It is not due yet: it can be claimed at "));
+        buf_add(buf, STR("Scheduled: it can be claimed at "));
         add_time(e, e->job->run_at);
         buf_add_char(buf, '.');
     } else if (e->context->queue_paused) {
-        buf_add(buf, STR("It could be claimed, but its queue is paused."));
+        buf_add(buf, STR("Ready, but the queue is paused."));
     } else if (job_has_plan(e->job)) {
-        buf_add(buf, STR("It waits for a worker to claim one of its steps."));
+        buf_add(buf, STR("Ready: waiting for a worker to claim one of its steps."));
     } else {
-        buf_add(buf, STR("It waits for a worker to claim it."));
+        buf_add(buf, STR("Ready: waiting for a worker to claim it."));
     }
 }
 
@@ -604,28 +603,32 @@ static void say_claimable(struct explainer *e)
 {
     const struct job *job = e->job;
     (void)line(e);
-    buf_add(&e->line, is_due(e) ? STR("It has been ready since ") : STR("It will be ready at "));
+    buf_add(&e->line, is_due(e) ? STR("Ready since ") : STR("Ready at "));
     add_time(e, job->run_at);
     buf_add_char(&e->line, '.');
     put(e);
     say_paused(e);
     if (job_has_plan(job))
         return;
-    buf_add(line(e), STR("A worker takes it that claims the kind "));
+    buf_add(line(e), STR("Needs a worker for kind "));
     add_quoted(&e->line, job->spec.kind);
-    buf_add(&e->line, STR(" or any, and the queue "));
+    buf_add(&e->line, STR(" on queue "));
     add_quoted(&e->line, job->spec.queue);
-    buf_add(&e->line, STR(" or any"));
+    buf_add(&e->line, STR(""));
     if (json_count(job->spec.capabilities) > 0) {
-        buf_add(&e->line, STR(", and has the capabilities"));
+        buf_add(&e->line, STR(", with the capabilities"));
         add_names(e, job->spec.capabilities);
+    }
+    if (str_is_set(job->pin)) {
+        buf_add(&e->line, STR(", and says the code version "));
+        add_quoted(&e->line, job->pin);
     }
     buf_add_char(&e->line, '.');
     put(e);
     say_workers(e);
     buf_addf(line(e),
-             "Its priority is %lld: work of its queue with a higher one goes first, and older work"
-             " of the same.",
+             "Priority %lld: jobs of the queue with a higher priority run first, then older jobs "
+             "of the same priority.",
              (long long)job->spec.priority);
     put(e);
 }
@@ -645,7 +648,7 @@ static void moves_queued(struct explainer *e)
 {
     move_resume(e);
     if (!is_due(e)) {
-        say(e, STR("When its time has come a worker can claim it."));
+        say(e, STR("A worker can claim it when it is due."));
         move(e, "run", "");
     } else if (job_has_plan(e->job)) {
         moves_plan(e);
@@ -666,8 +669,8 @@ static void summary_held(struct explainer *e)
     add_quoted(buf, lease->worker_id);
     buf_addf(buf, " %s attempt %lld.",
              job_status_rank(e->job->status) < job_status_rank(JOB_RUNNING)
-                 ? "has claimed it and not yet started"
-                 : "is at work on it:",
+                 ? "has claimed but not started"
+                 : "is running",
              (long long)e->job->attempt);
 }
 
@@ -675,17 +678,17 @@ static void say_lease(struct explainer *e)
 {
     const struct lease *lease = &e->job->lease;
     bool over = lease->expires_at <= e->context->now;
-    buf_add(line(e), STR("The last sign of life came at "));
+    buf_add(line(e), STR("Last heartbeat at "));
     add_time(e, lease->beat_at);
     buf_add_char(&e->line, '.');
     put(e);
-    buf_add(line(e), over ? STR("The lease ended at ") : STR("The lease lives until "));
+    buf_add(line(e), over ? STR("The lease expired at ") : STR("The lease expires at "));
     add_time(e, lease->expires_at);
-    buf_add(&e->line, over ? STR(": Pawl takes the job back in a moment.")
+    buf_add(&e->line, over ? STR(": the job is about to be retried.")
                            : STR(" unless the worker renews it with a heartbeat."));
     put(e);
     if (lease->timeout_at > 0) {
-        buf_add(line(e), STR("This attempt ends in any case at "));
+        buf_add(line(e), STR("The attempt times out at "));
         add_time(e, lease->timeout_at);
         buf_add_char(&e->line, '.');
         put(e);
@@ -698,13 +701,12 @@ static void reasons_held(struct explainer *e)
     if (job->lease.live)
         say_lease(e);
     if (str_is_set(job->progress)) {
-        buf_add(line(e), STR("Its progress: "));
+        buf_add(line(e), STR("Progress: "));
         add_shown(&e->line, job->progress);
         put(e);
     }
     if (job->open_effects > 0) {
-        buf_addf(line(e), "Effects that are begun and not committed: %lld.",
-                 (long long)job->open_effects);
+        buf_addf(line(e), "Effects started but not committed: %lld.", (long long)job->open_effects);
         put(e);
     }
     say_cancel(e);
@@ -723,8 +725,8 @@ static void moves_held(struct explainer *e)
         move_resume(e);
         moves_plan(e);
     } else {
-        say(e, STR("The worker completes, fails, releases it or begins to wait."));
-        say(e, STR("Without a heartbeat the lease ends, and the job is retried."));
+        say(e, STR("The worker completes, fails, releases or suspends it."));
+        say(e, STR("Without a heartbeat the lease expires and the job is retried."));
     }
     if (!e->job->cancel_requested)
         move(e, "cancel", "");
@@ -738,26 +740,26 @@ static void summary_blocked(struct explainer *e)
     switch (wait->type) {
     case WAIT_HUMAN:
         buf_add(buf, str_is_set(wait->effect)
-                         ? STR("It waits for a person's word on an effect that is in doubt")
-                         : STR("It waits for a person"));
+                         ? STR("Needs input: waiting for a decision about an effect in doubt")
+                         : STR("Needs input: waiting for a person"));
         break;
     case WAIT_WEBHOOK:
-        buf_add(buf, STR("It waits for a webhook"));
+        buf_add(buf, STR("Waiting for a webhook"));
         break;
     case WAIT_TIMER:
-        buf_add(buf, STR("It waits for a time"));
+        buf_add(buf, STR("Waiting for a timer"));
         break;
     case WAIT_SIGNAL:
-        buf_add(buf, STR("It waits for a signal"));
+        buf_add(buf, STR("Waiting for a signal"));
         break;
     case WAIT_STEPS:
-        buf_add(buf, STR("It waits for answers to its steps"));
+        buf_add(buf, STR("Needs input: waiting for answers to its steps"));
         break;
     case WAIT_REPLAN:
-        buf_add(buf, STR("It waits for a new plan"));
+        buf_add(buf, STR("Waiting for a new plan"));
         break;
     case WAIT_NONE:
-        buf_add(buf, STR("It waits"));
+        buf_add(buf, STR("Waiting"));
         break;
     }
     if (str_is_set(wait->correlation_key)) {
@@ -768,7 +770,7 @@ static void summary_blocked(struct explainer *e)
         buf_add(buf, STR(" until "));
         add_time(e, wait->until);
     } else {
-        buf_add(buf, STR(", for as long as it takes"));
+        buf_add(buf, STR(", without a timeout"));
     }
     buf_add_char(buf, '.');
 }
@@ -776,22 +778,22 @@ static void summary_blocked(struct explainer *e)
 static void reasons_blocked(struct explainer *e)
 {
     const struct wait *wait = &e->job->wait;
-    buf_add(line(e), STR("It has waited since "));
+    buf_add(line(e), STR("Waiting since "));
     add_time(e, wait->since);
-    buf_add(&e->line, STR(", and nobody holds a lease meanwhile."));
+    buf_add(&e->line, STR("; no worker holds a lease."));
     put(e);
     if (str_is_set(wait->prompt) || str_is_set(wait->assignee) || str_is_set(wait->choices)) {
-        buf_add(line(e), STR("The question"));
+        buf_add(line(e), STR("Question"));
         add_question(e, wait);
         buf_add_char(&e->line, '.');
         put(e);
     }
     if (str_is_set(wait->effect)) {
-        buf_add(line(e), STR("The effect "));
+        buf_add(line(e), STR("Effect "));
         add_quoted(&e->line, wait->effect);
-        buf_add(&e->line, STR(" was begun by an earlier attempt and never committed: nobody knows"
-                              " whether it was carried out. Look there, then say retry, done or"
-                              " fail."));
+        buf_add(&e->line,
+                STR(" was started by an earlier attempt and never committed: it is unknown whether "
+                    "it happened. Check, then answer retry, done or fail."));
         put(e);
     }
     say_cancel(e);
@@ -807,7 +809,7 @@ static void moves_blocked(struct explainer *e)
     const struct wait *wait = &e->job->wait;
     move_answer(e, wait, (struct str){NULL, 0});
     if (wait->until > 0)
-        say(e, STR("When its time has come it goes on by itself."));
+        say(e, STR("It continues by itself when the wait times out."));
     if (job_has_plan(e->job))
         moves_plan(e);
     move(e, "cancel", "");
@@ -816,9 +818,9 @@ static void moves_blocked(struct explainer *e)
 static void summary_retrying(struct explainer *e)
 {
     struct buf *buf = line(e);
-    buf_addf(buf, "It failed (failures: %lld of at most %lld), and ", (long long)e->job->failures,
-             (long long)e->job->spec.retry.max_attempts);
-    buf_add(buf, is_due(e) ? STR("can be claimed again since ") : STR("is tried again at "));
+    buf_addf(buf, "The last attempt failed (failures: %lld of at most %lld); ",
+             (long long)e->job->failures, (long long)e->job->spec.retry.max_attempts);
+    buf_add(buf, is_due(e) ? STR("ready again since ") : STR("next attempt at "));
     add_time(e, e->job->run_at);
     buf_add_char(buf, '.');
 }
@@ -839,20 +841,20 @@ static void say_kept(struct explainer *e)
 {
     int64_t purge_at = job_purge_at(e->job, e->context->kind);
     if (purge_at == 0) {
-        say(e, STR("It is kept until somebody handles it."));
+        say(e, STR("Kept until it is redriven or dropped."));
     } else {
-        buf_add(line(e), STR("It is kept until "));
+        buf_add(line(e), STR("Kept until "));
         add_time(e, purge_at);
         buf_add_char(&e->line, '.');
         put(e);
     }
     if (e->job->redacted)
-        say(e, STR("Its payloads are erased."));
+        say(e, STR("Payloads erased."));
 }
 
 static void summary_completed(struct explainer *e)
 {
-    buf_addf(line(e), "It is done, in attempt %lld, at ", (long long)e->job->attempt);
+    buf_addf(line(e), "Completed in attempt %lld at ", (long long)e->job->attempt);
     add_time(e, e->job->updated_at);
     buf_add_char(&e->line, '.');
 }
@@ -867,7 +869,7 @@ static void reasons_ended(struct explainer *e)
 
 static void moves_ended(struct explainer *e)
 {
-    say(e, STR("Nothing moves it any more: submit a new job."));
+    say(e, STR("No further actions; submit a new job to run it again."));
 }
 
 static void summary_cancelled(struct explainer *e)
@@ -875,9 +877,8 @@ static void summary_cancelled(struct explainer *e)
     const struct job *job = e->job;
     bool expired = job->spec.expires_ms > 0 && job->attempt == 0 && job->epoch == 1 &&
                    job->updated_at >= job->created_at + job->spec.expires_ms;
-    buf_add(line(e), expired ? STR("It expired: it had not started by its time, and was cancelled "
-                                   "at ")
-                             : STR("It was cancelled at "));
+    buf_add(line(e),
+            expired ? STR("Expired before it started and cancelled at ") : STR("Cancelled at "));
     add_time(e, e->job->updated_at);
     buf_add_char(&e->line, '.');
 }
@@ -885,7 +886,7 @@ static void summary_cancelled(struct explainer *e)
 static void reasons_cancelled(struct explainer *e)
 {
     if (str_is_set(e->job->cancel_reason) && e->job->cancel_reason.len > 0) {
-        buf_add(line(e), STR("The reason: "));
+        buf_add(line(e), STR("Reason: "));
         add_quoted(&e->line, e->job->cancel_reason);
         put(e);
     }
@@ -894,7 +895,7 @@ static void reasons_cancelled(struct explainer *e)
 
 static void summary_failed(struct explainer *e)
 {
-    buf_add(line(e), STR("It has failed for good"));
+    buf_add(line(e), STR("Failed permanently"));
     if (str_is_set(e->job->error)) {
         buf_add(&e->line, STR(": "));
         add_error(e, e->job->error);
@@ -906,7 +907,7 @@ static void summary_failed(struct explainer *e)
 static void moves_failed(struct explainer *e)
 {
     if (e->job->redacted) {
-        say(e, STR("Nothing moves it any more: its payloads are erased."));
+        say(e, STR("No further actions: its payloads are erased."));
         return;
     }
     move(e, "requeue", "");
@@ -916,8 +917,7 @@ static void moves_failed(struct explainer *e)
 static void summary_dead(struct explainer *e)
 {
     const struct dead_letter *dead = &e->job->dead_letter;
-    buf_addf(line(e), "It is a dead letter: %.*s",
-             STR_ARG(dead_letter_reason_names.at[dead->reason_code]));
+    buf_addf(line(e), "Dead letter: %.*s", STR_ARG(dead_letter_reason_names.at[dead->reason_code]));
     if (str_is_set(dead->last_error)) {
         buf_add(&e->line, STR(", "));
         add_error(e, dead->last_error);
@@ -928,11 +928,11 @@ static void summary_dead(struct explainer *e)
 static void reasons_dead(struct explainer *e)
 {
     const struct dead_letter *dead = &e->job->dead_letter;
-    buf_addf(line(e), "It was given up (attempts: %lld)", (long long)dead->attempts);
+    buf_addf(line(e), "Dead-lettered (attempts: %lld)", (long long)dead->attempts);
     if (dead->stage != STAGE_NONE)
-        buf_addf(&e->line, ", in the stage %.*s", STR_ARG(stage_names.at[dead->stage]));
+        buf_addf(&e->line, ", stage %.*s", STR_ARG(stage_names.at[dead->stage]));
     if (str_is_set(dead->last_owner)) {
-        buf_add(&e->line, STR("; the last worker was "));
+        buf_add(&e->line, STR("; last worker: "));
         add_quoted(&e->line, dead->last_owner);
     }
     buf_add(&e->line, STR("; at "));

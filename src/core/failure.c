@@ -20,7 +20,7 @@ const struct record_type failure_record = {failure_fields,
 static enum error_code check_text(struct str text, const char *what, struct err *err)
 {
     if (text.len > TEXT_BYTES_MAX)
-        return err_set(err, ERR_PAYLOAD_TOO_LARGE, "%s has %zu bytes; the most is %d", what,
+        return err_set(err, ERR_PAYLOAD_TOO_LARGE, "%s has %zu bytes; the limit is %d", what,
                        text.len, TEXT_BYTES_MAX);
     if (!utf8_valid(text))
         return err_set(err, ERR_BAD_REQUEST, "%s is not valid UTF-8", what);
@@ -31,7 +31,7 @@ static enum error_code check_details(struct str details, struct err *err)
 {
     struct str value = str_is_set(details) ? json_trim(details) : details;
     if (value.len > PAYLOAD_BYTES_MAX)
-        return err_set(err, ERR_PAYLOAD_TOO_LARGE, "error.details has %zu bytes; the most is %d",
+        return err_set(err, ERR_PAYLOAD_TOO_LARGE, "error.details has %zu bytes; the limit is %d",
                        value.len, PAYLOAD_BYTES_MAX);
     if (str_is_set(details) && json_type(value) == JSON_INVALID)
         return err_set(err, ERR_BAD_REQUEST, "error.details must be JSON, not \"%.*s\"",
@@ -65,7 +65,7 @@ enum error_code failure_write(const struct failure *failure, struct arena *arena
     if (kept.error_class == CLASS_NONE)
         kept.error_class = CLASS_TRANSIENT;
     if (kept.message.len == 0)
-        kept.message = STR("no message was given");
+        kept.message = STR("no message");
     if (str_is_set(kept.details))
         kept.details = json_trim(kept.details);
     if (json_type(kept.details) == JSON_NULL)
@@ -76,7 +76,7 @@ enum error_code failure_write(const struct failure *failure, struct arena *arena
     record_write(&failure_record, &kept, RECORD_ALL, &writer);
     json_end_object(&writer);
     if (buf.failed)
-        return err_set(err, ERR_NO_MEMORY, "no memory for an error");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     *ret = buf_str(&buf);
     return ERR_OK;
 }

@@ -139,6 +139,7 @@ struct job {
     struct str replan_reason;
     int64_t steps[STANDING_COUNT]; /* how many stand where */
     int64_t final_steps;           /* on which no other depends */
+    struct str pin;                /* only claims of this code version get it; absent: any does */
     uint8_t head[HASH_LEN];        /* hash of the last event */
     uint8_t salt[SALT_LEN];        /* beside the stream, erased by redaction */
     bool redacted;                 /* beside the stream: payloads and salt are erased */

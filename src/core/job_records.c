@@ -110,6 +110,7 @@ static const struct record_field job_fields[] = {
     FIELD(steps[STANDING_SUCCEEDED], "steps_succeeded", INT),
     FIELD(steps[STANDING_FAILED], "steps_failed", INT),
     FIELD(final_steps, "final_steps", INT),
+    FIELD(pin, "pin", NAME),
 #undef RECORD_OF
 };
 const struct record_type job_record = TYPE(job_fields);
@@ -184,6 +185,7 @@ static const struct record_field kind_fields[] = {
     RECORD_FIELD_NESTED(struct kind_settings, retry, "retry", retry_policy_record),
     FIELD(retention_ms, "retention_ms", INT),
     FIELD(cancel_grace_ms, "cancel_grace_ms", INT),
+    FIELD(pin, "pin", BOOL),
     FIELD(version, "version", INT),
 #undef RECORD_OF
 };

@@ -3,13 +3,18 @@
 #include <assert.h>
 
 #include "base/json.h"
+#include "base/record_pack.h"
 #include "core/job_records.h"
 #include "core/plan.h"
 
 static void write_record(const struct record_type *type, const void *record, uint64_t mask,
-                         struct buf *buf)
+                         enum state_form form, struct buf *buf)
 {
     struct json_writer writer;
+    if (form == STATE_PACKED) {
+        record_pack(type, record, mask, buf);
+        return;
+    }
     json_writer_init(&writer, buf);
     json_begin_object(&writer);
     record_write(type, record, mask, &writer);
@@ -32,19 +37,23 @@ static enum error_code read_record(const struct record_type *type, struct str js
                                    const char *what, struct arena *arena, void *record,
                                    struct err *err)
 {
+    if (record_is_packed(json))
+        return record_unpack(type, json, mask, record)
+                   ? ERR_OK
+                   : err_set(err, ERR_CORRUPT, "%s cannot be read: its bytes are damaged", what);
     return damaged(record_read(type, json, mask, RECORD_STORED, NULL, arena, record, err), what,
                    err);
 }
 
-void job_state_write(const struct job *job, struct buf *buf)
+void job_state_write(const struct job *job, enum state_form form, struct buf *buf)
 {
-    write_record(&job_record, job, RECORD_FROM(JOB_COLUMNS), buf);
+    write_record(&job_record, job, RECORD_FROM(JOB_COLUMNS), form, buf);
 }
 
-enum error_code job_state_read(struct str json, struct arena *arena, struct job *job,
+enum error_code job_state_read(struct str state, struct arena *arena, struct job *job,
                                struct err *err)
 {
-    return read_record(&job_record, json, RECORD_FROM(JOB_COLUMNS), "the state of a job", arena,
+    return read_record(&job_record, state, RECORD_FROM(JOB_COLUMNS), "the state of a job", arena,
                        job, err);
 }
 
@@ -79,24 +88,22 @@ enum error_code job_spec_read(struct str payload, struct arena *arena, struct sp
     return read_record(&spec_record, payload, RECORD_ALL, "the spec of a job", arena, spec, err);
 }
 
-void effect_state_write(const struct effect *effect, struct buf *buf)
+void effect_state_write(const struct effect *effect, enum state_form form, struct buf *buf)
 {
-    write_record(&effect_record, effect, RECORD_FROM(EFFECT_COLUMNS), buf);
+    write_record(&effect_record, effect, RECORD_FROM(EFFECT_COLUMNS), form, buf);
 }
 
-enum error_code effect_state_read(struct str json, struct arena *arena, struct effect *effect,
+enum error_code effect_state_read(struct str state, struct arena *arena, struct effect *effect,
                                   struct err *err)
 {
-    enum error_code code = read_record(&effect_record, json, RECORD_FROM(EFFECT_COLUMNS),
+    enum error_code code = read_record(&effect_record, state, RECORD_FROM(EFFECT_COLUMNS),
                                        "the state of an effect", arena, effect, err);
     if (code == ERR_OK && !str_is_set(effect->key))
         code = err_set(err, ERR_CORRUPT, "an effect has no key");
     if (code != ERR_OK)
         return code;
     effect->name = effect_name(effect->step, effect->key, arena);
-    return str_is_set(effect->name)
-               ? ERR_OK
-               : err_set(err, ERR_NO_MEMORY, "there is no memory for an effect");
+    return str_is_set(effect->name) ? ERR_OK : err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
 /* A step that thousands must come before is read whenever one of them ends: its dependencies stand
@@ -260,7 +267,7 @@ static enum error_code read_children(struct str *text, struct arena *arena, stru
         if (!take_row(&list, &first, &last) || last - first >= PLAN_STEPS_MAX - step->child_count)
             return bad_children(err);
         if (!add_children(step, first, last, &cap, arena))
-            return err_set(err, ERR_NO_MEMORY, "there is no memory for a step");
+            return err_set(err, ERR_NO_MEMORY, "out of memory");
         more = take(&list, STR(","));
     }
     if (list.len > 0)
@@ -288,7 +295,7 @@ static enum error_code take_deps(struct str *spec, uint32_t bytes, struct arena 
         return bad_plan(err);
     char *closed = arena_alloc(arena, rest + 1);
     if (closed == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for a step");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     memcpy(closed, spec->at, rest);
     closed[rest] = '}';
     *spec = (struct str){closed, rest + 1};
@@ -333,8 +340,7 @@ enum error_code step_state_read(struct str json, struct arena *arena, struct ste
     struct str avoided = json_member(json, STR("avoided"));
     struct names names = {0};
     if (code == ERR_OK && (unsigned)step->state >= STEP_STATE_COUNT)
-        code = err_set(err, ERR_CORRUPT, "a step has the state %d, which there is not",
-                       (int)step->state);
+        code = err_set(err, ERR_CORRUPT, "a step has the unknown state %d", (int)step->state);
     if (code != ERR_OK || !str_is_set(avoided))
         return code;
     code = damaged(names_read(avoided, UINT32_MAX, "avoided", arena, &names, err),
@@ -382,7 +388,7 @@ void resource_state_write(const struct resource *resource, struct buf *buf)
 
 static enum error_code bad_labels(struct err *err)
 {
-    return err_set(err, ERR_CORRUPT, "labels that are stored cannot be read");
+    return err_set(err, ERR_CORRUPT, "the stored labels cannot be read");
 }
 
 enum error_code label_pairs_read(struct str json, struct arena *arena, struct label **ret,
@@ -395,7 +401,7 @@ enum error_code label_pairs_read(struct str json, struct arena *arena, struct la
         return bad_labels(err);
     struct label *labels = arena_zalloc(arena, count / 2 + 1, sizeof *labels);
     if (labels == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for labels");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     for (size_t i = 0; json_array_next(&iter, &raw); i++) {
         if (i == count)
             return bad_labels(err); /* as for children */
@@ -432,7 +438,7 @@ enum error_code resource_state_read(struct str json, struct arena *arena, struct
 
 void kind_settings_write(const struct kind_settings *kind, struct buf *buf)
 {
-    write_record(&kind_settings_record, kind, RECORD_ALL, buf);
+    write_record(&kind_settings_record, kind, RECORD_ALL, STATE_JSON, buf);
 }
 
 bool kind_settings_same(const struct kind_settings *a, const struct kind_settings *b)

@@ -1,4 +1,5 @@
-/* Jobs and their parts as stores keep them: JSON texts beside a few columns.
+/* Jobs and their parts as stores keep them: JSON texts beside a few columns, or where a store has
+ * columns for bytes, the same packed (base/record_pack.h). Readers take either.
  *
  * What users search by, and what never changes after the first event, is left out: stores keep the
  * former in columns, and the latter is in the stream already. */
@@ -13,11 +14,12 @@
 
 /* The header without id, status, version, failures, created_at, updated_at, spec, cursor, head and
  * salt. */
-void job_state_write(const struct job *job, struct buf *buf);
+enum state_form { STATE_JSON, STATE_PACKED };
+void job_state_write(const struct job *job, enum state_form form, struct buf *buf);
 
 /* Reads what job_state_write wrote over `job`, whose other members are left alone. Fails with
- * corrupt or no_memory. Here as below views of `json` are kept. */
-enum error_code job_state_read(struct str json, struct arena *arena, struct job *job,
+ * corrupt or no_memory. Here as below views of the text are kept. */
+enum error_code job_state_read(struct str state, struct arena *arena, struct job *job,
                                struct err *err);
 
 /* Makes the job's texts copies in `arena`; those of the spec too unless `same_spec`, whose texts
@@ -33,8 +35,8 @@ enum error_code job_spec_read(struct str payload, struct arena *arena, struct sp
                               struct err *err);
 
 /* An effect without its step, key and version. `name` is made by the reader. */
-void effect_state_write(const struct effect *effect, struct buf *buf);
-enum error_code effect_state_read(struct str json, struct arena *arena, struct effect *effect,
+void effect_state_write(const struct effect *effect, enum state_form form, struct buf *buf);
+enum error_code effect_state_read(struct str state, struct arena *arena, struct effect *effect,
                                   struct err *err);
 
 /* A step in two texts: what the plan says of it, which is written once, and the rest. The ordinal

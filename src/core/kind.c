@@ -16,6 +16,7 @@ static const struct record_field given_fields[] = {
     RECORD_FIELD(struct given, retry, "retry", OBJECT),
     RECORD_FIELD(struct given, settings.retention_ms, "retention_ms", INT),
     RECORD_FIELD(struct given, settings.cancel_grace_ms, "cancel_grace_ms", INT),
+    RECORD_FIELD(struct given, settings.pin, "pin", BOOL),
 };
 
 static const struct record_type given_record = {given_fields,
@@ -52,6 +53,6 @@ enum error_code kind_settings_changed(const struct kind_settings *current, struc
     enum error_code code =
         buf.failed ? ERR_NO_MEMORY : json_merge_patch(buf_str(&buf), change, arena, &merged);
     if (code != ERR_OK)
-        return err_set(err, code, "no memory for the settings of a kind");
+        return err_set(err, code, "out of memory");
     return kind_settings_given(merged, arena, ret, err);
 }

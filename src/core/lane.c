@@ -10,7 +10,7 @@ static const struct str work_names[] = {STR_INIT("job"), STR_INIT("step"), STR_I
 
 static enum error_code no_memory(struct err *err)
 {
-    return err_set(err, ERR_NO_MEMORY, "there is no memory for a lane");
+    return err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
 /* Lists are short, and mostly sorted already. */
@@ -60,7 +60,8 @@ enum error_code lane_key(const struct lane *lane, struct arena *arena, struct st
 {
     struct buf buf;
     struct json_writer writer;
-    bool flow = str_is_set(lane->limits) || str_is_set(lane->fair_key);
+    bool pinned = str_is_set(lane->pin);
+    bool flow = str_is_set(lane->limits) || str_is_set(lane->fair_key) || pinned;
     bool resource = str_is_set(lane->selector) || lane->avoid.count > 0 || flow;
     buf_init(&buf, arena, 64);
     json_writer_init(&writer, &buf);
@@ -76,8 +77,10 @@ enum error_code lane_key(const struct lane *lane, struct arena *arena, struct st
     }
     if (flow)
         json_put_raw(&writer, str_is_set(lane->limits) ? lane->limits : STR("[]"));
-    if (str_is_set(lane->fair_key))
+    if (str_is_set(lane->fair_key) || pinned)
         json_put_string(&writer, lane->fair_key);
+    if (pinned)
+        json_put_string(&writer, lane->pin);
     json_end_array(&writer);
     if (buf.failed)
         return no_memory(err);
@@ -88,7 +91,8 @@ enum error_code lane_key(const struct lane *lane, struct arena *arena, struct st
 enum error_code lane_key_of_job(const struct job *job, struct arena *arena, struct str *ret,
                                 struct err *err)
 {
-    struct lane lane = {.work = LANE_JOBS, .queue = job->spec.queue, .kind = job->spec.kind};
+    struct lane lane = {
+        .work = LANE_JOBS, .queue = job->spec.queue, .kind = job->spec.kind, .pin = job->pin};
     enum error_code code =
         read_list(job->spec.capabilities, "capabilities", arena, &lane.capabilities, err);
     return code == ERR_OK ? lane_key(&lane, arena, ret, err) : code;
@@ -185,6 +189,8 @@ static enum error_code read_members(struct json_iter *iter, struct arena *arena,
         code = next_limits(iter, &lane->limits);
     if (code == ERR_OK)
         code = next_text(iter, arena, &lane->fair_key);
+    if (code == ERR_OK)
+        code = next_text(iter, arena, &lane->pin);
     if (code == ERR_OK && str_is_set(lane->selector))
         code = selector_parse(lane->selector, arena, &lane->parsed, NULL);
     return code;
@@ -222,7 +228,8 @@ bool lane_takes(const struct lane *lane, const struct claimer *claimer)
     const struct resource *resource = claimer->resource;
     if (lane->work != claimer->work || !is_among(&claimer->queues, lane->queue) ||
         !is_among(&claimer->kinds, lane->kind) || str_is_set(lane->limits) ||
-        str_is_set(lane->fair_key))
+        str_is_set(lane->fair_key) ||
+        (str_is_set(lane->pin) && !str_eq(lane->pin, claimer->code_version)))
         return false;
     if (lane->work != LANE_STEPS)
         return names_cover(&claimer->capabilities, &lane->capabilities, NULL);

@@ -2,9 +2,9 @@
  *
  * A lane is everything that decides whether a claim may have a piece of work: what it is (a job, a
  * step, or a finished step to be judged), its queue and kind, the capabilities it needs, and for
- * steps the selector and the resources to avoid. A claim looks only into lanes that it may take, so
- * it never walks over what it cannot have. Stores number lanes, and may give a number back when
- * nothing stands in its lane. */
+ * steps the selector and the resources to avoid; for jobs that are pinned the code version. A claim
+ * looks only into lanes that it may take, so it never walks over what it cannot have. Stores number
+ * lanes, and may give a number back when nothing stands in its lane. */
 #ifndef PAWL_CORE_LANE_H
 #define PAWL_CORE_LANE_H
 
@@ -29,11 +29,12 @@ struct lane {
     struct names avoid;        /* sorted */
     struct str limits;         /* raw JSON: [["limit","key"], ...], sorted; absent: none */
     struct str fair_key;       /* absent: none */
+    struct str pin;            /* LANE_JOBS: the code version that it is for; absent: any */
     struct selector parsed;    /* the selector, read */
 };
 
 /* The key of a lane: a JSON array that is the same for the same lane, in every store. Its members
- * are those of struct lane up to fair_key, in that order; what says nothing is left out at the end.
+ * are those of struct lane up to pin, in that order; what says nothing is left out at the end.
  * So keys with limits and a fair key, which no job has yet, can be beside those that are stored,
  * and nothing is to be migrated for them. A server that does not know them leaves their work to
  * others: lane_takes. Fails with no_memory. */
@@ -58,6 +59,7 @@ struct claimer {
     struct names kinds;
     struct names capabilities;       /* LANE_JOBS: the worker's */
     const struct resource *resource; /* LANE_STEPS */
+    struct str code_version;         /* LANE_JOBS: the worker's; absent: not told */
 };
 
 /* Whether the claimer may take work of the lane. Not where limits or turns are to be kept. */

@@ -10,7 +10,7 @@
  * Left out: from queued, retrying and leased a job may also be cancelled or dead-lettered, and
  * failed and dead_lettered ones may be requeued.
  *
- * docs/machines.md has the whole of it. The lists are in job_machine.def and step_machine.def;
+ * docs/reference/states.md has all of it. The lists are in job_machine.def and step_machine.def;
  * nothing else says what is legal. Everything here is a constant or a pure look-up. */
 #ifndef PAWL_CORE_MACHINE_H
 #define PAWL_CORE_MACHINE_H
@@ -64,7 +64,7 @@ bool job_status_parse(struct str name, enum job_status *ret);
 bool job_status_terminal(enum job_status status);
 bool step_state_terminal(enum step_state state);
 
-/* How far within an attempt: see invariant 4 in docs/machines.md. */
+/* How far within an attempt: see invariant 4 in docs/reference/states.md. */
 int job_status_rank(enum job_status status);
 
 /* The event that enters a step state, and back; false when the event is not a step state's. */

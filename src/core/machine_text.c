@@ -61,7 +61,7 @@ static bool job_move_later(enum job_status from, enum event_type event, enum job
 static const char *later_condition(enum event_type event)
 {
     if (event == EVENT_JOB_REQUEUED)
-        return "its payload has a not_before that lies in the future";
+        return "its payload has a not_before in the future";
     assert(event == EVENT_JOB_WAITING);
     return "its payload says \"parked\": true";
 }

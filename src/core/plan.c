@@ -123,11 +123,11 @@ static enum error_code wait_error(struct err *err, const char *problem)
 static enum error_code check_timer(const struct wait_spec *wait, struct err *err)
 {
     if (wait->delay_ms == 0 && wait->until == 0)
-        return wait_error(err, "a timer needs delay_ms or until");
+        return wait_error(err, "a timer requires delay_ms or until");
     if (wait->delay_ms != 0 && wait->until != 0)
         return wait_error(err, "a timer takes delay_ms or until, not both");
     if (wait->timeout_ms != 0)
-        return wait_error(err, "a timer ends by itself and takes no timeout_ms");
+        return wait_error(err, "a timer takes no timeout_ms");
     return ERR_OK;
 }
 
@@ -135,7 +135,7 @@ static enum error_code check_timer(const struct wait_spec *wait, struct err *err
 static enum error_code check_other(const struct wait_spec *wait, struct err *err)
 {
     if (wait->type != WAIT_HUMAN && !str_is_set(wait->correlation_key))
-        return wait_error(err, "correlation_key is missing: a signal or webhook is told by it");
+        return wait_error(err, "correlation_key is required for a signal or webhook");
     if (wait->delay_ms != 0 || wait->until != 0)
         return wait_error(err, "delay_ms and until are for timers; use timeout_ms");
     return ERR_OK;
@@ -147,6 +147,8 @@ enum error_code choices_check(struct str choices, struct str default_answer, str
     struct json_iter iter;
     struct str raw;
     struct str answer = {NULL, 0};
+    struct str seen[CHOICES_MAX];
+    size_t seen_count = 0;
     size_t count = json_count(choices);
     if (json_type(choices) != JSON_ARRAY)
         return err_set(err, ERR_BAD_REQUEST, "choices must be an array");
@@ -165,10 +167,14 @@ enum error_code choices_check(struct str choices, struct str default_answer, str
         enum error_code code = record_string(raw, "a choice", arena, &choice, err);
         if (code != ERR_OK)
             return code;
+        for (size_t i = 0; i < seen_count; i++)
+            if (str_eq(choice, seen[i]))
+                return err_set(err, ERR_BAD_REQUEST, "duplicate choice \"%.*s\"", STR_ARG(choice));
+        seen[seen_count++] = choice;
         listed = listed || str_eq(choice, answer);
     }
     if (!listed) {
-        return err_set(err, ERR_BAD_REQUEST, "default_answer \"%.*s\" is not among the choices",
+        return err_set(err, ERR_BAD_REQUEST, "default_answer \"%.*s\" is not one of the choices",
                        STR_ARG(answer));
     }
     return ERR_OK;
@@ -205,7 +211,7 @@ enum error_code wait_spec_read(struct str json, enum record_source source, struc
     enum error_code code =
         record_read(&wait_spec_record, json, RECORD_ALL, source, "wait", arena, &wait, err);
     if (code == ERR_OK && wait.type == WAIT_NONE)
-        code = wait_error(err, "type is missing: webhook, human, timer or signal");
+        code = wait_error(err, "type is required: webhook, human, timer or signal");
     if (code == ERR_OK && source == RECORD_STORED) {
         *ret = wait;
         return ERR_OK;
@@ -362,8 +368,8 @@ static enum error_code index_step(struct builder *builder, uint32_t ordinal)
         return ERR_OK;
     return refused(builder, ordinal,
                    err_set(builder->err, ERR_UNPROCESSABLE_PLAN,
-                           "step id \"%.*s\" is used twice: by steps[%u] and steps[%u]",
-                           STR_ARG(id), found, ordinal));
+                           "duplicate step id \"%.*s\" in steps[%u] and steps[%u]", STR_ARG(id),
+                           found, ordinal));
 }
 
 static enum error_code read_step(struct builder *builder, uint32_t ordinal, struct str json)
@@ -389,7 +395,7 @@ static enum error_code read_step(struct builder *builder, uint32_t ordinal, stru
     if (code != ERR_OK)
         return code;
     if (!str_is_set(step->spec.id)) {
-        code = err_set(builder->err, ERR_UNPROCESSABLE_PLAN, "id is missing");
+        code = err_set(builder->err, ERR_UNPROCESSABLE_PLAN, "id is required");
         return refused(builder, ordinal, step_failure(builder, ordinal, code));
     }
     return index_step(builder, ordinal);
@@ -473,7 +479,8 @@ static enum error_code resolve_dep(struct builder *builder, uint32_t ordinal, st
     }
     if (last_user[dep] == ordinal + 1) {
         return err_set(builder->err, ERR_UNPROCESSABLE_PLAN,
-                       "step \"%.*s\" names \"%.*s\" twice in deps", STR_ARG(step_id), STR_ARG(id));
+                       "step \"%.*s\" has the duplicate dependency \"%.*s\"", STR_ARG(step_id),
+                       STR_ARG(id));
     }
     last_user[dep] = ordinal + 1;
     builder->steps[dep].child_count++;
@@ -592,8 +599,7 @@ static enum error_code refuse_cycle(const struct builder *builder, const uint32_
     }
     struct str text = cycle_text(builder, next, first, length);
     *ret_first = first;
-    return err_set(builder->err, ERR_UNPROCESSABLE_PLAN,
-                   "the plan has a cycle, in which each step depends on the next: %.*s",
+    return err_set(builder->err, ERR_UNPROCESSABLE_PLAN, "the plan has a dependency cycle: %.*s",
                    (int)text.len, text.at);
 }
 
@@ -698,7 +704,7 @@ enum error_code plan_steps(struct str plan, struct str *ret, struct err *err)
     struct str value;
     struct str steps = {NULL, 0};
     if (!json_object_begin(&iter, plan))
-        return err_set(err, ERR_UNPROCESSABLE_PLAN, "plan must be an object with steps");
+        return err_set(err, ERR_UNPROCESSABLE_PLAN, "plan must be an object with the field steps");
     while (json_object_next(&iter, &key, &value)) {
         if (!json_key_is(key, STR("steps")))
             return err_set(err, ERR_UNKNOWN_FIELD, "plan: unknown field %.*s", STR_ARG(key));
@@ -728,9 +734,10 @@ enum error_code plan_check(struct str plan, uint64_t seed, struct arena *arena,
         return no_memory(err);
     enum error_code code = refused(&builder, PLAN_NO_STEP, plan_steps(plan, &steps, &detail));
     if (code == ERR_OK && problems.count == 0 && plan.len > PLAN_BYTES_MAX)
-        code = refused(&builder, PLAN_NO_STEP,
-                       err_set(&detail, ERR_PAYLOAD_TOO_LARGE,
-                               "the plan has %zu bytes; the most is %d", plan.len, PLAN_BYTES_MAX));
+        code =
+            refused(&builder, PLAN_NO_STEP,
+                    err_set(&detail, ERR_PAYLOAD_TOO_LARGE,
+                            "the plan has %zu bytes; the limit is %d", plan.len, PLAN_BYTES_MAX));
     if (code == ERR_OK && problems.count == 0)
         code = build(&builder, steps, seed);
     if (code != ERR_OK)

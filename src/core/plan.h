@@ -81,8 +81,8 @@ struct wait_spec {
 
 extern const struct record_type wait_spec_record;
 
-/* What a person may answer: an array of 1 to CHOICES_MAX strings, with the default answer, where
- * there is one, among them. bad_request says what is wrong. */
+/* What a person may answer: an array of 1 to CHOICES_MAX different strings, with the default
+ * answer, where there is one, among them. bad_request says what is wrong. */
 enum error_code choices_check(struct str choices, struct str default_answer, struct arena *arena,
                               struct err *err);
 

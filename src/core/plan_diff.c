@@ -82,7 +82,7 @@ static enum error_code index_steps(const struct plan *plan, struct map *map, str
     for (uint32_t i = 0; i < plan->count; i++) {
         uint32_t found;
         if (map_put(map, plan->steps[i].spec.id, i, &found) != ERR_OK)
-            return err_set(err, ERR_NO_MEMORY, "no memory to compare %u steps", plan->count);
+            return err_set(err, ERR_NO_MEMORY, "out of memory for %u steps", plan->count);
     }
     return ERR_OK;
 }
@@ -104,7 +104,7 @@ enum error_code plan_diff(const struct plan *from, const struct plan *to, uint64
     map_init(&after, arena, to->count, seed);
     diff.changes = arena_zalloc(arena, most + 1, sizeof *diff.changes);
     if (diff.changes == NULL)
-        return err_set(err, ERR_NO_MEMORY, "no memory to compare %zu steps", most);
+        return err_set(err, ERR_NO_MEMORY, "out of memory for %zu steps", most);
     enum error_code code = index_steps(from, &before, err);
     if (code == ERR_OK)
         code = index_steps(to, &after, err);

@@ -121,7 +121,7 @@ enum error_code critical_path_find(const struct job_slice *slice, const struct s
     uint32_t *open = arena_zalloc(arena, count + 1, sizeof *open);
     struct chain *chains = arena_zalloc(arena, count + 1, sizeof *chains);
     if (path.steps == NULL || path.reached_by == NULL || open == NULL || chains == NULL)
-        return err_set(err, ERR_NO_MEMORY, "no memory for a path of %zu steps", count);
+        return err_set(err, ERR_NO_MEMORY, "out of memory for %zu steps", count);
     for (uint32_t i = 0; i < count; i++)
         chains[i] = (struct chain){.ms = step_duration_ms(&times[i], now), .count = 1};
     /* The list of what is ready is not needed when the path is written. */

@@ -12,7 +12,7 @@ enum error_code request_check(const struct request_record *record,
     }
     if (memcmp(record->body_hash, body_hash, HASH_LEN) != 0)
         return err_set(err, ERR_IDEMPOTENCY_MISMATCH,
-                       "the key \"%.*s\" was used with another body: use a new key",
+                       "the key \"%.*s\" was used with a different request: use a new key",
                        STR_ARG(record->key));
     *ret = REQUEST_REPEATED;
     return ERR_OK;

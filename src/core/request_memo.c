@@ -309,7 +309,7 @@ enum error_code request_memo_read(struct str kept, struct arena *arena, struct r
             take_entry(&reader, &memo.entries[memo.count++]);
     }
     if (reader.no_memory)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for the record of a request");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     if (reader.damaged || memo.count == 0)
         return err_set(err, ERR_CORRUPT, "the record of the request is damaged");
     *ret = memo;

@@ -48,7 +48,7 @@ static enum error_code name_read(struct str raw, const struct names *before, con
     if (code == ERR_OK)
         code = record_check_name(name, "", err);
     if (code == ERR_OK && names_have(before, name))
-        code = err_set(err, ERR_BAD_REQUEST, " is there twice: \"%.*s\"", STR_ARG(name));
+        code = err_set(err, ERR_BAD_REQUEST, " has the duplicate entry \"%.*s\"", STR_ARG(name));
     if (code != ERR_OK)
         return err_set(err, code, "%s[%u]%s", what, before->count, err == NULL ? "" : err->detail);
     *ret = name;
@@ -194,7 +194,7 @@ static enum error_code capabilities_fit(const struct resource *resource, const s
         names_read(step->spec.capabilities, CAPABILITIES_MAX, "capabilities", arena, &need, err);
     if (code == ERR_OK && !names_cover(&resource->capabilities, &need, &missing)) {
         code = err_set(err, ERR_INVALID_TRANSITION,
-                       "resource \"%.*s\" lacks the capability \"%.*s\" that step \"%.*s\" needs",
+                       "resource \"%.*s\" lacks the capability \"%.*s\" required by step \"%.*s\"",
                        STR_ARG(resource->id), STR_ARG(missing), STR_ARG(step->spec.id));
     }
     return code;
@@ -291,25 +291,24 @@ bool resource_blame(struct resource *resource, int64_t now)
 enum error_code resource_check_free(const struct resource *resource, int64_t now, struct err *err)
 {
     if (now >= resource->expires_at) {
-        return err_set(err, ERR_INVALID_TRANSITION,
-                       "resource \"%.*s\" is lost: it should have renewed %lld ms ago",
+        return err_set(err, ERR_INVALID_TRANSITION, "resource \"%.*s\" expired %lld ms ago",
                        STR_ARG(resource->id), (long long)(now - resource->expires_at));
     }
     if (resource->draining) {
         return err_set(err, ERR_INVALID_TRANSITION,
-                       "resource \"%.*s\" is draining and takes nothing new",
+                       "resource \"%.*s\" is draining and accepts no new steps",
                        STR_ARG(resource->id));
     }
     if (resource_rests(resource, now)) {
-        return err_set(err, ERR_INVALID_TRANSITION,
-                       "resource \"%.*s\" has failed too often and rests for another %lld ms",
-                       STR_ARG(resource->id), (long long)(resource->rested_until - now));
+        return err_set(
+            err, ERR_INVALID_TRANSITION,
+            "resource \"%.*s\" is in cooldown for another %lld ms after too many failures",
+            STR_ARG(resource->id), (long long)(resource->rested_until - now));
     }
     if (resource->used >= resource->slots) {
-        return err_set(err, ERR_INVALID_TRANSITION,
-                       "resource \"%.*s\" has no free slot: %lld of %lld are used",
-                       STR_ARG(resource->id), (long long)resource->used,
-                       (long long)resource->slots);
+        return err_set(
+            err, ERR_INVALID_TRANSITION, "resource \"%.*s\" has no free slot: %lld of %lld in use",
+            STR_ARG(resource->id), (long long)resource->used, (long long)resource->slots);
     }
     return ERR_OK;
 }

@@ -35,13 +35,13 @@ bool resource_serves(const struct resource *resource, struct str queue)
 
 enum error_code resource_unknown(struct str id, struct err *err)
 {
-    return err_set(err, ERR_NOT_FOUND, "there is no resource \"%.*s\"", STR_ARG(id));
+    return err_set(err, ERR_NOT_FOUND, "unknown resource \"%.*s\"", STR_ARG(id));
 }
 
 static enum error_code refuse_shared(const struct resource *resource, struct err *err)
 {
     return err_set(err, ERR_FORBIDDEN,
-                   "the resource \"%.*s\" is shared: only a token for all queues changes it",
+                   "the resource \"%.*s\" is shared: changing it requires a token for all queues",
                    STR_ARG(resource->id));
 }
 
@@ -62,9 +62,9 @@ static enum error_code check_named(const struct resource_claimant *claimant, str
         return ERR_OK;
     if (claimant->queues.count == 0)
         return err_set(err, ERR_FORBIDDEN,
-                       "queues is empty, which means all, and the token is for some of them");
+                       "queues is empty, which means all, but the token is limited to some queues");
     if (!names_cover(claimant->by, &claimant->queues, &foreign))
-        return err_set(err, ERR_FORBIDDEN, "the token is not for the queue \"%.*s\"",
+        return err_set(err, ERR_FORBIDDEN, "the token does not cover the queue \"%.*s\"",
                        STR_ARG(foreign));
     return ERR_OK;
 }
@@ -73,11 +73,12 @@ static enum error_code check_sharing(const struct resource_claimant *claimant, b
                                      bool shared, struct err *err)
 {
     if (shared != was && (claimant->by != NULL || !claimant->admin))
-        return err_set(err, ERR_FORBIDDEN, "%s needs a token with the scope admin for all queues",
-                       shared ? "to share a resource" : "to end the sharing of a resource");
+        return err_set(err, ERR_FORBIDDEN,
+                       "%s requires a token with the scope admin for all queues",
+                       shared ? "to share a resource" : "to unshare a resource");
     if (shared && claimant->names_queues && claimant->queues.count > 0)
         return err_set(err, ERR_BAD_REQUEST,
-                       "queues and shared do not go together: a shared resource is for all queues");
+                       "queues and shared exclude each other: a shared resource serves all queues");
     return ERR_OK;
 }
 
@@ -90,11 +91,11 @@ enum error_code resource_decide_owner(const struct resource *known,
     bool shared =
         claimant->shared == SHARED_AS_BEFORE ? was_shared : claimant->shared == SHARED_YES;
     if (known != NULL && !resource_may_change(known, claimant->by) && !resource_may_adopt(known))
-        return known->shared ? refuse_shared(known, err)
-                             : (enum error_code)err_set(
-                                   err, ERR_FORBIDDEN,
-                                   "the name \"%.*s\" is taken: choose another for the resource",
-                                   STR_ARG(ret->id));
+        return known->shared
+                   ? refuse_shared(known, err)
+                   : (enum error_code)err_set(err, ERR_FORBIDDEN,
+                                              "the resource name \"%.*s\" is already taken",
+                                              STR_ARG(ret->id));
     enum error_code code = check_sharing(claimant, was_shared, shared, err);
     if (code == ERR_OK && claimant->names_queues)
         code = check_named(claimant, err);

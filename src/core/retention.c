@@ -5,7 +5,7 @@ static enum error_code check_ended(const struct job *job, const char *verb, stru
     char id[UUID_TEXT_LEN];
     uuid_format(job->id, id);
     if (job->status == JOB_NONE)
-        return err_set(err, ERR_NOT_FOUND, "there is no job %.*s", UUID_TEXT_LEN, id);
+        return err_set(err, ERR_NOT_FOUND, "unknown job %.*s", UUID_TEXT_LEN, id);
     if (!job_status_terminal(job->status))
         return err_set(err, ERR_INVALID_TRANSITION, "cannot %s job %.*s: it is %.*s", verb,
                        UUID_TEXT_LEN, id, STR_ARG(job_status_name(job->status)));

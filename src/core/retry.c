@@ -107,7 +107,7 @@ static enum error_code check_word(const char *what, const char *name, unsigned w
                                   const struct record_names *names, struct err *err)
 {
     if (word == 0)
-        return err_set(err, ERR_BAD_REQUEST, "%s.%s is missing", what, name);
+        return err_set(err, ERR_BAD_REQUEST, "%s.%s is required", what, name);
     if (word >= names->count)
         return err_set(err, ERR_BAD_REQUEST, "%s.%s has no word number %u", what, name, word);
     return ERR_OK;

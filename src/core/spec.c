@@ -151,7 +151,7 @@ static enum error_code check_names(const struct spec *spec, struct err *err)
         {spec->agent_id, "agent_id"},
     };
     if (!str_is_set(spec->kind))
-        return err_set(err, ERR_BAD_REQUEST, "kind is missing: it says what kind of job this is");
+        return err_set(err, ERR_BAD_REQUEST, "kind is required");
     enum error_code code = record_check_name(spec->kind, "kind", err);
     if (code == ERR_OK)
         code = record_check_name(spec->queue, "queue", err);
@@ -170,10 +170,8 @@ static enum error_code check_times(const struct spec *spec, struct err *err)
         return err_set(err, ERR_BAD_REQUEST, "run_at must be a time up to the year 9999, not %lld",
                        (long long)spec->run_at);
     }
-    if (spec->run_at != 0 && spec->delay_ms != 0) {
-        return err_set(err, ERR_BAD_REQUEST,
-                       "run_at and delay_ms say the same thing: give one of them, not both");
-    }
+    if (spec->run_at != 0 && spec->delay_ms != 0)
+        return err_set(err, ERR_BAD_REQUEST, "run_at and delay_ms exclude each other");
     /* 0 means that none is given. */
     code = check_range("timeout_ms", spec->timeout_ms, 0, DELAY_MS_MAX, err);
     if (code == ERR_OK)
@@ -188,7 +186,7 @@ static enum error_code check_texts(const struct spec *spec, struct err *err)
     struct trace_context trace;
     if (str_is_set(spec->traceparent) && !trace_parse(spec->traceparent, &trace)) {
         return err_set(err, ERR_BAD_REQUEST,
-                       "traceparent must be as W3C Trace Context has it, such as "
+                       "traceparent must follow W3C Trace Context, such as "
                        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01, not \"%.*s\"",
                        STR_ARG(spec->traceparent));
     }
@@ -237,7 +235,7 @@ enum error_code fingerprint_read(struct str text, struct arena *arena, struct st
 {
     char *digits = arena_alloc(arena, FINGERPRINT_LEN);
     if (digits == NULL)
-        return err_set(err, ERR_NO_MEMORY, "no memory for a fingerprint");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     bool sound = text.len == FINGERPRINT_LEN;
     for (size_t i = 0; sound && i < FINGERPRINT_LEN; i++) {
         int value = hex_value(text.at[i]);
@@ -276,7 +274,7 @@ enum error_code spec_check(const struct spec *spec, struct arena *arena, struct 
 static enum error_code repeat_differs(const struct spec *asked, const char *what, struct err *err)
 {
     return err_set(err, ERR_IDEMPOTENCY_MISMATCH,
-                   "the idempotency_key \"%.*s\" belongs to a job %s: use a new key",
+                   "the idempotency_key \"%.*s\" belongs to a job %s: use a different key",
                    STR_ARG(asked->idempotency_key), what);
 }
 
@@ -298,7 +296,7 @@ enum error_code spec_check_repeat(const struct spec *asked, const struct submitt
     if (!str_eq(asked->kind, known->spec->kind))
         return err_set(err, ERR_IDEMPOTENCY_MISMATCH,
                        "the idempotency_key \"%.*s\" belongs to a job of kind \"%.*s\", not "
-                       "\"%.*s\": use a new key",
+                       "\"%.*s\": use a different key",
                        STR_ARG(asked->idempotency_key), STR_ARG(known->spec->kind),
                        STR_ARG(asked->kind));
     if (known->redacted)
@@ -308,7 +306,7 @@ enum error_code spec_check_repeat(const struct spec *asked, const struct submitt
     enum error_code code;
     if (str_is_set(asked->fingerprint) && str_is_set(known->spec->fingerprint)) {
         struct str mine;
-        struct str theirs;
+        struct str theirs = {NULL, 0};
         code = fingerprint_read(asked->fingerprint, arena, &mine, err);
         if (code == ERR_OK)
             code = fingerprint_read(known->spec->fingerprint, arena, &theirs, err);
@@ -318,7 +316,7 @@ enum error_code spec_check_repeat(const struct spec *asked, const struct submitt
     }
     code = json_alike(payload_of(asked), payload_of(known->spec), seed, arena, &same);
     if (code != ERR_OK)
-        return err_set(err, code, "no memory to compare two payloads");
+        return err_set(err, code, "out of memory");
     return same ? ERR_OK : repeat_differs(asked, "with another payload", err);
 }
 

@@ -63,6 +63,7 @@ struct kind_settings {
     struct retry_policy retry; /* max_attempts 0: not set */
     int64_t retention_ms;
     int64_t cancel_grace_ms; /* a soft cancel turns hard after it */
+    bool pin;                /* jobs are bound to the code version of their first claim */
     int64_t version;         /* rises with every change; 0: never set */
 };
 

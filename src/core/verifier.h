@@ -54,7 +54,7 @@ struct signal_account {
     uint32_t next; /* that was stored for the same key; SIGNAL_NONE: it is the last */
 };
 
-enum { SIGNAL_NONE = UINT32_MAX };
+#define SIGNAL_NONE UINT32_MAX
 
 /* Signals of one key that were stored, oldest first. Those that were taken stay in the list until
  * a walk along it passes them. */
@@ -159,6 +159,7 @@ struct verifier {
     int64_t created_at;
     int64_t epoch_at; /* when the epoch began that its deadline counts from */
     struct lease_account lease;
+    bool pinned;
     bool cancel_requested;
     int64_t cancel_at;
     int64_t position_epoch; /* how far the job has come */
@@ -248,6 +249,7 @@ void verify_cause(struct verifier *v);
 /* verify_job.c */
 void verify_state(struct verifier *v);
 void verify_cancel_requested(struct verifier *v);
+void verify_repinned(struct verifier *v);
 
 /* The class that a worker's error says; CLASS_NONE when it says none. */
 enum error_class error_class_of(struct str error);

@@ -235,6 +235,9 @@ static void verify_fact(struct verifier *v)
     case EVENT_JOB_CANCEL_REQUESTED:
         verify_cancel_requested(v);
         break;
+    case EVENT_JOB_REPINNED:
+        verify_repinned(v);
+        break;
     case EVENT_TOOL_CALLED:
     case EVENT_TOOL_RETURNED:
     case EVENT_TOOL_ABORTED:
@@ -449,7 +452,7 @@ enum error_code job_verify(const struct verify_input *input, struct arena *arena
     struct verifier v;
     struct fold fold = {.whole = true};
     if (!verifier_init(&v, input, arena))
-        return err_set(err, ERR_NO_MEMORY, "no memory to verify a job");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     job_slice_init(&fold.slice, input->id, input->seed);
 
     for (size_t i = 0; i < count && !v.no_memory; i++) {
@@ -467,6 +470,6 @@ enum error_code job_verify(const struct verify_input *input, struct arena *arena
     if (input->row != NULL && !v.no_memory)
         verify_row(&v, &fold, input->row, count);
     if (v.no_memory || !report_write(&v, count, ret))
-        return err_set(err, ERR_NO_MEMORY, "no memory to verify %zu events", count);
+        return err_set(err, ERR_NO_MEMORY, "out of memory for %zu events", count);
     return ERR_OK;
 }

@@ -414,6 +414,27 @@ void verify_cancel_requested(struct verifier *v)
     v->cancel_at = v->event->data.until;
 }
 
+/* What was redacted does not say whether it pinned the job. */
+void verify_repinned(struct verifier *v)
+{
+    if (!v->event->redacted && !v->redacted && (!v->pinned || v->event->data.pin.len == 0))
+        buf_addf(violate(v, VERIFY_PIN), "it goes to \"%.*s\", and %s pinned before",
+                 STR_ARG(v->event->data.pin), v->pinned ? "was" : "was not");
+}
+
+static void verify_pinned(struct verifier *v)
+{
+    const struct event *event = v->event;
+    if (event->type == EVENT_JOB_REQUEUED && event->data.fresh)
+        v->pinned = false;
+    if (event->type != EVENT_JOB_LEASED || !str_is_set(event->data.pin))
+        return;
+    if (v->pinned)
+        buf_addf(violate(v, VERIFY_PIN), "a claim pins it to \"%.*s\", and it was pinned before",
+                 STR_ARG(event->data.pin));
+    v->pinned = true;
+}
+
 static void verify_cancelled(struct verifier *v)
 {
     const struct event *event = v->event;
@@ -508,6 +529,7 @@ void verify_state(struct verifier *v)
     verify_dead_letter(v);
     verify_cancelled(v);
     verify_lifetime(v);
+    verify_pinned(v);
     if (v->event->type == EVENT_JOB_WAITING)
         verify_waiting(v);
     if (v->event->type == EVENT_WAIT_COMPLETED)

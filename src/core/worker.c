@@ -30,6 +30,10 @@ void worker_cover(struct worker_coverage *coverage, const struct worker *worker,
     coverage->of_kind++;
     if (!worker_handles_queue(worker, queue) && !PLANTED(WORKER_OF_ANY_QUEUE_FITS))
         return;
+    if (str_is_set(coverage->pin) && !str_eq(coverage->pin, worker->code_version)) {
+        coverage->unfit++;
+        return;
+    }
     coverage->fitting++;
     coverage->free += leases < worker->slots;
     coverage->slots += worker->slots;
@@ -40,16 +44,23 @@ void worker_coverage_tell(const struct worker_coverage *coverage, struct str kin
                           struct buf *buf)
 {
     if (coverage->fitting > 0) {
-        buf_addf(buf, "Live workers that handle it: %u, with %lld of %lld slots in use%s.",
+        buf_addf(buf, "Live workers for it: %u, with %lld of %lld slots in use%s.",
                  coverage->fitting, (long long)coverage->used, (long long)coverage->slots,
-                 coverage->free == 0 ? ", so that all are busy" : "");
+                 coverage->free == 0 ? ", all busy" : "");
         return;
     }
-    buf_addf(buf, "No live worker handles the kind \"%.*s\"", STR_ARG(kind));
+    if (coverage->unfit > 0) {
+        buf_addf(buf,
+                 "It is pinned to %.*s, no worker of that version is connected (of others: %u). "
+                 "Start one, or pin it to another version: pawl kind repin.",
+                 STR_ARG(coverage->pin), coverage->unfit);
+        return;
+    }
+    buf_addf(buf, "No live worker is registered for the kind \"%.*s\"", STR_ARG(kind));
     if (coverage->of_kind > 0)
         buf_addf(buf, " in the queue \"%.*s\" (in other queues: %u)", STR_ARG(queue),
                  coverage->of_kind);
-    buf_add(buf, STR(". One that has not registered may still claim it."));
+    buf_add(buf, STR(". An unregistered worker may still claim it."));
 }
 
 bool worker_is_visible(const struct worker *worker, const struct names *queues)
@@ -79,6 +90,7 @@ static const struct record_field state_fields[] = {
     RECORD_FIELD(struct worker, code_version, "code_version", NAME),
     RECORD_FIELD(struct worker, ttl_ms, "ttl_ms", INT),
     RECORD_FIELD(struct worker, registered_at, "registered_at", TIME),
+    RECORD_FIELD(struct worker, registered_by, "registered_by", NAME),
 };
 static const struct record_type state_record = {state_fields,
                                                 sizeof state_fields / sizeof state_fields[0]};

@@ -15,7 +15,8 @@
 
 enum {
     WORKERS_MAX = 10 * 1000, /* registered in one store, those that have just expired included */
-    WORKER_NAMES_MAX = 200,  /* kinds or queues of one */
+    WORKERS_OF_TOKEN_MAX = WORKERS_MAX / 4, /* of them by one token: others must find room, too */
+    WORKER_NAMES_MAX = 200,                 /* kinds or queues of one */
     WORKER_SLOTS_MAX = 100 * 1000,
     WORKER_TTL_MS_MIN = 1000,
     WORKER_TTL_MS_DEFAULT = 60 * 1000,
@@ -33,6 +34,7 @@ struct worker {
     uint32_t label_count;
     int64_t ttl_ms;
     int64_t registered_at;
+    struct str registered_by; /* the token, as histories name it; absent: nobody who is bounded */
     int64_t expires_at;
 };
 
@@ -57,6 +59,8 @@ int64_t worker_renewal_at(const struct worker *worker);
 
 /* The live workers that could take a job, or almost. */
 struct worker_coverage {
+    struct str pin;   /* given: the job is for workers of this code version; absent: for any */
+    uint32_t unfit;   /* handle its kind and queue, but run another version */
     uint32_t of_kind; /* handle its kind, whatever their queues */
     uint32_t fitting; /* and its queue */
     uint32_t free;    /* and hold fewer leases than they have slots */

@@ -15,10 +15,12 @@ enum queues { OWN, ALL };
 struct entry {
     uint8_t scopes; /* one of them is needed */
     enum queues queues;
+    struct str route; /* what callers know the verb by */
 };
 
 static const struct entry entries[VERB_COUNT] = {
-#define VERB(name, method, path, class, safe, scopes, queues, ...) [VERB_##name] = {scopes, queues},
+#define VERB(name, method, path, class, safe, scopes, queues, ...)                                 \
+    [VERB_##name] = {scopes, queues, STR_INIT(#method " " path)},
 #include "engine/verbs.def"
 #undef VERB
 };
@@ -41,8 +43,8 @@ enum error_code access_check_scopes(uint32_t scopes, enum verb_name name, struct
         buf_add(&buf, buf.len > 0 ? STR(" or ") : STR(""));
         buf_add(&buf, access_scope_name((enum access_scope)scope));
     }
-    return err_set(err, ERR_FORBIDDEN, "%.*s needs a token with the scope %.*s",
-                   STR_ARG(verb_text(name)), STR_ARG(buf_str(&buf)));
+    return err_set(err, ERR_FORBIDDEN, "%.*s requires a token with the scope %.*s",
+                   STR_ARG(entries[name].route), STR_ARG(buf_str(&buf)));
 }
 
 enum error_code access_check(const struct verb_call *call, struct err *err)
@@ -50,8 +52,8 @@ enum error_code access_check(const struct verb_call *call, struct err *err)
     enum error_code code = access_check_scopes(call->scopes, call->name, err);
     if (code == ERR_OK && call->queues != NULL && entries[call->name].queues == ALL)
         code = err_set(err, ERR_FORBIDDEN,
-                       "%.*s is about all queues, and the token is for some of them",
-                       STR_ARG(verb_text(call->name)));
+                       "%.*s concerns all queues, but the token is limited to some",
+                       STR_ARG(entries[call->name].route));
     return code;
 }
 
@@ -59,7 +61,7 @@ enum error_code access_check_admin(const struct verb_call *call, const char *wha
 {
     if (call->scopes == 0 || (call->scopes & ADMIN) != 0)
         return ERR_OK;
-    return err_set(err, ERR_FORBIDDEN, "%s needs a token with the scope admin", what);
+    return err_set(err, ERR_FORBIDDEN, "%s requires a token with the scope admin", what);
 }
 
 bool access_has_queue(const struct names *queues, struct str queue)
@@ -71,8 +73,9 @@ enum error_code access_check_queue(const struct names *queues, struct str queue,
 {
     return access_has_queue(queues, queue)
                ? ERR_OK
-               : (enum error_code)err_set(
-                     err, ERR_FORBIDDEN, "the token is not for the queue \"%.*s\"", STR_ARG(queue));
+               : (enum error_code)err_set(err, ERR_FORBIDDEN,
+                                          "the token does not cover the queue \"%.*s\"",
+                                          STR_ARG(queue));
 }
 
 struct sight access_sight_of(const struct verb_call *call, int parts)

@@ -247,6 +247,7 @@ static void put_spec(struct json_writer *writer, const struct job *job)
     answer_time(writer, STR("expires_at"), job_expires_at(job));
     answer_time(writer, STR("deadline_at"), job_deadline_at(job));
     answer_text(writer, STR("fingerprint"), spec->fingerprint);
+    answer_text(writer, STR("pin"), job->pin);
 }
 
 /* What everybody may see who may name the job. */

@@ -30,11 +30,10 @@ static bool is_below(const char *path, const char *directory)
 
 static enum error_code refuse(struct str path, const char *directory, struct err *err)
 {
-    return err_set(
-        err, ERR_BAD_REQUEST,
-        "a copy may be written only below %.200s, the backup_dir of the process that has "
-        "the store, without links that lead elsewhere and without \"..\": not to \"%.*s\"",
-        directory, STR_ARG(path));
+    return err_set(err, ERR_BAD_REQUEST,
+                   "backups may be written only below %.200s, the backup_dir of the process that "
+                   "owns the store, without symbolic links and \"..\": not to \"%.*s\"",
+                   directory, STR_ARG(path));
 }
 
 enum error_code backup_place(struct str directory, struct str path, struct arena *arena,
@@ -47,7 +46,7 @@ enum error_code backup_place(struct str directory, struct str path, struct arena
     char file[2 * PATH_MAX];
     (void)snprintf(wanted, sizeof wanted, "%.*s", (int)directory.len, directory.at);
     if (directory.len >= PATH_MAX || realpath(wanted, base) == NULL)
-        return err_set(err, ERR_BAD_REQUEST, "backup_dir: there is no directory \"%.*s\"",
+        return err_set(err, ERR_BAD_REQUEST, "backup_dir: directory not found: \"%.*s\"",
                        STR_ARG(directory));
     bool absolute = path.len > 0 && path.at[0] == '/';
     int len = snprintf(whole, sizeof whole, "%s%s%.*s", absolute ? "" : base, absolute ? "" : "/",
@@ -63,13 +62,12 @@ enum error_code backup_place(struct str directory, struct str path, struct arena
         return refuse(path, base, err);
     if (realpath(wanted, above) == NULL)
         return is_below(wanted, base)
-                   ? err_set(err, ERR_BAD_REQUEST, "there is no directory \"%.200s\"", wanted)
+                   ? err_set(err, ERR_BAD_REQUEST, "directory not found: \"%.200s\"", wanted)
                    : refuse(path, base, err);
     if (!is_below(above, base) && !PLANTED(BACKUP_ANYWHERE))
         return refuse(path, base, err);
     len = snprintf(file, sizeof file, "%s/%s", strcmp(above, "/") == 0 ? "" : above, name);
     *ret = arena_copy(arena, (struct str){file, (size_t)len});
-    return str_is_set(*ret)
-               ? ERR_OK
-               : (enum error_code)err_set(err, ERR_NO_MEMORY, "there is no memory for the call");
+    return str_is_set(*ret) ? ERR_OK
+                            : (enum error_code)err_set(err, ERR_NO_MEMORY, "out of memory");
 }

@@ -48,7 +48,7 @@ void batcher_see(struct batcher *batcher, int64_t now)
 
 enum error_code batch_no_memory(struct batch *batch)
 {
-    return err_set(batch->err, ERR_NO_MEMORY, "there is no memory for a batch");
+    return err_set(batch->err, ERR_NO_MEMORY, "out of memory");
 }
 
 static void take_random(struct batch *batch, void *ret, uint32_t len)
@@ -81,6 +81,7 @@ struct context batch_times(const struct batch *batch)
 {
     return (struct context){
         .now = batch->load.now,
+        .beats_since = batch->batcher->store->beats_since,
         .down_since = batch->batcher->down_since,
         .up_since = batch->batcher->up_since,
         .lease_ttl_ms = batch->batcher->lease_ttl_ms,
@@ -200,14 +201,14 @@ static enum error_code give_up_group(struct batch *batch, uint32_t index)
     bool any = false;
     group_of(batch->ops, batch->op_count, index, &first, &end);
     for (uint32_t i = first; i < end && !any; i++)
-        any = batch->ops[i]->code == ERR_OK && !batch->ops[i]->request.repeated;
+        any = batch->ops[i]->code == ERR_OK && !op_is_repeated(batch->ops[i]);
     if (!any || PLANTED(ATOMIC_BATCH_TORN))
         return ERR_OK;
     for (uint32_t i = first; i < end; i++)
         if (i != index)
             batch->ops[i]->code = err_set(&batch->ops[i]->err, ERR_BATCH_REFUSED,
-                                          "another operation of the batch was refused");
-    return err_set(batch->err, ERR_BATCH_REFUSED, "an operation of an atomic batch was refused");
+                                          "another operation of the batch was rejected");
+    return err_set(batch->err, ERR_BATCH_REFUSED, "an operation of an atomic batch was rejected");
 }
 
 static enum error_code do_one(struct batch *batch, uint32_t index)
@@ -236,9 +237,9 @@ static enum error_code carry_out(struct batch *batch)
         code = batch_search(batch);
     for (uint32_t i = 0; i < batch->op_count && code == ERR_OK; i++) {
         const struct op *op = batch->ops[i];
-        if (op->code == ERR_OK && !op->request.repeated)
+        if (op->code == ERR_OK && !op_is_repeated(op))
             code = batch_check_keys(batch, i);
-        if (code == ERR_OK && op->code == ERR_OK && !op->request.repeated)
+        if (code == ERR_OK && op->code == ERR_OK && !op_is_repeated(op))
             code = do_one(batch, i);
         if (code == ERR_OK && op->atomic && op->code != ERR_OK)
             code = give_up_group(batch, i);
@@ -256,7 +257,7 @@ static uint32_t count_conflicts(const struct batch *batch)
     for (uint32_t i = 0; i < batch->op_count; i++) {
         const struct op *op = batch->ops[i];
         count += op->type == OP_CLAIM && op->code == ERR_OK && op->grant_count == 0 &&
-                 !op->request.repeated && (op->claim.lost || op->claim.woken);
+                 !op_is_repeated(op) && (op->claim.lost || op->claim.woken);
     }
     return count;
 }
@@ -302,6 +303,17 @@ static enum error_code commit(struct batch *batch, int64_t began_us, enum store_
     return code;
 }
 
+/* What came of an operation in another run, but for its code. */
+static void forget_outcome(struct op *op)
+{
+    op->refused_at = 0;
+    op->after = NULL;
+    op->grant_count = 0;
+    op->met_outlived = op->rested = false;
+    op->free_at = 0;
+    op->request.record = (struct str){NULL, 0};
+}
+
 enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, struct op *const *ops,
                              uint32_t count, struct arena *arena, enum store_outcome *outcome,
                              struct err *err)
@@ -312,7 +324,7 @@ enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, str
     enum error_code code = ERR_OK;
     *outcome = STORE_NOT_COMMITTED;
     if (batch == NULL) {
-        code = err_set(err, ERR_NO_MEMORY, "there is no memory for a batch");
+        code = err_set(err, ERR_NO_MEMORY, "out of memory");
         goto undo;
     }
     batch->batcher = batcher;
@@ -323,17 +335,8 @@ enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, str
     batch->op_count = count;
     for (uint32_t i = 0; i < count; i++) {
         ops[i]->code = ERR_OK;
-        ops[i]->refused_at = 0;
-        ops[i]->after = NULL;
-        ops[i]->grant_count = 0;
-        ops[i]->met_outlived = false;
-        ops[i]->rested = false;
-        ops[i]->free_at = 0;
-        ops[i]->request.gives_way = false;
-        ops[i]->request.repeated = false;
-        ops[i]->request.clashed = false;
-        ops[i]->request.twin = false;
-        ops[i]->request.record = (struct str){NULL, 0};
+        ops[i]->request.disposition = DISPOSITION_NEW;
+        forget_outcome(ops[i]);
     }
     code = batch_collect(batch);
     if (code == ERR_OK)
@@ -372,12 +375,9 @@ static void tell_all(struct op *const *ops, uint32_t count, enum error_code code
             ops[i]->code = code;
             ops[i]->err = *err;
         }
-        ops[i]->refused_at = 0;
-        ops[i]->after = NULL;
-        ops[i]->grant_count = 0;
-        ops[i]->met_outlived = false;
-        ops[i]->request.twin = false;
-        ops[i]->request.record = (struct str){NULL, 0};
+        forget_outcome(ops[i]);
+        if (ops[i]->request.disposition != DISPOSITION_CLASHED)
+            ops[i]->request.disposition = DISPOSITION_NEW;
     }
 }
 
@@ -422,7 +422,7 @@ static enum error_code run_apart(struct batcher *batcher, struct op *const *ops,
     uint32_t atomic_count = 0;
     enum error_code code = ERR_OK;
     if (plain == NULL || atomic == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for a batch");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < count; i++)
         if (ops[i]->atomic)
             atomic[atomic_count++] = ops[i];
@@ -445,7 +445,7 @@ enum error_code batch_run(struct batcher *batcher, struct op *const *ops, uint32
 {
     assert(count > 0 && count <= BATCH_OPS_MAX);
     struct err why = {0};
-    batcher->news = (struct batch_news){.next_at = INT64_MAX};
+    batcher->wakeups = (struct wakeups){.next_at = INT64_MAX};
     bool unknown = false;
     enum error_code code = run_once(batcher, ops, count, arena, outcome, &why);
     if (code == ERR_OK)

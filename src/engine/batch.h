@@ -26,13 +26,13 @@ enum {
     CLAIM_MAX = 1000,
     CLAIM_BYTES_MAX =
         16 * 1024 * 1024, /* of payloads: a claim ends with the one that makes it so */
-    ADMIT_LEFT_MAX = 256,
+    OUTBOX_QUARANTINE_MAX = 256,
 };
 
 enum op_type {
     OP_COMMAND,       /* a command on the job `job` */
     OP_CLAIM,         /* find work and claim it */
-    OP_DUE,           /* a job's or step's time has come: give it the command that is due */
+    OP_TIMER_FIRED,   /* a job's or step's time has come: give it the command that is due */
     OP_PURGE,         /* delete a job that has been kept for long enough */
     OP_DROP,          /* delete a job that has ended, whenever it did */
     OP_REDACT,        /* erase the payloads of a job that has ended */
@@ -58,6 +58,15 @@ struct grant {
     struct answer answer;
 };
 
+/* What the record under its key means for a request. */
+enum disposition {
+    DISPOSITION_NEW,       /* it has none: it is carried out, or refused for its own sake */
+    DISPOSITION_REPEATED,  /* it was carried out before */
+    DISPOSITION_CLASHED,   /* refused, since the key was used with another body */
+    DISPOSITION_DUPLICATE, /* refused, since the same request is in the same batch: run it again */
+    DISPOSITION_DISCLAIMS, /* the record is of a response that never arrived, and gives way */
+};
+
 /* A request that may come twice: `scope` absent when it has no Idempotency-Key. */
 struct op_request {
     struct str scope;
@@ -73,12 +82,9 @@ struct op_request {
      * response, gives way to one without leases, or to nothing when nothing else was done, so that
      * the request is carried out anew when it comes again. */
     const struct token *lost;
-    bool gives_way;    /* out: it is of that response */
-    bool repeated;     /* out: it was carried out before */
-    struct str record; /* out: what is kept of it then */
-    bool clashed;      /* out: refused, since the key was used with another body */
-    bool twin;         /* out: refused, since the same request is in the same batch: run it again */
-    int status;        /* of an operation that was recalled and has `render`: its response */
+    enum disposition disposition; /* out */
+    struct str record;            /* out: of a repetition, what is kept of it */
+    int status; /* of an operation that was recalled and has `render`: its response */
     struct str body;
 };
 
@@ -122,7 +128,7 @@ struct op {
             uint32_t step;          /* ordinal, or STEP_NONE */
             int64_t at;             /* as store_due said */
             struct str resource_id; /* set: because this resource is lost, if it is */
-        } due;
+        } timer;
         const struct resource *resource;
         struct {
             struct str id;
@@ -160,6 +166,11 @@ struct op {
     int64_t free_at; /* CLAIM: the resource rests until then, by the store's time; 0: it does not */
 };
 
+static inline bool op_is_repeated(const struct op *op)
+{
+    return op->request.disposition == DISPOSITION_REPEATED;
+}
+
 /* Whether the history of jobs tells what the operation of a request came to. One that erases it
  * does not leave enough. */
 static inline bool op_is_of_jobs(const struct op *op)
@@ -175,7 +186,7 @@ static inline bool op_is_recorded(const struct op *op)
 }
 
 /* What a batch that was committed means for those who wait. */
-struct batch_news {
+struct wakeups {
     struct ready_lane *ready; /* lanes that got work which can be claimed now */
     uint32_t ready_count;
     uint32_t ready_cap;
@@ -233,12 +244,13 @@ struct batcher {
     uint32_t turn;   /* which queue is first in the next claim */
     struct lane_table lanes;
     struct worker_table workers;
-    struct uuid left[ADMIT_LEFT_MAX]; /* submissions that the store refuses in any form */
-    uint32_t left_count;
-    int64_t left_at;                 /* since when, by the store's time */
+    struct uuid
+        quarantined[OUTBOX_QUARANTINE_MAX]; /* submissions that the store refuses in any form */
+    uint32_t quarantined_count;
+    int64_t quarantined_at;          /* since when, by the store's time */
     bool wrote;                      /* the last batch has written something */
     const struct observer *observer; /* NULL: nobody watches */
-    struct batch_news news; /* of the last batch, until the next one and as long as its arena */
+    struct wakeups wakeups; /* of the last batch, until the next one and as long as its arena */
 };
 
 /* `random` fills in bytes that nobody can guess; NULL: from the system. */
@@ -261,11 +273,11 @@ enum error_code batch_run(struct batcher *batcher, struct op *const *ops, uint32
 enum error_code batch_promote(struct batcher *batcher, uint32_t limit, uint32_t *ret_count,
                               struct err *err);
 
-/* Takes in what users have submitted in transactions of their own: at most `limit` jobs. What
+/* Makes jobs of what users have submitted inside their own transactions: at most `limit` jobs. What
  * cannot be taken as it is becomes a dead letter with the reason, whether the engine refuses it or
  * the store; what the store does not take as that either stays where it is, and holds nobody else
  * up. `limit` is at most BATCH_OPS_MAX / 2. */
-enum error_code batch_admit(struct batcher *batcher, uint32_t limit, struct arena *arena,
-                            uint32_t *ret_count, struct err *err);
+enum error_code batch_drain_outbox(struct batcher *batcher, uint32_t limit, struct arena *arena,
+                                   uint32_t *ret_count, struct err *err);
 
 #endif

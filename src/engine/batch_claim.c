@@ -1,10 +1,12 @@
-/* Claims: which lanes each may look into, what was found there, and who gets it. */
+/* Claims: what each finds, in its lanes or among the jobs that its own batch makes, so that nobody
+ * has to wait for a second commit; and what it gets of that. Which work it may have, and in which
+ * order, claim_order.c says. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/planted.h"
 #include "core/lifetime.h"
-#include "engine/batch_private.h"
+#include "engine/claim_order.h"
 
 /* Begins anew when numbers may mean other lanes than they did. */
 static void begin_era(struct lane_table *table, uint64_t era)
@@ -52,66 +54,6 @@ static enum error_code learn_lanes(struct batch *batch)
     return code;
 }
 
-/* A lane that a claim may look into. */
-struct open_lane {
-    uint32_t number;
-    struct str queue;
-};
-
-static int by_queue(const void *a, const void *b)
-{
-    const struct open_lane *left = a;
-    const struct open_lane *right = b;
-    int order = str_cmp(left->queue, right->queue);
-    return order != 0 ? order : (left->number > right->number) - (left->number < right->number);
-}
-
-static uint32_t find_lanes(const struct batch *batch, const struct op *op, struct open_lane *ret)
-{
-    const struct claimer *claimer = &op->claim.claimer;
-    const struct lane_table *table = &batch->batcher->lanes;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < table->count; i++) {
-        const struct lane *lane = &table->at[i].lane;
-        if (!lane_takes(lane, claimer) ||
-            (names_have(&batch->load.paused, lane->queue) && !PLANTED(PAUSED_QUEUE_SERVED)) ||
-            (op->queues != NULL && !names_have(op->queues, lane->queue)))
-            continue;
-        ret[count++] = (struct open_lane){table->at[i].number, lane->queue};
-    }
-    if (count > 1)
-        qsort(ret, count, sizeof *ret, by_queue);
-    return count;
-}
-
-/* Queues take turns: the groups are the queues, and each claim starts with another one. */
-static enum error_code group_lanes(struct batch *batch, const struct open_lane *open,
-                                   uint32_t count, struct store_search *search)
-{
-    uint32_t *lanes = arena_zalloc(batch->arena, count + 1, sizeof *lanes);
-    uint32_t *ends = arena_zalloc(batch->arena, count + 1, sizeof *ends);
-    uint32_t *starts = arena_zalloc(batch->arena, count + 1, sizeof *starts);
-    uint32_t groups = 0;
-    uint32_t filled = 0;
-    if (lanes == NULL || ends == NULL || starts == NULL)
-        return batch_no_memory(batch);
-    for (uint32_t i = 0; i < count; i++)
-        if (i == 0 || !str_eq(open[i - 1].queue, open[i].queue))
-            starts[groups++] = i;
-    starts[groups] = count;
-    for (uint32_t g = 0; g < groups; g++) {
-        uint32_t group = (g + batch->batcher->turn) % groups;
-        for (uint32_t i = starts[group]; i < starts[group + 1]; i++)
-            lanes[filled++] = open[i].number;
-        ends[g] = filled;
-    }
-    search->lanes = lanes;
-    search->group_ends = ends;
-    search->group_count = groups;
-    batch->batcher->turn += !PLANTED(QUEUES_TAKE_NO_TURNS);
-    return ERR_OK;
-}
-
 /* A claim of steps needs its resource, alive and with a free slot; more than that it cannot hold.
  */
 static enum error_code check_resource(struct batch *batch, struct op *op, uint32_t *max)
@@ -126,7 +68,7 @@ static enum error_code check_resource(struct batch *batch, struct op *op, uint32
     if (!str_is_set(op->claim.resource_id))
         return err_set(&op->err, ERR_BAD_REQUEST, "resource_id is required to claim a step");
     if (resource == NULL)
-        return err_set(&op->err, ERR_NOT_FOUND, "there is no resource \"%.*s\": register it first",
+        return err_set(&op->err, ERR_NOT_FOUND, "unknown resource \"%.*s\": register it first",
                        STR_ARG(op->claim.resource_id));
     if (resource_rests(resource, batch->load.now))
         op->free_at = resource->rested_until;
@@ -149,11 +91,7 @@ static enum error_code check_terms(const struct command *command, struct err *er
 
 static enum error_code prepare(struct batch *batch, struct op *op, struct store_search *search)
 {
-    struct open_lane *open =
-        arena_zalloc(batch->arena, batch->batcher->lanes.count + 1, sizeof *open);
     uint32_t max = op->claim.max;
-    if (open == NULL)
-        return batch_no_memory(batch);
     if (max == 0 || max > CLAIM_MAX) {
         op->code =
             err_set(&op->err, ERR_BAD_REQUEST, "max must be from 1 to %d, not %u", CLAIM_MAX, max);
@@ -165,7 +103,7 @@ static enum error_code prepare(struct batch *batch, struct op *op, struct store_
     if (op->code != ERR_OK || max == 0)
         return ERR_OK;
     search->max = max;
-    return group_lanes(batch, open, find_lanes(batch, op, open), search);
+    return claim_order_lanes(batch, op, search);
 }
 
 /* Adds what was found to the jobs of the batch and has the parts loaded that a claim needs. */
@@ -261,7 +199,7 @@ enum error_code batch_search(struct batch *batch)
     uint32_t count = 0;
     uint32_t total = 0;
     for (uint32_t i = 0; i < batch->op_count; i++)
-        count += batch->ops[i]->type == OP_CLAIM && !batch->ops[i]->request.repeated;
+        count += batch->ops[i]->type == OP_CLAIM && !op_is_repeated(batch->ops[i]);
     if (count == 0)
         return ERR_OK;
     batch->searches = arena_zalloc(batch->arena, batch->op_count, sizeof *batch->searches);
@@ -272,7 +210,7 @@ enum error_code batch_search(struct batch *batch)
     count = 0;
     for (uint32_t i = 0; i < batch->op_count && code == ERR_OK; i++) {
         struct op *op = batch->ops[i];
-        if (op->type != OP_CLAIM || op->code != ERR_OK || op->request.repeated)
+        if (op->type != OP_CLAIM || op->code != ERR_OK || op_is_repeated(op))
             continue;
         code = prepare(batch, op, &batch->searches[i]);
         if (batch->searches[i].max > 0 && batch->searches[i].group_count > 0)
@@ -305,17 +243,22 @@ static enum error_code end_outlived(struct batch *batch, struct op *op, struct b
     return batch_decide(batch, job, &end, &answer, &refusal, &why);
 }
 
-/* Whether what was found is what the claim may have. It always is, unless the store has work in a
- * lane that it does not belong to: that is put back, into the right one. */
-static bool is_wanted(const struct op *op, const struct job *job)
+/* A claim is too full for the rest of what it has found: that is put back, for other claims. */
+static enum error_code leave_rest(struct batch *batch, const struct store_search *search,
+                                  uint32_t first)
 {
-    const struct claimer *claimer = &op->claim.claimer;
-    if (PLANTED(LANES_BELIEVED))
-        return true;
-    return (claimer->queues.count == 0 || names_have(&claimer->queues, job->spec.queue)) &&
-           (claimer->kinds.count == 0 || claimer->work != LANE_JOBS ||
-            names_have(&claimer->kinds, job->spec.kind)) &&
-           (op->queues == NULL || names_have(op->queues, job->spec.queue));
+    enum error_code code = ERR_OK;
+    for (uint32_t i = first; i < search->found_count && code == ERR_OK; i++) {
+        uint32_t ordinal = search->found[i].step;
+        const struct job_slice *now = batch_job_find(batch, search->found[i].slice.job.id)->now;
+        const struct step *step = ordinal == STEP_NONE ? NULL : job_step_at(now, ordinal);
+        struct placement place = {0};
+        code = step == NULL ? placement_of_job(&now->job, batch->arena, &place, batch->err)
+                            : placement_of_step(&now->job, step, batch->arena, &place, batch->err);
+        if (str_is_set(place.lane) && !PLANTED(CUT_SHORT_TELLS_NOBODY))
+            batch_note_ready(batch, place.lane);
+    }
+    return code;
 }
 
 enum error_code batch_claim(struct batch *batch, struct op *op, struct store_search *search)
@@ -324,8 +267,9 @@ enum error_code batch_claim(struct batch *batch, struct op *op, struct store_sea
     if (op->grants == NULL)
         return batch_no_memory(batch);
     size_t bytes = 0;
-    /* What is not given away is put back. */
-    for (uint32_t i = 0; i < search->found_count && bytes < CLAIM_BYTES_MAX; i++) {
+    for (uint32_t i = 0; i < search->found_count; i++) {
+        if (bytes >= CLAIM_BYTES_MAX)
+            return leave_rest(batch, search, i);
         uint32_t ordinal = search->found[i].step;
         struct batch_job *job = batch_job_find(batch, search->found[i].slice.job.id);
         struct grant *grant = &op->grants[op->grant_count];
@@ -333,11 +277,11 @@ enum error_code batch_claim(struct batch *batch, struct op *op, struct store_sea
         const struct step *step = ordinal == STEP_NONE ? NULL : job_step_at(job->now, ordinal);
         enum error_code refusal = ERR_OK;
         struct err why = {0};
-        if (!is_wanted(op, &job->now->job))
+        if (!claim_may_have(op, &job->now->job))
             continue;
         command.step = step != NULL ? step->spec.id : (struct str){NULL, 0};
         if (ordinal != STEP_NONE && step == NULL)
-            return err_set(batch->err, ERR_CORRUPT, "a step that can be claimed is not there");
+            return err_set(batch->err, ERR_CORRUPT, "a claimable step does not exist");
         enum error_code code = batch_decide(batch, job, &command, &grant->answer, &refusal, &why);
         if (code != ERR_OK)
             return code;
@@ -355,6 +299,61 @@ enum error_code batch_claim(struct batch *batch, struct op *op, struct store_sea
         if (op->claim.claimer.resource != NULL && !PLANTED(SLOTS_NOT_COUNTED_IN_BATCH))
             batch_resource(batch, op->claim.resource_id)->used++;
         op->grant_count++;
+    }
+    return ERR_OK;
+}
+
+/* ---- jobs that this batch has made ---- */
+
+void batch_note_new(struct batch *batch, const struct job *job)
+{
+    if (batch->new_count == 0 && !batch->new_ranked)
+        batch->new_priority = job->spec.priority;
+    batch->new_ranked = batch->new_ranked || job->spec.priority != batch->new_priority;
+    batch->new_count++;
+}
+
+/* Room for all that the claim may still be given. */
+static enum error_code reserve(struct batch *batch, struct op *op)
+{
+    uint32_t more = op->claim.max - op->grant_count;
+    more = more < batch->job_count ? more : batch->job_count;
+    struct grant *grants = arena_alloc(batch->arena, (op->grant_count + more) * sizeof *grants);
+    if (grants == NULL)
+        return batch_no_memory(batch);
+    if (op->grant_count > 0)
+        memcpy(grants, op->grants, op->grant_count * sizeof *grants);
+    op->grants = grants;
+    return ERR_OK;
+}
+
+enum error_code batch_claim_new(struct batch *batch, struct op *op)
+{
+    size_t bytes = 0;
+    bool reserved = false;
+    if (op->claim.claimer.work != LANE_JOBS)
+        return ERR_OK;
+    while (batch->new_count > 0 && op->grant_count < op->claim.max && bytes < CLAIM_BYTES_MAX) {
+        struct batch_job *job;
+        enum error_code refusal = ERR_OK;
+        struct err why = {0};
+        enum error_code code = claim_first_new(batch, op, &job);
+        if (code != ERR_OK || job == NULL)
+            return code;
+        if (!reserved)
+            code = reserve(batch, op);
+        reserved = true;
+        if (code != ERR_OK)
+            return code;
+        struct grant *grant = &op->grants[op->grant_count];
+        *grant = (struct grant){0};
+        code = batch_decide(batch, job, &op->command, &grant->answer, &refusal, &why);
+        if (code != ERR_OK || refusal != ERR_OK)
+            return code;
+        bytes += job->now->job.spec.payload.len;
+        grant->slice = job->now;
+        op->grant_count++;
+        batch->new_count--;
     }
     return ERR_OK;
 }

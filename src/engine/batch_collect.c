@@ -9,7 +9,7 @@ enum { REQUEST_KEY_MAX = 255, REQUEST_SCOPE_MAX = 512 };
 
 static bool names_job(const struct op *op)
 {
-    return op->type == OP_COMMAND || op->type == OP_DUE || op->type == OP_PURGE ||
+    return op->type == OP_COMMAND || op->type == OP_TIMER_FIRED || op->type == OP_PURGE ||
            op->type == OP_DROP || op->type == OP_REDACT || op->type == OP_IMPORT;
 }
 
@@ -75,11 +75,11 @@ static enum error_code check_request(const struct op_request *request, struct er
         return ERR_OK;
     if (request->key.len == 0 || request->key.len > REQUEST_KEY_MAX ||
         request->scope.len > REQUEST_SCOPE_MAX)
-        return err_set(err, ERR_BAD_REQUEST, "an Idempotency-Key has 1 to %d bytes, not %zu",
+        return err_set(err, ERR_BAD_REQUEST, "Idempotency-Key must have 1 to %d bytes, not %zu",
                        REQUEST_KEY_MAX, request->key.len);
     if (!utf8_valid(request->key) || !utf8_valid(request->scope) ||
         memchr(request->key.at, '\0', request->key.len) != NULL)
-        return err_set(err, ERR_BAD_REQUEST, "the Idempotency-Key is not text");
+        return err_set(err, ERR_BAD_REQUEST, "Idempotency-Key must be text");
     return ERR_OK;
 }
 
@@ -115,8 +115,8 @@ static void collect_op(const struct op *op, struct store_load *load)
         load->resources[load->resource_count++].id = op->resource_gone.id;
     if (op->type == OP_BLAME)
         load->resources[load->resource_count++].id = op->blamed;
-    if (op->type == OP_DUE && str_is_set(op->due.resource_id))
-        load->resources[load->resource_count++].id = op->due.resource_id;
+    if (op->type == OP_TIMER_FIRED && str_is_set(op->timer.resource_id))
+        load->resources[load->resource_count++].id = op->timer.resource_id;
     if (op->type == OP_CLAIM && op->claim.looks)
         load->registrations[load->registration_count++].id = op->command.claim.worker_id;
     if (op->type == OP_WORKER)
@@ -141,7 +141,8 @@ static enum error_code make_room(struct batch *batch)
         submits += new_spec(op) != NULL || op->type == OP_KIND;
         requests += str_is_set(op->request.scope);
         resources += op->type == OP_CLAIM || op->type == OP_RESOURCE ||
-                     op->type == OP_RESOURCE_GONE || op->type == OP_BLAME || op->type == OP_DUE;
+                     op->type == OP_RESOURCE_GONE || op->type == OP_BLAME ||
+                     op->type == OP_TIMER_FIRED;
         if (op->type == OP_CLAIM)
             op->claim.looks =
                 batch_worker_looks(batch->batcher, op->command.claim.worker_id, op->claim.wait_ms);

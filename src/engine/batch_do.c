@@ -127,9 +127,8 @@ static enum error_code decide(struct batch *batch, struct batch_job *job,
     const struct step *step = job->now->step_count > 1 && job->now->job.stored_signals == 0
                                   ? batch_step_of(job->now, command)
                                   : NULL;
-    job->narrow = NULL;
     if (step == NULL || job->now->step_count <= step->child_count + 1) {
-        job->steps_own = false;
+        job->shown = NULL;
         return decide_on(batch, job, &job->now, command, ret_answer, ret_refusal, refusal);
     }
     struct job_slice narrow;
@@ -137,10 +136,12 @@ static enum error_code decide(struct batch *batch, struct batch_job *job,
     enum error_code code = batch_narrow_steps(batch, job->now, step, &narrow);
     if (code == ERR_OK)
         code = decide_on(batch, job, &decided, command, ret_answer, ret_refusal, refusal);
-    if (code != ERR_OK || *ret_refusal != ERR_OK || decided == &narrow)
-        return code;
-    assert(!ret_answer->wake);
-    return batch_widen_steps(batch, job, decided);
+    if (code == ERR_OK && decided != &narrow) {
+        assert(!ret_answer->wake);
+        return batch_widen_steps(batch, job, decided);
+    }
+    job->shown = NULL; /* nothing has changed: the operation keeps all of it */
+    return code;
 }
 
 enum error_code batch_decide(struct batch *batch, struct batch_job *job,
@@ -241,12 +242,12 @@ static enum error_code retime(struct batch *batch, struct batch_job *job, const 
                               bool leased, int64_t next)
 {
     struct retiming retiming = {
-        .set = true, .was = leased ? 0 : op->due.at, .now = next, .events = job->event_count};
-    if (op->due.step == STEP_NONE) {
+        .set = true, .was = leased ? 0 : op->timer.at, .now = next, .events = job->event_count};
+    if (op->timer.step == STEP_NONE) {
         job->retiming = retiming;
         return ERR_OK;
     }
-    struct step_mark *mark = batch_step_mark(batch, job, op->due.step);
+    struct step_mark *mark = batch_step_mark(batch, job, op->timer.step);
     if (mark == NULL)
         return batch_no_memory(batch);
     mark->retiming = retiming;
@@ -269,24 +270,24 @@ static bool is_lost(struct batch *batch, const struct batch_job *job, struct str
            (resource == NULL || has_ended(batch, resource));
 }
 
-static enum error_code do_due(struct batch *batch, struct op *op)
+static enum error_code do_timer(struct batch *batch, struct op *op)
 {
     struct batch_job *job = batch_job_find(batch, op->job);
     assert(job != NULL);
     const struct step *step =
-        op->due.step == STEP_NONE ? NULL : job_step_at(job->now, op->due.step);
+        op->timer.step == STEP_NONE ? NULL : job_step_at(job->now, op->timer.step);
     op->after = job->now;
-    if (job->now->job.status == JOB_NONE || (op->due.step != STEP_NONE && step == NULL)) {
-        op->code = err_set(&op->err, ERR_NOT_FOUND, "it was deleted or replanned since");
+    if (job->now->job.status == JOB_NONE || (op->timer.step != STEP_NONE && step == NULL)) {
+        op->code = err_set(&op->err, ERR_NOT_FOUND, "it was deleted or replanned meanwhile");
         return ERR_OK;
     }
     const struct lease *lease = step != NULL ? &step->lease : &job->now->job.lease;
     struct context context = batch_context(batch, &job->now->job);
     struct command command = {.actor = STR("pawl")};
     int64_t next = 0;
-    if (str_is_set(op->due.resource_id)) {
-        if (!is_lost(batch, job, op->due.resource_id, lease)) {
-            op->code = err_set(&op->err, ERR_INVALID_TRANSITION, "it is not lost after all");
+    if (str_is_set(op->timer.resource_id)) {
+        if (!is_lost(batch, job, op->timer.resource_id, lease)) {
+            op->code = err_set(&op->err, ERR_INVALID_TRANSITION, "it is not lost any more");
             return ERR_OK;
         }
         command.type = COMMAND_EXPIRE;
@@ -326,7 +327,7 @@ static enum error_code do_import(struct batch *batch, struct op *op)
     }
     if (known) {
         op->code = err_set(&op->err, ERR_VERSION_MISMATCH,
-                           "the job is there with another history, at version %lld",
+                           "the job exists with a different history, at version %lld",
                            (long long)job->now->job.version);
         return ERR_OK;
     }
@@ -359,7 +360,8 @@ static enum error_code do_erase(struct batch *batch, struct op *op)
     int64_t purge_at = job_purge_at(now, batch_context(batch, now).kind);
     if (op->type == OP_PURGE && !retention_is_over(purge_at, batch_trusted(batch))) {
         job->redate = true;
-        op->code = err_set(&op->err, ERR_INVALID_TRANSITION, "the job is to be kept for longer");
+        op->code =
+            err_set(&op->err, ERR_INVALID_TRANSITION, "the retention of the job has not ended");
         return ERR_OK;
     }
     /* What comes after it in this batch must see it. */
@@ -368,6 +370,7 @@ static enum error_code do_erase(struct batch *batch, struct op *op)
         if (job->now == NULL)
             return batch_no_memory(batch);
         job->now->job.redacted = true;
+        job->shown = NULL;
         job->redact = !PLANTED(REDACTION_FORGOTTEN);
     } else {
         job->purge = true;
@@ -441,8 +444,8 @@ static enum error_code do_kind(struct batch *batch, struct op *op)
     int64_t version = known->settings.version;
     if (op->kind.expected_version >= 0 && op->kind.expected_version != version) {
         op->code = err_set(&op->err, ERR_VERSION_MISMATCH,
-                           "the kind is at version %lld, not at the expected %lld",
-                           (long long)version, (long long)op->kind.expected_version);
+                           "the kind has version %lld, not the expected %lld", (long long)version,
+                           (long long)op->kind.expected_version);
         return ERR_OK;
     }
     op->code = str_is_set(op->kind.change)
@@ -480,7 +483,7 @@ static bool may_lose_resource(struct batch *batch, uint32_t index)
     for (uint32_t i = index + 1; i < batch->op_count && batch->ops[i]->together; i++) {
         const struct op *lost = batch->ops[i];
         const struct batch_job *job =
-            lost->type == OP_DUE ? batch_job_find(batch, lost->job) : NULL;
+            lost->type == OP_TIMER_FIRED ? batch_job_find(batch, lost->job) : NULL;
         if (job != NULL && job->now->job.status != JOB_NONE && op->queues != NULL &&
             !names_have(op->queues, job->now->job.spec.queue))
             return false;
@@ -497,12 +500,13 @@ static enum error_code do_resource_gone(struct batch *batch, uint32_t index)
     if (op->code != ERR_OK)
         return ERR_OK;
     if (!may_lose_resource(batch, index))
-        op->code = err_set(&op->err, ERR_FORBIDDEN,
-                           "the token is for some queues, and steps of another are on \"%.*s\"",
-                           STR_ARG(op->resource_gone.id));
+        op->code = err_set(
+            &op->err, ERR_FORBIDDEN,
+            "the token is limited to some queues, but steps of another queue run on \"%.*s\"",
+            STR_ARG(op->resource_gone.id));
     else if (op->resource_gone.if_expired && !has_ended(batch, resource) &&
              !PLANTED(RENEWED_RESOURCE_LOST))
-        op->code = err_set(&op->err, ERR_INVALID_TRANSITION, "the resource is not lost after all");
+        op->code = err_set(&op->err, ERR_INVALID_TRANSITION, "the resource is not lost any more");
     else /* what comes after it in this batch must see it */
         resource->expires_at = resource->ttl_ms = 0;
     return ERR_OK;
@@ -537,8 +541,7 @@ static enum error_code do_token(struct batch *batch, struct op *op)
             return sorted;
         if (batch->tokens_live++ >= ACCESS_LIVE_MAX)
             op->code = err_set(&op->err, ERR_FORBIDDEN,
-                               "there are %d tokens, and no more than that: revoke some of them",
-                               ACCESS_LIVE_MAX);
+                               "the limit of %d tokens is reached: revoke some", ACCESS_LIVE_MAX);
         op->token->created_at = batch->load.now;
         op->token->expires_at = op->ttl_ms > 0 ? batch->load.now + op->ttl_ms : 0;
         return ERR_OK;
@@ -548,7 +551,7 @@ static enum error_code do_token(struct batch *batch, struct op *op)
     if (code != ERR_OK)
         return code;
     if (known.count == 0) {
-        op->code = err_set(&op->err, ERR_NOT_FOUND, "there is no such token");
+        op->code = err_set(&op->err, ERR_NOT_FOUND, "unknown token");
         return ERR_OK;
     }
     *op->token = known.at[0];
@@ -582,9 +585,9 @@ static bool may_do(struct batch *batch, uint32_t index, const struct batch_job *
         return names_have(op->queues, op->import->slice.job.spec.queue) && may_touch(op, job);
     case OP_QUEUE:
         return names_have(op->queues, op->queue.queue);
-    case OP_CLAIM:    /* it has looked only where it may */
-    case OP_DUE:      /* not what a caller asks for */
-    case OP_RESOURCE: /* core/resource_owner.h says whose it is */
+    case OP_CLAIM:       /* it has looked only where it may */
+    case OP_TIMER_FIRED: /* not what a caller asks for */
+    case OP_RESOURCE:    /* core/resource_owner.h says whose it is */
     case OP_RESOURCE_GONE:
     case OP_BLAME:    /* not what a caller asks for either */
     case OP_ANSWERED: /* it is done */
@@ -612,8 +615,7 @@ static enum error_code do_foreign(struct batch *batch, struct op *op)
     bool of_job = op->type == OP_DROP || op->type == OP_REDACT || op->type == OP_PURGE ||
                   (op->type == OP_COMMAND && op->command.type != COMMAND_SUBMIT);
     if (!of_job) {
-        op->code = err_set(&op->err, ERR_FORBIDDEN,
-                           "the token is for some queues, and this is about another");
+        op->code = err_set(&op->err, ERR_FORBIDDEN, "the token does not cover this queue");
         return ERR_OK;
     }
     job_slice_init(nothing, op->job, 0);
@@ -647,7 +649,7 @@ enum error_code batch_do(struct batch *batch, uint32_t index)
     if (!may_do(batch, index, job) || (purged && op->type == OP_COMMAND))
         return do_foreign(batch, op);
     if (purged) {
-        op->code = err_set(&op->err, ERR_NOT_FOUND, "the job was deleted just now");
+        op->code = err_set(&op->err, ERR_NOT_FOUND, "the job was deleted meanwhile");
         return ERR_OK;
     }
     switch (op->type) {
@@ -655,8 +657,8 @@ enum error_code batch_do(struct batch *batch, uint32_t index)
         return do_command(batch, op);
     case OP_CLAIM:
         return do_claim(batch, op, &batch->searches[index]);
-    case OP_DUE:
-        return do_due(batch, op);
+    case OP_TIMER_FIRED:
+        return do_timer(batch, op);
     case OP_PURGE:
     case OP_DROP:
     case OP_REDACT:
@@ -711,7 +713,7 @@ static void refuse_group(struct batch *batch, uint32_t first, uint32_t culprit)
     for (uint32_t i = first; i < batch->op_count && (i == first || batch->ops[i]->together); i++) {
         if (refused.atomic && i != culprit) {
             batch->ops[i]->code = err_set(&batch->ops[i]->err, ERR_BATCH_REFUSED,
-                                          "another operation of the batch was refused");
+                                          "another operation of the batch was rejected");
             continue;
         }
         batch->ops[i]->code = refused.code;

@@ -132,10 +132,9 @@ static enum error_code keep(struct batch *batch, struct wanted *wanted, uint32_t
             continue;
         struct batch_job *job = wanted[i].job;
         bool untouched = job->event_count == 0;
-        job->steps_own = false;
         code = merge(batch, job->before, &parts[asked]);
         if (code == ERR_OK && untouched)
-            job->now = job->before;
+            batch_job_reset(job);
         else if (code == ERR_OK)
             code = merge(batch, job->now, &parts[asked]);
         asked++;
@@ -336,7 +335,7 @@ static enum error_code load_whole(struct batch *batch, struct batch_job *job)
     enum error_code code = store_load_parts(batch->txn, &parts, 1, batch->arena, batch->err);
     if (code == ERR_OK)
         code = merge(batch, job->before, &parts);
-    job->now = job->before;
+    batch_job_reset(job);
     return code;
 }
 
@@ -351,11 +350,11 @@ enum error_code batch_load_named(struct batch *batch)
     for (uint32_t i = 0; i < batch->op_count && code == ERR_OK; i++) {
         const struct op *op = batch->ops[i];
         struct batch_job *job = batch_job_find(batch, op->job);
-        if (op->code != ERR_OK || job == NULL || op->request.repeated)
+        if (op->code != ERR_OK || job == NULL || op_is_repeated(op))
             continue;
         if (op->type == OP_REDACT)
             code = load_whole(batch, job);
-        if (op->type != OP_COMMAND && op->type != OP_DUE)
+        if (op->type != OP_COMMAND && op->type != OP_TIMER_FIRED)
             continue;
         struct intent *intent = &intents[count++];
         *intent = (struct intent){.job = job, .command = &op->command, .step = STEP_NONE};
@@ -364,7 +363,7 @@ enum error_code batch_load_named(struct batch *batch)
         /* Which command is due is known only later: parts are loaded for the one that needs most.
          */
         intent->command = &wake;
-        intent->step = op->due.step;
+        intent->step = op->timer.step;
     }
     return code == ERR_OK ? batch_load_parts(batch, intents, count) : code;
 }
@@ -435,32 +434,37 @@ enum error_code batch_narrow(struct batch *batch, const struct batch_job *job, u
 }
 
 enum error_code batch_widen_steps(struct batch *batch, struct batch_job *job,
-                                  struct job_slice *narrow)
+                                  const struct job_slice *narrow)
 {
-    struct job_slice wide = *narrow;
-    wide.steps = job->now->steps;
-    wide.step_count = job->now->step_count;
-    wide.step_index = job->now->step_index;
-    if (!job->steps_own) {
-        wide.steps = arena_alloc(batch->arena, wide.step_count * sizeof *wide.steps);
-        if (wide.steps == NULL)
+    struct job_slice *wide = batch_slice_copy(batch, narrow);
+    uint32_t count = job->now->step_count;
+    if (wide == NULL)
+        return batch_no_memory(batch);
+    wide->steps = job->now->steps;
+    wide->step_count = count;
+    wide->step_index = job->now->step_index;
+    if (job->shown == NULL) {
+        wide->steps = arena_alloc(batch->arena, count * sizeof *wide->steps);
+        if (wide->steps == NULL)
             return batch_no_memory(batch);
-        memcpy(wide.steps, job->now->steps, wide.step_count * sizeof *wide.steps);
-        job->steps_own = true;
+        memcpy(wide->steps, job->now->steps, count * sizeof *wide->steps);
     }
     for (uint32_t i = 0; i < narrow->step_count; i++)
-        *job_step_at(&wide, narrow->steps[i].ordinal) = narrow->steps[i];
-    struct job_slice *now = batch_slice_copy(batch, &wide);
-    if (now == NULL)
-        return batch_no_memory(batch);
-    job->now = now;
-    job->narrow = narrow;
+        *job_step_at(wide, narrow->steps[i].ordinal) = narrow->steps[i];
+    job->now = wide;
+    job->shown = narrow;
     return ERR_OK;
+}
+
+void batch_job_reset(struct batch_job *job)
+{
+    job->now = job->before;
+    job->shown = NULL;
 }
 
 const struct job_slice *batch_job_view(const struct batch_job *job)
 {
-    return job->narrow != NULL ? job->narrow : job->now;
+    return job->shown != NULL ? job->shown : job->now;
 }
 
 void batch_widen(struct batch_job *job, const struct job_slice *narrow)

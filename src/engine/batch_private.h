@@ -27,11 +27,11 @@ struct step_mark {
 /* One job of a batch. */
 struct batch_job {
     struct job_slice *before; /* as loaded, with the parts that were */
-    struct job_slice *now;    /* with the events of this batch folded in: a new one for each
-                                 decision, so that operations can keep what they came to */
-    struct job_slice *narrow; /* what the last command was decided on, as it left it, where that was
-                                 not all of `now`; NULL: it was */
-    bool steps_own;           /* the steps of `now` are nobody else's to look at */
+    struct job_slice *now;    /* with the events of this batch folded in */
+    /* What operations may keep: the job as the last command left it, with the steps that it was
+     * about. NULL: `now` itself, which is not changed in place then. Else `now` and its steps are
+     * the batch's alone. */
+    const struct job_slice *shown;
     struct event *events;
     uint32_t event_count;
     uint32_t event_cap;
@@ -48,7 +48,8 @@ struct batch_job {
 /* What becomes of the registration of a worker. */
 enum registration_fate {
     REGISTRATION_SAME,
-    REGISTRATION_PUT,
+    REGISTRATION_NEW,
+    REGISTRATION_PUT, /* it was there, with what was said before */
     REGISTRATION_RENEWED,
     REGISTRATION_GONE
 };
@@ -78,6 +79,8 @@ struct batch {
     enum registration_fate *fates; /* of load.registrations */
     bool workers_counted;          /* how many are registered is known */
     int64_t worker_count;
+    struct worker *registered; /* all that were before the batch; NULL: not asked for yet */
+    uint32_t registered_count;
     uint8_t random[RANDOM_BYTES]; /* got at once, since each call is dear: a few at first, */
     uint32_t random_len;          /* for a batch may be small */
     uint32_t random_used;
@@ -142,14 +145,20 @@ enum error_code batch_load_waits(struct batch *batch, struct batch_job *job,
 const struct step *batch_step_of(const struct job_slice *slice, const struct command *command);
 
 /* The job with that step and its children alone, so that a thousand commands on the steps of one
- * job do not copy a thousand steps each; and the way back, when a command was decided on it. */
+ * job do not copy a thousand steps each. They are copies: what is decided on them changes nothing
+ * of `slice`. */
 enum error_code batch_narrow_steps(struct batch *batch, const struct job_slice *slice,
                                    const struct step *step, struct job_slice *ret);
-enum error_code batch_widen_steps(struct batch *batch, struct batch_job *job,
-                                  struct job_slice *narrow);
 
-/* The job as the last command left it, with the steps that it was about. What comes later in the
- * batch changes nothing of it. */
+/* The way back, when a command was decided on that: `narrow` is shown from now on, and the steps of
+ * `now` are made the batch's own, once, and changed in place. */
+enum error_code batch_widen_steps(struct batch *batch, struct batch_job *job,
+                                  const struct job_slice *narrow);
+
+/* The job is as it was loaded. */
+void batch_job_reset(struct batch_job *job);
+
+/* What an operation may keep of the job: nothing that comes later in the batch changes it. */
 const struct job_slice *batch_job_view(const struct batch_job *job);
 
 /* The job with no more of its parts than the waking of a step needs, so that waking a thousand
@@ -229,6 +238,10 @@ enum error_code batch_write_workers(struct batch *batch, struct store_write *wri
 /* After a commit: remembers when to look at each registration again. Without memory it is looked at
  * with the next claim. */
 void batch_note_workers(struct batch *batch);
+
+/* Work came to stand in a lane: claims that wait for it are to be woken. Nothing depends on this
+ * but how soon they look, so that a lane for which there is no memory is left out. */
+void batch_note_ready(struct batch *batch, struct str key);
 
 /* Writes everything that has changed. */
 enum error_code batch_write(struct batch *batch);

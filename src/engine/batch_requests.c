@@ -12,69 +12,69 @@
 /* ---- known requests ----------------------------------------------------------------------- */
 
 /* A request that came twice and is twice in this batch: the first is carried out. */
-static enum error_code check_twin(const struct op *first, struct op *op)
+static enum error_code check_duplicate(const struct op *first, struct op *op)
 {
-    bool same = memcmp(first->request.body_hash, op->request.body_hash, HASH_LEN) == 0;
-    op->request.twin = same;
-    return same ? err_set(&op->err, ERR_UNAVAILABLE,
-                          "the request \"%.*s\" is being carried out: ask again",
-                          STR_ARG(op->request.key))
-                : err_set(&op->err, ERR_IDEMPOTENCY_MISMATCH,
-                          "the key \"%.*s\" was used with another body: use a new key",
-                          STR_ARG(op->request.key));
+    if (memcmp(first->request.body_hash, op->request.body_hash, HASH_LEN) != 0)
+        return err_set(&op->err, ERR_IDEMPOTENCY_MISMATCH,
+                       "the key \"%.*s\" was used with a different request: use a new key",
+                       STR_ARG(op->request.key));
+    op->request.disposition = DISPOSITION_DUPLICATE;
+    return err_set(&op->err, ERR_UNAVAILABLE, "the request \"%.*s\" is still running: retry later",
+                   STR_ARG(op->request.key));
 }
 
 /* A lease that never arrived: if the record is of it, whoever repeats the request in this batch
  * comes after it. A record that cannot be read stays. */
-static enum error_code note_lost(struct batch *batch, const struct store_request *known,
-                                 struct op *op, struct op **twin)
+static enum error_code check_disclaimer(struct batch *batch, const struct store_request *known,
+                                        struct op *op, struct op **first)
 {
     struct request_memo memo = {0};
     struct err quiet;
-    if (!known->found || *twin != NULL)
+    if (!known->found || *first != NULL)
         return ERR_OK;
     enum error_code code = request_memo_read(known->record.answer, batch->arena, &memo, &quiet);
     if (code == ERR_NO_MEMORY)
         return batch_no_memory(batch);
-    op->request.gives_way = code == ERR_OK && request_memo_holds(&memo, op->request.lost);
-    if (!op->request.gives_way)
+    if (code != ERR_OK || !request_memo_holds(&memo, op->request.lost))
         return ERR_OK;
+    op->request.disposition = DISPOSITION_DISCLAIMS;
     memcpy(op->request.body_hash, known->record.body_hash, HASH_LEN);
-    *twin = op;
+    *first = op;
     return ERR_OK;
 }
 
 /* Whether the request of an operation was carried out before, or stands twice in this batch.
- * `first` has the operations that came first with their keys, by the place of the key. */
-static enum error_code check_request(struct batch *batch, struct op *op, struct op **first)
+ * `firsts` has the operations that came first with their keys, by the place of the key. */
+static enum error_code check_request(struct batch *batch, struct op *op, struct op **firsts)
 {
     const struct store_request *known = batch_request(batch, &op->request);
     enum request_standing standing = REQUEST_NEW;
     if (known == NULL || op->code != ERR_OK)
         return ERR_OK;
-    struct op **twin = &first[known - batch->load.requests];
+    struct op **first = &firsts[known - batch->load.requests];
     if (op->request.lost != NULL)
-        return note_lost(batch, known, op, twin);
+        return check_disclaimer(batch, known, op, first);
     op->code = request_check(known->found ? &known->record : NULL, op->request.body_hash,
                              batch_trusted(batch), &standing, &op->err);
-    op->request.repeated =
-        op->code == ERR_OK && standing == REQUEST_REPEATED && !PLANTED(REPEAT_DONE_AGAIN);
-    if (op->request.repeated)
+    if (op->code == ERR_OK && standing == REQUEST_REPEATED && !PLANTED(REPEAT_DONE_AGAIN)) {
+        op->request.disposition = DISPOSITION_REPEATED;
         op->request.record = known->record.answer;
-    else if (op->code == ERR_OK && *twin != NULL)
-        op->code = check_twin(*twin, op);
-    else if (op->code == ERR_OK)
-        *twin = op;
-    op->request.clashed = op->code == ERR_IDEMPOTENCY_MISMATCH;
+    } else if (op->code == ERR_OK && *first != NULL) {
+        op->code = check_duplicate(*first, op);
+    } else if (op->code == ERR_OK) {
+        *first = op;
+    }
+    if (op->code == ERR_IDEMPOTENCY_MISMATCH)
+        op->request.disposition = DISPOSITION_CLASHED;
     return ERR_OK;
 }
 
 enum error_code batch_check_requests(struct batch *batch)
 {
     uint32_t count = batch->load.request_count;
-    struct op **first = arena_zalloc(batch->arena, count + (size_t)1, sizeof(void *));
+    struct op **firsts = arena_zalloc(batch->arena, count + (size_t)1, sizeof(void *));
     enum error_code code = ERR_OK;
-    if (first == NULL)
+    if (firsts == NULL)
         return batch_no_memory(batch);
     for (uint32_t i = 0; i < batch->op_count && code == ERR_OK; i++) {
         struct op *op = batch->ops[i];
@@ -82,16 +82,16 @@ enum error_code batch_check_requests(struct batch *batch)
         if (before != NULL && before->code != ERR_OK) {
             op->code = before->code;
             op->err = before->err;
-        } else if (before != NULL) {
-            op->request.repeated = before->request.repeated;
+        } else if (before != NULL && op_is_repeated(before)) {
+            op->request.disposition = DISPOSITION_REPEATED;
         }
-        code = check_request(batch, op, first);
+        code = check_request(batch, op, firsts);
     }
     /* Only now, since work that was given out before is told of in any case. */
     for (uint32_t i = 0; i < batch->op_count; i++) {
         struct op *op = batch->ops[i];
         if (op->type == OP_CLAIM && op->claim.refusal != NULL && op->code == ERR_OK &&
-            !op->request.repeated)
+            !op_is_repeated(op))
             op->code = err_set(&op->err, ERR_UNAVAILABLE, "%s", op->claim.refusal);
     }
     return code;
@@ -118,8 +118,8 @@ static bool has_record(const struct batch *batch, uint32_t index)
     if (!str_is_set(request->scope))
         return false;
     if (request->lost != NULL)
-        return request->gives_way;
-    return !request->repeated && !request->twin && has_done_something(batch, index);
+        return request->disposition == DISPOSITION_DISCLAIMS;
+    return request->disposition == DISPOSITION_NEW && has_done_something(batch, index);
 }
 
 /* What heartbeats have moved is in no history while the lease lives. A response to the holder of

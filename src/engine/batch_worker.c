@@ -99,19 +99,50 @@ static enum registration_fate *fate_of(struct batch *batch, const struct store_r
     return &batch->fates[known - batch->load.registrations];
 }
 
-/* There is room for one more; counted once in a batch, and only when one is new. */
+/* How many a token has registered, those included that are new in this batch. */
+static enum error_code count_of_token(struct batch *batch, struct str token, uint32_t *ret)
+{
+    uint32_t count = 0;
+    enum error_code code = ERR_OK;
+    if (batch->registered == NULL)
+        code = store_registrations(batch->txn, batch->arena, &batch->registered,
+                                   &batch->registered_count, batch->err);
+    if (code != ERR_OK)
+        return code;
+    for (uint32_t i = 0; i < batch->registered_count; i++)
+        count += str_eq(batch->registered[i].registered_by, token);
+    for (uint32_t i = 0; i < batch->load.registration_count; i++)
+        count += batch->fates[i] == REGISTRATION_NEW &&
+                 str_eq(batch->load.registrations[i].worker.registered_by, token);
+    *ret = count;
+    return ERR_OK;
+}
+
+/* There is room for one more; counted once in a batch, and only when one is new. What one token has
+ * is counted only when it could be too much. */
 static enum error_code check_room(struct batch *batch, struct op *op)
 {
+    struct str token = op->worker->registered_by;
+    uint32_t of_token = 0;
     enum error_code code = ERR_OK;
     if (!batch->workers_counted)
         code = store_registration_count(batch->txn, &batch->worker_count, batch->err);
     if (code != ERR_OK)
         return code;
     batch->workers_counted = true;
-    if (batch->worker_count >= WORKERS_MAX)
+    if (str_is_set(token) && batch->worker_count >= WORKERS_OF_TOKEN_MAX)
+        code = count_of_token(batch, token, &of_token);
+    if (code != ERR_OK)
+        return code;
+    if (of_token >= WORKERS_OF_TOKEN_MAX)
         op->code = err_set(&op->err, ERR_FORBIDDEN,
-                           "%d workers are registered, and no more than that can be: deregister "
-                           "some, or wait until those that are gone expire",
+                           "the token has registered %u workers; the limit is %d: deregister some, "
+                           "or use another token",
+                           of_token, WORKERS_OF_TOKEN_MAX);
+    else if (batch->worker_count >= WORKERS_MAX)
+        op->code = err_set(&op->err, ERR_FORBIDDEN,
+                           "the limit of %d registered workers is reached: deregister some, or "
+                           "wait until lost workers expire",
                            WORKERS_MAX);
     else
         batch->worker_count++;
@@ -123,8 +154,7 @@ enum error_code batch_register(struct batch *batch, struct op *op)
     struct store_registration *known = find(batch, op->worker->id);
     bool live = known->found && worker_is_live(&known->worker, batch->load.now);
     if (live && !worker_is_visible(&known->worker, op->queues)) {
-        op->code =
-            err_set(&op->err, ERR_FORBIDDEN, "the token may not register a worker of this name");
+        op->code = err_set(&op->err, ERR_FORBIDDEN, "the worker name belongs to another token");
         return ERR_OK;
     }
     enum error_code code = known->found ? ERR_OK : check_room(batch, op);
@@ -135,8 +165,10 @@ enum error_code batch_register(struct batch *batch, struct op *op)
     worker.registered_at = live ? known->worker.registered_at : batch->load.now;
     worker.expires_at = batch->load.now + op->ttl_ms;
     known->worker = op->worker_now = worker;
+    enum registration_fate *fate = fate_of(batch, known);
+    if (*fate != REGISTRATION_NEW)
+        *fate = known->found ? REGISTRATION_PUT : REGISTRATION_NEW;
     known->found = true;
-    *fate_of(batch, known) = REGISTRATION_PUT;
     return ERR_OK;
 }
 
@@ -145,8 +177,8 @@ enum error_code batch_deregister(struct batch *batch, struct op *op)
     struct store_registration *known = find(batch, op->worker_gone);
     if (!known->found || !worker_is_live(&known->worker, batch->load.now) ||
         !worker_is_visible(&known->worker, op->queues)) {
-        op->code = err_set(&op->err, ERR_NOT_FOUND, "no worker \"%.*s\" is registered",
-                           STR_ARG(op->worker_gone));
+        op->code =
+            err_set(&op->err, ERR_NOT_FOUND, "unknown worker \"%.*s\"", STR_ARG(op->worker_gone));
         return ERR_OK;
     }
     op->worker_now = known->worker;
@@ -181,6 +213,7 @@ enum error_code batch_write_workers(struct batch *batch, struct store_write *wri
         switch (batch->fates[i]) {
         case REGISTRATION_SAME:
             break;
+        case REGISTRATION_NEW:
         case REGISTRATION_PUT:
             put[write->registration_count++] = known->worker;
             break;

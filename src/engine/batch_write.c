@@ -164,50 +164,48 @@ static int by_id(const void *a, const void *b)
     return memcmp(left->after->job.id.bytes, right->after->job.id.bytes, 16);
 }
 
-static void note_time(struct batch_news *news, int64_t at)
+static void note_time(struct wakeups *wakeups, int64_t at)
 {
-    if (at > 0 && at < news->next_at)
-        news->next_at = at;
+    if (at > 0 && at < wakeups->next_at)
+        wakeups->next_at = at;
 }
 
-/* Work that came to stand in a lane, for those who wait for it. Nothing depends on this but how
- * soon they look, so that a lane which cannot be kept is left out. */
-static void note_ready(struct batch *batch, struct str key)
+void batch_note_ready(struct batch *batch, struct str key)
 {
-    struct batch_news *news = &batch->batcher->news;
-    for (uint32_t i = news->ready_count; i-- > 0;) {
-        struct ready_lane *known = &news->ready[i];
+    struct wakeups *wakeups = &batch->batcher->wakeups;
+    for (uint32_t i = wakeups->ready_count; i-- > 0;) {
+        struct ready_lane *known = &wakeups->ready[i];
         if (str_eq(known->key, key)) {
             known->count++;
             return;
         }
     }
-    if (news->ready_count == news->ready_cap) {
-        uint32_t cap = news->ready_cap < 8 ? 8 : news->ready_cap * 2;
-        struct ready_lane *ready = arena_grow(batch->arena, news->ready,
-                                              news->ready_cap * sizeof *ready, cap * sizeof *ready);
+    if (wakeups->ready_count == wakeups->ready_cap) {
+        uint32_t cap = wakeups->ready_cap < 8 ? 8 : wakeups->ready_cap * 2;
+        struct ready_lane *ready = arena_grow(
+            batch->arena, wakeups->ready, wakeups->ready_cap * sizeof *ready, cap * sizeof *ready);
         if (ready == NULL)
             return;
-        news->ready = ready;
-        news->ready_cap = cap;
+        wakeups->ready = ready;
+        wakeups->ready_cap = cap;
     }
-    struct ready_lane *fresh = &news->ready[news->ready_count];
+    struct ready_lane *fresh = &wakeups->ready[wakeups->ready_count];
     *fresh = (struct ready_lane){.key = key, .count = 1};
     if (lane_read(key, batch->arena, &fresh->lane, NULL) == ERR_OK)
-        news->ready_count++;
+        wakeups->ready_count++;
 }
 
 /* `changed`: an event has brought it there; else it was only looked at, or put back. */
 static void note_place(struct batch *batch, const struct placement *was,
                        const struct placement *now, bool changed)
 {
-    note_time(&batch->batcher->news, now->due_at);
+    note_time(&batch->batcher->wakeups, now->due_at);
     if (!str_is_set(now->lane))
         return;
     if (now->run_at > batch->load.now)
-        note_time(&batch->batcher->news, now->run_at);
-    else if (changed && (!str_is_set(was->lane) || was->run_at > batch->load.now))
-        note_ready(batch, now->lane);
+        note_time(&batch->batcher->wakeups, now->run_at);
+    else if (changed && (!str_eq(was->lane, now->lane) || was->run_at > batch->load.now))
+        batch_note_ready(batch, now->lane);
 }
 
 static bool may_stand_in_lane(const struct job *job)
@@ -231,25 +229,25 @@ static bool has_left(const struct batch *batch)
 }
 
 /* What those who wait, for work or for a time, must know of this batch. */
-static void write_news(struct batch *batch, const struct store_write *write)
+static void note_wakeups(struct batch *batch, const struct store_write *write)
 {
-    struct batch_news *news = &batch->batcher->news;
-    news->now = batch->load.now;
-    news->left = news->left || has_left(batch);
-    news->slots_freed = write->resource_count > 0;
+    struct wakeups *wakeups = &batch->batcher->wakeups;
+    wakeups->now = batch->load.now;
+    wakeups->left = wakeups->left || has_left(batch);
+    wakeups->slots_freed = write->resource_count > 0;
     for (uint32_t i = 0; i < write->job_count; i++) {
         const struct store_job_write *job = &write->jobs[i];
-        note_time(news, job->purge_at);
+        note_time(wakeups, job->purge_at);
         note_place(batch, &job->was, &job->now, job->event_count > 0);
-        news->slots_freed = news->slots_freed || job->steps_ended;
+        wakeups->slots_freed = wakeups->slots_freed || job->steps_ended;
         for (uint32_t k = 0; k < job->step_count; k++) {
             const struct store_step_write *step = &job->steps[k];
             note_place(batch, &step->was, &step->now, job->event_count > 0);
-            news->slots_freed = news->slots_freed || (step->was.leased && !step->now.leased);
+            wakeups->slots_freed = wakeups->slots_freed || (step->was.leased && !step->now.leased);
         }
     }
     for (uint32_t i = 0; i < write->resource_count; i++)
-        note_time(news, write->resources[i].expires_at);
+        note_time(wakeups, write->resources[i].expires_at);
 }
 
 static enum error_code write_jobs(struct batch *batch, struct store_write *write)
@@ -364,7 +362,7 @@ static enum error_code write_settings(struct batch *batch, struct store_write *w
         return batch_no_memory(batch);
     for (uint32_t i = 0; i < batch->op_count; i++) {
         const struct op *op = batch->ops[i];
-        if (op->code != ERR_OK || op->request.repeated)
+        if (op->code != ERR_OK || op_is_repeated(op))
             continue;
         put_setting(write, &settings, op);
     }
@@ -386,7 +384,7 @@ static bool confirms(const struct batch *batch)
         return false;
     for (uint32_t i = 0; i < batch->op_count; i++) {
         const struct op *op = batch->ops[i];
-        if (op->code == ERR_OK && (op->request.repeated || op->type == OP_COMMAND))
+        if (op->code == ERR_OK && (op_is_repeated(op) || op->type == OP_COMMAND))
             return true;
     }
     return false;
@@ -402,7 +400,7 @@ enum error_code batch_write(struct batch *batch)
         code = batch_write_workers(batch, &write);
     if (code == ERR_OK)
         code = batch_write_requests(batch, &write);
-    write_news(batch, &write);
+    note_wakeups(batch, &write);
     bool any = write.job_count + write.purged_count + write.request_count + write.resource_count +
                    write.resource_gone_count + write.kind_count + write.queue_count +
                    write.token_count + write.registration_count + write.registration_gone_count +

@@ -42,11 +42,16 @@ void call_done(struct call *call)
     call->done(call, call->arg);
 }
 
+bool call_is_wanted(const struct call *call)
+{
+    return call->wanted == NULL || call->wanted(call->wanted_arg);
+}
+
 void call_refuse(struct call *call, enum error_code code, const char *why)
 {
     for (uint32_t i = 0; i < call->count; i++) {
         call->ops[i]->grant_count = 0;
-        call->ops[i]->request.twin = false;
+        call->ops[i]->request.disposition = DISPOSITION_NEW;
         call->ops[i]->code = err_set(&call->ops[i]->err, code, "%s", why);
     }
 }
@@ -115,15 +120,25 @@ struct store *engine_store(struct engine *engine)
 
 /* ---- threads ------------------------------------------------------------------------------ */
 
+static bool has_work(const struct engine *engine)
+{
+    return engine->waiting.count > 0 || engine->changed || engine->nudged || engine->stop;
+}
+
 static void wait_for_work(struct engine *engine, int64_t wait_ms)
 {
     struct timespec until = condition_deadline(wait_ms);
+    bool late = false;
     pthread_mutex_lock(&engine->lock);
     engine->resting = true;
-    while (engine->waiting.count == 0 && !engine->changed && !engine->nudged && !engine->stop)
-        if (pthread_cond_timedwait(&engine->work, &engine->lock, &until) != 0)
-            break;
-    engine->resting = false;
+    while (engine->borrowed || !(late || has_work(engine))) {
+        engine->awaited = engine->borrowed && (late || engine->stop);
+        if (engine->awaited)
+            pthread_cond_wait(&engine->work, &engine->lock);
+        else
+            late = pthread_cond_timedwait(&engine->work, &engine->lock, &until) != 0;
+    }
+    engine->resting = engine->awaited = false;
     pthread_mutex_unlock(&engine->lock);
 }
 
@@ -230,7 +245,7 @@ static enum error_code start_threads(struct engine *engine, struct err *err)
     sigset_t before;
     (void)sigfillset(&all);
     if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
-        return err_set(err, ERR_UNAVAILABLE, "signals cannot be kept from the engine's threads");
+        return err_set(err, ERR_UNAVAILABLE, "cannot block signals in the engine's threads");
     bool started = true;
     for (uint32_t i = 0; i < engine->runner_count && started; i++) {
         struct runner *runner = &engine->runners[i];
@@ -246,7 +261,7 @@ static enum error_code start_threads(struct engine *engine, struct err *err)
     if (started)
         return ERR_OK;
     stop_threads(engine);
-    return err_set(err, ERR_UNAVAILABLE, "the engine's threads cannot be started: too many?");
+    return err_set(err, ERR_UNAVAILABLE, "cannot start the engine's threads");
 }
 
 /* ---- opening and closing ------------------------------------------------------------------ */
@@ -267,7 +282,7 @@ static enum error_code init_lock(struct engine *engine, struct err *err)
         (void)pthread_cond_destroy(&engine->work);
     if (help)
         (void)pthread_cond_destroy(&engine->help);
-    return err_set(err, ERR_NO_MEMORY, "there is no memory for an engine");
+    return err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
 static void release_lock(struct engine *engine)
@@ -287,6 +302,17 @@ static void tell_committed(void *arg, const struct batch_report *report)
     pthread_mutex_unlock(&engine->observing);
 }
 
+static void tell_maintained(void *arg, const struct maintenance_report *report)
+{
+    struct engine *engine = arg;
+    const struct observer *observer = &engine->options.observer;
+    if (observer->maintained == NULL)
+        return;
+    pthread_mutex_lock(&engine->observing);
+    observer->maintained(observer->arg, report);
+    pthread_mutex_unlock(&engine->observing);
+}
+
 static void tell_failed(void *arg, enum error_code code)
 {
     struct engine *engine = arg;
@@ -296,76 +322,32 @@ static void tell_failed(void *arg, enum error_code code)
     pthread_mutex_unlock(&engine->observing);
 }
 
-/* ---- time ---- */
-
-int64_t engine_trusted_limit(struct engine *engine)
-{
-    /* Whoever sets the clock as they like, and no steady one, is taken at their word. */
-    if (engine->options.trusts_clock ||
-        (engine->store->options.clock != NULL && engine->options.steady == NULL))
-        return INT64_MAX;
-    int64_t trusted = trusted_time_now(&engine->trusted, engine_steady(engine));
-    return trusted > 0 ? trusted : 1;
-}
-
-int64_t engine_trusted(struct engine *engine, int64_t now)
-{
-    pthread_mutex_lock(&engine->lock);
-    int64_t limit = engine_trusted_limit(engine);
-    pthread_mutex_unlock(&engine->lock);
-    return limit < now ? limit : now;
-}
-
 int64_t engine_written_at(struct engine *engine)
 {
     return atomic_load(&engine->written_at);
 }
 
-/* The time that was trusted before; by a version that did not note it, the time itself. */
-static void begin_trusting(struct engine *engine, const struct store_attendance *seen)
-{
-    int64_t noted = seen->trusted_before > 0 ? seen->trusted_before : seen->before;
-    /* While its clock is behind, the store's time is not what people call the time. */
-    int64_t clock = seen->wall < seen->now ? seen->wall : seen->now;
-    trusted_time_begin(&engine->trusted, noted, clock, engine_steady(engine));
-}
-
-enum error_code engine_attend(struct engine *engine, struct err *err)
-{
-    struct store_attendance seen = {0};
-    pthread_mutex_lock(&engine->lock);
-    seen.trusted = trusted_time_now(&engine->trusted, engine_steady(engine));
-    pthread_mutex_unlock(&engine->lock);
-    enum error_code code = store_attend(engine->store, &seen, err);
-    if (code != ERR_OK)
-        return code;
-    int64_t clock = seen.wall < seen.now ? seen.wall : seen.now;
-    pthread_mutex_lock(&engine->lock);
-    if (engine->trusted.is_known)
-        trusted_time_see(&engine->trusted, clock, engine_steady(engine));
-    else
-        begin_trusting(engine, &seen);
-    pthread_mutex_unlock(&engine->lock);
-    return ERR_OK;
-}
-
 static void init_runners(struct engine *engine)
 {
     struct store_attendance seen = {0};
-    engine->observer =
-        (struct observer){.committed = tell_committed, .failed = tell_failed, .arg = engine};
+    engine->observer = (struct observer){.committed = tell_committed,
+                                         .failed = tell_failed,
+                                         .maintained = tell_maintained,
+                                         .arg = engine};
     /* What was not looked after since gets its grace; that nobody knows when it was, is no error.
      */
     if (store_attend(engine->store, &seen, NULL) == ERR_OK) {
-        begin_trusting(engine, &seen);
-        (void)engine_attend(engine, NULL);
+        engine_begin_trusting(engine, &seen);
+        (void)engine_record_liveness(engine, NULL);
     }
-    engine->runner_count = engine->store->shared && !engine->options.by_hand ? RUNNERS_MAX : 1;
+    bool two = engine->store->shared || store_overlaps(engine->store);
+    engine->runner_count = two && !engine->options.by_hand ? RUNNERS_MAX : 1;
     for (uint32_t i = 0; i < engine->runner_count; i++) {
         struct runner *runner = &engine->runners[i];
         runner->engine = engine;
         batcher_init(&runner->batcher, engine->store, NULL, NULL);
-        runner->batcher.break_ms = BREAK_MS;
+        /* A manual clock stops at all that is due: a long way is not a break. */
+        runner->batcher.break_ms = engine->options.manual_clock ? 0 : BREAK_MS;
         runner->batcher.lease_ttl_ms = engine->options.lease_ttl_ms;
         runner->batcher.seen_at = seen.before;
         runner->batcher.cancel_grace_ms = engine->options.cancel_grace_ms;
@@ -377,7 +359,7 @@ static void init_runners(struct engine *engine)
 static void engine_free(struct engine *engine)
 {
     if (!engine->store->shared)
-        (void)engine_attend(engine, NULL);
+        (void)engine_record_liveness(engine, NULL);
     for (uint32_t i = 0; i < engine->runner_count; i++)
         batcher_release(&engine->runners[i].batcher);
     if (engine->options.lent == NULL)
@@ -393,7 +375,7 @@ enum error_code engine_open(struct str url, const struct engine_options *options
 {
     struct engine *engine = calloc(1, sizeof *engine);
     if (engine == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for an engine");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     engine->options = *options;
     if (engine->options.steady == NULL)
         engine->options.steady = steady_ms;
@@ -405,15 +387,17 @@ enum error_code engine_open(struct str url, const struct engine_options *options
 
     enum error_code code = engine->url != NULL && engine->pool != NULL
                                ? init_lock(engine, err)
-                               : err_set(err, ERR_NO_MEMORY, "there is no memory for an engine");
+                               : err_set(err, ERR_NO_MEMORY, "out of memory");
     if (code != ERR_OK) {
         arena_pool_drop(engine->pool);
         free(engine->url);
         free(engine);
         return code;
     }
+    if (engine->options.manual_clock)
+        code = engine_clock_init(engine, url, err);
     engine->store = engine->options.lent;
-    if (engine->store == NULL)
+    if (code == ERR_OK && engine->store == NULL)
         code = store_open(url, &engine->options.store, &engine->store, err);
     if (code != ERR_OK) {
         release_lock(engine);
@@ -439,7 +423,7 @@ void engine_close(struct engine *engine)
     stop_threads(engine);
     pthread_mutex_lock(&engine->lock);
     engine->stop = true;
-    engine_unpark(engine, true, &over);
+    engine_end_waits(engine, true, &over);
     while (engine->waiting.first != NULL) {
         struct call *call = engine->waiting.first;
         call_list_remove(&engine->waiting, call);
@@ -506,33 +490,106 @@ static size_t room_for(const struct engine *engine, enum call_class class)
     return SIZE_MAX;
 }
 
-enum error_code engine_submit(struct engine *engine, struct call *call, struct err *err)
+/* Puts a call into the queue, if there is room for it. Under the lock. */
+static enum error_code enqueue(struct engine *engine, struct call *call, bool *ret_shed,
+                               struct err *err)
 {
     assert(call->count > 0 && call->count <= BATCH_OPS_MAX && call->done != NULL);
     assert(call->wait_ms == 0 || (call->count == 1 && call->ops[0]->type == OP_CLAIM));
-    enum error_code code = ERR_OK;
-    bool shed = false;
     call->memory = NULL;
+    call->waiter = WAITER_NEW;
     call->bytes += CALL_WEIGHT * (size_t)call->count;
+    if (engine->stop)
+        return err_set(err, ERR_UNAVAILABLE, "the engine is closing");
+    if (engine->bytes + call->bytes > room_for(engine, call->class)) {
+        *ret_shed = true;
+        return err_set(err, ERR_UNAVAILABLE,
+                       "overloaded (%zu KiB of requests waiting): retry later",
+                       engine->bytes / 1024);
+    }
+    engine->bytes += call->bytes;
+    call_list_add(&engine->waiting, call);
+    return ERR_OK;
+}
+
+static void tell_shed(const struct engine *engine)
+{
+    const struct observer *observer = &engine->options.observer;
+    if (observer->shed != NULL)
+        observer->shed(observer->arg);
+}
+
+enum error_code engine_submit(struct engine *engine, struct call *call, struct err *err)
+{
+    bool shed = false;
     call->park_until = engine_steady(engine) + call->wait_ms;
     pthread_mutex_lock(&engine->lock);
-    if (engine->stop) {
-        code = err_set(err, ERR_UNAVAILABLE, "the engine is closing");
-    } else if (engine->bytes + call->bytes > room_for(engine, call->class)) {
-        code = err_set(err, ERR_UNAVAILABLE,
-                       "too much is waiting (%zu KiB in the queue): try again in a moment",
-                       engine->bytes / 1024);
-        shed = true;
-    } else {
-        engine->bytes += call->bytes;
-        call_list_add(&engine->waiting, call);
+    enum error_code code = enqueue(engine, call, &shed, err);
+    if (code == ERR_OK)
+        wake_runner(engine);
+    pthread_mutex_unlock(&engine->lock);
+    if (shed)
+        tell_shed(engine);
+    return code;
+}
+
+/* Whether the caller's thread may be the first runner, for what waits now. A runner that has waited
+ * for the end of such a batch goes first. Under the lock. */
+static bool may_borrow(const struct engine *engine, int64_t now)
+{
+    return engine->resting && !engine->borrowed && !engine->awaited && !engine->stop &&
+           !engine->store->shared && engine->in_flight == 0 && engine->waiting.count <= HERE_MAX &&
+           now >= engine->slow_until;
+}
+
+/* Runs what waits, on the caller's thread. The runner whose part that is sleeps meanwhile, and is
+ * woken only if it has something to do afterwards. */
+static void run_here(struct engine *engine)
+{
+    (void)engine_run_calls(&engine->runners[0]);
+    pthread_mutex_lock(&engine->lock);
+    engine->borrowed = false;
+    engine->resting = true;
+    if (has_work(engine) || engine->awaited)
+        pthread_cond_signal(&engine->work);
+    pthread_mutex_unlock(&engine->lock);
+}
+
+void engine_submit_all(struct engine *engine, struct call *first, bool may_wait)
+{
+    int64_t now = engine_steady(engine);
+    struct call_list refused = {0};
+    struct call *next;
+    struct err err = {0};
+    enum error_code code = ERR_OK;
+    bool shed = false;
+    pthread_mutex_lock(&engine->lock);
+    for (struct call *call = first; call != NULL; call = next) {
+        next = call->next;
+        call->park_until = now + call->wait_ms;
+        enum error_code one = enqueue(engine, call, &shed, &err);
+        if (one != ERR_OK) {
+            code = one;
+            call_list_add(&refused, call);
+        }
+    }
+    bool here = may_wait && engine->waiting.count > 0 && may_borrow(engine, now);
+    if (here) {
+        engine->borrowed = true;
+        engine->resting = false;
+    } else if (engine->waiting.count > 0) {
         wake_runner(engine);
     }
     pthread_mutex_unlock(&engine->lock);
-    const struct observer *observer = &engine->options.observer;
-    if (shed && observer->shed != NULL)
-        observer->shed(observer->arg);
-    return code;
+    while (refused.first != NULL) {
+        struct call *call = refused.first;
+        call_list_remove(&refused, call);
+        call->refused(call, code, &err);
+    }
+    if (shed)
+        tell_shed(engine);
+    if (here)
+        run_here(engine);
 }
 
 static void post(struct call *call, void *arg)
@@ -545,7 +602,7 @@ enum error_code engine_run(struct engine *engine, struct call *call, struct err 
 {
     sem_t done;
     if (sem_init(&done, 0, 0) != 0)
-        return err_set(err, ERR_UNAVAILABLE, "there is no semaphore left");
+        return err_set(err, ERR_UNAVAILABLE, "no semaphore available");
     call->done = post;
     call->arg = &done;
     enum error_code code = engine_submit(engine, call, err);

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "engine/batch.h"
+#include "engine/waiter.h"
 #include "store/store.h"
 
 struct engine;
@@ -44,6 +45,12 @@ struct call_kept {
 /* NULL: no memory. Given to a call, it is freed by call_release at the latest. */
 struct call_kept *call_kept_new(struct engine *engine);
 
+/* Where calls that are done go: a thread that is told of many at once, such as an I/O thread's
+ * loop, is woken once for all of a batch. */
+struct call_sink {
+    void (*flush)(struct call_sink *sink); /* every one of this batch was told; must not block */
+};
+
 /* Operations of one caller that go into one batch together. The first members are the caller's; it
  * owns the memory of the call and of everything that it points to, until done. */
 struct call {
@@ -59,7 +66,10 @@ struct call {
     void *wanted_arg;
     /* Told once, on the engine's thread, that all is done: it must not block. */
     void (*done)(struct call *call, void *arg);
+    /* Of engine_submit_all: told instead of `done`, by the caller's thread, that it was refused. */
+    void (*refused)(struct call *call, enum error_code code, const struct err *err);
     void *arg;
+    struct call_sink *sink; /* flushed after `done`; NULL: nobody waits for that */
 
     struct call_kept *kept; /* NULL: what the operations point to lives longer than anything else */
 
@@ -72,9 +82,7 @@ struct call {
     int64_t look_at;    /* when it is to be looked at while it is parked */
     uint64_t parked_order;
     uint64_t signature; /* claims with the same one take the same work */
-    bool woken;         /* it was parked, and is on its way again: others may sleep because of it */
-    bool chained;       /* nobody said how much work there is: whoever finds some wakes the next */
-    bool passed_over;   /* it found nothing while another batch may have had work locked */
+    enum waiter_state waiter;
 };
 
 struct engine_options {
@@ -91,6 +99,7 @@ struct engine_options {
      * system's. */
     int64_t (*steady)(void *arg);
     void *steady_arg;
+    bool manual_clock; /* time stands still until engine_advance moves it; a store in memory only */
     bool trusts_clock; /* what the store's clock says is believed at once (core/trusted_time.h):
                           for tests of other things */
     struct observer observer; /* all of it set, or nothing */
@@ -112,8 +121,14 @@ struct str engine_backup_dir(const struct engine *engine);
  * waiting, or the engine is closing; then it never is. */
 enum error_code engine_submit(struct engine *engine, struct call *call, struct err *err);
 
-/* The same, and waits until it is done; `done`, `arg` are the engine's then. Every operation has a
- * code. */
+/* Hands several calls over, linked by `next`, in one go; each is told of by `done` or `refused`.
+ * If `may_wait`, the engine is idle, its store is this process's alone, the calls are few and the
+ * last batches were short, they are run here, before this returns, so that no thread is woken for
+ * them. The store may make them wait: a thread that others depend on must not be the only one. */
+void engine_submit_all(struct engine *engine, struct call *first, bool may_wait);
+
+/* Like engine_submit, and waits until it is done; `done`, `arg` are the engine's then. Every
+ * operation has a code. */
 enum error_code engine_run(struct engine *engine, struct call *call, struct err *err);
 
 /* Lets go of the answers of a call that is done. Needed once for every call that was done, and for
@@ -146,6 +161,34 @@ int64_t engine_written_at(struct engine *engine);
 /* `now`, or the trusted time (core/trusted_time.h) when that is earlier: what to go by where a
  * mistake could not be taken back. Any thread. */
 int64_t engine_trusted(struct engine *engine, int64_t now);
+
+/* ---- a clock for tests (engine_clock.c) ---- */
+
+/* Where an engine with a manual clock stands. */
+struct clock_state {
+    int64_t now;
+    int64_t next_due; /* when something is to happen next; INT64_MAX: nothing is */
+    uint64_t fired;   /* out of engine_advance: timers, resources, jobs that were promoted or
+                         deleted, since it began */
+};
+
+/* How far to move it: exactly one of these. */
+struct clock_move {
+    int64_t ms; /* CLOCK_UNSAID: not said */
+    int64_t to;
+    bool to_next; /* where something happens next */
+};
+#define CLOCK_UNSAID INT64_MIN
+
+/* not_found: the engine goes by the system's clock. */
+enum error_code engine_clock(struct engine *engine, struct clock_state *ret, struct err *err);
+
+/* Moves the clock, and stops at every moment in between at which something is due, so that all of
+ * it is done at its time and in its order. Returns when that is done, or after 55 seconds, wherever
+ * the clock is then. bad_request: none or several ways to say how far, a time in the past, or one
+ * that cannot be written; not_found as above. Any thread. */
+enum error_code engine_advance(struct engine *engine, const struct clock_move *move,
+                               struct clock_state *ret, struct err *err);
 
 /* One turn, for an engine that is run by hand: a batch of what waits, or what is due. `ret_wait_ms`
  * is how long there is nothing to do unless a call comes; 0: there is more. */

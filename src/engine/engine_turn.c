@@ -1,15 +1,15 @@
-/* One turn of the engine: a batch of what callers want, or what is due. */
+/* One turn of the engine: a batch of what callers want, or a round of maintenance. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/planted.h"
 #include "engine/engine_private.h"
 
-void engine_due_by(struct engine *engine, int64_t at)
+void engine_maintain_by(struct engine *engine, int64_t at)
 {
-    if (at >= engine->due_at)
+    if (at >= engine->maintain_at)
         return;
-    engine->due_at = at;
+    engine->maintain_at = at;
     engine->nudged = true;
 }
 
@@ -34,14 +34,13 @@ void engine_flight_end(struct runner *runner, bool left)
     if (batcher->seen_at >= engine->sighting.seen_at)
         engine->sighting =
             (struct sighting){batcher->seen_at, batcher->down_since, batcher->up_since};
-    if (left && !PLANTED(PASSED_OVER_SLEEP_ON))
-        engine_wake_passed(engine);
+    if (left)
+        engine_tell_unlocked(engine);
 }
 
 /* Takes calls from the queue for one batch: in their order, as many as fit; and claims that wait
  * for the jobs that they make. Claims that nobody wants any more go to `ret_over`. */
-static uint32_t gather(struct runner *runner, struct call_list *ret_calls,
-                       struct call_list *ret_over)
+static uint32_t gather(struct runner *runner, struct call_list *ret_over)
 {
     struct engine *engine = runner->engine;
     uint32_t count = 0;
@@ -52,65 +51,38 @@ static uint32_t gather(struct runner *runner, struct call_list *ret_calls,
             break;
         call_list_remove(&engine->waiting, call);
         engine->bytes -= call->bytes;
-        bool wanted = call->wanted == NULL || call->class != CALL_CLAIM ||
-                      PLANTED(GONE_CALLER_GETS_A_JOB) || call->wanted(call->wanted_arg);
-        if (!wanted) {
-            call_refuse(call, ERR_UNAVAILABLE, "the caller is gone");
+        if (call->class == CALL_CLAIM && !call_is_wanted(call) &&
+            !PLANTED(GONE_CALLER_GETS_A_JOB)) {
+            call_refuse(call, ERR_UNAVAILABLE, "the caller disconnected");
+            (void)engine_waiter_move(engine, call, WAITER_GONE);
             call_list_add(ret_over, call);
-            if (call->woken)
-                engine_wake_next(engine, call);
             continue;
         }
-        call_list_add(ret_calls, call);
+        call_list_add(&runner->calls, call);
         for (uint32_t i = 0; i < call->count; i++)
             runner->ops[count++] = call->ops[i];
     }
-    engine_join(runner, ret_calls, &count);
-    for (struct call *call = ret_calls->first; call != NULL; call = call->next)
+    engine_join(runner, &count);
+    for (struct call *call = runner->calls.first; call != NULL; call = call->next)
         if (call->ops[0]->type == OP_CLAIM)
-            call->ops[0]->claim.woken = call->woken && !call->chained;
+            call->ops[0]->claim.woken = call->waiter == WAITER_HANDED;
     if (count > 0)
         engine_flight_begin(runner);
     pthread_mutex_unlock(&engine->lock);
     return count;
 }
 
-/* A request whose twin was in the same batch: its answer is on record now; or a claim that met
- * nothing but a job whose life was over: what stands behind it is in reach now. */
-static bool goes_again(const struct call *call)
-{
-    const struct op *first = call->ops[0];
-    if (call->count == 1 && first->type == OP_CLAIM && first->code == ERR_OK &&
-        first->met_outlived && first->grant_count == 0)
-        return true;
-    for (uint32_t i = 0; i < call->count; i++)
-        if (call->ops[i]->request.twin)
-            return true;
-    return false;
-}
-
-/* Sorts out the calls of a batch that was run: who is done, who waits on, who goes again. */
-static void settle(struct runner *runner, struct call_list *calls, struct call_memory *memory,
-                   bool committed, struct call_list *ret_over)
+/* Sorts out the calls of a batch that was run: those that are over, that wait, that go again. */
+static void settle(struct runner *runner, struct call_memory *memory, bool committed,
+                   struct call_list *ret_over)
 {
     struct engine *engine = runner->engine;
     pthread_mutex_lock(&engine->lock);
-    engine_flight_end(runner, !committed || runner->batcher.news.left);
-    while (calls->first != NULL) {
-        struct call *call = calls->first;
-        call_list_remove(calls, call);
-        const struct op *op = call->ops[0];
-        /* What woke it is still there for the next: there was more, or it could not take it. */
-        if ((call->chained && op->grant_count > 0) ||
-            (call->woken && op->code != ERR_OK && !PLANTED(WOKEN_IN_VAIN_TELLS_NOBODY)))
-            engine_wake_next(engine, call);
-        call->woken = call->chained = false;
-        if (goes_again(call)) {
-            engine->bytes += call->bytes;
-            call_list_add(&engine->waiting, call);
-            continue;
-        }
-        if (engine_park(runner, call))
+    engine_flight_end(runner, !committed || runner->batcher.wakeups.left);
+    while (runner->calls.first != NULL) {
+        struct call *call = runner->calls.first;
+        call_list_remove(&runner->calls, call);
+        if (!engine_settle_call(runner, call))
             continue;
         if (memory != NULL) {
             call->memory = memory;
@@ -126,13 +98,32 @@ static void settle(struct runner *runner, struct call_list *calls, struct call_m
     pthread_mutex_unlock(&engine->lock);
 }
 
+/* Notes a sink that is to be flushed; one that there is no room for is flushed at once. */
+static void note_sink(struct call_sink *sink, struct call_sink **sinks, uint32_t *count)
+{
+    uint32_t i = 0;
+    while (i < *count && sinks[i] != sink)
+        i++;
+    if (i == SINKS_MAX)
+        sink->flush(sink);
+    else if (i == *count)
+        sinks[(*count)++] = sink;
+}
+
 static void tell(struct call_list *over)
 {
+    struct call_sink *sinks[SINKS_MAX];
+    uint32_t count = 0;
     while (over->first != NULL) {
         struct call *call = over->first;
+        struct call_sink *sink = call->sink;
         call_list_remove(over, call);
         call_done(call);
+        if (sink != NULL)
+            note_sink(sink, sinks, &count);
     }
+    for (uint32_t i = 0; i < count; i++)
+        sinks[i]->flush(sinks[i]);
 }
 
 static bool changes_queues(const struct runner *runner, uint32_t count)
@@ -144,20 +135,18 @@ static bool changes_queues(const struct runner *runner, uint32_t count)
 }
 
 /* What a batch means for those who wait, and for the engine's own timer. */
-static void take_news(struct runner *runner, bool queues)
+static void tell_wakeups(struct runner *runner, bool queues)
 {
     struct engine *engine = runner->engine;
-    const struct batch_news *news = &runner->batcher.news;
-    int64_t away = news->next_at > news->now ? news->next_at - news->now : 0;
+    const struct wakeups *wakeups = &runner->batcher.wakeups;
+    int64_t away = wakeups->next_at > wakeups->now ? wakeups->next_at - wakeups->now : 0;
     int64_t at = engine_steady(engine) + (away < LOOK_MS_MAX ? away : LOOK_MS_MAX);
     pthread_mutex_lock(&engine->lock);
-    if (news->next_at != INT64_MAX)
-        engine_due_by(engine, at);
-    if (engine->parked_count > 0) {
-        engine_wake_news(engine, news);
-        if (queues)
-            engine_wake_each(engine, false);
-    }
+    if (wakeups->next_at != INT64_MAX)
+        engine_maintain_by(engine, at);
+    engine_tell_wakeups(engine, wakeups);
+    if (queues)
+        engine_tell_rumour(engine, RUMOUR_OF_WORK);
     pthread_mutex_unlock(&engine->lock);
 }
 
@@ -175,22 +164,31 @@ static enum error_code run_batch(struct runner *runner, uint32_t count, struct a
                     engine_steady(engine) - start < QUICK_MS;
          i++)
         code = batch_run(&runner->batcher, runner->ops, count, arena, &outcome, NULL);
+    int64_t end = engine_steady(engine);
+    if (end - start > HERE_MS_MAX) {
+        pthread_mutex_lock(&engine->lock);
+        engine->slow_until = end + LOOK_MS_MAX;
+        pthread_mutex_unlock(&engine->lock);
+    }
     return code;
 }
 
 bool engine_run_calls(struct runner *runner)
 {
+    enum { TURN_MS_MAX = 100 };
     struct engine *engine = runner->engine;
-    struct call_list calls = {0};
     struct call_list over = {0};
-    uint32_t count = gather(runner, &calls, &over);
+    /* What comes while another batch has the store goes into this one. */
+    if (engine->runner_count > 1)
+        store_await_turn(engine->store, TURN_MS_MAX);
+    uint32_t count = gather(runner, &over);
     bool any = count > 0 || over.count > 0;
     if (count > 0) {
         struct call_memory *memory = calloc(1, sizeof *memory);
         bool committed = false;
         if (memory == NULL) {
-            for (struct call *call = calls.first; call != NULL; call = call->next)
-                call_refuse(call, ERR_NO_MEMORY, "there is no memory for a batch");
+            for (struct call *call = runner->calls.first; call != NULL; call = call->next)
+                call_refuse(call, ERR_NO_MEMORY, "out of memory");
         } else {
             arena_init_pooled(&memory->arena, engine->pool);
             arena_pool_hold(engine->pool);
@@ -205,9 +203,9 @@ bool engine_run_calls(struct runner *runner)
             blames = engine_blames(runner, count, &memory->arena);
         /* From here on the calls belong to others: to their callers, or to who runs them again.
          * Those who found nothing are parked first: the news may be for them. */
-        settle(runner, &calls, memory, committed, &over);
+        settle(runner, memory, committed, &over);
         if (committed) {
-            take_news(runner, queues);
+            tell_wakeups(runner, queues);
             engine_blame(runner, blames, &memory->arena);
         }
         tell(&over);
@@ -226,15 +224,15 @@ static void look_around(struct engine *engine, int64_t now, bool *ret_due)
     bool interrupted = engine_interrupted(engine);
     engine->nudged = false;
     if (now >= engine->park_next || interrupted)
-        engine_unpark(engine, interrupted, &over);
+        engine_end_waits(engine, interrupted, &over);
     if (engine->changed && now >= engine->look_at) {
         engine->changed = false;
         engine->look_at = now + CHANGE_MS;
-        engine_wake_each(engine, false);
+        engine_tell_rumour(engine, RUMOUR_OF_WORK);
         if (engine->store->shared)
-            engine_due_by(engine, now);
+            engine_maintain_by(engine, now);
     }
-    *ret_due = now >= engine->due_at;
+    *ret_due = now >= engine->maintain_at;
     pthread_mutex_unlock(&engine->lock);
     tell(&over);
 }
@@ -249,20 +247,24 @@ void engine_turn(struct engine *engine, int64_t *ret_wait_ms)
     int64_t now = engine_steady(engine);
     bool due = false;
     bool worked = false;
+    if (engine_clock_turn(engine)) {
+        *ret_wait_ms = 0;
+        return;
+    }
     look_around(engine, now, &due);
-    if (due && engine->due_turn) {
-        engine_do_due(engine);
-        engine->due_turn = false;
+    if (due && engine->maintenance_turn) {
+        engine_maintain(engine);
+        engine->maintenance_turn = false;
         worked = true;
     } else {
         worked = engine_run_calls(&engine->runners[0]);
-        engine->due_turn = true;
+        engine->maintenance_turn = true;
     }
     *ret_wait_ms = 0;
     if (worked || due)
         return;
     pthread_mutex_lock(&engine->lock);
-    int64_t next = earlier(engine->due_at, engine->park_next);
+    int64_t next = earlier(engine->maintain_at, engine->park_next);
     if (engine->waiting.count == 0)
         *ret_wait_ms = next > now ? earlier(next - now, LOOK_MS_MAX) : 0;
     pthread_mutex_unlock(&engine->lock);

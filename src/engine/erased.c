@@ -74,7 +74,7 @@ RECORD_TABLE(step_part);
 
 static enum error_code no_memory(struct err *err)
 {
-    return err_set(err, ERR_NO_MEMORY, "there is no memory for a job whose payloads are erased");
+    return err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
 /* ---- writing ------------------------------------------------------------------------------ */
@@ -96,7 +96,7 @@ static bool write_effects(const struct job_slice *slice, struct arena *arena,
         const struct effect *effect = &slice->effects[i];
         struct buf state;
         buf_init(&state, arena, PART_BYTES);
-        effect_state_write(effect, &state);
+        effect_state_write(effect, STATE_JSON, &state);
         struct effect_part part = {effect->step, effect->key, effect->version, buf_str(&state)};
         write_part(writer, &effect_part_record, &part);
         ok = !state.failed;
@@ -142,7 +142,7 @@ enum error_code erased_write(const struct job_slice *slice, struct arena *arena,
     struct buf state;
     assert(job->redacted);
     buf_init(&state, arena, 2 * PART_BYTES);
-    job_state_write(job, &state);
+    job_state_write(job, STATE_JSON, &state);
     struct row row = {
         .kind = job->spec.kind,
         .queue = job->spec.queue,

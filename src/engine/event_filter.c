@@ -8,18 +8,17 @@ static enum error_code add_type(struct str name, struct event_filter *filter, st
 {
     enum event_type type = event_type_parse(name);
     if (type == EVENT_UNKNOWN)
-        return err_set(
-            err, ERR_BAD_REQUEST,
-            "type: unknown event type \"%.*s\"; a type is a name such as job_created, or "
-            "one of your own with a dot in it",
-            STR_ARG(name));
+        return err_set(err, ERR_BAD_REQUEST,
+                       "type: unknown event type \"%.*s\"; use a name such as job_created, or a "
+                       "custom type with a dot",
+                       STR_ARG(name));
     assert(type < 64);
     if (type != EVENT_CUSTOM) {
         filter->types |= UINT64_C(1) << type;
         return ERR_OK;
     }
     if (filter->custom_count == EVENT_FILTER_MAX)
-        return err_set(err, ERR_BAD_REQUEST, "type may name at most %d events of your own",
+        return err_set(err, ERR_BAD_REQUEST, "type may name at most %d custom types",
                        EVENT_FILTER_MAX);
     filter->custom[filter->custom_count++] = name;
     return ERR_OK;
@@ -37,9 +36,9 @@ enum error_code event_filter_read(struct str list, struct arena *arena, struct e
     }
     filter.custom = arena_zalloc(arena, EVENT_FILTER_MAX, sizeof *filter.custom);
     if (filter.custom == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for the types of events");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     if (list.len == 0)
-        return err_set(err, ERR_BAD_REQUEST, "type is empty: it names types of events");
+        return err_set(err, ERR_BAD_REQUEST, "type must not be empty");
     while (code == ERR_OK && str_take(&list, ',', &name))
         code = add_type(name, &filter, err);
     if (code == ERR_OK)

@@ -15,7 +15,7 @@ static enum error_code no_such_status(struct str name, struct err *err)
         buf_add(&buf, i == 0 ? STR("") : STR(", "));
         buf_add(&buf, job_status_name((enum job_status)i));
     }
-    return err_set(err, ERR_BAD_REQUEST, "status: \"%.*s\" is none; there are %.*s", STR_ARG(name),
+    return err_set(err, ERR_BAD_REQUEST, "unknown status \"%.*s\"; valid: %.*s", STR_ARG(name),
                    (int)buf.len, buf.at);
 }
 
@@ -40,7 +40,7 @@ static enum error_code read_label(struct str label, struct store_filter *ret, st
 {
     const char *colon = label.len == 0 ? NULL : memchr(label.at, ':', label.len);
     if (colon == NULL || colon == label.at)
-        return err_set(err, ERR_BAD_REQUEST, "label is written key:value, not \"%.*s\"",
+        return err_set(err, ERR_BAD_REQUEST, "invalid label \"%.*s\"; write key:value",
                        STR_ARG(label));
     size_t key_len = (size_t)(colon - label.at);
     ret->label_key = (struct str){label.at, key_len};
@@ -123,7 +123,7 @@ static enum error_code check_labels(struct str labels, struct err *err)
         const char *colon =
             !str_is_set(label) || label.len == 0 ? NULL : memchr(label.at, ':', label.len);
         if (colon == NULL || colon == label.at)
-            return err_set(err, ERR_BAD_REQUEST, "a label is written key:value, not %.*s",
+            return err_set(err, ERR_BAD_REQUEST, "invalid label %.*s; write key:value",
                            STR_ARG(raw));
     }
     return ERR_OK;
@@ -198,7 +198,8 @@ enum error_code cursor_read(struct str cursor, struct uuid *ret, struct err *err
 {
     struct uuid id = {0};
     if (str_is_set(cursor) && !uuid_parse(cursor, &id))
-        return err_set(err, ERR_BAD_REQUEST, "cursor: \"%.*s\" is no next_cursor of an answer",
+        return err_set(err, ERR_BAD_REQUEST,
+                       "invalid cursor \"%.*s\": use next_cursor of an earlier response",
                        STR_ARG(cursor));
     *ret = id;
     return ERR_OK;

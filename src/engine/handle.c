@@ -83,7 +83,7 @@ static enum error_code become_owner(struct handle *handle, const char *path, boo
     if (code != ERR_OK)
         return code;
     if (handle->path[0] == '\0' && realpath(path, handle->path) == NULL)
-        code = err_set(err, ERR_UNAVAILABLE, "%s: somebody has taken the file away", path);
+        code = err_set(err, ERR_UNAVAILABLE, "%s: the file was removed", path);
     if (code == ERR_OK)
         code = local_server_start(engine, handle->path, &server, err);
     if (code != ERR_OK) {
@@ -107,7 +107,7 @@ static enum error_code reach_owner(struct handle *handle, const char *path, int6
     if (handle->client == NULL) {
         char real[PATH_MAX];
         if (realpath(path, real) == NULL)
-            return err_set(err, ERR_UNAVAILABLE, "%s: there is no store yet", path);
+            return err_set(err, ERR_UNAVAILABLE, "%s: no store yet", path);
         enum error_code code = local_client_new(real, handle->patience_ms, &handle->client, err);
         if (code != ERR_OK)
             return code;
@@ -171,7 +171,7 @@ static enum error_code look(struct handle *handle, int64_t deadline, struct err 
     (void)pthread_mutex_unlock(&handle->mutex);
     /* What was there when the store was opened is out of reach now, whatever has become of it. */
     if (code == ERR_NOT_FOUND)
-        return err_set(err, ERR_UNAVAILABLE, "%s: the store is not there any more", handle->path);
+        return err_set(err, ERR_UNAVAILABLE, "%s: the store no longer exists", handle->path);
     return code;
 }
 
@@ -244,9 +244,7 @@ static enum error_code do_there(struct handle *handle, const struct message *mes
     if (code != ERR_OK)
         return code;
     buf_add(answer, ret->answer);
-    return answer->failed ? (enum error_code)err_set(err, ERR_NO_MEMORY,
-                                                     "there is not enough memory for the answer")
-                          : ERR_OK;
+    return answer->failed ? (enum error_code)err_set(err, ERR_NO_MEMORY, "out of memory") : ERR_OK;
 }
 
 /* A key that nobody else has. */
@@ -342,7 +340,7 @@ enum error_code handle_call(struct handle *handle, enum verb_name name, struct s
                                ? do_in_slices(handle, &message, answer, err)
                                : do_once(handle, &message, arena, answer, &unmet, err);
     if (code == ERR_OK && answer->failed)
-        code = err_set(err, ERR_NO_MEMORY, "there is not enough memory for the answer");
+        code = err_set(err, ERR_NO_MEMORY, "out of memory");
     (void)pthread_mutex_lock(&handle->mutex);
     if (--handle->calls == 0)
         (void)pthread_cond_broadcast(&handle->changed);
@@ -366,12 +364,12 @@ static enum error_code new_handle(const struct handle_options *options, struct h
     struct str actor = str_is_set(options->actor) ? options->actor : STR("library");
     if (!record_is_name(actor) || access_is_reserved(actor))
         return err_set(err, ERR_BAD_REQUEST,
-                       "\"%.*s\" cannot be who acts: use 1 to %d bytes without control characters, "
-                       "and not \"" ACCESS_ACTOR_PREFIX "\" at the beginning",
+                       "invalid actor \"%.*s\": use 1 to %d bytes without control characters, not "
+                       "starting with \"" ACCESS_ACTOR_PREFIX "\" at the beginning",
                        STR_ARG(actor), NAME_BYTES_MAX);
     struct handle *handle = calloc(1, sizeof *handle);
     if (handle == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is not enough memory to open the store");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     handle->options = *options;
     handle->patience_ms = options->engine.store.patience_ms > 0 ? options->engine.store.patience_ms
                                                                 : PATIENCE_MS_DEFAULT;

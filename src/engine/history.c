@@ -10,7 +10,7 @@ static enum error_code add_page(struct verb_call *call, struct history *history,
         struct event *events = arena_grow(call->arena, history->events, *cap * sizeof *events,
                                           wanted * sizeof *events);
         if (events == NULL)
-            return err_set(err, ERR_NO_MEMORY, "there is no memory for a history");
+            return err_set(err, ERR_NO_MEMORY, "out of memory");
         history->events = events;
         *cap = wanted;
     }
@@ -63,7 +63,7 @@ static enum error_code note_unreadable(struct verb_call *call, struct event *eve
         report->unreadable = arena_zalloc(call->arena, VIOLATIONS_MAX, sizeof *report->unreadable);
     struct str detail = arena_copy(call->arena, str_from(why->detail));
     if (report->unreadable == NULL || !str_is_set(detail))
-        return err_set(err, ERR_NO_MEMORY, "there is no memory to verify a job");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     report->unreadable[report->unreadable_count++] =
         (struct violation){.rule = VERIFY_FOLD, .version = event->version, .detail = detail};
     /* What is left of it can still be held against its neighbours. */

@@ -44,7 +44,7 @@ static enum error_code read_event(struct str json, size_t place, struct arena *a
         code = err_set(err, ERR_BAD_REQUEST, "events[%zu] has no type", place);
     if (code == ERR_OK && json_type(told.payload) == JSON_STRING &&
         !json_string(told.payload, arena, &told.payload))
-        code = err_set(err, ERR_NO_MEMORY, "there is not enough memory for an event");
+        code = err_set(err, ERR_NO_MEMORY, "out of memory");
     if (code == ERR_OK && json_type(told.payload) == JSON_OBJECT)
         code = record_read(&told_payload_record, told.payload, RECORD_ALL, RECORD_STORED,
                            "the payload of an event", arena, &told, err);
@@ -79,7 +79,7 @@ static enum error_code read_events(const char *text, struct arena *arena, struct
     size_t count = json_count(json);
     struct event *events = arena_zalloc(arena, count + 1, sizeof *events);
     if (events == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is not enough memory for %zu events", count);
+        return err_set(err, ERR_NO_MEMORY, "out of memory for %zu events", count);
     while (code == ERR_OK && at < count && json_array_next(&iter, &raw)) {
         code = read_event(raw, at, arena, &events[at], err);
         at++;
@@ -106,7 +106,7 @@ enum pawl_code pawl_derive_status(const char *events, char **ret_status, struct 
         if (copy != NULL)
             memcpy(copy, name.at, name.len);
         else
-            code = err_set(&err, ERR_NO_MEMORY, "there is not enough memory for the answer");
+            code = err_set(&err, ERR_NO_MEMORY, "out of memory");
     }
     arena_release(&arena);
     if (code != ERR_OK)

@@ -12,7 +12,7 @@ enum pawl_code pawl_migrate(const char *url, struct pawl_migration *ret_migratio
     struct err err = {0};
     if (url == NULL || ret_migration == NULL)
         return library_fail(
-            err_set(&err, ERR_BAD_REQUEST, "pawl_migrate needs a URL and a place for what it did"),
+            err_set(&err, ERR_BAD_REQUEST, "pawl_migrate requires a URL and an output argument"),
             &err, error);
     standard_files_fill();
     enum error_code code = store_open(str_from(url), &options, &store, &err);
@@ -21,9 +21,8 @@ enum pawl_code pawl_migrate(const char *url, struct pawl_migration *ret_migratio
     struct pawl_migration migration = {store->schema_found, store->schema_version};
     store_close(store);
     if (migration.to == 0)
-        return library_fail(
-            err_set(&err, ERR_BAD_REQUEST, "%s has no schema to bring up to date", url), &err,
-            error);
+        return library_fail(err_set(&err, ERR_BAD_REQUEST, "%s has no schema to update", url), &err,
+                            error);
     *ret_migration = migration;
     return PAWL_OK;
 }

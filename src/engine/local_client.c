@@ -43,7 +43,7 @@ enum error_code local_client_new(const char *db_path, int64_t patience_ms,
     assert(strlen(db_path) < PATH_MAX);
     struct local_client *client = calloc(1, sizeof *client);
     if (client == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is not enough memory to open the store");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     client->patience_ms = patience_ms;
     (void)snprintf(client->path, sizeof client->path, "%s", db_path);
     (void)pthread_mutex_init(&client->mutex, NULL);
@@ -78,12 +78,11 @@ static enum error_code cannot_connect(int number, bool *ret_again, struct err *e
     char text[REASON_BYTES];
     if (number == EACCES || number == EPERM) {
         *ret_again = false;
-        return err_set(err, ERR_UNAVAILABLE, "the store is in use by a process of another user");
+        return err_set(err, ERR_UNAVAILABLE, "the store is in use by another user's process");
     }
     if (strerror_r(number, text, sizeof text) != 0)
         (void)snprintf(text, sizeof text, "error %d", number);
-    return err_set(err, ERR_UNAVAILABLE, "the process that has the store cannot be reached: %s",
-                   text);
+    return err_set(err, ERR_UNAVAILABLE, "cannot reach the process that owns the store: %s", text);
 }
 
 /* A code that came from the other side, which may know more of them. */
@@ -127,13 +126,13 @@ static enum error_code say_hello(int socket, int64_t deadline, bool *ret_again, 
         /* That there is no room passes by itself; to be of another version does not. */
         *ret_again = code == ERR_UNAVAILABLE && answer.version == LOCAL_VERSION;
     } else if (result == LOCAL_GONE || result == LOCAL_LATE || result == LOCAL_CUT) {
-        code = err_set(err, ERR_UNAVAILABLE,
-                       result == LOCAL_GONE ? "the process that has the store has hung up"
-                                            : "the process that has the store does not answer");
+        code =
+            err_set(err, ERR_UNAVAILABLE,
+                    result == LOCAL_GONE ? "the process that owns the store closed the connection"
+                                         : "the process that owns the store does not respond");
     } else {
         *ret_again = false;
-        code = err_set(err, ERR_UNAVAILABLE,
-                       "what has the socket beside the store does not answer as Pawl does");
+        code = err_set(err, ERR_UNAVAILABLE, "unexpected response on the socket next to the store");
     }
     arena_release(&arena);
     return code;
@@ -151,7 +150,7 @@ static enum error_code open_line(const struct local_client *client, int64_t dead
     enum error_code code = ERR_OK;
     if (!local_may_own(socket, client->path)) {
         *ret_again = false;
-        code = err_set(err, ERR_FORBIDDEN, "the store is in use by a process of another user");
+        code = err_set(err, ERR_FORBIDDEN, "the store is in use by another user's process");
     }
     if (code == ERR_OK)
         code = say_hello(socket, deadline < frame_end ? deadline : frame_end, ret_again, err);
@@ -220,7 +219,7 @@ static enum error_code take_line(struct local_client *client, bool waits, struct
     if (!await_room(client, waits)) {
         (void)pthread_mutex_unlock(&client->mutex);
         return err_set(err, ERR_UNAVAILABLE,
-                       "%d calls to the process that has the store are under way: try again",
+                       "%d calls to the process that owns the store are in progress: retry later",
                        LOCAL_POOL_MAX);
     }
     line.owner = client->owner;
@@ -294,7 +293,7 @@ static enum error_code lose(struct local_client *client, const struct line *line
 {
     drop_line(client, line, true);
     ret->lost = true;
-    return err_set(err, ERR_UNAVAILABLE, "the process that had the store is gone");
+    return err_set(err, ERR_UNAVAILABLE, "the process that owned the store has ended");
 }
 
 /* Takes what came of waiting for an answer, and gives the connection back or up. */
@@ -311,16 +310,16 @@ static enum error_code take_answer(struct local_client *client, const struct lin
     case LOCAL_CUT:
         drop_line(client, line, false);
         return err_set(err, ERR_UNAVAILABLE,
-                       "the process that has the store does not answer: see whether it is stopped, "
-                       "or end it. Whether the call was carried out is not known");
+                       "the process that owns the store does not respond: check whether it is "
+                       "stopped, or end it. The call may or may not have been executed");
     case LOCAL_NO_MEMORY:
         drop_line(client, line, false);
-        return err_set(err, ERR_NO_MEMORY, "there is not enough memory for the answer");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     case LOCAL_BROKEN:
     case LOCAL_TOO_LARGE:
         drop_line(client, line, false);
         return err_set(err, ERR_UNAVAILABLE,
-                       "the process that has the store does not answer as Pawl does");
+                       "unexpected response from the process that owns the store");
     }
     enum error_code code = read_error(answer, err);
     ret->status = (int)answer->status;
@@ -328,7 +327,7 @@ static enum error_code take_answer(struct local_client *client, const struct lin
     ret->answer = answer->texts[LOCAL_BODY];
     give_line(client, line);
     if (code == ERR_OK && !str_is_set(ret->answer))
-        return err_set(err, ERR_UNAVAILABLE, "the process that has the store gave no answer");
+        return err_set(err, ERR_UNAVAILABLE, "no response from the process that owns the store");
     return code;
 }
 
@@ -360,7 +359,7 @@ enum error_code local_client_call(struct local_client *client, const struct loca
         local_send(line.socket, &call, clock_monotonic_ms() + client->patience_ms);
     if (result == LOCAL_TOO_LARGE) {
         give_line(client, &line);
-        return err_set(err, ERR_PAYLOAD_TOO_LARGE, "a name in the request is too long");
+        return err_set(err, ERR_PAYLOAD_TOO_LARGE, "a field name in the request is too long");
     }
     if (result == LOCAL_DONE)
         result = await_answer(client, &line, request->wait_ms, arena, &answer);

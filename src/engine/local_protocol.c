@@ -333,9 +333,8 @@ static enum error_code cannot_listen(const char *name, int number, struct err *e
 {
     char text[REASON_BYTES];
     const char *reason = strerror_r(number, text, sizeof text);
-    return err_set(err, ERR_UNAVAILABLE,
-                   "cannot make the socket %s, by which other processes reach the store: %s", name,
-                   reason);
+    return err_set(err, ERR_UNAVAILABLE, "cannot create the socket %s for other processes: %s",
+                   name, reason);
 }
 
 /* Some file systems, of other machines and of other systems, have no sockets. */
@@ -384,8 +383,7 @@ enum error_code local_listen(const char *path, int *ret_socket, struct local_pla
     socket_path(path, name);
     if (lstat(name, &status) == 0) {
         if (!S_ISSOCK(status.st_mode))
-            return err_set(err, ERR_UNAVAILABLE,
-                           "%s is in the way, and is not a socket: move it elsewhere", name);
+            return err_set(err, ERR_UNAVAILABLE, "%s exists and is not a socket: remove it", name);
         if (unlink(name) != 0)
             return cannot_listen(name, errno, err);
     }

@@ -95,15 +95,14 @@ static void complain(int socket, enum local_result result)
         break;
     case LOCAL_BROKEN:
         err_write(&err, ERR_BAD_REQUEST,
-                  "this is not a frame of Pawl's: only its library may use "
-                  "this socket");
+                  "not a Pawl frame: only the Pawl library may use this socket");
         break;
     case LOCAL_TOO_LARGE:
         err_write(&err, ERR_PAYLOAD_TOO_LARGE, "the request is too large: at most %d bytes",
                   LOCAL_REQUEST_BYTES_MAX);
         break;
     case LOCAL_NO_MEMORY:
-        err_write(&err, ERR_NO_MEMORY, "there is not enough memory to read the request");
+        err_write(&err, ERR_NO_MEMORY, "out of memory");
         break;
     }
     (void)send_error(socket, &err);
@@ -127,14 +126,13 @@ static enum error_code read_call(struct connection *connection, struct arena *ar
     enum verb_name name = verb_find(frame->texts[LOCAL_VERB]);
     if (name == VERB_COUNT)
         return err_set(err, ERR_BAD_REQUEST,
-                       "version %s of Pawl, which has the store, does not know the verb \"%.*s\"",
+                       "Pawl %s, which owns the store, does not know the command \"%.*s\"",
                        pawl_version(), STR_ARG(frame->texts[LOCAL_VERB]));
     if (!record_is_name(frame->texts[LOCAL_ACTOR]) || access_is_reserved(frame->texts[LOCAL_ACTOR]))
-        return err_set(err, ERR_BAD_REQUEST, "who acts must be named, in 1 to %d bytes",
-                       NAME_BYTES_MAX);
+        return err_set(err, ERR_BAD_REQUEST, "the actor must have 1 to %d bytes", NAME_BYTES_MAX);
     if (str_is_set(scope) != str_is_set(key) || (str_is_set(key) && !record_is_name(key)) ||
         (str_is_set(scope) && !record_is_name(scope)))
-        return err_set(err, ERR_BAD_REQUEST, "a request key has 1 to %d bytes, and a scope",
+        return err_set(err, ERR_BAD_REQUEST, "a request key must have 1 to %d bytes and a scope",
                        NAME_BYTES_MAX);
     *ret = (struct verb_call){
         .engine = connection->server->engine,
@@ -196,8 +194,7 @@ static bool answer_call(struct connection *connection, struct arena *arena,
     if (result != LOCAL_TOO_LARGE)
         return result == LOCAL_DONE;
     (void)err_set(&err, ERR_PAYLOAD_TOO_LARGE,
-                  "the answer has %zu bytes, but at most %d go from one process to another: ask "
-                  "for less at once",
+                  "the response has %zu bytes; the limit between processes is %d: request less",
                   answer.len, LOCAL_ANSWER_BYTES_MAX);
     return send_error(connection->socket, &err) == LOCAL_DONE;
 }
@@ -219,14 +216,14 @@ static bool greet(struct connection *connection, struct arena *arena)
         return false;
     }
     if (!local_may_call(socket)) {
-        err_write(&err, ERR_FORBIDDEN, "the store is in use by a process of another user");
+        err_write(&err, ERR_FORBIDDEN, "the store is in use by another user's process");
         (void)send_error(socket, &err);
         return false;
     }
     if (hello.version != LOCAL_VERSION) {
         err_write(&err, ERR_UNAVAILABLE,
-                  "the store is in use by version %s of Pawl, which does not understand version "
-                  "%.*s: use the same version for both, or end the first one",
+                  "the store is in use by Pawl %s, which is incompatible with %.*s: use the same "
+                  "version, or end the other process",
                   pawl_version(), STR_ARG(hello.texts[LOCAL_LIBRARY]));
         (void)send_error(socket, &err);
         return false;
@@ -310,7 +307,7 @@ static void turn_away(int socket)
 {
     struct err err;
     err_write(&err, ERR_UNAVAILABLE,
-              "the process that has the store serves %d connections already: try again",
+              "the process that owns the store already serves %d connections: retry later",
               LOCAL_CONNECTIONS_MAX);
     struct local_frame frame = {
         .type = LOCAL_ANSWER,
@@ -429,7 +426,7 @@ enum error_code local_server_start(struct engine *engine, const char *db_path,
     assert(strlen(db_path) < PATH_MAX);
     struct local_server *server = new_server(engine, db_path);
     if (server == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is not enough memory to share the store");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     enum error_code code = local_listen(db_path, &server->listener, &server->place, err);
     if (code != ERR_OK || server->listener < 0) {
         free_server(server);
@@ -444,9 +441,9 @@ enum error_code local_server_start(struct engine *engine, const char *db_path,
     }
     local_unlisten(db_path, &server->place);
     free_server(server);
-    return err_set(err, ERR_UNAVAILABLE,
-                   "cannot share the store with other processes: there are no descriptors or "
-                   "threads left");
+    return err_set(
+        err, ERR_UNAVAILABLE,
+        "cannot share the store with other processes: no descriptors or threads available");
 }
 
 /* What is being carried out is answered, but nothing more is heard. Whoever comes now finds no

@@ -13,6 +13,7 @@
 #include "core/job.h"
 
 struct op;
+struct maintenance_report;
 
 /* The events of one job in a batch. Steps and effects are there as far as they were loaded: those
  * that the events are about always are. */
@@ -41,6 +42,8 @@ struct observer {
     void (*committed)(void *arg, const struct batch_report *report);
     /* A batch was not: the store is away, or there is no memory, or it refused. On that thread. */
     void (*failed)(void *arg, enum error_code code);
+    /* A maintenance task has run (engine/maintenance.h). On that thread. */
+    void (*maintained)(void *arg, const struct maintenance_report *report);
     /* A call was turned away, since too much was waiting. On the caller's thread. */
     void (*shed)(void *arg);
     void *arg;

@@ -14,7 +14,7 @@ enum error_code page_begin(const struct page_request *request, enum page_order o
     bool placed = order == PAGE_BY_PLACE && str_is_set(request->cursor);
     if (placed && (!json_int64(request->cursor, &from) || from < 0))
         return err_set(err, ERR_BAD_REQUEST,
-                       "cursor: \"%.*s\" is not the next_cursor of a response",
+                       "invalid cursor \"%.*s\": use next_cursor of an earlier response",
                        STR_ARG(request->cursor));
     page.from = (uint64_t)from;
     *ret = page;

@@ -34,7 +34,8 @@ enum error_code position_read(struct str text, struct store_position *ret, struc
             ok = *at++ == '-' && read_number(&at, end, &position.era) && at == end;
     }
     if (!ok)
-        return err_set(err, ERR_BAD_REQUEST, "after: \"%.*s\" is no position of the feed, nor now",
+        return err_set(err, ERR_BAD_REQUEST,
+                       "invalid after \"%.*s\": use a position of the feed or \"now\"",
                        STR_ARG(text));
     *ret = position;
     return ERR_OK;
@@ -76,7 +77,7 @@ enum error_code position_check(struct store_txn *txn, struct store_position afte
         err->cursor[from.len] = '\0';
     }
     return err_set(err, ERR_FEED_RESET,
-                   "events up to this position may have been lost in a failover or a restore, "
-                   "and others may have taken their place: go on from %.*s",
+                   "events up to this position may have been lost or replaced in a failover or "
+                   "restore: continue from %.*s",
                    STR_ARG(from));
 }

@@ -11,8 +11,8 @@
 static enum error_code damaged(struct err *err)
 {
     return err_set(err, ERR_CORRUPT,
-                   "the record of this request is damaged: it was carried out before, but its "
-                   "response cannot be given again");
+                   "the record of this request is damaged: it was executed before, but its "
+                   "response cannot be repeated");
 }
 
 /* ---- whole responses ---------------------------------------------------------------------- */
@@ -92,7 +92,7 @@ static void replay_begin(struct replay *replay, struct uuid job)
 static enum error_code load_redacted(struct replay *replay, struct err *err)
 {
     struct store_job job;
-    struct verb_call any = {.arena = replay->arena}; /* whoever asks was let in the first time */
+    struct verb_call any = {.arena = replay->arena}; /* the caller was authorised the first time */
     enum error_code code = verb_load_job(&any, replay->txn, replay->slice.job.id, true, &job, err);
     replay->gone = code == ERR_NOT_FOUND;
     replay->redacted = code == ERR_OK;
@@ -196,10 +196,10 @@ static enum error_code replay_to(struct replay *replay, int64_t version, struct 
         uint32_t count = 0;
         code = store_events(replay->txn, &stream, replay->arena, &events, &count, err);
         if (code == ERR_OK && count == 0 && job->version > 0)
-            return err_set(err, ERR_CORRUPT,
-                           "the record of the request is of a version %lld of a "
-                           "job that has %lld",
-                           (long long)version, (long long)job->version);
+            return err_set(
+                err, ERR_CORRUPT,
+                "the record of the request is for version %lld of a job that has version %lld",
+                (long long)version, (long long)job->version);
         if (code == ERR_OK && count == 0)
             replay->gone = true;
         else if (code == ERR_OK && events[0].redacted)
@@ -340,7 +340,7 @@ static enum error_code recall_one(struct replay *replay, const struct sighting *
     uuid_format(sighting->job, id);
     sighting->op->code =
         err_set(&sighting->op->err, ERR_NOT_FOUND,
-                "the request was carried out, but job %.*s was deleted since", UUID_TEXT_LEN, id);
+                "the request was executed, but job %.*s was deleted later", UUID_TEXT_LEN, id);
     return ERR_OK;
 }
 

@@ -152,7 +152,8 @@ static enum error_code read_ended(const struct verb_call *call, struct store_txn
                                               struct timings *timings),
                                   struct timings *timings, struct err *err)
 {
-    struct store_filter filter = {.statuses = statuses, .limit = PAGE_JOBS};
+    struct store_reach reach; /* figures of the jobs that it has come to will do */
+    struct store_filter filter = {.statuses = statuses, .limit = PAGE_JOBS, .reach = &reach};
     struct arena page;
     uint32_t count = PAGE_JOBS;
     enum error_code code = access_filter(call, &filter, err);

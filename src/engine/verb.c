@@ -112,7 +112,7 @@ size_t verb_bytes_max(enum verb_name name)
 
 enum error_code verb_no_memory(struct err *err)
 {
-    return err_set(err, ERR_NO_MEMORY, "there is no memory for the call");
+    return err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
 /* ---- operations --------------------------------------------------------------------------- */
@@ -233,9 +233,9 @@ static const struct op_request *request_of(const struct verb_call *call)
 enum error_code verb_finish(struct verb_call *call, struct err *err)
 {
     const struct op_request *request = request_of(call);
-    if (request->clashed)
+    if (request->disposition == DISPOSITION_CLASHED)
         return verb_outcome(call, err);
-    if (request->repeated) {
+    if (request->disposition == DISPOSITION_REPEATED) {
         call->result = (struct verb_result){0};
         enum error_code code = recall(call, request->record, err);
         if (code != ERR_OK || str_is_set(call->result.text))
@@ -247,8 +247,9 @@ enum error_code verb_finish(struct verb_call *call, struct err *err)
 bool verb_finish_reads(const struct verb_call *call)
 {
     const struct verb *verb = verb_at(call->name);
-    const struct op_request *request = request_of(call);
-    return request->repeated || (verb->reads != NULL && !request->clashed && verb->reads(call));
+    enum disposition disposition = request_of(call)->disposition;
+    return disposition == DISPOSITION_REPEATED ||
+           (verb->reads != NULL && disposition != DISPOSITION_CLASHED && verb->reads(call));
 }
 
 static enum error_code do_write(struct verb_call *call, struct err *err)
@@ -277,7 +278,7 @@ enum error_code verb_do(struct verb_call *call, struct err *err)
         return code;
     call->request = json_trim(call->request);
     if (json_type(call->request) != JSON_OBJECT)
-        return err_set(err, ERR_BAD_REQUEST, "a request is a JSON object");
+        return err_set(err, ERR_BAD_REQUEST, "a request must be a JSON object");
     return verb_is_write(call->name) ? do_write(call, err) : verb_run(call, err);
 }
 
@@ -408,16 +409,16 @@ enum error_code verb_read(const struct verb_call *call, const struct record_type
 enum error_code verb_job_id(struct str text, struct uuid *ret, struct err *err)
 {
     if (!str_is_set(text))
-        return err_set(err, ERR_BAD_REQUEST, "id is required: the id of a job");
+        return err_set(err, ERR_BAD_REQUEST, "id is required: a job id");
     return uuid_parse(text, ret)
                ? ERR_OK
-               : (enum error_code)err_set(err, ERR_BAD_REQUEST, "\"%.*s\" is not the id of a job",
+               : (enum error_code)err_set(err, ERR_BAD_REQUEST, "\"%.*s\" is not a job id",
                                           STR_ARG(text));
 }
 
 enum error_code verb_missing(const char *member, const char *what, struct err *err)
 {
-    return err_set(err, ERR_BAD_REQUEST, "%s is missing: %s", member, what);
+    return err_set(err, ERR_BAD_REQUEST, "%s is required: %s", member, what);
 }
 
 enum error_code verb_outcome(const struct verb_call *call, struct err *err)
@@ -430,7 +431,7 @@ enum error_code verb_no_job(struct uuid id, struct err *err)
 {
     char text[UUID_TEXT_LEN];
     uuid_format(id, text);
-    return err_set(err, ERR_NOT_FOUND, "there is no job %.*s", UUID_TEXT_LEN, text);
+    return err_set(err, ERR_NOT_FOUND, "unknown job %.*s", UUID_TEXT_LEN, text);
 }
 
 bool verb_may_see(const struct verb_call *call, const struct job *job)

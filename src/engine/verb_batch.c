@@ -63,13 +63,13 @@ static enum error_code read_entry(struct verb_call *call, struct str json, enum 
     }
     buf_add_char(&request, '}');
     if (request.failed)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for a batch");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     if (!str_is_set(name))
-        return err_set(err, ERR_BAD_REQUEST, "op is missing: it says which verb");
+        return err_set(err, ERR_BAD_REQUEST, "op is required: the operation");
     enum verb_name verb = verb_find(name);
     if (verb == VERB_COUNT || !verb_is_write(verb) || verb == VERB_batch)
         return err_set(err, ERR_BAD_REQUEST,
-                       "op must be a verb that changes something, and not batch itself: \"%.*s\"",
+                       "op must be a writing operation other than batch, not \"%.*s\"",
                        STR_ARG(name));
     *ret_name = verb;
     *ret_request = buf_str(&request);
@@ -84,17 +84,16 @@ static enum error_code check_size(const struct entry *entry, uint32_t op_count, 
     const struct call *call = &entry->call.call;
     uint32_t asked = 0;
     if (call->wait_ms != 0)
-        return err_set(err, ERR_BAD_REQUEST,
-                       "wait_ms must be 0 in a batch, not %lld: others would wait too",
+        return err_set(err, ERR_BAD_REQUEST, "wait_ms must be 0 in a batch, not %lld",
                        (long long)call->wait_ms);
     if (call->count > BATCH_OPS_MAX - op_count)
         return err_set(err, ERR_BAD_REQUEST,
-                       "a batch may have at most %d operations, each job of a submit counted",
+                       "a batch may have at most %d operations, counting each submitted job",
                        BATCH_OPS_MAX);
     for (uint32_t i = 0; i < call->count; i++)
         asked += call->ops[i]->type == OP_CLAIM ? call->ops[i]->claim.max : 0;
     if (asked > *claims)
-        return err_set(err, ERR_BAD_REQUEST, "the claims of a batch may ask for at most %d jobs",
+        return err_set(err, ERR_BAD_REQUEST, "the claims of a batch may request at most %d jobs",
                        CLAIM_MAX);
     *claims -= asked;
     return ERR_OK;
@@ -126,8 +125,8 @@ static enum error_code check_atomic(const struct entry *entry, struct err *err)
     for (uint32_t i = 0; i < call->count; i++)
         if (call->ops[i]->type != OP_COMMAND && call->ops[i]->type != OP_CLAIM)
             return err_set(err, ERR_BAD_REQUEST,
-                           "an atomic batch takes operations on jobs, steps and leases only, not "
-                           "%.*s: send it by itself",
+                           "an atomic batch takes only operations on jobs, steps and leases, not "
+                           "%.*s: send it separately",
                            STR_ARG(verb_text(entry->call.name)));
     return ERR_OK;
 }
@@ -194,7 +193,7 @@ static enum error_code batch_prepare(struct verb_call *call, struct err *err)
     if (code != ERR_OK)
         return code;
     if (!str_is_set(request.ops))
-        return err_set(err, ERR_BAD_REQUEST, "ops is missing: it lists what is to be done");
+        return err_set(err, ERR_BAD_REQUEST, "ops is required: the list of operations");
     size_t count = json_count(request.ops);
     if (count == 0 || count > BATCH_OPS_MAX)
         return err_set(err, ERR_BAD_REQUEST, "ops may have from 1 to %d entries, not %zu",
@@ -204,7 +203,7 @@ static enum error_code batch_prepare(struct verb_call *call, struct err *err)
     if (entries != NULL)
         entries->at = arena_zalloc(call->arena, count, sizeof *entries->at);
     if (entries == NULL || entries->at == NULL || ops == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for a batch");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     entries->count = (uint32_t)count;
     entries->atomic = request.atomic;
     call->state = entries;

@@ -45,6 +45,7 @@ struct walk {
     int64_t done;
     int64_t refused;
     struct uuid last;
+    struct store_reach reach; /* of the last page */
     bool more;
 };
 
@@ -74,7 +75,7 @@ static enum error_code do_page(struct verb_call *call, struct walk *walk, struct
     struct op *ops = arena_zalloc(arena, count, sizeof *ops);
     struct op **list = arena_zalloc(arena, count, sizeof(void *));
     if (ops == NULL || list == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for %u jobs", count);
+        return err_set(err, ERR_NO_MEMORY, "out of memory for %u jobs", count);
     for (uint32_t i = 0; i < count; i++) {
         ops[i] = walk->op;
         ops[i].job = jobs[i].id;
@@ -132,20 +133,26 @@ static enum error_code next_jobs(struct verb_call *call, struct walk *walk, uint
 {
     uint32_t count = 0;
     walk->filter.limit = walk_sifts(walk) && most < CHUNK_MAX ? CHUNK_MAX : most;
+    walk->filter.reach = &walk->reach;
     enum error_code code = list_page(call, walk, arena, ret, &count, err);
     if (code != ERR_OK)
         return code;
     *ret_count = count;
-    walk->looked_at += count;
-    walk->more = count == walk->filter.limit;
-    if (count == 0)
-        return ERR_OK;
-    struct uuid end = (*ret)[count - 1].id;
-    walk->last = end;
-    if (walk_sifts(walk))
-        code = sift(walk, *ret, ret_count, &walk->last, most, arena, err);
-    walk->more = walk->more || !uuid_eq(walk->last, end);
-    walk->filter.before = walk->last;
+    bool stopped = walk->reach.stopped;
+    walk->looked_at += (int64_t)count + stopped;
+    walk->more = count == walk->filter.limit || stopped;
+    if (count > 0) {
+        struct uuid end = (*ret)[count - 1].id;
+        walk->last = end;
+        if (walk_sifts(walk))
+            code = sift(walk, *ret, ret_count, &walk->last, most, arena, err);
+        walk->more = walk->more || !uuid_eq(walk->last, end);
+        stopped = stopped && uuid_eq(walk->last, end);
+    }
+    if (stopped)
+        walk->last = walk->reach.at;
+    if (count > 0 || stopped)
+        walk->filter.before = walk->last;
     return code;
 }
 
@@ -223,12 +230,13 @@ static void write_counts(const struct verb_call *call, struct json_writer *write
 
 /* ---- bulk --------------------------------------------------------------------------------- */
 
-enum bulk_action { BULK_NONE, BULK_REQUEUE, BULK_CANCEL };
+enum bulk_action { BULK_NONE, BULK_REQUEUE, BULK_CANCEL, BULK_REPIN };
 
 static const struct str bulk_action_texts[] = {
     STR_INIT(""),
     STR_INIT("requeue"),
     STR_INIT("cancel"),
+    STR_INIT("repin"),
 };
 static const struct record_names bulk_action_names = {
     bulk_action_texts, sizeof bulk_action_texts / sizeof bulk_action_texts[0]};
@@ -240,6 +248,8 @@ struct bulk_request {
     int64_t grace_ms;
     struct str reason;
     bool fresh;
+    struct str to;   /* repin: the code version, */
+    struct str from; /* and only of jobs that are pinned to this one */
     int64_t rate_per_s;
     bool dry_run;
     int64_t limit;
@@ -253,6 +263,8 @@ static const struct record_field bulk_fields[] = {
     RANGE(bulk_request, grace_ms, 1, DELAY_MS_MAX),
     FIELD(bulk_request, reason, TEXT),
     FIELD(bulk_request, fresh, BOOL),
+    FIELD(bulk_request, to, NAME),
+    FIELD(bulk_request, from, NAME),
     RANGE(bulk_request, rate_per_s, 1, RATE_MAX),
     FIELD(bulk_request, dry_run, BOOL),
     RANGE(bulk_request, limit, 1, BULK_JOBS_MAX),
@@ -270,14 +282,17 @@ RECORD_TABLE(which);
 static enum error_code check_bulk(const struct bulk_request *request, struct err *err)
 {
     if (request->action == BULK_NONE)
-        return err_set(err, ERR_BAD_REQUEST, "action is missing: requeue or cancel");
+        return err_set(err, ERR_BAD_REQUEST, "action is required: requeue, cancel or repin");
     if (!str_is_set(request->which))
-        return err_set(err, ERR_BAD_REQUEST,
-                       "filter is missing: it says which jobs; {} stands for all");
-    if (request->action == BULK_CANCEL && request->fresh)
-        return err_set(err, ERR_BAD_REQUEST, "fresh is for requeue, not for cancel");
-    if (request->action == BULK_REQUEUE && request->mode != CANCEL_NONE)
-        return err_set(err, ERR_BAD_REQUEST, "mode is for cancel, not for requeue");
+        return err_set(err, ERR_BAD_REQUEST, "filter is required; {} means all jobs");
+    if (request->action != BULK_REQUEUE && request->fresh)
+        return err_set(err, ERR_BAD_REQUEST, "fresh is only for requeue");
+    if (request->action != BULK_CANCEL && request->mode != CANCEL_NONE)
+        return err_set(err, ERR_BAD_REQUEST, "mode is only for cancel");
+    if (request->action != BULK_REPIN && (str_is_set(request->to) || str_is_set(request->from)))
+        return err_set(err, ERR_BAD_REQUEST, "to and from are only for repin");
+    if (request->action == BULK_REPIN && !str_is_set(request->to))
+        return err_set(err, ERR_BAD_REQUEST, "to is required: the code version to pin jobs to");
     if (request->grace_ms > 0 && (request->action != BULK_CANCEL || request->mode == CANCEL_HARD))
         return err_set(err, ERR_BAD_REQUEST, "grace_ms is for a soft cancel");
     return ERR_OK;
@@ -318,6 +333,26 @@ static struct op cancel_op(const struct verb_call *call, struct str reason, enum
     return op;
 }
 
+static struct op repin_op(const struct verb_call *call, const struct bulk_request *request)
+{
+    struct op op = command_op(call, COMMAND_REPIN);
+    op.command.repin.to = request->to;
+    op.command.repin.from = request->from;
+    op.command.repin.reason = request->reason;
+    return op;
+}
+
+static struct op bulk_op(const struct verb_call *call, const struct bulk_request *request)
+{
+    if (request->action == BULK_REPIN)
+        return repin_op(call, request);
+    if (request->action == BULK_REQUEUE)
+        return requeue_op(call, request->reason, request->fresh);
+    struct op op = cancel_op(call, request->reason, request->mode);
+    op.command.cancel.soft_ms = request->grace_ms;
+    return op;
+}
+
 static enum error_code run_bulk(struct verb_call *call, struct err *err)
 {
     struct bulk_request request = {.limit = BULK_JOBS_MAX};
@@ -327,16 +362,15 @@ static enum error_code run_bulk(struct verb_call *call, struct err *err)
     enum error_code code = verb_read(call, &bulk_record, &request, err);
     if (code == ERR_OK)
         code = check_bulk(&request, err);
+    if (code == ERR_OK && request.action == BULK_REPIN && call->queues != NULL)
+        code = err_set(err, ERR_FORBIDDEN, "repin takes the scope admin of all queues");
     if (code == ERR_OK)
         code = read_which(call, request.which, walk, err);
     if (code == ERR_OK)
         code = cursor_read(request.cursor, &walk->filter.before, err);
     if (code != ERR_OK)
         return code;
-    walk->op = request.action == BULK_REQUEUE ? requeue_op(call, request.reason, request.fresh)
-                                              : cancel_op(call, request.reason, request.mode);
-    if (request.action == BULK_CANCEL)
-        walk->op.command.cancel.soft_ms = request.grace_ms;
+    walk->op = bulk_op(call, &request);
     walk->rate_per_s = request.rate_per_s;
     walk->dry_run = request.dry_run;
     walk->limit = request.limit;
@@ -481,7 +515,7 @@ static enum error_code no_letter(struct verb_call *call, struct uuid id, struct 
     store_rollback(txn);
     if (code != ERR_OK)
         return code;
-    return err_set(err, ERR_INVALID_TRANSITION, "the job is %.*s, and no such dead letter",
+    return err_set(err, ERR_INVALID_TRANSITION, "the job is %.*s, not a matching dead letter",
                    STR_ARG(job_status_name(job.slice.job.status)));
 }
 

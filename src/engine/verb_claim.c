@@ -32,6 +32,7 @@ struct claim_request {
     bool history;
     struct str resource_id;
     bool judge;
+    struct str code_version;
 };
 
 #define FIELD(member, kind) RECORD_FIELD(struct claim_request, member, #member, kind)
@@ -46,7 +47,7 @@ struct claim_request {
         RECORD_FIELD_RANGE(struct claim_request, wait_ms, "wait_ms", INT, 0, WAIT_MS_MAX),         \
         FIELD(start, BOOL), FIELD(history, BOOL)
 
-static const struct record_field claim_fields[] = {CLAIM_FIELDS};
+static const struct record_field claim_fields[] = {CLAIM_FIELDS, FIELD(code_version, NAME)};
 static const struct record_type claim_record = {claim_fields,
                                                 sizeof claim_fields / sizeof claim_fields[0]};
 
@@ -92,15 +93,13 @@ static enum error_code check_request(const struct verb_call *call,
                                      const struct claim_request *request, struct err *err)
 {
     if (!str_is_set(request->worker_id))
-        return err_set(err, ERR_BAD_REQUEST, "worker_id is missing: it says who will do the work");
+        return err_set(err, ERR_BAD_REQUEST, "worker_id is required");
     if (access_is_reserved(request->worker_id))
         return err_set(err, ERR_BAD_REQUEST,
-                       "worker_id must not begin with \"" ACCESS_ACTOR_PREFIX "\": that is how "
-                       "histories name the tokens of requests");
+                       "worker_id must not start with \"" ACCESS_ACTOR_PREFIX
+                       "\": this prefix is reserved for tokens in histories");
     if (call->name == VERB_claim_steps && !request->judge && !str_is_set(request->resource_id))
-        return err_set(err, ERR_BAD_REQUEST,
-                       "resource_id is missing: a step runs on a resource, unless it is only to "
-                       "be judged");
+        return err_set(err, ERR_BAD_REQUEST, "resource_id is required, except to judge a step");
     return lease_terms_check(request->terms.lease_ttl_ms, request->terms.heartbeat_ms, err);
 }
 
@@ -110,7 +109,7 @@ static enum error_code claim_prepare(struct verb_call *call, struct err *err)
     struct claim_request *request = arena_zalloc(call->arena, 1, sizeof *request);
     struct op *op = verb_op(call);
     if (request == NULL || op == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for a claim");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     request->max = 1;
     request->start = true;
     request->wait_ms = -1;
@@ -127,6 +126,7 @@ static enum error_code claim_prepare(struct verb_call *call, struct err *err)
     op->claim.claimer.work = !steps ? LANE_JOBS : request->judge ? LANE_JUDGING : LANE_STEPS;
     if (!request->judge)
         op->claim.resource_id = request->resource_id;
+    op->claim.claimer.code_version = request->code_version;
     op->claim.max = (uint32_t)request->max;
     op->claim.wait_ms = request->wait_ms > 0 ? request->wait_ms : 0;
     op->claim.refusal = call->no_claims;
@@ -138,6 +138,7 @@ static enum error_code claim_prepare(struct verb_call *call, struct err *err)
     op->command.claim.terms = request->terms;
     op->command.claim.capabilities = &op->claim.claimer.capabilities;
     op->command.claim.start = request->start;
+    op->command.claim.code_version = request->code_version;
     op->command.claim.judge = request->judge;
     call->wait_ms = request->wait_ms;
     call->call.wait_ms = op->claim.wait_ms;
@@ -289,8 +290,7 @@ static enum error_code reader_end(struct reader *reader, struct err *err)
 {
     if (reader->txn != NULL)
         store_rollback(reader->txn);
-    return reader->failed ? err_set(err, ERR_NO_MEMORY, "there is no memory for the answer")
-                          : ERR_OK;
+    return reader->failed ? err_set(err, ERR_NO_MEMORY, "out of memory") : ERR_OK;
 }
 
 static void read_inputs(struct reader *reader)

@@ -36,6 +36,7 @@ static enum error_code count_workers(struct verb_call *call, struct store_txn *t
     enum error_code code = store_registrations(txn, call->arena, &workers, &count, err);
     if (code == ERR_OK && count > 0)
         code = store_workers(txn, NULL, call->arena, &holders, &holder_count, err);
+    ret->pin = job->pin;
     /* Both lists are in the order of ids. */
     uint32_t h = 0;
     for (uint32_t i = 0; i < count && code == ERR_OK; i++) {

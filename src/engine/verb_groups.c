@@ -177,7 +177,7 @@ static enum error_code run_groups(struct verb_call *call, struct err *err)
         code = access_filter(call, &grouping->filter, err);
     grouping->groups = arena_zalloc(call->arena, GROUPS_MAX, sizeof *grouping->groups);
     if (code == ERR_OK && grouping->groups == NULL)
-        code = err_set(err, ERR_NO_MEMORY, "there is no memory for the groups");
+        code = err_set(err, ERR_NO_MEMORY, "out of memory");
     if (code == ERR_OK)
         code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)

@@ -150,7 +150,7 @@ static enum error_code begin(struct verb_call *call, const struct record_type *t
         return code;
     struct op *op = verb_op(call);
     if (op == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for a request");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     op->type = OP_COMMAND;
     op->job = id;
     op->command.actor = call->actor;
@@ -174,11 +174,11 @@ static enum error_code read_appended(struct verb_call *call, struct str events,
     struct str json;
     size_t count = json_count(events);
     if (count == 0 || count > APPEND_MAX)
-        return err_set(err, ERR_BAD_REQUEST, "from 1 to %d events can be appended, not %zu",
-                       APPEND_MAX, count);
+        return err_set(err, ERR_BAD_REQUEST, "append takes 1 to %d events, not %zu", APPEND_MAX,
+                       count);
     struct appended *appended = arena_zalloc(call->arena, count, sizeof *appended);
     if (appended == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for %zu events", count);
+        return err_set(err, ERR_NO_MEMORY, "out of memory for %zu events", count);
     (void)json_array_begin(&iter, events);
     uint32_t done = 0;
     while (done < count && json_array_next(&iter, &json)) {
@@ -187,7 +187,7 @@ static enum error_code read_appended(struct verb_call *call, struct str events,
         enum error_code code = record_read(&appended_record, json, RECORD_ALL, RECORD_REQUEST,
                                            "event", call->arena, one, &why);
         if (code == ERR_OK && !str_is_set(one->type))
-            code = err_set(&why, ERR_BAD_REQUEST, "type is missing");
+            code = err_set(&why, ERR_BAD_REQUEST, "type is required");
         if (code == ERR_OK && str_is_set(one->payload))
             code = verb_check_payload(one->payload, "payload", &why);
         if (code != ERR_OK)
@@ -207,7 +207,7 @@ static enum error_code append_prepare(struct verb_call *call, struct err *err)
     uint32_t count;
     enum error_code code = begin(call, &append_record, &request, &op, err);
     if (code == ERR_OK && !str_is_set(request.token))
-        code = access_check_admin(call, "append without the token of a lease", err);
+        code = access_check_admin(call, "append without a lease token", err);
     if (code == ERR_OK)
         code = read_appended(call, request.events, &events, &count, err);
     if (code != ERR_OK)
@@ -290,7 +290,7 @@ static enum error_code dead_letter_prepare(struct verb_call *call, struct err *e
     if (code != ERR_OK)
         return code;
     if (request.reason_code == DEAD_NONE)
-        return verb_missing("reason_code", "it says why", err);
+        return verb_missing("reason_code", "the reason", err);
     op->command.type = COMMAND_DEAD_LETTER;
     op->command.dead_letter.reason_code = request.reason_code;
     op->command.dead_letter.stage = request.stage;
@@ -309,7 +309,7 @@ static enum error_code signal_prepare(struct verb_call *call, struct err *err)
     struct op *op;
     enum error_code code = begin(call, &signal_record, &request, &op, err);
     if (code == ERR_OK && !str_is_set(request.correlation_key))
-        code = verb_missing("correlation_key", "it says who waits", err);
+        code = verb_missing("correlation_key", "the name of the wait", err);
     if (code == ERR_OK && str_is_set(request.payload))
         code = verb_check_payload(request.payload, "payload", err);
     if (code != ERR_OK)
@@ -383,7 +383,7 @@ static enum error_code plan_prepare(struct verb_call *call, struct err *err)
     struct op *op;
     enum error_code code = begin(call, &plan_record, &request, &op, err);
     if (code == ERR_OK && !str_is_set(request.steps))
-        code = verb_missing("steps", "they are the plan", err);
+        code = verb_missing("steps", "the steps of the plan", err);
     if (code != ERR_OK)
         return code;
     op->command.type = COMMAND_PLAN;
@@ -401,9 +401,9 @@ static enum error_code verdict_prepare(struct verb_call *call, struct err *err)
     struct op *op;
     enum error_code code = begin(call, &verdict_record, &request, &op, err);
     if (code == ERR_OK && !str_is_set(request.token))
-        code = access_check_admin(call, "a verdict without the token of a lease", err);
+        code = access_check_admin(call, "a verdict without a lease token", err);
     if (code == ERR_OK && !str_is_set(request.step))
-        code = verb_missing("step", "it says which step is judged", err);
+        code = verb_missing("step", "the step to judge", err);
     if (code == ERR_OK && request.decision == VERDICT_NONE)
         code =
             verb_missing("decision", "accept, retry, switch_resource, replan or needs_user", err);
@@ -439,11 +439,11 @@ static enum error_code read_answer(struct verb_call *call, const struct record_t
 {
     enum error_code code = begin(call, type, ret, ret_op, err);
     if (code == ERR_OK && str_is_set(ret->answer) && str_is_set(ret->resolution))
-        code = err_set(err, ERR_BAD_REQUEST, "answer and decision are the same: give one");
+        code = err_set(err, ERR_BAD_REQUEST, "answer and decision exclude each other");
     if (code == ERR_OK && !str_is_set(ret->answer))
         ret->answer = ret->resolution;
     if (code == ERR_OK && !str_is_set(ret->answer))
-        code = verb_missing("answer", "null is none either", err);
+        code = verb_missing("answer", "null is not an answer", err);
     if (code == ERR_OK)
         code = verb_check_payload(ret->answer, "answer", err);
     if (code == ERR_OK && str_is_set(ret->result))
@@ -468,7 +468,7 @@ static enum error_code answer_prepare(struct verb_call *call, struct err *err)
     struct op *op;
     enum error_code code = read_answer(call, &answer_record, &request, &op, err);
     if (code == ERR_OK && !str_is_set(request.step))
-        code = verb_missing("step", "it says which step asked", err);
+        code = verb_missing("step", "the step with the question", err);
     if (code == ERR_OK)
         op->command.step = request.step;
     return code;

@@ -1,4 +1,5 @@
-/* Settings of kinds: kinds, kind_set, kind_patch, kind_get.
+/* Settings of kinds: kinds, kind_set, kind_patch, kind_get; and kind_versions: how many live jobs
+ * are pinned to which code version.
  *
  * kind_set puts settings in the place of all there were, kind_patch changes some of them (RFC
  * 7396). A kind has a version that rises with every change, so that a caller can make sure that
@@ -9,7 +10,12 @@
 #include "engine/answer.h"
 #include "engine/verb.h"
 
-enum { KINDS_MAX = 500, KINDS_DEFAULT = 50 };
+enum {
+    KINDS_MAX = 500,
+    KINDS_DEFAULT = 50,
+    VERSIONS_MAX = 1000,
+    COUNT_MS_MAX = 1500, /* an answer that would take longer says that there are more jobs */
+};
 
 struct kind_request {
     struct str kind;
@@ -23,7 +29,7 @@ struct kind_request {
 #define SETTING(text) RECORD_FIELD(struct kind_request, setting, text, JSON)
 #define SETTINGS                                                                                   \
     SETTING("lease_ttl_ms"), SETTING("heartbeat_ms"), SETTING("timeout_ms"), SETTING("retry"),     \
-        SETTING("retention_ms"), SETTING("cancel_grace_ms")
+        SETTING("retention_ms"), SETTING("cancel_grace_ms"), SETTING("pin")
 
 static const struct record_field kind_set_fields[] = {FIELD(kind, NAME), SETTINGS,
                                                       FIELD(expected_version, INT)};
@@ -43,7 +49,7 @@ static enum error_code read_kind(struct verb_call *call, const struct record_typ
 {
     enum error_code code = verb_read(call, type, ret, err);
     if (code == ERR_OK && !str_is_set(ret->kind))
-        code = verb_missing("kind", "it is the name of a kind of jobs", err);
+        code = verb_missing("kind", "the name of a kind", err);
     return code;
 }
 
@@ -126,6 +132,7 @@ static void write_kind(struct json_writer *writer, const struct store_kind *kind
         json_put_null(writer);
     answer_int_set(writer, STR("retention_ms"), settings->retention_ms);
     answer_int_set(writer, STR("cancel_grace_ms"), settings->cancel_grace_ms);
+    answer_bool(writer, STR("pin"), settings->pin);
     answer_int(writer, STR("version"), settings->version);
     json_end_object(writer);
 }
@@ -227,3 +234,106 @@ static void write_kinds(const struct verb_call *call, struct json_writer *writer
 }
 
 const struct verb verb_kinds = {.request = &kinds_record, .run = run_kinds, .write = write_kinds};
+
+/* ---- versions ---- */
+
+struct version_count {
+    struct str pin; /* absent: jobs that are not pinned */
+    int64_t jobs;
+};
+
+struct versions {
+    struct str kind;
+    struct version_count at[VERSIONS_MAX];
+    uint32_t count;
+    bool more; /* jobs were not counted */
+};
+
+static enum error_code count_version(struct versions *versions, struct str pin, struct arena *arena)
+{
+    for (uint32_t i = 0; i < versions->count; i++)
+        if (str_is_set(versions->at[i].pin) == str_is_set(pin) &&
+            str_eq(versions->at[i].pin, pin)) {
+            versions->at[i].jobs++;
+            return ERR_OK;
+        }
+    versions->more = versions->more || versions->count == VERSIONS_MAX;
+    if (versions->count == VERSIONS_MAX)
+        return ERR_OK;
+    struct str kept = arena_copy(arena, pin);
+    versions->at[versions->count++] = (struct version_count){kept, 1};
+    return str_is_set(kept) == str_is_set(pin) ? ERR_OK : ERR_NO_MEMORY;
+}
+
+/* They are counted one by one: no store has to know of versions. */
+static enum error_code count_versions(struct verb_call *call, struct store_txn *txn,
+                                      struct store_filter *filter, struct versions *versions,
+                                      struct err *err)
+{
+    int64_t until = engine_steady(call->engine) + COUNT_MS_MAX;
+    struct arena page;
+    bool left = true;
+    enum error_code code = ERR_OK;
+    arena_init(&page);
+    while (code == ERR_OK && left && engine_steady(call->engine) < until) {
+        struct store_job *jobs = NULL;
+        uint32_t count = 0;
+        code = store_list(txn, filter, &page, &jobs, &count, err);
+        for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
+            filter->before = jobs[i].id;
+            if (!str_is_set(jobs[i].damaged) &&
+                count_version(versions, jobs[i].slice.job.pin, call->arena) != ERR_OK)
+                code = verb_no_memory(err);
+        }
+        left = count == filter->limit;
+        arena_clear(&page);
+    }
+    versions->more = versions->more || left;
+    arena_release(&page);
+    return code;
+}
+
+static enum error_code run_kind_versions(struct verb_call *call, struct err *err)
+{
+    struct kind_request request = {0};
+    struct store_txn *txn;
+    struct store_filter filter = {.limit = STORE_LIST_MAX};
+    struct versions *versions = verb_data(call, sizeof *versions);
+    if (versions == NULL)
+        return verb_no_memory(err);
+    enum error_code code = read_kind(call, &kind_get_record, &request, err);
+    versions->kind = filter.kind = request.kind;
+    for (int status = 0; status < JOB_STATUS_COUNT; status++)
+        if (!job_status_terminal((enum job_status)status))
+            filter.statuses |= UINT32_C(1) << status;
+    if (code == ERR_OK)
+        code = access_filter(call, &filter, err);
+    if (code == ERR_OK)
+        code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
+    if (code != ERR_OK)
+        return code;
+    code = count_versions(call, txn, &filter, versions, err);
+    store_rollback(txn);
+    return code;
+}
+
+static void write_versions(const struct verb_call *call, struct json_writer *writer)
+{
+    const struct versions *versions = call->result.data;
+    json_begin_object(writer);
+    answer_text(writer, STR("kind"), versions->kind);
+    json_key(writer, STR("versions"));
+    json_begin_array(writer);
+    for (uint32_t i = 0; i < versions->count; i++) {
+        json_begin_object(writer);
+        answer_text(writer, STR("code_version"), versions->at[i].pin);
+        answer_int(writer, STR("jobs"), versions->at[i].jobs);
+        json_end_object(writer);
+    }
+    json_end_array(writer);
+    answer_bool(writer, STR("more"), versions->more);
+    json_end_object(writer);
+}
+
+const struct verb verb_kind_versions = {
+    .request = &kind_get_record, .run = run_kind_versions, .write = write_versions};

@@ -146,15 +146,15 @@ static enum error_code begin(struct verb_call *call, const struct record_type *t
     if (code != ERR_OK)
         return code;
     if (!str_is_set(ret->token)) {
-        (void)verb_missing("token", "it is what the claim gave", err);
+        (void)verb_missing("token", "the token of the claim", err);
         return ERR_BAD_REQUEST;
     }
     if (!token_parse(ret->token, &token))
-        return err_set(err, ERR_STALE_LEASE, "the token is not that of a live lease: \"%.*s\"",
+        return err_set(err, ERR_STALE_LEASE, "stale or unknown lease token \"%.*s\"",
                        STR_ARG(ret->token));
     struct op *op = verb_op(call);
     if (op == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for a request");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     op->type = OP_COMMAND;
     op->job = token.job;
     op->command =
@@ -276,7 +276,7 @@ static enum error_code fail_prepare(struct verb_call *call, struct err *err)
     struct op *op = NULL;
     enum error_code code = begin(call, &fail_record, COMMAND_FAIL, &request, &op, err);
     if (code == ERR_OK && !str_is_set(request.error.message))
-        code = verb_missing("error.message", "it says what went wrong", err);
+        code = verb_missing("error.message", "the error", err);
     if (code == ERR_OK && str_is_set(request.error.details))
         code = verb_check_payload(request.error.details, "error.details", err);
     if (code != ERR_OK)
@@ -326,7 +326,7 @@ static enum error_code abandon_prepare(struct verb_call *call, struct err *err)
     struct op *op = NULL;
     enum error_code code = begin(call, &abandon_record, COMMAND_ABANDON, &request, &op, err);
     if (code == ERR_OK && request.reason_code == DEAD_NONE)
-        code = verb_missing("reason_code", "it says why", err);
+        code = verb_missing("reason_code", "the reason", err);
     if (code != ERR_OK)
         return code;
     op->command.dead_letter.reason_code = request.reason_code;
@@ -342,7 +342,7 @@ const struct verb verb_abandon = {
 
 static enum error_code check_key(struct str key, const char *member, struct err *err)
 {
-    return str_is_set(key) ? ERR_OK : verb_missing(member, "it is the name of the effect", err);
+    return str_is_set(key) ? ERR_OK : verb_missing(member, "the key of the effect", err);
 }
 
 static enum error_code check_call(const struct effect_call *effect, const char *key,
@@ -362,7 +362,7 @@ static enum error_code take_error(const struct verb_call *call, const struct fai
     if (!str_is_set(raw) || json_type(json_trim(raw)) == JSON_NULL)
         return ERR_OK;
     if (!str_is_set(read->message))
-        return verb_missing("error.message", "it says what went wrong", err);
+        return verb_missing("error.message", "the error", err);
     *ret = raw;
     return verb_check_payload(raw, "error", err);
 }
@@ -440,7 +440,8 @@ static enum error_code read_then(struct str then, enum effect_then *ret, struct 
             }
     if (named == 1)
         return ERR_OK;
-    return err_set(err, ERR_BAD_REQUEST, "then must name one of begin, wait and complete, not %s",
+    return err_set(err, ERR_BAD_REQUEST,
+                   "then must contain one of begin, wait and complete, not %s",
                    named == 0 ? "none" : "several");
 }
 
@@ -511,7 +512,7 @@ static enum error_code effect_abort_prepare(struct verb_call *call, struct err *
     op->command.effect_abort.key = request.effect.key;
     code = take_error(call, &request.error, &op->command.effect_abort.error, err);
     if (code == ERR_OK && !str_is_set(op->command.effect_abort.error))
-        code = verb_missing("error.message", "it says why the effect did not happen", err);
+        code = verb_missing("error.message", "why the effect did not happen", err);
     return code;
 }
 
@@ -565,7 +566,7 @@ static enum error_code load_leased(struct verb_call *call, struct store_txn *txn
         return code;
     if (code == ERR_OK && known && token_is_live(&ret->slice, request->token, ret_step))
         return ERR_OK;
-    return err_set(err, ERR_STALE_LEASE, "the token is not that of a live lease: \"%.*s\"",
+    return err_set(err, ERR_STALE_LEASE, "stale or unknown lease token \"%.*s\"",
                    STR_ARG(request->token));
 }
 
@@ -580,7 +581,7 @@ static enum error_code effects_run(struct verb_call *call, struct err *err)
         return verb_no_memory(err);
     enum error_code code = verb_read(call, &effects_record, &request, err);
     if (code == ERR_OK && !str_is_set(request.token))
-        code = verb_missing("token", "it is what the claim gave", err);
+        code = verb_missing("token", "the token of the claim", err);
     if (code == ERR_OK)
         code = store_begin(engine_store(call->engine), STORE_READ, &txn, err);
     if (code != ERR_OK)

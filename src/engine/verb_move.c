@@ -94,8 +94,7 @@ static void write_event(struct json_writer *writer, const struct event *event)
 /* The first of what is wrong with a history. */
 static enum error_code not_right(const struct violation *violation, struct err *err)
 {
-    return err_set(err, ERR_CORRUPT,
-                   "its history is not right: event %lld breaks the rule %.*s: %.*s",
+    return err_set(err, ERR_CORRUPT, "invalid history: event %lld violates the rule %.*s: %.*s",
                    (long long)violation->version, STR_ARG(verify_rule_name(violation->rule)),
                    STR_ARG(violation->detail));
 }
@@ -155,8 +154,8 @@ static enum error_code check_size(const struct exported *exported, size_t *ret, 
                ? ERR_OK
                : (enum error_code)err_set(
                      err, ERR_PAYLOAD_TOO_LARGE,
-                     "the history of this job is about %zu bytes long; at most %d can be moved",
-                     bytes, EXPORT_BYTES_MAX);
+                     "the history of this job has about %zu bytes; the limit is %d", bytes,
+                     EXPORT_BYTES_MAX);
 }
 
 static enum error_code make_row(struct verb_call *call, struct exported *exported, struct err *err)
@@ -227,7 +226,7 @@ static enum error_code read_event(struct verb_call *call, struct str json, struc
     if (code == ERR_OK && (!str_is_set(read.type) || read.version == 0))
         code = err_set(err, ERR_BAD_REQUEST, "an event has no type or no version");
     if (code == ERR_OK && read.redacted && str_is_set(read.payload))
-        code = err_set(err, ERR_BAD_REQUEST, "an event is redacted, and has a payload");
+        code = err_set(err, ERR_BAD_REQUEST, "a redacted event has a payload");
     if (code == ERR_OK && str_is_set(read.payload))
         code = json_check_request(read.payload, EXPORT_BYTES_MAX, "the payload of an event",
                                   call->arena, err);
@@ -260,7 +259,7 @@ static enum error_code read_events(struct verb_call *call, struct str json, stru
     struct str raw;
     enum error_code code = ERR_OK;
     if (count == 0 || count > UINT32_MAX)
-        return err_set(err, ERR_BAD_REQUEST, "a job without events is none");
+        return err_set(err, ERR_BAD_REQUEST, "a job must have at least one event");
     ret->events = arena_zalloc(call->arena, count, sizeof *ret->events);
     if (ret->events == NULL)
         return verb_no_memory(err);
@@ -312,11 +311,9 @@ static enum error_code take_row(struct verb_call *call, const struct bundle *bun
 {
     static const uint8_t none[SALT_LEN];
     if (!import->events[0].redacted)
-        return err_set(err, ERR_BAD_REQUEST,
-                       "it has a row, which only a job whose payloads are erased has");
+        return err_set(err, ERR_BAD_REQUEST, "row is only for jobs with erased payloads");
     if (memcmp(bundle->salt, none, SALT_LEN) != 0)
-        return err_set(err, ERR_BAD_REQUEST,
-                       "its payloads are erased, and the salt is still there");
+        return err_set(err, ERR_BAD_REQUEST, "its payloads are erased, but the salt remains");
     return erased_read(bundle->row, id, engine_store(call->engine)->options.seed, call->arena,
                        import, err);
 }
@@ -331,7 +328,7 @@ static enum error_code read_bundle(struct verb_call *call, struct str json, stru
     bool erased = str_is_set(bundle.row);
     if (code == ERR_OK && bundle.format != BUNDLE_FORMAT)
         code =
-            err_set(err, ERR_BAD_REQUEST, "the format of the export is %lld; this version reads %d",
+            err_set(err, ERR_BAD_REQUEST, "the export format is %lld; this version reads format %d",
                     (long long)bundle.format, BUNDLE_FORMAT);
     if (code == ERR_OK)
         code = verb_job_id(bundle.id, &id, err);
@@ -368,7 +365,7 @@ static enum error_code read_imports(struct verb_call *call, struct imports *ret,
         return code;
     size_t count = json_count(request.jobs);
     if (count == 0 || count > IMPORT_JOBS_MAX)
-        return err_set(err, ERR_BAD_REQUEST, "jobs has 1 to %d exported jobs, not %zu",
+        return err_set(err, ERR_BAD_REQUEST, "jobs must have 1 to %d exported jobs, not %zu",
                        IMPORT_JOBS_MAX, count);
     ret->at = arena_zalloc(call->arena, count, sizeof *ret->at);
     if (ret->at == NULL)
@@ -381,6 +378,9 @@ static enum error_code read_imports(struct verb_call *call, struct imports *ret,
                    ? read_bundle(call, raw, &ret->at[place], &why)
                    : err_set(&why, ERR_BAD_REQUEST, "it is not an object");
         ret->count++;
+        /* What is damaged in a store is wrong in a request. */
+        if (code == ERR_CORRUPT)
+            code = ERR_BAD_REQUEST;
         if (code != ERR_OK)
             code = err_set(err, code, "jobs[%u]: %s", place, why.detail);
     }
@@ -417,8 +417,8 @@ static enum error_code check_slots(const struct verb_call *call, const struct jo
         const struct step *step = &slice->steps[i];
         if (lease_holds(&step->lease, &slice->job) && str_is_set(step_slot(step)))
             return err_set(err, ERR_FORBIDDEN,
-                           "step \"%.*s\" is leased on a resource, and the token is for some "
-                           "queues: import the job with one for all, or when the lease has ended",
+                           "step \"%.*s\" is leased on a resource, but the token is limited to "
+                           "some queues: use a token for all queues, or wait until the lease ends",
                            STR_ARG(step->spec.id));
     }
     return ERR_OK;
@@ -448,12 +448,13 @@ static enum error_code check_one(struct verb_call *call, const struct job_slice 
     const struct job *there = &known.slice.job;
     const struct job *owner = &key.slice.job;
     if (there->status != JOB_NONE && !access_has_queue(call->queues, there->spec.queue))
-        return err_set(err, ERR_VERSION_MISMATCH, "the id %.*s is taken", UUID_TEXT_LEN, id);
+        return err_set(err, ERR_VERSION_MISMATCH, "the id %.*s already exists", UUID_TEXT_LEN, id);
     if (there->status != JOB_NONE &&
         (there->version != job->version || memcmp(there->head, job->head, HASH_LEN) != 0))
         return err_set(err, ERR_VERSION_MISMATCH,
-                       "the job %.*s is there with another history, of %lld event%s", UUID_TEXT_LEN,
-                       id, (long long)there->version, there->version == 1 ? "" : "s");
+                       "the job %.*s exists with a different history of %lld event%s",
+                       UUID_TEXT_LEN, id, (long long)there->version,
+                       there->version == 1 ? "" : "s");
     if (load.key_count > 0 && owner->status != JOB_NONE && !uuid_eq(owner->id, job->id))
         return err_set(err, ERR_IDEMPOTENCY_MISMATCH,
                        "the idempotency_key \"%.*s\" of job %.*s belongs to another job",

@@ -384,9 +384,9 @@ static enum error_code choose_versions(const struct job *job,
     if (newest == 0)
         return err_set(err, ERR_NOT_FOUND, "the job has no plan");
     if (job->redacted)
-        return err_set(err, ERR_NOT_FOUND, "the job was redacted: its plans are gone");
+        return err_set(err, ERR_NOT_FOUND, "the job was redacted: its plans are erased");
     if (to > newest || from > newest)
-        return err_set(err, ERR_NOT_FOUND, "the plan has versions 1 to %lld, and no version %lld",
+        return err_set(err, ERR_NOT_FOUND, "the plan has versions 1 to %lld, but no version %lld",
                        (long long)newest, (long long)(to > newest ? to : from));
     ret->from = from;
     ret->to = to;

@@ -104,8 +104,7 @@ static enum error_code read_include(struct str list, int *ret, struct err *err)
         else if (str_eq(name, STR("result")))
             parts |= ANSWER_RESULT;
         else
-            return err_set(err, ERR_BAD_REQUEST,
-                           "include: \"%.*s\" is none; there are payload and result",
+            return err_set(err, ERR_BAD_REQUEST, "unknown include \"%.*s\"; valid: payload, result",
                            STR_ARG(name));
         at = end + 1;
     }
@@ -124,6 +123,7 @@ struct listing {
     int64_t until;               /* of a search, on the engine's steady clock */
     uint32_t at_once;
     uint32_t looked_at;
+    struct store_reach reach; /* of the last read */
     bool more;
 };
 
@@ -172,6 +172,10 @@ static enum error_code read_some(struct store_txn *txn, struct listing *listing,
     }
     listing->looked_at += at;
     listing->more = at < count || count == listing->filter.limit;
+    if (at == count && listing->reach.stopped) {
+        listing->filter.before = listing->reach.at;
+        listing->more = memcmp(&listing->reach.at, &listing->first, sizeof listing->first) >= 0;
+    }
     bool small = arena_size(page) < SMALL_BYTES;
     if (sifts)
         listing->at_once = !small                                  ? AT_ONCE
@@ -183,7 +187,7 @@ static enum error_code read_some(struct store_txn *txn, struct listing *listing,
 /* Whether a search has looked far enough for one answer. */
 static bool is_tired(struct engine *engine, const struct listing *listing)
 {
-    return searches(listing) &&
+    return (searches(listing) || listing->reach.stopped) &&
            (listing->looked_at >= SEARCHED_MAX || engine_steady(engine) >= listing->until);
 }
 
@@ -298,6 +302,7 @@ static enum error_code run_list(struct verb_call *call, struct err *err)
         return code;
     listing->list.sight = access_sight_of(call, parts);
     listing->at_once = AT_ONCE;
+    listing->filter.reach = &listing->reach;
     listing->more = true;
     listing->search = request.search;
     listing->which = request.filter;
@@ -434,12 +439,13 @@ static enum error_code read_after(const struct events_request *request, int64_t 
     if (!str_is_set(request->cursor))
         return ERR_OK;
     if (request->after != 0)
-        return err_set(err, ERR_BAD_REQUEST, "after and cursor say the same: give one of them");
+        return err_set(err, ERR_BAD_REQUEST, "after and cursor exclude each other");
     return json_int64(request->cursor, ret)
                ? ERR_OK
-               : (enum error_code)err_set(err, ERR_BAD_REQUEST,
-                                          "cursor: \"%.*s\" is not the next_cursor of a response",
-                                          STR_ARG(request->cursor));
+               : (enum error_code)err_set(
+                     err, ERR_BAD_REQUEST,
+                     "invalid cursor \"%.*s\": use next_cursor of an earlier response",
+                     STR_ARG(request->cursor));
 }
 
 /* Shows what was seen. */
@@ -566,7 +572,7 @@ static enum error_code read_feed_filter(struct verb_call *call, const struct fee
         .kind = request->kind, .queue = request->queue, .one_job = str_is_set(request->job_id)};
     enum error_code code = event_filter_read(request->type, call->arena, &ret->types, err);
     if (code == ERR_OK && ret->one_job && !uuid_parse(request->job_id, &ret->job))
-        code = err_set(err, ERR_BAD_REQUEST, "job_id: \"%.*s\" is not the id of a job",
+        code = err_set(err, ERR_BAD_REQUEST, "job_id: \"%.*s\" is not a job id",
                        STR_ARG(request->job_id));
     if (code == ERR_OK && str_is_set(ret->queue))
         code = access_check_queue(call->queues, ret->queue, err);

@@ -25,7 +25,7 @@ enum {
 
 static enum error_code missing(const char *member, struct err *err)
 {
-    return err_set(err, ERR_BAD_REQUEST, "%s is missing", member);
+    return err_set(err, ERR_BAD_REQUEST, "%s is required", member);
 }
 
 /* A request that says nothing. */
@@ -459,9 +459,10 @@ static enum error_code check_tenants(struct verb_call *call, struct str id, stru
     for (uint32_t i = 0; i < load.job_count && code == ERR_OK; i++) {
         const struct job *job = &load.jobs[i].slice.job;
         if (job->status != JOB_NONE && !access_has_queue(call->queues, job->spec.queue))
-            code = err_set(err, ERR_FORBIDDEN,
-                           "the token is for some queues, and steps of another are on \"%.*s\"",
-                           STR_ARG(id));
+            code = err_set(
+                err, ERR_FORBIDDEN,
+                "the token is limited to some queues, but steps of another queue run on \"%.*s\"",
+                STR_ARG(id));
     }
     return code;
 }
@@ -568,10 +569,10 @@ static enum error_code add_lost(struct verb_call *call, const struct tenancy *te
         struct op *op = verb_op(call);
         if (op == NULL)
             return verb_no_memory(err);
-        op->type = OP_DUE;
+        op->type = OP_TIMER_FIRED;
         op->job = tenancy->leases[i].job;
-        op->due.step = tenancy->leases[i].step;
-        op->due.resource_id = tenancy->resource.id;
+        op->timer.step = tenancy->leases[i].step;
+        op->timer.resource_id = tenancy->resource.id;
         op->together = together;
     }
     return ERR_OK;

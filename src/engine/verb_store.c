@@ -48,9 +48,9 @@ static enum error_code run_backup(struct verb_call *call, struct err *err)
         return verb_no_memory(err);
     enum error_code code = verb_read(call, &backup_record, &request, err);
     if (code == ERR_OK && request.path.len == 0)
-        code = err_set(err, ERR_BAD_REQUEST, "path is missing: where the copy is to be");
+        code = err_set(err, ERR_BAD_REQUEST, "path is required: the file of the backup");
     if (code == ERR_OK && memchr(request.path.at, '\0', request.path.len) != NULL)
-        code = err_set(err, ERR_BAD_REQUEST, "path has a NUL in it");
+        code = err_set(err, ERR_BAD_REQUEST, "path contains a NUL byte");
     struct store *store = engine_store(call->engine);
     struct str directory = engine_backup_dir(call->engine);
     if (code == ERR_OK && !call->own && str_is_set(directory))
@@ -126,7 +126,7 @@ static void check_schema(struct doctor *doctor)
     if (store->schema_version == 0)
         buf_addf(line(doctor), "A %s store has no schema.", store->driver->name);
     else
-        buf_addf(line(doctor), "The schema is of version %lld.", (long long)store->schema_version);
+        buf_addf(line(doctor), "The schema has version %lld.", (long long)store->schema_version);
     check(doctor, STR("schema"), true);
 }
 
@@ -135,7 +135,7 @@ static void check_clock(struct doctor *doctor, int64_t store_now)
     int64_t skew = store_now - clock_wall_ms();
     struct buf *buf = line(doctor);
     if (doctor->store->options.clock != NULL) {
-        buf_add(buf, STR("The store has a clock that was given to it."));
+        buf_add(buf, STR("The store uses a custom clock."));
         check(doctor, STR("clock"), true);
         return;
     }
@@ -143,7 +143,8 @@ static void check_clock(struct doctor *doctor, int64_t store_now)
     buf_addf(buf, "The store's clock is %lld ms %s this machine's.",
              (long long)(skew < 0 ? -skew : skew), skew < 0 ? "behind" : "ahead of");
     if (!ok)
-        buf_add(buf, STR(" Leases and delays go by the store's: set both clocks by NTP."));
+        buf_add(buf,
+                STR(" Leases and delays use the store's clock: synchronize both clocks with NTP."));
     check(doctor, STR("clock"), ok);
 }
 
@@ -159,17 +160,18 @@ static void check_lanes(struct doctor *doctor, struct store_txn *txn)
         check(doctor, STR("lanes"), false);
         return;
     }
-    buf_addf(buf, "%u of %d lanes are used: one for each queue, kind and set of requirements.",
+    buf_addf(buf,
+             "%u of %d lanes are in use: one for each combination of queue, kind and requirements.",
              count, STORE_LANES_MAX);
     if (count >= LANES_WARN)
         buf_add(buf, STR(" Use fewer names for queues, kinds and capabilities."));
     if (doctor->mend_code != ERR_OK)
-        buf_addf(buf, " Work in lanes that do not exist cannot be put right: %s",
+        buf_addf(buf, " Jobs in lanes that do not exist cannot be repaired: %s",
                  doctor->mend_err.detail);
     else if (doctor->mended > 0)
         buf_addf(buf,
-                 " %llu pieces of work were in lanes that do not exist, where no claim finds them; "
-                 "they have been put right.",
+                 " %llu jobs or steps were in lanes that do not exist, where no claim finds them; "
+                 "they were repaired.",
                  (unsigned long long)doctor->mended);
     check(doctor, STR("lanes"), count < LANES_WARN && doctor->mend_code == ERR_OK);
 }
@@ -188,13 +190,13 @@ static void check_store(struct doctor *doctor)
             store_rollback(txn);
     }
     if (code != ERR_OK) {
-        buf_addf(line(doctor), "The %s store does not answer: %s", doctor->store->driver->name,
+        buf_addf(line(doctor), "The %s store does not respond: %s", doctor->store->driver->name,
                  err.detail);
         check(doctor, STR("store"), false);
         return;
     }
     int64_t took = engine_steady(doctor->call->engine) - began;
-    buf_addf(line(doctor), "The %s store has answered in %lld ms.", doctor->store->driver->name,
+    buf_addf(line(doctor), "The %s store responded in %lld ms.", doctor->store->driver->name,
              (long long)took);
     check(doctor, STR("store"), took < SLOW_MS);
     check_clock(doctor, load.now);
@@ -215,7 +217,7 @@ static void check_timers(struct doctor *doctor)
     enum error_code code =
         store_due(doctor->store, 1, doctor->call->arena, &due, &count, &now, &next, &err);
     if (code != ERR_OK) {
-        buf_addf(buf, "What is due cannot be read: %s", err.detail);
+        buf_addf(buf, "Timers cannot be read: %s", err.detail);
         check(doctor, STR("timers"), false);
         return;
     }
@@ -223,10 +225,10 @@ static void check_timers(struct doctor *doctor)
         if (now - due[i].at > overdue)
             overdue = now - due[i].at;
     if (overdue < OVERDUE_MS_MAX)
-        buf_add(buf, STR("Nothing is overdue."));
+        buf_add(buf, STR("No overdue timers."));
     else
         buf_addf(buf,
-                 "Something was due %lld s ago: does any process that serves this store still run?",
+                 "A timer is overdue by %lld s: is a process that serves this store still running?",
                  (long long)(overdue / 1000));
     check(doctor, STR("timers"), overdue < OVERDUE_MS_MAX);
 }
@@ -252,9 +254,9 @@ static void check_engine(struct doctor *doctor)
         call_release(&batch);
     }
     if (code == ERR_NOT_FOUND)
-        buf_addf(buf, "The engine has answered in %lld ms.", (long long)took);
+        buf_addf(buf, "The engine responded in %lld ms.", (long long)took);
     else
-        buf_addf(buf, "The engine does not take work: %s", err.detail);
+        buf_addf(buf, "The engine does not accept requests: %s", err.detail);
     check(doctor, STR("engine"), code == ERR_NOT_FOUND && took < SLOW_MS);
 }
 
@@ -284,14 +286,14 @@ static void check_disk(struct doctor *doctor)
     const char *directory =
         directory_of(doctor->call->arena, (struct str){url.at + scheme.len, url.len - scheme.len});
     if (directory == NULL || statvfs(directory, &disk) != 0) {
-        buf_add(buf, STR("The disk of the store cannot be looked at."));
+        buf_add(buf, STR("The disk of the store cannot be checked."));
         check(doctor, STR("disk"), false);
         return;
     }
     uint64_t free_mib = (uint64_t)disk.f_bavail * disk.f_frsize / MIB;
     buf_addf(buf, "%llu MiB are free where the store is.", (unsigned long long)free_mib);
     if (free_mib < DISK_MIB_MIN)
-        buf_add(buf, STR(" A full disk stops everything: make room."));
+        buf_add(buf, STR(" Free some space: a full disk stops all jobs."));
     check(doctor, STR("disk"), free_mib >= DISK_MIB_MIN);
 }
 
@@ -307,7 +309,7 @@ static void check_files(struct doctor *doctor)
         buf_addf(buf, "This process may open %llu files.", (unsigned long long)limit.rlim_cur);
     bool ok = limit.rlim_cur >= FILES_MIN;
     if (!ok)
-        buf_add(buf, STR(" Raise that with ulimit -n: every connection is one."));
+        buf_add(buf, STR(" Raise the limit with ulimit -n: every connection needs one."));
     check(doctor, STR("files"), ok);
 }
 
@@ -341,11 +343,11 @@ static void write_doctor(const struct verb_call *call, struct json_writer *write
     json_key(writer, STR("checks"));
     json_begin_array(writer);
     for (uint32_t i = 0; i < doctor->count; i++) {
-        const struct check *check = &doctor->checks[i];
+        const struct check *done = &doctor->checks[i];
         json_begin_object(writer);
-        answer_text(writer, STR("name"), check->name);
-        answer_bool(writer, STR("ok"), check->ok);
-        answer_text(writer, STR("detail"), check->detail);
+        answer_text(writer, STR("name"), done->name);
+        answer_bool(writer, STR("ok"), done->ok);
+        answer_text(writer, STR("detail"), done->detail);
         json_end_object(writer);
     }
     json_end_array(writer);

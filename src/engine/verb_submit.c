@@ -125,8 +125,7 @@ static enum error_code submit_prepare(struct verb_call *call, struct err *err)
     call->call.class = CALL_SUBMIT;
     if (str_is_set(jobs) && str_is_set(other))
         return err_set(err, ERR_UNKNOWN_FIELD,
-                       "unknown field %.*s beside jobs: each job has its own members",
-                       STR_ARG(other));
+                       "unknown field %.*s next to jobs: set it in each job", STR_ARG(other));
     call->state = str_is_set(jobs) ? call : NULL; /* many: the answer is a list */
     if (str_is_set(jobs))
         return add_jobs(call, jobs, err);

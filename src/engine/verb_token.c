@@ -58,7 +58,7 @@ static enum error_code read_scopes(struct verb_call *call, struct str json, uint
     }
     if (scopes == 0)
         return err_set(err, ERR_BAD_REQUEST,
-                       "scopes is missing; valid: read, submit, work, answer, admin");
+                       "scopes is required; valid: read, submit, work, answer, admin");
     *ret = scopes;
     return ERR_OK;
 }
@@ -72,12 +72,12 @@ static enum error_code read_token(struct verb_call *call, const struct token_req
                                   struct access_token *ret, struct err *err)
 {
     if (!str_is_set(request->name))
-        return err_set(err, ERR_BAD_REQUEST, "name is missing: it says whose the token is");
+        return err_set(err, ERR_BAD_REQUEST, "name is required: the owner of the token");
     if (request->name.len > NAME_BYTES_MAX - strlen(ACCESS_ACTOR_PREFIX) ||
         str_eq(request->name, STR(ACCESS_ADMIN_NAME)))
         return err_set(err, ERR_BAD_REQUEST,
-                       "name: \"%.*s\" cannot be that of a token: use at most %zu bytes, and not "
-                       "\"" ACCESS_ADMIN_NAME "\", which is the server's own",
+                       "invalid token name \"%.*s\": use at most %zu bytes, not starting with "
+                       "\"" ACCESS_ADMIN_NAME "\", which is reserved",
                        STR_ARG(request->name), NAME_BYTES_MAX - strlen(ACCESS_ACTOR_PREFIX));
     enum error_code code = read_scopes(call, request->scopes, &ret->scopes, err);
     if (code == ERR_OK)
@@ -85,8 +85,7 @@ static enum error_code read_token(struct verb_call *call, const struct token_req
                           err);
     /* Somebody who forgot to fill it in shall not get a token for all. */
     if (code == ERR_OK && str_is_set(request->queues) && ret->queues.count == 0)
-        code = err_set(err, ERR_BAD_REQUEST,
-                       "queues is empty: name some, or leave it out for all of them");
+        code = err_set(err, ERR_BAD_REQUEST, "queues must not be empty: omit it for all queues");
     if (code != ERR_OK)
         return code;
     if (ret->queues.count > 1)
@@ -241,9 +240,9 @@ static enum error_code revoke_prepare(struct verb_call *call, struct err *err)
     if (code != ERR_OK)
         return code;
     if (!str_is_set(request.id))
-        return err_set(err, ERR_BAD_REQUEST, "id is missing: the id of a token");
+        return err_set(err, ERR_BAD_REQUEST, "id is required: a token id");
     if (!uuid_parse(request.id, &token->id))
-        return err_set(err, ERR_BAD_REQUEST, "\"%.*s\" is not the id of a token: see token_list",
+        return err_set(err, ERR_BAD_REQUEST, "\"%.*s\" is not a token id: see token_list",
                        request.id.len < UUID_TEXT_LEN ? (int)request.id.len : UUID_TEXT_LEN,
                        request.id.at);
     struct op *op = verb_op(call);

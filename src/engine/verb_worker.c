@@ -186,11 +186,11 @@ RECORD_TABLE(worker_id);
 static enum error_code check_id(struct str id, struct err *err)
 {
     if (!str_is_set(id))
-        return err_set(err, ERR_BAD_REQUEST, "id is missing: it is the worker_id of its claims");
+        return err_set(err, ERR_BAD_REQUEST, "id is required: the worker_id of the claims");
     if (access_is_reserved(id))
         return err_set(err, ERR_BAD_REQUEST,
-                       "id must not begin with \"" ACCESS_ACTOR_PREFIX "\": that is how histories "
-                       "name the tokens of requests");
+                       "id must not start with \"" ACCESS_ACTOR_PREFIX
+                       "\": this prefix is reserved for tokens in histories");
     return ERR_OK;
 }
 
@@ -245,6 +245,8 @@ static enum error_code prepare_put(struct verb_call *call, struct err *err)
     worker->id = request.id;
     worker->slots = request.slots;
     worker->code_version = request.code_version;
+    if (call->scopes != 0 && (call->scopes & ACCESS_ADMIN) == 0)
+        worker->registered_by = call->actor;
     op->type = OP_WORKER;
     op->worker = worker;
     op->ttl_ms = request.ttl_ms;

@@ -291,7 +291,7 @@ static enum pawl_code claim_once(struct pawl_worker *worker, uint32_t max, int64
     buf_addf(&request, ",\"max\":%u,\"wait_ms\":%lld}", max, (long long)wait_ms);
     buf_add_char(&request, '\0');
     if (request.failed)
-        code = worker_error(error, PAWL_NO_MEMORY, "there is not enough memory for the request");
+        code = worker_error(error, PAWL_NO_MEMORY, "out of memory");
     else
         code = worker->steps ? pawl_claim_steps(worker->pawl, request.at, &answer, error)
                              : pawl_claim(worker->pawl, request.at, &answer, error);
@@ -449,12 +449,16 @@ static enum pawl_code make_terms(struct pawl_worker *worker,
         json_key(&writer, STR("judge"));
         json_put_bool(&writer, true);
     }
+    if (options->code_version != NULL && options->resource_id == NULL && !options->judge) {
+        json_key(&writer, STR("code_version"));
+        json_put_string(&writer, str_from(options->code_version));
+    }
     if (options->lease_ttl_ms != 0) {
         json_key(&writer, STR("lease_ttl_ms"));
         json_put_int(&writer, options->lease_ttl_ms);
     }
     if (buf.failed)
-        return worker_error(error, PAWL_NO_MEMORY, "there is not enough memory for a worker");
+        return worker_error(error, PAWL_NO_MEMORY, "out of memory");
     worker->terms = (struct str){buf.at + 1, buf.len - 1};
     return worker_registration_make(worker, str_from(worker_id), options, error);
 }
@@ -538,8 +542,7 @@ static enum pawl_code start_threads(struct pawl_worker *worker, struct pawl_erro
     worker->alive = worker->slot_count + 1;
     worker->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (worker->wake < 0)
-        return worker_error(error, PAWL_UNAVAILABLE,
-                            "the worker cannot open a file more; see 'ulimit -n'");
+        return worker_error(error, PAWL_UNAVAILABLE, "too many open files; see 'ulimit -n'");
     worker->heart_runs = worker_thread(&worker->heart, worker_heart, worker);
     bool all = worker->heart_runs;
     for (uint32_t i = 0; i < worker->slot_count && all; i++) {
@@ -550,9 +553,9 @@ static enum pawl_code start_threads(struct pawl_worker *worker, struct pawl_erro
         worker->claimer_runs = worker_thread(&worker->claimer, claimer_main, worker);
     if (worker->claimer_runs)
         return PAWL_OK;
-    return worker_error(error, PAWL_UNAVAILABLE,
-                        "the threads of the worker could not be started; see 'ulimit -u', or lower "
-                        "its concurrency");
+    return worker_error(
+        error, PAWL_UNAVAILABLE,
+        "cannot start the threads of the worker; see 'ulimit -u', or lower its concurrency");
 }
 
 enum pawl_code pawl_worker_start(struct pawl *pawl, const struct pawl_worker_options *options,
@@ -561,16 +564,16 @@ enum pawl_code pawl_worker_start(struct pawl *pawl, const struct pawl_worker_opt
     assert(pawl != NULL && options != NULL && ret_worker != NULL);
 
     if (options->handler == NULL)
-        return worker_error(error, PAWL_BAD_REQUEST, "a worker needs a handler");
+        return worker_error(error, PAWL_BAD_REQUEST, "a worker requires a handler");
     if (options->concurrency < 0 || options->concurrency > CONCURRENCY_MAX)
         return worker_error(error, PAWL_BAD_REQUEST,
-                            "the concurrency of a worker must be between 1 and 1000");
+                            "the concurrency of a worker must be from 1 to 1000");
     if (options->lease_ttl_ms < 0)
-        return worker_error(error, PAWL_BAD_REQUEST, "the lease_ttl_ms of a worker is negative");
+        return worker_error(error, PAWL_BAD_REQUEST, "lease_ttl_ms must not be negative");
 
     struct pawl_worker *worker = worker_new(pawl, options);
     if (worker == NULL)
-        return worker_error(error, PAWL_NO_MEMORY, "there is not enough memory for a worker");
+        return worker_error(error, PAWL_NO_MEMORY, "out of memory");
     enum pawl_code code = worker_resource_make(worker, options, error);
     if (code == PAWL_OK)
         code = make_terms(worker, options, error);

@@ -212,7 +212,7 @@ enum pawl_code pawl_task_progress(const struct pawl_task *task, const char *prog
     if ((progress != NULL && progress_copy == NULL) || (cursor != NULL && cursor_copy == NULL)) {
         free(progress_copy);
         free(cursor_copy);
-        return worker_error(error, PAWL_NO_MEMORY, "there is not enough memory");
+        return worker_error(error, PAWL_NO_MEMORY, "out of memory");
     }
 
     pthread_mutex_lock(&worker->lock);

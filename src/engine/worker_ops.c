@@ -95,7 +95,7 @@ enum pawl_code worker_ops_send(struct pawl_worker *worker, struct worker_ops *op
     json_end_object(&ops->writer);
     buf_add_char(&ops->buf, '\0');
     if (ops->buf.failed)
-        return worker_error(error, PAWL_NO_MEMORY, "there is not enough memory for the request");
+        return worker_error(error, PAWL_NO_MEMORY, "out of memory");
     return pawl_batch(worker->pawl, ops->buf.at, ret_answer, error);
 }
 
@@ -122,7 +122,7 @@ enum pawl_code worker_op_result(struct pawl_json answer, uint32_t at, struct paw
         return PAWL_OK;
     }
     if (status == 0)
-        return worker_error(error, PAWL_CORRUPT, "the answer of the store cannot be read");
+        return worker_error(error, PAWL_CORRUPT, "the response of the store cannot be read");
 
     enum pawl_code code = code_of(pawl_json_get(body, "code"));
     char *detail = pawl_json_text(pawl_json_get(body, "detail"));

@@ -27,6 +27,10 @@ enum pawl_code worker_registration_make(struct pawl_worker *worker, struct str i
     json_put_string(&writer, id);
     json_key(&writer, STR("slots"));
     json_put_int(&writer, worker->slot_count);
+    if (options->code_version != NULL) {
+        json_key(&writer, STR("code_version"));
+        json_put_string(&writer, str_from(options->code_version));
+    }
     json_key(&writer, STR("ttl_ms"));
     json_put_int(&writer, TTL_MS);
     enum pawl_code code =
@@ -39,7 +43,7 @@ enum pawl_code worker_registration_make(struct pawl_worker *worker, struct str i
     json_end_object(&writer);
     buf_add_char(&buf, '\0');
     if (buf.failed)
-        return worker_error(error, PAWL_NO_MEMORY, "there is not enough memory for a worker");
+        return worker_error(error, PAWL_NO_MEMORY, "out of memory");
     worker->registration = buf.at;
     worker->register_at = 0;
     return PAWL_OK;

@@ -139,7 +139,7 @@ static void change(struct report *report, const char *error_class, const char *w
     pawl_free(outcome->details);
     pawl_free(outcome->stack);
     *outcome = (struct pawl_outcome){.how = PAWL_FAIL, .error_class = error_class};
-    (void)snprintf(outcome->message, sizeof outcome->message, "the outcome was refused: %s", why);
+    (void)snprintf(outcome->message, sizeof outcome->message, "the outcome was rejected: %s", why);
     report->changed = true;
 }
 
@@ -148,7 +148,7 @@ static void check_outcome(struct report *report)
 {
     const struct pawl_outcome *outcome = report->outcome;
     if (outcome->how < PAWL_COMPLETE || outcome->how > PAWL_ENDED)
-        change(report, "permanent", "its kind is not known");
+        change(report, "permanent", "its kind is unknown");
     else if (outcome->result != NULL && pawl_json_read(outcome->result).at == NULL)
         change(report, "permanent", "its result is not JSON");
     else if (outcome->details != NULL && pawl_json_read(outcome->details).at == NULL)

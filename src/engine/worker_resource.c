@@ -41,13 +41,13 @@ enum pawl_code worker_resource_make(struct pawl_worker *worker,
     struct buf buf;
     worker->renew_at = INT64_MAX;
     if (!str_is_set(id) && options->label_count > 0)
-        return worker_error(error, PAWL_BAD_REQUEST, "labels are those of a resource");
+        return worker_error(error, PAWL_BAD_REQUEST, "labels require a resource");
     if (!str_is_set(id) && options->resource_shared != 0)
-        return worker_error(error, PAWL_BAD_REQUEST, "what is shared is a resource");
+        return worker_error(error, PAWL_BAD_REQUEST, "shared requires a resource");
     if (!str_is_set(id))
         return PAWL_OK;
     if (options->judge != 0)
-        return worker_error(error, PAWL_BAD_REQUEST, "a critic needs no resource");
+        return worker_error(error, PAWL_BAD_REQUEST, "judging takes no resource");
     if (!utf8_valid(id))
         return worker_error(error, PAWL_BAD_REQUEST, "the resource's id is not UTF-8");
     buf_init(&buf, &worker->arena, 512);
@@ -72,7 +72,7 @@ enum pawl_code worker_resource_make(struct pawl_worker *worker,
     json_end_object(&writer);
     buf_add_char(&buf, '\0');
     if (buf.failed)
-        return worker_error(error, PAWL_NO_MEMORY, "there is not enough memory for a worker");
+        return worker_error(error, PAWL_NO_MEMORY, "out of memory");
     worker->resource = buf.at;
     return PAWL_OK;
 }

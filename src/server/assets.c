@@ -26,11 +26,11 @@ enum error_code asset_unpack(const struct asset *asset, struct arena *arena, str
         .avail_out = (uInt)asset->len,
     };
     if (text == NULL || inflateInit2(&stream, GZIP_WINDOW_BITS) != Z_OK)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for the page");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     int result = inflate(&stream, Z_FINISH);
     (void)inflateEnd(&stream);
     if (result == Z_MEM_ERROR)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for the page");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     assert(result == Z_STREAM_END && stream.total_out == asset->len);
     *ret = (struct str){text, asset->len};
     return ERR_OK;

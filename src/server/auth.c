@@ -249,8 +249,8 @@ static enum error_code check_admin_token(struct str token, struct err *err)
     if (!str_is_set(token) || token.len >= ADMIN_TOKEN_LEN_MIN || PLANTED(SHORT_ADMIN_TOKEN))
         return ERR_OK;
     return err_set(err, ERR_BAD_REQUEST,
-                   "the admin token has %zu characters, which can be guessed: use at least %d, "
-                   "as `openssl rand -base64 32` gives them",
+                   "the admin token has only %zu characters: use at least %d, for example from "
+                   "`openssl rand -base64 32`",
                    token.len, ADMIN_TOKEN_LEN_MIN);
 }
 
@@ -263,10 +263,10 @@ enum error_code authority_may_require(struct authority *authority, bool required
     if (code != ERR_OK || found)
         return code;
     return err_set(err, ERR_BAD_REQUEST,
-                   "%s: set PAWL_TOKEN to an admin token, or make one with `pawl token create`",
+                   "%s: set PAWL_TOKEN to an admin token, or create one with `pawl token create`",
                    authority->loopback
-                       ? "tokens are required, and there is none"
-                       : "an address that others can reach needs tokens, and there is none");
+                       ? "tokens are required, but none exists"
+                       : "listening on a public address requires tokens, but none exists");
 }
 
 void authority_require(struct authority *authority, bool required)
@@ -287,10 +287,10 @@ enum error_code authority_open(const struct authority_options *options, struct a
         return code;
     struct authority *authority = calloc(1, sizeof *authority);
     if (authority == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for the server");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     if (pthread_mutex_init(&authority->lock, NULL) != 0) {
         free(authority);
-        return err_set(err, ERR_UNAVAILABLE, "the system has no lock left for the server");
+        return err_set(err, ERR_UNAVAILABLE, "cannot create a lock for the server");
     }
     authority->engine = options->engine;
     authority->loopback = address_is_loopback(options->address);
@@ -472,7 +472,7 @@ static enum error_code check_scopes(const struct auth_request *request, uint32_t
         return access_check_scopes(scopes, request->verb, err);
     if (request->scopes == 0 || (scopes & (request->scopes | ACCESS_ADMIN)) != 0)
         return ERR_OK;
-    return err_set(err, ERR_FORBIDDEN, "the token does not have the scope that this needs");
+    return err_set(err, ERR_FORBIDDEN, "the token lacks the required scope");
 }
 
 static enum error_code let_in(const struct auth_request *request, const struct access_token *token,
@@ -482,7 +482,7 @@ static enum error_code let_in(const struct auth_request *request, const struct a
     struct names *queues = arena_alloc(arena, sizeof *queues);
     struct str actor = access_actor(token->name, arena);
     if (id == NULL || queues == NULL || !str_is_set(actor))
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for the request");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     enum error_code code = check_scopes(request, token->scopes, err);
     if (code != ERR_OK)
         return code;
@@ -500,8 +500,7 @@ static enum error_code let_in(const struct auth_request *request, const struct a
 static enum error_code slow_down(int64_t wait_ms, int64_t *ret_retry_ms, struct err *err)
 {
     *ret_retry_ms = wait_ms;
-    return err_set(err, ERR_RATE_LIMITED,
-                   "too many wrong tokens came from this address: wait %lld ms",
+    return err_set(err, ERR_RATE_LIMITED, "too many invalid tokens from this address: wait %lld ms",
                    (long long)wait_ms);
 }
 
@@ -517,8 +516,7 @@ static enum error_code refuse(struct authority *authority, const struct auth_req
     }
     if (wait_ms > 0)
         return slow_down(wait_ms, ret_retry_ms, err);
-    return err_set(err, ERR_UNAUTHORIZED,
-                   "the token is not known, or it has expired or was revoked");
+    return err_set(err, ERR_UNAUTHORIZED, "the token is unknown, expired or revoked");
 }
 
 static void note_token(const struct auth_request *request, struct str token, struct auth *auth)
@@ -548,10 +546,9 @@ enum error_code auth_check(struct authority *authority, const struct auth_reques
     }
     if (!read_token(request, &token))
         return err_set(err, ERR_UNAUTHORIZED,
-                       request->stranger
-                           ? "without a token this server is for its own user and root alone: send "
-                             "a token as Authorization: Bearer TOKEN"
-                           : "a token is needed: send it as Authorization: Bearer TOKEN");
+                       request->stranger ? "without a token, only the server's own user and root "
+                                           "have access: send Authorization: Bearer TOKEN"
+                                         : "a token is required: send Authorization: Bearer TOKEN");
     switch (standing_of(authority, request, token, arena, &shown)) {
     case SHOWN_ADMIN:
         *ret = admin;
@@ -572,7 +569,7 @@ enum error_code auth_check(struct authority *authority, const struct auth_reques
     if (code != ERR_OK)
         return code;
     if (shown.no_memory)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for the request");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     if (!live)
         return refuse(authority, request, &shown, ret_retry_ms, err);
     code = let_in(request, &shown.token, arena, ret, err);

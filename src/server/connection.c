@@ -61,8 +61,34 @@ void connections_free(struct connections *connections)
 
 /* ---- one ---- */
 
-static void add(struct server *server, struct MHD_Connection *http, void **socket_context)
+uint32_t connections_max(const struct connections *connections)
 {
+    return connections->server->options.limits.connections + CONNECTIONS_EXCESS_MAX;
+}
+
+bool connections_have_room(struct connections *connections)
+{
+    (void)pthread_mutex_lock(&connections->mutex);
+    bool room = connections->count < connections_max(connections);
+    (void)pthread_mutex_unlock(&connections->mutex);
+    return room;
+}
+
+bool connections_take(struct connections *connections, const struct sockaddr *address)
+{
+    uint32_t max =
+        connections->server->options.limits.connections_per_client + CONNECTIONS_EXCESS_MAX;
+    (void)pthread_mutex_lock(&connections->mutex);
+    struct client *client = clients_join(connections->clients, address);
+    bool taken = client == NULL || client->count <= max;
+    clients_leave(connections->clients, client);
+    (void)pthread_mutex_unlock(&connections->mutex);
+    return taken;
+}
+
+static void add(struct loop *loop, struct MHD_Connection *http, void **socket_context)
+{
+    struct server *server = loop_server(loop);
     struct connections *connections = server->connections;
     const struct server_limits *limits = &server->options.limits;
     const union MHD_ConnectionInfo *info =
@@ -73,13 +99,13 @@ static void add(struct server *server, struct MHD_Connection *http, void **socke
         return;
     }
     connection->server = server;
+    connection->loop = loop;
     connection->http = http;
     connection->socket = info->connect_fd;
-    connection->late = atomic_load(&server->draining);
     connection->pair = tls_attach(server->tls, http);
     arena_init(&connection->arena);
     arena_init(&connection->scratch);
-    connection_enter(connection, PHASE_IDLE);
+    connection_move(connection, SERVING_OVER);
     info = MHD_get_connection_info(http, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     (void)pthread_mutex_lock(&connections->mutex);
     connection->client =
@@ -89,9 +115,12 @@ static void add(struct server *server, struct MHD_Connection *http, void **socke
         connection->next->previous = connection;
     connections->first = connection;
     connections->count++;
-    connection->excess =
-        connections->count > limits->connections ||
-        (connection->client != NULL && connection->client->count > limits->connections_per_client);
+    if (atomic_load(&server->draining))
+        connection->reception = RECEPTION_LATE;
+    else if (connections->count > limits->connections ||
+             (connection->client != NULL &&
+              connection->client->count > limits->connections_per_client))
+        connection->reception = RECEPTION_EXCESS;
     (void)pthread_mutex_unlock(&connections->mutex);
     *socket_context = connection;
 }
@@ -118,10 +147,14 @@ static void drop(struct server *server, struct connection *connection)
 void connection_notify(void *cls, struct MHD_Connection *http, void **socket_context,
                        enum MHD_ConnectionNotificationCode code)
 {
-    if (code == MHD_CONNECTION_NOTIFY_STARTED)
-        add(cls, http, socket_context);
-    else if (*socket_context != NULL)
-        drop(cls, *socket_context);
+    struct loop *loop = cls;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        add(loop, http, socket_context);
+        return;
+    }
+    loop_forget(loop);
+    if (*socket_context != NULL)
+        drop(loop_server(loop), *socket_context);
 }
 
 struct connection *connection_of(struct MHD_Connection *http)
@@ -131,10 +164,18 @@ struct connection *connection_of(struct MHD_Connection *http)
     return info == NULL ? NULL : info->socket_context;
 }
 
-void connection_enter(struct connection *connection, enum phase phase)
+enum serving_state connection_state(const struct connection *connection)
 {
-    atomic_store(&connection->phase_since, engine_steady(connection->server->engine));
-    atomic_store(&connection->phase, (int)phase);
+    return atomic_load_explicit(&connection->state, memory_order_relaxed);
+}
+
+void connection_move(struct connection *connection, enum serving_event event)
+{
+    enum serving_state to = serving_move(connection_state(connection), event);
+    assert(to != SERVING_STATE_COUNT);
+    atomic_store_explicit(&connection->state_since, engine_steady(connection->server->engine),
+                          memory_order_relaxed);
+    atomic_store_explicit(&connection->state, to, memory_order_release);
 }
 
 static void forget(struct connection *connection, struct arena *arena)
@@ -218,7 +259,6 @@ void connection_reset(struct connection *connection)
     forget(connection, &connection->arena);
     connection_let_go(connection);
     (void)atomic_fetch_sub(&connection->server->held, connection->held);
-    connection->stage = EXCHANGE_IDLE;
     connection->status = 0;
     connection->match = (struct route_match){0};
     connection->is_head = false;
@@ -232,10 +272,10 @@ void connection_reset(struct connection *connection)
     connection->err = (struct err){0};
     connection->call = (struct verb_call){0};
     connection->claims = (struct undelivered_claims){0};
-    connection->has_answer_memory = connection->finished = false;
+    connection->response = RESPONSE_NONE;
     connection->wait_until = 0;
-    connection->stream = connection->stream_begun = connection->stream_over = false;
-    connection_enter(connection, PHASE_IDLE);
+    connection->stream = false;
+    connection_move(connection, SERVING_OVER);
 }
 
 bool connection_is_gone(const struct connection *connection)
@@ -268,16 +308,16 @@ void connection_leave_key(struct connection *connection)
     (void)pthread_mutex_unlock(&connections->mutex);
 }
 
-static int64_t allowed_ms(const struct server_limits *limits, enum phase phase)
+static int64_t allowed_ms(const struct server_limits *limits, enum serving_state state)
 {
-    switch (phase) {
-    case PHASE_IDLE:
+    switch (serving_limit(state)) {
+    case LIMIT_IDLE:
         return limits->idle_ms;
-    case PHASE_RECEIVING:
+    case LIMIT_RECEIVE:
         return limits->receive_ms;
-    case PHASE_SENDING:
+    case LIMIT_SEND:
         return limits->send_ms;
-    case PHASE_WORKING:
+    case LIMIT_NONE:
         break;
     }
     return INT64_MAX;
@@ -287,10 +327,11 @@ static int64_t allowed_ms(const struct server_limits *limits, enum phase phase)
  * is in the first line or in the body libmicrohttpd waits for the rest. */
 static bool is_left(const struct connection *connection, int64_t now)
 {
-    int phase = atomic_load(&connection->phase);
+    enum serving_limit limit =
+        serving_limit(atomic_load_explicit(&connection->state, memory_order_acquire));
     char byte;
-    return (phase == PHASE_IDLE || phase == PHASE_RECEIVING) &&
-           now - atomic_load(&connection->phase_since) > LEFT_MS &&
+    return (limit == LIMIT_IDLE || limit == LIMIT_RECEIVE) &&
+           now - atomic_load(&connection->state_since) > LEFT_MS &&
            recv(connection->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
@@ -329,14 +370,15 @@ void connections_sweep(struct connections *connections)
     (void)pthread_mutex_lock(&connections->mutex);
     bool crowded = is_crowded(connections->count, limits->connections);
     for (struct connection *at = connections->first; at != NULL; at = at->next) {
-        /* In the other order than they are written: a new phase never goes with an old time. */
-        int64_t allowed = allowed_ms(limits, (enum phase)atomic_load(&at->phase));
-        int64_t since = atomic_load(&at->phase_since);
+        /* In the other order than they are written: a new state never goes with an old time. */
+        int64_t allowed =
+            allowed_ms(limits, atomic_load_explicit(&at->state, memory_order_acquire));
+        int64_t since = atomic_load(&at->state_since);
         bool hurried = crowded || (at->client != NULL &&
                                    is_crowded(at->client->count, limits->connections_per_client));
         if (hurried && allowed != INT64_MAX)
             allowed /= HASTE;
-        if (at->excess && allowed > EXCESS_MS)
+        if (at->reception == RECEPTION_EXCESS && allowed > EXCESS_MS)
             allowed = EXCESS_MS;
         /* libmicrohttpd sees the end and closes it. */
         if (now - since > allowed || is_left(at, now))
@@ -351,13 +393,23 @@ void connections_sweep(struct connections *connections)
         (void)malloc_trim(0);
 }
 
+uint32_t connections_cut(struct connections *connections)
+{
+    (void)pthread_mutex_lock(&connections->mutex);
+    uint32_t count = connections->count;
+    for (struct connection *at = connections->first; at != NULL; at = at->next)
+        (void)shutdown(at->socket, SHUT_RDWR);
+    (void)pthread_mutex_unlock(&connections->mutex);
+    return count;
+}
+
 uint32_t connections_count(struct connections *connections, uint32_t *ret_busy)
 {
     uint32_t busy = 0;
     (void)pthread_mutex_lock(&connections->mutex);
     uint32_t count = connections->count;
     for (struct connection *at = connections->first; at != NULL; at = at->next)
-        busy += atomic_load(&at->phase) == PHASE_IDLE || at->late ? 0 : 1;
+        busy += atomic_load(&at->state) != SERVING_IDLE && at->reception != RECEPTION_LATE;
     (void)pthread_mutex_unlock(&connections->mutex);
     *ret_busy = busy;
     return count;

@@ -2,8 +2,7 @@
  * long can be cut off.
  *
  * A connection is libmicrohttpd's: it is made when a client connects and freed when the socket is
- * about to be closed. While it is suspended (EXCHANGE_WORKING) it belongs to whoever carries the
- * request out, and libmicrohttpd does not touch it. */
+ * about to be closed. serving.h says what it goes through, and whose it is when. */
 #ifndef PAWL_SERVER_CONNECTION_H
 #define PAWL_SERVER_CONNECTION_H
 
@@ -19,31 +18,29 @@
 #include "engine/verb.h"
 #include "server/auth.h"
 #include "server/header.h"
+#include "server/loop.h"
 #include "server/pool.h"
 #include "server/readiness.h"
 #include "server/routes.h"
+#include "server/serving.h"
 #include "server/tls.h"
 #include "server/watch.h"
 
-/* Where the request on a connection is. */
-enum exchange_stage {
-    EXCHANGE_IDLE,      /* none has begun */
-    EXCHANGE_ASKING,    /* somebody looks who it is, and the connection is suspended */
-    EXCHANGE_ASKED,     /* that is known */
-    EXCHANGE_RECEIVING, /* its body is coming in */
-    EXCHANGE_WORKING,   /* it is being carried out, and the connection is suspended */
-    EXCHANGE_DONE,      /* it is to be answered */
-    EXCHANGE_ANSWERING, /* the answer is on its way */
-};
-
 struct client;
 
-/* What the watchdog looks at. */
-enum phase {
-    PHASE_IDLE,
-    PHASE_RECEIVING,
-    PHASE_WORKING, /* may take as long as it takes */
-    PHASE_SENDING,
+/* What a new connection is told. */
+enum reception {
+    RECEPTION_WELCOME,
+    RECEPTION_EXCESS, /* that there are too many, and nothing else */
+    RECEPTION_LATE,   /* that the server is about to end, and nothing else */
+};
+
+/* What there is of the response of a verb. */
+enum response_state {
+    RESPONSE_NONE,
+    RESPONSE_HELD,    /* operations and their results, in memory of the engine: verb_call_release
+                         is needed */
+    RESPONSE_WRITTEN, /* `answer` has the text, or there is none for an error */
 };
 
 /* Whether a peer without a token is one whom the server trusts: asked once a connection. */
@@ -55,26 +52,26 @@ enum peer_standing {
 
 struct connection {
     struct server *server;
+    struct loop *loop; /* whose it is */
     struct MHD_Connection *http;
+    struct connection *next_done; /* in the inbox of its loop */
     int socket;
     struct tls_pair *pair;   /* the certificate that it began with; NULL: no TLS */
     struct connection *next; /* of all, under the mutex of struct connections */
     struct connection *previous;
     struct client *client; /* whose it is: see clients.h; NULL: there was no memory */
     enum peer_standing peer;
-    bool excess; /* it came when there were too many, which is all that it is told */
-    bool late;   /* it came when the server was about to end, which is all that it is told */
-    atomic_int phase;
-    _Atomic(int64_t) phase_since; /* on the engine's steady clock */
+    enum reception reception;
+    _Atomic(enum serving_state) state; /* see serving.h; changed by connection_move alone */
+    _Atomic(int64_t) state_since;      /* on the engine's steady clock */
 
     /* The request, until it has been answered. */
-    enum exchange_stage stage;
     int64_t began_us;                 /* when its first line came, on the system's steady clock */
     unsigned status;                  /* of the answer; 0: there is none yet */
     struct arena arena;               /* its text, and what the engine needs of it */
     struct arena scratch;             /* of one look at the store */
     struct str headers[HEADER_COUNT]; /* the first of each; absent: it was not sent */
-    bool forwarded;                   /* by another server, as its headers say */
+    const char *forwarded;            /* the header that says that another server sent it on */
     struct route_match match;
     bool is_head;     /* only the head of the answer is wanted */
     struct str allow; /* method_not_allowed: the methods that there are */
@@ -89,9 +86,8 @@ struct connection {
     enum error_code code; /* what came of it */
     struct err err;
     struct verb_call call;
-    bool has_answer_memory;           /* verb_call_release is needed */
+    enum response_state response;
     struct undelivered_claims claims; /* that it has given out, until the response has arrived */
-    bool finished;                    /* `answer` is written */
     bool parked;                      /* counts among those that wait */
     bool has_key;                     /* its request key is taken: see connection_take_key */
     struct buf answer;
@@ -101,9 +97,7 @@ struct connection {
     /* A read that waits, or a stream. */
     int64_t wait_until; /* on the engine's steady clock; 0: it does not wait */
     struct watcher watcher;
-    bool stream;
-    bool stream_begun; /* its head was sent, so that there is no error to answer any more */
-    bool stream_over;
+    bool stream;        /* it asks for one */
     struct str pending; /* text that is to be sent, in `scratch` */
     size_t sent;
 };
@@ -113,15 +107,26 @@ struct connections;
 struct connections *connections_new(const struct server *server);
 void connections_free(struct connections *connections);
 
-/* libmicrohttpd's MHD_NotifyConnectionCallback: `cls` is the server. */
+/* Connections beyond the limit that are told so. */
+enum { CONNECTIONS_EXCESS_MAX = 64 };
+
+/* How many there may be, those included; whether there may be more; and whether an address may have
+ * one more. */
+uint32_t connections_max(const struct connections *connections);
+bool connections_have_room(struct connections *connections);
+bool connections_take(struct connections *connections, const struct sockaddr *address);
+
+/* libmicrohttpd's MHD_NotifyConnectionCallback: `cls` is the loop. */
 void connection_notify(void *cls, struct MHD_Connection *http, void **socket_context,
                        enum MHD_ConnectionNotificationCode code);
 
 /* The connection that libmicrohttpd means; NULL: there was no memory for one. */
 struct connection *connection_of(struct MHD_Connection *http);
 
-/* Notes what it is doing now, for the watchdog. */
-void connection_enter(struct connection *connection, enum phase phase);
+/* Something has happened to it. The event must be one of those that its state has. */
+void connection_move(struct connection *connection, enum serving_event event);
+
+enum serving_state connection_state(const struct connection *connection);
 
 /* Makes it ready for the next request. */
 void connection_reset(struct connection *connection);
@@ -150,6 +155,10 @@ bool connection_is_gone(const struct connection *connection);
 
 /* Cuts off those who take too long; called about once a second. */
 void connections_sweep(struct connections *connections);
+
+/* Cuts all of them off, and says how many there still are: libmicrohttpd closes them in its time.
+ */
+uint32_t connections_cut(struct connections *connections);
 
 /* How many there are, and how many of them have a request that is not answered completely; those
  * that came late are not among these. */

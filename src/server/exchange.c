@@ -66,28 +66,38 @@ static void unpark(struct connection *connection)
     connection->parked = false;
 }
 
-static void suspend(struct connection *connection)
+/* From now on it belongs to the thread that carries the request out, until that one resumes it. */
+void exchange_suspend(struct connection *connection, enum serving_event event)
 {
+    connection_move(connection, event);
+    assert(serving_is_suspended(connection_state(connection)));
     (void)atomic_fetch_add(&connection->server->working, 1);
-    if (connection->stage == EXCHANGE_RECEIVING)
-        connection->stage = EXCHANGE_WORKING;
-    connection_enter(connection, PHASE_WORKING);
     MHD_suspend_connection(connection->http);
+}
+
+/* The caller sees to it that the loop wakes up, or does so here. */
+static void resume(struct connection *connection, enum serving_event event, bool wakes)
+{
+    struct server *server = connection->server;
+    assert(serving_is_suspended(connection_state(connection)));
+    connection_move(connection, event);
+    if (!connection->stream)
+        unpark(connection);
+    struct loop *loop = connection->loop;
+    loop_resume(loop, connection);
+    if (wakes)
+        loop_wake(loop);
+    (void)atomic_fetch_sub(&server->working, 1);
 }
 
 void exchange_resume(struct connection *connection)
 {
-    struct server *server = connection->server;
-    if (connection->stage == EXCHANGE_ASKING) {
-        connection->stage = EXCHANGE_ASKED;
-    } else if (!connection->stream_begun) {
-        connection->stage = EXCHANGE_DONE;
-        if (!connection->stream)
-            unpark(connection);
-    }
-    connection_enter(connection, PHASE_SENDING);
-    MHD_resume_connection(connection->http);
-    (void)atomic_fetch_sub(&server->working, 1);
+    resume(connection, SERVING_RESUMED, true);
+}
+
+void exchange_resume_last(struct connection *connection)
+{
+    resume(connection, SERVING_LAST, true);
 }
 
 /* ---- who asks ---- */
@@ -101,8 +111,7 @@ static void run_ask(struct task *task)
 
 enum MHD_Result exchange_ask(struct connection *connection)
 {
-    connection->stage = EXCHANGE_ASKING;
-    suspend(connection);
+    exchange_suspend(connection, SERVING_ASKS);
     connection->task.run = run_ask;
     pool_put_always(connection->server->aides, &connection->task);
     return MHD_YES;
@@ -123,8 +132,7 @@ static void keep_answer(struct connection *connection, bool always)
 {
     struct str answer = buf_str(&connection->answer);
     if (!connection_keep(connection, always, &answer)) {
-        connection->code =
-            shed(connection, "too many large answers have not been taken: try again");
+        connection->code = shed(connection, "too many large responses are pending: retry later");
         return;
     }
     if (connection->answer.arena == &connection->scratch && !connection->answer.failed) {
@@ -161,10 +169,9 @@ static void finish_write(struct connection *connection)
     connection->claims = undelivered_claims_of(call, &connection->arena);
     if (large)
         keep_answer(connection, true);
-    if (connection->has_answer_memory)
+    if (connection->response == RESPONSE_HELD)
         verb_call_release(call);
-    connection->has_answer_memory = false;
-    connection->finished = true;
+    connection->response = RESPONSE_WRITTEN;
 }
 
 static void run_finish(struct task *task)
@@ -178,9 +185,9 @@ static void on_done(struct call *call, void *arg)
 {
     struct connection *connection = arg;
     (void)call;
-    connection->has_answer_memory = true;
+    connection->response = RESPONSE_HELD;
     if (!verb_finish_reads(&connection->call)) {
-        exchange_resume(connection);
+        resume(connection, SERVING_RESUMED, false);
         return;
     }
     connection->task.run = run_finish;
@@ -195,22 +202,29 @@ static bool prepare_write(struct connection *connection)
     call->wanted = is_wanted;
     call->wanted_arg = connection;
     if (atomic_load(&connection->server->draining))
-        call->no_claims = "the server is about to end and gives out no more work";
+        call->no_claims = "the server is shutting down and gives out no more work";
     if (verb_is_claim(call->name) && !connection_has_room(connection))
-        connection->code =
-            shed(connection, "too many large answers have not been taken: try again");
+        connection->code = shed(connection, "too many large responses are pending: retry later");
     else
         connection->code = verb_prepare(call, &connection->err);
-    connection->has_answer_memory = connection->code == ERR_OK;
+    connection->response = connection->code == ERR_OK ? RESPONSE_HELD : RESPONSE_NONE;
     if (connection->code == ERR_OK)
         connection->code = guard_charge(connection, &connection->err);
     if (connection->code == ERR_OK && call->call.count == 0)
         finish_write(connection);
-    return connection->code == ERR_OK && !connection->finished;
+    return connection->code == ERR_OK && connection->response != RESPONSE_WRITTEN;
 }
 
-/* Hands the operations over; the connection is suspended. */
-static void submit_write(struct connection *connection)
+static void on_refused(struct call *call, enum error_code code, const struct err *err)
+{
+    struct connection *connection = call->arg;
+    connection->code = code;
+    connection->err = *err;
+    exchange_resume(connection);
+}
+
+/* Hands the operations over, on the connection's own thread or another; it is suspended. */
+static void submit_write(struct connection *connection, bool on_loop)
 {
     struct call *call = &connection->call.call;
     struct err err = {0};
@@ -220,20 +234,23 @@ static void submit_write(struct connection *connection)
     if (call->wait_ms > 0 && !exchange_park(connection))
         call->wait_ms = 0;
     call->done = on_done;
+    call->refused = on_refused;
     call->arg = connection;
-    enum error_code code = engine_submit(connection->server->engine, call, &err);
-    if (code != ERR_OK) {
-        connection->code = code;
-        connection->err = err;
-        exchange_resume(connection);
+    call->sink = loop_sink(connection->loop);
+    if (on_loop) {
+        loop_submit(connection->loop, call);
+        return;
     }
+    enum error_code code = engine_submit(connection->server->engine, call, &err);
+    if (code != ERR_OK)
+        on_refused(call, code, &err);
 }
 
 static void run_write(struct task *task)
 {
     struct connection *connection = of_task(task);
     if (prepare_write(connection))
-        submit_write(connection);
+        submit_write(connection, false);
     else
         exchange_resume(connection);
 }
@@ -243,17 +260,17 @@ static void run_write(struct task *task)
 static enum MHD_Result start_write(struct connection *connection)
 {
     if (verb_at(connection->call.name)->reads_first) {
-        suspend(connection);
+        exchange_suspend(connection, SERVING_STARTED);
         connection->task.run = run_write;
         pool_put_always(connection->server->aides, &connection->task);
         return MHD_YES;
     }
     if (!prepare_write(connection)) {
-        connection->stage = EXCHANGE_DONE;
+        connection_move(connection, SERVING_FINISHED);
         return exchange_answer(connection);
     }
-    suspend(connection);
-    submit_write(connection);
+    exchange_suspend(connection, SERVING_STARTED);
+    submit_write(connection, true);
     return MHD_YES;
 }
 
@@ -304,7 +321,7 @@ static enum error_code do_verb(struct connection *connection, struct verb_call *
     bool keyed = str_is_set(call->scope);
     if (keyed && !connection_take_key(connection))
         return err_set(&connection->err, ERR_UNAVAILABLE,
-                       "the request \"%.*s\" is being carried out: ask again", STR_ARG(call->key));
+                       "the request \"%.*s\" is still running: retry later", STR_ARG(call->key));
     enum error_code code = verb_do(call, &connection->err);
     if (keyed)
         connection_leave_key(connection);
@@ -343,7 +360,7 @@ static void run_read(struct task *task)
         write_response(connection, &call);
         verb_call_release(&call);
     }
-    connection->finished = true;
+    connection->response = RESPONSE_WRITTEN;
     if (connection->code == ERR_OK)
         keep_answer(connection, !is_safe(connection));
     else
@@ -362,15 +379,15 @@ static enum MHD_Result start_read(struct connection *connection)
     struct server *server = connection->server;
     struct pool *pool = verb_is_long(connection->call.name) ? server->movers : server->readers;
     if (connection->stream && !exchange_park(connection)) {
-        connection->code = shed(connection, "too many streams are open: try again later");
-        connection->stage = EXCHANGE_DONE;
+        connection->code = shed(connection, "too many open streams: retry later");
+        connection_move(connection, SERVING_FINISHED);
         return exchange_answer(connection);
     }
-    suspend(connection);
+    exchange_suspend(connection, SERVING_STARTED);
     connection->task.run = run_read;
     if (!pool_put(pool, &connection->task)) {
         connection->code =
-            shed(connection, "too many requests are waiting for the store: try again");
+            shed(connection, "too many requests are waiting for the store: retry later");
         exchange_resume(connection);
     }
     return MHD_YES;
@@ -389,10 +406,9 @@ static void run_figures(struct task *task)
     buf_init(&connection->answer, &connection->scratch, FIGURES_BYTES);
     metrics_page_write(connection->server, &connection->answer);
     if (connection->answer.failed)
-        connection->code =
-            err_set(&connection->err, ERR_NO_MEMORY, "there is no memory for the figures");
+        connection->code = err_set(&connection->err, ERR_NO_MEMORY, "out of memory");
     keep_answer(connection, false);
-    connection->finished = true;
+    connection->response = RESPONSE_WRITTEN;
     exchange_resume(connection);
 }
 
@@ -401,7 +417,7 @@ static void put_figures(struct readiness_waiter *waiter)
     struct connection *connection = of_waiter(waiter);
     connection->task.run = run_figures;
     if (!pool_put(connection->server->scrapers, &connection->task)) {
-        connection->code = shed(connection, "too many ask for the figures: try again");
+        connection->code = shed(connection, "too many requests for metrics: retry later");
         exchange_resume(connection);
     }
 }
@@ -410,7 +426,7 @@ static void put_figures(struct readiness_waiter *waiter)
 static enum MHD_Result when_known(struct connection *connection,
                                   void (*run)(struct readiness_waiter *waiter))
 {
-    suspend(connection);
+    exchange_suspend(connection, SERVING_STARTED);
     connection->ready.run = run;
     if (!readiness_wait(connection->server->readiness, &connection->ready))
         run(&connection->ready);
@@ -464,7 +480,8 @@ static void release_claims(struct connection *connection)
 {
     const struct undelivered_claims *claims = &connection->claims;
     size_t bytes = claims->count * sizeof *claims->tokens;
-    if (claims->count == 0 || connection->code != ERR_OK || !connection->finished)
+    if (claims->count == 0 || connection->code != ERR_OK ||
+        connection->response != RESPONSE_WRITTEN)
         return;
     /* Without memory the leases expire in their time. */
     struct chore *chore = malloc(sizeof *chore + bytes + claims->scope.len + claims->key.len);
@@ -482,8 +499,8 @@ static void release_claims(struct connection *connection)
 
 enum MHD_Result exchange_answer(struct connection *connection)
 {
-    assert(connection->stage == EXCHANGE_DONE);
-    if (connection->code == ERR_OK && !connection->finished)
+    assert(connection_state(connection) == SERVING_DONE);
+    if (connection->code == ERR_OK && connection->response != RESPONSE_WRITTEN)
         finish_write(connection);
     if (connection->code != ERR_OK)
         return respond_error(connection, false);
@@ -493,7 +510,7 @@ enum MHD_Result exchange_answer(struct connection *connection)
         return sse_begin(connection);
     if (may_lease(connection->call.name) && connection_is_gone(connection)) {
         release_claims(connection);
-        connection->finished = false;
+        connection->response = RESPONSE_NONE;
         return MHD_NO;
     }
     return respond_answer(connection);
@@ -502,12 +519,12 @@ enum MHD_Result exchange_answer(struct connection *connection)
 void exchange_end(struct connection *connection, bool sent)
 {
     /* Who went away between the commit and the making of the answer has leases, too. */
-    if (!sent && connection->code == ERR_OK && connection->has_answer_memory &&
+    if (!sent && connection->code == ERR_OK && connection->response == RESPONSE_HELD &&
         may_lease(connection->call.name))
         finish_write(connection);
     if (!sent)
         release_claims(connection);
-    if (connection->has_answer_memory)
+    if (connection->response == RESPONSE_HELD)
         verb_call_release(&connection->call);
     unpark(connection);
     connection_reset(connection);

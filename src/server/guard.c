@@ -101,13 +101,13 @@ static enum error_code check_page(const struct connection *connection, struct er
     if (str_is_set(origin) && !is_own_origin(origin, host) &&
         !is_own_origin(origin, request_header(connection, HEADER_X_FORWARDED_HOST)) &&
         !PLANTED(FOREIGN_PAGE_SERVED))
-        return err_set(err, ERR_FORBIDDEN,
-                       "a page of \"%.*s\" may not use this server, which is \"%.*s\", without a "
-                       "token of its own",
-                       STR_ARG(origin), STR_ARG(host));
+        return err_set(
+            err, ERR_FORBIDDEN,
+            "a page of \"%.*s\" may not use this server (\"%.*s\") without its own token",
+            STR_ARG(origin), STR_ARG(host));
     if (is_cross_site(connection))
         return err_set(err, ERR_FORBIDDEN,
-                       "a page of another site may not use this server without a token of its own");
+                       "a page of another site may not use this server without its own token");
     return ERR_OK;
 }
 
@@ -115,10 +115,11 @@ static enum error_code check_page(const struct connection *connection, struct er
 static enum error_code check_open(struct connection *connection, struct err *err)
 {
     struct str host = request_header(connection, HEADER_HOST);
-    if (connection->forwarded && !PLANTED(FORWARDED_SERVED))
+    if (connection->forwarded != NULL && !PLANTED(FORWARDED_SERVED))
         return err_set(err, ERR_FORBIDDEN,
-                       "the request was forwarded, which needs a token: set PAWL_TOKEN for the "
-                       "server and send it as Authorization: Bearer");
+                       "the request was forwarded (%s), which requires a token: set PAWL_TOKEN for "
+                       "the server and send it as Authorization: Bearer",
+                       connection->forwarded);
     if (str_is_set(host) && !guard_is_loopback(host) && !PLANTED(FOREIGN_HOST_SERVED))
         return err_set(err, ERR_FORBIDDEN,
                        "Host \"%.*s\" is not this machine: without a token use localhost",
@@ -135,8 +136,8 @@ static enum error_code check_cookie(const struct connection *connection, struct 
         session_has_proof(connection, connection->auth.token))
         return code;
     return err_set(err, ERR_FORBIDDEN,
-                   "what is asked with a cookie needs the header X-Pawl-CSRF, with what GET "
-                   "/session says");
+                   "requests with a session cookie require the header X-Pawl-CSRF, with the value "
+                   "from GET /session");
 }
 
 /* Whether a page is for those, too, who have not signed in: it has to be shown to them. */
@@ -199,13 +200,12 @@ static enum error_code read_actor(struct connection *connection, struct err *err
         code = record_check_shown(actor, "Pawl-Actor", err);
     if (code == ERR_OK && access_is_reserved(actor))
         code = err_set(err, ERR_BAD_REQUEST,
-                       "Pawl-Actor must not begin with \"" ACCESS_ACTOR_PREFIX "\"");
+                       "Pawl-Actor must not start with \"" ACCESS_ACTOR_PREFIX "\"");
     if (code != ERR_OK)
         return code;
     auth->actor = arena_copy(&connection->arena, actor);
-    return str_is_set(auth->actor)
-               ? ERR_OK
-               : (enum error_code)err_set(err, ERR_NO_MEMORY, "there is no memory for the request");
+    return str_is_set(auth->actor) ? ERR_OK
+                                   : (enum error_code)err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
 /* Takes from the bucket of the token. */
@@ -220,7 +220,7 @@ static enum error_code take(struct connection *connection, uint32_t cost, bool a
     if (wait_ms == 0)
         return ERR_OK;
     connection->retry_ms = wait_ms;
-    return err_set(err, ERR_RATE_LIMITED, "this token asks too often: wait %lld ms",
+    return err_set(err, ERR_RATE_LIMITED, "rate limit of this token exceeded: wait %lld ms",
                    (long long)wait_ms);
 }
 
@@ -292,7 +292,7 @@ enum error_code guard_check(struct connection *connection, struct err *err)
         return code;
     if (connection->auth.queues != NULL && connection->match.route->page == PAGE_METRICS)
         code = err_set(err, ERR_FORBIDDEN,
-                       "the figures are about all queues, and the token is for some of them");
+                       "metrics concern all queues, but the token is limited to some");
     if (code == ERR_OK)
         code = read_actor(connection, err);
     /* What a batch costs is known when it has been read. */

@@ -17,9 +17,9 @@ static enum error_code read_options(const struct pawl_server_options *options,
     if (options->patience_ms < 0 || options->threads < 0 || options->connections_max < 0 ||
         options->connections_per_client_max < 0 || options->rate_per_s < 0 ||
         options->lease_ttl_ms < 0 || options->cancel_grace_ms < 0)
-        return err_set(err, ERR_BAD_REQUEST, "an option of the server cannot be less than 0");
+        return err_set(err, ERR_BAD_REQUEST, "server options must not be negative");
     if ((int)options->log_level < 0 || options->log_level > PAWL_LOG_DEBUG)
-        return err_set(err, ERR_BAD_REQUEST, "there is no log level %d", (int)options->log_level);
+        return err_set(err, ERR_BAD_REQUEST, "unknown log level %d", (int)options->log_level);
     *ret = (struct server_options){
         .listen = str_from(options->listen),
         .threads = (uint32_t)options->threads,
@@ -44,6 +44,7 @@ static enum error_code read_options(const struct pawl_server_options *options,
     ret->engine.store.patience_ms = options->patience_ms;
     ret->engine.lease_ttl_ms = options->lease_ttl_ms;
     ret->engine.backup_dir = str_from(options->backup_dir);
+    ret->engine.manual_clock = options->manual_clock != 0;
     ret->engine.cancel_grace_ms = options->cancel_grace_ms;
     return options->lease_ttl_ms > 0 ? lease_terms_check(options->lease_ttl_ms, 0, err) : ERR_OK;
 }

@@ -37,10 +37,10 @@ static enum error_code split(struct str where, char host[HOST_LEN_MAX + 1],
         good = strtol(port, NULL, 10) <= UINT16_MAX;
     }
     return good ? ERR_OK
-                : err_set(err, ERR_BAD_REQUEST,
-                          "\"%.*s\" is no address to listen on: use ADDRESS:PORT, as "
-                          "127.0.0.1:7295",
-                          STR_ARG(where));
+                : err_set(
+                      err, ERR_BAD_REQUEST,
+                      "invalid listen address \"%.*s\": use ADDRESS:PORT, such as 127.0.0.1:7295",
+                      STR_ARG(where));
 }
 
 /* `ret_errno` is why it could not be had. */

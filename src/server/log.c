@@ -11,7 +11,12 @@
 #include "server/backlog.h"
 #include "server/pool.h"
 
-enum { BACKLOG_DEFAULT = 1024 * 1024, LINE_BYTES = 1024 };
+enum {
+    BACKLOG_DEFAULT = 1024 * 1024,
+    LINE_BYTES = 1024,
+    GATHER_LINES = 256, /* or so long: the writer is not woken for every line */
+    GATHER_MS = 10,
+};
 
 struct log {
     struct log_options options;
@@ -172,7 +177,7 @@ static void *run(void *arg)
     struct log *log = arg;
     struct backlog_batch batch;
     do {
-        backlog_take(log->backlog, 0, &batch);
+        backlog_take(log->backlog, GATHER_MS, &batch);
         hand_out(log, &batch);
     } while (!batch.closed);
     pthread_mutex_lock(&log->lock);
@@ -197,8 +202,8 @@ struct log *log_open(const struct log_options *options)
         return NULL;
     }
     (void)pthread_mutex_init(&log->lock, NULL);
-    log->backlog =
-        backlog_new(options->backlog_bytes > 0 ? options->backlog_bytes : BACKLOG_DEFAULT, 1);
+    log->backlog = backlog_new(
+        options->backlog_bytes > 0 ? options->backlog_bytes : BACKLOG_DEFAULT, GATHER_LINES);
     if (log->backlog == NULL || !pool_start_thread(run, log, &log->writer)) {
         free_all(log);
         return NULL;

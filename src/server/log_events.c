@@ -188,7 +188,7 @@ static void put_op(struct log_line *line, const struct op *op)
         break;
     case OP_COMMAND:
     case OP_CLAIM:
-    case OP_DUE:
+    case OP_TIMER_FIRED:
     case OP_ANSWERED:
     case OP_PROBE:
         break;
@@ -203,7 +203,7 @@ static void tell_op(struct log_events *events, const struct op *op)
     } facts[] = {
         [OP_COMMAND] = {LOG_NONE, STR_INIT("")},
         [OP_CLAIM] = {LOG_NONE, STR_INIT("")},
-        [OP_DUE] = {LOG_NONE, STR_INIT("")},
+        [OP_TIMER_FIRED] = {LOG_NONE, STR_INIT("")},
         [OP_ANSWERED] = {LOG_NONE, STR_INIT("")},
         [OP_PROBE] = {LOG_NONE, STR_INIT("")},
         [OP_PURGE] = {LOG_DEBUG, STR_INIT("job_purged")},
@@ -223,7 +223,7 @@ static void tell_op(struct log_events *events, const struct op *op)
     struct log_line line;
     enum log_level level = facts[op->type].level;
     struct str event = facts[op->type].event;
-    if (op->code != ERR_OK || op->request.repeated || level == LOG_NONE)
+    if (op->code != ERR_OK || op_is_repeated(op) || level == LOG_NONE)
         return;
     if (op->type == OP_BLAME && !op->rested)
         return; /* the step's event tells it */

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "core/machine.h"
 #include "engine/batch.h"
+#include "engine/maintenance.h"
 #include "server/metrics_names.h"
 #include "server/metrics_text.h"
 #include "server/routes.h"
@@ -107,6 +108,11 @@ struct metrics {
     struct histogram batch_time;
     struct histogram commit_time;
     counter store_errors[CODES];
+    struct {
+        counter items;
+        counter us;
+        counter errors;
+    } tasks[MAINTENANCE_TASK_COUNT];
 
     /* Written by many. */
     counter shed;
@@ -337,14 +343,15 @@ static void count_op(struct metrics *metrics, const struct op *op)
     bool by_worker = op->type == OP_COMMAND && str_is_set(op->command.token);
     if (op->code != ERR_OK) {
         /* What was due and is not any more, and a request that is sent again, are no refusals. */
-        if (op->type == OP_DUE || op->type == OP_BLAME || op->request.twin)
+        if (op->type == OP_TIMER_FIRED || op->type == OP_BLAME ||
+            op->request.disposition == DISPOSITION_DUPLICATE)
             return;
         counter_bump(&metrics->refusals[op->code], 1);
         if (by_worker && (op->code == ERR_STALE_LEASE || op->code == ERR_NOT_FOUND))
             counter_bump(&metrics->stale_writes, 1);
         return;
     }
-    if (op->request.repeated)
+    if (op_is_repeated(op))
         return;
     counter_bump(&metrics->rests, op->rested);
     if (op->type == OP_COMMAND && op->command.type == COMMAND_HEARTBEAT)
@@ -382,6 +389,13 @@ void metrics_committed(struct metrics *metrics, const struct batch_report *repor
 void metrics_failed(struct metrics *metrics, enum error_code code)
 {
     counter_bump(&metrics->store_errors[code], 1);
+}
+
+void metrics_maintained(struct metrics *metrics, const struct maintenance_report *report)
+{
+    counter_bump(&metrics->tasks[report->task].items, report->done);
+    counter_bump(&metrics->tasks[report->task].us, (uint64_t)report->took_us);
+    counter_bump(&metrics->tasks[report->task].errors, report->code != ERR_OK);
 }
 
 void metrics_shed(struct metrics *metrics)
@@ -433,6 +447,25 @@ static void write_by_code(struct buf *text, enum metric metric, counter values[C
         if (value > 0)
             text_sample(text, metric, &code, value);
     }
+}
+
+static void write_maintenance(struct metrics *metrics, struct buf *text)
+{
+    struct str names[MAINTENANCE_TASK_COUNT];
+    for (int i = 0; i < MAINTENANCE_TASK_COUNT; i++)
+        names[i] = maintenance_task_name((enum maintenance_task)i);
+    text_family(text, METRIC_MAINTENANCE_ITEMS);
+    for (int i = 0; i < MAINTENANCE_TASK_COUNT; i++)
+        text_sample(text, METRIC_MAINTENANCE_ITEMS, &names[i],
+                    counter_read(&metrics->tasks[i].items));
+    text_family(text, METRIC_MAINTENANCE_TIME);
+    for (int i = 0; i < MAINTENANCE_TASK_COUNT; i++)
+        text_sample_us(text, METRIC_MAINTENANCE_TIME, &names[i],
+                       (int64_t)counter_read(&metrics->tasks[i].us));
+    text_family(text, METRIC_MAINTENANCE_ERRORS);
+    for (int i = 0; i < MAINTENANCE_TASK_COUNT; i++)
+        text_sample(text, METRIC_MAINTENANCE_ERRORS, &names[i],
+                    counter_read(&metrics->tasks[i].errors));
 }
 
 static void write_histogram(struct buf *text, enum metric metric, struct histogram *histogram,
@@ -597,5 +630,6 @@ void metrics_write(struct metrics *metrics, struct buf *text)
     write_histogram(text, METRIC_COMMIT_TIME, &metrics->commit_time, &bounds_call);
     write_one(text, METRIC_SHED, &metrics->shed);
     write_by_code(text, METRIC_STORE_ERRORS, metrics->store_errors);
+    write_maintenance(metrics, text);
     write_requests(metrics, text);
 }

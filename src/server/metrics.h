@@ -20,6 +20,7 @@ void metrics_free(struct metrics *metrics);
 /* As struct observer tells it. */
 void metrics_committed(struct metrics *metrics, const struct batch_report *report);
 void metrics_failed(struct metrics *metrics, enum error_code code);
+void metrics_maintained(struct metrics *metrics, const struct maintenance_report *report);
 void metrics_shed(struct metrics *metrics);
 
 /* A request was answered. `route` is its number in routes_all; any that is too large: there was no

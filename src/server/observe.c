@@ -36,6 +36,15 @@ static void failed(void *arg, enum error_code code)
         other->failed(other->arg, code);
 }
 
+static void maintained(void *arg, const struct maintenance_report *report)
+{
+    struct server *server = arg;
+    const struct observer *other = &server->options.engine.observer;
+    metrics_maintained(server->metrics, report);
+    if (other->maintained != NULL)
+        other->maintained(other->arg, report);
+}
+
 static void shed(void *arg)
 {
     struct server *server = arg;
@@ -48,5 +57,9 @@ static void shed(void *arg)
 
 struct observer observe_all(struct server *server)
 {
-    return (struct observer){.committed = committed, .failed = failed, .shed = shed, .arg = server};
+    return (struct observer){.committed = committed,
+                             .failed = failed,
+                             .maintained = maintained,
+                             .shed = shed,
+                             .arg = server};
 }

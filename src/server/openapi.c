@@ -301,8 +301,8 @@ static void put_answer(struct json_writer *writer, const struct operation *opera
     json_put_string(writer, description);
     if (str_is_set(json_member(operation->text, STR("etag"))))
         put_raw(writer, "headers",
-                STR("{\"ETag\":{\"description\":\"Changes with every change of the answer\","
-                    "\"schema\":{\"type\":\"string\"}}}"));
+                STR("{\"ETag\":{\"description\":\"Changes with every change of the "
+                    "response\",\"schema\":{\"type\":\"string\"}}}"));
     if (str_eq(status, STR("204"))) {
         json_end_object(writer);
         return;
@@ -340,7 +340,8 @@ static bool may_answer(const struct operation *operation, int status)
     bool has_body = route_has_body(route);
     switch (status) {
     case 404:
-        return memchr(route->path.at, '{', route->path.len) != NULL || has_body;
+        return memchr(route->path.at, '{', route->path.len) != NULL || has_body ||
+               route->verb == VERB_clock;
     case 409:
         return has_body || verb_is_of_lease(route->verb);
     case 413:
@@ -394,7 +395,7 @@ static void put_answers(struct json_writer *writer, const struct operation *oper
             put_answer(writer, operation, inside(key), inside(description), inside(schema));
         }
     if (str_is_set(json_member(operation->text, STR("etag"))))
-        put_raw(writer, "304", STR("{\"description\":\"It is still the same\"}"));
+        put_raw(writer, "304", STR("{\"description\":\"Not modified\"}"));
     for (int status = next_status(0); status < 600; status = next_status(status)) {
         char text[16];
         char number[8];
@@ -595,14 +596,14 @@ static void put_errors(struct json_writer *writer)
 
 static const char parameters[] =
     "{\"IdempotencyKey\":{\"name\":\"Idempotency-Key\",\"in\":\"header\",\"required\":false,"
-    "\"description\":\"For a day the same request under the same key gets the first answer, and "
-    "nothing is done twice; another one gets "
-    "422.\",\"schema\":{\"type\":\"string\",\"minLength\":1,"
-    "\"maxLength\":128}},"
-    "\"LastEventId\":{\"name\":\"Last-Event-ID\",\"in\":\"header\",\"required\":false,"
-    "\"description\":\"For streams: go on behind this event.\",\"schema\":{\"type\":\"string\"}},"
-    "\"IfNoneMatch\":{\"name\":\"If-None-Match\",\"in\":\"header\",\"required\":false,"
-    "\"description\":\"The ETag of an answer that is at hand.\",\"schema\":{\"type\":\"string\"}}}";
+    "\"description\":\"For one day, the same request with the same key returns the first response "
+    "and nothing is executed twice; a different request gets "
+    "422.\",\"schema\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":128}},\"LastEventId\":{"
+    "\"name\":\"Last-Event-ID\",\"in\":\"header\",\"required\":false,\"description\":\"For "
+    "streams: continue after this "
+    "event.\",\"schema\":{\"type\":\"string\"}},\"IfNoneMatch\":{\"name\":\"If-None-Match\",\"in\":"
+    "\"header\",\"required\":false,\"description\":\"The ETag of a cached "
+    "response.\",\"schema\":{\"type\":\"string\"}}}";
 
 static void put_components(struct document *document)
 {
@@ -613,9 +614,9 @@ static void put_components(struct document *document)
     put_errors(writer);
     put_raw(writer, "parameters", str_from(parameters));
     put_raw(writer, "securitySchemes",
-            STR("{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":\"Made by "
-                "`pawl token create`. On loopback none is needed, unless the server asks for "
-                "it.\"}}"));
+            STR("{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\",\"description\":\"Created by "
+                "`pawl token create`. Not required on loopback, unless the server requires "
+                "tokens.\"}}"));
     json_end_object(writer);
 }
 

@@ -336,11 +336,11 @@ static void note(struct otlp *otlp, enum reply reply)
     otlp->away = away;
     if (away)
         log_fact(otlp->options.log, LOG_WARN, STR("traces_refused"),
-                 reply == REPLY_REFUSED ? STR("the collector does not take spans")
-                                        : STR("the collector of traces is out of reach"));
+                 reply == REPLY_REFUSED ? STR("the trace collector rejects spans")
+                                        : STR("the trace collector is unreachable"));
     else
         log_fact(otlp->options.log, LOG_INFO, STR("traces_taken"),
-                 STR("the collector of traces is back"));
+                 STR("the trace collector is reachable again"));
 }
 
 static void send_spans(struct otlp *otlp, struct str body, uint32_t count)
@@ -444,13 +444,13 @@ static enum error_code read_headers(struct otlp *otlp, struct err *err)
     struct str rest = otlp->options.headers;
     otlp->headers = curl_slist_append(NULL, "Content-Type: application/json");
     if (otlp->headers == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for a header");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     struct str pair;
     while (str_take(&rest, ',', &pair))
         /* What is wrong is not shown: it may be a secret. */
         if (!add_header(otlp, pair))
             return err_set(err, ERR_BAD_REQUEST,
-                           "the headers for traces must be name=value, with commas between them");
+                           "trace headers must be name=value, separated by commas");
     return ERR_OK;
 }
 
@@ -488,12 +488,12 @@ static enum error_code copy_options(struct otlp *otlp, const struct otlp_options
     if (!str_is_set(copy->endpoint) || !str_is_set(copy->service) ||
         str_is_set(options->headers) != str_is_set(copy->headers) ||
         str_is_set(options->ca_file) != str_is_set(copy->ca_file))
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for traces");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     if (!is_http(copy->endpoint) || !utf8_valid(copy->service))
-        return err_set(err, ERR_BAD_REQUEST,
-                       "traces go to an address such as http://127.0.0.1:4318/v1/traces, not to "
-                       "\"%.*s\"",
-                       STR_ARG(copy->endpoint));
+        return err_set(
+            err, ERR_BAD_REQUEST,
+            "invalid trace endpoint \"%.*s\": use a URL such as http://127.0.0.1:4318/v1/traces",
+            STR_ARG(copy->endpoint));
     return read_headers(otlp, err);
 }
 
@@ -511,7 +511,7 @@ enum error_code otlp_open(const struct otlp_options *options, struct otlp **ret,
 {
     struct otlp *otlp = calloc(1, sizeof *otlp);
     if (otlp == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for traces");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     arena_init(&otlp->arena);
     enum error_code code = copy_options(otlp, options, err);
     if (code == ERR_OK) {
@@ -520,7 +520,7 @@ enum error_code otlp_open(const struct otlp_options *options, struct otlp **ret,
         otlp->easy = curl_easy_init();
         if (otlp->backlog == NULL || otlp->easy == NULL || !set_up(otlp) ||
             !pool_start_thread(run, otlp, &otlp->sender))
-            code = err_set(err, ERR_UNAVAILABLE, "there is no memory or no thread for traces");
+            code = err_set(err, ERR_UNAVAILABLE, "out of memory or threads");
     }
     if (code != ERR_OK) {
         free_all(otlp);

@@ -202,7 +202,7 @@ bool readiness_is_given(struct readiness *readiness, char *ret_why, size_t size)
     else
         (void)snprintf(ret_why, size,
                        "no write has succeeded for %lld ms; one has been waiting for %lld ms: the "
-                       "store is out of reach, or a synchronous standby is away",
+                       "store is unavailable, or a synchronous standby is missing",
                        (long long)silent, (long long)waiting);
     return false;
 }

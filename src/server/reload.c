@@ -9,7 +9,7 @@ enum { KINDS_BYTES_MAX = REQUEST_BYTES_MAX };
 enum error_code reload_check(const struct server_options *options, struct err *err)
 {
     if (str_is_set(options->certificate) != str_is_set(options->key))
-        return err_set(err, ERR_BAD_REQUEST, "TLS needs both a certificate and its key");
+        return err_set(err, ERR_BAD_REQUEST, "TLS requires both a certificate and its key");
     if (options->rate_per_s > RATE_PER_S_MAX)
         return err_set(err, ERR_BAD_REQUEST, "rate_per_s must be from 0 to %d, not %u",
                        RATE_PER_S_MAX, options->rate_per_s);

@@ -23,7 +23,7 @@ enum {
 
 static enum error_code no_memory(struct err *err)
 {
-    return err_set(err, ERR_NO_MEMORY, "there is no memory for the request");
+    return err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
 struct str request_header(const struct connection *connection, enum header header)
@@ -103,7 +103,8 @@ static enum header header_of(struct str name)
     return (enum header)i;
 }
 
-static void note_header(struct head_check *check, enum header header, struct str value)
+static void note_header(struct head_check *check, enum header header, const char *name,
+                        struct str value)
 {
     static const enum header_rule rules[HEADER_COUNT] = {
 #define HEADER(symbol, name, rule) HEADER_##rule,
@@ -114,7 +115,7 @@ static void note_header(struct head_check *check, enum header header, struct str
     check->lengths += header == HEADER_CONTENT_LENGTH || header == HEADER_TRANSFER_ENCODING;
     check->again += rules[header] == HEADER_ONCE && str_is_set(*known);
     if (rules[header] == HEADER_FORWARDED)
-        check->connection->forwarded = true;
+        check->connection->forwarded = name;
     if (!str_is_set(*known))
         *known = value;
 }
@@ -137,9 +138,9 @@ static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind, const cha
     check->nameless += !is_token(name_text);
     enum header header = header_of(name_text);
     if (header < HEADER_COUNT)
-        note_header(check, header, text);
+        note_header(check, header, name, text);
     else if (strncasecmp(name, "X-Forwarded-", 12) == 0)
-        check->connection->forwarded = true;
+        check->connection->forwarded = name;
     return MHD_YES;
 }
 
@@ -157,23 +158,26 @@ static enum error_code take_headers(struct connection *connection, const char *h
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection->http, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     memset(connection->headers, 0, sizeof connection->headers);
-    connection->forwarded = false;
+    connection->forwarded = NULL;
     (void)MHD_get_connection_values(connection->http, MHD_HEADER_KIND, take_header, &check);
     if (info != NULL && check.by_place && check.folded == 0) {
         check.cut += is_cut(check.end, head + info->header_size, 4);
         check.bare += is_bare(check.end, head + info->header_size, 4);
     }
     if (check.cut > 0 && check.folded == 0)
-        return err_set(err, ERR_BAD_REQUEST, "a header has a NUL in it");
+        return err_set(err, ERR_BAD_REQUEST, "a header contains a NUL byte");
     if (check.bare > 0 && check.folded == 0)
         return err_set(err, ERR_BAD_REQUEST,
-                       "a line of the request's head ends with LF alone: end each with CR LF");
+                       "a header line ends with LF only: end each line with CR LF");
+    if (info != NULL && check.by_place && memchr(head, '\r', info->header_size) != NULL)
+        return err_set(err, ERR_BAD_REQUEST,
+                       "the headers contain a CR without LF: end each line with CR LF");
     if (check.lengths > 1 && !PLANTED(TWO_LENGTHS_TAKEN))
         return err_set(err, ERR_BAD_REQUEST,
                        "the length of the request is ambiguous: send either one Content-Length or "
                        "one Transfer-Encoding");
     if (check.folded > 0)
-        return err_set(err, ERR_BAD_REQUEST, "a header goes on in the next line: write it in one");
+        return err_set(err, ERR_BAD_REQUEST, "header line folding is not supported");
     if (check.nameless > 0)
         return err_set(err, ERR_BAD_REQUEST, "invalid header name");
     struct str encoding = request_header(connection, HEADER_TRANSFER_ENCODING);
@@ -213,11 +217,11 @@ static enum error_code check_body(struct connection *connection, struct err *err
     if (!route_has_body(route))
         return err_set(err, ERR_BAD_REQUEST, "%.*s %.*s takes no body%s", STR_ARG(route->method),
                        STR_ARG(route->path),
-                       route->page == PAGE_VERB ? ": its parameters go into the query" : "");
+                       route->page == PAGE_VERB ? ": put the parameters into the query" : "");
     struct str encoding = request_header(connection, HEADER_CONTENT_ENCODING);
     if (str_is_set(encoding) && strcasecmp(encoding.at, "identity") != 0)
         return err_set(err, ERR_UNSUPPORTED_MEDIA_TYPE,
-                       "Content-Encoding \"%.*s\" is not supported: send the body as it is",
+                       "Content-Encoding \"%.*s\" is not supported: send the body uncompressed",
                        STR_ARG(encoding));
     if (!str_is_set(type) || !is_json(type))
         return err_set(err, ERR_UNSUPPORTED_MEDIA_TYPE,
@@ -225,9 +229,8 @@ static enum error_code check_body(struct connection *connection, struct err *err
                        STR_ARG(str_is_set(type) ? type : STR("without a Content-Type")));
     size_t bytes_max = verb_bytes_max(route->verb);
     if (str_is_set(length) && strtoull(length.at, NULL, 10) > bytes_max)
-        return err_set(err, ERR_PAYLOAD_TOO_LARGE,
-                       "the body has %.*s bytes; at most %zu are allowed", STR_ARG(length),
-                       bytes_max);
+        return err_set(err, ERR_PAYLOAD_TOO_LARGE, "the body has %.*s bytes; the limit is %zu",
+                       STR_ARG(length), bytes_max);
     return ERR_OK;
 }
 
@@ -243,7 +246,8 @@ static enum error_code read_key(struct connection *connection, struct err *err)
     bool is_taken = str_eq(route->method, STR("POST")) ||
                     (route->verb < VERB_COUNT && verb_needs_key(route->verb));
     if (!is_taken)
-        return err_set(err, ERR_BAD_REQUEST, "%.*s takes no Idempotency-Key: just send it again",
+        return err_set(err, ERR_BAD_REQUEST,
+                       "%.*s takes no Idempotency-Key: it can be repeated without one",
                        STR_ARG(route->method));
     enum error_code code = record_check_name(key, "Idempotency-Key", err);
     if (code != ERR_OK)
@@ -300,10 +304,10 @@ static enum error_code note_name(struct query *query, struct str name)
                 (str_eq(name, STR("label")) || str_eq(name, STR("labels")));
     for (uint32_t i = 0; i < query->count; i++)
         if (str_eq(query->names[i], name) && !many)
-            return err_set(query->err, ERR_BAD_REQUEST, "the query has \"%.*s\" twice",
+            return err_set(query->err, ERR_BAD_REQUEST, "duplicate query parameter \"%.*s\"",
                            STR_ARG(name));
     if (query->count == PARAMETERS_MAX)
-        return err_set(query->err, ERR_BAD_REQUEST, "the query has over %d parameters",
+        return err_set(query->err, ERR_BAD_REQUEST, "the query has more than %d parameters",
                        PARAMETERS_MAX);
     query->names[query->count++] = name;
     return ERR_OK;
@@ -320,11 +324,11 @@ static enum error_code read_parameter(struct query *query, struct str name, stru
         code = route_decode(value, "the query", arena, ret_value, query->err);
     if (code == ERR_OK && route_has_body(connection->match.route))
         code =
-            err_set(query->err, ERR_BAD_REQUEST, "%.*s takes no query: \"%.*s\" goes into the body",
+            err_set(query->err, ERR_BAD_REQUEST, "%.*s takes no query: put \"%.*s\" into the body",
                     STR_ARG(connection->match.route->method), STR_ARG(*ret_name));
     if (code == ERR_OK && connection->stream && str_eq(*ret_name, STR("telemetry")))
         code = err_set(query->err, ERR_BAD_REQUEST,
-                       "telemetry cannot be streamed: ask for it as application/json");
+                       "telemetry cannot be streamed: request application/json");
     return code == ERR_OK ? note_name(query, *ret_name) : code;
 }
 
@@ -455,8 +459,7 @@ static enum error_code begin_stream(struct connection *connection, struct err *e
     connection->stream = wants_stream(connection);
     struct str last = last_event(connection);
     if (last.len > POSITION_TEXT_MAX || !utf8_valid(last))
-        return err_set(err, ERR_BAD_REQUEST,
-                       "Last-Event-ID is none that was sent: begin without it");
+        return err_set(err, ERR_BAD_REQUEST, "unknown Last-Event-ID: start without it");
     return ERR_OK;
 }
 
@@ -543,7 +546,7 @@ bool request_take(struct connection *connection, const char *data, size_t len)
     if (connection->code == ERR_OK &&
         atomic_load(&server->held) + len > server->options.limits.bytes_max)
         connection->code = err_set(&connection->err, ERR_UNAVAILABLE,
-                                   "too many large requests are coming in: try again");
+                                   "too many large requests in progress: retry later");
     if (connection->code != ERR_OK) {
         connection->dropped += len;
         return connection->dropped <= DROPPED_BYTES_MAX;

@@ -27,9 +27,8 @@ enum MHD_Result respond_queue(struct connection *connection, unsigned status, co
     add_header(response, "X-Content-Type-Options", "nosniff");
     if (atomic_load(&connection->server->draining))
         add_header(response, "Connection", "close");
-    connection->stage = EXCHANGE_ANSWERING;
+    connection_move(connection, SERVING_ANSWERED);
     connection->status = status;
-    connection_enter(connection, PHASE_SENDING);
     enum MHD_Result result = MHD_queue_response(connection->http, status, response);
     MHD_destroy_response(response);
     return result;

@@ -40,7 +40,7 @@ enum error_code route_decode(struct str text, const char *what, struct arena *ar
     char *copy = arena_alloc(arena, text.len + 1);
     size_t len = 0;
     if (copy == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for the request");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     for (size_t i = 0; i < text.len; i++) {
         char c = text.at[i];
         if (c == '%') {
@@ -142,12 +142,13 @@ static enum error_code no_route(struct str method, struct str path, struct err *
     struct buf methods = {.at = text, .cap = sizeof text};
     route_methods(path, &methods);
     if (methods.len > 0)
-        return err_set(err, ERR_METHOD_NOT_ALLOWED, "there is no %.*s for %.*s; there is %.*s",
-                       STR_ARG(method), STR_ARG(path), STR_ARG(buf_str(&methods)));
+        return err_set(err, ERR_METHOD_NOT_ALLOWED,
+                       "method %.*s is not allowed for %.*s; allowed: %.*s", STR_ARG(method),
+                       STR_ARG(path), STR_ARG(buf_str(&methods)));
     if (has_slash_too_many(path))
-        return err_set(err, ERR_NOT_FOUND, "there is no route %.*s: leave out the slash at the end",
+        return err_set(err, ERR_NOT_FOUND, "unknown route %.*s: remove the trailing slash",
                        STR_ARG(path));
-    return err_set(err, ERR_NOT_FOUND, "there is no route %.*s; /openapi.json lists them all",
+    return err_set(err, ERR_NOT_FOUND, "unknown route %.*s; /openapi.json lists all routes",
                    STR_ARG(path));
 }
 

@@ -18,6 +18,7 @@
 #include "server/exchange.h"
 #include "server/guard.h"
 #include "server/listen.h"
+#include "server/loop.h"
 #include "server/metrics.h"
 #include "server/metrics_store.h"
 #include "server/observe.h"
@@ -44,14 +45,13 @@ enum {
     SCRAPERS = 1,
     SCRAPES_WAITING_MAX = 64,
     CONNECTIONS_DEFAULT = 8192,
-    EXCESS_MAX = 64,               /* connections beyond the limit that are told so */
-    FILES_KEPT = 128 + EXCESS_MAX, /* descriptors that connections leave for everything else */
+    FILES_KEPT =
+        128 + CONNECTIONS_EXCESS_MAX, /* descriptors that connections leave for everything else */
     PARKED_PER_THREAD = 1024,
     RECEIVE_MS_DEFAULT = 30 * 1000,
     IDLE_MS_DEFAULT = 75 * 1000,
     SEND_MS_DEFAULT = 120 * 1000,
     BYTES_DEFAULT = 256 * 1024 * 1024,
-    HEAD_BYTES_MAX = 16 * 1024, /* what libmicrohttpd keeps of a connection, and clears each time */
     SWEEP_MS = 500,
     REFUSED_MS = 30 * 1000, /* between two lines about a primary that is refused */
     /* Enough that nobody who writes waits until a reader is done: for every thread of the pools,
@@ -83,14 +83,14 @@ static enum MHD_Result answer_asset(struct connection *connection)
     if (asset != NULL && !str_eq(name, STR("index.html")))
         return respond_asset(connection, asset, true);
     connection->code = err_set(&connection->err, ERR_NOT_FOUND,
-                               "there is no file \"%.*s\": load the page anew", STR_ARG(name));
+                               "file not found: \"%.*s\"; reload the page", STR_ARG(name));
     return respond_error(connection, false);
 }
 
 static enum MHD_Result refuse_readiness(struct connection *connection)
 {
     const struct server *server = connection->server;
-    char why[sizeof connection->err.detail] = "the server is about to end";
+    char why[sizeof connection->err.detail] = "the server is shutting down";
     if (!is_ending(server))
         (void)readiness_is_given(server->readiness, why, sizeof why);
     connection->code = err_set(&connection->err, ERR_UNAVAILABLE, "%s", why);
@@ -121,7 +121,7 @@ static enum MHD_Result answer_page(struct connection *connection)
     case PAGE_VERB:
         break;
     }
-    connection->code = err_set(&connection->err, ERR_NOT_FOUND, "there is no such page");
+    connection->code = err_set(&connection->err, ERR_NOT_FOUND, "page not found");
     return respond_error(connection, false);
 }
 
@@ -143,7 +143,7 @@ static void *on_line(void *cls, const char *uri, struct MHD_Connection *http)
     (void)uri;
     if (connection != NULL) {
         connection->began_us = clock_monotonic_us();
-        connection_enter(connection, PHASE_RECEIVING);
+        connection_move(connection, SERVING_LINE);
     }
     return NULL;
 }
@@ -152,28 +152,28 @@ static void *on_line(void *cls, const char *uri, struct MHD_Connection *http)
  * connection is closed. */
 static enum MHD_Result admit(struct connection *connection)
 {
-    connection->stage = EXCHANGE_RECEIVING;
-    connection_enter(connection, PHASE_RECEIVING);
     if (connection->code != ERR_OK || !request_admit(connection))
         return respond_error(connection, true);
+    connection_move(connection, SERVING_ADMITTED);
     return MHD_YES;
 }
 
 static enum MHD_Result begin(struct connection *connection, const char *method, const char *path,
                              const char *version)
 {
-    connection->stage = EXCHANGE_RECEIVING;
     if (!request_route(connection, method, path, version))
         return respond_error(connection, true);
-    if (connection->late && !guard_is_open(connection)) {
+    bool late =
+        connection->reception == RECEPTION_LATE || atomic_load(&connection->server->closing);
+    if (late && !guard_is_open(connection)) {
         connection->code = err_set(&connection->err, ERR_UNAVAILABLE,
-                                   "the server is about to end: ask again, another or a new one");
+                                   "the server is shutting down: retry on another instance");
         return respond_error(connection, true);
     }
-    if (connection->excess && !guard_is_open(connection)) {
-        connection->code = err_set(&connection->err, ERR_UNAVAILABLE,
-                                   "there are too many connections to this server, or from this "
-                                   "address: close some, or ask again later");
+    if (connection->reception == RECEPTION_EXCESS && !guard_is_open(connection)) {
+        connection->code = err_set(
+            &connection->err, ERR_UNAVAILABLE,
+            "too many connections to this server or from this address: close some, or retry later");
         return respond_error(connection, true);
     }
     if (!guard_is_open(connection) &&
@@ -208,27 +208,24 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *http, const 
     if (connection == NULL)
         return MHD_NO;
     *request_context = connection;
-    switch (connection->stage) {
-    case EXCHANGE_IDLE:
+    switch (connection_state(connection)) {
+    case SERVING_HEAD:
         return begin(connection, method, path, version);
-    case EXCHANGE_ASKED:
+    case SERVING_IDENTIFIED:
         return admit(connection);
-    case EXCHANGE_RECEIVING:
+    case SERVING_BODY:
         if (*data_len == 0)
             return go_on(connection);
         if (!request_take(connection, data, *data_len))
             return MHD_NO;
         *data_len = 0;
         return MHD_YES;
-    case EXCHANGE_DONE:
+    case SERVING_DONE:
         return connection->match.route->page == PAGE_READY ? answer_page(connection)
                                                            : exchange_answer(connection);
-    case EXCHANGE_ASKING:
-    case EXCHANGE_WORKING:
-    case EXCHANGE_ANSWERING:
-        break;
+    default:
+        return MHD_NO;
     }
-    return MHD_NO;
 }
 
 static void count_answer(const struct connection *connection)
@@ -237,7 +234,7 @@ static void count_answer(const struct connection *connection)
     uint32_t count;
     const struct route *routes = routes_all(&count);
     const struct route *route = connection->match.route;
-    bool stream = connection->stream_begun;
+    bool stream = serving_is_stream(connection_state(connection));
     if (stream)
         metrics_stream(metrics, -1);
     if (connection->status != 0)
@@ -263,7 +260,7 @@ static void on_completed(void *cls, struct MHD_Connection *http, void **request_
 
 static void log_away(struct server *server)
 {
-    char why[512] = "the store is out of reach";
+    char why[512] = "the store is unavailable";
     (void)readiness_is_given(server->readiness, why, sizeof why);
     log_fact(server->log, LOG_ERROR, STR("store_away"), str_from(why));
 }
@@ -277,9 +274,8 @@ static void tell_origin(struct server *server, struct store_origin *told, int64_
     store_origin(engine_store(server->engine), &now);
     if (now.generation != told->generation &&
         log_begin(server->log, LOG_WARN, STR("store_moved"), NULL, &line)) {
-        log_text(
-            &line, STR("message"),
-            STR("the store failed over or was restored: nothing that was read before is used"));
+        log_text(&line, STR("message"),
+                 STR("the store failed over or was restored: cached data was discarded"));
         log_int(&line, STR("timeline"), now.timeline);
         log_end(&line);
     }
@@ -306,7 +302,7 @@ static void *sweep(void *arg)
     while (!atomic_load(&server->closing)) {
         bool ready = is_ready(server) || is_ending(server);
         if (ready && !was_ready)
-            log_fact(server->log, LOG_INFO, STR("store_back"), STR("the store is back"));
+            log_fact(server->log, LOG_INFO, STR("store_back"), STR("the store is available again"));
         else if (!ready && was_ready)
             log_away(server);
         was_ready = ready;
@@ -376,40 +372,14 @@ static enum error_code copy_options(struct server *server, const struct server_o
 /* ---- from start to end ---- */
 
 /* While a server is about to end new connections are told so, for whoever stands before it would
- * take a closed one for a fault; when what was begun is answered none are taken.
- * (MHD_quiesce_daemon would be the way, but with epoll and a pool of threads it may end the
- * process: two threads then take the same socket out of their sets.) */
+ * take a closed one for a fault; when what was begun is answered none are taken. */
 static enum MHD_Result may_connect(void *arg, const struct sockaddr *address, socklen_t len)
 {
     struct server *server = arg;
-    (void)address, (void)len;
-    return atomic_load(&server->closing) ? MHD_NO : MHD_YES;
-}
-
-static struct MHD_Daemon *start_daemon(struct server *server, const struct listener *listener)
-{
-    const struct server_limits *limits = &server->options.limits;
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
-                     (server->tls == NULL ? 0U : (unsigned)MHD_USE_TLS) |
-                     (listener->ipv6 ? (unsigned)MHD_USE_IPv6 : 0U);
-    struct MHD_OptionItem more[] = {{MHD_OPTION_END, 0, NULL}, {MHD_OPTION_END, 0, NULL}};
-    if (server->tls != NULL)
-        more[0] = tls_option();
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    struct MHD_Daemon *daemon = MHD_start_daemon(
-        flags, server->port, may_connect, server, on_request, server, MHD_OPTION_LISTEN_SOCKET,
-        listener->socket, MHD_OPTION_NOTIFY_CONNECTION, connection_notify, server,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_URI_LOG_CALLBACK, on_line,
-        server, MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, server, MHD_OPTION_THREAD_POOL_SIZE,
-        server->options.threads, MHD_OPTION_CONNECTION_LIMIT, limits->connections + EXCESS_MAX,
-        MHD_OPTION_PER_IP_CONNECTION_LIMIT, limits->connections_per_client + EXCESS_MAX,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES_MAX, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_ARRAY, more, MHD_OPTION_END);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return daemon;
+    (void)len;
+    return atomic_load(&server->closing) || !connections_take(server->connections, address)
+               ? MHD_NO
+               : MHD_YES;
 }
 
 static enum error_code start_serving(struct server *server, struct err *err)
@@ -432,19 +402,22 @@ static enum error_code start_serving(struct server *server, struct err *err)
     struct authority *opened = NULL;
     code = authority_open(&authority, &opened, err);
     atomic_store(&server->authority, opened);
-    /* Nothing but the thread of the daemon can fail now. */
+    /* Nothing but the threads of the loops can fail now. */
     if (code == ERR_OK)
         code = reload_kinds(server, server->options.kinds, err);
-    if (code == ERR_OK) {
-        errno = 0;
-        server->daemon = start_daemon(server, &listener);
-        if (server->daemon == NULL)
-            code = err_set(err, ERR_UNAVAILABLE, "the HTTP server could not be started%s%s",
-                           errno != 0 ? ": " : "", errno != 0 ? strerror(errno) : "");
-    }
-    if (code != ERR_OK)
+    if (code != ERR_OK) {
         (void)close(listener.socket);
-    return code;
+        return code;
+    }
+    const struct loop_callbacks callbacks = {
+        .accept = may_connect,
+        .request = on_request,
+        .connection = connection_notify,
+        .completed = on_completed,
+        .line = on_line,
+        .unescape = leave_encoded,
+    };
+    return loops_open(server, listener.socket, &callbacks, &server->loops, err);
 }
 
 static enum error_code start_parts(struct server *server, struct err *err)
@@ -467,7 +440,7 @@ static enum error_code start_parts(struct server *server, struct err *err)
         server->connections == NULL || server->readers == NULL || server->aides == NULL ||
         server->movers == NULL || server->watch == NULL || server->figures == NULL ||
         server->scrapers == NULL)
-        return err_set(err, ERR_UNAVAILABLE, "there is no memory, or there are no threads left");
+        return err_set(err, ERR_UNAVAILABLE, "out of memory or threads");
     rate_set(server->rate, server->options.rate_per_s);
     enum error_code code = start_serving(server, err);
     if (code != ERR_OK)
@@ -477,7 +450,7 @@ static enum error_code start_parts(struct server *server, struct err *err)
     if (server->has_sweeper)
         return ERR_OK;
     (void)close(server->ending);
-    return err_set(err, ERR_UNAVAILABLE, "there are no threads left");
+    return err_set(err, ERR_UNAVAILABLE, "no more threads available");
 }
 
 /* Those who are told what the engine does: before there is one. */
@@ -487,7 +460,7 @@ static enum error_code make_watchers(struct server *server, struct err *err)
     random_fill(&seed, sizeof seed);
     server->metrics = metrics_new(seed);
     if (server->metrics == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for a server");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     enum error_code code = telemetry_open(server, err);
     log_events_init(&server->log_events, server->log);
     return code;
@@ -498,7 +471,7 @@ enum error_code server_open(struct str url, const struct server_options *options
 {
     struct server *server = calloc(1, sizeof *server);
     if (server == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for a server");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     arena_init(&server->arena);
     enum error_code code = copy_options(server, options, err);
     struct handle_options handle = {.engine = options->engine, .actor = STR("server")};
@@ -514,8 +487,8 @@ enum error_code server_open(struct str url, const struct server_options *options
         server->engine = handle_engine(server->handle);
         if (server->engine == NULL)
             code = err_set(err, ERR_UNAVAILABLE,
-                           "%.*s is in use by another process of Pawl, which has to serve it or to "
-                           "end first",
+                           "%.*s is in use by another Pawl process: let that process serve it, or "
+                           "end it first",
                            STR_ARG(url));
     }
     if (code == ERR_OK)
@@ -553,12 +526,25 @@ void server_drain(struct server *server, int64_t wait_ms)
     telemetry_drained(server, busy);
 }
 
+/* Waits until the engine and the pools have finished what they have, and libmicrohttpd has closed
+ * every connection. It must not have any when it is stopped: one that is suspended ends the
+ * process, and so does a request that libmicrohttpd 0.9.75 refuses itself, since it no longer takes
+ * any response by then, not even its own. */
+static void close_connections(struct server *server)
+{
+    enum { LOOK_MS = 2, LOOKS_MAX = 2500 };
+    int looks = 0;
+    do
+        clock_pause(LOOK_MS);
+    while (atomic_load(&server->working) > 0 ||
+           (connections_cut(server->connections) > 0 && ++looks < LOOKS_MAX));
+}
+
 void server_close(struct server *server)
 {
-    enum { LOOK_MS = 2 };
     if (server == NULL)
         return;
-    if (server->daemon != NULL)
+    if (server->loops != NULL)
         server_drain(server, 0);
     atomic_store(&server->closing, true);
     if (server->has_sweeper) {
@@ -567,11 +553,9 @@ void server_close(struct server *server)
         (void)close(server->ending);
     }
     readiness_end_waits(server->readiness);
-    /* The engine and the pools finish what they have; then all connections are resumed. */
-    while (atomic_load(&server->working) > 0)
-        clock_pause(LOOK_MS);
-    if (server->daemon != NULL)
-        MHD_stop_daemon(server->daemon);
+    if (server->loops != NULL)
+        close_connections(server);
+    loops_close(server->loops);
     watch_close(server->watch);
     pool_close(server->scrapers);
     store_figures_close(server->figures);
@@ -583,6 +567,7 @@ void server_close(struct server *server)
     rate_free(server->rate);
     readiness_close(server->readiness);
     handle_close(server->handle);
+    loops_free(server->loops);
     authority_close(server->authority); /* revoked tokens are told to it as long as it runs */
     telemetry_close(server);
     metrics_free(server->metrics);

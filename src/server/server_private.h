@@ -17,6 +17,7 @@
 #include "server/watch.h"
 
 struct metrics;
+struct loops;
 struct otlp;
 struct store_figures;
 struct rate;
@@ -29,9 +30,9 @@ struct server {
     struct engine *engine;
     /* NULL until there is one: the engine, which tells it of revoked tokens, runs before. */
     _Atomic(struct authority *) authority;
-    struct rate *rate; /* how often each token may ask */
-    struct tls *tls;   /* NULL: plain HTTP */
-    struct MHD_Daemon *daemon;
+    struct rate *rate;   /* how often each token may ask */
+    struct tls *tls;     /* NULL: plain HTTP */
+    struct loops *loops; /* NULL: it does not serve yet */
     struct connections *connections;
     struct pool *readers; /* reads */
     struct pool *aides;   /* what is short and others wait for: who asks, the ends of writes */

@@ -156,7 +156,7 @@ enum MHD_Result session_answer(struct connection *connection)
     struct str token = page == PAGE_SIGN_IN ? connection->auth.token : (struct str){NULL, 0};
     if (token.len > SESSION_TOKEN_MAX) {
         connection->code = err_set(&connection->err, ERR_BAD_REQUEST,
-                                   "the token has %zu bytes; a cookie has room for %d", token.len,
+                                   "the token has %zu bytes; a cookie holds at most %d", token.len,
                                    SESSION_TOKEN_MAX);
         return respond_error(connection, false);
     }
@@ -165,8 +165,7 @@ enum MHD_Result session_answer(struct connection *connection)
     if (page != PAGE_SIGN_OUT)
         write_session(connection, &body);
     if (body.failed || cookie.failed) {
-        connection->code =
-            err_set(&connection->err, ERR_NO_MEMORY, "there is no memory for the request");
+        connection->code = err_set(&connection->err, ERR_NO_MEMORY, "out of memory");
         return respond_error(connection, false);
     }
     return answer_with(connection, page == PAGE_SIGN_OUT ? 204 : 200, buf_str(&body),

@@ -134,7 +134,8 @@ static enum error_code look(struct connection *connection, struct buf *text, boo
 {
     struct verb_call call = connection->call;
     call.arena = &connection->scratch;
-    enum error_code code = connection->stream_begun ? check_token(connection, err) : ERR_OK;
+    enum error_code code =
+        connection_state(connection) == SERVING_LOOKING ? check_token(connection, err) : ERR_OK;
     if (code == ERR_OK)
         code = verb_do(&call, err);
     if (code != ERR_OK)
@@ -144,8 +145,7 @@ static enum error_code look(struct connection *connection, struct buf *text, boo
         code = take_events(connection, &call.result, text, err);
     } else {
         metrics_shed(connection->server->metrics);
-        code =
-            err_set(err, ERR_UNAVAILABLE, "too many large answers have not been taken: try again");
+        code = err_set(err, ERR_UNAVAILABLE, "too many large responses are pending: retry later");
     }
     *ret_passed = code == ERR_OK && call.result.passed;
     verb_call_release(&call);
@@ -158,26 +158,28 @@ void sse_look(struct connection *connection)
     struct err err = {0};
     int64_t now = engine_steady(connection->server->engine);
     bool passed = false;
+    bool begun = connection_state(connection) == SERVING_LOOKING;
     buf_init(&text, &connection->scratch, 256);
-    if (!connection->stream_begun)
+    if (!begun)
         buf_add(&text, STR("retry: 1000\n\n"));
     enum error_code code = look(connection, &text, &passed, &err);
-    if (!connection->stream_begun) {
+    if (!begun) {
         connection->code = code;
         connection->err = err;
-        connection->finished = true;
+        connection->response = RESPONSE_WRITTEN;
         connection->wait_until = now + ALIVE_MS;
     }
-    connection->stream_over = connection->stream_begun && is_over(connection, code);
-    if (code == ERR_FEED_RESET && connection->stream_begun)
+    bool over = begun && is_over(connection, code);
+    if (code == ERR_FEED_RESET && begun)
         tell_reset(&err, &text);
     if (text.len == 0 && now >= connection->wait_until)
-        buf_add(&text, STR(": still here\n\n"));
-    if (text.len == 0 && !connection->stream_over && passed) {
+        buf_add(&text, STR(": keep-alive\n"
+                           "\n"));
+    if (text.len == 0 && !over && passed) {
         exchange_look(connection);
         return;
     }
-    if (text.len == 0 && !connection->stream_over) {
+    if (text.len == 0 && !over) {
         int64_t until = code == ERR_OK ? connection->wait_until : now + PAUSE_MS;
         connection_let_go(connection);
         wait_for_more(connection, until);
@@ -188,7 +190,10 @@ void sse_look(struct connection *connection)
     connection->pending = pending;
     connection->sent = 0;
     connection->wait_until = now + ALIVE_MS;
-    exchange_resume(connection);
+    if (over)
+        exchange_resume_last(connection);
+    else
+        exchange_resume(connection);
 }
 
 /* ---- sending ---- */
@@ -205,11 +210,10 @@ static ssize_t read_stream(void *cls, uint64_t position, char *buf, size_t max)
         connection->sent += len;
         return (ssize_t)len;
     }
-    if (connection->stream_over || atomic_load(&connection->server->draining))
+    if (connection_state(connection) == SERVING_ENDING ||
+        atomic_load(&connection->server->draining))
         return MHD_CONTENT_READER_END_OF_STREAM;
-    (void)atomic_fetch_add(&connection->server->working, 1);
-    connection_enter(connection, PHASE_WORKING);
-    MHD_suspend_connection(connection->http);
+    exchange_suspend(connection, SERVING_EMPTIED);
     connection_let_go(connection);
     exchange_look(connection);
     return 0;
@@ -219,10 +223,13 @@ enum MHD_Result sse_begin(struct connection *connection)
 {
     struct MHD_Response *response = MHD_create_response_from_callback(
         MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_stream, connection, NULL);
-    connection->stream_begun = true;
-    metrics_stream(connection->server->metrics, 1);
     /* Whoever has read the stream to its end is to connect anew. */
     if (response != NULL)
         (void)MHD_add_response_header(response, "Connection", "close");
-    return respond_queue(connection, 200, "text/event-stream", response);
+    enum MHD_Result result = respond_queue(connection, 200, "text/event-stream", response);
+    if (result == MHD_YES) {
+        connection_move(connection, SERVING_STREAMED);
+        metrics_stream(connection->server->metrics, 1);
+    }
+    return result;
 }

@@ -63,7 +63,7 @@ enum error_code telemetry_open(struct server *server, struct err *err)
         };
         server->log = log_open(&wanted);
         if (server->log == NULL)
-            return err_set(err, ERR_UNAVAILABLE, "there is no memory or no thread for a log");
+            return err_set(err, ERR_UNAVAILABLE, "out of memory or threads");
     }
     return open_traces(server, err);
 }
@@ -72,7 +72,7 @@ void telemetry_close(struct server *server)
 {
     otlp_close(server->otlp, FLUSH_MS);
     log_events_release(&server->log_events);
-    if (server->daemon != NULL)
+    if (server->loops != NULL)
         log_fact(server->log, LOG_INFO, STR("server_stopped"), (struct str){NULL, 0});
     log_close(server->log, FLUSH_MS);
 }
@@ -103,6 +103,6 @@ void telemetry_request(const struct connection *connection, bool sent)
     log_int(&line, STR("ms"), (clock_monotonic_us() - connection->began_us) / 1000);
     log_text(&line, STR("caller"), connection->auth.actor);
     if (!sent)
-        log_text(&line, STR("message"), STR("the client did not take the answer"));
+        log_text(&line, STR("message"), STR("the client did not read the response"));
     log_end(&line);
 }

@@ -35,7 +35,7 @@ static void forget(void *text, size_t len)
 
 static enum error_code cannot_read(const char *path, const char *why, struct err *err)
 {
-    return err_set(err, ERR_BAD_REQUEST, "%s cannot be read: %s", path, why);
+    return err_set(err, ERR_BAD_REQUEST, "cannot read %s: %s", path, why);
 }
 
 /* Reads a file of at most PEM_BYTES_MAX. To be given to forget(). */
@@ -62,11 +62,11 @@ static enum error_code read_pem(struct str name, gnutls_datum_t *ret, struct err
     (void)close(fd);
     enum error_code code = ERR_OK;
     if (text == NULL)
-        code = err_set(err, ERR_NO_MEMORY, "there is no memory to read %s", path);
+        code = err_set(err, ERR_NO_MEMORY, "out of memory while reading %s", path);
     else if (got < 0)
         code = cannot_read(path, strerror_r(error, why, sizeof why) == 0 ? why : "", err);
     else if (len == 0 || len > PEM_BYTES_MAX)
-        code = cannot_read(path, len == 0 ? "it is empty" : "it is too large", err);
+        code = cannot_read(path, len == 0 ? "the file is empty" : "the file is too large", err);
     if (code != ERR_OK)
         forget(text, len);
     if (code == ERR_OK)
@@ -80,12 +80,12 @@ enum error_code tls_read(struct str certificate, struct str key, struct tls_pair
     gnutls_datum_t certificates = {0};
     gnutls_datum_t secret = {0};
     struct tls_pair *pair = calloc(1, sizeof *pair);
-    enum error_code code = pair == NULL ? err_set(err, ERR_NO_MEMORY, "there is no memory for TLS")
+    enum error_code code = pair == NULL ? err_set(err, ERR_NO_MEMORY, "out of memory")
                                         : read_pem(certificate, &certificates, err);
     if (code == ERR_OK)
         code = read_pem(key, &secret, err);
     if (code == ERR_OK && gnutls_certificate_allocate_credentials(&pair->credentials) < 0)
-        code = err_set(err, ERR_NO_MEMORY, "there is no memory for TLS");
+        code = err_set(err, ERR_NO_MEMORY, "out of memory");
     if (code == ERR_OK) {
         int result = gnutls_certificate_set_x509_key_mem2(pair->credentials, &certificates, &secret,
                                                           GNUTLS_X509_FMT_PEM, NULL, 0);
@@ -119,7 +119,7 @@ enum error_code tls_open(struct str certificate, struct str key, struct tls **re
 {
     struct tls *tls = calloc(1, sizeof *tls);
     struct tls_pair *pair = NULL;
-    enum error_code code = tls == NULL ? err_set(err, ERR_NO_MEMORY, "there is no memory for TLS")
+    enum error_code code = tls == NULL ? err_set(err, ERR_NO_MEMORY, "out of memory")
                                        : tls_read(certificate, key, &pair, err);
     if (code != ERR_OK) {
         free(tls);

@@ -34,7 +34,7 @@ uint32_t lane_book_count(const struct lane_book *book)
 
 static enum error_code no_memory(struct err *err)
 {
-    return err_set(err, ERR_NO_MEMORY, "there is no memory for another lane");
+    return err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
 enum error_code lane_book_add(struct lane_book *book, uint32_t number, struct str key,
@@ -49,8 +49,8 @@ enum error_code lane_book_add(struct lane_book *book, uint32_t number, struct st
                        STR_ARG(key), number, known);
     if (lane_book_count(book) >= STORE_LANES_MAX)
         return err_set(err, ERR_RATE_LIMITED,
-                       "work waits in %d different combinations of queue, kind, capabilities, "
-                       "selector and avoid list, and there is no room for another",
+                       "the limit of %d combinations of queue, kind, capabilities, selector and "
+                       "avoid list is reached",
                        STORE_LANES_MAX);
     struct str copy = arena_copy(&book->arena, key);
     uint32_t found;

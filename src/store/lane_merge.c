@@ -69,7 +69,7 @@ enum error_code lane_merge(const struct store_search *search, lane_next next, vo
         .is_dry = arena_zalloc(arena, lanes + 1, sizeof *merge.is_dry),
     };
     if (merge.heads == NULL || merge.has_head == NULL || merge.is_dry == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory to look into %u lanes", lanes);
+        return err_set(err, ERR_NO_MEMORY, "out of memory for %u lanes", lanes);
 
     uint32_t count = 0;
     bool round_found = true;

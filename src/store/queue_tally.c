@@ -16,7 +16,7 @@ void queue_tally_init(struct queue_tally *tally, struct arena *arena, uint64_t s
 
 static enum error_code no_memory(struct err *err)
 {
-    return err_set(err, ERR_NO_MEMORY, "there is not enough memory to count the jobs");
+    return err_set(err, ERR_NO_MEMORY, "out of memory to count the jobs");
 }
 
 static enum error_code add_queue(struct queue_tally *tally, struct str queue, struct err *err)
@@ -44,8 +44,7 @@ enum error_code queue_tally_add(struct queue_tally *tally, struct str queue, int
                                 int64_t created_at, struct err *err)
 {
     if (status < 0 || status >= JOB_STATUS_COUNT)
-        return err_set(err, ERR_CORRUPT, "a job has the status %lld, which there is not",
-                       (long long)status);
+        return err_set(err, ERR_CORRUPT, "a job has the unknown status %lld", (long long)status);
     if (tally->count == 0 || !str_eq(tally->at[tally->last].queue, queue)) {
         uint32_t found = tally->count == 0 ? MAP_NONE : map_get(&tally->numbers, queue);
         enum error_code code = found == MAP_NONE ? add_queue(tally, queue, err) : ERR_OK;

@@ -2,8 +2,6 @@
 
 #include <assert.h>
 
-#include "core/job_state.h"
-
 /* Most states fit; longer ones grow. */
 enum { STATE_BYTES = 768 };
 
@@ -13,13 +11,13 @@ static enum error_code finish(const struct buf *buf, struct str *ret)
     return buf->failed ? ERR_NO_MEMORY : ERR_OK;
 }
 
-enum error_code row_of_job(const struct store_job_write *write, struct arena *arena,
-                           struct job_row *ret)
+enum error_code row_of_job(const struct store_job_write *write, enum state_form form,
+                           struct arena *arena, struct job_row *ret)
 {
     const struct job *job = &write->after->job;
     struct buf buf;
     buf_init(&buf, arena, STATE_BYTES);
-    job_state_write(job, &buf);
+    job_state_write(job, form, &buf);
     *ret = (struct job_row){
         .id = job->id,
         .status = job->status,
@@ -69,12 +67,12 @@ enum error_code row_of_step(const struct step *step, struct arena *arena, struct
     return finish(&state, &ret->state);
 }
 
-enum error_code row_of_effect(const struct effect *effect, struct arena *arena,
-                              struct effect_row *ret)
+enum error_code row_of_effect(const struct effect *effect, enum state_form form,
+                              struct arena *arena, struct effect_row *ret)
 {
     struct buf buf;
     buf_init(&buf, arena, STATE_BYTES / 2);
-    effect_state_write(effect, &buf);
+    effect_state_write(effect, form, &buf);
     *ret = (struct effect_row){
         .name = effect->name,
         .step = effect->step,
@@ -118,8 +116,7 @@ static void take_beats(const struct claim_row *claim, struct lease *lease, struc
     *cursor = claim->cursor;
 }
 
-/* Names the job whose row cannot be read: whoever lists a thousand must know which it is. */
-static enum error_code name_job(struct uuid id, enum error_code code, struct err *err)
+enum error_code row_name_job(struct uuid id, enum error_code code, struct err *err)
 {
     char text[UUID_TEXT_LEN];
     if (code != ERR_CORRUPT || err == NULL)
@@ -137,10 +134,10 @@ enum error_code row_to_job(const struct job_row *row, uint64_t seed, struct aren
     job_slice_init(&slice, row->id, seed);
     struct job *job = &slice.job;
     if (row->status < 0 || row->status >= JOB_STATUS_COUNT)
-        return name_job(row->id,
-                        err_set(err, ERR_CORRUPT, "it has the status %lld, which there is not",
-                                (long long)row->status),
-                        err);
+        return row_name_job(
+            row->id,
+            err_set(err, ERR_CORRUPT, "it has the unknown status %lld", (long long)row->status),
+            err);
     job->status = (enum job_status)row->status;
     job->version = row->version;
     job->failures = row->retry_count;
@@ -153,7 +150,7 @@ enum error_code row_to_job(const struct job_row *row, uint64_t seed, struct aren
     if (code == ERR_OK)
         code = job_spec_read(row->created, arena, &job->spec, err);
     if (code != ERR_OK)
-        return name_job(row->id, code, err);
+        return row_name_job(row->id, code, err);
     job->redacted = row->redacted;
     if (row->redacted) {
         /* Of the spec only what the job is found by is left. */
@@ -172,7 +169,7 @@ enum error_code row_to_job(const struct job_row *row, uint64_t seed, struct aren
 enum error_code row_damaged(struct store_job *job, uint64_t seed, enum error_code code,
                             struct arena *arena, const struct err *err)
 {
-    static const struct str unknown = STR_INIT("it cannot be read");
+    static const struct str unknown = STR_INIT("it is not readable");
     job->damaged = (struct str){NULL, 0};
     if (code != ERR_CORRUPT)
         return code;
@@ -210,7 +207,7 @@ enum error_code row_count_steps(int64_t state_number, int64_t count,
                                 int64_t counts[STEP_STATE_COUNT], struct err *err)
 {
     if (state_number < 0 || state_number >= STEP_STATE_COUNT)
-        return err_set(err, ERR_CORRUPT, "a step has the state %lld, which there is not",
+        return err_set(err, ERR_CORRUPT, "a step has the unknown state %lld",
                        (long long)state_number);
     counts[state_number] += count;
     return ERR_OK;

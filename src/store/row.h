@@ -6,6 +6,7 @@
 #ifndef PAWL_STORE_ROW_H
 #define PAWL_STORE_ROW_H
 
+#include "core/job_state.h"
 #include "store/store.h"
 
 /* job_claims: a live lease on a job, or on a step of it. */
@@ -72,14 +73,14 @@ struct effect_row {
 };
 
 /* The row of a job as it is to be written. Texts are in `arena`; no_memory otherwise. */
-enum error_code row_of_job(const struct store_job_write *write, struct arena *arena,
-                           struct job_row *ret);
+enum error_code row_of_job(const struct store_job_write *write, enum state_form form,
+                           struct arena *arena, struct job_row *ret);
 /* The row without the plan, which is added where it is not stored yet: it never changes, and a step
  * that many others must come before has a long one. */
 enum error_code row_of_step(const struct step *step, struct arena *arena, struct step_row *ret);
 enum error_code row_add_plan(const struct step *step, struct arena *arena, struct step_row *row);
-enum error_code row_of_effect(const struct effect *effect, struct arena *arena,
-                              struct effect_row *ret);
+enum error_code row_of_effect(const struct effect *effect, enum state_form form,
+                              struct arena *arena, struct effect_row *ret);
 
 /* For lists: one job that cannot be read (corrupt, with `err`) must not hide the others, so it is
  * told as damaged. Any other code comes back as it is. */
@@ -100,6 +101,10 @@ enum error_code row_to_step(const struct step_row *row, struct arena *arena, str
                             struct err *err);
 enum error_code row_to_effect(const struct effect_row *row, struct arena *arena, struct effect *ret,
                               struct err *err);
+
+/* Names the job whose row cannot be read (corrupt): a list of a thousand must say which it is. Any
+ * other code comes back as it is. */
+enum error_code row_name_job(struct uuid id, enum error_code code, struct err *err);
 
 /* Counts steps that are in a state; corrupt: there is no such state. */
 enum error_code row_count_steps(int64_t state_number, int64_t count,

@@ -212,6 +212,8 @@ enum error_code store_list(struct store_txn *txn, const struct store_filter *fil
                            struct err *err)
 {
     assert(filter->limit > 0 && filter->limit <= STORE_LIST_MAX);
+    if (filter->reach != NULL)
+        *filter->reach = (struct store_reach){.stopped = false};
     return txn->store->driver->list(txn, filter, arena, ret, ret_count, err);
 }
 
@@ -243,6 +245,17 @@ enum error_code store_watch(struct store *store, uint64_t seen, int64_t wait_ms,
     return store->driver->watch(store, seen, wait_ms, ret_seen, err);
 }
 
+bool store_overlaps(const struct store *store)
+{
+    return store->driver->await_turn != NULL;
+}
+
+void store_await_turn(struct store *store, int64_t wait_ms)
+{
+    if (store->driver->await_turn != NULL)
+        store->driver->await_turn(store, wait_ms);
+}
+
 enum error_code store_watch_others(struct store *store, uint64_t seen, int64_t wait_ms,
                                    uint64_t *ret_seen, struct err *err)
 {
@@ -260,7 +273,11 @@ enum error_code store_leases_on(struct store_txn *txn, struct str resource_id, s
 enum error_code store_queues(struct store_txn *txn, struct arena *arena,
                              struct store_queue_count **ret, uint32_t *ret_count, struct err *err)
 {
-    return txn->store->driver->queues(txn, arena, ret, ret_count, err);
+    enum error_code code = txn->store->driver->queues(txn, arena, ret, ret_count, err);
+    for (uint32_t i = 0; i < *ret_count && code == ERR_OK; i++)
+        if (job_status_terminal((*ret)[i].status))
+            (*ret)[i].oldest_at = 0;
+    return code;
 }
 
 enum error_code store_workers(struct store_txn *txn, const struct names *queues,

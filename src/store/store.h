@@ -91,8 +91,14 @@ struct store {
     int64_t schema_version; /* as it is; 0: this store has no schema */
     int64_t schema_found;   /* as it was before it was opened; 0: there was none */
     bool shared;            /* other processes may change it too */
-    struct str home;        /* the directory of its file, absolute and without links; absent: it has
-                               no file */
+    /* Heartbeats before this time may be lost: one that moves nothing but the end of a lease
+     * (CHANGED_BEAT) may be kept in memory until the store is closed, and is then lost with a
+     * process that is killed. Whoever reads or loads a lease through this handle is given its moved
+     * end; `due` may tell of it too early; what such a heartbeat says as telemetry need not be
+     * kept. 0: none is lost. */
+    int64_t beats_since;
+    struct str home; /* the directory of its file, absolute and without links; absent: it has
+                        no file */
     /* Counts up when what was read before may not be true any more, since another store is at the
      * same URL: a failover that lost something, or a restore. */
     _Atomic uint64_t generation;
@@ -140,6 +146,10 @@ enum error_code store_feed_state(struct store_txn *txn, struct store_position af
                                  struct store_feed_state *ret, struct err *err);
 enum error_code store_watch(struct store *store, uint64_t seen, int64_t wait_ms, uint64_t *ret_seen,
                             struct err *err);
+/* Whether a transaction that writes can begin while the commit of another waits for the disk; and
+ * waiting for that. */
+bool store_overlaps(const struct store *store);
+void store_await_turn(struct store *store, int64_t wait_ms);
 enum error_code store_watch_others(struct store *store, uint64_t seen, int64_t wait_ms,
                                    uint64_t *ret_seen, struct err *err);
 enum error_code store_leases_on(struct store_txn *txn, struct str resource_id, struct arena *arena,

@@ -91,7 +91,8 @@ struct store_driver {
 
     /* ---- reading ---- */
 
-    /* Jobs that pass the filter, the newest first: headers. */
+    /* Jobs that pass the filter, the newest first: headers. Fewer than the limit are all there are,
+     * unless `reach` says that the list has stopped before. */
     enum error_code (*list)(struct store_txn *txn, const struct store_filter *filter,
                             struct arena *arena, struct store_job **ret, uint32_t *ret_count,
                             struct err *err);
@@ -120,7 +121,7 @@ struct store_driver {
     /* ---- reading: what an operator looks at ---- */
 
     /* Counts all jobs, by queue and status, in the order of the queues' names and then of the
-     * statuses' numbers. It looks at every job, though only in an index. A queue without jobs is
+     * statuses' numbers. It may look at every job, though only in an index. A queue without jobs is
      * not there; which are paused, load says. */
     enum error_code (*queues)(struct store_txn *txn, struct arena *arena,
                               struct store_queue_count **ret, uint32_t *ret_count, struct err *err);
@@ -154,6 +155,11 @@ struct store_driver {
     /* ---- optional: NULL means what is said with each, and nothing else ---- */
 
     const char *no_backup; /* where backup is NULL */
+
+    /* Waits until a transaction that writes could begin at once, or `wait_ms` are over. A store
+     * that has this lets the next one begin while a commit waits for the disk, one at a time: what
+     * is to be done together is best gathered when this comes back. NULL: it has no such moment. */
+    void (*await_turn)(struct store *store, int64_t wait_ms);
 
     /* As watch, but what this handle has committed itself is no reason to come back. NULL: watch is
      * called, and tells of it with the rest. */

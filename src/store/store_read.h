@@ -39,6 +39,13 @@ struct store_attendance {
 
 /* ---- reading ---- */
 
+/* Where a list has stopped before it was full, since it had looked at many jobs that do not pass:
+ * to go on, jobs with a smaller id than this are to be listed. */
+struct store_reach {
+    bool stopped;
+    struct uuid at;
+};
+
 /* What to list; what is not set does not matter. */
 struct store_filter {
     struct uuid id;    /* this one only; all zero: any */
@@ -54,8 +61,9 @@ struct store_filter {
     int64_t created_after;               /* ms; later than this */
     enum dead_letter_reason reason_code; /* of a dead letter */
     bool asking;                         /* only those in which somebody is asked: job_asks */
-    struct uuid before; /* cursor: only jobs with a smaller id; all zero: from the newest */
-    uint32_t limit;     /* 1..STORE_LIST_MAX */
+    struct uuid before;        /* cursor: only jobs with a smaller id; all zero: from the newest */
+    uint32_t limit;            /* 1..STORE_LIST_MAX */
+    struct store_reach *reach; /* out: the list may stop early; NULL: it may not */
 };
 
 /* Part of a job's stream. */
@@ -78,7 +86,8 @@ struct store_queue_count {
     struct str queue;
     enum job_status status;
     int64_t count;     /* at least 1 */
-    int64_t oldest_at; /* the smallest created_at of them */
+    int64_t oldest_at; /* the created_at of the one that was made first; 0: the status is an end,
+                          and nobody waits for them */
 };
 
 /* The live leases that a worker holds, apart for each resource that they are on. Live is what has

@@ -285,13 +285,12 @@ static void errors_name_the_byte_and_what_is_wrong_there(void **state)
     assert_refused(*state, STR("[-]"), "payload: byte 2: a number needs a digit here");
     assert_refused(*state, STR("\"ab\\q\""), "payload: byte 3: unknown escape after '\\'");
     assert_refused(*state, STR("\"\\u00\""), "payload: byte 1: \\u needs four hex digits");
-    assert_refused(*state, STR("\"\\ud800\""),
-                   "payload: byte 1: half of a surrogate pair stands alone");
+    assert_refused(*state, STR("\"\\ud800\""), "payload: byte 1: unpaired surrogate");
     assert_refused(*state, STR("\"ab"), "payload: byte 3: the string is not closed");
     assert_refused(*state, STR("\"a\xff\""), "payload: byte 2: the string is not valid UTF-8");
     assert_refused(*state, STR("\"a\nb\""),
                    "payload: byte 2: a control character in a string must be escaped");
-    assert_refused(*state, STR("nil"), "payload: byte 0: this is neither true, false nor null");
+    assert_refused(*state, STR("nil"), "payload: byte 0: expected true, false or null");
     assert_refused(*state, STR("\xef\xbb\xbf{}"),
                    "payload: byte 0: a byte order mark is not allowed");
 }

@@ -47,14 +47,14 @@ done
 mkdir "$work/elsewhere"
 cd "$work/elsewhere" || exit
 runs 0 backup copy.db
-prints "copied to $work/elsewhere/copy.db ("
+prints "backup written to $work/elsewhere/copy.db ("
 runs 0 backup ../second.db --json
 json "a['path'] == '$work/second.db' and a['bytes'] > 0"
 runs 0 backup "$work/third.db"
 runs 2 backup copy.db
 says 'copy.db'
 runs 2 backup
-says 'FILE is missing'
+says 'FILE is required'
 runs 2 backup ''
 
 # --- another process that has the store writes below its directory alone ---
@@ -97,7 +97,7 @@ done
 for suffix in -journal -wal -shm -ahead0 -ahead1 .lock .sock; do
     for name in pawl.db$suffix relative.db$suffix daily/none$suffix $suffix; do
         ask 400 "$name"
-        grep -q -e "$name.*ends in $suffix" "$work/out" || complain "$what does not say why"
+        grep -q -e "$name.*end in $suffix" "$work/out" || complain "$what does not say why"
         [ ! -e "$work/backups/$name" ] || complain "$what was written"
     done
 done

@@ -125,7 +125,7 @@ says 'many'
 # --- a mix of what nobody may take ---
 runs 0 bench backlog --mix --jobs 60 --batch 20 --clients 2 --repeat 2 --waiting 10 50 --json
 json 'all(x["count"] >= 60 for r in a["results"] for x in r["runs"])'
-json 'a["results"][1]["case"] == "50 in the way" and a["results"][1]["ratio"] > 0'
+json 'a["results"][1]["case"] == "50 not claimable" and a["results"][1]["ratio"] > 0'
 runs 0 stats --json
 json 'a["queue_depth"] == 1 and a["leases"] == 0'
 runs 0 queues --json
@@ -158,7 +158,7 @@ runs 0 bench submit drain effects heartbeats plans --store "http://127.0.0.1:$po
     --clients 8 --jobs 40 --repeat 1 --json
 json 'all(x["count"] >= 40 for r in a["results"] for x in r["runs"])'
 runs 2 bench submit --store "http://127.0.0.1:$port" --serve
-says 'is one already'
+says 'is already a server'
 kill "$server"
 wait "$server"
 server=
@@ -214,9 +214,9 @@ runs 2 bench --seconds 0
 runs 2 bench --waiting 10 ten
 says "not 'ten'"
 runs 2 bench --waiting 10 10
-says 'must rise'
+says 'ascending order'
 runs 2 bench --batch 1000 --payload 1000000
-says 'too much for one call'
+says 'exceed the limit of one call'
 runs 2 bench --store nonsense:
 PAWL_PATIENCE=100ms
 runs 5 bench --store http://127.0.0.1:1

@@ -139,17 +139,17 @@ says 'bash, zsh'
 
 # --- options ---
 runs 2 ls --statu failed
-says "the nearest is '--status'"
+says "Did you mean '--status'?"
 runs 2 ls --frobnicate
-says "there is no option '--frobnicate'"
+says "unknown option '--frobnicate'"
 runs 2 ls --kind a --kind b
-says '--kind is given twice'
+says '--kind may be given only once'
 runs 2 ls --status failed,,queued
-says "'failed,,queued' has an empty value in it"
+says "'failed,,queued' contains an empty value"
 runs 2 ls --status
-says '--status needs a value'
+says '--status requires a value'
 runs 2 ls --status --json
-says '--status needs a value'
+says '--status requires a value'
 runs 2 ls --json=yes
 says '--json takes no value'
 runs 2 ls something
@@ -160,11 +160,11 @@ runs 2 ls --limit 5x
 says "'5x'"
 runs 2 ls --limit 99999999999999999999
 runs 2 show
-says 'ID is missing'
+says 'ID is required'
 runs 2 show ''
 says 'ID must not be empty'
 runs 2 show "$nobody" "$nobody"
-says 'one argument too many'
+says 'unexpected argument'
 runs 2 show "$(printf '\377')"
 says 'UTF-8'
 runs 2 ls "--kind=$(printf '\033[31m')" "$(printf '\033[31m')"
@@ -177,7 +177,7 @@ done
 # --- wrong verbs ---
 runs 0
 prints 'usage: pawl'
-prints 'pawl help VERB'
+prints 'pawl help COMMAND'
 for pair in machin:machine mahcine:machine Machine:machine machines:machine verison:version \
     vers:version hlep:help elp:help; do
     runs 2 "${pair%:*}"
@@ -185,7 +185,7 @@ for pair in machin:machine mahcine:machine Machine:machine machines:machine veri
     says "Did you mean '${pair#*:}'?"
 done
 runs 2 --store memory: ls
-says 'options come behind the verb: pawl ls --store ...'
+says 'options follow the command: pawl ls --store ...'
 runs 2 ''
 says "''"
 runs 2 "$(printf '%0300d' 0)"
@@ -193,7 +193,7 @@ runs 2 --store
 says 'pawl VERB --store'
 runs 0 help work
 prints 'usage: pawl work --kind KIND... [OPTION]... -- COMMAND...'
-prints 'Jobs with a plan are not taken'
+prints 'Jobs with a plan are not claimed'
 
 # --- output that does not arrive is not a success ---
 if [ -w /dev/full ]; then

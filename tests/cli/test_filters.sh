@@ -68,7 +68,7 @@ prints 'idle'
 prints 'slow'
 call=$("$build/pawl" ls --kind call --json | sed 's/.*"id":"\([^"]*\)".*/\1/')
 runs 0 explain "$call"
-prints 'No live worker handles the kind "call"'
+prints 'No live worker is registered for the kind "call"'
 kill -TERM $worker
 wait $worker || complain 'the worker does not drain'
 runs 0 workers --json

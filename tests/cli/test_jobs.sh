@@ -61,7 +61,7 @@ json "a['id'] == '$first'"
 runs 0 show "$(printf '%.34s' "$first" | tr -d -)" --json
 json "a['id'] == '$first'"
 runs 2 show "$(printf '%.4s' "$first")"
-says "several jobs have ids that start with '$(printf '%.4s' "$first")', among them"
+says "several jobs have an id that starts with '$(printf '%.4s' "$first")', for example"
 says "$first"
 runs 3 show ffff
 says "no job has an id that starts with 'ffff'"
@@ -103,7 +103,7 @@ runs 1 submit file --payload "@$work/none.json"
 says 'none.json'
 printf 'not json' >"$work/bad.json"
 runs 2 submit file --payload "@$work/bad.json"
-says 'bad.json is not JSON'
+says 'bad.json is not valid JSON'
 runs 2 submit file --payload hello
 says '"text"'
 printf '{}\000' >"$work/zero.json"
@@ -113,11 +113,11 @@ submits keyed --key only-once --payload 1
 keyed=$id
 attempts 0 submit keyed --key only-once --payload 1
 prints "$keyed"
-says 'used before'
+says 'already exists'
 runs 0 submit keyed --key only-once --payload 1 --json
 json 'a["duplicate"] is True'
 attempts 4 submit keyed --key only-once --payload 2
-says 'the --key "only-once" belongs to a job with another payload: use a new key'
+says 'the --key "only-once" belongs to a job with another payload: use a different key'
 attempts 4 submit other --key only-once --payload 1
 says 'belongs to a job of kind "keyed", not "other"'
 runs 0 show "$keyed" --json
@@ -126,11 +126,11 @@ runs 2 submit keyed --fingerprint abc
 says 'fingerprint'
 
 runs 2 submit
-says 'KIND is missing'
+says 'KIND is required'
 runs 2 submit x --label nonsense
 says "'nonsense'"
 runs 2 submit x --label a:1 --label ab:1 --label a:2
-says "'a' is given twice"
+says "duplicate label 'a'"
 runs 2 submit x --goal "$(printf '\377')"
 says 'UTF-8'
 head -c 1100000 /dev/zero | tr '\000' 1 >"$work/large.json"
@@ -198,7 +198,7 @@ json 'len(a["jobs"]) == 1 and a["jobs"][0]["payload"] == {"to": "ada"}'
 runs 0 ls --created-after 1h --json
 json 'len(a["jobs"]) >= 8'
 runs 0 ls --created-after 2099-01-01T00:00:00Z
-prints 'There are no such jobs.'
+prints 'No matching jobs.'
 runs 0 ls --limit 2 --json
 json 'len(a["jobs"]) == 2 and a["next_cursor"]'
 cursor=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["next_cursor"])' "$work/out")
@@ -228,9 +228,9 @@ lines 2
 runs 0 events "$first" --json
 json 'len(a["events"]) == 1 and a["events"][0]["type"] == "job_created"'
 runs 0 events "$first" --after 1
-prints 'There are no events.'
+prints 'No events.'
 runs 0 explain "$first"
-prints 'What would move it:'
+prints 'Next actions:'
 runs 0 steps "$first"
 prints 'The job has no plan.'
 submits later --delay 1h --max-attempts 1
@@ -243,7 +243,7 @@ prints '1 attempt, '
 
 submits stepped --plan '[{"id": "a", "kind": "k"}]'
 runs 0 explain "$id"
-prints 'A worker claims a step'
+prints 'Start a worker with a matching resource'
 prints_not '/v1/'
 submits planned --plan '[{"id": "ask", "kind": "q", "wait": {"type": "human", "correlation_key": "k",
     "prompt": "go on?"}}, {"id": "do", "kind": "work", "deps": ["ask"]}]'
@@ -272,10 +272,10 @@ runs 2 events "$id" -f --limit 3
 runs 2 submit k --payload '{"a": 1, "a": 2}'
 says 'byte 9: duplicate key "a"'
 attempts 0 submit k --store memory:
-says 'gone as soon as this program ends'
+says 'lost when this program ends'
 submits quiet
 runs 0 events "$id" --telemetry
-prints 'There are no heartbeats'
+prints 'No heartbeats'
 submits able --capability gpu --capability 'a b'
 runs 0 explain "$id"
 prints "pawl work --kind able --queue default --capability gpu --capability 'a b' -- COMMAND"
@@ -289,7 +289,7 @@ runs 0 help work
 prints '--kind KIND...'
 prints 'U+FFFD'
 runs 0 help ls
-prints 'with --json 500'
+prints '500 with --json'
 
 # Fewer than there are.
 submits many

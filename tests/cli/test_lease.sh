@@ -66,9 +66,9 @@ is() {
     submits wait
     "$pawl" signal "$id" invoice --payload '"early"' >/dev/null || complain 'an early signal fails'
     takes wait "$script"
-    says 'is there already'
+    says 'is already stored'
     says '"event":"queued"'
-    says 'key invoice was answered before: signal'
+    says 'key invoice was already answered: signal'
     takes wait "$script"
     is "$id" '"status":"completed"' '"payload":"early"'
 
@@ -114,7 +114,7 @@ is() {
     takes letter 'echo done'
     is "$id" '"status":"completed"'
     attempts 2 lease progress 1 --stage input
-    says "--stage has nothing to do with 'progress'"
+    says "--stage is not an option of 'progress'"
 
     # --- effects ---
     submits effect
@@ -149,7 +149,7 @@ is() {
     submits mismatch
     takes mismatch '"$pawl" lease effect one --input 1 -- true
         "$pawl" lease effect one --input 2 -- touch twice || exit'
-    says 'was begun with another input'
+    says 'was started with a different input'
     says '"next":"final"'
     is "$id" '"status":"failed"' '"class":"permanent"' '"exit_code":77'
     [ ! -e twice ] || complain 'an effect with another input was run'
@@ -184,7 +184,7 @@ is() {
     takes recorded '"$pawl" lease effect card -- touch charged; echo $? >code'
     [ "$(cat code)" = 9 ] || complain "a recorded failure: exit code $(cat code)"
     [ ! -e charged ] || complain 'a recorded effect was run'
-    says "has failed, as recorded: the command 'sh' ended with exit code 9"
+    says "failed earlier, as recorded: the command 'sh' ended with exit code 9"
 
     # What doubt about one effect means.
     submits harmless
@@ -199,13 +199,13 @@ is() {
         "$pawl" lease wait k --abort-exit 3 2>>said; echo $? >>codes
         "$pawl" lease abort x --reason none 2>>said; echo $? >>codes'
     [ "$(tr '\n' ' ' <codes)" = '2 2 2 2 3 ' ] || complain "wrong words: $(cat codes said)"
-    grep -q "no in-doubt 'maybe'" said || complain "it does not say what is wrong: $(cat said)"
+    grep -q "unknown in-doubt 'maybe'" said || complain "it does not say what is wrong: $(cat said)"
 
     # Where a person is to say what has happened.
     submits asked --in-doubt ask
     takes asked '"$pawl" lease effect pay -- sh -c "exit 1"; exit 1'
     takes asked '"$pawl" lease effect pay -- touch paid'
-    says "a person's word on effect pay"
+    says "a decision about effect pay"
     runs 0 explain "$id"
     prints "pawl approve $id --answer retry"
     prints "pawl approve $id --answer done --result JSON"

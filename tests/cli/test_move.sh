@@ -64,7 +64,7 @@ if [ -e /dev/full ]; then
     runs 1 export --all --output /dev/full
     what='export to a full disk'
     ! "$pawl" export --all >/dev/full 2>"$work/err" || complain "$what is not noticed"
-    says 'cannot be written'
+    says 'cannot write stdout'
 fi
 runs 3 export "$email" "$nobody" --output "$work/half"
 [ ! -e "$work/half" ] || complain 'a file that is not complete has its name'
@@ -73,7 +73,7 @@ runs 3 export "$email" "$nobody" --output "$work/half"
 # --- sqlite, postgres, sqlite: the same again at the end ---
 attempts 0 import "$work/all" --store "$postgres"
 says 'created postgres://'
-prints '7 imported, 0 present already'
+prints '7 imported, 0 already present'
 runs 0 export --all --store "$postgres"
 cmp -s "$work/out" "$work/all" || complain 'another store exports something else'
 cp "$work/out" "$work/there"
@@ -104,7 +104,7 @@ runs 0 steps "$secret" --store "$postgres"
 
 # A job that has gone on is not overwritten; a key belongs to one job.
 runs 4 import "$work/all" --store "$postgres"
-says 'another history'
+says 'a different history'
 says 'line '
 attempts 0 submit email --key k --store "sqlite:$work/keys.db"
 runs 4 import "$work/all" --store "sqlite:$work/keys.db"
@@ -120,17 +120,17 @@ refuses() {
     [ ! -e "$work/fresh.db" ] || complain 'a store was made for a file that is refused'
 }
 sed '3s/"actor":"[^"]*"/"actor":"eve"/' "$work/all" >"$work/wrong"
-refuses 'line 3: its history is not right'
+refuses 'line 3: invalid history'
 sed '4s/"payload":"/"payload":" /' "$work/all" >"$work/wrong"
-refuses 'line 4: its history is not right'
+refuses 'line 4: invalid history'
 head -c $(($(wc -c <"$work/all") - 20)) "$work/all" >"$work/wrong"
-refuses 'line 7: this is no job that was exported; was the file cut off?'
+refuses 'line 7: this is not an exported job; is the file truncated?'
 (
     head -n 2 "$work/all"
     echo
     echo '{"format": 2}'
 ) >"$work/wrong"
-refuses 'line 4: the format of the export is 2'
+refuses 'line 4: the export format is 2'
 (
     head -n 2 "$work/all"
     printf '{}\000\n'
@@ -139,24 +139,24 @@ refuses 'line 3: '
 echo '[]' >"$work/wrong"
 refuses 'line 1: '
 sed 's/"redacted":true,//' "$work/all" >"$work/wrong"
-refuses 'line 2: it has a row'
+refuses 'line 2: row is only for jobs with erased payloads'
 sed 's/"row":{/"row":{"colour":1,/' "$work/all" >"$work/wrong"
 refuses 'colour'
 runs 1 import "$work/none"
-says 'none cannot be read'
+says "cannot read $work/none"
 runs 1 import "$work"
 runs 2 import a b
 
 # The same job twice is one job.
 cat "$work/all" "$work/all" >"$work/twice"
 attempts 0 import "$work/twice" --store "$store"
-prints '7 imported, 7 present already'
+prints '7 imported, 7 already present'
 
 # --- many of them, in several batches; what was taken before the wrong line stays ---
 python3 - "$work/all" "$work/many" <<'PYTHON' || complain 'cannot make many jobs'
 import datetime, hashlib, json, sys, uuid
 
-# Jobs like one that was just made, with ids of their own, hashed as docs/chain.md says.
+# Jobs like one that was just made, with ids of their own, hashed as docs/internals/chain.md says.
 template = [b for b in map(json.loads, open(sys.argv[1])) if len(b["events"]) == 1][0]
 field = lambda data: len(data).to_bytes(4, "big") + data
 with open(sys.argv[2], "w") as out:
@@ -174,12 +174,12 @@ with open(sys.argv[2], "w") as out:
 PYTHON
 sed '150s/"actor": "[^"]*"/"actor": "eve"/' "$work/many" >"$work/wrong"
 runs 1 import "$work/wrong" --store "$store"
-says 'line 150: its history is not right: event 1 breaks the rule hash'
+says 'line 150: invalid history: event 1 violates the rule hash'
 says 'nothing from line 101 on was imported'
 runs 0 verify --all --store "$store"
 prints '107 jobs verified, 0 with violations'
 runs 0 import "$work/many" --store "$store"
-prints '130 imported, 100 present already'
+prints '130 imported, 100 already present'
 runs 0 export --all --store "$store"
 lines 237
 

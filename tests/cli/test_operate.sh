@@ -20,9 +20,9 @@ json 'a["jobs"]["queued"] == 1'
 runs 0 stats
 prints 'queued:         1'
 runs 0 workers
-prints 'No worker is registered, and none holds a lease.'
+prints 'No workers registered and no leases held.'
 runs 0 resources
-prints 'No resource is registered.'
+prints 'No resources registered.'
 
 # --- pause and resume ---
 runs 0 pause slow
@@ -56,16 +56,16 @@ runs 0 stats --json
 json '[k["kind"] for k in a["kinds"]] == ["job"]'
 json 'a["kinds"][0]["count"] >= 1 and a["kinds"][0]["run_ms"]["p95"] >= a["kinds"][0]["run_ms"]["p50"]'
 runs 0 stats
-prints 'KIND  JOBS  WAIT P50'
+prints 'KIND  JOBS  LATENCY P50'
 runs 0 ls --status completed --json
 json 'len(a["jobs"]) == 1'
 runs 2 pause
-says 'QUEUE is missing'
+says 'QUEUE is required'
 runs 2 resume
 
 # --- kind ---
 runs 0 kind show job
-prints 'no settings of its own'
+prints 'No settings.'
 runs 0 kind set job --lease-ttl 2m --timeout 1h30m --retention 2d --max-attempts 7 --strategy fixed \
     --initial-delay 5s
 prints 'lease ttl:        2m'
@@ -78,6 +78,28 @@ json 'a["lease_ttl_ms"] == 120000 and a["timeout_ms"] == 7200000 and a["retry"][
 json 'a["cancel_grace_ms"] == 10000'
 runs 0 kind set job --unset timeout --unset cancel_grace_ms --json
 json 'a["lease_ttl_ms"] == 120000 and a["timeout_ms"] is None and a["cancel_grace_ms"] is None'
+runs 0 kind set agent --pin
+prints 'pin: jobs are bound'
+attempts 0 submit agent
+attempts 0 work --kind agent --once --code-version v41 -- sh -c 'exit 1'
+runs 0 kind versions agent
+prints 'v41'
+runs 0 kind versions agent --json
+json 'a["versions"] == [{"code_version": "v41", "jobs": 1}] and a["more"] is False'
+runs 0 kind repin agent --from v41 --to v42
+prints 'pinned 1 job to v42'
+runs 0 kind repin agent --from v41 --to v43 --json
+json 'a == {"done": 0}'
+runs 0 kind versions agent --json
+json 'a["versions"][0]["code_version"] == "v42"'
+runs 2 kind repin agent
+says '--to V'
+runs 2 kind show agent --to v1
+says "go with 'pawl kind repin'"
+runs 0 kind versions nothing
+prints 'It has no live jobs.'
+runs 0 kind set agent --unset pin --json
+json 'a["pin"] is False'
 runs 2 kind set job --unset colour
 says "unknown setting 'colour'"
 runs 2 kind set job --unset timeout --timeout 1h
@@ -88,7 +110,7 @@ runs 0 kind ls --json
 json 'a["kinds"][0]["kind"] == "job" and a["next_cursor"] is None'
 runs 2 kind ls job
 runs 2 kind set job --retention 0s
-says 'more than 0'
+says 'greater than 0'
 submits job
 runs 0 show "$id" --json
 json 'a["retry"]["max_attempts"] == 7 and a["retry"]["strategy"] == "fixed"'
@@ -111,12 +133,12 @@ until "$build/pawl" workers --json | grep -q worker_id || [ $tries -gt 100 ]; do
     sleep 0.05
 done
 runs 0 workers
-prints 'LAST BEAT'
+prints 'LAST HEARTBEAT'
 lines 2
 runs 0 show "$id"
 prints 'leased by:'
 runs 0 cancel "$id"
-prints 'told to cancel'
+prints 'worker asked to stop'
 runs 0 cancel "$id" --hard
 prints "$id: cancelled"
 wait $worker

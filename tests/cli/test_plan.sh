@@ -21,7 +21,7 @@ wrong() {
 # --- check: no store is needed, and none is made ---
 runs 0 plan check "$plans/research.yaml" "$plans/pipeline.yaml" "$plans/device.yaml"
 lines 3
-prints 'pipeline.yaml: a plan of 7 steps, nothing is wrong with it'
+prints 'pipeline.yaml: a plan of 7 steps, valid'
 runs 0 plan check "$plans/device.yaml" --json
 json 'a == {"ok": True, "steps": 4, "problems": [], "more": False}'
 
@@ -52,9 +52,9 @@ says 'step "a": retry.max_attempts must be'
 says 'step "b": selector "a in (b"'
 says 'step "b" depends on "zz", which is not a step of this plan'
 says 'step "b" depends on itself'
-says 'step "b" names "a" twice in deps'
-says 'steps[2]: id is missing'
-says 'step id "a" is used twice: by steps[0] and steps[3]'
+says 'step "b" has the duplicate dependency "a"'
+says 'steps[2]: id is required'
+says 'duplicate step id "a" in steps[0] and steps[3]'
 says 'c → d → c'
 says 'e → f → e'
 says 'a wait step is not run by a worker and takes no critic'
@@ -84,36 +84,36 @@ not_a_plan() {
     runs 2 plan check "$work/p.yaml"
     says "$2"
 }
-not_a_plan 'steps:\n  - &a {id: x}\n' 'line 2: anchors (&), aliases (*) and tags (!) are not used'
+not_a_plan 'steps:\n  - &a {id: x}\n' 'line 2: anchors (&), aliases (*) and tags (!) are not supported'
 not_a_plan 'steps: *a\n' 'line 1: anchors'
 not_a_plan 'steps: !!seq []\n' 'line 1: anchors'
-not_a_plan 'a: 1\nb: 2\na: 3\n' "line 3: 'a' is there twice"
-not_a_plan '[{id: 0x1F}]' "'0x1F' is a number to some"
-not_a_plan '[{id: 007}]' "'007' is a number to some"
-not_a_plan '[{id: .5}]' "'.5' is a number to some"
-not_a_plan 'steps: [\n' 'line 2: this is not YAML'
-not_a_plan '[]\n---\n[]\n' 'line 2: a second document'
-not_a_plan '' 'nothing in it'
-not_a_plan '# nothing\n' 'nothing in it'
+not_a_plan 'a: 1\nb: 2\na: 3\n' "line 3: duplicate key 'a'"
+not_a_plan '[{id: 0x1F}]' "'0x1F' is ambiguous in YAML"
+not_a_plan '[{id: 007}]' "'007' is ambiguous in YAML"
+not_a_plan '[{id: .5}]' "'.5' is ambiguous in YAML"
+not_a_plan 'steps: [\n' 'line 2: invalid YAML'
+not_a_plan '[]\n---\n[]\n' 'line 2: only one YAML document'
+not_a_plan '' 'is empty'
+not_a_plan '# nothing\n' 'is empty'
 not_a_plan '\0377\0376\0375' 'not UTF-8'
 not_a_plan "$(printf '%0100d' 0 | tr 0 '[')" 'too deep'
 echo '{"steps": [' >"$work/p.json"
 runs 2 plan check "$work/p.json"
-says 'p.json is not JSON: byte'
+says 'p.json is not valid JSON: byte'
 runs 1 plan check "$work/nobody"
-says "$work/nobody cannot be read"
+says "cannot read $work/nobody"
 runs 2 plan check
 runs 2 plan
 runs 2 plan draw x
 says 'check, show, diff, add'
 runs 2 plan show "$nobody" "$nobody"
-says 'show takes the ID of one job'
+says 'show requires the ID of one job'
 runs 2 plan add "$nobody"
-says 'add takes the ID of a job and the FILE of a plan'
+says 'add requires the ID of a job and the FILE of a plan'
 runs 2 plan check "$work/bad.yaml" --reason x
-says '--reason goes with add'
+says '--reason is for add'
 runs 2 plan show "$nobody" --from 1
-says '--from and --to go with diff'
+says '--from and --to are for diff'
 [ ! -e "$work/pawl.db" ] || complain 'pawl plan check makes a store'
 
 # What YAML says is what JSON says: numbers, texts, lines, nothing.
@@ -139,7 +139,7 @@ runs 2 submit x --plan "@$work/wrong.yaml"
 runs 2 submit x --plan "@$work/bad.yaml"
 says 'step "a"'
 runs 2 submit x --plan 'steps: []'
-says 'not JSON'
+says 'not valid JSON'
 [ ! -e "$work/pawl.db" ] || complain 'a bad plan makes a store'
 
 cat >"$work/worker" <<'END'
@@ -213,7 +213,7 @@ on_a_store() {
     json 'a["critical_path"]["duration_ms"] == sum(s["duration_ms"] for s in a["steps"]
         if s["id"] in a["critical_path"]["steps"])'
     runs 0 resources
-    prints 'No resource is registered.'
+    prints 'No resources registered.'
     runs 3 plan show "$nobody"
     runs 2 plan show nonsense
     submits plain
@@ -247,7 +247,7 @@ on_a_store() {
     judged=$id
     does desk
     runs 0 plan show "$judged"
-    prints 'finished, to be judged'
+    prints 'finished, awaiting review'
     "$build/pawl" work --kind k --judge --once -- echo nonsense >"$work/out" 2>"$work/err" </dev/null
     says 'decision'
     says 'released'
@@ -277,7 +277,7 @@ END
     prints '~ b'
     prints 'payload: nothing → {"better":true}'
     prints 'critic: true → nothing'
-    prints '1 step as before; results kept of a'
+    prints '1 step unchanged; results kept: a'
     runs 0 plan diff "$judged" --json
     json '(a["from"], a["to"], a["same"], a["kept"]) == (1, 2, 1, ["a"])'
     json '[(c["step"], c["change"]) for c in a["changes"]] == [("b", "changed"), ("d", "added"), ("c", "removed")]'
@@ -288,7 +288,7 @@ END
     runs 0 plan diff "$judged" --from 2 --to 1
     prints '+ c after b'
     runs 3 plan diff "$judged" --to 3
-    says 'versions 1 to 2, and no version 3'
+    says 'versions 1 to 2, but no version 3'
     runs 2 plan diff "$judged" --to first
     does desk
     has_status "$judged" completed
@@ -315,7 +315,7 @@ END
     runs 0 approve "$id" choose --answer red --by ada
     runs 0 approve "$id" choose --answer red --by ada
     runs 4 approve "$id" choose --answer blue --by bob
-    says 'answered before'
+    says 'already answered'
     does desk
     sleep 0.05
     does desk

@@ -36,9 +36,9 @@ ends() {
 # Nobody is there, and what is there is not Pawl.
 PAWL_PATIENCE=100ms
 runs 5 ls --store http://127.0.0.1:1
-says 'http://127.0.0.1:1 cannot be reached'
+says 'cannot reach http://127.0.0.1:1'
 runs 2 ls --store http://user:secret@127.0.0.1:1
-says 'give a token instead'
+says 'use a token instead'
 runs 2 migrate --store http://127.0.0.1:1
 PAWL_PATIENCE=10s
 
@@ -156,16 +156,17 @@ PAWL_STORE=http://127.0.0.1:$port
 submits mail
 PAWL_TOKEN=wrong
 runs 1 ls
-says 'pawl ls: the server does not accept the token in PAWL_TOKEN'
+says 'pawl ls: the server rejected the token in PAWL_TOKEN'
 unset PAWL_TOKEN
 runs 1 ls
-says 'pawl ls: the server needs a token: set PAWL_TOKEN'
+says 'pawl ls: the server requires a token: set PAWL_TOKEN'
 PAWL_TOKEN=$token
 export PAWL_TOKEN
 runs 0 ls
 runs 1 submit mail
+says 'pawl submit: this requires a token with the scope submit'
 runs 1 token ls
-says 'pawl token: this needs a token with the scope admin'
+says 'pawl token: this requires a token with the scope admin'
 unset PAWL_TOKEN
 ends TERM
 
@@ -176,13 +177,13 @@ openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=localhost \
 serves 127.0.0.1:0 --certificate "$work/cert.pem" --key "$work/key.pem"
 PAWL_STORE=https://127.0.0.1:$port
 runs 5 ls
-says 'cannot be trusted'
+says 'cannot verify the certificate of'
 PAWL_CA_FILE=$work/cert.pem
 export PAWL_CA_FILE
 submits mail
 has_status "$id" queued
 runs 5 ls --store "https://localhost:$port"
-says 'cannot be trusted'
+says 'cannot verify the certificate of'
 ends TERM
 
 finish

@@ -23,7 +23,7 @@ for verb in 'approve' 'reject' 'cancel' 'requeue' 'dlq show' 'dlq redrive' 'dlq 
 done
 runs 3 signal "$nobody" key
 runs 2 signal "$nobody"
-says 'KEY is missing'
+says 'KEY is required'
 runs 3 approve "$nobody" step
 runs 2 approve
 runs 2 reject
@@ -53,11 +53,11 @@ runs 2 cancel "$one" --dry-run
 runs 2 cancel --filter kind
 says 'kind=VALUE'
 runs 2 cancel --filter knd=a
-says "the nearest is 'kind'"
+says "Did you mean 'kind'?"
 runs 2 cancel --filter colour=red
-says 'choose from status'
+says 'valid: status'
 runs 2 cancel --filter kind=a --filter kind=b
-says 'twice'
+says 'only once'
 runs 2 cancel --filter created_after=never
 runs 2 cancel --filter status=asleep
 
@@ -87,7 +87,7 @@ attempts 1 cancel --filter status=completed --filter kind=over --dry-run
 prints '0 would be cancelled, 1 refused'
 attempts 1 cancel --filter status=completed --filter kind=over
 prints '0 cancelled, 1 refused'
-says 'in a state'
+says 'in its current state'
 
 # --- requeue ---
 submits sad
@@ -109,7 +109,7 @@ prints "$id: queued"
 works later true
 has_status "$id" completed
 runs 4 run "$id"
-says 'only a scheduled or retrying job is run now'
+says 'only a scheduled or retrying job can be run now'
 runs 2 run
 runs 3 run 01a1e278-ed88-73d1-9060-3f3f311c080a
 
@@ -119,7 +119,7 @@ runs 0 show "$id"
 prints 'expires:'
 prints 'deadline:'
 runs 0 explain "$id"
-prints 'unless it starts by'
+prints 'unless started by'
 runs 2 submit brief --expires 1h --delay 1h
 runs 0 cancel "$id"
 
@@ -157,10 +157,10 @@ prints "$group"
 runs 0 dlq ls --group "$group" --json
 json 'len(a["jobs"]) == 1'
 runs 2 dlq ls --group nothing
-says 'group must be the 16 hex digits'
+says 'group must be 16 hex digits'
 runs 2 dlq groups --group "$group"
 runs 2 dlq drop --group "$group"
-says 'this deletes 1 dead letter with all history'
+says 'this permanently deletes 1 dead letter with all history'
 runs 0 dlq redrive --group "$group" --dry-run
 prints '1 would be redriven'
 runs 0 dlq drop --group "$group" --yes
@@ -170,14 +170,14 @@ id=$letter
 runs 0 dlq ls --queue post1 --json
 json 'len(a["jobs"]) == 1'
 runs 0 dlq ls --reason-code policy_violation
-prints 'There are no such dead letters.'
+prints 'No matching dead letters.'
 runs 2 dlq ls --reason-code because
 runs 0 dlq show "$id"
 prints 'dead letter:      exhausted_retries'
 runs 0 dlq show "$id" --json
 json 'a["dead_letter"]["attempts"] == 1'
 runs 3 dlq show "$finished"
-says 'no dead letter'
+says 'is not a dead letter'
 runs 0 dlq redrive --kind letter --dry-run
 prints '3 would be redriven'
 runs 0 dlq redrive "$id" --reason 'corrected'
@@ -185,16 +185,16 @@ prints '1 redriven'
 has_status "$id" queued
 runs 4 dlq redrive "$id"
 runs 2 dlq drop --queue post1
-says 'this deletes 1 dead letter with all history, for ever; confirm it with --yes'
+says 'this permanently deletes 1 dead letter with all history; confirm with --yes'
 runs 2 dlq drop --all
-says 'this deletes 2 dead letters'
+says 'this permanently deletes 2 dead letters'
 runs 2 dlq drop "$id"
 runs 0 dlq drop --queue post1 --dry-run
 prints '1 would be dropped'
 runs 0 dlq ls --queue post1 --json
 json 'len(a["jobs"]) == 1'
 runs 2 dlq redrive --queue post1 --yes
-says '--yes goes with drop'
+says '--yes is for drop'
 runs 0 dlq drop --queue post1 --yes
 prints '1 dropped'
 runs 0 dlq redrive --all --json
@@ -227,7 +227,7 @@ runs 0 events "$id" --json
 json 'a["events"][-1]["payload"]["payload"] == "up to 5"'
 json 'a["events"][-1]["payload"]["by"] == "ada" and a["events"][-1]["actor"] == "cli:tester"'
 runs 4 approve "$id"
-says 'does not ask'
+says 'has no open question'
 asks key-2 'And now?'
 runs 2 reject "$id" --answer 'no, not now'
 says '--comment'
@@ -238,7 +238,7 @@ json 'a["events"][-1]["payload"]["payload"] == {"approved": False}'
 json 'a["events"][-1]["payload"]["by"] == "tester" and a["events"][-1]["payload"]["comment"] == "not now"'
 asks key-3 'Really?'
 runs 2 approve "$id" --result 5
-says 'for an effect in doubt'
+says 'of an effect in doubt'
 runs 0 approve "$id"
 prints 'approved'
 runs 0 events "$id" --json
@@ -253,7 +253,7 @@ works choose "$build/pawl" lease wait when --prompt 'Ship?' --choice now --choic
 runs 2 approve "$id"
 says '--answer with one of: now, tonight, "7"'
 runs 2 approve "$id" --answer never
-says "'never' is none of the choices: now, tonight"
+says "'never' is not one of the choices: now, tonight"
 runs 2 reject "$id" --answer never
 runs 2 approve "$id" --answer 7
 runs 0 show "$id" --json
@@ -307,7 +307,7 @@ json 'a["steps"][1]["answer_comment"] == "too many" and a["steps"][1]["answered_
 submits ask
 works ask "$build/pawl" lease wait paid --type signal
 runs 4 signal "$id" other
-says 'the job waits for the key "paid", not "other"; --early would store it'
+says 'the job waits for the key "paid", not "other"; use --early to store the signal'
 runs 0 signal "$id" other --early
 prints 'stored'
 runs 2 signal "$id" paid --payload '{'

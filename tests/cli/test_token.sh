@@ -11,7 +11,7 @@ says "'pawl serve', 'pawl submit' and 'pawl work --create' create one"
 attempts 0 submit job
 
 runs 0 token ls
-prints 'There is no token.'
+prints 'No tokens.'
 runs 2 token
 runs 2 token create
 runs 2 token create ci
@@ -27,7 +27,7 @@ runs 3 token revoke 01900000-0000-7000-8000-000000000000
 
 attempts 0 token create ci --scope submit read --queue builds mail --ttl 90d
 token=$(cat "$work/out")
-says 'shown this once'
+says 'shown only once'
 echo "$token" | grep -q -E '^pawl_[A-Za-z0-9_-]{43}$' || complain "$what prints no token"
 runs 0 token create admin --scope admin --json
 json 'a["name"] == "admin" and a["scopes"] == ["admin"] and a["queues"] == [] and a["token"]'

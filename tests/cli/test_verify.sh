@@ -83,29 +83,32 @@ finds() {
     says "$first"
 }
 
-finds 'event 1 breaks the rule digest' \
-    "UPDATE event_rows SET payload = replace(payload, '1.10', '1.11') WHERE job = job() AND version = 1"
-finds 'event 4 breaks the rule digest' \
-    "UPDATE event_rows SET payload = replace(payload, 'sent', 'lost') WHERE job = job() AND version = 4"
+# The later events of the job are one text, each an array with a comma before it.
+events="json('[' || substr(record, 2) || ']')"
+# edits WHAT : the SQL that replaces them by the JSON array WHAT
+edits() {
+    echo "UPDATE state_rows SET record = ',' || substr($1, 2, length($1) - 2)"
+}
+finds 'event 1 violates the rule hash' \
+    "UPDATE job_rows SET created = replace(created, '1.10', '1.11') WHERE no = (SELECT no FROM job_rows WHERE job = job())"
+finds 'event 4 violates the rule hash' \
+    "UPDATE state_rows SET record = replace(record, 'sent', 'lost') WHERE no = (SELECT no FROM job_rows WHERE job = job())"
 finds 'event 2 (job_leased) is damaged' \
-    "UPDATE event_rows SET payload = 'garbage' WHERE job = job() AND version = 2"
-finds 'event 3 breaks the rule hash' "UPDATE event_rows SET actor = 'eve' WHERE job = job() AND version = 3"
-finds 'event 3 breaks the rule hash' \
-    "UPDATE event_rows SET created_at = created_at + 1 WHERE job = job() AND version = 3"
-finds 'version 4 stands where 3 belongs' 'DELETE FROM event_rows WHERE job = job() AND version = 3'
-finds 'its row breaks the rule row' 'DELETE FROM event_rows WHERE job = job() AND version = 4'
-finds 'its row breaks the rule row: job: status' \
-    "UPDATE job_rows SET status = (SELECT status FROM job_rows ORDER BY job DESC LIMIT 1) WHERE job = job()"
-finds 'its row breaks the rule row: job: failures' 'UPDATE job_rows SET retry_count = 9 WHERE job = job()'
-finds 'the salt is still there' \
-    'UPDATE event_rows SET payload = NULL, redacted = 1 WHERE job = job() AND version = 2'
-finds 'column digest' "UPDATE event_rows SET digest = x'00' WHERE job = job() AND version = 2"
+    "UPDATE state_rows SET record = replace(record, '{\"worker_id', 'garbage') WHERE no = (SELECT no FROM job_rows WHERE job = job())"
+finds 'event 3 violates the rule hash' "$(edits "json_set($events, '\$[1][3]', 'eve')") WHERE no = (SELECT no FROM job_rows WHERE job = job())"
+finds 'event 3 violates the rule hash' "$(edits "json_set($events, '\$[1][2]', json_extract($events, '\$[1][2]') + 1)") WHERE no = (SELECT no FROM job_rows WHERE job = job())"
+finds 'version 4 stands where 3 belongs' "$(edits "json_remove($events, '\$[1]')"),
+    hashes = CAST(substr(hashes, 1, 32) || substr(hashes, 65) AS BLOB) WHERE no = (SELECT no FROM job_rows WHERE job = job())"
+finds 'the stored row violates the rule row' "$(edits "json_remove($events, '\$[2]')"),
+    hashes = substr(hashes, 1, 64) WHERE no = (SELECT no FROM job_rows WHERE job = job())"
+finds 'the stored row violates the rule row: job: status' 'UPDATE state_rows SET status = 0 WHERE no = (SELECT no FROM job_rows WHERE job = job())'
+finds 'the stored row violates the rule row: job: failures' 'UPDATE state_rows SET retry_count = 9 WHERE no = (SELECT no FROM job_rows WHERE job = job())'
 attempts 1 verify --all --store "sqlite:$work/bad.db" --json
 json "a['broken'] == 1 and a['verified'] == 3 and [j['id'] for j in a['jobs']] == ['$first']"
 json 'not a["jobs"][0]["ok"] and len(a["jobs"][0]["violations"]) > 0'
 
 # A job that cannot even be read is named as that, and the others are verified.
-plants "UPDATE event_rows SET payload = 'garbage' WHERE job = job() AND version = 1"
+plants "UPDATE job_rows SET created = replace(created, '{\"kind', 'garbage') WHERE no = (SELECT no FROM job_rows WHERE job = job())"
 attempts 1 verify "$first" --store "sqlite:$work/bad.db"
 prints 'broken'
 prints 'cannot be read'
@@ -125,15 +128,15 @@ runs 0 redact "$second" --json --yes
 json 'a["redacted"] is True'
 runs 3 redact "$nobody" --yes
 runs 2 redact "$second"
-says 'this erases the payloads, results, errors and labels of 1 job for ever; confirm it with --yes'
+says 'this permanently erases the payloads, results, errors and labels of 1 job; confirm with --yes'
 runs 2 redact
-says 'ID is missing'
+says 'ID is required'
 attempts 3 redact "$nobody" "$second" --yes
 prints "$second: erased"
 runs 0 show "$second" --json
 json 'a["redacted"] and a["payload"] is None and a["goal"] is None and a["result"] is None'
 runs 0 verify "$second"
-prints 'holds, as far as can be told'
+prints 'valid as far as can be checked'
 runs 0 verify --all
 prints '3 jobs verified, 0 with violations, 1 partly (redacted)'
 for text in secret bob; do
@@ -151,7 +154,7 @@ answers() {
 answers n "$pawl redact $first"
 [ $status -eq 1 ] || complain "$what exits with $status"
 prints 'Type yes to continue:'
-prints 'not confirmed, nothing was changed'
+prints 'not confirmed; nothing was changed'
 runs 0 verify "$first"
 prints_not 'as far as'
 answers y "$pawl redact $first"

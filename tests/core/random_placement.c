@@ -26,12 +26,12 @@ static struct str text_of(struct world *world, void (*write)(const void *part, s
 
 static void write_job(const void *job, struct buf *buf)
 {
-    job_state_write(job, buf);
+    job_state_write(job, STATE_JSON, buf);
 }
 
 static void write_effect(const void *effect, struct buf *buf)
 {
-    effect_state_write(effect, buf);
+    effect_state_write(effect, STATE_JSON, buf);
 }
 
 static void write_plan(const void *step, struct buf *buf)

@@ -29,7 +29,7 @@ static const struct {
     {"answer", COMMAND_BY_CALLER},       {"expire", COMMAND_BY_ENGINE},
     {"wake", COMMAND_BY_ENGINE},         {"cancel_due", COMMAND_BY_ENGINE},
     {"effect_abort", COMMAND_BY_WORKER}, {"lifetime", COMMAND_BY_ENGINE},
-    {"run", COMMAND_BY_CALLER},
+    {"run", COMMAND_BY_CALLER},          {"repin", COMMAND_BY_CALLER},
 };
 
 static void every_command_keeps_its_number_name_and_giver(void **state)

@@ -194,8 +194,7 @@ static void an_answer_that_is_not_sound_is_refused(void **state)
     answer = job_answer(w, "1");
     answer.answer.has_result = true;
     answer.answer.result = STR("5");
-    refused(w, answer, ERR_BAD_REQUEST,
-            "result is for an effect in doubt; this question takes an answer alone");
+    refused(w, answer, ERR_BAD_REQUEST, "result is only for an effect in doubt");
     story(w, ASKED);
 }
 
@@ -219,12 +218,12 @@ static void an_answer_to_another_question_is_refused(void **state)
     struct command answer = job_answer(w, "1");
     answer.answer.correlation_key = STR("invoice");
     refused(w, answer, ERR_WRONG_CORRELATION_KEY,
-            "the job asks under the key \"refund\", not \"invoice\"");
+            "the question of the job has the key \"refund\", not \"invoice\"");
     answer.answer.correlation_key = STR("refund");
     answer.answer.has_attempt = true;
     answer.answer.attempt = 2;
     refused(w, answer, ERR_VERSION_MISMATCH,
-            "job \"mail\" asks another question by now: it is in attempt 1, not 2");
+            "the question of job \"mail\" has changed: the current attempt is 1, not 2");
     answer.answer.attempt = 1;
     do_ok(w, answer);
     story(w, ASKED " wait_completed");
@@ -247,14 +246,15 @@ static void a_refusal_names_nothing_of_the_job_to_who_may_not_read_it(void **sta
     refused(w, blind(signal_of(w, "refund", "'maybe'")), ERR_BAD_REQUEST,
             "answer \"maybe\" is not one of the choices");
     refused(w, blind(signal_of(w, "invoice", "'yes'")), ERR_WRONG_CORRELATION_KEY,
-            "the job does not wait for the key \"invoice\"; early: true would store it");
+            "the job does not wait for the key \"invoice\"; use early: true to store the signal");
     answer.answer.correlation_key = STR("invoice");
-    refused(w, answer, ERR_WRONG_CORRELATION_KEY, "the job does not ask under the key \"invoice\"");
+    refused(w, answer, ERR_WRONG_CORRELATION_KEY,
+            "the job has no open question with the key \"invoice\"");
     answer.answer.correlation_key = STR("refund");
     answer.answer.has_attempt = true;
     answer.answer.attempt = 2;
     refused(w, answer, ERR_VERSION_MISMATCH,
-            "the job asks another question by now, not that of attempt 2");
+            "the question of this job has changed; attempt 2 is outdated");
     do_ok(w, blind(job_answer(w, "'yes'")));
     story(w, ASKED " wait_completed");
 }
@@ -266,7 +266,7 @@ static void a_refused_answer_does_not_say_what_the_job_does_to_who_may_not_read_
     refused(w, blind(job_answer(w, "1")), ERR_INVALID_TRANSITION,
             "cannot answer job {job}: it is running");
     do_ok(w, wait_for(w, "k", 0));
-    refused(w, blind(job_answer(w, "1")), ERR_INVALID_TRANSITION, "the job itself asks no person");
+    refused(w, blind(job_answer(w, "1")), ERR_INVALID_TRANSITION, "the job has no open question");
     story(w, ASKED);
 }
 
@@ -284,12 +284,12 @@ static void a_refused_answer_does_not_say_what_the_step_does_to_who_may_not_read
     text[forged.token.len - 1] ^= 1;
     forged.token.at = text;
     refused(w, forged, ERR_STALE_LEASE,
-            "the token of attempt 1 of job {job} is not live: its secret is not the lease's");
+            "the token of attempt 1 of job {job} is not live: its secret does not match");
     /* The holder of the lease may read it all. */
     do_ok(w, begin_of(w, "mail", "1"));
-    refused(w, blind(complete_with(w, "1")), ERR_INVALID_TRANSITION,
-            "cannot complete while the effect \"mail\" is open: commit it, abort it, or begin it "
-            "again, first");
+    refused(
+        w, blind(complete_with(w, "1")), ERR_INVALID_TRANSITION,
+        "cannot complete while the effect \"mail\" is open: commit, abort or begin it again first");
 }
 
 static void only_a_job_that_asks_a_person_can_be_answered(void **state)
@@ -300,7 +300,7 @@ static void only_a_job_that_asks_a_person_can_be_answered(void **state)
             "cannot answer job {job}: it is running");
     do_ok(w, wait_for(w, "k", 0));
     refused(w, job_answer(w, "1"), ERR_INVALID_TRANSITION,
-            "the job asks no person: it waits for a signal");
+            "the job has no open question: it waits for a signal");
     do_ok(w, cancel_by(CANCEL_SOFT, ""));
     refused(w, job_answer(w, "1"), ERR_INVALID_TRANSITION,
             "cannot answer job {job}: it is cancelled");
@@ -316,7 +316,7 @@ static void a_job_whose_steps_ask_is_answered_by_step(void **state)
     ask.verdict.question.prompt = STR("Really?");
     do_ok(w, ask);
     refused(w, job_answer(w, "1"), ERR_INVALID_TRANSITION,
-            "the job asks nothing itself, its steps do: answer the step by its id");
+            "the open questions are those of its steps: answer a step by its id");
     struct command answer = answer_of(w, "a", "1");
     answer.answer.comment = STR("go on");
     do_ok(w, answer);
@@ -340,17 +340,28 @@ static void a_wait_of_a_job_that_times_out_gets_its_default_answer(void **state)
     story(w, ASKED " wait_completed");
 }
 
+static void a_choice_that_is_there_twice_is_refused_however_it_is_escaped(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    refused(w, human_wait(w, "['yes','no','yes']", 0, NULL), ERR_BAD_REQUEST,
+            "duplicate choice \"yes\"");
+    refused(w, human_wait(w, "['no','n\\u006f']", 0, NULL), ERR_BAD_REQUEST,
+            "duplicate choice \"no\"");
+    do_ok(w, human_wait(w, "['yes','Yes']", 0, NULL));
+}
+
 static void a_default_answer_is_one_of_the_choices_and_not_for_timers(void **state)
 {
     struct world *w = *state;
     running(w);
     refused(w, human_wait(w, "['yes','no']", 5000, "'maybe'"), ERR_BAD_REQUEST,
-            "default_answer \"maybe\" is not among the choices");
+            "default_answer \"maybe\" is not one of the choices");
     struct command timer = by_worker(w, COMMAND_WAIT);
     timer.wait.type = WAIT_TIMER;
     timer.wait.delay_ms = 5;
     timer.wait.default_answer = STR("1");
-    refused(w, timer, ERR_BAD_REQUEST, "a timer has no default_answer: it asks nobody");
+    refused(w, timer, ERR_BAD_REQUEST, "a timer takes no default_answer");
     story(w, "job_created job_leased job_running");
 }
 
@@ -395,9 +406,9 @@ static void decision_is_the_old_word_for_answer(void **state)
     struct world *w = *state;
     asked_about_charge(w);
     refused(w, signal_of(w, "charge", "{'decision':'done','answer':'done','result':1}"),
-            ERR_BAD_REQUEST, "answer and decision are the same: give one");
+            ERR_BAD_REQUEST, "answer and decision exclude each other");
     refused(w, signal_of(w, "charge", "{'decision':'retry','result':1}"), ERR_BAD_REQUEST,
-            "result is for done, not for retry");
+            "result is only for done, not for retry");
     do_ok(w, signal_of(w, "charge", "{'decision':'done','result':1}"));
     assert_str(w->slice.effects[0].result, STR("1"));
     story(w, DOUBTED " wait_completed");
@@ -408,7 +419,7 @@ static void an_effect_in_doubt_takes_no_other_word(void **state)
     struct world *w = *state;
     asked_about_charge(w);
     refused(w, job_answer(w, "'yes'"), ERR_BAD_REQUEST,
-            "an effect in doubt is answered with retry, done or fail, not with \"yes\"");
+            "the answer for an effect in doubt must be retry, done or fail, not \"yes\"");
     refused(w, job_answer(w, "{'approved':true}"), ERR_UNKNOWN_FIELD, "unknown field \"approved\"");
     do_ok(w, job_answer(w, "'retry'"));
     do_ok(w, claim_by("w3", true));
@@ -437,6 +448,7 @@ int main(void)
         SCENARIO(only_a_job_that_asks_a_person_can_be_answered),
         SCENARIO(a_job_whose_steps_ask_is_answered_by_step),
         SCENARIO(a_wait_of_a_job_that_times_out_gets_its_default_answer),
+        SCENARIO(a_choice_that_is_there_twice_is_refused_however_it_is_escaped),
         SCENARIO(a_default_answer_is_one_of_the_choices_and_not_for_timers),
         SCENARIO(done_needs_the_result_of_the_effect),
         SCENARIO(a_result_of_null_can_be_said_and_is_not_left_out),

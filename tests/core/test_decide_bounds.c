@@ -47,7 +47,7 @@ static void a_lost_resource_frees_its_step_however_well_the_worker_beats(void **
     planned(w, "[{'id':'a'}]");
     do_ok(w, step_claim_of(w, "a", "r1", true));
     struct command lost = on_step(expire_of(1), "a");
-    refused(w, lost, ERR_STALE_LEASE, "the lease of step \"a\" lives on for 30000 ms");
+    refused(w, lost, ERR_STALE_LEASE, "the lease of step \"a\" expires in 30000 ms");
     lost.expire.resource_lost = true;
     do_ok(w, lost);
     assert_step(w, "a", "switching_resource");
@@ -64,13 +64,15 @@ static void a_repeat_that_asks_for_something_else_is_stale(void **state)
     do_ok(w, wait_for(w, "k1", 0));
     do_again(w, wait_for(w, "k1", 0));
     refused(w, wait_for(w, "k2", 0), ERR_STALE_LEASE,
-            "the token of attempt 1 of job {job} is not live: it ended before, with other words");
+            "the token of attempt 1 of job {job} is not live: it already ended with a different "
+            "outcome");
     do_ok(w, signal_of(w, "k1", "1"));
     do_ok(w, claim_by("w1", true));
     do_ok(w, fail_as(w, CLASS_TRANSIENT));
     do_again(w, fail_as(w, CLASS_TRANSIENT));
     refused(w, fail_as(w, CLASS_PERMANENT), ERR_STALE_LEASE,
-            "the token of attempt 2 of job {job} is not live: it ended before, with other words");
+            "the token of attempt 2 of job {job} is not live: it already ended with a different "
+            "outcome");
     assert_null(world_check(w));
 }
 
@@ -84,8 +86,8 @@ static void a_verdict_is_repeated_only_as_it_was(void **state)
     do_ok(w, retry);
     do_again(w, retry);
     refused(w, accept, ERR_STALE_LEASE,
-            "the token of attempt 1 of job {job}, step a is not live: it ended before, with other "
-            "words");
+            "the token of attempt 1 of job {job}, step a is not live: it already ended with a "
+            "different outcome");
     assert_null(world_check(w));
 }
 
@@ -95,8 +97,7 @@ static void a_token_is_that_of_the_step_which_is_named(void **state)
     planned(w, "[{'id':'a'},{'id':'b'}]");
     do_ok(w, step_claim_of(w, "a", "r1", true));
     refused(w, with_token(verdict_on("b", VERDICT_ACCEPT), w->token), ERR_STALE_LEASE,
-            "the token of attempt 1 of job {job}, step a is not live: it is not that of the step "
-            "that is named");
+            "the token of attempt 1 of job {job}, step a is not live: it belongs to another step");
     do_ok(w, with_token(verdict_on("a", VERDICT_ACCEPT), w->token));
     assert_null(world_check(w));
 }
@@ -151,8 +152,7 @@ static void a_delayed_plan_that_begins_with_a_wait_is_started_by_one_wake(void *
                       "{'id':'u','wait':{'type':'timer','delay_ms':5}}]}");
     do_ok(w, (struct command){
                  .type = COMMAND_SUBMIT, .actor = STR("alice"), .submit = {.spec = &spec}});
-    refused(w, by_engine(COMMAND_WAKE), ERR_INVALID_TRANSITION,
-            "the job is not due for another 1000 ms");
+    refused(w, by_engine(COMMAND_WAKE), ERR_INVALID_TRANSITION, "the job is not due for 1000 ms");
     w->now += 1000;
     do_ok(w, by_engine(COMMAND_WAKE));
     assert_step(w, "t", "needs_user");
@@ -204,7 +204,7 @@ static void what_cannot_be_read_back_is_not_accepted(void **state)
     refused(w, complete_with(w, " "), ERR_BAD_REQUEST, "result must be JSON, not \"\"");
     struct command command = complete_with(w, "1");
     command.actor = STR("w1\n");
-    refused(w, command, ERR_BAD_REQUEST, "actor must not have control characters: \"w1?\"");
+    refused(w, command, ERR_BAD_REQUEST, "actor must not contain control characters: \"w1?\"");
     w->now = INT64_C(253402300799999);
     refused(w, complete_with(w, "1"), ERR_UNAVAILABLE,
             "the clock is wrong: it says 253402300799999 ms since 1970");

@@ -85,12 +85,12 @@ static void another_input_under_a_known_key_is_a_replay_mismatch(void **state)
     running(w);
     do_ok(w, begin_of(w, "charge", "5"));
     refused(w, begin_of(w, "charge", "6"), ERR_REPLAY_MISMATCH,
-            "effect \"charge\" was begun with another input by attempt 1");
+            "effect \"charge\" was started with a different input by attempt 1");
     refused(w, begin_of(w, "charge", NULL), ERR_REPLAY_MISMATCH,
-            "effect \"charge\" was begun with another input by attempt 1");
+            "effect \"charge\" was started with a different input by attempt 1");
     do_ok(w, commit_of(w, "charge", "1"));
     refused(w, begin_of(w, "charge", "6"), ERR_REPLAY_MISMATCH,
-            "effect \"charge\" was begun with another input by attempt 1");
+            "effect \"charge\" was started with a different input by attempt 1");
     story(w, "job_created job_leased job_running tool_called tool_returned");
 }
 
@@ -112,7 +112,7 @@ static void a_repeated_commit_is_answered_and_another_result_is_refused(void **s
     do_ok(w, commit_of(w, "charge", "1"));
     do_again(w, commit_of(w, "charge", "1"));
     refused(w, commit_of(w, "charge", "2"), ERR_REPLAY_MISMATCH,
-            "effect \"charge\" was committed before, with another result");
+            "effect \"charge\" was already committed with a different result");
     story(w, "job_created job_leased job_running tool_called tool_returned");
 }
 
@@ -120,7 +120,8 @@ static void what_was_never_begun_cannot_be_committed(void **state)
 {
     struct world *w = *state;
     running(w);
-    refused(w, commit_of(w, "charge", "1"), ERR_NOT_FOUND, "no effect \"charge\" was begun");
+    refused(w, commit_of(w, "charge", "1"), ERR_NOT_FOUND,
+            "unknown effect \"charge\": begin it first");
     story(w, "job_created job_leased job_running");
 }
 
@@ -131,7 +132,7 @@ static void an_effect_of_an_earlier_attempt_is_begun_again_before_its_commit(voi
     do_ok(w, begin_of(w, "charge", "5"));
     taken_over(w);
     refused(w, commit_of(w, "charge", "1"), ERR_INVALID_TRANSITION,
-            "effect \"charge\" was begun by attempt 1: begin it again first");
+            "effect \"charge\" was started by attempt 1: begin it again first");
     do_ok(w, begin_of(w, "charge", "5"));
     do_ok(w, commit_of(w, "charge", "1"));
     story(w, "job_created job_leased job_running tool_called job_requeued job_leased "
@@ -154,10 +155,10 @@ static void effects_need_a_job_that_has_started_and_sound_names(void **state)
     memset(large, '7', PAYLOAD_BYTES_MAX + 1);
     struct command command = begin_of(w, "charge", NULL);
     command.effect_begin.input = (struct str){large, PAYLOAD_BYTES_MAX + 1};
-    refused(w, command, ERR_PAYLOAD_TOO_LARGE, "input has 1048577 bytes; the most is 1048576");
+    refused(w, command, ERR_PAYLOAD_TOO_LARGE, "input has 1048577 bytes; the limit is 1048576");
     command = commit_of(w, "charge", NULL);
     command.effect_commit.result = (struct str){large, PAYLOAD_BYTES_MAX + 1};
-    refused(w, command, ERR_PAYLOAD_TOO_LARGE, "result has 1048577 bytes; the most is 1048576");
+    refused(w, command, ERR_PAYLOAD_TOO_LARGE, "result has 1048577 bytes; the limit is 1048576");
     story(w, "job_created job_leased job_running");
 }
 
@@ -168,12 +169,11 @@ static void nothing_completes_or_waits_while_an_effect_is_open(void **state)
     do_ok(w, begin_of(w, "charge", "5"));
     do_ok(w, begin_of(w, "mail", "6"));
     do_ok(w, commit_of(w, "charge", "1"));
-    refused(w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
-            "cannot complete while the effect \"mail\" is open: commit it, abort it, or begin it "
-            "again, first");
+    refused(
+        w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
+        "cannot complete while the effect \"mail\" is open: commit, abort or begin it again first");
     refused(w, wait_for(w, "k", 0), ERR_INVALID_TRANSITION,
-            "cannot wait while the effect \"mail\" is open: commit it, abort it, or begin it "
-            "again, first");
+            "cannot wait while the effect \"mail\" is open: commit, abort or begin it again first");
     do_ok(w, commit_of(w, "mail", NULL));
     do_ok(w, complete_with(w, "1"));
     story(w, "job_created job_leased job_running tool_called tool_called tool_returned "
@@ -187,8 +187,8 @@ static void an_open_effect_of_an_earlier_attempt_holds_up_the_next(void **state)
     do_ok(w, begin_of(w, "charge", "5"));
     taken_over(w);
     refused(w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
-            "cannot complete while the effect \"charge\" is open: commit it, abort it, or begin it "
-            "again, first");
+            "cannot complete while the effect \"charge\" is open: commit, abort or begin it again "
+            "first");
     story(w, "job_created job_leased job_running tool_called job_requeued job_leased "
              "job_running");
 }
@@ -201,9 +201,8 @@ static void an_open_effect_that_is_not_loaded_still_refuses(void **state)
     struct job_slice whole = w->slice;
     w->slice.effect_count = 0;
     refused(w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
-            "cannot complete while the effect \"(not loaded)\" is open: commit it, abort it, or "
-            "begin it "
-            "again, first");
+            "cannot complete while the effect \"(not loaded)\" is open: commit, abort or begin it "
+            "again first");
     w->slice = whole;
     story(w, "job_created job_leased job_running tool_called");
 }
@@ -237,7 +236,7 @@ static void commit_and_begin_happen_both_or_not_at_all(void **state)
     do_ok(w, begin_of(w, "a", "1"));
     do_ok(w, begin_of(w, "b", "2"));
     refused(w, commit_and_begin(w, "a", "10", "b", "3"), ERR_REPLAY_MISMATCH,
-            "effect \"b\" was begun with another input by attempt 1");
+            "effect \"b\" was started with a different input by attempt 1");
     refused(w, commit_and_begin(w, "a", "10", "", "3"), ERR_BAD_REQUEST,
             "effect key must not be empty");
     assert_int_equal(w->slice.job.open_effects, 2);
@@ -258,7 +257,7 @@ static void in_doubt_with_policy_fail_fails_the_job(void **state)
     assert_text(last_event(w)->data.reason, "effect_in_doubt");
     assert_str(w->slice.job.error,
                js(w, "{'class':'permanent','message':'effect \\'charge\\' is in doubt: attempt 1 "
-                     "began it and never committed it','stage':'commit'}"));
+                     "started it and never committed it','stage':'commit'}"));
     do_again(w, begin_of(w, "charge", "5"));
     assert_int_equal(w->last.answer.effect, EFFECT_IN_DOUBT);
     story(w, "job_created job_leased job_running tool_called job_requeued job_leased "
@@ -303,10 +302,10 @@ static void in_doubt_with_policy_ask_asks_a_person(void **state)
 {
     struct world *w = *state;
     asked_about_charge(w);
-    assert_text(w->slice.job.wait.prompt,
-                "Effect \"charge\" was begun by an earlier attempt and never committed. It may or "
-                "may not have happened. retry runs it again, done records it as done, fail gives "
-                "up.");
+    assert_text(
+        w->slice.job.wait.prompt,
+        "Effect \"charge\" was started by an earlier attempt and never committed. It may or may "
+        "not have happened. retry runs it again, done records it as done, fail fails the job.");
     do_again(w, begin_of(w, "charge", "5"));
     assert_int_equal(w->last.answer.effect, EFFECT_IN_DOUBT);
     story(w, ASKED);
@@ -358,13 +357,13 @@ static void a_word_that_is_none_is_refused_and_the_question_stays(void **state)
     struct world *w = *state;
     asked_about_charge(w);
     refused(w, signal_of(w, "charge", "'maybe'"), ERR_BAD_REQUEST,
-            "an effect in doubt is answered with retry, done or fail, not with \"maybe\"");
+            "the answer for an effect in doubt must be retry, done or fail, not \"maybe\"");
     refused(w, signal_of(w, "charge", "5"), ERR_BAD_REQUEST,
-            "an effect in doubt is answered with retry, done or fail, not with 5");
+            "the answer for an effect in doubt must be retry, done or fail, not 5");
     refused(w, signal_of(w, "charge", NULL), ERR_BAD_REQUEST,
-            "an effect in doubt is answered with retry, done or fail, not with ");
+            "the answer for an effect in doubt must be retry, done or fail, not ");
     refused(w, signal_of(w, "charge", "{'result':1}"), ERR_BAD_REQUEST,
-            "an effect in doubt is answered with retry, done or fail, not with {\"result\":1}");
+            "the answer for an effect in doubt must be retry, done or fail, not {\"result\":1}");
     refused(w, signal_of(w, "charge", "{'decision':'done','resultz':1}"), ERR_UNKNOWN_FIELD,
             "unknown field \"resultz\"");
     story(w, ASKED);
@@ -462,8 +461,8 @@ static void a_fresh_start_forgets_effects_and_gives_a_new_key_downstream(void **
     assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
     assert_str(w->last.answer.effect_idempotency_key, message_text(w, "{job}/8/charge"));
     refused(w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
-            "cannot complete while the effect \"charge\" is open: commit it, abort it, or begin it "
-            "again, first");
+            "cannot complete while the effect \"charge\" is open: commit, abort or begin it again "
+            "first");
     do_ok(w, commit_of(w, "charge", "2"));
     do_ok(w, complete_with(w, "1"));
     story(w, "job_created job_leased job_running tool_called tool_returned tool_called "
@@ -483,7 +482,7 @@ static void many_effects_are_found_by_their_names(void **state)
         do_ok(w, begin_of(w, numbered(w, "e", i), "1"));
         assert_int_equal(w->last.answer.effect, EFFECT_RECORDED);
     }
-    refused(w, commit_of(w, "e40", "1"), ERR_NOT_FOUND, "no effect \"e40\" was begun");
+    refused(w, commit_of(w, "e40", "1"), ERR_NOT_FOUND, "unknown effect \"e40\": begin it first");
     assert_int_equal(w->slice.effect_count, 40);
     assert_null(world_check(w));
 }
@@ -542,23 +541,24 @@ static void only_what_this_attempt_has_open_can_be_aborted(void **state)
     struct world *w = *state;
     const char *error = "{'message':'429'}";
     submit_in_doubt(w, DOUBT_RETRY);
-    refused(w, abort_of(w, "model", error), ERR_NOT_FOUND, "no effect \"model\" was begun");
+    refused(w, abort_of(w, "model", error), ERR_NOT_FOUND,
+            "unknown effect \"model\": begin it first");
     do_ok(w, begin_of(w, "model", "5"));
     do_ok(w, begin_of(w, "mail", "6"));
     do_ok(w, commit_of(w, "mail", "1"));
     refused(w, abort_of(w, "mail", error), ERR_INVALID_TRANSITION,
-            "effect \"mail\" was committed: it has happened");
+            "effect \"mail\" was already committed");
     taken_over(w);
     refused(w, abort_of(w, "model", error), ERR_INVALID_TRANSITION,
-            "effect \"model\" was begun by attempt 1: begin it again first");
+            "effect \"model\" was started by attempt 1: begin it again first");
     do_ok(w, begin_of(w, "model", "5"));
     do_ok(w, abort_of(w, "model", error));
     refused(w, abort_of(w, "model", "{'message':'500'}"), ERR_REPLAY_MISMATCH,
-            "effect \"model\" was aborted before, with another error");
+            "effect \"model\" was already aborted with a different error");
     refused(w, commit_of(w, "model", "1"), ERR_INVALID_TRANSITION,
             "effect \"model\" was aborted: begin it again first");
     refused(w, begin_of(w, "model", "6"), ERR_REPLAY_MISMATCH,
-            "effect \"model\" was begun with another input by attempt 2");
+            "effect \"model\" was started with a different input by attempt 2");
     story_since(w, 9, "tool_called tool_aborted");
 }
 
@@ -568,9 +568,9 @@ static void an_abort_says_why(void **state)
     running(w);
     do_ok(w, begin_of(w, "model", "5"));
     refused(w, abort_of(w, "model", NULL), ERR_BAD_REQUEST,
-            "error is required to abort an effect: it says why it did not happen");
+            "error is required to abort an effect: the reason why it did not happen");
     refused(w, abort_of(w, "model", "null"), ERR_BAD_REQUEST,
-            "error is required to abort an effect: it says why it did not happen");
+            "error is required to abort an effect: the reason why it did not happen");
     refused(w, abort_of(w, "model", "429"), ERR_BAD_REQUEST,
             "error must be an object with a message, not 429");
     refused(w, abort_of(w, "model", "{'message':4}"), ERR_BAD_REQUEST,
@@ -597,7 +597,7 @@ static void a_failure_that_is_committed_is_given_again(void **state)
     do_ok(w, commit_error(w, "charge", "{'message':'card declined'}"));
     do_again(w, commit_error(w, "charge", "{'message':'card declined'}"));
     refused(w, commit_of(w, "charge", "1"), ERR_REPLAY_MISMATCH,
-            "effect \"charge\" was committed before, with another result");
+            "effect \"charge\" was already committed with a different result");
     taken_over(w);
     do_ok(w, begin_of(w, "charge", "5"));
     assert_int_equal(w->last.answer.effect, EFFECT_RECORDED);
@@ -615,8 +615,7 @@ static void a_commit_has_a_result_or_an_error(void **state)
     do_ok(w, begin_of(w, "charge", "5"));
     struct command both = commit_error(w, "charge", "{'message':'declined'}");
     both.effect_commit.result = STR("1");
-    refused(w, both, ERR_BAD_REQUEST,
-            "an effect is committed with a result or with an error, not with both");
+    refused(w, both, ERR_BAD_REQUEST, "commit an effect with a result or an error, not both");
     refused(w, commit_error(w, "charge", "'declined'"), ERR_BAD_REQUEST,
             "error must be an object with a message, not \"declined\"");
     story(w, "job_created job_leased job_running tool_called");
@@ -651,9 +650,11 @@ static void one_call_commits_an_effect_and_waits(void **state)
     assert_status(w, "waiting");
     do_again(w, commit_and_wait(w, "a", "k")); /* the answer was lost */
     refused(w, commit_and_wait(w, "a", "other"), ERR_STALE_LEASE,
-            "the token of attempt 1 of job {job} is not live: it ended before, with other words");
+            "the token of attempt 1 of job {job} is not live: it already ended with a different "
+            "outcome");
     refused(w, commit_of(w, "a", "1"), ERR_STALE_LEASE,
-            "the token of attempt 1 of job {job} is not live: it ended before, with other words");
+            "the token of attempt 1 of job {job} is not live: it already ended with a different "
+            "outcome");
     do_ok(w, signal_of(w, "k", "7"));
     assert_status(w, "queued");
     story(w, "job_created job_leased job_running tool_called tool_returned job_waiting "
@@ -684,7 +685,8 @@ static void one_call_commits_an_effect_and_completes(void **state)
     assert_str(w->slice.job.result, js(w, "{'ok':true}"));
     do_again(w, commit_and_complete(w, "a", "{'ok':true}"));
     refused(w, commit_and_complete(w, "a", "2"), ERR_STALE_LEASE,
-            "the token of attempt 1 of job {job} is not live: it ended before, with other words");
+            "the token of attempt 1 of job {job} is not live: it already ended with a different "
+            "outcome");
     story(w, "job_created job_leased job_running tool_called tool_returned job_completed");
 }
 
@@ -694,12 +696,11 @@ static void a_commit_and_what_follows_happen_both_or_not_at_all(void **state)
     running(w);
     do_ok(w, begin_of(w, "a", "1"));
     do_ok(w, begin_of(w, "b", "2"));
-    refused(w, commit_and_complete(w, "a", "1"), ERR_INVALID_TRANSITION,
-            "cannot complete while the effect \"b\" is open: commit it, abort it, or begin it "
-            "again, first");
+    refused(
+        w, commit_and_complete(w, "a", "1"), ERR_INVALID_TRANSITION,
+        "cannot complete while the effect \"b\" is open: commit, abort or begin it again first");
     refused(w, commit_and_wait(w, "a", "k"), ERR_INVALID_TRANSITION,
-            "cannot wait while the effect \"b\" is open: commit it, abort it, or begin it again, "
-            "first");
+            "cannot wait while the effect \"b\" is open: commit, abort or begin it again first");
     struct command nothing = commit_and_wait(w, "a", "k");
     nothing.effect_commit.wait = (struct wait_request){0};
     refused(w, nothing, ERR_BAD_REQUEST, "type must be webhook, human, timer or signal");
@@ -713,7 +714,7 @@ static void a_commit_of_a_step_completes_it_and_waits_for_nothing(void **state)
     step_running(w, "[{'id':'a'},{'id':'b','deps':['a']}]");
     do_ok(w, begin_of(w, "mail", "1"));
     refused(w, commit_and_wait(w, "mail", "k"), ERR_INVALID_TRANSITION,
-            "a step does not wait: it can ask a person, with the verdict needs_user");
+            "a step cannot wait; ask a person with the verdict needs_user");
     do_ok(w, commit_and_complete(w, "mail", "2"));
     assert_step(w, "a", "succeeded");
     assert_int_equal(step_named(w, "b")->open_deps, 0);
@@ -807,9 +808,9 @@ static void a_fingerprint_is_compared_instead_of_the_input(void **state)
     do_ok(w, begin_printed(w, "'cipher 2'", PRINT "F")); /* digits are digits */
     assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
     refused(w, begin_printed(w, "'cipher 1'", PRINT "e"), ERR_REPLAY_MISMATCH,
-            "effect \"charge\" was begun with another input by attempt 1");
+            "effect \"charge\" was started with a different input by attempt 1");
     refused(w, begin_of(w, "charge", "'cipher 2'"), ERR_REPLAY_MISMATCH,
-            "effect \"charge\" was begun with another input by attempt 1");
+            "effect \"charge\" was started with a different input by attempt 1");
     do_ok(w, begin_of(w, "charge", "'cipher 1'"));
     taken_over(w);
     do_ok(w, begin_printed(w, "'cipher 3'", PRINT "f"));
@@ -824,7 +825,7 @@ static void a_fingerprint_without_an_input_tells_it_from_none(void **state)
     running(w);
     do_ok(w, begin_printed(w, NULL, PRINT "f"));
     refused(w, begin_of(w, "charge", NULL), ERR_REPLAY_MISMATCH,
-            "effect \"charge\" was begun with another input by attempt 1");
+            "effect \"charge\" was started with a different input by attempt 1");
     do_ok(w, begin_printed(w, NULL, PRINT "f"));
     story(w, "job_created job_leased job_running tool_called");
 }

@@ -39,8 +39,7 @@ static void a_transient_failure_is_retried_after_its_backoff(void **state)
                js(w, "{'class':'transient','message':'it broke','stage':'fetch',"
                      "'details':{'code': 503}}"));
     assert_text(last_event(w)->data.reason, "failed");
-    refused(w, claim_by("w2", true), ERR_INVALID_TRANSITION,
-            "the job is not due for another 1000 ms");
+    refused(w, claim_by("w2", true), ERR_INVALID_TRANSITION, "the job is not due for 1000 ms");
     w->now += 1000;
     do_ok(w, claim_by("w2", true)); /* straight from retrying */
     story(w, "job_created job_leased job_running job_requeued job_leased job_running");
@@ -109,7 +108,8 @@ static void a_failure_out_of_bounds_is_refused_with_its_value(void **state)
     memset(large, '7', PAYLOAD_BYTES_MAX + 1);
     fail.fail.message = STR("m");
     fail.fail.details = (struct str){large, PAYLOAD_BYTES_MAX + 1};
-    refused(w, fail, ERR_PAYLOAD_TOO_LARGE, "error.details has 1048577 bytes; the most is 1048576");
+    refused(w, fail, ERR_PAYLOAD_TOO_LARGE,
+            "error.details has 1048577 bytes; the limit is 1048576");
     story(w, "job_created job_leased job_running");
 }
 
@@ -224,7 +224,8 @@ static void an_error_keeps_type_code_and_stack(void **state)
     do_again(w, fail);
     fail.fail.code = STR("E43");
     refused(w, fail, ERR_STALE_LEASE,
-            "the token of attempt 1 of job {job} is not live: it ended before, with other words");
+            "the token of attempt 1 of job {job} is not live: it already ended with a different "
+            "outcome");
 }
 
 static void an_error_type_or_code_that_is_no_name_is_refused(void **state)
@@ -396,7 +397,7 @@ static void an_operator_may_dead_letter_a_queued_job(void **state)
     assert_int_equal(w->slice.job.dead_letter.stage, STAGE_NONE);
     assert_str(w->slice.job.dead_letter.last_error,
                js(w, "{'class':'permanent',"
-                     "'message':'an operator made the job a dead letter: policy_violation'}"));
+                     "'message':'an operator dead-lettered the job: policy_violation'}"));
     refused(w, dead_letter_of(DEAD_POLICY_VIOLATION), ERR_INVALID_TRANSITION,
             "cannot dead-letter job {job}: it is dead_lettered");
     story(w, "job_created job_dead_lettered");
@@ -427,10 +428,10 @@ static void an_operator_cannot_dead_letter_what_a_worker_holds(void **state)
     submitted(w);
     do_ok(w, claim_by("w1", false));
     refused(w, dead_letter_of(DEAD_TIMEOUT), ERR_INVALID_TRANSITION,
-            "the job is leased: only its worker can make it a dead letter now");
+            "the job is leased: only its worker can dead-letter it now");
     do_ok(w, by_worker(w, COMMAND_START));
     refused(w, dead_letter_of(DEAD_TIMEOUT), ERR_INVALID_TRANSITION,
-            "the job is running: only its worker can make it a dead letter now");
+            "the job is running: only its worker can dead-letter it now");
     do_ok(w, wait_for(w, "k", 0));
     refused(w, dead_letter_of(DEAD_TIMEOUT), ERR_INVALID_TRANSITION,
             "cannot dead-letter job {job}: it is waiting");
@@ -462,7 +463,7 @@ static void a_failure_may_have_no_message(void **state)
     struct command fail = fail_as(w, CLASS_PERMANENT);
     fail.fail.message = absent;
     do_ok(w, fail);
-    assert_str(w->slice.job.error, js(w, "{'class':'permanent','message':'no message was given'}"));
+    assert_str(w->slice.job.error, js(w, "{'class':'permanent','message':'no message'}"));
 }
 
 int main(void)

@@ -58,7 +58,7 @@ static void a_job_is_not_claimed_before_it_is_due(void **state)
     spec.delay_ms = 1000;
     assert_int_equal(world_submit(w, &spec), ERR_OK);
     w->now += 999;
-    refused(w, claim_by("w1", true), ERR_INVALID_TRANSITION, "the job is not due for another 1 ms");
+    refused(w, claim_by("w1", true), ERR_INVALID_TRANSITION, "the job is not due for 1 ms");
     w->now += 1;
     do_ok(w, claim_by("w1", true));
     story(w, "job_created job_leased job_running");
@@ -88,13 +88,13 @@ static void a_claim_needs_the_capabilities_of_the_job(void **state)
     spec.capabilities = js(w, "['gpu','eu']");
     assert_int_equal(world_submit(w, &spec), ERR_OK);
     refused(w, claim_by("w1", true), ERR_INVALID_TRANSITION,
-            "the job needs the capability \"gpu\", which worker w1 does not have");
+            "the job requires the capability \"gpu\", which worker w1 lacks");
     struct str have[] = {STR("gpu"), STR("eu"), STR("x")};
     struct names names = {have, 1};
     struct command command = claim_by("w1", true);
     command.claim.capabilities = &names;
     refused(w, command, ERR_INVALID_TRANSITION,
-            "the job needs the capability \"eu\", which worker w1 does not have");
+            "the job requires the capability \"eu\", which worker w1 lacks");
     names.count = 3;
     do_ok(w, command);
     story(w, "job_created job_leased job_running");
@@ -105,7 +105,7 @@ static void a_job_with_a_plan_is_never_given_out_by_a_job_claim(void **state)
     struct world *w = *state;
     planned(w, "[{'id':'a'}]");
     refused(w, claim_by("w1", true), ERR_INVALID_TRANSITION,
-            "the job has a plan: its steps are claimed, not the job");
+            "the job has a plan: claim its steps instead");
     story(w, "job_created plan_generated");
 }
 
@@ -210,15 +210,15 @@ static void a_forged_or_foreign_token_is_refused(void **state)
     token.secret[0] ^= 1;
     struct str forged = {text, token_format(&token, text)};
     refused(w, with_token(complete_with(w, "1"), forged), ERR_STALE_LEASE,
-            "the token of attempt 1 of job {job} is not live: its secret is not the lease's");
+            "the token of attempt 1 of job {job} is not live: its secret does not match");
     token.job.bytes[15] ^= 1;
     forged.len = token_format(&token, text);
     refused(w, with_token(complete_with(w, "1"), forged), ERR_STALE_LEASE,
-            "the token is not one of this job's leases");
+            "the token does not belong to a lease of this job");
     refused(w, with_token(complete_with(w, "1"), STR("nonsense")), ERR_STALE_LEASE,
-            "the token is not one of this job's leases");
+            "the token does not belong to a lease of this job");
     refused(w, with_token(complete_with(w, "1"), absent), ERR_STALE_LEASE,
-            "the token is not one of this job's leases");
+            "the token does not belong to a lease of this job");
     story(w, "job_created job_leased job_running");
 }
 
@@ -233,7 +233,7 @@ static void a_token_of_a_step_that_is_not_there_is_refused(void **state)
     token.step = 5;
     struct str forged = {text, token_format(&token, text)};
     refused(w, with_token(complete_with(w, "1"), forged), ERR_STALE_LEASE,
-            "the token of attempt 1 of job {job} is not live: the plan has no such step");
+            "the token of attempt 1 of job {job} is not live: the plan does not have this step");
     story(w, "job_created job_leased job_running");
 }
 
@@ -329,10 +329,10 @@ static void a_heartbeat_out_of_bounds_is_refused(void **state)
     char *large = arena_alloc(&w->arena, PAYLOAD_BYTES_MAX + 1);
     memset(large, '7', PAYLOAD_BYTES_MAX + 1);
     beat.heartbeat.progress = (struct str){large, PAYLOAD_BYTES_MAX + 1};
-    refused(w, beat, ERR_PAYLOAD_TOO_LARGE, "progress has 1048577 bytes; the most is 1048576");
+    refused(w, beat, ERR_PAYLOAD_TOO_LARGE, "progress has 1048577 bytes; the limit is 1048576");
     beat.heartbeat.progress = absent;
     beat.heartbeat.cursor = (struct str){large, TEXT_BYTES_MAX + 1};
-    refused(w, beat, ERR_PAYLOAD_TOO_LARGE, "cursor has 65537 bytes; the most is 65536");
+    refused(w, beat, ERR_PAYLOAD_TOO_LARGE, "cursor has 65537 bytes; the limit is 65536");
     beat.heartbeat.cursor = STR("\xff");
     refused(w, beat, ERR_BAD_REQUEST, "cursor is not valid UTF-8");
     story(w, "job_created job_leased job_running");
@@ -363,9 +363,8 @@ static void a_timeout_caps_an_attempt_however_well_it_beats(void **state)
             "the token of attempt 1 of job {job} is not live: the lease has expired");
     do_ok(w, expire_of(1));
     assert_text(last_event(w)->data.reason, "timeout");
-    assert_str(
-        w->slice.job.error,
-        js(w, "{'class':'timeout','message':'attempt 1 of worker w1 ran into its timeout'}"));
+    assert_str(w->slice.job.error,
+               js(w, "{'class':'timeout','message':'attempt 1 of worker w1 timed out'}"));
     story(w, "job_created job_leased job_running job_requeued");
 }
 
@@ -395,8 +394,8 @@ static void the_token_answers_a_repeated_complete_with_the_same_result(void **st
     do_ok(w, complete_with(w, "{'n':1}"));
     do_again(w, complete_with(w, " {'n':1} "));
     refused(w, complete_with(w, "{'n':2}"), ERR_STALE_LEASE,
-            "the token of attempt 1 of job {job} is not live: it ended before, with other "
-            "words");
+            "the token of attempt 1 of job {job} is not live: it already ended with a different "
+            "outcome");
     refused(w, fail_as(w, CLASS_TRANSIENT), ERR_STALE_LEASE,
             "the token of attempt 1 of job {job} is not live: the lease has ended");
     story(w, "job_created job_leased job_running job_completed");
@@ -430,9 +429,9 @@ static void a_result_over_one_mebibyte_is_refused(void **state)
     memset(large, '7', PAYLOAD_BYTES_MAX + 1);
     struct command command = complete_with(w, NULL);
     command.complete.result = (struct str){large, PAYLOAD_BYTES_MAX + 1};
-    refused(w, command, ERR_PAYLOAD_TOO_LARGE, "result has 1048577 bytes; the most is 1048576");
+    refused(w, command, ERR_PAYLOAD_TOO_LARGE, "result has 1048577 bytes; the limit is 1048576");
     do_ok(w, complete_with(w, "1"));
-    refused(w, command, ERR_PAYLOAD_TOO_LARGE, "result has 1048577 bytes; the most is 1048576");
+    refused(w, command, ERR_PAYLOAD_TOO_LARGE, "result has 1048577 bytes; the limit is 1048576");
     story(w, "job_created job_leased job_running job_completed");
 }
 
@@ -524,10 +523,10 @@ static void the_reaper_cannot_take_a_live_lease(void **state)
     struct world *w = *state;
     running(w);
     w->now += 29000;
-    refused(w, expire_of(1), ERR_STALE_LEASE, "the lease of attempt 1 lives on for 1000 ms");
+    refused(w, expire_of(1), ERR_STALE_LEASE, "the lease of attempt 1 expires in 1000 ms");
     do_ok(w, by_worker(w, COMMAND_HEARTBEAT));
     w->now += 1000;
-    refused(w, expire_of(1), ERR_STALE_LEASE, "the lease of attempt 1 lives on for 29000 ms");
+    refused(w, expire_of(1), ERR_STALE_LEASE, "the lease of attempt 1 expires in 29000 ms");
     story(w, "job_created job_leased job_running");
 }
 
@@ -587,13 +586,13 @@ static void a_lease_from_before_an_outage_gets_one_heartbeat_of_grace(void **sta
     running(w);
     w->now += 3600000;
     w->up_since = w->now;
-    refused(w, expire_of(1), ERR_STALE_LEASE, "the lease of attempt 1 lives on for 15000 ms");
+    refused(w, expire_of(1), ERR_STALE_LEASE, "the lease of attempt 1 expires in 15000 ms");
     w->now += 14999;
-    refused(w, expire_of(1), ERR_STALE_LEASE, "the lease of attempt 1 lives on for 1 ms");
+    refused(w, expire_of(1), ERR_STALE_LEASE, "the lease of attempt 1 expires in 1 ms");
     do_ok(w, by_worker(w, COMMAND_HEARTBEAT));
     assert_int_equal(w->slice.job.lease.expires_at, w->now + 30000);
     w->now += 29999;
-    refused(w, expire_of(1), ERR_STALE_LEASE, "the lease of attempt 1 lives on for 1 ms");
+    refused(w, expire_of(1), ERR_STALE_LEASE, "the lease of attempt 1 expires in 1 ms");
     w->now += 1;
     do_ok(w, expire_of(1));
     story(w, "job_created job_leased job_running job_requeued");
@@ -619,7 +618,7 @@ static void a_short_outage_never_shortens_a_lease(void **state)
     running(w);
     w->up_since = w->now + 1;
     w->now += 29999;
-    refused(w, expire_of(1), ERR_STALE_LEASE, "the lease of attempt 1 lives on for 1 ms");
+    refused(w, expire_of(1), ERR_STALE_LEASE, "the lease of attempt 1 expires in 1 ms");
     const struct lease *lease = &w->slice.job.lease;
     struct context context = {.up_since = w->up_since};
     assert_int_equal(lease_ends_at(lease, &context), WORLD_START_MS + 30000);
@@ -633,6 +632,52 @@ static void a_short_outage_never_shortens_a_lease(void **state)
     context.down_since = 0;
     assert_int_equal(lease_ends_at(&capped, &context), w->now + 2);
     story(w, "job_created job_leased job_running");
+}
+
+/* A worker may have been told that its lease is renewed, by somebody who did not live to store it:
+ * it keeps all of the term that it may know of, and no more. */
+static void a_lease_whose_heartbeats_may_be_lost_gets_a_new_term(void **state)
+{
+    struct world *w = *state;
+    running(w);
+    w->now += 3600000;
+    w->beats_since = w->up_since = w->now;
+    w->now += 29999;
+    refused(w, expire_of(1), ERR_STALE_LEASE, "the lease of attempt 1 expires in 1 ms");
+    const struct lease lease = w->slice.job.lease;
+    struct context context = w->context;
+    int64_t term_ends = context.beats_since + 30000;
+    /* Whatever the end that is stored, and when the break began. */
+    context.down_since = context.beats_since;
+    assert_int_equal(lease_ends_at(&lease, &context), term_ends);
+    struct lease capped = lease;
+    capped.timeout_at = term_ends - 5;
+    assert_int_equal(lease_ends_at(&capped, &context), term_ends - 5);
+    struct lease brief = lease;
+    brief.heartbeat_ms = 1000;
+    assert_int_equal(lease_ends_at(&brief, &context), context.beats_since + 2000);
+    /* A break that comes later finds it live or ended, as any other. */
+    context.up_since = term_ends + 60000;
+    context.down_since = term_ends - 1;
+    assert_int_equal(lease_ends_at(&lease, &context), context.up_since + 15000);
+    context.down_since = term_ends;
+    assert_int_equal(lease_ends_at(&lease, &context), term_ends);
+
+    do_ok(w, by_worker(w, COMMAND_HEARTBEAT));
+    assert_int_equal(w->slice.job.lease.expires_at, w->now + 30000);
+    w->now += 30000;
+    do_ok(w, expire_of(1));
+    story(w, "job_created job_leased job_running job_requeued");
+}
+
+static void a_lease_that_was_renewed_since_heartbeats_are_known_ends_as_it_says(void **state)
+{
+    struct world *w = *state;
+    w->beats_since = w->now;
+    running(w);
+    w->now += 30000;
+    do_ok(w, expire_of(1));
+    story(w, "job_created job_leased job_running job_requeued");
 }
 
 static void time_never_runs_backwards_for_a_job(void **state)
@@ -707,6 +752,8 @@ int main(void)
         SCENARIO(an_expiry_while_a_soft_cancel_is_open_cancels),
         SCENARIO(a_lease_from_before_an_outage_gets_one_heartbeat_of_grace),
         SCENARIO(the_grace_ends_for_a_worker_that_does_not_come_back),
+        SCENARIO(a_lease_whose_heartbeats_may_be_lost_gets_a_new_term),
+        SCENARIO(a_lease_that_was_renewed_since_heartbeats_are_known_ends_as_it_says),
         SCENARIO(a_short_outage_never_shortens_a_lease),
         SCENARIO(time_never_runs_backwards_for_a_job),
         SCENARIO(a_decision_without_events_keeps_the_head),

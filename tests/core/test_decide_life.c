@@ -28,8 +28,7 @@ static void a_job_that_has_not_started_by_its_time_expires(void **state)
     assert_int_equal(job_expires_at(&w->slice.job), WORLD_START_MS + 5000);
     w->now += 4999;
     assert_int_equal(due_now(w), COMMAND_NONE);
-    refused(w, by_engine(COMMAND_LIFETIME), ERR_INVALID_TRANSITION,
-            "this job may live for another 1 ms");
+    refused(w, by_engine(COMMAND_LIFETIME), ERR_INVALID_TRANSITION, "the job expires in 1 ms");
     w->now += 1;
     assert_int_equal(due_now(w), COMMAND_LIFETIME);
     do_ok(w, by_engine(COMMAND_LIFETIME));
@@ -50,7 +49,7 @@ static void a_job_that_has_started_does_not_expire(void **state)
     do_ok(w, by_worker(w, COMMAND_RELEASE));
     w->now += 10000;
     refused(w, by_engine(COMMAND_LIFETIME), ERR_INVALID_TRANSITION,
-            "the life of this job has no end");
+            "the job has neither an expiry nor a deadline");
     do_ok(w, claim_by("w1", true));
     assert_null(world_check(w));
 }
@@ -60,7 +59,7 @@ static void a_job_is_not_claimed_after_its_life_is_over(void **state)
     struct world *w = *state;
     submit_for(w, 5000, 0, EXHAUSTED_NONE);
     w->now += 5000;
-    refused(w, claim_by("w1", true), ERR_INVALID_TRANSITION, "the life of this job is over");
+    refused(w, claim_by("w1", true), ERR_INVALID_TRANSITION, "the job has expired");
     story(w, "job_created");
 }
 
@@ -163,8 +162,7 @@ static void a_planned_job_has_a_life_too(void **state)
     struct world *w = *state;
     submit_plan(w, "{'steps':[{'id':'a'}]}", 5000, 0);
     w->now += 5000;
-    refused(w, step_claim_of(w, "a", "r1", true), ERR_INVALID_TRANSITION,
-            "the life of this job is over");
+    refused(w, step_claim_of(w, "a", "r1", true), ERR_INVALID_TRANSITION, "the job has expired");
     do_ok(w, by_engine(COMMAND_LIFETIME));
     assert_status(w, "cancelled");
     assert_null(world_check(w));
@@ -194,11 +192,11 @@ static void a_delay_beyond_the_life_of_a_job_is_refused(void **state)
     spec.delay_ms = 5000;
     spec.expires_ms = 5000;
     refused(w, submit_of(&spec), ERR_BAD_REQUEST,
-            "expires_ms is 5000, but the job may not start before 5000 ms from now");
+            "expires_ms is 5000, but the earliest start is in 5000 ms");
     spec.expires_ms = 0;
     spec.deadline_ms = 4000;
     refused(w, submit_of(&spec), ERR_BAD_REQUEST,
-            "deadline_ms is 4000, but the job may not start before 5000 ms from now");
+            "deadline_ms is 4000, but the earliest start is in 5000 ms");
     spec.deadline_ms = DELAY_MS_MAX + 1;
     refused(w, submit_of(&spec), ERR_BAD_REQUEST,
             "deadline_ms must be a whole number from 0 to 316224000000, not 316224000001");
@@ -210,15 +208,14 @@ static void a_scheduled_job_runs_now(void **state)
     struct spec spec = world_spec();
     spec.delay_ms = 60000;
     do_ok(w, submit_of(&spec));
-    refused(w, claim_by("w1", true), ERR_INVALID_TRANSITION,
-            "the job is not due for another 60000 ms");
+    refused(w, claim_by("w1", true), ERR_INVALID_TRANSITION, "the job is not due for 60000 ms");
     do_ok(w, by_user(COMMAND_RUN));
     assert_int_equal(w->slice.job.run_at, w->now);
     assert_status(w, "queued");
     do_again(w, by_user(COMMAND_RUN));
     do_ok(w, claim_by("w1", true));
     refused(w, by_user(COMMAND_RUN), ERR_INVALID_TRANSITION,
-            "only a scheduled or retrying job is run now; this one is running");
+            "only a scheduled or retrying job can be run now; this one is running");
     assert_null(world_check(w));
     story(w, "job_created job_requeued job_leased job_running");
 }
@@ -242,6 +239,81 @@ static void a_retrying_job_runs_now_and_keeps_its_failures(void **state)
     assert_null(world_check(w));
 }
 
+static struct command claim_of_version(const char *version)
+{
+    struct command claim = claim_by("w1", true);
+    if (version != NULL)
+        claim.claim.code_version = str_from(version);
+    return claim;
+}
+
+static struct command repin(const char *from, const char *to)
+{
+    struct command command = by_user(COMMAND_REPIN);
+    command.repin.to = str_from(to);
+    if (from != NULL)
+        command.repin.from = str_from(from);
+    return command;
+}
+
+static void a_job_of_a_pinned_kind_stays_with_the_version_that_claims_it_first(void **state)
+{
+    struct world *w = *state;
+    struct spec spec = world_spec();
+    w->kind.pin = true;
+    do_ok(w, submit_of(&spec));
+    refused(w, repin(NULL, "v42"), ERR_INVALID_TRANSITION,
+            "only a live job that is pinned goes to another version; this one is queued and not "
+            "pinned");
+    do_ok(w, claim_of_version(NULL)); /* who says no version pins nothing */
+    assert_false(str_is_set(w->slice.job.pin));
+    do_ok(w, by_worker(w, COMMAND_RELEASE));
+    do_ok(w, claim_of_version("v41"));
+    assert_text(w->slice.job.pin, "v41");
+    do_ok(w, by_worker(w, COMMAND_RELEASE));
+    refused(w, claim_of_version("v42"), ERR_INVALID_TRANSITION,
+            "the job is pinned to the code version \"v41\"");
+    refused(w, claim_of_version(NULL), ERR_INVALID_TRANSITION,
+            "the job is pinned to the code version \"v41\"");
+    do_ok(w, claim_of_version("v41"));
+    do_ok(w, fail_as(w, CLASS_PERMANENT));
+    struct command again = by_user(COMMAND_REQUEUE);
+    again.requeue.reason = STR("rolled back");
+    do_ok(w, again);
+    assert_text(w->slice.job.pin, "v41");
+    do_ok(w, claim_of_version("v41"));
+    do_ok(w, fail_as(w, CLASS_PERMANENT));
+    again.requeue.fresh = true;
+    do_ok(w, again);
+    assert_false(str_is_set(w->slice.job.pin));
+    do_ok(w, claim_of_version("v42"));
+    assert_text(w->slice.job.pin, "v42");
+    assert_null(world_check(w));
+}
+
+static void a_pinned_job_is_pinned_to_another_version(void **state)
+{
+    struct world *w = *state;
+    struct spec spec = world_spec();
+    w->kind.pin = true;
+    do_ok(w, submit_of(&spec));
+    do_ok(w, claim_of_version("v41"));
+    refused(w, repin("v40", "v42"), ERR_INVALID_TRANSITION, "the job is pinned to \"v41\"");
+    do_ok(w, repin("v41", "v42"));
+    do_again(w, repin(NULL, "v42"));
+    assert_text(w->slice.job.pin, "v42");
+    do_ok(w, by_worker(w, COMMAND_RELEASE)); /* the lease that there was goes on */
+    refused(w, claim_of_version("v41"), ERR_INVALID_TRANSITION,
+            "the job is pinned to the code version \"v42\"");
+    do_ok(w, claim_of_version("v42"));
+    do_ok(w, by_worker(w, COMMAND_COMPLETE));
+    refused(w, repin(NULL, "v43"), ERR_INVALID_TRANSITION,
+            "only a live job that is pinned goes to another version; this one is completed");
+    assert_null(world_check(w));
+    story(w, "job_created job_leased job_running job_repinned job_requeued job_leased job_running "
+             "job_completed");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +329,8 @@ int main(void)
         SCENARIO(a_delay_beyond_the_life_of_a_job_is_refused),
         SCENARIO(a_scheduled_job_runs_now),
         SCENARIO(a_retrying_job_runs_now_and_keeps_its_failures),
+        SCENARIO(a_job_of_a_pinned_kind_stays_with_the_version_that_claims_it_first),
+        SCENARIO(a_pinned_job_is_pinned_to_another_version),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,7 +69,7 @@ static void a_worker_cannot_cancel_what_nobody_asked_to_cancel(void **state)
     struct world *w = *state;
     running(w);
     refused(w, by_worker(w, COMMAND_CANCELLED), ERR_INVALID_TRANSITION,
-            "nobody asked to cancel this job: release it or fail it instead");
+            "no cancellation was requested: release or fail the job instead");
     story(w, "job_created job_leased job_running");
 }
 
@@ -78,13 +78,13 @@ static void a_soft_cancel_turns_hard_after_its_time_and_not_before(void **state)
     struct world *w = *state;
     running(w);
     refused(w, by_engine(COMMAND_CANCEL_DUE), ERR_INVALID_TRANSITION,
-            "nobody asked to cancel this job");
+            "no cancellation was requested");
     struct command cancel = cancel_by(CANCEL_SOFT, "stop");
     cancel.cancel.soft_ms = 5000;
     do_ok(w, cancel);
     w->now += 4999;
     refused(w, by_engine(COMMAND_CANCEL_DUE), ERR_INVALID_TRANSITION,
-            "the worker has another 1 ms to end this job by itself");
+            "the grace period of the worker ends in 1 ms");
     w->now += 1;
     do_ok(w, by_engine(COMMAND_CANCEL_DUE));
     assert_status(w, "cancelled");
@@ -215,13 +215,13 @@ static void only_failed_dead_and_retrying_jobs_are_requeued(void **state)
     struct world *w = *state;
     submitted(w);
     refused(w, requeue_by("x", false), ERR_INVALID_TRANSITION,
-            "only a failed, dead-lettered or retrying job is requeued; this one is queued");
+            "only a failed, dead-lettered or retrying job can be requeued; this one is queued");
     do_ok(w, claim_by("w1", false));
     refused(w, requeue_by("x", false), ERR_INVALID_TRANSITION,
-            "only a failed, dead-lettered or retrying job is requeued; this one is leased");
+            "only a failed, dead-lettered or retrying job can be requeued; this one is leased");
     do_ok(w, by_worker(w, COMMAND_START));
     refused(w, requeue_by("x", false), ERR_INVALID_TRANSITION,
-            "only a failed, dead-lettered or retrying job is requeued; this one is running");
+            "only a failed, dead-lettered or retrying job can be requeued; this one is running");
     refused(w, requeue_by("\xff", false), ERR_BAD_REQUEST, "reason is not valid UTF-8");
     story(w, "job_created job_leased job_running");
 }
@@ -276,14 +276,14 @@ static void an_append_at_another_version_is_a_mismatch(void **state)
     struct appended event = {STR("a.b"), absent};
     struct command command = with_token(append_of(&event, 1), w->token);
     command.append.expected_version = 2;
-    refused(w, command, ERR_VERSION_MISMATCH, "the job is at version 3, not at the expected 2");
+    refused(w, command, ERR_VERSION_MISMATCH, "the job has version 3, not the expected 2");
     command.append.expected_version = 4;
-    refused(w, command, ERR_VERSION_MISMATCH, "the job is at version 3, not at the expected 4");
+    refused(w, command, ERR_VERSION_MISMATCH, "the job has version 3, not the expected 4");
     command.append.expected_version = 3;
     do_ok(w, command);
-    refused(w, command, ERR_VERSION_MISMATCH, "the job is at version 4, not at the expected 3");
+    refused(w, command, ERR_VERSION_MISMATCH, "the job has version 4, not the expected 3");
     command.append.expected_version = 0;
-    refused(w, command, ERR_VERSION_MISMATCH, "the job is at version 4, not at the expected 0");
+    refused(w, command, ERR_VERSION_MISMATCH, "the job has version 4, not the expected 0");
     story(w, "job_created job_leased job_running a.b");
 }
 
@@ -297,14 +297,13 @@ static void events_of_the_machine_are_never_appended_raw(void **state)
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         struct appended event = {str_from(types[i]), absent};
         char text[128];
-        (void)snprintf(text, sizeof text, "events of type \"%s\" are written by Pawl alone",
-                       types[i]);
+        (void)snprintf(text, sizeof text, "events of type \"%s\" are reserved for Pawl", types[i]);
         refused(w, with_token(append_of(&event, 1), w->token), ERR_BAD_REQUEST, text);
         refused(w, append_of(&event, 1), ERR_BAD_REQUEST, text);
     }
     struct appended unknown = {STR("invoice_sent"), absent};
     refused(w, with_token(append_of(&unknown, 1), w->token), ERR_BAD_REQUEST,
-            "event type \"invoice_sent\" is not known; a type of your own has a dot in its name");
+            "unknown event type \"invoice_sent\"; a custom type needs a dot in its name");
     story(w, "job_created job_leased job_running");
 }
 
@@ -319,11 +318,11 @@ static void an_append_is_all_or_nothing(void **state)
     memset(large, '7', PAYLOAD_BYTES_MAX + 1);
     events[1] = (struct appended){STR("a.c"), {large, PAYLOAD_BYTES_MAX + 1}};
     refused(w, with_token(append_of(events, 2), w->token), ERR_PAYLOAD_TOO_LARGE,
-            "payload has 1048577 bytes; the most is 1048576");
+            "payload has 1048577 bytes; the limit is 1048576");
     refused(w, with_token(append_of(events, 0), w->token), ERR_BAD_REQUEST,
-            "from 1 to 1000 events can be appended, not 0");
+            "append takes 1 to 1000 events, not 0");
     refused(w, with_token(append_of(events, 1001), w->token), ERR_BAD_REQUEST,
-            "from 1 to 1000 events can be appended, not 1001");
+            "append takes 1 to 1000 events, not 1001");
     story(w, "job_created job_leased job_running");
 }
 
@@ -347,13 +346,13 @@ static void an_operator_says_compensated_only_after_failure(void **state)
     struct appended event = {STR("job_compensated"), absent};
     struct appended node = {STR("node_started"), absent};
     refused(w, append_of(&event, 1), ERR_INVALID_TRANSITION,
-            "\"job_compensated\" needs the token of the live lease, or a job that has failed");
+            "\"job_compensated\" requires the token of the live lease, or a job that has failed");
     refused(w, append_of(&node, 1), ERR_INVALID_TRANSITION,
-            "\"node_started\" needs the token of the live lease");
+            "\"node_started\" requires the token of the live lease");
     do_ok(w, fail_as(w, CLASS_PERMANENT));
     do_ok(w, append_of(&event, 1));
     refused(w, append_of(&node, 1), ERR_INVALID_TRANSITION,
-            "\"node_started\" needs the token of the live lease");
+            "\"node_started\" requires the token of the live lease");
     assert_status(w, "failed");
     story(w, "job_created job_leased job_running job_failed job_compensated");
 }
@@ -365,7 +364,7 @@ static void a_completed_job_has_nothing_to_compensate(void **state)
     do_ok(w, complete_with(w, "1"));
     struct appended event = {STR("job_compensated"), absent};
     refused(w, append_of(&event, 1), ERR_INVALID_TRANSITION,
-            "\"job_compensated\" needs the token of the live lease, or a job that has failed");
+            "\"job_compensated\" requires the token of the live lease, or a job that has failed");
     refused(w, with_token(append_of(&event, 1), w->token), ERR_STALE_LEASE,
             "the token of attempt 1 of job {job} is not live: the lease has ended");
     story(w, "job_created job_leased job_running job_completed");
@@ -378,17 +377,18 @@ static void a_command_for_a_step_is_not_for_a_job_and_back(void **state)
     struct world *w = *state;
     planned(w, "[{'id':'a'}]");
     refused(w, on_step(claim_by("w1", true), "a"), ERR_INVALID_TRANSITION,
-            "claim is not for a step");
+            "claim does not apply to a step");
     refused(w, on_step(cancel_by(CANCEL_HARD, ""), "a"), ERR_INVALID_TRANSITION,
-            "cancel is not for a step");
-    refused(w, verdict_on(NULL, VERDICT_ACCEPT), ERR_BAD_REQUEST, "verdict needs a step");
+            "cancel does not apply to a step");
+    refused(w, verdict_on(NULL, VERDICT_ACCEPT), ERR_BAD_REQUEST, "verdict requires a step");
     refused(w, answer_of(w, NULL, "1"), ERR_INVALID_TRANSITION,
             "cannot answer job {job}: it is queued");
-    refused(w, step_claim_of(w, NULL, "r1", true), ERR_BAD_REQUEST, "step_claim needs a step");
-    refused(w, step_claim_of(w, "b", "r1", true), ERR_NOT_FOUND, "the job has no step \"b\"");
+    refused(w, step_claim_of(w, NULL, "r1", true), ERR_BAD_REQUEST, "step_claim requires a step");
+    refused(w, step_claim_of(w, "b", "r1", true), ERR_NOT_FOUND, "unknown step \"b\"");
     do_ok(w, step_claim_of(w, "a", "r1", true));
-    refused(w, wait_for(w, "k", 0), ERR_INVALID_TRANSITION, "wait is not for a step");
-    refused(w, by_worker(w, COMMAND_ABANDON), ERR_INVALID_TRANSITION, "abandon is not for a step");
+    refused(w, wait_for(w, "k", 0), ERR_INVALID_TRANSITION, "wait does not apply to a step");
+    refused(w, by_worker(w, COMMAND_ABANDON), ERR_INVALID_TRANSITION,
+            "abandon does not apply to a step");
     story(w, "job_created plan_generated job_running step_leased:a step_running:a");
 }
 
@@ -401,10 +401,11 @@ static void a_type_of_ones_own_has_a_word_on_both_sides_of_its_dot(void **state)
     append.append.events = &event;
     append.append.count = 1;
     append.append.expected_version = -1;
-    refused(w, append, ERR_BAD_REQUEST, "event type \".sent\" has nothing on one side of its dot");
+    refused(w, append, ERR_BAD_REQUEST,
+            "event type \".sent\" must have text on both sides of the dot");
     event.type = STR("invoice.");
     refused(w, append, ERR_BAD_REQUEST,
-            "event type \"invoice.\" has nothing on one side of its dot");
+            "event type \"invoice.\" must have text on both sides of the dot");
     event.type = STR("invoice.sent");
     do_ok(w, append);
 }

@@ -40,12 +40,11 @@ static void a_plan_that_cannot_be_carried_out_is_refused_with_the_reason(void **
     refused(w, plan_of(w, NULL), ERR_UNPROCESSABLE_PLAN, "the plan has no steps");
     refused(w, plan_of(w, "[]"), ERR_UNPROCESSABLE_PLAN, "a plan needs at least one step");
     refused(w, plan_of(w, "[{'id':'a'},{'id':'a'}]"), ERR_UNPROCESSABLE_PLAN,
-            "step id \"a\" is used twice: by steps[0] and steps[1]");
+            "duplicate step id \"a\" in steps[0] and steps[1]");
     refused(w, plan_of(w, "[{'id':'a','deps':['b']}]"), ERR_UNPROCESSABLE_PLAN,
             "step \"a\" depends on \"b\", which is not a step of this plan");
     refused(w, plan_of(w, "[{'id':'a','deps':['b']},{'id':'b','deps':['a']}]"),
-            ERR_UNPROCESSABLE_PLAN,
-            "the plan has a cycle, in which each step depends on the next: a → b → a");
+            ERR_UNPROCESSABLE_PLAN, "the plan has a dependency cycle: a → b → a");
     struct command command = plan_of(w, "[{'id':'a'}]");
     command.plan.reason = STR("\xff");
     refused(w, command, ERR_BAD_REQUEST, "reason is not valid UTF-8");
@@ -69,7 +68,7 @@ static void a_plan_has_its_limits(void **state)
     memset(text, ' ', size);
     memcpy(text, command.plan.steps.at, command.plan.steps.len);
     command.plan.steps = (struct str){text, size};
-    refused(w, command, ERR_PAYLOAD_TOO_LARGE, "the plan has 8388609 bytes; the most is 8388608");
+    refused(w, command, ERR_PAYLOAD_TOO_LARGE, "the plan has 8388609 bytes; the limit is 8388608");
     story(w, "job_created");
 }
 
@@ -79,7 +78,7 @@ static void a_plan_that_is_carried_out_is_not_replaced(void **state)
     planned(w, "[{'id':'a'}]");
     do_ok(w, step_claim_of(w, "a", "r1", true));
     refused(w, plan_of(w, "[{'id':'b'}]"), ERR_INVALID_TRANSITION,
-            "the plan is being carried out: give a step the verdict replan first");
+            "the plan is running: give a step the verdict replan first");
     do_ok(w, complete_with(w, "1"));
     refused(w, plan_of(w, "[{'id':'b'}]"), ERR_INVALID_TRANSITION,
             "cannot plan job {job}: it is completed");
@@ -96,12 +95,11 @@ static void a_job_in_the_hands_of_a_worker_takes_no_plan(void **state)
     do_ok(w, begin_of(w, "mail", "1"));
     do_ok(w, by_worker(w, COMMAND_RELEASE));
     refused(w, plan_of(w, "[{'id':'b'}]"), ERR_INVALID_TRANSITION,
-            "cannot plan while the effect \"mail\" is open: commit it, abort it, or begin it "
-            "again, first");
+            "cannot plan while the effect \"mail\" is open: commit, abort or begin it again first");
     struct command plan = plan_of(w, "[{'id':'b'}]");
     plan.blind = true;
     refused(w, plan, ERR_INVALID_TRANSITION,
-            "cannot plan while an effect is open: commit it, abort it, or begin it again, first");
+            "cannot plan while an effect is open: commit, abort or begin it again first");
     story(w, "job_created job_leased job_running tool_called job_requeued");
 }
 
@@ -235,8 +233,9 @@ static void the_error_of_a_step_that_succeeded_is_not_that_of_its_job(void **sta
     w->now += 1000;
     step_done(w, "b", "1");
     assert_status(w, "failed");
-    assert_text(w->slice.job.error, "{\"class\":\"permanent\",\"message\":\"a step failed, and "
-                                    "nothing is left that could run\"}");
+    assert_text(
+        w->slice.job.error,
+        "{\"class\":\"permanent\",\"message\":\"a step failed and no other step can run\"}");
     assert_null(world_check(w));
 }
 
@@ -288,7 +287,7 @@ static void a_soft_cancel_waits_for_every_step_that_runs(void **state)
     struct str of_a = w->token;
     do_ok(w, step_claim_of(w, "b", "r1", true));
     refused(w, by_worker(w, COMMAND_CANCELLED), ERR_INVALID_TRANSITION,
-            "nobody asked to cancel this job: release it or fail it instead");
+            "no cancellation was requested: release or fail the job instead");
     do_ok(w, cancel_by(CANCEL_SOFT, "stop"));
     refused(w, step_claim_of(w, "c", "r1", true), ERR_INVALID_TRANSITION,
             "the job is being cancelled");
@@ -361,8 +360,7 @@ static void a_requeued_plan_keeps_what_succeeded(void **state)
     assert_int_equal(step_named(w, "b")->failures, 0);
     assert_step(w, "c", "waiting_deps");
     refused(w, with_token(complete_with(w, "1"), dead), ERR_STALE_LEASE,
-            "the token of attempt 1 of job {job}, step b is not live: its secret is not the "
-            "lease's");
+            "the token of attempt 1 of job {job}, step b is not live: its secret does not match");
     step_done(w, "b", "2");
     assert_int_equal(step_named(w, "b")->attempt, 2); /* fencing numbers never come again */
     step_done(w, "c", "3");
@@ -506,12 +504,12 @@ static void plan_is_for_who_may_answer(struct world *w)
     assert_status(w, "waiting");
     plan.no_answer = true;
     refused(w, plan, ERR_FORBIDDEN,
-            "step \"ok\" asks a person and is not answered: a new plan would end the question, "
-            "which needs a token with the scope answer");
+            "step \"ok\" has an open question: a new plan would end it, "
+            "which requires a token with the scope answer");
     plan.blind = true;
     refused(w, plan, ERR_FORBIDDEN,
-            "a step asks a person and is not answered: a new plan would end the question, which "
-            "needs a token with the scope answer");
+            "a step has an open question: a new plan would end it, which requires a token with the "
+            "scope answer");
     assert_status(w, "waiting");
     do_ok(w, plan_of(w, "[{'id':'pay'}]"));
     assert_status(w, "queued");
@@ -558,7 +556,7 @@ static void a_replan_fails_the_step_and_waits_once_nothing_else_runs(void **stat
     assert_status(w, "running");
     assert_true(w->slice.job.replan);
     refused(w, plan_of(w, "[{'id':'d'}]"), ERR_INVALID_TRANSITION,
-            "the plan is being carried out: give a step the verdict replan first");
+            "the plan is running: give a step the verdict replan first");
     do_ok(w, with_token(complete_with(w, "7"), of_b));
     assert_status(w, "waiting");
     assert_int_equal(w->slice.job.wait.type, WAIT_REPLAN);
@@ -650,7 +648,7 @@ static void an_answer_is_refused_while_a_plan_is_awaited_since_it_would_be_lost(
     do_ok(w, verdict_on("a", VERDICT_REPLAN));
     assert_status(w, "waiting");
     refused(w, signal_of(w, "k", "1"), ERR_WRONG_CORRELATION_KEY,
-            "the job waits for a new plan, not for \"k\"; early: true would store it");
+            "the job waits for a new plan, not for \"k\"; use early: true to store the signal");
     assert_int_equal(w->slice.job.wait.type, WAIT_REPLAN);
     refused(w, on_step(by_engine(COMMAND_WAKE), "g"), ERR_INVALID_TRANSITION,
             "cannot wake step \"g\": it is needs_user, and the job waits for a new plan");
@@ -664,7 +662,7 @@ static void an_awaited_plan_can_be_cancelled(void **state)
     do_ok(w, step_claim_of(w, "a", "r1", true));
     do_ok(w, verdict_on("a", VERDICT_REPLAN));
     refused(w, by_engine(COMMAND_WAKE), ERR_INVALID_TRANSITION,
-            "the wait of this job does not end by itself");
+            "the wait of this job has no timeout");
     do_ok(w, cancel_by(CANCEL_SOFT, ""));
     assert_status(w, "cancelled");
     story_since(w, 7, "job_waiting job_cancelled");
@@ -691,9 +689,9 @@ static void an_open_effect_outlives_a_plan_without_its_step(void **state)
     do_ok(w, step_claim_of(w, "a", "r1", true));
     do_ok(w, begin_of(w, "mail", "1"));
     assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
-    refused(w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
-            "cannot complete while the effect \"post\" is open: commit it, abort it, or begin it "
-            "again, first");
+    refused(
+        w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
+        "cannot complete while the effect \"post\" is open: commit, abort or begin it again first");
     do_ok(w, begin_of(w, "post", "1"));
     do_ok(w, commit_of(w, "mail", "2"));
     do_ok(w, commit_of(w, "post", "2"));

@@ -41,7 +41,7 @@ static void a_question_drops_the_lease_and_the_job_waits_when_nothing_else_can_r
     refused(w, step_claim_of(w, "a", "r1", true), ERR_INVALID_TRANSITION,
             "cannot claim a step of job {job}: it is waiting");
     refused(w, by_engine(COMMAND_WAKE), ERR_INVALID_TRANSITION,
-            "the wait of this job does not end by itself");
+            "the wait of this job has no timeout");
     story(w, ASKED);
 }
 
@@ -76,7 +76,7 @@ static void an_answer_to_an_earlier_question_is_refused(void **state)
     late.answer.has_attempt = true;
     late.answer.attempt = first;
     refused(w, late, ERR_VERSION_MISMATCH,
-            "step \"a\" asks another question by now: it is in attempt 2, not 1");
+            "the question of step \"a\" has changed: the current attempt is 2, not 1");
     late.answer.attempt = step_named(w, "a")->attempt;
     do_ok(w, late);
     assert_str(step_named(w, "a")->answer, js(w, "2"));
@@ -147,14 +147,15 @@ static void an_answer_is_one_of_the_choices_and_given_once(void **state)
     memset(large, '7', PAYLOAD_BYTES_MAX + 1);
     struct command long_answer = answer_of(w, "a", NULL);
     long_answer.answer.answer = (struct str){large, PAYLOAD_BYTES_MAX + 1};
-    refused(w, long_answer, ERR_PAYLOAD_TOO_LARGE, "answer has 1048577 bytes; the most is 1048576");
+    refused(w, long_answer, ERR_PAYLOAD_TOO_LARGE,
+            "answer has 1048577 bytes; the limit is 1048576");
     do_ok(w, answer_of(w, "a", "'yes'"));
     do_again(w, answer_of(w, "a", "'yes'"));
     refused(w, answer_of(w, "a", "'no'"), ERR_INVALID_TRANSITION,
-            "cannot answer step \"a\": it is needs_user and was answered before");
+            "cannot answer step \"a\": it is needs_user and already answered");
     answer.answer.by = STR("eve");
     refused(w, answer, ERR_INVALID_TRANSITION,
-            "cannot answer step \"a\": it is needs_user and was answered before");
+            "cannot answer step \"a\": it is needs_user and already answered");
     do_ok(w, step_claim_of(w, "a", "r1", true));
     do_again(w, answer_of(w, "a", "'yes'"));
     story(w, ASKED " signal_received:a wait_completed job_running step_running:a");
@@ -166,7 +167,7 @@ static void a_question_that_is_not_sound_is_refused(void **state)
     step_running(w, ONE);
     struct command ask = ask_of(w, NULL, 0, NULL);
     ask.verdict.question.prompt = STR("");
-    refused(w, ask, ERR_BAD_REQUEST, "needs_user needs a question with a prompt");
+    refused(w, ask, ERR_BAD_REQUEST, "needs_user requires a question with a prompt");
     ask.verdict.question.prompt = STR("\xff");
     refused(w, ask, ERR_BAD_REQUEST, "question.prompt is not valid UTF-8");
     ask = ask_of(w, NULL, -1, NULL);
@@ -177,7 +178,7 @@ static void a_question_that_is_not_sound_is_refused(void **state)
     ask = ask_of(w, "{'yes':1}", 0, NULL);
     refused(w, ask, ERR_BAD_REQUEST, "choices must be an array");
     ask = ask_of(w, "['yes']", 0, "'no'");
-    refused(w, ask, ERR_BAD_REQUEST, "default_answer \"no\" is not among the choices");
+    refused(w, ask, ERR_BAD_REQUEST, "default_answer \"no\" is not one of the choices");
     ask = ask_of(w, NULL, 0, NULL);
     ask.verdict.question.assignee = STR("");
     refused(w, ask, ERR_BAD_REQUEST, "question.assignee must not be empty");
@@ -186,7 +187,7 @@ static void a_question_that_is_not_sound_is_refused(void **state)
     ask = ask_of(w, NULL, 0, NULL);
     ask.verdict.question.choices = (struct str){large, PAYLOAD_BYTES_MAX + 1};
     refused(w, ask, ERR_PAYLOAD_TOO_LARGE,
-            "question.choices has 1048577 bytes; the most is 1048576");
+            "question.choices has 1048577 bytes; the limit is 1048576");
     story(w, BEGUN);
 }
 
@@ -197,13 +198,13 @@ static void a_question_that_times_out_takes_its_default_answer(void **state)
     do_ok(w, ask_of(w, "['yes','no']", 60000, "'no'"));
     w->now += 59999;
     refused(w, on_step(by_engine(COMMAND_WAKE), "a"), ERR_INVALID_TRANSITION,
-            "cannot wake step \"a\": it is needs_user and its time is not over");
+            "cannot wake step \"a\": it is needs_user and its timeout has not passed");
     w->now += 1;
     do_ok(w, on_step(by_engine(COMMAND_WAKE), "a"));
     assert_str(step_named(w, "a")->answer, js(w, "'no'"));
     assert_text(step_named(w, "a")->answered_by, "pawl");
     refused(w, on_step(by_engine(COMMAND_WAKE), "a"), ERR_INVALID_TRANSITION,
-            "cannot wake step \"a\": it is needs_user and was answered before");
+            "cannot wake step \"a\": it is needs_user and already answered");
     do_ok(w, step_claim_of(w, "a", "r1", true));
     story(w, ASKED " signal_received:a wait_completed job_running step_running:a");
 }
@@ -227,7 +228,7 @@ static void a_question_without_a_deadline_never_times_out(void **state)
     do_ok(w, ask_of(w, NULL, 0, NULL));
     w->now += DELAY_MS_MAX;
     refused(w, on_step(by_engine(COMMAND_WAKE), "a"), ERR_INVALID_TRANSITION,
-            "cannot wake step \"a\": it is needs_user and its time is not over");
+            "cannot wake step \"a\": it is needs_user and its timeout has not passed");
     story(w, ASKED);
 }
 
@@ -312,7 +313,7 @@ static void a_person_says_that_the_effect_of_a_step_is_tried_again(void **state)
     struct world *w = *state;
     asked_about_mail(w);
     refused(w, answer_of(w, "a", "'perhaps'"), ERR_BAD_REQUEST,
-            "an effect in doubt is answered with retry, done or fail, not with \"perhaps\"");
+            "the answer for an effect in doubt must be retry, done or fail, not \"perhaps\"");
     do_ok(w, answer_of(w, "a", "'retry'"));
     do_ok(w, step_claim_of(w, "a", "r1", true));
     do_ok(w, begin_of(w, "mail", "1"));
@@ -363,7 +364,7 @@ static void a_wait_step_waits_from_the_start_and_ends_with_its_signal(void **sta
     assert_int_equal(step_named(w, "gate")->question.type, WAIT_SIGNAL);
     assert_status(w, "waiting");
     refused(w, signal_of(w, "shut", "1"), ERR_WRONG_CORRELATION_KEY,
-            "the job waits for its steps, not for \"shut\"; early: true would store it");
+            "the job waits for its steps, not for \"shut\"; use early: true to store the signal");
     do_ok(w, signal_of(w, "open", "{'by':'wind'}"));
     assert_status(w, "completed");
     assert_str(w->slice.job.result, js(w, "{'by':'wind'}"));
@@ -517,7 +518,7 @@ static void no_worker_claims_a_wait_step(void **state)
     struct world *w = *state;
     planned(w, "[{'id':'a'},{'id':'gate','wait':{'type':'signal','correlation_key':'k'}}]");
     refused(w, step_claim_of(w, "gate", "r1", true), ERR_INVALID_TRANSITION,
-            "cannot claim step \"gate\": it is needs_user and waits by itself: no worker runs it");
+            "cannot claim step \"gate\": it is needs_user and waits by itself; no worker runs it");
     story(w, "job_created plan_generated job_running step_leased:gate step_running:gate "
              "step_needs_user:gate");
 }
@@ -533,7 +534,7 @@ static void a_wait_step_of_a_delayed_job_begins_when_the_job_is_due(void **state
     do_ok(w, submit);
     assert_status(w, "queued");
     refused(w, on_step(by_engine(COMMAND_WAKE), "gate"), ERR_INVALID_TRANSITION,
-            "the job is not due for another 60000 ms");
+            "the job is not due for 60000 ms");
     w->now += 60000;
     do_ok(w, on_step(by_engine(COMMAND_WAKE), "gate"));
     assert_step(w, "gate", "needs_user");

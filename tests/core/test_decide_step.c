@@ -89,7 +89,7 @@ static void a_step_runs_only_on_a_resource_that_fits(void **state)
     struct command command = step_claim_of(w, "a", "r1", true);
     command.claim.resource = resource;
     refused(w, command, ERR_INVALID_TRANSITION,
-            "resource \"r1\" lacks the capability \"gpu\" that step \"a\" needs");
+            "resource \"r1\" lacks the capability \"gpu\" required by step \"a\"");
     struct str gpu = STR("gpu");
     resource->capabilities = (struct names){&gpu, 1};
     resource->id = STR("bad");
@@ -98,7 +98,7 @@ static void a_step_runs_only_on_a_resource_that_fits(void **state)
     resource->id = STR("r1");
     resource->used = resource->slots;
     refused(w, command, ERR_INVALID_TRANSITION,
-            "resource \"r1\" has no free slot: 1000 of 1000 are used");
+            "resource \"r1\" has no free slot: 1000 of 1000 in use");
     resource->used = 0;
     do_ok(w, command);
     story(w, BEGUN);
@@ -115,7 +115,7 @@ static void steps_of_a_job_that_is_not_due_are_not_claimed(void **state)
     do_ok(w, submit);
     w->now += 400;
     refused(w, step_claim_of(w, "a", "r1", true), ERR_INVALID_TRANSITION,
-            "the job is not due for another 600 ms");
+            "the job is not due for 600 ms");
     w->now += 600;
     do_ok(w, step_claim_of(w, "a", "r1", true));
     story(w, BEGUN);
@@ -160,8 +160,8 @@ static void a_repeated_step_complete_is_answered_with_the_same_result_only(void 
     do_ok(w, complete_with(w, "1"));
     do_again(w, complete_with(w, "1"));
     refused(w, complete_with(w, "2"), ERR_STALE_LEASE,
-            "the token of attempt 1 of job {job}, step a is not live: it ended before, with "
-            "other words");
+            "the token of attempt 1 of job {job}, step a is not live: it already ended with a "
+            "different outcome");
     story(w, BEGUN " step_succeeded:a");
 }
 
@@ -178,7 +178,7 @@ static void a_step_that_has_not_started_cannot_complete(void **state)
     memset(large, '7', PAYLOAD_BYTES_MAX + 1);
     struct command command = complete_with(w, NULL);
     command.complete.result = (struct str){large, PAYLOAD_BYTES_MAX + 1};
-    refused(w, command, ERR_PAYLOAD_TOO_LARGE, "result has 1048577 bytes; the most is 1048576");
+    refused(w, command, ERR_PAYLOAD_TOO_LARGE, "result has 1048577 bytes; the limit is 1048576");
     story(w, "job_created plan_generated job_running step_leased:a");
 }
 
@@ -193,7 +193,7 @@ static void a_failed_step_retries_after_its_backoff_straight_into_running(void *
     assert_int_equal(step_named(w, "a")->failures, 1);
     assert_int_equal(step_named(w, "a")->not_before, w->now + 1000);
     refused(w, step_claim_of(w, "a", "r1", true), ERR_INVALID_TRANSITION,
-            "step \"a\" is not due for another 1000 ms");
+            "step \"a\" is not due for 1000 ms");
     w->now += 1000;
     do_ok(w, step_claim_of(w, "a", "r1", false)); /* retrying -> running, even without start */
     assert_step(w, "a", "running");
@@ -342,7 +342,7 @@ static void a_lease_that_ends_before_the_start_is_a_lease_timeout(void **state)
     do_ok(w, step_claim_of(w, "a", "r1", false));
     w->now += 29000;
     refused(w, on_step(expire_of(1), "a"), ERR_STALE_LEASE,
-            "the lease of step \"a\" lives on for 1000 ms");
+            "the lease of step \"a\" expires in 1000 ms");
     refused(w, on_step(expire_of(2), "a"), ERR_STALE_LEASE,
             "attempt 2 of step \"a\" has no live lease to expire");
     w->now += 1000;
@@ -380,8 +380,7 @@ static void a_step_that_runs_into_its_timeout_is_retried(void **state)
     assert_step(w, "a", "retrying");
     assert_int_equal(step_named(w, "a")->failures, 1);
     assert_str(step_named(w, "a")->error,
-               js(w, "{'class':'timeout','message':'attempt 1 of worker w1 ran into its "
-                     "timeout'}"));
+               js(w, "{'class':'timeout','message':'attempt 1 of worker w1 timed out'}"));
     story(w, BEGUN " step_failed_retryable:a step_retrying:a");
 }
 
@@ -402,7 +401,7 @@ static void a_step_lease_from_before_an_outage_gets_grace(void **state)
     w->now += 3600000;
     w->up_since = w->now;
     refused(w, on_step(expire_of(1), "a"), ERR_STALE_LEASE,
-            "the lease of step \"a\" lives on for 15000 ms");
+            "the lease of step \"a\" expires in 15000 ms");
     do_ok(w, complete_with(w, "1"));
     story(w, BEGUN " step_succeeded:a job_completed");
 }
@@ -478,7 +477,7 @@ static void a_verdict_that_is_not_sound_is_refused(void **state)
     memset(large, '7', PAYLOAD_BYTES_MAX + 1);
     command = verdict_on("a", VERDICT_ACCEPT);
     command.verdict.result = (struct str){large, PAYLOAD_BYTES_MAX + 1};
-    refused(w, command, ERR_PAYLOAD_TOO_LARGE, "result has 1048577 bytes; the most is 1048576");
+    refused(w, command, ERR_PAYLOAD_TOO_LARGE, "result has 1048577 bytes; the limit is 1048576");
     do_ok(w, cancel_by(CANCEL_HARD, ""));
     refused(w, verdict_on("a", VERDICT_ACCEPT), ERR_INVALID_TRANSITION,
             "cannot judge a step of job {job}: it is cancelled");
@@ -655,12 +654,12 @@ static void effects_of_a_step_are_its_own(void **state)
     do_ok(w, step_claim_of(w, "b", "r1", true));
     do_ok(w, begin_of(w, "mail", "2"));
     assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
-    refused(w, with_token(complete_with(w, "1"), of_a), ERR_INVALID_TRANSITION,
-            "cannot complete while the effect \"mail\" is open: commit it, abort it, or begin it "
-            "again, first");
-    refused(w, verdict_on("b", VERDICT_ACCEPT), ERR_INVALID_TRANSITION,
-            "cannot complete while the effect \"mail\" is open: commit it, abort it, or begin it "
-            "again, first");
+    refused(
+        w, with_token(complete_with(w, "1"), of_a), ERR_INVALID_TRANSITION,
+        "cannot complete while the effect \"mail\" is open: commit, abort or begin it again first");
+    refused(
+        w, verdict_on("b", VERDICT_ACCEPT), ERR_INVALID_TRANSITION,
+        "cannot complete while the effect \"mail\" is open: commit, abort or begin it again first");
     do_ok(w, commit_of(w, "mail", "3"));
     do_ok(w, complete_with(w, "1"));
     assert_int_equal(step_named(w, "a")->open_effects, 1);
@@ -698,9 +697,9 @@ static void an_open_effect_of_a_step_stays_in_doubt_across_a_requeue(void **stat
     do_ok(w, fail_as(w, CLASS_PERMANENT));
     do_ok(w, requeue_by("again", false));
     do_ok(w, step_claim_of(w, "a", "r1", true));
-    refused(w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
-            "cannot complete while the effect \"mail\" is open: commit it, abort it, or begin it "
-            "again, first");
+    refused(
+        w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
+        "cannot complete while the effect \"mail\" is open: commit, abort or begin it again first");
     do_ok(w, begin_of(w, "mail", "1"));
     assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
     do_ok(w, commit_of(w, "mail", "2"));
@@ -794,7 +793,7 @@ static void a_success_whose_children_are_not_loaded_is_corrupt(void **state)
     do_ok(w, step_claim_of(w, "a", "r1", true));
     w->slice.step_count = 1;
     refused(w, complete_with(w, "1"), ERR_CORRUPT,
-            "event 7 (step_succeeded) names a child of step \"a\", which is not there");
+            "event 7 (step_succeeded) refers to a child of step \"a\", which does not exist");
 }
 
 static void a_resource_without_a_name_is_refused(void **state)

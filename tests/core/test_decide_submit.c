@@ -82,7 +82,7 @@ static void a_second_submit_of_the_same_job_is_refused(void **state)
     struct world *w = *state;
     struct spec spec = world_spec();
     submitted(w);
-    refused(w, submit_of(&spec), ERR_INVALID_TRANSITION, "job {job} exists already");
+    refused(w, submit_of(&spec), ERR_INVALID_TRANSITION, "job {job} already exists");
     story(w, "job_created");
 }
 
@@ -117,19 +117,21 @@ static void a_known_idempotency_key_with_another_payload_is_a_mismatch(void **st
     do_ok(w, command);
     assert_true(w->last.answer.duplicate);
     spec.payload = STR("{\"n\":2,\"to\":\"a\"}");
-    refused(w, command, ERR_IDEMPOTENCY_MISMATCH,
-            "the idempotency_key \"once\" belongs to a job with another payload: use a new key");
+    refused(
+        w, command, ERR_IDEMPOTENCY_MISMATCH,
+        "the idempotency_key \"once\" belongs to a job with another payload: use a different key");
     spec.payload = (struct str){NULL, 0};
-    refused(w, command, ERR_IDEMPOTENCY_MISMATCH,
-            "the idempotency_key \"once\" belongs to a job with another payload: use a new key");
+    refused(
+        w, command, ERR_IDEMPOTENCY_MISMATCH,
+        "the idempotency_key \"once\" belongs to a job with another payload: use a different key");
     spec.payload = other.spec.payload;
     spec.kind = STR("refund");
     refused(w, command, ERR_IDEMPOTENCY_MISMATCH,
             "the idempotency_key \"once\" belongs to a job of kind \"mail\", not \"refund\": use a "
-            "new key");
+            "different key");
     command.blind = true;
     refused(w, command, ERR_IDEMPOTENCY_MISMATCH,
-            "the idempotency_key \"once\" belongs to a job of another kind: use a new key");
+            "the idempotency_key \"once\" belongs to a job of another kind: use a different key");
     assert_int_equal(w->log_count, 0);
 }
 
@@ -151,12 +153,13 @@ static void fingerprints_are_compared_instead_of_payloads_where_both_have_one(vo
     assert_true(w->last.answer.duplicate);
     /* Zeros are a fingerprint like any other. */
     spec.fingerprint = STR(PRINT_62 "00");
+    refused(w, command, ERR_IDEMPOTENCY_MISMATCH,
+            "the idempotency_key \"once\" belongs to a job with another fingerprint: use a "
+            "different key");
+    other.spec.fingerprint = (struct str){NULL, 0};
     refused(
         w, command, ERR_IDEMPOTENCY_MISMATCH,
-        "the idempotency_key \"once\" belongs to a job with another fingerprint: use a new key");
-    other.spec.fingerprint = (struct str){NULL, 0};
-    refused(w, command, ERR_IDEMPOTENCY_MISMATCH,
-            "the idempotency_key \"once\" belongs to a job with another payload: use a new key");
+        "the idempotency_key \"once\" belongs to a job with another payload: use a different key");
 }
 
 static void of_a_redacted_job_only_the_kind_is_left_to_compare(void **state)
@@ -174,7 +177,7 @@ static void of_a_redacted_job_only_the_kind_is_left_to_compare(void **state)
     other.spec.kind = STR("refund");
     refused(w, command, ERR_IDEMPOTENCY_MISMATCH,
             "the idempotency_key \"once\" belongs to a job of kind \"refund\", not \"mail\": use a "
-            "new key");
+            "different key");
 }
 
 static void a_plan_under_the_key_of_a_job_without_one_is_a_mismatch(void **state)
@@ -187,7 +190,7 @@ static void a_plan_under_the_key_of_a_job_without_one_is_a_mismatch(void **state
     spec.idempotency_key = STR("once");
     spec.plan = STR("{\"steps\":[{\"id\":\"a\",\"kind\":\"k\"}]}");
     refused(w, command, ERR_IDEMPOTENCY_MISMATCH,
-            "the idempotency_key \"once\" belongs to a job without a plan: use a new key");
+            "the idempotency_key \"once\" belongs to a job without a plan: use a different key");
     other.plan_version = 2; /* replaced since: steps are not compared */
     do_ok(w, command);
     assert_true(w->last.answer.duplicate);
@@ -212,8 +215,7 @@ static void a_spec_out_of_bounds_is_refused_with_its_value(void **state)
     struct world *w = *state;
     struct spec spec = world_spec();
     spec.kind = absent;
-    refused(w, submit_of(&spec), ERR_BAD_REQUEST,
-            "kind is missing: it says what kind of job this is");
+    refused(w, submit_of(&spec), ERR_BAD_REQUEST, "kind is required");
     spec = world_spec();
     spec.lease_ttl_ms = 99;
     refused(w, submit_of(&spec), ERR_BAD_REQUEST,
@@ -227,8 +229,7 @@ static void a_spec_out_of_bounds_is_refused_with_its_value(void **state)
     spec = world_spec();
     spec.delay_ms = 1;
     spec.run_at = WORLD_START_MS;
-    refused(w, submit_of(&spec), ERR_BAD_REQUEST,
-            "run_at and delay_ms say the same thing: give one of them, not both");
+    refused(w, submit_of(&spec), ERR_BAD_REQUEST, "run_at and delay_ms exclude each other");
     assert_int_equal(w->log_count, 0);
 }
 
@@ -295,9 +296,9 @@ static void no_other_command_works_before_the_submit(void **state)
         by_engine(COMMAND_WAKE),
     };
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
-        refused(w, commands[i], ERR_NOT_FOUND, "there is no job {job}");
+        refused(w, commands[i], ERR_NOT_FOUND, "unknown job {job}");
     refused(w, by_worker(w, COMMAND_HEARTBEAT), ERR_STALE_LEASE,
-            "the token is not that of a live lease: there is no job {job}");
+            "stale lease token: unknown job {job}");
     assert_int_equal(w->log_count, 0);
 }
 

@@ -62,7 +62,7 @@ static void nothing_reclaims_a_blocked_job(void **state)
     refused(w, requeue_by("go", false), ERR_INVALID_TRANSITION,
             "cannot requeue job {job}: it is waiting");
     refused(w, by_engine(COMMAND_WAKE), ERR_INVALID_TRANSITION,
-            "the wait of this job does not end by itself");
+            "the wait of this job has no timeout");
     story(w, "job_created job_leased job_running job_waiting");
 }
 
@@ -108,10 +108,10 @@ static void a_wait_that_is_not_sound_is_refused(void **state)
     refused(w, wait, ERR_BAD_REQUEST, "correlation_key must not be empty");
     wait = wait_for(w, "k", 0);
     wait.wait.delay_ms = 5;
-    refused(w, wait, ERR_BAD_REQUEST, "delay_ms and until are for timers alone");
+    refused(w, wait, ERR_BAD_REQUEST, "delay_ms and until are only for timers");
     wait = wait_for(w, "k", 0);
     wait.wait.until = w->now;
-    refused(w, wait, ERR_BAD_REQUEST, "delay_ms and until are for timers alone");
+    refused(w, wait, ERR_BAD_REQUEST, "delay_ms and until are only for timers");
     refused(w, wait_for(w, "k", -1), ERR_BAD_REQUEST,
             "timeout_ms must be from 0 to 316224000000, not -1");
     refused(w, wait_for(w, "k", DELAY_MS_MAX + 1), ERR_BAD_REQUEST,
@@ -158,7 +158,7 @@ static void a_timer_wakes_its_job_when_it_is_due_and_not_before(void **state)
     assert_int_equal(w->slice.job.wait.until, w->now + 2000);
     w->now += 1999;
     refused(w, by_engine(COMMAND_WAKE), ERR_INVALID_TRANSITION,
-            "the wait of this job goes on for another 1 ms");
+            "the wait of this job times out in 1 ms");
     w->now += 1;
     do_ok(w, by_engine(COMMAND_WAKE));
     assert_status(w, "queued");
@@ -188,11 +188,12 @@ static void a_timer_that_is_not_sound_is_refused(void **state)
 {
     struct world *w = *state;
     running(w);
-    refused(w, timer_of(w, 0, 0), ERR_BAD_REQUEST, "a timer needs either delay_ms or until");
-    refused(w, timer_of(w, 5, w->now), ERR_BAD_REQUEST, "a timer needs either delay_ms or until");
+    refused(w, timer_of(w, 0, 0), ERR_BAD_REQUEST, "a timer requires either delay_ms or until");
+    refused(w, timer_of(w, 5, w->now), ERR_BAD_REQUEST,
+            "a timer requires either delay_ms or until");
     struct command wait = timer_of(w, 5, 0);
     wait.wait.timeout_ms = 9;
-    refused(w, wait, ERR_BAD_REQUEST, "a timer has no timeout_ms: it ends by itself");
+    refused(w, wait, ERR_BAD_REQUEST, "a timer takes no timeout_ms");
     refused(w, timer_of(w, -5, 0), ERR_BAD_REQUEST,
             "a timer may last up to 10 years; delay_ms is -5, until 0");
     refused(w, timer_of(w, DELAY_MS_MAX + 1, 0), ERR_BAD_REQUEST,
@@ -296,7 +297,7 @@ static void a_signal_on_another_key_is_refused_unless_it_says_early(void **state
     running(w);
     do_ok(w, wait_for(w, "k", 0));
     refused(w, signal_of(w, "other", "1"), ERR_WRONG_CORRELATION_KEY,
-            "the job waits for the key \"k\", not \"other\"; early: true would store it");
+            "the job waits for the key \"k\", not \"other\"; use early: true to store the signal");
     do_ok(w, early(signal_of(w, "other", "1")));
     assert_int_equal(w->last.answer.signal, SIGNAL_STORED);
     assert_status(w, "waiting");
@@ -390,8 +391,8 @@ static void a_signal_that_is_not_sound_is_refused(void **state)
     char *large = arena_alloc(&w->arena, PAYLOAD_BYTES_MAX + 1);
     memset(large, '7', PAYLOAD_BYTES_MAX + 1);
     command.signal.payload = (struct str){large, PAYLOAD_BYTES_MAX + 1};
-    refused(w, command, ERR_PAYLOAD_TOO_LARGE, "payload has 1048577 bytes; the most is 1048576");
-    refused(w, on_step(signal_of(w, "k", NULL), "a"), ERR_NOT_FOUND, "the job has no step \"a\"");
+    refused(w, command, ERR_PAYLOAD_TOO_LARGE, "payload has 1048577 bytes; the limit is 1048576");
+    refused(w, on_step(signal_of(w, "k", NULL), "a"), ERR_NOT_FOUND, "unknown step \"a\"");
     story(w, "job_created");
 }
 
@@ -402,7 +403,7 @@ static void only_so_many_signals_are_stored(void **state)
     for (int i = 0; i < STORED_SIGNALS_MAX; i++)
         do_ok(w, signal_of(w, "k", "1"));
     refused(w, signal_of(w, "k", "1"), ERR_RATE_LIMITED,
-            "1000 signals are stored for this job and none was taken");
+            "1000 undelivered signals are already stored for this job");
     do_ok(w, claim_by("w1", true));
     do_ok(w, wait_for(w, "k", 0));
     do_ok(w, signal_of(w, "k", "2"));

@@ -37,6 +37,7 @@ static const struct {
     {23, EVENT_CLASS_FACT, "tool_returned"},
     {24, EVENT_CLASS_FACT, "plan_generated"},
     {25, EVENT_CLASS_FACT, "tool_aborted"},
+    {26, EVENT_CLASS_FACT, "job_repinned"},
     {30, EVENT_CLASS_STEP, "step_pending"},
     {31, EVENT_CLASS_STEP, "step_waiting_deps"},
     {32, EVENT_CLASS_STEP, "step_leased"},
@@ -214,7 +215,7 @@ static void a_type_may_carry_the_fields_that_are_listed_for_it(void **state)
                      bit(EVENT_FIELD_WORKER_ID) | bit(EVENT_FIELD_ATTEMPT) |
                          bit(EVENT_FIELD_TOKEN_HASH) | bit(EVENT_FIELD_LEASE_TTL_MS) |
                          bit(EVENT_FIELD_HEARTBEAT_MS) | bit(EVENT_FIELD_EXPIRES_AT) |
-                         bit(EVENT_FIELD_TIMEOUT_AT));
+                         bit(EVENT_FIELD_TIMEOUT_AT) | bit(EVENT_FIELD_PIN));
 }
 
 static void every_field_is_carried_by_some_type(void **state)

@@ -55,14 +55,14 @@ static void an_effect_that_is_not_there_is_corrupt(void **state)
     running(w);
     struct event event = next_event(w, EVENT_TOOL_RETURNED);
     event.data.key = STR("mail");
-    corrupt(w, &event, "event 4 (tool_returned) names effect \"mail\", which is not there");
+    corrupt(w, &event, "event 4 (tool_returned) refers to effect \"mail\", which does not exist");
     event.data.key = absent;
-    corrupt(w, &event, "event 4 (tool_returned) names effect \"\", which is not there");
+    corrupt(w, &event, "event 4 (tool_returned) refers to effect \"\", which does not exist");
     event.type = EVENT_TOOL_CALLED;
-    corrupt(w, &event, "event 4 (tool_called) names effect \"\", which is not there");
+    corrupt(w, &event, "event 4 (tool_called) refers to effect \"\", which does not exist");
     event.data.key = STR("mail");
     event.data.step = STR("a");
-    corrupt(w, &event, "event 4 (tool_called) names step \"a\", which is not there");
+    corrupt(w, &event, "event 4 (tool_called) refers to step \"a\", which does not exist");
 }
 
 static void a_stored_signal_that_is_not_there_is_corrupt(void **state)
@@ -75,8 +75,8 @@ static void a_stored_signal_that_is_not_there_is_corrupt(void **state)
     event.data.correlation_key = STR("k");
     event.data.signal_version = 3;
     corrupt(w, &event,
-            "event 5 (wait_completed) names a stored signal with the key \"k\", which is not "
-            "there");
+            "event 5 (wait_completed) refers to a stored signal with the key \"k\", which does not "
+            "exist");
 }
 
 static void a_signal_taken_twice_is_counted_once(void **state)
@@ -106,8 +106,9 @@ static void a_doubt_about_an_effect_that_is_not_there_is_corrupt(void **state)
     event.version++;
     event.data.resolution = RESOLVE_DONE;
     assert_int_equal(job_evolve(&slice, &event, &w->arena, &w->err), ERR_CORRUPT);
-    assert_string_equal(w->err.detail,
-                        "event 5 (wait_completed) names the effect \"mail\", which is not there");
+    assert_string_equal(
+        w->err.detail,
+        "event 5 (wait_completed) refers to the effect \"mail\", which does not exist");
 }
 
 static void a_doubt_of_a_step_about_an_effect_that_is_not_there_is_corrupt(void **state)
@@ -124,8 +125,9 @@ static void a_doubt_of_a_step_about_an_effect_that_is_not_there_is_corrupt(void 
     event.data.step = STR("a");
     event.data.resolution = RESOLVE_FAIL;
     assert_int_equal(job_evolve(&slice, &event, &w->arena, &w->err), ERR_CORRUPT);
-    assert_string_equal(w->err.detail,
-                        "event 4 (signal_received) names the effect \"mail\", which is not there");
+    assert_string_equal(
+        w->err.detail,
+        "event 4 (signal_received) refers to the effect \"mail\", which does not exist");
 }
 
 static void a_step_that_is_not_there_is_corrupt(void **state)
@@ -145,15 +147,15 @@ static void a_step_that_is_not_there_is_corrupt(void **state)
             struct buf text;
             event.data.step = STR("zz");
             buf_init(&text, &w->arena, 128);
-            buf_addf(&text, "event %d (%.*s) names step \"zz\", which is not there",
+            buf_addf(&text, "event %d (%.*s) refers to step \"zz\", which does not exist",
                      with_plan ? 3 : 2, STR_ARG(event_type_name(types[i])));
             buf_add_char(&text, '\0');
             corrupt(w, &event, text.at);
         }
         struct event nameless = next_event(w, EVENT_STEP_RUNNING);
         corrupt(w, &nameless,
-                with_plan ? "event 3 (step_running) names step \"\", which is not there"
-                          : "event 2 (step_running) names step \"\", which is not there");
+                with_plan ? "event 3 (step_running) refers to step \"\", which does not exist"
+                          : "event 2 (step_running) refers to step \"\", which does not exist");
     }
 }
 
@@ -178,8 +180,9 @@ static void children_that_are_not_there_are_corrupt(void **state)
     assert_int_equal(job_slice_copy(&w->slice, &w->arena, &slice), ERR_OK);
     slice.step_count = 1; /* the child was not loaded */
     assert_int_equal(job_evolve(&slice, &event, &w->arena, &w->err), ERR_CORRUPT);
-    assert_string_equal(w->err.detail,
-                        "event 4 (step_succeeded) names a child of step \"a\", which is not there");
+    assert_string_equal(
+        w->err.detail,
+        "event 4 (step_succeeded) refers to a child of step \"a\", which does not exist");
 
     do_ok(w, step_claim_of(w, "a", "r1", true));
     do_ok(w, complete_with(w, "1"));
@@ -187,8 +190,9 @@ static void children_that_are_not_there_are_corrupt(void **state)
     assert_int_equal(job_slice_copy(&w->slice, &w->arena, &slice), ERR_OK);
     slice.step_count = 1;
     assert_int_equal(job_evolve(&slice, &event, &w->arena, &w->err), ERR_CORRUPT);
-    assert_string_equal(w->err.detail,
-                        "event 8 (plan_generated) names a child of step \"a\", which is not there");
+    assert_string_equal(
+        w->err.detail,
+        "event 8 (plan_generated) refers to a child of step \"a\", which does not exist");
 }
 
 /* What an event says happened, legal or not: judging is verify's work. */

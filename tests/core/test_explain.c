@@ -54,10 +54,10 @@ static void a_queued_job_waits_for_a_worker_of_its_kind(void **state)
     command.submit.spec = &spec;
     do_ok(w, command);
     w->now += 3000;
-    says(w, "{\"status\":\"queued\",\"summary\":\"It waits for a worker to claim it.\"");
-    says(w, "It has been ready since 2026-01-01T00:00:00.000Z (3s ago).");
-    says(w, "and has the capabilities gpu, eu.");
-    says(w, "Its priority is 7");
+    says(w, "{\"status\":\"queued\",\"summary\":\"Ready: waiting for a worker to claim it.\"");
+    says(w, "Ready since 2026-01-01T00:00:00.000Z (3s ago).");
+    says(w, "with the capabilities gpu, eu.");
+    says(w, "Priority 7: ");
     says(w, "\"pawl work --kind mail --queue default --capability gpu --capability eu -- COMMAND\","
             "\"pawl cancel {job}\"]");
 }
@@ -67,8 +67,8 @@ static void a_job_of_a_paused_queue_needs_a_resume(void **state)
     struct world *w = *state;
     submitted(w);
     queue_paused = true;
-    says(w, "It could be claimed, but its queue is paused.");
-    says(w, "The queue \\\"default\\\" is paused: no claim takes work of it.");
+    says(w, "Ready, but the queue is paused.");
+    says(w, "Queue \\\"default\\\" is paused: no job of it can be claimed.");
     says(w, "\"moves\":[\"pawl resume default\"");
     queue_paused = false;
     says_not(w, "pawl resume");
@@ -82,11 +82,11 @@ static void a_job_with_a_delay_says_when_it_is_due(void **state)
     struct command command = by_user(COMMAND_SUBMIT);
     command.submit.spec = &spec;
     do_ok(w, command);
-    says(w, "It is not due yet: it can be claimed at 2026-01-01T01:30:00.000Z (in 1h 30m).");
-    says(w, "\"moves\":[\"When its time has come a worker can claim it.\",\"pawl run "
+    says(w, "Scheduled: it can be claimed at 2026-01-01T01:30:00.000Z (in 1h 30m).");
+    says(w, "\"moves\":[\"A worker can claim it when it is due.\",\"pawl run "
             "{job}\",\"pawl cancel {job}\"]");
     w->now += spec.delay_ms;
-    says(w, "It waits for a worker to claim it.");
+    says(w, "Ready: waiting for a worker to claim it.");
     says(w, "pawl work --kind mail");
 }
 
@@ -120,9 +120,9 @@ static void a_leased_job_has_a_worker_that_has_not_begun(void **state)
     struct world *w = *state;
     submitted(w);
     do_ok(w, claim_by("w1", false));
-    says(w, "\"status\":\"leased\",\"summary\":\"\\\"w1\\\" has claimed it and not yet started "
+    says(w, "\"status\":\"leased\",\"summary\":\"\\\"w1\\\" has claimed but not started "
             "attempt 1.\"");
-    says(w, "The lease lives until 2026-01-01T00:00:30.000Z (in 30s)");
+    says(w, "The lease expires at 2026-01-01T00:00:30.000Z (in 30s)");
     says(w, "pawl cancel {job} --hard");
 }
 
@@ -141,15 +141,15 @@ static void a_running_job_shows_its_lease_and_how_far_it_is(void **state)
     do_ok(w, beat);
     do_ok(w, begin_of(w, "charge", NULL));
     w->now += 1000;
-    says(w, "\\\"w1\\\" is at work on it: attempt 1.");
-    says(w, "The last sign of life came at 2026-01-01T00:00:10.000Z (1s ago).");
-    says(w, "The lease lives until 2026-01-01T00:00:40.000Z (in 29s)");
-    says(w, "This attempt ends in any case at 2026-01-01T00:01:00.000Z (in 49s).");
-    says(w, "Its progress: {\\\"percent\\\":40}");
-    says(w, "Effects that are begun and not committed: 1.");
+    says(w, "\\\"w1\\\" is running attempt 1.");
+    says(w, "Last heartbeat at 2026-01-01T00:00:10.000Z (1s ago).");
+    says(w, "The lease expires at 2026-01-01T00:00:40.000Z (in 29s)");
+    says(w, "The attempt times out at 2026-01-01T00:01:00.000Z (in 49s).");
+    says(w, "Progress: {\\\"percent\\\":40}");
+    says(w, "Effects started but not committed: 1.");
     says(w, "\"pawl cancel {job}\",\"pawl cancel {job} --hard\"");
     w->now += 60 * 1000;
-    says(w, "Pawl takes the job back in a moment.");
+    says(w, "the job is about to be retried.");
 }
 
 static void a_running_job_that_is_to_be_cancelled_says_until_when(void **state)
@@ -157,8 +157,8 @@ static void a_running_job_that_is_to_be_cancelled_says_until_when(void **state)
     struct world *w = *state;
     running(w);
     do_ok(w, cancel_by(CANCEL_SOFT, "not needed"));
-    says(w, "Its cancellation was asked for, because: \\\"not needed\\\". If the worker does not "
-            "end it, Pawl does at 2026-01-01T00:00:30.000Z (in 30s).");
+    says(w, "Cancellation was requested, because: \\\"not needed\\\". If the worker does not stop, "
+            "Pawl cancels the job at 2026-01-01T00:00:30.000Z (in 30s).");
     says(w, "pawl cancel {job} --hard");
     says_not(w, "\"pawl cancel {job}\"");
 }
@@ -168,10 +168,10 @@ static void a_waiting_job_names_its_key_and_the_signal_that_wakes_it(void **stat
     struct world *w = *state;
     running(w);
     do_ok(w, wait_for(w, "it's paid", 60 * 1000));
-    says(w, "\"status\":\"waiting\",\"summary\":\"It waits for a signal with the key \\\"it's "
+    says(w, "\"status\":\"waiting\",\"summary\":\"Waiting for a signal with the key \\\"it's "
             "paid\\\" until 2026-01-01T00:01:00.000Z (in 1m).\"");
     says(w, "pawl signal {job} 'it'\\\\''s paid' --payload JSON");
-    says(w, "When its time has come it goes on by itself.");
+    says(w, "It continues by itself when the wait times out.");
     says(w, "pawl cancel {job}");
 }
 
@@ -186,9 +186,9 @@ static void a_parked_job_that_asks_a_person_names_the_question(void **state)
     wait.wait.choices = js(w, "['yes','no']");
     wait.wait.assignee = STR("ada");
     do_ok(w, wait);
-    says(w, "\"status\":\"parked\",\"summary\":\"It waits for a person with the key "
-            "\\\"approval\\\", for as long as it takes.\"");
-    says(w, "The question: \\\"Ship it?\\\"; it may be yes, no; asked is \\\"ada\\\"");
+    says(w, "\"status\":\"parked\",\"summary\":\"Needs input: waiting for a person with the key "
+            "\\\"approval\\\", without a timeout.\"");
+    says(w, "Question: \\\"Ship it?\\\"; choices: yes, no; assignee: \\\"ada\\\"");
     says(w, "pawl approve {job} --answer CHOICE");
     /* With choices there is neither a plain no nor any other payload. */
     says(w, "\"moves\":[\"pawl approve {job} --answer CHOICE\",\"pawl cancel {job}\"]");
@@ -202,7 +202,7 @@ static void a_job_that_sleeps_cannot_be_signalled(void **state)
     wait.wait.type = WAIT_TIMER;
     wait.wait.delay_ms = 500;
     do_ok(w, wait);
-    says(w, "It waits for a time until 2026-01-01T00:00:00.500Z (now).");
+    says(w, "Waiting for a timer until 2026-01-01T00:00:00.500Z (now).");
     says_not(w, "pawl signal");
 }
 
@@ -219,8 +219,8 @@ static void an_effect_in_doubt_offers_its_three_answers(void **state)
     do_ok(w, by_worker(w, COMMAND_RELEASE));
     do_ok(w, claim_by("w1", true));
     do_ok(w, begin_of(w, "charge", NULL));
-    says(w, "It waits for a person's word on an effect that is in doubt");
-    says(w, "The effect \\\"charge\\\" was begun by an earlier attempt");
+    says(w, "Needs input: waiting for a decision about an effect in doubt");
+    says(w, "Effect \\\"charge\\\" was started by an earlier attempt");
     says(w, "\"moves\":[\"pawl approve {job} --answer retry\",\"pawl approve {job} --answer "
             "done --result JSON\",\"pawl reject {job}\",\"pawl cancel {job}\"]");
 }
@@ -232,7 +232,7 @@ static void a_job_that_woke_says_why(void **state)
     do_ok(w, wait_for(w, "go", 0));
     do_ok(w, signal_of(w, "go", "1"));
     says(w, "\"status\":\"queued\"");
-    says(w, "Its wait for \\\"go\\\" was answered.");
+    says(w, "The wait for \\\"go\\\" was answered.");
 }
 
 static void a_retrying_job_says_what_failed_and_when_it_is_tried_again(void **state)
@@ -244,12 +244,12 @@ static void a_retrying_job_says_what_failed_and_when_it_is_tried_again(void **st
     fail.fail.retry_after_ms = 5000;
     do_ok(w, fail);
     says(w, "\"status\":\"retrying\"");
-    says(w, "is tried again at 2026-01-01T00:00:05.000Z (in 5s).");
+    says(w, "next attempt at 2026-01-01T00:00:05.000Z (in 5s).");
     says(w, "Failures: 1 of at most ");
-    says(w, "The last error: \\\"it broke\\\"");
+    says(w, "Last error: \\\"it broke\\\"");
     says(w, "pawl run {job}");
     w->now += 5000;
-    says(w, "can be claimed again since 2026-01-01T00:00:05.000Z (now).");
+    says(w, "ready again since 2026-01-01T00:00:05.000Z (now).");
     says(w, "pawl work --kind mail --queue default -- COMMAND");
     says_not(w, "pawl run");
 }
@@ -284,12 +284,12 @@ static void a_completed_job_is_kept_for_a_while_and_stays(void **state)
     struct world *w = *state;
     running(w);
     do_ok(w, complete_with(w, "1"));
-    says(w, "\"status\":\"completed\",\"summary\":\"It is done, in attempt 1, at ");
-    says(w, "It is kept until 2026-01-08T00:00:00.000Z (in 7d).");
-    says(w, "\"moves\":[\"Nothing moves it any more: submit a new job.\"]");
+    says(w, "\"status\":\"completed\",\"summary\":\"Completed in attempt 1 at ");
+    says(w, "Kept until 2026-01-08T00:00:00.000Z (in 7d).");
+    says(w, "\"moves\":[\"No further actions; submit a new job to run it again.\"]");
     struct kind_settings settings = {.retention_ms = 60 * 1000};
     kind = &settings;
-    says(w, "It is kept until 2026-01-01T00:01:00.000Z (in 1m).");
+    says(w, "Kept until 2026-01-01T00:01:00.000Z (in 1m).");
     kind = NULL;
 }
 
@@ -298,8 +298,8 @@ static void a_cancelled_job_names_who_wanted_that(void **state)
     struct world *w = *state;
     running(w);
     do_ok(w, cancel_by(CANCEL_HARD, "a mistake"));
-    says(w, "\"status\":\"cancelled\",\"summary\":\"It was cancelled at 2026");
-    says(w, "Nothing moves it any more");
+    says(w, "\"status\":\"cancelled\",\"summary\":\"Cancelled at 2026");
+    says(w, "No further actions");
 }
 
 static void a_failed_job_can_be_requeued(void **state)
@@ -312,12 +312,12 @@ static void a_failed_job_can_be_requeued(void **state)
     do_ok(w, submit);
     do_ok(w, claim_by("w1", true));
     do_ok(w, fail_as(w, CLASS_PERMANENT));
-    says(w, "\"status\":\"failed\",\"summary\":\"It has failed for good: \\\"it broke\\\".\"");
-    says(w, "It is kept until somebody handles it.");
+    says(w, "\"status\":\"failed\",\"summary\":\"Failed permanently: \\\"it broke\\\".\"");
+    says(w, "Kept until it is redriven or dropped.");
     says(w, "\"moves\":[\"pawl requeue {job}\",\"pawl requeue {job} --fresh\"]");
     job_redact(&w->slice);
-    says(w, "Its payloads are erased.");
-    says(w, "\"moves\":[\"Nothing moves it any more: its payloads are erased.\"]");
+    says(w, "Payloads erased.");
+    says(w, "\"moves\":[\"No further actions: its payloads are erased.\"]");
 }
 
 static void a_dead_letter_has_its_reason_and_can_be_redriven_or_dropped(void **state)
@@ -329,9 +329,9 @@ static void a_dead_letter_has_its_reason_and_can_be_redriven_or_dropped(void **s
     abandon.dead_letter.stage = STAGE_INPUT;
     abandon.dead_letter.message = STR("it broke");
     do_ok(w, abandon);
-    says(w, "\"status\":\"dead_lettered\",\"summary\":\"It is a dead letter: validation_failed, "
+    says(w, "\"status\":\"dead_lettered\",\"summary\":\"Dead letter: validation_failed, "
             "\\\"it broke\\\".\"");
-    says(w, "It was given up (attempts: 1), in the stage input; the last worker was \\\"w1\\\"");
+    says(w, "Dead-lettered (attempts: 1), stage input; last worker: \\\"w1\\\"");
     says(w, "\"moves\":[\"pawl requeue {job}\",\"pawl requeue {job} --fresh\",\"pawl dlq drop "
             "{job}\"]");
 }
@@ -346,12 +346,13 @@ static void a_plan_tells_which_step_waits_for_what(void **state)
 {
     struct world *w = *state;
     planned(w, TWO_STEPS);
-    says(w, "It waits for a worker to claim one of its steps.");
-    says(w, "Its plan is of version 1. Steps: 1 blocked by others, 1 ready to be claimed.");
-    says(w, "Step \\\"a\\\" waits for a claim with a resource; it needs gpu; its selector is "
-            "\\\"zone=eu\\\"; it avoids r9.");
+    says(w, "Ready: waiting for a worker to claim one of its steps.");
+    says(w, "Plan version 1. Steps: 1 blocked by dependencies, 1 ready to be claimed.");
+    says(w,
+         "Step \\\"a\\\" is ready for a worker with a matching resource; requires gpu; selector: "
+         "\\\"zone=eu\\\"; avoids r9.");
     says(w, "Step \\\"b\\\" waits for \\\"a\\\" (pending).");
-    says(w, "A worker claims a step with a resource that fits");
+    says(w, "Start a worker with a matching resource");
     says_not(w, "/v1/");
     says_not(w, "pawl work --kind");
 }
@@ -360,14 +361,15 @@ static void a_step_at_work_names_its_worker_and_resource(void **state)
 {
     struct world *w = *state;
     step_running(w, "[{'id':'a'},{'id':'b','deps':['a']}]");
-    says(w, "\"status\":\"running\",\"summary\":\"Steps: 1 blocked by others, 1 at "
-            "work.\"");
-    says(w, "Step \\\"a\\\" is with \\\"w1\\\" on \\\"r1\\\" until 2026-01-01T00:00:30.000Z (in "
-            "30s).");
+    says(w, "\"status\":\"running\",\"summary\":\"Steps: 1 blocked by dependencies, 1 "
+            "running.\"");
+    says(w,
+         "Step \\\"a\\\" is leased by \\\"w1\\\" on \\\"r1\\\" until 2026-01-01T00:00:30.000Z (in "
+         "30s).");
     says(w, "A worker completes or fails its step");
     do_ok(w, fail_as(w, CLASS_TRANSIENT));
     says(w, "Step \\\"a\\\" can be claimed at 2026-01-01T00:00:01.000Z (in 1s); failures: 1 of "
-            "at most 4; the last error: \\\"it broke\\\".");
+            "at most 4; last error: \\\"it broke\\\".");
 }
 
 static void a_plan_that_has_ended_tells_only_what_failed(void **state)
@@ -385,7 +387,7 @@ static void a_step_that_asks_a_person_shows_how_to_answer(void **state)
     struct world *w = *state;
     step_running(w, "[{'id':'a'}]");
     do_ok(w, with_token(verdict_on("a", VERDICT_NEEDS_USER), w->token));
-    says(w, "\"status\":\"waiting\",\"summary\":\"It waits for answers to its steps");
+    says(w, "\"status\":\"waiting\",\"summary\":\"Needs input: waiting for answers to its steps");
     says(w, "Step \\\"a\\\" is needs_user: \\\"Really?\\\"");
     says(w, "pawl approve {job} a");
     says(w, "pawl reject {job} a");
@@ -396,8 +398,8 @@ static void a_step_that_is_held_waits_for_its_critic(void **state)
     struct world *w = *state;
     step_running(w, "[{'id':'a','critic':true}]");
     do_ok(w, complete_with(w, "1"));
-    says(w, "Step \\\"a\\\" is finished and waits for a critic to judge it.");
-    says(w, "A critic claims what is finished");
+    says(w, "Step \\\"a\\\" is finished and awaits review.");
+    says(w, "A reviewer claims finished steps");
 }
 
 static void a_job_that_needs_a_new_plan_says_so(void **state)
@@ -405,9 +407,9 @@ static void a_job_that_needs_a_new_plan_says_so(void **state)
     struct world *w = *state;
     step_running(w, "[{'id':'a'}]");
     do_ok(w, with_token(verdict_on("a", VERDICT_REPLAN), w->token));
-    says(w, "It waits for a new plan, for as long as it takes.");
-    says(w, "A step asked for a new plan, because: \\\"because\\\".");
-    says(w, "Whoever made the plan gives it a new one.");
+    says(w, "Waiting for a new plan, without a timeout.");
+    says(w, "A step requested a new plan, because: \\\"because\\\".");
+    says(w, "Submit a new plan.");
     says_not(w, "/v1/");
 }
 

@@ -418,6 +418,28 @@ static void lanes_survive_without_memory(void **state)
     assert_false(starved.flaw);
 }
 
+static void a_pinned_job_stands_in_a_lane_of_its_version(void **state)
+{
+    struct world *w = *state;
+    struct job job = {.spec = {.queue = STR("q"), .kind = STR("k")}, .pin = STR("v41")};
+    struct claimer claimer = {.work = LANE_JOBS};
+    struct lane lane = {0};
+    struct str key;
+    assert_int_equal(lane_key_of_job(&job, &w->arena, &key, NULL), ERR_OK);
+    assert_str(key, STR("[\"job\",\"q\",\"k\",[],null,[],[],null,\"v41\"]"));
+    assert_int_equal(lane_read(key, &w->arena, &lane, NULL), ERR_OK);
+    assert_str(lane.pin, STR("v41"));
+    assert_false(lane_takes(&lane, &claimer));
+    claimer.code_version = STR("v42");
+    assert_false(lane_takes(&lane, &claimer));
+    claimer.code_version = STR("v41");
+    assert_true(lane_takes(&lane, &claimer));
+    job.pin = (struct str){NULL, 0};
+    assert_int_equal(lane_key_of_job(&job, &w->arena, &key, NULL), ERR_OK);
+    assert_int_equal(lane_read(key, &w->arena, &lane, NULL), ERR_OK);
+    assert_true(lane_takes(&lane, &claimer));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -436,6 +458,7 @@ int main(void)
         SCENARIO(a_critic_needs_nothing_to_judge),
         SCENARIO(a_worker_takes_the_lanes_of_the_jobs_that_it_can_claim),
         SCENARIO(lanes_survive_without_memory),
+        SCENARIO(a_pinned_job_stands_in_a_lane_of_its_version),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

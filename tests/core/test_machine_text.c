@@ -200,10 +200,8 @@ static void every_cell_of_the_job_table_says_where_the_event_leads(void **state)
     }
     assert_int_equal(rows, JOB_STATUS_COUNT + 1);
     assert_string_equal(rest, "¹ job_requeued leads to retrying when its payload has a not_before "
-                              "that lies in the future\n"
-                              "² job_waiting leads to parked when its payload says "
-                              "\"parked\": true\n"
-                              "– the event is illegal in this state\n");
+                              "in the future\n² job_waiting leads to parked when its payload says "
+                              "\"parked\": true\n– the event is illegal in this state\n");
     free(text);
 }
 

@@ -141,8 +141,8 @@ static void a_plan_needs_steps(void **state)
     refused("7", *state, "steps must be an array");
     refused("[]", *state, "a plan needs at least one step");
     refused("[1]", *state, "steps[0]: the object must be an object, not 1");
-    refused("[{}]", *state, "steps[0]: id is missing");
-    refused("[{\"id\":\"a\"},{\"kind\":\"x\"}]", *state, "steps[1]: id is missing");
+    refused("[{}]", *state, "steps[0]: id is required");
+    refused("[{\"id\":\"a\"},{\"kind\":\"x\"}]", *state, "steps[1]: id is required");
 }
 
 static void wrong_and_unknown_fields_name_the_step(void **state)
@@ -167,11 +167,11 @@ static void wrong_and_unknown_fields_name_the_step(void **state)
         {"\"retry\":{\"on_permanent\":\"fail\"}",
          "step \"a\": retry.on_permanent is for jobs; a step has on_failure"},
         {"\"capabilities\":[1]", "step \"a\": capabilities[0] must be a string, not 1"},
-        {"\"avoid\":[\"r\",\"r\"]", "step \"a\": avoid[1] is there twice: \"r\""},
+        {"\"avoid\":[\"r\",\"r\"]", "step \"a\": avoid[1] has the duplicate entry \"r\""},
         {"\"selector\":\"zone=\\u00e4\"", "step \"a\": selector \"zone=ä\": byte 5: "},
         {"\"selector\":7", "step \"a\": selector must be a string, not 7"},
         {"\"wait\":[]", "step \"a\": wait must be an object, not an array"},
-        {"\"wait\":{}", "step \"a\": wait: type is missing"},
+        {"\"wait\":{}", "step \"a\": wait: type is required"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         char json[256];
@@ -194,14 +194,14 @@ static void an_id_is_a_name(void **state)
     buf_add(&buf, STR("i\"}]"));
     refused_with(buf_str(&buf), *state, "steps[0]: id must be at most 128 bytes long, not 129");
     refused("[{\"id\":\"\"}]", *state, "steps[0]: id must not be empty");
-    refused("[{\"id\":\"a\\u001fb\"}]", *state, "steps[0]: id must not have control characters");
+    refused("[{\"id\":\"a\\u001fb\"}]", *state, "steps[0]: id must not contain control characters");
     refused("[{\"id\":1}]", *state, "steps[0]: id must be a string, not 1");
 }
 
 static void an_id_twice_is_refused_with_both_places(void **state)
 {
     refused("[{\"id\":\"a\"},{\"id\":\"b\"},{\"id\":\"\\u0061\"}]", *state,
-            "step id \"a\" is used twice: by steps[0] and steps[2]");
+            "duplicate step id \"a\" in steps[0] and steps[2]");
 }
 
 static void bad_dependencies_are_refused(void **state)
@@ -210,7 +210,7 @@ static void bad_dependencies_are_refused(void **state)
             "step \"a\" depends on \"x\", which is not a step of this plan");
     refused("[{\"id\":\"a\",\"deps\":[\"a\"]}]", *state, "step \"a\" depends on itself");
     refused("[{\"id\":\"a\"},{\"id\":\"b\",\"deps\":[\"a\",\"a\"]}]", *state,
-            "step \"b\" names \"a\" twice in deps");
+            "step \"b\" has the duplicate dependency \"a\"");
     refused("[{\"id\":\"a\"},{\"id\":\"b\",\"deps\":[null]}]", *state,
             "step \"b\": a dependency must be a string, not null");
 }
@@ -261,16 +261,16 @@ static void a_cycle_is_shown(void **state)
 {
     refused("[{\"id\":\"a\",\"deps\":[\"b\"]},{\"id\":\"b\",\"deps\":[\"c\"]},"
             "{\"id\":\"c\",\"deps\":[\"a\"]}]",
-            *state, "the plan has a cycle, in which each step depends on the next: a → b → c → a");
+            *state, "the plan has a dependency cycle: a → b → c → a");
     refused("[{\"id\":\"x\",\"deps\":[\"y\"]},{\"id\":\"y\",\"deps\":[\"x\"]}]", *state,
-            "depends on the next: x → y → x");
+            "dependency cycle: x → y → x");
 }
 
 static void steps_behind_a_cycle_are_not_shown_as_part_of_it(void **state)
 {
     refused("[{\"id\":\"tail\",\"deps\":[\"root\",\"c\"]},{\"id\":\"root\"},"
             "{\"id\":\"b\",\"deps\":[\"root\",\"c\"]},{\"id\":\"c\",\"deps\":[\"root\",\"b\"]}]",
-            *state, "depends on the next: b → c → b");
+            *state, "dependency cycle: b → c → b");
 }
 
 static void a_long_cycle_is_cut(void **state)
@@ -284,7 +284,7 @@ static void a_long_cycle_is_cut(void **state)
                  (i + 1) % STEPS);
     }
     buf_add_char(&buf, ']');
-    refused_with(buf_str(&buf), *state, "next: step-0 → step-1 → step-2 → ");
+    refused_with(buf_str(&buf), *state, "cycle: step-0 → step-1 → step-2 → ");
     refused_with(buf_str(&buf), *state, " → … (99");
     refused_with(buf_str(&buf), *state, " more) → step-0");
 }
@@ -483,9 +483,9 @@ static void plan_is_graph(const struct plan *plan, const struct graph *graph)
 /* Each arrow that the message shows must be an edge of the graph, and the last step the first. */
 static void shown_cycle_is_real(const struct graph *graph, const char *detail)
 {
-    const char *at = strstr(detail, "next: n");
+    const char *at = strstr(detail, "cycle: n");
     assert_non_null(at);
-    at += strlen("next: n");
+    at += strlen("cycle: n");
     char *end;
     unsigned long first = strtoul(at, &end, 10);
     unsigned long step = first;
@@ -527,15 +527,15 @@ static void everything_that_is_wrong_is_told(void **state)
         {0, "step \"a\": timeout_ms must be"},
         {0, "step \"a\": retry.max_attempts must be"},
         {1, "step \"b\": selector \"a in (b\""},
-        {2, "steps[2]: id is missing"},
-        {3, "step id \"a\" is used twice: by steps[0] and steps[3]"},
+        {2, "steps[2]: id is required"},
+        {3, "duplicate step id \"a\" in steps[0] and steps[3]"},
         {4, "step \"w\": a wait step is not run by a worker and takes no critic"},
         {4, "step \"w\": wait: choices must have"},
         {5, "steps[5]: "},
         {1, "step \"b\" depends on \"zz\", which is not a step"},
         {1, "step \"b\" depends on itself"},
-        {6, "a cycle, in which each step depends on the next: c → d → c"},
-        {8, "a cycle, in which each step depends on the next: e → f → e"},
+        {6, "a dependency cycle: c → d → c"},
+        {8, "a dependency cycle: e → f → e"},
     };
     struct plan_problems problems = problems_of(
         STR("[{\"colour\":1,\"timeout_ms\":-3,\"retry\":{\"max_attempts\":0},\"id\":\"a\"},"
@@ -678,19 +678,20 @@ static void a_wait_that_makes_no_sense_is_refused(void **state)
         const char *json;
         const char *detail;
     } cases[] = {
-        {"{}", "wait: type is missing: webhook, human, timer or signal"},
+        {"{}", "wait: type is required: webhook, human, timer or signal"},
         {"{\"type\":\"steps\"}",
          "wait: type must be one of webhook, human, timer, signal, not \"steps\""},
         {"{\"type\":\"replan\"}", "wait: type must be one of webhook, human, timer, signal"},
-        {"{\"type\":\"timer\"}", "wait: a timer needs delay_ms or until"},
-        {"{\"type\":\"timer\",\"correlation_key\":\"k\"}", "wait: a timer needs delay_ms or until"},
+        {"{\"type\":\"timer\"}", "wait: a timer requires delay_ms or until"},
+        {"{\"type\":\"timer\",\"correlation_key\":\"k\"}",
+         "wait: a timer requires delay_ms or until"},
         {"{\"type\":\"timer\",\"delay_ms\":0}", "wait: delay_ms must be a whole number from 1 to"},
         {"{\"type\":\"timer\",\"delay_ms\":1,\"until\":\"2026-01-01T00:00:00Z\"}",
          "wait: a timer takes delay_ms or until, not both"},
         {"{\"type\":\"timer\",\"delay_ms\":1,\"timeout_ms\":2}",
-         "wait: a timer ends by itself and takes no timeout_ms"},
-        {"{\"type\":\"signal\"}", "wait: correlation_key is missing"},
-        {"{\"type\":\"webhook\"}", "wait: correlation_key is missing"},
+         "wait: a timer takes no timeout_ms"},
+        {"{\"type\":\"signal\"}", "wait: correlation_key is required"},
+        {"{\"type\":\"webhook\"}", "wait: correlation_key is required"},
         {"{\"type\":\"signal\",\"correlation_key\":\"k\",\"delay_ms\":1}",
          "wait: delay_ms and until are for timers; use timeout_ms"},
         {"{\"type\":\"human\",\"until\":\"2026-01-01T00:00:00Z\"}",
@@ -700,9 +701,10 @@ static void a_wait_that_makes_no_sense_is_refused(void **state)
         {"{\"type\":\"human\",\"choices\":[]}",
          "wait: choices must have from 1 to 50 entries, not 0"},
         {"{\"type\":\"human\",\"choices\":[\"a\",1]}", "wait: a choice must be a string, not 1"},
+        {"{\"type\":\"human\",\"choices\":[\"a\",\"b\",\"a\"]}", "wait: duplicate choice \"a\""},
         {"{\"type\":\"human\",\"choices\":\"a\"}", "wait: choices must be an array, not \"a\""},
         {"{\"type\":\"human\",\"choices\":[\"a\",\"b\"],\"default_answer\":\"c\"}",
-         "wait: default_answer \"c\" is not among the choices"},
+         "wait: default_answer \"c\" is not one of the choices"},
         {"{\"type\":\"human\",\"choices\":[\"1\"],\"default_answer\":1}",
          "wait: default_answer must be a string, not 1"},
         {"{\"type\":\"human\",\"colour\":1}", "wait: unknown field \"colour\""},

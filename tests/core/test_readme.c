@@ -1,4 +1,4 @@
-/* The life of a job that README.md shows is the one that the core writes. */
+/* The life of a job that docs/explanation/how-it-works.md shows is the one that the core writes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,7 +57,7 @@ static void the_life_in_the_readme_is_what_the_core_writes(void **state)
     struct world world;
     world_init(&world, 1);
     live(&world);
-    FILE *readme = fopen(PAWL_FIXTURES "/../../README.md", "r");
+    FILE *readme = fopen(PAWL_FIXTURES "/../../docs/explanation/how-it-works.md", "r");
     assert_non_null(readme);
     char line[512];
     size_t seen = 0;

@@ -42,9 +42,9 @@ static void a_list_that_is_not_one_of_names_is_refused(void **state)
         {"[\"a\",5]", "capabilities[1] must be a string, not 5"},
         {"[[\"a\"]]", "capabilities[0] must be a string, not an array"},
         {"[\"\"]", "capabilities[0] must not be empty"},
-        {"[\"a\\n\"]", "capabilities[0] must not have control characters: \"a?\""},
-        {"[\"a\",\"b\",\"a\"]", "capabilities[2] is there twice: \"a\""},
-        {"[\"a\",\"\\u0061\"]", "capabilities[1] is there twice: \"a\""},
+        {"[\"a\\n\"]", "capabilities[0] must not contain control characters: \"a?\""},
+        {"[\"a\",\"b\",\"a\"]", "capabilities[2] has the duplicate entry \"a\""},
+        {"[\"a\",\"\\u0061\"]", "capabilities[1] has the duplicate entry \"a\""},
         {"[\"a\"", "capabilities is not valid JSON"},
         {"[\"a\"]]", "capabilities is not valid JSON"},
         {"[", "capabilities is not valid JSON"},
@@ -115,8 +115,8 @@ static void labels_that_are_not_strings_are_refused(void **state)
         {"{\"a\":1}", "labels[\"a\"] must be a string, not 1"},
         {"{\"a\":null}", "labels[\"a\"] must be a string, not null"},
         {"{\"\":\"x\"}", "labels: a key must not be empty"},
-        {"{\"a\\u0000\":\"x\"}", "labels: a key must not have control characters"},
-        {"{\"a\":\"x\\u0000\"}", "labels[\"a\"] must not have control characters"},
+        {"{\"a\\u0000\":\"x\"}", "labels: a key must not contain control characters"},
+        {"{\"a\":\"x\\u0000\"}", "labels[\"a\"] must not contain control characters"},
         {"{\"a\":\"x\"", "labels is not valid JSON"},
         {"{\"a\\q\":\"x\"}", "labels: a key: byte"},
         {"{\"a\":\"\\q\"}", "labels[\"a\"]: byte"},
@@ -224,11 +224,9 @@ static void a_resource_that_did_not_renew_takes_nothing(void **state)
     struct resource resource = a_resource(*state);
     struct step step = a_step();
     resource.expires_at = NOW;
-    does_not_fit(&resource, &step, *state,
-                 "resource \"browser-1\" is lost: it should have renewed 0 ms ago");
+    does_not_fit(&resource, &step, *state, "resource \"browser-1\" expired 0 ms ago");
     resource.expires_at = NOW - 2500;
-    does_not_fit(&resource, &step, *state,
-                 "resource \"browser-1\" is lost: it should have renewed 2500 ms ago");
+    does_not_fit(&resource, &step, *state, "resource \"browser-1\" expired 2500 ms ago");
 }
 
 static void a_draining_resource_takes_nothing_new(void **state)
@@ -237,7 +235,7 @@ static void a_draining_resource_takes_nothing_new(void **state)
     struct step step = a_step();
     resource.draining = true;
     does_not_fit(&resource, &step, *state,
-                 "resource \"browser-1\" is draining and takes nothing new");
+                 "resource \"browser-1\" is draining and accepts no new steps");
 }
 
 static void a_full_resource_takes_nothing_more(void **state)
@@ -246,7 +244,7 @@ static void a_full_resource_takes_nothing_more(void **state)
     struct step step = a_step();
     resource.used = 2;
     does_not_fit(&resource, &step, *state,
-                 "resource \"browser-1\" has no free slot: 2 of 2 are used");
+                 "resource \"browser-1\" has no free slot: 2 of 2 in use");
 }
 
 static void a_missing_capability_is_named(void **state)
@@ -255,7 +253,7 @@ static void a_missing_capability_is_named(void **state)
     struct step step = a_step();
     step.spec.capabilities = STR("[\"browser\",\"tpu\",\"npu\"]");
     does_not_fit(&resource, &step, *state,
-                 "resource \"browser-1\" lacks the capability \"tpu\" that step \"fetch\" needs");
+                 "resource \"browser-1\" lacks the capability \"tpu\" required by step \"fetch\"");
 }
 
 static void the_label_that_does_not_match_is_shown(void **state)
@@ -358,7 +356,7 @@ static void a_resource_that_fails_too_often_rests(void **state)
     assert_true(resource_rests(&resource, 6098));
     assert_int_equal(resource_check_free(&resource, 6098, &err), ERR_INVALID_TRANSITION);
     assert_string_equal(err.detail,
-                        "resource \"r\" has failed too often and rests for another 1 ms");
+                        "resource \"r\" is in cooldown for another 1 ms after too many failures");
     assert_false(resource_rests(&resource, 6099));
     assert_int_equal(resource_check_free(&resource, 6099, &err), ERR_OK);
 }

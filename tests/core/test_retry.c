@@ -286,12 +286,12 @@ static void strategy_and_jitter_must_be_said(void **state)
     struct retry_policy policy = retry_policy_for_jobs();
     (void)state;
     policy.strategy = RETRY_NONE;
-    refused(policy, "retry.strategy is missing");
+    refused(policy, "retry.strategy is required");
     policy.strategy = (enum retry_strategy)4;
     refused(policy, "retry.strategy has no word number 4");
     policy = retry_policy_for_jobs();
     policy.jitter = JITTER_UNSET;
-    refused(policy, "retry.jitter is missing");
+    refused(policy, "retry.jitter is required");
     policy.jitter = (enum jitter)9;
     refused(policy, "retry.jitter has no word number 9");
 }

@@ -167,11 +167,11 @@ static void unknown_and_wrong_fields_are_refused(void **state)
 
 static void kind_and_queue_are_names(void **state)
 {
-    refused(*state, "{}", ERR_BAD_REQUEST, "kind is missing");
+    refused(*state, "{}", ERR_BAD_REQUEST, "kind is required");
     refused(*state, "{\"kind\":\"\"}", ERR_BAD_REQUEST, "kind must not be empty");
     refused(*state, "{\"kind\":5}", ERR_BAD_REQUEST, "kind must be a string, not 5");
     refused(*state, "{\"kind\":\"a\",\"queue\":\"\\t\"}", ERR_BAD_REQUEST,
-            "queue must not have control characters");
+            "queue must not contain control characters");
     struct spec spec = spec_defaults(NULL);
     struct err err;
     spec.kind = STR("");
@@ -205,7 +205,7 @@ static void numbers_out_of_bounds_are_refused(void **state)
          "heartbeat_ms must be at most half of lease_ttl_ms, but 501 is more than half of 1000"},
         {"\"heartbeat_ms\":43200001", "heartbeat_ms must be at most half of lease_ttl_ms"},
         {"\"delay_ms\":1,\"run_at\":\"2026-01-01T00:00:00Z\"",
-         "run_at and delay_ms say the same thing: give one of them, not both"},
+         "run_at and delay_ms exclude each other"},
         {"\"run_at\":\"soon\"", "run_at must be a time such as"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -223,7 +223,7 @@ static void lists_are_checked_element_by_element(void **state)
     } cases[] = {
         {"\"capabilities\":\"gpu\"", "capabilities must be an array, not \"gpu\""},
         {"\"capabilities\":[1]", "capabilities[0] must be a string, not 1"},
-        {"\"capabilities\":[\"a\",\"a\"]", "capabilities[1] is there twice: \"a\""},
+        {"\"capabilities\":[\"a\",\"a\"]", "capabilities[1] has the duplicate entry \"a\""},
         {"\"labels\":[]", "labels must be an object, not an array"},
         {"\"labels\":{\"a\":{}}", "labels[\"a\"] must be a string, not an object"},
         {"\"labels\":{\"1\":\"\",\"2\":\"\",\"3\":\"\",\"4\":\"\",\"5\":\"\",\"6\":\"\","
@@ -273,7 +273,7 @@ static void a_traceparent_is_as_w3c_has_it(void **state)
     for (size_t i = 0; i < COUNT(bad); i++) {
         char json[256];
         (void)snprintf(json, sizeof json, "{\"kind\":\"a\",\"traceparent\":\"%s\"}", bad[i]);
-        refused(*state, json, ERR_BAD_REQUEST, "traceparent must be as W3C Trace Context has it");
+        refused(*state, json, ERR_BAD_REQUEST, "traceparent must follow W3C Trace Context");
         refused(*state, json, ERR_BAD_REQUEST, bad[i]);
     }
 }
@@ -364,7 +364,7 @@ static void texts_filled_by_hand_are_checked(void **state)
     spec = a_spec();
     spec.correlation_id = STR("\x7f");
     check_refuses(&spec, *state, ERR_BAD_REQUEST,
-                  "correlation_id must not have control characters: \"?\"");
+                  "correlation_id must not contain control characters: \"?\"");
     spec = a_spec();
     spec.agent_id = STR("\xff");
     check_refuses(&spec, *state, ERR_BAD_REQUEST, "agent_id must be valid UTF-8: \"?\"");

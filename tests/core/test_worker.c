@@ -111,15 +111,15 @@ static void it_is_told_whether_anybody_handles_a_job(void **state)
     struct worker_coverage busy = {.of_kind = 3, .fitting = 2, .slots = 8, .used = 8};
     struct worker_coverage free_one = {
         .of_kind = 3, .fitting = 2, .slots = 8, .used = 7, .free = 1};
-    assert_string_equal(told(state, none), "No live worker handles the kind \"mail\". One that has "
-                                           "not registered may still claim it.");
-    assert_string_equal(told(state, elsewhere),
-                        "No live worker handles the kind \"mail\" in the queue \"slow\" (in other "
-                        "queues: 2). One that has not registered may still claim it.");
-    assert_string_equal(told(state, busy), "Live workers that handle it: 2, with 8 of 8 slots in "
-                                           "use, so that all are busy.");
-    assert_string_equal(told(state, free_one),
-                        "Live workers that handle it: 2, with 7 of 8 slots in use.");
+    assert_string_equal(told(state, none), "No live worker is registered for the kind \"mail\". An "
+                                           "unregistered worker may still claim it.");
+    assert_string_equal(
+        told(state, elsewhere),
+        "No live worker is registered for the kind \"mail\" in the queue \"slow\" (in other "
+        "queues: 2). An unregistered worker may still claim it.");
+    assert_string_equal(told(state, busy),
+                        "Live workers for it: 2, with 8 of 8 slots in use, all busy.");
+    assert_string_equal(told(state, free_one), "Live workers for it: 2, with 7 of 8 slots in use.");
 }
 
 static void a_registration_is_read_as_it_was_written(void **state)

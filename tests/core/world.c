@@ -22,6 +22,7 @@ void world_clear(struct world *world, uint64_t seed)
 {
     arena_clear(&world->arena);
     world->now = WORLD_START_MS;
+    world->beats_since = 0;
     world->up_since = 0;
     world->random = seed;
     world->kind = (struct kind_settings){0};
@@ -71,6 +72,7 @@ enum error_code world_do(struct world *world, const struct command *command)
 {
     struct context context = {
         .now = world->now,
+        .beats_since = world->beats_since,
         .up_since = world->up_since,
         .random = world_random(world),
         .kind = &world->kind,

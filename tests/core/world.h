@@ -15,6 +15,7 @@
 struct world {
     struct arena arena;
     int64_t now;
+    int64_t beats_since;
     int64_t up_since;
     uint64_t random; /* state of the generator */
     struct kind_settings kind;

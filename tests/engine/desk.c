@@ -94,7 +94,8 @@ void ask(struct desk *desk, enum verb_name verb, const char *request)
         .arena = &desk->arena,
         .name = verb,
         .request = json_trim(str_from(request)),
-        .actor = STR("ann"),
+        .actor = str_from(desk->token == NULL ? "ann" : desk->token),
+        .scopes = desk->token == NULL ? 0 : ACCESS_WORK,
         .no_claims = desk->no_claims,
     };
     desk->err = (struct err){0};

@@ -14,6 +14,7 @@ struct desk {
     int64_t steady;
     struct arena arena;
     const char *key;       /* request key of the next call; NULL: none */
+    const char *token;     /* name of a token with the scope work that asks; NULL: none */
     const char *no_claims; /* why no work is given out; NULL: it is */
     void *notes;           /* the test's own */
 

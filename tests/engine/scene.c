@@ -85,7 +85,7 @@ struct caller *scene_submit(struct scene *s, const char *kind)
     return caller;
 }
 
-struct caller *scene_claim(struct scene *s, const struct str *kind, int64_t wait_ms)
+struct caller *scene_prepare_claim(struct scene *s, const struct str *kind, int64_t wait_ms)
 {
     struct caller *caller = scene_caller(s, CALL_CLAIM);
     caller->op.type = OP_CLAIM;
@@ -96,14 +96,24 @@ struct caller *scene_claim(struct scene *s, const struct str *kind, int64_t wait
     if (kind != NULL)
         caller->op.claim.claimer.kinds = (struct names){(struct str *)(uintptr_t)kind, 1};
     caller->call.wait_ms = wait_ms;
+    return caller;
+}
+
+struct caller *scene_claim(struct scene *s, const struct str *kind, int64_t wait_ms)
+{
+    struct caller *caller = scene_prepare_claim(s, kind, wait_ms);
     scene_hand_over(s, caller);
     return caller;
 }
 
 struct caller *scene_say(struct scene *s, enum command_type type, const struct caller *claimer)
 {
+    return scene_say_of(s, type, &claimer->op.grants[0]);
+}
+
+struct caller *scene_say_of(struct scene *s, enum command_type type, const struct grant *grant)
+{
     struct caller *caller = scene_caller(s, CALL_RESULT);
-    const struct grant *grant = &claimer->op.grants[0];
     caller->op.type = OP_COMMAND;
     caller->op.job = grant->slice->job.id;
     caller->op.command =

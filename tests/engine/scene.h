@@ -44,11 +44,14 @@ void scene_told(struct call *call, void *arg);
 struct caller *scene_prepare_submit(struct scene *s, const char *kind);
 struct caller *scene_submit(struct scene *s, const char *kind);
 
-/* A claim of one job. `kind` NULL: of any kind. */
+/* A claim of one job. `kind` NULL: of any kind. To be changed and handed over, or as it is. */
+struct caller *scene_prepare_claim(struct scene *s, const struct str *kind, int64_t wait_ms);
 struct caller *scene_claim(struct scene *s, const struct str *kind, int64_t wait_ms);
 
 /* A command of the worker whose claim got a job. */
 struct caller *scene_say(struct scene *s, enum command_type type, const struct caller *claimer);
+
+struct caller *scene_say_of(struct scene *s, enum command_type type, const struct grant *grant);
 
 /* Turns until there is nothing to do. */
 void scene_settle(struct scene *s);

@@ -210,6 +210,27 @@ static void a_verb_takes_its_scopes_and_no_other(void **state)
     at_every_office(ask_with_every_scope);
 }
 
+/* A caller over HTTP knows no other name of a verb. */
+static void a_refusal_names_the_route_and_the_scopes(void **state)
+{
+    static const char *const routes[VERB_COUNT] = {
+#define VERB(name, method, path, ...)                                                              \
+    [VERB_##name] = #method " " path " requires a token with the scope ",
+#include "engine/verbs.def"
+#undef VERB
+    };
+    (void)state;
+    for (int verb = 0; verb < VERB_COUNT; verb++)
+        for (uint32_t scopes = 1; scopes <= N; scopes <<= 1) {
+            struct err err = {0};
+            if (access_check_scopes(scopes, (enum verb_name)verb, &err) == ERR_FORBIDDEN)
+                assert_memory_equal(err.detail, routes[verb], strlen(routes[verb]));
+        }
+    struct err err = {0};
+    (void)access_check_scopes(R, VERB_claim_steps, &err);
+    assert_string_equal(err.detail, "POST /v1/steps/claims requires a token with the scope work");
+}
+
 static void look_for_secrets(struct office *office)
 {
     static const uint32_t without_read[] = {S, W, S | W};
@@ -322,7 +343,7 @@ static void ask_about_both_queues(struct office *office)
         if (refused == allowed)
             fail_msg("%.*s in another queue: %s", STR_ARG(verb_text(question->verb)),
                      office->code == ERR_OK ? "allowed" : office->err.detail);
-        assert_null(strstr(office->err.detail, "own"));
+        assert_null(strstr(office->err.detail, "\"own\""));
     }
     assert_string_equal(everything(office), before);
     for (int i = 0; i < QUESTIONS; i++) {
@@ -860,7 +881,7 @@ static void make_wrong_ones(struct office *office)
         const char *words;
     } wrong[] = {
         {VERB_token_create, "{'scopes':['read']}", ERR_BAD_REQUEST, "name"},
-        {VERB_token_create, "{'name':'PAWL_TOKEN','scopes':['read']}", ERR_BAD_REQUEST, "own"},
+        {VERB_token_create, "{'name':'PAWL_TOKEN','scopes':['read']}", ERR_BAD_REQUEST, "reserved"},
         {VERB_claim, "{'worker_id':'token:ci'}", ERR_BAD_REQUEST, "token:"},
         {VERB_token_create, "{'name':'n'}", ERR_BAD_REQUEST, "scopes"},
         {VERB_token_create, "{'name':'n','scopes':[]}", ERR_BAD_REQUEST, "scopes"},
@@ -939,6 +960,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_verb_takes_its_scopes_and_no_other),
+        cmocka_unit_test(a_refusal_names_the_route_and_the_scopes),
         cmocka_unit_test(a_question_to_a_person_takes_the_scope_answer),
         cmocka_unit_test(explain_names_the_actions_that_the_token_may_take),
         cmocka_unit_test(a_response_shows_no_more_than_the_scopes_may_read),

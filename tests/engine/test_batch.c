@@ -185,24 +185,24 @@ static void steps_that_begin_together_take_stored_signals_in_turn(void **state)
 
 static void leaves_work(struct theatre *s)
 {
-    const struct batch_news *news = &s->player.batcher.news;
+    const struct wakeups *wakeups = &s->player.batcher.wakeups;
     struct spec spec = spec_defaults(NULL);
     struct uuid job = submit(s, &spec);
-    assert_false(news->left); /* it is new, and told of as that */
+    assert_false(wakeups->left); /* it is new, and told of as that */
     struct op signal = signal_op(job, "1");
     player_run(&s->player, &signal, 1);
     assert_int_equal(s->player.ops[0].code, ERR_OK);
-    assert_true(news->left);
+    assert_true(wakeups->left);
     struct op refused = command_op(job, COMMAND_COMPLETE);
     player_run(&s->player, &refused, 1);
     assert_int_not_equal(s->player.ops[0].code, ERR_OK);
-    assert_true(news->left);
+    assert_true(wakeups->left);
     struct op done = command_op(job, COMMAND_COMPLETE);
     done.command.token = claim(s);
-    assert_false(news->left);
+    assert_false(wakeups->left);
     player_run(&s->player, &done, 1);
     assert_int_equal(s->player.ops[0].code, ERR_OK);
-    assert_false(news->left);
+    assert_false(wakeups->left);
 }
 
 static void a_batch_says_whether_work_that_it_had_locked_is_still_there(void **state)
@@ -325,7 +325,7 @@ static void sends_bad_keys(struct theatre *s)
     assert_int_equal(s->player.ops[2].code, ERR_OK);
     assert_int_equal(s->player.ops[3].code, ERR_UNAVAILABLE);
     player_run(&s->player, &batch[3], 1);
-    assert_true(s->player.ops[0].request.repeated);
+    assert_true(op_is_repeated(&s->player.ops[0]));
 }
 
 static void a_bad_request_key_fails_alone_and_a_twin_waits(void **state)
@@ -375,9 +375,9 @@ static void renews_in_time(struct theatre *s)
     struct str token = s->player.ops[0].grants[0].answer.token;
     s->clock += 3000;
     assert_true(is_due(s, DUE_RESOURCE));
-    struct op lose[2] = {{.type = OP_DUE, .job = job}, {.type = OP_RESOURCE_GONE}};
-    lose[0].due.at = s->clock;
-    lose[0].due.resource_id = resource.id;
+    struct op lose[2] = {{.type = OP_TIMER_FIRED, .job = job}, {.type = OP_RESOURCE_GONE}};
+    lose[0].timer.at = s->clock;
+    lose[0].timer.resource_id = resource.id;
     lose[1].resource_gone.id = resource.id;
     lose[1].resource_gone.if_expired = true;
     player_run(&s->player, &renew, 1);

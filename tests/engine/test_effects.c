@@ -77,7 +77,7 @@ static void an_abort_that_makes_no_sense_is_refused(void **state)
     refuses(t, pawl_effect_abort, PAWL_INVALID_TRANSITION, "{\"token\":\"%s\",\"key\":\"b\",%s}",
             token, why);
     refuses(t, pawl_effect_abort, PAWL_BAD_REQUEST, "{\"token\":\"%s\",\"key\":\"a\"}", token);
-    assert_non_null(strstr(t->error.message, "error.message is missing"));
+    assert_non_null(strstr(t->error.message, "error.message is required"));
     refuses(t, pawl_effect_abort, PAWL_BAD_REQUEST,
             "{\"token\":\"%s\",\"key\":\"a\",\"error\":\"429\"}", token);
     assert_non_null(strstr(t->error.message, "error"));
@@ -184,10 +184,10 @@ static void what_cannot_follow_leaves_the_effect_open(void **state)
         const char *members;
         const char *says;
     } cases[] = {
-        {PAWL_BAD_REQUEST, ",\"then\":{}", "then must name one of begin, wait and complete"},
+        {PAWL_BAD_REQUEST, ",\"then\":{}", "then must contain one of begin, wait and complete"},
         {PAWL_BAD_REQUEST, ",\"then\":{\"wait\":{\"delay_ms\":5},\"complete\":{}}", "not several"},
         {PAWL_UNKNOWN_FIELD, ",\"then\":{\"sleep\":{}}", "sleep"},
-        {PAWL_BAD_REQUEST, ",\"then\":{\"begin\":{\"input\":1}}", "then.begin.key is missing"},
+        {PAWL_BAD_REQUEST, ",\"then\":{\"begin\":{\"input\":1}}", "then.begin.key is required"},
         {PAWL_BAD_REQUEST, ",\"then\":{\"wait\":{\"type\":\"rain\"}}", "rain"},
         {PAWL_BAD_REQUEST, ",\"then\":{\"wait\":{\"type\":\"signal\"}}", "correlation_key"},
         {PAWL_BAD_REQUEST, ",\"then\":7", "then"},
@@ -254,7 +254,7 @@ static void a_commit_of_a_step_completes_it_and_waits_for_nothing(void **state)
     begin(t, token, "a", "");
     refuses(t, pawl_effect_commit, PAWL_INVALID_TRANSITION,
             "{\"token\":\"%s\",\"key\":\"a\",\"then\":{\"wait\":{\"delay_ms\":5}}}", token);
-    assert_non_null(strstr(t->error.message, "a step does not wait"));
+    assert_non_null(strstr(t->error.message, "a step cannot wait"));
     does(t, pawl_effect_abort, "{\"token\":\"%s\",\"key\":\"a\",\"error\":{\"message\":\"429\"}}",
          token);
     begin(t, token, "a", "");

@@ -204,17 +204,94 @@ static bool nobody(void *arg)
     return false;
 }
 
+/* A job that a worker has: when it is released the first of those who wait is woken for it. */
+static struct caller *hold_job(struct scene *s)
+{
+    struct caller *job = scene_submit(s, "mail");
+    struct caller *holder = scene_claim(s, NULL, 0);
+    scene_settle(s);
+    gets(holder, job);
+    return holder;
+}
+
 static void check_gone_claimer(struct scene *s)
+{
+    struct caller *holder = hold_job(s);
+    struct caller *gone = scene_claim(s, NULL, 20000);
+    struct caller *there = scene_claim(s, NULL, 20000);
+    scene_settle(s);
+    gone->call.wanted = nobody;
+    scene_say(s, COMMAND_RELEASE, holder);
+    scene_settle(s);
+    assert_true(gone->done && there->done);
+    assert_int_equal(gone->op.grant_count, 0);
+    assert_int_equal(there->op.grant_count, 1);
+}
+
+/* The one that was woken takes any kind, the next this one only. */
+static void check_gone_claimer_of_another_sort(struct scene *s)
+{
+    const struct str mail = STR("mail");
+    struct caller *holder = hold_job(s);
+    struct caller *gone = scene_claim(s, NULL, 20000);
+    struct caller *there = scene_claim(s, &mail, 20000);
+    scene_settle(s);
+    gone->call.wanted = nobody;
+    scene_say(s, COMMAND_RELEASE, holder);
+    scene_settle(s);
+    assert_true(gone->done && there->done);
+    assert_int_equal(there->op.grant_count, 1);
+}
+
+static void check_new_job_beside_gone(struct scene *s)
 {
     struct caller *gone = scene_claim(s, NULL, 20000);
     struct caller *there = scene_claim(s, NULL, 20000);
     scene_settle(s);
     gone->call.wanted = nobody;
-    scene_submit(s, "mail");
+    struct caller *job = scene_submit(s, "mail");
     scene_settle(s);
-    assert_true(gone->done && there->done);
+    gets(there, job);
+    scene_pass(s, 21000);
+    assert_true(gone->done);
     assert_int_equal(gone->op.grant_count, 0);
-    assert_int_equal(there->op.grant_count, 1);
+}
+
+/* Two workers release so many jobs in one batch that a single claim cannot carry them. */
+static void check_too_full(struct scene *s)
+{
+    enum { JOBS = 18 };
+    static char payload[PAYLOAD_BYTES_MAX];
+    memset(payload, '1', sizeof payload);
+    struct caller *holders[2];
+    struct caller *waits[2];
+    for (int i = 0; i < JOBS; i++) {
+        struct caller *job = scene_prepare_submit(s, "mail");
+        job->spec.payload = (struct str){payload, sizeof payload};
+        scene_hand_over(s, job);
+    }
+    scene_settle(s);
+    for (int i = 0; i < 2; i++) {
+        holders[i] = scene_prepare_claim(s, NULL, 0);
+        holders[i]->op.claim.max = JOBS;
+        scene_hand_over(s, holders[i]);
+        scene_settle(s);
+        waits[i] = NULL;
+    }
+    assert_int_equal(holders[0]->op.grant_count + holders[1]->op.grant_count, JOBS);
+    assert_true(holders[0]->op.grant_count < JOBS);
+    for (int i = 0; i < 2; i++) {
+        waits[i] = scene_prepare_claim(s, NULL, 20000);
+        waits[i]->op.claim.max = JOBS;
+        scene_hand_over(s, waits[i]);
+    }
+    scene_settle(s);
+    for (int i = 0; i < 2; i++)
+        for (uint32_t k = 0; k < holders[i]->op.grant_count; k++)
+            scene_say_of(s, COMMAND_RELEASE, &holders[i]->op.grants[k]);
+    scene_settle(s);
+    assert_true(waits[0]->done && waits[1]->done);
+    assert_int_equal(waits[0]->op.grant_count + waits[1]->op.grant_count, JOBS);
 }
 
 /* A store that can be away: as it was opened, but for this. */
@@ -397,8 +474,8 @@ static void check_twins(struct scene *s)
     scene_hand_over(s, twins[1]);
     scene_settle(s);
     assert_true(twins[0]->done && twins[1]->done);
-    assert_false(twins[0]->op.request.repeated);
-    assert_true(twins[1]->op.request.repeated);
+    assert_false(op_is_repeated(&twins[0]->op));
+    assert_true(op_is_repeated(&twins[1]->op));
     struct arena arena;
     struct request_memo memo;
     arena_init(&arena);
@@ -432,6 +509,10 @@ ON_EVERY_STORE(a_claim_of_many_takes_what_a_batch_makes, check_many_new_jobs)
 ON_EVERY_STORE(of_new_jobs_who_waits_gets_the_oldest_of_the_highest_priority,
                check_oldest_new_job_first)
 ON_EVERY_STORE(a_claimer_that_is_gone_does_not_keep_others_asleep, check_gone_claimer)
+ON_EVERY_STORE(a_claimer_that_is_gone_does_not_keep_other_sorts_asleep,
+               check_gone_claimer_of_another_sort)
+ON_EVERY_STORE(a_new_job_is_not_for_a_claimer_that_is_gone, check_new_job_beside_gone)
+ON_EVERY_STORE(a_claim_that_is_too_full_leaves_the_rest_to_others, check_too_full)
 ON_EVERY_STORE(a_claimer_that_is_woken_in_vain_does_not_keep_others_asleep, check_woken_in_vain)
 ON_EVERY_STORE(a_claimer_that_is_gone_does_not_wait_on, check_gone_waiter)
 ON_EVERY_STORE(who_has_a_choice_leaves_nobody_asleep_beside_work, check_choice)
@@ -474,7 +555,7 @@ static void new_work_is_refused_first_then_claims_then_results(void **state)
         scene_submit(s, "mail");
     struct caller *refused = scene_prepare_submit(s, "mail");
     assert_int_equal(engine_submit(s->engine, &refused->call, &err), ERR_UNAVAILABLE);
-    assert_non_null(strstr(err.detail, "try again"));
+    assert_non_null(strstr(err.detail, "retry later"));
     scene_claim(s, NULL, 0);
     scene_claim(s, NULL, 0);
     struct caller *late = scene_caller(s, CALL_CLAIM);
@@ -551,12 +632,203 @@ static void threads_share_commits(void **state)
     test_stores_release(&stores);
 }
 
+/* ---- calls that are handed over together ---- */
+
+static void count_refused(struct call *call, enum error_code code, const struct err *err)
+{
+    struct caller *caller = call->arg;
+    assert_int_equal(code, ERR_UNAVAILABLE);
+    assert_non_null(strstr(err->detail, "retry later"));
+    assert_false(caller->done);
+    caller->done = true;
+    caller->op.code = code;
+}
+
+static void of_calls_handed_over_together_those_without_room_are_refused(void **state)
+{
+    (void)state;
+    enum { FIT = 4, CALLS = 6 };
+    struct scene *s = malloc(sizeof *s);
+    struct caller *callers[CALLS];
+    assert_non_null(s);
+    scene_open(s, TEST_MEMORY, 2 * FIT * sizeof(struct op) + 8);
+    for (int i = 0; i < CALLS; i++) {
+        callers[i] = scene_prepare_submit(s, "mail");
+        callers[i]->call.done = scene_told;
+        callers[i]->call.refused = count_refused;
+        callers[i]->call.arg = callers[i];
+        if (i > 0)
+            callers[i - 1]->call.next = &callers[i]->call;
+    }
+    engine_submit_all(s->engine, &callers[0]->call, true);
+    for (int i = 0; i < CALLS; i++)
+        assert_int_equal(callers[i]->done, i >= FIT);
+    scene_settle(s);
+    for (int i = 0; i < CALLS; i++) {
+        assert_true(callers[i]->done);
+        assert_int_equal(callers[i]->op.code, i < FIT ? ERR_OK : ERR_UNAVAILABLE);
+    }
+    scene_close(s);
+    free(s);
+}
+
+enum { TOGETHER = 3 };
+
+/* Somebody who hands calls over, and is woken once they are done. */
+struct giver {
+    struct call_sink sink;
+    struct engine *engine;
+    pthread_t thread;
+    uint8_t number;
+    uint32_t rounds;
+    pthread_mutex_t lock;
+    pthread_cond_t woken;
+    uint32_t told;    /* calls of this round */
+    uint32_t flushed; /* of which the sink was flushed */
+    uint32_t here;    /* calls of all rounds that were told on the giver's own thread */
+    uint32_t failed;
+};
+
+static void told_giver(struct call *call, void *arg)
+{
+    struct giver *giver = arg;
+    pthread_mutex_lock(&giver->lock);
+    giver->told++;
+    giver->here += pthread_equal(pthread_self(), giver->thread) != 0;
+    giver->failed += call->ops[0]->code != ERR_OK;
+    pthread_mutex_unlock(&giver->lock);
+}
+
+static void flush_giver(struct call_sink *sink)
+{
+    struct giver *giver = (struct giver *)(void *)sink;
+    pthread_mutex_lock(&giver->lock);
+    giver->flushed = giver->told;
+    pthread_cond_signal(&giver->woken);
+    pthread_mutex_unlock(&giver->lock);
+}
+
+static void give_round(struct giver *giver, uint32_t round)
+{
+    struct op made[TOGETHER];
+    struct op *ops[TOGETHER];
+    struct call calls[TOGETHER];
+    struct spec spec = spec_defaults(NULL);
+    spec.kind = STR("mail");
+    for (uint32_t i = 0; i < TOGETHER; i++) {
+        uint8_t random[10] = {[6] = giver->number,
+                              [7] = (uint8_t)i,
+                              [8] = (uint8_t)(round >> 8),
+                              [9] = (uint8_t)round};
+        ops[i] = &made[i];
+        made[i] = (struct op){.type = OP_COMMAND, .job = uuid_v7(INT64_C(1767225600000), random)};
+        made[i].command = (struct command){.type = COMMAND_SUBMIT, .actor = STR("ann")};
+        made[i].command.submit.spec = &spec;
+        calls[i] = (struct call){.ops = &ops[i],
+                                 .count = 1,
+                                 .class = CALL_SUBMIT,
+                                 .done = told_giver,
+                                 .arg = giver,
+                                 .sink = &giver->sink,
+                                 .next = i + 1 < TOGETHER ? &calls[i + 1] : NULL};
+    }
+    giver->told = giver->flushed = 0;
+    engine_submit_all(giver->engine, &calls[0], true);
+    pthread_mutex_lock(&giver->lock);
+    while (giver->flushed < TOGETHER)
+        pthread_cond_wait(&giver->woken, &giver->lock);
+    pthread_mutex_unlock(&giver->lock);
+    for (uint32_t i = 0; i < TOGETHER; i++)
+        call_release(&calls[i]);
+}
+
+static void *give(void *arg)
+{
+    struct giver *giver = arg;
+    giver->thread = pthread_self();
+    for (uint32_t i = 0; i < giver->rounds; i++)
+        give_round(giver, i);
+    return NULL;
+}
+
+static void init_giver(struct giver *giver, struct engine *engine, uint8_t number, uint32_t rounds)
+{
+    *giver =
+        (struct giver){.sink = {flush_giver}, .engine = engine, .number = number, .rounds = rounds};
+    (void)pthread_mutex_init(&giver->lock, NULL);
+    (void)pthread_cond_init(&giver->woken, NULL);
+}
+
+static struct engine *open_engine(struct test_stores *stores, enum test_store sort)
+{
+    struct engine_options options = {.store = {.create = true}};
+    struct engine *engine;
+    struct err err = {0};
+    test_stores_init(stores);
+    const char *url = test_stores_fresh(stores, sort);
+    assert_int_equal(engine_open(str_from(url), &options, &engine, &err), ERR_OK);
+    return engine;
+}
+
+/* How many of its calls a lonely giver was told of on its own thread. */
+static uint32_t give_alone(enum test_store sort, uint32_t rounds)
+{
+    struct test_stores stores;
+    struct giver giver;
+    struct engine *engine = open_engine(&stores, sort);
+    init_giver(&giver, engine, 1, rounds);
+    (void)give(&giver);
+    assert_int_equal(giver.failed, 0);
+    engine_close(engine);
+    test_stores_release(&stores);
+    return giver.here;
+}
+
+static void an_idle_engine_runs_calls_on_the_thread_of_their_caller(void **state)
+{
+    (void)state;
+    assert_true(give_alone(TEST_MEMORY, 500) > 0);
+    assert_true(give_alone(TEST_SQLITE, 500) > 0);
+}
+
+static void a_shared_store_never_keeps_the_thread_of_a_caller(void **state)
+{
+    (void)state;
+    assert_int_equal(give_alone(TEST_POSTGRES, 50), 0);
+}
+
+/* Callers' threads and the engine's own take turns at being the first runner. */
+static void every_call_is_told_of_once_whoever_runs_it(void **state)
+{
+    (void)state;
+    enum { GIVERS = 4 };
+    struct test_stores stores;
+    struct giver givers[GIVERS];
+    pthread_t threads[GIVERS];
+    struct engine *engine = open_engine(&stores, TEST_SQLITE);
+    for (uint8_t i = 0; i < GIVERS; i++) {
+        init_giver(&givers[i], engine, i, 200);
+        assert_int_equal(pthread_create(&threads[i], NULL, give, &givers[i]), 0);
+    }
+    for (int i = 0; i < GIVERS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_equal(givers[i].told, TOGETHER);
+        assert_int_equal(givers[i].failed, 0);
+    }
+    engine_close(engine);
+    test_stores_release(&stores);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lonely_call_is_run_at_once),
         cmocka_unit_test(calls_that_wait_together_share_one_commit),
         cmocka_unit_test(threads_share_commits),
+        cmocka_unit_test(of_calls_handed_over_together_those_without_room_are_refused),
+        cmocka_unit_test(an_idle_engine_runs_calls_on_the_thread_of_their_caller),
+        cmocka_unit_test(a_shared_store_never_keeps_the_thread_of_a_caller),
+        cmocka_unit_test(every_call_is_told_of_once_whoever_runs_it),
         cmocka_unit_test(a_new_job_goes_to_a_claimer_that_waits),
         cmocka_unit_test(one_new_job_wakes_one_claimer),
         cmocka_unit_test(claimers_of_other_kinds_sleep_on),
@@ -567,6 +839,9 @@ int main(void)
         cmocka_unit_test(a_claim_of_many_takes_what_a_batch_makes),
         cmocka_unit_test(of_new_jobs_who_waits_gets_the_oldest_of_the_highest_priority),
         cmocka_unit_test(a_claimer_that_is_gone_does_not_keep_others_asleep),
+        cmocka_unit_test(a_claimer_that_is_gone_does_not_keep_other_sorts_asleep),
+        cmocka_unit_test(a_new_job_is_not_for_a_claimer_that_is_gone),
+        cmocka_unit_test(a_claim_that_is_too_full_leaves_the_rest_to_others),
         cmocka_unit_test(a_claimer_that_is_woken_in_vain_does_not_keep_others_asleep),
         cmocka_unit_test(a_claimer_that_is_gone_does_not_wait_on),
         cmocka_unit_test(who_has_a_choice_leaves_nobody_asleep_beside_work),

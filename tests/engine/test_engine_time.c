@@ -22,6 +22,22 @@ static void check_delay_wakes(struct scene *s)
     assert_int_equal(claimer->op.grant_count, 1);
 }
 
+static void check_delays_wake_all(struct scene *s)
+{
+    struct caller *claimers[3];
+    for (int i = 0; i < 3; i++) {
+        claimers[i] = scene_claim(s, NULL, 50000);
+        struct caller *job = scene_prepare_submit(s, "mail");
+        job->spec.run_at = s->clock + 3000;
+        scene_hand_over(s, job);
+    }
+    scene_pass(s, 4000);
+    for (int i = 0; i < 3; i++) {
+        assert_true(claimers[i]->done);
+        assert_int_equal(claimers[i]->op.grant_count, 1);
+    }
+}
+
 static void check_time_over(struct scene *s)
 {
     struct caller *claimer = scene_claim(s, NULL, 3000);
@@ -215,6 +231,7 @@ static void check_retention_after_a_month(struct scene *s)
 
 ON_EVERY_STORE(a_break_soon_after_another_takes_no_grace_away, check_two_breaks)
 ON_EVERY_STORE(a_job_whose_delay_is_over_wakes_a_claimer, check_delay_wakes)
+ON_EVERY_STORE(jobs_whose_delays_are_over_go_to_all_who_wait, check_delays_wake_all)
 ON_EVERY_STORE(a_claimer_that_has_waited_long_enough_gets_nothing, check_time_over)
 ON_EVERY_STORE(a_lease_without_heartbeats_ends_and_its_holder_is_refused, check_lease_ends)
 ON_EVERY_STORE(an_hour_that_the_clock_jumps_expires_no_lease_that_lives, check_jump)
@@ -268,6 +285,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_break_soon_after_another_takes_no_grace_away),
         cmocka_unit_test(a_job_whose_delay_is_over_wakes_a_claimer),
+        cmocka_unit_test(jobs_whose_delays_are_over_go_to_all_who_wait),
         cmocka_unit_test(a_claimer_that_has_waited_long_enough_gets_nothing),
         cmocka_unit_test(a_lease_without_heartbeats_ends_and_its_holder_is_refused),
         cmocka_unit_test(an_hour_that_the_clock_jumps_expires_no_lease_that_lives),

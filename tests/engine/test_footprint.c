@@ -18,7 +18,7 @@
 #include "pawl.h"
 #include "store/test_stores.h"
 
-enum { BATCH = 500, GROWTH_KIB_MAX = 6 * 1024, WAITING_BYTES_MAX = 4096 };
+enum { BATCH = 500, SAMPLE = 4 * BATCH, GROWTH_KIB_MAX = 6 * 1024, WAITING_BYTES_MAX = 4096 };
 
 static long jobs_wanted(void)
 {
@@ -125,6 +125,7 @@ static void skip_if_sanitized(void)
 #endif
 }
 
+/* Generations of a cache come and go: the most that it has ever been counts. */
 static void memory_is_flat_however_many_jobs_go_through(void **state)
 {
     (void)state;
@@ -134,15 +135,18 @@ static void memory_is_flat_however_many_jobs_go_through(void **state)
     char *jobs = submission();
     long total = jobs_wanted();
     long before = 0;
+    long after = 0;
     for (long done = 0; done < total; done += BATCH) {
         submit(pawl, jobs);
         finish(pawl);
-        if (done == total / 5 * 4)
-            before = at_rest_kib(pawl);
+        if (done % SAMPLE != 0)
+            continue;
+        long resident = at_rest_kib(pawl);
+        long *most = done < total / 5 * 4 ? &before : &after;
+        *most = resident > *most ? resident : *most;
     }
-    long after = at_rest_kib(pawl);
-    print_message("%ld jobs: %ld KiB resident after four fifths, %ld KiB after all\n", total,
-                  before, after);
+    print_message("%ld jobs: at most %ld KiB resident in the first four fifths, %ld KiB then\n",
+                  total, before, after);
     assert_true(before > 0 && after - before < GROWTH_KIB_MAX);
     free(jobs);
     pawl_close(pawl);

@@ -70,7 +70,7 @@ static void every_code_has_words_and_so_has_one_that_is_not_known(void **state)
 {
     (void)state;
     assert_string_equal(pawl_code_text(PAWL_OK), "Done");
-    assert_string_equal(pawl_code_text(PAWL_NO_MEMORY), "There is not enough memory");
+    assert_string_equal(pawl_code_text(PAWL_NO_MEMORY), "Out of memory");
     for (int code = PAWL_OK; code <= PAWL_FEED_RESET; code++)
         assert_string_not_equal(pawl_code_text((enum pawl_code)code), "Unknown error");
     assert_string_equal(pawl_code_text((enum pawl_code)(PAWL_FEED_RESET + 1)), "Unknown error");
@@ -89,11 +89,11 @@ static void nothing_in_place_of_something_is_refused(void **state)
     struct pawl_error error = {0};
     char *answer = NULL;
     assert_int_equal(pawl_open(NULL, NULL, &pawl, &error), PAWL_BAD_REQUEST);
-    assert_non_null(strstr(error.message, "pawl_open needs a URL"));
+    assert_non_null(strstr(error.message, "pawl_open requires a URL"));
     assert_int_equal(pawl_open("memory:", NULL, NULL, NULL), PAWL_BAD_REQUEST);
     assert_null(pawl);
     assert_int_equal(pawl_submit(NULL, "{}", &answer, &error), PAWL_BAD_REQUEST);
-    assert_non_null(strstr(error.message, "pawl_submit needs an open store"));
+    assert_non_null(strstr(error.message, "pawl_submit requires"));
     assert_int_equal(pawl_open("memory:", NULL, &pawl, &error), PAWL_OK);
     assert_int_equal(pawl_list(pawl, NULL, NULL, &error), PAWL_BAD_REQUEST);
     pawl_close(pawl);

@@ -162,7 +162,7 @@ static void only_its_user_may_use_the_socket_and_a_dead_one_is_replaced(void **s
     struct pawl_error error;
     write_file(beside(place, ".sock"), STR("mine"));
     assert_int_equal(open_fails(place->path, 0, &error), PAWL_UNAVAILABLE);
-    assert_says(error.message, "in the way");
+    assert_says(error.message, "is not a socket");
     assert_true(is_there(beside(place, ".sock")));
 }
 

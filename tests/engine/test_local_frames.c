@@ -322,7 +322,7 @@ static void an_owner_that_is_stopped_does_not_hold_up_others_for_ever(void **sta
     assert_true(WIFSTOPPED(status));
     int64_t start_at = clock_monotonic_ms();
     assert_int_equal(pawl_submit(pawl, "{\"kind\":\"a\"}", &answer, &error), PAWL_UNAVAILABLE);
-    assert_says(error.message, "does not answer");
+    assert_says(error.message, "does not respond");
     /* The next has to say hello first, and is no less patient, and no more. */
     assert_true(clock_monotonic_ms() - start_at < 1900);
     start_at = clock_monotonic_ms();

@@ -253,7 +253,7 @@ static void arrive_with_lease(struct desk *d)
     assert_non_null(packed);
     well(d, VERB_cancel, "{\"id\":\"%s\",\"mode\":\"hard\"}",
          (d->answer = journey.jobs[0], said(d, "id")));
-    ill(d, VERB_import, ERR_VERSION_MISMATCH, "another history", "{\"jobs\":[%s]}", packed);
+    ill(d, VERB_import, ERR_VERSION_MISMATCH, "a different history", "{\"jobs\":[%s]}", packed);
     free(packed);
 }
 
@@ -364,21 +364,21 @@ static void refuse_damage(struct desk *d)
         const char *words;
         const char *bundle;
     } cases[] = {
-        {ERR_CORRUPT, "digest", changed(d, "events.0.payload", "\"{\\\"kind\\\":\\\"a\\\"}\"")},
-        {ERR_CORRUPT, "damaged", changed(d, "events.0.payload", "\"[]\"")},
-        {ERR_CORRUPT, "hash", changed(d, "events.1.hash", zeros)},
-        {ERR_CORRUPT, "hash", changed(d, "events.1.actor", "\"eve\"")},
-        {ERR_CORRUPT, "event 4", changed(d, "events.3.type", "\"job_failed\"")},
-        {ERR_CORRUPT, "version", changed(d, "events.1.version", "7")},
-        {ERR_CORRUPT, "digest", changed(d, "salt", "\"00000000000000000000000000000000\"")},
-        {ERR_CORRUPT, "hash", changed(d, "id", "\"" NOBODY "\"")},
-        {ERR_CORRUPT, "digest", removed(d, "events.0.payload", "payload")},
+        {ERR_BAD_REQUEST, "digest", changed(d, "events.0.payload", "\"{\\\"kind\\\":\\\"a\\\"}\"")},
+        {ERR_BAD_REQUEST, "damaged", changed(d, "events.0.payload", "\"[]\"")},
+        {ERR_BAD_REQUEST, "hash", changed(d, "events.1.hash", zeros)},
+        {ERR_BAD_REQUEST, "hash", changed(d, "events.1.actor", "\"eve\"")},
+        {ERR_BAD_REQUEST, "event 4", changed(d, "events.3.type", "\"job_failed\"")},
+        {ERR_BAD_REQUEST, "version", changed(d, "events.1.version", "7")},
+        {ERR_BAD_REQUEST, "digest", changed(d, "salt", "\"00000000000000000000000000000000\"")},
+        {ERR_BAD_REQUEST, "hash", changed(d, "id", "\"" NOBODY "\"")},
+        {ERR_BAD_REQUEST, "digest", removed(d, "events.0.payload", "payload")},
         {ERR_BAD_REQUEST, "payload", changed(d, "events.0.payload", "\"{\"")},
         {ERR_BAD_REQUEST, "payload", changed(d, "events.0.payload", "{}")},
         {ERR_BAD_REQUEST, "no type", removed(d, "events.0.type", "type")},
-        {ERR_BAD_REQUEST, "the format of the export is 2", changed(d, "format", "2")},
-        {ERR_BAD_REQUEST, "without events", changed(d, "events", "[]")},
-        {ERR_BAD_REQUEST, "without events", removed(d, "events", "events")},
+        {ERR_BAD_REQUEST, "the export format is 2", changed(d, "format", "2")},
+        {ERR_BAD_REQUEST, "at least one event", changed(d, "events", "[]")},
+        {ERR_BAD_REQUEST, "at least one event", removed(d, "events", "events")},
         {ERR_BAD_REQUEST, "id", changed(d, "id", "\"x\"")},
         {ERR_BAD_REQUEST, "salt", changed(d, "salt", "\"00\"")},
         {ERR_UNKNOWN_FIELD, "colour", added(d, NULL, "\"colour\":1,")},
@@ -564,14 +564,14 @@ static void refuse_damaged_rows(struct desk *d)
         const char *words;
         const char *bundle;
     } cases[] = {
-        {ERR_CORRUPT, "hash", changed(d, "events.1.hash", zeros)},
-        {ERR_CORRUPT, "hash", changed(d, "events.1.digest", zeros)},
-        {ERR_CORRUPT, "hash", changed(d, "events.2.actor", "\"eve\"")},
-        {ERR_CORRUPT, "version", changed(d, "events.1.version", "7")},
-        {ERR_CORRUPT, "attempt", changed(d, "row.state.attempt", "9")},
-        {ERR_CORRUPT, "redaction", removed(d, "row", "row")},
-        {ERR_CORRUPT, "state of a job", changed(d, "row.state.attempt", "true")},
-        {ERR_BAD_REQUEST, "only a job whose payloads are erased",
+        {ERR_BAD_REQUEST, "hash", changed(d, "events.1.hash", zeros)},
+        {ERR_BAD_REQUEST, "hash", changed(d, "events.1.digest", zeros)},
+        {ERR_BAD_REQUEST, "hash", changed(d, "events.2.actor", "\"eve\"")},
+        {ERR_BAD_REQUEST, "version", changed(d, "events.1.version", "7")},
+        {ERR_BAD_REQUEST, "attempt", changed(d, "row.state.attempt", "9")},
+        {ERR_BAD_REQUEST, "redaction", removed(d, "row", "row")},
+        {ERR_BAD_REQUEST, "state of a job", changed(d, "row.state.attempt", "true")},
+        {ERR_BAD_REQUEST, "only for jobs with erased payloads",
          removed(d, "events.0.redacted", "redacted")},
         {ERR_BAD_REQUEST, "has a payload", added(d, "events.0", "\"payload\":\"{}\",")},
         {ERR_BAD_REQUEST, "salt", added(d, NULL, "\"salt\":\"00000000000000000000000000000001\",")},
@@ -642,7 +642,7 @@ static void refuse_a_row_of_a_live_job(struct desk *d)
     buf_add(&bundle,
             str_from("}],\"row\":{\"kind\":\"mail\",\"queue\":\"default\",\"state\":{}}}"));
     buf_add_char(&bundle, '\0');
-    ill(d, VERB_import, ERR_CORRUPT, "it is queued", "{\"jobs\":[%s]}", bundle.at);
+    ill(d, VERB_import, ERR_BAD_REQUEST, "it is queued", "{\"jobs\":[%s]}", bundle.at);
 }
 
 static void live_job_from_here(struct desk *d)

@@ -307,8 +307,8 @@ static void repeats_elsewhere(struct desk *d)
     static const char ops[] = "{\"ops\":[{\"op\":\"submit\",\"kind\":\"n\"},"
                               "{\"op\":\"claim\",\"worker_id\":\"w\"},"
                               "{\"op\":\"pause\",\"queue\":\"q9\"}]}";
-    d->no_claims = "the server is about to end";
-    ill(d, VERB_claim, ERR_UNAVAILABLE, "about to end", "{\"worker_id\":\"w\"}");
+    d->no_claims = "the server is shutting down";
+    ill(d, VERB_claim, ERR_UNAVAILABLE, "shutting down", "{\"worker_id\":\"w\"}");
     once(d, VERB_batch, "%s", ops);
     says(d, "results.1.status", "503");
     d->no_claims = NULL;
@@ -317,7 +317,7 @@ static void repeats_elsewhere(struct desk *d)
     once(d, VERB_batch, "%s", ops);
     says(d, "results.1.status", "200");
     once(d, VERB_claim, "{\"worker_id\":\"w\"}");
-    d->no_claims = "the server is about to end";
+    d->no_claims = "the server is shutting down";
     all_again(d);
 }
 
@@ -391,7 +391,7 @@ static void repeats_after_deletion(struct desk *d)
     let_time_pass(d, 5000);
     ill(d, VERB_get, ERR_NOT_FOUND, "", "{\"id\":\"%s\"}", id);
     d->key = "s";
-    ill(d, VERB_submit, ERR_NOT_FOUND, "was carried out", one);
+    ill(d, VERB_submit, ERR_NOT_FOUND, "was executed", one);
     assert_non_null(strstr(d->err.detail, id));
     d->key = "ops";
     well(d, VERB_batch, ops);
@@ -481,8 +481,7 @@ static void tells_damage(struct desk *d)
         (void)snprintf(key, sizeof key, "bad%zu", i);
         put_record(d, key, VERB_submit, STR("{\"kind\":\"a\"}"), records[i]);
         d->key = key;
-        ill(d, VERB_submit, ERR_CORRUPT, "is damaged: it was carried out before",
-            "{\"kind\":\"a\"}");
+        ill(d, VERB_submit, ERR_CORRUPT, "is damaged: it was executed before", "{\"kind\":\"a\"}");
     }
     static const struct str bodies[] = {STR_INIT("\x01\x04\xc8\x01\x00"),
                                         STR_INIT("\x01\x04\x00\x02{}")};
@@ -491,8 +490,7 @@ static void tells_damage(struct desk *d)
         (void)snprintf(key, sizeof key, "body%zu", i);
         put_record(d, key, VERB_pause, STR("{\"queue\":\"q\"}"), bodies[i]);
         d->key = key;
-        ill(d, VERB_pause, ERR_CORRUPT, "is damaged: it was carried out before",
-            "{\"queue\":\"q\"}");
+        ill(d, VERB_pause, ERR_CORRUPT, "is damaged: it was executed before", "{\"queue\":\"q\"}");
     }
     well(d, VERB_list, "{}");
     says(d, "jobs", "[]");
@@ -657,7 +655,8 @@ static void repeats_lease_calls(struct desk *d)
     twice(d, VERB_complete, token, ",\"result\":1");
     /* Another body under the key is what it says: the token refuses what did not happen. */
     d->key = "same";
-    ill(d, VERB_complete, ERR_STALE_LEASE, "other words", "{\"token\":\"%s\",\"result\":2}", token);
+    ill(d, VERB_complete, ERR_STALE_LEASE, "a different outcome", "{\"token\":\"%s\",\"result\":2}",
+        token);
     twice(d, VERB_fail, claim(d, "a"), ",\"error\":{\"message\":\"m\"}");
     twice(d, VERB_wait, claim(d, "a"), ",\"type\":\"signal\",\"correlation_key\":\"k\"");
     twice(d, VERB_abandon, claim(d, "a"), ",\"reason_code\":\"timeout\"");

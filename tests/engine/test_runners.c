@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -26,6 +27,8 @@ struct gate {
 
 static struct gate at_write = {.lock = PTHREAD_MUTEX_INITIALIZER,
                                .moved = PTHREAD_COND_INITIALIZER};
+static struct gate at_search = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                                .moved = PTHREAD_COND_INITIALIZER};
 static struct gate at_due = {.lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
 
 static void gate_shut(struct gate *gate)
@@ -73,6 +76,14 @@ static enum error_code write_behind_gate(struct store_txn *txn, const struct sto
 {
     gate_pass(&at_write);
     return plain->write(txn, write, err);
+}
+
+static enum error_code search_before_gate(struct store_txn *txn, struct store_search *searches,
+                                          uint32_t count, struct arena *arena, struct err *err)
+{
+    enum error_code code = plain->candidates(txn, searches, count, arena, err);
+    gate_pass(&at_search);
+    return code;
 }
 
 static enum error_code due_before_gate(struct store *store, uint32_t limit, struct arena *arena,
@@ -138,6 +149,7 @@ static int open_scene(void **state)
     plain = s->store->driver;
     s->driver = *plain;
     s->driver.write = write_behind_gate;
+    s->driver.candidates = search_before_gate;
     s->driver.due = due_before_gate;
     s->driver.watch_others = watch_nobody;
     s->store->driver = &s->driver;
@@ -233,31 +245,92 @@ static uint32_t look(struct scene *s, const struct str *kind, uint32_t max)
 
 /* ---- what it shows ---- */
 
-/* The signal has the job locked, and leaves it where it is. */
+/* Time stands still: the claim ends when it is woken for work, or not within the patience. */
+static void gets_without_asking(struct scene *s, struct caller *waits, uint32_t count)
+{
+    enum { PATIENCE_S = 30 };
+    struct timespec until;
+    assert_int_equal(clock_gettime(CLOCK_REALTIME, &until), 0);
+    until.tv_sec += PATIENCE_S;
+    bool told = sem_timedwait(&waits->done, &until) == 0;
+    engine_close(s->engine);
+    if (!told)
+        await(waits);
+    else
+        call_release(&waits->call);
+    assert_true(told);
+    assert_int_equal(waits->op[0].grant_count, count);
+}
+
+/* A batch with a signal for the job, which it has locked and leaves where it is, stands at the
+ * gate. */
+static void lock_by_signal(struct scene *s, struct caller *signal)
+{
+    struct uuid job = submit_many(s, 0);
+    assert_int_equal(look(s, &mail, OPS_MAX - 1), OPS_MAX - 1);
+    signal->call.class = CALL_RESULT;
+    signal->op[0] = (struct op){.type = OP_COMMAND, .job = job};
+    signal->op[0].command = (struct command){.type = COMMAND_SIGNAL, .actor = STR("ann")};
+    signal->op[0].command.signal.correlation_key = STR("go");
+    gate_shut(&at_write);
+    hand_over(s, signal, 1);
+    gate_await(&at_write);
+}
+
 static void a_claim_that_passed_over_a_locked_job_is_run_again(void **state)
 {
     struct scene *s = *state;
     struct caller signal = {0};
     struct caller waits = {.call.wait_ms = 60 * 1000};
-    struct uuid job = submit_many(s, 0);
-    assert_int_equal(look(s, &mail, OPS_MAX - 1), OPS_MAX - 1);
-    signal.call.class = CALL_RESULT;
-    signal.op[0] = (struct op){.type = OP_COMMAND, .job = job};
-    signal.op[0].command = (struct command){.type = COMMAND_SIGNAL, .actor = STR("ann")};
-    signal.op[0].command.signal.correlation_key = STR("go");
-    gate_shut(&at_write);
-    hand_over(s, &signal, 1);
-    gate_await(&at_write);
+    lock_by_signal(s, &signal);
     claim(s, &waits, &mail, OPS_MAX);
     assert_int_equal(look(s, &mail, OPS_MAX), 0); /* then it waits */
     gate_open(&at_write);
     await(&signal);
     assert_int_equal(signal.op[0].code, ERR_OK);
-    for (int i = 0; i < LOOKS; i++)
-        assert_int_equal(look(s, &fax, 1), 0);
-    engine_close(s->engine); /* it waits no longer */
-    await(&waits);
-    assert_int_equal(waits.op[0].grant_count, 1);
+    gets_without_asking(s, &waits, 1);
+}
+
+/* The claim has found nothing, and its batch is not over when the jobs are there. */
+static void a_claim_gets_jobs_that_came_while_its_batch_was_under_way(void **state)
+{
+    struct scene *s = *state;
+    struct caller waits = {.call.wait_ms = 60 * 1000};
+    (void)submit_many(s, 0); /* so that the lane is there */
+    assert_int_equal(look(s, &mail, OPS_MAX), OPS_MAX);
+    gate_shut(&at_search);
+    claim(s, &waits, &mail, OPS_MAX);
+    gate_await(&at_search);
+    (void)submit_many(s, 0);
+    gate_open(&at_search);
+    gets_without_asking(s, &waits, OPS_MAX);
+}
+
+/* A command alone may be too little for a batch beside the one under way. It must be done all the
+ * same, at the latest with what comes next, while the search has all jobs of the lane locked. */
+static void a_command_alone_goes_with_the_batch_beside_a_search(void **state)
+{
+    struct scene *s = *state;
+    struct caller claims = {0};
+    struct caller alone = {.spec = spec_defaults(NULL)};
+    uint8_t random[10] = {[9] = 99};
+    (void)submit_many(s, 0);
+    gate_shut(&at_search);
+    claim(s, &claims, &mail, OPS_MAX);
+    gate_await(&at_search);
+    alone.spec.kind = mail;
+    alone.op[0].type = OP_COMMAND;
+    alone.op[0].job = uuid_v7(s->clock, random);
+    alone.op[0].command = (struct command){.type = COMMAND_SUBMIT, .actor = STR("ann")};
+    alone.op[0].command.submit.spec = &alone.spec;
+    hand_over(s, &alone, 1);
+    (void)submit_many(s, 0);
+    await(&alone);
+    assert_int_equal(alone.op[0].code, ERR_OK);
+    gate_open(&at_search);
+    await(&claims);
+    assert_int_equal(claims.op[0].grant_count, OPS_MAX);
+    engine_close(s->engine);
 }
 
 /* A batch beside the look for what is due makes a job that is due before the next look. */
@@ -285,6 +358,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_claim_that_passed_over_a_locked_job_is_run_again,
+                                        open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(a_claim_gets_jobs_that_came_while_its_batch_was_under_way,
+                                        open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(a_command_alone_goes_with_the_batch_beside_a_search,
                                         open_scene, close_scene),
         cmocka_unit_test_setup_teardown(a_time_that_is_set_during_a_look_for_what_is_due_is_kept,
                                         open_scene, close_scene),

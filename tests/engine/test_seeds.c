@@ -1,5 +1,5 @@
 /* What the documents that Pawl comes from ask of jobs and their events as they are shown, on every
- * store. docs/seeds.md says where each of their sentences is tested. */
+ * store. docs/internals/seeds.md says where each of their sentences is tested. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -121,7 +121,7 @@ static void takes_one_of_another_group(struct desk *d)
     three_groups(d);
     const char *typed = group_at(d, "groups.2.group");
     well(d, VERB_dead_letters, "{\"group\":\"%s\"}", said(d, "groups.0.group"));
-    ill(d, VERB_drop, ERR_INVALID_TRANSITION, "no such dead letter",
+    ill(d, VERB_drop, ERR_INVALID_TRANSITION, "not a matching dead letter",
         "{\"id\":\"%s\",\"group\":\"%s\"}", said(d, "jobs.0.id"), typed);
     well(d, VERB_stats, "{}");
     says(d, "jobs.dead_lettered", "7");
@@ -186,7 +186,7 @@ static void ends_as_dead_letter(struct desk *d)
     const char *queued = queued_job(d);
     well(d, VERB_dead_letter, "{\"id\":\"%s\",\"reason_code\":\"timeout\"}", queued);
     says(d, "dead_letter.correlation_id", queued);
-    says(d, "dead_letter.last_error.message", "an operator made the job a dead letter: timeout");
+    says(d, "dead_letter.last_error.message", "an operator dead-lettered the job: timeout");
     ill(d, VERB_submit, ERR_BAD_REQUEST, "retry.on_permanent",
         "{\"kind\":\"mail\",\"retry\":{\"on_permanent\":\"retry\"}}");
 }

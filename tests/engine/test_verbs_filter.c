@@ -86,8 +86,8 @@ static void lists_by_key(struct desk *d)
         says(d, "jobs", "[]");
     }
     ill(d, VERB_list, ERR_BAD_REQUEST, "idempotency_key", "{\"idempotency_key\":\"\"}");
-    ill(d, VERB_list, ERR_BAD_REQUEST, "key:value, not \"team\"", "{\"labels\":[\"team\"]}");
-    ill(d, VERB_list, ERR_BAD_REQUEST, "key:value, not 7", "{\"labels\":[7]}");
+    ill(d, VERB_list, ERR_BAD_REQUEST, "invalid label \"team\"", "{\"labels\":[\"team\"]}");
+    ill(d, VERB_list, ERR_BAD_REQUEST, "invalid label 7", "{\"labels\":[7]}");
     ill(d, VERB_list, ERR_BAD_REQUEST, "labels", "{\"labels\":\"team:red\"}");
     ill(d, VERB_list, ERR_BAD_REQUEST, "at most 16",
         "{\"labels\":[\"a:1\",\"a:1\",\"a:1\",\"a:1\",\"a:1\",\"a:1\",\"a:1\",\"a:1\",\"a:1\","
@@ -250,7 +250,8 @@ static void pages_every_list(struct desk *d)
         ill(d, paged[i].verb, ERR_BAD_REQUEST, "cursor", "{%s%s\"cursor\":7}", request,
             *request != '\0' ? "," : "");
     }
-    ill(d, VERB_steps, ERR_BAD_REQUEST, "cursor: \"x\"", "{\"id\":\"%s\",\"cursor\":\"x\"}", id);
+    ill(d, VERB_steps, ERR_BAD_REQUEST, "invalid cursor \"x\"", "{\"id\":\"%s\",\"cursor\":\"x\"}",
+        id);
     ill(d, VERB_queues, ERR_BAD_REQUEST, "limit", "{\"limit\":1001}");
 }
 
@@ -363,7 +364,8 @@ static void filters_events_wrongly(struct desk *d)
         ill(d, verbs[i], ERR_BAD_REQUEST, "type", "{\"%s\":\"%s\",\"type\":\"\"}", of, id);
         ill(d, verbs[i], ERR_BAD_REQUEST, "type", "{\"%s\":\"%s\",\"type\":7}", of, id);
     }
-    ill(d, VERB_events, ERR_BAD_REQUEST, "cursor: \"x\"", "{\"id\":\"%s\",\"cursor\":\"x\"}", id);
+    ill(d, VERB_events, ERR_BAD_REQUEST, "invalid cursor \"x\"", "{\"id\":\"%s\",\"cursor\":\"x\"}",
+        id);
     ill(d, VERB_events, ERR_BAD_REQUEST, "after and cursor",
         "{\"id\":\"%s\",\"cursor\":\"1\",\"after\":1}", id);
     ill(d, VERB_feed, ERR_BAD_REQUEST, "job_id: \"7\"", "{\"job_id\":\"7\"}");

@@ -47,7 +47,7 @@ static void the_settings_of_a_kind_are_changed_one_by_one(void **state)
 static void refuses_changes(struct desk *d)
 {
     well(d, VERB_kind_set, "{\"kind\":\"mail\",\"timeout_ms\":1000}");
-    ill(d, VERB_kind_patch, ERR_VERSION_MISMATCH, "the kind is at version 1, not at the expected 2",
+    ill(d, VERB_kind_patch, ERR_VERSION_MISMATCH, "the kind has version 1, not the expected 2",
         "{\"kind\":\"mail\",\"timeout_ms\":7,\"expected_version\":2}");
     ill(d, VERB_kind_set, ERR_VERSION_MISMATCH, "the expected 0",
         "{\"kind\":\"mail\",\"expected_version\":0}");
@@ -59,7 +59,7 @@ static void refuses_changes(struct desk *d)
     ill(d, VERB_kind_patch, ERR_BAD_REQUEST, "heartbeat_ms",
         "{\"kind\":\"mail\",\"lease_ttl_ms\":1000,\"heartbeat_ms\":2000}");
     ill(d, VERB_kind_patch, ERR_BAD_REQUEST, "retry", "{\"kind\":\"mail\",\"retry\":7}");
-    ill(d, VERB_kind_patch, ERR_BAD_REQUEST, "kind is missing", "{\"timeout_ms\":1}");
+    ill(d, VERB_kind_patch, ERR_BAD_REQUEST, "kind is required", "{\"timeout_ms\":1}");
     well(d, VERB_kind_get, "{\"kind\":\"mail\"}");
     says(d, "version", "1");
     says(d, "timeout_ms", "1000");

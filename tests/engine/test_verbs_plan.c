@@ -186,7 +186,7 @@ static void compares_plans(struct desk *d)
     well(d, VERB_plan_diff, "{\"id\":\"%s\",\"from\":2,\"to\":2}", id);
     says(d, "changes", "[]");
     says(d, "same", "4");
-    ill(d, VERB_plan_diff, ERR_NOT_FOUND, "versions 1 to 2, and no version 3",
+    ill(d, VERB_plan_diff, ERR_NOT_FOUND, "versions 1 to 2, but no version 3",
         "{\"id\":\"%s\",\"to\":3}", id);
     /* A step that begins anew has no time yet; one that was kept has that which it had. */
     well(d, VERB_steps, "{\"id\":\"%s\"}", id);

@@ -187,14 +187,14 @@ static void lists_wrongly(struct desk *d)
     ill(d, VERB_list, ERR_BAD_REQUEST, "not \"01a1-e2\"", "{\"id_prefix\":\"01a1-e2\"}");
     ill(d, VERB_list, ERR_BAD_REQUEST, "not \"01axyz\"", "{\"id_prefix\":\"01axyz\"}");
     ill(d, VERB_list, ERR_BAD_REQUEST, "search has 0 bytes", "{\"search\":\"\"}");
-    ill(d, VERB_list, ERR_BAD_REQUEST, "\"asleep\" is none; there are queued, running",
+    ill(d, VERB_list, ERR_BAD_REQUEST, "unknown status \"asleep\"; valid: queued, running",
         "{\"status\":\"queued,asleep\"}");
-    ill(d, VERB_list, ERR_BAD_REQUEST, "status: \"\" is none", "{\"status\":\"queued,\"}");
-    ill(d, VERB_list, ERR_BAD_REQUEST, "status: \"\" is none", "{\"status\":\"\"}");
+    ill(d, VERB_list, ERR_BAD_REQUEST, "unknown status \"\"", "{\"status\":\"queued,\"}");
+    ill(d, VERB_list, ERR_BAD_REQUEST, "unknown status \"\"", "{\"status\":\"\"}");
     ill(d, VERB_list, ERR_BAD_REQUEST, "key:value", "{\"label\":\"team\"}");
     ill(d, VERB_list, ERR_BAD_REQUEST, "key:value", "{\"label\":\":x\"}");
     ill(d, VERB_list, ERR_BAD_REQUEST, "cursor", "{\"cursor\":\"7\"}");
-    ill(d, VERB_list, ERR_BAD_REQUEST, "include: \"all\"", "{\"include\":\"payload,all\"}");
+    ill(d, VERB_list, ERR_BAD_REQUEST, "unknown include \"all\"", "{\"include\":\"payload,all\"}");
     ill(d, VERB_list, ERR_BAD_REQUEST, "limit", "{\"limit\":0}");
     ill(d, VERB_list, ERR_BAD_REQUEST, "limit", "{\"limit\":501}");
     ill(d, VERB_list, ERR_BAD_REQUEST, "created_after", "{\"created_after\":\"yesterday\"}");
@@ -280,9 +280,9 @@ static void feeds(struct desk *d)
     static const char *const bad[] = {
         "", "1", "1-", "-1", "1-2-", "1-2-x", "1-2-3-4", "1-x", "99999999999999999999-1"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        ill(d, VERB_feed, ERR_BAD_REQUEST, "is no position", "{\"after\":\"%s\"}", bad[i]);
+        ill(d, VERB_feed, ERR_BAD_REQUEST, "use a position", "{\"after\":\"%s\"}", bad[i]);
     /* A store that ends before it was put back to an earlier state, or is another one. */
-    ill(d, VERB_feed, ERR_FEED_RESET, "go on from 0-0", "{\"after\":\"999999999-0\"}");
+    ill(d, VERB_feed, ERR_FEED_RESET, "continue from 0-0", "{\"after\":\"999999999-0\"}");
 }
 
 static void the_feed_goes_on_from_where_it_ended(void **state)
@@ -298,13 +298,13 @@ static void explains(struct desk *d)
     const char *id = submit_of(d, "mail", "q1");
     well(d, VERB_explain, "{\"id\":\"%s\"}", id);
     says(d, "status", "queued");
-    says(d, "summary", "It waits for a worker to claim it.");
+    says(d, "summary", "Ready: waiting for a worker to claim it.");
     well(d, VERB_pause, "{\"queue\":\"q1\"}");
     well(d, VERB_explain, "{\"id\":\"%s\"}", id);
     says(d, "moves.0", "pawl resume q1");
     well(d, VERB_submit, DESK_PLAN);
     well(d, VERB_explain, "{\"id\":\"%s\"}", said(d, "id"));
-    says(d, "summary", "It waits for a worker to claim one of its steps.");
+    says(d, "summary", "Ready: waiting for a worker to claim one of its steps.");
     ill(d, VERB_explain, ERR_NOT_FOUND, NOBODY, "{\"id\":\"" NOBODY "\"}");
 }
 
@@ -403,9 +403,9 @@ static void many_jobs_are_cancelled_page_by_page(void **state)
 
 static void does_many_wrongly(struct desk *d)
 {
-    ill(d, VERB_bulk, ERR_BAD_REQUEST, "action is missing", "{\"filter\":{}}");
+    ill(d, VERB_bulk, ERR_BAD_REQUEST, "action is required", "{\"filter\":{}}");
     ill(d, VERB_bulk, ERR_BAD_REQUEST, "action", "{\"action\":\"eat\",\"filter\":{}}");
-    ill(d, VERB_bulk, ERR_BAD_REQUEST, "filter is missing", "{\"action\":\"cancel\"}");
+    ill(d, VERB_bulk, ERR_BAD_REQUEST, "filter is required", "{\"action\":\"cancel\"}");
     ill(d, VERB_bulk, ERR_UNKNOWN_FIELD, "colour",
         "{\"action\":\"cancel\",\"filter\":{\"colour\":1}}");
     ill(d, VERB_bulk, ERR_BAD_REQUEST, "fresh",
@@ -583,7 +583,7 @@ static void counts_queues(struct desk *d)
     says(d, "workers.0.leases", "2");
     says(d, "workers.0.last_beat_at", "2026-01-01T00:00:00.003Z");
     says(d, "workers.1", "");
-    ill(d, VERB_pause, ERR_BAD_REQUEST, "queue is missing", "{}");
+    ill(d, VERB_pause, ERR_BAD_REQUEST, "queue is required", "{}");
     ill(d, VERB_stats, ERR_UNKNOWN_FIELD, "queue", "{\"queue\":\"a\"}");
 }
 
@@ -597,7 +597,8 @@ static void sets_kinds(struct desk *d)
 {
     static const char format[] =
         "{\"kind\":\"mail\",\"lease_ttl_ms\":null,\"heartbeat_ms\":null,\"timeout_ms\":null,"
-        "\"retry\":null,\"retention_ms\":null,\"cancel_grace_ms\":null,\"version\":%d}";
+        "\"retry\":null,\"retention_ms\":null,\"cancel_grace_ms\":null,\"pin\":false,"
+        "\"version\":%d}";
     char unset[256];
     (void)snprintf(unset, sizeof unset, format, 0);
     well(d, VERB_kind_get, "{\"kind\":\"mail\"}");
@@ -618,7 +619,7 @@ static void sets_kinds(struct desk *d)
     assert_string_equal(d->answer, unset);
     well(d, VERB_kind_get, "{\"kind\":\"mail\"}");
     assert_string_equal(d->answer, unset);
-    ill(d, VERB_kind_set, ERR_BAD_REQUEST, "kind is missing", "{}");
+    ill(d, VERB_kind_set, ERR_BAD_REQUEST, "kind is required", "{}");
     ill(d, VERB_kind_set, ERR_BAD_REQUEST, "lease_ttl_ms",
         "{\"kind\":\"mail\",\"lease_ttl_ms\":1}");
     ill(d, VERB_kind_set, ERR_BAD_REQUEST, "max_attempts",
@@ -661,7 +662,7 @@ static void puts_resources(struct desk *d)
     ill(d, VERB_resource_delete, ERR_NOT_FOUND, "r2", "{\"id\":\"r2\"}");
     well(d, VERB_resources, "{}");
     assert_string_equal(d->answer, "{\"resources\":[],\"next_cursor\":null}");
-    ill(d, VERB_resource_put, ERR_BAD_REQUEST, "id is missing", "{}");
+    ill(d, VERB_resource_put, ERR_BAD_REQUEST, "id is required", "{}");
     ill(d, VERB_resource_put, ERR_BAD_REQUEST, "slots", "{\"id\":\"r\",\"slots\":0}");
     ill(d, VERB_resource_put, ERR_BAD_REQUEST, "ttl_ms", "{\"id\":\"r\",\"ttl_ms\":1}");
     ill(d, VERB_resource_put, ERR_BAD_REQUEST, "capabilities",
@@ -792,7 +793,7 @@ static void the_doctor_looks_at_everything(void **state)
 static void backs_up(struct desk *d)
 {
     struct str url = engine_url(d->engine);
-    ill(d, VERB_backup, ERR_BAD_REQUEST, "path is missing", "{}");
+    ill(d, VERB_backup, ERR_BAD_REQUEST, "path is required", "{}");
     if (memcmp(url.at, "sqlite:", 7) != 0) {
         ill(d, VERB_backup, ERR_BAD_REQUEST, "", "{\"path\":\"/tmp/never\"}");
         return;

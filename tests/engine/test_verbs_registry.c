@@ -242,17 +242,17 @@ static const struct {
     const char *request;
     const char *words;
 } wrong[] = {
-    {"{}", "id is missing"},
+    {"{}", "id is required"},
     {"{\"id\":5}", "id must be a string"},
     {"{\"id\":\"\"}", "id must not be empty"},
-    {"{\"id\":\"a\\u0001\"}", "id must not have control characters"},
-    {"{\"id\":\"token:a\"}", "id must not begin with \"token:\""},
+    {"{\"id\":\"a\\u0001\"}", "id must not contain control characters"},
+    {"{\"id\":\"token:a\"}", "id must not start with \"token:\""},
     {"{\"id\":\"w\",\"kinds\":\"mail\"}", "kinds must be an array"},
     {"{\"id\":\"w\",\"kinds\":[5]}", "kinds[0] must be a string, not 5"},
     {"{\"id\":\"w\",\"kinds\":[\"\"]}", "kinds[0] must not be empty"},
-    {"{\"id\":\"w\",\"kinds\":[\"a\",\"a\"]}", "kinds[1] is there twice: \"a\""},
+    {"{\"id\":\"w\",\"kinds\":[\"a\",\"a\"]}", "kinds[1] has the duplicate entry \"a\""},
     {"{\"id\":\"w\",\"queues\":{}}", "queues must be an array"},
-    {"{\"id\":\"w\",\"queues\":[\"a\\n\"]}", "queues[0] must not have control characters"},
+    {"{\"id\":\"w\",\"queues\":[\"a\\n\"]}", "queues[0] must not contain control characters"},
     {"{\"id\":\"w\",\"slots\":0}", "slots must be a whole number from 1 to 100000, not 0"},
     {"{\"id\":\"w\",\"slots\":100001}",
      "slots must be a whole number from 1 to 100000, not 100001"},
@@ -297,8 +297,8 @@ static void asks_wrong_things(struct desk *d)
         long_text(d, 129));
     ill(d, VERB_worker_put, ERR_BAD_REQUEST, "code_version must be at most 128 bytes",
         "{\"id\":\"w\",\"code_version\":%s}", long_text(d, 129));
-    ill(d, VERB_worker_delete, ERR_BAD_REQUEST, "id is missing", "{}");
-    ill(d, VERB_worker_delete, ERR_NOT_FOUND, "no worker \"w\" is registered", "{\"id\":\"w\"}");
+    ill(d, VERB_worker_delete, ERR_BAD_REQUEST, "id is required", "{}");
+    ill(d, VERB_worker_delete, ERR_NOT_FOUND, "unknown worker \"w\"", "{\"id\":\"w\"}");
     ill(d, VERB_workers, ERR_BAD_REQUEST, "limit", "{\"limit\":0}");
     well(d, VERB_workers, "{}");
     says(d, "workers", "[]");
@@ -310,27 +310,34 @@ static void what_is_wrong_with_a_registration_is_named_and_nothing_is_registered
     at_every_desk(asks_wrong_things);
 }
 
-static void registers_too_many(struct desk *d)
+/* Registers w0, w1 and so on, in batches. */
+static void registers_many(struct desk *d, int first, int end)
 {
     struct buf ops;
     buf_init(&ops, &d->arena, 1024 * 1024);
-    for (int i = 0; i < WORKERS_MAX; i++) {
+    for (int i = first; i < end; i++) {
         buf_addf(&ops, "%s{\"op\":\"worker_put\",\"id\":\"w%d\",\"ttl_ms\":5000}",
-                 i % 1000 == 0 ? "{\"ops\":[" : ",", i);
-        if (i % 1000 != 999)
+                 i % 500 == 0 ? "{\"ops\":[" : ",", i);
+        if (i % 500 != 499)
             continue;
         buf_add(&ops, STR("]}"));
         buf_add_char(&ops, '\0');
         ask(d, VERB_batch, ops.at);
         assert_int_equal(d->code, ERR_OK);
-        says(d, "results.999.status", "200");
+        says(d, "results.499.status", "200");
         ops.len = 0;
     }
-    ill(d, VERB_worker_put, ERR_FORBIDDEN, "10000 workers are registered", "{\"id\":\"more\"}");
+}
+
+static void registers_too_many(struct desk *d)
+{
+    registers_many(d, 0, WORKERS_MAX);
+    ill(d, VERB_worker_put, ERR_FORBIDDEN, "the limit of 10000 registered workers",
+        "{\"id\":\"more\"}");
     well(d, VERB_worker_put, "{\"id\":\"w17\"}"); /* it is there already */
     well(d, VERB_worker_delete, "{\"id\":\"w18\"}");
     well(d, VERB_worker_put, "{\"id\":\"more\"}");
-    ill(d, VERB_worker_put, ERR_FORBIDDEN, "10000 workers", "{\"id\":\"w18\"}");
+    ill(d, VERB_worker_put, ERR_FORBIDDEN, "limit of 10000 registered workers", "{\"id\":\"w18\"}");
     let_time_pass(d, 5000 + WORKER_KEPT_MS + 60 * 60 * 1000);
     well(d, VERB_worker_put, "{\"id\":\"w18\"}");
 }
@@ -339,6 +346,35 @@ static void there_is_a_limit_to_how_many_workers_are_registered(void **state)
 {
     (void)state;
     at_every_desk(registers_too_many);
+}
+
+static void registers_with_tokens(struct desk *d)
+{
+    d->token = "token:greedy";
+    registers_many(d, 0, WORKERS_OF_TOKEN_MAX - 500);
+    for (int i = 0; i < 499; i++)
+        well(d, VERB_worker_put, "{\"id\":\"x%d\"}", i);
+    /* Two in one batch, of which one fits. */
+    ask(d, VERB_batch,
+        "{\"ops\":[{\"op\":\"worker_put\",\"id\":\"b\"},{\"op\":\"worker_put\",\"id\":\"c\"}]}");
+    says(d, "results.0.status", "200");
+    says(d, "results.1.status", "403");
+    ill(d, VERB_worker_put, ERR_FORBIDDEN, "the token has registered 2500 workers",
+        "{\"id\":\"c\"}");
+    well(d, VERB_worker_put, "{\"id\":\"b\",\"slots\":2}"); /* it is there already */
+    d->token = "token:modest";
+    well(d, VERB_worker_put, "{\"id\":\"c\"}");
+    d->token = NULL;
+    well(d, VERB_worker_put, "{\"id\":\"d\"}");
+    d->token = "token:greedy";
+    well(d, VERB_worker_delete, "{\"id\":\"b\"}");
+    well(d, VERB_worker_put, "{\"id\":\"e\"}");
+}
+
+static void one_token_cannot_take_the_room_of_all_workers(void **state)
+{
+    (void)state;
+    at_every_desk(registers_with_tokens);
 }
 
 /* ---- explain ---- */
@@ -353,24 +389,25 @@ static void explains_who_is_there(struct desk *d)
 {
     well(d, VERB_submit, "{\"kind\":\"mail\",\"queue\":\"slow\"}");
     const char *id = said(d, "id");
-    assert_true(explains(d, id, "No live worker handles the kind \\\"mail\\\". One that has not"));
+    assert_true(explains(
+        d, id, "No live worker is registered for the kind \\\"mail\\\". An unregistered worker"));
     well(d, VERB_worker_put, "{\"id\":\"v\",\"kinds\":[\"call\"]}");
-    assert_true(explains(d, id, "No live worker handles the kind \\\"mail\\\". One that has not"));
+    assert_true(explains(
+        d, id, "No live worker is registered for the kind \\\"mail\\\". An unregistered worker"));
     well(d, VERB_worker_put, "{\"id\":\"w\",\"kinds\":[\"mail\"],\"queues\":[\"fast\"]}");
     assert_true(explains(d, id,
-                         "No live worker handles the kind \\\"mail\\\" in the queue "
+                         "No live worker is registered for the kind \\\"mail\\\" in the queue "
                          "\\\"slow\\\" (in other queues: 1)."));
     well(d, VERB_worker_put, "{\"id\":\"u\",\"queues\":[\"slow\",\"fast\"],\"slots\":2}");
-    assert_true(explains(d, id, "Live workers that handle it: 1, with 0 of 2 slots in use."));
+    assert_true(explains(d, id, "Live workers for it: 1, with 0 of 2 slots in use."));
     for (int i = 0; i < 2; i++) {
         well(d, VERB_submit, "{\"kind\":\"mail\",\"queue\":\"fast\"}");
         well(d, VERB_claim, "{\"worker_id\":\"u\",\"queues\":[\"fast\"]}");
     }
-    assert_true(explains(d, id,
-                         "Live workers that handle it: 1, with 2 of 2 slots in use, so "
-                         "that all are busy."));
+    assert_true(explains(d, id, "Live workers for it: 1, with 2 of 2 slots in use, all busy."));
     d->clock += 60 * SECOND;
-    assert_true(explains(d, id, "No live worker handles the kind \\\"mail\\\". One that has not"));
+    assert_true(explains(
+        d, id, "No live worker is registered for the kind \\\"mail\\\". An unregistered worker"));
     well(d, VERB_claim, "{\"worker_id\":\"x\",\"queues\":[\"slow\"]}");
     assert_false(explains(d, id, "live worker"));
 }
@@ -392,6 +429,7 @@ int main(void)
         cmocka_unit_test(a_worker_that_claims_all_the_time_is_looked_at_now_and_then),
         cmocka_unit_test(what_is_wrong_with_a_registration_is_named_and_nothing_is_registered),
         cmocka_unit_test(there_is_a_limit_to_how_many_workers_are_registered),
+        cmocka_unit_test(one_token_cannot_take_the_room_of_all_workers),
         cmocka_unit_test(explain_tells_whether_a_live_worker_handles_the_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,7 +45,7 @@ static void a_known_idempotency_key_gives_the_job_that_has_it(void **state)
 static void submits_another_under_a_key(struct desk *d)
 {
     static const char another[] =
-        "the idempotency_key \"k\" belongs to a job with another payload: use a new key";
+        "the idempotency_key \"k\" belongs to a job with another payload: use a different key";
     well(d, VERB_submit, "{\"kind\":\"mail\",\"idempotency_key\":\"k\",\"payload\":1}");
     const char *id = said(d, "id");
     ill(d, VERB_submit, ERR_IDEMPOTENCY_MISMATCH, another,
@@ -53,7 +53,8 @@ static void submits_another_under_a_key(struct desk *d)
     ill(d, VERB_submit, ERR_IDEMPOTENCY_MISMATCH, another,
         "{\"kind\":\"mail\",\"idempotency_key\":\"k\"}");
     ill(d, VERB_submit, ERR_IDEMPOTENCY_MISMATCH,
-        "the idempotency_key \"k\" belongs to a job of kind \"mail\", not \"pay\": use a new key",
+        "the idempotency_key \"k\" belongs to a job of kind \"mail\", not \"pay\": use a different "
+        "key",
         "{\"kind\":\"pay\",\"idempotency_key\":\"k\",\"payload\":1}");
     /* The same key in another queue is another key. */
     well(d, VERB_submit,
@@ -61,11 +62,13 @@ static void submits_another_under_a_key(struct desk *d)
 
     /* Of many, all or none: by what is stored, and by one another. */
     ill(d, VERB_submit, ERR_IDEMPOTENCY_MISMATCH,
-        "jobs[1]: the idempotency_key \"k\" belongs to a job with another payload: use a new key",
+        "jobs[1]: the idempotency_key \"k\" belongs to a job with another payload: use a different "
+        "key",
         "{\"jobs\":[{\"kind\":\"mail\"},{\"kind\":\"mail\",\"idempotency_key\":\"k\",\"payload\":2}"
         "]}");
     ill(d, VERB_submit, ERR_IDEMPOTENCY_MISMATCH,
-        "jobs[2]: the idempotency_key \"n\" belongs to a job with another payload: use a new key",
+        "jobs[2]: the idempotency_key \"n\" belongs to a job with another payload: use a different "
+        "key",
         "{\"jobs\":[{\"kind\":\"mail\",\"idempotency_key\":\"n\",\"payload\":1},{\"kind\":\"mail\"}"
         ","
         "{\"kind\":\"mail\",\"idempotency_key\":\"n\",\"payload\":2}]}");
@@ -102,7 +105,7 @@ static void submits_with_fingerprints(struct desk *d)
     says(d, "id", id);
     says(d, "duplicate", "true");
     ill(d, VERB_submit, ERR_IDEMPOTENCY_MISMATCH,
-        "the idempotency_key \"k\" belongs to a job with another fingerprint: use a new key",
+        "the idempotency_key \"k\" belongs to a job with another fingerprint: use a different key",
         "{\"kind\":\"mail\",\"idempotency_key\":\"k\",\"payload\":\"sealed 1\"," FINGERPRINT(
             "2") "}");
     /* Digits are digits, in either case; also when all of them are zeros. */
@@ -140,7 +143,8 @@ static void submits_with_fingerprints(struct desk *d)
     well(d, VERB_submit, "{\"kind\":\"mail\",\"idempotency_key\":\"k\",\"payload\":3}");
     says(d, "id", id);
     ill(d, VERB_submit, ERR_IDEMPOTENCY_MISMATCH,
-        "the idempotency_key \"k\" belongs to a job of kind \"mail\", not \"pay\": use a new key",
+        "the idempotency_key \"k\" belongs to a job of kind \"mail\", not \"pay\": use a different "
+        "key",
         "{\"kind\":\"pay\",\"idempotency_key\":\"k\"}");
 }
 
@@ -157,7 +161,7 @@ static void submits_many_of_which_one_is_refused(struct desk *d)
         "{\"kind\":\"mail\",\"plan\":{\"steps\":[{\"id\":\"a\"}]}},"
         "{\"kind\":\"mail\",\"plan\":{\"steps\":[{\"id\":\"a\",\"deps\":[\"b\"]}]}},"
         "{\"kind\":\"mail\"}]}");
-    ill(d, VERB_submit, ERR_BAD_REQUEST, "jobs[1]: deadline_ms is 1000, but the job may not start",
+    ill(d, VERB_submit, ERR_BAD_REQUEST, "jobs[1]: deadline_ms is 1000, but the earliest start",
         "{\"jobs\":[{\"kind\":\"mail\"},"
         "{\"kind\":\"mail\",\"deadline_ms\":1000,\"delay_ms\":5000}]}");
     well(d, VERB_list, "{}");

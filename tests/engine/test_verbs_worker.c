@@ -93,7 +93,7 @@ static void queues_take_turns_from_claim_to_claim(void **state)
 static void claims_badly(struct desk *d)
 {
     (void)submit(d);
-    ill(d, VERB_claim, ERR_BAD_REQUEST, "worker_id is missing", "{}");
+    ill(d, VERB_claim, ERR_BAD_REQUEST, "worker_id is required", "{}");
     ill(d, VERB_claim, ERR_BAD_REQUEST, "worker_id", "{\"worker_id\":\"\"}");
     ill(d, VERB_claim, ERR_UNKNOWN_FIELD, "\"queue\"", "{\"worker_id\":\"w\",\"queue\":\"a\"}");
     ill(d, VERB_claim, ERR_UNKNOWN_FIELD, "\"judge\"", "{\"worker_id\":\"w\",\"judge\":true}");
@@ -106,7 +106,7 @@ static void claims_badly(struct desk *d)
         "{\"worker_id\":\"w\",\"lease_ttl_ms\":1000,\"heartbeat_ms\":501}");
     ill(d, VERB_claim, ERR_BAD_REQUEST, "start", "{\"worker_id\":\"w\",\"start\":1}");
     ill(d, VERB_claim, ERR_BAD_REQUEST, "queues", "{\"worker_id\":\"w\",\"queues\":\"a\"}");
-    ill(d, VERB_claim, ERR_BAD_REQUEST, "kinds[1] is there twice",
+    ill(d, VERB_claim, ERR_BAD_REQUEST, "kinds[1] has the duplicate entry",
         "{\"worker_id\":\"w\",\"kinds\":[\"a\",\"a\"]}");
     ill(d, VERB_claim, ERR_BAD_REQUEST, "capabilities[0]",
         "{\"worker_id\":\"w\",\"capabilities\":[7]}");
@@ -312,14 +312,16 @@ static void a_lease_is_started_kept_alive_and_ended_when_asked(void **state)
 static void completes(struct desk *d)
 {
     const char *token = submit_and_claim(d);
-    ill(d, VERB_cancelled, ERR_INVALID_TRANSITION, "nobody asked", "{\"token\":\"%s\"}", token);
+    ill(d, VERB_cancelled, ERR_INVALID_TRANSITION, "no cancellation was requested",
+        "{\"token\":\"%s\"}", token);
     well(d, VERB_complete, "{\"token\":\"%s\",\"result\":{\"sum\":1.10}}", token);
     says(d, "status", "completed");
     says(d, "version", "4");
     well(d, VERB_complete, "{\"token\":\"%s\",\"result\":{\"sum\":1.10}}", token);
     says(d, "status", "completed");
     says(d, "repeated", "true");
-    ill(d, VERB_complete, ERR_STALE_LEASE, "other words", "{\"token\":\"%s\",\"result\":2}", token);
+    ill(d, VERB_complete, ERR_STALE_LEASE, "a different outcome", "{\"token\":\"%s\",\"result\":2}",
+        token);
     ill(d, VERB_heartbeat, ERR_STALE_LEASE, "ended", "{\"token\":\"%s\"}", token);
     token = submit_and_claim(d);
     well(d, VERB_complete, "{\"token\":\"%s\",\"result\":null}", token);
@@ -373,7 +375,7 @@ static void releases_and_abandons(struct desk *d)
     well(d, VERB_release, "{\"token\":\"%s\"}", token);
     says(d, "repeated", "true");
     token = claimed(d);
-    ill(d, VERB_abandon, ERR_BAD_REQUEST, "reason_code is missing", "{\"token\":\"%s\"}", token);
+    ill(d, VERB_abandon, ERR_BAD_REQUEST, "reason_code is required", "{\"token\":\"%s\"}", token);
     ill(d, VERB_abandon, ERR_BAD_REQUEST, "reason_code must be one of",
         "{\"token\":\"%s\",\"reason_code\":\"bored\"}", token);
     well(d, VERB_abandon,
@@ -396,25 +398,27 @@ static void shows_bad_tokens(struct desk *d)
     const char *token = submit_and_claim(d);
     char forged[256];
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
-        ill(d, verbs[i], ERR_BAD_REQUEST, "token is missing", "{}");
+        ill(d, verbs[i], ERR_BAD_REQUEST, "token is required", "{}");
         ill(d, verbs[i], ERR_BAD_REQUEST, "token must be a string", "{\"token\":null}");
-        ill(d, verbs[i], ERR_STALE_LEASE, "not that of a live lease", "{\"token\":\"x\"}");
-        ill(d, verbs[i], ERR_STALE_LEASE, "not that of a live lease", "{\"token\":\"\"}");
+        ill(d, verbs[i], ERR_STALE_LEASE, "stale or unknown lease token", "{\"token\":\"x\"}");
+        ill(d, verbs[i], ERR_STALE_LEASE, "stale or unknown lease token", "{\"token\":\"\"}");
         ill(d, verbs[i], ERR_UNKNOWN_FIELD, "\"id\"", "{\"token\":\"%s\",\"id\":\"x\"}", token);
         (void)snprintf(forged, sizeof forged, "%s", token);
         forged[0] = forged[0] == '0' ? '1' : '0';
-        ill(d, verbs[i], ERR_STALE_LEASE, "there is no job", "{\"token\":\"%s\"}", forged);
+        ill(d, verbs[i], ERR_STALE_LEASE, "unknown job", "{\"token\":\"%s\"}", forged);
         (void)snprintf(forged, sizeof forged, "%s", token);
         char *last = &forged[strlen(forged) - 1];
         *last = *last == '0' ? '1' : '0';
         ill(d, verbs[i], ERR_STALE_LEASE, "secret", "{\"token\":\"%s\"}", forged);
     }
-    ill(d, VERB_wait, ERR_STALE_LEASE, "live", "{\"token\":\"x\",\"delay_ms\":1}");
-    ill(d, VERB_fail, ERR_STALE_LEASE, "live", "{\"token\":\"x\",\"error\":{\"message\":\"\"}}");
-    ill(d, VERB_effect_begin, ERR_STALE_LEASE, "live", "{\"token\":\"x\",\"key\":\"k\"}");
+    ill(d, VERB_wait, ERR_STALE_LEASE, "stale or unknown", "{\"token\":\"x\",\"delay_ms\":1}");
+    ill(d, VERB_fail, ERR_STALE_LEASE, "stale or unknown",
+        "{\"token\":\"x\",\"error\":{\"message\":\"\"}}");
+    ill(d, VERB_effect_begin, ERR_STALE_LEASE, "stale or unknown",
+        "{\"token\":\"x\",\"key\":\"k\"}");
     (void)snprintf(forged, sizeof forged, "%s", token);
     forged[0] = forged[0] == '0' ? '1' : '0';
-    ill(d, VERB_effect_commit, ERR_STALE_LEASE, "no job", "{\"token\":\"%s\",\"key\":\"k\"}",
+    ill(d, VERB_effect_commit, ERR_STALE_LEASE, "unknown job", "{\"token\":\"%s\",\"key\":\"k\"}",
         forged);
     well(d, VERB_complete, "{\"token\":\"%s\"}", token);
 }
@@ -451,7 +455,7 @@ static void says_wrong_things(struct desk *d)
     ill(d, VERB_heartbeat, ERR_PAYLOAD_TOO_LARGE, "progress", "{\"token\":\"%s\",\"progress\":%s}",
         token, long_one);
     ill(d, VERB_heartbeat, ERR_BAD_REQUEST, "cursor", "{\"token\":\"%s\",\"cursor\":7}", token);
-    ill(d, VERB_fail, ERR_BAD_REQUEST, "error.message is missing", "{\"token\":\"%s\"}", token);
+    ill(d, VERB_fail, ERR_BAD_REQUEST, "error.message is required", "{\"token\":\"%s\"}", token);
     ill(d, VERB_fail, ERR_BAD_REQUEST, "error must be an object",
         "{\"token\":\"%s\",\"error\":\"x\"}", token);
     ill(d, VERB_fail, ERR_BAD_REQUEST, "error.class must be one of transient",
@@ -462,11 +466,11 @@ static void says_wrong_things(struct desk *d)
         "{\"token\":\"%s\",\"error\":{\"message\":\"x\",\"details\":%s}}", token, long_one);
     ill(d, VERB_fail, ERR_BAD_REQUEST, "retry_after_ms",
         "{\"token\":\"%s\",\"error\":{\"message\":\"x\"},\"retry_after_ms\":-1}", token);
-    ill(d, VERB_effect_begin, ERR_BAD_REQUEST, "key is missing", "{\"token\":\"%s\"}", token);
+    ill(d, VERB_effect_begin, ERR_BAD_REQUEST, "key is required", "{\"token\":\"%s\"}", token);
     ill(d, VERB_effect_begin, ERR_PAYLOAD_TOO_LARGE, "input",
         "{\"token\":\"%s\",\"key\":\"k\",\"input\":%s}", token, long_one);
-    ill(d, VERB_effect_commit, ERR_BAD_REQUEST, "key is missing", "{\"token\":\"%s\"}", token);
-    ill(d, VERB_effect_commit, ERR_BAD_REQUEST, "next.key is missing",
+    ill(d, VERB_effect_commit, ERR_BAD_REQUEST, "key is required", "{\"token\":\"%s\"}", token);
+    ill(d, VERB_effect_commit, ERR_BAD_REQUEST, "next.key is required",
         "{\"token\":\"%s\",\"key\":\"k\",\"next\":{\"input\":1}}", token);
     ill(d, VERB_effect_commit, ERR_UNKNOWN_FIELD, "next.keys",
         "{\"token\":\"%s\",\"key\":\"k\",\"next\":{\"keys\":1}}", token);
@@ -556,7 +560,7 @@ static void records_effects(struct desk *d)
     ill(d, VERB_complete, ERR_INVALID_TRANSITION, "pay", "{\"token\":\"%s\"}", token);
     ill(d, VERB_effect_begin, ERR_REPLAY_MISMATCH, "pay",
         "{\"token\":\"%s\",\"key\":\"pay\",\"input\":{\"eur\":6}}", token);
-    ill(d, VERB_effect_commit, ERR_NOT_FOUND, "no effect \"other\"",
+    ill(d, VERB_effect_commit, ERR_NOT_FOUND, "unknown effect \"other\"",
         "{\"token\":\"%s\",\"key\":\"other\"}", token);
     well(d, VERB_effect_commit,
          "{\"token\":\"%s\",\"key\":\"pay\",\"result\":\"r1\",\"next\":{\"key\":\"mail\",\"input\":"
@@ -568,7 +572,7 @@ static void records_effects(struct desk *d)
     assert_string_equal(d->answer, "{\"status\":\"recorded\"}");
     well(d, VERB_effect_commit, "{\"token\":\"%s\",\"key\":\"mail\"}", token);
     says(d, "repeated", "true");
-    ill(d, VERB_effect_commit, ERR_REPLAY_MISMATCH, "another result",
+    ill(d, VERB_effect_commit, ERR_REPLAY_MISMATCH, "a different result",
         "{\"token\":\"%s\",\"key\":\"pay\",\"result\":\"r2\"}", token);
     well(d, VERB_effect_begin, "{\"token\":\"%s\",\"key\":\"pay\",\"input\":{\"eur\":5}}", token);
     says(d, "status", "recorded");
@@ -667,9 +671,9 @@ static void a_step_is_claimed_with_what_its_dependencies_came_to(void **state)
 
 static void claims_steps_badly(struct desk *d)
 {
-    ill(d, VERB_claim_steps, ERR_BAD_REQUEST, "resource_id is missing", "{\"worker_id\":\"w\"}");
-    ill(d, VERB_claim_steps, ERR_BAD_REQUEST, "worker_id is missing", "{\"resource_id\":\"r\"}");
-    ill(d, VERB_claim_steps, ERR_NOT_FOUND, "there is no resource \"r\"",
+    ill(d, VERB_claim_steps, ERR_BAD_REQUEST, "resource_id is required", "{\"worker_id\":\"w\"}");
+    ill(d, VERB_claim_steps, ERR_BAD_REQUEST, "worker_id is required", "{\"resource_id\":\"r\"}");
+    ill(d, VERB_claim_steps, ERR_NOT_FOUND, "unknown resource \"r\"",
         "{\"worker_id\":\"w\",\"resource_id\":\"r\"}");
     ill(d, VERB_claim_steps, ERR_UNKNOWN_FIELD, "\"job\"",
         "{\"worker_id\":\"w\",\"resource_id\":\"r\",\"job\":\"x\"}");

@@ -36,7 +36,7 @@ static void submits_plainly(struct desk *d)
         "\"on_exhausted\":\"dead_letter\",\"on_permanent\":\"fail\"},\"plan\":null,\"in_doubt\":"
         "\"fail\","
         "\"capabilities\":null,\"timeout_ms\":null,\"expires_at\":null,\"deadline_at\":null,"
-        "\"fingerprint\":null,\"redacted\":false}",
+        "\"fingerprint\":null,\"pin\":null,\"redacted\":false}",
         said(d, "id"), said(d, "id"));
     assert_string_equal(d->answer, expected);
 }
@@ -97,7 +97,7 @@ static void lives_and_ends(struct desk *d)
          "}");
     const char *plan = said(d, "id");
     well(d, VERB_explain, "{\"id\":\"%s\"}", expires);
-    assert_non_null(strstr(d->answer, "unless it starts by 2026-01-01T00:01:00.000Z"));
+    assert_non_null(strstr(d->answer, "unless started by 2026-01-01T00:01:00.000Z"));
 
     /* One is claimed in time, one waits, one is held. */
     well(d, VERB_cancel, "{\"id\":\"%s\"}", starts);
@@ -113,7 +113,7 @@ static void lives_and_ends(struct desk *d)
     well(d, VERB_get, "{\"id\":\"%s\"}", expires);
     says(d, "status", "cancelled");
     well(d, VERB_explain, "{\"id\":\"%s\"}", expires);
-    assert_non_null(strstr(said(d, "summary"), "It expired"));
+    assert_non_null(strstr(said(d, "summary"), "Expired before it started"));
     well(d, VERB_get, "{\"id\":\"%s\"}", plan);
     says(d, "status", "cancelled");
     well(d, VERB_get, "{\"id\":\"%s\"}", ends);
@@ -210,7 +210,7 @@ static void runs_now(struct desk *d)
     says(d, "status", "completed");
     well(d, VERB_verify, "{\"id\":\"%s\"}", plan);
     says(d, "ok", "true");
-    ill(d, VERB_run_now, ERR_NOT_FOUND, "there is no job",
+    ill(d, VERB_run_now, ERR_NOT_FOUND, "unknown job",
         "{\"id\":\"01a1e278-ed88-73d1-9060-3f3f311c080a\"}");
     ill(d, VERB_run_now, ERR_UNKNOWN_FIELD, "fresh", "{\"id\":\"%s\",\"fresh\":true}", plan);
 }
@@ -251,7 +251,7 @@ static void a_thousand_jobs_are_submitted_at_once_and_come_in_their_order(void *
 
 static void submits_many_badly(struct desk *d)
 {
-    ill(d, VERB_submit, ERR_BAD_REQUEST, "jobs[1]: kind is missing",
+    ill(d, VERB_submit, ERR_BAD_REQUEST, "jobs[1]: kind is required",
         "{\"jobs\":[{\"kind\":\"a\"},{}]}");
     ill(d, VERB_submit, ERR_UNKNOWN_FIELD, "jobs[0]",
         "{\"jobs\":[{\"kind\":\"a\",\"colour\":1},{\"kind\":\"a\"}]}");
@@ -259,9 +259,9 @@ static void submits_many_badly(struct desk *d)
     ill(d, VERB_submit, ERR_UNPROCESSABLE_PLAN, "jobs[1]",
         "{\"jobs\":[{\"kind\":\"a\"},{\"kind\":\"a\",\"plan\":{\"steps\":[{\"id\":\"x\",\"kind\":"
         "\"k\",\"deps\":[\"x\"]}]}}]}");
-    ill(d, VERB_submit, ERR_BAD_REQUEST, "from 1 to 1000", "{\"jobs\":[]}");
+    ill(d, VERB_submit, ERR_BAD_REQUEST, "1 to 1000", "{\"jobs\":[]}");
     ill(d, VERB_submit, ERR_BAD_REQUEST, "jobs must be an array", "{\"jobs\":{}}");
-    ill(d, VERB_submit, ERR_UNKNOWN_FIELD, "\"kind\" beside jobs",
+    ill(d, VERB_submit, ERR_UNKNOWN_FIELD, "unknown field \"kind\" next to jobs",
         "{\"kind\":\"a\",\"jobs\":[{\"kind\":\"a\"}]}");
     well(d, VERB_claim, "{\"worker_id\":\"w\"}");
     assert_string_equal(d->answer, "{\"claims\":[]}");
@@ -275,11 +275,11 @@ static void of_many_jobs_all_are_made_or_none(void **state)
 
 static void submits_badly(struct desk *d)
 {
-    ill(d, VERB_submit, ERR_BAD_REQUEST, "kind is missing", "{}");
+    ill(d, VERB_submit, ERR_BAD_REQUEST, "kind is required", "{}");
     ill(d, VERB_submit, ERR_BAD_REQUEST, "kind must be a string", "{\"kind\":7}");
     ill(d, VERB_submit, ERR_UNKNOWN_FIELD, "\"colour\"", "{\"kind\":\"a\",\"colour\":1}");
     ill(d, VERB_submit, ERR_BAD_REQUEST, "priority", "{\"kind\":\"a\",\"priority\":1.5}");
-    ill(d, VERB_submit, ERR_BAD_REQUEST, "one of them",
+    ill(d, VERB_submit, ERR_BAD_REQUEST, "exclude each other",
         "{\"kind\":\"a\",\"delay_ms\":1,\"run_at\":\"2026-02-01T00:00:00Z\"}");
     ill(d, VERB_submit, ERR_PAYLOAD_TOO_LARGE, "payload", "{\"kind\":\"a\",\"payload\":%s}",
         long_text(d, 1024 * 1024));
@@ -361,7 +361,7 @@ static void names_no_job(struct desk *d)
         const char *rest = calls[i].rest;
         ill(d, calls[i].verb, ERR_NOT_FOUND, NOBODY, "{\"id\":\"" NOBODY "\"%s}", rest);
         ill(d, calls[i].verb, ERR_BAD_REQUEST, "id", "{}");
-        ill(d, calls[i].verb, ERR_BAD_REQUEST, "\"me\" is not the id", "{\"id\":\"me\"%s}", rest);
+        ill(d, calls[i].verb, ERR_BAD_REQUEST, "\"me\" is not a job id", "{\"id\":\"me\"%s}", rest);
         ill(d, calls[i].verb, ERR_BAD_REQUEST, "id must be a string", "{\"id\":7%s}", rest);
         ill(d, calls[i].verb, ERR_UNKNOWN_FIELD, "\"colour\"",
             "{\"id\":\"" NOBODY "\"%s,\"colour\":1}", rest);
@@ -388,13 +388,13 @@ static void appends(struct desk *d)
         "{\"id\":\"%s\",\"expected_version\":0,\"events\":[{\"type\":\"a.b\"}]}", id);
     ill(d, VERB_append, ERR_STALE_LEASE, "token",
         "{\"id\":\"%s\",\"token\":\"x\",\"events\":[{\"type\":\"a.b\"}]}", id);
-    ill(d, VERB_append, ERR_BAD_REQUEST, "by Pawl alone",
+    ill(d, VERB_append, ERR_BAD_REQUEST, "reserved for Pawl",
         "{\"id\":\"%s\",\"events\":[{\"type\":\"job_completed\"}]}", id);
-    ill(d, VERB_append, ERR_INVALID_TRANSITION, "needs the token",
+    ill(d, VERB_append, ERR_INVALID_TRANSITION, "requires the token",
         "{\"id\":\"%s\",\"events\":[{\"type\":\"job_compensated\"}]}", id);
-    ill(d, VERB_append, ERR_BAD_REQUEST, "from 1 to 1000", "{\"id\":\"%s\",\"events\":[]}", id);
-    ill(d, VERB_append, ERR_BAD_REQUEST, "from 1 to 1000", "{\"id\":\"%s\"}", id);
-    ill(d, VERB_append, ERR_BAD_REQUEST, "events[1]: type is missing",
+    ill(d, VERB_append, ERR_BAD_REQUEST, "1 to 1000", "{\"id\":\"%s\",\"events\":[]}", id);
+    ill(d, VERB_append, ERR_BAD_REQUEST, "1 to 1000", "{\"id\":\"%s\"}", id);
+    ill(d, VERB_append, ERR_BAD_REQUEST, "events[1]: type is required",
         "{\"id\":\"%s\",\"events\":[{\"type\":\"a.b\"},{}]}", id);
     ill(d, VERB_append, ERR_UNKNOWN_FIELD, "events[0]",
         "{\"id\":\"%s\",\"events\":[{\"type\":\"a.b\",\"data\":1}]}", id);
@@ -449,7 +449,7 @@ static void buries_and_digs_up(struct desk *d)
     const char *id = submit(d);
     ill(d, VERB_requeue, ERR_INVALID_TRANSITION, "queued", "{\"id\":\"%s\"}", id);
     ill(d, VERB_redact, ERR_INVALID_TRANSITION, "", "{\"id\":\"%s\"}", id);
-    ill(d, VERB_dead_letter, ERR_BAD_REQUEST, "reason_code is missing", "{\"id\":\"%s\"}", id);
+    ill(d, VERB_dead_letter, ERR_BAD_REQUEST, "reason_code is required", "{\"id\":\"%s\"}", id);
     ill(d, VERB_dead_letter, ERR_BAD_REQUEST, "stage must be one of",
         "{\"id\":\"%s\",\"reason_code\":\"timeout\",\"stage\":\"left\"}", id);
     well(d, VERB_dead_letter,
@@ -525,7 +525,7 @@ static void signals(struct desk *d)
     says(d, "signal", "stored");
     says(d, "job.wait.type", "webhook");
     says(d, "job.wait.since", "2026-01-01T00:00:00.000Z");
-    ill(d, VERB_signal, ERR_BAD_REQUEST, "correlation_key is missing", "{\"id\":\"%s\"}", id);
+    ill(d, VERB_signal, ERR_BAD_REQUEST, "correlation_key is required", "{\"id\":\"%s\"}", id);
     ill(d, VERB_signal, ERR_PAYLOAD_TOO_LARGE, "payload",
         "{\"id\":\"%s\",\"correlation_key\":\"k\",\"payload\":%s}", id, long_text(d, 1 << 20));
     well(d, VERB_signal, "{\"id\":\"%s\",\"correlation_key\":\"k\"}", id);
@@ -553,7 +553,7 @@ static void signals_too_often(struct desk *d)
     assert_int_equal(d->code, ERR_OK);
     says(d, "results.999.status", "202");
     says(d, "results.999.body.job.version", "1001");
-    ill(d, VERB_signal, ERR_RATE_LIMITED, "1000 signals",
+    ill(d, VERB_signal, ERR_RATE_LIMITED, "1000 undelivered signals",
         "{\"id\":\"%s\",\"correlation_key\":\"one more\"}", id);
 }
 
@@ -579,16 +579,17 @@ static void plans(struct desk *d)
          "{\"blocked\":1,\"ready\":0,\"active\":0,\"held\":0,\"asking\":1,\"succeeded\":0,"
          "\"failed\":0}");
     ill(d, VERB_plan, ERR_UNPROCESSABLE_PLAN, "", "{\"id\":\"%s\",\"steps\":[]}", id);
-    ill(d, VERB_plan, ERR_BAD_REQUEST, "steps is missing", "{\"id\":\"%s\"}", id);
+    ill(d, VERB_plan, ERR_BAD_REQUEST, "steps is required", "{\"id\":\"%s\"}", id);
     ill(d, VERB_plan, ERR_BAD_REQUEST, "steps must be an array", "{\"id\":\"%s\",\"steps\":{}}",
         id);
-    ill(d, VERB_answer, ERR_BAD_REQUEST, "step is missing", "{\"id\":\"%s\",\"answer\":1}", id);
-    ill(d, VERB_answer, ERR_BAD_REQUEST, "answer is missing", "{\"id\":\"%s\",\"step\":\"a\"}", id);
-    ill(d, VERB_answer, ERR_NOT_FOUND, "no step \"z\"",
+    ill(d, VERB_answer, ERR_BAD_REQUEST, "step is required", "{\"id\":\"%s\",\"answer\":1}", id);
+    ill(d, VERB_answer, ERR_BAD_REQUEST, "answer is required", "{\"id\":\"%s\",\"step\":\"a\"}",
+        id);
+    ill(d, VERB_answer, ERR_NOT_FOUND, "unknown step \"z\"",
         "{\"id\":\"%s\",\"step\":\"z\",\"answer\":1}", id);
-    ill(d, VERB_verdict, ERR_BAD_REQUEST, "step is missing",
+    ill(d, VERB_verdict, ERR_BAD_REQUEST, "step is required",
         "{\"id\":\"%s\",\"decision\":\"accept\"}", id);
-    ill(d, VERB_verdict, ERR_BAD_REQUEST, "decision is missing", "{\"id\":\"%s\",\"step\":\"b\"}",
+    ill(d, VERB_verdict, ERR_BAD_REQUEST, "decision is required", "{\"id\":\"%s\",\"step\":\"b\"}",
         id);
     ill(d, VERB_verdict, ERR_BAD_REQUEST, "decision must be one of accept",
         "{\"id\":\"%s\",\"step\":\"b\",\"decision\":\"maybe\"}", id);
@@ -737,7 +738,8 @@ static void batches_atomically_and_badly(struct desk *d)
     ill(d, VERB_batch, ERR_BAD_REQUEST, "atomic",
         "{\"atomic\":\"yes\",\"ops\":[{\"op\":\"submit\",\"kind\":\"a\"}]}");
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
-        ill(d, VERB_batch, ERR_BATCH_REFUSED, "ops[1]: an atomic batch takes operations on jobs",
+        ill(d, VERB_batch, ERR_BATCH_REFUSED,
+            "ops[1]: an atomic batch takes only operations on jobs",
             "{\"atomic\":true,\"ops\":[{\"op\":\"submit\",\"kind\":\"a\"},%s]}", settings[i]);
     ill(d, VERB_batch, ERR_BATCH_REFUSED, "ops[1]: submit: unknown field",
         "{\"atomic\":true,\"ops\":[{\"op\":\"submit\",\"kind\":\"a\"},"
@@ -759,8 +761,8 @@ static void an_atomic_batch_takes_what_is_about_jobs_and_leases_only(void **stat
 
 static void batches_badly(struct desk *d)
 {
-    ill(d, VERB_batch, ERR_BAD_REQUEST, "ops is missing", "{}");
-    ill(d, VERB_batch, ERR_BAD_REQUEST, "from 1 to 1000", "{\"ops\":[]}");
+    ill(d, VERB_batch, ERR_BAD_REQUEST, "ops is required", "{}");
+    ill(d, VERB_batch, ERR_BAD_REQUEST, "1 to 1000", "{\"ops\":[]}");
     ill(d, VERB_batch, ERR_BAD_REQUEST, "ops must be an array", "{\"ops\":{}}");
     ill(d, VERB_batch, ERR_UNKNOWN_FIELD, "\"op\"", "{\"op\":1}");
     well(d, VERB_batch,

@@ -26,8 +26,8 @@ def text_of(body):
 class Server:
     """A server that nobody gets into without a token."""
 
-    def __init__(self, store="memory:"):
-        self.process = start(PAWL, "serve", "--store", store, "--listen", "0.0.0.0:0",
+    def __init__(self, store="memory:", *more):
+        self.process = start(PAWL, "serve", "--store", store, "--listen", "0.0.0.0:0", *more,
                              stderr=subprocess.PIPE, text=True,
                              env={**os.environ, "PAWL_TOKEN": ADMIN})
         port = None
@@ -408,6 +408,9 @@ OPERATIONS = {
     "kind_get": Operation(
         always("GET", "/v1/kinds/other"),
         {"read"}, "free", READ),
+    "kind_versions": Operation(
+        always("GET", "/v1/kinds/other/versions"),
+        {"read"}, "filtered", READ),
     "workers": Operation(
         always("GET", "/v1/workers"),
         {"read"}, "filtered", READ),
@@ -440,6 +443,12 @@ OPERATIONS = {
         {"admin"}, "all", READ),
     "doctor": Operation(
         always("GET", "/v1/doctor"),
+        {"admin"}, "all", READ),
+    "clock": Operation(
+        always("GET", "/v1/clock"),
+        {"admin"}, "all", READ),
+    "clock_advance": Operation(
+        always("POST", "/v1/clock/advance", {"ms": 1}),
         {"admin"}, "all", READ),
     "page_root": Operation(
         always("GET", "/"),

@@ -17,7 +17,8 @@ OWN, FOREIGN = "own", "foreign"
 # What the holder of a lease says.
 OF_LEASE = {"start", "heartbeat", "complete", "fail", "wait", "release", "cancelled", "abandon",
             "effect_begin", "effect_commit", "effect_abort", "effects"}
-NOT_DONE = {"backup": 400}  # where all is well but for the store, which is in memory
+# Where all is well but for the store, which is in memory, and the clock, which is the system's.
+NOT_DONE = {"backup": 400, "clock": 404, "clock_advance": 404}
 
 
 def checked(server, document, name, token, stage, scope):

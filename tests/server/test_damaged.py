@@ -48,7 +48,7 @@ def one_job_that_cannot_be_read_does_not_hide_others_on_sqlite():
     store = fresh_sqlite()
     first, second, third = make_jobs(store)
     with sqlite3.connect(store[7:]) as base:
-        changed = base.execute("UPDATE job_rows SET state = '{\"no' WHERE job = ?",
+        changed = base.execute("UPDATE claim_rows SET state = '{\"no' WHERE job = ?",
                                (bytes.fromhex(second.replace("-", "")),)).rowcount
     base.close()
     check(changed == 1, "nothing was damaged")
@@ -58,7 +58,7 @@ def one_job_that_cannot_be_read_does_not_hide_others_on_sqlite():
 def one_job_that_cannot_be_read_does_not_hide_others_on_postgres():
     store = fresh_postgres()
     first, second, third = make_jobs(store)
-    psql(store, f"UPDATE pawl.jobs SET state = '[]' WHERE id = '{second}'")
+    psql(store, f"UPDATE pawl.claim_rows SET state = '[]' WHERE job_id = '{second}'")
     look(store, second, [first, third])[0].end()
 
 
@@ -67,7 +67,7 @@ def a_payload_that_is_no_json_does_not_break_the_answer():
     _, second, _ = make_jobs(store)
     with sqlite3.connect(store[7:]) as base:
         changed = base.execute(
-            "UPDATE event_rows SET payload = '\"},{' WHERE version = 2 AND job = ?",
+            "UPDATE claim_rows SET record = replace(record, '{\"worker_id', '\"},{') WHERE job = ?",
             (bytes.fromhex(second.replace("-", "")),)).rowcount
     base.close()
     check(changed == 1, "nothing was damaged")

@@ -69,7 +69,7 @@ def a_failover_that_lost_a_lane_strands_no_job_and_crosses_no_queue():
     check(claim(servers[1], "q1") == [], "work in a lane that does not exist was found")
     status, answer = servers[1].call("GET", "/v1/doctor")
     said = [found["detail"] for found in answer["checks"] if found["name"] == "lanes"]
-    check(status == 200 and "1 pieces of work were in lanes that do not exist" in said[0], answer)
+    check(status == 200 and "1 jobs or steps were in lanes that do not exist" in said[0], answer)
     check(claim_all(servers[1], 1, "q1") == [stranded], "a job of q1 was not found")
     for server in servers:
         verify_all(server)

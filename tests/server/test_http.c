@@ -288,7 +288,7 @@ static void all_routes_of_the_list_are_served(void **state)
     {                                                                                              \
         struct reply *reply =                                                                      \
             http_with(c, #method, path, "Accept: application/json\r\n", NULL, 0);                  \
-        if (reply->status == 0 || (reply->status == 404 && strstr(reply->body, "no route")))       \
+        if (reply->status == 0 || (reply->status == 404 && strstr(reply->body, "unknown route")))  \
             fail_msg("%s %s: %s", #method, path, reply->text);                                     \
     }
 #include "engine/verbs.def"

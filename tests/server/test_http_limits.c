@@ -251,6 +251,30 @@ static void others_work_on_while_clients_stall_and_vanish(void **state)
     assert_int_equal(reply_int(reply, "claims.0.lease.attempt"), 1);
 }
 
+/* Requests without a Host: libmicrohttpd refuses them itself, also while it is being stopped. */
+static void a_server_ends_while_bad_requests_come_in(void **state)
+{
+    struct http_case *c = *state;
+    enum { ROUNDS = 20, CLIENTS = 100 };
+    static const char bad[] = "GET /v1/jobs HTTP/1.1\r\n\r\n";
+    const struct server_options options = {.listen = STR("127.0.0.1:0")};
+    int clients[CLIENTS];
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < CLIENTS; i++) {
+            clients[i] = http_connect(c->port);
+            assert_true(clients[i] >= 0);
+        }
+        reply_is(http_call(c, "GET", "/healthz", NULL), 200);
+        for (int i = 0; i < CLIENTS; i++)
+            (void)http_send(clients[i], bad, sizeof bad - 1);
+        server_close(c->server);
+        c->server = NULL;
+        for (int i = 0; i < CLIENTS; i++)
+            (void)close(clients[i]);
+        http_open(c, &options);
+    }
+}
+
 static void a_byte_now_and_then_does_not_keep_a_connection(void **state)
 {
     struct http_case *c = *state;
@@ -395,7 +419,7 @@ static void a_server_for_everybody_needs_a_token(void **state)
              200);
 }
 
-/* A reply to a request for a page that needs a token, from any address: its status. */
+/* A reply to a request for a page that requires a token, from any address: its status. */
 static int status_at(const char *address, uint16_t port, const char *host, const char *token)
 {
     char request[512];
@@ -489,6 +513,7 @@ int main(void)
         HTTP_HASTY(stalled_clients_are_cut_off_and_hinder_nobody),
         HTTP_ON_MEMORY(large_bodies_that_do_not_end_take_a_bounded_room),
         HTTP_ON_MEMORY(others_work_on_while_clients_stall_and_vanish),
+        HTTP_ON_MEMORY(a_server_ends_while_bad_requests_come_in),
         HTTP_HASTY(a_byte_now_and_then_does_not_keep_a_connection),
         HTTP_ON_MEMORY(connections_beyond_the_limit_of_an_address_get_503),
         HTTP_ON_MEMORY(connections_that_do_nothing_make_room_for_others),

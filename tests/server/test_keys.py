@@ -53,6 +53,8 @@ def try_all(store):
             body = {"path": f"{store.split(':')[1]}.copy"}
             if not store.startswith("sqlite:"):
                 continue
+        if name == "clock_advance":
+            continue  # of a server with a manual clock: test_clock.py
         prepare(stage, name, body)
         first = server.ask(ADMIN, method, path, body, **key)
         check(first[0] in (200, 201), name, first)
@@ -110,7 +112,7 @@ def what_takes_long_is_not_begun_twice():
     until("the first cancel", lambda: server.do("GET", "/v1/stats")["jobs"]["cancelled"] > 0)
     status, answer = server.ask(ADMIN, "POST", "/v1/jobs/bulk", body, **key)
     check((status, answer["code"]) == (503, "unavailable"), status, answer)
-    check("being carried out" in answer["detail"], answer)
+    check("still running" in answer["detail"], answer)
     thread.join()
     check(answers[0][0] == 200 and answers[0][1]["done"] == 40, answers)
     check(server.ask(ADMIN, "POST", "/v1/jobs/bulk", body, **key) == answers[0], "another answer")

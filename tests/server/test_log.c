@@ -82,12 +82,12 @@ static void a_line_is_one_json_object_whatever_is_in_it(void **state)
     log_text(&line, STR("no_utf8"), STR("\xff\xfe"));
     log_int(&line, STR("n"), -7);
     log_end(&line);
-    log_fact(log, LOG_ERROR, STR("store_away"), STR("the store is out of reach"));
+    log_fact(log, LOG_ERROR, STR("store_away"), STR("the store is unavailable"));
     log_close(log, CLOSE_MS);
     assert_string_equal(paper.text, "{\"level\":\"warn\",\"event\":\"it_happened\",\"name\":"
                                     "\"a\\\"b\\\\c\\nd\\u001b[31m\x7f\",\"n\":-7}\n"
                                     "{\"level\":\"error\",\"event\":\"store_away\",\"message\":"
-                                    "\"the store is out of reach\"}\n");
+                                    "\"the store is unavailable\"}\n");
 }
 
 static void lines_that_nobody_wants_are_not_made(void **state)
@@ -173,7 +173,7 @@ static int count_threads(void)
 static void a_writer_that_never_comes_back_does_not_keep_the_log_open(void **state)
 {
     static struct paper paper;
-    pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER;
+    static pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER;
     (void)state;
     paper = (struct paper){.door = &door};
     int threads = count_threads();

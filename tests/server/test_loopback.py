@@ -93,7 +93,7 @@ def other_users_of_the_machine_need_a_token():
         for method, path in (("POST", "/v1/jobs"), ("GET", "/v1/jobs"), ("GET", "/metrics"),
                              ("GET", "/openapi.json"), ("POST", "/v1/backup")):
             status, body = server.ask(NOBODY, host, method, path)
-            check(status == 401 and "its own user and root" in body, method, path, status, body)
+            check(status == 401 and "own user and root" in body, method, path, status, body)
         # What is open to everybody stays so.
         for path in ("/healthz", "/readyz", "/"):
             status, body = server.ask(NOBODY, host, "GET", path)

@@ -127,10 +127,10 @@ static void a_family_says_what_it_is(void **state)
 {
     struct page *page = *state;
     text_family(&page->text, METRIC_STALE_WRITES);
-    assert_string_equal(
-        shown(page), "# HELP pawl_stale_writes_refused_total Calls of workers that were refused, "
-                     "since their lease was no longer theirs.\n"
-                     "# TYPE pawl_stale_writes_refused_total counter\n");
+    assert_string_equal(shown(page),
+                        "# HELP pawl_stale_writes_refused_total Calls of workers rejected "
+                        "because of a stale lease.\n"
+                        "# TYPE pawl_stale_writes_refused_total counter\n");
 }
 
 static void names_keep_to_the_rules(void **state)

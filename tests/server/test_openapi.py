@@ -62,12 +62,12 @@ def every_route_is_in_the_manual():
     server = Server()
     document = server.do("GET", "/openapi.json")
     server.end()
-    with open(f"{SOURCE}/docs/http.md", encoding="utf-8") as page:
+    with open(f"{SOURCE}/docs/reference/http-routes.md", encoding="utf-8") as page:
         text = page.read()
     for path, operations in document["paths"].items():
         for method in operations:
             route = path.split("#")[0]
-            check(f"`{method.upper()} {route}`" in text, "docs/http.md lacks", method, path)
+            check(f"`{method.upper()} {route}`" in text, "docs/reference/http-routes.md lacks", method, path)
 
 
 run(the_document_passes_the_linter, every_operation_is_told_in_words,

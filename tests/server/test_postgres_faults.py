@@ -139,7 +139,7 @@ class Wire:
         is_commit = statement == b"COMMIT"
         mode = self.proxy.take_mode() if is_commit and self.in_batch and self.proxy.mode else None
         if statement is not None:
-            self.in_batch = (self.in_batch or b"INTO pawl.batches" in statement) and not is_commit
+            self.in_batch = (self.in_batch or b"INTO pawl.batch_rows" in statement) and not is_commit
         if mode == "before":
             self.cut()
         elif mode == "at":
@@ -327,7 +327,7 @@ def is_asked():
     """Whether somebody asks what became of a COMMIT (src/store/postgres/resolve.c), and waits; after
     a while it may be asked once more."""
     return psql(postgres.url, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                " AND query LIKE 'INSERT INTO pawl.batches AS b (session, batch, fenced)%'").strip() != "0"
+                " AND query LIKE 'INSERT INTO pawl.batch_rows AS b (session, batch, fenced)%'").strip() != "0"
 
 
 def end_backends():
@@ -342,7 +342,7 @@ def restart():
 
 def hold_lock(name):
     psql(f"postgres://postgres@127.0.0.1:{PORT}/{name}",
-         "BEGIN; LOCK TABLE pawl.jobs, pawl.job_events; SELECT pg_sleep(1.3); COMMIT")
+         "BEGIN; LOCK TABLE pawl.job_rows, pawl.state_rows; SELECT pg_sleep(1.3); COMMIT")
 
 
 def fill_disk(disk, site):

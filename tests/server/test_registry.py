@@ -22,7 +22,7 @@ def workers_are_known_to_all_servers_of_a_database():
     store = fresh_postgres()
     first, second = Server(store), Server(store)
     job = first.do("POST", "/v1/jobs", {"kind": "mail", "queue": "other"})["id"]
-    check("No live worker handles the kind" in reasons_of(second, job), reasons_of(second, job))
+    check("No live worker is registered for the kind" in reasons_of(second, job), reasons_of(second, job))
     first.do("PUT", "/v1/workers/w", {"kinds": ["mail"], "queues": ["default"], "ttl_ms": TTL_MS})
     check(workers_of(second)["w"]["kinds"] == ["mail"], workers_of(second))
     check('in the queue "other" (in other queues: 1)' in reasons_of(second, job))

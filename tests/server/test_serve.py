@@ -93,7 +93,7 @@ def a_server_says_what_it_does_and_ends_when_told(place):
     # But the store is served once.
     second = Server("--store", url, "--listen", "127.0.0.1:0")
     check(second.process.returncode == 5, second.lines)
-    check("another process" in second.lines[-1], second.lines)
+    check("in use by another Pawl process" in second.lines[-1], second.lines)
 
     # And the port is taken.
     third = Server("--store", "memory:", "--listen", f"127.0.0.1:{server.port}")

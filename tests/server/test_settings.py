@@ -75,12 +75,12 @@ class Server:
     def said(self, text):
         return any(text in line for line in self.lines)
 
-    def reload(self, text="the settings were read again"):
+    def reload(self, text="settings reloaded"):
         """Reads its settings again, and waits until it has said something new about that."""
         before = len(self.lines)
         self.process.send_signal(signal.SIGHUP)
         until(text, lambda: any(text in line for line in self.lines[before:]))
-        # What has changed is said behind it; a request comes after all of it.
+        # What has changed is said after it; a request comes after all of it.
         time.sleep(0.02)
         return "".join(self.lines[before:])
 
@@ -167,7 +167,7 @@ def kinds_of_the_file_are_set_at_the_start_and_when_it_is_read_again(place):
             shown = run("kind", "show", "email", "--store", f"http://127.0.0.1:{server.port}")
             check("lease ttl:        2m" in shown[1], shown)
         write(place, KINDS.replace("2m", "3m"))
-        check("kinds has changed\"" in server.reload(), server.lines)
+        check("kinds changed\"" in server.reload(), server.lines)
         check(server.call("GET", "/v1/kinds/email")[1]["lease_ttl_ms"] == 180000, "not changed")
         server.end()
 
@@ -178,14 +178,14 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{b}: &{b} [{', '.join(['*' + a] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi"))
 
 BAD = (
-    ("liste: x\n", "line 1", "'liste'", "nearest is 'listen'"),
-    ("listen: a\nstore: b\nlisten: c\n", "line 3", "'listen'", "twice"),
+    ("liste: x\n", "line 1", "'liste'", "Did you mean 'listen'?"),
+    ("listen: a\nstore: b\nlisten: c\n", "line 3", "'listen'", "duplicate"),
     ("listen: 127.0.0.1:0\nthreads: many\n", "line 2", "threads", "whole number"),
     ("threads: '4'\n", "line 1", "threads", "whole number"),
     ("threads: 0\n", "line 1", "threads", "from 1 to 64"),
     ("threads: 4.5\n", "line 1", "threads", "whole number"),
     ("threads: [4]\n", "line 1", "threads", "list"),
-    ("threads: {a: 4}\n", "line 1", "threads", "nothing below"),
+    ("threads: {a: 4}\n", "line 1", "threads", "single value"),
     ("threads: 99999999999999999999\n", "line 1", "threads", "from 1 to 64"),
     ("rate_per_s: -1\n", "line 1", "rate_per_s", "from 0"),
     ("store: true\n", "line 1", "store", "a text"),
@@ -196,48 +196,48 @@ BAD = (
     ("drain: 1d\n", "line 1", "drain", "10m"),
     ("require_tokens: yes\n", "line 1", "require_tokens", "true or false"),
     ("log: loud\n", "line 1", "log", "error|warn|info"),
-    ("listen: [::1]:7295\n", "line 1", "listen", "quotes"),
-    ("limits: 5\n", "line 1", "limits", "below it"),
-    ("limits: {connections: 5, connections: 6}\n", "line 1", "limits.connections", "twice"),
+    ("listen: [::1]:7295\n", "line 1", "listen", "quote a string"),
+    ("limits: 5\n", "line 1", "limits", "must contain settings"),
+    ("limits: {connections: 5, connections: 6}\n", "line 1", "limits.connections", "duplicate"),
     ("limits:\n  files: 5\n", "line 2", "limits.files"),
     ("token: secret-secret-secret\n", "line 1", "'token'"),
     ("config: x\n", "line 1", "'config'"),
-    ("jobstore: {type: memory}\nstore: 'memory:'\n", "line 1", "both store (line 2)"),
-    ("jobstore: {type: postgres}\n", "line 1", "jobstore.dsn is missing"),
+    ("jobstore: {type: memory}\nstore: 'memory:'\n", "line 1", "store (line 2) and jobstore exclude"),
+    ("jobstore: {type: postgres}\n", "line 1", "jobstore.dsn is required"),
     ("jobstore: {type: postgres, dsn: /var/lib}\n", "line 1", "jobstore.dsn", "postgres://"),
     ("jobstore: {type: memory, dsn: x}\n", "line 1", "jobstore.dsn"),
     ("jobstore: {type: mysql}\n", "line 1", "jobstore.type", "memory|sqlite|postgres"),
-    ("jobstore: {dsn: x}\n", "line 1", "jobstore.type is missing"),
+    ("jobstore: {dsn: x}\n", "line 1", "jobstore.type is required"),
     ("jobstore: {type: memory, lease_duration: 1ms}\n", "line 1", "jobstore.lease_duration"),
-    ("lease_duration: 30s\njobstore: {type: memory, lease_duration: 30s}\n", "line 2", "both"),
+    ("lease_duration: 30s\njobstore: {type: memory, lease_duration: 30s}\n", "line 2", "exclude each other"),
     ("kinds: [a]\n", "line 1", "kinds"),
     ("kinds:\n  a: 5\n", "line 2", "kinds.a"),
-    ("kinds:\n  a: {}\n  a: {}\n", "line 3", "'a' is there twice"),
+    ("kinds:\n  a: {}\n  a: {}\n", "line 3", "duplicate", "'a'"),
     ("kinds:\n  a:\n    heartbeat_ms: 1000\n    lease_ttl_ms: 5\n", "line 4", "lease_ttl_ms"),
     ("kinds:\n  a:\n    heartbeat_ms: 1000\n    color: red\n", "line 4", "kinds.a", "color"),
-    ("kinds:\n  a:\n    timeout: 1s\n    timeout_ms: 5000\n", "line 4", "timeout_ms", "twice"),
+    ("kinds:\n  a:\n    timeout: 1s\n    timeout_ms: 5000\n", "line 4", "timeout_ms", "duplicate"),
     ("kinds:\n  a:\n    retry: {max_attempts: 0}\n", "line 3", "max_attempts"),
     ("kinds:\n  a:\n    retry:\n      jitter: some\n", "line 3", "jitter"),
     ("kinds:\n  a:\n    kind: b\n", "line 3", "kind"),
     ("kinds:\n  " + "k" * 200 + ": {}\n", "line 2", "too long"),
     ("kinds: {a: {x: " + "[" * 20 + "]" * 20 + "}}\n", "line 1", "too deep"),
-    ("".join(["kinds:\n"] + [f"  k{i}:\n" for i in range(1001)]), "line 1002", "over 1000"),
+    ("".join(["kinds:\n"] + [f"  k{i}:\n" for i in range(1001)]), "line 1002", "more than 1000"),
     ("listen: &x 127.0.0.1:0\n", "line 1", "anchors"),
     ("listen: *x\n", "line 1", "anchors"),
     ("listen: !!str 5\n", "line 1", "tags"),
     ("kinds:\n  a: &k {timeout: 5s}\n  b:\n    <<: *k\n", "line 2", "anchors"),
     (BOMB, "line 1"),
-    ("listen: 127.0.0.1:0\n---\nstore: x\n", "line 2", "second document"),
-    ("listen: 127.0.0.1:0\n  store: x\n", "line 2", "not YAML"),
-    ("listen: \"a\n", "line", "not YAML"),
-    ("listen:\t127.0.0.1:0\n\tstore: x\n", "line 2", "not YAML"),
-    ("{listen: x\n", "line", "not YAML"),
+    ("listen: 127.0.0.1:0\n---\nstore: x\n", "line 2", "only one YAML document"),
+    ("listen: 127.0.0.1:0\n  store: x\n", "line 2", "invalid YAML"),
+    ("listen: \"a\n", "line", "invalid YAML"),
+    ("listen:\t127.0.0.1:0\n\tstore: x\n", "line 2", "invalid YAML"),
+    ("{listen: x\n", "line", "invalid YAML"),
     ("- a\n", "line 1", "key: value"),
-    ("? [a]\n: b\n", "line 1", "a key must be a word"),
+    ("? [a]\n: b\n", "line 1", "keys must be plain words"),
     ("listen: \"a\\0b\"\n", "line 1", "zero byte"),
     ("listen: \x01\n", "not UTF-8 text"),
     ("[" * 100000, "line 1"),
-    ("store: memory:\n", "line 1", 'goes into quotes: "memory:"'),
+    ("store: memory:\n", "line 1", 'like "memory:"'),
     ("", "empty"),
     ("# " + "x" * 1024 * 1024, "too large"),
 )
@@ -275,12 +275,12 @@ def bad_values_elsewhere_are_refused_too(place):
 def a_reload_changes_what_can_change_and_names_what_cannot(place):
     file = write(place, "listen: 127.0.0.1:0\nstore: 'memory:'\n")
     server = Server("--config", file, PAWL_TOKEN=TOKEN)
-    check("no setting has changed" in server.reload(), server.lines)
+    check("no settings changed" in server.reload(), server.lines)
     check(server.call("GET", "/v1/jobs")[0] == 200, "loopback is not open")
 
     write(place, "listen: 127.0.0.1:1\nstore: sqlite:x.db\nthreads: 2\nrequire_tokens: true\n"
                  "limits: {connections: 50}\njobstore_lease: 1\n")
-    said = server.reload("everything stays as it is")
+    said = server.reload("settings unchanged")
     check("line 6" in said and "jobstore_lease" in said, said)
     check(server.call("GET", "/v1/jobs")[0] == 200, "half of a bad file was taken")
 
@@ -289,22 +289,22 @@ def a_reload_changes_what_can_change_and_names_what_cannot(place):
                      "limits: {connections: 50}\n")
         said = server.reload()
         for name in ("listen", "store", "threads", "limits.connections"):
-            check(f"{name} has changed, which needs a restart" in said, name, said)
+            check(f"{name} changed; restart the server to apply it" in said, name, said)
     check(server.call("GET", "/v1/jobs")[0] == 401, "no token is asked for")
     check(server.call("GET", "/v1/jobs", token=TOKEN)[0] == 200, "the token opens nothing")
 
     write(place, "listen: 127.0.0.1:0\nstore: 'memory:'\n")
-    check("require_tokens has changed\"" in server.reload(), server.lines)
+    check("require_tokens changed\"" in server.reload(), server.lines)
     check(server.call("GET", "/v1/jobs")[0] == 200, "loopback is not open again")
 
     os.unlink(file)
-    check("cannot be read" in server.reload("everything stays as it is"), server.lines)
+    check("cannot read" in server.reload("settings unchanged"), server.lines)
     write(place, "")
-    check("is empty" in server.reload("everything stays as it is"), server.lines)
+    check("is empty" in server.reload("settings unchanged"), server.lines)
     # A pipe that nobody writes into must not make it deaf.
     os.unlink(file)
     os.mkfifo(file)
-    check("it is no file" in server.reload("everything stays as it is"), server.lines)
+    check("not a file" in server.reload("settings unchanged"), server.lines)
     server.end()
 
 
@@ -397,10 +397,10 @@ def tokens_are_not_required_when_nobody_could_get_in(place):
     file = write(place, "listen: 127.0.0.1:0\nstore: 'memory:'\nrequire_tokens: true\n")
     refused = Server("--config", file)
     check(refused.process.returncode == 2, refused.lines)
-    check("tokens are required, and there is none" in refused.lines[-1], refused.lines)
+    check("tokens are required, but none exists" in refused.lines[-1], refused.lines)
     server = Server("--config", write(place, "listen: 127.0.0.1:0\nstore: 'memory:'\n"))
     write(place, "listen: 127.0.0.1:0\nstore: 'memory:'\nrequire_tokens: true\n")
-    check("there is none" in server.reload("everything stays as it is"), server.lines)
+    check("none exists" in server.reload("settings unchanged"), server.lines)
     status, made, _ = server.call("POST", "/v1/tokens", {"name": "ann", "scopes": ["admin"]})
     check(status == 201, made)
     server.reload()
@@ -484,7 +484,7 @@ def a_certificate_is_renewed_under_traffic(place):
     for round in range(6):
         name = ("second", "first")[round % 2]
         install(place, name)
-        check("read again" in server.reload("the certificate and its key"), server.lines)
+        check("reloaded" in server.reload("certificate and key"), server.lines)
         check(is_served(server, f"{place}/{name}.pem"), f"{name} is not served")
         now = done[0]
         until("traffic", lambda: done[0] > now + 10)
@@ -499,12 +499,12 @@ def a_certificate_is_renewed_under_traffic(place):
     for name, text in (("live.pem", "nonsense"), ("live.key", "nonsense"), ("live.pem", "")):
         install(place, "second")
         write(place, text, name)
-        server.reload("everything stays as it is")
+        server.reload("settings unchanged")
         check(is_served(server, first), "the old certificate is gone")
     install(place, "second")
     with open(f"{place}/first.key", encoding="utf-8") as key:
         write(place, key.read(), "live.key")
-    check("cannot be used" in server.reload("everything stays as it is"), server.lines)
+    check("cannot be used" in server.reload("settings unchanged"), server.lines)
     check(is_served(server, first), "the old certificate is gone")
     old.close()
     server.end()

@@ -324,7 +324,7 @@ def try_headers(server):
         check(job["traceparent"] is None, job)
     refused = server.call("/v1/jobs", {"kind": "k", "traceparent": f"00-{'0' * 32}-{PARENT}-01"},
                           400)
-    check("traceparent must be as W3C" in refused["detail"], refused)
+    check("traceparent must follow W3C" in refused["detail"], refused)
 
     # A call that comes again under its key is the same call, whatever span it is in now.
     for span in ("00f067aa0ba902b7", "00f067aa0ba902b8"):

@@ -4,11 +4,16 @@
 usage: test_upgrade.py BUILD_DIRECTORY SOURCE_DIRECTORY
 
 tests/upgrade/0.1.0 has a store with jobs in every state, as 0.1.0 left it on SQLite and on
-PostgreSQL (dumps), and what its server said of them (JSON).
+PostgreSQL (dumps), and what its server said of them (JSON). sqlite-killed has the files of a store
+whose server was killed under load, and what was acknowledged before: 9 completions are in its
+`-ahead0` alone.
 """
 import json
+import os
 import sqlite3
 import subprocess
+import tarfile
+import time
 
 from trouble import (PATIENCE_S, PAWL, SOURCE, Server, check, fresh_postgres, fresh_sqlite, run)
 
@@ -130,5 +135,102 @@ def a_postgres_store_of_0_1_0_opens_with_nothing_lost_and_goes_on():
     check_upgrade(old_postgres(), json.loads(read("postgres.json")))
 
 
-run(a_sqlite_store_of_0_1_0_opens_with_nothing_lost_and_goes_on,
+KILLS = 12  # of a migration
+
+
+def killed_sqlite(*left_out):
+    url = fresh_sqlite()
+    path = url.removeprefix("sqlite:")
+    with tarfile.open(f"{FIXTURES}/sqlite-killed.tar.xz") as files:
+        for name in files.getnames():
+            suffix = name.removeprefix("jobs.db")
+            if suffix not in left_out:
+                with open(path + suffix, "wb") as file:
+                    file.write(files.extractfile(name).read())
+    return url
+
+
+def pawl(*words):
+    return subprocess.run([PAWL, *words], capture_output=True, text=True, timeout=PATIENCE_S)
+
+
+def check_killed(url):
+    """All that was acknowledged is there, and work goes on."""
+    facts = json.loads(read("sqlite-killed.json"))
+    burst = facts["burst"]
+    server = Server(url)
+    for job, history in facts["exports"].items():
+        now = said(server, "GET", f"/v1/jobs/{job}/export")
+        shown = [{**event, "correlation_id": event.get("correlation_id", job)}
+                 for event in history["events"]]
+        check(now["events"][:len(shown)] == shown, job, "has lost or changed events", now)
+    for number, job in enumerate(burst["submitted"]):
+        found = said(server, "GET", f"/v1/jobs/{job}")
+        payload = {"n": number} if number < 60 else {"late": number - 60}
+        status = ("completed" if job in burst["completed"] else
+                  "failed" if job in burst["failed"] else
+                  "running" if job in burst["leased"] else "queued")
+        check(found["payload"] == payload and found["status"] == status, found, status)
+        check(found["result"] == burst["completed"].get(job), found)
+        check(said(server, "GET", f"/v1/jobs/{job}/verify")["ok"], job)
+    for token in [facts["held"]["token"], *burst["leased"].values()]:
+        said(server, "POST", f"/v1/leases/{token}/complete", {"result": "at last"})
+    again = said(server, "POST", "/v1/jobs", {"kind": "burst", "queue": "burst",
+                                              "payload": {"n": 7}, "idempotency_key": "b7"})
+    check(again["duplicate"] and again["id"] == burst["submitted"][7], again)
+    said(server, "POST", f"/v1/jobs/{facts['waiting']}/signal", {"correlation_key": "go"})
+    for queue, count in (("waits", 1), ("late", 10), ("burst", 20), ("main", 4)):
+        claims = said(server, "POST", "/v1/claims",
+                      {"worker_id": "w9", "queues": [queue], "max": 99, "wait_ms": 0})["claims"]
+        check(len(claims) == count, queue, len(claims))
+        for claim in claims:
+            said(server, "POST", f"/v1/leases/{claim['lease']['token']}/complete")
+    server.end()
+    done = pawl("verify", "--all", "--store", url)
+    check(done.returncode == 0 and done.stdout.startswith("84 jobs verified, 0 "), done)
+    done = pawl("doctor", "--store", url)
+    check(done.returncode == 0, done)
+
+
+def a_killed_sqlite_store_of_0_1_0_is_migrated_with_its_log():
+    url = killed_sqlite()
+    check_killed(url)
+    files = os.listdir(os.path.dirname(url.removeprefix("sqlite:")))
+    name = os.path.basename(url)
+    mine = {file.removeprefix(name) for file in files if file.startswith(name)}
+    # The copy is a store that 0.1.0 can open, with its own log.
+    check({".v5.bak", ".v5.bak-ahead0"} <= mine and not mine & {"-ahead0", "-ahead1"}, mine)
+
+
+def a_migration_that_is_killed_is_done_again():
+    for number in range(KILLS):
+        url = killed_sqlite()
+        migrating = subprocess.Popen([PAWL, "verify", "--all", "--store", url],
+                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(0.004 * number)
+        migrating.kill()
+        migrating.wait()
+        check_killed(url)
+
+
+def what_is_lost_with_a_file_of_a_killed_store_is_found_out_or_is_what_it_held():
+    """The database alone says nothing of a log that is gone; the logs say which database they
+    belong to."""
+    done = pawl("verify", "--all", "--store", killed_sqlite("-wal"))
+    check(done.returncode != 0 and "Restore the right database" in done.stderr, done)
+    facts = json.loads(read("sqlite-killed.json"))
+    url = killed_sqlite("-ahead0", "-ahead1")
+    done = pawl("verify", "--all", "--store", url)
+    check(done.returncode == 0 and done.stdout.startswith("84 jobs verified, 0 "), done)
+    server = Server(url)
+    lost = [job for job in facts["burst"]["completed"]
+            if said(server, "GET", f"/v1/jobs/{job}")["status"] != "completed"]
+    check(len(lost) == 9, lost)
+    server.end()
+
+
+run(a_killed_sqlite_store_of_0_1_0_is_migrated_with_its_log,
+    a_migration_that_is_killed_is_done_again,
+    what_is_lost_with_a_file_of_a_killed_store_is_found_out_or_is_what_it_held,
+    a_sqlite_store_of_0_1_0_opens_with_nothing_lost_and_goes_on,
     a_postgres_store_of_0_1_0_opens_with_nothing_lost_and_goes_on)

@@ -130,7 +130,7 @@ def leases_of_clients_that_left_during_the_commit_are_given_back():
     check(status == 201, answer)
     with subprocess.Popen(["psql", "-qAtX", store], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           text=True) as locker:
-        locker.stdin.write("BEGIN; LOCK TABLE pawl.job_events; SELECT 'locked';\n")
+        locker.stdin.write("BEGIN; LOCK TABLE pawl.job_rows; SELECT 'locked';\n")
         locker.stdin.flush()
         check(locker.stdout.readline() == "locked\n")
         clients = [send_claim(server) for _ in range(jobs)]

@@ -139,6 +139,7 @@ class Server:
 
     def __init__(self, url, port=0, *args, **settings):
         self.lines = []
+        self.store = url
         self.url = f"http://127.0.0.1:{port}"
         self.port = None
         self.process = start(PAWL, "serve", "--store", url, "--listen", f"127.0.0.1:{port}", *args,

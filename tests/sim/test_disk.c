@@ -1,5 +1,5 @@
 /* The simulated disk itself: what is synced stays, what is not may go, and what fails fails as it
- * does on a real one. And what it has found: see docs/testing.md. */
+ * does on a real one. And what it has found: see docs/internals/testing.md. */
 #define _GNU_SOURCE /* NOLINT: memmem */
 
 #include <setjmp.h>
@@ -10,6 +10,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -18,7 +20,12 @@
 #include "disk_script.h"
 #include "engine/verb.h"
 #include "pawl.h"
-#include "store/sqlite/sqlite_store.h"
+#include "store/sqlite_place.h"
+
+/* In tests a place is a directory. */
+#define place placed_work
+#include "store/sqlite/sqlite.h"
+#undef place
 
 #define FILE_PATH DISK_ROOT "/file"
 #define OTHER_PATH DISK_ROOT "/other"
@@ -284,9 +291,8 @@ static struct str ask(struct life *life, enum verb_name verb, const char *reques
 
 static const char secret[] = "nobody else is to know";
 
-/* A job whose result is the secret, on a disk that has it in the log in front of the database, or
- * in SQLite's files too. The request that redacts it. */
-static const char *completed_job(struct life *life, bool written_behind, struct arena *arena)
+/* A job whose result is the secret, on a disk that has it. The request that redacts it. */
+static const char *completed_job(struct life *life, struct arena *arena)
 {
     static char request[256];
     (void)ask(life, VERB_submit, "{\"kind\":\"k\"}", arena);
@@ -297,8 +303,6 @@ static const char *completed_job(struct life *life, bool written_behind, struct 
     (void)snprintf(request, sizeof request, "{\"token\":%.*s,\"result\":\"%s\"}", (int)token.len,
                    token.at, secret);
     (void)ask(life, VERB_complete, request, arena);
-    if (written_behind)
-        sqlite_store_turn(life->store);
     assert_true(is_on_disk(secret));
     (void)snprintf(request, sizeof request, "{\"id\":%.*s}", (int)id.len, id.at);
     return request;
@@ -314,30 +318,21 @@ static void expect_erased_after_any_cut(const struct disk *disk)
     }
 }
 
-static void redact_and_cut(struct disk *disk, bool written_behind)
+static void what_was_redacted_stays_so_after_a_power_cut(void **state)
 {
+    struct disk *disk = *state;
     struct life life = {0};
     struct arena arena;
     struct err err = {0};
     arena_init(&arena);
     assert_int_equal(life_open(&life, &err), ERR_OK);
-    const char *request = completed_job(&life, written_behind, &arena);
+    const char *request = completed_job(&life, &arena);
     (void)ask(&life, VERB_redact, request, &arena);
     expect_erased_after_any_cut(disk);
     disk_use(disk);
     assert_false(is_on_disk(secret));
     life_close(&life);
     arena_release(&arena);
-}
-
-static void what_was_redacted_in_the_log_in_front_stays_so_after_a_power_cut(void **state)
-{
-    redact_and_cut(*state, false);
-}
-
-static void what_was_redacted_in_the_database_stays_so_after_a_power_cut(void **state)
-{
-    redact_and_cut(*state, true);
 }
 
 /* The disk at each sync. */
@@ -382,7 +377,7 @@ static void a_redaction_that_a_power_cut_has_interrupted_can_be_asked_for_again(
     struct err err = {0};
     arena_init(&arena);
     assert_int_equal(life_open(&life, &err), ERR_OK);
-    const char *request = completed_job(&life, true, &arena);
+    const char *request = completed_job(&life, &arena);
     disk_watch(*state, keep_moment, &moments);
     (void)ask(&life, VERB_redact, request, &arena);
     disk_watch(*state, NULL, NULL);
@@ -393,6 +388,133 @@ static void a_redaction_that_a_power_cut_has_interrupted_can_be_asked_for_again(
             redact_again(moments.at[i], style, request);
         disk_free(moments.at[i]);
     }
+    disk_use(*state);
+    arena_release(&arena);
+}
+
+/* ---- syncs that overlap with the next batch ---- */
+
+struct overlap {
+    struct store *store;
+    struct disk *disk;
+    pthread_t second;
+    bool begun;
+    struct moments moments; /* at the syncs of the two commits */
+};
+
+static uint64_t written(const struct overlap *overlap)
+{
+    struct sqlite_store *store = (struct sqlite_store *)overlap->store;
+    sqlite_lock(store);
+    uint64_t count = store->written;
+    sqlite_unlock(store);
+    return count;
+}
+
+static void *pause_second(void *arg)
+{
+    struct overlap *overlap = arg;
+    pause_ok(overlap->store, "second");
+    return NULL;
+}
+
+/* The second batch is written while the first waits for the disk, and nothing else happens. */
+static int begin_second(void *arg, const struct disk_call *call)
+{
+    struct overlap *overlap = arg;
+    if (call->verb != DISK_SYNC)
+        return DISK_GO;
+    if (!overlap->begun) {
+        uint64_t before = written(overlap);
+        overlap->begun = true;
+        assert_int_equal(pthread_create(&overlap->second, NULL, pause_second, overlap), 0);
+        while (written(overlap) == before)
+            (void)sched_yield();
+    }
+    return keep_moment(&overlap->moments, call);
+}
+
+static void expect_after_cut(const struct disk *moment, uint32_t style, bool acknowledged)
+{
+    struct disk *after = cut_copy(moment, style);
+    struct place place = {.path = SCRIPT_PATH};
+    arena_init(&place.arena);
+    struct store *store = open_ok(&place, false);
+    bool first = is_paused(&place, store, "first");
+    assert_true(is_paused(&place, store, "before"));
+    assert_true(first || !acknowledged);
+    assert_true(first || !is_paused(&place, store, "second"));
+    store_close(store);
+    arena_release(&place.arena);
+    disk_free(after);
+}
+
+static void
+a_power_cut_while_two_batches_wait_for_the_disk_loses_none_that_was_acknowledged(void **state)
+{
+    struct place place = {.path = SCRIPT_PATH};
+    struct overlap overlap = {.store = open_ok(&place, true), .disk = *state};
+    overlap.moments.disk = *state;
+    pause_ok(overlap.store, "before");
+    disk_watch(*state, begin_second, &overlap);
+    pause_ok(overlap.store, "first");
+    assert_int_equal(pthread_join(overlap.second, NULL), 0);
+    disk_watch(*state, NULL, NULL);
+    store_close(overlap.store);
+    assert_int_equal(overlap.moments.count, 2);
+    for (uint32_t i = 0; i < overlap.moments.count; i++) {
+        for (uint32_t style = 0; style < DISK_STYLES; style++)
+            expect_after_cut(overlap.moments.at[i], style, i > 0);
+        disk_free(overlap.moments.at[i]);
+    }
+    disk_use(*state);
+}
+
+/* ---- heartbeats, which are not on the disk ---- */
+
+enum { LEASE_MS = 1000, BEAT_AFTER_MS = 900, STEPS_DOWN = 8 };
+
+/* A token whose lease was renewed, and the worker told of it, before the power was cut. */
+static void complete_in_time(const struct disk *disk, uint32_t style, int64_t told_end,
+                             const char *request)
+{
+    struct disk *after = cut_copy(disk, style);
+    struct life life = {.done = STEPS_DOWN};
+    struct arena arena;
+    struct err err = {0};
+    arena_init(&arena);
+    assert_int_equal(life_open(&life, &err), ERR_OK);
+    assert_true(life.clock < told_end - 1);
+    life.clock = told_end - 1;
+    assert_int_equal(life_open_engine(&life, &err), ERR_OK);
+    (void)ask(&life, VERB_complete, request, &arena);
+    life_close(&life);
+    arena_release(&arena);
+    disk_free(after);
+}
+
+static void
+a_lease_that_a_heartbeat_has_renewed_lasts_as_it_was_told_after_a_power_cut(void **state)
+{
+    struct life life = {0};
+    struct arena arena;
+    struct err err = {0};
+    char request[256];
+    arena_init(&arena);
+    assert_int_equal(life_open(&life, &err), ERR_OK);
+    (void)ask(&life, VERB_submit, "{\"kind\":\"k\",\"lease_ttl_ms\":1000}", &arena);
+    struct str claim = ask(&life, VERB_claim, "{\"worker_id\":\"w\"}", &arena);
+    struct pawl_json token =
+        pawl_json_get((struct pawl_json){claim.at, claim.len}, "claims.0.lease.token");
+    (void)snprintf(request, sizeof request, "{\"token\":%.*s}", (int)token.len, token.at);
+    life.clock += BEAT_AFTER_MS;
+    (void)ask(&life, VERB_heartbeat, request, &arena);
+    int64_t told_end = life.clock + LEASE_MS;
+    struct disk *moment = disk_copy(*state);
+    life_close(&life);
+    for (uint32_t style = 0; style < DISK_STYLES; style++)
+        complete_in_time(moment, style, told_end, request);
+    disk_free(moment);
     disk_use(*state);
     arena_release(&arena);
 }
@@ -431,9 +553,10 @@ int main(void)
         ON_DISK(a_failed_sync_throws_away_what_it_was_to_write),
         ON_DISK(a_write_can_be_short),
         ON_DISK(a_lock_has_one_holder),
-        ON_DISK(what_was_redacted_in_the_log_in_front_stays_so_after_a_power_cut),
-        ON_DISK(what_was_redacted_in_the_database_stays_so_after_a_power_cut),
+        ON_DISK(what_was_redacted_stays_so_after_a_power_cut),
         ON_DISK(a_redaction_that_a_power_cut_has_interrupted_can_be_asked_for_again),
+        ON_DISK(a_power_cut_while_two_batches_wait_for_the_disk_loses_none_that_was_acknowledged),
+        ON_DISK(a_lease_that_a_heartbeat_has_renewed_lasts_as_it_was_told_after_a_power_cut),
         ON_DISK(a_file_that_cannot_be_looked_at_for_once_is_not_taken_for_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

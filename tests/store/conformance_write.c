@@ -465,6 +465,58 @@ static void erasing_takes_payloads_and_salt_and_leaves_the_chain(void **state)
     assert_null(strstr(everything(t), "secret\""));
 }
 
+/* Events of a text each, by an operator or by who holds the job. */
+static void append_long(struct trial *t, struct uuid id, bool is_worker, uint32_t count)
+{
+    struct appended appended = {
+        STR("billing.invoice_sent"),
+        js(&t->w, "{'secret':'0123456789 0123456789 0123456789 0123456789 0123456789 0123456789 "
+                  "0123456789 0123456789 0123456789 0123456789 0123456789 0123456789'}")};
+    struct command append = is_worker ? by_worker(&t->w, COMMAND_APPEND) : by_user(COMMAND_APPEND);
+    append.append.expected_version = -1;
+    append.append.events = &appended;
+    append.append.count = 1;
+    for (uint32_t i = 0; i < count; i++)
+        act(t, id, append);
+}
+
+/* However a store packs events, at some length it must begin anew: beside a lease, without one, and
+ * when the one follows the other. */
+static void a_long_history_is_whole_while_it_grows_and_after_it_is_erased(void **state)
+{
+    struct trial *t = *state;
+    struct uuid id = submit(t, "long");
+    append_long(t, id, false, 30);
+    assert_chain(t, id);
+    for (uint32_t attempt = 0; attempt < 3; attempt++) {
+        act(t, id, claim_by("w1", true));
+        append_long(t, id, true, attempt * 15);
+        assert_chain(t, id);
+        act(t, id, by_worker(&t->w, COMMAND_RELEASE));
+        append_long(t, id, false, 7);
+        assert_chain(t, id);
+    }
+    uint32_t count;
+    struct event *events = events_of(t, id, &count);
+    for (uint32_t after = 1; after < count; after += 13) {
+        struct event *page;
+        uint32_t found;
+        struct store_txn *txn = begin(t, STORE_READ);
+        struct store_stream stream = {.job = id, .after = after, .limit = 5};
+        ok(t, store_events(txn, &stream, &t->w.arena, &page, &found, &t->w.err));
+        rollback(t, txn);
+        assert_int_equal(found, count - after < 5 ? count - after : 5);
+        for (uint32_t i = 0; i < found; i++)
+            assert_same_event(&page[i], &events[after + i]);
+    }
+    act(t, id, cancel_by(CANCEL_HARD, "no"));
+    redact(t, id);
+    assert_chain(t, id);
+    assert_null(strstr(everything(t), "0123456789"));
+    purge(t, id);
+    assert_int_equal((events_of(t, id, &count), count), 0);
+}
+
 static void an_erased_job_says_so_wherever_it_is_found(void **state)
 {
     struct trial *t = *state;
@@ -539,6 +591,7 @@ struct conformance_tests conformance_write(void)
         TRIAL(a_purged_plan_leaves_no_steps_in_lanes_and_no_leases),
         TRIAL(a_purged_job_frees_its_idempotency_key),
         TRIAL(erasing_takes_payloads_and_salt_and_leaves_the_chain),
+        TRIAL(a_long_history_is_whole_while_it_grows_and_after_it_is_erased),
         TRIAL(an_erased_job_says_so_wherever_it_is_found),
         TRIAL(an_erased_job_stays_erased_when_it_is_written_again),
     };

@@ -78,13 +78,13 @@ static void tell_op(struct buf *buf, const struct op *op)
     buf_addf(buf, "op %d command %d: %s", op->type, op->command.type, error_info(op->code)->name);
     if (op->code != ERR_OK)
         buf_addf(buf, " (%s)", op->err.detail);
-    buf_addf(buf, " request=%d", op->request.repeated);
-    if (op->request.repeated)
+    buf_addf(buf, " request=%d", op_is_repeated(op));
+    if (op_is_repeated(op))
         buf_add_hex(buf, (const uint8_t *)op->request.record.at, op->request.record.len);
     buf_add_char(buf, '\n');
-    if (op->code != ERR_OK || op->request.repeated)
+    if (op->code != ERR_OK || op_is_repeated(op))
         return;
-    if (op->type == OP_COMMAND || op->type == OP_DUE) {
+    if (op->type == OP_COMMAND || op->type == OP_TIMER_FIRED) {
         tell_answer(buf, &op->answer);
         job_row_write(op->after, buf);
         buf_add_char(buf, '\n');
@@ -206,9 +206,9 @@ struct op *player_due(struct player *player, uint32_t limit, uint32_t *ret_count
         if (due[i].what == DUE_RESOURCE)
             continue;
         ops[kept] = (struct op){.job = due[i].job};
-        ops[kept].type = due[i].what == DUE_JOB ? OP_DUE : OP_PURGE;
-        ops[kept].due.step = due[i].step;
-        ops[kept].due.at = due[i].at;
+        ops[kept].type = due[i].what == DUE_JOB ? OP_TIMER_FIRED : OP_PURGE;
+        ops[kept].timer.step = due[i].step;
+        ops[kept].timer.at = due[i].at;
         kept++;
     }
     *ret_count = kept;
@@ -306,7 +306,8 @@ static void dump_job(struct player *player, struct store_txn *txn, struct buf *b
     verify(player, buf, &whole, events, count);
     events = read_events(player, txn, whole.job.id, true, &count);
     for (uint32_t i = 0; i < count; i++)
-        dump_event(buf, &events[i]);
+        if (events[i].type != EVENT_JOB_LEASE_RENEWED) /* which need not be kept */
+            dump_event(buf, &events[i]);
 }
 
 /* One page of the feed, told. */

@@ -48,7 +48,7 @@ static bool has_commit(const char *bytes, size_t count)
 /* By this the connection of a batch is told from the one that carries news. */
 static bool has_batch(const char *bytes, size_t count)
 {
-    return has(bytes, count, "pawl.batches", sizeof "pawl.batches" - 1);
+    return has(bytes, count, "pawl.batch_rows", sizeof "pawl.batch_rows" - 1);
 }
 
 static void cut(int *fd)

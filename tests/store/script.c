@@ -23,6 +23,7 @@ static struct str pick(struct script *script, const struct str *from, size_t cou
 #define PICK(script, list) pick(script, list, sizeof(list) / sizeof((list)[0]))
 
 static const struct str queues[] = {STR_INIT("default"), STR_INIT("mail"), STR_INIT("a \"b\" \\c")};
+static const struct str versions[] = {STR_INIT("v41"), STR_INIT("v42")};
 static const struct str kinds[] = {STR_INIT("send"), STR_INIT("index"), STR_INIT("häß'lich")};
 static const struct str keys[] = {STR_INIT("alpha"), STR_INIT("beta"), STR_INIT("s1")};
 static const struct str values[] = {STR_INIT("1"),
@@ -172,6 +173,9 @@ static void random_claim(struct script *script, struct op *op)
     op->claim.claimer.queues = names_of(script, queues, 3, 20);
     op->claim.claimer.kinds = names_of(script, kinds, 3, 20);
     op->claim.claimer.capabilities = names_of(script, capabilities, 1, 70);
+    if (work < 5 && chance(script, 70))
+        op->claim.claimer.code_version = PICK(script, versions);
+    op->command.claim.code_version = op->claim.claimer.code_version;
     op->command.claim.capabilities =
         hold(script, &op->claim.claimer.capabilities, sizeof op->claim.claimer.capabilities);
     op->claim.resource_id =
@@ -296,7 +300,12 @@ static void random_operator(struct script *script, struct op *op)
 {
     struct command *command = &op->command;
     op->job = random_job(script);
-    switch (below(script, 13)) {
+    switch (below(script, 14)) {
+    case 13:
+        command->type = COMMAND_REPIN;
+        command->repin.to = PICK(script, versions);
+        command->repin.from = chance(script, 30) ? PICK(script, versions) : (struct str){NULL, 0};
+        break;
     case 12:
         command->type = COMMAND_RUN;
         break;
@@ -377,6 +386,7 @@ static void random_setting(struct script *script, struct op *op)
     case 1:
         op->type = OP_KIND;
         kind.settings.lease_ttl_ms = chance(script, 50) ? 800 : 0;
+        kind.settings.pin = chance(script, 40);
         kind.settings.retention_ms = chance(script, 70) ? 900 : 0;
         op->kind.kind = hold(script, &kind, sizeof kind);
         op->kind.expected_version = -1;

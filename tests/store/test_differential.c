@@ -27,7 +27,7 @@ struct game {
 /* How many operations of each sort were carried out, so that no script passes by doing nothing. */
 struct tally {
     uint64_t ops[OP_QUEUE + 1];
-    uint64_t commands[COMMAND_RUN + 1];
+    uint64_t commands[COMMAND_REPIN + 1];
     uint64_t grants[LANE_JUDGING + 1];
     uint64_t repeated;
     uint64_t atomic[2]; /* operations of atomic groups that were done, that were refused */
@@ -74,10 +74,10 @@ static void count(struct tally *tally, const struct op *ops, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         const struct op *op = &ops[i];
-        tally->repeated += op->request.repeated;
+        tally->repeated += op_is_repeated(op);
         if (op->atomic && (op->code == ERR_OK || op->code == ERR_BATCH_REFUSED))
             tally->atomic[op->code != ERR_OK]++;
-        if (op->code != ERR_OK || op->request.repeated)
+        if (op->code != ERR_OK || op_is_repeated(op))
             continue;
         tally->ops[op->type]++;
         if (op->type == OP_COMMAND)
@@ -178,7 +178,7 @@ static void show(const struct tally *tally, bool enough)
     for (int i = OP_COMMAND; i <= OP_QUEUE; i++)
         if (i != OP_IMPORT)
             show_one("operation", i, tally->ops[i], enough);
-    for (int i = COMMAND_SUBMIT; i <= COMMAND_RUN; i++)
+    for (int i = COMMAND_SUBMIT; i <= COMMAND_REPIN; i++)
         if (command_type_name((enum command_type)i).len > 0 &&
             command_type_by((enum command_type)i) != COMMAND_BY_ENGINE && i != COMMAND_CLAIM &&
             i != COMMAND_STEP_CLAIM && i != COMMAND_ABANDON)

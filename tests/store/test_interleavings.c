@@ -182,9 +182,9 @@ static uint32_t act_ops(const struct world *world, uint32_t session, struct op *
         ret[0] = claim_op(actor, 2, world->offers[session]);
         return 1;
     case ACT_EXPIRE:
-        ret[0] = (struct op){.type = OP_DUE, .job = world->j};
-        ret[0].due.step = STEP_NONE;
-        ret[0].due.at = world->start + LEASE_ENDS_MS;
+        ret[0] = (struct op){.type = OP_TIMER_FIRED, .job = world->j};
+        ret[0].timer.step = STEP_NONE;
+        ret[0].timer.at = world->start + LEASE_ENDS_MS;
         return 1;
     case ACT_CANCEL:
         ret[0] = cancel_op(world->j, actor, CANCEL_HARD);
@@ -340,7 +340,7 @@ static uint32_t events_told(const struct op *op)
 {
     if (op->type == OP_CLAIM)
         return 2 * op->grant_count; /* leased and running */
-    if (op->type == OP_DUE || op->command.type == COMMAND_HEARTBEAT)
+    if (op->type == OP_TIMER_FIRED || op->command.type == COMMAND_HEARTBEAT)
         return 0; /* what expires is pawl's own doing */
     return op->code == ERR_OK && !op->answer.repeated ? 1 : 0;
 }

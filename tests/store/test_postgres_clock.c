@@ -179,7 +179,7 @@ static void what_was_set_before_the_clock_went_back_comes_due(void **state)
     struct postgres_case *c = *state;
     struct uuid id = submit_job(c);
     assert_int_equal(claim_jobs(c, 1), 1);
-    (void)sql(c, "UPDATE pawl.job_claims SET due_at = pawl.wall_ms() + 300");
+    (void)sql(c, "UPDATE pawl.claim_rows SET due_at = pawl.wall_ms() + 300");
     (void)now(c);
     set_clock(c, -HOUR);
     int64_t deadline = monotonic_ms() + 60 * 1000;

@@ -243,11 +243,11 @@ static void numbers_of_batches_do_not_pile_up(void **state)
         assert_int_equal(store_write(txn, &write, &c->err), ERR_OK);
         assert_int_equal(store_commit(txn, &outcome, &c->err), ERR_OK);
     }
-    assert_true(sql_int(c, "SELECT count(*) FROM pawl.batches") <= 300);
+    assert_true(sql_int(c, "SELECT count(*) FROM pawl.batch_rows") <= 300);
     batcher_release(&c->batcher);
     store_close(c->store);
     c->store = NULL;
-    assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.batches"), 0);
+    assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.batch_rows"), 0);
 }
 
 /* Notes what holds for a transaction that makes a job, at its COMMIT. */
@@ -257,7 +257,7 @@ static void note_settings(struct postgres_case *c)
     sql(c, "CREATE FUNCTION public.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
            " INSERT INTO public.noted VALUES (current_setting('synchronous_commit'));"
            " RETURN NULL; END $$");
-    sql(c, "CREATE CONSTRAINT TRIGGER note AFTER INSERT ON pawl.jobs"
+    sql(c, "CREATE CONSTRAINT TRIGGER note AFTER INSERT ON pawl.job_rows"
            " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.note()");
 }
 

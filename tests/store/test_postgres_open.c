@@ -44,7 +44,7 @@ static void an_empty_database_is_set_up_when_that_is_asked_for(void **state)
     assert_int_equal(store_open(str_from(c->url), &options, &c->store, &c->err), ERR_NOT_FOUND);
     assert_int_equal(sql_int(c, "SELECT count(*) FROM pg_namespace WHERE nspname = 'pawl'"), 0);
     case_open(c, c->url);
-    assert_int_equal(sql_int(c, "SELECT max(version) FROM pawl.schema"), 6);
+    assert_int_equal(sql_int(c, "SELECT max(version) FROM pawl.schema"), 7);
     submit_job(c);
     assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.jobs"), 1);
 }
@@ -64,7 +64,7 @@ static void somebody_elses_schema_is_refused_and_left_alone(void **state)
     sql(c, "CREATE SCHEMA pawl");
     sql(c, "CREATE TABLE pawl.jobs (mine int)");
     assert_int_equal(store_open(str_from(c->url), &options, &c->store, &c->err), ERR_UNAVAILABLE);
-    assert_true(has_text(c->err.detail, "not Pawl's"));
+    assert_true(has_text(c->err.detail, "does not belong to Pawl"));
     assert_int_equal(sql_int(c, "SELECT count(*) FROM pg_class"
                                 " WHERE relnamespace = 'pawl'::regnamespace"),
                      1);
@@ -155,7 +155,7 @@ static void of_many_that_open_an_empty_database_at_once_all_find_it_set_up(void 
         if (racers[i].code != ERR_OK)
             fail_msg("%s", racers[i].err.detail);
     }
-    assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.schema"), 6);
+    assert_int_equal(sql_int(c, "SELECT count(*) FROM pawl.schema"), 7);
 }
 
 /* ---- servers and URLs ---- */

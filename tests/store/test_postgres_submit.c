@@ -6,7 +6,7 @@
 static uint32_t admit(struct postgres_case *c)
 {
     uint32_t count = 0;
-    if (batch_admit(&c->batcher, 100, &c->arena, &count, &c->err) != ERR_OK)
+    if (batch_drain_outbox(&c->batcher, 100, &c->arena, &count, &c->err) != ERR_OK)
         fail_msg("%s", c->err.detail);
     return count;
 }

@@ -10,7 +10,7 @@ static struct job_row job_row_of(struct world *w)
 {
     struct store_job_write write = {.after = &w->slice, .purge_at = 77};
     struct job_row row;
-    assert_int_equal(row_of_job(&write, &w->arena, &row), ERR_OK);
+    assert_int_equal(row_of_job(&write, STATE_JSON, &w->arena, &row), ERR_OK);
     row.created = w->log[0].payload;
     if (w->slice.job.lease.live)
         row.claim = row_of_lease(&w->slice.job, NULL, 5);
@@ -46,7 +46,8 @@ static void survives(struct world *w)
     }
     for (uint32_t i = 0; i < slice->effect_count; i++) {
         struct effect_row effect;
-        assert_int_equal(row_of_effect(&slice->effects[i], &w->arena, &effect), ERR_OK);
+        assert_int_equal(row_of_effect(&slice->effects[i], STATE_PACKED, &w->arena, &effect),
+                         ERR_OK);
         assert_int_equal(effect.open, !slice->effects[i].returned);
         assert_str(effect.name, slice->effects[i].name);
         assert_int_equal(row_to_effect(&effect, &w->arena, &read.effects[i], &w->err), ERR_OK);
@@ -209,7 +210,7 @@ static void a_redacted_job_is_found_by_its_names(void **state)
     struct store_job_write write = {.after = &w->slice, .redact = true};
     struct job_row row;
     struct job_slice read;
-    assert_int_equal(row_of_job(&write, &w->arena, &row), ERR_OK);
+    assert_int_equal(row_of_job(&write, STATE_PACKED, &w->arena, &row), ERR_OK);
     assert_true(row.redacted);
     assert_str(row.goal, absent);
     assert_str(row.labels, absent);
@@ -224,7 +225,7 @@ static void a_redacted_job_is_found_by_its_names(void **state)
 
     /* What is written later says it again, or the names would be lost. */
     write = (struct store_job_write){.after = &read};
-    assert_int_equal(row_of_job(&write, &w->arena, &row), ERR_OK);
+    assert_int_equal(row_of_job(&write, STATE_PACKED, &w->arena, &row), ERR_OK);
     assert_true(row.redacted);
 }
 
@@ -261,7 +262,8 @@ static void damaged_rows_are_corrupt_and_give_nothing(void **state)
         step_row.plan = text;
         assert_int_equal(row_to_step(&step_row, &w->arena, &step, &w->err), ERR_CORRUPT);
         struct effect_row effect_row;
-        assert_int_equal(row_of_effect(&w->slice.effects[0], &w->arena, &effect_row), ERR_OK);
+        assert_int_equal(row_of_effect(&w->slice.effects[0], STATE_PACKED, &w->arena, &effect_row),
+                         ERR_OK);
         effect_row.state = i == 3 ? STR("{\"attempt\":true}") : text;
         assert_int_equal(row_to_effect(&effect_row, &w->arena, &effect, &w->err), ERR_CORRUPT);
     }
@@ -286,10 +288,11 @@ static bool try_rows(struct arena *arena, void *data)
     struct job_row job;
     struct step_row step = {0};
     struct effect_row effect;
-    starved->code = starved->what == 0   ? row_of_job(&write, arena, &job)
+    starved->code = starved->what == 0   ? row_of_job(&write, STATE_JSON, arena, &job)
                     : starved->what == 1 ? row_of_step(&slice->steps[0], arena, &step)
-                    : starved->what == 3 ? row_add_plan(&slice->steps[0], arena, &step)
-                                         : row_of_effect(&slice->effects[0], arena, &effect);
+                    : starved->what == 3
+                        ? row_add_plan(&slice->steps[0], arena, &step)
+                        : row_of_effect(&slice->effects[0], STATE_JSON, arena, &effect);
     return starved->code != ERR_NO_MEMORY;
 }
 
@@ -327,7 +330,7 @@ static void rows_survive_without_memory(void **state)
     struct job_row job = job_row_of(w);
     struct step_row step = step_row_of(w, &w->slice.steps[0]);
     struct effect_row effect;
-    assert_int_equal(row_of_effect(&w->slice.effects[0], &w->arena, &effect), ERR_OK);
+    assert_int_equal(row_of_effect(&w->slice.effects[0], STATE_JSON, &w->arena, &effect), ERR_OK);
     for (int what = 0; what < 3; what++) {
         struct starved starved = {.world = w, .what = what};
         assert_true(starve(try_rows, &starved) > 0);

@@ -422,7 +422,8 @@ static bool check_postgres(const struct cost *cost)
     uint64_t clock = meter_rows(reading, "clock"); /* one row, with the time */
     bool kept = true;
     if (cost->what == COST_SEARCH || cost->what == COST_BATCH) {
-        static const char *const tables[] = {"ready", "jobs", "job_events", "job_claims", "timers"};
+        static const char *const tables[] = {"ready", "job_rows", "state_rows", "claim_rows",
+                                             "timers"};
         uint64_t bound = (cost->what == COST_BATCH ? 5 : 4) * returned + cost->lanes;
         for (uint32_t i = 0; i < sizeof tables / sizeof *tables; i++)
             kept = expect(cost, tables[i], meter_rows(reading, tables[i]), bound) && kept;

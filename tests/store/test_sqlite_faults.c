@@ -1,8 +1,11 @@
 /* The SQLite store on a disk that fails: full, or unable to say that it has written. The disk is
  * SQLite's own with a layer over it, which fails when it is told to and counts what is written. */
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "store/sqlite_place.h"
 #include "store/store_driver.h"
@@ -16,9 +19,14 @@ static struct {
     sqlite3_vfs *under;
     atomic_bool fail_write[SORT_COUNT]; /* as a full disk does */
     atomic_bool fail_sync[SORT_COUNT];
+    atomic_bool refused; /* something has failed */
     atomic_int writes[SORT_COUNT];
     atomic_int syncs[SORT_COUNT];
-} layer;
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    bool hold;     /* syncs of the log do not come back */
+    uint32_t held; /* so many wait */
+} layer = {.lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
 
 struct layer_file {
     sqlite3_file base;
@@ -42,8 +50,10 @@ static int layer_read(sqlite3_file *file, void *bytes, int len, sqlite3_int64 at
 
 static int layer_write(sqlite3_file *file, const void *bytes, int len, sqlite3_int64 at)
 {
-    if (layer.fail_write[SORT(file)])
+    if (layer.fail_write[SORT(file)]) {
+        layer.refused = true;
         return SQLITE_FULL;
+    }
     layer.writes[SORT(file)]++;
     return CALL(file, xWrite, bytes, len, at);
 }
@@ -53,8 +63,21 @@ static int layer_truncate(sqlite3_file *file, sqlite3_int64 size)
     return CALL(file, xTruncate, size);
 }
 
+static void hold_here(void)
+{
+    pthread_mutex_lock(&layer.lock);
+    layer.held++;
+    pthread_cond_broadcast(&layer.moved);
+    while (layer.hold)
+        pthread_cond_wait(&layer.moved, &layer.lock);
+    layer.held--;
+    pthread_mutex_unlock(&layer.lock);
+}
+
 static int layer_sync(sqlite3_file *file, int flags)
 {
+    if (SORT(file) == SORT_LOG)
+        hold_here();
     if (layer.fail_sync[SORT(file)])
         return SQLITE_IOERR_FSYNC;
     layer.syncs[SORT(file)]++;
@@ -156,6 +179,7 @@ static void layer_heal(void)
         layer.fail_write[i] = false;
         layer.fail_sync[i] = false;
     }
+    layer.refused = false;
 }
 
 static int layer_setup(void **state)
@@ -324,6 +348,161 @@ static void every_commit_waits_for_the_disk(void **state)
     store_close(store);
 }
 
+/* ---- a commit that waits for the disk, and what others do meanwhile ---- */
+
+struct hand {
+    pthread_t thread;
+    struct place *place;
+    struct store *store;
+    const char *queue;
+    uint64_t seen; /* by a watcher */
+    atomic_bool done;
+    bool found;
+};
+
+static void hold_syncs(bool hold)
+{
+    pthread_mutex_lock(&layer.lock);
+    layer.hold = hold;
+    pthread_cond_broadcast(&layer.moved);
+    pthread_mutex_unlock(&layer.lock);
+}
+
+static void await_held(void)
+{
+    pthread_mutex_lock(&layer.lock);
+    while (layer.held == 0)
+        pthread_cond_wait(&layer.moved, &layer.lock);
+    pthread_mutex_unlock(&layer.lock);
+}
+
+static void *pause_it(void *arg)
+{
+    struct hand *hand = arg;
+    struct err err;
+    hand->found = pause_queue(hand->store, hand->queue, &err) == ERR_OK;
+    hand->done = true;
+    return NULL;
+}
+
+static void *look_for_it(void *arg)
+{
+    struct hand *hand = arg;
+    hand->found = is_paused(hand->place, hand->store, hand->queue);
+    hand->done = true;
+    return NULL;
+}
+
+static void *wait_for_news(void *arg)
+{
+    struct hand *hand = arg;
+    uint64_t now = hand->seen;
+    struct err err;
+    while (now <= hand->seen)
+        (void)store_watch(hand->store, hand->seen, 1000, &now, &err);
+    hand->done = true;
+    return NULL;
+}
+
+static void begin_work(struct hand *hand, void *(*work)(void *arg))
+{
+    assert_int_equal(pthread_create(&hand->thread, NULL, work, hand), 0);
+}
+
+static void end_work(struct hand *hand)
+{
+    assert_int_equal(pthread_join(hand->thread, NULL), 0);
+    assert_true(hand->done);
+}
+
+/* A while in which nothing may happen that is not to happen. */
+static void give_time(void)
+{
+    (void)nanosleep(&(struct timespec){.tv_nsec = 100 * 1000 * 1000}, NULL);
+}
+
+static void nobody_is_told_of_a_commit_before_the_disk_has_it(void **state)
+{
+    struct place *place = *state;
+    struct store *store = open_ok(place, true);
+    struct hand commit = {.place = place, .store = store, .queue = "mail"};
+    struct hand reader = {.place = place, .store = store, .queue = "mail"};
+    struct hand watcher = {.place = place, .store = store};
+    struct err err;
+    pause_ok(store, "before");
+    assert_int_equal(store_watch(store, UINT64_MAX, 0, &watcher.seen, &err), ERR_OK);
+    begin_work(&watcher, wait_for_news);
+    hold_syncs(true);
+    begin_work(&commit, pause_it);
+    await_held();
+    begin_work(&reader, look_for_it);
+    give_time();
+    bool told = commit.done || reader.done || watcher.done;
+    hold_syncs(false);
+    end_work(&commit);
+    end_work(&reader);
+    end_work(&watcher);
+    assert_false(told);
+    assert_true(commit.found && reader.found);
+    store_close(store);
+}
+
+static void the_next_batch_is_written_while_a_commit_waits_for_the_disk(void **state)
+{
+    struct place *place = *state;
+    struct store *store = open_ok(place, true);
+    struct hand first = {.place = place, .store = store, .queue = "first"};
+    struct hand second = {.place = place, .store = store, .queue = "second"};
+    pause_ok(store, "before"); /* the first one of a log has its header synced within the commit */
+    hold_syncs(true);
+    begin_work(&first, pause_it);
+    await_held();
+    int writes = layer.writes[SORT_LOG];
+    begin_work(&second, pause_it);
+    while (layer.writes[SORT_LOG] == writes)
+        (void)sched_yield();
+    store_await_turn(store, 10 * 1000); /* the second waits for the disk too */
+    assert_false(first.done || second.done);
+    int syncs = layer.syncs[SORT_LOG];
+    hold_syncs(false);
+    end_work(&first);
+    end_work(&second);
+    assert_int_equal(layer.syncs[SORT_LOG], syncs + 2);
+    assert_true(is_paused(place, store, "first") && is_paused(place, store, "second"));
+    store_close(store);
+}
+
+static void a_batch_that_fails_while_another_waits_for_the_disk_harms_neither(void **state)
+{
+    struct place *place = *state;
+    struct store *store = open_ok(place, true);
+    struct hand first = {.place = place, .store = store, .queue = "first"};
+    pause_ok(store, "before"); /* the first one of a log has its header synced within the commit */
+    hold_syncs(true);
+    begin_work(&first, pause_it);
+    await_held();
+    struct hand second = {.place = place, .store = store, .queue = "second"};
+    layer.fail_write[SORT_LOG] = true;
+    begin_work(&second, pause_it);
+    while (!layer.refused)
+        (void)sched_yield();
+    store_await_turn(store, 10 * 1000);
+    layer.fail_write[SORT_LOG] = false;
+    assert_false(first.done);
+    hold_syncs(false);
+    end_work(&first);
+    end_work(&second);
+    assert_false(second.found);
+    assert_true(first.found && is_paused(place, store, "first"));
+    assert_false(is_paused(place, store, "second"));
+    pause_ok(store, "third");
+    store_close(store);
+    store = open_ok(place, false);
+    assert_true(is_paused(place, store, "first") && is_paused(place, store, "third"));
+    assert_false(is_paused(place, store, "second"));
+    store_close(store);
+}
+
 /* ---- who checkpoints ---- */
 
 static void readers_never_checkpoint_not_even_when_they_are_closed(void **state)
@@ -426,6 +605,9 @@ int main(void)
         IN_PLACE(a_failed_fsync_at_a_checkpoint_ends_the_process),
         IN_PLACE(a_file_whose_fsync_nobody_needs_ends_nothing),
         IN_PLACE(every_commit_waits_for_the_disk),
+        IN_PLACE(nobody_is_told_of_a_commit_before_the_disk_has_it),
+        IN_PLACE(the_next_batch_is_written_while_a_commit_waits_for_the_disk),
+        IN_PLACE(a_batch_that_fails_while_another_waits_for_the_disk_harms_neither),
         IN_PLACE(readers_never_checkpoint_not_even_when_they_are_closed),
         IN_PLACE(a_reader_cannot_write),
         IN_PLACE(the_log_is_shortened_while_the_store_is_open),

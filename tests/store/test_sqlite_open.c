@@ -10,7 +10,7 @@
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 /* The version that new stores have, and the one after it. */
-enum { NEWEST = 6, NEXT, USABLE_FROM = 6 };
+enum { NEWEST = 7, NEXT, USABLE_FROM = 7 };
 
 /* A number from a file that no store has open. */
 static int64_t ask(const char *path, const char *sql)
@@ -406,9 +406,7 @@ static void a_file_with_two_names_has_one_owner(void **state)
         _exit(refused && is_locked_by_another(path) ? 0 : 1);
     }
     assert_int_equal(child_end(child), 0);
-    assert_string_equal(
-        files_in(place),
-        "jobs.db jobs.db-ahead0 jobs.db-ahead1 jobs.db-shm jobs.db-wal jobs.db.lock other.db");
+    assert_string_equal(files_in(place), "jobs.db jobs.db-shm jobs.db-wal jobs.db.lock other.db");
     pause_ok(store, "mail");
     store_close(store);
     struct err err = {0};
@@ -431,7 +429,7 @@ static void a_lock_file_of_somebody_else_is_refused_and_not_touched(void **state
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         write_file(beside(place, ".lock"), others[i]);
-        assert_says(open_refused(place->path, true, ERR_UNAVAILABLE), "not one of Pawl's");
+        assert_says(open_refused(place->path, true, ERR_UNAVAILABLE), "does not belong to Pawl");
         assert_true(str_eq(read_file(place, beside(place, ".lock")), others[i]));
         assert_string_equal(files_in(place), "jobs.db.lock");
     }
@@ -576,18 +574,18 @@ static void an_older_store_is_copied_and_then_migrated(void **state)
     struct err err;
     pause_ok(store, "mail");
     store_close(store);
-    write_file(beside(place, ".v6.bak.new"), STR("left by somebody who was killed"));
+    write_file(beside(place, ".v7.bak.new"), STR("left by somebody who was killed"));
 
     assert_int_equal(open_known(place, &known, &store, &err), ERR_OK);
     assert_true(is_paused(place, store, "mail"));
     store_close(store);
-    assert_string_equal(files_in(place), "jobs.db jobs.db.lock jobs.db.v6.bak");
+    assert_string_equal(files_in(place), "jobs.db jobs.db.lock jobs.db.v7.bak");
     assert_int_equal(ask(place->path, "PRAGMA user_version"), NEXT);
     assert_int_equal(ask(place->path, "SELECT max(version) FROM pawl_schema"), NEXT);
     assert_int_equal(ask(place->path, "SELECT a FROM more"), 7);
 
     /* The copy is a store of the version before. */
-    assert_int_equal(rename(beside(place, ".v6.bak"), place->path), 0);
+    assert_int_equal(rename(beside(place, ".v7.bak"), place->path), 0);
     assert_int_equal(ask(place->path, "PRAGMA user_version"), NEWEST);
     assert_int_equal(ask(place->path, "SELECT integrity_check = 'ok' FROM pragma_integrity_check"),
                      1);
@@ -600,7 +598,7 @@ static void an_older_store_is_copied_and_then_migrated(void **state)
 static void a_store_that_is_made_is_for_its_owner_alone(void **state)
 {
     struct place *place = *state;
-    static const char *const suffixes[] = {"", "-wal", "-shm", "-ahead0", "-ahead1"};
+    static const char *const suffixes[] = {"", "-wal", "-shm"};
     mode_t before = umask(022);
     struct store *store = open_ok(place, true);
     (void)umask(before);
@@ -625,7 +623,7 @@ static void the_copy_can_be_read_by_those_who_may_read_the_store(void **state)
         assert_int_equal(chmod(place->path, modes[i]), 0);
         assert_int_equal(open_known(place, &known, &store, &err), ERR_OK);
         store_close(store);
-        assert_int_equal(stat(beside(place, ".v6.bak"), &status), 0);
+        assert_int_equal(stat(beside(place, ".v7.bak"), &status), 0);
         assert_int_equal(status.st_mode & 0777, modes[i]);
         assert_int_equal(unlink(place->path), 0);
     }
@@ -647,7 +645,7 @@ static void what_a_killed_owner_left_in_the_log_is_migrated_and_copied_too(void 
     assert_int_equal(open_known(place, &known, &store, &err), ERR_OK);
     assert_true(is_paused(place, store, "mail"));
     store_close(store);
-    assert_int_equal(ask(beside(place, ".v6.bak"), "SELECT count(*) FROM queues"), 1);
+    assert_int_equal(ask(beside(place, ".v7.bak"), "SELECT count(*) FROM queues"), 1);
 }
 
 static void a_migration_that_fails_changes_nothing(void **state)
@@ -680,8 +678,8 @@ static void a_newer_store_that_we_may_not_use_is_refused_and_not_touched(void **
     store_close(store);
     struct str before = read_file(place, place->path);
     const char *detail = open_refused(place->path, true, ERR_UNAVAILABLE);
-    assert_says(detail, "version 7");
-    assert_says(detail, "knows 6");
+    assert_says(detail, "version 8");
+    assert_says(detail, "knows 7");
     assert_str_equal(read_file(place, place->path), before);
     assert_string_equal(files_in(place), "jobs.db jobs.db.lock");
 }
@@ -702,7 +700,7 @@ static void nor_is_the_log_of_one_whose_owner_was_killed(void **state)
     assert_int_equal(child_end(child), -SIGKILL);
     struct str before = read_file(place, place->path);
     struct str log = read_file(place, beside(place, "-wal"));
-    assert_says(open_refused(place->path, true, ERR_UNAVAILABLE), "version 7");
+    assert_says(open_refused(place->path, true, ERR_UNAVAILABLE), "version 8");
     assert_str_equal(read_file(place, place->path), before);
     assert_str_equal(read_file(place, beside(place, "-wal")), log);
 }

@@ -113,7 +113,7 @@ static enum error_code is_of_queues(struct memory_txn *txn, struct str key,
                                     const struct names *queues, bool *ret, struct err *err)
 {
     struct uuid job = {0};
-    struct job_row row;
+    struct job_row row = {0};
     const struct entry *entry;
     *ret = queues == NULL;
     if (*ret)

@@ -24,8 +24,8 @@ enum error_code memory_lane(struct memory_txn *txn, struct str lane, bool make, 
         return ERR_OK;
     if (txn->store->tables[TABLE_LANES].count >= STORE_LANES_MAX)
         return err_set(err, ERR_RATE_LIMITED,
-                       "work waits in %d different combinations of queue, kind, capabilities, "
-                       "selector and avoid list, and there is no room for another",
+                       "the limit of %d combinations of queue, kind, capabilities, selector and "
+                       "avoid list is reached",
                        STORE_LANES_MAX);
     int64_t number = ++txn->store->lane_last;
     struct buf by_key = memory_buf(txn);
@@ -295,8 +295,7 @@ enum error_code memory_replace(struct memory_txn *txn, const struct job *job,
         code = place_take_lane(txn, &old, job->id, ordinal, &found);
     /* The caller has loaded it and nobody else could move it: somebody has lost count. */
     if (code == ERR_OK && str_is_set(was->lane) && !found)
-        return err_set(err, ERR_CORRUPT,
-                       "work does not stand in the lane %.*s that it is to be taken out of",
+        return err_set(err, ERR_CORRUPT, "a queued entry is not in its lane %.*s",
                        STR_ARG(was->lane));
     if (code == ERR_OK)
         code = place_take_due(txn, &old, job->id, ordinal);

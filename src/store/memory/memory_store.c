@@ -127,7 +127,7 @@ enum error_code memory_verb_begin(const struct memory_txn *txn, struct err *err)
 {
     if (txn->dead)
         return err_set(err, ERR_UNAVAILABLE,
-                       "this transaction has failed before: roll it back and run it again");
+                       "this transaction has already failed: roll it back and run it again");
     return ERR_OK;
 }
 
@@ -138,7 +138,7 @@ enum error_code memory_verb_end(struct memory_txn *txn, enum error_code code, st
         return code;
     txn->dead = true;
     if (code == ERR_NO_MEMORY)
-        return err_set(err, ERR_NO_MEMORY, "there is not enough memory for the store");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     return code;
 }
 
@@ -177,11 +177,11 @@ enum error_code memory_begin(struct store *handle, enum store_mode mode, struct 
     struct memory_store *store = (struct memory_store *)handle;
     struct memory_txn *txn = calloc(1, sizeof *txn);
     if (txn == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is not enough memory for a transaction");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     if (!memory_enter(store)) {
         free(txn);
         return err_set(err, ERR_UNAVAILABLE,
-                       "another transaction has held the store for too long: try again");
+                       "another transaction holds the store for too long: retry later");
     }
     txn->base = (struct store_txn){.store = handle, .mode = mode};
     txn->store = store;
@@ -287,8 +287,8 @@ static const struct store_driver memory_driver = {
     .registrations = memory_registrations,
     .registration_count = memory_registration_count,
     .tokens = memory_tokens,
-    .no_backup = "a store in memory has no file to copy: use `pawl export` to keep jobs, or a "
-                 "store at sqlite:PATH",
+    .no_backup =
+        "a memory store has no file to back up: use `pawl export`, or a store at sqlite:PATH",
     .sweep = memory_sweep,
     .attend = memory_attend,
 };
@@ -309,20 +309,20 @@ enum error_code memory_store_open(const struct store_options *options, struct st
 {
     struct memory_store *store = calloc(1, sizeof *store);
     if (store == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is not enough memory for a store");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     store->base = (struct store){.driver = &memory_driver, .options = *options};
     store->lanes_many = store_lanes_many(0);
     store_clock_init(&store->clock, options->clock, options->clock_arg, NULL, NULL);
     if (pthread_mutex_init(&store->lock, NULL) != 0) {
         store_clock_release(&store->clock);
         free(store);
-        return err_set(err, ERR_UNAVAILABLE, "the system has no lock left for the store");
+        return err_set(err, ERR_UNAVAILABLE, "cannot create a lock for the store");
     }
     if (!conditions_init(store)) {
         pthread_mutex_destroy(&store->lock);
         store_clock_release(&store->clock);
         free(store);
-        return err_set(err, ERR_UNAVAILABLE, "the system has no lock left for the store");
+        return err_set(err, ERR_UNAVAILABLE, "cannot create a lock for the store");
     }
     *ret = &store->base;
     return ERR_OK;

@@ -38,7 +38,7 @@ static enum error_code put_event(struct memory_txn *txn, const struct event *eve
     if (there != NULL && !PLANTED(MEMORY_EVENT_REPLACED)) {
         char id[UUID_TEXT_LEN];
         uuid_format(event->job_id, id);
-        return err_set(err, ERR_VERSION_MISMATCH, "job %.*s has an event of version %lld already",
+        return err_set(err, ERR_VERSION_MISMATCH, "job %.*s already has an event with version %lld",
                        UUID_TEXT_LEN, id, (long long)event->version);
     }
     int64_t position = ++txn->store->feed_last;
@@ -134,7 +134,7 @@ static enum error_code put_idempotency_key(struct memory_txn *txn, const struct 
         return code;
     if (there != NULL && !PLANTED(MEMORY_KEY_TWICE))
         return err_set(err, ERR_UNAVAILABLE,
-                       "the idempotency key \"%.*s\" has been taken by another job: try again",
+                       "the idempotency key \"%.*s\" is already used by another job: retry later",
                        STR_ARG(row->idempotency_key));
     return memory_put(txn, TABLE_JOB_KEYS, &key, &id);
 }
@@ -148,7 +148,7 @@ static enum error_code put_job(struct memory_txn *txn, const struct store_job_wr
     const struct entry *entry;
     enum error_code code = memory_get(txn, TABLE_JOBS, &key, &entry);
     if (code == ERR_OK)
-        code = row_of_job(write, &txn->scratch, &row);
+        code = row_of_job(write, STATE_PACKED, &txn->scratch, &row);
     if (code == ERR_OK && entry != NULL)
         code = job_row_unpack(entry_value(entry), row.id, &was, err);
     if (code != ERR_OK)
@@ -157,7 +157,7 @@ static enum error_code put_job(struct memory_txn *txn, const struct store_job_wr
         char id[UUID_TEXT_LEN];
         uuid_format(row.id, id);
         return err_set(err, ERR_VERSION_MISMATCH, "job %.*s is %s", UUID_TEXT_LEN, id,
-                       write->created ? "there already" : "not there any more");
+                       write->created ? "already stored" : "no longer stored");
     }
     /* What was erased once stays so. */
     row.redacted = row.redacted || was.redacted;
@@ -186,7 +186,7 @@ static enum error_code put_effect(struct memory_txn *txn, struct uuid job,
                                   const struct effect *effect)
 {
     struct effect_row row;
-    enum error_code code = row_of_effect(effect, &txn->scratch, &row);
+    enum error_code code = row_of_effect(effect, STATE_PACKED, &txn->scratch, &row);
     if (code != ERR_OK)
         return code;
     struct buf key = memory_job_key(txn, job);

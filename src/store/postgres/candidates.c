@@ -110,29 +110,35 @@ static enum error_code collect_lanes(struct finder *finder, const struct store_s
 
 /* ---- fetching ---- */
 
-/* In the place of what only erased jobs have, and of CLAIM_COLUMNS. */
-#define NO_COLUMNS                                                                                 \
-    "NULL::int4, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text,"          \
-    " NULL::text, NULL::int8, NULL::int8, NULL::timestamptz, NULL::int8, NULL::json, NULL::text"
+#define LANE_FIELDS(F, X)                                                                          \
+    F(1, lane, int4, int4, fetches[i].feed->number)                                                \
+    X(2, wanted, int4, int4, fetches[i].wanted)                                                    \
+    X(3, rank, int4, int4, fetches[i].from.rank)                                                   \
+    X(4, run_at, int8, int8, fetches[i].from.at)                                                   \
+    X(5, job_id, uuid, uuid, fetches[i].from.job)                                                  \
+    X(6, step, int4, int4, fetches[i].from.step)                                                   \
+    X(7, to_rank, int4, int4, fetches[i].to.rank)                                                  \
+    X(8, to_run_at, int8, int8, fetches[i].to.at)                                                  \
+    X(9, to_job_id, uuid, uuid, fetches[i].to.job)                                                 \
+    X(10, to_step, int4, int4, fetches[i].to.step)                                                 \
+    X(11, n, int4, int4, i)
 
 /* The rows of a lane come in its order, since they are found one after the other: a sort would only
- * copy them. */
+ * copy them. A job in a lane has no lease. What has become of it is as old as the row of `ready`,
+ * or older: whoever writes it puts the row there anew. */
 static const char fetch_lanes[] =
-    "SELECT l.n, j.rank, j.run_at, j.id, j.step, j.place, " HOT_COLUMNS ", " NO_COLUMNS
-    ", (SELECT payload FROM pawl.job_events e WHERE e.job_id = j.id AND e.version = 1),"
-    " j.job_place, NULL::tid"
-    " FROM unnest($1::int4[], $2::int4[], $3::int4[], $4::int8[], $5::uuid[], $6::int4[],"
-    " $7::int4[], $8::int8[], $9::uuid[], $10::int4[]) WITH ORDINALITY"
-    " AS l (lane, wanted, rank, run_at, job_id, step, to_rank, to_run_at, to_job_id, to_step, n)"
-    " CROSS JOIN LATERAL (SELECT r.rank, r.run_at, r.step, r.ctid AS place, j.ctid AS job_place, "
-    "j.*"
-    " FROM pawl.ready r JOIN pawl.jobs j ON j.id = r.job_id"
-    " WHERE r.lane = l.lane"
-    " AND (r.rank, r.run_at, r.job_id, r.step) > (l.rank, l.run_at, l.job_id, l.step)"
-    " AND (r.rank, r.run_at, r.job_id, r.step)"
-    " <= (l.to_rank, l.to_run_at, l.to_job_id, l.to_step)"
-    " ORDER BY r.rank, r.run_at, r.job_id, r.step LIMIT l.wanted"
-    " FOR UPDATE OF r, j SKIP LOCKED) AS j";
+    "SELECT u.n, j.rank, j.run_at, j.id, j.step, j.place, " JOB_COLUMNS ", " NOTE_COLUMNS
+    " FROM " FIELD_ROWS(
+        LANE_FIELDS) " CROSS JOIN LATERAL (SELECT r.rank, r.run_at, r.step, r.ctid AS place, j.*"
+                     " FROM pawl.ready r JOIN pawl.job_rows j ON j.id = r.job_id"
+                     " WHERE r.lane = u.lane"
+                     " AND (r.rank, r.run_at, r.job_id, r.step) > (u.rank, u.run_at, u.job_id, "
+                     "u.step)"
+                     " AND (r.rank, r.run_at, r.job_id, r.step)"
+                     " <= (u.to_rank, u.to_run_at, u.to_job_id, u.to_step)"
+                     " ORDER BY r.rank, r.run_at, r.job_id, r.step LIMIT u.wanted"
+                     " FOR UPDATE OF r, j SKIP LOCKED) AS j" STATE_OF(
+                         "j.id") " LEFT JOIN pawl.claim_rows c ON false";
 
 /* One lane's part of a fetch: rows behind `from` and up to `to`. */
 struct fetch {
@@ -147,37 +153,6 @@ static struct mark_place mark_of(const struct lane_place *place)
 {
     return (struct mark_place){place->rank, place->run_at, place->job,
                                place->step == STEP_NONE ? -1 : (int64_t)place->step};
-}
-
-struct place_arrays {
-    struct array ranks;
-    struct array times;
-    struct array jobs;
-    struct array steps;
-};
-
-static void place_arrays_init(struct place_arrays *arrays, struct arena *arena, uint32_t count)
-{
-    array_init(&arrays->ranks, arena, PARAM_INT4, count);
-    array_init(&arrays->times, arena, PARAM_INT8, count);
-    array_init(&arrays->jobs, arena, PARAM_UUID, count);
-    array_init(&arrays->steps, arena, PARAM_INT4, count);
-}
-
-static void place_arrays_add(struct place_arrays *arrays, const struct mark_place *place)
-{
-    array_add_int4(&arrays->ranks, place->rank);
-    array_add_int8(&arrays->times, place->at);
-    array_add_uuid(&arrays->jobs, place->job);
-    array_add_int4(&arrays->steps, place->step);
-}
-
-static void params_add_places(struct params *params, struct place_arrays *arrays)
-{
-    params_add_array(params, &arrays->ranks);
-    params_add_array(params, &arrays->times);
-    params_add_array(params, &arrays->jobs);
-    params_add_array(params, &arrays->steps);
 }
 
 /* Room for one more row, at index `at`. */
@@ -203,28 +178,11 @@ static bool feed_insert(struct lane_feed *feed, struct arena *arena, uint32_t at
 static enum error_code send_fetch(struct finder *finder, const struct fetch *fetches,
                                   uint32_t count)
 {
-    struct params params;
-    struct array lanes;
-    struct array wanted;
-    struct place_arrays from;
-    struct place_arrays to;
-    array_init(&lanes, finder->arena, PARAM_INT4, count);
-    array_init(&wanted, finder->arena, PARAM_INT4, count);
-    place_arrays_init(&from, finder->arena, count);
-    place_arrays_init(&to, finder->arena, count);
-    for (uint32_t i = 0; i < count; i++) {
-        array_add_int4(&lanes, fetches[i].feed->number);
-        array_add_int4(&wanted, fetches[i].wanted);
-        place_arrays_add(&from, &fetches[i].from);
-        place_arrays_add(&to, &fetches[i].to);
-    }
-    params_init(&params, finder->arena);
-    params_add_array(&params, &lanes);
-    params_add_array(&params, &wanted);
-    params_add_places(&params, &from);
-    params_add_places(&params, &to);
-    enum error_code code =
-        connection_send(finder->txn->connection, fetch_lanes, &params, finder->err);
+    struct columns columns;
+    COLUMNS_INIT(&columns, finder->arena, LANE_FIELDS);
+    for (uint32_t i = 0; i < count; i++)
+        COLUMNS_ADD(&columns, LANE_FIELDS);
+    enum error_code code = ask_columns(finder->txn, fetch_lanes, &columns, finder->err);
     return code == ERR_OK ? txn_flush(finder->txn, finder->err) : code;
 }
 
@@ -245,6 +203,7 @@ static enum error_code fetch(struct finder *finder, struct fetch *fetches, uint3
 {
     struct reader reader;
     PGresult *result;
+    assert(count > 0);
     enum error_code code = send_fetch(finder, fetches, count);
     if (code == ERR_OK)
         code = connection_result(finder->txn->connection, &result, finder->err);
@@ -263,11 +222,12 @@ static enum error_code fetch(struct finder *finder, struct fetch *fetches, uint3
         place.job = reader_uuid(&reader);
         place.step = reader_step(&reader);
         code = reader_check(&reader, "waiting work", finder->err);
-        if (code == ERR_OK && (number < 1 || number > count))
-            code = err_set(finder->err, ERR_CORRUPT, "PostgreSQL answered for another lane");
+        if (code == ERR_OK && (number < 0 || number >= count))
+            code = err_set(finder->err, ERR_CORRUPT,
+                           "unexpected PostgreSQL response for another lane");
         if (code != ERR_OK)
             break;
-        struct fetch *from = &fetches[number - 1];
+        struct fetch *from = &fetches[number];
         bool behind = mark_place_cmp(&from->to, &MARK_LAST) == 0;
         uint32_t at = behind ? from->feed->count : from->got;
         while (at > 0 && lane_place_cmp(&from->feed->rows[at - 1].place, &place) > 0)
@@ -429,9 +389,9 @@ enum { PLACE_COLUMN = 5, JOB_COLUMN = 6 };
 /* They are locked, and so stay where they are. */
 static const char delete_ready[] = "DELETE FROM pawl.ready WHERE ctid = ANY ($1)";
 
-static const char read_headers[] = "SELECT " WHOLE_JOB_COLUMNS ", " PLACE_COLUMNS
-                                   " FROM unnest($1::uuid[]) WITH ORDINALITY AS k (id, n)"
-                                   " JOIN pawl.jobs j ON j.id = k.id" JOB_JOINS "ORDER BY k.n";
+static const char read_headers[] =
+    "SELECT " JOB_COLUMNS ", " NOTE_COLUMNS " FROM unnest($1::uuid[]) WITH ORDINALITY AS k (id, n)"
+    " JOIN pawl.job_rows j ON j.id = k.id" JOB_JOINS "ORDER BY k.n";
 
 static enum error_code send_delete(struct finder *finder, const struct picks *picks)
 {
@@ -480,7 +440,7 @@ static enum error_code read_steps_jobs(struct finder *finder, const struct picks
         return code;
     if ((uint32_t)PQntuples(result) != jobs.count) {
         PQclear(result);
-        return err_set(finder->err, ERR_CORRUPT, "waiting work has no job");
+        return err_set(finder->err, ERR_CORRUPT, "a queued entry has no job");
     }
     *ret = result;
     return ERR_OK;
@@ -515,8 +475,8 @@ static enum error_code take_picks(struct finder *finder, struct store_search *se
         found[i].lane = picks->numbers[i];
         code = reader_slice(&reader, seed, &found[i].slice, finder->err);
         if (code == ERR_OK)
-            code = txn_note_place(finder->txn, reader_place(&reader, picks->at[i].place.job),
-                                  finder->err);
+            code = txn_note_job(finder->txn, reader_note(&reader, picks->at[i].place.job),
+                                finder->err);
     }
     PQclear(of_steps);
     return code;
@@ -534,22 +494,15 @@ static enum error_code count_skipped(struct finder *finder, struct store_search 
 {
     struct params params;
     struct array lanes;
-    struct reader reader;
-    PGresult *result;
+    int64_t count = 0;
     array_init(&lanes, finder->arena, PARAM_INT4, lane_total(search));
     for (uint32_t i = 0; i < lane_total(search); i++)
         array_add_int4(&lanes, search->lanes[i]);
     params_init(&params, finder->arena);
     params_add_array(&params, &lanes);
     params_add_int8(&params, SKIPPED_COUNT_MAX);
-    enum error_code code = txn_ask(finder->txn, count_locked, &params, &result, finder->err);
-    if (code != ERR_OK)
-        return code;
-    reader_init(&reader, result, finder->arena);
-    reader_row(&reader, 0);
-    search->skipped_locked = (uint32_t)reader_int(&reader);
-    code = reader_check(&reader, "a count", finder->err);
-    PQclear(result);
+    enum error_code code = txn_ask_int(finder->txn, count_locked, &params, &count, finder->err);
+    search->skipped_locked = (uint32_t)count;
     return code;
 }
 

@@ -64,7 +64,7 @@ static enum error_code timed_out(struct connection *connection, struct err *err)
 {
     char at[CONNECTION_WHERE_MAX];
     connection->broken = true;
-    return err_set(err, ERR_UNAVAILABLE, "PostgreSQL at %s did not answer within %lld ms",
+    return err_set(err, ERR_UNAVAILABLE, "PostgreSQL at %s did not respond within %lld ms",
                    connection_where(connection, at), (long long)connection->patience_ms);
 }
 
@@ -76,12 +76,16 @@ static enum error_code statement_failed(struct connection *connection, const PGr
     char why[REASON_MAX];
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *constraint = PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME);
+    const char *column = PQresultErrorField(result, PG_DIAG_COLUMN_NAME);
     const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    column = column == NULL ? "" : column;
     state = state == NULL ? "" : state;
     constraint = constraint == NULL ? "" : constraint;
-    if (strcmp(state, "23505") == 0 &&
-        (strcmp(constraint, "job_events_pkey") == 0 || strcmp(constraint, "jobs_pkey") == 0))
-        return err_set(err, ERR_VERSION_MISMATCH, "a job has events of this version already");
+    if ((strcmp(state, "23505") == 0 && (strcmp(constraint, "job_rows_pkey") == 0 ||
+                                         strcmp(constraint, "state_rows_pkey") == 0)) ||
+        strcmp(constraint, "claim_rows_version") == 0 ||
+        (strcmp(state, "23502") == 0 && strcmp(column, "version") == 0))
+        return err_set(err, ERR_VERSION_MISMATCH, "the job already has an event with this version");
     connection->conflicted = connection->conflicted || strcmp(state, "23505") == 0;
     /* No such statement, or not as it was when it was prepared. */
     connection->is_forgetful = connection->is_forgetful || strcmp(state, "26000") == 0;
@@ -97,7 +101,7 @@ static enum error_code statement_failed(struct connection *connection, const PGr
         strncmp(state, "54", 2) == 0)
         return err_set(err, ERR_BAD_REQUEST, "PostgreSQL cannot store this: %s (%s)",
                        reason(message, why), state);
-    return err_set(err, ERR_UNAVAILABLE, "PostgreSQL at %s refused a statement: %s (%s)",
+    return err_set(err, ERR_UNAVAILABLE, "PostgreSQL at %s rejected a statement: %s (%s)",
                    connection_where(connection, at),
                    reason(message == NULL ? PQresultErrorMessage(result) : message, why), state);
 }
@@ -181,7 +185,7 @@ static enum error_code connect_once(struct connection *connection, const char *u
     *ret_late = false;
     connection->pg = PQconnectStartParams(keywords, values, 1);
     if (connection->pg == NULL)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for a connection");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     PostgresPollingStatusType status = PGRES_POLLING_WRITING;
     while (PQstatus(connection->pg) != CONNECTION_BAD) {
         if (status == PGRES_POLLING_READING || status == PGRES_POLLING_WRITING) {
@@ -198,7 +202,7 @@ static enum error_code connect_once(struct connection *connection, const char *u
     if (PQstatus(connection->pg) != CONNECTION_OK) {
         char at[CONNECTION_WHERE_MAX];
         char why[REASON_MAX];
-        return err_set(err, ERR_UNAVAILABLE, "PostgreSQL at %s cannot be reached: %s",
+        return err_set(err, ERR_UNAVAILABLE, "cannot reach PostgreSQL at %s: %s",
                        connection_where(connection, at),
                        last_reason(PQerrorMessage(connection->pg), why));
     }
@@ -326,7 +330,7 @@ enum error_code connection_send(struct connection *connection, const char *sql,
     if (connection->broken)
         return err_set(err, ERR_UNAVAILABLE, "the connection to PostgreSQL was lost");
     if (params != NULL && params->failed)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for a batch of this size");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     const char *name = NULL;
     int sent;
     if (params != NULL && connection->is_naming)
@@ -399,7 +403,7 @@ static enum error_code checked_result(struct connection *connection, int64_t dea
         return code;
     if (result == NULL) {
         connection->broken = true;
-        return err_set(err, ERR_UNAVAILABLE, "PostgreSQL answered out of turn");
+        return err_set(err, ERR_UNAVAILABLE, "unexpected PostgreSQL response");
     }
     if (!is_good(result)) {
         code = statement_failed(connection, result, err);

@@ -30,19 +30,21 @@ static const char find_due[] =
     " ORDER BY at, job_id, step LIMIT $2 + 1)"
     " UNION ALL (SELECT 0, at, job_id, step, NULL FROM pawl.timers"
     " WHERE kind = 1 AND at > (SELECT now FROM clock) ORDER BY at, job_id, step LIMIT 1)"
-    " UNION ALL (SELECT 1, due_at, job_id, step, NULL FROM pawl.job_claims"
+    " UNION ALL (SELECT 1, due_at, job_id, step, NULL FROM pawl.claim_rows"
     " WHERE due_at > 0 AND due_at <= (SELECT now FROM clock)"
     " AND (due_at, job_id, step) > ($6::int8, $7::uuid, $8::int8)"
     " ORDER BY due_at, job_id, step LIMIT $2 + 1)"
-    " UNION ALL (SELECT 1, due_at, job_id, step, NULL FROM pawl.job_claims"
+    " UNION ALL (SELECT 1, due_at, job_id, step, NULL FROM pawl.claim_rows"
     " WHERE due_at > 0 AND due_at > (SELECT now FROM clock) ORDER BY due_at, job_id, step LIMIT 1)"
-    " UNION ALL (SELECT 2, purge_at, id, -1, NULL FROM pawl.jobs"
-    " WHERE purge_at IS NOT NULL AND purge_at <= (SELECT now FROM clock)"
-    " AND (purge_at, id, -1) > ($9::int8, $10::uuid, $11::int8)"
-    " ORDER BY purge_at, id LIMIT $2 + 1)"
-    " UNION ALL (SELECT 2, purge_at, id, -1, NULL FROM pawl.jobs"
-    " WHERE purge_at IS NOT NULL AND purge_at > (SELECT now FROM clock)"
-    " ORDER BY purge_at, id LIMIT 1)"
+    " UNION ALL (SELECT 2, purge_at, job_id, -1, NULL FROM pawl.state_rows"
+    " WHERE purge_at > 0 AND purge_at <= (SELECT now FROM clock)"
+    " AND (purge_at, job_id, -1) > ($9::int8, $10::uuid, $11::int8)"
+    " AND NOT EXISTS (SELECT FROM pawl.claim_rows c WHERE c.job_id = state_rows.job_id AND c.step "
+    "= -1)"
+    " ORDER BY purge_at, job_id LIMIT $2 + 1)"
+    " UNION ALL (SELECT 2, purge_at, job_id, -1, NULL FROM pawl.state_rows"
+    " WHERE purge_at > 0 AND purge_at > (SELECT now FROM clock)"
+    " ORDER BY purge_at, job_id LIMIT 1)"
     " UNION ALL (SELECT 3, floor(extract(epoch FROM expires_at) * 1000)::int8, NULL, -1, id"
     " FROM pawl.resources WHERE expires_at >= timestamptz 'epoch' + $12 * interval '1 ms'"
     " ORDER BY expires_at, id LIMIT $2 + 1)"
@@ -93,7 +95,7 @@ static enum error_code read_rows(PGresult *result, struct due_scans *scans, stru
         reader_row(&reader, (int)i);
         int64_t source = reader_int(&reader);
         if (source < 0 || source > SOURCE_CLOCK)
-            return err_set(err, ERR_CORRUPT, "PostgreSQL answered out of turn");
+            return err_set(err, ERR_CORRUPT, "unexpected PostgreSQL response");
         row->source = (enum source)source;
         row->due = (struct store_due){.what = whats[source], .at = reader_int(&reader)};
         row->due.job = reader_uuid(&reader);

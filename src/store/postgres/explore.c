@@ -101,7 +101,7 @@ static enum error_code explore(struct postgres *store, struct connection *connec
     look_at_hosts(store, deadline, &survey);
     uint32_t best = best_host(store, &survey);
     if (best == store->hosts.count)
-        return err_set(err, ERR_UNAVAILABLE, "none of the %u hosts is a primary that may be used",
+        return err_set(err, ERR_UNAVAILABLE, "none of the %u hosts is a usable primary",
                        store->hosts.count);
     connection_close(connection);
     if (!open_host(store, connection, best, deadline))

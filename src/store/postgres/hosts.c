@@ -46,7 +46,7 @@ enum error_code hosts_read(struct hosts *hosts, const char *url, struct err *err
     hosts->text = calloc(1, strlen(name) + strlen(address) + strlen(port) + 3);
     if (hosts->text == NULL) {
         PQconninfoFree(options);
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for the store");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     }
     char *at = hosts->text;
     uint32_t named = split(name, &at, names);

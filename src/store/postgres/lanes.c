@@ -33,6 +33,17 @@ static void note_known(struct postgres *store, uint32_t after, const struct stor
     store->lanes_known = count > 0 ? lanes[count - 1].number : after;
 }
 
+static enum error_code read_lane(struct reader *reader, const struct rows *rows, void *ret,
+                                 struct err *err)
+{
+    struct store_lane *lane = ret;
+    (void)rows;
+    lane->number = (uint32_t)reader_int(reader);
+    lane->key = reader_str(reader);
+    reader->damaged = reader->damaged || lane->number == 0;
+    return reader_check(reader, "a lane", err);
+}
+
 enum error_code postgres_lanes(struct store_txn *handle, uint32_t after, struct arena *arena,
                                struct store_lane **ret, uint32_t *ret_count, struct err *err)
 {
@@ -43,32 +54,17 @@ enum error_code postgres_lanes(struct store_txn *handle, uint32_t after, struct 
         note_known(txn->store, after, *ret, *ret_count);
         return ERR_OK;
     }
-    struct reader reader;
-    PGresult *result = NULL;
+    struct rows rows = {.size = sizeof **ret, .read = read_lane};
     enum error_code code = txn_start(txn, err);
     params_init(&params, &txn->scratch);
     params_add_int8(&params, after);
     if (code == ERR_OK)
-        code = txn_ask(txn, "SELECT number, key FROM pawl.lanes WHERE number > $1 ORDER BY number",
-                       &params, &result, err);
-    if (code != ERR_OK)
-        return txn_end_verb(txn, code);
-    uint32_t count = (uint32_t)PQntuples(result);
-    struct store_lane *lanes = arena_zalloc(arena, count, sizeof *lanes);
-    if (lanes == NULL)
-        code = out_of_memory(err);
-    reader_init(&reader, result, arena);
-    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
-        reader_row(&reader, (int)i);
-        lanes[i].number = (uint32_t)reader_int(&reader);
-        lanes[i].key = reader_str(&reader);
-        code = reader_check(&reader, "a lane", err);
-    }
-    PQclear(result);
+        code = txn_rows(txn, "SELECT number, key FROM pawl.lanes WHERE number > $1 ORDER BY number",
+                        &params, &rows, arena, err);
     if (code == ERR_OK) {
-        note_known(txn->store, after, lanes, count);
-        *ret = lanes;
-        *ret_count = count;
+        note_known(txn->store, after, rows.at, rows.count);
+        *ret = rows.at;
+        *ret_count = rows.count;
     }
     return txn_end_verb(txn, code);
 }
@@ -100,21 +96,6 @@ static void hash_keys(struct params *params, const struct str *keys, uint32_t co
         array_add_bytes(&hashes, hash, sizeof hash);
     }
     params_add_array(params, &hashes);
-}
-
-/* Reads lanes into `ret` (room for all rows), in the arena. */
-static enum error_code read_lanes(PGresult *result, struct arena *arena, struct store_lane *ret,
-                                  struct err *err)
-{
-    struct reader reader;
-    reader_init(&reader, result, arena);
-    for (int row = 0; row < PQntuples(result); row++) {
-        reader_row(&reader, row);
-        ret[row].number = (uint32_t)reader_int(&reader);
-        ret[row].key = reader_str(&reader);
-        reader.damaged = reader.damaged || ret[row].number == 0;
-    }
-    return reader_check(&reader, "a lane", err);
 }
 
 uint64_t lanes_begin_era(struct postgres_txn *txn, uint64_t era)
@@ -204,20 +185,14 @@ static enum error_code ask_missing(struct numbering *n, struct err *err)
 {
     struct postgres_txn *txn = n->txn;
     struct params params;
-    PGresult *result;
+    struct rows rows = {.size = sizeof(struct store_lane), .read = read_lane};
     params_init(&params, &txn->scratch);
     hash_keys(&params, n->missing, n->missing_count);
-    enum error_code code = txn_ask(txn, find_lanes, &params, &result, err);
+    enum error_code code = txn_rows(txn, find_lanes, &params, &rows, &txn->scratch, err);
     if (code != ERR_OK)
         return code;
-    uint32_t count = (uint32_t)PQntuples(result);
-    struct store_lane *lanes = arena_zalloc(&txn->scratch, count, sizeof *lanes);
-    code = lanes == NULL ? out_of_memory(err) : read_lanes(result, &txn->scratch, lanes, err);
-    if (code == ERR_OK)
-        lanes_learn(txn->store, txn->lanes_era, lanes, count);
-    PQclear(result);
-    if (code == ERR_OK)
-        code = number_from(n, lanes, count, err);
+    lanes_learn(txn->store, txn->lanes_era, rows.at, rows.count);
+    code = number_from(n, rows.at, rows.count, err);
     return code == ERR_OK ? collect_missing(n, err) : code;
 }
 
@@ -229,7 +204,7 @@ static enum error_code add_missing(struct numbering *n, struct err *err)
     struct params add;
     struct params find;
     struct array texts;
-    PGresult *result = NULL;
+    struct rows rows = {.size = sizeof(struct store_lane), .read = read_lane};
     params_init(&lock, &txn->scratch);
     params_add_int8(&lock, LOCK_LANES);
     params_init(&find, &txn->scratch);
@@ -245,16 +220,10 @@ static enum error_code add_missing(struct numbering *n, struct err *err)
     if (code == ERR_OK)
         code = connection_send_quiet(txn->connection, add_lanes, &add, err);
     if (code == ERR_OK)
-        code = txn_ask(txn, find_lanes, &find, &result, err);
-    if (code != ERR_OK)
-        return code;
-    uint32_t count = (uint32_t)PQntuples(result);
-    struct store_lane *lanes = arena_zalloc(&txn->notes, count, sizeof *lanes);
-    code = lanes == NULL ? out_of_memory(err) : read_lanes(result, &txn->notes, lanes, err);
-    PQclear(result);
+        code = txn_rows(txn, find_lanes, &find, &rows, &txn->notes, err);
     if (code == ERR_OK) {
-        txn->new_lanes = lanes;
-        txn->new_lane_count = count;
+        txn->new_lanes = rows.at;
+        txn->new_lane_count = rows.count;
     }
     return code;
 }
@@ -281,10 +250,6 @@ enum error_code lanes_number(struct postgres_txn *txn, const struct str *keys, u
 
 /* ---- giving back ---- */
 
-static const char count_lanes[] = "SELECT count(*) FROM pawl.lanes";
-
-static const char lock_table[] = "LOCK TABLE pawl.lanes IN ACCESS EXCLUSIVE MODE";
-
 /* Everybody waits behind whoever waits for the table, and for whoever has it. What transactions
  * set for short statements would have all timers read once for each lane. */
 static const char be_brief[] = "SELECT set_config('lock_timeout', '500ms', true),"
@@ -304,56 +269,35 @@ static const char give_back[] =
     " highest = greatest(g.highest, excluded.highest))"
     " SELECT (SELECT count(*) FROM pawl.lanes) - (SELECT count(*) FROM gone)";
 
-static enum error_code ask_count(struct postgres_txn *txn, const char *sql, uint32_t *ret,
-                                 struct err *err)
-{
-    struct params none;
-    struct reader reader;
-    PGresult *result = NULL;
-    params_init(&none, &txn->scratch);
-    enum error_code code = txn_ask(txn, sql, &none, &result, err);
-    if (code != ERR_OK)
-        return code;
-    reader_init(&reader, result, &txn->scratch);
-    reader_row(&reader, 0);
-    *ret = (uint32_t)reader_int(&reader);
-    code = reader_check(&reader, "a count of lanes", err);
-    PQclear(result);
-    return code;
-}
-
-static enum error_code lock_all(struct postgres_txn *txn, struct err *err)
-{
-    struct params none;
-    params_init(&none, &txn->scratch);
-    enum error_code code = connection_send_quiet(txn->connection, be_brief, &none, err);
-    return code == ERR_OK ? connection_send_quiet(txn->connection, lock_table, &none, err) : code;
-}
-
 /* With more than `many` lanes; `ret_left` is untouched when there are fewer. */
-static enum error_code give_back_in(struct postgres_txn *txn, uint32_t many, uint32_t *ret_left,
+static enum error_code give_back_in(struct postgres_txn *txn, uint32_t many, int64_t *ret_left,
                                     struct err *err)
 {
-    uint32_t count = 0;
+    int64_t count = 0;
     enum error_code code = txn_start(txn, err);
     if (code == ERR_OK)
-        code = ask_count(txn, count_lanes, &count, err);
+        code = txn_ask_int(txn, "SELECT count(*) FROM pawl.lanes", NULL, &count, err);
     if (code != ERR_OK || count <= many)
         return code;
-    code = lock_all(txn, err);
-    return code == ERR_OK ? ask_count(txn, give_back, ret_left, err) : code;
+    struct params none;
+    params_init(&none, &txn->scratch);
+    code = connection_send_quiet(txn->connection, be_brief, &none, err);
+    if (code == ERR_OK)
+        code = connection_send_quiet(txn->connection,
+                                     "LOCK TABLE pawl.lanes IN ACCESS EXCLUSIVE MODE", &none, err);
+    return code == ERR_OK ? txn_ask_int(txn, give_back, NULL, ret_left, err) : code;
 }
 
 enum error_code lanes_give_back(struct postgres *store, struct err *err)
 {
     struct store_txn *base;
     enum store_outcome outcome;
-    uint32_t left = UINT32_MAX;
+    int64_t left = -1;
     enum error_code code = postgres_begin(&store->base, STORE_WRITE, &base, err);
     if (code != ERR_OK)
         return code;
     code = give_back_in((struct postgres_txn *)base, store->lanes_many, &left, err);
-    if (code != ERR_OK || left == UINT32_MAX) {
+    if (code != ERR_OK || left < 0) {
         postgres_rollback(base);
         if (code != ERR_UNAVAILABLE)
             return code;
@@ -364,7 +308,7 @@ enum error_code lanes_give_back(struct postgres *store, struct err *err)
     }
     code = postgres_commit(base, &outcome, err);
     if (code == ERR_OK)
-        store->lanes_many = store_lanes_many(left);
+        store->lanes_many = store_lanes_many((uint32_t)left);
     return code;
 }
 
@@ -382,40 +326,34 @@ static const char find_strays[] =
     " UNION ALL SELECT lane, job_id, step FROM pawl.timers WHERE lane IN (SELECT lane FROM gone))"
     " AS w ORDER BY w.lane";
 
+static enum error_code read_stray(struct reader *reader, const struct rows *rows, void *ret,
+                                  struct err *err)
+{
+    struct store_stray *stray = ret;
+    (void)rows;
+    stray->lane = (uint32_t)reader_int(reader);
+    stray->count = (uint64_t)reader_int(reader);
+    stray->job = reader_uuid(reader);
+    stray->step = reader_step(reader);
+    return reader_check(reader, "work in a lane that does not exist", err);
+}
+
 enum error_code postgres_strays(struct store *handle, struct arena *arena, struct store_stray **ret,
                                 uint32_t *ret_count, struct err *err)
 {
-    struct params none;
-    struct reader reader;
+    struct rows rows = {.size = sizeof **ret, .read = read_stray};
     struct store_txn *base;
-    PGresult *result = NULL;
     enum error_code code = postgres_begin(handle, STORE_READ, &base, err);
     if (code != ERR_OK)
         return code;
     struct postgres_txn *txn = (struct postgres_txn *)base;
-    params_init(&none, &txn->scratch);
     code = txn_start(txn, err);
     if (code == ERR_OK)
-        code = txn_ask(txn, find_strays, &none, &result, err);
-    uint32_t count = code == ERR_OK ? (uint32_t)PQntuples(result) : 0;
-    struct store_stray *strays = arena_zalloc(arena, count + (size_t)1, sizeof *strays);
-    if (code == ERR_OK && strays == NULL)
-        code = out_of_memory(err);
-    if (code == ERR_OK)
-        reader_init(&reader, result, arena);
-    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
-        reader_row(&reader, (int)i);
-        strays[i].lane = (uint32_t)reader_int(&reader);
-        strays[i].count = (uint64_t)reader_int(&reader);
-        strays[i].job = reader_uuid(&reader);
-        strays[i].step = reader_step(&reader);
-        code = reader_check(&reader, "work in a lane that does not exist", err);
-    }
-    PQclear(result);
+        code = txn_rows(txn, find_strays, NULL, &rows, arena, err);
     postgres_rollback(base);
     if (code == ERR_OK) {
-        *ret = strays;
-        *ret_count = count;
+        *ret = rows.at;
+        *ret_count = rows.count;
     }
     return code;
 }
@@ -439,7 +377,7 @@ enum error_code postgres_mend(struct store *handle, uint32_t lane, struct str ke
     if (code == ERR_OK)
         code = lanes_number(txn, &key, 1, true, &number, err);
     if (code == ERR_OK && number == 0)
-        code = err_set(err, ERR_UNAVAILABLE, "there are too many lanes to put work right");
+        code = err_set(err, ERR_UNAVAILABLE, "too many lanes to repair");
     params_init(&params, &txn->scratch);
     params_add_int8(&params, lane);
     params_add_int8(&params, number);

@@ -13,7 +13,7 @@
 
 /* The order of ids holds because rows are locked behind the sort. */
 static const char lock_jobs[] =
-    "WITH locked AS MATERIALIZED (SELECT id FROM pawl.jobs WHERE id = ANY ($1) ORDER BY id"
+    "WITH locked AS MATERIALIZED (SELECT id FROM pawl.job_rows WHERE id = ANY ($1) ORDER BY id"
     " FOR UPDATE) SELECT count(*) FROM locked";
 
 /* Keys, requests, resources and workers are locked by the hash of what they are called, whether
@@ -61,7 +61,7 @@ static enum error_code send_locks(struct postgres_txn *txn, const struct store_l
         params_add_array(&params, ids);
         code = connection_send_quiet(txn->connection,
                                      PLANTED(POSTGRES_JOBS_NOT_LOCKED)
-                                         ? "SELECT count(*) FROM pawl.jobs WHERE id = ANY ($1)"
+                                         ? "SELECT count(*) FROM pawl.job_rows WHERE id = ANY ($1)"
                                          : lock_jobs,
                                      &params, err);
     }
@@ -96,17 +96,23 @@ static enum error_code send_locks(struct postgres_txn *txn, const struct store_l
 
 /* ---- statements ---- */
 
-static const char read_jobs[] = "SELECT " WHOLE_JOB_COLUMNS ", " PLACE_COLUMNS
-                                " FROM pawl.jobs j" JOB_JOINS "WHERE j.id = ANY ($1) ORDER BY j.id";
+static const char read_jobs[] =
+    "SELECT " JOB_COLUMNS ", " NOTE_COLUMNS " FROM pawl.job_rows j" JOB_JOINS
+    "WHERE j.id = ANY ($1) ORDER BY j.id";
 
 static const char read_keys[] =
-    "SELECT k.n, " WHOLE_JOB_COLUMNS
+    "SELECT k.n, " JOB_COLUMNS
     " FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS k (queue, key, n)"
-    " JOIN pawl.jobs j ON j.queue = k.queue AND j.idempotency_key = k.key" JOB_JOINS "ORDER BY k.n";
+    " JOIN pawl.job_rows j ON j.queue = k.queue AND j.idempotency_key = k.key" JOB_JOINS
+    "ORDER BY k.n";
 
 static const char read_requests[] = "SELECT k.n, r.body_hash, r.at, r.answer"
                                     " FROM unnest($1::bytea[]) WITH ORDINALITY AS k (id, n)"
                                     " JOIN pawl.requests r ON r.id = k.id ORDER BY k.n";
+
+static const char read_registrations[] =
+    "SELECT k.n, " REGISTRATION_COLUMNS " FROM unnest($1::text[]) WITH ORDINALITY AS k (id, n)"
+    " JOIN pawl.workers w ON w.id = k.id ORDER BY k.n";
 
 static const char read_resources[] =
     "SELECT k.n, " RESOURCE_COLUMNS " FROM unnest($1::text[]) WITH ORDINALITY AS k (id, n)"
@@ -142,24 +148,6 @@ static enum error_code send_settings(struct postgres_txn *txn, struct err *err)
                            &params, err);
 }
 
-static enum error_code send_keys(struct postgres_txn *txn, const struct store_load *load,
-                                 struct err *err)
-{
-    struct params params;
-    struct array queues;
-    struct array keys;
-    array_init(&queues, &txn->scratch, PARAM_TEXT, load->key_count);
-    array_init(&keys, &txn->scratch, PARAM_TEXT, load->key_count);
-    for (uint32_t i = 0; i < load->key_count; i++) {
-        array_add_str(&queues, load->keys[i].queue);
-        array_add_str(&keys, load->keys[i].key);
-    }
-    params_init(&params, &txn->scratch);
-    params_add_array(&params, &queues);
-    params_add_array(&params, &keys);
-    return connection_send(txn->connection, read_keys, &params, err);
-}
-
 void request_id(struct str scope, struct str key, uint8_t ret[HASH_LEN])
 {
     uint64_t len = scope.len;
@@ -172,50 +160,39 @@ void request_id(struct str scope, struct str key, uint8_t ret[HASH_LEN])
     hash_sha256(parts, sizeof parts / sizeof parts[0], ret);
 }
 
-static enum error_code send_requests(struct postgres_txn *txn, const struct store_load *load,
-                                     struct err *err)
+#define KEY_FIELDS(F, X)                                                                           \
+    F(1, queue, text, str, load->keys[i].queue)                                                    \
+    X(2, key, text, str, load->keys[i].key)
+#define REQUEST_FIELDS(F, X) F(1, id, bytea, bytes, id, sizeof id)
+#define RESOURCE_FIELDS(F, X) F(1, id, text, str, load->resources[i].id)
+#define REGISTRATION_FIELDS(F, X) F(1, id, text, str, load->registrations[i].id)
+
+/* What is wanted by a name. */
+static enum error_code send_named(struct postgres_txn *txn, const struct store_load *load,
+                                  struct err *err)
 {
-    struct params params;
-    struct array ids;
-    array_init(&ids, &txn->scratch, PARAM_BYTEA, load->request_count);
+    struct columns columns;
+    COLUMNS_INIT(&columns, &txn->scratch, KEY_FIELDS);
+    for (uint32_t i = 0; i < load->key_count; i++)
+        COLUMNS_ADD(&columns, KEY_FIELDS);
+    enum error_code code = ask_columns(txn, read_keys, &columns, err);
+    COLUMNS_INIT(&columns, &txn->scratch, REQUEST_FIELDS);
     for (uint32_t i = 0; i < load->request_count; i++) {
         uint8_t id[HASH_LEN];
         request_id(load->requests[i].scope, load->requests[i].key, id);
-        array_add_bytes(&ids, id, sizeof id);
+        COLUMNS_ADD(&columns, REQUEST_FIELDS);
     }
-    params_init(&params, &txn->scratch);
-    params_add_array(&params, &ids);
-    return connection_send(txn->connection, read_requests, &params, err);
-}
-
-static enum error_code send_resources(struct postgres_txn *txn, const struct store_load *load,
-                                      struct err *err)
-{
-    struct params params;
-    struct array ids;
-    array_init(&ids, &txn->scratch, PARAM_TEXT, load->resource_count);
+    if (code == ERR_OK)
+        code = ask_columns(txn, read_requests, &columns, err);
+    COLUMNS_INIT(&columns, &txn->scratch, RESOURCE_FIELDS);
     for (uint32_t i = 0; i < load->resource_count; i++)
-        array_add_str(&ids, load->resources[i].id);
-    params_init(&params, &txn->scratch);
-    params_add_array(&params, &ids);
-    return connection_send(txn->connection, read_resources, &params, err);
-}
-
-static const char read_registrations[] =
-    "SELECT k.n, " REGISTRATION_COLUMNS " FROM unnest($1::text[]) WITH ORDINALITY AS k (id, n)"
-    " JOIN pawl.workers w ON w.id = k.id ORDER BY k.n";
-
-static enum error_code send_registrations(struct postgres_txn *txn, const struct store_load *load,
-                                          struct err *err)
-{
-    struct params params;
-    struct array ids;
-    array_init(&ids, &txn->scratch, PARAM_TEXT, load->registration_count);
+        COLUMNS_ADD(&columns, RESOURCE_FIELDS);
+    if (code == ERR_OK)
+        code = ask_columns(txn, read_resources, &columns, err);
+    COLUMNS_INIT(&columns, &txn->scratch, REGISTRATION_FIELDS);
     for (uint32_t i = 0; i < load->registration_count; i++)
-        array_add_str(&ids, load->registrations[i].id);
-    params_init(&params, &txn->scratch);
-    params_add_array(&params, &ids);
-    return connection_send(txn->connection, read_registrations, &params, err);
+        COLUMNS_ADD(&columns, REGISTRATION_FIELDS);
+    return code == ERR_OK ? ask_columns(txn, read_registrations, &columns, err) : code;
 }
 
 static enum error_code send_load(struct postgres_txn *txn, const struct store_load *load,
@@ -234,14 +211,8 @@ static enum error_code send_load(struct postgres_txn *txn, const struct store_lo
         params_add_array(&params, &ids);
         code = connection_send(txn->connection, read_jobs, &params, err);
     }
-    if (code == ERR_OK && load->key_count > 0)
-        code = send_keys(txn, load, err);
-    if (code == ERR_OK && load->request_count > 0)
-        code = send_requests(txn, load, err);
-    if (code == ERR_OK && load->resource_count > 0)
-        code = send_resources(txn, load, err);
-    if (code == ERR_OK && load->registration_count > 0)
-        code = send_registrations(txn, load, err);
+    if (code == ERR_OK)
+        code = send_named(txn, load, err);
     if (code == ERR_OK)
         code = send_settings(txn, err);
     return code == ERR_OK ? txn_flush(txn, err) : code;
@@ -270,7 +241,7 @@ static enum error_code take_jobs(struct postgres_txn *txn, struct store_load *lo
             code = reader_slice(&reader, seed, &job->slice, err);
             job->redacted = code == ERR_OK && job->slice.job.redacted;
             if (code == ERR_OK && txn->base.mode == STORE_WRITE)
-                code = txn_note_place(txn, reader_place(&reader, job->id), err);
+                code = txn_note_job(txn, reader_note(&reader, job->id), err);
         } else {
             job_slice_init(&job->slice, job->id, seed);
             job->redacted = false;
@@ -280,116 +251,91 @@ static enum error_code take_jobs(struct postgres_txn *txn, struct store_load *lo
     return code;
 }
 
+/* Reads a row about number `at` of what was wanted. */
+typedef enum error_code take_fn(struct reader *reader, struct postgres_txn *txn,
+                                struct store_load *load, uint32_t at, struct err *err);
+
 /* Results that begin with the number of what they are about, from 1 on. */
-static enum error_code next_number(struct reader *reader, int row, uint32_t count, uint32_t *ret,
-                                   struct err *err)
+static enum error_code take_named(struct postgres_txn *txn, struct store_load *load, uint32_t count,
+                                  take_fn *take, struct arena *arena, struct err *err)
 {
-    reader_row(reader, row);
-    int64_t number = reader_int(reader);
-    if (number < 1 || number > count)
-        return err_set(err, ERR_CORRUPT, "PostgreSQL answered for something that was not asked");
-    *ret = (uint32_t)number - 1;
-    return ERR_OK;
-}
-
-static enum error_code take_keys(struct postgres_txn *txn, struct store_load *load,
-                                 struct arena *arena, struct err *err)
-{
-    static const struct uuid none = {{0}};
-    uint64_t seed = txn->store->base.options.seed;
     struct reader reader;
     PGresult *result;
+    if (count == 0)
+        return ERR_OK;
     enum error_code code = connection_result(txn->connection, &result, err);
     if (code != ERR_OK)
         return code;
     reader_init(&reader, result, arena);
-    for (uint32_t i = 0; i < load->key_count; i++)
-        job_slice_init(&load->keys[i].slice, none, seed);
     for (int row = 0; row < PQntuples(result) && code == ERR_OK; row++) {
-        uint32_t at;
-        code = next_number(&reader, row, load->key_count, &at, err);
-        if (code == ERR_OK)
-            code = reader_slice(&reader, seed, &load->keys[at].slice, err);
+        reader_row(&reader, row);
+        int64_t number = reader_int(&reader);
+        code = number < 1 || number > count
+                   ? err_set(err, ERR_CORRUPT, "unexpected PostgreSQL response")
+                   : take(&reader, txn, load, (uint32_t)number - 1, err);
     }
     PQclear(result);
     return code;
 }
 
-static enum error_code take_requests(struct postgres_txn *txn, struct store_load *load,
-                                     struct arena *arena, struct err *err)
+static enum error_code take_key(struct reader *reader, struct postgres_txn *txn,
+                                struct store_load *load, uint32_t at, struct err *err)
 {
-    struct reader reader;
-    PGresult *result;
-    enum error_code code = connection_result(txn->connection, &result, err);
-    if (code != ERR_OK)
-        return code;
-    reader_init(&reader, result, arena);
-    for (uint32_t i = 0; i < load->request_count; i++)
-        load->requests[i].found = false;
-    txn->has_requests = PQntuples(result) > 0;
-    for (int row = 0; row < PQntuples(result) && code == ERR_OK; row++) {
-        uint32_t at;
-        code = next_number(&reader, row, load->request_count, &at, err);
-        if (code != ERR_OK)
-            break;
-        struct store_request *request = &load->requests[at];
-        request->record = (struct request_record){.scope = arena_copy(arena, request->scope),
-                                                  .key = arena_copy(arena, request->key)};
-        reader_bytes(&reader, request->record.body_hash, sizeof request->record.body_hash);
-        request->record.at = reader_int(&reader);
-        request->record.answer = reader_str(&reader);
-        request->found = true;
-        reader.no_memory = reader.no_memory || !str_is_set(request->record.scope) ||
-                           !str_is_set(request->record.key);
-        code = reader_check(&reader, "the record of a request", err);
-    }
-    PQclear(result);
-    return code;
+    return reader_slice(reader, txn->store->base.options.seed, &load->keys[at].slice, err);
 }
 
-static enum error_code take_registrations(struct postgres_txn *txn, struct store_load *load,
-                                          struct arena *arena, struct err *err)
+static enum error_code take_request(struct reader *reader, struct postgres_txn *txn,
+                                    struct store_load *load, uint32_t at, struct err *err)
 {
-    struct reader reader;
-    PGresult *result;
-    enum error_code code = connection_result(txn->connection, &result, err);
-    if (code != ERR_OK)
-        return code;
-    reader_init(&reader, result, arena);
-    for (uint32_t i = 0; i < load->registration_count; i++)
-        load->registrations[i].found = false;
-    for (int row = 0; row < PQntuples(result) && code == ERR_OK; row++) {
-        uint32_t at;
-        code = next_number(&reader, row, load->registration_count, &at, err);
-        if (code != ERR_OK)
-            break;
-        code = reader_registration(&reader, &load->registrations[at].worker, err);
-        load->registrations[at].found = code == ERR_OK;
-    }
-    PQclear(result);
-    return code;
+    struct store_request *request = &load->requests[at];
+    struct arena *arena = reader->arena;
+    txn->has_requests = true;
+    request->record = (struct request_record){.scope = arena_copy(arena, request->scope),
+                                              .key = arena_copy(arena, request->key)};
+    reader_bytes(reader, request->record.body_hash, sizeof request->record.body_hash);
+    request->record.at = reader_int(reader);
+    request->record.answer = reader_str(reader);
+    request->found = true;
+    reader->no_memory =
+        reader->no_memory || !str_is_set(request->record.scope) || !str_is_set(request->record.key);
+    return reader_check(reader, "the record of a request", err);
 }
 
-static enum error_code take_resources(struct postgres_txn *txn, struct store_load *load,
+static enum error_code take_resource(struct reader *reader, struct postgres_txn *txn,
+                                     struct store_load *load, uint32_t at, struct err *err)
+{
+    (void)txn;
+    load->resources[at].found = true;
+    return reader_resource(reader, &load->resources[at].resource, err);
+}
+
+static enum error_code take_registration(struct reader *reader, struct postgres_txn *txn,
+                                         struct store_load *load, uint32_t at, struct err *err)
+{
+    (void)txn;
+    load->registrations[at].found = true;
+    return reader_registration(reader, &load->registrations[at].worker, err);
+}
+
+static enum error_code take_all_named(struct postgres_txn *txn, struct store_load *load,
                                       struct arena *arena, struct err *err)
 {
-    struct reader reader;
-    PGresult *result;
-    enum error_code code = connection_result(txn->connection, &result, err);
-    if (code != ERR_OK)
-        return code;
-    reader_init(&reader, result, arena);
+    static const struct uuid none = {{0}};
+    for (uint32_t i = 0; i < load->key_count; i++)
+        job_slice_init(&load->keys[i].slice, none, txn->store->base.options.seed);
+    for (uint32_t i = 0; i < load->request_count; i++)
+        txn->has_requests = load->requests[i].found = false;
     for (uint32_t i = 0; i < load->resource_count; i++)
         load->resources[i].found = false;
-    for (int row = 0; row < PQntuples(result) && code == ERR_OK; row++) {
-        uint32_t at;
-        code = next_number(&reader, row, load->resource_count, &at, err);
-        if (code != ERR_OK)
-            break;
-        code = reader_resource(&reader, &load->resources[at].resource, err);
-        load->resources[at].found = code == ERR_OK;
-    }
-    PQclear(result);
+    for (uint32_t i = 0; i < load->registration_count; i++)
+        load->registrations[i].found = false;
+    enum error_code code = take_named(txn, load, load->key_count, take_key, arena, err);
+    if (code == ERR_OK)
+        code = take_named(txn, load, load->request_count, take_request, arena, err);
+    if (code == ERR_OK)
+        code = take_named(txn, load, load->resource_count, take_resource, arena, err);
+    if (code == ERR_OK)
+        code = take_named(txn, load, load->registration_count, take_registration, arena, err);
     return code;
 }
 
@@ -475,14 +421,8 @@ enum error_code postgres_load(struct store_txn *handle, struct store_load *load,
         code = send_load(txn, load, err);
     if (code == ERR_OK && load->job_count > 0)
         code = take_jobs(txn, load, arena, err);
-    if (code == ERR_OK && load->key_count > 0)
-        code = take_keys(txn, load, arena, err);
-    if (code == ERR_OK && load->request_count > 0)
-        code = take_requests(txn, load, arena, err);
-    if (code == ERR_OK && load->resource_count > 0)
-        code = take_resources(txn, load, arena, err);
-    if (code == ERR_OK && load->registration_count > 0)
-        code = take_registrations(txn, load, arena, err);
+    if (code == ERR_OK)
+        code = take_all_named(txn, load, arena, err);
     if (code == ERR_OK)
         code = take_settings(txn, load, arena, err);
     return txn_end_verb(txn, code);

@@ -7,11 +7,14 @@
 /* Rewriting a large table takes its time; so does waiting for whoever is at it already. */
 #define MIGRATE_MS (INT64_C(60) * 60 * 1000)
 
+enum { MOVED_JOBS = 1000 }; /* in one transaction */
+
 struct standing {
     bool schema;       /* there is a schema `pawl` */
     int64_t strangers; /* relations in it although it has no version */
     int64_t version;   /* 0: none */
     int64_t usable_from;
+    bool moving; /* jobs of an older schema are to be moved yet */
 };
 
 /* One row of integers. */
@@ -42,14 +45,15 @@ static enum error_code ask_ints(struct connection *connection, const char *sql, 
 static enum error_code read_standing(struct connection *connection, struct standing *ret,
                                      struct err *err)
 {
-    int64_t found[3];
+    int64_t found[4];
     int64_t versions[2] = {0, 0};
     enum error_code code = ask_ints(
         connection,
         "SELECT (to_regnamespace('pawl') IS NOT NULL)::int4,"
         " (to_regclass('pawl.schema') IS NOT NULL)::int4,"
-        " (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace('pawl')::oid)",
-        found, 3, err);
+        " (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace('pawl')::oid),"
+        " (to_regclass('pawl.old_jobs') IS NOT NULL)::int4",
+        found, 4, err);
     if (code == ERR_OK && found[1] != 0)
         code = ask_ints(connection,
                         "SELECT version, usable_from FROM pawl.schema"
@@ -61,6 +65,7 @@ static enum error_code read_standing(struct connection *connection, struct stand
             .strangers = found[1] != 0 ? 0 : found[2],
             .version = versions[0],
             .usable_from = versions[1],
+            .moving = found[3] != 0,
         };
     return code;
 }
@@ -73,19 +78,22 @@ static enum error_code judge(const struct postgres *store, const struct standing
     enum schema_standing stands;
     if (standing->strangers > 0)
         return err_set(err, ERR_UNAVAILABLE,
-                       "the database has a schema \"pawl\" that is not Pawl's: use another "
-                       "database");
+                       "the database has a schema \"pawl\" that does not belong to Pawl: use "
+                       "another database");
     enum error_code code =
         schema_standing(migrations, standing->version, standing->usable_from, &stands, err);
     if (code != ERR_OK)
         return code;
     if (stands == SCHEMA_EMPTY && !options->create)
-        return err_set(err, ERR_NOT_FOUND, "the database has no store of Pawl's yet");
+        return err_set(err, ERR_NOT_FOUND, "the database has no Pawl store yet");
     if (stands == SCHEMA_OLDER && !options->migrate)
+        return err_set(
+            err, ERR_UNAVAILABLE,
+            "the schema has version %lld, but this version of Pawl needs %lld: run `pawl migrate`",
+            (long long)standing->version, (long long)migrations->at[migrations->count - 1].version);
+    if (standing->moving && !options->migrate)
         return err_set(err, ERR_UNAVAILABLE,
-                       "the schema has version %lld and this Pawl wants %lld: run `pawl migrate`",
-                       (long long)standing->version,
-                       (long long)migrations->at[migrations->count - 1].version);
+                       "a schema migration is incomplete: run `pawl migrate`");
     *ret_todo = stands != SCHEMA_CURRENT;
     return ERR_OK;
 }
@@ -162,6 +170,34 @@ static enum error_code migrate(struct postgres *store, struct connection *connec
     return code;
 }
 
+/* Moves what an older schema has, some jobs in each transaction, so that nobody waits for long and
+ * what is done stays done when the process is killed. Several processes take turns. */
+static enum error_code move_old(struct connection *connection, struct err *err)
+{
+    char move[160];
+    char end[160];
+    struct standing standing = {.moving = true};
+    int64_t moved = 0;
+    (void)snprintf(move, sizeof move, "SELECT pawl.move_old(%d) FROM pg_advisory_xact_lock(%lld)",
+                   MOVED_JOBS, (long long)LOCK_MIGRATION);
+    (void)snprintf(end, sizeof end,
+                   "BEGIN; SELECT pg_advisory_xact_lock(%lld); SELECT pawl.end_move(); COMMIT",
+                   (long long)LOCK_MIGRATION);
+    enum error_code code = ERR_OK;
+    while (code == ERR_OK && standing.moving) {
+        code = read_standing(connection, &standing, err);
+        if (code == ERR_OK && standing.moving)
+            code = ask_ints(connection, move, &moved, 1, err);
+        if (code == ERR_OK)
+            code = connection_sync(connection, err);
+        if (code == ERR_OK && standing.moving && moved == 0)
+            code = run(connection, end, err);
+    }
+    if (code != ERR_OK)
+        connection_rollback(connection);
+    return code;
+}
+
 enum error_code postgres_migrate(struct postgres *store, struct connection *connection,
                                  const struct migrations *migrations, struct err *err)
 {
@@ -176,6 +212,8 @@ enum error_code postgres_migrate(struct postgres *store, struct connection *conn
         code = judge(store, &standing, migrations, &todo, err);
     if (code == ERR_OK && todo)
         code = migrate(store, connection, migrations, err);
+    if (code == ERR_OK && (todo || standing.moving))
+        code = move_old(connection, err);
     if (code != ERR_OK)
         return code;
     store->base.schema_found = standing.version;

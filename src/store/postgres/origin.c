@@ -124,7 +124,7 @@ static enum error_code ask_facts(struct connection *connection, struct facts *re
                  " (SELECT oid::int8 FROM pg_database WHERE datname = current_database())",
                  plain, 4, &refused, err);
     if (code == ERR_OK && refused)
-        return err_set(err, ERR_UNAVAILABLE, "PostgreSQL does not say what it is");
+        return err_set(err, ERR_UNAVAILABLE, "cannot identify the PostgreSQL server");
     if (code == ERR_OK)
         code = ask_ints(connection, "SELECT system_identifier FROM pg_control_system()", system, 1,
                         &refused, err);
@@ -189,37 +189,13 @@ static enum error_code ask_row(struct connection *connection, struct row *ret, s
 
 /* ---- a new row ---- */
 
-/* Behind a failover: the first transaction that may have been lost. Every batch leaves the
- * oldest transaction that ran beside it: all before that had ended, and are kept as the batch is.
- * Of those from there on that began before the last one which was kept, the lost ones count as
- * rolled back; others began after it. Of a transaction's events the place in the feed is above its
- * own number. */
-#define FLOOR_BY_TRANSACTIONS                                                                      \
-    "(SELECT greatest(0, least(o.own + 1, coalesce((SELECT min(x)"                                 \
-    " FROM generate_series(greatest(o.own - 65536, 3, (SELECT max(oldest::text::int8)"             \
-    " FROM pawl.batches)), least(o.own,"                                                           \
-    " pg_snapshot_xmax(pg_current_snapshot())::text::int8 - 1)) AS x"                              \
-    " WHERE pg_xact_status(x::text::xid8) = 'aborted'), o.own + 1)))"                              \
-    " FROM (SELECT e.major + CASE WHEN e.apart >= 2147483648 THEN e.apart - 4294967296"            \
-    " ELSE e.apart END AS own FROM (SELECT xact::text::int8 AS major, ((xmin::text::int8 -"        \
-    " xact::text::int8) % 4294967296 + 4294967296) % 4294967296 AS apart"                          \
-    " FROM pawl.job_events ORDER BY xact DESC, seq DESC LIMIT 1) AS e) AS o)"
-
-/* Behind a dump: transactions that ran when it was made are lost, and none of them runs for long.
- */
-#define FLOOR_BY_TIME                                                                              \
-    "(SELECT e.xact::text::int8 FROM pawl.job_events e WHERE e.created_at < (SELECT created_at"    \
-    " FROM pawl.job_events ORDER BY xact DESC, seq DESC LIMIT 1) - interval '10 minutes'"          \
-    " ORDER BY e.xact DESC, e.seq DESC LIMIT 1)"
-
 /* $1: the newest number that was seen, $2: the newest that the handle knows. Numbers are times, so
  * that they grow over restores too. */
 static const char add_row[] =
     "INSERT INTO pawl.incarnations (number, id, system, timeline, database, restored, feed_floor)"
     " SELECT greatest(n.newest + 1, $2 + 1, " SQL_NOW "), gen_random_uuid(), $3, $4, $5, $6 <> 0,"
     " CASE WHEN n.newest = 0 THEN 9223372036854775807"
-    " WHEN $7 <> 0 THEN coalesce(" FLOOR_BY_TIME ", 0)"
-    " ELSE coalesce(" FLOOR_BY_TRANSACTIONS ", 0) END"
+    " ELSE coalesce((SELECT number FROM pawl.feed_end), 0) END"
     " FROM (SELECT coalesce(max(number), 0) AS newest FROM pawl.incarnations) AS n"
     " WHERE n.newest = $1";
 
@@ -251,13 +227,8 @@ static enum error_code run_locally(struct connection *connection, const char *sq
     return code;
 }
 
-struct change {
-    bool is_restored;
-    bool is_loaded; /* the rows came out of a dump */
-};
-
 static enum error_code add(struct connection *connection, const struct origin *known,
-                           const struct facts *facts, const struct row *row, struct change change,
+                           const struct facts *facts, const struct row *row, bool is_restored,
                            struct err *err)
 {
     struct arena arena;
@@ -269,8 +240,7 @@ static enum error_code add(struct connection *connection, const struct origin *k
     params_add_int8(&params, facts->system);
     params_add_int8(&params, facts->timeline);
     params_add_int8(&params, facts->database);
-    params_add_int8(&params, change.is_restored);
-    params_add_int8(&params, change.is_loaded);
+    params_add_int8(&params, is_restored);
     enum error_code code = run_locally(connection, add_row, &params, err);
     arena_release(&arena);
     return code;
@@ -312,7 +282,7 @@ static struct origin origin_of(const struct facts *facts, const struct row *row)
 
 /* Whether the row was written for what is there now. */
 static bool is_current(const struct origin *known, const struct facts *facts, const struct row *row,
-                       struct change *ret)
+                       bool *ret_restored)
 {
     bool other_cluster = both_know(row->system, facts->system) && row->system != facts->system;
     bool other_timeline =
@@ -321,10 +291,10 @@ static bool is_current(const struct origin *known, const struct facts *facts, co
     bool went_back = row->number == known->number && uuid_eq(row->id, known->id) &&
                      known->timeline == facts->timeline && facts->flushed != 0 &&
                      facts->flushed < known->flushed;
-    ret->is_loaded =
+    bool is_loaded =
         row->number != 0 && (row->is_loaded || row->database != facts->database || other_cluster);
-    ret->is_restored = ret->is_loaded || went_back;
-    return row->number != 0 && !ret->is_restored && !other_timeline;
+    *ret_restored = is_loaded || went_back;
+    return row->number != 0 && !*ret_restored && !other_timeline;
 }
 
 enum error_code origin_look(struct connection *connection, struct origin *ret, struct err *err)
@@ -346,27 +316,27 @@ static enum error_code identify(struct connection *connection, const struct orig
 {
     struct facts facts;
     struct row row = {0};
-    struct change change = {0};
+    bool is_restored = false;
     enum error_code code = ask_facts(connection, &facts, err);
     if (code == ERR_OK && facts.has_table)
         code = ask_row(connection, &row, err);
     if (code != ERR_OK)
         return code;
     bool may_write = facts.has_table && !facts.is_standby && !facts.is_read_only;
-    bool current = is_current(known, &facts, &row, &change);
+    bool current = is_current(known, &facts, &row, &is_restored);
     *ret = origin_of(&facts, &row);
-    ret->is_restored = current ? row.is_restored : change.is_restored;
+    ret->is_restored = current ? row.is_restored : is_restored;
     if (refuse_timeline(known, ret) != NULL)
         return ERR_OK;
     for (int i = 0; may_write && !current; i++) {
         if (i == ADD_TRIES)
-            return err_set(err, ERR_UNAVAILABLE, "PostgreSQL changes what it is all the time");
-        code = add(connection, known, &facts, &row, change, err);
+            return err_set(err, ERR_UNAVAILABLE, "the PostgreSQL server keeps changing");
+        code = add(connection, known, &facts, &row, is_restored, err);
         if (code == ERR_OK)
             code = ask_row(connection, &row, err);
         if (code != ERR_OK)
             return code;
-        current = is_current(known, &facts, &row, &change);
+        current = is_current(known, &facts, &row, &is_restored);
         *ret = origin_of(&facts, &row);
     }
     return ERR_OK;
@@ -381,7 +351,6 @@ static void begin_generation(struct postgres *store, const struct origin *seen)
         return;
     lane_book_clear(&store->lanes);
     marks_clear(&store->marks);
-    store->careful_until = clock_monotonic_ms() + CAREFUL_MS;
 }
 
 static enum error_code refuse(struct postgres *store, const struct connection *connection,
@@ -389,10 +358,10 @@ static enum error_code refuse(struct postgres *store, const struct connection *c
 {
     char at[CONNECTION_WHERE_MAX];
     char text[sizeof store->refusal];
-    (void)snprintf(text, sizeof text,
-                   "PostgreSQL at %s (timeline %lld) is refused: %s. Stop it, or rebuild it as a "
-                   "standby",
-                   connection_where(connection, at), (long long)seen->timeline, why);
+    (void)snprintf(
+        text, sizeof text,
+        "PostgreSQL at %s (timeline %lld) was rejected: %s. Stop it, or rebuild it as a standby",
+        connection_where(connection, at), (long long)seen->timeline, why);
     (void)pthread_mutex_lock(&store->mutex);
     store->refused++;
     memcpy(store->refusal, text, sizeof text);
@@ -436,9 +405,9 @@ enum error_code origin_check(struct postgres_txn *txn, struct str mark, int64_t 
     if (!str_eq(mark, str_from(connection->mark)) ||
         (both_know(timeline, connection->timeline) && timeline != connection->timeline)) {
         connection->is_stale = true;
-        return err_set(err, ERR_UNAVAILABLE,
-                       "the store behind this connection to PostgreSQL is another one than when it "
-                       "was opened: the batch must run again");
+        return err_set(
+            err, ERR_UNAVAILABLE,
+            "this connection to PostgreSQL now leads to another store: the batch must run again");
     }
     (void)pthread_mutex_lock(&store->mutex);
     if (connection->generation == store->base.generation && flushed > store->origin.flushed)

@@ -197,6 +197,14 @@ void array_add_int4(struct array *array, int64_t value)
         put_int4(at, (uint32_t)value);
 }
 
+void array_add_int4_set(struct array *array, int64_t value)
+{
+    if (value != 0)
+        array_add_int4(array, value);
+    else
+        array_add_null(array);
+}
+
 void array_add_bool(struct array *array, bool value)
 {
     assert(array->type == PARAM_BOOL);

@@ -26,6 +26,15 @@ enum param_type {
     PARAM_TIME = 1184, /* timestamptz */
     PARAM_UUID = 2950,
     PARAM_TID = 27,
+    /* By the names that they have in SQL. */
+    PARAM_OF_bool = PARAM_BOOL,
+    PARAM_OF_bytea = PARAM_BYTEA,
+    PARAM_OF_int8 = PARAM_INT8,
+    PARAM_OF_int4 = PARAM_INT4,
+    PARAM_OF_text = PARAM_TEXT,
+    PARAM_OF_json = PARAM_JSON,
+    PARAM_OF_timestamptz = PARAM_TIME,
+    PARAM_OF_uuid = PARAM_UUID,
 };
 
 struct params {
@@ -65,6 +74,7 @@ void array_init(struct array *array, struct arena *arena, enum param_type type, 
 /* Each adds an element to an array of its type. */
 void array_add_int8(struct array *array, int64_t value);
 void array_add_int4(struct array *array, int64_t value);
+void array_add_int4_set(struct array *array, int64_t value); /* 0 goes as NULL */
 void array_add_bool(struct array *array, bool value);
 void array_add_uuid(struct array *array, struct uuid value);
 void array_add_tid(struct array *array, const uint8_t *tid); /* TID_LEN bytes */

@@ -4,44 +4,32 @@
  * by part, each row once. */
 #include "store/postgres/postgres.h"
 
-/* A selection: parallel arrays. */
-struct selection {
-    struct array parts;
-    struct array jobs;
-    struct array whats;
-    bool has_whats;
-};
-
-static void selection_init(struct selection *selection, struct arena *arena, bool has_whats,
-                           enum param_type type)
+/* A selection begins at some column: the numbers of parts, jobs, and what is wanted of these. */
+static void select_job(struct array *at, uint32_t part, struct uuid job)
 {
-    array_init(&selection->parts, arena, PARAM_INT4, 8);
-    array_init(&selection->jobs, arena, PARAM_UUID, 8);
-    array_init(&selection->whats, arena, type, 8);
-    selection->has_whats = has_whats;
+    array_add_int4(&at[0], part);
+    array_add_uuid(&at[1], job);
 }
 
-static void select_job(struct selection *selection, uint32_t part, struct uuid job)
-{
-    array_add_int4(&selection->parts, part);
-    array_add_uuid(&selection->jobs, job);
-}
-
-static void select_text(struct selection *selection, uint32_t part, struct uuid job,
-                        const struct str *texts, uint32_t count)
+static void select_text(struct array *at, uint32_t part, struct uuid job, const struct str *texts,
+                        uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        select_job(selection, part, job);
-        array_add_str(&selection->whats, texts[i]);
+        select_job(at, part, job);
+        array_add_str(&at[2], texts[i]);
     }
 }
 
-static void params_add_selection(struct params *params, struct selection *selection)
+/* The types of a selection with and without something wanted of the jobs. */
+#define OF_JOBS PARAM_INT4, PARAM_UUID
+#define OF_TEXTS OF_JOBS, PARAM_TEXT
+
+static enum error_code send_selections(struct postgres_txn *txn, const char *sql,
+                                       struct columns *columns, struct err *err)
 {
-    params_add_array(params, &selection->parts);
-    params_add_array(params, &selection->jobs);
-    if (selection->has_whats)
-        params_add_array(params, &selection->whats);
+    struct params params;
+    params_add_columns(&params, columns, &txn->scratch);
+    return connection_send(txn->connection, sql, &params, err);
 }
 
 /* ---- statements ----
@@ -162,140 +150,79 @@ static bool any_wants(bool (*wants)(const struct store_parts *), const struct st
 static enum error_code send_steps(struct postgres_txn *txn, const struct store_parts *parts,
                                   uint32_t count, struct err *err)
 {
-    struct params params;
-    struct selection all;
-    struct selection ordinals;
-    struct selection ids;
-    struct selection keys;
-    struct array childless;
-    selection_init(&all, &txn->scratch, false, PARAM_INT4);
-    selection_init(&ordinals, &txn->scratch, true, PARAM_INT4);
-    selection_init(&ids, &txn->scratch, true, PARAM_TEXT);
-    selection_init(&keys, &txn->scratch, true, PARAM_TEXT);
-    array_init(&childless, &txn->scratch, PARAM_INT4, 8);
+    static const enum param_type types[] = {OF_JOBS,  OF_JOBS,  PARAM_INT4,
+                                            OF_TEXTS, OF_TEXTS, PARAM_INT4};
+    struct columns columns;
+    struct array *at = columns.at;
+    columns_init(&columns, &txn->scratch, types, sizeof types / sizeof types[0]);
     for (uint32_t i = 0; i < count; i++) {
         const struct store_parts *part = &parts[i];
         if (part->no_children)
-            array_add_int4(&childless, i);
+            array_add_int4(&at[11], i);
         if (part->all_steps) {
-            select_job(&all, i, part->job);
+            select_job(&at[0], i, part->job);
             continue;
         }
         for (uint32_t k = 0; k < part->ordinal_count; k++) {
             if (part->ordinals[k] > INT32_MAX)
                 continue;
-            select_job(&ordinals, i, part->job);
-            array_add_int4(&ordinals.whats, part->ordinals[k]);
+            select_job(&at[2], i, part->job);
+            array_add_int4(&at[4], part->ordinals[k]);
         }
-        select_text(&ids, i, part->job, part->step_ids, part->step_id_count);
-        select_text(&keys, i, part->job, part->asking_keys, part->asking_key_count);
+        select_text(&at[5], i, part->job, part->step_ids, part->step_id_count);
+        select_text(&at[8], i, part->job, part->asking_keys, part->asking_key_count);
     }
-    params_init(&params, &txn->scratch);
-    params_add_selection(&params, &all);
-    params_add_selection(&params, &ordinals);
-    params_add_selection(&params, &ids);
-    params_add_selection(&params, &keys);
-    params_add_array(&params, &childless);
-    return connection_send(txn->connection, read_steps, &params, err);
-}
-
-/* Effects of one owner behind a version: a selection with two numbers more. */
-struct effects_of {
-    struct selection owners;
-    struct array after;
-    struct array max;
-};
-
-static void effects_of_init(struct effects_of *of, struct arena *arena, bool steps)
-{
-    selection_init(&of->owners, arena, steps, PARAM_TEXT);
-    array_init(&of->after, arena, PARAM_INT8, 8);
-    array_init(&of->max, arena, PARAM_INT8, 8);
-}
-
-static void effects_of_add(struct effects_of *of, uint32_t part, struct uuid job,
-                           const struct store_effects *wanted)
-{
-    if (of->owners.has_whats)
-        select_text(&of->owners, part, job, &wanted->step, 1);
-    else
-        select_job(&of->owners, part, job);
-    array_add_int8(&of->after, wanted->after);
-    array_add_int8(&of->max, wanted->max);
-}
-
-static void params_add_effects_of(struct params *params, struct effects_of *of)
-{
-    params_add_selection(params, &of->owners);
-    params_add_array(params, &of->after);
-    params_add_array(params, &of->max);
+    return send_selections(txn, read_steps, &columns, err);
 }
 
 static enum error_code send_effects(struct postgres_txn *txn, const struct store_parts *parts,
                                     uint32_t count, struct err *err)
 {
-    struct params params;
-    struct selection all;
-    struct selection open;
-    struct selection open_of;
-    struct selection names;
-    struct effects_of of_jobs;
-    struct effects_of of_steps;
-    effects_of_init(&of_jobs, &txn->scratch, false);
-    effects_of_init(&of_steps, &txn->scratch, true);
-    selection_init(&all, &txn->scratch, false, PARAM_TEXT);
-    selection_init(&open, &txn->scratch, false, PARAM_TEXT);
-    selection_init(&open_of, &txn->scratch, true, PARAM_TEXT);
-    selection_init(&names, &txn->scratch, true, PARAM_TEXT);
+    static const enum param_type types[] = {OF_JOBS,    OF_JOBS,    OF_TEXTS,   OF_TEXTS,
+                                            OF_JOBS,    PARAM_INT8, PARAM_INT8, OF_TEXTS,
+                                            PARAM_INT8, PARAM_INT8};
+    struct columns columns;
+    struct array *at = columns.at;
+    columns_init(&columns, &txn->scratch, types, sizeof types / sizeof types[0]);
     for (uint32_t i = 0; i < count; i++) {
         const struct store_parts *part = &parts[i];
+        const struct store_effects *of = &part->effects_of;
+        bool of_step = str_is_set(of->step);
         if (part->all_effects)
-            select_job(&all, i, part->job);
+            select_job(&at[0], i, part->job);
         else if (part->all_open_effects)
-            select_job(&open, i, part->job);
-        select_text(&open_of, i, part->job, part->open_of, part->open_of_count);
-        select_text(&names, i, part->job, part->effect_names, part->effect_name_count);
-        if (part->effects_of.wanted)
-            effects_of_add(str_is_set(part->effects_of.step) ? &of_steps : &of_jobs, i, part->job,
-                           &part->effects_of);
+            select_job(&at[2], i, part->job);
+        select_text(&at[4], i, part->job, part->open_of, part->open_of_count);
+        select_text(&at[7], i, part->job, part->effect_names, part->effect_name_count);
+        if (!of->wanted)
+            continue;
+        if (of_step)
+            select_text(&at[14], i, part->job, &of->step, 1);
+        else
+            select_job(&at[10], i, part->job);
+        array_add_int8(&at[of_step ? 17 : 12], of->after);
+        array_add_int8(&at[of_step ? 18 : 13], of->max);
     }
-    params_init(&params, &txn->scratch);
-    params_add_selection(&params, &all);
-    params_add_selection(&params, &open);
-    params_add_selection(&params, &open_of);
-    params_add_selection(&params, &names);
-    params_add_effects_of(&params, &of_jobs);
-    params_add_effects_of(&params, &of_steps);
-    return connection_send(txn->connection, read_effects, &params, err);
+    return send_selections(txn, read_effects, &columns, err);
 }
 
 static enum error_code send_signals(struct postgres_txn *txn, const struct store_parts *parts,
                                     uint32_t count, struct err *err)
 {
-    struct params params;
-    struct selection all;
-    struct selection stored;
-    struct selection keys;
-    struct selection ids;
-    selection_init(&all, &txn->scratch, false, PARAM_TEXT);
-    selection_init(&stored, &txn->scratch, false, PARAM_TEXT);
-    selection_init(&keys, &txn->scratch, true, PARAM_TEXT);
-    selection_init(&ids, &txn->scratch, true, PARAM_TEXT);
+    static const enum param_type types[] = {OF_JOBS, OF_TEXTS, OF_TEXTS, OF_JOBS};
+    struct columns columns;
+    struct array *at = columns.at;
+    columns_init(&columns, &txn->scratch, types, sizeof types / sizeof types[0]);
     for (uint32_t i = 0; i < count; i++) {
         const struct store_parts *part = &parts[i];
         if (part->all_signals)
-            select_job(&all, i, part->job);
+            select_job(&at[0], i, part->job);
+        select_text(&at[2], i, part->job, part->signal_keys, part->signal_key_count);
+        select_text(&at[5], i, part->job, part->signal_ids, part->signal_id_count);
         if (part->stored_signals)
-            select_job(&stored, i, part->job);
-        select_text(&keys, i, part->job, part->signal_keys, part->signal_key_count);
-        select_text(&ids, i, part->job, part->signal_ids, part->signal_id_count);
+            select_job(&at[8], i, part->job);
     }
-    params_init(&params, &txn->scratch);
-    params_add_selection(&params, &all);
-    params_add_selection(&params, &keys);
-    params_add_selection(&params, &ids);
-    params_add_selection(&params, &stored);
-    return connection_send(txn->connection, read_signals, &params, err);
+    return send_selections(txn, read_signals, &columns, err);
 }
 
 /* ---- results ---- */

@@ -28,6 +28,7 @@ enum {
 #define LOCK_MIGRATION INT64_C(0x7061776c00000001)
 #define LOCK_LANES INT64_C(0x7061776c00000002)
 #define LOCK_NAMES INT64_C(0x7061776c00000003)
+#define LOCK_FEED INT64_C(0x7061776c00000004)
 #define LOCK_INCARNATION INT64_C(0x7061776c00000010)
 
 /* The store's time as SQL, in milliseconds: what the clock says, or more while it has been set back
@@ -42,7 +43,7 @@ struct postgres {
     struct store base;
     char *url; /* with its password: never shown */
     int64_t patience_ms;
-    char settings[2][704]; /* the statement that every transaction begins with, by its mode */
+    char settings[2][864]; /* the statement that every transaction begins with, by its mode */
 
     pthread_mutex_t mutex; /* over the pool, the lane book and the origin */
     pthread_cond_t freed;
@@ -72,6 +73,7 @@ struct postgres {
     struct marks marks;
     struct watch watch;
     atomic_bool is_nameless;       /* names of statements were forgotten: none are used any more */
+    _Atomic int64_t entries_swept; /* entries of the feed up to this number were looked at */
     _Atomic uint32_t lanes_known;  /* up to this number; all as long as nobody searches */
     _Atomic int64_t careful_until; /* something was found where nothing should be: see places.c */
 };
@@ -88,11 +90,19 @@ struct mark_changes {
     uint32_t cap;
 };
 
-/* Where the rows of jobs are that the transaction has locked. */
-struct row_places {
-    struct row_place *at;
+/* What is known of the jobs that the transaction has locked. */
+struct job_notes {
+    struct job_note *at;
     uint32_t count;
     uint32_t cap;
+};
+
+/* What a batch is in the feed: the jobs whose events it has, the version of the first of each, and
+ * how many. */
+struct feed_entry {
+    struct array jobs;
+    struct array versions;
+    struct array counts;
 };
 
 struct postgres_txn {
@@ -109,7 +119,10 @@ struct postgres_txn {
     int64_t now;
     struct mark_changes puts;  /* for when it is committed */
     struct mark_changes takes; /* for when it is not */
-    struct row_places places;
+    struct job_notes jobs;
+    struct feed_entry entry; /* set by write; empty: no event */
+    bool has_entry;
+    bool only_beats;          /* nothing was written but heartbeats */
     struct store_lane *lanes; /* as load has found them: all above `lanes_after` */
     uint32_t lane_count;
     uint32_t lanes_after;
@@ -177,6 +190,24 @@ enum error_code txn_end_verb(struct postgres_txn *txn, enum error_code code);
 enum error_code txn_ask(struct postgres_txn *txn, const char *sql, struct params *params,
                         PGresult **ret, struct err *err);
 
+/* One statement, one number. */
+enum error_code txn_ask_int(struct postgres_txn *txn, const char *sql, struct params *params,
+                            int64_t *ret, struct err *err);
+
+/* What a statement finds, made into an array of things of `size` bytes. */
+struct rows {
+    size_t size;
+    enum error_code (*read)(struct reader *reader, const struct rows *rows, void *ret,
+                            struct err *err);
+    const void *arg; /* for `read` */
+    void *at;        /* the array, and its length: set by txn_rows */
+    uint32_t count;
+};
+
+/* Texts and the array are in `arena`. */
+enum error_code txn_rows(struct postgres_txn *txn, const char *sql, struct params *params,
+                         struct rows *rows, struct arena *arena, struct err *err);
+
 /* The time of the transaction: asks for it when load has not brought it. */
 enum error_code txn_now(struct postgres_txn *txn, int64_t *ret, struct err *err);
 
@@ -187,19 +218,19 @@ enum error_code txn_note(struct postgres_txn *txn, struct mark_changes *changes,
 /* Whether a row was lately found where nobody had put one: statements must be ready for more. */
 bool txn_is_careful(const struct postgres_txn *txn);
 
-/* The rows of a job that is locked are there. */
-enum error_code txn_note_place(struct postgres_txn *txn, struct row_place place, struct err *err);
+/* Notes what is known of a job that is locked. */
+enum error_code txn_note_job(struct postgres_txn *txn, struct job_note note, struct err *err);
 
-/* Where they are; NULL: nobody has noted it. Only after txn_sort_places. */
-const struct row_place *txn_place_of(const struct postgres_txn *txn, struct uuid job);
-void txn_sort_places(struct postgres_txn *txn);
+/* What is known of it; NULL: nothing. Only after txn_sort_jobs. */
+const struct job_note *txn_job(const struct postgres_txn *txn, struct uuid job);
+void txn_sort_jobs(struct postgres_txn *txn);
 
 /* The injected clock, or NULL for the database's: the parameter of many statements. */
 void params_add_clock(struct params *params, const struct postgres *store);
 
 static inline enum error_code out_of_memory(struct err *err)
 {
-    return err_set(err, ERR_NO_MEMORY, "there is not enough memory for the store");
+    return err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
 /* ---- the clock ---- */
@@ -234,12 +265,24 @@ enum error_code lanes_give_back(struct postgres *store, struct err *err);
 
 /* ---- write, in several files ---- */
 
-/* Where a job or step of a write stood and stands now. */
+/* The events that a job gains, packed. */
+struct packing {
+    struct str record; /* without the first event of a new job */
+    struct str hashes;
+    const struct event *first; /* NULL: there is none */
+    uint32_t count;
+};
+
+/* Where a job or step of a write stood and stands now; and, of a job, what is written of it. */
 struct spot {
     struct uuid job;
     int64_t step; /* -1: the job itself */
     const struct job *header;
     const struct step *part; /* NULL: the job itself */
+    const struct store_job_write *write;
+    struct packing packing;
+    struct job_row row;  /* unless it stays as it is */
+    bool may_have_state; /* there is a row in state_rows, or nobody knows */
     const struct placement *was;
     const struct placement *now;
     uint32_t was_lane; /* 0: none */
@@ -250,6 +293,60 @@ struct spots {
     struct spot *at;
     uint32_t count;
 };
+
+/* ---- statements that take an array for each column ----
+ *
+ * Columns, types and values of one are one list: FIELDS(F, X) is F(number of the parameter, column,
+ * SQL type, kind of element, value) for the first and X(...) for the others. The arrays are taken
+ * apart in the list of a SELECT: as a table, unnest would copy every column once more. */
+#define FIRST_NAME(n, name, ...) #name
+#define FIELD_NAME(n, name, ...) ", " #name
+#define FIRST_ROW(n, name, type, ...) "unnest($" #n "::" #type "[]) AS " #name
+#define FIELD_ROW(n, name, type, ...) ", unnest($" #n "::" #type "[]) AS " #name
+#define FIELD_TYPE(n, name, type, ...) PARAM_OF_##type,
+#define FIELD_ADD(n, name, type, kind, ...) array_add_##kind(&fields_at[n - 1], __VA_ARGS__);
+#define FIELD_NAMES(fields) fields(FIRST_NAME, FIELD_NAME)
+#define FIELD_ROWS(fields) "(SELECT " fields(FIRST_ROW, FIELD_ROW) ") AS u"
+/* The same with the place of what each of them names, looked up one by one: a join with a table
+ * that had few rows when it was planned would scan that table for ever after. `p` is the table. */
+#define PLACED_ROWS(fields, table, key)                                                            \
+    "(SELECT u.*, p.place FROM " FIELD_ROWS(                                                       \
+        fields) " CROSS JOIN LATERAL (SELECT p.ctid AS place FROM pawl." table " AS p WHERE " key  \
+                " LIMIT 1) AS p) AS u"
+/* Deletes what each of some rows names, in the same way. */
+#define DELETE_PLACED(table, key, rows)                                                            \
+    "DELETE FROM pawl." table " WHERE ctid = ANY (ARRAY(SELECT (SELECT p.ctid FROM pawl." table    \
+    " AS p WHERE " key ") FROM " rows "))"
+#define INSERT_FIELDS(table, fields)                                                               \
+    "INSERT INTO pawl." table " (" FIELD_NAMES(fields) ") SELECT * FROM " FIELD_ROWS(fields)
+
+struct columns {
+    struct array at[20];
+    uint32_t count;
+};
+
+#define COLUMNS_INIT(columns, arena, fields)                                                       \
+    do {                                                                                           \
+        static const enum param_type types[] = {fields(FIELD_TYPE, FIELD_TYPE)};                   \
+        columns_init(columns, arena, types, sizeof types / sizeof types[0]);                       \
+    } while (0)
+void columns_init(struct columns *columns, struct arena *arena, const enum param_type *types,
+                  size_t count);
+
+/* Adds a row, of what the list names as values. */
+#define COLUMNS_ADD(columns, fields)                                                               \
+    do {                                                                                           \
+        struct array *fields_at = (columns)->at;                                                   \
+        fields(FIELD_ADD, FIELD_ADD)                                                               \
+    } while (0)
+
+void params_add_columns(struct params *params, struct columns *columns, struct arena *arena);
+
+/* Send nothing when there is nothing in the columns. The result of the second is to be taken. */
+enum error_code send_columns(struct postgres_txn *txn, const char *sql, struct columns *columns,
+                             struct err *err);
+enum error_code ask_columns(struct postgres_txn *txn, const char *sql, struct columns *columns,
+                            struct err *err);
 
 enum error_code write_places(struct postgres_txn *txn, const struct spots *spots, struct err *err);
 enum error_code write_closings(struct postgres_txn *txn, const struct store_write *write,
@@ -269,6 +366,12 @@ void request_id(struct str scope, struct str key, uint8_t ret[HASH_LEN]);
 
 enum error_code postgres_migrate(struct postgres *store, struct connection *connection,
                                  const struct migrations *migrations, struct err *err);
+
+/* ---- the feed ---- */
+
+/* Gives numbers to the batches that have none, if nobody else is at it, before the transaction has
+ * seen anything. */
+enum error_code feed_number(struct postgres_txn *txn, struct err *err);
 
 /* ---- verbs ---- */
 

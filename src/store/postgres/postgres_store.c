@@ -76,8 +76,9 @@ static void forget_session(const struct postgres *store, struct connection *conn
     connection->patience_ms = GOODBYE_MS;
     params_init(&params, &arena);
     params_add_uuid(&params, connection->session);
-    if (connection_send_quiet(connection, "DELETE FROM pawl.batches WHERE session = $1", &params,
-                              &ignored) == ERR_OK)
+    if (connection_send_quiet(connection,
+                              "DELETE FROM pawl.batch_rows WHERE session = $1 AND seq IS NULL",
+                              &params, &ignored) == ERR_OK)
         (void)connection_sync(connection, &ignored);
     arena_release(&arena);
 }
@@ -167,8 +168,8 @@ static const struct store_driver postgres_driver = {
     .registrations = postgres_registrations,
     .registration_count = postgres_registration_count,
     .tokens = postgres_tokens,
-    .no_backup = "a store in PostgreSQL is in no file of its own: use `pg_dump -n pawl`, or "
-                 "`pawl export` for single jobs",
+    .no_backup = "a PostgreSQL store has no file to back up: use `pg_dump -n pawl`, or `pawl "
+                 "export` for single jobs",
     .sweep = postgres_sweep,
     .attend = postgres_attend,
     .origin = postgres_origin,
@@ -193,10 +194,10 @@ static enum error_code check_url(const char *url, struct err *err)
 {
     PQconninfoOption *options = has_loose_slash(url) ? NULL : PQconninfoParse(url, NULL);
     if (options == NULL)
-        return err_set(err, ERR_BAD_REQUEST,
-                       "the URL of the store cannot be read: use "
-                       "postgres://USER@HOST:PORT/DATABASE?PARAMETER=VALUE, with special "
-                       "characters as %%XX, or host=HOST port=PORT user=USER dbname=DATABASE");
+        return err_set(
+            err, ERR_BAD_REQUEST,
+            "malformed store URL: use postgres://USER@HOST:PORT/DATABASE?PARAMETER=VALUE, with "
+            "special characters as %%XX, or host=HOST port=PORT user=USER dbname=DATABASE");
     PQconninfoFree(options);
     return ERR_OK;
 }
@@ -207,11 +208,11 @@ static enum error_code check_server(const struct connection *connection, struct 
     const char *encoding = PQparameterStatus(connection->pg, "server_encoding");
     if (version < VERSION_MIN)
         return err_set(err, ERR_UNAVAILABLE,
-                       "PostgreSQL 13 or newer is needed, and %s:%s has version %d",
+                       "PostgreSQL 13 or newer is required, but %s:%s has version %d",
                        PQhost(connection->pg), PQport(connection->pg), version / 10000);
     if (encoding == NULL || strcmp(encoding, "UTF8") != 0)
         return err_set(err, ERR_UNAVAILABLE,
-                       "the database \"%s\" has the encoding %s: make one with ENCODING 'UTF8'",
+                       "the database \"%s\" has the encoding %s: create one with ENCODING 'UTF8'",
                        PQdb(connection->pg), encoding == NULL ? "(unknown)" : encoding);
     return ERR_OK;
 }

@@ -19,7 +19,7 @@ void reader_row(struct reader *reader, int row)
 enum error_code reader_check(const struct reader *reader, const char *what, struct err *err)
 {
     if (reader->no_memory)
-        return err_set(err, ERR_NO_MEMORY, "there is no memory to read %s", what);
+        return err_set(err, ERR_NO_MEMORY, "out of memory while reading %s", what);
     if (reader->damaged)
         return err_set(err, ERR_CORRUPT, "%s cannot be read: a value has an unexpected form", what);
     return ERR_OK;
@@ -133,16 +133,14 @@ uint32_t reader_step(struct reader *reader)
     return step < 0 ? STEP_NONE : (uint32_t)step;
 }
 
-void reader_job(struct reader *reader, struct job_row *ret)
+static void reader_job(struct reader *reader, struct job_row *ret)
 {
     *ret = (struct job_row){.id = reader_uuid(reader)};
     ret->created_at = reader_time(reader);
     ret->updated_at = reader_time(reader);
     ret->version = reader_int(reader);
-    ret->purge_at = reader_int(reader);
     ret->status = reader_int(reader);
     ret->retry_count = reader_int(reader);
-    ret->reason_code = reader_int(reader);
     ret->redacted = reader_bool(reader);
     reader_bytes(reader, ret->head, sizeof ret->head);
     reader_bytes(reader, ret->salt, sizeof ret->salt);
@@ -185,16 +183,12 @@ enum error_code reader_slice(struct reader *reader, uint64_t seed, struct job_sl
     return code == ERR_OK ? row_to_job(&row, seed, reader->arena, ret, err) : code;
 }
 
-struct row_place reader_place(struct reader *reader, struct uuid id)
+struct job_note reader_note(struct reader *reader, struct uuid id)
 {
-    struct row_place place = {.id = id};
-    reader_bytes(reader, place.job, sizeof place.job);
-    place.has_lease = !PQgetisnull(reader->result, reader->row, reader->column);
-    if (place.has_lease)
-        reader_bytes(reader, place.lease, sizeof place.lease);
-    else
-        reader_skip(reader, 1);
-    return place;
+    struct job_note note = {.id = id, .has_state = reader_bool(reader)};
+    note.is_state_full = reader_int(reader) >= RECORD_BYTES_MAX;
+    note.is_claim_full = reader_int(reader) >= RECORD_BYTES_MAX;
+    return note;
 }
 
 enum error_code reader_resource(struct reader *reader, struct resource *ret, struct err *err)

@@ -19,6 +19,9 @@
 /* A row's place, as the server writes it: a block and a number within it. */
 enum { TID_LEN = 6 };
 
+/* From this length on a record is full: what it has goes to `history`. */
+enum { RECORD_BYTES_MAX = 1500 };
+
 /* Stands in front of '0' for NUL and of '1' for itself. */
 enum { FREE_TEXT_ESCAPE = 1 };
 
@@ -52,57 +55,60 @@ void reader_skip(struct reader *reader, int count);
 /* Step ordinals are kept as numbers with -1 for the job itself. */
 uint32_t reader_step(struct reader *reader);
 
-/* The columns of a job in the order in which reader_job wants them; `j`, `c` (its live lease) and
- * `e` (its first event) are the tables. */
+/* The columns of a job in the order in which reader_slice wants them; `j` is its row, `s` what has
+ * become of it, and `c` its live lease, with what has become of it since. What the first event says
+ * too is read only where that was erased. */
 #define JOB_COLUMNS                                                                                \
-    HOT_COLUMNS ", CASE WHEN j.redacted THEN j.priority END,"                                      \
-                " CASE WHEN j.redacted THEN j.kind END, CASE WHEN j.redacted THEN j.queue END,"    \
-                " CASE WHEN j.redacted THEN j.agent_id END,"                                       \
-                " CASE WHEN j.redacted THEN j.correlation_id END,"                                 \
-                " CASE WHEN j.redacted THEN j.idempotency_key END"
-/* Without what the first event says too, unless it was erased. */
-#define HOT_COLUMNS                                                                                \
-    "j.id, j.created_at, j.updated_at, j.version, j.purge_at, j.status, j.retry_count, "           \
-    "j.reason_code, j.redacted, j.head, j.salt, j.cursor, j.state"
+    "j.id, j.created_at, coalesce(c.updated_at, s.updated_at, j.created_at),"                      \
+    " coalesce(c.version, s.version, 1), coalesce(c.status, s.status, j.status),"                  \
+    " coalesce(c.retry_count, s.retry_count, 0), j.redacted, " JOB_HEAD ", j.salt, s.cursor,"      \
+    " coalesce(c.state, s.state, j.state), CASE WHEN j.redacted THEN j.priority END,"              \
+    " CASE WHEN j.redacted THEN j.kind END, CASE WHEN j.redacted THEN j.queue END,"                \
+    " CASE WHEN j.redacted THEN j.agent_id END,"                                                   \
+    " CASE WHEN j.redacted THEN j.correlation_id END,"                                             \
+    " CASE WHEN j.redacted THEN j.idempotency_key END, " CLAIM_COLUMNS ", j.created"
+/* The last hash. */
+#define LAST_HASH(hashes)                                                                          \
+    "WHEN octet_length(" hashes ") > 0 THEN substring(" hashes " FROM octet_length(" hashes        \
+    ") - 31) "
+#define JOB_HEAD "CASE " LAST_HASH("c.hashes") LAST_HASH("s.hashes") "ELSE j.hash END"
 #define CLAIM_COLUMNS                                                                              \
     "c.worker_id, c.resource_id, c.attempt, c.beat_at, c.expires_at, c.due_at, c.progress, "       \
     "c.cursor"
 /* LIMIT keeps the planner from any other way than one look-up a job. */
 #define CLAIM_OF(job, step_)                                                                       \
-    " LEFT JOIN LATERAL (SELECT *, ctid AS place FROM pawl.job_claims WHERE job_id = " job         \
-    " AND step = " step_ " LIMIT 1) AS c ON true"
-#define JOB_JOINS                                                                                  \
-    CLAIM_OF("j.id", "-1")                                                                         \
-    " LEFT JOIN LATERAL (SELECT payload FROM pawl.job_events WHERE job_id = j.id AND version = 1"  \
-    " LIMIT 1) AS e ON true "
-#define WHOLE_JOB_COLUMNS JOB_COLUMNS ", " CLAIM_COLUMNS ", e.payload"
-/* Where the rows of a job and of its lease are: they stay there while the job is locked. Behind
- * WHOLE_JOB_COLUMNS. */
-#define PLACE_COLUMNS "j.ctid, c.place"
+    " LEFT JOIN LATERAL (SELECT * FROM pawl.claim_rows WHERE job_id = " job " AND step = " step_   \
+    " LIMIT 1) AS c ON true "
+#define STATE_OF(job)                                                                              \
+    " LEFT JOIN LATERAL (SELECT * FROM pawl.state_rows WHERE job_id = " job                        \
+    " LIMIT 1) AS s ON true "
+#define JOB_JOINS STATE_OF("j.id") CLAIM_OF("j.id", "-1")
+/* What writers want to know of the rows, behind JOB_COLUMNS: see struct job_note. */
+#define NOTE_COLUMNS                                                                               \
+    "s.job_id IS NOT NULL, octet_length(s.record)::int8, octet_length(c.record)::int8"
 
-void reader_job(struct reader *reader, struct job_row *ret);
 void reader_claim(struct reader *reader, struct claim_row *ret);
 
-/* All of WHOLE_JOB_COLUMNS, made into a slice. */
+/* All of JOB_COLUMNS, made into a slice. */
 enum error_code reader_slice(struct reader *reader, uint64_t seed, struct job_slice *ret,
                              struct err *err);
 
-/* Where the rows of a job are; `lease` is set if it has one. */
-struct row_place {
+/* What is known of the rows of a job that is locked. */
+struct job_note {
     struct uuid id;
-    uint8_t job[TID_LEN];
-    bool has_lease;
-    uint8_t lease[TID_LEN];
+    bool has_state;     /* there is a row in state_rows */
+    bool is_state_full; /* its record has no room for more */
+    bool is_claim_full; /* nor has that of the lease */
 };
 
-/* PLACE_COLUMNS, of the job that was read before them. */
-struct row_place reader_place(struct reader *reader, struct uuid id);
+/* NOTE_COLUMNS, of the job that was read before them. */
+struct job_note reader_note(struct reader *reader, struct uuid id);
 
 /* The columns of a resource in the order in which reader_resource wants them; `r` is the table. The
  * leases on it are counted. */
 #define RESOURCE_COLUMNS                                                                           \
     "r.state, r.expires_at,"                                                                       \
-    " (SELECT count(*) FROM pawl.job_claims c WHERE c.resource_id = r.id)"
+    " (SELECT count(*) FROM pawl.claim_rows c WHERE c.resource_id = r.id)"
 
 enum error_code reader_resource(struct reader *reader, struct resource *ret, struct err *err);
 

@@ -9,15 +9,15 @@
  * The row is written in either case: a transaction that writes nothing waits for no standby when it
  * commits, and the old transaction's end may have been seen before any standby had it. */
 static const char take_row[] =
-    "INSERT INTO pawl.batches AS b (session, batch, fenced) VALUES ($1, $2, true)"
+    "INSERT INTO pawl.batch_rows AS b (session, batch, fenced) VALUES ($1, $2, true)"
     " ON CONFLICT (session, batch) DO UPDATE SET at = excluded.at RETURNING b.fenced";
 
 /* The same without the write. */
 static const char leave_row[] =
-    "WITH mine AS (INSERT INTO pawl.batches (session, batch, fenced) VALUES ($1, $2, true)"
+    "WITH mine AS (INSERT INTO pawl.batch_rows (session, batch, fenced) VALUES ($1, $2, true)"
     " ON CONFLICT DO NOTHING RETURNING fenced)"
     " SELECT fenced FROM mine UNION ALL"
-    " SELECT fenced FROM pawl.batches WHERE session = $1 AND batch = $2";
+    " SELECT fenced FROM pawl.batch_rows WHERE session = $1 AND batch = $2";
 
 static enum error_code ask_fate(struct connection *connection, struct uuid session, int64_t batch,
                                 bool *ret_fenced, struct err *err)
@@ -55,7 +55,7 @@ static enum error_code ask_fate(struct connection *connection, struct uuid sessi
     if (code == ERR_OK)
         code = connection_sync(connection, err);
     if (code == ERR_OK && connection->rolled_back)
-        code = err_set(err, ERR_UNAVAILABLE, "PostgreSQL rolled a question back");
+        code = err_set(err, ERR_UNAVAILABLE, "PostgreSQL rolled back a read");
     if (code != ERR_OK)
         connection_rollback(connection);
     if (code == ERR_OK && !found)
@@ -84,8 +84,8 @@ enum error_code batch_resolve(struct postgres *store, struct connection *connect
     if (code != ERR_OK) {
         *outcome = STORE_UNKNOWN;
         return err_set(err, ERR_UNAVAILABLE,
-                       "the connection to PostgreSQL was lost during a commit, and the server did "
-                       "not come back within %lld ms to say what became of it",
+                       "the connection to PostgreSQL was lost during a commit and not restored "
+                       "within %lld ms: the outcome is unknown",
                        (long long)store->patience_ms);
     }
     fenced = fenced || PLANTED(POSTGRES_COMMIT_DENIED);

@@ -4,10 +4,14 @@
 #include "store/postgres/postgres.h"
 
 /* Names are locked, so that it is known when there is none: see places.c for why that matters. */
-#define INSERT_REQUESTS                                                                            \
-    "INSERT INTO pawl.requests (id, at, scope, key, body_hash, answer)"                            \
-    " SELECT * FROM unnest($1::bytea[], $2::int8[], $3::text[], $4::text[], $5::bytea[],"          \
-    " $6::bytea[])"
+#define REQUEST_FIELDS(F, X)                                                                       \
+    F(1, id, bytea, bytes, id, sizeof id)                                                          \
+    X(2, at, int8, int8, record->at)                                                               \
+    X(3, scope, text, str, record->scope)                                                          \
+    X(4, key, text, str, record->key)                                                              \
+    X(5, body_hash, bytea, bytes, record->body_hash, sizeof record->body_hash)                     \
+    X(6, answer, bytea, str, record->answer)
+#define INSERT_REQUESTS INSERT_FIELDS("requests", REQUEST_FIELDS)
 
 static const char *const insert_requests[] = {
     INSERT_REQUESTS,
@@ -18,178 +22,104 @@ static const char *const insert_requests[] = {
 static enum error_code write_requests(struct postgres_txn *txn, const struct store_write *write,
                                       struct err *err)
 {
-    static const enum param_type types[] = {PARAM_BYTEA, PARAM_INT8,  PARAM_TEXT,
-                                            PARAM_TEXT,  PARAM_BYTEA, PARAM_BYTEA};
-    enum { COLUMNS = sizeof types / sizeof types[0] };
-    struct array columns[COLUMNS];
-    struct params params;
-    if (write->request_count == 0)
-        return ERR_OK;
-    for (int i = 0; i < COLUMNS; i++)
-        array_init(&columns[i], &txn->scratch, types[i], write->request_count);
+    struct columns columns;
+    COLUMNS_INIT(&columns, &txn->scratch, REQUEST_FIELDS);
     for (uint32_t i = 0; i < write->request_count; i++) {
         const struct request_record *record = &write->requests[i];
         uint8_t id[HASH_LEN];
         request_id(record->scope, record->key, id);
-        array_add_bytes(&columns[0], id, sizeof id);
-        array_add_int8(&columns[1], record->at);
-        array_add_str(&columns[2], record->scope);
-        array_add_str(&columns[3], record->key);
-        array_add_bytes(&columns[4], record->body_hash, sizeof record->body_hash);
-        array_add_str(&columns[5], record->answer);
+        COLUMNS_ADD(&columns, REQUEST_FIELDS);
     }
-    params_init(&params, &txn->scratch);
-    for (int i = 0; i < COLUMNS; i++)
-        params_add_array(&params, &columns[i]);
     bool may_be_there = txn->has_requests || txn_is_careful(txn);
-    return connection_send_quiet(txn->connection, insert_requests[may_be_there], &params, err);
+    return send_columns(txn, insert_requests[may_be_there], &columns, err);
 }
 
-/* ---- resources ---- */
+/* A list of names as the one parameter of a statement. */
+#define NAME_FIELDS(F, X) F(1, name, text, str, *name)
+
+static enum error_code send_names(struct postgres_txn *txn, const char *sql,
+                                  const struct str *names, uint32_t count, struct err *err)
+{
+    struct columns columns;
+    COLUMNS_INIT(&columns, &txn->scratch, NAME_FIELDS);
+    for (const struct str *name = names; name < names + count; name++)
+        COLUMNS_ADD(&columns, NAME_FIELDS);
+    return send_columns(txn, sql, &columns, err);
+}
+
+/* ---- resources and workers ---- */
+
+#define END_FIELDS(F, X)                                                                           \
+    F(1, id, text, str, id)                                                                        \
+    X(2, expires_at, timestamptz, time, expires_at)
+#define STATE_FIELDS(F, X)                                                                         \
+    END_FIELDS(F, X)                                                                               \
+    X(3, state, json, str, buf_str(&state))
 
 /* Sorted, so that two batches that bring the same new ones cannot wait for each other. */
-static const char upsert_resources[] =
-    "INSERT INTO pawl.resources (id, expires_at, state)"
-    " SELECT * FROM unnest($1::text[], $2::timestamptz[], $3::json[]) AS u (id, expires_at, state)"
-    " ORDER BY id COLLATE \"C\""
-    " ON CONFLICT (id) DO UPDATE SET expires_at = EXCLUDED.expires_at, state = EXCLUDED.state";
+#define UPSERT_STATES(table)                                                                       \
+    INSERT_FIELDS(table, STATE_FIELDS)                                                             \
+    " ORDER BY id COLLATE \"C\""                                                                   \
+    " ON CONFLICT (id) DO UPDATE SET expires_at = EXCLUDED.expires_at, state = EXCLUDED.state"
 
 static enum error_code write_resources(struct postgres_txn *txn, const struct store_write *write,
                                        struct err *err)
 {
-    struct array ids;
-    struct array ends;
-    struct array states;
-    struct params params;
-    if (write->resource_count == 0)
-        return ERR_OK;
-    array_init(&ids, &txn->scratch, PARAM_TEXT, write->resource_count);
-    array_init(&ends, &txn->scratch, PARAM_TIME, write->resource_count);
-    array_init(&states, &txn->scratch, PARAM_JSON, write->resource_count);
-    for (uint32_t i = 0; i < write->resource_count; i++) {
+    struct columns columns;
+    enum error_code code = ERR_OK;
+    COLUMNS_INIT(&columns, &txn->scratch, STATE_FIELDS);
+    for (uint32_t i = 0; i < write->resource_count && code == ERR_OK; i++) {
+        struct str id = write->resources[i].id;
+        int64_t expires_at = write->resources[i].expires_at;
         struct buf state;
         buf_init(&state, &txn->scratch, 256);
         resource_state_write(&write->resources[i], &state);
         if (state.failed)
             return out_of_memory(err);
-        array_add_str(&ids, write->resources[i].id);
-        array_add_time(&ends, write->resources[i].expires_at);
-        array_add_str(&states, buf_str(&state));
-        enum error_code code =
-            txn_note(txn, &txn->puts, LINE_RESOURCES,
-                     (struct mark_place){.at = write->resources[i].expires_at, .step = -1}, err);
-        if (code != ERR_OK)
-            return code;
+        COLUMNS_ADD(&columns, STATE_FIELDS);
+        code = txn_note(txn, &txn->puts, LINE_RESOURCES,
+                        (struct mark_place){.at = expires_at, .step = -1}, err);
     }
-    params_init(&params, &txn->scratch);
-    params_add_array(&params, &ids);
-    params_add_array(&params, &ends);
-    params_add_array(&params, &states);
-    return connection_send_quiet(txn->connection, upsert_resources, &params, err);
+    return code == ERR_OK ? send_columns(txn, UPSERT_STATES("resources"), &columns, err) : code;
 }
-
-/* Names and what is to be set for each. */
-static enum error_code send_settings(struct postgres_txn *txn, const char *sql, struct array *names,
-                                     struct array *settings, struct err *err)
-{
-    struct params params;
-    if (names->count == 0)
-        return ERR_OK;
-    params_init(&params, &txn->scratch);
-    params_add_array(&params, names);
-    params_add_array(&params, settings);
-    return connection_send_quiet(txn->connection, sql, &params, err);
-}
-
-/* A list of names as the one parameter of a statement. */
-static enum error_code send_names(struct postgres_txn *txn, const char *sql, struct array *names,
-                                  struct err *err)
-{
-    struct params params;
-    if (names->count == 0)
-        return ERR_OK;
-    params_init(&params, &txn->scratch);
-    params_add_array(&params, names);
-    return connection_send_quiet(txn->connection, sql, &params, err);
-}
-
-static enum error_code write_resources_gone(struct postgres_txn *txn,
-                                            const struct store_write *write, struct err *err)
-{
-    struct array ids;
-    array_init(&ids, &txn->scratch, PARAM_TEXT, write->resource_gone_count);
-    for (uint32_t i = 0; i < write->resource_gone_count; i++)
-        array_add_str(&ids, write->resources_gone[i]);
-    return send_names(txn, "DELETE FROM pawl.resources WHERE id = ANY ($1)", &ids, err);
-}
-
-/* ---- workers ---- */
-
-static const char upsert_registrations[] =
-    "INSERT INTO pawl.workers (id, expires_at, state)"
-    " SELECT * FROM unnest($1::text[], $2::timestamptz[], $3::json[]) AS u (id, expires_at, state)"
-    " ORDER BY id COLLATE \"C\""
-    " ON CONFLICT (id) DO UPDATE SET expires_at = EXCLUDED.expires_at, state = EXCLUDED.state";
 
 static enum error_code write_registrations(struct postgres_txn *txn,
                                            const struct store_write *write, struct err *err)
 {
-    struct array ids;
-    struct array ends;
-    struct array states;
-    struct params params;
-    if (write->registration_count == 0)
-        return ERR_OK;
-    array_init(&ids, &txn->scratch, PARAM_TEXT, write->registration_count);
-    array_init(&ends, &txn->scratch, PARAM_TIME, write->registration_count);
-    array_init(&states, &txn->scratch, PARAM_JSON, write->registration_count);
+    struct columns columns;
+    COLUMNS_INIT(&columns, &txn->scratch, STATE_FIELDS);
     for (uint32_t i = 0; i < write->registration_count; i++) {
+        struct str id = write->registrations[i].id;
+        int64_t expires_at = write->registrations[i].expires_at;
         struct buf state;
         buf_init(&state, &txn->scratch, 256);
         worker_state_write(&write->registrations[i], &state);
         if (state.failed)
             return out_of_memory(err);
-        array_add_str(&ids, write->registrations[i].id);
-        array_add_time(&ends, write->registrations[i].expires_at);
-        array_add_str(&states, buf_str(&state));
+        COLUMNS_ADD(&columns, STATE_FIELDS);
     }
-    params_init(&params, &txn->scratch);
-    params_add_array(&params, &ids);
-    params_add_array(&params, &ends);
-    params_add_array(&params, &states);
-    return connection_send_quiet(txn->connection, upsert_registrations, &params, err);
+    return send_columns(txn, UPSERT_STATES("workers"), &columns, err);
 }
 
 /* Nobody has locked them; whoever is busy with one has renewed it, or is about to. */
 static const char renew_registrations[] =
-    "WITH renewed AS MATERIALIZED (SELECT w.id, u.expires_at"
-    " FROM unnest($1::text[], $2::timestamptz[]) AS u (id, expires_at)"
-    " JOIN pawl.workers w ON w.id = u.id WHERE w.expires_at < u.expires_at"
-    " FOR UPDATE OF w SKIP LOCKED)"
-    " UPDATE pawl.workers w SET expires_at = r.expires_at FROM renewed r WHERE w.id = r.id";
+    "WITH renewed AS MATERIALIZED (SELECT w.id, u.expires_at FROM " FIELD_ROWS(
+        END_FIELDS) " JOIN pawl.workers w ON w.id = u.id WHERE w.expires_at < u.expires_at"
+                    " FOR UPDATE OF w SKIP LOCKED)"
+                    " UPDATE pawl.workers w SET expires_at = r.expires_at FROM renewed r WHERE "
+                    "w.id = r.id";
 
 static enum error_code write_renewals(struct postgres_txn *txn, const struct store_write *write,
                                       struct err *err)
 {
-    struct array ids;
-    struct array ends;
-    array_init(&ids, &txn->scratch, PARAM_TEXT, write->renewal_count);
-    array_init(&ends, &txn->scratch, PARAM_TIME, write->renewal_count);
+    struct columns columns;
+    COLUMNS_INIT(&columns, &txn->scratch, END_FIELDS);
     for (uint32_t i = 0; i < write->renewal_count; i++) {
-        array_add_str(&ids, write->renewals[i].id);
-        array_add_time(&ends, write->renewals[i].expires_at);
+        struct str id = write->renewals[i].id;
+        int64_t expires_at = write->renewals[i].expires_at;
+        COLUMNS_ADD(&columns, END_FIELDS);
     }
-    return send_settings(txn, renew_registrations, &ids, &ends, err);
-}
-
-static enum error_code write_registrations_gone(struct postgres_txn *txn,
-                                                const struct store_write *write, struct err *err)
-{
-    struct array ids;
-    array_init(&ids, &txn->scratch, PARAM_TEXT, write->registration_gone_count);
-    for (uint32_t i = 0; i < write->registration_gone_count; i++)
-        array_add_str(&ids, write->registrations_gone[i]);
-    return send_names(txn, "DELETE FROM pawl.workers WHERE id = ANY ($1)", &ids, err);
+    return send_columns(txn, renew_registrations, &columns, err);
 }
 
 /* ---- kinds and queues ----
@@ -198,15 +128,20 @@ static enum error_code write_registrations_gone(struct postgres_txn *txn,
  * locked in the order of their names, whatever a batch does with each: two batches that set the
  * same ones cannot wait for each other. */
 
-static const char upsert_kinds[] =
-    "INSERT INTO pawl.kinds (kind, settings) SELECT kind, coalesce(settings, '{}')"
-    " FROM unnest($1::text[], $2::json[]) AS u (kind, settings) ORDER BY kind COLLATE \"C\""
-    " ON CONFLICT (kind) DO UPDATE SET settings = EXCLUDED.settings";
+#define KIND_FIELDS(F, X)                                                                          \
+    F(1, kind, text, str, write->kinds[i].kind)                                                    \
+    X(2, settings, json, str, is_gone ? STR("{}") : buf_str(&settings))
+#define QUEUE_FIELDS(F, X)                                                                         \
+    F(1, queue, text, str, write->queues[i].queue)                                                 \
+    X(2, paused, bool, bool, write->queues[i].paused)
 
-static const char upsert_queues[] =
-    "INSERT INTO pawl.queues (queue, paused) SELECT queue, paused"
-    " FROM unnest($1::text[], $2::bool[]) AS u (queue, paused) ORDER BY queue COLLATE \"C\""
-    " ON CONFLICT (queue) DO UPDATE SET paused = EXCLUDED.paused";
+static const char upsert_kinds[] = INSERT_FIELDS(
+    "kinds", KIND_FIELDS) " ORDER BY kind COLLATE \"C\""
+                          " ON CONFLICT (kind) DO UPDATE SET settings = EXCLUDED.settings";
+
+static const char upsert_queues[] = INSERT_FIELDS(
+    "queues", QUEUE_FIELDS) " ORDER BY queue COLLATE \"C\""
+                            " ON CONFLICT (queue) DO UPDATE SET paused = EXCLUDED.paused";
 
 static bool nothing_set(const struct kind_settings *settings)
 {
@@ -217,51 +152,43 @@ static bool nothing_set(const struct kind_settings *settings)
 static enum error_code write_kinds(struct postgres_txn *txn, const struct store_write *write,
                                    struct err *err)
 {
-    struct array kinds;
-    struct array settings;
-    struct array gone;
-    array_init(&kinds, &txn->scratch, PARAM_TEXT, write->kind_count);
-    array_init(&settings, &txn->scratch, PARAM_JSON, write->kind_count);
-    array_init(&gone, &txn->scratch, PARAM_TEXT, write->kind_count);
+    struct columns columns;
+    struct str *gone = arena_alloc(&txn->scratch, (write->kind_count + (size_t)1) * sizeof *gone);
+    uint32_t gone_count = 0;
+    COLUMNS_INIT(&columns, &txn->scratch, KIND_FIELDS);
+    if (gone == NULL)
+        return out_of_memory(err);
     for (uint32_t i = 0; i < write->kind_count; i++) {
-        struct buf text;
-        array_add_str(&kinds, write->kinds[i].kind);
-        if (nothing_set(&write->kinds[i].settings)) {
-            array_add_str(&gone, write->kinds[i].kind);
-            array_add_null(&settings);
-            continue;
-        }
-        buf_init(&text, &txn->scratch, 256);
-        kind_settings_write(&write->kinds[i].settings, &text);
-        if (text.failed)
+        bool is_gone = nothing_set(&write->kinds[i].settings);
+        struct buf settings;
+        buf_init(&settings, &txn->scratch, 256);
+        kind_settings_write(&write->kinds[i].settings, &settings);
+        if (settings.failed)
             return out_of_memory(err);
-        array_add_str(&settings, buf_str(&text));
+        COLUMNS_ADD(&columns, KIND_FIELDS);
+        if (is_gone)
+            gone[gone_count++] = write->kinds[i].kind;
     }
-    enum error_code code = send_settings(txn, upsert_kinds, &kinds, &settings, err);
-    return code != ERR_OK
-               ? code
-               : send_names(txn, "DELETE FROM pawl.kinds WHERE kind = ANY ($1)", &gone, err);
+    enum error_code code = send_columns(txn, upsert_kinds, &columns, err);
+    return code == ERR_OK ? send_names(txn, "DELETE FROM pawl.kinds WHERE kind = ANY ($1)", gone,
+                                       gone_count, err)
+                          : code;
 }
 
 static enum error_code write_queues(struct postgres_txn *txn, const struct store_write *write,
                                     struct err *err)
 {
-    struct array queues;
-    struct array paused;
-    struct array resumed;
-    array_init(&queues, &txn->scratch, PARAM_TEXT, write->queue_count);
-    array_init(&paused, &txn->scratch, PARAM_BOOL, write->queue_count);
-    array_init(&resumed, &txn->scratch, PARAM_TEXT, write->queue_count);
-    for (uint32_t i = 0; i < write->queue_count; i++) {
-        array_add_str(&queues, write->queues[i].queue);
-        array_add_bool(&paused, write->queues[i].paused);
-        if (!write->queues[i].paused)
-            array_add_str(&resumed, write->queues[i].queue);
-    }
-    enum error_code code = send_settings(txn, upsert_queues, &queues, &paused, err);
-    return code != ERR_OK
-               ? code
-               : send_names(txn, "DELETE FROM pawl.queues WHERE queue = ANY ($1)", &resumed, err);
+    struct columns columns;
+    COLUMNS_INIT(&columns, &txn->scratch, QUEUE_FIELDS);
+    for (uint32_t i = 0; i < write->queue_count; i++)
+        COLUMNS_ADD(&columns, QUEUE_FIELDS);
+    enum error_code code = send_columns(txn, upsert_queues, &columns, err);
+    return code == ERR_OK
+               ? send_columns(txn,
+                              "DELETE FROM pawl.queues q USING " FIELD_ROWS(
+                                  QUEUE_FIELDS) " WHERE q.queue = u.queue AND NOT u.paused",
+                              &columns, err)
+               : code;
 }
 
 enum error_code write_settings(struct postgres_txn *txn, const struct store_write *write,
@@ -271,13 +198,15 @@ enum error_code write_settings(struct postgres_txn *txn, const struct store_writ
     if (code == ERR_OK)
         code = write_resources(txn, write, err);
     if (code == ERR_OK)
-        code = write_resources_gone(txn, write, err);
+        code = send_names(txn, "DELETE FROM pawl.resources WHERE id = ANY ($1)",
+                          write->resources_gone, write->resource_gone_count, err);
     if (code == ERR_OK)
         code = write_registrations(txn, write, err);
     if (code == ERR_OK)
         code = write_renewals(txn, write, err);
     if (code == ERR_OK)
-        code = write_registrations_gone(txn, write, err);
+        code = send_names(txn, "DELETE FROM pawl.workers WHERE id = ANY ($1)",
+                          write->registrations_gone, write->registration_gone_count, err);
     if (code == ERR_OK)
         code = write_kinds(txn, write, err);
     if (code == ERR_OK)

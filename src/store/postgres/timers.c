@@ -18,25 +18,7 @@ static void params_add_place(struct params *params, const struct mark_place *pla
 /* The injected clock, or the database's. */
 #define CLOCK_CTE "WITH clock AS MATERIALIZED (SELECT coalesce($1::int8, " SQL_NOW ") AS now)"
 
-/* ---- promote ---- */
-
-/* The jobs are locked too, as weakly as keeps out whoever would write them: such a batch has loaded
- * them, which does not go with FOR KEY SHARE. So nobody who writes a job ever waits for a promoter,
- * except in load, where waiting is in order. */
-static const char promote_work[] =
-    CLOCK_CTE ", due AS MATERIALIZED ("
-              " SELECT t.at, t.job_id, t.step, t.lane, t.rank FROM pawl.timers t"
-              " JOIN pawl.jobs j ON j.id = t.job_id"
-              " WHERE t.kind = 0 AND t.at <= (SELECT now FROM clock)"
-              " AND (t.at, t.job_id, t.step) > ($2::int8, $3::uuid, $4::int8)"
-              " AND (t.at, t.job_id, t.step) <= ($5::int8, $6::uuid, $7::int8)"
-              " ORDER BY t.at, t.job_id, t.step LIMIT $8"
-              " FOR UPDATE OF t SKIP LOCKED FOR KEY SHARE OF j SKIP LOCKED"
-              "), gone AS (DELETE FROM pawl.timers t USING due d WHERE t.kind = 0 AND t.at = d.at"
-              " AND t.job_id = d.job_id AND t.step = d.step"
-              "), put AS (INSERT INTO pawl.ready (lane, rank, run_at, job_id, step)"
-              " SELECT lane, rank, at, job_id, step FROM due ON CONFLICT DO NOTHING)"
-              " SELECT lane, rank, at, job_id, step FROM due ORDER BY at, job_id, step";
+/* ---- lines that are taken from ---- */
 
 /* What a scan took: how many, and the last place. */
 struct taken {
@@ -44,11 +26,90 @@ struct taken {
     struct mark_place last;
 };
 
-/* Moves work that stands behind `from` and up to `to`. */
-static enum error_code promote_range(struct postgres_txn *txn, const struct mark_place *from,
-                                     const struct mark_place *to, uint32_t limit,
-                                     struct taken *taken, struct err *err)
+/* Takes at most `limit` behind `from` and up to `to`. */
+typedef enum error_code take_range(struct postgres_txn *txn, void *arg,
+                                   const struct mark_place *from, const struct mark_place *to,
+                                   uint32_t limit, struct taken *taken, struct err *err);
+
+/* What a look before the mark means for it: if there may be more it goes back there; else all was
+ * taken up to where it is at least. */
+static void found_before(struct mark_found *found, const struct taken *before,
+                         const struct mark_scan *scan)
 {
+    if (!found->was_short)
+        found->taken = before->last;
+    else if (!found->has_taken)
+        found->taken = scan->from;
+    found->has_taken = true;
+}
+
+/* Takes from the mark of a line on; before it too if that was too little and it is affordable. */
+static enum error_code take_from(struct postgres_txn *txn, const struct mark_scan *scan,
+                                 uint32_t limit, take_range *take, void *arg,
+                                 struct mark_found *found, uint32_t *ret_count, struct err *err)
+{
+    struct taken taken = {0};
+    struct taken before = {0};
+    int64_t start = clock_monotonic_ms();
+    enum error_code code = take(txn, arg, &scan->from, &MARK_LAST, limit, &taken, err);
+    if (code != ERR_OK)
+        return code;
+    found->has_taken = taken.count > 0;
+    found->taken = taken.last;
+    found->is_full = scan->full;
+    found->was_short = taken.count < limit;
+    if (found->was_short && marks_may_look_back(&txn->store->marks, scan, start)) {
+        uint32_t wanted = limit - taken.count;
+        found->is_full = true;
+        code = take(txn, arg, &MARK_FIRST, &scan->from, wanted, &before, err);
+        found->was_short = before.count < wanted;
+        found_before(found, &before, scan);
+    }
+    found->now = clock_monotonic_ms();
+    found->took = found->now - start;
+    *ret_count = taken.count + before.count;
+    return code;
+}
+
+static enum error_code take_from_line(struct postgres_txn *txn, uint32_t line, uint32_t limit,
+                                      take_range *take, void *arg, uint32_t *ret_count,
+                                      struct err *err)
+{
+    struct mark_found found = {0};
+    enum error_code code = txn_start(txn, err);
+    if (code != ERR_OK)
+        return txn_end_verb(txn, code);
+    struct mark_scan scan = marks_start(&txn->store->marks, line, clock_monotonic_ms());
+    code = take_from(txn, &scan, limit, take, arg, &found, ret_count, err);
+    marks_end(&txn->store->marks, &scan, code == ERR_OK ? &found : NULL);
+    return txn_end_verb(txn, code);
+}
+
+/* ---- promote ---- */
+
+/* The jobs are locked too, as weakly as keeps out whoever would write them: such a batch has loaded
+ * them, which does not go with FOR KEY SHARE. So nobody who writes a job ever waits for a promoter,
+ * except in load, where waiting is in order. */
+static const char promote_work[] =
+    CLOCK_CTE ", due AS MATERIALIZED ("
+              " SELECT t.ctid AS place, t.at, t.job_id, t.step, t.lane, t.rank FROM pawl.timers t"
+              " JOIN pawl.job_rows j ON j.id = t.job_id"
+              " WHERE t.kind = 0 AND t.at <= (SELECT now FROM clock)"
+              " AND (t.at, t.job_id, t.step) > ($2::int8, $3::uuid, $4::int8)"
+              " AND (t.at, t.job_id, t.step) <= ($5::int8, $6::uuid, $7::int8)"
+              " ORDER BY t.at, t.job_id, t.step LIMIT $8"
+              " FOR UPDATE OF t SKIP LOCKED FOR KEY SHARE OF j SKIP LOCKED"
+              "), gone AS (DELETE FROM pawl.timers WHERE ctid = ANY (ARRAY(SELECT place FROM due))"
+              "), put AS (INSERT INTO pawl.ready (lane, rank, run_at, job_id, step)"
+              " SELECT lane, rank, at, job_id, step FROM due ON CONFLICT DO NOTHING)"
+              " SELECT lane, rank, at, job_id, step FROM due ORDER BY at, job_id, step";
+
+/* Moves work that stands behind `from` and up to `to`. */
+static enum error_code promote_range(struct postgres_txn *txn, void *arg,
+                                     const struct mark_place *from, const struct mark_place *to,
+                                     uint32_t limit, struct taken *taken, struct err *err)
+{
+    (void)arg;
     struct params params;
     struct reader reader;
     PGresult *result;
@@ -82,60 +143,11 @@ static enum error_code promote_range(struct postgres_txn *txn, const struct mark
     return code;
 }
 
-/* What a look before the mark means for it: if there may be more it goes back there; else all was
- * taken up to where it is at least. */
-static void found_before(struct mark_found *found, const struct taken *before,
-                         const struct mark_scan *scan)
-{
-    if (!found->was_short)
-        found->taken = before->last;
-    else if (!found->has_taken)
-        found->taken = scan->from;
-    found->has_taken = true;
-}
-
-static enum error_code promote(struct postgres_txn *txn, const struct mark_scan *scan,
-                               uint32_t limit, struct taken *taken, struct mark_found *found,
-                               struct err *err)
-{
-    struct marks *marks = &txn->store->marks;
-    int64_t start = clock_monotonic_ms();
-    enum error_code code = promote_range(txn, &scan->from, &MARK_LAST, limit, taken, err);
-    if (code != ERR_OK)
-        return code;
-    found->has_taken = taken->count > 0;
-    found->taken = taken->last;
-    found->is_full = scan->full;
-    found->was_short = taken->count < limit;
-    if (found->was_short && marks_may_look_back(marks, scan, start)) {
-        struct taken before = {0};
-        uint32_t wanted = limit - taken->count;
-        found->is_full = true;
-        code = promote_range(txn, &MARK_FIRST, &scan->from, wanted, &before, err);
-        taken->count += before.count;
-        found->was_short = before.count < wanted;
-        found_before(found, &before, scan);
-    }
-    found->now = clock_monotonic_ms();
-    found->took = found->now - start;
-    return code;
-}
-
 enum error_code postgres_promote(struct store_txn *handle, uint32_t limit, uint32_t *ret_count,
                                  struct err *err)
 {
-    struct postgres_txn *txn = (struct postgres_txn *)handle;
-    struct taken taken = {0};
-    struct mark_found found = {0};
-    enum error_code code = txn_start(txn, err);
-    if (code != ERR_OK)
-        return txn_end_verb(txn, code);
-    struct mark_scan scan = marks_start(&txn->store->marks, LINE_WORK, clock_monotonic_ms());
-    code = promote(txn, &scan, limit, &taken, &found, err);
-    marks_end(&txn->store->marks, &scan, code == ERR_OK ? &found : NULL);
-    if (code == ERR_OK)
-        *ret_count = taken.count;
-    return txn_end_verb(txn, code);
+    return take_from_line((struct postgres_txn *)handle, LINE_WORK, limit, promote_range, NULL,
+                          ret_count, err);
 }
 
 /* ---- admit ---- */
@@ -143,45 +155,54 @@ enum error_code postgres_promote(struct store_txn *handle, uint32_t limit, uint3
 /* Submissions behind $1 and up to $2, $3 at most, but for those in $4. */
 static const char admit_submissions[] =
     "WITH taken AS MATERIALIZED ("
-    " SELECT id, seq, kind, queue, idempotency_key, payload, options FROM pawl.submissions"
+    " SELECT ctid AS place, id, seq, kind, queue, idempotency_key, payload, options"
+    " FROM pawl.submissions"
     " WHERE seq > $1 AND seq <= $2 AND id <> ALL ($4::uuid[])"
     " ORDER BY seq LIMIT $3 FOR UPDATE SKIP LOCKED"
-    "), gone AS (DELETE FROM pawl.submissions s USING taken t WHERE s.id = t.id)"
+    "), gone AS (DELETE FROM pawl.submissions WHERE ctid = ANY (ARRAY(SELECT place FROM taken)))"
     " SELECT id, seq, kind, queue, idempotency_key, payload, options FROM taken ORDER BY seq";
 
 struct admission {
-    struct postgres_txn *txn;
     const struct store_admission *wanted;
     struct arena *arena;
     struct store_submission *at;
     uint32_t count;
 };
 
-static void admit_params(struct params *params, const struct admission *admission, int64_t from,
-                         int64_t to)
+/* The last number that a scan leaves out. A place just before a submission has its number and a
+ * smaller step. */
+static int64_t seq_before(const struct mark_place *from)
 {
-    const struct store_admission *wanted = admission->wanted;
-    struct array left;
-    params_init(params, &admission->txn->scratch);
-    params_add_int8(params, from);
-    params_add_int8(params, to);
-    params_add_int8(params, wanted->limit - admission->count);
-    array_init(&left, &admission->txn->scratch, PARAM_UUID, wanted->left_count);
-    for (uint32_t i = 0; i < wanted->left_count; i++)
-        array_add_uuid(&left, wanted->left[i]);
-    params_add_array(params, &left);
+    return from->step < -1 && from->at > INT64_MIN ? from->at - 1 : from->at;
 }
 
-static enum error_code admit_range(struct admission *admission, int64_t from, int64_t to,
-                                   struct taken *taken, struct err *err)
+static enum error_code ask_submissions(struct postgres_txn *txn, const struct admission *admission,
+                                       const struct mark_place *from, const struct mark_place *to,
+                                       uint32_t limit, PGresult **ret, struct err *err)
 {
-    struct postgres_txn *txn = admission->txn;
+    const struct store_admission *wanted = admission->wanted;
     struct params params;
+    struct array left;
+    params_init(&params, &txn->scratch);
+    params_add_int8(&params, seq_before(from));
+    params_add_int8(&params, seq_before(to));
+    params_add_int8(&params, limit);
+    array_init(&left, &txn->scratch, PARAM_UUID, wanted->left_count);
+    for (uint32_t i = 0; i < wanted->left_count; i++)
+        array_add_uuid(&left, wanted->left[i]);
+    params_add_array(&params, &left);
+    txn->wrote = true;
+    return txn_ask(txn, admit_submissions, &params, ret, err);
+}
+
+static enum error_code admit_range(struct postgres_txn *txn, void *arg,
+                                   const struct mark_place *from, const struct mark_place *to,
+                                   uint32_t limit, struct taken *taken, struct err *err)
+{
+    struct admission *admission = arg;
     struct reader reader;
     PGresult *result;
-    admit_params(&params, admission, from, to);
-    txn->wrote = true;
-    enum error_code code = txn_ask(txn, admit_submissions, &params, &result, err);
+    enum error_code code = ask_submissions(txn, admission, from, to, limit, &result, err);
     if (code != ERR_OK)
         return code;
     size_t count = admission->count;
@@ -212,64 +233,24 @@ static enum error_code admit_range(struct admission *admission, int64_t from, in
     return code;
 }
 
-/* The last number that a scan leaves out. A place just before a submission has its number and a
- * smaller step. */
-static int64_t seq_before(const struct mark_place *from)
-{
-    return from->step < -1 && from->at > INT64_MIN ? from->at - 1 : from->at;
-}
-
-static enum error_code admit(struct admission *admission, const struct mark_scan *scan,
-                             struct mark_found *found, struct err *err)
-{
-    struct marks *marks = &admission->txn->store->marks;
-    struct taken taken = {0};
-    int64_t start = clock_monotonic_ms();
-    int64_t from = seq_before(&scan->from);
-    enum error_code code = admit_range(admission, from, INT64_MAX, &taken, err);
-    if (code != ERR_OK)
-        return code;
-    found->has_taken = taken.count > 0;
-    found->taken = taken.last;
-    found->is_full = scan->full;
-    found->was_short = admission->count < admission->wanted->limit;
-    if (found->was_short && marks_may_look_back(marks, scan, start)) {
-        struct taken before = {0};
-        found->is_full = true;
-        code = admit_range(admission, INT64_MIN, from, &before, err);
-        found->was_short = admission->count < admission->wanted->limit;
-        found_before(found, &before, scan);
-    }
-    found->now = clock_monotonic_ms();
-    found->took = found->now - start;
-    return code;
-}
-
 enum error_code postgres_admit(struct store_txn *handle, const struct store_admission *wanted,
                                struct arena *arena, struct store_submission **ret,
                                uint32_t *ret_count, struct err *err)
 {
-    struct postgres_txn *txn = (struct postgres_txn *)handle;
-    struct admission admission = {.txn = txn, .wanted = wanted, .arena = arena};
-    struct mark_found found = {0};
-    enum error_code code = txn_start(txn, err);
-    if (code != ERR_OK)
-        return txn_end_verb(txn, code);
-    struct mark_scan scan = marks_start(&txn->store->marks, LINE_SUBMISSIONS, clock_monotonic_ms());
-    code = admit(&admission, &scan, &found, err);
-    marks_end(&txn->store->marks, &scan, code == ERR_OK ? &found : NULL);
-    if (code == ERR_OK) {
+    struct admission admission = {.wanted = wanted, .arena = arena};
+    enum error_code code = take_from_line((struct postgres_txn *)handle, LINE_SUBMISSIONS,
+                                          wanted->limit, admit_range, &admission, ret_count, err);
+    if (code == ERR_OK)
         *ret = admission.at;
-        *ret_count = admission.count;
-    }
-    return txn_end_verb(txn, code);
+    return code;
 }
 
 /* ---- sweep ---- */
 
 /* $1: the clock, which does not count; what is as old as $2 goes, $3: how many, and of deleted jobs
  * what is as old as $4, and workers that ended by $6. Numbers of batches that nobody can ask for
- * any more ($5) go too, and are not counted. */
+ * any more ($5) go too, and are not counted; of those that are entries in the feed, the ones of
+ * which no job is left, as far as a look at some behind the number $7 finds them. */
 static const char sweep_old[] =
     "WITH clock AS (SELECT $1::int8)"
     ", old_requests AS MATERIALIZED (SELECT id FROM pawl.requests"
@@ -293,11 +274,19 @@ static const char sweep_old[] =
     " FOR UPDATE SKIP LOCKED"
     "), gone_workers AS (DELETE FROM pawl.workers WHERE id = ANY (ARRAY("
     "SELECT id FROM old_workers)) RETURNING 1"
-    "), gone_batches AS (DELETE FROM pawl.batches WHERE ctid = ANY (ARRAY("
-    "SELECT ctid FROM pawl.batches WHERE at < timestamptz 'epoch' + $5 * interval '1 ms'"
-    " LIMIT 1000)))"
+    "), old_batches AS MATERIALIZED (SELECT ctid AS place FROM pawl.batch_rows WHERE seq IS NULL"
+    " AND at < timestamptz 'epoch' + $5 * interval '1 ms' ORDER BY at LIMIT 1000"
+    "), entries AS MATERIALIZED (SELECT b.ctid AS place, b.number, EXISTS (SELECT"
+    " FROM unnest(b.jobs) AS u (id) JOIN pawl.job_rows j ON j.id = u.id) AS has_jobs"
+    " FROM pawl.batch_rows b WHERE b.number > $7 AND b.at < timestamptz 'epoch' + $5 * interval '1 "
+    "ms'"
+    " ORDER BY b.number LIMIT 1000"
+    "), gone_batches AS (DELETE FROM pawl.batch_rows WHERE ctid = ANY (ARRAY("
+    "SELECT place FROM old_batches UNION ALL SELECT place FROM entries WHERE NOT has_jobs)))"
     " SELECT (SELECT count(*) FROM gone_requests) + (SELECT count(*) FROM gone_telemetry)"
-    " + (SELECT count(*) FROM gone_purged) + (SELECT count(*) FROM gone_workers)";
+    " + (SELECT count(*) FROM gone_purged) + (SELECT count(*) FROM gone_workers),"
+    " CASE WHEN (SELECT count(*) FROM entries) = 1000 THEN (SELECT max(number) FROM entries)"
+    " ELSE 0 END";
 
 /* A statement in a transaction of its own, which gives some numbers. The first parameter is the
  * clock; what it changes is no news to anybody. */
@@ -332,17 +321,35 @@ static enum error_code ask_alone(struct store *handle, const char *sql, const in
     return postgres_commit(base, &outcome, err);
 }
 
+/* Should nobody read the feed, its entries get their numbers here. */
+static enum error_code number_entries(struct store *handle, struct err *err)
+{
+    struct store_txn *base;
+    enum error_code code = postgres_begin(handle, STORE_READ, &base, err);
+    if (code != ERR_OK)
+        return code;
+    code = feed_number((struct postgres_txn *)base, err);
+    postgres_rollback(base);
+    return code;
+}
+
 enum error_code postgres_sweep(struct store *handle, int64_t now, uint32_t limit,
                                uint32_t *ret_count, struct err *err)
 {
-    const int64_t numbers[] = {now - REQUEST_KEPT_MS, limit, now - PURGED_KEPT_MS,
-                               now - BATCHES_KEPT_MS, now - WORKER_KEPT_MS};
-    int64_t count;
-    enum error_code code = ask_alone(handle, sweep_old, numbers, 5, &count, 1, err);
+    struct postgres *store = (struct postgres *)handle;
+    const int64_t numbers[] = {now - REQUEST_KEPT_MS, limit,
+                               now - PURGED_KEPT_MS,  now - BATCHES_KEPT_MS,
+                               now - WORKER_KEPT_MS,  store->entries_swept};
+    int64_t found[2];
+    enum error_code code = number_entries(handle, err);
     if (code == ERR_OK)
-        code = lanes_give_back((struct postgres *)handle, err);
+        code = ask_alone(handle, sweep_old, numbers, 6, found, 2, err);
     if (code == ERR_OK)
-        *ret_count = (uint32_t)count;
+        code = lanes_give_back(store, err);
+    if (code != ERR_OK)
+        return code;
+    store->entries_swept = found[1];
+    *ret_count = (uint32_t)found[0];
     return code;
 }
 

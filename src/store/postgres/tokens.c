@@ -12,14 +12,22 @@
 static const char find_token[] = READ_TOKENS "t.hash = $1 OR t.id = $2";
 static const char read_tokens[] = READ_TOKENS "true ORDER BY t.id LIMIT $1";
 
+#define TOKEN_FIELDS(F, X)                                                                         \
+    F(1, id, uuid, uuid, token->id)                                                                \
+    X(2, hash, bytea, bytes, token->hash, sizeof token->hash)                                      \
+    X(3, name, text, str, token->name)                                                             \
+    X(4, scopes, text, str, buf_str(&scopes))                                                      \
+    X(5, queues, json, str, buf_str(&queues))                                                      \
+    X(6, created_at, timestamptz, time, token->created_at)                                         \
+    X(7, expires_at, timestamptz, time_set, token->expires_at)                                     \
+    X(8, revoked_at, timestamptz, time_set, token->revoked_at)
+
 /* Sorted, so that two batches that revoke the same ones cannot wait for each other. */
 static const char upsert_tokens[] =
-    "INSERT INTO pawl.tokens AS t"
-    " (id, hash, name, scopes, queues, created_at, expires_at, revoked_at)"
-    " SELECT * FROM unnest($1::uuid[], $2::bytea[], $3::text[], $4::text[], $5::json[],"
-    " $6::timestamptz[], $7::timestamptz[], $8::timestamptz[])"
-    " AS u (id, hash, name, scopes, queues, created_at, expires_at, revoked_at) ORDER BY id"
-    " ON CONFLICT (id) DO UPDATE SET revoked_at = EXCLUDED.revoked_at WHERE t.revoked_at IS NULL";
+    "INSERT INTO pawl.tokens AS t (" FIELD_NAMES(TOKEN_FIELDS) ") SELECT * FROM " FIELD_ROWS(
+        TOKEN_FIELDS) " ORDER BY id"
+                      " ON CONFLICT (id) DO UPDATE SET revoked_at = EXCLUDED.revoked_at WHERE "
+                      "t.revoked_at IS NULL";
 
 /* In the same order, for the same reason. */
 static const char delete_tokens[] =
@@ -29,19 +37,14 @@ static const char delete_tokens[] =
 static enum error_code drop_tokens(struct postgres_txn *txn, const struct store_write *write,
                                    struct err *err)
 {
-    struct array ids;
-    struct params params;
-    if (write->token_gone_count == 0)
-        return ERR_OK;
-    array_init(&ids, &txn->scratch, PARAM_UUID, write->token_gone_count);
+    struct columns columns;
+    columns_init(&columns, &txn->scratch, (const enum param_type[]){PARAM_UUID}, 1);
     for (uint32_t i = 0; i < write->token_gone_count; i++)
-        array_add_uuid(&ids, write->tokens_gone[i]);
-    params_init(&params, &txn->scratch);
-    params_add_array(&params, &ids);
-    return connection_send_quiet(txn->connection, delete_tokens, &params, err);
+        array_add_uuid(&columns.at[0], write->tokens_gone[i]);
+    return send_columns(txn, delete_tokens, &columns, err);
 }
 
-static void add_time_set(struct array *array, int64_t time_ms)
+static void array_add_time_set(struct array *array, int64_t time_ms)
 {
     if (time_ms > 0)
         array_add_time(array, time_ms);
@@ -52,15 +55,8 @@ static void add_time_set(struct array *array, int64_t time_ms)
 enum error_code write_tokens(struct postgres_txn *txn, const struct store_write *write,
                              struct err *err)
 {
-    static const enum param_type types[] = {PARAM_UUID, PARAM_BYTEA, PARAM_TEXT, PARAM_TEXT,
-                                            PARAM_JSON, PARAM_TIME,  PARAM_TIME, PARAM_TIME};
-    enum { COLUMNS = sizeof types / sizeof types[0] };
-    struct array columns[COLUMNS];
-    struct params params;
-    if (write->token_count == 0)
-        return drop_tokens(txn, write, err);
-    for (int i = 0; i < COLUMNS; i++)
-        array_init(&columns[i], &txn->scratch, types[i], write->token_count);
+    struct columns columns;
+    COLUMNS_INIT(&columns, &txn->scratch, TOKEN_FIELDS);
     for (uint32_t i = 0; i < write->token_count; i++) {
         const struct access_token *token = &write->tokens[i];
         struct buf scopes;
@@ -71,19 +67,9 @@ enum error_code write_tokens(struct postgres_txn *txn, const struct store_write 
         access_queues_write(&token->queues, &queues);
         if (scopes.failed || queues.failed)
             return out_of_memory(err);
-        array_add_uuid(&columns[0], token->id);
-        array_add_bytes(&columns[1], token->hash, sizeof token->hash);
-        array_add_str(&columns[2], token->name);
-        array_add_str(&columns[3], buf_str(&scopes));
-        array_add_str(&columns[4], buf_str(&queues));
-        array_add_time(&columns[5], token->created_at);
-        add_time_set(&columns[6], token->expires_at);
-        add_time_set(&columns[7], token->revoked_at);
+        COLUMNS_ADD(&columns, TOKEN_FIELDS);
     }
-    params_init(&params, &txn->scratch);
-    for (int i = 0; i < COLUMNS; i++)
-        params_add_array(&params, &columns[i]);
-    enum error_code code = connection_send_quiet(txn->connection, upsert_tokens, &params, err);
+    enum error_code code = send_columns(txn, upsert_tokens, &columns, err);
     return code == ERR_OK ? drop_tokens(txn, write, err) : code;
 }
 

@@ -1,4 +1,5 @@
 /* Transactions: begin, commit, rollback, and what every verb does first and last. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -51,6 +52,9 @@ void txn_settings(char *ret, size_t size, enum store_mode mode, int64_t patience
                    " set_config('enable_hashjoin', 'off', true),"
                    " set_config('enable_mergejoin', 'off', true),"
                    " set_config('enable_material', 'off', true), set_config('jit', 'off', true),"
+                   /* Before version 14 there is none. */
+                   " set_config(CASE WHEN current_setting('enable_memoize', true) IS NULL"
+                   " THEN 'jit' ELSE 'enable_memoize' END, 'off', true),"
                    " set_config('plan_cache_mode', '%s', true),"
                    " set_config('lock_timeout', '%lld', true),"
                    " set_config('idle_in_transaction_session_timeout', '%lld', true),"
@@ -68,7 +72,7 @@ enum error_code txn_start(struct postgres_txn *txn, struct err *err)
     arena_clear(&txn->scratch);
     if (txn->failed)
         return err_set(err, ERR_UNAVAILABLE,
-                       "this transaction has failed before: roll it back and run it again");
+                       "this transaction has already failed: roll it back and run it again");
     if (txn->begun)
         return ERR_OK;
     txn->begun = true;
@@ -106,28 +110,97 @@ enum error_code txn_ask(struct postgres_txn *txn, const char *sql, struct params
     return connection_ask(txn->connection, sql, params, ret, err);
 }
 
+enum error_code txn_ask_int(struct postgres_txn *txn, const char *sql, struct params *params,
+                            int64_t *ret, struct err *err)
+{
+    PGresult *result;
+    struct reader reader;
+    enum error_code code = txn_ask(txn, sql, params, &result, err);
+    if (code != ERR_OK)
+        return code;
+    reader_init(&reader, result, &txn->scratch);
+    reader_row(&reader, 0);
+    int64_t number = reader_int(&reader);
+    code = reader_check(&reader, "a number", err);
+    PQclear(result);
+    if (code == ERR_OK)
+        *ret = number;
+    return code;
+}
+
+enum error_code txn_rows(struct postgres_txn *txn, const char *sql, struct params *params,
+                         struct rows *rows, struct arena *arena, struct err *err)
+{
+    struct reader reader;
+    PGresult *result;
+    enum error_code code = txn_ask(txn, sql, params, &result, err);
+    if (code != ERR_OK)
+        return code;
+    uint32_t count = (uint32_t)PQntuples(result);
+    char *at = arena_zalloc(arena, count, rows->size);
+    if (at == NULL)
+        code = out_of_memory(err);
+    reader_init(&reader, result, arena);
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
+        reader_row(&reader, (int)i);
+        code = rows->read(&reader, rows, at + i * rows->size, err);
+    }
+    PQclear(result);
+    rows->at = at;
+    rows->count = count;
+    return code;
+}
+
 enum error_code txn_now(struct postgres_txn *txn, int64_t *ret, struct err *err)
 {
     const struct store_options *options = &txn->store->base.options;
     if (!txn->has_now && options->clock != NULL) {
         txn->now = options->clock(options->clock_arg);
     } else if (!txn->has_now) {
-        PGresult *result;
-        struct reader reader;
-        enum error_code code = txn_ask(txn, "SELECT " SQL_NOW, NULL, &result, err);
+        enum error_code code = txn_ask_int(txn, "SELECT " SQL_NOW, NULL, &txn->now, err);
         if (code != ERR_OK)
             return code;
-        reader_init(&reader, result, &txn->scratch);
-        reader_row(&reader, 0);
-        txn->now = clock_tell(txn->store, reader_int(&reader));
-        code = reader_check(&reader, "the time", err);
-        PQclear(result);
-        if (code != ERR_OK)
-            return code;
+        txn->now = clock_tell(txn->store, txn->now);
     }
     txn->has_now = true;
     *ret = txn->now;
     return ERR_OK;
+}
+
+void columns_init(struct columns *columns, struct arena *arena, const enum param_type *types,
+                  size_t count)
+{
+    assert(count <= sizeof columns->at / sizeof columns->at[0]);
+    columns->count = (uint32_t)count;
+    for (size_t i = 0; i < count; i++)
+        array_init(&columns->at[i], arena, types[i], 0);
+}
+
+void params_add_columns(struct params *params, struct columns *columns, struct arena *arena)
+{
+    params_init(params, arena);
+    for (uint32_t i = 0; i < columns->count; i++)
+        params_add_array(params, &columns->at[i]);
+}
+
+enum error_code send_columns(struct postgres_txn *txn, const char *sql, struct columns *columns,
+                             struct err *err)
+{
+    struct params params;
+    if (columns->at[0].count == 0)
+        return ERR_OK;
+    params_add_columns(&params, columns, &txn->scratch);
+    return connection_send_quiet(txn->connection, sql, &params, err);
+}
+
+enum error_code ask_columns(struct postgres_txn *txn, const char *sql, struct columns *columns,
+                            struct err *err)
+{
+    struct params params;
+    if (columns->at[0].count == 0)
+        return ERR_OK;
+    params_add_columns(&params, columns, &txn->scratch);
+    return connection_send(txn->connection, sql, &params, err);
 }
 
 void params_add_clock(struct params *params, const struct postgres *store)
@@ -160,40 +233,40 @@ bool txn_is_careful(const struct postgres_txn *txn)
     return clock_monotonic_ms() < txn->store->careful_until;
 }
 
-enum error_code txn_note_place(struct postgres_txn *txn, struct row_place place, struct err *err)
+enum error_code txn_note_job(struct postgres_txn *txn, struct job_note note, struct err *err)
 {
-    struct row_places *places = &txn->places;
-    if (places->count == places->cap) {
-        uint32_t cap = places->cap == 0 ? 64 : places->cap * 2;
-        struct row_place *at =
-            arena_grow(&txn->notes, places->at, places->cap * sizeof *at, cap * sizeof *at);
+    struct job_notes *jobs = &txn->jobs;
+    if (jobs->count == jobs->cap) {
+        uint32_t cap = jobs->cap == 0 ? 64 : jobs->cap * 2;
+        struct job_note *at =
+            arena_grow(&txn->notes, jobs->at, jobs->cap * sizeof *at, cap * sizeof *at);
         if (at == NULL)
             return out_of_memory(err);
-        places->at = at;
-        places->cap = cap;
+        jobs->at = at;
+        jobs->cap = cap;
     }
-    places->at[places->count++] = place;
+    jobs->at[jobs->count++] = note;
     return ERR_OK;
 }
 
 static int by_job(const void *a, const void *b)
 {
-    return memcmp(((const struct row_place *)a)->id.bytes, ((const struct row_place *)b)->id.bytes,
+    return memcmp(((const struct job_note *)a)->id.bytes, ((const struct job_note *)b)->id.bytes,
                   sizeof(struct uuid));
 }
 
-void txn_sort_places(struct postgres_txn *txn)
+void txn_sort_jobs(struct postgres_txn *txn)
 {
-    if (txn->places.count > 1)
-        qsort(txn->places.at, txn->places.count, sizeof *txn->places.at, by_job);
+    if (txn->jobs.count > 1)
+        qsort(txn->jobs.at, txn->jobs.count, sizeof *txn->jobs.at, by_job);
 }
 
-const struct row_place *txn_place_of(const struct postgres_txn *txn, struct uuid job)
+const struct job_note *txn_job(const struct postgres_txn *txn, struct uuid job)
 {
-    struct row_place wanted = {.id = job};
-    return txn->places.count == 0
+    struct job_note wanted = {.id = job};
+    return txn->jobs.count == 0
                ? NULL
-               : bsearch(&wanted, txn->places.at, txn->places.count, sizeof wanted, by_job);
+               : bsearch(&wanted, txn->jobs.at, txn->jobs.count, sizeof wanted, by_job);
 }
 
 static void lower_marks(struct postgres_txn *txn, const struct mark_changes *changes)
@@ -204,8 +277,13 @@ static void lower_marks(struct postgres_txn *txn, const struct mark_changes *cha
 
 /* ---- the end ---- */
 
-/* Leaves the number of this batch, so that it can be found out whether it was committed; and now
- * and then takes older ones away. */
+/* `seq` is given last, so that a later writer of a job has a later one. */
+static const char leave_entry[] =
+    "INSERT INTO pawl.batch_rows (session, batch, seq, jobs, versions, counts)"
+    " VALUES ($1, $2, nextval('pawl.feed_seq'), $3, $4, $5)";
+
+/* Leaves the number of this batch, so that it can be found out whether it was committed, with what
+ * it is in the feed; and now and then takes older ones away that are nothing there. */
 static enum error_code leave_number(struct postgres_txn *txn, struct err *err)
 {
     struct connection *connection = txn->connection;
@@ -213,16 +291,28 @@ static enum error_code leave_number(struct postgres_txn *txn, struct err *err)
     params_init(&params, &txn->scratch);
     params_add_uuid(&params, connection->session);
     params_add_int8(&params, ++connection->batch);
+    if (txn->has_entry) {
+        params_add_array(&params, &txn->entry.jobs);
+        params_add_array(&params, &txn->entry.versions);
+        params_add_array(&params, &txn->entry.counts);
+    }
     enum error_code code = connection_send_quiet(
-        connection, "INSERT INTO pawl.batches (session, batch) VALUES ($1, $2)", &params, err);
+        connection,
+        txn->has_entry ? leave_entry
+                       : "INSERT INTO pawl.batch_rows (session, batch) VALUES ($1, $2)",
+        &params, err);
     if (code != ERR_OK || connection->batch % BATCHES_KEPT != 0 ||
         PLANTED(POSTGRES_NUMBERS_PILE_UP))
         return code;
     /* Not from the beginning: what is gone from there may not be vacuumed yet. */
+    params_init(&params, &txn->scratch);
+    params_add_uuid(&params, connection->session);
+    params_add_int8(&params, connection->batch);
     params_add_int8(&params, connection->batch - 2 * BATCHES_KEPT);
-    return connection_send_quiet(
-        connection, "DELETE FROM pawl.batches WHERE session = $1 AND batch < $2 AND batch >= $3",
-        &params, err);
+    return connection_send_quiet(connection,
+                                 "DELETE FROM pawl.batch_rows WHERE session = $1 AND batch < $2"
+                                 " AND batch >= $3 AND seq IS NULL",
+                                 &params, err);
 }
 
 /* Whether the handle is still where the transaction is. */
@@ -237,8 +327,7 @@ static enum error_code committed_elsewhere(enum store_outcome *outcome, struct e
 {
     *outcome = STORE_UNKNOWN;
     return err_set(err, ERR_UNAVAILABLE,
-                   "PostgreSQL failed over during a commit, and whether the new primary has it is "
-                   "not known");
+                   "PostgreSQL failed over during a commit; the outcome is unknown");
 }
 
 /* Sends the rest with COMMIT and hears what came of it. */
@@ -249,6 +338,9 @@ static enum error_code send_commit(struct postgres_txn *txn, enum store_outcome 
     *outcome = STORE_NOT_COMMITTED;
     /* In a failed transaction this fails, and COMMIT, which would roll back, is not run. */
     enum error_code code = txn->wrote ? leave_number(txn, err) : ERR_OK;
+    if (code == ERR_OK && txn->only_beats)
+        code = connection_send_quiet(
+            connection, "SELECT set_config('synchronous_commit', 'off', true)", NULL, err);
     if (code == ERR_OK && txn->wrote && !is_current(txn))
         code = err_set(err, ERR_UNAVAILABLE, "PostgreSQL failed over: nothing was done");
     if (code == ERR_OK)
@@ -287,7 +379,7 @@ enum error_code postgres_commit(struct store_txn *handle, enum store_outcome *ou
     if (txn->failed) {
         *outcome = STORE_NOT_COMMITTED;
         code = err_set(err, ERR_UNAVAILABLE,
-                       "this transaction has failed before: roll it back and run it again");
+                       "this transaction has already failed: roll it back and run it again");
         connection_rollback(txn->connection);
     } else if (txn->begun) {
         code = send_commit(txn, outcome, err);

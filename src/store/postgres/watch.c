@@ -234,7 +234,7 @@ enum error_code watch_init(struct watch *watch, watch_open_fn open, void *arg,
     *watch = (struct watch){
         .open_arg = arg, .generation = generation, .connection = {.patience_ms = WATCH_CLOSE_MS}};
     if (pipe(watch->wake) != 0)
-        return err_set(err, ERR_UNAVAILABLE, "no pipe can be made: %s", strerror(errno));
+        return err_set(err, ERR_UNAVAILABLE, "cannot create a pipe: %s", strerror(errno));
     for (int i = 0; i < 2; i++) {
         (void)fcntl(watch->wake[i], F_SETFL, O_NONBLOCK);
         (void)fcntl(watch->wake[i], F_SETFD, FD_CLOEXEC);
@@ -250,7 +250,7 @@ enum error_code watch_init(struct watch *watch, watch_open_fn open, void *arg,
         (void)pthread_mutex_destroy(&watch->mutex);
         (void)close(watch->wake[0]);
         (void)close(watch->wake[1]);
-        return err_set(err, ERR_UNAVAILABLE, "the system has no condition left for the store");
+        return err_set(err, ERR_UNAVAILABLE, "cannot create a condition variable for the store");
     }
     watch->open = open; /* from here on it is told of things */
     return ERR_OK;

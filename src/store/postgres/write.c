@@ -2,291 +2,311 @@
  * with COMMIT. So what they come to is known when commit returns. */
 #include <assert.h>
 
+#include "base/json.h"
 #include "core/event_type.h"
 #include "store/postgres/postgres.h"
 
 /* ---- events ---- */
-
-/* `xact` is the column's default, worked out once for all rows. */
-static const char insert_events[] =
-    "INSERT INTO pawl.job_events (job_id, version, created_at, xact, redacted, type, payload,"
-    " actor, cause, correlation_id, digest, hash, id)"
-    " SELECT job_id, version, created_at, (SELECT greatest("
-    "(pg_current_xact_id()::text::int8 + 1)::text::xid8,"
-    " pg_snapshot_xmax(pg_current_snapshot()))), redacted IS NOT NULL, type, payload, actor, cause,"
-    " correlation_id, digest, hash, id"
-    " FROM unnest($1::uuid[], $2::int8[], $3::timestamptz[], $4::text[], $5::json[], $6::text[],"
-    " $7::text[], $8::text[], $9::bytea[], $10::bytea[], $11::uuid[], $12::bool[]) WITH ORDINALITY"
-    " AS e (job_id, version, created_at, type, payload, actor, cause, correlation_id, digest, hash,"
-    " id, redacted, n) ORDER BY n";
-
-static const char insert_telemetry[] =
-    "INSERT INTO pawl.job_telemetry (job_id, at, type, payload, actor, cause, correlation_id,"
-    " version) SELECT job_id, at, type, payload, actor, cause, correlation_id, version"
-    " FROM unnest($1::uuid[], $2::int8[], $3::text[], $4::json[], $5::text[], $6::text[],"
-    " $7::text[], $8::int8[]) WITH ORDINALITY"
-    " AS e (job_id, at, type, payload, actor, cause, correlation_id, version, n) ORDER BY n";
-
-struct event_arrays {
-    struct array jobs;
-    struct array numbers; /* versions, or times */
-    struct array times;
-    struct array types;
-    struct array payloads;
-    struct array actors;
-    struct array causes;
-    struct array correlations;
-    struct array digests;
-    struct array hashes;
-    struct array ids;
-    struct array redacted; /* true, or NULL */
-    struct array versions; /* of telemetry */
-};
-
-static void event_arrays_init(struct event_arrays *arrays, struct arena *arena, uint32_t count)
-{
-    array_init(&arrays->jobs, arena, PARAM_UUID, count);
-    array_init(&arrays->numbers, arena, PARAM_INT8, count);
-    array_init(&arrays->times, arena, PARAM_TIME, count);
-    array_init(&arrays->types, arena, PARAM_TEXT, count);
-    array_init(&arrays->payloads, arena, PARAM_JSON, count);
-    array_init(&arrays->actors, arena, PARAM_TEXT, count);
-    array_init(&arrays->causes, arena, PARAM_TEXT, count);
-    array_init(&arrays->correlations, arena, PARAM_TEXT, count);
-    array_init(&arrays->digests, arena, PARAM_BYTEA, count);
-    array_init(&arrays->hashes, arena, PARAM_BYTEA, count);
-    array_init(&arrays->ids, arena, PARAM_UUID, count);
-    array_init(&arrays->redacted, arena, PARAM_BOOL, count);
-    array_init(&arrays->versions, arena, PARAM_INT8, count);
-}
-
-static void event_arrays_add(struct event_arrays *arrays, const struct event *event, bool telemetry)
-{
-    array_add_uuid(&arrays->jobs, event->job_id);
-    array_add_int8(&arrays->numbers, telemetry ? event->at : event->version);
-    array_add_str(&arrays->types, event_name(event));
-    array_add_str(&arrays->payloads, event->payload);
-    array_add_str(&arrays->actors, event->actor);
-    array_add_str(&arrays->causes, event->cause_text);
-    array_add_str(&arrays->correlations, event->correlation_id);
-    if (telemetry) {
-        array_add_int8(&arrays->versions, event->version);
-        return;
-    }
-    array_add_time(&arrays->times, event->at);
-    array_add_bytes(&arrays->digests, event->digest, sizeof event->digest);
-    array_add_bytes(&arrays->hashes, event->hash, sizeof event->hash);
-    array_add_uuid(&arrays->ids, event_id(event));
-    if (event->redacted)
-        array_add_bool(&arrays->redacted, true);
-    else
-        array_add_null(&arrays->redacted);
-}
 
 static bool is_telemetry(const struct event *event)
 {
     return event_type_class(event->type) == EVENT_CLASS_TELEMETRY;
 }
 
-static enum error_code write_events(struct postgres_txn *txn, const struct store_write *write,
-                                    bool telemetry, struct err *err)
+/* An event without its payload: see the migration for the form. */
+static void add_about(struct json_writer *writer, const struct event *event)
 {
-    struct event_arrays arrays;
-    struct params params;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < write->job_count; i++)
-        for (uint32_t k = 0; k < write->jobs[i].event_count; k++)
-            count += is_telemetry(&write->jobs[i].events[k]) == telemetry;
-    if (count == 0)
-        return ERR_OK;
-    event_arrays_init(&arrays, &txn->scratch, count);
-    for (uint32_t i = 0; i < write->job_count; i++)
-        for (uint32_t k = 0; k < write->jobs[i].event_count; k++)
-            if (is_telemetry(&write->jobs[i].events[k]) == telemetry)
-                event_arrays_add(&arrays, &write->jobs[i].events[k], telemetry);
-    params_init(&params, &txn->scratch);
-    params_add_array(&params, &arrays.jobs);
-    params_add_array(&params, &arrays.numbers);
-    if (!telemetry)
-        params_add_array(&params, &arrays.times);
-    params_add_array(&params, &arrays.types);
-    params_add_array(&params, &arrays.payloads);
-    params_add_array(&params, &arrays.actors);
-    params_add_array(&params, &arrays.causes);
-    params_add_array(&params, &arrays.correlations);
-    if (telemetry) {
-        params_add_array(&params, &arrays.versions);
-    } else {
-        params_add_array(&params, &arrays.digests);
-        params_add_array(&params, &arrays.hashes);
-        params_add_array(&params, &arrays.ids);
-        params_add_array(&params, &arrays.redacted);
+    json_begin_array(writer);
+    json_put_int(writer, event->version);
+    json_put_string(writer, event_name(event));
+    json_put_int(writer, event->at);
+    json_put_string(writer, event->actor);
+    json_put_string(writer, event->cause_text);
+    json_put_string(writer, event->correlation_id);
+    if (event->redacted)
+        json_put_hex(writer, event->digest, sizeof event->digest);
+    json_end_array(writer);
+}
+
+static void add_event(struct buf *buf, const struct event *event)
+{
+    struct json_writer writer;
+    json_writer_init(&writer, buf);
+    add_about(&writer, event);
+    buf_add_char(buf, ',');
+    buf_add(buf, str_is_set(event->payload) ? event->payload : STR("null"));
+}
+
+/* What a job gains. The first event of a new job is apart, in its row. */
+static enum error_code pack(struct postgres_txn *txn, const struct store_job_write *job,
+                            struct packing *ret, struct err *err)
+{
+    struct buf record;
+    struct buf hashes;
+    struct packing packing = {0};
+    buf_init(&record, &txn->scratch, 256);
+    buf_init(&hashes, &txn->scratch, 4 * HASH_LEN);
+    for (uint32_t i = 0; i < job->event_count; i++) {
+        const struct event *event = &job->events[i];
+        if (is_telemetry(event))
+            continue;
+        if (packing.count++ == 0)
+            packing.first = event;
+        if (job->created && packing.first == event)
+            continue;
+        buf_add_char(&record, ',');
+        add_event(&record, event);
+        buf_add(&hashes, (struct str){(const char *)event->hash, sizeof event->hash});
     }
-    return connection_send_quiet(txn->connection, telemetry ? insert_telemetry : insert_events,
-                                 &params, err);
+    packing.record = buf_str(&record);
+    packing.hashes = buf_str(&hashes);
+    if (record.failed || hashes.failed)
+        return out_of_memory(err);
+    *ret = packing;
+    return ERR_OK;
+}
+
+#define TELEMETRY_FIELDS(F, X)                                                                     \
+    F(1, job_id, uuid, uuid, event->job_id)                                                        \
+    X(2, at, int8, int8, event->at)                                                                \
+    X(3, type, text, str, event_name(event))                                                       \
+    X(4, payload, json, str, event->payload)                                                       \
+    X(5, actor, text, str, event->actor)                                                           \
+    X(6, cause, text, str, event->cause_text)                                                      \
+    X(7, correlation_id, text, str, event->correlation_id)                                         \
+    X(8, version, int8, int8, event->version)
+
+static const char insert_telemetry[] = INSERT_FIELDS("job_telemetry", TELEMETRY_FIELDS);
+
+static enum error_code write_telemetry(struct postgres_txn *txn, const struct store_write *write,
+                                       struct err *err)
+{
+    struct columns columns;
+    COLUMNS_INIT(&columns, &txn->scratch, TELEMETRY_FIELDS);
+    for (uint32_t i = 0; i < write->job_count; i++)
+        for (uint32_t k = 0; k < write->jobs[i].event_count; k++) {
+            const struct event *event = &write->jobs[i].events[k];
+            if (is_telemetry(event))
+                COLUMNS_ADD(&columns, TELEMETRY_FIELDS);
+        }
+    return send_columns(txn, insert_telemetry, &columns, err);
 }
 
 /* ---- rows of jobs ---- */
 
-static const char insert_jobs[] =
-    "INSERT INTO pawl.jobs (id, created_at, updated_at, version, purge_at, status, retry_count,"
-    " reason_code, redacted, head, cursor, state, asking, shelf, salt, priority, kind, queue,"
-    " agent_id, goal, correlation_id, idempotency_key, labels)"
-    " SELECT * FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::int8[],"
-    " $5::int8[], $6::int4[], $7::int8[], $8::int4[], $9::bool[], $10::bytea[], $11::text[],"
-    " $12::json[], $13::bool[], $14::int4[], $15::bytea[], $16::int4[], $17::text[], $18::text[],"
-    " $19::text[], $20::text[], $21::text[], $22::text[], $23::json[])";
+#define JOB_FIELDS(F, X)                                                                           \
+    F(1, id, uuid, uuid, row->id)                                                                  \
+    X(2, created_at, timestamptz, time, row->created_at)                                           \
+    X(3, priority, int4, int4, row->priority)                                                      \
+    X(4, status, int4, int4, row->status)                                                          \
+    X(5, redacted, bool, bool, row->redacted)                                                      \
+    X(6, salt, bytea, bytes, row->salt, sizeof row->salt)                                          \
+    X(7, hash, bytea, bytes, first->hash, sizeof first->hash)                                      \
+    X(8, kind, text, str, row->kind)                                                               \
+    X(9, queue, text, str, row->queue)                                                             \
+    X(10, agent_id, text, str, row->agent_id)                                                      \
+    X(11, correlation_id, text, str, row->correlation_id)                                          \
+    X(12, idempotency_key, text, str, row->idempotency_key)                                        \
+    X(13, labels, json, str, row->labels)                                                          \
+    X(14, state, text, str, row->state)                                                            \
+    X(15, first, text, str, buf_str(&about))                                                       \
+    X(16, created, text, str, first->payload)
 
-/* What the first event says never changes; redaction is a statement of its own. */
-#define UPDATE_JOBS                                                                                \
-    "UPDATE pawl.jobs j SET updated_at = u.updated_at, version = u.version,"                       \
-    " purge_at = u.purge_at, status = u.status, retry_count = u.retry_count,"                      \
-    " reason_code = u.reason_code, head = u.head, cursor = u.cursor, state = u.state,"             \
-    " asking = u.asking, shelf = u.shelf"                                                          \
-    " FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::int8[], $5::int8[],"       \
-    " $6::int4[], $7::int8[], $8::int4[], $9::bool[], $10::bytea[], $11::text[], $12::json[],"     \
-    " $13::bool[], $14::int4[], $15::tid[])"                                                       \
-    " AS u (id, created_at, updated_at, version, purge_at, status, retry_count, reason_code,"      \
-    " redacted, head, cursor, state, asking, shelf, place) WHERE "
+static const char insert_jobs[] = INSERT_FIELDS("job_rows", JOB_FIELDS);
 
-/* By their places, when all are known, or by a look into the index. */
-static const char update_jobs[] = UPDATE_JOBS "j.id = u.id";
-static const char update_jobs_there[] = UPDATE_JOBS "j.ctid = u.place AND j.id = u.id";
+static enum error_code write_jobs(struct postgres_txn *txn, const struct spots *spots,
+                                  struct err *err)
+{
+    struct columns columns;
+    COLUMNS_INIT(&columns, &txn->scratch, JOB_FIELDS);
+    for (uint32_t i = 0; i < spots->count; i++) {
+        const struct job_row *row = &spots->at[i].row;
+        const struct event *first = spots->at[i].packing.first;
+        struct json_writer writer;
+        struct buf about;
+        if (spots->at[i].part != NULL || !spots->at[i].write->created)
+            continue;
+        assert(first != NULL);
+        buf_init(&about, &txn->scratch, 96);
+        json_writer_init(&writer, &about);
+        add_about(&writer, first);
+        if (about.failed)
+            return out_of_memory(err);
+        COLUMNS_ADD(&columns, JOB_FIELDS);
+    }
+    return send_columns(txn, insert_jobs, &columns, err);
+}
 
-struct job_arrays {
-    struct array ids;
-    struct array created;
-    struct array updated;
-    struct array versions;
-    struct array purges;
-    struct array statuses;
-    struct array retries;
-    struct array reasons;
-    struct array redacted;
-    struct array heads;
-    struct array cursors;
-    struct array states;
-    struct array asking;
-    struct array shelves;
-    struct array places; /* of old jobs only */
-    struct array salts;  /* from here on: of new jobs only */
-    struct array priorities;
-    struct array kinds;
-    struct array queues;
-    struct array agents;
-    struct array goals;
-    struct array correlations;
-    struct array keys;
-    struct array labels;
+/* ---- what becomes of jobs ---- */
+
+#define STATE_FIELDS(F, X)                                                                         \
+    F(1, job_id, uuid, uuid, row->id)                                                              \
+    X(2, created_at, timestamptz, time, row->created_at)                                           \
+    X(3, updated_at, timestamptz, time, row->updated_at)                                           \
+    X(4, version, int8, int8, row->version)                                                        \
+    X(5, purge_at, int8, int8, row->purge_at)                                                      \
+    X(6, status, int4, int4, row->status)                                                          \
+    X(7, retry_count, int4, int4, row->retry_count)                                                \
+    X(8, reason_code, int4, int4, row->reason_code)                                                \
+    X(9, asking, bool, bool, row->asking)                                                          \
+    X(10, queue, text, str, row->queue)                                                            \
+    X(11, hashes, bytea, str, spot->packing.hashes)                                                \
+    X(12, cursor, text, free_text, row->cursor)                                                    \
+    X(13, state, text, str, row->state)                                                            \
+    X(14, record, text, str, spot->packing.record)
+#define STATE_ROWS FIELD_ROWS(STATE_FIELDS)
+#define INSERT_STATES "INSERT INTO pawl.state_rows AS s (" FIELD_NAMES(STATE_FIELDS) ") "
+/* The version is NULL, which there is not, if what was loaded was not the newest. */
+#define NEXT_VERSION(was, now, hashes)                                                             \
+    "CASE WHEN " was " <= " now " - octet_length(" hashes ") / 32 THEN " now " END"
+/* The events of a lease go with it. */
+#define HELD_ROWS PLACED_ROWS(STATE_FIELDS, "claim_rows", "p.job_id = u.job_id AND p.step = -1")
+#define HELD_NEXT NEXT_VERSION("was", "version", "hashes")
+#define LEASED_STATES                                                                              \
+    "WITH gone AS (DELETE FROM pawl.claim_rows c USING " HELD_ROWS " WHERE c.ctid = u.place"       \
+    " RETURNING u.*, c.version AS was, c.hashes AS held_hashes, c.record AS held_record"           \
+    ") " INSERT_STATES "SELECT job_id, created_at, updated_at, " HELD_NEXT                         \
+    ", purge_at, status, retry_count, reason_code, asking, queue, held_hashes || hashes, cursor,"  \
+    " state, held_record || record FROM gone"
+#define FREE_STATES INSERT_STATES "SELECT * FROM " STATE_ROWS
+/* Where there is a row already, or may be. */
+#define OVER_STATES                                                                                \
+    " ON CONFLICT (job_id) DO UPDATE SET updated_at = excluded.updated_at, version "               \
+    "= " NEXT_VERSION(                                                                             \
+        "s.version", "excluded.version",                                                           \
+        "excluded.hashes") ", purge_at = excluded.purge_at, status = excluded.status,"             \
+                           " retry_count = excluded.retry_count, reason_code = "                   \
+                           "excluded.reason_code,"                                                 \
+                           " asking = excluded.asking, hashes = s.hashes || excluded.hashes,"      \
+                           " cursor = excluded.cursor, state = excluded.state, record = s.record " \
+                           "|| excluded.record"
+
+static const char *const put_states[2][2] = {
+    {FREE_STATES, FREE_STATES OVER_STATES},
+    {LEASED_STATES, LEASED_STATES OVER_STATES},
 };
 
-enum { JOB_ARRAYS = sizeof(struct job_arrays) / sizeof(struct array), JOB_ARRAYS_SHARED = 14 };
-
-static void job_arrays_init(struct job_arrays *arrays, struct arena *arena, uint32_t count)
+/* Whether what becomes of the job is in state_rows. As long as it is in the lane in which it was
+ * made its own row says all. */
+static bool writes_state(const struct spot *spot)
 {
-    static const enum param_type types[JOB_ARRAYS] = {
-        PARAM_UUID, PARAM_TIME, PARAM_TIME, PARAM_INT8,  PARAM_INT8, PARAM_INT4,
-        PARAM_INT8, PARAM_INT4, PARAM_BOOL, PARAM_BYTEA, PARAM_TEXT, PARAM_JSON,
-        PARAM_BOOL, PARAM_INT4, PARAM_TID,  PARAM_BYTEA, PARAM_INT4, PARAM_TEXT,
-        PARAM_TEXT, PARAM_TEXT, PARAM_TEXT, PARAM_TEXT,  PARAM_TEXT, PARAM_JSON};
-    struct array *at = &arrays->ids;
-    for (int i = 0; i < JOB_ARRAYS; i++)
-        array_init(&at[i], arena, types[i], count);
+    const struct store_job_write *job = spot->write;
+    const struct job_row *row = &spot->row;
+    if (spot->part != NULL || spot->now->leased)
+        return false;
+    if (!job->created)
+        return spot->was->leased || !store_row_same(job->changed);
+    return row->version != 1 || !str_is_set(spot->now->lane) || row->purge_at != 0 || row->asking ||
+           row->retry_count != 0 || row->reason_code != 0 || str_is_set(row->cursor) ||
+           row->updated_at != row->created_at;
 }
 
-/* Where a job is listed: a claim leaves it there, since moving costs an entry in every index. */
-static int64_t shelf_of(const struct store_job_write *job)
+static enum error_code write_states(struct postgres_txn *txn, const struct spots *spots,
+                                    bool leased, bool over, struct err *err)
 {
-    return job->now.leased ? JOB_QUEUED : job->after->job.status;
-}
-
-static void job_arrays_add(struct job_arrays *arrays, const struct store_job_write *job,
-                           const struct job_row *row, const struct row_place *place)
-{
-    array_add_uuid(&arrays->ids, row->id);
-    array_add_time(&arrays->created, row->created_at);
-    array_add_time(&arrays->updated, row->updated_at);
-    array_add_int8(&arrays->versions, row->version);
-    if (row->purge_at != 0)
-        array_add_int8(&arrays->purges, row->purge_at);
-    else
-        array_add_null(&arrays->purges);
-    array_add_int4(&arrays->statuses, row->status);
-    array_add_int8(&arrays->retries, row->retry_count);
-    array_add_int4(&arrays->reasons, row->reason_code);
-    array_add_bool(&arrays->redacted, row->redacted);
-    array_add_bytes(&arrays->heads, row->head, sizeof row->head);
-    array_add_free_text(&arrays->cursors, row->cursor);
-    array_add_str(&arrays->states, row->state);
-    array_add_bool(&arrays->asking, row->asking);
-    array_add_int4(&arrays->shelves, shelf_of(job));
-    if (!job->created) {
-        if (place != NULL)
-            array_add_tid(&arrays->places, place->job);
-        else
-            array_add_null(&arrays->places);
-        return;
-    }
-    array_add_bytes(&arrays->salts, row->salt, sizeof row->salt);
-    array_add_int4(&arrays->priorities, row->priority);
-    array_add_str(&arrays->kinds, row->kind);
-    array_add_str(&arrays->queues, row->queue);
-    array_add_str(&arrays->agents, row->agent_id);
-    array_add_free_text(&arrays->goals, row->goal);
-    array_add_str(&arrays->correlations, row->correlation_id);
-    array_add_str(&arrays->keys, row->idempotency_key);
-    array_add_str(&arrays->labels, row->labels);
-}
-
-static bool writes_row(const struct store_job_write *job, bool created)
-{
-    return job->created == created && (created || !store_row_same(job->changed));
-}
-
-static enum error_code write_jobs(struct postgres_txn *txn, const struct store_write *write,
-                                  bool created, struct err *err)
-{
-    struct job_arrays arrays;
-    struct params params;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < write->job_count; i++)
-        count += writes_row(&write->jobs[i], created);
-    if (count == 0)
-        return ERR_OK;
-    job_arrays_init(&arrays, &txn->scratch, count);
-    for (uint32_t i = 0; i < write->job_count; i++) {
-        struct job_row row;
-        if (!writes_row(&write->jobs[i], created))
+    struct columns columns;
+    COLUMNS_INIT(&columns, &txn->scratch, STATE_FIELDS);
+    for (uint32_t i = 0; i < spots->count; i++) {
+        const struct spot *spot = &spots->at[i];
+        const struct job_row *row = &spot->row;
+        if (!writes_state(spot) || spot->was->leased != leased || spot->may_have_state != over)
             continue;
-        if (row_of_job(&write->jobs[i], &txn->scratch, &row) != ERR_OK)
-            return out_of_memory(err);
-        job_arrays_add(&arrays, &write->jobs[i], &row, created ? NULL : txn_place_of(txn, row.id));
-        enum error_code code = ERR_OK;
-        if (row.purge_at != 0)
-            code = txn_note(txn, &txn->puts, LINE_PURGE,
-                            (struct mark_place){0, row.purge_at, row.id, -1}, err);
+        COLUMNS_ADD(&columns, STATE_FIELDS);
+        if (row->purge_at == 0)
+            continue;
+        struct mark_place place = {0, row->purge_at, spot->job, -1};
+        enum error_code code = txn_note(txn, &txn->puts, LINE_PURGE, place, err);
         if (code != ERR_OK)
             return code;
     }
-    params_init(&params, &txn->scratch);
-    struct array *at = &arrays.ids;
-    for (int i = 0; i < JOB_ARRAYS_SHARED; i++)
-        params_add_array(&params, &at[i]);
-    if (!created)
-        params_add_array(&params, &arrays.places);
-    for (int i = JOB_ARRAYS_SHARED + 1; i < JOB_ARRAYS && created; i++)
-        params_add_array(&params, &at[i]);
-    const char *update = arrays.places.nulls == 0 ? update_jobs_there : update_jobs;
-    return connection_send_quiet(txn->connection, created ? insert_jobs : update, &params, err);
+    return send_columns(txn, put_states[leased][over], &columns, err);
+}
+
+/* ---- records that are full ---- */
+
+#define MOVE_RECORD(table, rows)                                                                   \
+    {                                                                                              \
+        "INSERT INTO pawl.history (job_id, first, hashes, record)"                                 \
+        " SELECT job_id, substring(record FROM '[0-9]+')::int8, hashes, record FROM pawl." table   \
+        " WHERE " rows,                                                                            \
+            "UPDATE pawl." table " SET hashes = '', record = '' WHERE " rows                       \
+    }
+
+static const char *const move_records[2][2] = {
+    MOVE_RECORD("state_rows", "job_id = ANY ($1) AND record <> ''"),
+    MOVE_RECORD("claim_rows", "job_id = ANY ($1) AND step = -1"),
+};
+
+/* What has no room for what comes now is put away first; before the events of a lease those that
+ * are older, so that the versions of a record always follow each other. */
+static enum error_code write_history(struct postgres_txn *txn, const struct spots *spots,
+                                     bool leased, struct err *err)
+{
+    struct columns columns;
+    static const enum param_type types[] = {PARAM_UUID};
+    columns_init(&columns, &txn->scratch, types, 1);
+    for (uint32_t i = 0; i < spots->count; i++) {
+        const struct spot *spot = &spots->at[i];
+        const struct job_note *note = spot->part == NULL ? txn_job(txn, spot->job) : NULL;
+        if (note == NULL || spot->packing.hashes.len == 0 || spot->now->leased != leased)
+            continue;
+        if (leased ? note->is_claim_full && spot->was->leased : note->is_state_full)
+            array_add_uuid(&columns.at[0], spot->job);
+    }
+    enum error_code code = ERR_OK;
+    for (int i = 0; i < (leased ? 4 : 2) && code == ERR_OK; i++)
+        code = send_columns(txn, move_records[i / 2][i % 2], &columns, err);
+    return code;
+}
+
+/* ---- the feed ---- */
+
+static enum error_code make_entry(struct postgres_txn *txn, const struct spots *spots,
+                                  struct err *err)
+{
+    struct feed_entry *entry = &txn->entry;
+    const struct packing *first = NULL;
+    bool is_uniform = true;
+    array_init(&entry->jobs, &txn->scratch, PARAM_UUID, spots->count);
+    array_init(&entry->versions, &txn->scratch, PARAM_INT8, spots->count);
+    array_init(&entry->counts, &txn->scratch, PARAM_INT4, spots->count);
+    for (uint32_t i = 0; i < spots->count; i++) {
+        const struct packing *packing = &spots->at[i].packing;
+        if (spots->at[i].part != NULL || packing->count == 0)
+            continue;
+        first = first == NULL ? packing : first;
+        is_uniform = is_uniform && packing->count == first->count &&
+                     packing->first->version == first->first->version;
+        array_add_uuid(&entry->jobs, spots->at[i].job);
+        array_add_int8(&entry->versions, packing->first->version);
+        array_add_int4(&entry->counts, packing->count);
+    }
+    if (first != NULL && is_uniform) {
+        array_init(&entry->versions, &txn->scratch, PARAM_INT8, 1);
+        array_init(&entry->counts, &txn->scratch, PARAM_INT4, 1);
+        array_add_int8(&entry->versions, first->first->version);
+        array_add_int4(&entry->counts, first->count);
+    }
+    txn->has_entry = first != NULL;
+    return entry->jobs.buf.failed ? out_of_memory(err) : ERR_OK;
 }
 
 /* ---- redaction ---- */
 
+/* Digests are made with the salt, which goes last. */
+#define ERASE_RECORD(table)                                                                        \
+    "UPDATE pawl." table " p SET record = pawl.erased(p.record, j.salt) FROM pawl.job_rows j"      \
+    " WHERE j.id = ANY ($1) AND p.job_id = j.id"
+
 static const char *const redactions[] = {
-    "UPDATE pawl.job_events SET payload = NULL, redacted = true WHERE job_id = ANY ($1)",
+    ERASE_RECORD("history"),
+    ERASE_RECORD("state_rows"),
+    ERASE_RECORD("claim_rows") " AND p.step = -1",
     "DELETE FROM pawl.job_telemetry WHERE job_id = ANY ($1)",
-    ("UPDATE pawl.jobs SET redacted = true, salt = decode(repeat('00', 16), 'hex'), goal = NULL,"
-     " labels = NULL WHERE id = ANY ($1)"),
+    ("UPDATE pawl.job_rows SET redacted = true, created = NULL, labels = NULL,"
+     " salt = decode(repeat('00', 16), 'hex'), first = left(substr(pawl.erased(',' || first || ','"
+     " || coalesce(created, 'null'), salt), 2), -5), state = coalesce((SELECT s.state"
+     " FROM pawl.state_rows s WHERE s.job_id = id), state) WHERE id = ANY ($1)"),
 };
 
 static enum error_code write_redactions(struct postgres_txn *txn, const struct store_write *write,
@@ -312,27 +332,31 @@ static enum error_code write_redactions(struct postgres_txn *txn, const struct s
 
 /* $2: the time. */
 static const char leave_heads[] =
-    "INSERT INTO pawl.purged (job_id, version, head, at) SELECT id, version, head, $2"
-    " FROM pawl.jobs WHERE id = ANY ($1) ON CONFLICT (job_id) DO UPDATE SET"
+    "INSERT INTO pawl.purged (job_id, version, head, at)"
+    " SELECT j.id, coalesce(c.version, s.version, 1), " JOB_HEAD
+    ", $2 FROM pawl.job_rows j" JOB_JOINS "WHERE j.id = ANY ($1) ON CONFLICT (job_id) DO UPDATE SET"
     " version = excluded.version, head = excluded.head, at = excluded.at";
 
+#define STEPS_PURGED "pawl.job_steps s WHERE s.job_id = ANY ($1) AND "
 static const char *const purges[] = {
-    "DELETE FROM pawl.timers t USING pawl.job_steps s WHERE s.job_id = ANY ($1)"
-    " AND s.lane IS NOT NULL AND t.kind = 0 AND t.at = s.run_at AND t.job_id = s.job_id"
-    " AND t.step = s.ordinal",
-    "DELETE FROM pawl.timers t USING pawl.job_steps s WHERE s.job_id = ANY ($1)"
-    " AND s.due_at > 0 AND t.kind = 1 AND t.at = s.due_at AND t.job_id = s.job_id"
-    " AND t.step = s.ordinal",
-    "DELETE FROM pawl.ready r USING pawl.job_steps s WHERE s.job_id = ANY ($1)"
-    " AND r.lane = s.lane AND r.rank = s.rank AND r.run_at = s.run_at AND r.job_id = s.job_id"
-    " AND r.step = s.ordinal",
-    "DELETE FROM pawl.job_claims WHERE job_id = ANY ($1)",
+    DELETE_PLACED("timers",
+                  "p.kind = 0 AND p.at = s.run_at AND p.job_id = s.job_id AND p.step = s.ordinal",
+                  STEPS_PURGED "s.lane IS NOT NULL"),
+    DELETE_PLACED("timers",
+                  "p.kind = 1 AND p.at = s.due_at AND p.job_id = s.job_id AND p.step = s.ordinal",
+                  STEPS_PURGED "s.due_at > 0"),
+    DELETE_PLACED("ready",
+                  "p.lane = s.lane AND p.rank = s.rank AND p.run_at = s.run_at"
+                  " AND p.job_id = s.job_id AND p.step = s.ordinal",
+                  STEPS_PURGED "s.lane IS NOT NULL"),
+    "DELETE FROM pawl.claim_rows WHERE job_id = ANY ($1)",
     "DELETE FROM pawl.job_steps WHERE job_id = ANY ($1)",
     "DELETE FROM pawl.job_effects WHERE job_id = ANY ($1)",
     "DELETE FROM pawl.job_signals WHERE job_id = ANY ($1)",
     "DELETE FROM pawl.job_telemetry WHERE job_id = ANY ($1)",
-    "DELETE FROM pawl.job_events WHERE job_id = ANY ($1)",
-    "DELETE FROM pawl.jobs WHERE id = ANY ($1)",
+    "DELETE FROM pawl.history WHERE job_id = ANY ($1)",
+    "DELETE FROM pawl.state_rows WHERE job_id = ANY ($1)",
+    "DELETE FROM pawl.job_rows WHERE id = ANY ($1)",
 };
 
 static enum error_code write_purges(struct postgres_txn *txn, const struct store_write *write,
@@ -375,6 +399,7 @@ static uint32_t collect_spots(const struct store_write *write, struct spot *ret)
             .job = job->after->job.id,
             .step = -1,
             .header = &job->after->job,
+            .write = job,
             .was = &job->was,
             .now = &job->now,
         };
@@ -384,6 +409,7 @@ static uint32_t collect_spots(const struct store_write *write, struct spot *ret)
                 .step = job->steps[k].step->ordinal,
                 .header = &job->after->job,
                 .part = job->steps[k].step,
+                .write = job,
                 .was = job->plan_replaced ? &nowhere : &job->steps[k].was,
                 .now = &job->steps[k].now,
             };
@@ -416,12 +442,30 @@ static enum error_code number_spots(struct postgres_txn *txn, struct spots *spot
             continue;
         if (now && numbers[at] == 0)
             return err_set(err, ERR_RATE_LIMITED,
-                           "there are over %d different combinations of queue, kind, capabilities, "
+                           "more than %d different combinations of queue, kind, capabilities, "
                            "selector and avoid list",
                            STORE_LANES_MAX);
         *(now ? &spot->now_lane : &spot->was_lane) = numbers[at++];
     }
     return ERR_OK;
+}
+
+/* What is to be written of each job. */
+static enum error_code fill_spots(struct postgres_txn *txn, struct spots *spots, struct err *err)
+{
+    enum error_code code = ERR_OK;
+    for (uint32_t i = 0; i < spots->count && code == ERR_OK; i++) {
+        struct spot *spot = &spots->at[i];
+        const struct job_note *note = txn_job(txn, spot->job);
+        if (spot->part != NULL)
+            continue;
+        spot->may_have_state = !spot->write->created && (note == NULL || note->has_state);
+        code = pack(txn, spot->write, &spot->packing, err);
+        if (code == ERR_OK && !store_row_same(spot->write->changed) &&
+            row_of_job(spot->write, STATE_JSON, &txn->scratch, &spot->row) != ERR_OK)
+            code = out_of_memory(err);
+    }
+    return code;
 }
 
 static enum error_code make_spots(struct postgres_txn *txn, const struct store_write *write,
@@ -438,8 +482,41 @@ static enum error_code make_spots(struct postgres_txn *txn, const struct store_w
     if (code == ERR_OK)
         code = number_spots(txn, &spots, true, err);
     if (code == ERR_OK)
+        code = fill_spots(txn, &spots, err);
+    if (code == ERR_OK)
         *ret = spots;
     return code;
+}
+
+/* Whether there is nothing but leases that go on: should the server crash they are what they were.
+ */
+static bool has_only_beats(const struct store_write *write)
+{
+    bool only = write->job_count > 0 && write->request_count == 0 && write->resource_count == 0 &&
+                write->resource_gone_count == 0 && write->registration_count == 0 &&
+                write->registration_gone_count == 0 && write->kind_count == 0 &&
+                write->queue_count == 0 && write->token_count == 0 &&
+                write->token_gone_count == 0 && write->purged_count == 0;
+    for (uint32_t i = 0; i < write->job_count && only; i++) {
+        const struct store_job_write *job = &write->jobs[i];
+        only = job->changed == CHANGED_BEAT && job->event_count == 0 && job->now.leased;
+        for (uint32_t k = 0; k < job->step_count && only; k++)
+            only = job->steps[k].changed == CHANGED_BEAT && job->steps[k].now.leased;
+    }
+    return only;
+}
+
+static enum error_code write_rows(struct postgres_txn *txn, const struct store_write *write,
+                                  const struct spots *spots, struct err *err)
+{
+    enum error_code code = write_telemetry(txn, write, err);
+    if (code == ERR_OK)
+        code = write_jobs(txn, spots, err);
+    for (int leased = 0; leased < 2 && code == ERR_OK; leased++)
+        code = write_history(txn, spots, leased != 0, err);
+    for (int which = 0; which < 4 && code == ERR_OK; which++)
+        code = write_states(txn, spots, (which & 2) != 0, (which & 1) != 0, err);
+    return code == ERR_OK ? make_entry(txn, spots, err) : code;
 }
 
 enum error_code postgres_write(struct store_txn *handle, const struct store_write *write,
@@ -449,20 +526,15 @@ enum error_code postgres_write(struct store_txn *handle, const struct store_writ
     struct spots spots;
     int64_t now;
     enum error_code code = txn_start(txn, err);
+    txn_sort_jobs(txn);
     if (code == ERR_OK)
         code = txn_now(txn, &now, err);
     if (code == ERR_OK)
         code = make_spots(txn, write, &spots, err);
+    txn->only_beats = !txn->wrote && has_only_beats(write);
     txn->wrote = true;
-    txn_sort_places(txn);
     if (code == ERR_OK)
-        code = write_events(txn, write, false, err);
-    if (code == ERR_OK)
-        code = write_events(txn, write, true, err);
-    if (code == ERR_OK)
-        code = write_jobs(txn, write, true, err);
-    if (code == ERR_OK)
-        code = write_jobs(txn, write, false, err);
+        code = write_rows(txn, write, &spots, err);
     if (code == ERR_OK)
         code = write_closings(txn, write, err);
     if (code == ERR_OK)

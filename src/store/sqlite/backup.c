@@ -31,9 +31,9 @@ static enum error_code open_copy(const char *path, struct connection *ret, struc
                 SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
     int result = sqlite3_open_v2(path, &ret->db, flags, NULL);
     if (result != SQLITE_OK)
-        return lite_fail(ret, result, "make a copy of the database", err);
+        return lite_fail(ret, result, "copy the database", err);
     return lite_run_sql(ret, STR("PRAGMA synchronous = OFF; PRAGMA journal_mode = OFF"),
-                        "make a copy of the database", err);
+                        "copy the database", err);
 }
 
 static enum error_code copy_pages(struct connection *from, struct connection *to, struct err *err)
@@ -67,7 +67,7 @@ static enum error_code sync_copy(const char *path, int64_t *ret_bytes, struct er
     int number = errno;
     (void)close(file);
     if (!synced)
-        return fail_with(number, "put the copy of the database on the disk", err);
+        return fail_with(number, "sync the copy of the database", err);
     *ret_bytes = status.st_size;
     return ERR_OK;
 }
@@ -91,19 +91,19 @@ static enum error_code bad_path(const char *path, int number, struct err *err)
     char text[REASON_BYTES];
     if (number == ENOSPC || number == EDQUOT || number == EIO || number == ENFILE ||
         number == EMFILE || number == ENOMEM)
-        return fail_with(number, "make a copy of the store", err);
+        return fail_with(number, "copy the store", err);
     if (strerror_r(number, text, sizeof text) != 0)
         (void)snprintf(text, sizeof text, "error %d", number);
-    return err_set(err, ERR_BAD_REQUEST, "cannot make a copy at %.200s: %s; choose another path",
+    return err_set(err, ERR_BAD_REQUEST, "cannot write a copy to %.200s: %s; choose another path",
                    path, text);
 }
 
 static enum error_code there_already(const char *path, struct err *err)
 {
-    return err_set(err, ERR_BAD_REQUEST,
-                   "%.200s is there already, and a copy overwrites nothing: choose another path, "
-                   "or move it away",
-                   path);
+    return err_set(
+        err, ERR_BAD_REQUEST,
+        "%.200s already exists and is not overwritten: choose another path, or move the file away",
+        path);
 }
 
 /* SQLite and Pawl keep files beside a database under its name and one of these. A copy with such a
@@ -118,8 +118,8 @@ static enum error_code check_name(const char *path, struct err *err)
         size_t of_end = strlen(kept[i]);
         if (len >= of_end && strcmp(path + len - of_end, kept[i]) == 0)
             return err_set(err, ERR_BAD_REQUEST,
-                           "cannot make a copy at %.200s: a name that ends in %s belongs to a file "
-                           "that is kept beside a store; choose another path",
+                           "cannot write a copy to %.200s: names that end in %s are reserved for "
+                           "files next to a store; choose another path",
                            path, kept[i]);
     }
     return ERR_OK;
@@ -155,7 +155,7 @@ static enum error_code make_unfinished(const struct sqlite_store *store, const c
     if (made)
         return ERR_OK;
     (void)unlink(unfinished);
-    return fail_with(number, "make a copy of the store", err);
+    return fail_with(number, "copy the store", err);
 }
 
 /* Gives the complete copy its name, unless something has come to be there meanwhile. */
@@ -173,7 +173,7 @@ static enum error_code publish(const char *unfinished, const char *path, struct 
             code = bad_path(path, errno, err);
     }
     if (code == ERR_OK && !owner_sync_directory(path))
-        code = fail_with(errno, "put the name of the copy on the disk", err);
+        code = fail_with(errno, "sync the directory of the copy", err);
     return code;
 }
 

@@ -33,16 +33,16 @@ static const char *why_not_opened(struct connection *connection)
 enum error_code lite_fail(struct connection *connection, int result, const char *doing,
                           struct err *err)
 {
+    if (result == SQLITE_IOERR_FSYNC || result == SQLITE_IOERR_DIR_FSYNC)
+        end_process(doing);
+    if (result == SQLITE_IOERR_SHMSIZE) /* the file that connections share has no room */
+        result = SQLITE_FULL;
     const char *text = connection->db != NULL ? sqlite3_errmsg(connection->db) : NULL;
     if (text == NULL)
         text = sqlite3_errstr(result);
-    if (result == SQLITE_IOERR_FSYNC || result == SQLITE_IOERR_DIR_FSYNC)
-        end_process(doing);
-    if ((result & 0xff) == SQLITE_FULL)
-        connection->is_full = true;
     switch (result & 0xff) {
     case SQLITE_NOMEM:
-        return err_set(err, ERR_NO_MEMORY, "cannot %s: there is not enough memory", doing);
+        return err_set(err, ERR_NO_MEMORY, "cannot %s: out of memory", doing);
     case SQLITE_FULL:
         return err_set(err, ERR_UNAVAILABLE, "cannot %s: the disk is full", doing);
     case SQLITE_CORRUPT:
@@ -61,7 +61,7 @@ enum error_code lite_fail(struct connection *connection, int result, const char 
                        doing);
     case SQLITE_CONSTRAINT:
         if (result == SQLITE_CONSTRAINT_UNIQUE || result == SQLITE_CONSTRAINT_PRIMARYKEY)
-            return err_set(err, ERR_VERSION_MISMATCH, "this was written before (%s)", text);
+            return err_set(err, ERR_VERSION_MISMATCH, "already written (%s)", text);
         return err_set(err, ERR_CORRUPT, "cannot %s: %s", doing, text);
     case SQLITE_CANTOPEN:
         return err_set(err, ERR_UNAVAILABLE, "cannot %s: %s: %s", doing, text,
@@ -77,6 +77,9 @@ static int note_wal_pages(void *arg, sqlite3 *db, const char *name, int pages)
 {
     struct connection *connection = arg;
     (void)db, (void)name;
+    /* A log whose pages were all moved is written from its start again. */
+    if (pages < connection->wal_pages)
+        connection->moved_pages = 0;
     connection->wal_pages = pages;
     return SQLITE_OK;
 }
@@ -88,6 +91,10 @@ static int configure(struct connection *connection, enum connection_sort sort, i
     int result = sqlite3_extended_result_codes(db, 1);
     if (result == SQLITE_OK)
         result = sqlite3_busy_timeout(db, patience);
+    /* Rows of some kilobytes are made in memory of this sort. */
+    if (result == SQLITE_OK)
+        result = sqlite3_db_config(db, SQLITE_DBCONFIG_LOOKASIDE, NULL, 2304,
+                                   sort == CONNECTION_WRITER ? 256 : 64);
     /* The file may have been made by somebody else: its schema gets no more than it needs. */
     if (result == SQLITE_OK)
         result = sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
@@ -95,7 +102,7 @@ static int configure(struct connection *connection, enum connection_sort sort, i
         result = sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     if (result == SQLITE_OK)
         result = sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-    if (result == SQLITE_OK && sort == CONNECTION_READER)
+    if (result == SQLITE_OK && sort != CONNECTION_WRITER)
         result = sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     /* Checkpoints are made by hand, so that their errors are seen. The hook takes the place of
      * SQLite's own. */
@@ -112,7 +119,7 @@ enum error_code lite_open(struct connection *connection, const char *path,
     enum error_code code = ERR_OK;
     int result = sqlite3_open_v2(path, &connection->db, flags, NULL);
     /* SQLite takes a file that it may not write as one to read. */
-    if (result == SQLITE_OK && sort == CONNECTION_WRITER &&
+    if (result == SQLITE_OK && sort != CONNECTION_READER &&
         sqlite3_db_readonly(connection->db, "main") != 0)
         result = SQLITE_READONLY;
     if (result == SQLITE_OK)
@@ -124,8 +131,11 @@ enum error_code lite_open(struct connection *connection, const char *path,
             connection,
             sort == CONNECTION_READER
                 ? STR("PRAGMA query_only = 1; PRAGMA cache_size = -8000; PRAGMA temp_store = 2")
-                : STR("PRAGMA synchronous = FULL; PRAGMA cache_size = -64000; "
-                      "PRAGMA temp_store = 2; PRAGMA secure_delete = ON"),
+            : sort == CONNECTION_CHECKPOINTER
+                ? STR("PRAGMA synchronous = NORMAL; PRAGMA cache_size = -100")
+                : STR("PRAGMA page_size = 4096; PRAGMA synchronous = NORMAL; "
+                      "PRAGMA cache_size = -32000; PRAGMA temp_store = 2; "
+                      "PRAGMA secure_delete = ON"),
             "open the database", err);
     if (code != ERR_OK)
         lite_close(connection);
@@ -221,7 +231,6 @@ static int roll_back(struct connection *connection)
 void lite_rollback(struct connection *connection)
 {
     /* Without memory it may fail: then lite_begin does it, or lite_close, which needs none. */
-    connection->to_begin = false;
     (void)roll_back(connection);
 }
 
@@ -241,23 +250,13 @@ enum error_code lite_begin(struct connection *connection, enum store_mode mode, 
     return code;
 }
 
-void lite_begin_later(struct connection *connection)
-{
-    connection->to_begin = true;
-}
-
-/* What lite_begin_later has put off. */
-static int begin_now(struct connection *connection)
-{
-    connection->to_begin = false;
-    int result = roll_back(connection);
-    return result == SQLITE_OK ? run_kept(connection, &connection->begin_read, STR("BEGIN"))
-                               : result;
-}
-
 enum error_code lite_commit(struct connection *connection, struct err *err)
 {
     int result = run_kept(connection, &connection->commit, STR("COMMIT"));
+    /* Before the log is turned on this is a journal. */
+    if (result == SQLITE_OK)
+        result = sqlite3_file_control(connection->db, "main", SQLITE_FCNTL_JOURNAL_POINTER,
+                                      (void *)&connection->log);
     if (result == SQLITE_OK)
         return ERR_OK;
     enum error_code code = lite_fail(connection, result, "commit", err);
@@ -267,22 +266,24 @@ enum error_code lite_commit(struct connection *connection, struct err *err)
 
 bool lite_checkpoint(struct connection *connection, int how)
 {
-    int result = sqlite3_wal_checkpoint_v2(connection->db, "main", how, NULL, NULL);
+    int result =
+        sqlite3_wal_checkpoint_v2(connection->db, "main", how, NULL, &connection->moved_pages);
     if (result != SQLITE_OK && (result & 0xff) != SQLITE_BUSY)
-        (void)lite_fail(connection, result, "move the log to the database", NULL);
+        (void)lite_fail(connection, result, "checkpoint the log", NULL);
     return result == SQLITE_OK;
 }
 
-bool lite_sync_log(struct connection *connection)
+void lite_sync_file(sqlite3_file *log)
 {
-    sqlite3_file *log = NULL;
-    int result =
-        sqlite3_file_control(connection->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, (void *)&log);
-    if (result == SQLITE_OK && log->pMethods != NULL)
-        result = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
-    if (result != SQLITE_OK)
-        (void)lite_fail(connection, result, "sync the log", NULL);
-    return result == SQLITE_OK;
+    if (log == NULL || log->pMethods == NULL)
+        return;
+    if (log->pMethods->xSync(log, SQLITE_SYNC_NORMAL) != SQLITE_OK)
+        end_process("sync the log");
+}
+
+void lite_sync_log(struct connection *connection)
+{
+    lite_sync_file(connection->log);
 }
 
 /* ---- queries ---- */
@@ -297,9 +298,7 @@ static struct query begin(struct connection *connection, sqlite3_stmt **kept, st
                           struct arena *arena, struct err *err)
 {
     struct query query = {.connection = connection, .arena = arena, .err = err, .column = -1};
-    int result = connection->to_begin ? begin_now(connection) : SQLITE_OK;
-    if (result == SQLITE_OK && *kept == NULL)
-        result = prepare(connection, sql, kept);
+    int result = *kept == NULL ? prepare(connection, sql, kept) : SQLITE_OK;
     if (result != SQLITE_OK)
         query_fail(&query, result);
     else
@@ -409,7 +408,7 @@ enum error_code lite_end(struct query *query)
     if (query->statement != NULL)
         (void)sqlite3_reset(query->statement);
     if (query->code == ERR_OK && query->out_of_memory)
-        query->code = err_set(query->err, ERR_NO_MEMORY, "there is no memory for what was read");
+        query->code = err_set(query->err, ERR_NO_MEMORY, "out of memory");
     return query->code;
 }
 

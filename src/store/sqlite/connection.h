@@ -28,9 +28,9 @@ enum { CURSORS_MAX = 32 };
 
 struct connection {
     sqlite3 *db;
-    int wal_pages; /* in the log after the last commit of this connection */
-    bool is_full;  /* there was no room for something */
-    bool to_begin; /* a transaction that reads, with the first query */
+    sqlite3_file *log; /* SQLite's, after the first commit */
+    int wal_pages;     /* in the log after the last commit of this connection */
+    int moved_pages;   /* of these, so many are in the database */
     sqlite3_stmt *statements[STATEMENT_COUNT];
     sqlite3_stmt *cursors[CURSORS_MAX]; /* all READY_NEXT */
     sqlite3_stmt *begin_write;
@@ -40,10 +40,11 @@ struct connection {
     sqlite3_stmt *rollback;
 };
 
-/* Which of the two sorts of connections. */
+/* What a connection is for. */
 enum connection_sort {
-    CONNECTION_WRITER, /* the only one that writes and checkpoints */
-    CONNECTION_READER, /* cannot write, and never checkpoints, not even when it is closed */
+    CONNECTION_WRITER,       /* the only one that writes rows */
+    CONNECTION_CHECKPOINTER, /* moves the log to the database, but not when it is closed */
+    CONNECTION_READER,       /* cannot write, and never checkpoints, not even when it is closed */
 };
 
 /* Opens; the file must be there. unavailable (also when the file can only be read), corrupt or
@@ -69,9 +70,6 @@ enum error_code lite_run_sql(struct connection *connection, struct str sql, cons
 enum error_code lite_get_int(struct connection *connection, struct str sql, int64_t *ret,
                              struct err *err);
 
-/* Begins to read with the first query, which many a transaction does without. */
-void lite_begin_later(struct connection *connection);
-
 /* The transaction as a whole. What could not be rolled back for want of memory is when the next one
  * begins. */
 enum error_code lite_begin(struct connection *connection, enum store_mode mode, struct err *err);
@@ -82,9 +80,13 @@ void lite_rollback(struct connection *connection);
  * yet stays in the log, which is no failure; false then. */
 bool lite_checkpoint(struct connection *connection, int how);
 
-/* SQLite does not wait until the disk knows that a log was emptied: after a power cut it may be as
- * it was. This waits for it. */
-bool lite_sync_log(struct connection *connection);
+/* Waits until the disk has what is in a log of SQLite's (NULL: there is none yet): SQLite itself
+ * waits for that only when it moves the log to the database. Any thread may call this, while
+ * another writes. A disk that fails ends the process. */
+void lite_sync_file(sqlite3_file *log);
+
+/* The same for the connection's own log. */
+void lite_sync_log(struct connection *connection);
 
 /* A use of a statement: values in by their order, then run, or rows out. Views that are put in must
  * live until the query has ended. After a failure the rest does nothing and the code is kept. */

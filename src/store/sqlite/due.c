@@ -27,7 +27,7 @@ static enum error_code add_due(struct sqlite_txn *txn, enum statement statement,
                                struct due_list *list, struct err *err)
 {
     struct query query = lite_query(txn->connection, statement, arena, err);
-    for (uint32_t taken = 0; lite_next(&query);) {
+    for (uint32_t taken = 0; lite_next(&query); taken++) {
         struct store_due due = {.what = what, .at = lite_read_int(&query)};
         if (due.at > txn->now || taken == limit) {
             note_next(list, due.at);
@@ -40,39 +40,119 @@ static enum error_code add_due(struct sqlite_txn *txn, enum statement statement,
         due.step = lite_read_step(&query);
         if (what == DUE_RESOURCE)
             due.resource_id = lite_read_text(&query);
-        else if (sqlite_is_ahead(txn, &due.job, due.step))
-            continue; /* it was due */
         if (!sqlite_more(arena, (void **)&list->at, list->count, &list->cap, sizeof *list->at))
             query.out_of_memory = true;
         if (query.out_of_memory)
             break;
         list->at[list->count++] = due;
-        taken++;
     }
     return lite_end(&query);
+}
+
+/* ---- leases on jobs, which are in memory ---- */
+
+enum error_code sqlite_note_lease(struct sqlite_txn *txn, int64_t no, const struct uuid *job,
+                                  int64_t due_at, struct err *err)
+{
+    struct sqlite_store *store = txn->store;
+    if (!sqlite_more(&txn->notes, (void **)&txn->ends, txn->end_count, &txn->end_cap,
+                     sizeof *txn->ends))
+        return sqlite_no_memory(err);
+    txn->ends[txn->end_count++] = (struct lease_end){.no = no, .due_at = due_at, .job = *job};
+    if (due_at == 0)
+        return ERR_OK;
+    sqlite_lock(store);
+    bool room = lease_ends_reserve(&store->lease_ends, txn->end_count);
+    sqlite_unlock(store);
+    return room ? ERR_OK : sqlite_no_memory(err);
+}
+
+void sqlite_keep_leases(struct sqlite_txn *txn)
+{
+    struct sqlite_store *store = txn->store;
+    if (txn->end_count == 0)
+        return;
+    sqlite_lock(store);
+    for (uint32_t i = 0; i < txn->end_count; i++)
+        lease_ends_put(&store->lease_ends, &txn->ends[i]);
+    sqlite_unlock(store);
+}
+
+enum error_code sqlite_leases_read(struct sqlite_store *store, struct err *err)
+{
+    struct query query = lite_query(&store->writer, STATEMENT_CLAIMS_DUE, NULL, err);
+    while (lite_next(&query)) {
+        struct lease_end end = {.no = lite_read_int(&query)};
+        end.due_at = lite_read_int(&query);
+        end.job = lite_read_uuid(&query);
+        if (!lease_ends_reserve(&store->lease_ends, 1))
+            query.out_of_memory = true;
+        if (query.out_of_memory || query.code != ERR_OK)
+            break;
+        lease_ends_put(&store->lease_ends, &end);
+    }
+    return lite_end(&query);
+}
+
+/* All of them are looked at only when one may be due, or to know the next time if they are few.
+ * With the store's lock. */
+static bool find_ended(struct lease_ends *ends, int64_t now, struct arena *arena,
+                       struct due_list *list)
+{
+    enum { FEW = 4096 };
+    if (ends->earliest > now && (!ends->passed || ends->cap > FEW)) {
+        note_next(list, ends->earliest);
+        return true;
+    }
+    ends->earliest = INT64_MAX;
+    ends->passed = false;
+    for (uint32_t i = 0; i < ends->cap; i++) {
+        const struct lease_end *end = &ends->slots[i];
+        if (end->no == 0)
+            continue;
+        if (end->due_at < ends->earliest)
+            ends->earliest = end->due_at;
+        if (end->due_at > now) {
+            note_next(list, end->due_at);
+            continue;
+        }
+        if (!sqlite_more(arena, (void **)&list->at, list->count, &list->cap, sizeof *list->at))
+            return false;
+        list->at[list->count++] = (struct store_due){
+            .what = DUE_JOB, .at = end->due_at, .job = end->job, .step = STEP_NONE};
+    }
+    return true;
+}
+
+static enum error_code add_ended(struct sqlite_txn *txn, struct arena *arena, struct due_list *list,
+                                 struct err *err)
+{
+    struct sqlite_store *store = txn->store;
+    sqlite_lock(store);
+    bool found = find_ended(&store->lease_ends, txn->now, arena, list);
+    if (!found) /* they are looked at again */
+        store->lease_ends.earliest = 0;
+    sqlite_unlock(store);
+    return found ? ERR_OK : sqlite_no_memory(err);
 }
 
 static enum error_code note_work(struct sqlite_txn *txn, struct due_list *list, struct err *err)
 {
     struct query query = lite_query(txn->connection, STATEMENT_DUE_WORK, NULL, err);
-    bool known = false;
-    while (!known && lite_next(&query)) {
-        int64_t at = lite_read_int(&query);
-        struct uuid job = lite_read_uuid(&query);
-        known = !sqlite_is_ahead(txn, &job, lite_read_step(&query));
-        if (known)
-            note_next(list, at);
-    }
+    if (lite_next(&query))
+        note_next(list, lite_read_int(&query));
     return lite_end(&query);
 }
 
 static enum error_code find_due(struct sqlite_txn *txn, uint32_t limit, struct arena *arena,
                                 struct due_list *list, struct err *err)
 {
-    /* Jobs and steps are due in two tables, of which the oldest together count. */
+    /* Jobs and steps are due in three places, of which the oldest together count. */
     enum error_code code = add_due(txn, STATEMENT_DUE_TIMERS, DUE_JOB, limit, arena, list, err);
     if (code == ERR_OK)
-        code = add_due(txn, STATEMENT_DUE_CLAIMS, DUE_JOB, limit, arena, list, err);
+        code = add_ended(txn, arena, list, err);
+    if (code == ERR_OK)
+        code = add_due(txn, STATEMENT_DUE_STEP_CLAIMS, DUE_JOB, limit, arena, list, err);
     sort_due(list);
     if (list->count > limit) {
         note_next(list, list->at[limit].at);
@@ -92,18 +172,9 @@ enum error_code sqlite_due(struct store *store, uint32_t limit, struct arena *ar
 {
     struct store_txn *base;
     struct due_list list = {.next = INT64_MAX};
-    /* With the turn, and what is ahead in mind: readers would wait until that is written. */
-    enum error_code code = sqlite_begin(store, STORE_WRITE, &base, err);
+    enum error_code code = sqlite_begin(store, STORE_READ, &base, err);
     if (code != ERR_OK)
         return code;
-    note_next(&list, sqlite_ahead_due((struct sqlite_txn *)base));
-    if (list.next <= ((struct sqlite_txn *)base)->now) {
-        sqlite_rollback(base);
-        list.next = INT64_MAX;
-        code = sqlite_begin(store, STORE_READ, &base, err);
-        if (code != ERR_OK)
-            return code;
-    }
     struct sqlite_txn *txn = (struct sqlite_txn *)base;
     int64_t now = txn->now;
     code = find_due(txn, limit, arena, &list, err);
@@ -143,6 +214,7 @@ enum error_code sqlite_sweep(struct store *store, int64_t now, uint32_t limit, u
     enum store_outcome outcome;
     uint32_t count = 0;
     bool gave_back = false;
+    bool swept_feed = false;
     code = sqlite_verb_begin(txn, err);
     if (code == ERR_OK)
         code = sweep(txn, STATEMENT_REQUESTS_SWEEP, now - REQUEST_KEPT_MS, limit, &count, err);
@@ -153,8 +225,10 @@ enum error_code sqlite_sweep(struct store *store, int64_t now, uint32_t limit, u
     if (code == ERR_OK)
         code = sweep(txn, STATEMENT_WORKERS_SWEEP, now - WORKER_KEPT_MS, limit, &count, err);
     if (code == ERR_OK)
+        code = sqlite_sweep_feed(txn, &swept_feed, err);
+    if (code == ERR_OK)
         code = sqlite_lanes_give_back(txn, &gave_back, err);
-    if (code != ERR_OK || (count == 0 && !gave_back))
+    if (code != ERR_OK || (count == 0 && !gave_back && !swept_feed))
         sqlite_rollback(base);
     else
         code = sqlite_commit(base, &outcome, err);

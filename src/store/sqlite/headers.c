@@ -1,107 +1,138 @@
 /* What a batch names, read at its start; and headers of jobs for whoever needs one. The writer's
  * transaction is all the locking there is. */
 #include "core/job_state.h"
+#include "store/sqlite/packed.h"
 #include "store/sqlite/sqlite.h"
 
 /* ---- headers ---- */
 
-struct claim_row sqlite_read_claim(struct query *query)
+static void read_claim(struct query *query, bool present, struct job_row *row)
 {
-    struct claim_row claim = {
-        .worker_id = lite_read_text(query),
-        .resource_id = lite_read_text(query),
-    };
-    claim.present = !lite_next_is_null(query);
-    claim.attempt = lite_read_int(query);
-    claim.expires_at = lite_read_int(query);
-    claim.beat_at = lite_read_int(query);
-    claim.due_at = lite_read_int(query);
-    claim.progress = lite_read_text(query);
-    claim.cursor = lite_read_text(query);
-    return claim;
+    row->claim = (struct claim_row){.present = present, .worker_id = lite_read_text(query)};
+    row->claim.attempt = lite_read_int(query);
+    row->claim.expires_at = lite_read_int(query);
+    row->claim.beat_at = lite_read_int(query);
+    row->claim.due_at = lite_read_int(query);
+    row->claim.progress = lite_read_text(query);
+    row->claim.cursor = lite_read_text(query);
 }
 
-/* The columns of HEADER_COLUMNS, in their order. */
-static void header_read(struct query *query, struct job_row *row)
+/* The columns of HEADER_COLUMNS, in their order; `ret_created` is the first event. */
+static void header_read(struct query *query, struct header *header, struct job_row *row,
+                        struct str *ret_created)
 {
+    header->no = lite_read_int(query);
     row->id = lite_read_uuid(query);
+    row->created_at = lite_read_int(query);
+    row->priority = lite_read_int(query);
+    row->redacted = lite_read_int(query) != 0;
+    row->queue = lite_read_text(query);
+    row->kind = lite_read_text(query);
+    row->agent_id = lite_read_text(query);
+    row->correlation_id = lite_read_text(query);
+    row->idempotency_key = lite_read_text(query);
+    lite_read_blob(query, row->salt, sizeof row->salt);
+    *ret_created = lite_read_text(query);
+    header->stated = !lite_next_is_null(query);
+    lite_skip(query, 1);
+    header->claimed = !lite_next_is_null(query);
+    lite_skip(query, 1);
     row->status = lite_read_int(query);
     row->version = lite_read_int(query);
     row->retry_count = lite_read_int(query);
-    row->created_at = lite_read_int(query);
     row->updated_at = lite_read_int(query);
-    row->redacted = lite_read_int(query) != 0;
-    lite_read_blob(query, row->head, sizeof row->head);
-    lite_read_blob(query, row->salt, sizeof row->salt);
-    row->cursor = lite_read_text(query);
     row->state = lite_read_text(query);
-    row->created = lite_read_text(query);
-    row->claim = sqlite_read_claim(query);
+    lite_read_blob(query, row->head, sizeof row->head);
+    header->state_bytes = lite_read_int(query);
+    header->claim_bytes = lite_read_int(query);
+    row->cursor = lite_read_text(query);
+    read_claim(query, header->claimed, row);
 }
 
-/* By what a redacted job is found: its first event does not say it any more. */
-static enum error_code read_job_names(struct sqlite_txn *txn, struct arena *arena,
-                                      struct job_row *row, struct err *err)
+/* Ends the query, which gives one header or none (no 0). */
+static enum error_code read_one(struct sqlite_txn *txn, struct query *query, struct header *ret)
 {
-    struct query query = lite_query(txn->connection, STATEMENT_JOB_NAMES, arena, err);
-    lite_put_uuid(&query, &row->id);
-    if (lite_next(&query)) {
-        row->queue = lite_read_text(&query);
-        row->kind = lite_read_text(&query);
-        row->priority = lite_read_int(&query);
-        row->agent_id = lite_read_text(&query);
-        row->correlation_id = lite_read_text(&query);
-        row->idempotency_key = lite_read_text(&query);
-    }
-    return lite_end(&query);
-}
-
-/* Ends the query, which gives one header or none. */
-static enum error_code read_one(struct sqlite_txn *txn, struct query *query, struct uuid id,
-                                struct job_slice *ret, bool *ret_redacted)
-{
-    uint64_t seed = txn->store->base.options.seed;
+    struct header header = {0};
     struct job_row row = {0};
-    bool found = lite_next(query);
-    if (found)
-        header_read(query, &row);
+    struct job_slice slice;
+    struct str created = {NULL, 0};
+    if (lite_next(query))
+        header_read(query, &header, &row, &created);
     enum error_code code = lite_end(query);
-    if (code == ERR_OK && row.redacted)
-        code = read_job_names(txn, query->arena, &row, query->err);
-    if (code == ERR_OK && found)
-        code = row_to_job(&row, seed, query->arena, ret, query->err);
-    else if (code == ERR_OK)
-        job_slice_init(ret, id, seed);
+    if (code == ERR_OK && header.no != 0) {
+        sqlite_apply_beat(txn->store, &row.id, STEP_NONE, &row.claim);
+        code = row_name_job(row.id, packed_payload(created, &row.created, query->err), query->err);
+        if (code == ERR_OK)
+            code =
+                row_to_job(&row, txn->store->base.options.seed, query->arena, &slice, query->err);
+        if (code == ERR_OK) {
+            header.id = row.id;
+            header.job = slice.job;
+        }
+        if (code == ERR_OK && txn->reader == NULL)
+            header_cache_put(&txn->store->headers, &header);
+    }
     if (code == ERR_OK)
-        *ret_redacted = row.redacted;
+        *ret = header;
     return code;
 }
 
 /* Whether the job cannot be in the database, since all that are have lower ids. */
 static bool is_new(const struct sqlite_txn *txn, const struct uuid *id)
 {
-    return !txn->through && txn->reader == NULL &&
-           memcmp(id->bytes, txn->store->newest.bytes, sizeof id->bytes) > 0;
+    return txn->reader == NULL && memcmp(id->bytes, txn->store->newest.bytes, sizeof id->bytes) > 0;
+}
+
+enum error_code sqlite_find_header(struct sqlite_txn *txn, const struct uuid *id,
+                                   struct arena *arena, struct header *ret, struct err *err)
+{
+    const struct header *known =
+        txn->reader == NULL ? header_cache_find(&txn->store->headers, id) : NULL;
+    if (known != NULL || is_new(txn, id)) {
+        *ret = known != NULL ? *known : (struct header){0};
+        return ERR_OK;
+    }
+    struct query query = lite_query(txn->connection, STATEMENT_JOB_BY_ID, arena, err);
+    lite_put_uuid(&query, id);
+    return read_one(txn, &query, ret);
+}
+
+/* A slice of the caller's: what is in the cache may go. */
+static enum error_code give_slice(struct sqlite_txn *txn, const struct header *header,
+                                  struct uuid id, struct arena *arena, struct job_slice *ret,
+                                  struct err *err)
+{
+    job_slice_init(ret, id, txn->store->base.options.seed);
+    if (header->no == 0)
+        return ERR_OK;
+    ret->job = header->job;
+    bool ours = txn->reader != NULL; /* it has just been read into the arena */
+    return ours || job_copy_texts(&ret->job, NULL, arena) ? ERR_OK : sqlite_no_memory(err);
 }
 
 enum error_code sqlite_read_job(struct sqlite_txn *txn, struct uuid id, struct arena *arena,
-                                struct job_slice *ret, bool *ret_redacted, struct err *err)
+                                struct job_slice *ret, struct err *err)
 {
-    bool found;
-    enum error_code code = sqlite_ahead_job(txn, &id, arena, ret, &found, err);
-    if (code == ERR_OK && found)
-        *ret_redacted = ret->job.redacted;
-    if (code != ERR_OK || found)
-        return code;
-    if (is_new(txn, &id)) {
-        job_slice_init(ret, id, txn->store->base.options.seed);
-        *ret_redacted = false;
-    } else {
-        struct query query = lite_query(txn->connection, STATEMENT_JOB_BY_ID, arena, err);
-        lite_put_uuid(&query, &id);
-        code = read_one(txn, &query, id, ret, ret_redacted);
+    struct header header;
+    enum error_code code = sqlite_find_header(txn, &id, arena, &header, err);
+    return code == ERR_OK ? give_slice(txn, &header, id, arena, ret, err) : code;
+}
+
+enum error_code sqlite_remember(struct sqlite_txn *txn, const struct header *header, bool forget,
+                                struct err *err)
+{
+    if (memcmp(header->id.bytes, txn->store->newest.bytes, sizeof header->id.bytes) > 0)
+        txn->store->newest = header->id;
+    if (forget) {
+        header_cache_drop(&txn->store->headers, &header->id);
+        return ERR_OK;
     }
-    return code == ERR_OK ? sqlite_note_version(txn, &ret->job.id, ret->job.version, err) : code;
+    if (!sqlite_more(&txn->notes, (void **)&txn->remembered, txn->remembered_count,
+                     &txn->remembered_cap, sizeof *txn->remembered))
+        return sqlite_no_memory(err);
+    txn->remembered[txn->remembered_count++] = header->id;
+    header_cache_put(&txn->store->headers, header);
+    return ERR_OK;
 }
 
 /* ---- keys, requests, resources ---- */
@@ -109,42 +140,17 @@ enum error_code sqlite_read_job(struct sqlite_txn *txn, struct uuid id, struct a
 static enum error_code load_key(struct sqlite_txn *txn, struct store_key *key, struct arena *arena,
                                 struct err *err)
 {
-    struct uuid none = {{0}};
-    bool redacted;
-    bool found = false;
-    const struct ahead_job *known;
-    enum error_code code = sqlite_ahead_key(txn, key->queue, key->key, &known, err);
-    if (code != ERR_OK)
-        return code;
-    if (known != NULL)
-        return sqlite_ahead_job(txn, &known->job.id, arena, &key->slice, &found, err);
+    struct header header;
     struct query query = lite_query(txn->connection, STATEMENT_JOB_BY_KEY, arena, err);
     lite_put_text(&query, key->queue);
     lite_put_text(&query, key->key);
-    code = read_one(txn, &query, none, &key->slice, &redacted);
-    /* The database says which it is, but may not know how it stands. */
-    if (code == ERR_OK && key->slice.job.status != JOB_NONE)
-        code = sqlite_ahead_job(txn, &key->slice.job.id, arena, &key->slice, &found, err);
-    return code;
+    enum error_code code = read_one(txn, &query, &header);
+    return code == ERR_OK ? give_slice(txn, &header, header.id, arena, &key->slice, err) : code;
 }
 
 static enum error_code load_request(struct sqlite_txn *txn, struct store_request *request,
                                     struct arena *arena, struct err *err)
 {
-    const struct request_record *known;
-    enum error_code code = sqlite_ahead_request(txn, request->scope, request->key, &known, err);
-    if (code != ERR_OK)
-        return code;
-    if (known != NULL) {
-        request->found = true;
-        request->record = *known;
-        request->record.scope = arena_copy(arena, known->scope);
-        request->record.key = arena_copy(arena, known->key);
-        request->record.answer = arena_copy(arena, known->answer);
-        bool whole = str_is_set(request->record.scope) && str_is_set(request->record.key) &&
-                     str_is_set(request->record.answer) == str_is_set(known->answer);
-        return whole ? ERR_OK : sqlite_no_memory(err);
-    }
     struct query query = lite_query(txn->connection, STATEMENT_REQUEST_BY_KEY, arena, err);
     lite_put_text(&query, request->scope);
     lite_put_text(&query, request->key);
@@ -248,13 +254,13 @@ enum error_code sqlite_load(struct store_txn *base, struct store_load *load, str
                             struct err *err)
 {
     struct sqlite_txn *txn = (struct sqlite_txn *)base;
-    enum error_code code = sqlite_verb_begin_ahead(txn, err);
+    enum error_code code = sqlite_verb_begin(txn, err);
     if (code != ERR_OK)
         return code;
-    txn->staged.keys_loaded = load->key_count > 0;
     for (uint32_t i = 0; i < load->job_count && code == ERR_OK; i++) {
         struct store_job *job = &load->jobs[i];
-        code = sqlite_read_job(txn, job->id, arena, &job->slice, &job->redacted, err);
+        code = sqlite_read_job(txn, job->id, arena, &job->slice, err);
+        job->redacted = code == ERR_OK && job->slice.job.redacted;
     }
     for (uint32_t i = 0; i < load->key_count && code == ERR_OK; i++)
         code = load_key(txn, &load->keys[i], arena, err);

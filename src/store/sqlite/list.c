@@ -5,7 +5,11 @@
 #include "store/sqlite/sqlite.h"
 
 /* From this many on, one walk over all jobs does better than one for each. */
-enum { STATUSES_APART_MAX = 5 };
+enum {
+    STATUSES_APART_MAX = 5,
+    WAITING_WALKED_MAX =
+        20 * 1000, /* jobs as they were made; if more wait, the newest are walked */
+};
 
 static const struct uuid none;
 
@@ -15,7 +19,7 @@ struct found_ids {
     uint32_t cap;
 };
 
-static void put_rest(struct query *query, const struct store_filter *filter, struct str queues)
+static void put_before(struct query *query, const struct store_filter *filter)
 {
     static const uint8_t behind_all[17] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
                                            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
@@ -23,6 +27,11 @@ static void put_rest(struct query *query, const struct store_filter *filter, str
         lite_put_blob(query, behind_all, sizeof behind_all);
     else
         lite_put_uuid(query, &filter->before);
+}
+
+static void put_rest(struct query *query, const struct store_filter *filter, struct str queues)
+{
+    put_before(query, filter);
     lite_put_text(query, filter->kind);
     lite_put_text(query, filter->queue);
     lite_put_text(query, filter->agent_id);
@@ -64,21 +73,53 @@ static void keep_newest(struct found_ids *ids, uint32_t limit)
         ids->count = limit;
 }
 
-/* Each status in turn, then the newest of all. */
+static enum error_code add_status(struct sqlite_txn *txn, enum statement statement,
+                                  const struct store_filter *filter, struct str queues,
+                                  uint32_t status, struct found_ids *ids, struct err *err)
+{
+    struct query query = lite_query(txn->connection, statement, NULL, err);
+    put_rest(&query, filter, queues);
+    lite_put_int(&query, status);
+    return add_ids(txn, &query, ids);
+}
+
+static enum job_status status_as_made(void)
+{
+    enum job_status made = JOB_NONE;
+    (void)job_move(JOB_NONE, EVENT_JOB_CREATED, MOVE_PLAIN, &made);
+    return made;
+}
+
+/* One status after the other, then the newest of all. Jobs that are as they were made have no row
+ * but in job_rows, and are found among the work that waits. */
 static enum error_code find_by_status(struct sqlite_txn *txn, const struct store_filter *filter,
                                       struct str queues, struct found_ids *ids, struct err *err)
 {
     enum error_code code = ERR_OK;
+    enum job_status made = status_as_made();
     for (uint32_t status = 0; status < JOB_STATUS_COUNT && code == ERR_OK; status++) {
         if ((filter->statuses >> status & 1) == 0)
             continue;
-        struct query query = lite_query(txn->connection, STATEMENT_LIST_STATUS, NULL, err);
-        put_rest(&query, filter, queues);
-        lite_put_int(&query, status);
-        code = add_ids(txn, &query, ids);
+        if (status == (uint32_t)made)
+            code = add_status(txn, STATEMENT_LIST_AS_MADE, filter, queues, status, ids, err);
+        if (code == ERR_OK)
+            code = add_status(txn, STATEMENT_LIST_CLAIMED, filter, queues, status, ids, err);
+        if (code == ERR_OK)
+            code = add_status(txn, STATEMENT_LIST_STATES, filter, queues, status, ids, err);
     }
     keep_newest(ids, filter->limit);
     return code;
+}
+
+/* Whether jobs with one of these statuses are found by an index: see states_by_status. Others are
+ * the bulk, and found well enough by walking; so are jobs as they were made when very many wait. */
+static bool has_index(struct sqlite_store *store, uint32_t statuses)
+{
+    uint32_t bulk = 1u << JOB_COMPLETED | 1u << JOB_CANCELLED;
+    enum job_status made = status_as_made();
+    if ((statuses >> made & 1) != 0 && sqlite_count_of(store, made) > WAITING_WALKED_MAX)
+        bulk |= 1u << made;
+    return statuses != 0 && (statuses & bulk) == 0;
 }
 
 /* Those that have it, and the job that has none but this id. */
@@ -99,6 +140,40 @@ static enum error_code find_by_correlation(struct sqlite_txn *txn,
     return code;
 }
 
+/* The last of the jobs that a list looks at, if there are as many. */
+static enum error_code find_reach(struct sqlite_txn *txn, const struct store_filter *filter,
+                                  struct store_reach *ret, struct err *err)
+{
+    struct query query = lite_query(txn->connection, STATEMENT_LIST_REACH, NULL, err);
+    put_before(&query, filter);
+    lite_put_int(&query, txn->store->list_rows_max);
+    ret->stopped = lite_next(&query);
+    if (ret->stopped)
+        ret->at = lite_read_uuid(&query);
+    return lite_end(&query);
+}
+
+/* Walks over all jobs, for what no index is about; over so many at most, if the caller can go on
+ * from there. */
+static enum error_code find_by_walking(struct sqlite_txn *txn, const struct store_filter *filter,
+                                       struct str queues, struct found_ids *ids, struct err *err)
+{
+    struct store_reach reach = {.stopped = false, .at = none};
+    enum error_code code = ERR_OK;
+    if (filter->reach != NULL)
+        code = find_reach(txn, filter, &reach, err);
+    if (code != ERR_OK)
+        return code;
+    struct query query = lite_query(txn->connection, STATEMENT_LIST_ALL, NULL, err);
+    put_rest(&query, filter, queues);
+    lite_put_uuid(&query, &reach.at);
+    code = add_ids(txn, &query, ids);
+    reach.stopped = reach.stopped && ids->count < filter->limit;
+    if (filter->reach != NULL)
+        *filter->reach = reach;
+    return code;
+}
+
 static uint32_t count_bits(uint32_t bits)
 {
     uint32_t count = 0;
@@ -110,7 +185,7 @@ static uint32_t count_bits(uint32_t bits)
 static enum error_code find_ids(struct sqlite_txn *txn, const struct store_filter *filter,
                                 struct found_ids *ids, struct err *err)
 {
-    enum statement statement = STATEMENT_LIST_ALL;
+    enum statement statement;
     struct str queues = {NULL, 0};
     if (filter->queues != NULL) {
         struct buf buf;
@@ -128,8 +203,11 @@ static enum error_code find_ids(struct sqlite_txn *txn, const struct store_filte
         return find_by_correlation(txn, filter, queues, ids, err);
     else if (str_is_set(filter->agent_id))
         statement = STATEMENT_LIST_AGENT;
-    else if (filter->statuses != 0 && count_bits(filter->statuses) <= STATUSES_APART_MAX)
+    else if (has_index(txn->store, filter->statuses) &&
+             count_bits(filter->statuses) <= STATUSES_APART_MAX)
         return find_by_status(txn, filter, queues, ids, err);
+    else
+        return find_by_walking(txn, filter, queues, ids, err);
     struct query query = lite_query(txn->connection, statement, NULL, err);
     put_rest(&query, filter, queues);
     if (statement == STATEMENT_LIST_ID)
@@ -148,7 +226,8 @@ static enum error_code read_jobs(struct sqlite_txn *txn, const struct found_ids 
         return sqlite_no_memory(err);
     for (uint32_t i = 0; i < ids->count && code == ERR_OK; i++) {
         jobs[i].id = ids->at[i];
-        code = sqlite_read_job(txn, ids->at[i], arena, &jobs[i].slice, &jobs[i].redacted, err);
+        code = sqlite_read_job(txn, ids->at[i], arena, &jobs[i].slice, err);
+        jobs[i].redacted = code == ERR_OK && jobs[i].slice.job.redacted;
         code = row_damaged(&jobs[i], txn->store->base.options.seed, code, arena, err);
     }
     *ret = jobs;

@@ -47,7 +47,7 @@ static enum error_code cannot(const char *doing, int number, struct err *err)
     char text[REASON_BYTES];
     const char *advice = "";
     if (number == ENOMEM)
-        return err_set(err, ERR_NO_MEMORY, "cannot %s: there is not enough memory", doing);
+        return err_set(err, ERR_NO_MEMORY, "cannot %s: out of memory", doing);
     if (number == EACCES || number == EPERM)
         advice = ": give this user access to the file and its directory";
     else if (number == EROFS)
@@ -74,7 +74,7 @@ static enum error_code resolve_new(const char *path, char ret[PATH_MAX], struct 
     const char *name = slash == NULL ? path : slash + 1;
     size_t len = slash == NULL ? 0 : (size_t)(slash - path);
     if (*name == '\0')
-        return err_set(err, ERR_UNAVAILABLE, "this is a directory: name a file in it");
+        return err_set(err, ERR_UNAVAILABLE, "this is a directory; use the path of a file");
     memcpy(directory, path, len);
     directory[len] = '\0';
     if (realpath(slash == NULL ? "." : len == 0 ? "/" : directory, real) == NULL)
@@ -90,7 +90,7 @@ static enum error_code resolve(struct str path, bool create, char ret[PATH_MAX],
     char given[PATH_MAX];
     struct stat status;
     if (path.len == 0 || memchr(path.at, '\0', path.len) != NULL)
-        return err_set(err, ERR_BAD_REQUEST, "the path is empty or has a NUL byte in it");
+        return err_set(err, ERR_BAD_REQUEST, "the path is empty or contains a NUL byte");
     if (path.len >= PATH_MAX - OWNER_SUFFIX_MAX)
         return cannot("use the path", ENAMETOOLONG, err);
     memcpy(given, path.at, path.len);
@@ -102,9 +102,9 @@ static enum error_code resolve(struct str path, bool create, char ret[PATH_MAX],
     if (errno != ENOENT)
         return cannot("use the path", errno, err);
     if (lstat(given, &status) == 0)
-        return err_set(err, ERR_UNAVAILABLE, "this is a link to something that is not there");
+        return err_set(err, ERR_UNAVAILABLE, "the symbolic link is broken");
     if (!create)
-        return err_set(err, ERR_NOT_FOUND, "there is no store yet");
+        return err_set(err, ERR_NOT_FOUND, "no store yet");
     return resolve_new(given, ret, err);
 }
 
@@ -116,7 +116,7 @@ static enum error_code check_sort(const struct owner *owner, struct stat *status
     if (!*ret_there)
         return errno == ENOENT ? ERR_OK : cannot("look at the file", errno, err);
     if (S_ISDIR(status->st_mode))
-        return err_set(err, ERR_UNAVAILABLE, "this is a directory: name a file in it");
+        return err_set(err, ERR_UNAVAILABLE, "this is a directory; use the path of a file");
     if (!S_ISREG(status->st_mode))
         return err_set(err, ERR_UNAVAILABLE, "this is not a file, but a device or pipe");
     if (access(owner->path, R_OK | W_OK) != 0)
@@ -141,7 +141,7 @@ static int open_lock(const char *path, bool *ret_made)
 static enum error_code refuse_own(struct err *err)
 {
     return err_set(err, ERR_UNAVAILABLE,
-                   "the store is open in this process (%jd) already: use that, or close it",
+                   "the store is already open in this process (%jd): use that, or close it",
                    (intmax_t)getpid());
 }
 
@@ -156,12 +156,12 @@ static enum error_code refuse_second(int lock, struct err *err)
         return refuse_own(err);
     if (number <= 0)
         return err_set(err, ERR_UNAVAILABLE,
-                       "the store is in use by another process, which cannot be reached: try "
-                       "again, or end it first");
-    return err_set(err, ERR_UNAVAILABLE,
-                   "the store is in use by process %jd, which cannot be reached: try again, or end "
-                   "it first",
-                   number);
+                       "the store is in use by another process, which cannot be reached: retry, or "
+                       "end it first");
+    return err_set(
+        err, ERR_UNAVAILABLE,
+        "the store is in use by process %jd, which cannot be reached: retry, or end it first",
+        number);
 }
 
 /* Whether the path still leads to the file that was opened. */
@@ -201,8 +201,8 @@ static enum error_code check_lock(int lock, const char *path, struct err *err)
     if (len < (ssize_t)sizeof text && end == len && (digits > 0 || len == 0))
         return ERR_OK;
     return err_set(err, ERR_UNAVAILABLE,
-                   "the lock file %.200s is not one of Pawl's, and was not touched: move it away, "
-                   "or choose another path",
+                   "the lock file %.200s does not belong to Pawl and was not changed: move it "
+                   "away, or choose another path",
                    path);
 }
 
@@ -236,7 +236,7 @@ static enum error_code take_lock(struct owner *owner, struct err *err)
         }
         (void)close(lock);
     }
-    return err_set(err, ERR_UNAVAILABLE, "cannot lock it: somebody keeps deleting the lock file");
+    return err_set(err, ERR_UNAVAILABLE, "cannot lock the store: the lock file keeps disappearing");
 }
 
 static void put_seconds(int64_t ms, char ret[SECONDS_WIDTH])
@@ -341,7 +341,7 @@ void owner_undo(struct owner *owner)
 static enum error_code not_ours(struct err *err)
 {
     return err_set(err, ERR_UNAVAILABLE,
-                   "this file is not a Pawl store, and was not touched: choose another path");
+                   "this file is not a Pawl store and was not changed: choose another path");
 }
 
 /* Whether a journal will roll the file back to an empty one: nothing was ever committed to it. */
@@ -530,9 +530,8 @@ enum error_code owner_check(struct owner *owner, bool *ret_gone, struct err *err
             return cannot("look at the files of the store", errno, err);
         *ret_gone = true;
         return err_set(err, ERR_UNAVAILABLE,
-                       "%.300s%s was deleted or replaced while the store was in use, so nothing "
-                       "more is written: end this process, put the right file back, and start "
-                       "again",
+                       "%.300s%s was deleted or replaced while the store was in use; writing has "
+                       "stopped: end this process, restore the right file, and restart",
                        owner->path, suffix);
     }
     atomic_store(&owner->calm_since, changed_at);
@@ -549,7 +548,7 @@ enum error_code owner_look(struct owner *owner, bool create, enum file_content *
         return code;
     bool is_empty = !there || status.st_size == 0;
     if (is_empty && !create)
-        return err_set(err, ERR_NOT_FOUND, "there is no store yet");
+        return err_set(err, ERR_NOT_FOUND, "no store yet");
     code = there ? open_file(owner, &status, err) : make_file(owner, err);
     if (code == ERR_OK && !is_empty)
         code = look_inside(owner, err);

@@ -16,6 +16,23 @@ struct steps {
     uint32_t cap;
 };
 
+/* The lease in the last eight columns of STEP_COLUMNS. */
+static struct claim_row read_claim(struct query *query)
+{
+    struct claim_row claim = {
+        .worker_id = lite_read_text(query),
+        .resource_id = lite_read_text(query),
+    };
+    claim.present = !lite_next_is_null(query);
+    claim.attempt = lite_read_int(query);
+    claim.expires_at = lite_read_int(query);
+    claim.beat_at = lite_read_int(query);
+    claim.due_at = lite_read_int(query);
+    claim.progress = lite_read_text(query);
+    claim.cursor = lite_read_text(query);
+    return claim;
+}
+
 /* Adds what the query gives, and ends it. Rows are made steps at once, so that a text that cannot
  * be read is told for what it is. */
 static enum error_code add_steps(struct steps *steps, struct query *query)
@@ -27,7 +44,8 @@ static enum error_code add_steps(struct steps *steps, struct query *query)
         row.asking_key = lite_read_text(query);
         row.plan = lite_read_text(query);
         row.state = lite_read_text(query);
-        row.claim = sqlite_read_claim(query);
+        row.claim = read_claim(query);
+        sqlite_apply_beat(steps->txn->store, steps->job, row.ordinal, &row.claim);
         if (!sqlite_more(steps->arena, (void **)&steps->at, steps->count, &steps->cap,
                          sizeof *steps->at))
             query->out_of_memory = true;
@@ -163,11 +181,6 @@ static enum error_code load_steps(struct sqlite_txn *txn, struct store_parts *pa
 
 /* ---- effects ---- */
 
-static bool is_only_ahead(const struct ahead_job *frozen, const struct ahead_job *active)
-{
-    return (frozen != NULL && frozen->created) || (active != NULL && active->created);
-}
-
 struct effects {
     struct sqlite_txn *txn;
     const struct uuid *job;
@@ -219,7 +232,7 @@ static enum error_code add_effects(struct effects *effects, enum statement state
     return take_effects(effects, &query);
 }
 
-/* Effects of one owner, for whoever only reads: nothing is ahead of the database then. */
+/* Effects of one owner, for transactions that only read. */
 static enum error_code add_effects_of(struct effects *effects, const struct store_effects *of)
 {
     bool step = str_is_set(of->step);
@@ -232,43 +245,6 @@ static enum error_code add_effects_of(struct effects *effects, const struct stor
     return take_effects(effects, &query);
 }
 
-static bool is_wanted(const struct store_parts *parts, const struct effect *effect)
-{
-    if (parts->all_effects || (parts->all_open_effects && effect_is_open(effect)))
-        return true;
-    for (uint32_t i = 0; i < parts->open_of_count && effect_is_open(effect); i++)
-        if (str_is_set(parts->open_of[i]) == str_is_set(effect->step) &&
-            str_eq(parts->open_of[i], effect->step))
-            return true;
-    for (uint32_t i = 0; i < parts->effect_name_count; i++)
-        if (str_eq(parts->effect_names[i], effect->name))
-            return true;
-    return false;
-}
-
-/* What a table ahead of the database knows of the job's effects takes the place of what was found
- * so far. */
-static enum error_code take_over(struct effects *effects, const struct store_parts *parts,
-                                 const struct ahead_job *job)
-{
-    for (uint32_t i = 0; job != NULL && i < job->effect_count; i++) {
-        struct effect effect = job->effects[i];
-        uint32_t kept = 0;
-        for (uint32_t k = 0; k < effects->count; k++)
-            if (!str_eq(effects->at[k].name, effect.name))
-                effects->at[kept++] = effects->at[k];
-        effects->count = kept;
-        if (!is_wanted(parts, &effect))
-            continue;
-        if (!sqlite_more(effects->arena, (void **)&effects->at, effects->count, &effects->cap,
-                         sizeof *effects->at) ||
-            !effect_copy_texts(&effect, effects->arena))
-            return sqlite_no_memory(effects->err);
-        effects->at[effects->count++] = effect;
-    }
-    return ERR_OK;
-}
-
 static int compare_effects(const void *a, const void *b)
 {
     const struct effect *left = a;
@@ -278,16 +254,52 @@ static int compare_effects(const void *a, const void *b)
     return str_cmp(left->name, right->name);
 }
 
+static bool is_among(struct str name, const struct str *names, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (str_eq(name, names[i]))
+            return true;
+    return false;
+}
+
+static bool is_wanted(const struct store_parts *parts, const struct effect *effect)
+{
+    bool open = effect_is_open(effect);
+    return parts->all_effects || (parts->all_open_effects && open) ||
+           (open && is_among(effect->step, parts->open_of, parts->open_of_count)) ||
+           is_among(effect->name, parts->effect_names, parts->effect_name_count);
+}
+
+/* Adds what the cache knows; false when it does not know all. */
+static enum error_code take_known_effects(struct effects *effects, const struct store_parts *parts,
+                                          bool *ret_known)
+{
+    const struct sqlite_txn *txn = effects->txn;
+    const struct header *header =
+        txn->reader == NULL ? header_cache_find(&txn->store->headers, effects->job) : NULL;
+    *ret_known = header != NULL && header->effects_known && !parts->effects_of.wanted;
+    for (uint32_t i = 0; *ret_known && i < header->effect_count; i++) {
+        if (!is_wanted(parts, &header->effects[i]))
+            continue;
+        if (!sqlite_more(effects->arena, (void **)&effects->at, effects->count, &effects->cap,
+                         sizeof *effects->at))
+            return sqlite_no_memory(effects->err);
+        struct effect *effect = &effects->at[effects->count++];
+        *effect = header->effects[i];
+        if (!effect_copy_texts(effect, effects->arena))
+            return sqlite_no_memory(effects->err);
+    }
+    return ERR_OK;
+}
+
 static enum error_code load_effects(struct sqlite_txn *txn, struct store_parts *parts,
                                     struct arena *arena, struct err *err)
 {
     struct effects effects = {.txn = txn, .job = &parts->job, .arena = arena, .err = err};
-    const struct ahead_job *frozen;
-    const struct ahead_job *active;
-    enum error_code code = ERR_OK;
-    sqlite_ahead_jobs(txn, &parts->job, &frozen, &active);
-    if (is_only_ahead(frozen, active)) {
-        /* The database does not know it. */
+    bool known = false;
+    enum error_code code = take_known_effects(&effects, parts, &known);
+    if (code != ERR_OK || known) {
+        /* That is all. */
     } else if (parts->all_effects) {
         code = add_effects(&effects, STATEMENT_EFFECTS_ALL, NULL);
     } else if (parts->effects_of.wanted) {
@@ -300,10 +312,6 @@ static enum error_code load_effects(struct sqlite_txn *txn, struct store_parts *
         for (uint32_t i = 0; i < parts->effect_name_count && code == ERR_OK; i++)
             code = add_effects(&effects, STATEMENT_EFFECTS_NAMED, &parts->effect_names[i]);
     }
-    if (code == ERR_OK)
-        code = take_over(&effects, parts, frozen);
-    if (code == ERR_OK)
-        code = take_over(&effects, parts, active);
     uint32_t kept = 0;
     if (effects.count > 1)
         qsort(effects.at, effects.count, sizeof *effects.at, compare_effects);
@@ -391,19 +399,14 @@ enum error_code sqlite_load_parts(struct store_txn *base, struct store_parts *pa
                                   struct arena *arena, struct err *err)
 {
     struct sqlite_txn *txn = (struct sqlite_txn *)base;
-    enum error_code code = sqlite_verb_begin_ahead(txn, err);
+    enum error_code code = sqlite_verb_begin(txn, err);
     if (code != ERR_OK)
         return code;
     for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
-        const struct ahead_job *frozen;
-        const struct ahead_job *active;
-        sqlite_ahead_jobs(txn, &parts[i].job, &frozen, &active);
-        bool only_ahead = is_only_ahead(frozen, active); /* then it has effects alone */
-        if (!only_ahead)
-            code = load_steps(txn, &parts[i], arena, err);
+        code = load_steps(txn, &parts[i], arena, err);
         if (code == ERR_OK)
             code = load_effects(txn, &parts[i], arena, err);
-        if (code == ERR_OK && !only_ahead)
+        if (code == ERR_OK)
             code = load_signals(txn, &parts[i], arena, err);
         arena_clear(&txn->scratch);
     }

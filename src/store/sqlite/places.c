@@ -132,21 +132,22 @@ enum error_code sqlite_take_due(struct sqlite_txn *txn, const struct uuid *job, 
     return sqlite_timer_delete(txn, TIMER_DUE, place->due_at, job, step, &found, err);
 }
 
-/* ---- leases ---- */
+/* ---- leases on steps ---- */
 
-enum error_code sqlite_claim_delete(struct sqlite_txn *txn, const struct uuid *job, uint32_t step,
-                                    struct err *err)
+enum error_code sqlite_step_claim_delete(struct sqlite_txn *txn, const struct uuid *job,
+                                         uint32_t step, struct err *err)
 {
-    struct query query = lite_query(txn->connection, STATEMENT_CLAIM_DELETE, NULL, err);
+    struct query query = lite_query(txn->connection, STATEMENT_STEP_CLAIM_DELETE, NULL, err);
     lite_put_uuid(&query, job);
     lite_put_step(&query, step);
-    return lite_run(&query);
+    enum error_code code = lite_run(&query);
+    return code == ERR_OK ? sqlite_forget_beat(txn, job, step, err) : code;
 }
 
 static enum error_code claim_put(struct sqlite_txn *txn, const struct uuid *job, uint32_t step,
                                  const struct claim_row *claim, struct err *err)
 {
-    struct query query = lite_query(txn->connection, STATEMENT_CLAIM_PUT, NULL, err);
+    struct query query = lite_query(txn->connection, STATEMENT_STEP_CLAIM_PUT, NULL, err);
     lite_put_uuid(&query, job);
     lite_put_step(&query, step);
     lite_put_text(&query, claim->worker_id);
@@ -165,8 +166,8 @@ static enum error_code claim_update(struct sqlite_txn *txn, const struct uuid *j
                                     const struct claim_row *claim, bool same, bool *ret_found,
                                     struct err *err)
 {
-    struct query query =
-        lite_query(txn->connection, same ? STATEMENT_CLAIM_BEAT : STATEMENT_CLAIM_MOVE, NULL, err);
+    struct query query = lite_query(
+        txn->connection, same ? STATEMENT_STEP_CLAIM_BEAT : STATEMENT_STEP_CLAIM_MOVE, NULL, err);
     lite_put_uuid(&query, job);
     lite_put_step(&query, step);
     if (!same) {
@@ -185,11 +186,11 @@ static enum error_code replace_claim(struct sqlite_txn *txn, const struct job *j
                                      const struct step *step, const struct place *was,
                                      const struct place *now, bool same, struct err *err)
 {
-    uint32_t ordinal = step != NULL ? step->ordinal : STEP_NONE;
+    uint32_t ordinal = step->ordinal;
     bool found = false;
     enum error_code code = ERR_OK;
     if (!now->leased)
-        return was->leased ? sqlite_claim_delete(txn, &job->id, ordinal, err) : ERR_OK;
+        return was->leased ? sqlite_step_claim_delete(txn, &job->id, ordinal, err) : ERR_OK;
     struct claim_row claim = row_of_lease(job, step, now->due_at);
     /* A beat does not move the time at which the engine looks: it looks too early, and sees. */
     if (was->leased && was->due_at == now->due_at)
@@ -223,23 +224,11 @@ static enum error_code move(struct sqlite_txn *txn, const struct uuid *job, uint
         code = sqlite_take_work(txn, job, step, was, &found, err);
         /* The caller has loaded it and nobody else could move it: somebody has lost count. */
         if (code == ERR_OK && !found)
-            code = err_set(err, ERR_CORRUPT,
-                           "work does not stand in the lane that it is to be taken out of");
+            code = err_set(err, ERR_CORRUPT, "a queued entry is not in its lane");
     }
     if (code == ERR_OK)
         code = sqlite_take_due(txn, job, step, was, err);
     return code == ERR_OK ? sqlite_put_place(txn, job, step, &now, err) : code;
-}
-
-static enum error_code replace(struct sqlite_txn *txn, const struct job *job,
-                               const struct step *step, const struct place *was,
-                               const struct place *now, bool same, struct err *err)
-{
-    uint32_t ordinal = step != NULL ? step->ordinal : STEP_NONE;
-    enum error_code code = replace_claim(txn, job, step, was, now, same, err);
-    if (code == ERR_OK && !is_same_place(was, now))
-        code = move(txn, &job->id, ordinal, was, *now, was->lane != 0, err);
-    return code;
 }
 
 enum error_code sqlite_replace(struct sqlite_txn *txn, const struct job *job,
@@ -247,24 +236,20 @@ enum error_code sqlite_replace(struct sqlite_txn *txn, const struct job *job,
                                const struct placement *now, bool same, struct place *ret,
                                struct err *err)
 {
-    struct place old;
-    struct place place;
+    struct place old = {0};
+    struct place place = {0};
     enum error_code code = sqlite_place(txn, was, false, &old, err);
     /* A lane that is not known holds nothing. */
     if (code == ERR_OK && str_is_set(was->lane) && old.lane == 0)
-        code = err_set(err, ERR_CORRUPT, "work is to be taken out of a lane that there is not");
+        code = err_set(err, ERR_CORRUPT, "a queued entry refers to an unknown lane");
     if (code == ERR_OK)
         code = sqlite_place(txn, now, true, &place, err);
-    if (code == ERR_OK)
-        code = replace(txn, job, step, &old, &place, same, err);
+    if (code == ERR_OK && step != NULL)
+        code = replace_claim(txn, job, step, &old, &place, same, err);
+    if (code == ERR_OK && !is_same_place(&old, &place))
+        code = move(txn, &job->id, step != NULL ? step->ordinal : STEP_NONE, &old, place,
+                    old.lane != 0, err);
     if (code == ERR_OK)
         *ret = place;
     return code;
-}
-
-enum error_code sqlite_replace_job(struct sqlite_txn *txn, const struct job *job,
-                                   const struct place *was, const struct place *now,
-                                   struct err *err)
-{
-    return replace(txn, job, NULL, was, now, false, err);
 }

@@ -1,68 +1,59 @@
 /* What the parts of the SQLite store share; no one else includes this.
  *
  * There is one connection that writes, used by one transaction at a time, and a few that read, each
- * with a snapshot of its own. */
+ * with a snapshot of its own. A commit is written to SQLite's log with the turn and synced without
+ * it, so that the next transaction works meanwhile; nothing is told of a commit, and nobody reads
+ * it, before it is synced. */
 #ifndef PAWL_STORE_SQLITE_SQLITE_H
 #define PAWL_STORE_SQLITE_SQLITE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/json.h"
 #include "store/clock.h"
 #include "store/lane_book.h"
 #include "store/row.h"
-#include "store/sqlite/ahead.h"
+#include "store/sqlite/beats.h"
 #include "store/sqlite/connection.h"
-#include "store/sqlite/journal.h"
+#include "store/sqlite/header_cache.h"
+#include "store/sqlite/job_counts.h"
+#include "store/sqlite/lease_ends.h"
 #include "store/sqlite/owner.h"
-#include "store/sqlite/rows.h"
 #include "store/store_driver.h"
 
 enum {
     READERS_MAX = 64,     /* transactions that read, at once */
     READERS_KEPT_MAX = 8, /* connections that are kept for the next */
     LANES_FREE_MAX = 4096,
+    LIST_ROWS_MAX = 5 * 1000, /* jobs that one list looks at where no index helps */
 
-    /* From this many pages on the log is moved to the database after a commit. Readers can hold it
-     * back; from many times as many on it is waited for them, so that the log does not grow for
-     * ever. */
-    LOG_PAGES_MAX = 4000,
-    LOG_URGENT = 16, /* so many times as many */
+    /* From this many pages on the log is moved to the database, beside those who write; from some
+     * times as many on whoever has the turn moves the rest. Readers can hold it back; from many
+     * times as many on it is waited for them, so that the log does not grow for ever. */
+    LOG_PAGES_MAX = 500,
+    LOG_FULL = 8,     /* so many times as many */
+    LOG_URGENT = 128, /* so many times as many */
 };
 
 struct reader_connection;
 
-/* Work that a transaction took out of its lane. */
-struct taken_work {
-    struct uuid job;
-    uint32_t step;
-    struct place place;
+/* Jobs whose numbers follow each other and that have gained as many events, from one version on: an
+ * entry of the feed. */
+struct fed_jobs {
+    int64_t no;
+    int64_t jobs;
+    int64_t version;
+    int64_t events;
 };
 
-/* What the tables ahead know of a job; NULL: nothing. */
-struct known_job {
-    struct ahead_job *newer; /* in the active table */
-    struct ahead_job *older; /* where it is not there: in the newest of the others */
-};
-
-/* What a transaction that writes is going to add to the tables ahead of the database; all of it in
- * the memory of the newest table, or in `arena`. */
-struct staged {
-    struct arena arena;
-    struct map versions; /* of jobs that were loaded from the database: id -> their version */
-    bool keys_loaded;
-    struct taken_work *taken;
-    uint32_t taken_count;
-    uint32_t taken_cap;
-    struct map taken_index;  /* job -> place in `taken` */
-    bool put_back;           /* some of it was put back */
-    struct known_job *known; /* of each job of the write */
-    struct ahead_change *changes;
-    uint32_t change_count;
-    struct ahead_request *requests;
-    uint32_t request_count;
-    struct ahead_events *events;
-    struct buf record; /* for the log */
+/* Where a job stands, with the number of its lane; 0: in none. */
+struct place {
+    int64_t lane;
+    int64_t rank;
+    int64_t run_at;
+    int64_t due_at;
+    bool leased;
 };
 
 struct sqlite_txn {
@@ -70,16 +61,33 @@ struct sqlite_txn {
     struct sqlite_store *store;
     struct connection *connection;
     struct reader_connection *reader; /* NULL: this one may write */
-    bool through; /* it works on the database itself, which has everything; else on the tables
-                     ahead of it, and `connection` only reads */
-    int changes;  /* of the connection, when it began to work through */
-    struct staged staged;
     int64_t now;
     int64_t feed_end;     /* the last position that was given out */
+    int64_t last_no;      /* the highest that a job has */
     bool dead;            /* a verb has failed */
     bool lanes_added;     /* to the book, which is wrong if this is rolled back */
     bool redacting;       /* and is not to be found in the log either */
     struct arena scratch; /* of the verb that is running */
+
+    /* What the write has come to, in `notes`. */
+    struct arena notes;
+    bool counts_touched;
+    bool counts_stored;
+    struct fed_jobs *fed;
+    uint32_t fed_count;
+    uint32_t fed_cap;
+    struct uuid *remembered; /* jobs that are in the cache as this leaves them */
+    uint32_t remembered_count;
+    uint32_t remembered_cap;
+    struct beat *beats; /* heartbeats that write no row, and leases that end */
+    uint32_t beat_count;
+    uint32_t beat_cap;
+    bool beats_marked;      /* and that there are such */
+    struct lease_end *ends; /* leases that begin, move or end */
+    uint32_t end_count;
+    uint32_t end_cap;
+    int64_t changes_before; /* rows that the connection had ever changed when this began */
+    bool wrote;             /* it is committed, and has changed rows */
 };
 
 struct reader_connection {
@@ -95,60 +103,57 @@ struct turn {
     struct turn *next;
 };
 
+/* Moves the log to the database in a thread of its own (checkpoints.c). With the store's lock, but
+ * for the connection, which is the thread's. */
+struct checkpointer {
+    bool inline_only; /* no thread: the writer does it all */
+    bool started;
+    bool asked;
+    bool stopping;
+    int moved_pages; /* as of the last time */
+    pthread_cond_t changed;
+    pthread_t thread;
+    struct connection connection;
+};
+
 struct sqlite_store {
     struct store base;
     struct store_clock clock;
     struct owner owner;
     atomic_bool lost; /* one of its files is gone */
-    /* There was no room to bring the database up to the log: it is, in a transaction of the writer
-     * that stays open, and readers share that connection, one at a time. */
-    bool read_only;
-    struct err read_only_why;
-    pthread_mutex_t sharing; /* the writer, among readers */
-    struct reader_connection *shared;
     int64_t patience_ms;
-    bool by_hand;        /* nobody writes behind in a thread: see struct sqlite_habits */
-    size_t journal_long; /* from here on records go to the other file */
-    int log_pages_max;   /* LOG_PAGES_MAX, or less */
+    int64_t list_rows_max; /* LIST_ROWS_MAX, or less */
+    int log_pages_max;     /* LOG_PAGES_MAX, or less */
 
-    pthread_mutex_t lock;    /* of what follows, up to the writer */
-    pthread_cond_t changed;  /* commits has grown */
-    pthread_cond_t returned; /* a reader has come back */
-    uint64_t commits;
-    bool writing;            /* somebody has the writer */
-    struct turn *first_turn; /* who waits for it, in order */
+    pthread_mutex_t lock;     /* of what follows, up to the writer */
+    pthread_cond_t changed;   /* `synced` has grown */
+    pthread_cond_t returned;  /* a reader has come back */
+    sqlite3_file *log;        /* SQLite's, as of the last commit */
+    bool committing;          /* a commit may be visible that `written` does not count yet */
+    pthread_cond_t committed; /* that is over */
+    uint64_t written;         /* commits that are in it */
+    uint64_t synced;          /* and of these, those that the disk has */
+    bool syncing;             /* somebody waits for the disk */
+    pthread_cond_t freed;     /* nobody has the writer any more */
+    bool writing;             /* somebody has the writer */
+    struct turn *first_turn;  /* who waits for it, in order */
     struct turn *last_turn;
     struct reader_connection *idle;
     uint32_t idle_count;
     uint32_t reader_count; /* idle or not */
+    struct beats beats;
+    struct job_counts counts;
+    struct lease_ends lease_ends;
 
-    /* Writing behind: see behind.c. `frozen` is under the lock too; all that follows it belongs to
-     * whoever has the turn. */
-    pthread_cond_t behind;      /* the next two have changed, or there is something to do */
-    struct ahead_table *frozen; /* is being written to the database */
-    bool written;               /* it has been */
-    enum error_code write_code; /* what is wrong with that, if it cannot be */
-    struct err write_err;
-    uint64_t frozen_count; /* tables so far */
-    bool stop;
-    pthread_t thread;
-    atomic_bool overdue;        /* whoever has the turn shall freeze the active table */
-    atomic_bool ahead;          /* something is not in the database */
-    struct ahead_table *active; /* takes in what is committed */
-    struct ahead_table *cached; /* the last that was written: jobs as the database has them */
-    struct arena_pool *pool;    /* for the tables */
-    struct journal journal;
-    uint8_t log_id[16];        /* in each of its records */
-    int64_t number;            /* of the last commit */
-    struct uuid newest;        /* no job has a higher id */
-    struct lane_place *passed; /* by lane number - 1: up to here all work in the database has been
-                                  taken, which the tables ahead of it know */
-    uint32_t passed_count;
-    uint32_t passed_cap;
-    struct connection front; /* reads for those who need not work through */
+    struct checkpointer checkpointer;
 
-    struct connection writer; /* of who works through, or of who writes behind */
-    struct rows rows;         /* what is written behind, for the writer to read */
+    /* What follows belongs to the writer. */
+    struct connection writer;
+    struct header_cache headers;
+    struct uuid newest; /* no job has a higher id */
+    bool beats_marked;  /* the database says that there may be heartbeats in memory */
+    int64_t last_no;
+    int64_t feed_swept; /* up to this position, by the sweep */
     struct sqlite_txn txn;
     struct lane_book lanes;
     bool lanes_stale;                    /* to be read anew */
@@ -165,11 +170,18 @@ struct sqlite_store {
     int64_t log_held_at; /* at this monotonic time in ms */
 };
 
+/* Reads the last numbers that were given out (sqlite_store.c). */
+enum error_code sqlite_ends_read(struct sqlite_store *store, struct err *err);
+
 /* ---- transactions (transactions.c) ---- */
 
 /* The locks and conditions of a store. unavailable when the system has none left. */
 enum error_code sqlite_turns_init(struct sqlite_store *store, struct err *err);
 void sqlite_turns_release(struct sqlite_store *store);
+
+/* The store's lock, for a moment. */
+void sqlite_lock(struct sqlite_store *store);
+void sqlite_unlock(struct sqlite_store *store);
 
 enum error_code sqlite_begin(struct store *base, enum store_mode mode, struct store_txn **ret,
                              struct err *err);
@@ -178,19 +190,52 @@ void sqlite_rollback(struct store_txn *base);
 enum error_code sqlite_watch(struct store *base, uint64_t seen, int64_t wait_ms, uint64_t *ret_seen,
                              struct err *err);
 
-/* Every verb begins and ends with these: a transaction in which a verb has failed does no more. A
- * verb that does not know of the tables ahead of the database begins with the first, and works
- * through from there on. */
-enum error_code sqlite_verb_begin(struct sqlite_txn *txn, struct err *err);
-enum error_code sqlite_verb_begin_ahead(const struct sqlite_txn *txn, struct err *err);
+void sqlite_await_turn(struct store *base, int64_t wait_ms);
+
+/* ---- checkpoints (checkpoints.c) ---- */
+
+/* After a commit, for the writer: moves the log to the database, or has that done, if it
+ * has become long, or if it has what was to be erased. What cannot be moved now will be another
+ * time. */
+void sqlite_checkpoint_if_needed(struct sqlite_store *store, bool erased);
+
+/* Ends the thread, if there is one. */
+void sqlite_checkpoints_stop(struct sqlite_store *store);
+
+/* The number of the last commit that may have been seen by now; waits while one is being counted.
+ * Under the lock. */
+uint64_t sqlite_commits_seen(struct sqlite_store *store);
+
+/* Waits until all commits up to this number are on the disk (transactions.c). */
+void sqlite_wait_for_disk(struct sqlite_store *store, uint64_t number);
+
+/* Every verb begins and ends with these: a transaction in which a verb has failed does no more. */
+enum error_code sqlite_verb_begin(const struct sqlite_txn *txn, struct err *err);
 enum error_code sqlite_verb_end(struct sqlite_txn *txn, enum error_code code);
 
-/* The turn to write: whoever has it has everything that belongs to the one who writes. */
-enum error_code sqlite_take_turn(struct sqlite_store *store, struct err *err);
-void sqlite_give_turn(struct sqlite_store *store, bool committed);
+/* ---- heartbeats in memory (heartbeats.c): see beats.h ---- */
 
-/* Moves the log to the database when it has become long, after a commit of the writer. */
-void sqlite_shorten_log(struct sqlite_store *store, bool erased);
+/* Reads the mark and what it means for this store, when it is opened. */
+enum error_code sqlite_beats_open(struct sqlite_store *store, struct err *err);
+
+/* Writes what is in memory, when the store is closed. If that fails the mark stays. */
+void sqlite_beats_save(struct sqlite_store *store);
+
+/* Notes that a heartbeat has moved a lease, for when this is committed; not when there is no room,
+ * and it is to be written. */
+enum error_code sqlite_note_beat(struct sqlite_txn *txn, const struct beat *beat, bool *ret_noted,
+                                 struct err *err);
+
+/* Notes that a lease has ended. */
+enum error_code sqlite_forget_beat(struct sqlite_txn *txn, const struct uuid *job, uint32_t step,
+                                   struct err *err);
+
+/* Moves the end of a lease as it was read to where heartbeats have moved it. */
+void sqlite_apply_beat(struct sqlite_store *store, const struct uuid *job, uint32_t step,
+                       struct claim_row *claim);
+
+/* Puts what was noted into memory, after the commit. */
+void sqlite_keep_beats(struct sqlite_txn *txn);
 
 /* no_memory, with a text. */
 enum error_code sqlite_no_memory(struct err *err);
@@ -198,114 +243,42 @@ enum error_code sqlite_no_memory(struct err *err);
 /* Room for one more element of an array in `arena`, which may move; false when there is none. */
 bool sqlite_more(struct arena *arena, void **at, uint32_t count, uint32_t *cap, size_t size);
 
-/* ---- commits ahead of the database (front.c) ---- */
+/* ---- counts of jobs (job_counts.c) ---- */
 
-/* Begins and ends what a transaction stages. */
-void sqlite_stage_begin(struct sqlite_txn *txn);
-void sqlite_stage_end(struct sqlite_txn *txn);
+/* Reads them, when the store is opened. */
+enum error_code sqlite_counts_read(struct sqlite_store *store, struct err *err);
 
-/* What was staged and not committed takes room in the active table until that is written. */
-void sqlite_stage_waste(struct sqlite_txn *txn);
+/* Notes that a job of the queue has another status than before. */
+enum error_code sqlite_note_status(struct sqlite_txn *txn, struct str queue, enum job_status was,
+                                   enum job_status now, struct err *err);
 
-/* Work through from now on: after everything that is ahead has been written. */
-enum error_code sqlite_go_through(struct sqlite_txn *txn, struct err *err);
+/* What was noted, for the batch's row of the feed. */
+void sqlite_counts_write(const struct sqlite_txn *txn, struct json_writer *writer);
 
-/* Notes that there is, or may be, a job with this id. With the turn. */
-void sqlite_note_newest(struct sqlite_store *store, const struct uuid *id);
+/* Stores all counts if the batch has no row of the feed (`fed`), or if that was long ago. */
+enum error_code sqlite_counts_store(struct sqlite_txn *txn, bool fed, struct err *err);
 
-/* Notes that a job was loaded from the database, with this version; and that work was taken. */
-enum error_code sqlite_note_version(struct sqlite_txn *txn, const struct uuid *id, int64_t version,
-                                    struct err *err);
-enum error_code sqlite_note_taken(struct sqlite_txn *txn, const struct taken_work *work,
-                                  struct err *err);
+/* Counts what was noted, or forgets it. */
+void sqlite_counts_end(struct sqlite_txn *txn, bool committed);
 
-/* The job as the tables ahead know it; false: they do not. Copied to `arena`. */
-enum error_code sqlite_ahead_job(struct sqlite_txn *txn, const struct uuid *id, struct arena *arena,
-                                 struct job_slice *ret, bool *ret_found, struct err *err);
-
-/* What each of the two tables ahead knows of a job; NULL: nothing. */
-void sqlite_ahead_jobs(const struct sqlite_txn *txn, const struct uuid *id,
-                       const struct ahead_job **ret_frozen, const struct ahead_job **ret_active);
-
-/* Whether the tables ahead know better than the database how it stands with a job. Of steps they
- * know nothing. */
-bool sqlite_is_ahead(const struct sqlite_txn *txn, const struct uuid *id, uint32_t step);
-
-/* When the first of what the tables ahead know comes due, or can be claimed that cannot be yet; or
- * earlier. For whoever has the turn and has not gone through. */
-int64_t sqlite_ahead_due(const struct sqlite_txn *txn);
-
-/* By idempotency key; the record of a request. NULL: the tables ahead do not know it. */
-enum error_code sqlite_ahead_key(struct sqlite_txn *txn, struct str queue, struct str key,
-                                 const struct ahead_job **ret, struct err *err);
-enum error_code sqlite_ahead_request(struct sqlite_txn *txn, struct str scope, struct str key,
-                                     const struct request_record **ret, struct err *err);
-
-/* Stages what a batch writes. `ret_staged` is false when it has to be worked through. */
-enum error_code sqlite_stage_write(struct sqlite_txn *txn, const struct store_write *write,
-                                   bool *ret_staged, struct err *err);
-
-/* Logs what is staged, and applies it. */
-enum error_code sqlite_commit_ahead(struct sqlite_txn *txn, struct err *err);
-
-/* The events of a record of the log, and its requests; behind.c recovers them. */
-struct logged_job {
-    struct uuid id;
-    bool created;
-    uint8_t salt[SALT_LEN];
-    struct event *events; /* not opened */
-    uint32_t event_count;
-};
-
-struct logged_batch {
-    int64_t now;
-    int64_t feed_end; /* before its events */
-    struct logged_job *jobs;
-    uint32_t job_count;
-    struct request_record *requests;
-    uint32_t request_count;
-};
-
-enum error_code sqlite_read_record(struct str body, struct arena *arena, struct logged_batch *ret,
-                                   struct err *err);
-
-/* ---- writing behind (behind.c) ---- */
-
-/* Opens the log and brings the database up to it; starts the thread that writes behind. */
-enum error_code sqlite_behind_open(struct sqlite_store *store, struct err *err);
-
-/* Writes everything and ends that; what cannot be written stays in the log. */
-void sqlite_behind_close(struct sqlite_store *store);
-
-/* For a store without a thread: does what that would. Nobody may have the turn. */
-void sqlite_behind_turn(struct sqlite_store *store);
-
-/* For whoever has the turn: forgets a table that has been written; and makes room. */
-enum error_code sqlite_behind_begin(struct sqlite_store *store, struct err *err);
-
-/* For whoever has the turn: there is something ahead where there was nothing. */
-void sqlite_behind_note(struct sqlite_store *store);
-
-/* For whoever has the turn: has what is ahead written by the thread, when there is much of it. */
-void sqlite_behind_push(struct sqlite_store *store);
-
-/* For whoever has the turn: writes all of it now. */
-enum error_code sqlite_behind_write_all(struct sqlite_store *store, struct err *err);
-
-/* For whoever has not: waits until all that is committed by now is in the database. */
-enum error_code sqlite_catch_up(struct sqlite_store *store, struct err *err);
-
-/* Erases what is in the log; nothing may be ahead. */
-void sqlite_behind_erase(struct sqlite_store *store);
+/* How many jobs have a status. */
+int64_t sqlite_count_of(struct sqlite_store *store, enum job_status status);
 
 /* ---- headers (headers.c) ---- */
 
+/* What there is of a job; no 0: there is no such job. Its texts are in `arena`, or in the cache
+ * until something is put there. */
+enum error_code sqlite_find_header(struct sqlite_txn *txn, const struct uuid *id,
+                                   struct arena *arena, struct header *ret, struct err *err);
+
 /* The header of a job; JOB_NONE when there is no such job. */
 enum error_code sqlite_read_job(struct sqlite_txn *txn, struct uuid id, struct arena *arena,
-                                struct job_slice *ret, bool *ret_redacted, struct err *err);
+                                struct job_slice *ret, struct err *err);
 
-/* The lease in the next eight columns, as STEP_COLUMNS and HEADER_COLUMNS end. */
-struct claim_row sqlite_read_claim(struct query *query);
+/* Puts a job into the cache as it is when this transaction has been committed; or takes it out
+ * (`forget`), when it has ended, or when only the database knows what is left of its spec. */
+enum error_code sqlite_remember(struct sqlite_txn *txn, const struct header *header, bool forget,
+                                struct err *err);
 
 enum error_code sqlite_load(struct store_txn *base, struct store_load *load, struct arena *arena,
                             struct err *err);
@@ -323,9 +296,12 @@ enum error_code sqlite_lane(struct sqlite_txn *txn, struct str key, int64_t *ret
 /* Fills the book of lanes from the database. */
 enum error_code sqlite_lanes_read(struct sqlite_store *store, struct err *err);
 
-/* Gives back the lanes in which nothing stands, if there are many; everything ahead is written. */
+/* Gives back the lanes in which nothing stands, if there are many. */
 enum error_code sqlite_lanes_give_back(struct sqlite_txn *txn, bool *ret_done, struct err *err);
 
+/* The lanes with numbers above `after`. */
+enum error_code sqlite_read_lanes(struct sqlite_txn *txn, uint32_t after, struct arena *arena,
+                                  struct store_lane **ret, uint32_t *ret_count, struct err *err);
 enum error_code sqlite_lanes(struct store_txn *base, uint32_t after, struct arena *arena,
                              struct store_lane **ret, uint32_t *ret_count, struct err *err);
 enum error_code sqlite_candidates(struct store_txn *base, struct store_search *searches,
@@ -337,10 +313,19 @@ enum error_code sqlite_due(struct store *store, uint32_t limit, struct arena *ar
                            int64_t *ret_next, struct err *err);
 enum error_code sqlite_attend(struct store *base, struct store_attendance *attendance,
                               struct err *err);
+/* Notes when the engine looks after the lease on a job, for when this is committed; 0: it ends. */
+enum error_code sqlite_note_lease(struct sqlite_txn *txn, int64_t no, const struct uuid *job,
+                                  int64_t due_at, struct err *err);
+
+/* Puts what was noted into memory, after the commit. */
+void sqlite_keep_leases(struct sqlite_txn *txn);
+
+/* Reads all of them, when the store is opened. */
+enum error_code sqlite_leases_read(struct sqlite_store *store, struct err *err);
 enum error_code sqlite_sweep(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,
                              struct err *err);
 
-/* ---- places (places.c): ready, timers, claim_rows ---- */
+/* ---- places (places.c): ready, timers, step_claims ---- */
 
 /* A placement with its lane's number, or 0 when that lane is not known and `make` is false. */
 enum error_code sqlite_place(struct sqlite_txn *txn, const struct placement *placement, bool make,
@@ -366,7 +351,7 @@ enum error_code sqlite_timer_delete(struct sqlite_txn *txn, struct str kind, int
                                     const struct uuid *job, uint32_t step, bool *ret_found,
                                     struct err *err);
 
-/* From one placement to the next, of a job or (step not NULL) of a step, its live lease included.
+/* From one placement to the next, of a job or (step not NULL) of a step with its live lease.
  * `same`: of the lease only its beats may have changed. `ret` is where it stands now. corrupt: it
  * did not stand where the caller said. */
 enum error_code sqlite_replace(struct sqlite_txn *txn, const struct job *job,
@@ -374,25 +359,18 @@ enum error_code sqlite_replace(struct sqlite_txn *txn, const struct job *job,
                                const struct placement *now, bool same, struct place *ret,
                                struct err *err);
 
-/* The same for the job itself, by places. `same` and corrupt as above. */
-enum error_code sqlite_replace_job(struct sqlite_txn *txn, const struct job *job,
-                                   const struct place *was, const struct place *now,
-                                   struct err *err);
+/* Ends the lease of a step, if there is one. */
+enum error_code sqlite_step_claim_delete(struct sqlite_txn *txn, const struct uuid *job,
+                                         uint32_t step, struct err *err);
 
-/* Ends a lease, if there is one. */
-enum error_code sqlite_claim_delete(struct sqlite_txn *txn, const struct uuid *job, uint32_t step,
-                                    struct err *err);
-
-/* ---- writing (write.c, write_steps.c) ---- */
+/* ---- writing (write.c, write_job.c, write_steps.c) ---- */
 
 enum error_code sqlite_write(struct store_txn *base, const struct store_write *write,
                              struct err *err);
 
-/* The row of an effect; the record of a request. */
-enum error_code sqlite_put_effect(struct sqlite_txn *txn, const struct uuid *job,
-                                  const struct effect *effect, struct err *err);
-enum error_code sqlite_put_request(struct sqlite_txn *txn, const struct request_record *record,
-                                   struct err *err);
+/* Jobs and the feed (write_job.c). */
+enum error_code sqlite_write_jobs(struct sqlite_txn *txn, const struct store_write *write,
+                                  struct err *err);
 
 /* One job with its events and parts. */
 enum error_code sqlite_write_job(struct sqlite_txn *txn, const struct store_job_write *write,
@@ -407,6 +385,29 @@ enum error_code sqlite_delete_steps(struct sqlite_txn *txn, const struct uuid *j
                                     struct err *err);
 
 /* ---- reading (streams.c, list.c, counts.c) ---- */
+
+/* Where a part of a job's stream is. */
+enum part_source { PART_CREATED, PART_HISTORY, PART_STATE, PART_CLAIM };
+
+struct stream_part {
+    enum part_source source;
+    int64_t first; /* version of its first event */
+    struct str hashes;
+    struct str events; /* a JSON array: see packed.h */
+};
+
+/* The parts of a job's stream behind a version, in its order; of history at most `max`. */
+enum error_code sqlite_read_parts(struct sqlite_txn *txn, int64_t no, int64_t after, uint32_t max,
+                                  struct arena *arena, struct stream_part **ret,
+                                  uint32_t *ret_count, struct err *err);
+enum error_code sqlite_read_salt(struct sqlite_txn *txn, int64_t no, uint8_t ret[SALT_LEN],
+                                 struct err *err);
+
+/* The next entry of a row of the feed; false at its end. */
+bool sqlite_next_fed(struct json_iter *iter, struct fed_jobs *ret);
+
+/* Deletes some rows of the feed whose jobs are all gone. */
+enum error_code sqlite_sweep_feed(struct sqlite_txn *txn, bool *ret_any, struct err *err);
 
 enum error_code sqlite_list(struct store_txn *base, const struct store_filter *filter,
                             struct arena *arena, struct store_job **ret, uint32_t *ret_count,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "store/sqlite/backup.h"
+#include "store/sqlite/old_log.h"
 
 /* ---- versions ---- */
 
@@ -66,9 +67,10 @@ static enum error_code note_whose(struct connection *writer, int64_t version, st
 
 /* ---- migrations ---- */
 
-static enum error_code apply(struct connection *writer, const struct migrations *known,
+static enum error_code apply(struct sqlite_store *store, const struct migrations *known,
                              int64_t version, struct err *err)
 {
+    struct connection *writer = &store->writer;
     enum error_code code = ERR_OK;
     for (uint32_t i = 0; i < known->count && code == ERR_OK; i++) {
         const struct migration *migration = &known->at[i];
@@ -76,6 +78,8 @@ static enum error_code apply(struct connection *writer, const struct migrations 
         if (migration->version <= version)
             continue;
         code = lite_run_sql(writer, migration->sql, migration->name, err);
+        if (code == ERR_OK && migration->version == OLD_LOG_ENDS)
+            code = old_log_apply(store, err);
         if (code == ERR_OK)
             code = note_applied(writer, migration, err);
     }
@@ -83,9 +87,10 @@ static enum error_code apply(struct connection *writer, const struct migrations 
 }
 
 /* From `version` (0: nothing) to the newest, in one transaction. */
-static enum error_code migrate(struct connection *writer, const struct migrations *known,
+static enum error_code migrate(struct sqlite_store *store, const struct migrations *known,
                                int64_t version, struct err *err)
 {
+    struct connection *writer = &store->writer;
     enum error_code code = lite_begin(writer, STORE_WRITE, err);
     if (code != ERR_OK)
         return code;
@@ -94,12 +99,18 @@ static enum error_code migrate(struct connection *writer, const struct migration
                             "version INTEGER PRIMARY KEY, usable_from INTEGER NOT NULL)"),
                         "set up the schema", err);
     if (code == ERR_OK)
-        code = apply(writer, known, version, err);
+        code = apply(store, known, version, err);
     if (code == ERR_OK)
         code = note_whose(writer, known->at[known->count - 1].version, err);
     if (code == ERR_OK)
-        return lite_commit(writer, err);
-    lite_rollback(writer);
+        code = lite_commit(writer, err);
+    else
+        lite_rollback(writer);
+    /* Its log, if it had one, is in the database, and the database on the disk. */
+    if (code == ERR_OK && version > 0 && version < OLD_LOG_ENDS) {
+        lite_sync_log(writer);
+        old_log_delete(&store->owner);
+    }
     return code;
 }
 
@@ -116,8 +127,7 @@ static enum error_code make_empty(const struct owner *owner, const char *path, s
     if (file >= 0)
         (void)close(file);
     return made ? ERR_OK
-                : err_set(err, ERR_UNAVAILABLE, "cannot make a copy of the database: error %d",
-                          number);
+                : err_set(err, ERR_UNAVAILABLE, "cannot copy the database: error %d", number);
 }
 
 /* PATH.vN.bak is there only when it is complete. */
@@ -136,9 +146,11 @@ static enum error_code keep_copy(struct connection *writer, const struct owner *
     enum error_code code = make_empty(owner, unfinished, err);
     if (code == ERR_OK)
         code = sqlite_copy(writer, unfinished, &bytes, err);
+    if (code == ERR_OK && version < OLD_LOG_ENDS)
+        code = old_log_copy(owner, path, err);
     if (code == ERR_OK && (rename(unfinished, path) != 0 || !owner_sync_directory(path)))
         code = err_set(err, ERR_UNAVAILABLE,
-                       "cannot put the copy of the database in its place: error %d", errno);
+                       "cannot move the copy of the database into place: error %d", errno);
     if (code != ERR_OK)
         (void)unlink(unfinished);
     return code;
@@ -157,15 +169,15 @@ static enum error_code use_log(struct connection *writer, struct err *err)
                             &is_wal, err);
     if (code == ERR_OK && is_wal == 0)
         code = err_set(err, ERR_UNAVAILABLE,
-                       "this file system cannot share memory between programs, which the log "
-                       "needs: choose a local disk");
+                       "this file system does not support shared memory, which the log needs: use "
+                       "a local disk");
     return code;
 }
 
-enum error_code sqlite_schema_apply(struct connection *writer, const struct owner *owner,
-                                    enum file_content content, const struct migrations *known,
-                                    struct err *err)
+enum error_code sqlite_schema_apply(struct sqlite_store *store, enum file_content content,
+                                    const struct migrations *known, struct err *err)
 {
+    struct connection *writer = &store->writer;
     enum schema_standing standing;
     int64_t version = 0;
     int64_t usable_from = 0;
@@ -175,15 +187,15 @@ enum error_code sqlite_schema_apply(struct connection *writer, const struct owne
     int64_t application = 0;
     code = lite_get_int(writer, STR("PRAGMA application_id"), &application, err);
     if (code == ERR_OK && content == FILE_OURS && version == 0 && application != 0)
-        code = err_set(err, ERR_CORRUPT, "the database is damaged: it does not know its version");
+        code = err_set(err, ERR_CORRUPT, "the database is damaged: it has no schema version");
     if (code == ERR_OK)
         code = schema_standing(known, version, usable_from, &standing, err);
     if (code != ERR_OK)
         return code;
     /* Set up before the log is on, so that the file itself says from the start whose it is. */
     if (standing == SCHEMA_OLDER)
-        code = keep_copy(writer, owner, version, err);
+        code = keep_copy(writer, &store->owner, version, err);
     if (code == ERR_OK && standing != SCHEMA_CURRENT)
-        code = migrate(writer, known, version, err);
+        code = migrate(store, known, version, err);
     return code == ERR_OK ? use_log(writer, err) : code;
 }

@@ -12,27 +12,23 @@ enum { PATIENCE_MS_DEFAULT = 30 * 1000 };
 static void close_store(struct store *base)
 {
     struct sqlite_store *store = (struct sqlite_store *)base;
-    sqlite_behind_close(store);
+    sqlite_checkpoints_stop(store);
     sqlite_turns_release(store);
-    if (store->read_only) {
-        lite_rollback(&store->writer);
-        (void)sqlite3_db_config(store->writer.db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-        arena_release(&store->shared->txn.scratch);
-        (void)pthread_mutex_destroy(&store->sharing);
-        free(store->shared);
-    }
     /* SQLite would delete the log by its name, which may be that of another store by now. */
     if (atomic_load(&store->lost))
         (void)sqlite3_db_config(store->writer.db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    else
+        sqlite_beats_save(store);
     /* By hand, so that a failed fsync is seen. Whatever else fails, the log stays. */
-    if (!store->read_only)
-        (void)lite_checkpoint(&store->writer, SQLITE_CHECKPOINT_TRUNCATE);
+    (void)lite_checkpoint(&store->writer, SQLITE_CHECKPOINT_TRUNCATE);
     lite_close(&store->writer);
     lane_book_release(&store->lanes);
     arena_release(&store->txn.scratch);
-    arena_release(&store->txn.staged.arena);
-    free(store->passed);
-    arena_pool_drop(store->pool);
+    arena_release(&store->txn.notes);
+    header_cache_release(&store->headers);
+    beats_release(&store->beats);
+    job_counts_release(&store->counts);
+    lease_ends_release(&store->lease_ends);
     owner_release(&store->owner);
     store_clock_release(&store->clock);
     free(store);
@@ -56,6 +52,7 @@ static const struct store_driver driver = {
     .feed = sqlite_feed,
     .feed_state = sqlite_feed_state,
     .watch = sqlite_watch,
+    .await_turn = sqlite_await_turn,
     .leases_on = sqlite_leases_on,
     .queues = sqlite_queues,
     .workers = sqlite_workers,
@@ -87,7 +84,7 @@ static enum error_code open_writer(struct sqlite_store *store, const struct migr
     struct str read_version = STR("PRAGMA user_version");
     code = lite_get_int(&store->writer, read_version, &store->base.schema_found, err);
     if (code == ERR_OK)
-        code = sqlite_schema_apply(&store->writer, &store->owner, content, known, err);
+        code = sqlite_schema_apply(store, content, known, err);
     if (code == ERR_OK)
         code = lite_get_int(&store->writer, read_version, &store->base.schema_version, err);
     /* What this binary may not use it leaves as it was found. */
@@ -96,35 +93,50 @@ static enum error_code open_writer(struct sqlite_store *store, const struct migr
     return code;
 }
 
-static enum error_code read_feed_end(struct sqlite_store *store, struct err *err)
+enum error_code sqlite_ends_read(struct sqlite_store *store, struct err *err)
 {
     struct query query = lite_query(&store->writer, STATEMENT_FEED_END, NULL, err);
     if (lite_next(&query))
         store->feed_end = lite_read_int(&query);
+    enum error_code code = lite_end(&query);
+    if (code != ERR_OK)
+        return code;
+    query = lite_query(&store->writer, STATEMENT_JOB_LAST, NULL, err);
+    if (lite_next(&query))
+        store->last_no = lite_read_int(&query);
+    code = lite_end(&query);
+    if (code != ERR_OK)
+        return code;
+    query = lite_query(&store->writer, STATEMENT_JOB_NEWEST, NULL, err);
+    if (lite_next(&query) && !lite_next_is_null(&query))
+        store->newest = lite_read_uuid(&query);
     return lite_end(&query);
 }
 
 static enum error_code open_owned(struct sqlite_store *store, const struct migrations *known,
                                   struct err *err)
 {
-    enum error_code code = open_writer(store, known, err);
+    enum error_code code = sqlite_turns_init(store, err);
+    if (code != ERR_OK)
+        return code;
+    code = open_writer(store, known, err);
     if (code == ERR_OK)
-        code = read_feed_end(store, err);
+        code = sqlite_ends_read(store, err);
     if (code == ERR_OK)
         code = sqlite_lanes_read(store, err);
     if (code == ERR_OK)
-        code = sqlite_turns_init(store, err);
-    if (code == ERR_OK) {
-        code = sqlite_behind_open(store, err);
-        if (code != ERR_OK)
-            sqlite_turns_release(store);
-    }
+        code = sqlite_beats_open(store, err);
+    if (code == ERR_OK)
+        code = sqlite_counts_read(store, err);
+    if (code == ERR_OK)
+        code = sqlite_leases_read(store, err);
     if (code == ERR_OK) {
         owner_remember(&store->owner);
         return ERR_OK;
     }
     lite_close(&store->writer);
     lane_book_release(&store->lanes);
+    sqlite_turns_release(store);
     return code;
 }
 
@@ -139,21 +151,24 @@ static void name_path(struct str path, struct err *err)
 }
 
 static enum error_code open_store(struct str path, const struct store_options *options,
-                                  const struct sqlite_habits *habits,
-                                  const struct migrations *known, struct store **ret,
-                                  struct err *err)
+                                  int log_pages_max, const struct migrations *known,
+                                  struct store **ret, struct err *err)
 {
     struct sqlite_store *store = calloc(1, sizeof *store);
     if (store == NULL)
         return sqlite_no_memory(err);
-    store->by_hand = habits->by_hand;
-    store->journal_long = habits->journal_long > 0 ? habits->journal_long : JOURNAL_LONG;
-    store->log_pages_max = habits->log_pages_max > 0 ? habits->log_pages_max : LOG_PAGES_MAX;
+    store->log_pages_max = log_pages_max;
+    store->list_rows_max = LIST_ROWS_MAX;
+    store->checkpointer.inline_only = log_pages_max != LOG_PAGES_MAX;
     store->base = (struct store){.driver = &driver, .options = *options};
     store_clock_init(&store->clock, options->clock, options->clock_arg, NULL, NULL);
     store->patience_ms = options->patience_ms > 0 ? options->patience_ms : PATIENCE_MS_DEFAULT;
     arena_init(&store->txn.scratch);
-    arena_init(&store->txn.staged.arena);
+    arena_init(&store->txn.notes);
+    header_cache_init(&store->headers, options->seed);
+    beats_init(&store->beats, options->seed);
+    job_counts_init(&store->counts, options->seed);
+    lease_ends_init(&store->lease_ends);
     lane_book_init(&store->lanes, options->seed);
     store->lanes_many = store_lanes_many(0);
     enum error_code code = owner_take(path, options->create, &store->owner, err);
@@ -164,7 +179,10 @@ static enum error_code open_store(struct str path, const struct store_options *o
             owner_undo(&store->owner);
     }
     if (code != ERR_OK) {
-        arena_pool_drop(store->pool);
+        header_cache_release(&store->headers);
+        beats_release(&store->beats);
+        job_counts_release(&store->counts);
+        lease_ends_release(&store->lease_ends);
         free(store);
         name_path(path, err);
         return code;
@@ -183,18 +201,11 @@ enum error_code sqlite_store_open_known(struct str path, const struct store_opti
                                         const struct migrations *known, struct store **ret,
                                         struct err *err)
 {
-    const struct sqlite_habits usual = {0};
-    return open_store(path, options, &usual, known, ret, err);
+    return open_store(path, options, LOG_PAGES_MAX, known, ret, err);
 }
 
 enum error_code sqlite_store_open_with(struct str path, const struct store_options *options,
-                                       const struct sqlite_habits *habits, struct store **ret,
-                                       struct err *err)
+                                       int log_pages_max, struct store **ret, struct err *err)
 {
-    return open_store(path, options, habits, &sqlite_migrations, ret, err);
-}
-
-void sqlite_store_turn(struct store *store)
-{
-    sqlite_behind_turn((struct sqlite_store *)store);
+    return open_store(path, options, log_pages_max, &sqlite_migrations, ret, err);
 }

@@ -18,7 +18,7 @@ enum error_code sqlite_lanes_read(struct sqlite_store *store, struct err *err)
         int64_t number = lite_read_int(&query);
         struct str key = lite_read_text_view(&query);
         if (number > UINT32_MAX || number < 1 || !str_is_set(key))
-            query.code = err_set(err, ERR_CORRUPT, "there is no lane %lld", (long long)number);
+            query.code = err_set(err, ERR_CORRUPT, "unknown lane %lld", (long long)number);
         else
             query.code = lane_book_add(&store->lanes, (uint32_t)number, key, err);
         while (++last < number && store->lanes_free_count < LANES_FREE_MAX)
@@ -72,13 +72,9 @@ enum error_code sqlite_lanes_give_back(struct sqlite_txn *txn, bool *ret_done, s
     return ERR_OK;
 }
 
-enum error_code sqlite_lanes(struct store_txn *base, uint32_t after, struct arena *arena,
-                             struct store_lane **ret, uint32_t *ret_count, struct err *err)
+enum error_code sqlite_read_lanes(struct sqlite_txn *txn, uint32_t after, struct arena *arena,
+                                  struct store_lane **ret, uint32_t *ret_count, struct err *err)
 {
-    struct sqlite_txn *txn = (struct sqlite_txn *)base;
-    enum error_code code = sqlite_verb_begin_ahead(txn, err);
-    if (code != ERR_OK)
-        return code;
     struct store_lane *lanes = NULL;
     uint32_t count = 0;
     uint32_t cap = 0;
@@ -93,7 +89,7 @@ enum error_code sqlite_lanes(struct store_txn *base, uint32_t after, struct aren
         lane->number = (uint32_t)lite_read_int(&query);
         lane->key = lite_read_text(&query);
     }
-    code = sqlite_verb_end(txn, lite_end(&query));
+    enum error_code code = lite_end(&query);
     if (code != ERR_OK)
         return code;
     *ret = lanes;
@@ -101,22 +97,25 @@ enum error_code sqlite_lanes(struct store_txn *base, uint32_t after, struct aren
     return ERR_OK;
 }
 
+enum error_code sqlite_lanes(struct store_txn *base, uint32_t after, struct arena *arena,
+                             struct store_lane **ret, uint32_t *ret_count, struct err *err)
+{
+    struct sqlite_txn *txn = (struct sqlite_txn *)base;
+    enum error_code code = sqlite_verb_begin(txn, err);
+    if (code == ERR_OK)
+        code = sqlite_read_lanes(txn, after, arena, ret, ret_count, err);
+    return sqlite_verb_end(txn, code);
+}
+
 /* ---- walking lanes ---- */
 
-/* How far a search has come in one of its lanes: in the tables ahead, and in the database. There
- * the first place is looked up, since most searches need no more of most lanes; then the lane gets
- * a cursor, as long as there are some. */
+/* How far a search has come in one of its lanes. The first place is looked up, since most searches
+ * need no more of most lanes; then the lane gets a cursor, as long as there are some. */
 struct walked_lane {
-    struct lane_place last; /* in the database */
+    struct lane_place last;
     bool begun;
-    bool looked; /* for the first time, everywhere */
     bool has_cursor;
     uint32_t cursor;
-    bool has_stored; /* `stored` is the next in the database */
-    bool stored_end; /* there is no more */
-    struct lane_place stored;
-    struct ahead_node *active; /* the next of each table */
-    struct ahead_node *frozen;
 };
 
 struct lane_walk {
@@ -159,10 +158,10 @@ static struct query *open_cursor(struct lane_walk *walk, struct walked_lane *lan
     return query;
 }
 
-/* The next place in the database. */
-static enum error_code next_row(struct lane_walk *walk, uint32_t index, bool *ret_found,
-                                struct err *err)
+static enum error_code walk_next(void *arg, uint32_t index, struct lane_place *ret, bool *ret_found,
+                                 struct err *err)
 {
+    struct lane_walk *walk = arg;
     struct walked_lane *lane = &walk->lanes[index];
     uint32_t number = walk->search->lanes[index];
     enum error_code code;
@@ -181,125 +180,12 @@ static enum error_code next_row(struct lane_walk *walk, uint32_t index, bool *re
         lane->last = place;
     }
     lane->begun = true;
+    *ret = lane->last;
     *ret_found = code == ERR_OK && found;
     return code;
 }
 
-static enum error_code next_stored(struct lane_walk *walk, uint32_t index, struct err *err)
-{
-    struct walked_lane *lane = &walk->lanes[index];
-    bool found = true;
-    enum error_code code = ERR_OK;
-    while (code == ERR_OK && found) {
-        code = next_row(walk, index, &found, err);
-        if (code == ERR_OK && found &&
-            !sqlite_is_ahead(walk->txn, &lane->last.job, lane->last.step))
-            break;
-    }
-    lane->has_stored = code == ERR_OK && found;
-    lane->stored_end = !lane->has_stored;
-    lane->stored = lane->last;
-    return code;
-}
-
-static void begin_lane(const struct lane_walk *walk, struct walked_lane *lane, uint32_t number)
-{
-    struct sqlite_store *store = walk->txn->store;
-    lane->looked = true;
-    if (walk->txn->through)
-        return;
-    lane->active = ahead_next(store->active, NULL, number, NULL);
-    lane->frozen = ahead_next(store->frozen, store->active, number, NULL);
-    if (number <= store->passed_count && store->passed[number - 1].run_at != INT64_MIN) {
-        lane->last = store->passed[number - 1];
-        lane->begun = true;
-    }
-}
-
-static enum error_code walk_next(void *arg, uint32_t index, struct lane_place *ret, bool *ret_found,
-                                 struct err *err)
-{
-    struct lane_walk *walk = arg;
-    struct sqlite_store *store = walk->txn->store;
-    struct walked_lane *lane = &walk->lanes[index];
-    uint32_t number = walk->search->lanes[index];
-    enum error_code code = ERR_OK;
-    if (!lane->looked)
-        begin_lane(walk, lane, number);
-    if (!lane->has_stored && !lane->stored_end)
-        code = next_stored(walk, index, err);
-    if (code != ERR_OK)
-        return code;
-    const struct lane_place *first = lane->has_stored ? &lane->stored : NULL;
-    struct ahead_node **from = NULL;
-    if (lane->active != NULL &&
-        (first == NULL || lane_place_cmp(&lane->active->place, first) < 0)) {
-        first = &lane->active->place;
-        from = &lane->active;
-    }
-    if (lane->frozen != NULL &&
-        (first == NULL || lane_place_cmp(&lane->frozen->place, first) < 0)) {
-        first = &lane->frozen->place;
-        from = &lane->frozen;
-    }
-    *ret_found = first != NULL;
-    if (first == NULL)
-        return ERR_OK;
-    *ret = *first;
-    if (from == NULL)
-        lane->has_stored = false;
-    else if (from == &lane->active)
-        lane->active = ahead_next(store->active, NULL, number, lane->active);
-    else
-        lane->frozen = ahead_next(store->frozen, store->active, number, lane->frozen);
-    return ERR_OK;
-}
-
 /* ---- candidates ---- */
-
-/* Up to this place all work of a lane in the database has been taken. */
-static enum error_code pass(struct sqlite_store *store, uint32_t number,
-                            const struct lane_place *place, struct err *err)
-{
-    if (number > store->passed_cap) {
-        uint32_t cap = store->lanes.highest + 16 > number ? store->lanes.highest + 16 : number;
-        struct lane_place *larger = realloc(store->passed, cap * sizeof *larger);
-        if (larger == NULL)
-            return sqlite_no_memory(err);
-        store->passed = larger;
-        store->passed_cap = cap;
-    }
-    for (; store->passed_count < number; store->passed_count++)
-        store->passed[store->passed_count].run_at = INT64_MIN;
-    store->passed[number - 1] = *place;
-    return ERR_OK;
-}
-
-/* Takes one piece of work out of its lane, in the database or in the tables ahead of it. */
-static enum error_code take_one(struct sqlite_txn *txn, uint32_t number,
-                                const struct lane_place *at, struct err *err)
-{
-    struct sqlite_store *store = txn->store;
-    struct taken_work work = {
-        .job = at->job,
-        .step = at->step,
-        .place = {.lane = number, .rank = at->rank, .run_at = at->run_at},
-    };
-    bool there;
-    if (txn->through)
-        return sqlite_ready_delete(txn, &at->job, at->step, &work.place, &there, err);
-    struct ahead_job *job = NULL;
-    if (at->step == STEP_NONE)
-        job = ahead_find(store->active, &at->job);
-    if (at->step == STEP_NONE && job == NULL)
-        job = ahead_find(store->frozen, &at->job);
-    enum error_code code = sqlite_note_taken(txn, &work, err);
-    if (code == ERR_OK && job != NULL)
-        job->taken = true;
-    else if (code == ERR_OK)
-        code = pass(store, number, at, err);
-    return code;
-}
 
 /* Takes out what was picked, and loads it. */
 static enum error_code take_picks(struct sqlite_txn *txn, struct store_search *search,
@@ -312,11 +198,13 @@ static enum error_code take_picks(struct sqlite_txn *txn, struct store_search *s
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct lane_place *at = &picks[i].place;
-        bool redacted;
+        struct place place = {
+            .lane = search->lanes[picks[i].index], .rank = at->rank, .run_at = at->run_at};
+        bool there;
         struct store_candidate *candidate = &found[kept];
-        enum error_code code = take_one(txn, search->lanes[picks[i].index], at, err);
+        enum error_code code = sqlite_ready_delete(txn, &at->job, at->step, &place, &there, err);
         if (code == ERR_OK)
-            code = sqlite_read_job(txn, at->job, arena, &candidate->slice, &redacted, err);
+            code = sqlite_read_job(txn, at->job, arena, &candidate->slice, err);
         if (code != ERR_OK)
             return code;
         candidate->step = at->step;
@@ -353,7 +241,7 @@ enum error_code sqlite_candidates(struct store_txn *base, struct store_search *s
                                   uint32_t count, struct arena *arena, struct err *err)
 {
     struct sqlite_txn *txn = (struct sqlite_txn *)base;
-    enum error_code code = sqlite_verb_begin_ahead(txn, err);
+    enum error_code code = sqlite_verb_begin(txn, err);
     if (code != ERR_OK)
         return code;
     for (uint32_t i = 0; i < count && code == ERR_OK; i++) {
@@ -393,34 +281,13 @@ static enum error_code find_ripe(struct sqlite_txn *txn, uint32_t limit, struct 
     return lite_end(&query);
 }
 
-/* Whether there may be something to promote. Going through to find that there is not would have the
- * engine wait until everything is written that is ahead. */
-static enum error_code may_be_ripe(struct sqlite_txn *txn, bool *ret, struct err *err)
-{
-    struct ripe *ripe = NULL;
-    uint32_t count = 0;
-    enum error_code code = sqlite_verb_begin_ahead(txn, err);
-    *ret = txn->through || sqlite_ahead_due(txn) <= txn->now;
-    if (code != ERR_OK || *ret)
-        return code;
-    code = sqlite_verb_end(txn, find_ripe(txn, 1, &ripe, &count, err));
-    *ret = count > 0;
-    return code;
-}
-
 enum error_code sqlite_promote(struct store_txn *base, uint32_t limit, uint32_t *ret_count,
                                struct err *err)
 {
     struct sqlite_txn *txn = (struct sqlite_txn *)base;
     struct ripe *ripe = NULL;
     uint32_t count = 0;
-    bool ripe_maybe = false;
-    enum error_code code = may_be_ripe(txn, &ripe_maybe, err);
-    if (code == ERR_OK && !ripe_maybe)
-        *ret_count = 0;
-    if (code != ERR_OK || !ripe_maybe)
-        return code;
-    code = sqlite_verb_begin(txn, err);
+    enum error_code code = sqlite_verb_begin(txn, err);
     if (code != ERR_OK)
         return code;
     code = find_ripe(txn, limit, &ripe, &count, err);

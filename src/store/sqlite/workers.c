@@ -79,7 +79,7 @@ enum error_code sqlite_registration_count(struct store_txn *base, int64_t *ret, 
 {
     struct sqlite_txn *txn = (struct sqlite_txn *)base;
     int64_t count = 0;
-    enum error_code code = sqlite_verb_begin_ahead(txn, err);
+    enum error_code code = sqlite_verb_begin(txn, err);
     if (code != ERR_OK)
         return code;
     struct query query = lite_query(txn->connection, STATEMENT_WORKERS_COUNT, NULL, err);

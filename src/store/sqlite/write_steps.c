@@ -44,7 +44,7 @@ static enum error_code unplace(struct sqlite_txn *txn, const struct uuid *job, u
         return code;
     code = sqlite_take_due(txn, job, step, place, err);
     if (code == ERR_OK && place->leased)
-        code = sqlite_claim_delete(txn, job, step, err);
+        code = sqlite_step_claim_delete(txn, job, step, err);
     *place = (struct place){0};
     return code;
 }

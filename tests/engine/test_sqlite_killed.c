@@ -1,4 +1,4 @@
-/* A SQLite store whose owner was killed between a commit and the rows of it. */
+/* A SQLite store whose owner was killed, and what is in its files. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +33,7 @@ static int spot_setup(void **state)
     struct spot *spot = calloc(1, sizeof *spot);
     if (spot == NULL)
         return -1;
-    (void)snprintf(spot->directory, sizeof spot->directory, "/tmp/pawl-ahead-XXXXXX");
+    (void)snprintf(spot->directory, sizeof spot->directory, "/tmp/pawl-killed-XXXXXX");
     if (mkdtemp(spot->directory) == NULL)
         return -1;
     (void)snprintf(spot->path, sizeof spot->path, "%s/jobs.db", spot->directory);
@@ -51,8 +51,7 @@ static const char *beside(const struct spot *spot, const char *suffix)
 
 static int spot_teardown(void **state)
 {
-    static const char *const suffixes[] = {"",        ".lock",   ".sock", "-wal",       "-shm",
-                                           "-ahead0", "-ahead1", ".old",  "-ahead0.old"};
+    static const char *const suffixes[] = {"", ".lock", ".sock", "-wal", "-shm"};
     struct spot *spot = *state;
     while (answer_count > 0)
         pawl_free(answers[--answer_count]);
@@ -140,7 +139,6 @@ static long size_of(const char *path)
 
 static void live_a_little(struct pawl *pawl, FILE *notes)
 {
-    /* The first of a lane goes straight to the database. */
     well(pawl, pawl_submit, "{\"kind\":\"k\",\"goal\":\"early\"}");
     const char *claimed = well(pawl, pawl_claim, "{\"worker_id\":\"w\"}");
     well(pawl, pawl_complete, "{\"token\":\"%s\"}", said(claimed, "token", 0));
@@ -161,7 +159,7 @@ static void what_a_killed_process_committed_is_there_and_goes_on(void **state)
     assert_non_null(notes);
     in_killed_process(spot, live_a_little, notes);
     assert_non_null(fgets(token, sizeof token, notes));
-    assert_true(size_of(beside(spot, "-ahead0")) > 0);
+    assert_true(size_of(beside(spot, "-wal")) > 0);
 
     struct pawl *pawl = open_store(spot);
     const char *all = well(pawl, pawl_list, "{}");
@@ -185,84 +183,7 @@ static void what_a_killed_process_committed_is_there_and_goes_on(void **state)
     assert_string_equal(said(claimed, "goal", 1), "keyed");
     assert_null(strstr(claimed, "later"));
     pawl_close(pawl);
-    assert_int_equal(size_of(beside(spot, "-ahead0")), -1);
-    (void)fclose(notes);
-}
-
-static void copy_file(const char *from, const char *to)
-{
-    char command[512];
-    (void)snprintf(command, sizeof command, "cp -p '%s' '%s'", from, to);
-    assert_int_equal(system(command), 0); /* NOLINT: paths of this test */
-}
-
-static void live_more(struct pawl *pawl, FILE *notes)
-{
-    (void)notes;
-    well(pawl, pawl_pause, "{\"queue\":\"mail\"}");
-    well(pawl, pawl_submit, "{\"kind\":\"k\",\"goal\":\"first\"}");
-    well(pawl, pawl_submit, "{\"kind\":\"k\",\"goal\":\"second\"}");
-}
-
-static void a_log_that_goes_on_from_another_commit_is_refused_and_left_alone(void **state)
-{
-    const struct spot *spot = *state;
-    char old[160];
-    FILE *notes = tmpfile();
-    struct pawl_error error = {0};
-    struct pawl *pawl = open_store(spot);
-    well(pawl, pawl_submit, "{\"kind\":\"k\",\"goal\":\"early\"}");
-    pawl_close(pawl);
-    (void)snprintf(old, sizeof old, "%s", beside(spot, ".old"));
-    copy_file(spot->path, old);
-    in_killed_process(spot, live_more, notes);
-
-    /* Somebody puts an old copy back, and leaves the log where it is. */
-    (void)unlink(beside(spot, "-wal"));
-    (void)unlink(beside(spot, "-shm"));
-    copy_file(old, spot->path);
-    long size = size_of(beside(spot, "-ahead0"));
-    assert_true(size > 0);
-    assert_int_equal(pawl_open(spot->url, NULL, &pawl, &error), PAWL_UNAVAILABLE);
-    assert_non_null(strstr(error.message, "do not belong together"));
-    assert_int_equal(size_of(beside(spot, "-ahead0")), size);
-
-    /* Without the log it is what it was. */
-    assert_int_equal(unlink(beside(spot, "-ahead0")), 0);
-    (void)unlink(beside(spot, "-ahead1"));
-    pawl = open_store(spot);
-    assert_string_equal(said(well(pawl, pawl_list, "{}"), "goal", 0), "early");
-    pawl_close(pawl);
-    (void)fclose(notes);
-}
-
-static void a_log_of_another_database_is_refused_and_left_alone(void **state)
-{
-    const struct spot *spot = *state;
-    char log[160];
-    char kept[160];
-    FILE *notes = tmpfile();
-    struct pawl_error error = {0};
-    struct pawl *pawl;
-    in_killed_process(spot, live_a_little, notes);
-    (void)snprintf(log, sizeof log, "%s", beside(spot, "-ahead0"));
-    (void)snprintf(kept, sizeof kept, "%s", beside(spot, "-ahead0.old"));
-    copy_file(log, kept);
-    assert_int_equal(unlink(spot->path) | unlink(log), 0);
-    (void)unlink(beside(spot, "-wal"));
-    (void)unlink(beside(spot, "-shm"));
-    (void)unlink(beside(spot, "-ahead1"));
-
-    /* A new database in the same place, which has come further than the log. */
-    pawl = open_store(spot);
-    for (int i = 0; i < 20; i++)
-        well(pawl, pawl_pause, "{\"queue\":\"q%d\"}", i);
-    pawl_close(pawl);
-    copy_file(kept, log);
-    long size = size_of(log);
-    assert_int_equal(pawl_open(spot->url, NULL, &pawl, &error), PAWL_UNAVAILABLE);
-    assert_non_null(strstr(error.message, "another database"));
-    assert_int_equal(size_of(log), size);
+    assert_int_equal(size_of(beside(spot, "-wal")), -1);
     (void)fclose(notes);
 }
 
@@ -279,23 +200,21 @@ static void what_is_redacted_is_in_the_log_no_more(void **state)
     struct pawl *pawl = open_store(spot);
     for (int i = 0; i < 2; i++)
         well(pawl, pawl_submit, "{\"kind\":\"k\",\"payload\":\"a secret\"}");
-    assert_true(file_has(beside(spot, "-ahead0"), "a secret"));
+    assert_true(file_has(beside(spot, "-wal"), "a secret"));
     const char *claimed = well(pawl, pawl_claim, "{\"worker_id\":\"w\",\"max\":2}");
     for (int i = 0; i < 2; i++) {
         well(pawl, pawl_complete, "{\"token\":\"%s\"}", said(claimed, "token", i));
         well(pawl, pawl_redact, "{\"id\":\"%s\"}", said(claimed, "id", i));
     }
-    assert_false(file_has(beside(spot, "-ahead0"), "a secret"));
-    assert_false(file_has(beside(spot, "-ahead1"), "a secret"));
+    assert_false(file_has(beside(spot, "-wal"), "a secret"));
     pawl_close(pawl);
     assert_false(file_has(spot->path, "a secret"));
 }
 
-/* ---- while rows are being written ---- */
+/* ---- while others read ---- */
 
 static atomic_bool is_over;
 
-/* Whoever lists has what is ahead written first. */
 static void *list_always(void *pawl)
 {
     while (!atomic_load(&is_over)) {
@@ -307,7 +226,7 @@ static void *list_always(void *pawl)
     return NULL;
 }
 
-static void a_key_is_known_while_its_job_is_being_written(void **state)
+static void a_key_is_known_as_soon_as_its_job_is_submitted(void **state)
 {
     enum { KEYS = 1000, REPEATS = 3 };
     struct pawl *pawl = open_store(*state);
@@ -337,10 +256,8 @@ int main(void)
 #define IN_SPOT(test) cmocka_unit_test_setup_teardown(test, spot_setup, spot_teardown)
     const struct CMUnitTest tests[] = {
         IN_SPOT(what_a_killed_process_committed_is_there_and_goes_on),
-        IN_SPOT(a_log_that_goes_on_from_another_commit_is_refused_and_left_alone),
-        IN_SPOT(a_log_of_another_database_is_refused_and_left_alone),
         IN_SPOT(what_is_redacted_is_in_the_log_no_more),
-        IN_SPOT(a_key_is_known_while_its_job_is_being_written),
+        IN_SPOT(a_key_is_known_as_soon_as_its_job_is_submitted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

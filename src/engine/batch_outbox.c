@@ -7,7 +7,7 @@
 #include "engine/batch_private.h"
 
 /* What can neither be taken in nor buried is tried again after so long. */
-enum { LEFT_MS = 60 * 1000 };
+enum { QUARANTINE_MS = 60 * 1000 };
 
 /* Settings of kinds, for the defaults of specs. */
 static enum error_code read_kinds(struct batcher *batcher, struct arena *arena,
@@ -51,7 +51,7 @@ static enum error_code read_spec(const struct store_submission *submission, stru
         code = spec_read(submission->options, arena, spec, err);
     if (code == ERR_OK &&
         (!str_eq(spec->kind, submission->kind) || !str_eq(spec->payload, submission->payload)))
-        code = err_set(err, ERR_BAD_REQUEST, "options may not give kind and payload again");
+        code = err_set(err, ERR_BAD_REQUEST, "options must not contain kind or payload");
     return code;
 }
 
@@ -73,7 +73,7 @@ enum manner {
     MANNER_BARE,   /* the same, without what they brought along */
 };
 
-struct admission {
+struct outbox {
     struct batcher *batcher;
     struct store_load load; /* settings of kinds */
     struct arena *arena;
@@ -84,43 +84,42 @@ struct admission {
 };
 
 /* What is known to be good of a submission that is buried. */
-static struct spec spec_to_bury(const struct admission *admission,
+static struct spec spec_to_bury(const struct outbox *outbox,
                                 const struct store_submission *submission)
 {
     struct err ignored;
-    struct spec spec = defaults_of(&admission->load, submission->kind);
-    if (admission->manner == MANNER_BARE)
+    struct spec spec = defaults_of(&outbox->load, submission->kind);
+    if (outbox->manner == MANNER_BARE)
         return spec;
     if (str_is_set(submission->queue))
         spec.queue = submission->queue;
     spec.idempotency_key = submission->idempotency_key;
-    if (str_is_set(submission->payload) &&
-        json_check(submission->payload, PAYLOAD_BYTES_MAX, "payload", admission->arena, &ignored) ==
-            ERR_OK)
+    if (str_is_set(submission->payload) && json_check(submission->payload, PAYLOAD_BYTES_MAX,
+                                                      "payload", outbox->arena, &ignored) == ERR_OK)
         spec.payload = submission->payload;
     return spec;
 }
 
 /* One submission as operations: it is submitted, and buried at once where that must be. */
-static uint32_t submission_ops(const struct admission *admission,
+static uint32_t submission_ops(const struct outbox *outbox,
                                const struct store_submission *submission, struct spec *spec,
                                struct op ops[2])
 {
     struct err refusal = {0};
-    struct str why = admission->why;
+    struct str why = outbox->why;
     ops[0] = (struct op){.type = OP_COMMAND, .job = submission->id, .keeps_id = true};
     ops[0].command = (struct command){.type = COMMAND_SUBMIT, .actor = STR("pawl_submit")};
     ops[0].command.submit.spec = spec;
-    if (admission->manner == MANNER_ASKED) {
-        *spec = defaults_of(&admission->load, submission->kind);
-        enum error_code code = read_spec(submission, admission->arena, spec, &refusal);
+    if (outbox->manner == MANNER_ASKED) {
+        *spec = defaults_of(&outbox->load, submission->kind);
+        enum error_code code = read_spec(submission, outbox->arena, spec, &refusal);
         if (code == ERR_OK)
-            code = try_submit(&ops[0], &admission->load, admission->arena, &refusal);
+            code = try_submit(&ops[0], &outbox->load, outbox->arena, &refusal);
         if (code == ERR_OK)
             return 1;
-        why = arena_copy(admission->arena, str_from(refusal.detail));
+        why = arena_copy(outbox->arena, str_from(refusal.detail));
     }
-    *spec = spec_to_bury(admission, submission);
+    *spec = spec_to_bury(outbox, submission);
     ops[1] = (struct op){.type = OP_COMMAND, .job = submission->id};
     ops[1].command = (struct command){.type = COMMAND_DEAD_LETTER, .actor = STR("pawl")};
     ops[1].command.dead_letter.reason_code = DEAD_VALIDATION_FAILED;
@@ -130,11 +129,11 @@ static uint32_t submission_ops(const struct admission *admission,
 }
 
 /* Carries out what was taken in the transaction, and ends it. */
-static enum error_code run_taken(struct admission *admission, struct store_txn *txn,
+static enum error_code run_taken(struct outbox *outbox, struct store_txn *txn,
                                  const struct store_submission *submissions, uint32_t count,
                                  struct err *err)
 {
-    struct arena *arena = admission->arena;
+    struct arena *arena = outbox->arena;
     struct op *ops = arena_zalloc(arena, 2 * (size_t)count, sizeof *ops);
     struct op **list = arena_zalloc(arena, 2 * (size_t)count, sizeof(void *));
     struct spec *specs = arena_zalloc(arena, count, sizeof *specs);
@@ -142,42 +141,42 @@ static enum error_code run_taken(struct admission *admission, struct store_txn *
     enum store_outcome outcome;
     if (ops == NULL || list == NULL || specs == NULL) {
         store_rollback(txn);
-        return err_set(err, ERR_NO_MEMORY, "there is no memory for a batch");
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     }
     for (uint32_t i = 0; i < count; i++)
-        op_count += submission_ops(admission, &submissions[i], &specs[i], &ops[op_count]);
+        op_count += submission_ops(outbox, &submissions[i], &specs[i], &ops[op_count]);
     for (uint32_t i = 0; i < op_count; i++)
         list[i] = &ops[i];
-    return batch_run_in(admission->batcher, txn, list, op_count, arena, &outcome, err);
+    return batch_run_in(outbox->batcher, txn, list, op_count, arena, &outcome, err);
 }
 
 /* Takes submissions and carries them out, all of them or none. */
-static enum error_code take(struct admission *admission, uint32_t limit, uint32_t *ret_count,
+static enum error_code take(struct outbox *outbox, uint32_t limit, uint32_t *ret_count,
                             struct err *err)
 {
-    struct batcher *batcher = admission->batcher;
+    struct batcher *batcher = outbox->batcher;
     struct store_admission wanted = {
-        .limit = limit, .left = batcher->left, .left_count = batcher->left_count};
+        .limit = limit, .left = batcher->quarantined, .left_count = batcher->quarantined_count};
     struct store_submission *submissions = NULL;
     struct store_txn *txn;
     uint32_t count = 0;
-    bool is_one = admission->manner != MANNER_ASKED;
-    admission->has_id = admission->has_id && is_one;
+    bool is_one = outbox->manner != MANNER_ASKED;
+    outbox->has_id = outbox->has_id && is_one;
     enum error_code code = store_begin(batcher->store, STORE_WRITE, &txn, err);
     if (code != ERR_OK)
         return code;
-    code = store_admit(txn, &wanted, admission->arena, &submissions, &count, err);
+    code = store_admit(txn, &wanted, outbox->arena, &submissions, &count, err);
     /* Somebody else may have taken the one that is to be buried. */
-    if (code == ERR_OK && count > 0 && is_one && !uuid_eq(submissions[0].id, admission->id))
+    if (code == ERR_OK && count > 0 && is_one && !uuid_eq(submissions[0].id, outbox->id))
         count = 0;
     if (code != ERR_OK || count == 0) {
         store_rollback(txn);
         *ret_count = 0;
         return code;
     }
-    admission->has_id = true;
-    admission->id = submissions[0].id;
-    code = run_taken(admission, txn, submissions, count, err);
+    outbox->has_id = true;
+    outbox->id = submissions[0].id;
+    code = run_taken(outbox, txn, submissions, count, err);
     if (code == ERR_OK)
         *ret_count = count;
     return code;
@@ -193,31 +192,30 @@ static bool is_passing(enum error_code code)
 
 /* Takes one submission: as it asks to be, or else buried, or else not, and then it is left where it
  * is for a while. `ret_any`: there was one. */
-static enum error_code take_one(struct admission *admission, bool *ret_any, uint32_t *ret_count,
+static enum error_code take_one(struct outbox *outbox, bool *ret_any, uint32_t *ret_count,
                                 struct err *err)
 {
-    struct batcher *batcher = admission->batcher;
-    admission->manner = MANNER_ASKED;
-    enum error_code code = take(admission, 1, ret_count, err);
-    *ret_any = admission->has_id;
-    if (code != ERR_OK && admission->has_id)
-        admission->why = arena_copy(admission->arena, str_from(err->detail));
-    while (code != ERR_OK && !is_passing(code) && admission->has_id &&
-           admission->manner != MANNER_BARE) {
-        admission->manner++;
-        code = take(admission, 1, ret_count, err);
+    struct batcher *batcher = outbox->batcher;
+    outbox->manner = MANNER_ASKED;
+    enum error_code code = take(outbox, 1, ret_count, err);
+    *ret_any = outbox->has_id;
+    if (code != ERR_OK && outbox->has_id)
+        outbox->why = arena_copy(outbox->arena, str_from(err->detail));
+    while (code != ERR_OK && !is_passing(code) && outbox->has_id && outbox->manner != MANNER_BARE) {
+        outbox->manner++;
+        code = take(outbox, 1, ret_count, err);
     }
-    if (code == ERR_OK || is_passing(code) || !admission->has_id ||
-        batcher->left_count == ADMIT_LEFT_MAX)
+    if (code == ERR_OK || is_passing(code) || !outbox->has_id ||
+        batcher->quarantined_count == OUTBOX_QUARANTINE_MAX)
         return code;
-    if (batcher->left_count == 0)
-        batcher->left_at = admission->load.now;
-    batcher->left[batcher->left_count++] = admission->id;
+    if (batcher->quarantined_count == 0)
+        batcher->quarantined_at = outbox->load.now;
+    batcher->quarantined[batcher->quarantined_count++] = outbox->id;
     *ret_count = 0;
     return ERR_OK;
 }
 
-static enum error_code take_each(struct admission *admission, uint32_t limit, uint32_t *ret_count,
+static enum error_code take_each(struct outbox *outbox, uint32_t limit, uint32_t *ret_count,
                                  struct err *err)
 {
     enum error_code code = ERR_OK;
@@ -225,35 +223,35 @@ static enum error_code take_each(struct admission *admission, uint32_t limit, ui
     bool any = true;
     for (uint32_t i = 0; i < limit && any && code == ERR_OK; i++) {
         uint32_t taken = 0;
-        code = take_one(admission, &any, &taken, err);
+        code = take_one(outbox, &any, &taken, err);
         if (code == ERR_OK)
             count += taken;
     }
-    /* What was done is news, whatever came then. */
+    /* What was done is wakeups, whatever came then. */
     if (count > 0)
         code = ERR_OK;
     *ret_count = count;
     return code;
 }
 
-enum error_code batch_admit(struct batcher *batcher, uint32_t limit, struct arena *arena,
-                            uint32_t *ret_count, struct err *err)
+enum error_code batch_drain_outbox(struct batcher *batcher, uint32_t limit, struct arena *arena,
+                                   uint32_t *ret_count, struct err *err)
 {
-    struct admission admission = {.batcher = batcher, .arena = arena};
+    struct outbox outbox = {.batcher = batcher, .arena = arena};
     struct err why = {0};
     uint32_t count = 0;
     assert(limit > 0 && limit <= BATCH_OPS_MAX / 2);
-    batcher->news = (struct batch_news){.next_at = INT64_MAX};
-    enum error_code code = read_kinds(batcher, arena, &admission.load, &why);
+    batcher->wakeups = (struct wakeups){.next_at = INT64_MAX};
+    enum error_code code = read_kinds(batcher, arena, &outbox.load, &why);
     if (code == ERR_OK) {
-        int64_t ago = admission.load.now - batcher->left_at;
-        if (ago < 0 || ago >= LEFT_MS)
-            batcher->left_count = 0;
-        code = take(&admission, limit, &count, &why);
+        int64_t ago = outbox.load.now - batcher->quarantined_at;
+        if (ago < 0 || ago >= QUARANTINE_MS)
+            batcher->quarantined_count = 0;
+        code = take(&outbox, limit, &count, &why);
     }
     /* One of them is to blame: the others shall not suffer. */
-    if (code != ERR_OK && !is_passing(code) && admission.has_id)
-        code = take_each(&admission, limit, &count, &why);
+    if (code != ERR_OK && !is_passing(code) && outbox.has_id)
+        code = take_each(&outbox, limit, &count, &why);
     if (code == ERR_OK)
         *ret_count = count;
     else if (err != NULL)

@@ -709,7 +709,7 @@ static void game_open(struct game *game, uint64_t seed)
     struct err err = {0};
     *game = (struct game){.seed = seed, .random = seed, .talks = getenv("PAWL_TALK") != NULL};
     /* Who is killed loses nothing in memory: no disk needs to be waited for. */
-    (void)snprintf(game->directory, sizeof game->directory, "%s/pawl-ahead-random-XXXXXX",
+    (void)snprintf(game->directory, sizeof game->directory, "%s/pawl-sqlite-random-XXXXXX",
                    access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     assert_non_null(mkdtemp(game->directory));
     (void)snprintf(game->path, sizeof game->path, "%s/jobs.db", game->directory);
@@ -721,8 +721,7 @@ static void game_open(struct game *game, uint64_t seed)
 
 static void game_close(struct game *game)
 {
-    static const char *const suffixes[] = {"",     ".lock",   ".sock",  "-wal",
-                                           "-shm", "-ahead0", "-ahead1"};
+    static const char *const suffixes[] = {"", ".lock", ".sock", "-wal", "-shm"};
     char path[128];
     engine_close(game->oracle.engine);
     arena_release(&game->oracle.arena);
@@ -740,7 +739,7 @@ static uint64_t setting(const char *name, uint64_t otherwise)
     return text == NULL || *text == '\0' ? otherwise : strtoull(text, NULL, 10);
 }
 
-static void what_is_ahead_of_the_database_is_as_in_memory(void **state)
+static void what_sqlite_keeps_is_as_in_memory(void **state)
 {
     static struct game game;
     (void)state;
@@ -778,7 +777,7 @@ static void what_is_ahead_of_the_database_is_as_in_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_ahead_of_the_database_is_as_in_memory),
+        cmocka_unit_test(what_sqlite_keeps_is_as_in_memory),
     };
     (void)signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);

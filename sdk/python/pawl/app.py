@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import inspect
+import os
 import time
 from typing import (Any, AsyncIterator, Awaitable, Callable, Generic, Iterator, Mapping, Sequence,
                     TypeVar, Union, cast, overload)
@@ -188,6 +189,9 @@ class _Submits:
             expires_ms=None if expires is None else to_ms(expires),
             deadline_ms=None if deadline is None else to_ms(deadline),
             retry=policy or None, **options)
+        # Sealed payloads differ each time: the fingerprint tells whether they are the same.
+        if key is not None and getattr(self.codec, "seals", False):
+            fields["fingerprint"] = self.codec.fingerprint(payload)
         return {**defaults, "kind": job if isinstance(job, str) else job.kind,
                 "payload": self.codec.encode(payload), **fields}
 
@@ -210,13 +214,18 @@ class Pawl:
     def __init__(self, url: str | None = None, token: str | None = None, *,
                  codec: Codec | None = None, timeout: float = 30.0,
                  transport: Callable[[Endpoint], AsyncTransport] = AsyncTransport) -> None:
-        self.endpoint = Endpoint.of(url, token)
         self.codec: Codec = codec or JsonCodec()
-        self.client = AsyncClient(timeout=timeout, transport=transport(self.endpoint))
-        self.sync = SyncPawl(self, timeout)
+        self._timeout, self._transport = timeout, transport
+        self.connect(Endpoint.of(url, token))
         self.jobs: dict[str, JobFunction[Any, Any]] = {}
         self._submits = _Submits(self.codec)
         self._worker: Worker | None = None
+
+    def connect(self, to: Union[Endpoint, str]) -> None:
+        """Points the application at another server. Handles there are stay where they were."""
+        self.endpoint = Endpoint.of(to, None) if isinstance(to, str) else to
+        self.client = AsyncClient(timeout=self._timeout, transport=self._transport(self.endpoint))
+        self.sync = SyncPawl(self, self._timeout)
 
     async def __aenter__(self) -> Pawl:
         return self
@@ -280,18 +289,30 @@ class Pawl:
     async def run(self, *, concurrency: int = 16, queues: Sequence[str] = (),
                   kinds: Sequence[str] = (), worker_id: str | None = None,
                   drain_timeout: float = 30.0, lease_ttl: Duration | None = None,
-                  handle_signals: bool = True) -> None:
+                  code_version: str | None = None, handle_signals: bool = True) -> None:
         """Works on jobs until `stop`, SIGTERM or SIGINT; then drains. Default: all queues that the
-        token may take, and all kinds that have a job function."""
-        self._worker = Worker(
-            self.client, Client(transport=Transport(self.endpoint)), self.jobs, self.codec,
+        token may take, and all kinds that have a job function. `code_version` (default:
+        PAWL_CODE_VERSION) says which version of the code this is: of jobs that are pinned to a
+        version, the worker gets those of its own."""
+        self._worker = self.worker(
             concurrency=concurrency, queues=queues, kinds=kinds, worker_id=worker_id,
-            drain_timeout=drain_timeout,
-            lease_ttl_ms=None if lease_ttl is None else to_ms(lease_ttl))
+            drain_timeout=drain_timeout, lease_ttl=lease_ttl, code_version=code_version)
         try:
             await self._worker.run(handle_signals=handle_signals)
         finally:
             self._worker = None
+
+    def worker(self, *, concurrency: int = 16, queues: Sequence[str] = (),
+               kinds: Sequence[str] = (), worker_id: str | None = None,
+               drain_timeout: float = 30.0, lease_ttl: Duration | None = None,
+               code_version: str | None = None) -> Worker:
+        """The worker that `run` runs, for tests that drive it themselves (`pawl.testing`)."""
+        return Worker(
+            self.client, Client(transport=Transport(self.endpoint)), self.jobs, self.codec,
+            concurrency=concurrency, queues=queues, kinds=kinds, worker_id=worker_id,
+            drain_timeout=drain_timeout,
+            lease_ttl_ms=None if lease_ttl is None else to_ms(lease_ttl),
+            code_version=code_version or os.environ.get("PAWL_CODE_VERSION"))
 
     def stop(self) -> None:
         """Ends `run`, after its handlers. Safe from any thread."""

@@ -7,15 +7,22 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import importlib
 import logging
 import os
+import signal
+import subprocess
 import sys
+import threading
 from typing import Sequence
 
 from .app import Pawl
 from .durations import to_ms
 from .errors import PawlError
+
+
+_LOOK_S = 0.2
 
 
 def load(name: str) -> Pawl:
@@ -32,6 +39,35 @@ def load(name: str) -> Pawl:
     return app
 
 
+def _sources() -> dict[str, float]:
+    """When the Python files below the current directory were changed."""
+    found: dict[str, float] = {}
+    for folder, folders, files in os.walk(os.getcwd()):
+        folders[:] = [each for each in folders if not each.startswith((".", "__"))]
+        for path in (os.path.join(folder, each) for each in files if each.endswith(".py")):
+            with contextlib.suppress(OSError):
+                found[path] = os.stat(path).st_mtime_ns
+    return found
+
+
+def _reload(command: Sequence[str]) -> int:
+    """Runs the worker in a process of its own, which is drained and started anew when a file
+    changes. For development."""
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    while True:
+        before = _sources()
+        worker = subprocess.Popen([sys.executable, "-m", "pawl.cli", *command])
+        while not ended.wait(_LOOK_S) and _sources() == before:
+            pass  # one that has failed waits for the file to be mended
+        worker.terminate()
+        code = worker.wait()
+        if ended.is_set():
+            return code
+        print("pawl-worker: a file has changed, starting anew", file=sys.stderr)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit codes: 0 drained, 1 failed, 2 wrong usage, 5 server out of reach."""
     parser = argparse.ArgumentParser(prog="pawl-worker", description="Runs the worker of an"
@@ -42,9 +78,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--queue", action="append", default=[], help="only this queue; repeatable")
     parser.add_argument("--kind", action="append", default=[], help="only this kind; repeatable")
     parser.add_argument("--worker-id", help="default: host, process and a random part")
+    parser.add_argument("--code-version", metavar="V",
+                        help="the version of this code, for jobs that are pinned to one"
+                        " (default: PAWL_CODE_VERSION)")
     parser.add_argument("--drain-timeout", default="30s", metavar="D",
                         help="how long handlers may take to end (default: 30s)")
+    parser.add_argument("--reload", action="store_true",
+                        help="start anew when a Python file below this directory changes")
     given = parser.parse_args(arguments)
+    if given.reload:
+        words = sys.argv[1:] if arguments is None else arguments
+        return _reload([word for word in words if word != "--reload"])
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     sys.path.insert(0, os.getcwd())
     try:
@@ -54,7 +98,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(str(error))
     try:
         asyncio.run(app.run(concurrency=given.concurrency, queues=given.queue, kinds=given.kind,
-                            worker_id=given.worker_id, drain_timeout=drain_timeout))
+                            worker_id=given.worker_id, drain_timeout=drain_timeout,
+                            code_version=given.code_version))
     except PawlError as error:
         print(f"pawl-worker: {error}", file=sys.stderr)
         return 5 if isinstance(error, (ConnectionError, TimeoutError)) else 1

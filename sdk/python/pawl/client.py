@@ -3,7 +3,7 @@
 
 Arguments have the names of the API; options are keyword arguments and are sent as they are, so that
 a field of a newer server needs no newer client. Durations are in `…_ms`, as there. Responses are
-dictionaries (`pawl.types`). docs/http.md is the manual.
+dictionaries (`pawl.types`). docs/reference/http.md is the manual.
 """
 
 from __future__ import annotations
@@ -342,7 +342,25 @@ class AsyncClient:
         """Changes the settings that it names; None removes one."""
         return cast("dict[str, Any]", await self.request("PATCH", path_of("kinds", kind), settings))
 
+    async def kind_versions(self, kind: str) -> dict[str, Any]:
+        """How many live jobs are pinned to which code version."""
+        return cast("dict[str, Any]", await self.request(
+            "GET", path_of("kinds", kind, "versions")))
+
     # ---- the server ----
+
+    async def clock(self) -> dict[str, Any]:
+        """The time of a server with a manual clock: now, next_due."""
+        return cast("dict[str, Any]", await self.request("GET", "/v1/clock"))
+
+    async def advance_clock(self, *, ms: int | None = None, to: str | None = None,
+                            to_next: bool = False) -> dict[str, Any]:
+        """Moves a manual clock by `ms`, to a time, or to where something is due next: now, fired,
+        next_due."""
+        move = {"ms": ms, "to": to, "to_next": to_next or None}
+        body = {name: value for name, value in move.items() if value is not None}
+        return cast("dict[str, Any]", await self.request(
+            "POST", "/v1/clock/advance", body, wait_ms=55_000))
 
     async def stats(self) -> dict[str, Any]:
         return cast("dict[str, Any]", await self.request("GET", "/v1/stats"))

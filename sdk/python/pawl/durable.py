@@ -117,7 +117,8 @@ class Attempt:
     shared by the context, the worker and the heartbeats; flags are set by any thread, all that is
     sent goes through the worker's event loop."""
 
-    def __init__(self, claim: Claim, codec: Codec, send: Send) -> None:
+    def __init__(self, claim: Claim, codec: Codec, send: Send,
+                 clock: Callable[[], datetime.datetime]) -> None:
         self.job = claim["job"]
         self.token = claim["lease"]["token"]
         self.number = claim["lease"]["attempt"]
@@ -135,6 +136,7 @@ class Attempt:
         self._counts: dict[str, int] = {}
         self._lock = threading.Lock()
         self._send = send
+        self.clock = clock
 
     # ---- states ----
 
@@ -548,7 +550,7 @@ class Context(_About):
 
     async def now(self, key: str | None = None) -> datetime.datetime:
         """The time, in UTC: recorded, so that a replay gets the same."""
-        return await self._attempt.record("now", key, _utc_now, datetime.datetime)
+        return await self._attempt.record("now", key, self._attempt.clock, datetime.datetime)
 
     async def random(self, key: str | None = None) -> float:
         """A random number from 0 up to 1: recorded."""
@@ -557,10 +559,6 @@ class Context(_About):
     async def uuid(self, key: str | None = None) -> uuids.UUID:
         """A random UUID: recorded."""
         return await self._attempt.record("uuid", key, uuids.uuid4, uuids.UUID)
-
-
-def _utc_now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.timezone.utc)
 
 
 async def _coroutine(awaitable: Awaitable[T]) -> T:
@@ -669,7 +667,7 @@ class SyncContext(_About):
 
     def now(self, key: str | None = None) -> datetime.datetime:
         """As `Context.now`."""
-        return self._recorded("now", key, _utc_now, datetime.datetime)
+        return self._recorded("now", key, self._attempt.clock, datetime.datetime)
 
     def random(self, key: str | None = None) -> float:
         """As `Context.random`."""

@@ -88,7 +88,7 @@ class WrongCorrelationKey(Conflict):
 
 
 class BatchRefused(Conflict):
-    """409: an operation of an atomic batch was refused; `index` says which."""
+    """409: an operation of an atomic batch was rejected; `index` says which."""
 
     @property
     def index(self) -> int:

@@ -2,7 +2,8 @@
 
 Nothing is delayed to fill a request: an operation leaves at once when fewer than `_IN_FLIGHT_MOST`
 requests are under way, and otherwise with the next one. So a quiet worker has the latency of single
-requests, and a busy one few requests.
+requests, and a busy one few requests. A request that ends leases asks for new work too: one commit
+ends some jobs and claims the next.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import logging
-from typing import Any
+from typing import Any, Protocol
 
 from .client import AsyncClient
 from .errors import ApiError, PawlError, TryLater, api_error
@@ -22,6 +23,17 @@ _IN_FLIGHT_MOST = 2
 _OPS_MOST = 500
 _BYTES_MOST = 4 << 20
 _REQUEST_TIMEOUT_S = 60.0
+ENDS = frozenset({"complete", "fail", "wait", "release", "cancelled", "abandon"})
+
+
+class Refill(Protocol):
+    """Who claims with what is sent."""
+
+    def ask(self) -> dict[str, Any] | None:
+        """The claim that goes along; None: no work is wanted. `take` is called once for each."""
+
+    def take(self, asked: dict[str, Any], claims: list[Any]) -> None:
+        """What it has brought; nothing when the request failed."""
 
 
 class _Parcel:
@@ -30,6 +42,7 @@ class _Parcel:
     def __init__(self, ops: tuple[dict[str, Any], ...]) -> None:
         self.ops = [to_bytes(op) for op in ops]
         self.size = sum(map(len, self.ops))
+        self.ends = any(op["op"] in ENDS for op in ops)
         self.results: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
 
     def settle(self, results: list[dict[str, Any]]) -> None:
@@ -50,8 +63,8 @@ class _Parcel:
 class Outbox:
     """Belongs to one event loop."""
 
-    def __init__(self, client: AsyncClient) -> None:
-        self._client = client
+    def __init__(self, client: AsyncClient, refill: Refill) -> None:
+        self._client, self._refill = client, refill
         self._waiting: collections.deque[_Parcel] = collections.deque()
         self._senders: set[asyncio.Task[None]] = set()
 
@@ -86,8 +99,13 @@ class Outbox:
 
     async def _post(self, parcels: list[_Parcel]) -> None:
         ops = [op for parcel in parcels for op in parcel.ops]
+        claim = self._refill.ask() if any(parcel.ends for parcel in parcels) else None
+        claims: list[Any] = []
         try:
-            results = await self._client.send_ops(ops, timeout=_REQUEST_TIMEOUT_S)
+            more = [] if claim is None else [to_bytes(claim)]
+            results = await self._client.send_ops(ops + more, timeout=_REQUEST_TIMEOUT_S)
+            if claim is not None and results[-1]["status"] == 200:
+                claims = results[-1]["body"]["claims"]
         except ApiError as error:
             if isinstance(error, TryLater) or len(parcels) == 1:
                 for parcel in parcels:
@@ -102,3 +120,6 @@ class Outbox:
             for parcel in parcels:
                 settled, results = results[:len(parcel.ops)], results[len(parcel.ops):]
                 parcel.settle(settled)
+        finally:
+            if claim is not None:
+                self._refill.take(claim, claims)

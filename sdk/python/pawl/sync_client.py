@@ -336,7 +336,25 @@ class Client:
         """Changes the settings that it names; None removes one."""
         return cast("dict[str, Any]", self.request("PATCH", path_of("kinds", kind), settings))
 
+    def kind_versions(self, kind: str) -> dict[str, Any]:
+        """How many live jobs are pinned to which code version."""
+        return cast("dict[str, Any]", self.request(
+            "GET", path_of("kinds", kind, "versions")))
+
     # ---- the server ----
+
+    def clock(self) -> dict[str, Any]:
+        """The time of a server with a manual clock: now, next_due."""
+        return cast("dict[str, Any]", self.request("GET", "/v1/clock"))
+
+    def advance_clock(self, *, ms: int | None = None, to: str | None = None,
+                            to_next: bool = False) -> dict[str, Any]:
+        """Moves a manual clock by `ms`, to a time, or to where something is due next: now, fired,
+        next_due."""
+        move = {"ms": ms, "to": to, "to_next": to_next or None}
+        body = {name: value for name, value in move.items() if value is not None}
+        return cast("dict[str, Any]", self.request(
+            "POST", "/v1/clock/advance", body, wait_ms=55_000))
 
     def stats(self) -> dict[str, Any]:
         return cast("dict[str, Any]", self.request("GET", "/v1/stats"))

@@ -14,6 +14,7 @@ their own thread.
 from __future__ import annotations
 
 import asyncio
+import datetime
 import inspect
 import logging
 import os
@@ -41,9 +42,14 @@ log = logging.getLogger("pawl.worker")
 
 CLAIM_WAIT_MS = 20_000
 REGISTRATION_MS = 60_000
+_CLAIM_MOST = 1000
 _PAUSE_FIRST_S, _PAUSE_MOST_S = 0.05, 2.0
 
 Handler = Callable[..., Any]
+
+
+def _system_clock() -> datetime.datetime:
+    return datetime.datetime.now(datetime.timezone.utc)
 
 
 class Job:
@@ -60,7 +66,7 @@ class Worker:
     def __init__(self, client: AsyncClient, heartbeat_client: Client, jobs: Mapping[str, Job],
                  codec: Codec, *, concurrency: int, queues: Sequence[str], kinds: Sequence[str],
                  worker_id: str | None, drain_timeout: float,
-                 lease_ttl_ms: int | None) -> None:
+                 lease_ttl_ms: int | None, code_version: str | None) -> None:
         unknown = sorted(set(kinds) - set(jobs))
         if unknown or not jobs:
             raise ValueError(f"no job function for kind {', '.join(unknown) or 'any'}")
@@ -69,13 +75,19 @@ class Worker:
         self._concurrency, self._queues = concurrency, list(queues)
         self._kinds = list(kinds) or sorted(jobs)
         self._drain_timeout, self._lease_ttl_ms = drain_timeout, lease_ttl_ms
-        self._outbox = Outbox(client)
+        self._code_version = code_version
+        self.clock: Callable[[], datetime.datetime] = _system_clock  # what ctx.now() records
+        self._outbox = Outbox(client, self)
         self._threads = Threads()
         self._running: dict[asyncio.Task[None], Attempt] = {}
         self._handlers: dict[Attempt, asyncio.Task[None]] = {}  # of async handlers that run now
         self._loop = asyncio.get_running_loop()
         self._heartbeats = Heartbeats(heartbeat_client, self._tell, self._register,
                                       REGISTRATION_MS / 3000)
+        self._busy = 0  # handlers that run
+        self._asked = 0  # jobs that were asked for, and have not come yet
+        self._reports = 0  # outcomes that are under way
+        self._is_plenty = False  # the last claim got all that it asked for
         self._slot_free = asyncio.Event()
         self._stopping = asyncio.Event()
         self._draining = False
@@ -114,6 +126,8 @@ class Worker:
     def _registration(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"kinds": self._kinds, "slots": self._concurrency,
                                   "ttl_ms": REGISTRATION_MS}
+        if self._code_version is not None:
+            fields["code_version"] = self._code_version
         return {**fields, "queues": self._queues} if self._queues else fields
 
     def _register(self, client: Client) -> None:
@@ -121,8 +135,9 @@ class Worker:
 
     async def _drain(self) -> None:
         self._draining = True
-        if self._running:
-            await asyncio.wait(self._running, timeout=self._drain_timeout)
+        end = self._loop.time() + self._drain_timeout
+        while self._running and self._loop.time() < end:
+            await asyncio.wait(self._running, timeout=end - self._loop.time())
         late = dict(self._running)
         for task in late:
             task.cancel()
@@ -141,34 +156,75 @@ class Worker:
         pause_s = _PAUSE_FIRST_S
         try:
             while not self._stopping.is_set():
-                free = self._concurrency - len(self._running)
-                if free == 0:
+                free = self._free()
+                # While there is plenty of work, reports bring it: see `ask`.
+                if free <= 0 or (self._is_plenty and self._reports > 0):
                     self._slot_free.clear()
                     await _first(self._slot_free.wait(), stopping)
                     continue
+                self._asked += free
                 try:
                     claims = await _first(self._claim(free), stopping)
                     pause_s = _PAUSE_FIRST_S
+                    self._is_plenty = len(claims or []) == min(free, _CLAIM_MOST)
                 except (ConnectionLost, RequestTimeout, TryLater) as error:
                     log.warning("claim: %s", error)
                     await _first(asyncio.sleep(pause_s * random.uniform(0.5, 1.0)), stopping)
                     pause_s = min(pause_s * 2, _PAUSE_MOST_S)
                     continue
+                finally:
+                    self._asked -= free
                 for claim in claims or []:
                     self._begin(claim)
         finally:
             stopping.cancel()
 
-    async def _claim(self, free: int) -> list[Claim]:
-        options: dict[str, Any] = {"kinds": self._kinds, "max": min(free, 1000)}
+    def _free(self) -> int:
+        return self._concurrency - self._busy - self._asked
+
+    def _claim_options(self, free: int) -> dict[str, Any]:
+        options: dict[str, Any] = {"kinds": self._kinds, "max": min(free, _CLAIM_MOST)}
+        if self._code_version is not None:
+            options["code_version"] = self._code_version
         if self._queues:
             options["queues"] = self._queues
         if self._lease_ttl_ms is not None:
             options["lease_ttl_ms"] = self._lease_ttl_ms
-        return await self._client.claim(self.id, wait_ms=CLAIM_WAIT_MS, **options)
+        return options
+
+    async def _claim(self, free: int, wait_ms: int = CLAIM_WAIT_MS) -> list[Claim]:
+        return await self._client.claim(self.id, wait_ms=wait_ms, **self._claim_options(free))
+
+    def ask(self) -> dict[str, Any] | None:
+        """As `Refill`: a claim for the slots that are free, while there is plenty of work."""
+        free = self._free()
+        if free <= 0 or not self._is_plenty or self._stopping.is_set():
+            return None
+        options = self._claim_options(free)
+        self._asked += options["max"]
+        return {"op": "claim", "worker_id": self.id, **options}
+
+    def take(self, asked: dict[str, Any], claims: list[Any]) -> None:
+        """As `Refill`."""
+        self._asked -= asked["max"]
+        self._is_plenty = len(claims) == asked["max"]
+        for claim in claims:
+            if self._stopping.is_set():
+                self._release(claim)
+            else:
+                self._begin(claim)
+        self._slot_free.set()
+
+    def _release(self, claim: Claim) -> None:
+        """Gives back what came after the worker was stopped."""
+        attempt = Attempt(claim, self._codec, self._outbox.send, self.clock)
+        task = asyncio.create_task(self._report(attempt, {"op": "release"}))
+        self._running[task] = attempt
+        task.add_done_callback(self._ended)
 
     def _begin(self, claim: Claim) -> None:
-        attempt = Attempt(claim, self._codec, self._outbox.send)
+        self._busy += 1
+        attempt = Attempt(claim, self._codec, self._outbox.send, self.clock)
         self._heartbeats.add(attempt, claim["lease"]["heartbeat_ms"])
         task = asyncio.create_task(self._work(attempt, claim))
         self._running[task] = attempt
@@ -180,6 +236,17 @@ class Worker:
         self._slot_free.set()
         if not task.cancelled() and task.exception() is not None:
             log.error("job %s: not reported", attempt.job["id"], exc_info=task.exception())
+
+    async def settle(self) -> int:
+        """For tests, in place of `run`: works off all that can be claimed now, and returns when
+        nothing is left. Gives how many attempts that were. Leases are not renewed meanwhile."""
+        attempts = 0
+        while claims := await self._claim(self._concurrency, wait_ms=0):
+            attempts += len(claims)
+            for claim in claims:
+                self._begin(claim)
+            await asyncio.wait(self._running)
+        return attempts
 
     # ---- one job ----
 
@@ -195,12 +262,17 @@ class Worker:
             error = caught
         finally:
             self._handlers.pop(attempt, None)
+            self._busy -= 1
         op = outcome(attempt, result, error, is_draining=self._draining)
         if op is None:
             return
         if op["op"] == "release":
             attempt.lose()  # a thread may still run
-        await self._report(attempt, op)
+        self._reports += 1
+        try:
+            await self._report(attempt, op)
+        finally:
+            self._reports -= 1
 
     async def _complete_maps(self, attempt: Attempt, claim: Claim) -> None:
         """Reads what did not fit into the claim."""

@@ -140,6 +140,12 @@ async def settings(client: AsyncClient) -> None:
     check((await client.patch_kind("a", heartbeat_ms=500))["timeout_ms"] == 1000)
     check((await client.kind("a"))["heartbeat_ms"] == 500)
     check(len([each async for each in client.kinds()]) == 1)
+    check((await client.kind_versions("a"))["kind"] == "a")
+    for call in (client.clock(), client.advance_clock(ms=1)):  # of servers for tests only
+        try:
+            check(not await call, "this server has no manual clock")
+        except NotFound:
+            pass
     check((await client.stats()) and (await client.doctor()) and await client.is_ready())
     token = await client.create_token("ci", ["read"])
     check(len([each async for each in client.tokens()]) == 1)

@@ -14,7 +14,7 @@ import threading
 import time
 from typing import Any
 
-from case import SDK, Suite, check, trouble, until, working
+from case import PATIENCE_S, SDK, Suite, check, trouble, until, working
 from pawl import Context, Pawl, SyncContext
 from pawl.http import AsyncTransport, Endpoint, Request
 
@@ -27,12 +27,14 @@ class Counting(AsyncTransport):
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
-        self.requests = self.ops = self.pages = 0
+        self.requests = self.ops = self.claims = self.pages = 0
 
     async def request(self, request: Request) -> Any:
         if request.path == "/v1/ops":
             self.requests += 1
-            self.ops += len(json.loads(request.body or b"")["ops"])
+            names = [op["op"] for op in json.loads(request.body or b"")["ops"]]
+            self.claims += names.count("claim")
+            self.ops += len(names) - names.count("claim")
         self.pages += "/effects?after=" in request.path
         return await super().request(request)
 
@@ -111,6 +113,7 @@ async def reports_of_many_jobs_share_requests() -> None:
     async with working(app, concurrency=50):
         await until("all of them", _given(lambda: done == 200))
     check(transport.ops == 200 and transport.requests < 40, transport.ops, transport.requests)
+    check(transport.claims > 0, "reports bring no new work")
 
 
 def _given(condition: Any) -> Any:
@@ -169,6 +172,36 @@ def the_command_says_what_is_wrong() -> None:
                           ("json:loads", "not a Pawl application")):
         status, said = command(name)
         check(status == 2 and message in said, status, said)
+
+
+@suite.case
+async def a_worker_in_development_starts_anew_when_its_code_changes() -> None:
+    app = Pawl(server.url)
+    path = f"{trouble.place}/dev_app.py"
+
+    def write(answer: int) -> None:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("from pawl import Context, Pawl\n"
+                       f"app = Pawl({server.url!r})\n"
+                       "@app.job('dev')\n"
+                       "async def dev(ctx: Context) -> int:\n"
+                       f"    return {answer}\n")
+
+    async def answers(wanted: int) -> bool:
+        handle = await app.submit("dev")
+        return bool(await handle.result(timeout=PATIENCE_S) == wanted)
+
+    write(1)
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "pawl.cli", "dev_app:app", "--reload"], cwd=trouble.place,
+        env={**os.environ, "PYTHONPATH": SDK}, stderr=subprocess.DEVNULL)
+    try:
+        check(await answers(1))
+        write(2)
+        await until("the new code", lambda: answers(2))
+    finally:
+        worker.terminate()
+        check(worker.wait(PATIENCE_S) == 0, worker.returncode)
 
 
 suite.run()

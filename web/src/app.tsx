@@ -163,7 +163,7 @@ function LostBanner() {
     return (
         <div class="banner" role="alert">
             <span class="banner-spin" />
-            The server does not answer. Reconnecting; what you see is from before.
+            Server not responding. Reconnecting; the data shown may be out of date.
         </div>
     );
 }
@@ -189,8 +189,8 @@ function Page() {
             return <ResourcesPage />;
         case 'lost':
             return (
-                <Empty icon="search" title="There is no such page">
-                    <a href={to.overview()}>To the overview</a>
+                <Empty icon="search" title="Page not found">
+                    <a href={to.overview()}>Go to the overview</a>
                 </Empty>
             );
     }
@@ -216,10 +216,10 @@ function Shell() {
                     document.getElementById('main')?.focus();
                 }}
             >
-                Skip to the page
+                Skip to content
             </a>
             <aside class="side">
-                <a class="brand" href={to.overview()} aria-label="Pawl, to the overview">
+                <a class="brand" href={to.overview()} aria-label="Pawl overview">
                     <Logo />
                     <span>Pawl</span>
                 </a>
@@ -247,7 +247,7 @@ function Hello() {
         <main class="hello" aria-busy="true">
             <p role="status">
                 {connection.value === 'lost'
-                    ? 'The server does not answer. Trying again…'
+                    ? 'Server not responding. Retrying…'
                     : 'Connecting…'}
             </p>
         </main>

@@ -67,7 +67,7 @@ export const clockTime = (at: string | number): string => new Date(at).toLocaleT
 export const shortId = (id: string): string => (id.length > 13 ? `…${id.slice(-8)}` : id);
 
 export function pretty(value: unknown): string {
-    return JSON.stringify(value, null, 2) ?? 'nothing';
+    return JSON.stringify(value, null, 2) ?? 'null';
 }
 
 /** One line of it, for lists. */

@@ -68,15 +68,15 @@ export function useGlobalKeys(): void {
 }
 
 const others: [string[], string][] = [
-    [['j'], 'Next in a list'],
-    [['k'], 'The one before'],
-    [['Enter'], 'Open it'],
-    [['x'], 'Select it'],
+    [['j'], 'Next row'],
+    [['k'], 'Previous row'],
+    [['Enter'], 'Open the row'],
+    [['x'], 'Select the row'],
     [['/'], 'Search jobs'],
     [['c'], 'Submit a job'],
-    [['t'], 'Light or dark'],
-    [['?'], 'This help'],
-    [['Esc'], 'Close, or leave a field'],
+    [['t'], 'Switch between light and dark'],
+    [['?'], 'Show this help'],
+    [['Esc'], 'Close a dialog or leave a field'],
 ];
 
 export function KeyHelp() {

@@ -18,7 +18,7 @@ export const cases = [
             await page.goto(`${server.url}/#/jobs/${job.id}`);
             await page.getByText('Sign in to Pawl').waitFor();
             await signIn(page, 'pawl_wrong');
-            await page.getByText('The server does not know this token').waitFor();
+            await page.getByText('Unknown or expired token').waitFor();
             await signIn(page, TOKEN);
             await page.locator('h1', { hasText: 'secret-work' }).waitFor();
             await page.locator('.connection.live').waitFor();
@@ -37,7 +37,7 @@ export const cases = [
             sure('no secret in the address', !page.url().includes('pawl_'));
 
             await page.getByRole('button', { name: 'Cancel', exact: true }).click();
-            await confirm(page, 'Cancel it');
+            await confirm(page, 'Cancel job');
             await eventually(
                 'it is cancelled',
                 async () => (await server.job(job.id)).status === 'cancelled',
@@ -67,7 +67,7 @@ export const cases = [
             const page = await t.page({ refusals: true });
             await page.route('**/session', (route) => route.fulfill({ status: 500 }));
             await page.goto(server.url);
-            await page.getByText('The server does not answer').waitFor();
+            await page.getByText('Server not responding').waitFor();
             await page.unroute('**/session');
             await page.locator('.connection.live').waitFor();
         },
@@ -106,7 +106,7 @@ export const cases = [
             await page.goto(`${server.url}/#/jobs/${job.id}`);
             await signIn(page, token);
             await page.locator('.connection.live').waitFor();
-            await page.getByText('Why it is where it is').waitFor();
+            await page.getByText('Status explained').waitFor();
             same('buttons', await page.locator('.next-actions').count(), 0);
             await page.getByRole('button', { name: 'Actions' }).click();
             const cancel = page.getByRole('menuitem', { name: 'Cancel…' });
@@ -114,7 +114,7 @@ export const cases = [
             same(
                 'why',
                 await cancel.getAttribute('title'),
-                'Your token does not have the scope submit',
+                'Your token lacks the scope submit',
             );
             await page.keyboard.press('Escape');
             await visit(page, server, '#/');
@@ -169,7 +169,7 @@ export const cases = [
             const page = await t.page({ refusals: true });
             await page.goto(`${server.url}/#/jobs`);
             await signIn(page, token);
-            await page.getByText('Your token does not open this').waitFor();
+            await page.getByText('Access denied').waitFor();
             await page.getByText('Not live').waitFor();
             await page.getByRole('button', { name: 'Submit', exact: true }).click();
             await page.locator('dialog').getByLabel('Kind').fill('made-blindly');

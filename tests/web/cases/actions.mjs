@@ -38,7 +38,7 @@ export const cases = [
             const dialog = page.locator('dialog[open]');
             await dialog.getByLabel('Kind').fill('by-hand');
             await dialog.getByLabel('Payload').fill('{"price": 1.10');
-            await dialog.getByText('This is no JSON').waitFor();
+            await dialog.getByText('Invalid JSON').waitFor();
             sure(
                 'it cannot be sent yet',
                 await dialog.getByRole('button', { name: 'Submit' }).isDisabled(),
@@ -86,15 +86,15 @@ export const cases = [
             const page = await onJob(t, job.id);
             await page.getByRole('button', { name: 'Cancel', exact: true }).click();
             await page.getByLabel('Reason').fill('not needed');
-            await confirm(page, 'Cancel it');
+            await confirm(page, 'Cancel job');
             await eventually(
                 'it is asked to stop',
                 async () => (await server.job(job.id)).cancel_requested,
             );
-            await page.getByText('Asked to stop', { exact: true }).first().waitFor();
+            await page.getByText('Cancel requested', { exact: true }).first().waitFor();
             await act(page, 'Cancel…');
             sure('a second time it is hard', await page.getByLabel('Hard').isChecked());
-            await confirm(page, 'Cancel it now');
+            await confirm(page, 'Cancel now');
             await status(server, job.id, 'cancelled');
             sure(
                 'the reason is in the history',
@@ -179,7 +179,7 @@ export const cases = [
             same('paused', queues.find((q) => q.queue === 'all-buttons').paused, false);
 
             await next.getByRole('button', { name: 'Dead-letter…' }).click();
-            await confirm(page, 'Dead-letter it');
+            await confirm(page, 'Dead-letter job');
             await shows('Redrive…', 'Drop…');
             await next.getByRole('button', { name: 'Redrive…' }).click();
             await confirm(page, 'Redrive');
@@ -193,7 +193,7 @@ export const cases = [
             await page.locator('dialog').getByRole('button', { name: 'Never mind' }).click();
             same('nothing was done', (await server.job(job.id)).status, 'dead_lettered');
             await next.getByRole('button', { name: 'Drop…' }).click();
-            await confirm(page, 'Drop it');
+            await confirm(page, 'Drop dead letter');
             await page.waitForFunction(() => location.hash === '#/dead');
             const gone = await fetch(`${server.url}/v1/jobs/${job.id}`);
             same('it is gone', gone.status, 404);
@@ -315,8 +315,8 @@ export const cases = [
             token = await server.claim('doubt-me');
             await server.lease(token, 'effects/pay/begin', { input: 1 });
             const page = await onJob(t, job.id);
-            await page.getByRole('button', { name: 'It has happened' }).click();
-            const record = page.getByRole('button', { name: 'Record it' });
+            await page.getByRole('button', { name: 'Mark as done…' }).click();
+            const record = page.getByRole('button', { name: 'Record result' });
             sure('nothing is recorded without a result', await record.isDisabled());
             same('the job still asks', (await server.job(job.id)).status, 'waiting');
             await page.getByLabel('Result').fill('{"receipt": 17}');
@@ -333,9 +333,9 @@ export const cases = [
             const job = await t.server.submit('aside');
             const page = await onJob(t, job.id);
             await act(page, 'Dead-letter…');
-            await page.getByLabel('Why').selectOption('policy_violation');
+            await page.getByLabel('Reason code').selectOption('policy_violation');
             await page.getByLabel('Message').fill('not for this customer');
-            await confirm(page, 'Dead-letter it');
+            await confirm(page, 'Dead-letter job');
             await status(t.server, job.id, 'dead_lettered');
             same('why', (await t.server.job(job.id)).dead_letter.reason_code, 'policy_violation');
         },
@@ -346,10 +346,10 @@ export const cases = [
             const job = await t.server.finish('erase-me', { secret: 'of the result' });
             const page = await onJob(t, job.id);
             await act(page, 'Erase…');
-            const button = page.locator('dialog').getByRole('button', { name: 'Erase for good' });
+            const button = page.locator('dialog').getByRole('button', { name: 'Erase permanently' });
             sure('not without the word', await button.isDisabled());
-            await page.getByLabel('Type erase to go on').fill('erase');
-            await confirm(page, 'Erase for good');
+            await page.getByLabel('Type erase to confirm').fill('erase');
+            await confirm(page, 'Erase permanently');
             await eventually('it is erased', async () => (await t.server.job(job.id)).redacted);
             await page.getByText('can be verified', { exact: false }).first().waitFor();
         },
@@ -395,7 +395,7 @@ export const cases = [
                 labels: { a: 'b' },
             });
             const page = await onJob(t, job.id);
-            await act(page, 'Submit one like it…');
+            await act(page, 'Submit a copy…');
             await confirm(page, 'Submit');
             const { jobs } = await eventually('there are two', async () => {
                 const list = await t.server.get('/v1/jobs?kind=like-me&include=payload');
@@ -450,7 +450,7 @@ export const cases = [
             await page.waitForFunction(
                 () => document.querySelectorAll('tbody [data-row]').length === 3,
             );
-            await page.getByRole('button', { name: 'All that match' }).click();
+            await page.getByRole('button', { name: 'Bulk actions' }).click();
             await page.getByRole('menuitem', { name: 'Requeue…' }).click();
             await confirm(page, 'Requeue 3 jobs');
             await eventually(
@@ -502,11 +502,11 @@ export const cases = [
             const page = await t.page();
             await visit(page, server, `#/jobs/${job.id}/plan`);
             await page.locator('.node[data-step="draft"]').click();
-            await page.getByText('Result is held for a critic').waitFor();
+            await page.getByText('Result held for review').waitFor();
             await page.getByRole('button', { name: 'Judge', exact: true }).click();
             await page.getByLabel('Accept').check();
             await page.getByLabel('Reason').fill('well written');
-            await confirm(page, 'Give this verdict');
+            await confirm(page, 'Submit verdict');
             await page.locator('.node[data-step="draft"][data-state="succeeded"]').waitFor();
             await page.locator('.node[data-step="ask"]').click();
             await page.locator('.plan-step').getByRole('button', { name: 'yes' }).click();
@@ -536,7 +536,7 @@ export const cases = [
                     '[{"id": "a", "kind": "replanned"}, {"id": "b", "kind": "replanned", "deps": ["a"]}]',
                 );
             await page.getByLabel('Reason').fill('one was missing');
-            await confirm(page, 'Take this plan');
+            await confirm(page, 'Submit plan');
             await page.locator('.node[data-step="b"]').waitFor();
             await page.getByRole('button', { name: 'Changes' }).click();
             await page.locator('dialog').getByText('one was missing').waitFor();
@@ -607,7 +607,7 @@ export const cases = [
                 .getByRole('button', { name: 'Drop 2 dead letters' });
             await button.waitFor();
             sure('not without the word', await button.isDisabled());
-            await page.getByLabel('Type drop to go on').fill('drop');
+            await page.getByLabel('Type drop to confirm').fill('drop');
             await confirm(page, 'Drop 2 dead letters');
             await eventually('they are gone', async () => {
                 const answer = await fetch(`${t.server.url}/v1/jobs/${jobs[0].id}`);
@@ -647,7 +647,7 @@ export const cases = [
             const draining = async () => (await server.get('/v1/resources/bench-9')).draining;
             await row.getByRole('button', { name: 'Drain' }).click();
             await eventually('it drains', draining);
-            await row.getByRole('button', { name: 'Use again' }).click();
+            await row.getByRole('button', { name: 'Resume' }).click();
             await eventually('it is used again', async () => !(await draining()));
             const { slots, capabilities, labels } = await server.get('/v1/resources/bench-9');
             same(
@@ -655,8 +655,8 @@ export const cases = [
                 { slots, capabilities, labels },
                 { slots: 3, capabilities: ['serial'], labels: { site: 'lab' } },
             );
-            await row.getByRole('button', { name: 'Forget bench-9' }).click();
-            await confirm(page, 'Forget it');
+            await row.getByRole('button', { name: 'Remove bench-9' }).click();
+            await confirm(page, 'Remove resource');
             await row.waitFor({ state: 'detached' });
         },
     ],

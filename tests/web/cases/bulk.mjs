@@ -29,7 +29,7 @@ async function number(server, filter) {
 
 async function openAll(page, server, query, item) {
     await visit(page, server, `#/jobs?${query}`);
-    await page.getByRole('button', { name: 'All that match' }).click();
+    await page.getByRole('button', { name: 'Bulk actions' }).click();
     await page.getByRole('menuitem', { name: item }).click();
     return page.locator('dialog[open]');
 }
@@ -54,7 +54,7 @@ export const cases = [
             const button = dialog.getByRole('button', { name: 'Cancel 1,200 jobs' });
             await button.waitFor();
             sure('not without the word', await button.isDisabled());
-            await dialog.getByLabel('Type cancel to go on').fill('cancel');
+            await dialog.getByLabel('Type cancel to confirm').fill('cancel');
             await confirm(page, 'Cancel 1,200 jobs');
             same('it says', await told(page, /Cancelled: ([\d,]+), 3 refused/), 1200);
             same('all', await number(server, { kind: 'cancel-many', status: 'cancelled' }), 1200);
@@ -70,7 +70,7 @@ export const cases = [
             const page = await t.page();
             await visit(page, server, '#/dead?kind=drop-many&reason_code=timeout');
             await page.getByRole('button', { name: 'Drop these' }).click();
-            await page.getByLabel('Type drop to go on').fill('drop');
+            await page.getByLabel('Type drop to confirm').fill('drop');
             await confirm(page, 'Drop 620 dead letters');
             same('it says', await told(page, /Dropped: ([\d,]+)$/), 620);
             same('none is left', await number(server, { kind: 'drop-many' }), 0);
@@ -109,8 +109,8 @@ export const cases = [
                     'kind=stop-many&status=queued',
                     'Cancel…',
                 );
-                await dialog.getByLabel('At most so many a second').fill('1000');
-                await dialog.getByLabel('Type cancel to go on').fill('cancel');
+                await dialog.getByLabel('Limit per second').fill('1000');
+                await dialog.getByLabel('Type cancel to confirm').fill('cancel');
                 const left = (3000 - before).toLocaleString('en');
                 await dialog.getByRole('button', { name: `Cancel ${left} jobs` }).click();
                 await dialog.getByText('500 done').waitFor();
@@ -137,7 +137,7 @@ export const cases = [
                 await route.fulfill({ status: 500, body: '{"detail":"the disk is gone"}' });
             });
             const dialog = await openAll(page, server, 'kind=uncounted', 'Requeue…');
-            const button = dialog.getByRole('button', { name: 'Requeue the jobs that match' });
+            const button = dialog.getByRole('button', { name: 'Requeue matching jobs' });
             sure('not before the count is there', await button.isDisabled());
             answer();
             await dialog.getByRole('alert').getByText('the disk is gone').waitFor();

@@ -85,7 +85,7 @@ export const cases = [
             same(
                 'the first',
                 await page.evaluate(() => document.activeElement.textContent.trim()),
-                'Skip to the page',
+                'Skip to content',
             );
             await page.keyboard.press('Enter');
             same('the page', await page.evaluate(() => document.activeElement.id), 'main');

@@ -16,18 +16,18 @@ export const cases = [
             const pages = {
                 '#/': 'Submit your first job',
                 '#/jobs': 'No jobs yet',
-                '#/inbox': 'All answered',
+                '#/inbox': 'Inbox is empty',
                 '#/dead': 'No dead letters',
                 '#/queues': 'No queues yet',
-                '#/resources': 'Nobody holds a lease',
-                '#/nowhere': 'There is no such page',
+                '#/resources': 'No active workers',
+                '#/nowhere': 'Page not found',
             };
             for (const [address, words] of Object.entries(pages)) {
                 await visit(page, t.server, address);
                 await has(page, words);
             }
             await visit(page, t.server, '#/jobs?kind=none');
-            await has(page, 'No job is like that');
+            await has(page, 'No matching jobs');
         },
     ],
     [
@@ -35,7 +35,7 @@ export const cases = [
         async (t) => {
             const page = await t.page({ refusals: true });
             await visit(page, t.server, '#/jobs/0190163d-8694-739b-aea5-966c26f8ad91');
-            await has(page, 'There is nothing here');
+            await has(page, 'Not found');
         },
     ],
     [
@@ -96,7 +96,7 @@ export const cases = [
             await n(1);
             await page.waitForFunction(() => location.hash.includes('label=team'));
             await visit(page, server, '#/jobs?kind=find-me&status=failed');
-            await has(page, 'No job is like that');
+            await has(page, 'No matching jobs');
             await page.getByRole('button', { name: /^Queued/ }).click();
             await n(2);
             await page.getByRole('button', { name: 'Priority' }).click();
@@ -119,8 +119,8 @@ export const cases = [
             await visit(page, server, `#/jobs/${job.id}`);
             await has(
                 page,
-                'Has “charge” happened?',
-                'Why it is where it is',
+                'Did “charge” happen?',
+                'Status explained',
                 'Charge order 4711',
                 'Attempt 3',
                 'connection reset by peer',
@@ -156,7 +156,7 @@ export const cases = [
             await page.getByRole('link', { name: /Effects/ }).click();
             await has(page, 'In doubt', 'reserve-stock', 'r-1881');
             await page.getByRole('link', { name: /Attempts/ }).click();
-            await has(page, 'failed, tried again', 'billing-worker-2', 'Waits');
+            await has(page, 'failed, retried', 'billing-worker-2', 'Waits');
             await page.getByRole('link', { name: /Payload/ }).click();
             await has(page, '"PWL-7"');
         },
@@ -283,7 +283,7 @@ export const cases = [
             const page = await t.page();
             await visit(page, t.server, `#/jobs/${job.id}`);
             await page.getByRole('button', { name: 'Verify', exact: true }).click();
-            await has(page, 'Chain intact to version 4');
+            await has(page, 'Chain intact up to version 4');
             same('links of the chain', await page.locator('.link-whole').count(), 4);
         },
     ],
@@ -313,7 +313,7 @@ export const cases = [
             await page.getByRole('button', { name: 'List' }).click();
             await page.getByRole('table', { name: 'Steps' }).getByText('approve-outline').waitFor();
             await page.getByRole('button', { name: 'Graph' }).click();
-            await page.getByRole('button', { name: 'All in sight' }).click();
+            await page.getByRole('button', { name: 'Zoom to fit' }).click();
             await page.locator('.node[data-step="publish"]').waitFor();
         },
     ],

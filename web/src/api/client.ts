@@ -104,10 +104,10 @@ export async function ask<T>(path: string, call: Call = {}): Promise<T> {
         answer = await fetch(address(path, call.query), request);
     } catch (error) {
         if (call.signal?.aborted) throw error;
-        throw new OutOfReach('The server does not answer.');
+        throw new OutOfReach('Server not responding.');
     }
     if (answer.status === 502 || answer.status === 504)
-        throw new OutOfReach('The server does not answer.');
+        throw new OutOfReach('Server not responding.');
     if (!answer.ok) {
         const problem = await problemOf(answer);
         if (problem.status === 401 && path !== '/session') locked.value = true;

@@ -144,6 +144,7 @@ export interface Job {
     timeout_ms: number | null;
     expires_at?: string | null;
     deadline_at?: string | null;
+    pin?: string | null;
     redacted: boolean;
     /** Set, with only the id, for a job that cannot be read. */
     damaged?: string;

@@ -20,6 +20,8 @@ export interface Freshness {
     every_ms?: number;
     /** But not more often than this, for what is dear. */
     quiet_ms?: number;
+    /** The longest pause after a slow response; absent: in proportion to the time it took. */
+    rest_ms_max?: number;
 }
 
 const QUIET_MS = 250;
@@ -27,6 +29,17 @@ const QUIET_MS = 250;
 const REST_FACTOR = 4;
 
 export const anyEvent = (): boolean => true;
+
+/**
+ * For reads of one job. They cost the server little, so a slow response means a busy machine and not an
+ * expensive query: the page must not fall behind because of it. No event reports a queue that is paused
+ * or resumed, so the page also polls.
+ */
+export const ofJob = (id: string): Freshness => ({
+    stale: (event) => event.job_id === id,
+    every_ms: 2000,
+    rest_ms_max: 500,
+});
 
 export function useQuery<T>(
     load: () => Promise<T>,
@@ -69,12 +82,10 @@ export function useQuery<T>(
                     );
             }
             busy = false;
-            notBefore =
-                performance.now() +
-                Math.max(
-                    current.current.fresh.quiet_ms ?? QUIET_MS,
-                    REST_FACTOR * (performance.now() - begun),
-                );
+            const { quiet_ms = QUIET_MS, rest_ms_max = Infinity } = current.current.fresh;
+            const took_ms = performance.now() - begun;
+            const rest_ms = Math.max(quiet_ms, Math.min(rest_ms_max, REST_FACTOR * took_ms));
+            notBefore = performance.now() + rest_ms;
             if (again && !gone) soon();
         }
         function soon(): void {

@@ -22,10 +22,10 @@ listen((events) => {
 
 export function Activity() {
     return (
-        <Panel title="Just now" flush>
+        <Panel title="Recent activity" flush>
             {recent.value.length === 0 ? (
-                <Empty icon="signal" title="It is quiet">
-                    What happens to jobs appears here at once.
+                <Empty icon="signal" title="No activity yet">
+                    Events of jobs appear here as they happen.
                 </Empty>
             ) : (
                 <ol class="activity">

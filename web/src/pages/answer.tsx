@@ -78,22 +78,22 @@ type Doubt = 'done' | 'retry' | 'fail';
 
 const doubts: Record<Doubt, { label: string; title: string; action: string; means: string }> = {
     done: {
-        label: 'It has happened',
-        title: 'Record the effect as done?',
-        action: 'Record it',
-        means: 'The effect is not run again: this result is what the worker gets in its place.',
+        label: 'Mark as done…',
+        title: 'Mark the effect as done?',
+        action: 'Record result',
+        means: 'The effect does not run again; the worker receives this result.',
     },
     retry: {
-        label: 'Run it again',
+        label: 'Run again…',
         title: 'Run the effect again?',
-        action: 'Run it again',
-        means: 'For an effect that has not happened, or that may happen twice.',
+        action: 'Run effect again',
+        means: 'Use this if the effect did not happen, or may safely happen twice.',
     },
     fail: {
-        label: 'Fail the job',
+        label: 'Fail the job…',
         title: 'Fail the job?',
-        action: 'Fail it',
-        means: 'The effect stays as it is, and the job fails.',
+        action: 'Fail job',
+        means: 'The effect stays in doubt and the job fails.',
     },
 };
 
@@ -132,7 +132,7 @@ function DoubtDialog({
             {done && (
                 <JsonField
                     label="Result"
-                    hint="required: what the effect gave back, as JSON; null if it was nothing"
+                    hint="required: the result of the effect as JSON; null if it has none"
                     rows={4}
                     value={result}
                     onInput={setResult}
@@ -148,7 +148,7 @@ function Comment({ value, onInput }: { value: string; onInput: (value: string) =
         <input
             class="comment"
             aria-label="Comment"
-            placeholder="Comment for the worker and the history, optional"
+            placeholder="Optional comment for the worker and the history"
             value={value}
             onInput={(event) => onInput(event.currentTarget.value)}
         />

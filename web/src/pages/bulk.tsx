@@ -48,7 +48,7 @@ export function BulkDialog({ action, ids, filters, onClose }: Props) {
         tell(cancels ? 'Cancelled' : 'Requeued', sum, signal.aborted);
     }
 
-    const what = n === null ? 'the jobs that match' : plural(n, 'job');
+    const what = n === null ? 'matching jobs' : plural(n, 'job');
     return (
         <ActionDialog
             title={`${cancels ? 'Cancel' : 'Requeue'} ${what}?`}
@@ -63,25 +63,25 @@ export function BulkDialog({ action, ids, filters, onClose }: Props) {
             <p>
                 {ids === null &&
                     (Object.keys(filter).length
-                        ? 'All that pass the filters of the list now. '
-                        : 'No filter is set: this is every job there is. ')}
+                        ? 'All jobs that match the current filters. '
+                        : 'No filter is set: this affects every job. ')}
                 {cancels
-                    ? 'Those that no worker has end at once; workers are asked to stop. A cancelled job cannot be run again.'
-                    : 'Failed jobs and dead letters get another life, and retrying ones go now. Others are left as they are.'}
+                    ? 'Jobs without a worker end immediately; workers are asked to stop. A cancelled job cannot be run again.'
+                    : 'Failed jobs and dead letters are queued again; retrying jobs run now. Other jobs do not change.'}
             </p>
             <TextField
                 label="Reason"
-                hint="for the history"
+                hint="recorded in the history"
                 value={reason}
                 onInput={setReason}
                 autofocus
             />
             {ids === null && (
                 <TextField
-                    label="At most so many a second"
+                    label="Limit per second"
                     type="number"
                     min={1}
-                    placeholder="as fast as it goes"
+                    placeholder="unlimited"
                     value={rate}
                     onInput={setRate}
                 />
@@ -89,20 +89,20 @@ export function BulkDialog({ action, ids, filters, onClose }: Props) {
             {cancels ? (
                 <CheckField
                     label="Hard"
-                    hint="Take them away from their workers now"
+                    hint="Revoke their leases now; later reports from the workers are rejected"
                     checked={hard}
                     onInput={setHard}
                 />
             ) : (
                 <CheckField
                     label="Fresh"
-                    hint="Forget recorded effects, so that they are done again"
+                    hint="Discard recorded effects, so that they run again"
                     checked={fresh}
                     onInput={setFresh}
                 />
             )}
             {wantsWord && (
-                <TextField label="Type cancel to go on" value={typed} onInput={setTyped} />
+                <TextField label="Type cancel to confirm" value={typed} onInput={setTyped} />
             )}
         </ActionDialog>
     );

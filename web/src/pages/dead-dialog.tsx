@@ -66,12 +66,12 @@ export function DeadDialog({ action, ids, filter, group, onClose }: Props) {
             )}
             <p>
                 {drops
-                    ? 'They are deleted for good, history and all. Nothing brings them back.'
-                    : 'They are queued again, with their failures counted from zero. Effects that were recorded are not done again.'}
+                    ? 'They are deleted permanently, with their history. This cannot be undone.'
+                    : 'They are queued again and their failure counts are reset. Recorded effects do not run again.'}
             </p>
             <TextField
                 label="Reason"
-                hint={drops ? 'for the log' : 'for the history'}
+                hint={drops ? 'recorded in the log' : 'recorded in the history'}
                 value={reason}
                 onInput={setReason}
                 autofocus
@@ -79,23 +79,23 @@ export function DeadDialog({ action, ids, filter, group, onClose }: Props) {
             {!drops && (
                 <CheckField
                     label="Fresh"
-                    hint="Forget recorded effects, so that they are done again"
+                    hint="Discard recorded effects, so that they run again"
                     checked={fresh}
                     onInput={setFresh}
                 />
             )}
             {!ids && (
                 <TextField
-                    label="At most so many a second"
+                    label="Limit per second"
                     type="number"
                     min={1}
-                    placeholder="as fast as it goes"
+                    placeholder="unlimited"
                     value={rate}
                     onInput={setRate}
                 />
             )}
             {wantsWord && (
-                <TextField label="Type drop to go on" value={typed} onInput={setTyped} />
+                <TextField label="Type drop to confirm" value={typed} onInput={setTyped} />
             )}
         </ActionDialog>
     );

@@ -93,7 +93,7 @@ function Preview({
             </p>
             <dl class="facts">
                 <div>
-                    <dt>Why</dt>
+                    <dt>Reason</dt>
                     <dd>{reasonWords(job.dead_letter?.reason_code ?? '')}</dd>
                 </div>
                 <div>
@@ -222,8 +222,8 @@ export function DeadPage({ query }: { query: URLSearchParams }) {
     const says = !list.loaded
         ? ' '
         : total === 0
-          ? 'Nothing was given up.'
-          : `${plural(total, 'job')} given up, in ${plural(groups.data?.groups.length ?? 0, 'group')}.`;
+          ? 'No dead letters.'
+          : `${plural(total, 'dead letter')} in ${plural(groups.data?.groups.length ?? 0, 'group')}.`;
     return (
         <div class="fill">
             <PageHead title="Dead letters" says={says}>
@@ -249,8 +249,7 @@ export function DeadPage({ query }: { query: URLSearchParams }) {
             ) : total === 0 && jobs.length === 0 ? (
                 <Empty icon="dead" title="No dead letters">
                     <p>
-                        Jobs that exhausted their retries, or that a worker or a person gave up, are
-                        kept here with their last error.
+                        Jobs that exhausted their retries, or that a worker or an operator dead-lettered, are kept here with their last error.
                     </p>
                 </Empty>
             ) : (
@@ -299,7 +298,7 @@ export function DeadPage({ query }: { query: URLSearchParams }) {
                                             <input
                                                 type="checkbox"
                                                 checked={allSelected}
-                                                aria-label="Select all that are loaded"
+                                                aria-label="Select all loaded"
                                                 onInput={() =>
                                                     setSelected(
                                                         new Set(

@@ -33,17 +33,17 @@ function requeued(payload: Payload, event: PawlEvent): string {
     const pause = payload.not_before
         ? Date.parse(text(payload.not_before)) - Date.parse(event.at)
         : 0;
-    const how = pause > 0 ? `Tried again in ${duration(pause)}` : 'Queued again';
+    const how = pause > 0 ? `Retrying in ${duration(pause)}` : 'Requeued';
     return `${how}${because(payload)}`;
 }
 
 function waiting(payload: Payload): string {
     if (payload.type === 'human')
-        return `Asks ${payload.assignee ? text(payload.assignee) : 'a person'}: ${brief(payload.prompt ?? '', 90)}`;
-    if (payload.type === 'timer') return 'Waits for a moment in time';
-    if (payload.type === 'steps') return 'Waits for answers to its steps';
-    if (payload.type === 'replan') return 'Waits for a new plan';
-    return `Waits for ${text(payload.correlation_key)}`;
+        return `Needs input${payload.assignee ? ` from ${text(payload.assignee)}` : ''}: ${brief(payload.prompt ?? '', 90)}`;
+    if (payload.type === 'timer') return 'Waiting for a timer';
+    if (payload.type === 'steps') return 'Waiting for answers to its steps';
+    if (payload.type === 'replan') return 'Waiting for a new plan';
+    return `Waiting for ${text(payload.correlation_key)}`;
 }
 
 const sentences: Record<string, (payload: Payload, event: PawlEvent) => string> = {
@@ -51,24 +51,25 @@ const sentences: Record<string, (payload: Payload, event: PawlEvent) => string> 
         `Submitted${p.kind ? ` as ${text(p.kind)}` : ''}${p.queue ? ` to ${text(p.queue)}` : ''}`,
     job_queued: () => 'Queued',
     job_requeued: requeued,
-    job_leased: (p) => `Taken by ${text(p.worker_id)}, attempt ${text(p.attempt)}`,
-    job_running: (_p, e) => `Begun${e.actor ? ` by ${e.actor}` : ''}`,
+    job_leased: (p) => `Claimed by ${text(p.worker_id)}, attempt ${text(p.attempt)}`,
+    job_running: (_p, e) => `Started${e.actor ? ` by ${e.actor}` : ''}`,
     job_waiting: waiting,
     wait_completed: (p) =>
         p.outcome === 'timeout'
-            ? `The wait for ${text(p.correlation_key)} is over: nothing came`
-            : `Got ${text(p.correlation_key ?? 'what it waited for')}`,
+            ? `Wait for ${text(p.correlation_key)} timed out`
+            : `Received ${text(p.correlation_key ?? 'a response')}`,
     job_completed: () => 'Completed',
     job_failed: (p) => `Failed${because(p)}`,
     job_cancelled: (p) => `Cancelled${because(p)}`,
-    job_cancel_requested: (p) => `Asked to stop${because(p)}`,
+    job_cancel_requested: (p) => `Cancel requested${because(p)}`,
     job_dead_lettered: (p) =>
         `Dead letter: ${deadReasons[text(p.reason_code)]?.toLowerCase() ?? words(text(p.reason_code))}${because(p)}`,
-    signal_received: (p) => `Signal ${text(p.correlation_key)} came`,
-    tool_called: (p) => `Effect ${text(p.key)} begun`,
+    signal_received: (p) => `Signal ${text(p.correlation_key)} received`,
+    tool_called: (p) => `Effect ${text(p.key)} started`,
     tool_returned: (p) => `Effect ${text(p.key)} recorded${p.error ? ' as failed' : ''}`,
     tool_aborted: (p) => `Effect ${text(p.key)} aborted: it did not happen`,
-    plan_generated: (p) => `Plan, version ${text(p.plan_version)}`,
+    job_repinned: (p) => `Pinned to ${text(p.pin)}`,
+    plan_generated: (p) => `Plan version ${text(p.plan_version)}`,
     job_heartbeat: () => 'Heartbeat',
 };
 

@@ -53,7 +53,7 @@ function Context({ question: q }: { question: Question }) {
             </p>
             {q.payload_left_out ? (
                 <p class="faint">
-                    The payload is too long for this page. <a href={to.job(q.id)}>Open the job</a>
+                    The payload is too large to show here. <a href={to.job(q.id)}>Open the job</a>
                 </p>
             ) : (
                 q.payload != null && (
@@ -86,16 +86,16 @@ function Card({ question, onDone }: { question: Question; onDone: () => void }) 
                 </span>
                 {q.until && (
                     <span class="faint">
-                        · ends <Ago at={q.until} />
-                        {q.default_answer != null && <> with {brief(q.default_answer, 40)}</>}
+                        · expires <Ago at={q.until} />
+                        {q.default_answer != null && <> (default: {brief(q.default_answer, 40)})</>}
                     </span>
                 )}
             </div>
             <Context question={q} />
             <p class="prompt">
                 {q.effect
-                    ? `Has “${q.effect}” happened? The worker went away before it could say.`
-                    : (q.prompt ?? 'Shall it go on?')}
+                    ? `Did “${q.effect}” happen? The worker stopped before it reported the outcome.`
+                    : (q.prompt ?? 'Continue?')}
             </p>
             <AnswerForm asked={q} onDone={onDone} />
         </li>
@@ -121,7 +121,7 @@ export function InboxPage() {
                 says={
                     data
                         ? data.length
-                            ? `${plural(data.length, 'open question')}. Only the jobs that ask are held up.`
+                            ? `${plural(data.length, 'open question')}. Only these jobs are waiting.`
                             : 'No open questions.'
                         : ' '
                 }
@@ -129,11 +129,11 @@ export function InboxPage() {
                 {shown.length > 0 && mayAnswer() && <AnswerAs />}
                 {people.length > 0 && (
                     <select
-                        aria-label="For whom"
+                        aria-label="Assignee"
                         value={who}
                         onInput={(event) => setWho(event.currentTarget.value)}
                     >
-                        <option value="">For anybody</option>
+                        <option value="">Any assignee</option>
                         {people.map((name) => (
                             <option key={name} value={name}>
                                 For {name}
@@ -147,8 +147,8 @@ export function InboxPage() {
             ) : loading ? (
                 <Loading />
             ) : shown.length === 0 ? (
-                <Empty icon="inbox" title="All answered">
-                    <p>When a job or a step asks a person, its question appears here at once.</p>
+                <Empty icon="inbox" title="Inbox is empty">
+                    <p>Questions from jobs and steps appear here.</p>
                 </Empty>
             ) : (
                 <ul class="questions">

@@ -28,33 +28,33 @@ function CancelDialog({ job, onClose, onDone }: DialogProps) {
     const [reason, setReason] = useState('');
     async function run(): Promise<void> {
         await pawl.cancelJob(job.id, hard ? 'hard' : 'soft', reason || undefined);
-        toast(hard || !job.lease ? 'Cancelled' : 'The worker is asked to stop');
+        toast(hard || !job.lease ? 'Cancelled' : 'Worker asked to stop');
         onDone();
     }
     return (
         <ActionDialog
             title="Cancel this job?"
-            action={hard ? 'Cancel it now' : 'Cancel it'}
+            action={hard ? 'Cancel now' : 'Cancel job'}
             danger
             run={run}
             onClose={onClose}
         >
             <p>
                 {job.lease
-                    ? 'Its worker is asked to stop with its next heartbeat.'
-                    : 'No worker has it: it ends at once.'}{' '}
+                    ? 'The worker is asked to stop at its next heartbeat.'
+                    : 'No worker holds it, so it ends immediately.'}{' '}
                 A cancelled job cannot be run again.
             </p>
             <TextField
                 label="Reason"
-                hint="for the history"
+                hint="recorded in the history"
                 value={reason}
                 onInput={setReason}
                 autofocus
             />
             <CheckField
                 label="Hard"
-                hint="Take it away from its worker now; what the worker still reports is refused"
+                hint="Revoke the lease now; later reports from the worker are rejected"
                 checked={hard}
                 onInput={setHard}
             />
@@ -70,17 +70,17 @@ function RequeueDialog({ job, onClose, onDone }: DialogProps) {
     const [reason, setReason] = useState('');
     async function run(): Promise<void> {
         await pawl.requeueJob(job.id, fresh, reason || undefined);
-        toast('Queued again');
+        toast(job.dead_letter ? 'Redriven' : 'Requeued');
         onDone();
     }
     return (
         <ActionDialog
             title={
                 job.status === 'retrying'
-                    ? 'Try it now?'
+                    ? 'Retry now?'
                     : job.dead_letter
                       ? 'Redrive this dead letter?'
-                      : 'Run it again?'
+                      : 'Requeue this job?'
             }
             action={againWord(job)}
             run={run}
@@ -88,19 +88,19 @@ function RequeueDialog({ job, onClose, onDone }: DialogProps) {
         >
             <p>
                 {job.status === 'retrying'
-                    ? 'The pause before the next attempt ends now.'
-                    : 'It gets another life, with its failures counted from zero.'}
+                    ? 'The backoff ends and the next attempt can start now.'
+                    : 'The job is queued again and its failure count is reset.'}
             </p>
             <TextField
                 label="Reason"
-                hint="for the history"
+                hint="recorded in the history"
                 value={reason}
                 onInput={setReason}
                 autofocus
             />
             <CheckField
                 label="Fresh"
-                hint="Forget recorded effects, so that they are done again"
+                hint="Discard recorded effects, so that they run again"
                 checked={fresh}
                 onInput={setFresh}
             />
@@ -120,7 +120,7 @@ function SignalDialog({ job, onClose, onDone }: DialogProps) {
         });
         toast(
             answer.signal === 'stored'
-                ? 'Kept until the job waits for it'
+                ? 'Stored until the job waits for it'
                 : `Signal ${answer.signal}`,
         );
         onDone();
@@ -135,12 +135,12 @@ function SignalDialog({ job, onClose, onDone }: DialogProps) {
         >
             <p>
                 {job.wait?.correlation_key
-                    ? `It waits for ${job.wait.correlation_key}.`
-                    : 'It does not wait for a signal now.'}
+                    ? `The job waits for ${job.wait.correlation_key}.`
+                    : 'The job is not waiting for a signal.'}
             </p>
             <TextField
                 label="Key"
-                hint="what it waits for"
+                hint="correlation key"
                 value={key}
                 onInput={setKey}
                 required
@@ -148,20 +148,20 @@ function SignalDialog({ job, onClose, onDone }: DialogProps) {
             />
             <JsonField
                 label="Payload"
-                hint="JSON, for the job"
+                hint="JSON"
                 rows={3}
                 value={payload}
                 onInput={setPayload}
             />
             <TextField
                 label="Signal id"
-                hint="with the same id it counts once"
+                hint="a repeated id is delivered once"
                 value={once}
                 onInput={setOnce}
             />
             <CheckField
                 label="Early"
-                hint="Keep it also when the job waits for another key"
+                hint="Store it even if the job waits for another key"
                 checked={early}
                 onInput={setEarly}
             />
@@ -174,23 +174,22 @@ function DeadLetterDialog({ job, onClose, onDone }: DialogProps) {
     const [message, setMessage] = useState('');
     async function run(): Promise<void> {
         await pawl.deadLetterJob(job.id, code, message || undefined);
-        toast('It is a dead letter now');
+        toast('Moved to dead letters');
         onDone();
     }
     return (
         <ActionDialog
-            title="Make it a dead letter?"
-            action="Dead-letter it"
+            title="Dead-letter this job?"
+            action="Dead-letter job"
             danger
             run={run}
             onClose={onClose}
         >
             <p>
-                It is taken out for a person to look at, and no worker gets it. It can be redriven
-                later.
+                No worker gets the job any more; it is kept for a person to review and can be redriven later.
             </p>
             <SelectField
-                label="Why"
+                label="Reason code"
                 value={code}
                 onInput={setCode}
                 options={Object.entries(deadReasons).map(([name, label]) => [
@@ -212,12 +211,12 @@ function DropDialog({ job, onClose }: DialogProps) {
     return (
         <ActionDialog
             title="Drop this dead letter?"
-            action="Drop it"
+            action="Drop dead letter"
             danger
             run={run}
             onClose={onClose}
         >
-            <p>It is deleted for good, with all of its history. Nothing brings it back.</p>
+            <p>The job and its history are deleted permanently. This cannot be undone.</p>
         </ActionDialog>
     );
 }
@@ -231,19 +230,17 @@ function RedactDialog({ job, onClose, onDone }: DialogProps) {
     }
     return (
         <ActionDialog
-            title="Erase what is in it?"
-            action="Erase for good"
+            title="Erase the data of this job?"
+            action="Erase permanently"
             danger
             ready={typed === 'erase'}
             run={run}
             onClose={onClose}
         >
             <p>
-                Payloads, results, errors, prompts, answers, labels and goals are erased for good,
-                and it cannot be run again. What happened and when stays, and can still be verified.
-                Backups and exports are not reached.
+                Payloads, results, errors, prompts, answers, labels and goals are erased permanently, and the job cannot be run again. Its history of states and times is kept and can still be verified. Backups and exports are not affected.
             </p>
-            <TextField label="Type erase to go on" value={typed} onInput={setTyped} autofocus />
+            <TextField label="Type erase to confirm" value={typed} onInput={setTyped} autofocus />
         </ActionDialog>
     );
 }
@@ -254,20 +251,20 @@ function PlanDialog({ job, onClose, onDone }: DialogProps) {
     async function run(): Promise<void> {
         const read = readJson(steps) as { steps?: unknown };
         await pawl.addPlan(job.id, Array.isArray(read) ? read : read.steps, reason || undefined);
-        toast('The plan is taken', { href: to.plan(job.id) });
+        toast('Plan accepted', { href: to.plan(job.id) });
         onDone();
     }
     return (
         <ActionDialog
-            title={job.plan ? 'Give it a new plan' : 'Give it a plan'}
-            action="Take this plan"
+            title={job.plan ? 'Replace the plan' : 'Add a plan'}
+            action="Submit plan"
             ready={steps.trim() !== '' && !jsonProblem(steps)}
             run={run}
             onClose={onClose}
             wide
         >
             <p>
-                Steps that have succeeded keep their results, by their ids, and are not done again.
+                Steps that have succeeded keep their results, matched by id, and do not run again.
             </p>
             <JsonField
                 label="Steps"
@@ -277,7 +274,7 @@ function PlanDialog({ job, onClose, onDone }: DialogProps) {
                 onInput={setSteps}
                 placeholder={'[{"id": "fetch", "kind": "http"}]'}
             />
-            <TextField label="Reason" hint="for the history" value={reason} onInput={setReason} />
+            <TextField label="Reason" hint="recorded in the history" value={reason} onInput={setReason} />
         </ActionDialog>
     );
 }
@@ -316,7 +313,7 @@ const needs: Record<JobAction, Scope> = {
 async function runNow(job: Job, onDone: () => void): Promise<void> {
     try {
         await pawl.runJob(job.id);
-        toast('It is due now');
+        toast('Scheduled to run now');
         onDone();
     } catch (error) {
         toast((error as Error).message, { bad: true });
@@ -326,7 +323,7 @@ async function runNow(job: Job, onDone: () => void): Promise<void> {
 async function resumeQueue(job: Job, onDone: () => void): Promise<void> {
     try {
         await pawl.switchQueue(job.queue, false);
-        toast(`${job.queue} gives out work again`);
+        toast(`Queue ${job.queue} resumed`);
         onDone();
     } catch (error) {
         toast((error as Error).message, { bad: true });
@@ -338,10 +335,10 @@ function items(job: Job, actions: JobAction[], onDone: () => void): MenuItem[] {
         actions.includes(action)
             ? undefined
             : !may(needs[action])
-              ? `Your token does not have the scope ${needs[action]}`
+              ? `Your token lacks the scope ${needs[action]}`
               : job.redacted
-                ? 'It was erased'
-                : `Not while it is ${jobStates[job.status].label.toLowerCase()}`;
+                ? 'The job was erased'
+                : `Not available while ${jobStates[job.status].label.toLowerCase()}`;
     const item = (action: Action, label: string, icon: IconName, danger = false): MenuItem => ({
         label,
         icon,
@@ -355,9 +352,9 @@ function items(job: Job, actions: JobAction[], onDone: () => void): MenuItem[] {
         item('signal', 'Send a signal…', 'signal'),
         item('plan', job.plan ? 'New plan…' : 'Add a plan…', 'plan'),
         {
-            label: 'Submit one like it…',
+            label: 'Submit a copy…',
             icon: 'copy',
-            not: job.redacted ? 'It was erased' : undefined,
+            not: job.redacted ? 'The job was erased' : undefined,
             run: () => openSubmit(job),
         },
         { label: 'Export', icon: 'arrowDown', run: () => download(job) },
@@ -393,7 +390,7 @@ export function NextActions({ job, actions = [], onDone }: Props) {
         );
     if (actions.length === 0) return null;
     return (
-        <div class="next-actions">
+        <div class="next-actions" role="group" aria-label="Next actions">
             {actions.includes('run') && (
                 <Button small icon="play" onClick={() => void runNow(job, onDone)}>
                     Run now

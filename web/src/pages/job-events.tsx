@@ -15,8 +15,8 @@ type Link = 'unknown' | 'whole' | 'broken';
 
 const linkWords: Record<Link, string> = {
     unknown: 'Not verified yet',
-    whole: 'Verified: this event and all before it are as they were written',
-    broken: 'Something is wrong here, or before it',
+    whole: 'Verified: this event and all earlier ones are unchanged',
+    broken: 'Verification failed at or before this event',
 };
 
 /* A violation that names a version breaks the chain from there on; one that does not, all of it. */
@@ -83,7 +83,7 @@ function Event({ event, link }: { event: PawlEvent; link: Link }) {
                         </div>
                     </dl>
                     {event.damaged ? (
-                        <p class="problem">What is stored here is no JSON any more.</p>
+                        <p class="problem">The stored payload is not valid JSON.</p>
                     ) : (
                         <JsonView
                             value={event.payload}
@@ -126,7 +126,7 @@ export function EventList({
             </ol>
             {ordered.length > shown && (
                 <Button kind="quiet" onClick={() => setShown(shown + 5 * SHOWN)}>
-                    Show more of {count(ordered.length - shown)}
+                    Show more ({count(ordered.length - shown)} left)
                 </Button>
             )}
         </div>

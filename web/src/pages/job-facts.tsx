@@ -31,7 +31,7 @@ function PlanFact({ job }: { job: Job }) {
             <a href={to.plan(job.id)}>
                 {steps.succeeded} of {all} steps succeeded
             </a>
-            {steps.asking > 0 && <span class="chip wait">{steps.asking} asking</span>}
+            {steps.asking > 0 && <span class="chip wait">{steps.asking} need input</span>}
             {steps.failed > 0 && <span class="chip bad">{steps.failed} failed</span>}
         </Fact>
     );
@@ -42,11 +42,11 @@ function WaitFacts({ job }: { job: Job }) {
     if (!wait) return null;
     return (
         <>
-            <Fact name="Waits for">
+            <Fact name="Waiting for">
                 {words(wait.type)}
                 {wait.correlation_key && <code>{wait.correlation_key}</code>}
             </Fact>
-            {wait.assignee && <Fact name="Asked is">{wait.assignee}</Fact>}
+            {wait.assignee && <Fact name="Assignee">{wait.assignee}</Fact>}
             {wait.since && (
                 <Fact name="Since">
                     <Ago at={wait.since} />
@@ -76,7 +76,7 @@ export function JobFacts({ job }: { job: Job }) {
                     <Fact name="Submitted">
                         <Ago at={job.created_at} />
                     </Fact>
-                    <Fact name={over ? 'Took' : 'Age'}>
+                    <Fact name={over ? 'Duration' : 'Age'}>
                         <Span from={job.created_at} to={over ? job.updated_at : null} />
                     </Fact>
                     {!over && job.run_at && Date.parse(job.run_at) > now.value && (
@@ -87,7 +87,7 @@ export function JobFacts({ job }: { job: Job }) {
                     {!over && job.expires_at && job.attempt === 0 && (
                         <Fact name="Expires">
                             <Ago at={job.expires_at} />
-                            <span class="faint">unless it starts before</span>
+                            <span class="faint">unless started before</span>
                         </Fact>
                     )}
                     {job.deadline_at && (
@@ -95,10 +95,11 @@ export function JobFacts({ job }: { job: Job }) {
                             <Ago at={job.deadline_at} />
                         </Fact>
                     )}
+                    {job.pin && <Fact name="Pinned to">{job.pin}</Fact>}
                     <Fact name="Priority">{job.priority}</Fact>
                     <Fact name="Attempt">
                         {job.attempt}
-                        {job.epoch > 1 && <span class="chip">life {job.epoch}</span>}
+                        {job.epoch > 1 && <span class="chip">epoch {job.epoch}</span>}
                     </Fact>
                     <Fact name="Failures">
                         {job.failures} of {job.retry.max_attempts}
@@ -116,10 +117,10 @@ export function JobFacts({ job }: { job: Job }) {
                         <Fact name="Since">
                             <Ago at={job.lease.since} />
                         </Fact>
-                        <Fact name="Last beat">
+                        <Fact name="Last heartbeat">
                             <Ago at={job.lease.beat_at} />
                         </Fact>
-                        <Fact name="Ends">
+                        <Fact name="Expires">
                             <Ago at={job.lease.expires_at} />
                         </Fact>
                         {job.progress != null && (
@@ -130,16 +131,16 @@ export function JobFacts({ job }: { job: Job }) {
                     </dl>
                 </Panel>
             )}
-            <Panel title="More">
+            <Panel title="Details">
                 <dl class="facts">
                     <Fact name="Retry">{retryWords(job)}</Fact>
-                    <Fact name="Exhausted">
+                    <Fact name="When exhausted">
                         {job.retry.on_exhausted === 'fail' ? 'fails' : 'becomes a dead letter'}
                     </Fact>
                     <Fact name="In doubt">{job.in_doubt ?? '–'}</Fact>
-                    {job.timeout_ms && <Fact name="Time limit">{duration(job.timeout_ms)}</Fact>}
+                    {job.timeout_ms && <Fact name="Timeout">{duration(job.timeout_ms)}</Fact>}
                     {job.idempotency_key && (
-                        <Fact name="Key">
+                        <Fact name="Idempotency key">
                             <code>{job.idempotency_key}</code>
                         </Fact>
                     )}
@@ -155,7 +156,7 @@ export function JobFacts({ job }: { job: Job }) {
                             <a href={to.jobs({ agent_id: job.agent_id })}>{job.agent_id}</a>
                         </Fact>
                     )}
-                    {job.capabilities && <Fact name="Needs">{job.capabilities.join(', ')}</Fact>}
+                    {job.capabilities && <Fact name="Capabilities">{job.capabilities.join(', ')}</Fact>}
                     {job.cursor && (
                         <Fact name="Cursor">
                             <code>{job.cursor}</code>

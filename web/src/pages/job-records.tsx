@@ -9,14 +9,14 @@ import { Ago, now } from '../ui/time';
 import type { Effect, JobHistory, Outcome } from './job-history';
 
 const outcomeWords: Record<Outcome, string> = {
-    running: 'at work',
+    running: 'running',
     completed: 'completed',
     failed: 'failed',
-    retry: 'failed, tried again',
-    waiting: 'began to wait',
+    retry: 'failed, retried',
+    waiting: 'waiting',
     cancelled: 'cancelled',
     dead: 'dead letter',
-    released: 'given back',
+    released: 'released',
 };
 const outcomeClass: Partial<Record<Outcome, string>> = {
     completed: 'good',
@@ -31,8 +31,8 @@ export function AttemptsTab({ job, history }: { job: Job; history: JobHistory })
     const { attempts, waits } = history;
     if (attempts.length === 0)
         return (
-            <Empty icon="loop" title="Not tried yet">
-                An attempt is there as soon as a worker takes the job.
+            <Empty icon="loop" title="No attempts yet">
+                An attempt starts when a worker claims the job.
             </Empty>
         );
     return (
@@ -42,17 +42,17 @@ export function AttemptsTab({ job, history }: { job: Job; history: JobHistory })
                     <tr>
                         <th class="num">Attempt</th>
                         <th>Worker</th>
-                        <th>Began</th>
-                        <th class="num">Held</th>
+                        <th>Started</th>
+                        <th class="num">Duration</th>
                         <th>Outcome</th>
-                        <th class="num">Pause after</th>
+                        <th class="num">Backoff</th>
                     </tr>
                 </thead>
                 <tbody>
                     {[...attempts].reverse().map((a) => (
                         <tr key={a.from}>
                             <td class="num">{a.attempt}</td>
-                            <td class="mono cut">{a.worker ?? (job.plan ? 'its steps' : '–')}</td>
+                            <td class="mono cut">{a.worker ?? (job.plan ? 'plan steps' : '–')}</td>
                             <td title={exactTime(a.from)}>
                                 <Ago at={new Date(a.from).toISOString()} />
                             </td>
@@ -81,11 +81,11 @@ export function AttemptsTab({ job, history }: { job: Job; history: JobHistory })
                     <table class="table">
                         <thead>
                             <tr>
-                                <th>For</th>
+                                <th>Type</th>
                                 <th>Key</th>
                                 <th>Since</th>
-                                <th class="num">Took</th>
-                                <th>What came</th>
+                                <th class="num">Duration</th>
+                                <th>Outcome</th>
                             </tr>
                         </thead>
                         <tbody>
@@ -101,7 +101,7 @@ export function AttemptsTab({ job, history }: { job: Job; history: JobHistory })
                                         {w.to === null ? (
                                             <span class="chip wait">open</span>
                                         ) : w.outcome === 'timeout' ? (
-                                            'nothing in time'
+                                            'timed out'
                                         ) : (
                                             <code>{brief(w.payload ?? w.outcome ?? '')}</code>
                                         )}
@@ -120,7 +120,7 @@ export function EffectsTab({ effects }: { effects: Effect[] }) {
     if (effects.length === 0)
         return (
             <Empty icon="check" title="No effects">
-                A worker asks before it does what must not be done twice; such effects are here.
+                Actions that a worker records, so that they do not run twice, appear here.
             </Empty>
         );
     return (
@@ -137,10 +137,10 @@ export function EffectsTab({ effects }: { effects: Effect[] }) {
                         ) : e.recorded ? (
                             <span class="chip good">Recorded</span>
                         ) : (
-                            <span class="chip run">Under way</span>
+                            <span class="chip run">In progress</span>
                         )}
                         <span class="faint">
-                            attempt {e.attempt}, begun <Ago at={e.begun} />
+                            attempt {e.attempt}, started <Ago at={e.begun} />
                             {e.recorded && (
                                 <>, took {duration(Date.parse(e.recorded) - Date.parse(e.begun))}</>
                             )}
@@ -148,8 +148,7 @@ export function EffectsTab({ effects }: { effects: Effect[] }) {
                     </div>
                     {e.doubt && (
                         <p class="faint">
-                            It was begun by an attempt that ended before it said how it went. It may
-                            have happened.
+                            The attempt that started it ended without reporting the outcome. It may have happened.
                         </p>
                     )}
                     {e.input != null && (

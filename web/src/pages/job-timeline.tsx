@@ -18,10 +18,10 @@ const STEPS_MS = [
 
 const phaseWords: Record<Phase['kind'], string> = {
     queued: 'Queued',
-    later: 'Not before its time',
-    backoff: 'Pause before the next attempt',
-    lease: 'Worked on',
-    wait: 'Waited',
+    later: 'Scheduled',
+    backoff: 'Backoff',
+    lease: 'Leased',
+    wait: 'Waiting',
 };
 
 const outcomeTone: Record<Outcome, string> = {
@@ -143,7 +143,7 @@ function Row({ label, note, attempt, phases, scale, until, beats, effects }: Row
                                 left: `${place(scale, until)}%`,
                                 width: `${place(scale, attempt.expires_at) - place(scale, until)}%`,
                             }}
-                            title={`The lease lives until ${exactTime(attempt.expires_at)}`}
+                            title={`The lease expires at ${exactTime(attempt.expires_at)}`}
                         />
                     )}
                 <Marks
@@ -211,7 +211,7 @@ export function Timeline({
                     label={
                         job.plan && attempt.worker === null ? 'Plan' : `Attempt ${attempt.attempt}`
                     }
-                    note={`${attempt.worker ?? 'its steps'} · ${duration((attempt.to ?? until) - attempt.from)}`}
+                    note={`${attempt.worker ?? 'plan steps'} · ${duration((attempt.to ?? until) - attempt.from)}`}
                     attempt={attempt}
                     phases={attempt.phases}
                     scale={scale}
@@ -222,7 +222,7 @@ export function Timeline({
             ))}
             {tail.length > 0 && (
                 <Row
-                    label={tail.at(-1)?.kind === 'wait' ? 'Waits' : 'Next'}
+                    label={tail.at(-1)?.kind === 'wait' ? 'Waiting' : 'Next'}
                     note={phaseWords[tail[0]!.kind].toLowerCase()}
                     phases={tail}
                     scale={scale}

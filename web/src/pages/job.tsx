@@ -5,7 +5,7 @@ import * as pawl from '../api/pawl';
 import type { Explained, Job, Verified } from '../api/types';
 import { words } from '../format';
 import { useJobEvents } from '../live/job-events';
-import { useQuery } from '../live/query';
+import { ofJob, useQuery } from '../live/query';
 import { to } from '../route';
 import { ended } from '../states';
 import { JobBadge } from '../ui/badge';
@@ -42,10 +42,10 @@ function Why({
     // Some of them say again what stands elsewhere on the page.
     const reasons = explained.reasons.filter(
         (reason) =>
-            !reason.includes(explained.summary) && !/^The (question|last error):/.test(reason),
+            !reason.includes(explained.summary) && !/^(Question|Last error):/.test(reason),
     );
     return (
-        <Panel title="Why it is where it is">
+        <Panel title="Status explained">
             <p class="summary">{explained.summary}</p>
             {reasons.length > 0 && (
                 <ul class="reasons">
@@ -67,7 +67,7 @@ function Why({
             <NextActions job={job} actions={explained.actions} onDone={onDone} />
             {others.length + commands.length > 0 && (
                 <details class="moves">
-                    <summary>What moves it next</summary>
+                    <summary>Next actions</summary>
                     <ul class="reasons">
                         {others.map((move) => (
                             <li key={move}>{move}</li>
@@ -95,8 +95,7 @@ function Outcome({ job }: { job: Job }) {
         return (
             <Panel title="Erased">
                 <p class="faint">
-                    What callers and workers had put into this job was erased. Its history stays,
-                    and can be verified.
+                    The data of this job was erased. Its history is kept and can be verified.
                 </p>
             </Panel>
         );
@@ -107,8 +106,8 @@ function Outcome({ job }: { job: Job }) {
                 <Panel
                     title={
                         job.status === 'retrying' || !ended.has(job.status)
-                            ? 'The last error'
-                            : 'What went wrong'
+                            ? 'Last error'
+                            : 'Error'
                     }
                 >
                     <p class="error-message">{failure.message ?? 'no message'}</p>
@@ -166,7 +165,7 @@ function VerifyButton({
             {verified && (
                 <span class={`chip ${verified.ok ? 'good' : 'bad'}`} role="status">
                     {verified.ok
-                        ? `Chain intact to version ${verified.version}`
+                        ? `Chain intact up to version ${verified.version}`
                         : `${verified.violations.length} violations`}
                 </span>
             )}
@@ -204,14 +203,14 @@ function Tabs({ id, at, notes }: { id: string; at: string; notes: Record<string,
 function Violations({ verified }: { verified: Verified | null }) {
     if (!verified || verified.ok) return null;
     return (
-        <Panel title="The history is not as it should be">
+        <Panel title="History verification failed">
             <JsonView value={verified.violations} label="the violations" />
         </Panel>
     );
 }
 
 export function JobPage({ id, tab }: { id: string; tab: string }) {
-    const mine = { stale: (event: { job_id: string }) => event.job_id === id, every_ms: 5000 };
+    const mine = ofJob(id);
     const { data: job, error, reload } = useQuery(() => pawl.getJob(id), [id], mine);
     const explained = useQuery(() => pawl.explainJob(id), [id], mine);
     const beats = useQuery(() => pawl.heartbeats(id), [id], mine);
@@ -266,7 +265,7 @@ export function JobPage({ id, tab }: { id: string; tab: string }) {
                         <h1>{job.kind}</h1>
                         <JobBadge status={job.status} />
                         {job.cancel_requested && !ended.has(job.status) && (
-                            <span class="chip wait">Asked to stop</span>
+                            <span class="chip wait">Cancel requested</span>
                         )}
                     </div>
                     <p>
@@ -288,10 +287,10 @@ export function JobPage({ id, tab }: { id: string; tab: string }) {
                             aside={!asks.effect && mayAnswer() && <AnswerAs />}
                             title={
                                 asks.effect
-                                    ? `Has “${asks.effect}” happened?`
+                                    ? `Did “${asks.effect}” happen?`
                                     : job.wait?.assignee
-                                      ? `A question to ${job.wait.assignee}`
-                                      : 'A question to you'
+                                      ? `Needs input from ${job.wait.assignee}`
+                                      : 'Needs input'
                             }
                         >
                             {asks.prompt && <p class="prompt">{asks.prompt}</p>}

@@ -233,7 +233,7 @@ function Head({
             <input
                 type="checkbox"
                 checked={all}
-                aria-label="Select all that are loaded"
+                aria-label="Select all loaded"
                 onInput={onAll}
             />
         </th>
@@ -292,12 +292,11 @@ function Head({
 function NoJobs({ filtered, clear }: { filtered: boolean; clear: () => void }) {
     if (filtered)
         return (
-            <Empty icon="search" title="No job is like that">
+            <Empty icon="search" title="No matching jobs">
                 <p>
-                    Nothing passes these filters now. What comes to pass them appears here by
-                    itself.
+                    New matches appear here automatically.
                 </p>
-                <Button onClick={clear}>Clear the filters</Button>
+                <Button onClick={clear}>Clear filters</Button>
             </Empty>
         );
     return (
@@ -374,19 +373,19 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
         <div class="fill" onKeyDown={onKeyDown}>
             <PageHead title="Jobs">
                 <Menu
-                    label="All that match"
+                    label="Bulk actions"
                     items={[
                         {
                             label: 'Cancel…',
                             icon: 'stop',
                             danger: true,
-                            not: filters.search ? 'Not for a search' : undefined,
+                            not: filters.search ? 'Not available for a search' : undefined,
                             run: () => setActing({ action: 'cancel', ids: null }),
                         },
                         {
                             label: 'Requeue…',
                             icon: 'loop',
-                            not: filters.search ? 'Not for a search' : undefined,
+                            not: filters.search ? 'Not available for a search' : undefined,
                             run: () => setActing({ action: 'requeue', ids: null }),
                         },
                     ]}
@@ -471,9 +470,9 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
                         {count(jobs.length)} loaded
                         {list.cursor
                             ? sort
-                                ? '; sorted among these, scroll for more'
+                                ? '; only these are sorted, scroll for more'
                                 : '; scroll for more'
-                            : ', that is all'}
+                            : ', end of list'}
                     </footer>
                 </div>
             )}

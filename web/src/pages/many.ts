@@ -138,7 +138,7 @@ export function useCount(
         if (ids) return;
         const gone = new AbortController();
         countAll(call, body, gone.signal).then(setN, (error: Error) => {
-            if (!gone.signal.aborted) setProblem(`They cannot be counted: ${error.message}`);
+            if (!gone.signal.aborted) setProblem(`Cannot count the jobs: ${error.message}`);
         });
         return () => gone.abort();
     }, []);

@@ -29,7 +29,7 @@ const flow: Line[] = [
 ];
 const times: Line[] = [
     {
-        label: 'Run, p95',
+        label: 'Run time, p95',
         token: '--run-fill',
         fill: true,
         least: 100,
@@ -41,10 +41,10 @@ const times: Line[] = [
 function firstWords(stats: Stats, questions: number): string {
     const { jobs } = stats;
     const total = jobStatuses.reduce((sum, status) => sum + (jobs[status] ?? 0), 0);
-    if (total === 0) return 'Nothing has been submitted yet.';
+    if (total === 0) return 'No jobs submitted yet.';
     const busy = jobs.running + jobs.leased;
     const parts = [
-        busy > 0 ? `${count(busy)} running` : 'nothing runs',
+        busy > 0 ? `${count(busy)} running` : 'none running',
         `${count(stats.queue_depth)} queued`,
     ];
     if (jobs.retrying > 0) parts.push(`${count(jobs.retrying)} retrying`);
@@ -52,7 +52,7 @@ function firstWords(stats: Stats, questions: number): string {
     if (questions > 0) needs.push(plural(questions, 'question'));
     if (jobs.dead_lettered > 0) needs.push(plural(jobs.dead_lettered, 'dead letter'));
     const start = parts.join(', ');
-    return `${start.charAt(0).toUpperCase()}${start.slice(1)}. ${needs.length ? `Needs you: ${needs.join(' and ')}.` : 'Nothing needs you.'}`;
+    return `${start.charAt(0).toUpperCase()}${start.slice(1)}. ${needs.length ? `Needs attention: ${needs.join(' and ')}.` : 'Nothing needs attention.'}`;
 }
 
 function Figure({
@@ -101,7 +101,7 @@ function Figures({ stats }: { stats: Stats }) {
             <Figure
                 label="Completed/min"
                 value={short(completed)}
-                note={ended ? `${percent(completed / ended)} succeed` : 'none in the last minute'}
+                note={ended ? `${percent(completed / ended)} succeeded` : 'none in the last minute'}
             />
             <Figure
                 label="Failed/min"
@@ -124,15 +124,15 @@ function Figures({ stats }: { stats: Stats }) {
                 value={short(stats.queue_depth)}
                 note={
                     oldest === null
-                        ? 'nothing waits for a worker'
-                        : `oldest for ${duration(oldest)}`
+                        ? 'no jobs queued'
+                        : `oldest: ${duration(oldest)}`
                 }
                 href={to.jobs({ status: 'queued' })}
             />
             <Figure
                 label="Workers"
                 value={short(stats.workers ?? 0)}
-                note={`hold ${plural(stats.leases ?? 0, 'lease')}`}
+                note={plural(stats.leases ?? 0, 'lease')}
                 href={to.resources()}
             />
         </div>
@@ -161,14 +161,14 @@ function Charts() {
     }, [beat]);
     return (
         <div class="two">
-            <Panel title="Throughput" aside="jobs a second">
+            <Panel title="Throughput" aside="jobs per second">
                 <Chart
-                    label="Jobs a second over the last two minutes"
+                    label="Jobs per second over the last two minutes"
                     lines={flow}
                     data={data.flow}
                 />
             </Panel>
-            <Panel title="Latency" aside="of what ended">
+            <Panel title="Latency" aside="of finished attempts">
                 <Chart label="Latency over the last two minutes" lines={times} data={data.times} />
             </Panel>
         </div>
@@ -221,13 +221,13 @@ function Failing({ jobs }: { jobs: Job[] }) {
         <Panel
             title="Failing kinds"
             aside={
-                jobs.length >= TROUBLED_MAX ? `of the last ${TROUBLED_MAX} in trouble` : undefined
+                jobs.length >= TROUBLED_MAX ? `of the last ${TROUBLED_MAX} failing jobs` : undefined
             }
             flush
         >
             {kinds.length === 0 ? (
-                <Empty icon="check" title="Nothing is failing">
-                    No job is failed, retrying or dead.
+                <Empty icon="check" title="No failing jobs">
+                    No job is failed, retrying or dead-lettered.
                 </Empty>
             ) : (
                 <table class="table">
@@ -275,7 +275,7 @@ function QueueTable({ queues }: { queues: Queue[] }) {
         <Panel title="Queues" aside={<a href={to.queues()}>All queues</a>} flush>
             {sorted.length === 0 ? (
                 <Empty icon="queues" title="No queues yet">
-                    A queue is there with its first job.
+                    A queue is created with its first job.
                 </Empty>
             ) : (
                 <table class="table">
@@ -317,14 +317,14 @@ function Kinds({ kinds }: { kinds: KindTiming[] }) {
     const said = (t?: { p50: number; p95: number }) =>
         t ? `${duration(t.p50)} / ${duration(t.p95)}` : '–';
     return (
-        <Panel title="How long kinds take" aside="half / 95%, of what completed last" flush>
+        <Panel title="Latency by kind" aside="p50 / p95 of recent completions" flush>
             <table class="table">
                 <thead>
                     <tr>
                         <th>Kind</th>
                         <th class="num">Jobs</th>
-                        <th class="num">Wait</th>
-                        <th class="num">Run</th>
+                        <th class="num">Queue latency</th>
+                        <th class="num">Run time</th>
                     </tr>
                 </thead>
                 <tbody>
@@ -350,7 +350,7 @@ function WorkersAndResources({ workers, resources }: { workers: Worker[]; resour
     const slots = resources.reduce((sum, r) => sum + r.slots, 0);
     const used = resources.reduce((sum, r) => sum + r.used, 0);
     return (
-        <Panel title="Workers and resources" aside={<a href={to.resources()}>All of them</a>} flush>
+        <Panel title="Workers and resources" aside={<a href={to.resources()}>All resources</a>} flush>
             {workers.length + resources.length === 0 ? (
                 <Empty icon="resources" title="No workers">
                     Start a worker: <code>pawl work --kind KIND -- COMMAND</code>
@@ -393,7 +393,7 @@ function Welcome() {
     return (
         <Panel>
             <Empty icon="jobs" title="Submit your first job">
-                <p>Jobs appear here as they come, with everything that happens to them.</p>
+                <p>Jobs and everything that happens to them appear here.</p>
                 <pre class="command">pawl submit hello --payload '{'{"name": "Ada"}'}'</pre>
                 <Button kind="primary" icon="plus" onClick={() => openSubmit()}>
                     Submit a job

@@ -1,4 +1,4 @@
-// The plan as a graph: scrolled and zoomed, and only what is in sight is in the page.
+// Plan graph: scrolled and zoomed, and only what is in sight is in the page.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Step } from '../api/types';
@@ -133,7 +133,7 @@ function Node({
 }) {
     const look = stepLook(step.state);
     const took = step.duration_ms === null ? '' : duration(step.duration_ms);
-    const notes = [step.kind ?? step.wait?.type, took, step.held ? 'to be judged' : '']
+    const notes = [step.kind ?? step.wait?.type, took, step.held ? 'needs review' : '']
         .filter(Boolean)
         .join(' · ');
     return (
@@ -197,7 +197,7 @@ export function PlanGraph({ steps, critical, selected, onSelect }: Props) {
                 ref={box}
                 tabIndex={0}
                 role="group"
-                aria-label="The plan as a graph"
+                aria-label="Plan graph"
                 onScroll={measure}
                 onWheel={(event) => {
                     if (!event.ctrlKey && !event.metaKey) return;
@@ -255,7 +255,7 @@ export function PlanGraph({ steps, critical, selected, onSelect }: Props) {
             <div class="graph-tools">
                 <Button small icon="minus" label="Zoom out" onClick={() => zoomTo(zoom * 0.8)} />
                 <Button small icon="plus" label="Zoom in" onClick={() => zoomTo(zoom * 1.25)} />
-                <Button small icon="fit" label="All in sight" onClick={fit} />
+                <Button small icon="fit" label="Zoom to fit" onClick={fit} />
             </div>
         </div>
     );

@@ -36,7 +36,7 @@ export function PlanList({
             <span
                 class={`phase lease tone-${stepLook(step.state).tone}`}
                 style={{ left: `${left}%`, width: `${Math.max(0, right - left)}%` }}
-                title={`From ${exactTime(step.started_at)}`}
+                title={`Started ${exactTime(step.started_at)}`}
             />
         );
     }
@@ -79,7 +79,7 @@ export function PlanList({
                                 {critical.has(step.id) && (
                                     <span
                                         class="chip run"
-                                        title="The chain of steps that took longest"
+                                        title="The longest chain of dependent steps"
                                     >
                                         critical
                                     </span>

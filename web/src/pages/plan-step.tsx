@@ -19,11 +19,11 @@ import { AnswerAs, AnswerForm, mayAnswer } from './answer';
 import { eventLook } from './event-words';
 
 const decisions: [name: string, label: string, means: string][] = [
-    ['accept', 'Accept', 'The step has succeeded'],
-    ['retry', 'Do it again', 'As long as its attempts allow'],
-    ['switch_resource', 'Elsewhere', 'Do it again on another resource'],
-    ['replan', 'Plan anew', 'It has failed; the job waits for a new plan'],
-    ['needs_user', 'Ask a person', 'Then it is done again with the answer'],
+    ['accept', 'Accept', 'The step succeeds'],
+    ['retry', 'Retry', 'Up to its maximum number of attempts'],
+    ['switch_resource', 'Switch resource', 'Retry on another resource'],
+    ['replan', 'Replan', 'The step fails and the job waits for a new plan'],
+    ['needs_user', 'Ask a person', 'The step runs again with the answer'],
 ];
 
 function VerdictDialog({
@@ -43,13 +43,13 @@ function VerdictDialog({
     async function run(): Promise<void> {
         const question = decision === 'needs_user' ? { prompt } : undefined;
         await pawl.judgeStep(id, step.id, { decision, reason: reason || undefined, question });
-        toast('Judged');
+        toast('Verdict recorded');
         onDone();
     }
     return (
         <ActionDialog
             title={`Judge ${step.id}`}
-            action="Give this verdict"
+            action="Submit verdict"
             danger={decision === 'replan'}
             ready={decision !== 'needs_user' || prompt !== ''}
             run={run}
@@ -80,7 +80,7 @@ function VerdictDialog({
             {decision === 'needs_user' && (
                 <TextField label="Question" value={prompt} onInput={setPrompt} required />
             )}
-            <TextField label="Reason" hint="for the history" value={reason} onInput={setReason} />
+            <TextField label="Reason" hint="recorded in the history" value={reason} onInput={setReason} />
         </ActionDialog>
     );
 }
@@ -191,14 +191,14 @@ export function StepPanel({
         >
             <div class="step-state">
                 <StepBadge state={step.state} />
-                {step.held && <span class="chip wait">Result is held for a critic</span>}
+                {step.held && <span class="chip wait">Result held for review</span>}
                 {step.duration_ms !== null && (
                     <span class="faint">{duration(step.duration_ms)}</span>
                 )}
             </div>
             {asked && step.state === 'needs_user' && (
                 <div class="step-question">
-                    <p class="prompt">{asked.prompt ?? 'Shall it go on?'}</p>
+                    <p class="prompt">{asked.prompt ?? 'Continue?'}</p>
                     <AnswerForm asked={asked} onDone={onDone} />
                     {mayAnswer() && <AnswerAs />}
                 </div>
@@ -217,7 +217,7 @@ export function StepPanel({
                 <div>
                     <dt>Attempt</dt>
                     <dd>
-                        {step.attempt}, {step.failures} failed of {step.retry.max_attempts}
+                        {step.attempt} ({step.failures} of {step.retry.max_attempts} failed)
                     </dd>
                 </div>
                 {step.lease && (
@@ -231,7 +231,7 @@ export function StepPanel({
                 )}
                 {step.lease && (
                     <div>
-                        <dt>Lease ends</dt>
+                        <dt>Lease expires</dt>
                         <dd>
                             <Ago at={step.lease.expires_at} />
                         </dd>
@@ -247,13 +247,13 @@ export function StepPanel({
                 )}
                 {step.capabilities && (
                     <div>
-                        <dt>Needs</dt>
+                        <dt>Capabilities</dt>
                         <dd>{step.capabilities.join(', ')}</dd>
                     </div>
                 )}
                 {step.selector && (
                     <div>
-                        <dt>Where</dt>
+                        <dt>Selector</dt>
                         <dd>
                             <code>{step.selector}</code>
                         </dd>
@@ -261,7 +261,7 @@ export function StepPanel({
                 )}
                 {step.avoid && step.avoid.length > 0 && (
                     <div>
-                        <dt>Not on</dt>
+                        <dt>Excluded resources</dt>
                         <dd>{step.avoid.join(', ')}</dd>
                     </div>
                 )}

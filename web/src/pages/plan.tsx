@@ -4,7 +4,7 @@ import { useMemo, useState } from 'preact/hooks';
 import * as pawl from '../api/pawl';
 import type { StepState, Steps } from '../api/types';
 import { count, duration, plural } from '../format';
-import { useQuery } from '../live/query';
+import { ofJob, useQuery } from '../live/query';
 import { replace, to } from '../route';
 import { stepStates } from '../states';
 import { JobBadge, StateMark } from '../ui/badge';
@@ -46,7 +46,7 @@ function Tally({ plan }: { plan: Steps }) {
 function Changes({ id, onClose }: { id: string; onClose: () => void }) {
     const { data, error } = useQuery(() => pawl.planDiff(id), [id]);
     return (
-        <Dialog title="What changed in the plan" onClose={onClose} wide>
+        <Dialog title="Plan changes" onClose={onClose} wide>
             {error ? (
                 <Trouble error={error} />
             ) : !data ? (
@@ -57,7 +57,7 @@ function Changes({ id, onClose }: { id: string; onClose: () => void }) {
                         .filter((v) => v.version === data.to)
                         .map((v) => (
                             <p key={v.version}>
-                                Version {data.from} → {data.to}, by {v.actor ?? 'somebody'}{' '}
+                                Version {data.from} → {data.to}, by {v.actor ?? 'unknown'}{' '}
                                 <Ago at={v.at} />
                                 {v.reason && `: ${v.reason}`}
                             </p>
@@ -87,7 +87,7 @@ function Changes({ id, onClose }: { id: string; onClose: () => void }) {
                         </details>
                     ))}
                     <p class="faint">
-                        {plural(data.same, 'step')} as before; results kept of{' '}
+                        {plural(data.same, 'step')} unchanged; results kept:{' '}
                         {data.kept.length ? data.kept.join(', ') : 'none'}.
                     </p>
                 </div>
@@ -97,7 +97,7 @@ function Changes({ id, onClose }: { id: string; onClose: () => void }) {
 }
 
 export function PlanPage({ id, step: chosen }: { id: string; step: string | null }) {
-    const mine = { stale: (event: { job_id: string }) => event.job_id === id, every_ms: 5000 };
+    const mine = ofJob(id);
     const { data: plan, error, reload } = useQuery(() => pawl.planSteps(id), [id], mine);
     const { data: job, reload: reloadJob } = useQuery(() => pawl.getJob(id), [id], mine);
     const explained = useQuery(() => pawl.explainJob(id), [id], mine);
@@ -147,7 +147,7 @@ export function PlanPage({ id, step: chosen }: { id: string; step: string | null
             </header>
             {plan.steps.length === 0 ? (
                 <Empty icon="plan" title="No plan">
-                    This job has no steps. Give it a plan with Actions.
+                    This job has no steps. Add a plan from the Actions menu.
                 </Empty>
             ) : (
                 <div class={`plan${step ? ' with-step' : ''}`}>

@@ -40,7 +40,7 @@ function QueueCard({
                         small
                         icon="play"
                         label={`Resume ${q.queue}`}
-                        title="Give out its work again"
+                        title="Let workers claim its jobs again"
                         onClick={onResume}
                     >
                         Resume
@@ -50,7 +50,7 @@ function QueueCard({
                         small
                         icon="pause"
                         label={`Pause ${q.queue}`}
-                        title="Give out no more of its work"
+                        title="Stop workers from claiming its jobs"
                         onClick={onPause}
                     >
                         Pause
@@ -94,7 +94,7 @@ export function QueuesPage() {
     const [pausing, setPausing] = useState<Queue | null>(null);
     async function flip(queue: string, paused: boolean): Promise<void> {
         await pawl.switchQueue(queue, paused);
-        toast(paused ? `${queue} is paused` : `${queue} gives out work again`);
+        toast(paused ? `Queue ${queue} paused` : `Queue ${queue} resumed`);
         reload();
     }
     const queues = [...(data?.queues ?? [])].sort(
@@ -118,7 +118,7 @@ export function QueuesPage() {
                 <Loading />
             ) : queues.length === 0 ? (
                 <Empty icon="queues" title="No queues yet">
-                    A queue is there with its first job.
+                    A queue is created with its first job.
                 </Empty>
             ) : (
                 <ul class="cards">
@@ -138,15 +138,14 @@ export function QueuesPage() {
             )}
             {pausing && (
                 <ActionDialog
-                    title={`Pause ${pausing.queue}?`}
+                    title={`Pause queue ${pausing.queue}?`}
                     action="Pause"
                     danger
                     run={() => flip(pausing.queue, true)}
                     onClose={() => setPausing(null)}
                 >
                     <p>
-                        {plural(pausing.depth, 'queued job')} stay where they are, and no worker is
-                        given one until it is resumed. Work that is under way goes on.
+                        No worker can claim its {plural(pausing.depth, 'queued job')} until the queue is resumed. Running jobs continue.
                     </p>
                 </ActionDialog>
             )}

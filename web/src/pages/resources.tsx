@@ -32,8 +32,8 @@ function ResourceRow({
                 </span>
                 {r.draining && <span class="chip wait">Draining</span>}
                 {rests && (
-                    <span class="chip bad" title="Steps failed on it too often">
-                        Rests until <Ago at={r.rested_until} />
+                    <span class="chip bad" title="Too many steps failed on it">
+                        Cooldown until <Ago at={r.rested_until} />
                     </span>
                 )}
             </td>
@@ -61,13 +61,13 @@ function ResourceRow({
             </td>
             <td class="num actions">
                 <Button small kind="quiet" onClick={onDrain}>
-                    {r.draining ? 'Use again' : 'Drain'}
+                    {r.draining ? 'Resume' : 'Drain'}
                 </Button>
                 <Button
                     small
                     kind="quiet"
                     icon="close"
-                    label={`Forget ${r.id}`}
+                    label={`Remove ${r.id}`}
                     onClick={onForget}
                 />
             </td>
@@ -77,9 +77,9 @@ function ResourceRow({
 
 function Workers({ workers }: { workers: Worker[] }) {
     return (
-        <Panel title="Workers" aside="who holds leases now" flush>
+        <Panel title="Workers" aside="current lease holders" flush>
             {workers.length === 0 ? (
-                <Empty icon="jobs" title="Nobody holds a lease">
+                <Empty icon="jobs" title="No active workers">
                     <p>Start a worker:</p>
                     <pre class="command">pawl work --kind KIND -- COMMAND</pre>
                 </Empty>
@@ -91,8 +91,8 @@ function Workers({ workers }: { workers: Worker[] }) {
                                 <th>Worker</th>
                                 <th>Resource</th>
                                 <th class="num">Leases</th>
-                                <th class="num">Last beat</th>
-                                <th class="num">First lease ends</th>
+                                <th class="num">Last heartbeat</th>
+                                <th class="num">Next lease expiry</th>
                             </tr>
                         </thead>
                         <tbody>
@@ -135,7 +135,7 @@ export function ResourcesPage() {
                 draining: !r.draining,
                 rest: r.rest,
             });
-            toast(r.draining ? `${r.id} takes steps again` : `${r.id} takes no new steps`);
+            toast(r.draining ? `${r.id} accepts steps again` : `${r.id} accepts no new steps`);
             reload();
         } catch (failure) {
             toast((failure as Error).message, { bad: true });
@@ -151,7 +151,7 @@ export function ResourcesPage() {
                 title="Resources"
                 says={
                     data
-                        ? `${plural(list.length, 'resource')}, ${used} of ${plural(slots, 'slot')} in use; ${plural(data.workers.length, 'worker')} at work.`
+                        ? `${plural(list.length, 'resource')}, ${used} of ${plural(slots, 'slot')} in use; ${plural(data.workers.length, 'worker')} active.`
                         : ' '
                 }
             />
@@ -159,12 +159,11 @@ export function ResourcesPage() {
                 <Loading />
             ) : (
                 <div class="stack">
-                    <Panel title="Resources" aside="where steps of plans run" flush>
+                    <Panel title="Resources" aside="they run the steps of plans" flush>
                         {list.length === 0 ? (
                             <Empty icon="resources" title="No resources">
                                 <p>
-                                    A resource is where steps of plans run: a machine, a device, a
-                                    worker.
+                                    A resource runs the steps of plans: a machine, a device or a worker.
                                 </p>
                                 <pre class="command">
                                     pawl work --resource desk-1 --kind KIND -- COMMAND
@@ -176,11 +175,11 @@ export function ResourcesPage() {
                                     <thead>
                                         <tr>
                                             <th>Resource</th>
-                                            <th>Can do</th>
+                                            <th>Capabilities and labels</th>
                                             <th>In use</th>
                                             <th class="num">Slots</th>
                                             <th class="num">Failures</th>
-                                            <th class="num">Lease ends</th>
+                                            <th class="num">Expires</th>
                                             <th class="num">
                                                 <span class="offscreen">Actions</span>
                                             </th>
@@ -205,21 +204,21 @@ export function ResourcesPage() {
             )}
             {forgetting && (
                 <ActionDialog
-                    title={`Forget ${forgetting.id}?`}
-                    action="Forget it"
+                    title={`Remove ${forgetting.id}?`}
+                    action="Remove resource"
                     danger
                     run={async () => {
                         await pawl.forgetResource(forgetting.id);
-                        toast(`${forgetting.id} is forgotten`);
+                        toast(`${forgetting.id} removed`);
                         reload();
                     }}
                     onClose={() => setForgetting(null)}
                 >
                     <p>
                         {forgetting.used
-                            ? `${plural(forgetting.used, 'step')} that run on it are lost, and tried again elsewhere.`
-                            : 'Nothing runs on it.'}{' '}
-                        It is back when its worker registers it again.
+                            ? `${plural(forgetting.used, 'step')} running on it will be retried elsewhere.`
+                            : 'No steps are running on it.'}{' '}
+                        It reappears if its worker registers it again.
                     </p>
                 </ActionDialog>
             )}

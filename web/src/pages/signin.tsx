@@ -24,7 +24,7 @@ export function SignInPage() {
             const wrong = error instanceof Problem && error.status === 401;
             setProblem(
                 wrong
-                    ? 'The server does not know this token, or it has ended.'
+                    ? 'Unknown or expired token.'
                     : (error as Error).message,
             );
             setBusy(false);
@@ -36,7 +36,7 @@ export function SignInPage() {
             <form onSubmit={submit}>
                 <Logo size={40} />
                 <h1>Sign in to Pawl</h1>
-                <p>This server asks for an access token. Whoever runs it makes one with:</p>
+                <p>This server requires an access token. An administrator can create one with:</p>
                 <pre class="command" tabIndex={0}>
                     pawl token create NAME --scope read
                 </pre>

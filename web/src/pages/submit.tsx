@@ -64,7 +64,7 @@ function labelsOf(text: string): Record<string, string> | undefined {
     return Object.fromEntries(
         pairs.map((pair) => {
             const colon = pair.indexOf(':');
-            if (colon < 1) throw new Error(`A label is key:value, not ${pair}`);
+            if (colon < 1) throw new Error(`Invalid label “${pair}”: write key:value`);
             return [pair.slice(0, colon).trim(), pair.slice(colon + 1).trim()];
         }),
     );
@@ -104,13 +104,13 @@ function SubmitDialog({ like, onClose }: { like?: Job; onClose: () => void }) {
         draft.kind.trim() !== '' && !jsonProblem(draft.payload) && !jsonProblem(draft.plan);
     async function run(): Promise<void> {
         const job = await pawl.submitJob(bodyOf(draft, like));
-        toast(job.duplicate ? 'A job with this key was there already' : `Submitted ${job.kind}`, {
+        toast(job.duplicate ? 'A job with this key already exists' : `Submitted ${job.kind}`, {
             href: to.job(job.id),
         });
     }
     return (
         <ActionDialog
-            title={like ? 'Submit one like it' : 'Submit a job'}
+            title={like ? 'Submit a copy' : 'Submit a job'}
             action="Submit"
             ready={ready}
             run={run}
@@ -120,7 +120,7 @@ function SubmitDialog({ like, onClose }: { like?: Job; onClose: () => void }) {
             <div class="fields two-columns">
                 <TextField
                     label="Kind"
-                    hint="which workers take it"
+                    hint="decides which workers claim it"
                     required
                     autofocus
                     placeholder="report"
@@ -130,7 +130,7 @@ function SubmitDialog({ like, onClose }: { like?: Job; onClose: () => void }) {
             </div>
             <JsonField
                 label="Payload"
-                hint="JSON, for the worker"
+                hint="JSON"
                 placeholder={'{"month": "2026-10"}'}
                 {...field('payload')}
             />
@@ -145,20 +145,20 @@ function SubmitDialog({ like, onClose }: { like?: Job; onClose: () => void }) {
                         {...field('priority')}
                     />
                     <TextField
-                        label="Not before"
-                        hint="seconds from now"
+                        label="Delay"
+                        hint="seconds"
                         type="number"
                         min={0}
                         placeholder="0"
                         {...field('delay_s')}
                     />
                     <TextField
-                        label="Attempts at most"
+                        label="Max attempts"
                         type="number"
                         min={1}
                         {...field('attempts')}
                     />
-                    <TextField label="Key" hint="made once" {...field('key')} />
+                    <TextField label="Idempotency key" hint="a repeated key returns the same job" {...field('key')} />
                     <TextField
                         label="Labels"
                         placeholder="team:blue, tier:gold"
@@ -170,7 +170,7 @@ function SubmitDialog({ like, onClose }: { like?: Job; onClose: () => void }) {
                 </div>
                 <JsonField
                     label="Plan"
-                    hint="its steps as JSON"
+                    hint="steps as JSON"
                     placeholder={
                         '[{"id": "fetch", "kind": "http"}, {"id": "sum", "kind": "math", "deps": ["fetch"]}]'
                     }

@@ -30,7 +30,7 @@ export function CopyId({ id, whole = false }: { id: string; whole?: boolean }) {
             type="button"
             class="copy mono"
             title={`Copy ${id}`}
-            aria-label={`Copy the id ${id}`}
+            aria-label={`Copy id ${id}`}
             onClick={() => copyText(id, 'the id')}
         >
             {whole ? id : shortId(id)}

@@ -87,7 +87,7 @@ export function jsonProblem(text: string): string | null {
         readJson(text);
         return null;
     } catch (error) {
-        return `This is no JSON: ${(error as Error).message}`;
+        return `Invalid JSON: ${(error as Error).message}`;
     }
 }
 

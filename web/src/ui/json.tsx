@@ -24,7 +24,7 @@ function coloured(text: string): preact.ComponentChildren[] {
 
 export function JsonView({ value, label }: { value: unknown; label: string }) {
     const [all, setAll] = useState(false);
-    if (value === null || value === undefined) return <p class="nothing">Nothing</p>;
+    if (value === null || value === undefined) return <p class="nothing">None</p>;
     const text = pretty(value);
     const lines = text.split('\n');
     const cut = !all && lines.length > LINES_MAX;

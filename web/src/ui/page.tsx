@@ -83,11 +83,11 @@ export function Loading({ rows = 6 }: { rows?: number }) {
 }
 
 function headline(error: Error): string {
-    if (error instanceof OutOfReach) return 'The server does not answer';
-    if (!(error instanceof Problem)) return 'Something went wrong on this page';
-    if (error.status === 404) return 'There is nothing here';
-    if (error.status === 403) return 'Your token does not open this';
-    return error.title || 'The server refused';
+    if (error instanceof OutOfReach) return 'Server not responding';
+    if (!(error instanceof Problem)) return 'This page failed to load';
+    if (error.status === 404) return 'Not found';
+    if (error.status === 403) return 'Access denied';
+    return error.title || 'Request rejected';
 }
 
 export function Trouble({ error, retry }: { error: Error; retry?: () => void }) {

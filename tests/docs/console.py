@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """What the documents show of a terminal is what a terminal shows.
 
-usage: console.py BUILD SOURCE [DOCUMENT [--print]]
+usage: console.py BUILD SOURCE [DOCUMENT...] [--print | --update]
 
-Runs every ```console block of README.md and docs/*.md as it is written: the blocks of a document
+Runs every ```console block of README.md and docs/**/*.md as it is written: the blocks of a document
 one after the other, in an empty directory, on a terminal of 120 columns. Lines that start with "$ "
 are typed, with those behind them that start with "> "; the others must come back. Ids, times and
 durations differ from run to run: an id stands for the one that was printed in its place, and the
-others only have to be there. A line "..." stands for any number of lines. --print writes the
-document with what really came.
+others only have to be there. A line "..." stands for any number of lines. --print prints the
+commands with what really came; --update writes what really came into the documents, where it
+differs from what they say, with the document's own ids.
 """
 import fcntl
 import os
@@ -124,32 +125,48 @@ class Session:
         return matches(wanted, [normal(line) for line in shown])
 
 
-def run(document, build, show):
-    text = document.read_text(encoding="utf-8")
+    def told(self, shown):
+        """What was shown, with the ids of the document."""
+        known = {real: document for document, real in self.ids.items()}
+        return [UUID.sub(lambda m: known.get(m.group(), m.group()), line) for line in shown]
+
+
+def run(document, build, how):
+    text = updated = document.read_text(encoding="utf-8")
     failures = 0
     with tempfile.TemporaryDirectory() as directory:
         session = Session(build, directory)
-        for _, steps in blocks(text):
+        for block, steps in blocks(text):
+            fresh = block
             for command, expected in steps:
                 shown = session.type(command)
-                if show:
+                if how == "--print":
                     session.learn(expected, shown)
                     print("$ " + command, *shown, sep="\n")
                 elif not session.check(expected, shown):
+                    if how == "--update":
+                        typed = "$ " + command.replace("\n", "\n> ") + "\n"
+                        was = typed + "".join(line + "\n" for line in expected)
+                        came = typed + "".join(line + "\n" for line in session.told(shown))
+                        fresh = fresh.replace(was, came, 1)
+                        continue
                     failures += 1
                     print(f"FAIL {document.name}: $ {command}\n  expected:", *expected,
                           "  came:", *shown, sep="\n    ")
+            updated = updated.replace(block, fresh, 1)
+    if updated != text:
+        document.write_text(updated, encoding="utf-8")
     return failures
 
 
 def main():
-    build, source = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
-    show = "--print" in sys.argv
-    if len(sys.argv) > 3:
-        documents = [pathlib.Path(sys.argv[3])]
-    else:
-        documents = [source / "README.md", *sorted((source / "docs").glob("*.md"))]
-    ran = [run(document, build, show) for document in documents]
+    words = [word for word in sys.argv[1:] if not word.startswith("--")]
+    how = next((word for word in sys.argv if word in ("--print", "--update")), None)
+    build, source = (pathlib.Path(word).resolve() for word in words[:2])
+    documents = [pathlib.Path(word) for word in words[2:]]
+    if not documents:
+        documents = [source / "README.md", *sorted((source / "docs").rglob("*.md"))]
+    ran = [run(document, build, how) for document in documents]
     if not any(list(blocks(document.read_text(encoding="utf-8"))) for document in documents):
         print("no document has a console block")
         return 1

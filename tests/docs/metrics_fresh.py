@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Whatever speaks of metrics agrees with src/server/metrics.def: docs/metrics.md, the alerts and the
-dashboard in monitoring/.
+"""docs/reference/metrics.md, the alerts and the dashboard in monitoring/ agree with
+src/server/metrics.def.
 
 usage: metrics_fresh.py BUILD_DIRECTORY SOURCE_DIRECTORY
 """
@@ -59,8 +59,8 @@ def check_expression(text, there, where):
 def main():
     printed = subprocess.run([os.path.join(SOURCE, "scripts/metrics")], capture_output=True,
                              text=True, check=True).stdout
-    if printed != read("docs/metrics.md"):
-        complain("docs/metrics.md is out of date; run: make metrics")
+    if printed != read("docs/reference/metrics.md"):
+        complain("docs/reference/metrics.md is out of date; run: make metrics")
 
     there = dict(series(metrics()))
     there["up"] = set()

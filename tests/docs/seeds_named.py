@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every test that docs/seeds.md names exists, and no requirement is without one or a decision.
+"""Every test that docs/internals/seeds.md names exists, and each requirement has one or a decision.
 
 usage: seeds_named.py BUILD_DIRECTORY SOURCE_DIRECTORY [TABLE]
 
@@ -11,7 +11,7 @@ import re
 import sys
 
 SOURCE = sys.argv[2]
-TABLE = sys.argv[3] if len(sys.argv) > 3 else os.path.join(SOURCE, "docs", "seeds.md")
+TABLE = sys.argv[3] if len(sys.argv) > 3 else os.path.join(SOURCE, "docs", "internals", "seeds.md")
 REFERENCE = re.compile(r"`([a-z]+/[A-Za-z0-9_.]+)`: (`[^`]+`(?:, `[^`]+`)*)")
 ROWS_MIN = 100
 

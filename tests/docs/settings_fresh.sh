@@ -1,5 +1,5 @@
 #!/bin/sh
-# The settings in docs/operations.md are those of src/cli/settings.def, and `pawl help serve` has
+# The settings in docs/reference/settings.md are those of src/cli/settings.def, and `pawl help serve` has
 # every flag of them.
 #
 # usage: settings_fresh.sh BUILD SOURCE
@@ -9,7 +9,7 @@ source=$2
 
 "$source/scripts/settings" --check
 # shellcheck disable=SC2016 # those are quotes of Markdown
-flags=$(sed -n 's/^| [^|]*| `\(--[a-z-]*\)` .*/\1/p' "$source/docs/operations.md")
+flags=$(sed -n 's/^| [^|]*| `\(--[a-z-]*\)` .*/\1/p' "$source/docs/reference/settings.md")
 [ "$(echo "$flags" | wc -l)" -gt 10 ]
 help=$("$build/pawl" help serve)
 for flag in $flags; do

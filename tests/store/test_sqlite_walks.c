@@ -1,4 +1,5 @@
-/* How far a read of the SQLite store goes: histories in parts, and lists that no index helps. */
+/* How far a read of the SQLite store goes: histories in parts, lists that no index helps, and
+ * sweeps. */
 #include "engine/engine.h"
 #include "engine/verb.h"
 #include "store/sqlite_trial.h"
@@ -197,6 +198,44 @@ static void lists_and_bulk_operations_go_on_where_a_list_has_stopped(void **stat
     end(t);
 }
 
+/* ---- requests ---- */
+
+static void put_requests(struct trial *t, int first, int count, int64_t at)
+{
+    struct request_record *records = arena_zalloc(&t->w.arena, (size_t)count, sizeof *records);
+    assert_non_null(records);
+    for (int i = 0; i < count; i++)
+        records[i] = (struct request_record){.scope = STR("s"),
+                                             .key = str_from(numbered(&t->w, "k", first + i)),
+                                             .at = at,
+                                             .answer = STR("{}")};
+    write_other(t, &(struct store_write){.requests = records, .request_count = (uint32_t)count});
+}
+
+static uint32_t swept(struct trial *t, int64_t now, uint32_t limit)
+{
+    uint32_t count = UINT32_MAX;
+    ok(t, store_sweep(t->store, now, limit, &count, &t->w.err));
+    return count;
+}
+
+/* Two thirds of them fit in one sweep. The old ones are the last by their keys. */
+static void a_sweep_of_requests_goes_on_where_the_last_one_ended(void **state)
+{
+    struct trial *t = trial_in(*state);
+    int count = REQUESTS_WALKED_MAX * 3 / 2;
+    int64_t later = t->now + REQUEST_KEPT_MS;
+    put_requests(t, 100000, count, later);
+    put_requests(t, 900000, 3, t->now);
+    assert_int_equal(swept(t, later, 2), 0);
+    assert_int_equal(swept(t, later, 2), 2);
+    assert_int_equal(swept(t, later, 2), 1);
+    /* From the first again. */
+    put_requests(t, 100000, 1, t->now);
+    assert_int_equal(swept(t, later, 2), 1);
+    end(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +244,7 @@ int main(void)
         IN_PLACE(damage_to_a_part_hides_no_other),
         IN_PLACE(a_list_that_no_index_helps_stops_and_says_where),
         IN_PLACE(lists_and_bulk_operations_go_on_where_a_list_has_stopped),
+        IN_PLACE(a_sweep_of_requests_goes_on_where_the_last_one_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -203,6 +203,51 @@ static enum error_code sweep(struct sqlite_txn *txn, enum statement statement, i
     return code;
 }
 
+static const struct request_key first_request = {STR_INIT(""), STR_INIT("")};
+
+/* Looks at requests in the order of their keys, from where the last sweep ended, and after the last
+ * of them from the first again: no index says which are old. */
+static enum error_code sweep_requests(struct sqlite_txn *txn, int64_t until, uint32_t limit,
+                                      uint32_t *count, struct err *err)
+{
+    struct sqlite_store *store = txn->store;
+    struct request_key *old = arena_alloc(&txn->scratch, limit * sizeof *old);
+    uint32_t found = 0;
+    uint32_t seen = 0;
+    if (old == NULL)
+        return sqlite_no_memory(err);
+    struct query query = lite_query(txn->connection, STATEMENT_REQUESTS_AFTER, &txn->scratch, err);
+    lite_put_text(&query, store->request_swept.scope);
+    lite_put_text(&query, store->request_swept.key);
+    lite_put_int(&query, REQUESTS_WALKED_MAX);
+    struct request_key last = first_request;
+    while (*count + found < limit && lite_next(&query)) {
+        last = (struct request_key){lite_read_text(&query), lite_read_text(&query)};
+        if (lite_read_int(&query) <= until)
+            old[found++] = last;
+        seen++;
+    }
+    enum error_code code = lite_end(&query);
+    for (uint32_t i = 0; i < found && code == ERR_OK; i++) {
+        query = lite_query(txn->connection, STATEMENT_REQUEST_DELETE, NULL, err);
+        lite_put_text(&query, old[i].scope);
+        lite_put_text(&query, old[i].key);
+        code = lite_run(&query);
+    }
+    if (code != ERR_OK)
+        return code;
+    *count += found;
+    /* At the end the next sweep begins at the first key again. */
+    bool ended = *count < limit && seen < REQUESTS_WALKED_MAX;
+    arena_clear(&store->sweep_arena);
+    store->request_swept = ended ? first_request
+                                 : (struct request_key){arena_copy(&store->sweep_arena, last.scope),
+                                                        arena_copy(&store->sweep_arena, last.key)};
+    if (!str_is_set(store->request_swept.scope) || !str_is_set(store->request_swept.key))
+        store->request_swept = first_request;
+    return ERR_OK;
+}
+
 enum error_code sqlite_sweep(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,
                              struct err *err)
 {
@@ -217,7 +262,7 @@ enum error_code sqlite_sweep(struct store *store, int64_t now, uint32_t limit, u
     bool swept_feed = false;
     code = sqlite_verb_begin(txn, err);
     if (code == ERR_OK)
-        code = sweep(txn, STATEMENT_REQUESTS_SWEEP, now - REQUEST_KEPT_MS, limit, &count, err);
+        code = sweep_requests(txn, now - REQUEST_KEPT_MS, limit, &count, err);
     if (code == ERR_OK)
         code = sweep(txn, STATEMENT_TELEMETRY_SWEEP, now - REQUEST_KEPT_MS, limit, &count, err);
     if (code == ERR_OK)

@@ -26,7 +26,8 @@ enum {
     READERS_MAX = 64,     /* transactions that read, at once */
     READERS_KEPT_MAX = 8, /* connections that are kept for the next */
     LANES_FREE_MAX = 4096,
-    LIST_ROWS_MAX = 5 * 1000, /* jobs that one list looks at where no index helps */
+    LIST_ROWS_MAX = 5 * 1000,       /* jobs that one list looks at where no index helps */
+    REQUESTS_WALKED_MAX = 5 * 1000, /* requests that one sweep looks at */
 
     /* From this many pages on the log is moved to the database, beside those who write; from some
      * times as many on whoever has the turn moves the rest. Readers can hold it back; from many
@@ -54,6 +55,11 @@ struct place {
     int64_t run_at;
     int64_t due_at;
     bool leased;
+};
+
+struct request_key {
+    struct str scope;
+    struct str key;
 };
 
 struct sqlite_txn {
@@ -153,7 +159,9 @@ struct sqlite_store {
     struct uuid newest; /* no job has a higher id */
     bool beats_marked;  /* the database says that there may be heartbeats in memory */
     int64_t last_no;
-    int64_t feed_swept; /* up to this position, by the sweep */
+    int64_t feed_swept;               /* up to this position, by the sweep */
+    struct request_key request_swept; /* the same, in sweep_arena */
+    struct arena sweep_arena;
     struct sqlite_txn txn;
     struct lane_book lanes;
     bool lanes_stale;                    /* to be read anew */

@@ -25,6 +25,7 @@ static void close_store(struct store *base)
     lane_book_release(&store->lanes);
     arena_release(&store->txn.scratch);
     arena_release(&store->txn.notes);
+    arena_release(&store->sweep_arena);
     header_cache_release(&store->headers);
     beats_release(&store->beats);
     job_counts_release(&store->counts);
@@ -159,12 +160,14 @@ static enum error_code open_store(struct str path, const struct store_options *o
         return sqlite_no_memory(err);
     store->log_pages_max = log_pages_max;
     store->list_rows_max = LIST_ROWS_MAX;
+    store->request_swept = (struct request_key){STR(""), STR("")};
     store->checkpointer.inline_only = log_pages_max != LOG_PAGES_MAX;
     store->base = (struct store){.driver = &driver, .options = *options};
     store_clock_init(&store->clock, options->clock, options->clock_arg, NULL, NULL);
     store->patience_ms = options->patience_ms > 0 ? options->patience_ms : PATIENCE_MS_DEFAULT;
     arena_init(&store->txn.scratch);
     arena_init(&store->txn.notes);
+    arena_init(&store->sweep_arena);
     header_cache_init(&store->headers, options->seed);
     beats_init(&store->beats, options->seed);
     job_counts_init(&store->counts, options->seed);

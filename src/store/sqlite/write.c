@@ -4,16 +4,25 @@
 
 /* ---- all that is not a job ---- */
 
-static enum error_code put_request(struct sqlite_txn *txn, const struct request_record *record,
-                                   struct err *err)
+static enum error_code run_request(struct sqlite_txn *txn, enum statement statement,
+                                   const struct request_record *record, struct err *err)
 {
-    struct query query = lite_query(txn->connection, STATEMENT_REQUEST_PUT, NULL, err);
+    struct query query = lite_query(txn->connection, statement, NULL, err);
     lite_put_text(&query, record->scope);
     lite_put_text(&query, record->key);
     lite_put_int(&query, record->at);
     lite_put_blob(&query, record->body_hash, sizeof record->body_hash);
     lite_put_blob(&query, record->answer.at, record->answer.len);
     return lite_run(&query);
+}
+
+/* A key that was used before is rare: its record is older than a day. */
+static enum error_code put_request(struct sqlite_txn *txn, const struct request_record *record,
+                                   struct err *err)
+{
+    enum error_code code = run_request(txn, STATEMENT_REQUEST_INSERT, record, err);
+    return code == ERR_VERSION_MISMATCH ? run_request(txn, STATEMENT_REQUEST_UPDATE, record, err)
+                                        : code;
 }
 
 static enum error_code put_resource(struct sqlite_txn *txn, const struct resource *resource,

@@ -139,7 +139,23 @@ ALTER TABLE feed_end ADD COLUMN counted INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE beats (unsaved INTEGER NOT NULL, lost_until INTEGER NOT NULL);
 INSERT INTO beats (unsaved, lost_until) VALUES (0, 0);
 
+-- Requests are found by their keys alone, so that one takes a single entry. Old ones are looked for
+-- by a walk over all of them, a part at a time. Records are short since 0.2.0.
+CREATE TABLE requests_by_key (
+    scope TEXT NOT NULL,
+    key TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    body_hash BLOB NOT NULL,
+    answer TEXT,
+    PRIMARY KEY (scope, key)
+) WITHOUT ROWID;
+
 -- ---- what there was ----
+
+INSERT INTO requests_by_key (scope, key, at, body_hash, answer)
+    SELECT scope, key, at, body_hash, answer FROM requests ORDER BY scope, key;
+DROP TABLE requests;
+ALTER TABLE requests_by_key RENAME TO requests;
 
 CREATE TABLE old_texts AS
 SELECT e.job, e.version, e.position, e.hash,

@@ -252,9 +252,10 @@ static enum error_code leave_rest(struct batch *batch, const struct store_search
         uint32_t ordinal = search->found[i].step;
         const struct job_slice *now = batch_job_find(batch, search->found[i].slice.job.id)->now;
         const struct step *step = ordinal == STEP_NONE ? NULL : job_step_at(now, ordinal);
-        struct placement place = {0};
-        code = step == NULL ? placement_of_job(&now->job, batch->arena, &place, batch->err)
-                            : placement_of_step(&now->job, step, batch->arena, &place, batch->err);
+        struct schedule_entry place = {0};
+        code = step == NULL
+                   ? schedule_entry_of_job(&now->job, batch->arena, &place, batch->err)
+                   : schedule_entry_of_step(&now->job, step, batch->arena, &place, batch->err);
         if (str_is_set(place.lane) && !PLANTED(CUT_SHORT_TELLS_NOBODY))
             batch_note_ready(batch, place.lane);
     }

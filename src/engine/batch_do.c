@@ -293,7 +293,7 @@ static enum error_code do_timer(struct batch *batch, struct op *op)
         command.type = COMMAND_EXPIRE;
         command.expire.resource_lost = true;
     } else {
-        command.type = placement_due(&job->now->job, step, &context, &next);
+        command.type = schedule_entry_due(&job->now->job, step, &context, &next);
     }
     bool leased = lease_holds(lease, &job->before->job); /* in the store */
     if (command.type == COMMAND_NONE)

@@ -4,7 +4,7 @@
 #define PAWL_ENGINE_BATCH_PRIVATE_H
 
 #include "base/map.h"
-#include "core/placement.h"
+#include "core/schedule_entry.h"
 #include "engine/batch.h"
 
 enum { RANDOM_BYTES = 4096, RANDOM_FIRST = 256 };

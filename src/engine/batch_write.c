@@ -1,5 +1,5 @@
-/* What has become of the jobs of a batch, as a store wants it: rows that changed, and placements
- * before and after. */
+/* What has become of the jobs of a batch, as a store wants it: rows that changed, and schedule
+ * entries before and after. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -50,7 +50,7 @@ static enum error_code changed_signals(struct batch *batch, const struct batch_j
 /* Heartbeats leave the timer where it is: the engine moves it when it fires. What has happened to
  * the job after that says better when to look again. */
 static void keep_timer(const struct batch_job *job, const struct retiming *retiming,
-                       uint8_t changed, struct placement *was, struct placement *now)
+                       uint8_t changed, struct schedule_entry *was, struct schedule_entry *now)
 {
     if (retiming->set) {
         was->due_at = retiming->was;
@@ -78,9 +78,10 @@ static enum error_code step_write(struct batch *batch, const struct batch_job *j
     *ret = (struct store_step_write){.step = step, .changed = changed};
     enum error_code code = ERR_OK;
     if (before != NULL)
-        code = placement_of_step(&job->before->job, before, batch->arena, &ret->was, batch->err);
+        code =
+            schedule_entry_of_step(&job->before->job, before, batch->arena, &ret->was, batch->err);
     if (code == ERR_OK)
-        code = placement_of_step(&job->now->job, step, batch->arena, &ret->now, batch->err);
+        code = schedule_entry_of_step(&job->now->job, step, batch->arena, &ret->now, batch->err);
     if (mark->taken)
         ret->was.lane = (struct str){NULL, 0};
     keep_timer(job, &mark->retiming, changed, &ret->was, &ret->now);
@@ -144,9 +145,9 @@ static enum error_code job_write(struct batch *batch, struct batch_job *job,
         ret->changed = CHANGED_ALL;
     enum error_code code = ERR_OK;
     if (before->status != JOB_NONE)
-        code = placement_of_job(before, batch->arena, &ret->was, batch->err);
+        code = schedule_entry_of_job(before, batch->arena, &ret->was, batch->err);
     if (code == ERR_OK)
-        code = placement_of_job(now, batch->arena, &ret->now, batch->err);
+        code = schedule_entry_of_job(now, batch->arena, &ret->now, batch->err);
     if (job->taken)
         ret->was.lane = (struct str){NULL, 0};
     keep_timer(job, &job->retiming, ret->changed, &ret->was, &ret->now);
@@ -196,8 +197,8 @@ void batch_note_ready(struct batch *batch, struct str key)
 }
 
 /* `changed`: an event has brought it there; else it was only looked at, or put back. */
-static void note_place(struct batch *batch, const struct placement *was,
-                       const struct placement *now, bool changed)
+static void note_place(struct batch *batch, const struct schedule_entry *was,
+                       const struct schedule_entry *now, bool changed)
 {
     note_time(&batch->batcher->wakeups, now->due_at);
     if (!str_is_set(now->lane))

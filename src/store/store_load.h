@@ -142,7 +142,7 @@ struct store_lane {
 };
 
 /* A piece of work that may be claimed now. It is taken out of its lane: the caller writes it anew
- * with its placement after the claim, or puts it back, before commit. */
+ * with its schedule entry after the claim, or puts it back, before commit. */
 struct store_candidate {
     struct job_slice slice; /* the header */
     uint32_t step;          /* ordinal, or STEP_NONE */

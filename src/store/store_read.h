@@ -15,7 +15,7 @@
 /* ---- timers ---- */
 
 enum store_due_what {
-    DUE_JOB,      /* placement.due_at of a job or step has come */
+    DUE_JOB,      /* due_at of a job or step has come */
     DUE_PURGE,    /* purge_at of a job has come */
     DUE_RESOURCE, /* expires_at of a resource has come */
 };

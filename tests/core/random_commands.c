@@ -8,7 +8,7 @@
 #include "base/times.h"
 #include "core/lifetime.h"
 #include "random_changes.h"
-#include "random_placement.h"
+#include "random_schedule_entry.h"
 #include "slice_loader.h"
 
 enum { TOKENS_KEPT = 6, STEPS_MOST = 8, RESOURCES = 3 };
@@ -842,10 +842,10 @@ static const char *check_placed(struct run *run, const struct job_slice *given,
                             .tokens = run->tokens,
                             .token_count = TOKENS_KEPT};
     uint64_t which = below(run, 100);
-    const char *fault = placements_follow(&placed);
+    const char *fault = schedule_entries_follow(&placed);
     if (fault == NULL && which < 30)
         fault = states_survive(&placed, which < 6);
-    return fault == NULL && which < 6 ? placements_hold(&placed) : fault;
+    return fault == NULL && which < 6 ? schedule_entries_hold(&placed) : fault;
 }
 
 static const char *give(struct run *run, const struct command *command)

@@ -226,7 +226,7 @@ static void what_was_taken_and_is_not_wanted_is_put_back(void **state)
     struct store_txn *txn = begin_empty(t, NULL);
     struct store_search search = search_all(t, txn, 1);
     struct store_job_write put_back = {.after = &search.found[0].slice};
-    ok(t, placement_of_job(&search.found[0].slice.job, &t->w.arena, &put_back.now, &t->w.err));
+    ok(t, schedule_entry_of_job(&search.found[0].slice.job, &t->w.arena, &put_back.now, &t->w.err));
     put_back.was = put_back.now;
     put_back.was.lane = absent;
     search.found[0].slice.job.failures = 9; /* the header is not written */

@@ -311,7 +311,7 @@ static void a_heartbeat_leaves_the_timer_and_the_engine_moves_it(void **state)
     struct job_slice slice = load_whole(t, txn, a);
     assert_true(slice.job.lease.expires_at == at(50));
     struct store_job_write write = {.after = &slice};
-    ok(t, placement_of_job(&slice.job, &t->w.arena, &write.now, &t->w.err));
+    ok(t, schedule_entry_of_job(&slice.job, &t->w.arena, &write.now, &t->w.err));
     write.was = write.now;
     write.was.due_at = 0;
     ok(t, write_job(t, txn, &write));

@@ -1,7 +1,7 @@
 #include "store/fixture.h"
 
 #include "core/job_state.h"
-#include "core/placement.h"
+#include "core/schedule_entry.h"
 
 /* ---- setting up ---- */
 
@@ -195,9 +195,9 @@ static void list_steps(struct trial *t, struct change *change, struct store_job_
         one->step = step;
         one->changed = change->redact ? CHANGED_ALL : step->changed;
         if (before != NULL)
-            ok(t,
-               placement_of_step(&change->before.job, before, &t->w.arena, &one->was, &t->w.err));
-        ok(t, placement_of_step(&after->job, step, &t->w.arena, &one->now, &t->w.err));
+            ok(t, schedule_entry_of_step(&change->before.job, before, &t->w.arena, &one->was,
+                                         &t->w.err));
+        ok(t, schedule_entry_of_step(&after->job, step, &t->w.arena, &one->now, &t->w.err));
         if (taken)
             one->was.lane = absent;
         if (store_row_same(one->changed) && one->was.leased && one->now.leased)
@@ -227,8 +227,8 @@ struct store_job_write write_of(struct trial *t, struct change *change)
     if (change->redact)
         job_redact(&change->after);
     if (!created)
-        ok(t, placement_of_job(before, &t->w.arena, &write.was, &t->w.err));
-    ok(t, placement_of_job(after, &t->w.arena, &write.now, &t->w.err));
+        ok(t, schedule_entry_of_job(before, &t->w.arena, &write.was, &t->w.err));
+    ok(t, schedule_entry_of_job(after, &t->w.arena, &write.now, &t->w.err));
     if (change->taken)
         write.was.lane = absent;
     if (store_row_same(write.changed) && write.was.leased && write.now.leased)

@@ -190,11 +190,11 @@ enum error_code memory_lanes_give_back(struct memory_txn *txn);
 enum error_code memory_lane(struct memory_txn *txn, struct str lane, bool make, int64_t *ret,
                             struct err *err);
 
-/* From one placement to the next, of a job or a step, its live lease included. `step` is NULL for
- * the job itself. `ret_place` is where it now stands. */
+/* From one schedule entry to the next, of a job or a step, its live lease included. `step` is NULL
+ * for the job itself. `ret_place` is where it now stands. */
 enum error_code memory_replace(struct memory_txn *txn, const struct job *job,
-                               const struct step *step, const struct placement *was,
-                               const struct placement *now, struct step_place *ret_place,
+                               const struct step *step, const struct schedule_entry *was,
+                               const struct schedule_entry *now, struct step_place *ret_place,
                                struct err *err);
 
 /* Takes a step that the caller knows nothing of out of its lane, and (all) out of its lease and due

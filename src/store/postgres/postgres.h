@@ -283,8 +283,8 @@ struct spot {
     struct packing packing;
     struct job_row row;  /* unless it stays as it is */
     bool may_have_state; /* there is a row in state_rows, or nobody knows */
-    const struct placement *was;
-    const struct placement *now;
+    const struct schedule_entry *was;
+    const struct schedule_entry *now;
     uint32_t was_lane; /* 0: none */
     uint32_t now_lane;
 };

@@ -327,8 +327,8 @@ enum error_code sqlite_sweep(struct store *store, int64_t now, uint32_t limit, u
 
 /* ---- places (places.c): ready, timers, step_claims ---- */
 
-/* A placement with its lane's number, or 0 when that lane is not known and `make` is false. */
-enum error_code sqlite_place(struct sqlite_txn *txn, const struct placement *placement, bool make,
+/* A schedule entry with its lane's number, or 0 when that lane is not known and `make` is false. */
+enum error_code sqlite_place(struct sqlite_txn *txn, const struct schedule_entry *entry, bool make,
                              struct place *ret, struct err *err);
 
 /* Puts work into its lane, or among the timers when it may not be claimed yet; and when to look
@@ -351,12 +351,12 @@ enum error_code sqlite_timer_delete(struct sqlite_txn *txn, struct str kind, int
                                     const struct uuid *job, uint32_t step, bool *ret_found,
                                     struct err *err);
 
-/* From one placement to the next, of a job or (step not NULL) of a step with its live lease.
+/* From one schedule entry to the next, of a job or (step not NULL) of a step with its live lease.
  * `same`: of the lease only its beats may have changed. `ret` is where it stands now. corrupt: it
  * did not stand where the caller said. */
 enum error_code sqlite_replace(struct sqlite_txn *txn, const struct job *job,
-                               const struct step *step, const struct placement *was,
-                               const struct placement *now, bool same, struct place *ret,
+                               const struct step *step, const struct schedule_entry *was,
+                               const struct schedule_entry *now, bool same, struct place *ret,
                                struct err *err);
 
 /* Ends the lease of a step, if there is one. */

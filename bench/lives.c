@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/retention.h"
 #include "core/schedule_entry.h"
 
 enum { PAYLOAD_BYTES = 200 };

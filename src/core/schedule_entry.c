@@ -2,7 +2,6 @@
 
 #include <assert.h>
 
-#include "base/planted.h"
 #include "core/lane.h"
 #include "core/lifetime.h"
 
@@ -148,13 +147,4 @@ enum command_type schedule_entry_due(const struct job *job, const struct step *s
     if (command == COMMAND_NONE)
         *ret_next = next;
     return command;
-}
-
-int64_t job_purge_at(const struct job *job, const struct kind_settings *kind)
-{
-    if (job->status != JOB_COMPLETED && job->status != JOB_CANCELLED)
-        return 0;
-    int64_t kept =
-        kind != NULL && kind->retention_ms > 0 ? kind->retention_ms : RETENTION_MS_DEFAULT;
-    return job->updated_at + (PLANTED(DELETED_TOO_EARLY) ? kept / 2 : kept);
 }

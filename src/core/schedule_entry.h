@@ -13,8 +13,6 @@
 #include "core/decide.h"
 #include "core/job.h"
 
-#define RETENTION_MS_DEFAULT (INT64_C(7) * 24 * 60 * 60 * 1000)
-
 struct schedule_entry {
     struct str lane; /* key of the lane that it can be claimed from; absent: from none */
     int64_t priority;
@@ -58,10 +56,5 @@ bool job_asks(const struct job *job);
  * to look again, or 0 for never. */
 enum command_type schedule_entry_due(const struct job *job, const struct step *step,
                                      const struct context *context, int64_t *ret_next);
-
-/* From when the job may be deleted, 0 for never: completed and cancelled jobs after the kind's
- * retention (NULL: no settings) or seven days; failed and dead-lettered ones stay until somebody
- * handles them. */
-int64_t job_purge_at(const struct job *job, const struct kind_settings *kind);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/planted.h"
 #include "core/job_state.h"
+#include "core/retention.h"
 #include "engine/batch_private.h"
 
 static bool is_touched(const struct batch_job *job)

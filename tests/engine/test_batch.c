@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "core/retention.h"
 #include "store/players.h"
 #include "store/test_stores.h"
 

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "core/retention.h"
 #include "store/conformance.h"
 
 /* ---- a thread that does one command on a job ---- */

@@ -1,6 +1,7 @@
 #include "store/fixture.h"
 
 #include "core/job_state.h"
+#include "core/retention.h"
 #include "core/schedule_entry.h"
 
 /* ---- setting up ---- */

@@ -10,6 +10,7 @@
 
 #include "core/evolve.h"
 #include "core/job_state.h"
+#include "core/retention.h"
 #include "store/codec.h"
 
 /* A record: magic, number, previous number, length of the body (8 bytes each, the low ones first),

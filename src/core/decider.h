@@ -107,7 +107,7 @@ enum error_code decider_refuse(struct decider *d, const char *verb);
 /* Refuses unless the machine allows `type` now. */
 enum error_code decider_allows(struct decider *d, enum event_type type, const char *verb);
 
-/* ---- leases (decide_lease.c) ---- */
+/* ---- leases (decide_lease.c), stale tokens (token.c) ---- */
 
 /* Checks the command's token and finds its step: OK when the lease is live, or when this command
  * ended it before (then answer.repeated is set); stale_lease otherwise. */

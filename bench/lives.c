@@ -134,7 +134,7 @@ static void decide_stage(struct lives *lives, enum life_stage stage, uint32_t i,
                                                    : life_complete(lives->tokens[i]);
     decide(lives, before, &command, lives->now[stage], ret);
     if (stage == LIFE_CLAIM)
-        lives->tokens[i] = ret->answer.token;
+        lives->tokens[i] = ret->result.token;
 }
 
 static struct schedule_entry place(struct lives *lives, const struct job *job)

@@ -199,8 +199,8 @@ struct context {
 enum signal_fate { SIGNAL_DELIVERED = 1, SIGNAL_STORED, SIGNAL_REPEATED };
 enum effect_status { EFFECT_EXECUTE = 1, EFFECT_RECORDED, EFFECT_IN_DOUBT };
 
-/* What the caller is told besides the job itself. */
-struct answer {
+/* The part of a decision that the caller is told besides the job itself. */
+struct decision_result {
     bool repeated;      /* the command had been carried out before: no events now */
     bool duplicate;     /* SUBMIT: the idempotency key is known, `duplicate` is the job */
     struct str token;   /* CLAIM, STEP_CLAIM */
@@ -220,7 +220,7 @@ struct decision {
     uint32_t count;
     uint32_t cap;
     struct job_slice after; /* the state with the events folded in */
-    struct answer answer;
+    struct decision_result result;
 };
 
 /* Decides. `slice` is the job with the parts that the command needs:

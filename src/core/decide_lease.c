@@ -82,8 +82,8 @@ enum error_code decider_lease_data(struct decider *d, int64_t attempt, struct ev
             data->timeout_at > 0 ? smaller(data->timeout_at, deadline_at) : deadline_at;
     data->expires_at = renewed_until(d->now, ttl, data->heartbeat_ms, data->timeout_at);
     if (claimed) {
-        d->out->answer.token = shown;
-        d->out->answer.expires_at = data->expires_at;
+        d->out->result.token = shown;
+        d->out->result.expires_at = data->expires_at;
     }
     return ERR_OK;
 }
@@ -146,9 +146,9 @@ enum error_code decide_claim(struct decider *d)
 
 enum error_code decide_start(struct decider *d)
 {
-    d->out->answer.expires_at = d->job->lease.expires_at;
+    d->out->result.expires_at = d->job->lease.expires_at;
     if (d->job->status == JOB_RUNNING) {
-        d->out->answer.repeated = true;
+        d->out->result.repeated = true;
         return ERR_OK;
     }
     return decider_emit(d, EVENT_JOB_RUNNING);
@@ -176,8 +176,8 @@ enum error_code decide_heartbeat(struct decider *d)
         renewed_until(d->now, lease->lease_ttl_ms, lease->heartbeat_ms, lease->timeout_at);
     if (event->data.expires_at < lease->expires_at && !PLANTED(HEARTBEAT_SHORTENS))
         event->data.expires_at = lease->expires_at; /* a clock that went back takes nothing away */
-    d->out->answer.expires_at = event->data.expires_at;
-    d->out->answer.cancel_requested = d->job->cancel_requested;
+    d->out->result.expires_at = event->data.expires_at;
+    d->out->result.cancel_requested = d->job->cancel_requested;
     return decider_fold(d);
 }
 

@@ -226,12 +226,12 @@ static enum error_code repeated(struct decider *d)
         return code;
     if (!same)
         return stale(d, "it already ended with a different outcome");
-    d->out->answer.repeated = true;
+    d->out->result.repeated = true;
     bool began =
         d->command->type == COMMAND_EFFECT_BEGIN ||
         (d->command->type == COMMAND_EFFECT_COMMIT && d->command->effect_commit.then == THEN_BEGIN);
     if (began)
-        d->out->answer.effect = EFFECT_IN_DOUBT; /* no other begin ends a lease */
+        d->out->result.effect = EFFECT_IN_DOUBT; /* no other begin ends a lease */
     return ERR_OK;
 }
 

@@ -55,7 +55,7 @@ enum op_type {
 struct grant {
     const struct job_slice *slice; /* after the claim: the header, the step, its children */
     const struct step *step;       /* NULL: the job itself */
-    struct answer answer;
+    struct decision_result result;
 };
 
 /* What the record under its key means for a request. */
@@ -154,7 +154,7 @@ struct op {
     struct err err;
     uint32_t refused_at; /* of operations that were refused together: which of them is to blame,
                             counted from the first; where `code` is not ok */
-    struct answer answer;
+    struct decision_result result;
     const struct job_slice *after; /* the job that it is about, as far as it was loaded; NULL: none,
                                       or it was refused before */
     struct grant *grants;          /* CLAIM */

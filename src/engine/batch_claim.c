@@ -234,7 +234,7 @@ enum error_code batch_search(struct batch *batch)
 static enum error_code end_outlived(struct batch *batch, struct op *op, struct batch_job *job)
 {
     static const struct command end = {.type = COMMAND_LIFETIME, .actor = STR_INIT("pawl")};
-    struct answer answer;
+    struct decision_result answer;
     enum error_code refusal = ERR_OK;
     struct err why = {0};
     if (!job_outlived(&job->now->job, batch->load.now) || job_has_plan(&job->now->job))
@@ -283,7 +283,7 @@ enum error_code batch_claim(struct batch *batch, struct op *op, struct store_sea
         command.step = step != NULL ? step->spec.id : (struct str){NULL, 0};
         if (ordinal != STEP_NONE && step == NULL)
             return err_set(batch->err, ERR_CORRUPT, "a claimable step does not exist");
-        enum error_code code = batch_decide(batch, job, &command, &grant->answer, &refusal, &why);
+        enum error_code code = batch_decide(batch, job, &command, &grant->result, &refusal, &why);
         if (code != ERR_OK)
             return code;
         /* What another operation of this batch has changed meanwhile stays where that put it. */
@@ -348,7 +348,7 @@ enum error_code batch_claim_new(struct batch *batch, struct op *op)
             return code;
         struct grant *grant = &op->grants[op->grant_count];
         *grant = (struct grant){0};
-        code = batch_decide(batch, job, &op->command, &grant->answer, &refusal, &why);
+        code = batch_decide(batch, job, &op->command, &grant->result, &refusal, &why);
         if (code != ERR_OK || refusal != ERR_OK)
             return code;
         bytes += job->now->job.spec.payload.len;

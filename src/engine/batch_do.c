@@ -45,7 +45,7 @@ static bool is_forgotten(const struct command *command)
 /* Decides on `*slice`, which is the job or a part of it, and makes it what comes of that. */
 static enum error_code decide_on(struct batch *batch, struct batch_job *job,
                                  struct job_slice **slice, const struct command *command,
-                                 struct answer *ret_answer, enum error_code *ret_refusal,
+                                 struct decision_result *ret_result, enum error_code *ret_refusal,
                                  struct err *refusal)
 {
     struct context context = batch_context(batch, &(*slice)->job);
@@ -56,8 +56,8 @@ static enum error_code decide_on(struct batch *batch, struct batch_job *job,
         return err_set(batch->err, code, "%s", refusal->detail);
     if (code != ERR_OK)
         return ERR_OK;
-    *ret_answer = decision.answer;
-    if (decision.answer.duplicate)
+    *ret_result = decision.result;
+    if (decision.result.duplicate)
         return ERR_OK;
     code = decision_seal(&decision, (*slice)->job.head, batch->arena, batch->err);
     if (code == ERR_OK && !is_forgotten(command))
@@ -74,7 +74,7 @@ static enum error_code wake_step(struct batch *batch, struct batch_job *job, uin
 {
     struct command wake = {.type = COMMAND_WAKE, .actor = STR("pawl")};
     struct job_slice narrow;
-    struct answer answer;
+    struct decision_result answer;
     enum error_code refusal;
     struct err why = {0};
     enum error_code code = batch_narrow(batch, job, ordinal, &narrow);
@@ -121,7 +121,7 @@ static enum error_code wake_steps(struct batch *batch, struct batch_job *job,
 /* Decides on no more of the job than the command is about, when more is loaded. Stored signals may
  * wake any step that begins to wait, so that then all are compared with what they were. */
 static enum error_code decide(struct batch *batch, struct batch_job *job,
-                              const struct command *command, struct answer *ret_answer,
+                              const struct command *command, struct decision_result *ret_result,
                               enum error_code *ret_refusal, struct err *refusal)
 {
     const struct step *step = job->now->step_count > 1 && job->now->job.stored_signals == 0
@@ -129,15 +129,15 @@ static enum error_code decide(struct batch *batch, struct batch_job *job,
                                   : NULL;
     if (step == NULL || job->now->step_count <= step->child_count + 1) {
         job->shown = NULL;
-        return decide_on(batch, job, &job->now, command, ret_answer, ret_refusal, refusal);
+        return decide_on(batch, job, &job->now, command, ret_result, ret_refusal, refusal);
     }
     struct job_slice narrow;
     struct job_slice *decided = &narrow;
     enum error_code code = batch_narrow_steps(batch, job->now, step, &narrow);
     if (code == ERR_OK)
-        code = decide_on(batch, job, &decided, command, ret_answer, ret_refusal, refusal);
+        code = decide_on(batch, job, &decided, command, ret_result, ret_refusal, refusal);
     if (code == ERR_OK && decided != &narrow) {
-        assert(!ret_answer->wake);
+        assert(!ret_result->wake);
         return batch_widen_steps(batch, job, decided);
     }
     job->shown = NULL; /* nothing has changed: the operation keeps all of it */
@@ -145,12 +145,12 @@ static enum error_code decide(struct batch *batch, struct batch_job *job,
 }
 
 enum error_code batch_decide(struct batch *batch, struct batch_job *job,
-                             const struct command *command, struct answer *ret_answer,
+                             const struct command *command, struct decision_result *ret_result,
                              enum error_code *ret_refusal, struct err *refusal)
 {
     const struct job_slice *before = job->now;
-    enum error_code code = decide(batch, job, command, ret_answer, ret_refusal, refusal);
-    bool wake = code == ERR_OK && *ret_refusal == ERR_OK && ret_answer->wake;
+    enum error_code code = decide(batch, job, command, ret_result, ret_refusal, refusal);
+    bool wake = code == ERR_OK && *ret_refusal == ERR_OK && ret_result->wake;
     for (uint32_t i = 0; wake && code == ERR_OK && i < WAKES_MAX; i++) {
         uint32_t events = job->event_count;
         const struct job_slice *begun = job->now;
@@ -175,14 +175,14 @@ static enum error_code bury_duplicate(struct batch *batch, struct batch_job *job
     buf_init(&message, batch->arena, 256);
     buf_addf(&message, "the idempotency_key \"%.*s\" belongs to job %.*s",
              STR_ARG(op->command.submit.spec->idempotency_key), UUID_TEXT_LEN, id);
-    enum error_code code = batch_decide(batch, job, &command, &op->answer, &op->code, &op->err);
+    enum error_code code = batch_decide(batch, job, &command, &op->result, &op->code, &op->err);
     if (code != ERR_OK || op->code != ERR_OK)
         return code;
     command = (struct command){.type = COMMAND_DEAD_LETTER, .actor = STR("pawl")};
     command.dead_letter.reason_code = DEAD_VALIDATION_FAILED;
     command.dead_letter.stage = STAGE_INPUT;
     command.dead_letter.message = buf_str(&message);
-    code = batch_decide(batch, job, &command, &op->answer, &op->code, &op->err);
+    code = batch_decide(batch, job, &command, &op->result, &op->code, &op->err);
     op->after = job->now;
     return code;
 }
@@ -196,7 +196,7 @@ static enum error_code do_submit(struct batch *batch, struct batch_job *job, str
     if (known != NULL && op->keeps_id)
         return bury_duplicate(batch, job, op, &known->job);
     command.submit.duplicate = known != NULL ? &known->job : NULL;
-    enum error_code code = batch_decide(batch, job, &command, &op->answer, &op->code, &op->err);
+    enum error_code code = batch_decide(batch, job, &command, &op->result, &op->code, &op->err);
     op->after = known != NULL ? known : job->now;
     if (PLANTED(ANOTHER_ID_TOLD) && known == NULL && batch->jobs[0].now->job.status != JOB_NONE)
         op->after = batch->jobs[0].now;
@@ -232,7 +232,7 @@ static enum error_code do_command(struct batch *batch, struct op *op)
         command.cancel.mode = CANCEL_SOFT;
     if (!str_is_set(command.actor))
         command.actor = holder_of(job, command.token);
-    enum error_code code = batch_decide(batch, job, &command, &op->answer, &op->code, &op->err);
+    enum error_code code = batch_decide(batch, job, &command, &op->result, &op->code, &op->err);
     op->after = batch_job_view(job);
     return code;
 }
@@ -303,7 +303,7 @@ static enum error_code do_timer(struct batch *batch, struct op *op)
     if (command.type == COMMAND_EXPIRE)
         command.expire.attempt = step != NULL ? step->attempt : job->now->job.attempt;
     enum error_code refusal = ERR_OK;
-    enum error_code code = batch_decide(batch, job, &command, &op->answer, &refusal, &op->err);
+    enum error_code code = batch_decide(batch, job, &command, &op->result, &refusal, &op->err);
     op->after = batch_job_view(job);
     if (code != ERR_OK || refusal == ERR_OK || refusal == ERR_UNAVAILABLE)
         return code;
@@ -322,7 +322,7 @@ static enum error_code do_import(struct batch *batch, struct op *op)
     op->after = job->now;
     if (known && job->now->job.version == import->slice.job.version &&
         memcmp(job->now->job.head, import->slice.job.head, HASH_LEN) == 0) {
-        op->answer.repeated = true;
+        op->result.repeated = true;
         return ERR_OK;
     }
     if (known) {
@@ -644,7 +644,7 @@ enum error_code batch_do(struct batch *batch, uint32_t index)
 {
     struct op *op = batch->ops[index];
     const struct batch_job *job = batch_job_find(batch, op->job);
-    op->answer = (struct answer){0};
+    op->result = (struct decision_result){0};
     bool purged = job != NULL && job->purge;
     if (!may_do(batch, index, job) || (purged && op->type == OP_COMMAND))
         return do_foreign(batch, op);
@@ -735,7 +735,7 @@ void batch_take_back(struct batch *batch, uint32_t culprit)
         struct batch_job *job = batch_job_find(batch, op->job);
         struct store_key *key = batch_key(batch, op->command.submit.spec);
         assert(job != NULL && op->command.type == COMMAND_SUBMIT);
-        if (op->answer.duplicate)
+        if (op->result.duplicate)
             continue;
         *job = (struct batch_job){.before = job->before, .now = job->before};
         if (key != NULL)

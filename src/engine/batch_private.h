@@ -211,7 +211,7 @@ enum error_code batch_claim_new(struct batch *batch, struct op *op);
 /* Decides a command on a job and folds what comes of it into the job. A refusal is told through
  * `ret_refusal` and op's own err; the code returned is about the batch. */
 enum error_code batch_decide(struct batch *batch, struct batch_job *job,
-                             const struct command *command, struct answer *ret_answer,
+                             const struct command *command, struct decision_result *ret_result,
                              enum error_code *ret_refusal, struct err *refusal);
 
 /* The resource that load has found; NULL when there is none. */

@@ -147,7 +147,7 @@ static bool remember_leases(const struct op *op, struct arena *arena, struct req
         const struct grant *grant = &op->grants[i];
         struct request_lease *lease = &ret->claim.leases[ret->claim.count++];
         struct token token;
-        bool parsed = token_parse(grant->answer.token, &token);
+        bool parsed = token_parse(grant->result.token, &token);
         assert(parsed);
         (void)parsed;
         *lease = (struct request_lease){.job = token.job,
@@ -182,8 +182,8 @@ static bool remember(const struct op *op, struct arena *arena, struct request_en
         ret->type = REQUEST_JOB;
         ret->job.job = op->after->job.id;
         ret->job.version = op->after->job.version + (PLANTED(VERSION_MISREMEMBERED) ? 1 : 0);
-        ret->job.answer = op->answer;
-        ret->job.has_effect_key = str_is_set(op->answer.effect_idempotency_key);
+        ret->job.result = op->result;
+        ret->job.has_effect_key = str_is_set(op->result.effect_idempotency_key);
         remember_beats(op, &ret->job.beats);
     }
     return true;

@@ -51,12 +51,12 @@ uint32_t engine_blames(struct runner *runner, uint32_t count, struct arena *aren
         const struct op *op = runner->ops[i];
         bool blames_one = (op->type == OP_COMMAND || op->type == OP_TIMER_FIRED) &&
                           op->code == ERR_OK && !op_is_repeated(op) &&
-                          str_is_set(op->answer.blamed);
+                          str_is_set(op->result.blamed);
         struct op *blame = blames_one ? arena_zalloc(arena, 1, sizeof *blame) : NULL;
         if (blame == NULL)
             continue;
         blame->type = OP_BLAME;
-        blame->blamed = op->answer.blamed;
+        blame->blamed = op->result.blamed;
         runner->ops[blames++] = blame; /* none behind it was looked at before */
     }
     return blames;

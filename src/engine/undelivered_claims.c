@@ -14,7 +14,7 @@ struct undelivered_claims undelivered_claims_of(const struct verb_call *call, st
     for (uint32_t i = 0; tokens != NULL && i < call->call.count; i++) {
         const struct op *op = call->call.ops[i];
         for (uint32_t k = 0; k < op->grant_count; k++)
-            claims.count += token_parse(op->grants[k].answer.token, &tokens[claims.count]);
+            claims.count += token_parse(op->grants[k].result.token, &tokens[claims.count]);
     }
     claims.tokens = tokens;
     return claims;

@@ -484,7 +484,7 @@ static enum error_code run_ops(struct verb_call *call, const struct imports *imp
         return code;
     for (uint32_t i = 0; i < imports->count && code == ERR_OK; i++) {
         const struct op *op = call->call.ops[i];
-        present += op->answer.repeated;
+        present += op->result.repeated;
         if (op->code != ERR_OK)
             code = err_set(err, op->code, "jobs[%u]: %s", i, op->err.detail);
     }

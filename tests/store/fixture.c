@@ -155,10 +155,10 @@ enum error_code decide(struct trial *t, const struct job_slice *slice,
         .events = decision.events,
         .event_count = decision.count,
         .taken_step = STEP_NONE,
-        .answer = decision.answer,
+        .result = decision.result,
     };
-    if (str_is_set(decision.answer.token))
-        t->w.token = decision.answer.token;
+    if (str_is_set(decision.result.token))
+        t->w.token = decision.result.token;
     return ERR_OK;
 }
 
@@ -269,8 +269,8 @@ enum error_code refused_write(struct trial *t, struct store_txn *txn,
 
 /* ---- one command in one transaction ---- */
 
-struct answer act_(struct trial *t, struct uuid id, struct command command, const char *file,
-                   int line)
+struct decision_result act_(struct trial *t, struct uuid id, struct command command,
+                            const char *file, int line)
 {
     struct store_txn *txn = begin(t, STORE_WRITE);
     struct job_slice slice = load_whole(t, txn, id);
@@ -280,7 +280,7 @@ struct answer act_(struct trial *t, struct uuid id, struct command command, cons
     commit(t, txn);
     struct job_slice read = whole(t, id);
     assert_same_row_(t, &read, &change.after, file, line);
-    return change.answer;
+    return change.result;
 }
 
 struct uuid new_id(struct trial *t)

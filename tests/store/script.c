@@ -476,6 +476,6 @@ void script_learn(struct script *script, const struct op *ops, uint32_t count)
             script->jobs[at] = ops[i].job;
         }
         for (uint32_t k = 0; k < ops[i].grant_count; k++)
-            remember(script, ops[i].grants[k].answer.token);
+            remember(script, ops[i].grants[k].result.token);
     }
 }

@@ -350,7 +350,7 @@ static void text_with_a_nul_comes_back(void **state)
         .job = claim.grants[0].slice->job.id,
         .command = {.type = COMMAND_HEARTBEAT,
                     .actor = STR("w1"),
-                    .token = claim.grants[0].answer.token,
+                    .token = claim.grants[0].result.token,
                     .heartbeat = {.cursor = STR("a\0b\1c")}},
     };
     assert_int_equal(run_ops(&c->batcher, &beat, 1, &c->arena, &outcome, &c->err), ERR_OK);

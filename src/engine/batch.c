@@ -184,9 +184,9 @@ static void group_of(struct op *const *ops, uint32_t count, uint32_t index, uint
 {
     uint32_t first = index;
     uint32_t end = index + 1;
-    while (first > 0 && (ops[first]->together || ops[first]->joined))
+    while (first > 0 && (ops[first]->atomic_with_previous || ops[first]->same_request))
         first--;
-    while (end < count && (ops[end]->together || ops[end]->joined))
+    while (end < count && (ops[end]->atomic_with_previous || ops[end]->same_request))
         end++;
     *ret_first = first;
     *ret_end = end;

@@ -97,11 +97,12 @@ struct job_import {
 
 struct op {
     enum op_type type;
-    bool joined;   /* belongs to the operation before it: they are one request, whose key the first
-                      one carries */
-    bool together; /* and shall be done with it or not at all, as far as the store is to blame */
-    bool atomic;   /* with those that are `together` with it: all are done, or none. When one is
-                      refused it keeps its code, and the others get ERR_BATCH_REFUSED */
+    bool same_request; /* belongs to the request of the operation before it; the first one has
+                          the request's key */
+    bool atomic_with_previous; /* committed with the operation before it or not at all, as far as
+                                  the store can fail */
+    bool atomic; /* the whole group of operations that are atomic_with_previous is done, or none of
+                    it. When one is refused it keeps its code; the others get ERR_BATCH_REFUSED */
     struct uuid job; /* COMMAND, DUE, PURGE, DROP, REDACT, IMPORT; SUBMIT: the id of the new job */
     struct command command; /* COMMAND; for CLAIM the worker and its terms, as core wants them */
     bool keeps_id; /* SUBMIT: somebody has its id already: when its idempotency key is taken it

@@ -480,7 +480,7 @@ static enum error_code do_setting(struct batch *batch, struct op *op)
 static bool may_lose_resource(struct batch *batch, uint32_t index)
 {
     const struct op *op = batch->ops[index];
-    for (uint32_t i = index + 1; i < batch->op_count && batch->ops[i]->together; i++) {
+    for (uint32_t i = index + 1; i < batch->op_count && batch->ops[i]->atomic_with_previous; i++) {
         const struct op *lost = batch->ops[i];
         const struct batch_job *job =
             lost->type == OP_TIMER_FIRED ? batch_job_find(batch, lost->job) : NULL;
@@ -710,7 +710,8 @@ static enum error_code settle_spec(struct batch *batch, struct op *op)
 static void refuse_group(struct batch *batch, uint32_t first, uint32_t culprit)
 {
     const struct op refused = *batch->ops[culprit];
-    for (uint32_t i = first; i < batch->op_count && (i == first || batch->ops[i]->together); i++) {
+    for (uint32_t i = first;
+         i < batch->op_count && (i == first || batch->ops[i]->atomic_with_previous); i++) {
         if (refused.atomic && i != culprit) {
             batch->ops[i]->code = err_set(&batch->ops[i]->err, ERR_BATCH_REFUSED,
                                           "another operation of the batch was rejected");
@@ -728,7 +729,7 @@ void batch_take_back(struct batch *batch, uint32_t culprit)
     if (batch->ops[culprit]->type != OP_COMMAND ||
         batch->ops[culprit]->command.type != COMMAND_SUBMIT || batch->ops[culprit]->atomic)
         return;
-    while (first > 0 && batch->ops[first]->together)
+    while (first > 0 && batch->ops[first]->atomic_with_previous)
         first--;
     for (uint32_t i = first; i < culprit && !PLANTED(SUBMIT_TORN); i++) {
         struct op *op = batch->ops[i];
@@ -749,7 +750,7 @@ enum error_code batch_settle(struct batch *batch)
     uint32_t first = 0; /* of those that stand or fall together */
     for (uint32_t i = 0; i < batch->op_count && batch->load.kind_count > 0; i++) {
         struct op *op = batch->ops[i];
-        if (!op->together)
+        if (!op->atomic_with_previous)
             first = i;
         if (op->type != OP_COMMAND || op->command.type != COMMAND_SUBMIT || op->code != ERR_OK)
             continue;
@@ -789,9 +790,9 @@ static enum error_code check_key(struct batch *batch, struct op *op, const struc
 enum error_code batch_check_keys(struct batch *batch, uint32_t index)
 {
     uint32_t end = index + 1;
-    while (end < batch->op_count && batch->ops[end]->together)
+    while (end < batch->op_count && batch->ops[end]->atomic_with_previous)
         end++;
-    if (batch->ops[index]->together || end == index + 1 || batch->load.key_count == 0)
+    if (batch->ops[index]->atomic_with_previous || end == index + 1 || batch->load.key_count == 0)
         return ERR_OK;
     const struct spec **firsts = arena_zalloc(batch->arena, batch->load.key_count, sizeof(void *));
     enum error_code code = firsts == NULL ? batch_no_memory(batch) : ERR_OK;

@@ -45,7 +45,7 @@ static void take_record(struct call *call, const struct undelivered_claims *clai
     request->key = claims->key;
     request->lost = &claims->tokens[0];
     for (uint32_t i = 1; i < call->count; i++)
-        call->ops[i]->joined = true;
+        call->ops[i]->same_request = true;
 }
 
 void undelivered_claims_release(struct engine *engine, const struct undelivered_claims *claims)

@@ -473,7 +473,7 @@ static enum error_code run_ops(struct verb_call *call, const struct imports *imp
         op->type = OP_IMPORT;
         op->job = imports->at[i].slice.job.id;
         op->import = &imports->at[i];
-        op->joined = op->together = i > 0;
+        op->same_request = op->atomic_with_previous = i > 0;
     }
     call->call.class = CALL_SUBMIT;
     /* A long history must not be too much for the queue for ever. */

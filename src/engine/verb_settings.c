@@ -573,7 +573,7 @@ static enum error_code add_lost(struct verb_call *call, const struct tenancy *te
         op->job = tenancy->leases[i].job;
         op->timer.step = tenancy->leases[i].step;
         op->timer.resource_id = tenancy->resource.id;
-        op->together = together;
+        op->atomic_with_previous = together;
     }
     return ERR_OK;
 }

@@ -93,7 +93,7 @@ static enum error_code add_jobs(struct verb_call *call, struct str jobs, struct 
         enum error_code code = add_job(call, json, id, &why);
         if (code == ERR_OK) {
             struct op *op = call->call.ops[call->call.count - 1];
-            op->joined = op->together = i > 0;
+            op->same_request = op->atomic_with_previous = i > 0;
         }
         if (code != ERR_OK)
             return err_set(err, code, "jobs[%u]: %s", i, why.detail);

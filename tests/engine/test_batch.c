@@ -252,7 +252,7 @@ static void tears_no_group(struct theatre *s)
     static const bool together[10] = {0, 1, 0, 1, 0, 1, 1, 0, 0, 1};
     for (int i = 0; i < 10; i++) {
         batch[i].atomic = i != 7;
-        batch[i].together = together[i];
+        batch[i].atomic_with_previous = together[i];
     }
     player_run(&s->player, batch, 10);
     static const enum error_code codes[10] = {

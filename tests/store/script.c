@@ -427,7 +427,7 @@ static void random_group(struct script *script, struct op *batch, uint32_t count
         if ((op->type != OP_COMMAND && op->type != OP_CLAIM) || str_is_set(op->request.scope))
             return;
         op->atomic = true;
-        op->together = i > first;
+        op->atomic_with_previous = i > first;
     }
 }
 

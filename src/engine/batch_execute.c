@@ -640,7 +640,7 @@ static enum error_code do_claim(struct batch *batch, struct op *op, struct store
     return code == ERR_OK && search->max > search->found_count ? batch_claim_new(batch, op) : code;
 }
 
-enum error_code batch_do(struct batch *batch, uint32_t index)
+enum error_code batch_execute(struct batch *batch, uint32_t index)
 {
     struct op *op = batch->ops[index];
     const struct batch_job *job = batch_job_find(batch, op->job);
@@ -690,7 +690,7 @@ enum error_code batch_do(struct batch *batch, uint32_t index)
 
 /* Lays the settings of the kind under a new job's spec. The spec is the caller's: another run of
  * the batch may find other settings. */
-static enum error_code settle_spec(struct batch *batch, struct op *op)
+static enum error_code apply_kind_defaults(struct batch *batch, struct op *op)
 {
     const struct spec *asked = op->command.submit.spec;
     const struct kind_settings *kind = batch_kind(batch, asked->kind);
@@ -745,7 +745,7 @@ void batch_take_back(struct batch *batch, uint32_t culprit)
     refuse_group(batch, first, culprit);
 }
 
-enum error_code batch_settle(struct batch *batch)
+enum error_code batch_apply_kind_defaults(struct batch *batch)
 {
     uint32_t first = 0; /* of those that stand or fall together */
     for (uint32_t i = 0; i < batch->op_count && batch->load.kind_count > 0; i++) {
@@ -754,7 +754,7 @@ enum error_code batch_settle(struct batch *batch)
             first = i;
         if (op->type != OP_COMMAND || op->command.type != COMMAND_SUBMIT || op->code != ERR_OK)
             continue;
-        enum error_code code = settle_spec(batch, op);
+        enum error_code code = apply_kind_defaults(batch, op);
         if (code != ERR_OK)
             return code;
         if (op->code != ERR_OK)

@@ -387,8 +387,8 @@ static enum error_code read_imports(struct verb_call *call, struct imports *ret,
     return code;
 }
 
-/* Two of them that cannot both be taken. */
-static enum error_code check_twins(const struct imports *imports, struct err *err)
+/* Refuses two jobs of one import that cannot both be taken. */
+static enum error_code check_duplicates_in_batch(const struct imports *imports, struct err *err)
 {
     for (uint32_t i = 0; i < imports->count; i++) {
         const struct job *a = &imports->at[i].slice.job;
@@ -506,7 +506,7 @@ static enum error_code run_import(struct verb_call *call, struct err *err)
         return verb_no_memory(err);
     enum error_code code = read_imports(call, &imports, err);
     if (code == ERR_OK)
-        code = check_twins(&imports, err);
+        code = check_duplicates_in_batch(&imports, err);
     for (uint32_t i = 0; i < imports.count && code == ERR_OK; i++) {
         struct err why = {0};
         code = check_one(call, &imports.at[i].slice, &why);

@@ -206,7 +206,7 @@ struct decision_result {
     struct str token;   /* CLAIM, STEP_CLAIM */
     int64_t expires_at; /* of the lease: CLAIM, STEP_CLAIM, START, HEARTBEAT */
     bool cancel_requested;
-    struct str blamed; /* the resource for whose sake a step has failed; absent: none */
+    struct str failed_resource; /* the resource for whose sake a step has failed; absent: none */
     bool wake; /* a wait step began while signals are stored: give it a WAKE in the same commit */
     enum signal_fate signal;
     enum effect_status effect;

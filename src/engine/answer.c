@@ -569,7 +569,7 @@ void answer_resource(struct json_writer *writer, const struct resource *resource
     json_end_object(writer);
     answer_int(writer, STR("failures"), resource->failures);
     answer_int(writer, STR("rests"), resource->rests);
-    answer_time(writer, STR("rested_until"), resource->rested_until);
+    answer_time(writer, STR("rested_until"), resource->cooldown_until);
     json_end_object(writer);
 }
 

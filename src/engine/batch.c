@@ -309,7 +309,7 @@ static void forget_outcome(struct op *op)
     op->refused_at = 0;
     op->after = NULL;
     op->grant_count = 0;
-    op->met_outlived = op->rested = false;
+    op->met_outlived = op->cooldown = false;
     op->free_at = 0;
     op->request.record = (struct str){NULL, 0};
 }

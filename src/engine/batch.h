@@ -30,25 +30,25 @@ enum {
 };
 
 enum op_type {
-    OP_COMMAND,       /* a command on the job `job` */
-    OP_CLAIM,         /* find work and claim it */
-    OP_TIMER_FIRED,   /* a job's or step's time has come: give it the command that is due */
-    OP_PURGE,         /* delete a job that has been kept for long enough */
-    OP_DROP,          /* delete a job that has ended, whenever it did */
-    OP_REDACT,        /* erase the payloads of a job that has ended */
-    OP_IMPORT,        /* take in a job with the history that it has elsewhere */
-    OP_RESOURCE,      /* register or renew a resource */
-    OP_RESOURCE_GONE, /* forget it */
-    OP_WORKER,        /* register a worker, or renew it */
-    OP_WORKER_GONE,   /* forget it */
-    OP_BLAME,         /* a step has failed for the sake of a resource */
-    OP_KIND,          /* settings of a kind */
-    OP_QUEUE,         /* pause or resume a queue */
-    OP_TOKEN,         /* a new access token */
-    OP_TOKEN_REVOKE,  /* an access token opens nothing any more */
-    OP_ANSWERED,      /* nothing: only the request, which was carried out, with its response */
-    OP_PROBE,         /* nothing but a record that takes the place of the last one: to see whether
-                         a write succeeds */
+    OP_COMMAND,         /* a command on the job `job` */
+    OP_CLAIM,           /* find work and claim it */
+    OP_TIMER_FIRED,     /* a job's or step's time has come: give it the command that is due */
+    OP_PURGE,           /* delete a job that has been kept for long enough */
+    OP_DROP,            /* delete a job that has ended, whenever it did */
+    OP_REDACT,          /* erase the payloads of a job that has ended */
+    OP_IMPORT,          /* take in a job with the history that it has elsewhere */
+    OP_RESOURCE,        /* register or renew a resource */
+    OP_RESOURCE_GONE,   /* forget it */
+    OP_WORKER,          /* register a worker, or renew it */
+    OP_WORKER_GONE,     /* forget it */
+    OP_RESOURCE_FAILED, /* a step has failed for the sake of a resource */
+    OP_KIND,            /* settings of a kind */
+    OP_QUEUE,           /* pause or resume a queue */
+    OP_TOKEN,           /* a new access token */
+    OP_TOKEN_REVOKE,    /* an access token opens nothing any more */
+    OP_ANSWERED,        /* nothing: only the request, which was carried out, with its response */
+    OP_PROBE,           /* nothing but a record that takes the place of the last one: to see whether
+                           a write succeeds */
 };
 
 /* Work that a claim was given. */
@@ -137,7 +137,7 @@ struct op {
         } resource_gone;
         const struct worker *worker; /* WORKER */
         struct str worker_gone;      /* WORKER_GONE: its id */
-        struct str blamed;           /* BLAME */
+        struct str failed_resource;  /* RESOURCE_FAILED */
         struct {
             struct store_kind *kind;  /* out: as it is now */
             struct str change;        /* RFC 7396; absent: `kind` has all of its settings */
@@ -161,9 +161,9 @@ struct op {
     struct grant *grants;          /* CLAIM */
     uint32_t grant_count;
     bool met_outlived;          /* CLAIM: it found a job whose life was over, and ended it */
-    struct resource registered; /* RESOURCE, BLAME: as it is now */
+    struct resource registered; /* RESOURCE, RESOURCE_FAILED: as it is now */
     struct worker worker_now;   /* WORKER: as it is now; WORKER_GONE: as it was */
-    bool rested;                /* BLAME: it is rested from now on */
+    bool cooldown;              /* RESOURCE_FAILED: its cooldown begins */
     int64_t free_at; /* CLAIM: the resource rests until then, by the store's time; 0: it does not */
 };
 

@@ -70,8 +70,8 @@ static enum error_code check_resource(struct batch *batch, struct op *op, uint32
     if (resource == NULL)
         return err_set(&op->err, ERR_NOT_FOUND, "unknown resource \"%.*s\": register it first",
                        STR_ARG(op->claim.resource_id));
-    if (resource_rests(resource, batch->load.now))
-        op->free_at = resource->rested_until;
+    if (resource_in_cooldown(resource, batch->load.now))
+        op->free_at = resource->cooldown_until;
     if (resource_check_free(resource, batch->load.now, NULL) != ERR_OK)
         *max = 0;
     else if (resource->slots - resource->used < *max)

@@ -392,7 +392,7 @@ static void register_resource(struct batch *batch, struct op *op)
         op->registered.used = known->used;
         op->registered.failures = known->failures;
         op->registered.failing_since = known->failing_since;
-        op->registered.rested_until = known->rested_until;
+        op->registered.cooldown_until = known->cooldown_until;
         op->registered.rests = known->rests;
     }
     if (op->ttl_ms > 0)
@@ -402,14 +402,14 @@ static void register_resource(struct batch *batch, struct op *op)
     batch_resource_put(batch, &op->registered);
 }
 
-static void do_blame(struct batch *batch, struct op *op)
+static void do_record_failure(struct batch *batch, struct op *op)
 {
-    struct resource *resource = batch_resource(batch, op->blamed);
+    struct resource *resource = batch_resource(batch, op->failed_resource);
     if (resource == NULL || resource->expires_at == 0) {
-        op->code = resource_unknown(op->blamed, &op->err);
+        op->code = resource_unknown(op->failed_resource, &op->err);
         return;
     }
-    op->rested = resource_blame(resource, batch->load.now);
+    op->cooldown = resource_record_failure(resource, batch->load.now);
     op->registered = *resource;
 }
 
@@ -589,8 +589,8 @@ static bool may_do(struct batch *batch, uint32_t index, const struct batch_job *
     case OP_TIMER_FIRED: /* not what a caller asks for */
     case OP_RESOURCE:    /* core/resource_owner.h says whose it is */
     case OP_RESOURCE_GONE:
-    case OP_BLAME:    /* not what a caller asks for either */
-    case OP_ANSWERED: /* it is done */
+    case OP_RESOURCE_FAILED: /* not what a caller asks for either */
+    case OP_ANSWERED:        /* it is done */
     case OP_PROBE:
     case OP_WORKER:      /* whose worker it is, batch_worker.c asks */
     case OP_WORKER_GONE: /* too */
@@ -667,8 +667,8 @@ enum error_code batch_execute(struct batch *batch, uint32_t index)
         return do_import(batch, op);
     case OP_RESOURCE_GONE:
         return do_resource_gone(batch, index);
-    case OP_BLAME:
-        do_blame(batch, op);
+    case OP_RESOURCE_FAILED:
+        do_record_failure(batch, op);
         return ERR_OK;
     case OP_RESOURCE:
     case OP_KIND:

@@ -327,15 +327,15 @@ static void put_token(struct store_write *write, struct settings *settings,
 
 static bool is_setting(const struct op *op)
 {
-    return op->type == OP_RESOURCE || op->type == OP_RESOURCE_GONE || op->type == OP_BLAME ||
-           op->type == OP_KIND || op->type == OP_QUEUE || op->type == OP_TOKEN ||
-           op->type == OP_TOKEN_REVOKE;
+    return op->type == OP_RESOURCE || op->type == OP_RESOURCE_GONE ||
+           op->type == OP_RESOURCE_FAILED || op->type == OP_KIND || op->type == OP_QUEUE ||
+           op->type == OP_TOKEN || op->type == OP_TOKEN_REVOKE;
 }
 
 /* Adds what one operation has set. */
 static void put_setting(struct store_write *write, struct settings *settings, const struct op *op)
 {
-    if (op->type == OP_RESOURCE || op->type == OP_RESOURCE_GONE || op->type == OP_BLAME)
+    if (op->type == OP_RESOURCE || op->type == OP_RESOURCE_GONE || op->type == OP_RESOURCE_FAILED)
         put_resource(write, settings, op);
     else if (op->type == OP_KIND)
         put_kind(write, settings, op->kind.kind);

@@ -76,7 +76,7 @@ static void finish(struct engine *engine)
     settle_moment(engine);
     pthread_mutex_lock(&engine->lock);
     engine_tell_rumour(engine, RUMOUR_OF_WORK);
-    engine_tell_rumour(engine, RUMOUR_OF_STEPS); /* a resource may have rested for long enough */
+    engine_tell_rumour(engine, RUMOUR_OF_STEPS); /* the cooldown of a resource may be over */
     pthread_mutex_unlock(&engine->lock);
 }
 

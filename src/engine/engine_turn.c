@@ -197,16 +197,16 @@ bool engine_run_calls(struct runner *runner)
             if (committed && runner->batcher.wrote)
                 atomic_store(&engine->written_at, engine_steady(engine));
         }
-        uint32_t blames = 0;
+        uint32_t failures = 0;
         bool queues = changes_queues(runner, count);
         if (committed)
-            blames = engine_blames(runner, count, &memory->arena);
+            failures = engine_resource_failures(runner, count, &memory->arena);
         /* From here on the calls belong to others: to their callers, or to who runs them again.
          * Those who found nothing are parked first: the news may be for them. */
         settle(runner, memory, committed, &over);
         if (committed) {
             tell_wakeups(runner, queues);
-            engine_blame(runner, blames, &memory->arena);
+            engine_record_failures(runner, failures, &memory->arena);
         }
         tell(&over);
         struct call own = {.memory = memory};

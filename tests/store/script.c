@@ -392,9 +392,9 @@ static void random_setting(struct script *script, struct op *op)
         op->kind.expected_version = -1;
         break;
     case 2:
-        op->type = chance(script, 50) ? OP_BLAME : OP_RESOURCE_GONE;
-        if (op->type == OP_BLAME)
-            op->blamed = resource->id;
+        op->type = chance(script, 50) ? OP_RESOURCE_FAILED : OP_RESOURCE_GONE;
+        if (op->type == OP_RESOURCE_FAILED)
+            op->failed_resource = resource->id;
         else
             op->resource_gone.id = resource->id;
         break;

@@ -89,7 +89,7 @@ static void ask_thread(struct sqlite_store *store, int pages)
     sqlite_unlock(store);
 }
 
-/* ---- with the turn ---- */
+/* ---- with the writer lock ---- */
 
 /* Empties the log, for which no reader may be in it any more. That it is empty is on the disk when
  * the commit is, which waits for that next. */

@@ -1,9 +1,9 @@
 /* What the parts of the SQLite store share; no one else includes this.
  *
  * There is one connection that writes, used by one transaction at a time, and a few that read, each
- * with a snapshot of its own. A commit is written to SQLite's log with the turn and synced without
- * it, so that the next transaction works meanwhile; nothing is told of a commit, and nobody reads
- * it, before it is synced. */
+ * with a snapshot of its own. A commit is written to SQLite's log with the writer lock and synced
+ * without it, so that the next transaction works meanwhile; nothing is told of a commit, and nobody
+ * reads it, before it is synced. */
 #ifndef PAWL_STORE_SQLITE_SQLITE_H
 #define PAWL_STORE_SQLITE_SQLITE_H
 
@@ -29,8 +29,9 @@ enum {
     LIST_ROWS_MAX = 5 * 1000, /* jobs that one list looks at where no index helps */
 
     /* From this many pages on the log is moved to the database, beside those who write; from some
-     * times as many on whoever has the turn moves the rest. Readers can hold it back; from many
-     * times as many on it is waited for them, so that the log does not grow for ever. */
+     * times as many on the transaction with the writer lock moves the rest. Readers can hold it
+     * back; from many times as many on it is waited for them, so that the log does not grow for
+     * ever. */
     LOG_PAGES_MAX = 500,
     LOG_FULL = 8,     /* so many times as many */
     LOG_URGENT = 128, /* so many times as many */
@@ -97,10 +98,10 @@ struct reader_connection {
 };
 
 /* Somebody who waits for the writer. */
-struct turn {
+struct writer_waiter {
     pthread_cond_t came;
-    bool is_mine;
-    struct turn *next;
+    bool has_writer;
+    struct writer_waiter *next;
 };
 
 /* Moves the log to the database in a thread of its own (checkpoints.c). With the store's lock, but
@@ -136,8 +137,8 @@ struct sqlite_store {
     bool syncing;             /* somebody waits for the disk */
     pthread_cond_t freed;     /* nobody has the writer any more */
     bool writing;             /* somebody has the writer */
-    struct turn *first_turn;  /* who waits for it, in order */
-    struct turn *last_turn;
+    struct writer_waiter *first_waiter; /* who waits for it, in order */
+    struct writer_waiter *last_waiter;
     struct reader_connection *idle;
     uint32_t idle_count;
     uint32_t reader_count; /* idle or not */
@@ -158,7 +159,7 @@ struct sqlite_store {
     struct lane_book lanes;
     bool lanes_stale;                    /* to be read anew */
     uint32_t lanes_many;                 /* with more lanes than this some may be given back */
-    _Atomic uint64_t lanes_era;          /* changed with the turn */
+    _Atomic uint64_t lanes_era;          /* changed with the writer lock */
     uint32_t lanes_free[LANES_FREE_MAX]; /* the lowest numbers that were given back, rising */
     uint32_t lanes_free_count;
     uint32_t lanes_free_next; /* index of the next to be used */

@@ -64,7 +64,7 @@ struct store_options {
                              does, after a copy) */
     uint64_t seed;        /* for look-up tables */
     uint32_t connections; /* PostgreSQL: at most this many at once; 0: 4 */
-    int64_t patience_ms;  /* how long to try before `unavailable`; 0: 30 s */
+    int64_t timeout_ms;   /* how long to try before `unavailable`; 0: 30 s */
 };
 
 struct store;

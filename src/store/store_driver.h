@@ -20,7 +20,7 @@ struct store_driver {
     /* Closes it; see store_close. */
     void (*close)(struct store *store);
 
-    /* Starts a transaction. It may wait for its turn, up to the store's patience. */
+    /* Starts a transaction. It may wait for its turn, up to the store's timeout. */
     enum error_code (*begin)(struct store *store, enum store_mode mode, struct store_txn **ret,
                              struct err *err);
 

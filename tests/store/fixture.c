@@ -26,7 +26,7 @@ int trial_setup(void **state)
         .clock_arg = t,
         .create = true,
         .seed = 7,
-        .patience_ms = 10 * 1000,
+        .timeout_ms = 10 * 1000,
     };
     enum error_code code = factory->open(factory->arg, &options, &t->store, &t->w.err);
     if (code != ERR_OK) {

@@ -26,7 +26,7 @@ static int setup_proxied(void **state)
                    sql(c, "SELECT current_database()"));
     struct store_options options = case_options();
     options.connections = 1;
-    options.patience_ms = 3000;
+    options.timeout_ms = 3000;
     if (store_open(str_from(url), &options, &c->store, &c->err) != ERR_OK)
         fail_msg("%s", c->err.detail);
     batcher_init(&c->batcher, c->store, NULL, NULL);

@@ -20,7 +20,7 @@
 enum {
     CONNECTIONS_DEFAULT = 4,
     CONNECTIONS_MAX = 1000,
-    PATIENCE_MS_DEFAULT = 30 * 1000,
+    TIMEOUT_MS_DEFAULT = 30 * 1000,
     CAREFUL_MS = 60 * 1000,
 };
 
@@ -42,7 +42,7 @@ enum {
 struct postgres {
     struct store base;
     char *url; /* with its password: never shown */
-    int64_t patience_ms;
+    int64_t timeout_ms;
     char settings[2][864]; /* the statement that every transaction begins with, by its mode */
 
     pthread_mutex_t mutex; /* over the pool, the lane book and the origin */
@@ -134,7 +134,7 @@ struct postgres_txn {
 
 /* ---- the pool ---- */
 
-/* A connection that works, or unavailable when there is none within the store's patience. */
+/* A connection that works, or unavailable when there is none within the store's timeout. */
 enum error_code pool_take(struct postgres *store, struct connection **ret, struct err *err);
 void pool_give(struct postgres *store, struct connection *connection);
 
@@ -169,8 +169,8 @@ void patrol_stop(struct postgres *store);
  * clients would see. We know better than statistics, which may be as old as the last quiet hour,
  * that everything is to be found by an index. What writers send is planned once, whatever the size
  * of the batch; what readers send is planned for what they ask. A lock is waited for almost as long
- * as the client has patience, and a client that fell silent loses its locks. */
-void txn_settings(char *ret, size_t size, enum store_mode mode, int64_t patience_ms);
+ * as the client's timeout, and a client that fell silent loses its locks. */
+void txn_settings(char *ret, size_t size, enum store_mode mode, int64_t timeout_ms);
 
 /* Acknowledged means durable, whatever the database does otherwise. */
 #define TXN_SYNCHRONOUS                                                                            \

@@ -122,7 +122,7 @@ struct sqlite_store {
     struct store_clock clock;
     struct owner owner;
     atomic_bool lost; /* one of its files is gone */
-    int64_t patience_ms;
+    int64_t timeout_ms;
     int64_t list_rows_max; /* LIST_ROWS_MAX, or less */
     int log_pages_max;     /* LOG_PAGES_MAX, or less */
 

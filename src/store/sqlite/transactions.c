@@ -103,7 +103,7 @@ static enum error_code writer_lock(struct sqlite_store *store, struct err *err)
     }
     add_waiter(store, &waiter);
 
-    struct timespec deadline = condition_deadline(store->patience_ms);
+    struct timespec deadline = condition_deadline(store->timeout_ms);
     int result = 0;
     while (!waiter.has_writer && result == 0)
         result = pthread_cond_timedwait(&waiter.came, &store->lock, &deadline);
@@ -114,7 +114,7 @@ static enum error_code writer_lock(struct sqlite_store *store, struct err *err)
     if (waiter.has_writer)
         return ERR_OK;
     return err_set(err, ERR_UNAVAILABLE, "other transactions took longer than %lld ms: retry later",
-                   (long long)store->patience_ms);
+                   (long long)store->timeout_ms);
 }
 
 /* Hands the writer to the transaction that has waited longest. Returns the number of the last
@@ -239,7 +239,7 @@ static enum error_code check_before_write(struct sqlite_store *store, struct err
 static enum error_code take_reader(struct sqlite_store *store, struct reader_connection **ret,
                                    struct err *err)
 {
-    struct timespec deadline = condition_deadline(store->patience_ms);
+    struct timespec deadline = condition_deadline(store->timeout_ms);
     int result = 0;
     sqlite_lock(store);
     while (store->idle == NULL && store->reader_count >= READERS_MAX && result == 0)
@@ -287,7 +287,7 @@ static enum error_code make_reader(struct sqlite_store *store, struct reader_con
     struct reader_connection *reader = calloc(1, sizeof *reader);
     if (reader == NULL)
         return sqlite_no_memory(err);
-    code = lite_open(&reader->connection, store->owner.path, CONNECTION_READER, store->patience_ms,
+    code = lite_open(&reader->connection, store->owner.path, CONNECTION_READER, store->timeout_ms,
                      err);
     if (code != ERR_OK) {
         free(reader);

@@ -189,7 +189,7 @@ void engine_record_failures(struct runner *runner, uint32_t failures, struct are
 int64_t engine_trusted_limit(struct engine *engine);
 
 /* Goes on from what was trusted when the store was looked after last. */
-void engine_begin_trusting(struct engine *engine, const struct store_attendance *seen);
+void engine_begin_trusting(struct engine *engine, const struct store_liveness *seen);
 
 /* Notes that the store is looked after, and looks at its clock. */
 enum error_code engine_record_liveness(struct engine *engine, struct err *err);

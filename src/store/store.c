@@ -350,10 +350,10 @@ int store_due_cmp(const void *a, const void *b)
     return str_cmp(left->resource_id, right->resource_id);
 }
 
-enum error_code store_attend(struct store *store, struct store_attendance *attendance,
-                             struct err *err)
+enum error_code store_record_liveness(struct store *store, struct store_liveness *liveness,
+                                      struct err *err)
 {
-    return store->driver->attend(store, attendance, err);
+    return store->driver->record_liveness(store, liveness, err);
 }
 
 enum error_code store_strays(struct store *store, struct arena *arena, struct store_stray **ret,

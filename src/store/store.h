@@ -172,8 +172,8 @@ enum error_code store_backup(struct store *store, struct str path, int64_t *ret_
                              struct err *err);
 enum error_code store_sweep(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,
                             struct err *err);
-enum error_code store_attend(struct store *store, struct store_attendance *attendance,
-                             struct err *err);
+enum error_code store_record_liveness(struct store *store, struct store_liveness *liveness,
+                                      struct err *err);
 void store_origin(struct store *store, struct store_origin *ret);
 enum error_code store_strays(struct store *store, struct arena *arena, struct store_stray **ret,
                              uint32_t *ret_count, struct err *err);

@@ -79,10 +79,10 @@ struct store_driver {
     enum error_code (*sweep)(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,
                              struct err *err);
 
-    /* Notes that somebody looks after the store, tells the time, and when that was noted last
-     * before. Nothing is synced: when the machine crashes an older note may be left. */
-    enum error_code (*attend)(struct store *store, struct store_attendance *attendance,
-                              struct err *err);
+    /* Records that a server runs maintenance on the store; returns the time, and when that was last
+     * recorded before. Nothing is synced: when the machine crashes an older note may be left. */
+    enum error_code (*record_liveness)(struct store *store, struct store_liveness *liveness,
+                                       struct err *err);
 
     /* Waits until something was committed since `seen` (any number at first), or `wait_ms` are
      * over. `ret_seen` is for the next call. It may come back without cause. */

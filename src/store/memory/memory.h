@@ -226,8 +226,8 @@ enum error_code memory_write(struct store_txn *handle, const struct store_write 
 enum error_code memory_due(struct store *store, uint32_t limit, struct arena *arena,
                            struct store_due **ret, uint32_t *ret_count, int64_t *ret_now,
                            int64_t *ret_next, struct err *err);
-enum error_code memory_attend(struct store *base, struct store_attendance *attendance,
-                              struct err *err);
+enum error_code memory_record_liveness(struct store *base, struct store_liveness *liveness,
+                                       struct err *err);
 enum error_code memory_sweep(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,
                              struct err *err);
 /* memory_read.c */

@@ -290,7 +290,7 @@ static const struct store_driver memory_driver = {
     .no_backup =
         "a memory store has no file to back up: use `pawl export`, or a store at sqlite:PATH",
     .sweep = memory_sweep,
-    .attend = memory_attend,
+    .record_liveness = memory_record_liveness,
 };
 
 /* Waits are measured by a clock that nobody sets. */

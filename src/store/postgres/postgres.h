@@ -428,8 +428,8 @@ enum error_code postgres_resources(struct store_txn *handle, struct arena *arena
                                    struct resource **ret, uint32_t *ret_count, struct err *err);
 enum error_code postgres_tokens(struct store_txn *handle, struct store_tokens *tokens,
                                 struct arena *arena, struct err *err);
-enum error_code postgres_attend(struct store *handle, struct store_attendance *attendance,
-                                struct err *err);
+enum error_code postgres_record_liveness(struct store *handle, struct store_liveness *liveness,
+                                         struct err *err);
 enum error_code postgres_strays(struct store *handle, struct arena *arena, struct store_stray **ret,
                                 uint32_t *ret_count, struct err *err);
 enum error_code postgres_mend(struct store *handle, uint32_t lane, struct str key, struct err *err);

@@ -171,7 +171,7 @@ static const struct store_driver postgres_driver = {
     .no_backup = "a PostgreSQL store has no file to back up: use `pg_dump -n pawl`, or `pawl "
                  "export` for single jobs",
     .sweep = postgres_sweep,
-    .attend = postgres_attend,
+    .record_liveness = postgres_record_liveness,
     .origin = postgres_origin,
     .strays = postgres_strays,
     .mend = postgres_mend,

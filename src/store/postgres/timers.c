@@ -355,7 +355,7 @@ enum error_code postgres_sweep(struct store *handle, int64_t now, uint32_t limit
 
 /* $2: the trusted time to note, or 0. While the clock is behind, where the store's time has come to
  * is left for the others. Whether any of it is on the disk matters to nobody. */
-static const char attend[] =
+static const char record_liveness[] =
     "WITH clock AS MATERIALIZED (SELECT coalesce($1::int8, " SQL_NOW ") AS now,"
     " coalesce($1::int8, pawl.wall_ms()) AS wall)"
     ", noted AS (INSERT INTO pawl.attended (one, at, wall, trusted)"
@@ -367,17 +367,17 @@ static const char attend[] =
     " coalesce((SELECT trusted FROM pawl.attended), 0) / 1000 * 1000, now, wall,"
     " set_config('synchronous_commit', 'off', true) FROM clock";
 
-enum error_code postgres_attend(struct store *handle, struct store_attendance *attendance,
-                                struct err *err)
+enum error_code postgres_record_liveness(struct store *handle, struct store_liveness *liveness,
+                                         struct err *err)
 {
     struct postgres *store = (struct postgres *)handle;
     int64_t ret[4];
-    enum error_code code = ask_alone(handle, attend, &attendance->trusted, 1, ret, 4, err);
+    enum error_code code = ask_alone(handle, record_liveness, &liveness->trusted, 1, ret, 4, err);
     if (code != ERR_OK)
         return code;
-    attendance->before = ret[0];
-    attendance->trusted_before = ret[1];
-    attendance->now = clock_tell(store, ret[2]);
-    attendance->wall = ret[3];
+    liveness->before = ret[0];
+    liveness->trusted_before = ret[1];
+    liveness->now = clock_tell(store, ret[2]);
+    liveness->wall = ret[3];
     return ERR_OK;
 }

@@ -312,8 +312,8 @@ enum error_code sqlite_promote(struct store_txn *base, uint32_t limit, uint32_t 
 enum error_code sqlite_due(struct store *store, uint32_t limit, struct arena *arena,
                            struct store_due **ret, uint32_t *ret_count, int64_t *ret_now,
                            int64_t *ret_next, struct err *err);
-enum error_code sqlite_attend(struct store *base, struct store_attendance *attendance,
-                              struct err *err);
+enum error_code sqlite_record_liveness(struct store *base, struct store_liveness *liveness,
+                                       struct err *err);
 /* Notes when the engine looks after the lease on a job, for when this is committed; 0: it ends. */
 enum error_code sqlite_note_lease(struct sqlite_txn *txn, int64_t no, const struct uuid *job,
                                   int64_t due_at, struct err *err);

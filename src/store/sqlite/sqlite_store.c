@@ -63,7 +63,7 @@ static const struct store_driver driver = {
     .tokens = sqlite_tokens,
     .backup = sqlite_backup,
     .sweep = sqlite_sweep,
-    .attend = sqlite_attend,
+    .record_liveness = sqlite_record_liveness,
 };
 
 /* Opens the writer and makes the schema what it should be. */

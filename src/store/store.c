@@ -158,15 +158,15 @@ enum error_code store_promote(struct store_txn *txn, uint32_t limit, uint32_t *r
     return txn->store->driver->promote(txn, limit, ret_count, err);
 }
 
-enum error_code store_admit(struct store_txn *txn, const struct store_admission *wanted,
-                            struct arena *arena, struct store_submission **ret, uint32_t *ret_count,
-                            struct err *err)
+enum error_code store_outbox_drain(struct store_txn *txn, const struct store_outbox_request *wanted,
+                                   struct arena *arena, struct store_submission **ret,
+                                   uint32_t *ret_count, struct err *err)
 {
     assert(txn->mode == STORE_WRITE && wanted->limit > 0);
     *ret_count = 0;
-    return txn->store->driver->admit == NULL
+    return txn->store->driver->outbox_drain == NULL
                ? ERR_OK
-               : txn->store->driver->admit(txn, wanted, arena, ret, ret_count, err);
+               : txn->store->driver->outbox_drain(txn, wanted, arena, ret, ret_count, err);
 }
 
 /* Whether what is said to have changed is what a row must be written for. */

@@ -123,9 +123,9 @@ enum error_code store_candidates(struct store_txn *txn, struct store_search *sea
                                  uint32_t count, struct arena *arena, struct err *err);
 enum error_code store_promote(struct store_txn *txn, uint32_t limit, uint32_t *ret_count,
                               struct err *err);
-enum error_code store_admit(struct store_txn *txn, const struct store_admission *wanted,
-                            struct arena *arena, struct store_submission **ret, uint32_t *ret_count,
-                            struct err *err);
+enum error_code store_outbox_drain(struct store_txn *txn, const struct store_outbox_request *wanted,
+                                   struct arena *arena, struct store_submission **ret,
+                                   uint32_t *ret_count, struct err *err);
 enum error_code store_write(struct store_txn *txn, const struct store_write *write,
                             struct err *err);
 enum error_code store_commit(struct store_txn *txn, enum store_outcome *outcome, struct err *err);

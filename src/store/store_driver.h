@@ -25,7 +25,7 @@ struct store_driver {
                              struct err *err);
 
     /* Locks (in a transaction that may write) and reads everything in `load`; before any other verb
-     * of the transaction but admit, and only once. */
+     * of the transaction but outbox_drain, and only once. */
     enum error_code (*load)(struct store_txn *txn, struct store_load *load, struct arena *arena,
                             struct err *err);
 
@@ -168,9 +168,10 @@ struct store_driver {
 
     /* Takes committed submissions, which are gone with this transaction. NULL: there are none,
      * since nobody but Pawl writes to this store. */
-    enum error_code (*admit)(struct store_txn *txn, const struct store_admission *wanted,
-                             struct arena *arena, struct store_submission **ret,
-                             uint32_t *ret_count, struct err *err);
+    enum error_code (*outbox_drain)(struct store_txn *txn,
+                                    const struct store_outbox_request *wanted, struct arena *arena,
+                                    struct store_submission **ret, uint32_t *ret_count,
+                                    struct err *err);
 
     /* Copies a store in a file to a new file at `path`, as of the moment of the call, while it is
      * in use; writers go on meanwhile. The copy is a store of its own. It is there only when it is

@@ -179,11 +179,11 @@ struct store_submission {
     struct str options; /* raw JSON, not checked */
 };
 
-/* Which submissions to take: the oldest, but for some that are left where they are. */
-struct store_admission {
+/* Which submissions to take: the oldest, except those that are quarantined. */
+struct store_outbox_request {
     uint32_t limit;
-    const struct uuid *left;
-    uint32_t left_count;
+    const struct uuid *quarantined;
+    uint32_t quarantined_count;
 };
 
 #endif

@@ -343,8 +343,8 @@ static void a_store_of_its_own_admits_nothing(void **state)
     struct store_submission *list;
     uint32_t count = 99;
     struct store_txn *txn = begin_empty(t, NULL);
-    ok(t, store_admit(txn, &(struct store_admission){.limit = 10}, &t->w.arena, &list, &count,
-                      &t->w.err));
+    ok(t, store_outbox_drain(txn, &(struct store_outbox_request){.limit = 10}, &t->w.arena, &list,
+                             &count, &t->w.err));
     assert_int_equal(count, 0);
     rollback(t, txn);
 }

@@ -387,9 +387,10 @@ enum error_code postgres_candidates(struct store_txn *handle, struct store_searc
                                     uint32_t count, struct arena *arena, struct err *err);
 enum error_code postgres_promote(struct store_txn *handle, uint32_t limit, uint32_t *ret_count,
                                  struct err *err);
-enum error_code postgres_admit(struct store_txn *handle, const struct store_admission *wanted,
-                               struct arena *arena, struct store_submission **ret,
-                               uint32_t *ret_count, struct err *err);
+enum error_code postgres_outbox_drain(struct store_txn *handle,
+                                      const struct store_outbox_request *wanted,
+                                      struct arena *arena, struct store_submission **ret,
+                                      uint32_t *ret_count, struct err *err);
 enum error_code postgres_write(struct store_txn *handle, const struct store_write *write,
                                struct err *err);
 enum error_code postgres_commit(struct store_txn *handle, enum store_outcome *outcome,

@@ -1,4 +1,4 @@
-/* What has to do with time: promote, due, sweep; and admit, which works alike. */
+/* What has to do with time: promote, due, sweep; and outbox_drain, which works alike. */
 #include <stdlib.h>
 
 #include "core/request.h"
@@ -150,10 +150,10 @@ enum error_code postgres_promote(struct store_txn *handle, uint32_t limit, uint3
                           ret_count, err);
 }
 
-/* ---- admit ---- */
+/* ---- the outbox ---- */
 
 /* Submissions behind $1 and up to $2, $3 at most, but for those in $4. */
-static const char admit_submissions[] =
+static const char drain_submissions[] =
     "WITH taken AS MATERIALIZED ("
     " SELECT ctid AS place, id, seq, kind, queue, idempotency_key, payload, options"
     " FROM pawl.submissions"
@@ -162,8 +162,8 @@ static const char admit_submissions[] =
     "), gone AS (DELETE FROM pawl.submissions WHERE ctid = ANY (ARRAY(SELECT place FROM taken)))"
     " SELECT id, seq, kind, queue, idempotency_key, payload, options FROM taken ORDER BY seq";
 
-struct admission {
-    const struct store_admission *wanted;
+struct drain {
+    const struct store_outbox_request *wanted;
     struct arena *arena;
     struct store_submission *at;
     uint32_t count;
@@ -176,11 +176,11 @@ static int64_t seq_before(const struct mark_place *from)
     return from->step < -1 && from->at > INT64_MIN ? from->at - 1 : from->at;
 }
 
-static enum error_code ask_submissions(struct postgres_txn *txn, const struct admission *admission,
+static enum error_code ask_submissions(struct postgres_txn *txn, const struct drain *drain,
                                        const struct mark_place *from, const struct mark_place *to,
                                        uint32_t limit, PGresult **ret, struct err *err)
 {
-    const struct store_admission *wanted = admission->wanted;
+    const struct store_outbox_request *wanted = drain->wanted;
     struct params params;
     struct array left;
     params_init(&params, &txn->scratch);
@@ -192,28 +192,28 @@ static enum error_code ask_submissions(struct postgres_txn *txn, const struct ad
         array_add_uuid(&left, wanted->left[i]);
     params_add_array(&params, &left);
     txn->wrote = true;
-    return txn_ask(txn, admit_submissions, &params, ret, err);
+    return txn_ask(txn, drain_submissions, &params, ret, err);
 }
 
-static enum error_code admit_range(struct postgres_txn *txn, void *arg,
+static enum error_code drain_range(struct postgres_txn *txn, void *arg,
                                    const struct mark_place *from, const struct mark_place *to,
                                    uint32_t limit, struct taken *taken, struct err *err)
 {
-    struct admission *admission = arg;
+    struct drain *drain = arg;
     struct reader reader;
     PGresult *result;
-    enum error_code code = ask_submissions(txn, admission, from, to, limit, &result, err);
+    enum error_code code = ask_submissions(txn, drain, from, to, limit, &result, err);
     if (code != ERR_OK)
         return code;
-    size_t count = admission->count;
+    size_t count = drain->count;
     size_t more = (size_t)PQntuples(result);
-    admission->at = arena_grow(admission->arena, admission->at, count * sizeof *admission->at,
-                               (count + more) * sizeof *admission->at);
-    if (admission->at == NULL)
+    drain->at = arena_grow(drain->arena, drain->at, count * sizeof *drain->at,
+                           (count + more) * sizeof *drain->at);
+    if (drain->at == NULL)
         code = out_of_memory(err);
-    reader_init(&reader, result, admission->arena);
+    reader_init(&reader, result, drain->arena);
     for (size_t row = 0; row < more && code == ERR_OK; row++) {
-        struct store_submission *submission = &admission->at[admission->count++];
+        struct store_submission *submission = &drain->at[drain->count++];
         struct mark_place place = {.step = -1};
         reader_row(&reader, (int)row);
         *submission = (struct store_submission){.id = reader_uuid(&reader)};
@@ -233,15 +233,16 @@ static enum error_code admit_range(struct postgres_txn *txn, void *arg,
     return code;
 }
 
-enum error_code postgres_admit(struct store_txn *handle, const struct store_admission *wanted,
-                               struct arena *arena, struct store_submission **ret,
-                               uint32_t *ret_count, struct err *err)
+enum error_code postgres_outbox_drain(struct store_txn *handle,
+                                      const struct store_outbox_request *wanted,
+                                      struct arena *arena, struct store_submission **ret,
+                                      uint32_t *ret_count, struct err *err)
 {
-    struct admission admission = {.wanted = wanted, .arena = arena};
+    struct drain drain = {.wanted = wanted, .arena = arena};
     enum error_code code = take_from_line((struct postgres_txn *)handle, LINE_SUBMISSIONS,
-                                          wanted->limit, admit_range, &admission, ret_count, err);
+                                          wanted->limit, drain_range, &drain, ret_count, err);
     if (code == ERR_OK)
-        *ret = admission.at;
+        *ret = drain.at;
     return code;
 }
 

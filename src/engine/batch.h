@@ -191,10 +191,10 @@ struct wakeups {
     struct ready_lane *ready; /* lanes that got work which can be claimed now */
     uint32_t ready_count;
     uint32_t ready_cap;
-    bool slots_freed; /* resources may have room that they had not */
-    bool left;        /* work that it had locked may stand in its lane as before */
-    int64_t next_at;  /* the earliest time that was set: something is due then; INT64_MAX: none */
-    int64_t now;      /* the store's time */
+    bool slots_freed;      /* resources may have room that they had not */
+    bool locked_unclaimed; /* work that it had locked may stand in its lane as before */
+    int64_t next_at; /* the earliest time that was set: something is due then; INT64_MAX: none */
+    int64_t now;     /* the store's time */
 };
 
 struct ready_lane {

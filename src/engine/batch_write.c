@@ -216,10 +216,10 @@ static bool may_stand_in_lane(const struct job *job)
 }
 
 /* Whether somebody who searched beside this batch may have passed over work because of it. */
-static bool has_left(const struct batch *batch)
+static bool has_locked_unclaimed(const struct batch *batch)
 {
     for (uint32_t i = 0; i < batch->op_count && batch->searches != NULL; i++)
-        if (batch->searches[i].left)
+        if (batch->searches[i].locked_unclaimed)
             return true;
     for (uint32_t i = 0; i < batch->job_count; i++) {
         const struct batch_job *job = &batch->jobs[i];
@@ -235,7 +235,7 @@ static void note_wakeups(struct batch *batch, const struct store_write *write)
 {
     struct wakeups *wakeups = &batch->batcher->wakeups;
     wakeups->now = batch->load.now;
-    wakeups->left = wakeups->left || has_left(batch);
+    wakeups->locked_unclaimed = wakeups->locked_unclaimed || has_locked_unclaimed(batch);
     wakeups->slots_freed = write->resource_count > 0;
     for (uint32_t i = 0; i < write->job_count; i++) {
         const struct store_job_write *job = &write->jobs[i];

@@ -131,7 +131,7 @@ bool engine_run_calls(struct runner *runner);
  * when it has left work that it had locked, claims that may have missed that are run again.
  * Under the lock. */
 void engine_flight_begin(struct runner *runner);
-void engine_flight_end(struct runner *runner, bool left);
+void engine_flight_end(struct runner *runner, bool locked_unclaimed);
 
 /* Maintenance is to run at `at`, on the steady clock, if not sooner. Under the lock. */
 void engine_maintain_by(struct engine *engine, int64_t at);

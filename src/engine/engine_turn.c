@@ -26,7 +26,7 @@ void engine_flight_begin(struct runner *runner)
     }
 }
 
-void engine_flight_end(struct runner *runner, bool left)
+void engine_flight_end(struct runner *runner, bool locked_unclaimed)
 {
     const struct batcher *batcher = &runner->batcher;
     struct engine *engine = runner->engine;
@@ -34,7 +34,7 @@ void engine_flight_end(struct runner *runner, bool left)
     if (batcher->seen_at >= engine->sighting.seen_at)
         engine->sighting =
             (struct sighting){batcher->seen_at, batcher->down_since, batcher->up_since};
-    if (left)
+    if (locked_unclaimed)
         engine_tell_unlocked(engine);
 }
 
@@ -78,7 +78,7 @@ static void settle(struct runner *runner, struct call_memory *memory, bool commi
 {
     struct engine *engine = runner->engine;
     pthread_mutex_lock(&engine->lock);
-    engine_flight_end(runner, !committed || runner->batcher.wakeups.left);
+    engine_flight_end(runner, !committed || runner->batcher.wakeups.locked_unclaimed);
     while (runner->calls.first != NULL) {
         struct call *call = runner->calls.first;
         call_list_remove(&runner->calls, call);

@@ -161,7 +161,7 @@ struct store_search {
     uint32_t max;
     struct store_candidate *found; /* out */
     uint32_t found_count;          /* out */
-    bool left;                     /* out: more was locked than was found, and is left there */
+    bool locked_unclaimed;         /* out: more was locked than was found, and stays in its lane */
     uint32_t skipped_locked;       /* out, when nothing was found: heads of these lanes that another
                                       transaction was busy with, SKIPPED_COUNT_MAX at most */
 };

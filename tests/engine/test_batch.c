@@ -189,21 +189,21 @@ static void leaves_work(struct theatre *s)
     const struct wakeups *wakeups = &s->player.batcher.wakeups;
     struct spec spec = spec_defaults(NULL);
     struct uuid job = submit(s, &spec);
-    assert_false(wakeups->left); /* it is new, and told of as that */
+    assert_false(wakeups->locked_unclaimed); /* it is new, and told of as that */
     struct op signal = signal_op(job, "1");
     player_run(&s->player, &signal, 1);
     assert_int_equal(s->player.ops[0].code, ERR_OK);
-    assert_true(wakeups->left);
+    assert_true(wakeups->locked_unclaimed);
     struct op refused = command_op(job, COMMAND_COMPLETE);
     player_run(&s->player, &refused, 1);
     assert_int_not_equal(s->player.ops[0].code, ERR_OK);
-    assert_true(wakeups->left);
+    assert_true(wakeups->locked_unclaimed);
     struct op done = command_op(job, COMMAND_COMPLETE);
     done.command.token = claim(s);
-    assert_false(wakeups->left);
+    assert_false(wakeups->locked_unclaimed);
     player_run(&s->player, &done, 1);
     assert_int_equal(s->player.ops[0].code, ERR_OK);
-    assert_false(wakeups->left);
+    assert_false(wakeups->locked_unclaimed);
 }
 
 static void a_batch_says_whether_work_that_it_had_locked_is_still_there(void **state)

@@ -182,15 +182,15 @@ static enum error_code ask_submissions(struct postgres_txn *txn, const struct dr
 {
     const struct store_outbox_request *wanted = drain->wanted;
     struct params params;
-    struct array left;
+    struct array quarantined;
     params_init(&params, &txn->scratch);
     params_add_int8(&params, seq_before(from));
     params_add_int8(&params, seq_before(to));
     params_add_int8(&params, limit);
-    array_init(&left, &txn->scratch, PARAM_UUID, wanted->left_count);
-    for (uint32_t i = 0; i < wanted->left_count; i++)
-        array_add_uuid(&left, wanted->left[i]);
-    params_add_array(&params, &left);
+    array_init(&quarantined, &txn->scratch, PARAM_UUID, wanted->quarantined_count);
+    for (uint32_t i = 0; i < wanted->quarantined_count; i++)
+        array_add_uuid(&quarantined, wanted->quarantined[i]);
+    params_add_array(&params, &quarantined);
     txn->wrote = true;
     return txn_ask(txn, drain_submissions, &params, ret, err);
 }

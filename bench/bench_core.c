@@ -46,7 +46,7 @@ static void decide(struct bench *bench, const struct command *command)
         bench->events[bench->event_count++] = decision.events[i];
     bench->job = decision.after;
     if (command->type == COMMAND_CLAIM)
-        bench->job.job.cursor = decision.answer.token; /* kept here for the completion */
+        bench->job.job.cursor = decision.result.token; /* kept here for the completion */
 }
 
 static void live(struct bench *bench)

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/placement.h"
+#include "core/retention.h"
+#include "core/schedule_entry.h"
 
 enum { PAYLOAD_BYTES = 200 };
 
@@ -133,18 +134,18 @@ static void decide_stage(struct lives *lives, enum life_stage stage, uint32_t i,
                                                    : life_complete(lives->tokens[i]);
     decide(lives, before, &command, lives->now[stage], ret);
     if (stage == LIFE_CLAIM)
-        lives->tokens[i] = ret->answer.token;
+        lives->tokens[i] = ret->result.token;
 }
 
-static struct placement place(struct lives *lives, const struct job *job)
+static struct schedule_entry place(struct lives *lives, const struct job *job)
 {
-    struct placement placement = {0};
+    struct schedule_entry entry = {0};
     struct err err;
     if (job->status == JOB_NONE)
-        return placement;
-    enum error_code code = placement_of_job(job, &lives->arena, &placement, &err);
+        return entry;
+    enum error_code code = schedule_entry_of_job(job, &lives->arena, &entry, &err);
     bench_check(code == ERR_OK, "%s", err.detail);
-    return placement;
+    return entry;
 }
 
 static void plan_stage(struct lives *lives, enum life_stage stage, uint32_t i,

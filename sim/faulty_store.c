@@ -174,14 +174,14 @@ static enum error_code faulty_sweep(struct store *handle, int64_t now, uint32_t 
     return code != ERR_OK ? code : store_sweep(faulty(handle)->inner, now, limit, ret_count, err);
 }
 
-static enum error_code faulty_attend(struct store *handle, struct store_attendance *attendance,
-                                     struct err *err)
+static enum error_code faulty_record_liveness(struct store *handle, struct store_liveness *liveness,
+                                              struct err *err)
 {
     enum error_code code = reach(handle, err);
     if (code == ERR_OK)
-        code = store_attend(faulty(handle)->inner, attendance, err);
-    if (code == ERR_OK && attendance->trusted > 0)
-        faulty(handle)->server->world->is_attended = true;
+        code = store_record_liveness(faulty(handle)->inner, liveness, err);
+    if (code == ERR_OK && liveness->trusted > 0)
+        faulty(handle)->server->world->liveness_recorded = true;
     return code;
 }
 
@@ -199,7 +199,7 @@ struct store *faulty_store_new(struct server *server)
     store->driver.watch_others = NULL;
     store->driver.backup = faulty_backup;
     store->driver.sweep = faulty_sweep;
-    store->driver.attend = faulty_attend;
+    store->driver.record_liveness = faulty_record_liveness;
     store->base = *store->inner;
     store->base.driver = &store->driver;
     /* Others change it too. */

@@ -211,7 +211,7 @@ void server_crash(struct server *server)
     server_close(server);
     /* The note is not synced. */
     if (world->scenario->store == SIM_SQLITE) {
-        world->is_attended = false;
+        world->liveness_recorded = false;
         world->jump_at = 0;
     }
     server->turn_at = world->now + rng_between(&server->rng, 1, DOWN_MS_MAX);

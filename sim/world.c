@@ -102,7 +102,7 @@ static void weather_turn(struct world *world)
     if (world_strikes(world, rng, FAULT_JUMP, 100)) {
         int64_t by = rng_chance(rng, 500) ? rng_between(rng, 1000, JUMP_MS_MAX)
                                           : -rng_between(rng, 100, JUMP_BACK_MS_MAX);
-        if (by > TRUSTED_JUMP_MS && world->is_attended) {
+        if (by > TRUSTED_JUMP_MS && world->liveness_recorded) {
             world->jump_at = world->now;
             world->jump_clock = world_store_time(world);
         }

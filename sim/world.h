@@ -224,11 +224,11 @@ struct world {
     bool veiled; /* payloads were erased in the batch that brought them: marks may be missing */
     uint32_t commands_left;
 
-    int64_t now;        /* milliseconds since the world began, that nobody sets */
-    int64_t offset;     /* how far the wall clock is from it */
-    bool is_attended;   /* it is noted which time was trusted */
-    int64_t jump_at;    /* when the clock was last set far ahead since then; 0: it was not */
-    int64_t jump_clock; /* and the store's time just before */
+    int64_t now;            /* milliseconds since the world began, that nobody sets */
+    int64_t offset;         /* how far the wall clock is from it */
+    bool liveness_recorded; /* it is noted which time was trusted */
+    int64_t jump_at;        /* when the clock was last set far ahead since then; 0: it was not */
+    int64_t jump_clock;     /* and the store's time just before */
     struct store_clock clock;
     struct store *store;    /* itself; on SQLite NULL while its server is down */
     struct disk *disk;      /* SQLite: what it is on, */

@@ -174,7 +174,7 @@ static int connect_to(const char *url)
 {
     struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
-    struct timeval patience = {.tv_sec = ASK_MS / 1000};
+    struct timeval timeout = {.tv_sec = ASK_MS / 1000};
     char port[8] = "80";
     char host[256];
     if (strncmp(url, SCHEME, strlen(SCHEME)) != 0)
@@ -193,8 +193,8 @@ static int connect_to(const char *url)
     if (getaddrinfo(host, port, &wanted, &found) != 0)
         return -1;
     int file = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    (void)setsockopt(file, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    (void)setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    (void)setsockopt(file, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+    (void)setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
     if (file >= 0 && connect(file, found->ai_addr, found->ai_addrlen) != 0) {
         (void)close(file);
         file = -1;

@@ -22,13 +22,13 @@
 #include "core/access.h"
 
 enum {
-    PATIENCE_MS_DEFAULT = 30 * 1000,
+    TIMEOUT_MS_DEFAULT = 30 * 1000,
     ANSWER_MS = 35 * 1000, /* a server tries for 30 s before it says that its store is away */
     ANSWER_MS_LONG = 10 * 60 * 1000,
     PAUSE_MS_MIN = 10, /* between two tries; doubles up to */
     PAUSE_MS_MAX = 1000,
     POLL_MS = 250,        /* between two questions to a server who does not wait for us */
-    PARTING_MS = 5000,    /* patience of a wait that was interrupted */
+    PARTING_MS = 5000,    /* timeout of a wait that was interrupted */
     HEALTH_MS_MIN = 1000, /* that a server has to say that it is there */
     URL_BYTES_MAX = 1024,
     TOKEN_BYTES_MAX = 1024,
@@ -36,7 +36,7 @@ enum {
 
 struct http_client {
     struct http_lines *lines;
-    int64_t patience_ms;
+    int64_t timeout_ms;
     int64_t answer_ms; /* 0: as the verb needs */
     char shown[256];   /* the server in messages */
     atomic_bool interrupted;
@@ -50,7 +50,7 @@ struct http_client {
 struct message {
     struct http_request request;
     int64_t answer_ms;
-    int64_t patience_ms;
+    int64_t timeout_ms;
     bool waits;      /* and ends when the client is interrupted */
     bool any_body;   /* what is answered does not matter */
     const char *key; /* NULL: it may be sent twice as it is */
@@ -211,7 +211,7 @@ static int64_t jittered(int64_t pause_ms)
     return pause_ms / 2 + pause_ms * random / 510;
 }
 
-/* Sends a request until it is answered or the patience is over. *ret_stopped: it was interrupted
+/* Sends a request until it is answered or times out. *ret_stopped: it was interrupted
  * before that, and nobody knows what has become of it. */
 static enum error_code deliver(struct http_client *client, const struct message *message,
                                struct buf *answer, bool *ret_stopped, struct err *err)
@@ -241,7 +241,7 @@ static enum error_code deliver(struct http_client *client, const struct message 
         /* A server that was busy for all of the time has used it up; one that is gone has not. */
         int64_t now = clock_monotonic_ms();
         if (deadline == 0)
-            deadline = (outcome == HTTP_ANSWERED ? sent_at : now) + message->patience_ms;
+            deadline = (outcome == HTTP_ANSWERED ? sent_at : now) + message->timeout_ms;
         if (now >= deadline || exchange.retry_after_ms > deadline - now)
             return code;
         int64_t wanted_ms = exchange.retry_after_ms;
@@ -272,7 +272,7 @@ static int64_t answer_ms_of(const struct http_client *client, enum verb_name nam
         return client->answer_ms;
     if (verb_is_long(name))
         return ANSWER_MS_LONG;
-    return client->patience_ms > ANSWER_MS ? client->patience_ms : ANSWER_MS;
+    return client->timeout_ms > ANSWER_MS ? client->timeout_ms : ANSWER_MS;
 }
 
 /* `key` is the caller's own, or NULL; it waits for `wait_ms` at most. */
@@ -285,7 +285,7 @@ static enum error_code call_once(struct http_client *client, enum verb_name name
     bool lacks_key = key == NULL && verb_needs_key(name) && !PLANTED(CLIENT_WITHOUT_KEYS);
     struct message message = {
         .answer_ms = answer_ms_of(client, name) + wait_ms,
-        .patience_ms = client->patience_ms,
+        .timeout_ms = client->timeout_ms,
         .key = lacks_key ? new_key(own) : key,
     };
     enum error_code code = http_request_make(name, request, arena, &message.request, err);
@@ -318,7 +318,7 @@ static enum error_code part(struct http_client *client, enum verb_name name,
     bool stopped;
     message.waits = false;
     message.answer_ms = least(answer_ms_of(client, name), PARTING_MS);
-    message.patience_ms = least(client->patience_ms, PARTING_MS);
+    message.timeout_ms = least(client->timeout_ms, PARTING_MS);
     enum error_code code = make_waiting(name, waiting, 0, arena, &message.request, err);
     if (code == ERR_OK)
         code = deliver(client, &message, answer, &stopped, err);
@@ -337,7 +337,7 @@ static enum error_code wait_once(struct http_client *client, enum verb_name name
     bool stopped = false;
     struct message message = {
         .answer_ms = answer_ms_of(client, name) + wait_ms,
-        .patience_ms = client->patience_ms,
+        .timeout_ms = client->timeout_ms,
         .waits = wait_ms > 0,
         .key = verb_needs_key(name) ? new_key(key) : NULL,
     };
@@ -505,7 +505,7 @@ static enum error_code new_client(struct str url, const struct http_client_optio
     struct http_client *client = calloc(1, sizeof *client);
     if (client == NULL)
         return no_memory(err);
-    client->patience_ms = options->patience_ms > 0 ? options->patience_ms : PATIENCE_MS_DEFAULT;
+    client->timeout_ms = options->timeout_ms > 0 ? options->timeout_ms : TIMEOUT_MS_DEFAULT;
     client->answer_ms = options->answer_ms;
     (void)snprintf(client->shown, sizeof client->shown, "%.200s", base);
     const struct http_lines_options lines = {
@@ -513,7 +513,7 @@ static enum error_code new_client(struct str url, const struct http_client_optio
         .token = options->token,
         .actor = options->actor,
         .ca_file = options->ca_file,
-        .patience_ms = client->patience_ms,
+        .timeout_ms = client->timeout_ms,
         .answer_bytes_max = EXPORT_BYTES_MAX,
     };
     code = http_lines_new(&lines, &client->lines, err);
@@ -535,8 +535,8 @@ static enum error_code reach(struct http_client *client, struct err *err)
     bool stopped;
     const struct message message = {
         .request = {.method = "GET", .target = "/healthz"},
-        .answer_ms = client->patience_ms > HEALTH_MS_MIN ? client->patience_ms : HEALTH_MS_MIN,
-        .patience_ms = client->patience_ms,
+        .answer_ms = client->timeout_ms > HEALTH_MS_MIN ? client->timeout_ms : HEALTH_MS_MIN,
+        .timeout_ms = client->timeout_ms,
         .any_body = true,
     };
     arena_init(&arena);

@@ -1,9 +1,9 @@
 /* A server as if it were here: the verbs of pawl.h over HTTP.
  *
- * A request whose answer was lost is sent again, until the patience is over. Those that must not be
+ * A request whose answer was lost is sent again, until the timeout. Those that must not be
  * carried out twice have an Idempotency-Key from the start. So a server that is restarted or
  * replaced is no more to callers than a moment's delay. A server that says that it has too much to
- * do is left alone for as long as it wants, if that is within the patience. */
+ * do is left alone for as long as it wants, if that is within the timeout. */
 #ifndef PAWL_CLIENT_HTTP_CLIENT_H
 #define PAWL_CLIENT_HTTP_CLIENT_H
 
@@ -23,9 +23,9 @@ struct http_client_options {
     const char *actor;   /* who acts, as histories will say if the server believes us; NULL: as it
                             likes */
     const char *ca_file; /* of the authorities to trust instead of the system's; NULL: those */
-    int64_t patience_ms; /* how long to try; 0: 30 s */
+    int64_t timeout_ms;  /* how long to try; 0: 30 s */
     int64_t answer_ms;   /* how long the server may take for an answer, besides waits that were
-                            asked for; 0: 35 s, or the patience when that is more, and ten minutes
+                            asked for; 0: 35 s, or the timeout when that is more, and ten minutes
                             for verbs that do a lot at once */
 };
 

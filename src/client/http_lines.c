@@ -22,7 +22,7 @@
 
 enum {
     IDLE_MAX = 8,          /* connections that are kept while nobody uses them */
-    CONNECT_MS_MIN = 1000, /* however little the patience is */
+    CONNECT_MS_MIN = 1000, /* however short the timeout is */
     CONNECT_MS_MAX = 10 * 1000,
     KEEPALIVE_S = 15,             /* silence after which we ask whether the other side is there */
     JOINED_BYTES_MAX = 64 * 1024, /* a longer body is not copied behind its headers */
@@ -56,7 +56,7 @@ struct http_lines {
     char *path;    /* of the base, without a slash at the end */
     char *headers; /* that are the same for every request, the token among them */
     char *ca_file;
-    int64_t patience_ms;
+    int64_t timeout_ms;
     size_t answer_bytes_max;
 
     pthread_mutex_t mutex; /* guards what follows */
@@ -127,7 +127,7 @@ enum error_code http_lines_new(const struct http_lines_options *options, struct 
     struct http_lines *lines = calloc(1, sizeof *lines);
     if (lines == NULL)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    lines->patience_ms = options->patience_ms;
+    lines->timeout_ms = options->timeout_ms;
     lines->answer_bytes_max = options->answer_bytes_max;
     lines->base = strdup(options->base);
     if (options->ca_file != NULL)
@@ -160,9 +160,9 @@ static void free_line(struct line *line)
 
 static int64_t connect_ms(const struct http_lines *lines)
 {
-    if (lines->patience_ms > CONNECT_MS_MAX)
+    if (lines->timeout_ms > CONNECT_MS_MAX)
         return CONNECT_MS_MAX;
-    return lines->patience_ms < CONNECT_MS_MIN ? CONNECT_MS_MIN : lines->patience_ms;
+    return lines->timeout_ms < CONNECT_MS_MIN ? CONNECT_MS_MIN : lines->timeout_ms;
 }
 
 /* All options: CURLE_OK, or the first that libcurl does not take. */
@@ -239,7 +239,7 @@ static bool has_room(const struct http_lines *lines, bool waits)
 /* Waits for room; with the mutex held. */
 static enum http_outcome await_room(struct http_lines *lines, const struct http_exchange *exchange)
 {
-    struct timespec until = condition_deadline(lines->patience_ms);
+    struct timespec until = condition_deadline(lines->timeout_ms);
     int waited = 0;
     bool stopped = false;
     while (!has_room(lines, exchange->waits) && waited == 0 && !stopped) {

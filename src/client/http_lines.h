@@ -31,7 +31,7 @@ struct http_lines_options {
     const char *token;   /* printable ASCII without blanks; NULL: none */
     const char *actor;   /* who we say that we are, without control characters; NULL: nobody */
     const char *ca_file; /* whom to trust; NULL: whom the system trusts */
-    int64_t patience_ms; /* how long to wait for a connection, and for a free one */
+    int64_t timeout_ms;  /* how long to wait for a connection, and for a free one */
     size_t answer_bytes_max;
 };
 

@@ -31,7 +31,7 @@ static enum error_code open_store(struct pawl *pawl, const char *url,
     struct handle_options inner = {.actor = str_from(options->actor)};
     inner.engine.queue_bytes_max = (size_t)options->queue_bytes_max;
     inner.engine.store.create = options->create != 0;
-    inner.engine.store.patience_ms = options->patience_ms;
+    inner.engine.store.timeout_ms = options->patience_ms;
     inner.engine.store.clock = options->clock == NULL ? NULL : read_clock;
     inner.engine.store.clock_arg = pawl;
     return handle_open(str_from(url), &inner, &pawl->handle, err);
@@ -44,7 +44,7 @@ static enum error_code open_server(struct pawl *pawl, const char *url,
         .token = options->token,
         .actor = options->actor,
         .ca_file = options->ca_file,
-        .patience_ms = options->patience_ms,
+        .timeout_ms = options->patience_ms,
     };
     return http_client_open(str_from(url), &inner, &pawl->server, err);
 }

@@ -213,7 +213,7 @@ static enum error_code dispatch(struct decider *d)
         code = check_exists(d);
     if (code == ERR_OK)
         code = resolve(d);
-    if (code != ERR_OK || d->out->answer.repeated)
+    if (code != ERR_OK || d->out->result.repeated)
         return code;
     enum command_type type = d->command->type;
     handler handle = d->step != NULL ? handlers[type].on_step : handlers[type].on_job;
@@ -236,7 +236,7 @@ enum error_code job_decide(const struct job_slice *slice, const struct command *
     out.events = NULL;
     out.count = 0;
     out.cap = 0;
-    out.answer = (struct answer){0};
+    out.result = (struct decision_result){0};
     struct decider d = {
         .command = command,
         .context = context,

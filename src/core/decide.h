@@ -199,14 +199,14 @@ struct context {
 enum signal_fate { SIGNAL_DELIVERED = 1, SIGNAL_STORED, SIGNAL_REPEATED };
 enum effect_status { EFFECT_EXECUTE = 1, EFFECT_RECORDED, EFFECT_IN_DOUBT };
 
-/* What the caller is told besides the job itself. */
-struct answer {
+/* The part of a decision that the caller is told besides the job itself. */
+struct decision_result {
     bool repeated;      /* the command had been carried out before: no events now */
     bool duplicate;     /* SUBMIT: the idempotency key is known, `duplicate` is the job */
     struct str token;   /* CLAIM, STEP_CLAIM */
     int64_t expires_at; /* of the lease: CLAIM, STEP_CLAIM, START, HEARTBEAT */
     bool cancel_requested;
-    struct str blamed; /* the resource for whose sake a step has failed; absent: none */
+    struct str failed_resource; /* the resource for whose sake a step has failed; absent: none */
     bool wake; /* a wait step began while signals are stored: give it a WAKE in the same commit */
     enum signal_fate signal;
     enum effect_status effect;
@@ -220,7 +220,7 @@ struct decision {
     uint32_t count;
     uint32_t cap;
     struct job_slice after; /* the state with the events folded in */
-    struct answer answer;
+    struct decision_result result;
 };
 
 /* Decides. `slice` is the job with the parts that the command needs:

@@ -198,7 +198,7 @@ enum error_code decide_job_answer(struct decider *d)
     if (code != ERR_OK)
         return code;
     if (is_repeated(d, &reply)) {
-        d->out->answer.repeated = true;
+        d->out->result.repeated = true;
         return ERR_OK;
     }
     code = check_job_asks(d);
@@ -217,7 +217,7 @@ enum error_code decide_step_answer(struct decider *d)
     const struct step *step = d->step;
     if (step->answered && !reply.has_result && str_eq(step->answer, reply.payload) &&
         str_eq(step->answered_by, reply.by) && str_eq(step->answer_comment, reply.comment)) {
-        d->out->answer.repeated = true;
+        d->out->result.repeated = true;
         return ERR_OK;
     }
     code = decider_step_asks(d, "answer");

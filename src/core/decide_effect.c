@@ -137,7 +137,7 @@ static enum error_code call_tool(struct decider *d, const struct effect_call *ca
     event->data.fingerprint = call->fingerprint;
     event->data.in_doubt = call->in_doubt;
     memcpy(event->data.input_hash, hash, INPUT_HASH_LEN);
-    d->out->answer.effect = EFFECT_EXECUTE;
+    d->out->result.effect = EFFECT_EXECUTE;
     return decider_fold(d);
 }
 
@@ -193,7 +193,7 @@ static enum error_code in_doubt(struct decider *d, const struct effect *effect,
         policy = DOUBT_FAIL;
     if (policy == DOUBT_RETRY)
         return call_tool(d, call);
-    d->out->answer.effect = EFFECT_IN_DOUBT;
+    d->out->result.effect = EFFECT_IN_DOUBT;
     if (policy == DOUBT_ASK)
         return ask_about(d, effect->key);
 
@@ -222,9 +222,9 @@ static enum error_code begin(struct decider *d, const struct effect_call *raw)
         code = find_effect(d, call.key, &effect);
     if (code != ERR_OK)
         return code;
-    d->out->answer.effect_idempotency_key =
+    d->out->result.effect_idempotency_key =
         effect_idempotency_key(d->job, step_id(d), call.key, d->context->arena);
-    if (!str_is_set(d->out->answer.effect_idempotency_key))
+    if (!str_is_set(d->out->result.effect_idempotency_key))
         return decider_no_memory(d);
     if (effect == NULL)
         return call_tool(d, &call);
@@ -233,16 +233,16 @@ static enum error_code begin(struct decider *d, const struct effect_call *raw)
                        "effect \"%.*s\" was started with a different input by attempt %lld",
                        STR_ARG(call.key), (long long)effect->attempt);
     if (effect->returned) {
-        d->out->answer.effect = EFFECT_RECORDED;
-        d->out->answer.effect_result = effect->result;
-        d->out->answer.effect_error = effect->error;
+        d->out->result.effect = EFFECT_RECORDED;
+        d->out->result.effect_result = effect->result;
+        d->out->result.effect_error = effect->error;
         return ERR_OK;
     }
     /* What certainly did not happen is in no doubt, whoever began it. */
     if (effect->aborted && !PLANTED(ABORTED_IN_DOUBT))
         return call_tool(d, &call);
     if (effect->attempt == live_attempt(d)) {
-        d->out->answer.effect = EFFECT_EXECUTE;
+        d->out->result.effect = EFFECT_EXECUTE;
         return ERR_OK;
     }
     return in_doubt(d, effect, &call);
@@ -311,7 +311,7 @@ static enum error_code commit(struct decider *d, struct str key, struct str resu
             return err_set(d->err, ERR_REPLAY_MISMATCH,
                            "effect \"%.*s\" was already committed with a different result",
                            STR_ARG(key));
-        d->out->answer.repeated = true;
+        d->out->result.repeated = true;
         return ERR_OK;
     }
     if (effect->aborted)
@@ -383,7 +383,7 @@ enum error_code decide_effect_commit(struct decider *d)
         code = commit(d, d->command->effect_commit.key, result, error);
     if (code == ERR_OK)
         code = go_on(d);
-    d->out->answer.repeated = d->out->answer.repeated && d->out->count == 0;
+    d->out->result.repeated = d->out->result.repeated && d->out->count == 0;
     return code;
 }
 
@@ -408,7 +408,7 @@ enum error_code decide_effect_abort(struct decider *d)
         return err_set(d->err, ERR_INVALID_TRANSITION, "effect \"%.*s\" was already committed",
                        STR_ARG(key));
     if (effect->aborted && str_eq(effect->error, error)) {
-        d->out->answer.repeated = true;
+        d->out->result.repeated = true;
         return ERR_OK;
     }
     if (effect->aborted)

@@ -57,7 +57,7 @@ static enum error_code decide_duplicate(struct decider *d)
     if (code != ERR_OK)
         return code;
     d->out->after.job = *known;
-    d->out->answer.duplicate = true;
+    d->out->result.duplicate = true;
     return ERR_OK;
 }
 
@@ -157,7 +157,7 @@ enum error_code decide_cancel(struct decider *d)
                        (long long)DELAY_MS_MAX, (long long)soft_ms);
     if (d->job->status == JOB_CANCELLED ||
         (d->job->cancel_requested && !hard && !job_status_terminal(d->job->status))) {
-        d->out->answer.repeated = true;
+        d->out->result.repeated = true;
         return ERR_OK;
     }
     code = decider_allows(d, EVENT_JOB_CANCELLED, "cancel");

@@ -77,7 +77,7 @@ enum error_code decide_run(struct decider *d)
                        "only a scheduled or retrying job can be run now; this one is %.*s",
                        STR_ARG(job_status_name(d->job->status)));
     if (d->job->run_at <= d->now) {
-        d->out->answer.repeated = true;
+        d->out->result.repeated = true;
         return ERR_OK;
     }
     struct event *event = decider_add(d, EVENT_JOB_REQUEUED);
@@ -108,7 +108,7 @@ enum error_code decide_repin(struct decider *d)
         return err_set(d->err, ERR_INVALID_TRANSITION, "the job is pinned to \"%.*s\"",
                        STR_ARG(pin));
     if (str_eq(to, pin)) {
-        d->out->answer.repeated = true;
+        d->out->result.repeated = true;
         return ERR_OK;
     }
     struct event *event = decider_add(d, EVENT_JOB_REPINNED);

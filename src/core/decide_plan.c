@@ -56,7 +56,7 @@ static enum error_code begin_wait(struct decider *d)
     event->data.choices = wait.choices;
     event->data.assignee = wait.assignee;
     event->data.default_answer = wait.default_answer;
-    d->out->answer.wake = d->out->answer.wake || d->job->stored_signals > 0;
+    d->out->result.wake = d->out->result.wake || d->job->stored_signals > 0;
     return decider_fold(d);
 }
 

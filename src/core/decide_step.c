@@ -120,9 +120,9 @@ enum error_code decide_step_claim(struct decider *d)
 
 enum error_code decide_step_start(struct decider *d)
 {
-    d->out->answer.expires_at = d->step->lease.expires_at;
+    d->out->result.expires_at = d->step->lease.expires_at;
     if (d->step->state == STEP_RUNNING) {
-        d->out->answer.repeated = true;
+        d->out->result.repeated = true;
         return ERR_OK;
     }
     return decider_emit_step(d, EVENT_STEP_RUNNING);
@@ -140,7 +140,7 @@ static enum error_code end_attempt(struct decider *d, enum event_type type, enum
     event->data.error = error;
     event->data.failures = failures;
     if (type == EVENT_STEP_FAILED_RESOURCE)
-        d->out->answer.blamed = event->data.resource_id = d->step->lease.resource_id;
+        d->out->result.failed_resource = event->data.resource_id = d->step->lease.resource_id;
     decider_carry_step_beats(d, &event->data);
     return decider_fold(d);
 }
@@ -354,7 +354,7 @@ static enum error_code lose_lease(struct decider *d, struct str reason, struct s
         code = decider_emit_step(d, EVENT_STEP_RUNNING); /* only what runs can fail */
     if (code != ERR_OK)
         return code;
-    d->out->answer.blamed = d->step->lease.resource_id;
+    d->out->result.failed_resource = d->step->lease.resource_id;
     return spent ? fatal(d, VERDICT_NONE, reason, error, failures)
                  : switch_resource(d, VERDICT_NONE, reason, error, failures);
 }

@@ -221,7 +221,7 @@ static enum error_code store_signal(struct decider *d, struct str payload)
     event->data.correlation_key = d->command->signal.correlation_key;
     event->data.payload = payload;
     event->data.signal_id = d->command->signal.signal_id;
-    d->out->answer.signal = SIGNAL_STORED;
+    d->out->result.signal = SIGNAL_STORED;
     return decider_fold(d);
 }
 
@@ -287,8 +287,8 @@ enum error_code decide_signal(struct decider *d)
     if (code != ERR_OK)
         return code;
     if (is_repeat(d, key, signal_id, payload)) {
-        d->out->answer.repeated = true;
-        d->out->answer.signal = SIGNAL_REPEATED;
+        d->out->result.repeated = true;
+        d->out->result.signal = SIGNAL_REPEATED;
         return ERR_OK;
     }
     if (job_status_terminal(d->job->status))
@@ -296,7 +296,7 @@ enum error_code decide_signal(struct decider *d)
 
     const struct wait *wait = &d->job->wait;
     bool blocked = wait->type != WAIT_NONE;
-    d->out->answer.signal = SIGNAL_DELIVERED;
+    d->out->result.signal = SIGNAL_DELIVERED;
     if (blocked && (str_eq(wait->correlation_key, key) || PLANTED(WRONG_KEY_DELIVERED))) {
         bool person = wait->type == WAIT_HUMAN;
         struct reply reply = {.outcome = OUTCOME_SIGNAL,

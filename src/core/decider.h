@@ -107,14 +107,14 @@ enum error_code decider_refuse(struct decider *d, const char *verb);
 /* Refuses unless the machine allows `type` now. */
 enum error_code decider_allows(struct decider *d, enum event_type type, const char *verb);
 
-/* ---- leases (decide_lease.c) ---- */
+/* ---- leases (decide_lease.c), stale tokens (token.c) ---- */
 
 /* Checks the command's token and finds its step: OK when the lease is live, or when this command
- * ended it before (then answer.repeated is set); stale_lease otherwise. */
+ * ended it before (then result.repeated is set); stale_lease otherwise. */
 enum error_code decider_token(struct decider *d);
 
 /* Terms resolved (claim > job > kind > default) into the lease fields of a job_leased or step_*
- * event, with a fresh token, whose text goes into the answer. */
+ * event, with a fresh token, whose text goes into the result. */
 enum error_code decider_lease_data(struct decider *d, int64_t attempt, struct event_data *data);
 
 /* Completes the job, or the step d->step, with raw JSON. */

@@ -7,7 +7,8 @@
 #include "base/utf8.h"
 #include "core/action.h"
 #include "core/lifetime.h"
-#include "core/placement.h"
+#include "core/retention.h"
+#include "core/schedule_entry.h"
 
 /* So much of a text that people wrote, and so many steps, are shown. */
 enum { SHOWN_BYTES = 200, SHOWN_STEPS = 20 };

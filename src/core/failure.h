@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/record.h"
 #include "base/str.h"
-#include "core/words.h"
+#include "core/enums.h"
 
 enum { FAILURE_PATTERN_MAX = 256 };
 

@@ -192,7 +192,7 @@ static const struct record_field kind_fields[] = {
 const struct record_type kind_settings_record = TYPE(kind_fields);
 
 static const struct record_field rest_policy_fields[] = {
-#define RECORD_OF struct rest_policy
+#define RECORD_OF struct cooldown_policy
     FIELD(failures, "failures", INT),
     FIELD(within_ms, "within_ms", INT),
     FIELD(for_ms, "for_ms", INT),
@@ -210,7 +210,7 @@ static const struct record_field resource_fields[] = {
     RECORD_FIELD_NESTED(struct resource, rest, "rest", rest_policy_record),
     FIELD(failures, "failures", INT),
     FIELD(failing_since, "failing_since", TIME),
-    FIELD(rested_until, "rested_until", TIME),
+    FIELD(cooldown_until, "rested_until", TIME),
     FIELD(rests, "rests", INT),
     FIELD(shared, "shared", BOOL),
     FIELD(owned, "owned", BOOL),

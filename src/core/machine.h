@@ -20,8 +20,8 @@
 
 #include "base/buf.h"
 #include "base/str.h"
+#include "core/enums.h"
 #include "core/event_type.h"
-#include "core/words.h"
 
 enum job_status {
 #define JOB_STATE(symbol, number, name, rank, terminal) JOB_##symbol = (number),

@@ -53,7 +53,7 @@ static void put_text(struct buf *buf, struct str text)
 
 static void put_job(struct buf *buf, const struct request_entry *entry)
 {
-    const struct answer *answer = &entry->job.answer;
+    const struct decision_result *answer = &entry->job.result;
     const struct request_beats *beats = &entry->job.beats;
     bool progress = beats->set && str_is_set(beats->progress);
     bool cursor = beats->set && str_is_set(beats->cursor);
@@ -201,7 +201,7 @@ static void take_job(struct reader *reader, struct request_entry *ret)
     ret->job.version = take_number(reader, INT64_MAX);
     int flags = take_byte(reader);
     int fates = take_byte(reader);
-    struct answer *answer = &ret->job.answer;
+    struct decision_result *answer = &ret->job.result;
     struct request_beats *beats = &ret->job.beats;
     answer->repeated = (flags & FLAG_REPEATED) != 0;
     answer->duplicate = (flags & FLAG_DUPLICATE) != 0;

@@ -57,9 +57,9 @@ struct request_entry {
     union {
         struct {
             struct uuid job;
-            int64_t version;      /* after the operation */
-            struct answer answer; /* its flags, fates and expires_at; no texts */
-            bool has_effect_key;  /* it told an effect_idempotency_key */
+            int64_t version;               /* after the operation */
+            struct decision_result result; /* its flags, fates and expires_at; no texts */
+            bool has_effect_key;           /* it told an effect_idempotency_key */
             struct request_beats beats;
         } job;
         struct {

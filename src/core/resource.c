@@ -256,33 +256,34 @@ int64_t resource_ends_at(const struct resource *resource, const struct context *
     return grace > resource->expires_at ? grace : resource->expires_at;
 }
 
-struct rest_policy rest_policy_default(void)
+struct cooldown_policy cooldown_policy_default(void)
 {
-    return (struct rest_policy){REST_FAILURES_DEFAULT, REST_WITHIN_MS_DEFAULT, REST_FOR_MS_DEFAULT};
+    return (struct cooldown_policy){COOLDOWN_FAILURES_DEFAULT, COOLDOWN_WITHIN_MS_DEFAULT,
+                                    COOLDOWN_FOR_MS_DEFAULT};
 }
 
-bool resource_rests(const struct resource *resource, int64_t now)
+bool resource_in_cooldown(const struct resource *resource, int64_t now)
 {
-    return now < resource->rested_until;
+    return now < resource->cooldown_until;
 }
 
-bool resource_blame(struct resource *resource, int64_t now)
+bool resource_record_failure(struct resource *resource, int64_t now)
 {
-    const struct rest_policy *policy = &resource->rest;
-    if (policy->failures == 0 || resource_rests(resource, now))
+    const struct cooldown_policy *policy = &resource->rest;
+    if (policy->failures == 0 || resource_in_cooldown(resource, now))
         return false;
     if (now >= resource->failing_since + policy->within_ms) {
         resource->failing_since = now;
         resource->failures = 0;
     }
     /* One that has stood for as long as failures are counted has got over it. */
-    if (now >= resource->rested_until + policy->within_ms)
+    if (now >= resource->cooldown_until + policy->within_ms)
         resource->rests = 0;
     resource->failures++;
     if (resource->failures < policy->failures && resource->rests == 0)
         return false;
-    int64_t longer = resource->rests < REST_LONGER_MAX ? resource->rests : REST_LONGER_MAX;
-    resource->rested_until = now + policy->for_ms * (INT64_C(1) << longer);
+    int64_t longer = resource->rests < COOLDOWN_LONGER_MAX ? resource->rests : COOLDOWN_LONGER_MAX;
+    resource->cooldown_until = now + policy->for_ms * (INT64_C(1) << longer);
     resource->rests++;
     resource->failures = resource->failing_since = 0;
     return true;
@@ -299,11 +300,11 @@ enum error_code resource_check_free(const struct resource *resource, int64_t now
                        "resource \"%.*s\" is draining and accepts no new steps",
                        STR_ARG(resource->id));
     }
-    if (resource_rests(resource, now)) {
+    if (resource_in_cooldown(resource, now)) {
         return err_set(
             err, ERR_INVALID_TRANSITION,
             "resource \"%.*s\" is in cooldown for another %lld ms after too many failures",
-            STR_ARG(resource->id), (long long)(resource->rested_until - now));
+            STR_ARG(resource->id), (long long)(resource->cooldown_until - now));
     }
     if (resource->used >= resource->slots) {
         return err_set(

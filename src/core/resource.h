@@ -18,20 +18,21 @@ struct names {
     uint32_t count;
 };
 
-/* When a resource that fails often is rested: given nothing new for a while. */
-struct rest_policy {
-    int64_t failures;  /* so many steps failed for its sake, 0: it is never rested, */
+/* When a resource that fails often is put into a cooldown and given nothing new. */
+struct cooldown_policy {
+    int64_t failures;  /* so many steps failed for its sake, 0: never a cooldown, */
     int64_t within_ms; /* within such a time, */
     int64_t for_ms;    /* rest it for this long; and the next failure soon after that, for longer */
 };
 
 enum {
-    REST_FAILURES_DEFAULT = 5,
-    REST_WITHIN_MS_DEFAULT = 60 * 1000,
-    REST_FOR_MS_DEFAULT = 30 * 1000,
+    COOLDOWN_FAILURES_DEFAULT = 5,
+    COOLDOWN_WITHIN_MS_DEFAULT = 60 * 1000,
+    COOLDOWN_FOR_MS_DEFAULT = 30 * 1000,
     REST_FAILURES_MAX = 1000,
     REST_FOR_MS_MAX = 24 * 60 * 60 * 1000,
-    REST_LONGER_MAX = 5, /* each rest in a row is twice as long as the one before, so many times */
+    COOLDOWN_LONGER_MAX =
+        5, /* each rest in a row is twice as long as the one before, so many times */
 };
 
 struct resource {
@@ -47,11 +48,11 @@ struct resource {
     struct names queues; /* that it belongs to; none: all (core/resource_owner.h) */
     bool shared;         /* or to everybody */
     bool owned;          /* false: registered before resources belonged to anybody */
-    struct rest_policy rest;
-    int64_t failures;      /* since failing_since, of those that rest it */
-    int64_t failing_since; /* 0: it has not failed of late */
-    int64_t rested_until;  /* when its last rest ends or ended; 0: it had none */
-    int64_t rests;         /* in a row: soon one after the other */
+    struct cooldown_policy rest;
+    int64_t failures;       /* since failing_since, of those that rest it */
+    int64_t failing_since;  /* 0: it has not failed of late */
+    int64_t cooldown_until; /* end of its last cooldown; 0: it had none */
+    int64_t rests;          /* in a row: soon one after the other */
 };
 
 /* Reads a JSON array of names into `ret`; absent gives none. bad_request names `what`, the limit,
@@ -80,18 +81,18 @@ struct context;
  * later as it may take to renew after the break. */
 int64_t resource_ends_at(const struct resource *resource, const struct context *context);
 
-struct rest_policy rest_policy_default(void);
+struct cooldown_policy cooldown_policy_default(void);
 
-/* A step has failed for the sake of the resource. True: that was once too often, and it is rested
- * from now on. Failures while it rests, of steps that it still holds, are counted against nobody.
+/* Counts the failure of a step that its resource has caused. True: that was one too many, and a
+ * cooldown begins. Failures during a cooldown, of steps that the resource still has, do not count.
  */
-bool resource_blame(struct resource *resource, int64_t now);
+bool resource_record_failure(struct resource *resource, int64_t now);
 
-/* Whether it is rested at `now`. */
-bool resource_rests(const struct resource *resource, int64_t now);
+/* Whether it is in a cooldown at `now`. */
+bool resource_in_cooldown(const struct resource *resource, int64_t now);
 
-/* Whether the resource takes anything new at `now`: it is alive, not draining, not rested, and has
- * a free slot. OK, or invalid_transition with the reason. */
+/* Whether the resource takes anything new at `now`: it is alive, not draining, not in a cooldown,
+ * and has a free slot. OK, or invalid_transition with the reason. */
 enum error_code resource_check_free(const struct resource *resource, int64_t now, struct err *err);
 
 /* Whether `step` may run on `resource` at `now`: it takes something new, has every capability, its

@@ -1,5 +1,7 @@
 #include "core/retention.h"
 
+#include "base/planted.h"
+
 static enum error_code check_ended(const struct job *job, const char *verb, struct err *err)
 {
     char id[UUID_TEXT_LEN];
@@ -10,6 +12,15 @@ static enum error_code check_ended(const struct job *job, const char *verb, stru
         return err_set(err, ERR_INVALID_TRANSITION, "cannot %s job %.*s: it is %.*s", verb,
                        UUID_TEXT_LEN, id, STR_ARG(job_status_name(job->status)));
     return ERR_OK;
+}
+
+int64_t job_purge_at(const struct job *job, const struct kind_settings *kind)
+{
+    if (job->status != JOB_COMPLETED && job->status != JOB_CANCELLED)
+        return 0;
+    int64_t kept =
+        kind != NULL && kind->retention_ms > 0 ? kind->retention_ms : RETENTION_MS_DEFAULT;
+    return job->updated_at + (PLANTED(DELETED_TOO_EARLY) ? kept / 2 : kept);
 }
 
 bool retention_is_over(int64_t purge_at, int64_t trusted)

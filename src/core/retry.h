@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/record.h"
-#include "core/words.h"
+#include "core/enums.h"
 
 struct retry_policy {
     int64_t max_attempts; /* failures allowed, the first included: 1 means no retry */

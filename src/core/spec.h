@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/record.h"
 #include "base/str.h"
+#include "core/enums.h"
 #include "core/retry.h"
-#include "core/words.h"
 
 enum {
     PAYLOAD_BYTES_MAX = 1024 * 1024,

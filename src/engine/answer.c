@@ -390,7 +390,7 @@ void answer_event(struct json_writer *writer, const struct event *event, struct 
 /* ---- leases ------------------------------------------------------------------------------- */
 
 void answer_brief(struct json_writer *writer, const struct job *job, const struct step *step,
-                  const struct answer *answer)
+                  const struct decision_result *answer)
 {
     json_begin_object(writer);
     answer_id(writer, STR("id"), job->id);
@@ -411,10 +411,10 @@ static void put_granted_lease(struct json_writer *writer, const struct grant *gr
     const struct lease *lease = step != NULL ? &step->lease : &grant->slice->job.lease;
     json_key(writer, STR("lease"));
     json_begin_object(writer);
-    answer_text(writer, STR("token"), grant->answer.token);
+    answer_text(writer, STR("token"), grant->result.token);
     answer_int(writer, STR("attempt"), step != NULL ? step->attempt : grant->slice->job.attempt);
     answer_time(writer, STR("expires_at"),
-                grant->answer.expires_at + (PLANTED(LEASE_TOLD_TOO_LONG) ? 5000 : 0));
+                grant->result.expires_at + (PLANTED(LEASE_TOLD_TOO_LONG) ? 5000 : 0));
     answer_int(writer, STR("heartbeat_ms"), lease->heartbeat_ms);
     answer_int_set(writer, STR("timeout_ms"),
                    lease->timeout_at > 0 ? lease->timeout_at - lease->beat_at : 0);
@@ -569,7 +569,7 @@ void answer_resource(struct json_writer *writer, const struct resource *resource
     json_end_object(writer);
     answer_int(writer, STR("failures"), resource->failures);
     answer_int(writer, STR("rests"), resource->rests);
-    answer_time(writer, STR("rested_until"), resource->rested_until);
+    answer_time(writer, STR("rested_until"), resource->cooldown_until);
     json_end_object(writer);
 }
 

@@ -57,7 +57,7 @@ void answer_event(struct json_writer *writer, const struct event *event, struct 
  * about, the attempt is the step's, and its id and state are told too. As an object that is still
  * open. */
 void answer_brief(struct json_writer *writer, const struct job *job, const struct step *step,
-                  const struct answer *answer);
+                  const struct decision_result *answer);
 
 /* A claim: {"job", "lease", "traceparent", "resume"} for a job, or {"step", "job_id",
  * "correlation_id", "agent_id", "goal", "answer", "lease", "traceparent"} for a step; resume and

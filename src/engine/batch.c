@@ -184,9 +184,9 @@ static void group_of(struct op *const *ops, uint32_t count, uint32_t index, uint
 {
     uint32_t first = index;
     uint32_t end = index + 1;
-    while (first > 0 && (ops[first]->together || ops[first]->joined))
+    while (first > 0 && (ops[first]->atomic_with_previous || ops[first]->same_request))
         first--;
-    while (end < count && (ops[end]->together || ops[end]->joined))
+    while (end < count && (ops[end]->atomic_with_previous || ops[end]->same_request))
         end++;
     *ret_first = first;
     *ret_end = end;
@@ -213,14 +213,14 @@ static enum error_code give_up_group(struct batch *batch, uint32_t index)
 
 static enum error_code do_one(struct batch *batch, uint32_t index)
 {
-    enum error_code code = batch_do(batch, index);
+    enum error_code code = batch_execute(batch, index);
     if (code == ERR_OK && batch->ops[index]->code != ERR_OK)
         batch_take_back(batch, index);
     return code;
 }
 
 /* Everything up to the write; the transaction is open and stays open. */
-static enum error_code carry_out(struct batch *batch)
+static enum error_code execute(struct batch *batch)
 {
     enum error_code code = store_load(batch->txn, &batch->load, batch->arena, batch->err);
     if (code == ERR_OK) {
@@ -230,7 +230,7 @@ static enum error_code carry_out(struct batch *batch)
     if (code == ERR_OK)
         code = batch_check_requests(batch);
     if (code == ERR_OK)
-        code = batch_settle(batch);
+        code = batch_apply_kind_defaults(batch);
     if (code == ERR_OK)
         code = batch_load_named(batch);
     if (code == ERR_OK)
@@ -309,7 +309,7 @@ static void forget_outcome(struct op *op)
     op->refused_at = 0;
     op->after = NULL;
     op->grant_count = 0;
-    op->met_outlived = op->rested = false;
+    op->met_outlived = op->cooldown = false;
     op->free_at = 0;
     op->request.record = (struct str){NULL, 0};
 }
@@ -340,7 +340,7 @@ enum error_code batch_run_in(struct batcher *batcher, struct store_txn *txn, str
     }
     code = batch_collect(batch);
     if (code == ERR_OK)
-        code = carry_out(batch);
+        code = execute(batch);
     if (code == ERR_OK) {
         code = commit(batch, began_us, outcome);
         goto out;

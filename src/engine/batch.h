@@ -30,32 +30,32 @@ enum {
 };
 
 enum op_type {
-    OP_COMMAND,       /* a command on the job `job` */
-    OP_CLAIM,         /* find work and claim it */
-    OP_TIMER_FIRED,   /* a job's or step's time has come: give it the command that is due */
-    OP_PURGE,         /* delete a job that has been kept for long enough */
-    OP_DROP,          /* delete a job that has ended, whenever it did */
-    OP_REDACT,        /* erase the payloads of a job that has ended */
-    OP_IMPORT,        /* take in a job with the history that it has elsewhere */
-    OP_RESOURCE,      /* register or renew a resource */
-    OP_RESOURCE_GONE, /* forget it */
-    OP_WORKER,        /* register a worker, or renew it */
-    OP_WORKER_GONE,   /* forget it */
-    OP_BLAME,         /* a step has failed for the sake of a resource */
-    OP_KIND,          /* settings of a kind */
-    OP_QUEUE,         /* pause or resume a queue */
-    OP_TOKEN,         /* a new access token */
-    OP_TOKEN_REVOKE,  /* an access token opens nothing any more */
-    OP_ANSWERED,      /* nothing: only the request, which was carried out, with its response */
-    OP_PROBE,         /* nothing but a record that takes the place of the last one: to see whether
-                         a write succeeds */
+    OP_COMMAND,         /* a command on the job `job` */
+    OP_CLAIM,           /* find work and claim it */
+    OP_TIMER_FIRED,     /* a job's or step's time has come: give it the command that is due */
+    OP_PURGE,           /* delete a job that has been kept for long enough */
+    OP_DROP,            /* delete a job that has ended, whenever it did */
+    OP_REDACT,          /* erase the payloads of a job that has ended */
+    OP_IMPORT,          /* take in a job with the history that it has elsewhere */
+    OP_RESOURCE,        /* register or renew a resource */
+    OP_RESOURCE_GONE,   /* forget it */
+    OP_WORKER,          /* register a worker, or renew it */
+    OP_WORKER_GONE,     /* forget it */
+    OP_RESOURCE_FAILED, /* a step has failed for the sake of a resource */
+    OP_KIND,            /* settings of a kind */
+    OP_QUEUE,           /* pause or resume a queue */
+    OP_TOKEN,           /* a new access token */
+    OP_TOKEN_REVOKE,    /* an access token opens nothing any more */
+    OP_ANSWERED,        /* nothing: only the request, which was carried out, with its response */
+    OP_PROBE,           /* nothing but a record that takes the place of the last one: to see whether
+                           a write succeeds */
 };
 
 /* Work that a claim was given. */
 struct grant {
     const struct job_slice *slice; /* after the claim: the header, the step, its children */
     const struct step *step;       /* NULL: the job itself */
-    struct answer answer;
+    struct decision_result result;
 };
 
 /* What the record under its key means for a request. */
@@ -97,11 +97,12 @@ struct job_import {
 
 struct op {
     enum op_type type;
-    bool joined;   /* belongs to the operation before it: they are one request, whose key the first
-                      one carries */
-    bool together; /* and shall be done with it or not at all, as far as the store is to blame */
-    bool atomic;   /* with those that are `together` with it: all are done, or none. When one is
-                      refused it keeps its code, and the others get ERR_BATCH_REFUSED */
+    bool same_request; /* belongs to the request of the operation before it; the first one has
+                          the request's key */
+    bool atomic_with_previous; /* committed with the operation before it or not at all, as far as
+                                  the store can fail */
+    bool atomic; /* the whole group of operations that are atomic_with_previous is done, or none of
+                    it. When one is refused it keeps its code; the others get ERR_BATCH_REFUSED */
     struct uuid job; /* COMMAND, DUE, PURGE, DROP, REDACT, IMPORT; SUBMIT: the id of the new job */
     struct command command; /* COMMAND; for CLAIM the worker and its terms, as core wants them */
     bool keeps_id; /* SUBMIT: somebody has its id already: when its idempotency key is taken it
@@ -136,7 +137,7 @@ struct op {
         } resource_gone;
         const struct worker *worker; /* WORKER */
         struct str worker_gone;      /* WORKER_GONE: its id */
-        struct str blamed;           /* BLAME */
+        struct str failed_resource;  /* RESOURCE_FAILED */
         struct {
             struct store_kind *kind;  /* out: as it is now */
             struct str change;        /* RFC 7396; absent: `kind` has all of its settings */
@@ -154,15 +155,15 @@ struct op {
     struct err err;
     uint32_t refused_at; /* of operations that were refused together: which of them is to blame,
                             counted from the first; where `code` is not ok */
-    struct answer answer;
+    struct decision_result result;
     const struct job_slice *after; /* the job that it is about, as far as it was loaded; NULL: none,
                                       or it was refused before */
     struct grant *grants;          /* CLAIM */
     uint32_t grant_count;
     bool met_outlived;          /* CLAIM: it found a job whose life was over, and ended it */
-    struct resource registered; /* RESOURCE, BLAME: as it is now */
+    struct resource registered; /* RESOURCE, RESOURCE_FAILED: as it is now */
     struct worker worker_now;   /* WORKER: as it is now; WORKER_GONE: as it was */
-    bool rested;                /* BLAME: it is rested from now on */
+    bool cooldown;              /* RESOURCE_FAILED: its cooldown begins */
     int64_t free_at; /* CLAIM: the resource rests until then, by the store's time; 0: it does not */
 };
 
@@ -190,10 +191,10 @@ struct wakeups {
     struct ready_lane *ready; /* lanes that got work which can be claimed now */
     uint32_t ready_count;
     uint32_t ready_cap;
-    bool slots_freed; /* resources may have room that they had not */
-    bool left;        /* work that it had locked may stand in its lane as before */
-    int64_t next_at;  /* the earliest time that was set: something is due then; INT64_MAX: none */
-    int64_t now;      /* the store's time */
+    bool slots_freed;      /* resources may have room that they had not */
+    bool locked_unclaimed; /* work that it had locked may stand in its lane as before */
+    int64_t next_at; /* the earliest time that was set: something is due then; INT64_MAX: none */
+    int64_t now;     /* the store's time */
 };
 
 struct ready_lane {

@@ -70,8 +70,8 @@ static enum error_code check_resource(struct batch *batch, struct op *op, uint32
     if (resource == NULL)
         return err_set(&op->err, ERR_NOT_FOUND, "unknown resource \"%.*s\": register it first",
                        STR_ARG(op->claim.resource_id));
-    if (resource_rests(resource, batch->load.now))
-        op->free_at = resource->rested_until;
+    if (resource_in_cooldown(resource, batch->load.now))
+        op->free_at = resource->cooldown_until;
     if (resource_check_free(resource, batch->load.now, NULL) != ERR_OK)
         *max = 0;
     else if (resource->slots - resource->used < *max)
@@ -234,7 +234,7 @@ enum error_code batch_search(struct batch *batch)
 static enum error_code end_outlived(struct batch *batch, struct op *op, struct batch_job *job)
 {
     static const struct command end = {.type = COMMAND_LIFETIME, .actor = STR_INIT("pawl")};
-    struct answer answer;
+    struct decision_result answer;
     enum error_code refusal = ERR_OK;
     struct err why = {0};
     if (!job_outlived(&job->now->job, batch->load.now) || job_has_plan(&job->now->job))
@@ -252,9 +252,10 @@ static enum error_code leave_rest(struct batch *batch, const struct store_search
         uint32_t ordinal = search->found[i].step;
         const struct job_slice *now = batch_job_find(batch, search->found[i].slice.job.id)->now;
         const struct step *step = ordinal == STEP_NONE ? NULL : job_step_at(now, ordinal);
-        struct placement place = {0};
-        code = step == NULL ? placement_of_job(&now->job, batch->arena, &place, batch->err)
-                            : placement_of_step(&now->job, step, batch->arena, &place, batch->err);
+        struct schedule_entry place = {0};
+        code = step == NULL
+                   ? schedule_entry_of_job(&now->job, batch->arena, &place, batch->err)
+                   : schedule_entry_of_step(&now->job, step, batch->arena, &place, batch->err);
         if (str_is_set(place.lane) && !PLANTED(CUT_SHORT_TELLS_NOBODY))
             batch_note_ready(batch, place.lane);
     }
@@ -282,7 +283,7 @@ enum error_code batch_claim(struct batch *batch, struct op *op, struct store_sea
         command.step = step != NULL ? step->spec.id : (struct str){NULL, 0};
         if (ordinal != STEP_NONE && step == NULL)
             return err_set(batch->err, ERR_CORRUPT, "a claimable step does not exist");
-        enum error_code code = batch_decide(batch, job, &command, &grant->answer, &refusal, &why);
+        enum error_code code = batch_decide(batch, job, &command, &grant->result, &refusal, &why);
         if (code != ERR_OK)
             return code;
         /* What another operation of this batch has changed meanwhile stays where that put it. */
@@ -347,7 +348,7 @@ enum error_code batch_claim_new(struct batch *batch, struct op *op)
             return code;
         struct grant *grant = &op->grants[op->grant_count];
         *grant = (struct grant){0};
-        code = batch_decide(batch, job, &op->command, &grant->answer, &refusal, &why);
+        code = batch_decide(batch, job, &op->command, &grant->result, &refusal, &why);
         if (code != ERR_OK || refusal != ERR_OK)
             return code;
         bytes += job->now->job.spec.payload.len;

@@ -113,8 +113,8 @@ static void collect_op(const struct op *op, struct store_load *load)
         load->resources[load->resource_count++].id = op->resource->id;
     if (op->type == OP_RESOURCE_GONE)
         load->resources[load->resource_count++].id = op->resource_gone.id;
-    if (op->type == OP_BLAME)
-        load->resources[load->resource_count++].id = op->blamed;
+    if (op->type == OP_RESOURCE_FAILED)
+        load->resources[load->resource_count++].id = op->failed_resource;
     if (op->type == OP_TIMER_FIRED && str_is_set(op->timer.resource_id))
         load->resources[load->resource_count++].id = op->timer.resource_id;
     if (op->type == OP_CLAIM && op->claim.looks)
@@ -141,7 +141,7 @@ static enum error_code make_room(struct batch *batch)
         submits += new_spec(op) != NULL || op->type == OP_KIND;
         requests += str_is_set(op->request.scope);
         resources += op->type == OP_CLAIM || op->type == OP_RESOURCE ||
-                     op->type == OP_RESOURCE_GONE || op->type == OP_BLAME ||
+                     op->type == OP_RESOURCE_GONE || op->type == OP_RESOURCE_FAILED ||
                      op->type == OP_TIMER_FIRED;
         if (op->type == OP_CLAIM)
             op->claim.looks =

@@ -155,8 +155,9 @@ static enum error_code take(struct outbox *outbox, uint32_t limit, uint32_t *ret
                             struct err *err)
 {
     struct batcher *batcher = outbox->batcher;
-    struct store_admission wanted = {
-        .limit = limit, .left = batcher->quarantined, .left_count = batcher->quarantined_count};
+    struct store_outbox_request wanted = {.limit = limit,
+                                          .quarantined = batcher->quarantined,
+                                          .quarantined_count = batcher->quarantined_count};
     struct store_submission *submissions = NULL;
     struct store_txn *txn;
     uint32_t count = 0;
@@ -165,7 +166,7 @@ static enum error_code take(struct outbox *outbox, uint32_t limit, uint32_t *ret
     enum error_code code = store_begin(batcher->store, STORE_WRITE, &txn, err);
     if (code != ERR_OK)
         return code;
-    code = store_admit(txn, &wanted, outbox->arena, &submissions, &count, err);
+    code = store_outbox_drain(txn, &wanted, outbox->arena, &submissions, &count, err);
     /* Somebody else may have taken the one that is to be buried. */
     if (code == ERR_OK && count > 0 && is_one && !uuid_eq(submissions[0].id, outbox->id))
         count = 0;

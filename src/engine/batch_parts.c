@@ -2,10 +2,10 @@
  * tells which effects and signals go with it. */
 #include <assert.h>
 
-#include "core/needs.h"
+#include "core/load_set.h"
 #include "engine/batch_private.h"
 
-/* Lists of one job's needs; each has room for all of its intents. */
+/* Lists of one job's load set; each has room for all of its intents. */
 struct wanted {
     struct batch_job *job;
     struct store_parts parts;
@@ -181,82 +181,82 @@ static enum error_code wanted_init(struct batch *batch, struct batch_job *job, u
     return ERR_OK;
 }
 
-static struct step_needs step_needs_of(const struct intent *intent)
+static struct step_load_set step_load_set_of(const struct intent *intent)
 {
-    struct step_needs needs = command_step_needs(&intent->job->before->job, intent->command);
+    struct step_load_set set = command_step_load_set(&intent->job->before->job, intent->command);
     if (intent->step == STEP_NONE)
-        return needs;
-    return (struct step_needs){.one = true,
-                               .by_ordinal = true,
-                               .ordinal = intent->step,
-                               .children = intent->command->type != COMMAND_STEP_CLAIM};
+        return set;
+    return (struct step_load_set){.one = true,
+                                  .by_ordinal = true,
+                                  .ordinal = intent->step,
+                                  .children = intent->command->type != COMMAND_STEP_CLAIM};
 }
 
 static void want_steps(struct wanted *wanted, const struct intent *intent)
 {
-    struct step_needs needs = step_needs_of(intent);
+    struct step_load_set set = step_load_set_of(intent);
     struct store_parts *parts = &wanted->parts;
-    wanted->any = wanted->any || step_needs_any(&needs);
-    parts->all_steps = parts->all_steps || needs.all;
-    parts->no_children = parts->no_children && !needs.children;
-    if (!needs.one)
+    wanted->any = wanted->any || step_load_set_any(&set);
+    parts->all_steps = parts->all_steps || set.all;
+    parts->no_children = parts->no_children && !set.children;
+    if (!set.one)
         return;
-    if (needs.by_ordinal)
-        wanted->ordinals[parts->ordinal_count++] = needs.ordinal;
-    else if (str_is_set(needs.id))
-        wanted->step_ids[parts->step_id_count++] = needs.id;
+    if (set.by_ordinal)
+        wanted->ordinals[parts->ordinal_count++] = set.ordinal;
+    else if (str_is_set(set.id))
+        wanted->step_ids[parts->step_id_count++] = set.id;
     else
-        wanted->asking_keys[parts->asking_key_count++] = needs.asking_key;
+        wanted->asking_keys[parts->asking_key_count++] = set.asking_key;
 }
 
-static const struct step *find_step(const struct job_slice *slice, const struct step_needs *needs)
+static const struct step *find_step(const struct job_slice *slice, const struct step_load_set *set)
 {
-    if (needs->by_ordinal)
-        return job_step_at(slice, needs->ordinal);
-    if (str_is_set(needs->id))
-        return job_step(slice, needs->id);
-    for (uint32_t i = 0; str_is_set(needs->asking_key) && i < slice->step_count; i++)
+    if (set->by_ordinal)
+        return job_step_at(slice, set->ordinal);
+    if (str_is_set(set->id))
+        return job_step(slice, set->id);
+    for (uint32_t i = 0; str_is_set(set->asking_key) && i < slice->step_count; i++)
         if (step_standing(&slice->steps[i]) == STANDING_ASKING &&
-            str_eq(slice->steps[i].question.correlation_key, needs->asking_key))
+            str_eq(slice->steps[i].question.correlation_key, set->asking_key))
             return &slice->steps[i];
     return NULL;
 }
 
 static const struct step *step_of(const struct intent *intent)
 {
-    struct step_needs needs = step_needs_of(intent);
-    return find_step(intent->job->before, &needs);
+    struct step_load_set set = step_load_set_of(intent);
+    return find_step(intent->job->before, &set);
 }
 
 const struct step *batch_step_of(const struct job_slice *slice, const struct command *command)
 {
-    struct step_needs needs = command_step_needs(&slice->job, command);
-    return needs.one ? find_step(slice, &needs) : NULL;
+    struct step_load_set set = command_step_load_set(&slice->job, command);
+    return set.one ? find_step(slice, &set) : NULL;
 }
 
 static enum error_code want_rest(struct batch *batch, struct wanted *wanted,
                                  const struct intent *intent)
 {
-    struct part_needs needs =
-        command_part_needs(&intent->job->before->job, step_of(intent), intent->command);
+    struct part_load_set set =
+        command_part_load_set(&intent->job->before->job, step_of(intent), intent->command);
     struct store_parts *parts = &wanted->parts;
-    wanted->any = wanted->any || part_needs_any(&needs);
-    parts->all_open_effects = parts->all_open_effects || needs.all_open_effects;
-    parts->stored_signals = parts->stored_signals || needs.all_stored;
-    if (needs.open_effects)
-        wanted->open_of[parts->open_of_count++] = needs.step;
+    wanted->any = wanted->any || part_load_set_any(&set);
+    parts->all_open_effects = parts->all_open_effects || set.all_open_effects;
+    parts->stored_signals = parts->stored_signals || set.all_stored;
+    if (set.open_effects)
+        wanted->open_of[parts->open_of_count++] = set.step;
     for (size_t i = 0; i < 2; i++) {
-        if (!str_is_set(needs.effect_keys[i]))
+        if (!str_is_set(set.effect_keys[i]))
             continue;
-        struct str name = effect_name(needs.step, needs.effect_keys[i], batch->arena);
+        struct str name = effect_name(set.step, set.effect_keys[i], batch->arena);
         if (!str_is_set(name))
             return batch_no_memory(batch);
         wanted->effect_names[parts->effect_name_count++] = name;
     }
-    if (str_is_set(needs.signal_key))
-        wanted->signal_keys[parts->signal_key_count++] = needs.signal_key;
-    if (str_is_set(needs.signal_id))
-        wanted->signal_ids[parts->signal_id_count++] = needs.signal_id;
+    if (str_is_set(set.signal_key))
+        wanted->signal_keys[parts->signal_key_count++] = set.signal_key;
+    if (str_is_set(set.signal_id))
+        wanted->signal_ids[parts->signal_id_count++] = set.signal_id;
     return ERR_OK;
 }
 
@@ -266,11 +266,12 @@ static bool is_stored(const struct intent *intent)
     return intent->job->before->job.status != JOB_NONE;
 }
 
-static bool needs_parts(const struct intent *intent)
+static bool loads_parts(const struct intent *intent)
 {
-    struct step_needs steps = step_needs_of(intent);
-    struct part_needs rest = command_part_needs(&intent->job->before->job, NULL, intent->command);
-    return is_stored(intent) && (step_needs_any(&steps) || part_needs_any(&rest));
+    struct step_load_set steps = step_load_set_of(intent);
+    struct part_load_set rest =
+        command_part_load_set(&intent->job->before->job, NULL, intent->command);
+    return is_stored(intent) && (step_load_set_any(&steps) || part_load_set_any(&rest));
 }
 
 /* How many intents each job of the batch has, and so how many of its lists may hold. */
@@ -284,7 +285,7 @@ static enum error_code count_intents(struct batch *batch, const struct intent *i
     if (counts == NULL || place == NULL)
         return batch_no_memory(batch);
     for (uint32_t i = 0; i < count; i++)
-        if (needs_parts(&intents[i]))
+        if (loads_parts(&intents[i]))
             needy += counts[intents[i].job - batch->jobs]++ == 0;
     struct wanted *wanted = arena_zalloc(batch->arena, needy + 1, sizeof *wanted);
     if (wanted == NULL)
@@ -312,13 +313,13 @@ enum error_code batch_load_parts(struct batch *batch, const struct intent *inten
     if (code != ERR_OK || wanted_count == 0)
         return code;
     for (uint32_t i = 0; i < count; i++)
-        if (needs_parts(&intents[i]))
+        if (loads_parts(&intents[i]))
             want_steps(&wanted[place[intents[i].job - batch->jobs]], &intents[i]);
     code = keep(batch, wanted, wanted_count);
     for (uint32_t i = 0; i < wanted_count; i++)
         wanted_clear(&wanted[i]);
     for (uint32_t i = 0; i < count && code == ERR_OK; i++)
-        if (needs_parts(&intents[i]))
+        if (loads_parts(&intents[i]))
             code = want_rest(batch, &wanted[place[intents[i].job - batch->jobs]], &intents[i]);
     return code == ERR_OK ? keep(batch, wanted, wanted_count) : code;
 }
@@ -360,7 +361,7 @@ enum error_code batch_load_named(struct batch *batch)
         *intent = (struct intent){.job = job, .command = &op->command, .step = STEP_NONE};
         if (op->type == OP_COMMAND)
             continue;
-        /* Which command is due is known only later: parts are loaded for the one that needs most.
+        /* Which command is due is known only later: parts are loaded for the one that set most.
          */
         intent->command = &wake;
         intent->step = op->timer.step;

@@ -4,7 +4,7 @@
 #define PAWL_ENGINE_BATCH_PRIVATE_H
 
 #include "base/map.h"
-#include "core/placement.h"
+#include "core/schedule_entry.h"
 #include "engine/batch.h"
 
 enum { RANDOM_BYTES = 4096, RANDOM_FIRST = 256 };
@@ -183,7 +183,7 @@ enum error_code batch_write_requests(struct batch *batch, struct store_write *wr
 
 /* Gives new jobs the settings of their kinds. Those that stand or fall together are refused
  * together. */
-enum error_code batch_settle(struct batch *batch);
+enum error_code batch_apply_kind_defaults(struct batch *batch);
 
 /* A submission was refused: takes back what was made of those that stand or fall together with it,
  * of which nothing is written yet, and refuses them all. */
@@ -194,7 +194,7 @@ void batch_take_back(struct batch *batch, uint32_t culprit);
 enum error_code batch_check_keys(struct batch *batch, uint32_t index);
 
 /* Carries one operation out. What is wrong with it alone is in its code. */
-enum error_code batch_do(struct batch *batch, uint32_t index);
+enum error_code batch_execute(struct batch *batch, uint32_t index);
 
 /* Finds work for every claim of the batch, and adds it to the jobs. */
 enum error_code batch_search(struct batch *batch);
@@ -211,7 +211,7 @@ enum error_code batch_claim_new(struct batch *batch, struct op *op);
 /* Decides a command on a job and folds what comes of it into the job. A refusal is told through
  * `ret_refusal` and op's own err; the code returned is about the batch. */
 enum error_code batch_decide(struct batch *batch, struct batch_job *job,
-                             const struct command *command, struct answer *ret_answer,
+                             const struct command *command, struct decision_result *ret_result,
                              enum error_code *ret_refusal, struct err *refusal);
 
 /* The resource that load has found; NULL when there is none. */

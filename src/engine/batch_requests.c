@@ -78,7 +78,7 @@ enum error_code batch_check_requests(struct batch *batch)
         return batch_no_memory(batch);
     for (uint32_t i = 0; i < batch->op_count && code == ERR_OK; i++) {
         struct op *op = batch->ops[i];
-        const struct op *before = i > 0 && op->joined ? batch->ops[i - 1] : NULL;
+        const struct op *before = i > 0 && op->same_request ? batch->ops[i - 1] : NULL;
         if (before != NULL && before->code != ERR_OK) {
             op->code = before->code;
             op->err = before->err;
@@ -103,7 +103,8 @@ enum error_code batch_check_requests(struct batch *batch)
  * changed nothing, and may be waiting still. */
 static bool has_done_something(const struct batch *batch, uint32_t first)
 {
-    for (uint32_t i = first; i < batch->op_count && (i == first || batch->ops[i]->joined); i++) {
+    for (uint32_t i = first; i < batch->op_count && (i == first || batch->ops[i]->same_request);
+         i++) {
         const struct op *op = batch->ops[i];
         if (op->code == ERR_OK && (op->type != OP_CLAIM || op->grant_count > 0))
             return true;
@@ -147,7 +148,7 @@ static bool remember_leases(const struct op *op, struct arena *arena, struct req
         const struct grant *grant = &op->grants[i];
         struct request_lease *lease = &ret->claim.leases[ret->claim.count++];
         struct token token;
-        bool parsed = token_parse(grant->answer.token, &token);
+        bool parsed = token_parse(grant->result.token, &token);
         assert(parsed);
         (void)parsed;
         *lease = (struct request_lease){.job = token.job,
@@ -182,8 +183,8 @@ static bool remember(const struct op *op, struct arena *arena, struct request_en
         ret->type = REQUEST_JOB;
         ret->job.job = op->after->job.id;
         ret->job.version = op->after->job.version + (PLANTED(VERSION_MISREMEMBERED) ? 1 : 0);
-        ret->job.answer = op->answer;
-        ret->job.has_effect_key = str_is_set(op->answer.effect_idempotency_key);
+        ret->job.result = op->result;
+        ret->job.has_effect_key = str_is_set(op->result.effect_idempotency_key);
         remember_beats(op, &ret->job.beats);
     }
     return true;
@@ -194,7 +195,7 @@ static enum error_code write_memo(struct batch *batch, uint32_t first, struct bu
 {
     struct request_memo memo = {0};
     uint32_t end = first + 1;
-    while (end < batch->op_count && batch->ops[end]->joined)
+    while (end < batch->op_count && batch->ops[end]->same_request)
         end++;
     memo.entries = arena_zalloc(batch->arena, end - first, sizeof *memo.entries);
     if (memo.entries == NULL)

@@ -1,10 +1,11 @@
-/* What has become of the jobs of a batch, as a store wants it: rows that changed, and placements
- * before and after. */
+/* What has become of the jobs of a batch, as a store wants it: rows that changed, and schedule
+ * entries before and after. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/planted.h"
 #include "core/job_state.h"
+#include "core/retention.h"
 #include "engine/batch_private.h"
 
 static bool is_touched(const struct batch_job *job)
@@ -50,7 +51,7 @@ static enum error_code changed_signals(struct batch *batch, const struct batch_j
 /* Heartbeats leave the timer where it is: the engine moves it when it fires. What has happened to
  * the job after that says better when to look again. */
 static void keep_timer(const struct batch_job *job, const struct retiming *retiming,
-                       uint8_t changed, struct placement *was, struct placement *now)
+                       uint8_t changed, struct schedule_entry *was, struct schedule_entry *now)
 {
     if (retiming->set) {
         was->due_at = retiming->was;
@@ -78,9 +79,10 @@ static enum error_code step_write(struct batch *batch, const struct batch_job *j
     *ret = (struct store_step_write){.step = step, .changed = changed};
     enum error_code code = ERR_OK;
     if (before != NULL)
-        code = placement_of_step(&job->before->job, before, batch->arena, &ret->was, batch->err);
+        code =
+            schedule_entry_of_step(&job->before->job, before, batch->arena, &ret->was, batch->err);
     if (code == ERR_OK)
-        code = placement_of_step(&job->now->job, step, batch->arena, &ret->now, batch->err);
+        code = schedule_entry_of_step(&job->now->job, step, batch->arena, &ret->now, batch->err);
     if (mark->taken)
         ret->was.lane = (struct str){NULL, 0};
     keep_timer(job, &mark->retiming, changed, &ret->was, &ret->now);
@@ -144,9 +146,9 @@ static enum error_code job_write(struct batch *batch, struct batch_job *job,
         ret->changed = CHANGED_ALL;
     enum error_code code = ERR_OK;
     if (before->status != JOB_NONE)
-        code = placement_of_job(before, batch->arena, &ret->was, batch->err);
+        code = schedule_entry_of_job(before, batch->arena, &ret->was, batch->err);
     if (code == ERR_OK)
-        code = placement_of_job(now, batch->arena, &ret->now, batch->err);
+        code = schedule_entry_of_job(now, batch->arena, &ret->now, batch->err);
     if (job->taken)
         ret->was.lane = (struct str){NULL, 0};
     keep_timer(job, &job->retiming, ret->changed, &ret->was, &ret->now);
@@ -196,8 +198,8 @@ void batch_note_ready(struct batch *batch, struct str key)
 }
 
 /* `changed`: an event has brought it there; else it was only looked at, or put back. */
-static void note_place(struct batch *batch, const struct placement *was,
-                       const struct placement *now, bool changed)
+static void note_place(struct batch *batch, const struct schedule_entry *was,
+                       const struct schedule_entry *now, bool changed)
 {
     note_time(&batch->batcher->wakeups, now->due_at);
     if (!str_is_set(now->lane))
@@ -214,10 +216,10 @@ static bool may_stand_in_lane(const struct job *job)
 }
 
 /* Whether somebody who searched beside this batch may have passed over work because of it. */
-static bool has_left(const struct batch *batch)
+static bool has_locked_unclaimed(const struct batch *batch)
 {
     for (uint32_t i = 0; i < batch->op_count && batch->searches != NULL; i++)
-        if (batch->searches[i].left)
+        if (batch->searches[i].locked_unclaimed)
             return true;
     for (uint32_t i = 0; i < batch->job_count; i++) {
         const struct batch_job *job = &batch->jobs[i];
@@ -233,7 +235,7 @@ static void note_wakeups(struct batch *batch, const struct store_write *write)
 {
     struct wakeups *wakeups = &batch->batcher->wakeups;
     wakeups->now = batch->load.now;
-    wakeups->left = wakeups->left || has_left(batch);
+    wakeups->locked_unclaimed = wakeups->locked_unclaimed || has_locked_unclaimed(batch);
     wakeups->slots_freed = write->resource_count > 0;
     for (uint32_t i = 0; i < write->job_count; i++) {
         const struct store_job_write *job = &write->jobs[i];
@@ -325,15 +327,15 @@ static void put_token(struct store_write *write, struct settings *settings,
 
 static bool is_setting(const struct op *op)
 {
-    return op->type == OP_RESOURCE || op->type == OP_RESOURCE_GONE || op->type == OP_BLAME ||
-           op->type == OP_KIND || op->type == OP_QUEUE || op->type == OP_TOKEN ||
-           op->type == OP_TOKEN_REVOKE;
+    return op->type == OP_RESOURCE || op->type == OP_RESOURCE_GONE ||
+           op->type == OP_RESOURCE_FAILED || op->type == OP_KIND || op->type == OP_QUEUE ||
+           op->type == OP_TOKEN || op->type == OP_TOKEN_REVOKE;
 }
 
 /* Adds what one operation has set. */
 static void put_setting(struct store_write *write, struct settings *settings, const struct op *op)
 {
-    if (op->type == OP_RESOURCE || op->type == OP_RESOURCE_GONE || op->type == OP_BLAME)
+    if (op->type == OP_RESOURCE || op->type == OP_RESOURCE_GONE || op->type == OP_RESOURCE_FAILED)
         put_resource(write, settings, op);
     else if (op->type == OP_KIND)
         put_kind(write, settings, op->kind.kind);

@@ -107,12 +107,12 @@ static bool is_past(const struct batch_job *job)
 static enum error_code may_have_new(struct batch *batch, const struct op *op,
                                     const struct batch_job *job, bool *ret)
 {
-    struct placement place = {0};
+    struct schedule_entry place = {0};
     struct lane lane;
     *ret = false;
     if (!claim_may_have(op, &job->now->job) || is_closed(batch, op, job->now->job.spec.queue))
         return ERR_OK;
-    enum error_code code = placement_of_job(&job->now->job, batch->arena, &place, batch->err);
+    enum error_code code = schedule_entry_of_job(&job->now->job, batch->arena, &place, batch->err);
     if (code != ERR_OK || !str_is_set(place.lane) || place.run_at > batch->load.now)
         return code;
     code = lane_read(place.lane, batch->arena, &lane, batch->err);

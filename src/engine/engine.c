@@ -329,14 +329,14 @@ int64_t engine_written_at(struct engine *engine)
 
 static void init_runners(struct engine *engine)
 {
-    struct store_attendance seen = {0};
+    struct store_liveness seen = {0};
     engine->observer = (struct observer){.committed = tell_committed,
                                          .failed = tell_failed,
                                          .maintained = tell_maintained,
                                          .arg = engine};
     /* What was not looked after since gets its grace; that nobody knows when it was, is no error.
      */
-    if (store_attend(engine->store, &seen, NULL) == ERR_OK) {
+    if (store_record_liveness(engine->store, &seen, NULL) == ERR_OK) {
         engine_begin_trusting(engine, &seen);
         (void)engine_record_liveness(engine, NULL);
     }

@@ -76,7 +76,7 @@ static void finish(struct engine *engine)
     settle_moment(engine);
     pthread_mutex_lock(&engine->lock);
     engine_tell_rumour(engine, RUMOUR_OF_WORK);
-    engine_tell_rumour(engine, RUMOUR_OF_STEPS); /* a resource may have rested for long enough */
+    engine_tell_rumour(engine, RUMOUR_OF_STEPS); /* the cooldown of a resource may be over */
     pthread_mutex_unlock(&engine->lock);
 }
 
@@ -99,7 +99,7 @@ static enum error_code destination(const struct engine *engine, const struct clo
     return ERR_OK;
 }
 
-static void carry_out(struct engine *engine, struct advance *advance)
+static void execute(struct engine *engine, struct advance *advance)
 {
     int64_t give_up_at = engine_steady(engine) + ADVANCE_MS_MAX;
     uint64_t before = engine->maintenance.fired;
@@ -131,7 +131,7 @@ bool engine_clock_turn(struct engine *engine)
     pthread_mutex_unlock(&engine->lock);
     if (advance == NULL)
         return false;
-    carry_out(engine, advance);
+    execute(engine, advance);
     (void)sem_post(&advance->done);
     return true;
 }

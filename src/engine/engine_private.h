@@ -131,7 +131,7 @@ bool engine_run_calls(struct runner *runner);
  * when it has left work that it had locked, claims that may have missed that are run again.
  * Under the lock. */
 void engine_flight_begin(struct runner *runner);
-void engine_flight_end(struct runner *runner, bool left);
+void engine_flight_end(struct runner *runner, bool locked_unclaimed);
 
 /* Maintenance is to run at `at`, on the steady clock, if not sooner. Under the lock. */
 void engine_maintain_by(struct engine *engine, int64_t at);
@@ -175,12 +175,12 @@ void engine_end_waits(struct engine *engine, bool all, struct call_list *ret_ove
 
 /* ---- maintenance_resources.c ---- */
 
-/* Makes of the first `count` operations, which were committed, those that count the failures which
- * they have put on resources, and returns how many that are; then runs them: in a batch of its own,
- * since what they would lock was not known before. When it is lost, by a crash, a resource is
- * rested a failure later. */
-uint32_t engine_blames(struct runner *runner, uint32_t count, struct arena *arena);
-void engine_blame(struct runner *runner, uint32_t blames, struct arena *arena);
+/* Collects the failures that resources have caused in the first `count` operations, which were
+ * committed, and returns how many there are; then records them in a batch of their own, since the
+ * first one did not lock the resources. If a crash loses that batch, a cooldown begins one failure
+ * later. */
+uint32_t engine_resource_failures(struct runner *runner, uint32_t count, struct arena *arena);
+void engine_record_failures(struct runner *runner, uint32_t failures, struct arena *arena);
 
 /* ---- maintenance_liveness.c ---- */
 
@@ -189,7 +189,7 @@ void engine_blame(struct runner *runner, uint32_t blames, struct arena *arena);
 int64_t engine_trusted_limit(struct engine *engine);
 
 /* Goes on from what was trusted when the store was looked after last. */
-void engine_begin_trusting(struct engine *engine, const struct store_attendance *seen);
+void engine_begin_trusting(struct engine *engine, const struct store_liveness *seen);
 
 /* Notes that the store is looked after, and looks at its clock. */
 enum error_code engine_record_liveness(struct engine *engine, struct err *err);

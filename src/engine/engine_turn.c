@@ -26,7 +26,7 @@ void engine_flight_begin(struct runner *runner)
     }
 }
 
-void engine_flight_end(struct runner *runner, bool left)
+void engine_flight_end(struct runner *runner, bool locked_unclaimed)
 {
     const struct batcher *batcher = &runner->batcher;
     struct engine *engine = runner->engine;
@@ -34,7 +34,7 @@ void engine_flight_end(struct runner *runner, bool left)
     if (batcher->seen_at >= engine->sighting.seen_at)
         engine->sighting =
             (struct sighting){batcher->seen_at, batcher->down_since, batcher->up_since};
-    if (left)
+    if (locked_unclaimed)
         engine_tell_unlocked(engine);
 }
 
@@ -78,7 +78,7 @@ static void settle(struct runner *runner, struct call_memory *memory, bool commi
 {
     struct engine *engine = runner->engine;
     pthread_mutex_lock(&engine->lock);
-    engine_flight_end(runner, !committed || runner->batcher.wakeups.left);
+    engine_flight_end(runner, !committed || runner->batcher.wakeups.locked_unclaimed);
     while (runner->calls.first != NULL) {
         struct call *call = runner->calls.first;
         call_list_remove(&runner->calls, call);
@@ -197,16 +197,16 @@ bool engine_run_calls(struct runner *runner)
             if (committed && runner->batcher.wrote)
                 atomic_store(&engine->written_at, engine_steady(engine));
         }
-        uint32_t blames = 0;
+        uint32_t failures = 0;
         bool queues = changes_queues(runner, count);
         if (committed)
-            blames = engine_blames(runner, count, &memory->arena);
+            failures = engine_resource_failures(runner, count, &memory->arena);
         /* From here on the calls belong to others: to their callers, or to who runs them again.
          * Those who found nothing are parked first: the news may be for them. */
         settle(runner, memory, committed, &over);
         if (committed) {
             tell_wakeups(runner, queues);
-            engine_blame(runner, blames, &memory->arena);
+            engine_record_failures(runner, failures, &memory->arena);
         }
         tell(&over);
         struct call own = {.memory = memory};

@@ -166,18 +166,18 @@ enum error_code erased_write(const struct job_slice *slice, struct arena *arena,
 /* What is in front of the reader: the parts of one list, one after the other. */
 struct parts {
     struct json_iter iter;
-    size_t left;
+    size_t remaining;
     void *room; /* for all of them, zeroed */
 };
 
 static enum error_code parts_begin(struct str json, size_t size, struct arena *arena,
                                    struct parts *ret, struct err *err)
 {
-    ret->left = str_is_set(json) ? json_count(json) : 0;
-    ret->room = arena_zalloc(arena, ret->left + 1, size);
+    ret->remaining = str_is_set(json) ? json_count(json) : 0;
+    ret->room = arena_zalloc(arena, ret->remaining + 1, size);
     if (ret->room == NULL)
         return no_memory(err);
-    if (ret->left > 0)
+    if (ret->remaining > 0)
         (void)json_array_begin(&ret->iter, json);
     return ERR_OK;
 }
@@ -188,10 +188,10 @@ static enum error_code parts_next(struct parts *parts, const struct record_type 
                                   struct err *err)
 {
     struct str raw;
-    *ret_more = parts->left > 0 && json_array_next(&parts->iter, &raw);
+    *ret_more = parts->remaining > 0 && json_array_next(&parts->iter, &raw);
     if (!*ret_more)
         return ERR_OK;
-    parts->left--;
+    parts->remaining--;
     if (json_type(raw) != JSON_OBJECT)
         return err_set(err, ERR_BAD_REQUEST, "%s of its row is not an object", what);
     return record_read(type, raw, RECORD_ALL, RECORD_REQUEST, what, arena, part, err);
@@ -281,7 +281,7 @@ static enum error_code read_steps(struct str json, struct arena *arena, struct j
     enum error_code code = parts_begin(json, sizeof *slice->steps, arena, &parts, err);
     if (code != ERR_OK)
         return code;
-    size_t count = parts.left;
+    size_t count = parts.remaining;
     if (count > PLAN_STEPS_MAX)
         return missing("more steps than a plan may have", err);
     slice->steps = parts.room;

@@ -22,7 +22,7 @@
 #include "engine/standard_files.h"
 
 enum {
-    PATIENCE_MS_DEFAULT = 30 * 1000,
+    TIMEOUT_MS_DEFAULT = 30 * 1000,
     PAUSE_MS_MIN = 2, /* between two looks for an owner */
     PAUSE_MS_MAX = 50,
     UNLOCKED_MAX = 3, /* as often as a file may be found unlocked and yet not be ours to open */
@@ -33,7 +33,7 @@ enum {
 struct handle {
     struct handle_options options;
     char actor[NAME_BYTES_MAX + 1];
-    int64_t patience_ms;
+    int64_t timeout_ms;
     char path[PATH_MAX]; /* of a SQLite file, absolute and without links; else empty */
     atomic_bool interrupted;
 
@@ -108,7 +108,7 @@ static enum error_code reach_owner(struct handle *handle, const char *path, int6
         char real[PATH_MAX];
         if (realpath(path, real) == NULL)
             return err_set(err, ERR_UNAVAILABLE, "%s: no store yet", path);
-        enum error_code code = local_client_new(real, handle->patience_ms, &handle->client, err);
+        enum error_code code = local_client_new(real, handle->timeout_ms, &handle->client, err);
         if (code != ERR_OK)
             return code;
         memcpy(handle->path, real, sizeof real);
@@ -274,7 +274,7 @@ static enum error_code do_once(struct handle *handle, struct message *message, s
         if (!reply.lost)
             return code;
         if (deadline == 0)
-            deadline = (reply.sent ? clock_monotonic_ms() : start) + handle->patience_ms;
+            deadline = (reply.sent ? clock_monotonic_ms() : start) + handle->timeout_ms;
         else if (clock_monotonic_ms() >= deadline)
             return code;
         code = look(handle, deadline, err);
@@ -371,8 +371,8 @@ static enum error_code new_handle(const struct handle_options *options, struct h
     if (handle == NULL)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     handle->options = *options;
-    handle->patience_ms = options->engine.store.patience_ms > 0 ? options->engine.store.patience_ms
-                                                                : PATIENCE_MS_DEFAULT;
+    handle->timeout_ms = options->engine.store.timeout_ms > 0 ? options->engine.store.timeout_ms
+                                                              : TIMEOUT_MS_DEFAULT;
     memcpy(handle->actor, actor.at, actor.len);
     handle->options.actor = str_from(handle->actor);
     (void)pthread_mutex_init(&handle->mutex, NULL);
@@ -414,7 +414,7 @@ enum error_code handle_open(struct str url, const struct handle_options *options
         return code;
     if (find_path(url, path))
         code = find_owner(handle, path, options->engine.store.create,
-                          clock_monotonic_ms() + handle->patience_ms, err);
+                          clock_monotonic_ms() + handle->timeout_ms, err);
     else
         code = engine_open(url, &handle->options.engine, &handle->engine, err);
     if (code != ERR_OK) {

@@ -19,7 +19,7 @@
 struct handle;
 
 struct handle_options {
-    /* store.create: make it when it is not there; store.patience_ms: how long to look for an owner
+    /* store.create: make it when it is not there; store.timeout_ms: how long to look for an owner
      * who answers, too. The clock is that of the owner. */
     struct engine_options engine;
     struct str actor; /* 1 to 128 bytes without control characters; absent: "library" */

@@ -19,7 +19,7 @@ enum {
 };
 
 struct local_client {
-    int64_t patience_ms;
+    int64_t timeout_ms;
     pthread_mutex_t mutex;  /* guards what follows */
     pthread_cond_t freed;   /* a connection is free, or there may be another one */
     uint32_t open_count;    /* connections, in use or not */
@@ -37,14 +37,14 @@ struct line {
     uint64_t owner;
 };
 
-enum error_code local_client_new(const char *db_path, int64_t patience_ms,
-                                 struct local_client **ret, struct err *err)
+enum error_code local_client_new(const char *db_path, int64_t timeout_ms, struct local_client **ret,
+                                 struct err *err)
 {
     assert(strlen(db_path) < PATH_MAX);
     struct local_client *client = calloc(1, sizeof *client);
     if (client == NULL)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    client->patience_ms = patience_ms;
+    client->timeout_ms = timeout_ms;
     (void)snprintf(client->path, sizeof client->path, "%s", db_path);
     (void)pthread_mutex_init(&client->mutex, NULL);
     (void)condition_init(&client->freed);
@@ -173,7 +173,7 @@ static bool has_room(const struct local_client *client, bool waits)
 /* Waits for room; with the mutex held. */
 static bool await_room(struct local_client *client, bool waits)
 {
-    struct timespec until = condition_deadline(client->patience_ms);
+    struct timespec until = condition_deadline(client->timeout_ms);
     int waited = 0;
     while (!has_room(client, waits) && waited == 0)
         waited = pthread_cond_timedwait(&client->freed, &client->mutex, &until);
@@ -230,7 +230,7 @@ static enum error_code take_line(struct local_client *client, bool waits, struct
         client->open_count++;
     (void)pthread_mutex_unlock(&client->mutex);
     if (line.socket < 0) {
-        enum error_code code = open_line(client, clock_monotonic_ms() + client->patience_ms,
+        enum error_code code = open_line(client, clock_monotonic_ms() + client->timeout_ms,
                                          &line.socket, ret_again, err);
         if (code != ERR_OK) {
             drop_line(client, &line, false);
@@ -271,15 +271,15 @@ static bool is_alive(const struct local_client *client, int64_t deadline)
     return code == ERR_OK;
 }
 
-/* Waits for the answer for as long as the owner is alive. Half of the patience is for the answer,
+/* Waits for the answer for as long as the owner is alive. Half of the timeout is for the answer,
  * and the other half for a sign of life, so that both together take no longer than it. */
 static enum local_result await_answer(const struct local_client *client, const struct line *line,
                                       int64_t wait_ms, struct arena *arena, struct local_frame *ret)
 {
     for (;;) {
-        int64_t end = clock_monotonic_ms() + wait_ms + client->patience_ms;
+        int64_t end = clock_monotonic_ms() + wait_ms + client->timeout_ms;
         enum local_result result =
-            local_receive(line->socket, end - client->patience_ms / 2, arena, ret);
+            local_receive(line->socket, end - client->timeout_ms / 2, arena, ret);
         if (result != LOCAL_LATE)
             return result;
         if (!is_alive(client, end))
@@ -356,7 +356,7 @@ enum error_code local_client_call(struct local_client *client, const struct loca
                   [LOCAL_REQUEST] = request->request},
     };
     enum local_result result =
-        local_send(line.socket, &call, clock_monotonic_ms() + client->patience_ms);
+        local_send(line.socket, &call, clock_monotonic_ms() + client->timeout_ms);
     if (result == LOCAL_TOO_LARGE) {
         give_line(client, &line);
         return err_set(err, ERR_PAYLOAD_TOO_LARGE, "a field name in the request is too long");

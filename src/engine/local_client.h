@@ -33,17 +33,17 @@ struct local_request {
 
 struct local_reply {
     bool lost;  /* the owner cannot be reached, or was gone before it answered */
-    bool sent;  /* it was reached, so that patience begins anew with the next owner */
+    bool sent;  /* it was reached, so that the timeout begins anew with the next owner */
     bool unmet; /* what the call may wait for has not come */
     int status;
     struct str answer; /* in the arena of the call */
 };
 
 /* A client for the database at `db_path`, which must be absolute and without links, so that it
- * stands for the same file for ever. Connects to nobody yet. `patience_ms` is how long the owner
+ * stands for the same file for ever. Connects to nobody yet. `timeout_ms` is how long the owner
  * may be silent before it counts as stuck. no_memory. */
-enum error_code local_client_new(const char *db_path, int64_t patience_ms,
-                                 struct local_client **ret, struct err *err);
+enum error_code local_client_new(const char *db_path, int64_t timeout_ms, struct local_client **ret,
+                                 struct err *err);
 
 /* No call may be under way. NULL does nothing. */
 void local_client_free(struct local_client *client);

@@ -110,7 +110,8 @@ enum error_code maintenance_run_ops(struct maintenance_run *run, struct err *err
     pthread_mutex_lock(&run->engine->lock);
     engine_tell_wakeups(run->engine, &runner->batcher.wakeups);
     pthread_mutex_unlock(&run->engine->lock);
-    engine_blame(runner, engine_blames(runner, run->op_count, run->arena), run->arena);
+    engine_record_failures(runner, engine_resource_failures(runner, run->op_count, run->arena),
+                           run->arena);
     return ERR_OK;
 }
 

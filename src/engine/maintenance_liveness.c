@@ -19,7 +19,7 @@ int64_t engine_trusted(struct engine *engine, int64_t now)
     return limit < now ? limit : now;
 }
 
-void engine_begin_trusting(struct engine *engine, const struct store_attendance *seen)
+void engine_begin_trusting(struct engine *engine, const struct store_liveness *seen)
 {
     /* A version that did not note the trusted time noted the time itself. */
     int64_t noted = seen->trusted_before > 0 ? seen->trusted_before : seen->before;
@@ -30,11 +30,11 @@ void engine_begin_trusting(struct engine *engine, const struct store_attendance 
 
 enum error_code engine_record_liveness(struct engine *engine, struct err *err)
 {
-    struct store_attendance seen = {0};
+    struct store_liveness seen = {0};
     pthread_mutex_lock(&engine->lock);
     seen.trusted = trusted_time_now(&engine->trusted, engine_steady(engine));
     pthread_mutex_unlock(&engine->lock);
-    enum error_code code = store_attend(engine->store, &seen, err);
+    enum error_code code = store_record_liveness(engine->store, &seen, err);
     if (code != ERR_OK)
         return code;
     int64_t clock = seen.wall < seen.now ? seen.wall : seen.now;

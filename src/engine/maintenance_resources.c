@@ -44,27 +44,27 @@ enum error_code maintain_resources(struct maintenance_run *run, struct err *err)
     return code == ERR_OK ? maintenance_run_ops(run, err) : code;
 }
 
-uint32_t engine_blames(struct runner *runner, uint32_t count, struct arena *arena)
+uint32_t engine_resource_failures(struct runner *runner, uint32_t count, struct arena *arena)
 {
-    uint32_t blames = 0;
+    uint32_t failures = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct op *op = runner->ops[i];
-        bool blames_one = (op->type == OP_COMMAND || op->type == OP_TIMER_FIRED) &&
-                          op->code == ERR_OK && !op_is_repeated(op) &&
-                          str_is_set(op->answer.blamed);
-        struct op *blame = blames_one ? arena_zalloc(arena, 1, sizeof *blame) : NULL;
-        if (blame == NULL)
+        bool failed = (op->type == OP_COMMAND || op->type == OP_TIMER_FIRED) &&
+                      op->code == ERR_OK && !op_is_repeated(op) &&
+                      str_is_set(op->result.failed_resource);
+        struct op *failure = failed ? arena_zalloc(arena, 1, sizeof *failure) : NULL;
+        if (failure == NULL)
             continue;
-        blame->type = OP_BLAME;
-        blame->blamed = op->answer.blamed;
-        runner->ops[blames++] = blame; /* none behind it was looked at before */
+        failure->type = OP_RESOURCE_FAILED;
+        failure->failed_resource = op->result.failed_resource;
+        runner->ops[failures++] = failure; /* none behind it was looked at before */
     }
-    return blames;
+    return failures;
 }
 
-void engine_blame(struct runner *runner, uint32_t blames, struct arena *arena)
+void engine_record_failures(struct runner *runner, uint32_t failures, struct arena *arena)
 {
     enum store_outcome outcome;
-    if (blames > 0)
-        (void)batch_run(&runner->batcher, runner->ops, blames, arena, &outcome, NULL);
+    if (failures > 0)
+        (void)batch_run(&runner->batcher, runner->ops, failures, arena, &outcome, NULL);
 }

@@ -240,7 +240,7 @@ static enum error_code keep_slice(struct verb_call *call, const struct job_slice
 static enum error_code recall_effect(struct verb_call *call, const struct replay *replay,
                                      struct op *op, const struct step *step, struct err *err)
 {
-    struct answer *answer = &op->answer;
+    struct decision_result *answer = &op->result;
     struct str key = op->command.type == COMMAND_EFFECT_BEGIN ? op->command.effect_begin.key
                                                               : op->command.effect_commit.begin.key;
     struct str of = step != NULL ? step->spec.id : (struct str){NULL, 0};
@@ -281,7 +281,7 @@ static enum error_code recall_job(struct replay *replay, const struct sighting *
     if (op->command.type == COMMAND_APPEND)
         slice->job.version = sighting->version;
     op->after = slice;
-    op->answer = sighting->entry->job.answer;
+    op->result = sighting->entry->job.result;
     return sighting->entry->job.has_effect_key
                ? recall_effect(call, replay, op, slice->step_count > 0 ? slice->steps : NULL, err)
                : ERR_OK;
@@ -311,8 +311,8 @@ static enum error_code recall_lease(struct replay *replay, const struct sighting
     };
     memcpy(token.secret, lease->secret, TOKEN_SECRET_LEN);
     *grant = (struct grant){.slice = slice, .step = step};
-    grant->answer.token = (struct str){text, token_format(&token, text)};
-    grant->answer.expires_at = step != NULL ? step->lease.expires_at : slice->job.lease.expires_at;
+    grant->result.token = (struct str){text, token_format(&token, text)};
+    grant->result.expires_at = step != NULL ? step->lease.expires_at : slice->job.lease.expires_at;
     return ERR_OK;
 }
 

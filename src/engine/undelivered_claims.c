@@ -14,7 +14,7 @@ struct undelivered_claims undelivered_claims_of(const struct verb_call *call, st
     for (uint32_t i = 0; tokens != NULL && i < call->call.count; i++) {
         const struct op *op = call->call.ops[i];
         for (uint32_t k = 0; k < op->grant_count; k++)
-            claims.count += token_parse(op->grants[k].answer.token, &tokens[claims.count]);
+            claims.count += token_parse(op->grants[k].result.token, &tokens[claims.count]);
     }
     claims.tokens = tokens;
     return claims;
@@ -45,7 +45,7 @@ static void take_record(struct call *call, const struct undelivered_claims *clai
     request->key = claims->key;
     request->lost = &claims->tokens[0];
     for (uint32_t i = 1; i < call->count; i++)
-        call->ops[i]->joined = true;
+        call->ops[i]->same_request = true;
 }
 
 void undelivered_claims_release(struct engine *engine, const struct undelivered_claims *claims)

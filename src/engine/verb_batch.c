@@ -175,8 +175,8 @@ static enum error_code prepare_entries(struct verb_call *call, struct str ops,
             continue;
         for (uint32_t k = 0; k < made->count; k++) {
             made->ops[k]->atomic = entries->atomic;
-            made->ops[k]->together =
-                made->ops[k]->together || (entries->atomic && call->call.count > 0);
+            made->ops[k]->atomic_with_previous =
+                made->ops[k]->atomic_with_previous || (entries->atomic && call->call.count > 0);
             ret_ops[call->call.count++] = made->ops[k];
         }
         /* It is refused no sooner than the most precious of its entries would be. */

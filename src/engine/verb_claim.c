@@ -158,7 +158,7 @@ struct input {
 struct granted {
     struct input *inputs; /* of a step */
     uint32_t input_count;
-    struct refs left; /* of struct str, raw JSON: inputs that are left to read */
+    struct refs unread; /* of struct str, raw JSON: inputs that are left to read */
     struct claim_found records;
     struct refs events;  /* of struct event, when the claim asks for history */
     int64_t events_next; /* the version up to which they go */
@@ -236,7 +236,7 @@ static void find_inputs(struct reader *reader, struct uuid job, struct str deps,
             input.result.len <= reader->inputs_left) {
             reader->inputs_left -= input.result.len;
             ret->inputs[ret->input_count++] = input;
-        } else if (!refs_add(&ret->left, reader->arena, raws++)) {
+        } else if (!refs_add(&ret->unread, reader->arena, raws++)) {
             reader->failed = true;
         }
     }
@@ -348,12 +348,12 @@ static void put_inputs(struct json_writer *writer, const struct granted *granted
         json_put_raw(writer, granted->inputs[i].result);
     }
     json_end_object(writer);
-    if (granted->left.count == 0)
+    if (granted->unread.count == 0)
         return;
     json_key(writer, STR("inputs_left"));
     json_begin_array(writer);
-    for (uint32_t i = 0; i < granted->left.count; i++)
-        json_put_raw(writer, *(const struct str *)granted->left.at[i]);
+    for (uint32_t i = 0; i < granted->unread.count; i++)
+        json_put_raw(writer, *(const struct str *)granted->unread.at[i]);
     json_end_array(writer);
 }
 

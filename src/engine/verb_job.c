@@ -325,7 +325,7 @@ static enum error_code signal_prepare(struct verb_call *call, struct err *err)
 static enum error_code signal_finish(struct verb_call *call, struct err *err)
 {
     enum error_code code = verb_outcome(call, err);
-    if (code == ERR_OK && call->call.ops[0]->answer.signal == SIGNAL_STORED)
+    if (code == ERR_OK && call->call.ops[0]->result.signal == SIGNAL_STORED)
         call->result.status = 202;
     return code;
 }
@@ -339,7 +339,7 @@ static void signal_write(const struct verb_call *call, struct json_writer *write
     };
     const struct op *op = call->call.ops[0];
     json_begin_object(writer);
-    answer_text(writer, STR("signal"), fates[op->answer.signal]);
+    answer_text(writer, STR("signal"), fates[op->result.signal]);
     json_key(writer, STR("job"));
     answer_job(writer, &op->after->job, access_sight(call));
     json_end_object(writer);

@@ -174,7 +174,7 @@ static const struct step *step_of(const struct op *op)
 static void write_brief(const struct verb_call *call, struct json_writer *writer)
 {
     const struct op *op = call->call.ops[0];
-    answer_brief(writer, &op->after->job, step_of(op), &op->answer);
+    answer_brief(writer, &op->after->job, step_of(op), &op->result);
     json_end_object(writer);
 }
 
@@ -196,8 +196,8 @@ static enum error_code start_prepare(struct verb_call *call, struct err *err)
 static void start_write(const struct verb_call *call, struct json_writer *writer)
 {
     const struct op *op = call->call.ops[0];
-    answer_brief(writer, &op->after->job, step_of(op), &op->answer);
-    answer_time(writer, STR("expires_at"), op->answer.expires_at);
+    answer_brief(writer, &op->after->job, step_of(op), &op->result);
+    answer_time(writer, STR("expires_at"), op->result.expires_at);
     json_end_object(writer);
 }
 
@@ -240,9 +240,9 @@ static void heartbeat_write(const struct verb_call *call, struct json_writer *wr
 {
     const struct op *op = call->call.ops[0];
     json_begin_object(writer);
-    answer_time(writer, STR("expires_at"), op->answer.expires_at);
+    answer_time(writer, STR("expires_at"), op->result.expires_at);
     answer_bool(writer, STR("cancel_requested"),
-                op->answer.cancel_requested && !PLANTED(CANCEL_NOT_TOLD));
+                op->result.cancel_requested && !PLANTED(CANCEL_NOT_TOLD));
     json_end_object(writer);
 }
 
@@ -382,7 +382,7 @@ static enum error_code effect_begin_prepare(struct verb_call *call, struct err *
 }
 
 /* What a begin came to; of a commit that begins no other effect, that it is on record. */
-static void put_effect(struct json_writer *writer, const struct answer *said)
+static void put_effect(struct json_writer *writer, const struct decision_result *said)
 {
     static const struct str words[] = {
         [EFFECT_EXECUTE] = STR_INIT("execute"),
@@ -410,8 +410,8 @@ static void effect_write(const struct verb_call *call, struct json_writer *write
         write_brief(call, writer);
         return;
     }
-    put_effect(writer, &op->answer);
-    if (op->answer.repeated)
+    put_effect(writer, &op->result);
+    if (op->result.repeated)
         answer_bool(writer, STR("repeated"), true);
     json_end_object(writer);
 }
@@ -520,7 +520,7 @@ static void effect_abort_write(const struct verb_call *call, struct json_writer 
 {
     json_begin_object(writer);
     answer_text(writer, STR("status"), STR("aborted"));
-    if (call->call.ops[0]->answer.repeated)
+    if (call->call.ops[0]->result.repeated)
         answer_bool(writer, STR("repeated"), true);
     json_end_object(writer);
 }

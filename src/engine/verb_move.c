@@ -387,8 +387,8 @@ static enum error_code read_imports(struct verb_call *call, struct imports *ret,
     return code;
 }
 
-/* Two of them that cannot both be taken. */
-static enum error_code check_twins(const struct imports *imports, struct err *err)
+/* Refuses two jobs of one import that cannot both be taken. */
+static enum error_code check_duplicates_in_batch(const struct imports *imports, struct err *err)
 {
     for (uint32_t i = 0; i < imports->count; i++) {
         const struct job *a = &imports->at[i].slice.job;
@@ -473,7 +473,7 @@ static enum error_code run_ops(struct verb_call *call, const struct imports *imp
         op->type = OP_IMPORT;
         op->job = imports->at[i].slice.job.id;
         op->import = &imports->at[i];
-        op->joined = op->together = i > 0;
+        op->same_request = op->atomic_with_previous = i > 0;
     }
     call->call.class = CALL_SUBMIT;
     /* A long history must not be too much for the queue for ever. */
@@ -484,7 +484,7 @@ static enum error_code run_ops(struct verb_call *call, const struct imports *imp
         return code;
     for (uint32_t i = 0; i < imports->count && code == ERR_OK; i++) {
         const struct op *op = call->call.ops[i];
-        present += op->answer.repeated;
+        present += op->result.repeated;
         if (op->code != ERR_OK)
             code = err_set(err, op->code, "jobs[%u]: %s", i, op->err.detail);
     }
@@ -506,7 +506,7 @@ static enum error_code run_import(struct verb_call *call, struct err *err)
         return verb_no_memory(err);
     enum error_code code = read_imports(call, &imports, err);
     if (code == ERR_OK)
-        code = check_twins(&imports, err);
+        code = check_duplicates_in_batch(&imports, err);
     for (uint32_t i = 0; i < imports.count && code == ERR_OK; i++) {
         struct err why = {0};
         code = check_one(call, &imports.at[i].slice, &why);

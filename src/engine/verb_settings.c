@@ -349,15 +349,15 @@ struct resource_request {
     int64_t slots;
     int64_t ttl_ms;
     bool draining;
-    struct rest_policy rest;
+    struct cooldown_policy rest;
     struct str queues;
     bool shared;
 };
 
 static const struct record_field rest_fields[] = {
-    RANGE(rest_policy, failures, 0, REST_FAILURES_MAX),
-    RANGE(rest_policy, within_ms, 1, DELAY_MS_MAX),
-    RANGE(rest_policy, for_ms, 1, REST_FOR_MS_MAX),
+    RANGE(cooldown_policy, failures, 0, REST_FAILURES_MAX),
+    RANGE(cooldown_policy, within_ms, 1, DELAY_MS_MAX),
+    RANGE(cooldown_policy, for_ms, 1, REST_FOR_MS_MAX),
 };
 RECORD_TABLE(rest);
 
@@ -498,7 +498,7 @@ static enum error_code read_lists(struct verb_call *call, const struct resource_
 static enum error_code prepare_resource_put(struct verb_call *call, struct err *err)
 {
     struct resource_request request = {
-        .slots = 1, .ttl_ms = RESOURCE_TTL_MS_DEFAULT, .rest = rest_policy_default()};
+        .slots = 1, .ttl_ms = RESOURCE_TTL_MS_DEFAULT, .rest = cooldown_policy_default()};
     struct resource *resource = arena_zalloc(call->arena, 1, sizeof *resource);
     call->call.class = CALL_RESULT;
     if (resource == NULL)
@@ -573,7 +573,7 @@ static enum error_code add_lost(struct verb_call *call, const struct tenancy *te
         op->job = tenancy->leases[i].job;
         op->timer.step = tenancy->leases[i].step;
         op->timer.resource_id = tenancy->resource.id;
-        op->together = together;
+        op->atomic_with_previous = together;
     }
     return ERR_OK;
 }

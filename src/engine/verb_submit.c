@@ -93,7 +93,7 @@ static enum error_code add_jobs(struct verb_call *call, struct str jobs, struct 
         enum error_code code = add_job(call, json, id, &why);
         if (code == ERR_OK) {
             struct op *op = call->call.ops[call->call.count - 1];
-            op->joined = op->together = i > 0;
+            op->same_request = op->atomic_with_previous = i > 0;
         }
         if (code != ERR_OK)
             return err_set(err, code, "jobs[%u]: %s", i, why.detail);
@@ -145,7 +145,7 @@ static enum error_code submit_finish(struct verb_call *call, struct err *err)
         return many ? err_set(err, op->code, "jobs[%u]: %s", i + op->refused_at, op->err.detail)
                     : err_set(err, op->code, "%s", op->err.detail);
     }
-    call->result.status = !many && ops->ops[0]->answer.duplicate ? 200 : 201;
+    call->result.status = !many && ops->ops[0]->result.duplicate ? 200 : 201;
     return ERR_OK;
 }
 
@@ -159,7 +159,7 @@ static void submit_write(const struct verb_call *call, struct json_writer *write
     }
     for (uint32_t i = 0; i < call->call.count; i++) {
         const struct op *op = call->call.ops[i];
-        answer_submitted(writer, &op->after->job, op->answer.duplicate, access_sight(call));
+        answer_submitted(writer, &op->after->job, op->result.duplicate, access_sight(call));
     }
     if (many) {
         json_end_array(writer);

@@ -113,7 +113,7 @@ enum MHD_Result exchange_ask(struct connection *connection)
 {
     exchange_suspend(connection, SERVING_ASKS);
     connection->task.run = run_ask;
-    pool_put_always(connection->server->aides, &connection->task);
+    pool_put_always(connection->server->short_pool, &connection->task);
     return MHD_YES;
 }
 
@@ -191,7 +191,7 @@ static void on_done(struct call *call, void *arg)
         return;
     }
     connection->task.run = run_finish;
-    pool_put_always(connection->server->aides, &connection->task);
+    pool_put_always(connection->server->short_pool, &connection->task);
 }
 
 /* Makes operations of the request. False: there is nothing for the engine to do, and it is to be
@@ -262,7 +262,7 @@ static enum MHD_Result start_write(struct connection *connection)
     if (verb_at(connection->call.name)->reads_first) {
         exchange_suspend(connection, SERVING_STARTED);
         connection->task.run = run_write;
-        pool_put_always(connection->server->aides, &connection->task);
+        pool_put_always(connection->server->short_pool, &connection->task);
         return MHD_YES;
     }
     if (!prepare_write(connection)) {
@@ -377,7 +377,7 @@ void exchange_look(struct connection *connection)
 static enum MHD_Result start_read(struct connection *connection)
 {
     struct server *server = connection->server;
-    struct pool *pool = verb_is_long(connection->call.name) ? server->movers : server->readers;
+    struct pool *pool = verb_is_long(connection->call.name) ? server->bulk_pool : server->readers;
     if (connection->stream && !exchange_park(connection)) {
         connection->code = shed(connection, "too many open streams: retry later");
         connection_move(connection, SERVING_FINISHED);
@@ -494,7 +494,7 @@ static void release_claims(struct connection *connection)
     chore->claims.count = claims->count;
     chore->claims.scope = put_text(&text, claims->scope);
     chore->claims.key = put_text(&text, claims->key);
-    pool_put_always(connection->server->aides, &chore->task);
+    pool_put_always(connection->server->short_pool, &chore->task);
 }
 
 enum MHD_Result exchange_answer(struct connection *connection)

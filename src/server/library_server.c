@@ -41,7 +41,7 @@ static enum error_code read_options(const struct pawl_server_options *options,
         .service_name = str_from(options->service_name),
     };
     ret->engine.store.create = options->create != 0;
-    ret->engine.store.patience_ms = options->patience_ms;
+    ret->engine.store.timeout_ms = options->patience_ms;
     ret->engine.lease_ttl_ms = options->lease_ttl_ms;
     ret->engine.backup_dir = str_from(options->backup_dir);
     ret->engine.manual_clock = options->manual_clock != 0;

@@ -26,7 +26,8 @@ struct log {
     pthread_mutex_t lock;   /* of what follows */
     pthread_cond_t changed; /* the writer has ended */
     bool ended;
-    bool left; /* nobody waits for the writer any more: it frees everything when it comes back */
+    bool abandoned; /* nobody waits for the writer any more: it frees everything when it comes back
+                     */
 };
 
 static struct str level_name(enum log_level level)
@@ -153,22 +154,22 @@ static void free_all(struct log *log)
     free(log);
 }
 
-static bool is_left(struct log *log)
+static bool is_abandoned(struct log *log)
 {
     pthread_mutex_lock(&log->lock);
-    bool left = log->left;
+    bool abandoned = log->abandoned;
     pthread_mutex_unlock(&log->lock);
-    return left;
+    return abandoned;
 }
 
-/* Hands out a batch; whoever left the log alone is told nothing any more. */
+/* Hands out a batch; an abandoned log writes nothing more. */
 static void hand_out(struct log *log, struct backlog_batch *batch)
 {
     struct str line;
-    while (!is_left(log) && backlog_next(batch, &line))
+    while (!is_abandoned(log) && backlog_next(batch, &line))
         log->options.write(log->options.arg, line.at);
     /* They were the ones after these. */
-    if (batch->dropped > 0 && !is_left(log))
+    if (batch->dropped > 0 && !is_abandoned(log))
         tell_dropped(log, batch->dropped);
 }
 
@@ -181,11 +182,11 @@ static void *run(void *arg)
         hand_out(log, &batch);
     } while (!batch.closed);
     pthread_mutex_lock(&log->lock);
-    bool left = log->left;
+    bool abandoned = log->abandoned;
     log->ended = true;
     pthread_cond_signal(&log->changed);
     pthread_mutex_unlock(&log->lock);
-    if (left)
+    if (abandoned)
         free_all(log);
     return NULL;
 }
@@ -222,7 +223,7 @@ void log_close(struct log *log, int64_t wait_ms)
     while (!log->ended && result != ETIMEDOUT)
         result = pthread_cond_timedwait(&log->changed, &log->lock, &until);
     bool ended = log->ended;
-    log->left = !ended;
+    log->abandoned = !ended;
     if (!ended)
         (void)pthread_detach(log->writer);
     pthread_mutex_unlock(&log->lock);

@@ -176,8 +176,8 @@ static void put_op(struct log_line *line, const struct op *op)
     case OP_WORKER_GONE:
         log_text(line, STR("worker_id"), op->worker_gone);
         break;
-    case OP_BLAME:
-        log_text(line, STR("resource_id"), op->blamed);
+    case OP_RESOURCE_FAILED:
+        log_text(line, STR("resource_id"), op->failed_resource);
         log_int(line, STR("rests"), op->registered.rests);
         break;
     case OP_PURGE:
@@ -214,7 +214,7 @@ static void tell_op(struct log_events *events, const struct op *op)
         [OP_RESOURCE_GONE] = {LOG_INFO, STR_INIT("resource_gone")},
         [OP_WORKER] = {LOG_DEBUG, STR_INIT("worker_registered")},
         [OP_WORKER_GONE] = {LOG_DEBUG, STR_INIT("worker_deregistered")},
-        [OP_BLAME] = {LOG_WARN, STR_INIT("resource_rested")},
+        [OP_RESOURCE_FAILED] = {LOG_WARN, STR_INIT("resource_rested")},
         [OP_KIND] = {LOG_INFO, STR_INIT("kind_set")},
         [OP_QUEUE] = {LOG_INFO, STR_INIT("queue_resumed")},
         [OP_TOKEN] = {LOG_INFO, STR_INIT("token_created")},
@@ -225,7 +225,7 @@ static void tell_op(struct log_events *events, const struct op *op)
     struct str event = facts[op->type].event;
     if (op->code != ERR_OK || op_is_repeated(op) || level == LOG_NONE)
         return;
-    if (op->type == OP_BLAME && !op->rested)
+    if (op->type == OP_RESOURCE_FAILED && !op->cooldown)
         return; /* the step's event tells it */
     if (op->type == OP_QUEUE && op->queue.paused)
         event = STR("queue_paused");

@@ -343,7 +343,7 @@ static void count_op(struct metrics *metrics, const struct op *op)
     bool by_worker = op->type == OP_COMMAND && str_is_set(op->command.token);
     if (op->code != ERR_OK) {
         /* What was due and is not any more, and a request that is sent again, are no refusals. */
-        if (op->type == OP_TIMER_FIRED || op->type == OP_BLAME ||
+        if (op->type == OP_TIMER_FIRED || op->type == OP_RESOURCE_FAILED ||
             op->request.disposition == DISPOSITION_DUPLICATE)
             return;
         counter_bump(&metrics->refusals[op->code], 1);
@@ -353,7 +353,7 @@ static void count_op(struct metrics *metrics, const struct op *op)
     }
     if (op_is_repeated(op))
         return;
-    counter_bump(&metrics->rests, op->rested);
+    counter_bump(&metrics->rests, op->cooldown);
     if (op->type == OP_COMMAND && op->command.type == COMMAND_HEARTBEAT)
         counter_bump(&metrics->renewals, 1);
     for (uint32_t i = 0; op->type == OP_CLAIM && i < op->grant_count; i++)

@@ -166,7 +166,7 @@ static void write_census(const struct census *census, const struct queue_list *q
     for (uint32_t i = 0; i < census->resource_count; i++) {
         slots += census->resources[i].slots;
         used += census->resources[i].used;
-        resting += resource_rests(&census->resources[i], census->load.now);
+        resting += resource_in_cooldown(&census->resources[i], census->load.now);
     }
     write_gauge(text, METRIC_STORE_UP, 1);
     write_queues(queues, text);

@@ -1,6 +1,6 @@
 /* Figures of what is in the store, counted when somebody asks for them.
  *
- * Counting looks at every job, and may block for as long as the store has patience: a thread of its
+ * Counting looks at every job, and may block for as long as the store's timeout: a thread of its
  * own does it, and whoever asks does not wait for it longer than a moment. What took long to count
  * is used again for a while, so that asking often does not keep the store busy. */
 #ifndef PAWL_SERVER_METRICS_STORE_H

@@ -101,10 +101,10 @@ static bool read_owner(int kernel, const struct end *peer, uid_t *ret)
 static bool owner_of(const struct end *peer, const struct end *here, uid_t *ret)
 {
     int kernel = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-    const struct timeval patience = {.tv_sec = KERNEL_S_MAX};
+    const struct timeval timeout = {.tv_sec = KERNEL_S_MAX};
     if (kernel < 0)
         return false;
-    (void)setsockopt(kernel, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    (void)setsockopt(kernel, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     bool found = ask(kernel, peer, here) && read_owner(kernel, peer, ret);
     (void)close(kernel);
     return found;

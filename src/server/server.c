@@ -39,8 +39,8 @@ enum {
     THREADS_DEFAULT_MAX = 4,
     READERS = 4,
     READS_WAITING_MAX = 1024,
-    AIDES = 2,
-    MOVERS = 2,
+    SHORT_POOL_THREADS = 2,
+    BULK_POOL_THREADS = 2,
     MOVES_WAITING_MAX = 64,
     SCRAPERS = 1,
     SCRAPES_WAITING_MAX = 64,
@@ -56,7 +56,7 @@ enum {
     REFUSED_MS = 30 * 1000, /* between two lines about a primary that is refused */
     /* Enough that nobody who writes waits until a reader is done: for every thread of the pools,
      * and for the engine, the watch and the figures. */
-    STORE_CONNECTIONS = READERS + AIDES + MOVERS + 4,
+    STORE_CONNECTIONS = READERS + SHORT_POOL_THREADS + BULK_POOL_THREADS + 4,
 };
 
 /* ---- pages ---- */
@@ -428,17 +428,17 @@ static enum error_code start_parts(struct server *server, struct err *err)
     server->openapi = buf_str(&document);
     server->connections = connections_new(server);
     server->readers = pool_open(READERS, READS_WAITING_MAX);
-    server->aides = pool_open(AIDES, READS_WAITING_MAX);
-    server->movers = pool_open(MOVERS, MOVES_WAITING_MAX);
+    server->short_pool = pool_open(SHORT_POOL_THREADS, READS_WAITING_MAX);
+    server->bulk_pool = pool_open(BULK_POOL_THREADS, MOVES_WAITING_MAX);
     server->watch = watch_open(server->engine);
     server->figures = store_figures_open(server->engine);
     server->scrapers = pool_open(SCRAPERS, SCRAPES_WAITING_MAX);
     server->readiness =
-        server->aides == NULL ? NULL : readiness_open(server->engine, server->aides);
+        server->short_pool == NULL ? NULL : readiness_open(server->engine, server->short_pool);
     server->rate = rate_new();
     if (document.failed || server->readiness == NULL || server->rate == NULL ||
-        server->connections == NULL || server->readers == NULL || server->aides == NULL ||
-        server->movers == NULL || server->watch == NULL || server->figures == NULL ||
+        server->connections == NULL || server->readers == NULL || server->short_pool == NULL ||
+        server->bulk_pool == NULL || server->watch == NULL || server->figures == NULL ||
         server->scrapers == NULL)
         return err_set(err, ERR_UNAVAILABLE, "out of memory or threads");
     rate_set(server->rate, server->options.rate_per_s);
@@ -559,9 +559,9 @@ void server_close(struct server *server)
     watch_close(server->watch);
     pool_close(server->scrapers);
     store_figures_close(server->figures);
-    pool_close(server->movers);
+    pool_close(server->bulk_pool);
     pool_close(server->readers);
-    pool_close(server->aides);
+    pool_close(server->short_pool);
     connections_free(server->connections);
     tls_close(server->tls);
     rate_free(server->rate);

@@ -34,9 +34,9 @@ struct server {
     struct tls *tls;     /* NULL: plain HTTP */
     struct loops *loops; /* NULL: it does not serve yet */
     struct connections *connections;
-    struct pool *readers; /* reads */
-    struct pool *aides;   /* what is short and others wait for: who asks, the ends of writes */
-    struct pool *movers;  /* verbs that take long */
+    struct pool *readers;    /* reads */
+    struct pool *short_pool; /* what is short and others wait for: who asks, the ends of writes */
+    struct pool *bulk_pool;  /* verbs that take long */
     struct watch *watch;
     struct metrics *metrics; /* told by the engine: see observe.h */
     struct log *log;         /* NULL: nobody wants lines */

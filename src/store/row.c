@@ -99,7 +99,7 @@ struct claim_row row_of_lease(const struct job *job, const struct step *step, in
     };
 }
 
-bool row_step_beats_only(const struct store_step_write *write, const struct placement *was)
+bool row_step_beats_only(const struct store_step_write *write, const struct schedule_entry *was)
 {
     return store_row_same(write->changed) && was->leased && write->now.leased;
 }

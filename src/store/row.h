@@ -92,7 +92,7 @@ struct claim_row row_of_lease(const struct job *job, const struct step *step, in
 
 /* Whether of a listed step only the live lease has changed: a heartbeat's news is all in
  * job_claims, and the step's own row stays as it is. */
-bool row_step_beats_only(const struct store_step_write *write, const struct placement *was);
+bool row_step_beats_only(const struct store_step_write *write, const struct schedule_entry *was);
 
 /* Back again: every text of `row` must be in `arena` already. Fails with corrupt or no_memory. */
 enum error_code row_to_job(const struct job_row *row, uint64_t seed, struct arena *arena,

@@ -158,15 +158,15 @@ enum error_code store_promote(struct store_txn *txn, uint32_t limit, uint32_t *r
     return txn->store->driver->promote(txn, limit, ret_count, err);
 }
 
-enum error_code store_admit(struct store_txn *txn, const struct store_admission *wanted,
-                            struct arena *arena, struct store_submission **ret, uint32_t *ret_count,
-                            struct err *err)
+enum error_code store_outbox_drain(struct store_txn *txn, const struct store_outbox_request *wanted,
+                                   struct arena *arena, struct store_submission **ret,
+                                   uint32_t *ret_count, struct err *err)
 {
     assert(txn->mode == STORE_WRITE && wanted->limit > 0);
     *ret_count = 0;
-    return txn->store->driver->admit == NULL
+    return txn->store->driver->outbox_drain == NULL
                ? ERR_OK
-               : txn->store->driver->admit(txn, wanted, arena, ret, ret_count, err);
+               : txn->store->driver->outbox_drain(txn, wanted, arena, ret, ret_count, err);
 }
 
 /* Whether what is said to have changed is what a row must be written for. */
@@ -350,10 +350,10 @@ int store_due_cmp(const void *a, const void *b)
     return str_cmp(left->resource_id, right->resource_id);
 }
 
-enum error_code store_attend(struct store *store, struct store_attendance *attendance,
-                             struct err *err)
+enum error_code store_record_liveness(struct store *store, struct store_liveness *liveness,
+                                      struct err *err)
 {
-    return store->driver->attend(store, attendance, err);
+    return store->driver->record_liveness(store, liveness, err);
 }
 
 enum error_code store_strays(struct store *store, struct arena *arena, struct store_stray **ret,

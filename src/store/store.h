@@ -64,7 +64,7 @@ struct store_options {
                              does, after a copy) */
     uint64_t seed;        /* for look-up tables */
     uint32_t connections; /* PostgreSQL: at most this many at once; 0: 4 */
-    int64_t patience_ms;  /* how long to try before `unavailable`; 0: 30 s */
+    int64_t timeout_ms;   /* how long to try before `unavailable`; 0: 30 s */
 };
 
 struct store;
@@ -123,9 +123,9 @@ enum error_code store_candidates(struct store_txn *txn, struct store_search *sea
                                  uint32_t count, struct arena *arena, struct err *err);
 enum error_code store_promote(struct store_txn *txn, uint32_t limit, uint32_t *ret_count,
                               struct err *err);
-enum error_code store_admit(struct store_txn *txn, const struct store_admission *wanted,
-                            struct arena *arena, struct store_submission **ret, uint32_t *ret_count,
-                            struct err *err);
+enum error_code store_outbox_drain(struct store_txn *txn, const struct store_outbox_request *wanted,
+                                   struct arena *arena, struct store_submission **ret,
+                                   uint32_t *ret_count, struct err *err);
 enum error_code store_write(struct store_txn *txn, const struct store_write *write,
                             struct err *err);
 enum error_code store_commit(struct store_txn *txn, enum store_outcome *outcome, struct err *err);
@@ -172,8 +172,8 @@ enum error_code store_backup(struct store *store, struct str path, int64_t *ret_
                              struct err *err);
 enum error_code store_sweep(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,
                             struct err *err);
-enum error_code store_attend(struct store *store, struct store_attendance *attendance,
-                             struct err *err);
+enum error_code store_record_liveness(struct store *store, struct store_liveness *liveness,
+                                      struct err *err);
 void store_origin(struct store *store, struct store_origin *ret);
 enum error_code store_strays(struct store *store, struct arena *arena, struct store_stray **ret,
                              uint32_t *ret_count, struct err *err);

@@ -20,12 +20,12 @@ struct store_driver {
     /* Closes it; see store_close. */
     void (*close)(struct store *store);
 
-    /* Starts a transaction. It may wait for its turn, up to the store's patience. */
+    /* Starts a transaction. It may wait for its turn, up to the store's timeout. */
     enum error_code (*begin)(struct store *store, enum store_mode mode, struct store_txn **ret,
                              struct err *err);
 
     /* Locks (in a transaction that may write) and reads everything in `load`; before any other verb
-     * of the transaction but admit, and only once. */
+     * of the transaction but outbox_drain, and only once. */
     enum error_code (*load)(struct store_txn *txn, struct store_load *load, struct arena *arena,
                             struct err *err);
 
@@ -79,10 +79,10 @@ struct store_driver {
     enum error_code (*sweep)(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,
                              struct err *err);
 
-    /* Notes that somebody looks after the store, tells the time, and when that was noted last
-     * before. Nothing is synced: when the machine crashes an older note may be left. */
-    enum error_code (*attend)(struct store *store, struct store_attendance *attendance,
-                              struct err *err);
+    /* Records that a server runs maintenance on the store; returns the time, and when that was last
+     * recorded before. Nothing is synced: when the machine crashes an older note may be left. */
+    enum error_code (*record_liveness)(struct store *store, struct store_liveness *liveness,
+                                       struct err *err);
 
     /* Waits until something was committed since `seen` (any number at first), or `wait_ms` are
      * over. `ret_seen` is for the next call. It may come back without cause. */
@@ -168,9 +168,10 @@ struct store_driver {
 
     /* Takes committed submissions, which are gone with this transaction. NULL: there are none,
      * since nobody but Pawl writes to this store. */
-    enum error_code (*admit)(struct store_txn *txn, const struct store_admission *wanted,
-                             struct arena *arena, struct store_submission **ret,
-                             uint32_t *ret_count, struct err *err);
+    enum error_code (*outbox_drain)(struct store_txn *txn,
+                                    const struct store_outbox_request *wanted, struct arena *arena,
+                                    struct store_submission **ret, uint32_t *ret_count,
+                                    struct err *err);
 
     /* Copies a store in a file to a new file at `path`, as of the moment of the call, while it is
      * in use; writers go on meanwhile. The copy is a store of its own. It is there only when it is

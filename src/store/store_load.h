@@ -142,7 +142,7 @@ struct store_lane {
 };
 
 /* A piece of work that may be claimed now. It is taken out of its lane: the caller writes it anew
- * with its placement after the claim, or puts it back, before commit. */
+ * with its schedule entry after the claim, or puts it back, before commit. */
 struct store_candidate {
     struct job_slice slice; /* the header */
     uint32_t step;          /* ordinal, or STEP_NONE */
@@ -161,7 +161,7 @@ struct store_search {
     uint32_t max;
     struct store_candidate *found; /* out */
     uint32_t found_count;          /* out */
-    bool left;                     /* out: more was locked than was found, and is left there */
+    bool locked_unclaimed;         /* out: more was locked than was found, and stays in its lane */
     uint32_t skipped_locked;       /* out, when nothing was found: heads of these lanes that another
                                       transaction was busy with, SKIPPED_COUNT_MAX at most */
 };
@@ -179,11 +179,11 @@ struct store_submission {
     struct str options; /* raw JSON, not checked */
 };
 
-/* Which submissions to take: the oldest, but for some that are left where they are. */
-struct store_admission {
+/* Which submissions to take: the oldest, except those that are quarantined. */
+struct store_outbox_request {
     uint32_t limit;
-    const struct uuid *left;
-    uint32_t left_count;
+    const struct uuid *quarantined;
+    uint32_t quarantined_count;
 };
 
 #endif

@@ -15,7 +15,7 @@
 /* ---- timers ---- */
 
 enum store_due_what {
-    DUE_JOB,      /* placement.due_at of a job or step has come */
+    DUE_JOB,      /* due_at of a job or step has come */
     DUE_PURGE,    /* purge_at of a job has come */
     DUE_RESOURCE, /* expires_at of a resource has come */
 };
@@ -28,8 +28,8 @@ struct store_due {
     struct str resource_id;
 };
 
-/* Somebody looks after the store. */
-struct store_attendance {
+/* A sign of life of the server that runs maintenance on the store. */
+struct store_liveness {
     int64_t trusted; /* to remember with the moment (core/trusted_time.h); 0: nothing is noted */
     int64_t before;  /* out: the store's time when that was last noted; 0: never */
     int64_t trusted_before; /* out: and what was trusted then, cut to seconds; 0: not known */

@@ -9,16 +9,16 @@
 #include "base/uuid.h"
 #include "core/access.h"
 #include "core/event.h"
-#include "core/placement.h"
 #include "core/retention.h"
+#include "core/schedule_entry.h"
 #include "store/store_load.h"
 
 struct store_step_write {
     const struct step *step;
-    uint8_t changed;      /* enum changed: as for jobs */
-    struct placement was; /* as loaded; zeroed for a new step, and `lane` absent when candidates
-                             took it out */
-    struct placement now;
+    uint8_t changed;           /* enum changed: as for jobs */
+    struct schedule_entry was; /* as loaded; zeroed for a new step, and `lane` absent when
+                             candidates took it out */
+    struct schedule_entry now;
 };
 
 /* One job and what became of it. */
@@ -26,12 +26,12 @@ struct store_job_write {
     const struct job_slice *after;
     const struct event *events; /* sealed; with versions that go on from the last, or telemetry */
     uint32_t event_count;
-    bool created;         /* there is no row yet */
-    uint8_t changed;      /* enum changed: members of no other group are as they are stored, so that
-                             nothing needs to be compared; CHANGED_ALL for a new job. A heartbeat's
-                             is within CHANGED_BESIDE, a claim's CHANGED_STREAM | CHANGED_LEASE */
-    struct placement was; /* as for steps */
-    struct placement now;
+    bool created;    /* there is no row yet */
+    uint8_t changed; /* enum changed: members of no other group are as they are stored, so that
+                        nothing needs to be compared; CHANGED_ALL for a new job. A heartbeat's
+                        is within CHANGED_BESIDE, a claim's CHANGED_STREAM | CHANGED_LEASE */
+    struct schedule_entry was; /* as for steps */
+    struct schedule_entry now;
     int64_t purge_at; /* 0: never */
 
     /* Parts that are new or have changed. */
@@ -42,7 +42,7 @@ struct store_job_write {
     const struct store_step_write *steps;
     uint32_t step_count;
 
-    bool plan_replaced; /* all steps that there were are gone, with their placements */
+    bool plan_replaced; /* all steps that there were are gone, with their schedule entries */
     bool steps_closed;  /* no step that is not listed may be claimed from now on */
     bool steps_ended;   /* nor has one a lease or a due time */
     bool redact;        /* erase the payloads of all events, telemetry, effects and signals, and the
@@ -50,7 +50,7 @@ struct store_job_write {
 };
 
 /* Whether the row of a job or step stays as it is: only its live lease, if it has one, and its
- * placement are written. */
+ * entry are written. */
 static inline bool store_row_same(uint8_t changed)
 {
     return (changed & ~CHANGED_BESIDE) == 0;

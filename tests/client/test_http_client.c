@@ -71,7 +71,7 @@ static int setup(void **state)
     struct remote *r = calloc(1, sizeof *r);
     if (r == NULL)
         return -1;
-    r->options = (struct http_client_options){.patience_ms = 5000};
+    r->options = (struct http_client_options){.timeout_ms = 5000};
     arena_init(&r->arena);
     buf_init(&r->answer, &r->arena, 256);
     *state = r;
@@ -244,7 +244,7 @@ static void problems_come_back_as_their_codes(void **state)
         ERR_INVALID_TRANSITION,
     };
     struct remote *r = *state;
-    r->options.patience_ms = 1;
+    r->options.timeout_ms = 1;
     reach(r, script, COUNT(script));
     for (size_t i = 0; i < COUNT(codes); i++) {
         enum error_code code = call(r, VERB_stats, NULL);
@@ -341,7 +341,7 @@ static void a_server_that_wants_more_time_than_there_is_is_left_alone(void **sta
 static void a_server_that_goes_away_for_good_is_given_up(void **state)
 {
     struct remote *r = *state;
-    r->options.patience_ms = 150;
+    r->options.timeout_ms = 150;
     reach(r, NULL, 0);
     fake_server_stop(&r->server);
     r->server.port = 0;
@@ -383,7 +383,7 @@ static void what_does_not_answer_as_pawl_does_is_out_of_reach(void **state)
         {.status = "307 X", .headers = "Location: http://127.0.0.1:1/v1/stats\r\n", .body = "{}"},
     };
     struct remote *r = *state;
-    r->options.patience_ms = 1;
+    r->options.timeout_ms = 1;
     reach(r, script, COUNT(script));
     for (size_t i = 0; i < COUNT(script); i++) {
         atomic_store(&r->server.answered, i);
@@ -407,7 +407,7 @@ static void an_answer_without_end_is_given_up(void **state)
     reach(r, script, COUNT(script));
     assert_int_equal(call(r, VERB_stats, NULL), ERR_PAYLOAD_TOO_LARGE);
     const struct http_lines_options options = {
-        .base = r->server.url, .patience_ms = 1000, .answer_bytes_max = 10 * 1000};
+        .base = r->server.url, .timeout_ms = 1000, .answer_bytes_max = 10 * 1000};
     assert_int_equal(http_lines_new(&options, &lines, &r->err), ERR_OK);
     assert_int_equal(http_lines_exchange(lines, &exchange, &r->answer), HTTP_TOO_LARGE);
     assert_true(r->answer.len <= options.answer_bytes_max);

@@ -8,7 +8,7 @@
 #include "base/times.h"
 #include "core/lifetime.h"
 #include "random_changes.h"
-#include "random_placement.h"
+#include "random_schedule_entry.h"
 #include "slice_loader.h"
 
 enum { TOKENS_KEPT = 6, STEPS_MOST = 8, RESOURCES = 3 };
@@ -598,7 +598,7 @@ static const char *judge_worker(struct run *run, const struct command *command,
     token_hash(command->token, hash);
     if (memcmp(hash, before->lease.token_hash, TOKEN_HASH_LEN) != 0)
         return "a token was taken that is not the lease's";
-    if (world->last.answer.repeated)
+    if (world->last.result.repeated)
         return world->last.count == 0 ? NULL : "a repeated command wrote events";
     if (!before->lease.live)
         return "a token was taken although the lease had ended";
@@ -687,7 +687,7 @@ static const char *judge_then(const struct run *run, enum effect_then then)
     enum event_type last = world->log[world->log_count - 1].type;
     bool waits = last == EVENT_JOB_WAITING || last == EVENT_WAIT_COMPLETED;
     bool ends = job_status_terminal(world->slice.job.status);
-    if (then == THEN_BEGIN && world->last.answer.effect == 0)
+    if (then == THEN_BEGIN && world->last.result.effect == 0)
         return "a commit did not begin the next effect";
     if (then == THEN_WAIT && !waits && last != EVENT_JOB_CANCELLED)
         return "a commit did not wait";
@@ -703,7 +703,7 @@ static const char *judge(struct run *run, const struct command *command,
     int64_t now = world->now > job->updated_at ? world->now : job->updated_at;
     if (str_is_set(command->token)) {
         const char *fault = judge_worker(run, command, before);
-        if (fault != NULL || world->last.answer.repeated)
+        if (fault != NULL || world->last.result.repeated)
             return fault;
     }
     switch (command->type) {
@@ -720,7 +720,7 @@ static const char *judge(struct run *run, const struct command *command,
             return "a job was claimed before it was due";
         return job->lease.live || job->wait.type != WAIT_NONE ? "a held job was claimed" : NULL;
     case COMMAND_HEARTBEAT:
-        return world->last.answer.expires_at < before->lease.expires_at
+        return world->last.result.expires_at < before->lease.expires_at
                    ? "a heartbeat made the lease shorter"
                    : NULL;
     case COMMAND_EXPIRE:
@@ -749,9 +749,9 @@ static const char *judge(struct run *run, const struct command *command,
     case COMMAND_EFFECT_BEGIN:
         if (before->other_input)
             return "an effect was begun with another input";
-        if (before->was_aborted && world->last.answer.effect != EFFECT_EXECUTE)
+        if (before->was_aborted && world->last.result.effect != EFFECT_EXECUTE)
             return "an effect that certainly did not happen was not executed";
-        return before->was_returned && world->last.answer.effect != EFFECT_RECORDED
+        return before->was_returned && world->last.result.effect != EFFECT_RECORDED
                    ? "a recorded effect was not answered with its record"
                    : NULL;
     default:
@@ -761,10 +761,10 @@ static const char *judge(struct run *run, const struct command *command,
 
 static void keep_token(struct run *run)
 {
-    if (!str_is_set(run->world->last.answer.token))
+    if (!str_is_set(run->world->last.result.token))
         return;
     memmove(run->tokens + 1, run->tokens, (TOKENS_KEPT - 1) * sizeof run->tokens[0]);
-    run->tokens[0] = run->world->last.answer.token;
+    run->tokens[0] = run->world->last.result.token;
 }
 
 static void count(struct run *run, const struct command *command)
@@ -842,10 +842,10 @@ static const char *check_placed(struct run *run, const struct job_slice *given,
                             .tokens = run->tokens,
                             .token_count = TOKENS_KEPT};
     uint64_t which = below(run, 100);
-    const char *fault = placements_follow(&placed);
+    const char *fault = schedule_entries_follow(&placed);
     if (fault == NULL && which < 30)
         fault = states_survive(&placed, which < 6);
-    return fault == NULL && which < 6 ? placements_hold(&placed) : fault;
+    return fault == NULL && which < 6 ? schedule_entries_hold(&placed) : fault;
 }
 
 static const char *give(struct run *run, const struct command *command)

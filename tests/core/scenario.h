@@ -253,9 +253,9 @@ static inline void do_again_(struct world *w, struct command command, const char
     size_t events = w->log_count;
     struct str row = world_row(w, &w->slice);
     do_ok_(w, command, file, line);
-    if (w->last.answer.repeated && w->log_count == events && str_eq(row, world_row(w, &w->slice)))
+    if (w->last.result.repeated && w->log_count == events && str_eq(row, world_row(w, &w->slice)))
         return;
-    print_error("repeated is %d, %zu events were %zu\n", w->last.answer.repeated, w->log_count,
+    print_error("repeated is %d, %zu events were %zu\n", w->last.result.repeated, w->log_count,
                 events);
     _fail(file, line);
 }

@@ -2,9 +2,10 @@
 
 #include <assert.h>
 
-#include "core/needs.h"
+#include "core/load_set.h"
 
-static const struct step *find_step(const struct job_slice *whole, const struct step_needs *needs)
+static const struct step *find_step(const struct job_slice *whole,
+                                    const struct step_load_set *needs)
 {
     if (needs->by_ordinal)
         return job_step_at(whole, needs->ordinal);
@@ -17,7 +18,7 @@ static const struct step *find_step(const struct job_slice *whole, const struct 
     return NULL;
 }
 
-static void load_steps(const struct job_slice *whole, const struct step_needs *needs,
+static void load_steps(const struct job_slice *whole, const struct step_load_set *needs,
                        const struct step *step, struct job_slice *part)
 {
     for (uint32_t i = 0; i < whole->step_count; i++) {
@@ -29,7 +30,7 @@ static void load_steps(const struct job_slice *whole, const struct step_needs *n
     }
 }
 
-static bool is_named(const struct part_needs *needs, const struct effect *effect)
+static bool is_named(const struct part_load_set *needs, const struct effect *effect)
 {
     for (size_t i = 0; i < sizeof needs->effect_keys / sizeof needs->effect_keys[0]; i++)
         if (str_is_set(needs->effect_keys[i]) && str_eq(effect->key, needs->effect_keys[i]) &&
@@ -38,7 +39,7 @@ static bool is_named(const struct part_needs *needs, const struct effect *effect
     return false;
 }
 
-static void load_effects(const struct job_slice *whole, const struct part_needs *needs,
+static void load_effects(const struct job_slice *whole, const struct part_load_set *needs,
                          struct job_slice *part)
 {
     for (uint32_t i = 0; i < whole->effect_count; i++) {
@@ -51,7 +52,7 @@ static void load_effects(const struct job_slice *whole, const struct part_needs 
     }
 }
 
-static void load_signals(const struct job_slice *whole, const struct part_needs *needs,
+static void load_signals(const struct job_slice *whole, const struct part_load_set *needs,
                          struct job_slice *part)
 {
     struct str key = needs->signal_key;
@@ -82,9 +83,9 @@ struct job_slice slice_for(const struct job_slice *whole, const struct command *
     part.signals = arena_zalloc(arena, whole->signal_count + 1, sizeof *part.signals);
     part.steps = arena_zalloc(arena, whole->step_count + 1, sizeof *part.steps);
     assert(part.effects != NULL && part.signals != NULL && part.steps != NULL);
-    struct step_needs steps = command_step_needs(&whole->job, command);
+    struct step_load_set steps = command_step_load_set(&whole->job, command);
     const struct step *step = find_step(whole, &steps);
-    struct part_needs parts = command_part_needs(&whole->job, step, command);
+    struct part_load_set parts = command_part_load_set(&whole->job, step, command);
     load_steps(whole, &steps, step, &part);
     load_effects(whole, &parts, &part);
     load_signals(whole, &parts, &part);

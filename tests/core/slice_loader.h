@@ -1,4 +1,5 @@
-/* What a store would load for a command: of a whole job, just the parts that core/needs.h asks for.
+/* What a store would load for a command: of a whole job, just the parts that core/load_set.h asks
+ * for.
  *
  * The random lives decide commands on both and compare, so that needs and decide cannot part. */
 #ifndef PAWL_TESTS_SLICE_LOADER_H

@@ -130,7 +130,7 @@ static void a_stored_signal_that_is_a_choice_is_taken_from_behind_others(void **
     assert_str(last_event(w)->data.choices, js(w, "['yes','no']"));
     /* What was passed over is there for a wait that takes it. */
     do_ok(w, claim_by("w1", true));
-    wait.token = w->last.answer.token;
+    wait.token = w->last.result.token;
     wait.wait.choices = (struct str){NULL, 0};
     do_ok(w, wait);
     assert_str(w->slice.job.resume.payload, js(w, "'fast'"));
@@ -384,7 +384,7 @@ static void done_needs_the_result_of_the_effect(void **state)
     assert_str(w->slice.effects[0].result, js(w, "{'receipt':17}"));
     do_ok(w, claim_by("w3", true));
     do_ok(w, begin_of(w, "charge", "5"));
-    assert_int_equal(w->last.answer.effect, EFFECT_RECORDED);
+    assert_int_equal(w->last.result.effect, EFFECT_RECORDED);
     story(w, DOUBTED " wait_completed job_leased job_running");
 }
 
@@ -424,7 +424,7 @@ static void an_effect_in_doubt_takes_no_other_word(void **state)
     do_ok(w, job_answer(w, "'retry'"));
     do_ok(w, claim_by("w3", true));
     do_ok(w, begin_of(w, "charge", "5"));
-    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_int_equal(w->last.result.effect, EFFECT_EXECUTE);
     story(w, DOUBTED " wait_completed job_leased job_running tool_called");
 }
 

@@ -108,16 +108,16 @@ static void keys_for_systems_downstream_never_collide(void **state)
     planned(w, "[{'id':'a'},{'id':'a/b'}]");
     do_ok(w, step_claim_of(w, "a", "r1", true));
     do_ok(w, begin_of(w, "b/c", "1"));
-    struct str first = w->last.answer.effect_idempotency_key;
+    struct str first = w->last.result.effect_idempotency_key;
     do_ok(w, step_claim_of(w, "a/b", "r1", true));
     do_ok(w, begin_of(w, "c", "1"));
-    struct str second = w->last.answer.effect_idempotency_key;
+    struct str second = w->last.result.effect_idempotency_key;
     assert_false(str_eq(first, second));
     const size_t tail = strlen("/0/a/b%2Fc");
     assert_memory_equal(first.at + first.len - tail, "/0/a/b%2Fc", tail);
     assert_memory_equal(second.at + second.len - tail, "/0/a%2Fb/c", tail);
     do_ok(w, begin_of(w, "%2F", "1"));
-    assert_str(w->last.answer.effect_idempotency_key, message_text(w, "{job}/0/a%2Fb/%252F"));
+    assert_str(w->last.result.effect_idempotency_key, message_text(w, "{job}/0/a%2Fb/%252F"));
 }
 
 static void an_operator_who_requeues_over_a_doubt_is_asked(void **state)
@@ -133,12 +133,12 @@ static void an_operator_who_requeues_over_a_doubt_is_asked(void **state)
     do_ok(w, requeue_by("look again", false));
     do_ok(w, claim_by("w1", true));
     do_ok(w, begin_of(w, "pay", "1"));
-    assert_int_equal(w->last.answer.effect, EFFECT_IN_DOUBT);
+    assert_int_equal(w->last.result.effect, EFFECT_IN_DOUBT);
     assert_status(w, "waiting");
     do_ok(w, signal_of(w, "pay", "{'decision':'done','result':'receipt 7'}"));
     do_ok(w, claim_by("w1", true));
     do_ok(w, begin_of(w, "pay", "1"));
-    assert_int_equal(w->last.answer.effect, EFFECT_RECORDED);
+    assert_int_equal(w->last.result.effect, EFFECT_RECORDED);
     do_ok(w, complete_with(w, "1"));
     assert_null(world_check(w));
 }
@@ -166,7 +166,7 @@ static void an_older_stored_signal_is_delivered_first(void **state)
     submitted(w);
     do_ok(w, signal_of(w, "k", "1"));
     do_ok(w, plan_of(w, "[{'id':'g','wait':{'type':'signal','correlation_key':'k'}}]"));
-    assert_true(w->last.answer.wake);
+    assert_true(w->last.result.wake);
     do_ok(w, signal_of(w, "k", "2"));
     assert_text(w->slice.job.result, "1");
     assert_int_equal(w->slice.job.stored_signals, 1);

@@ -38,14 +38,14 @@ static void an_effect_is_executed_once_and_then_recorded(void **state)
     struct world *w = *state;
     running(w);
     do_ok(w, begin_of(w, "charge", "{'amount':5}"));
-    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_int_equal(w->last.result.effect, EFFECT_EXECUTE);
     assert_int_equal(w->slice.job.open_effects, 1);
     assert_text(last_event(w)->cause_text, "effect_begin#1");
     do_ok(w, commit_of(w, "charge", " {'id': 'c-1'} "));
     assert_int_equal(w->slice.job.open_effects, 0);
     do_ok(w, begin_of(w, "charge", "{'amount':5}"));
-    assert_int_equal(w->last.answer.effect, EFFECT_RECORDED);
-    assert_str(w->last.answer.effect_result, js(w, "{'id': 'c-1'}"));
+    assert_int_equal(w->last.result.effect, EFFECT_RECORDED);
+    assert_str(w->last.result.effect_result, js(w, "{'id': 'c-1'}"));
     assert_int_equal(w->last.count, 0);
     do_ok(w, complete_with(w, "1"));
     story(w, "job_created job_leased job_running tool_called tool_returned job_completed");
@@ -57,7 +57,7 @@ static void the_same_attempt_that_asks_again_executes_again(void **state)
     running(w);
     do_ok(w, begin_of(w, "charge", "5"));
     do_ok(w, begin_of(w, "charge", "5"));
-    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_int_equal(w->last.result.effect, EFFECT_EXECUTE);
     assert_int_equal(w->last.count, 0);
     assert_int_equal(w->slice.job.open_effects, 1);
     story(w, "job_created job_leased job_running tool_called");
@@ -68,12 +68,12 @@ static void the_key_for_systems_downstream_is_the_same_for_every_attempt(void **
     struct world *w = *state;
     submit_in_doubt(w, DOUBT_RETRY);
     do_ok(w, begin_of(w, "charge", "5"));
-    struct str key = w->last.answer.effect_idempotency_key;
+    struct str key = w->last.result.effect_idempotency_key;
     assert_str(key, message_text(w, "{job}/0/charge"));
     taken_over(w);
     do_ok(w, begin_of(w, "charge", "5"));
-    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
-    assert_str(w->last.answer.effect_idempotency_key, key);
+    assert_int_equal(w->last.result.effect, EFFECT_EXECUTE);
+    assert_str(w->last.result.effect_idempotency_key, key);
     assert_int_equal(w->slice.effects[0].attempt, 2);
     story(w, "job_created job_leased job_running tool_called job_requeued job_leased "
              "job_running tool_called");
@@ -100,7 +100,7 @@ static void no_input_and_null_are_the_same_input(void **state)
     running(w);
     do_ok(w, begin_of(w, "ping", NULL));
     do_ok(w, begin_of(w, "ping", " null "));
-    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_int_equal(w->last.result.effect, EFFECT_EXECUTE);
     story(w, "job_created job_leased job_running tool_called");
 }
 
@@ -216,14 +216,14 @@ static void one_call_commits_an_effect_and_begins_the_next(void **state)
     do_ok(w, begin_of(w, "a", "1"));
     do_ok(w, commit_and_begin(w, "a", "10", "b", "2"));
     assert_int_equal(w->last.count, 2);
-    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_int_equal(w->last.result.effect, EFFECT_EXECUTE);
     assert_int_equal(w->slice.job.open_effects, 1);
     do_ok(w, commit_and_begin(w, "a", "10", "b", "2")); /* the answer was lost */
-    assert_true(w->last.answer.repeated);
-    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_true(w->last.result.repeated);
+    assert_int_equal(w->last.result.effect, EFFECT_EXECUTE);
     assert_int_equal(w->last.count, 0);
     do_ok(w, commit_and_begin(w, "a", "10", "c", "3"));
-    assert_false(w->last.answer.repeated); /* the commit was there, the begin is new */
+    assert_false(w->last.result.repeated); /* the commit was there, the begin is new */
     assert_int_equal(w->last.count, 1);
     story(w, "job_created job_leased job_running tool_called tool_returned tool_called "
              "tool_called");
@@ -252,14 +252,14 @@ static void in_doubt_with_policy_fail_fails_the_job(void **state)
     do_ok(w, begin_of(w, "charge", "5"));
     taken_over(w);
     do_ok(w, begin_of(w, "charge", "5"));
-    assert_int_equal(w->last.answer.effect, EFFECT_IN_DOUBT);
+    assert_int_equal(w->last.result.effect, EFFECT_IN_DOUBT);
     assert_status(w, "failed");
     assert_text(last_event(w)->data.reason, "effect_in_doubt");
     assert_str(w->slice.job.error,
                js(w, "{'class':'permanent','message':'effect \\'charge\\' is in doubt: attempt 1 "
                      "started it and never committed it','stage':'commit'}"));
     do_again(w, begin_of(w, "charge", "5"));
-    assert_int_equal(w->last.answer.effect, EFFECT_IN_DOUBT);
+    assert_int_equal(w->last.result.effect, EFFECT_IN_DOUBT);
     story(w, "job_created job_leased job_running tool_called job_requeued job_leased "
              "job_running job_failed");
 }
@@ -271,7 +271,7 @@ static void in_doubt_with_policy_retry_executes_again(void **state)
     do_ok(w, begin_of(w, "charge", "5"));
     taken_over(w);
     do_ok(w, begin_of(w, "charge", "5"));
-    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_int_equal(w->last.result.effect, EFFECT_EXECUTE);
     assert_int_equal(w->slice.job.open_effects, 1);
     do_ok(w, commit_of(w, "charge", "1"));
     do_ok(w, complete_with(w, "1"));
@@ -286,7 +286,7 @@ static void asked_about_charge(struct world *w)
     do_ok(w, begin_of(w, "charge", "5"));
     taken_over(w);
     do_ok(w, begin_of(w, "charge", "5"));
-    assert_int_equal(w->last.answer.effect, EFFECT_IN_DOUBT);
+    assert_int_equal(w->last.result.effect, EFFECT_IN_DOUBT);
     assert_status(w, "waiting");
     assert_int_equal(w->slice.job.wait.type, WAIT_HUMAN);
     assert_text(w->slice.job.wait.correlation_key, "charge");
@@ -307,7 +307,7 @@ static void in_doubt_with_policy_ask_asks_a_person(void **state)
         "Effect \"charge\" was started by an earlier attempt and never committed. It may or may "
         "not have happened. retry runs it again, done records it as done, fail fails the job.");
     do_again(w, begin_of(w, "charge", "5"));
-    assert_int_equal(w->last.answer.effect, EFFECT_IN_DOUBT);
+    assert_int_equal(w->last.result.effect, EFFECT_IN_DOUBT);
     story(w, ASKED);
 }
 
@@ -319,7 +319,7 @@ static void a_person_may_say_that_it_is_tried_again(void **state)
     assert_status(w, "queued");
     do_ok(w, claim_by("w3", true));
     do_ok(w, begin_of(w, "charge", "5"));
-    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_int_equal(w->last.result.effect, EFFECT_EXECUTE);
     do_ok(w, commit_of(w, "charge", "1"));
     do_ok(w, complete_with(w, "1"));
     story(w, ASKED " wait_completed job_leased job_running tool_called tool_returned "
@@ -334,8 +334,8 @@ static void a_person_may_say_that_it_is_done_with_a_result(void **state)
     assert_int_equal(w->slice.job.open_effects, 0);
     do_ok(w, claim_by("w3", true));
     do_ok(w, begin_of(w, "charge", "5"));
-    assert_int_equal(w->last.answer.effect, EFFECT_RECORDED);
-    assert_str(w->last.answer.effect_result, js(w, "{'id':7}"));
+    assert_int_equal(w->last.result.effect, EFFECT_RECORDED);
+    assert_str(w->last.result.effect_result, js(w, "{'id':7}"));
     do_ok(w, complete_with(w, "1"));
     story(w, ASKED " wait_completed job_leased job_running job_completed");
 }
@@ -347,7 +347,7 @@ static void a_person_may_say_that_it_fails(void **state)
     do_ok(w, signal_of(w, "charge", "'fail'"));
     do_ok(w, claim_by("w3", true));
     do_ok(w, begin_of(w, "charge", "5"));
-    assert_int_equal(w->last.answer.effect, EFFECT_IN_DOUBT);
+    assert_int_equal(w->last.result.effect, EFFECT_IN_DOUBT);
     assert_status(w, "failed");
     story(w, ASKED " wait_completed job_leased job_running job_failed");
 }
@@ -378,7 +378,7 @@ static void an_effect_retried_by_a_word_can_come_into_doubt_again(void **state)
     do_ok(w, begin_of(w, "charge", "5"));
     taken_over(w);
     do_ok(w, begin_of(w, "charge", "5"));
-    assert_int_equal(w->last.answer.effect, EFFECT_IN_DOUBT);
+    assert_int_equal(w->last.result.effect, EFFECT_IN_DOUBT);
     assert_status(w, "waiting");
     story(w, ASKED " wait_completed job_leased job_running tool_called job_requeued job_leased "
                    "job_running job_waiting");
@@ -392,7 +392,7 @@ static void a_doubt_while_a_soft_cancel_is_open_cancels_and_asks_no_one(void **s
     taken_over(w);
     do_ok(w, cancel_by(CANCEL_SOFT, "stop"));
     do_ok(w, begin_of(w, "charge", "5"));
-    assert_int_equal(w->last.answer.effect, EFFECT_IN_DOUBT);
+    assert_int_equal(w->last.result.effect, EFFECT_IN_DOUBT);
     assert_status(w, "cancelled");
     story(w, "job_created job_leased job_running tool_called job_requeued job_leased "
              "job_running job_cancel_requested job_cancelled");
@@ -406,10 +406,10 @@ static void a_commit_whose_next_effect_is_in_doubt_asks_in_the_same_commit(void 
     taken_over(w);
     do_ok(w, begin_of(w, "a", "1"));
     do_ok(w, commit_and_begin(w, "a", "10", "b", "2"));
-    assert_int_equal(w->last.answer.effect, EFFECT_IN_DOUBT);
+    assert_int_equal(w->last.result.effect, EFFECT_IN_DOUBT);
     assert_status(w, "waiting");
     do_again(w, commit_and_begin(w, "a", "10", "b", "2"));
-    assert_int_equal(w->last.answer.effect, EFFECT_IN_DOUBT);
+    assert_int_equal(w->last.result.effect, EFFECT_IN_DOUBT);
     story(w, "job_created job_leased job_running tool_called job_requeued job_leased "
              "job_running tool_called tool_returned job_waiting");
 }
@@ -439,7 +439,7 @@ static void results_survive_requeues(void **state)
     do_ok(w, requeue_by("again", false));
     do_ok(w, claim_by("w1", true));
     do_ok(w, begin_of(w, "charge", "5"));
-    assert_int_equal(w->last.answer.effect, EFFECT_RECORDED);
+    assert_int_equal(w->last.result.effect, EFFECT_RECORDED);
     story(w, "job_created job_leased job_running tool_called tool_returned job_failed "
              "job_requeued job_leased job_running");
 }
@@ -458,8 +458,8 @@ static void a_fresh_start_forgets_effects_and_gives_a_new_key_downstream(void **
     assert_null(world_check(w));
     do_ok(w, claim_by("w1", true));
     do_ok(w, begin_of(w, "charge", "6")); /* another input is fine now */
-    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
-    assert_str(w->last.answer.effect_idempotency_key, message_text(w, "{job}/8/charge"));
+    assert_int_equal(w->last.result.effect, EFFECT_EXECUTE);
+    assert_str(w->last.result.effect_idempotency_key, message_text(w, "{job}/8/charge"));
     refused(w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
             "cannot complete while the effect \"charge\" is open: commit, abort or begin it again "
             "first");
@@ -480,7 +480,7 @@ static void many_effects_are_found_by_their_names(void **state)
     }
     for (int i = 0; i < 40; i++) {
         do_ok(w, begin_of(w, numbered(w, "e", i), "1"));
-        assert_int_equal(w->last.answer.effect, EFFECT_RECORDED);
+        assert_int_equal(w->last.result.effect, EFFECT_RECORDED);
     }
     refused(w, commit_of(w, "e40", "1"), ERR_NOT_FOUND, "unknown effect \"e40\": begin it first");
     assert_int_equal(w->slice.effect_count, 40);
@@ -503,7 +503,7 @@ static void an_aborted_effect_is_begun_again_by_the_same_attempt(void **state)
     assert_int_equal(w->slice.effects[0].ended_at, w->now);
     do_again(w, abort_of(w, "model", "{'message':'429','details':{'retry':3}}"));
     do_ok(w, begin_of(w, "model", "5"));
-    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_int_equal(w->last.result.effect, EFFECT_EXECUTE);
     assert_int_equal(w->slice.job.open_effects, 1);
     assert_str(w->slice.effects[0].error, absent);
     do_ok(w, commit_of(w, "model", "'hello'"));
@@ -520,7 +520,7 @@ static void an_aborted_effect_is_begun_again_by_a_later_attempt_without_doubt(vo
     do_ok(w, abort_of(w, "model", "{'message':'429'}"));
     taken_over(w);
     do_ok(w, begin_of(w, "model", "5"));
-    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_int_equal(w->last.result.effect, EFFECT_EXECUTE);
     assert_int_equal(w->slice.effects[0].attempt, 2);
     story(w, "job_created job_leased job_running tool_called tool_aborted job_requeued "
              "job_leased job_running tool_called");
@@ -600,9 +600,9 @@ static void a_failure_that_is_committed_is_given_again(void **state)
             "effect \"charge\" was already committed with a different result");
     taken_over(w);
     do_ok(w, begin_of(w, "charge", "5"));
-    assert_int_equal(w->last.answer.effect, EFFECT_RECORDED);
-    assert_str(w->last.answer.effect_error, js(w, "{'message':'card declined'}"));
-    assert_str(w->last.answer.effect_result, absent);
+    assert_int_equal(w->last.result.effect, EFFECT_RECORDED);
+    assert_str(w->last.result.effect_error, js(w, "{'message':'card declined'}"));
+    assert_str(w->last.result.effect_result, absent);
     do_ok(w, complete_with(w, "1"));
     story(w, "job_created job_leased job_running tool_called tool_returned job_requeued "
              "job_leased job_running job_completed");
@@ -762,7 +762,7 @@ static void a_begin_may_say_what_doubt_about_its_effect_means(void **state)
         do_ok(w, begin_doubting(w, cases[i].first));
         taken_over(w);
         do_ok(w, begin_doubting(w, cases[i].now));
-        assert_int_equal(w->last.answer.effect,
+        assert_int_equal(w->last.result.effect,
                          cases[i].holds == DOUBT_RETRY ? EFFECT_EXECUTE : EFFECT_IN_DOUBT);
         assert_status(w, cases[i].holds == DOUBT_RETRY ? "running"
                          : cases[i].holds == DOUBT_ASK ? "waiting"
@@ -806,7 +806,7 @@ static void a_fingerprint_is_compared_instead_of_the_input(void **state)
                    "46d5da561a9937fc5f4b1269e328ef6b','input':'cipher 1',"
                    "'fingerprint':'" PRINT "f'}");
     do_ok(w, begin_printed(w, "'cipher 2'", PRINT "F")); /* digits are digits */
-    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_int_equal(w->last.result.effect, EFFECT_EXECUTE);
     refused(w, begin_printed(w, "'cipher 1'", PRINT "e"), ERR_REPLAY_MISMATCH,
             "effect \"charge\" was started with a different input by attempt 1");
     refused(w, begin_of(w, "charge", "'cipher 2'"), ERR_REPLAY_MISMATCH,
@@ -814,7 +814,7 @@ static void a_fingerprint_is_compared_instead_of_the_input(void **state)
     do_ok(w, begin_of(w, "charge", "'cipher 1'"));
     taken_over(w);
     do_ok(w, begin_printed(w, "'cipher 3'", PRINT "f"));
-    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_int_equal(w->last.result.effect, EFFECT_EXECUTE);
     story(w, "job_created job_leased job_running tool_called job_requeued job_leased "
              "job_running tool_called");
 }

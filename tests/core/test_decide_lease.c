@@ -14,7 +14,7 @@ static void a_claim_leases_and_a_start_runs(void **state)
     assert_int_equal(w->slice.job.attempt, 1);
     assert_true(w->slice.job.lease.live);
     assert_text(w->slice.job.lease.worker_id, "w1");
-    assert_int_equal(w->last.answer.expires_at, w->now + 30000);
+    assert_int_equal(w->last.result.expires_at, w->now + 30000);
     do_ok(w, by_worker(w, COMMAND_START));
     assert_status(w, "running");
     assert_text(last_event(w)->cause_text, "start#1");
@@ -276,8 +276,8 @@ static void a_heartbeat_renews_the_lease_beside_the_stream(void **state)
     w->now += 20000;
     struct command beat = by_worker(w, COMMAND_HEARTBEAT);
     do_ok(w, beat);
-    assert_int_equal(w->last.answer.expires_at, w->now + 30000);
-    assert_false(w->last.answer.cancel_requested);
+    assert_int_equal(w->last.result.expires_at, w->now + 30000);
+    assert_false(w->last.result.cancel_requested);
     assert_text(event_name(last_event(w)), "job_lease_renewed");
     assert_int_equal(w->slice.job.version, 3);
     beat.heartbeat.progress = js(w, "{'done':7}");
@@ -299,7 +299,7 @@ static void a_heartbeat_takes_nothing_away_when_the_clock_went_back(void **state
     int64_t end = w->slice.job.lease.expires_at;
     w->now -= 15000;
     do_ok(w, by_worker(w, COMMAND_HEARTBEAT));
-    assert_int_equal(w->last.answer.expires_at, end);
+    assert_int_equal(w->last.result.expires_at, end);
     assert_int_equal(w->slice.job.lease.expires_at, end);
 }
 
@@ -344,7 +344,7 @@ static void a_heartbeat_hands_over_a_soft_cancel(void **state)
     running(w);
     do_ok(w, cancel_by(CANCEL_SOFT, "changed our mind"));
     do_ok(w, by_worker(w, COMMAND_HEARTBEAT));
-    assert_true(w->last.answer.cancel_requested);
+    assert_true(w->last.result.cancel_requested);
     story(w, "job_created job_leased job_running job_cancel_requested");
 }
 
@@ -357,7 +357,7 @@ static void a_timeout_caps_an_attempt_however_well_it_beats(void **state)
     do_ok(w, claim_by("w1", true));
     w->now += 25000;
     do_ok(w, by_worker(w, COMMAND_HEARTBEAT));
-    assert_int_equal(w->last.answer.expires_at, WORLD_START_MS + 40000);
+    assert_int_equal(w->last.result.expires_at, WORLD_START_MS + 40000);
     w->now = WORLD_START_MS + 40000;
     refused(w, by_worker(w, COMMAND_HEARTBEAT), ERR_STALE_LEASE,
             "the token of attempt 1 of job {job} is not live: the lease has expired");

@@ -1,6 +1,6 @@
 /* How long a job may live: expiry, deadline; and running it now. */
 #include "core/lifetime.h"
-#include "core/placement.h"
+#include "core/schedule_entry.h"
 #include "scenario.h"
 
 static void submit_for(struct world *w, int64_t expires_ms, int64_t deadline_ms,
@@ -18,7 +18,7 @@ static enum command_type due_now(struct world *w)
 {
     struct context context = {.now = w->now, .arena = &w->arena};
     int64_t next = 0;
-    return placement_due(&w->slice.job, NULL, &context, &next);
+    return schedule_entry_due(&w->slice.job, NULL, &context, &next);
 }
 
 static void a_job_that_has_not_started_by_its_time_expires(void **state)

@@ -240,7 +240,7 @@ static void a_new_epoch_forgets_a_cancel_that_was_asked_for_before(void **state)
     assert_int_equal(w->slice.job.cancel_at, 0);
     do_ok(w, claim_by("w1", true));
     do_ok(w, by_worker(w, COMMAND_HEARTBEAT));
-    assert_false(w->last.answer.cancel_requested);
+    assert_false(w->last.result.cancel_requested);
     story(w, "job_created job_leased job_running job_cancel_requested job_dead_lettered "
              "job_requeued job_leased job_running");
 }

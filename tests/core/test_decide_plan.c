@@ -292,7 +292,7 @@ static void a_soft_cancel_waits_for_every_step_that_runs(void **state)
     refused(w, step_claim_of(w, "c", "r1", true), ERR_INVALID_TRANSITION,
             "the job is being cancelled");
     do_ok(w, by_worker(w, COMMAND_HEARTBEAT));
-    assert_true(w->last.answer.cancel_requested);
+    assert_true(w->last.result.cancel_requested);
     do_ok(w, by_worker(w, COMMAND_CANCELLED));
     assert_status(w, "running");
     do_ok(w, with_token(complete_with(w, "1"), of_a));
@@ -385,7 +385,7 @@ static void a_fresh_requeue_runs_every_step_again(void **state)
     assert_text(step_named(w, "a")->result, NULL);
     do_ok(w, step_claim_of(w, "a", "r1", true));
     do_ok(w, begin_of(w, "mail", "9"));
-    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_int_equal(w->last.result.effect, EFFECT_EXECUTE);
     do_ok(w, commit_of(w, "mail", "2"));
     do_ok(w, complete_with(w, "1"));
     step_done(w, "b", "2");
@@ -688,7 +688,7 @@ static void an_open_effect_outlives_a_plan_without_its_step(void **state)
     do_ok(w, plan_of(w, "[{'id':'a'}]"));
     do_ok(w, step_claim_of(w, "a", "r1", true));
     do_ok(w, begin_of(w, "mail", "1"));
-    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_int_equal(w->last.result.effect, EFFECT_EXECUTE);
     refused(
         w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
         "cannot complete while the effect \"post\" is open: commit, abort or begin it again first");

@@ -240,12 +240,12 @@ static void a_signal_with_the_name_of_the_step_answers_it(void **state)
     struct command signal = signal_of(w, "a", "'go'");
     signal.signal.signal_id = STR("s-1");
     do_ok(w, signal);
-    assert_int_equal(w->last.answer.signal, SIGNAL_DELIVERED);
+    assert_int_equal(w->last.result.signal, SIGNAL_DELIVERED);
     assert_text(step_named(w, "a")->answered_by, "alice");
     do_again(w, signal);
-    assert_int_equal(w->last.answer.signal, SIGNAL_REPEATED);
+    assert_int_equal(w->last.result.signal, SIGNAL_REPEATED);
     do_ok(w, signal_of(w, "other", "1")); /* not blocked any more */
-    assert_int_equal(w->last.answer.signal, SIGNAL_STORED);
+    assert_int_equal(w->last.result.signal, SIGNAL_STORED);
     story(w, ASKED " signal_received:a wait_completed signal_received");
 }
 
@@ -261,7 +261,7 @@ static void the_same_answer_is_no_repeat_when_it_is_asked_again(void **state)
     do_again(w, signal_of(w, "a", "'go'"));
     do_ok(w, ask_of(w, NULL, 0, NULL));
     do_ok(w, signal_of(w, "a", "'go'"));
-    assert_int_equal(w->last.answer.signal, SIGNAL_DELIVERED);
+    assert_int_equal(w->last.result.signal, SIGNAL_DELIVERED);
     assert_true(step_named(w, "a")->answered);
     story(w, ASKED " signal_received:a wait_completed job_running step_running:a "
                    "step_needs_user:a job_waiting signal_received:a wait_completed");
@@ -298,7 +298,7 @@ static void asked_about_mail(struct world *w)
     do_ok(w, by_worker(w, COMMAND_RELEASE));
     do_ok(w, step_claim_of(w, "a", "r1", true));
     do_ok(w, begin_of(w, "mail", "1"));
-    assert_int_equal(w->last.answer.effect, EFFECT_IN_DOUBT);
+    assert_int_equal(w->last.result.effect, EFFECT_IN_DOUBT);
     assert_step(w, "a", "needs_user");
     assert_text(step_named(w, "a")->question.effect, "mail");
     assert_status(w, "waiting");
@@ -317,7 +317,7 @@ static void a_person_says_that_the_effect_of_a_step_is_tried_again(void **state)
     do_ok(w, answer_of(w, "a", "'retry'"));
     do_ok(w, step_claim_of(w, "a", "r1", true));
     do_ok(w, begin_of(w, "mail", "1"));
-    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_int_equal(w->last.result.effect, EFFECT_EXECUTE);
     do_ok(w, commit_of(w, "mail", "2"));
     do_ok(w, complete_with(w, "1"));
     story(w, DOUBTED " signal_received:a wait_completed job_running step_running:a "
@@ -332,8 +332,8 @@ static void a_person_says_that_the_effect_of_a_step_is_done(void **state)
     assert_int_equal(step_named(w, "a")->open_effects, 0);
     do_ok(w, step_claim_of(w, "a", "r1", true));
     do_ok(w, begin_of(w, "mail", "1"));
-    assert_int_equal(w->last.answer.effect, EFFECT_RECORDED);
-    assert_str(w->last.answer.effect_result, js(w, "'m-1'"));
+    assert_int_equal(w->last.result.effect, EFFECT_RECORDED);
+    assert_str(w->last.result.effect_result, js(w, "'m-1'"));
     do_ok(w, complete_with(w, "1"));
     story(w, DOUBTED " signal_received:a wait_completed job_running step_running:a "
                      "step_succeeded:a job_completed");
@@ -484,7 +484,7 @@ static void a_signal_stored_before_the_wait_step_began_ends_it(void **state)
     planned(w, "[{'id':'a'},{'id':'gate','deps':['a'],"
                "'wait':{'type':'webhook','correlation_key':'open'}}]");
     do_ok(w, signal_of(w, "open", "7"));
-    assert_int_equal(w->last.answer.signal, SIGNAL_STORED);
+    assert_int_equal(w->last.result.signal, SIGNAL_STORED);
     do_ok(w, step_claim_of(w, "a", "r1", true));
     do_ok(w, complete_with(w, "1"));
     do_ok(w, on_step(by_engine(COMMAND_WAKE), "gate"));

@@ -19,7 +19,7 @@ static void the_first_lease_of_a_step_makes_its_job_run(void **state)
     assert_int_equal(step_named(w, "a")->attempt, 1);
     assert_text(step_named(w, "a")->lease.resource_id, "r1");
     assert_text(last_event(w)->cause_text, "step_claim:a");
-    assert_int_equal(w->last.answer.expires_at, w->now + 30000);
+    assert_int_equal(w->last.result.expires_at, w->now + 30000);
     do_ok(w, by_worker(w, COMMAND_START));
     assert_step(w, "a", "running");
     assert_text(last_event(w)->cause_text, "start:a#1");
@@ -145,7 +145,7 @@ static void a_heartbeat_of_a_step_renews_its_own_lease(void **state)
     beat.heartbeat.progress = STR("3");
     beat.heartbeat.cursor = STR("c3");
     do_ok(w, beat);
-    assert_int_equal(w->last.answer.expires_at, WORLD_START_MS + 40000);
+    assert_int_equal(w->last.result.expires_at, WORLD_START_MS + 40000);
     assert_text(step_named(w, "a")->progress, "3");
     assert_text(w->slice.job.progress, NULL);
     do_ok(w, complete_with(w, "1"));
@@ -650,10 +650,10 @@ static void effects_of_a_step_are_its_own(void **state)
     do_ok(w, step_claim_of(w, "a", "r1", true));
     struct str of_a = w->token;
     do_ok(w, begin_of(w, "mail", "1"));
-    assert_str(w->last.answer.effect_idempotency_key, message_text(w, "{job}/0/a/mail"));
+    assert_str(w->last.result.effect_idempotency_key, message_text(w, "{job}/0/a/mail"));
     do_ok(w, step_claim_of(w, "b", "r1", true));
     do_ok(w, begin_of(w, "mail", "2"));
-    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_int_equal(w->last.result.effect, EFFECT_EXECUTE);
     refused(
         w, with_token(complete_with(w, "1"), of_a), ERR_INVALID_TRANSITION,
         "cannot complete while the effect \"mail\" is open: commit, abort or begin it again first");
@@ -676,7 +676,7 @@ static void an_effect_of_a_step_in_doubt_fails_the_step(void **state)
     do_ok(w, on_step(expire_of(1), "a"));
     do_ok(w, step_claim_of(w, "a", "r2", true));
     do_ok(w, begin_of(w, "mail", "1"));
-    assert_int_equal(w->last.answer.effect, EFFECT_IN_DOUBT);
+    assert_int_equal(w->last.result.effect, EFFECT_IN_DOUBT);
     assert_step(w, "a", "failed");
     assert_status(w, "failed");
     story(w, BEGUN " tool_called:a step_failed_resource:a step_switching_resource:a "
@@ -701,7 +701,7 @@ static void an_open_effect_of_a_step_stays_in_doubt_across_a_requeue(void **stat
         w, complete_with(w, "1"), ERR_INVALID_TRANSITION,
         "cannot complete while the effect \"mail\" is open: commit, abort or begin it again first");
     do_ok(w, begin_of(w, "mail", "1"));
-    assert_int_equal(w->last.answer.effect, EFFECT_EXECUTE);
+    assert_int_equal(w->last.result.effect, EFFECT_EXECUTE);
     do_ok(w, commit_of(w, "mail", "2"));
     assert_int_equal(step_named(w, "a")->open_effects, 0);
     do_ok(w, complete_with(w, "1"));

@@ -96,7 +96,7 @@ static void a_known_idempotency_key_gives_the_job_that_has_it(void **state)
     spec.idempotency_key = STR("once");
     spec.priority = 7; /* what else differs does not matter */
     do_ok(w, command);
-    assert_true(w->last.answer.duplicate);
+    assert_true(w->last.result.duplicate);
     assert_int_equal(w->last.count, 0);
     assert_int_equal(w->last.after.job.version, 3);
     assert_int_equal(w->last.after.job.status, JOB_RUNNING);
@@ -115,7 +115,7 @@ static void a_known_idempotency_key_with_another_payload_is_a_mismatch(void **st
     other.spec.payload = STR("{\"to\":\"a\",\"n\":1.0}");
     spec.payload = STR("{ \"n\": 1, \"to\": \"\\u0061\" }");
     do_ok(w, command);
-    assert_true(w->last.answer.duplicate);
+    assert_true(w->last.result.duplicate);
     spec.payload = STR("{\"n\":2,\"to\":\"a\"}");
     refused(
         w, command, ERR_IDEMPOTENCY_MISMATCH,
@@ -150,7 +150,7 @@ static void fingerprints_are_compared_instead_of_payloads_where_both_have_one(vo
     other.spec.fingerprint = STR(PRINT_62 "af");
     spec.fingerprint = STR(PRINT_62 "AF");
     do_ok(w, command);
-    assert_true(w->last.answer.duplicate);
+    assert_true(w->last.result.duplicate);
     /* Zeros are a fingerprint like any other. */
     spec.fingerprint = STR(PRINT_62 "00");
     refused(w, command, ERR_IDEMPOTENCY_MISMATCH,
@@ -173,7 +173,7 @@ static void of_a_redacted_job_only_the_kind_is_left_to_compare(void **state)
     spec.payload = STR("1");
     other.spec.kind = spec.kind;
     do_ok(w, command);
-    assert_true(w->last.answer.duplicate);
+    assert_true(w->last.result.duplicate);
     other.spec.kind = STR("refund");
     refused(w, command, ERR_IDEMPOTENCY_MISMATCH,
             "the idempotency_key \"once\" belongs to a job of kind \"refund\", not \"mail\": use a "
@@ -193,7 +193,7 @@ static void a_plan_under_the_key_of_a_job_without_one_is_a_mismatch(void **state
             "the idempotency_key \"once\" belongs to a job without a plan: use a different key");
     other.plan_version = 2; /* replaced since: steps are not compared */
     do_ok(w, command);
-    assert_true(w->last.answer.duplicate);
+    assert_true(w->last.result.duplicate);
 }
 
 /* The request is looked at first: a key does not make a bad one good. */

@@ -241,7 +241,7 @@ static void a_signal_on_its_key_is_delivered_and_carried_to_the_next_claim(void 
     running(w);
     do_ok(w, wait_for(w, "paid", 0));
     do_ok(w, signal_of(w, "paid", " {'amount': 5} "));
-    assert_int_equal(w->last.answer.signal, SIGNAL_DELIVERED);
+    assert_int_equal(w->last.result.signal, SIGNAL_DELIVERED);
     assert_status(w, "queued");
     do_ok(w, claim_by("w2", true));
     assert_int_equal(w->slice.job.resume.outcome, OUTCOME_SIGNAL);
@@ -257,7 +257,7 @@ static void an_early_signal_is_stored_and_the_wait_on_its_key_does_not_block(voi
     struct world *w = *state;
     submitted(w);
     do_ok(w, signal_of(w, "paid", "5"));
-    assert_int_equal(w->last.answer.signal, SIGNAL_STORED);
+    assert_int_equal(w->last.result.signal, SIGNAL_STORED);
     assert_int_equal(w->slice.job.stored_signals, 1);
     assert_status(w, "queued");
     do_ok(w, claim_by("w1", true));
@@ -299,7 +299,7 @@ static void a_signal_on_another_key_is_refused_unless_it_says_early(void **state
     refused(w, signal_of(w, "other", "1"), ERR_WRONG_CORRELATION_KEY,
             "the job waits for the key \"k\", not \"other\"; use early: true to store the signal");
     do_ok(w, early(signal_of(w, "other", "1")));
-    assert_int_equal(w->last.answer.signal, SIGNAL_STORED);
+    assert_int_equal(w->last.result.signal, SIGNAL_STORED);
     assert_status(w, "waiting");
     do_ok(w, signal_of(w, "k", "2"));
     do_ok(w, claim_by("w1", true));
@@ -316,7 +316,7 @@ static void a_repeat_is_recognised_by_its_id(void **state)
     do_ok(w, wait_for(w, "k", 0));
     do_ok(w, signal_with_id(w, "k", "1", "s-1"));
     do_again(w, signal_with_id(w, "k", "1", "s-1"));
-    assert_int_equal(w->last.answer.signal, SIGNAL_REPEATED);
+    assert_int_equal(w->last.result.signal, SIGNAL_REPEATED);
     do_ok(w, claim_by("w1", true));
     do_ok(w, wait_for(w, "k", 0));
     do_again(w, signal_with_id(w, "k", "1", "s-1")); /* wakes no second wait */
@@ -345,9 +345,9 @@ static void without_an_id_the_payload_just_delivered_is_a_repeat(void **state)
     do_ok(w, wait_for(w, "k", 0));
     do_ok(w, signal_of(w, "k", "1"));
     do_again(w, signal_of(w, "k", "1"));
-    assert_int_equal(w->last.answer.signal, SIGNAL_REPEATED);
+    assert_int_equal(w->last.result.signal, SIGNAL_REPEATED);
     do_ok(w, signal_of(w, "k", "2")); /* another payload is another signal */
-    assert_int_equal(w->last.answer.signal, SIGNAL_STORED);
+    assert_int_equal(w->last.result.signal, SIGNAL_STORED);
     story(w, "job_created job_leased job_running job_waiting wait_completed signal_received");
 }
 
@@ -360,7 +360,7 @@ static void the_same_payload_is_no_repeat_while_a_wait_is_open_on_the_key(void *
     do_ok(w, claim_by("w1", true));
     do_ok(w, wait_for(w, "k", 0));
     do_ok(w, signal_of(w, "k", "1"));
-    assert_int_equal(w->last.answer.signal, SIGNAL_DELIVERED);
+    assert_int_equal(w->last.result.signal, SIGNAL_DELIVERED);
     assert_status(w, "queued");
     story(w, "job_created job_leased job_running job_waiting wait_completed job_leased "
              "job_running job_waiting wait_completed");

@@ -34,12 +34,12 @@ static struct request_memo everything(struct request_entry entries[5])
     entries[1].type = REQUEST_JOB;
     entries[1].job.job = some_job;
     entries[1].job.version = 300;
-    entries[1].job.answer = (struct answer){.repeated = true,
-                                            .duplicate = true,
-                                            .cancel_requested = true,
-                                            .expires_at = LATEST,
-                                            .signal = SIGNAL_STORED,
-                                            .effect = EFFECT_IN_DOUBT};
+    entries[1].job.result = (struct decision_result){.repeated = true,
+                                                     .duplicate = true,
+                                                     .cancel_requested = true,
+                                                     .expires_at = LATEST,
+                                                     .signal = SIGNAL_STORED,
+                                                     .effect = EFFECT_IN_DOUBT};
     entries[1].job.has_effect_key = true;
     entries[1].job.beats = (struct request_beats){.set = true,
                                                   .beat_at = 5,
@@ -75,12 +75,12 @@ static void assert_same_entry(const struct request_entry *a, const struct reques
     case REQUEST_JOB:
         assert_true(uuid_eq(a->job.job, b->job.job));
         assert_int_equal(a->job.version, b->job.version);
-        assert_int_equal(a->job.answer.repeated, b->job.answer.repeated);
-        assert_int_equal(a->job.answer.duplicate, b->job.answer.duplicate);
-        assert_int_equal(a->job.answer.cancel_requested, b->job.answer.cancel_requested);
-        assert_int_equal(a->job.answer.expires_at, b->job.answer.expires_at);
-        assert_int_equal(a->job.answer.signal, b->job.answer.signal);
-        assert_int_equal(a->job.answer.effect, b->job.answer.effect);
+        assert_int_equal(a->job.result.repeated, b->job.result.repeated);
+        assert_int_equal(a->job.result.duplicate, b->job.result.duplicate);
+        assert_int_equal(a->job.result.cancel_requested, b->job.result.cancel_requested);
+        assert_int_equal(a->job.result.expires_at, b->job.result.expires_at);
+        assert_int_equal(a->job.result.signal, b->job.result.signal);
+        assert_int_equal(a->job.result.effect, b->job.result.effect);
         assert_int_equal(a->job.has_effect_key, b->job.has_effect_key);
         assert_int_equal(a->job.beats.set, b->job.beats.set);
         assert_int_equal(a->job.beats.beat_at, b->job.beats.beat_at);
@@ -139,7 +139,7 @@ static void an_operation_and_a_lease_take_at_most_48_bytes(void **state)
     arena_init(&arena);
     entry.job.job = some_job;
     entry.job.version = (INT64_C(1) << 35) - 1;
-    entry.job.answer.expires_at = LATEST;
+    entry.job.result.expires_at = LATEST;
     entry.job.beats = (struct request_beats){.set = true, .beat_at = LATEST, .expires_at = LATEST};
     assert_true(written(&memo, &arena).len - 1 <= REQUEST_OP_BYTES_MAX);
     struct request_lease lease = {.job = some_job,

@@ -345,19 +345,19 @@ static void a_resource_that_fails_too_often_rests(void **state)
     (void)state;
     struct resource resource = resting_after(3, 100, 1000);
     struct err err = {0};
-    assert_false(resource_blame(&resource, 5000));
-    assert_false(resource_blame(&resource, 5050));
+    assert_false(resource_record_failure(&resource, 5000));
+    assert_false(resource_record_failure(&resource, 5050));
     assert_int_equal(resource.failures, 2);
     assert_int_equal(resource_check_free(&resource, 5050, &err), ERR_OK);
-    assert_true(resource_blame(&resource, 5099));
-    assert_int_equal(resource.rested_until, 6099);
+    assert_true(resource_record_failure(&resource, 5099));
+    assert_int_equal(resource.cooldown_until, 6099);
     assert_int_equal(resource.rests, 1);
     assert_int_equal(resource.failures, 0);
-    assert_true(resource_rests(&resource, 6098));
+    assert_true(resource_in_cooldown(&resource, 6098));
     assert_int_equal(resource_check_free(&resource, 6098, &err), ERR_INVALID_TRANSITION);
     assert_string_equal(err.detail,
                         "resource \"r\" is in cooldown for another 1 ms after too many failures");
-    assert_false(resource_rests(&resource, 6099));
+    assert_false(resource_in_cooldown(&resource, 6099));
     assert_int_equal(resource_check_free(&resource, 6099, &err), ERR_OK);
 }
 
@@ -366,19 +366,19 @@ static void failures_far_apart_rest_nobody(void **state)
     (void)state;
     struct resource resource = resting_after(2, 100, 1000);
     for (int64_t now = 1000; now < 2000; now += 100)
-        assert_false(resource_blame(&resource, now));
+        assert_false(resource_record_failure(&resource, now));
     assert_int_equal(resource.failures, 1);
-    assert_true(resource_blame(&resource, 1999));
+    assert_true(resource_record_failure(&resource, 1999));
 }
 
 static void failures_of_one_that_rests_are_not_counted(void **state)
 {
     (void)state;
     struct resource resource = resting_after(1, 100, 1000);
-    assert_true(resource_blame(&resource, 1000));
-    assert_false(resource_blame(&resource, 1001));
-    assert_false(resource_blame(&resource, 1999));
-    assert_int_equal(resource.rested_until, 2000);
+    assert_true(resource_record_failure(&resource, 1000));
+    assert_false(resource_record_failure(&resource, 1001));
+    assert_false(resource_record_failure(&resource, 1999));
+    assert_int_equal(resource.cooldown_until, 2000);
     assert_int_equal(resource.rests, 1);
 }
 
@@ -388,17 +388,17 @@ static void a_rest_soon_after_another_is_twice_as_long(void **state)
     struct resource resource = resting_after(3, 100, 1000);
     int64_t now = 1000;
     for (int i = 0; i < 3; i++)
-        (void)resource_blame(&resource, now);
-    for (int i = 1; i <= REST_LONGER_MAX + 2; i++) {
-        int longer = i < REST_LONGER_MAX ? i : REST_LONGER_MAX;
-        now = resource.rested_until + 99;
-        assert_true(resource_blame(&resource, now));
-        assert_int_equal(resource.rested_until, now + 1000 * (1 << longer));
+        (void)resource_record_failure(&resource, now);
+    for (int i = 1; i <= COOLDOWN_LONGER_MAX + 2; i++) {
+        int longer = i < COOLDOWN_LONGER_MAX ? i : COOLDOWN_LONGER_MAX;
+        now = resource.cooldown_until + 99;
+        assert_true(resource_record_failure(&resource, now));
+        assert_int_equal(resource.cooldown_until, now + 1000 * (1 << longer));
         assert_int_equal(resource.rests, i + 1);
     }
     /* Then it has got over it. */
-    now = resource.rested_until + 100;
-    assert_false(resource_blame(&resource, now));
+    now = resource.cooldown_until + 100;
+    assert_false(resource_record_failure(&resource, now));
     assert_int_equal(resource.rests, 0);
     assert_int_equal(resource.failures, 1);
 }
@@ -408,9 +408,9 @@ static void a_resource_may_be_told_never_to_rest(void **state)
     (void)state;
     struct resource resource = resting_after(0, 100, 1000);
     for (int i = 0; i < 100; i++)
-        assert_false(resource_blame(&resource, 1000));
-    assert_int_equal(resource.rested_until, 0);
-    struct rest_policy usual = rest_policy_default();
+        assert_false(resource_record_failure(&resource, 1000));
+    assert_int_equal(resource.cooldown_until, 0);
+    struct cooldown_policy usual = cooldown_policy_default();
     assert_true(usual.failures > 0 && usual.within_ms > 0 && usual.for_ms > 0);
 }
 

@@ -98,10 +98,10 @@ enum error_code world_do(struct world *world, const struct command *command)
     assert(code == ERR_OK);
     for (uint32_t i = 0; i < decision.count; i++)
         log_event(world, &decision.events[i]);
-    if (!decision.answer.duplicate)
+    if (!decision.result.duplicate)
         world->slice = decision.after;
-    if (str_is_set(decision.answer.token))
-        world->token = decision.answer.token;
+    if (str_is_set(decision.result.token))
+        world->token = decision.result.token;
     world->last = decision;
     return code;
 }

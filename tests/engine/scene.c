@@ -117,7 +117,7 @@ struct caller *scene_say_of(struct scene *s, enum command_type type, const struc
     caller->op.type = OP_COMMAND;
     caller->op.job = grant->slice->job.id;
     caller->op.command =
-        (struct command){.type = type, .actor = STR("w"), .token = grant->answer.token};
+        (struct command){.type = type, .actor = STR("w"), .token = grant->result.token};
     scene_hand_over(s, caller);
     return caller;
 }

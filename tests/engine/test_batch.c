@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "core/retention.h"
 #include "store/players.h"
 #include "store/test_stores.h"
 
@@ -78,7 +79,7 @@ static struct str claim(struct theatre *s)
     struct op op = claim_op();
     player_run(&s->player, &op, 1);
     assert_int_equal(s->player.ops[0].grant_count, 1);
-    return s->player.ops[0].grants[0].answer.token;
+    return s->player.ops[0].grants[0].result.token;
 }
 
 static void on_every_store(void **state, void (*test)(struct theatre *s))
@@ -162,7 +163,7 @@ static void gives_three_signals(struct theatre *s)
     for (int i = 0; i < 3; i++) {
         struct op signal = signal_op(job, payloads[i]);
         player_run(&s->player, &signal, 1);
-        assert_int_equal(s->player.ops[0].answer.signal, SIGNAL_STORED);
+        assert_int_equal(s->player.ops[0].result.signal, SIGNAL_STORED);
     }
     struct op plan = command_op(job, COMMAND_PLAN);
     plan.command.plan.steps =
@@ -188,21 +189,21 @@ static void leaves_work(struct theatre *s)
     const struct wakeups *wakeups = &s->player.batcher.wakeups;
     struct spec spec = spec_defaults(NULL);
     struct uuid job = submit(s, &spec);
-    assert_false(wakeups->left); /* it is new, and told of as that */
+    assert_false(wakeups->locked_unclaimed); /* it is new, and told of as that */
     struct op signal = signal_op(job, "1");
     player_run(&s->player, &signal, 1);
     assert_int_equal(s->player.ops[0].code, ERR_OK);
-    assert_true(wakeups->left);
+    assert_true(wakeups->locked_unclaimed);
     struct op refused = command_op(job, COMMAND_COMPLETE);
     player_run(&s->player, &refused, 1);
     assert_int_not_equal(s->player.ops[0].code, ERR_OK);
-    assert_true(wakeups->left);
+    assert_true(wakeups->locked_unclaimed);
     struct op done = command_op(job, COMMAND_COMPLETE);
     done.command.token = claim(s);
-    assert_false(wakeups->left);
+    assert_false(wakeups->locked_unclaimed);
     player_run(&s->player, &done, 1);
     assert_int_equal(s->player.ops[0].code, ERR_OK);
-    assert_false(wakeups->left);
+    assert_false(wakeups->locked_unclaimed);
 }
 
 static void a_batch_says_whether_work_that_it_had_locked_is_still_there(void **state)
@@ -251,7 +252,7 @@ static void tears_no_group(struct theatre *s)
     static const bool together[10] = {0, 1, 0, 1, 0, 1, 1, 0, 0, 1};
     for (int i = 0; i < 10; i++) {
         batch[i].atomic = i != 7;
-        batch[i].together = together[i];
+        batch[i].atomic_with_previous = together[i];
     }
     player_run(&s->player, batch, 10);
     static const enum error_code codes[10] = {
@@ -261,7 +262,7 @@ static void tears_no_group(struct theatre *s)
         assert_int_equal(s->player.ops[i].code, codes[i]);
     assert_int_equal(s->player.ops[4].grant_count, 0);
     assert_int_equal(s->player.ops[9].grant_count, 1);
-    assert_false(s->player.ops[2].answer.duplicate);
+    assert_false(s->player.ops[2].result.duplicate);
     struct op second = signal_op(known, "3");
     player_run(&s->player, &second, 1);
     /* Created, one signal, the lease of the last group and its start, this signal. */
@@ -372,7 +373,7 @@ static void renews_in_time(struct theatre *s)
     player_run(&s->player, &renew, 1);
     player_run(&s->player, &claim_step, 1);
     assert_int_equal(s->player.ops[0].grant_count, 1);
-    struct str token = s->player.ops[0].grants[0].answer.token;
+    struct str token = s->player.ops[0].grants[0].result.token;
     s->clock += 3000;
     assert_true(is_due(s, DUE_RESOURCE));
     struct op lose[2] = {{.type = OP_TIMER_FIRED, .job = job}, {.type = OP_RESOURCE_GONE}};

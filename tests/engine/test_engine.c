@@ -462,7 +462,7 @@ static void check_resumed_queue(struct scene *s)
     assert_int_equal(claimer->op.grant_count, 1);
 }
 
-static void check_twins(struct scene *s)
+static void check_duplicates_in_batch(struct scene *s)
 {
     struct caller *twins[2];
     for (int i = 0; i < 2; i++) {
@@ -521,7 +521,7 @@ ON_EVERY_STORE(a_due_job_finds_its_claimer_among_hundreds_of_sorts, check_many_k
 ON_EVERY_STORE(an_interrupt_ends_every_wait, check_interrupt)
 ON_EVERY_STORE(a_queue_that_is_paused_gives_nothing_away, check_paused_queue)
 ON_EVERY_STORE(a_queue_that_is_resumed_wakes_claimers, check_resumed_queue)
-ON_EVERY_STORE(the_same_request_twice_in_a_batch_is_carried_out_once, check_twins)
+ON_EVERY_STORE(the_same_request_twice_in_a_batch_is_carried_out_once, check_duplicates_in_batch)
 ON_EVERY_STORE(closing_answers_everybody, check_closing)
 
 /* ---- where one store will do ---- */

@@ -226,7 +226,7 @@ static void what_was_taken_and_is_not_wanted_is_put_back(void **state)
     struct store_txn *txn = begin_empty(t, NULL);
     struct store_search search = search_all(t, txn, 1);
     struct store_job_write put_back = {.after = &search.found[0].slice};
-    ok(t, placement_of_job(&search.found[0].slice.job, &t->w.arena, &put_back.now, &t->w.err));
+    ok(t, schedule_entry_of_job(&search.found[0].slice.job, &t->w.arena, &put_back.now, &t->w.err));
     put_back.was = put_back.now;
     put_back.was.lane = absent;
     search.found[0].slice.job.failures = 9; /* the header is not written */
@@ -343,8 +343,8 @@ static void a_store_of_its_own_admits_nothing(void **state)
     struct store_submission *list;
     uint32_t count = 99;
     struct store_txn *txn = begin_empty(t, NULL);
-    ok(t, store_admit(txn, &(struct store_admission){.limit = 10}, &t->w.arena, &list, &count,
-                      &t->w.err));
+    ok(t, store_outbox_drain(txn, &(struct store_outbox_request){.limit = 10}, &t->w.arena, &list,
+                             &count, &t->w.err));
     assert_int_equal(count, 0);
     rollback(t, txn);
 }

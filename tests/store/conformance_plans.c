@@ -81,7 +81,7 @@ static void steps_that_a_new_plan_does_not_list_leave_lanes_leases_and_timers(vo
     ok(t, decide(t, &slice, &signal, &change));
     struct store_job_write write = write_of(t, &change);
     struct store_step_write kept = {.step = &change.after.steps[2]};
-    ok(t, placement_of_step(&slice.job, kept.step, &t->w.arena, &kept.was, &t->w.err));
+    ok(t, schedule_entry_of_step(&slice.job, kept.step, &t->w.arena, &kept.was, &t->w.err));
     kept.now = kept.was;
     write.plan_replaced = true;
     write.steps = &kept;

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "core/retention.h"
 #include "store/conformance.h"
 
 /* ---- a thread that does one command on a job ---- */
@@ -30,9 +31,9 @@ static enum error_code write_of_actor(struct store_txn *txn, const struct job_sl
         .changed = decision->after.job.changed,
         .purge_at = job_purge_at(&decision->after.job, NULL),
     };
-    enum error_code code = placement_of_job(&before->job, arena, &job.was, err);
+    enum error_code code = schedule_entry_of_job(&before->job, arena, &job.was, err);
     if (code == ERR_OK)
-        code = placement_of_job(&decision->after.job, arena, &job.now, err);
+        code = schedule_entry_of_job(&decision->after.job, arena, &job.now, err);
     struct store_write write = {.jobs = &job, .job_count = 1};
     return code != ERR_OK ? code : store_write(txn, &write, err);
 }
@@ -449,7 +450,7 @@ static bool storm_claim(struct claimer_thread *me, struct arena *arena)
                                   .event_count = decision.count,
                                   .changed = decision.after.job.changed};
     if (me->code == ERR_OK)
-        me->code = placement_of_job(&decision.after.job, arena, &job.now, &me->err);
+        me->code = schedule_entry_of_job(&decision.after.job, arena, &job.now, &me->err);
     struct store_write write = {.jobs = &job, .job_count = 1};
     if (me->code == ERR_OK)
         me->code = store_write(txn, &write, &me->err);

@@ -311,7 +311,7 @@ static void a_heartbeat_leaves_the_timer_and_the_engine_moves_it(void **state)
     struct job_slice slice = load_whole(t, txn, a);
     assert_true(slice.job.lease.expires_at == at(50));
     struct store_job_write write = {.after = &slice};
-    ok(t, placement_of_job(&slice.job, &t->w.arena, &write.now, &t->w.err));
+    ok(t, schedule_entry_of_job(&slice.job, &t->w.arena, &write.now, &t->w.err));
     write.was = write.now;
     write.was.due_at = 0;
     ok(t, write_job(t, txn, &write));
@@ -344,27 +344,27 @@ static void a_soft_cancel_brings_the_time_of_a_lease_forward(void **state)
 static void when_somebody_last_looked_after_the_store_is_remembered(void **state)
 {
     struct trial *t = *state;
-    struct store_attendance attendance = {.before = -1, .trusted_before = -1};
+    struct store_liveness liveness = {.before = -1, .trusted_before = -1};
     int64_t first = t->now;
-    ok(t, store_attend(t->store, &attendance, &t->w.err));
-    assert_int_equal(attendance.before, 0);
-    assert_int_equal(attendance.trusted_before, 0);
-    assert_int_equal(attendance.now, first);
-    assert_int_equal(attendance.wall, first);
-    attendance.trusted = first - 3600 * 1000;
-    ok(t, store_attend(t->store, &attendance, &t->w.err));
-    assert_int_equal(attendance.before, 0);
+    ok(t, store_record_liveness(t->store, &liveness, &t->w.err));
+    assert_int_equal(liveness.before, 0);
+    assert_int_equal(liveness.trusted_before, 0);
+    assert_int_equal(liveness.now, first);
+    assert_int_equal(liveness.wall, first);
+    liveness.trusted = first - 3600 * 1000;
+    ok(t, store_record_liveness(t->store, &liveness, &t->w.err));
+    assert_int_equal(liveness.before, 0);
     advance(t, 5);
-    attendance.trusted = first - 3500 * 1000;
-    ok(t, store_attend(t->store, &attendance, &t->w.err));
-    assert_int_equal(attendance.before, first);
-    assert_int_equal(attendance.trusted_before, first - 3600 * 1000);
-    assert_int_equal(attendance.now, first + 5000);
-    attendance.trusted = 0;
-    ok(t, store_attend(t->store, &attendance, &t->w.err));
-    ok(t, store_attend(t->store, &attendance, &t->w.err));
-    assert_int_equal(attendance.before, first + 5000);
-    assert_int_equal(attendance.trusted_before, first - 3500 * 1000);
+    liveness.trusted = first - 3500 * 1000;
+    ok(t, store_record_liveness(t->store, &liveness, &t->w.err));
+    assert_int_equal(liveness.before, first);
+    assert_int_equal(liveness.trusted_before, first - 3600 * 1000);
+    assert_int_equal(liveness.now, first + 5000);
+    liveness.trusted = 0;
+    ok(t, store_record_liveness(t->store, &liveness, &t->w.err));
+    ok(t, store_record_liveness(t->store, &liveness, &t->w.err));
+    assert_int_equal(liveness.before, first + 5000);
+    assert_int_equal(liveness.trusted_before, first - 3500 * 1000);
 }
 
 /* ---- sweeping ---- */

@@ -126,7 +126,7 @@ static void a_version_that_is_there_is_refused_and_nothing_is_written(void **sta
     struct command cancel = cancel_by(CANCEL_HARD, "no");
     ok(t, decide(t, &old, &cancel, &change));
     struct store_job_write write = write_of(t, &change);
-    ok(t, placement_of_job(&now.job, &t->w.arena, &write.was, &t->w.err));
+    ok(t, schedule_entry_of_job(&now.job, &t->w.arena, &write.was, &t->w.err));
     struct store_queue queue = {STR("default"), true};
     struct store_write all = {.jobs = &write, .job_count = 1, .queues = &queue, .queue_count = 1};
     assert_int_equal(refused_write(t, txn, &all), ERR_VERSION_MISMATCH);

@@ -1,7 +1,8 @@
 #include "store/fixture.h"
 
 #include "core/job_state.h"
-#include "core/placement.h"
+#include "core/retention.h"
+#include "core/schedule_entry.h"
 
 /* ---- setting up ---- */
 
@@ -25,7 +26,7 @@ int trial_setup(void **state)
         .clock_arg = t,
         .create = true,
         .seed = 7,
-        .patience_ms = 10 * 1000,
+        .timeout_ms = 10 * 1000,
     };
     enum error_code code = factory->open(factory->arg, &options, &t->store, &t->w.err);
     if (code != ERR_OK) {
@@ -154,10 +155,10 @@ enum error_code decide(struct trial *t, const struct job_slice *slice,
         .events = decision.events,
         .event_count = decision.count,
         .taken_step = STEP_NONE,
-        .answer = decision.answer,
+        .result = decision.result,
     };
-    if (str_is_set(decision.answer.token))
-        t->w.token = decision.answer.token;
+    if (str_is_set(decision.result.token))
+        t->w.token = decision.result.token;
     return ERR_OK;
 }
 
@@ -195,9 +196,9 @@ static void list_steps(struct trial *t, struct change *change, struct store_job_
         one->step = step;
         one->changed = change->redact ? CHANGED_ALL : step->changed;
         if (before != NULL)
-            ok(t,
-               placement_of_step(&change->before.job, before, &t->w.arena, &one->was, &t->w.err));
-        ok(t, placement_of_step(&after->job, step, &t->w.arena, &one->now, &t->w.err));
+            ok(t, schedule_entry_of_step(&change->before.job, before, &t->w.arena, &one->was,
+                                         &t->w.err));
+        ok(t, schedule_entry_of_step(&after->job, step, &t->w.arena, &one->now, &t->w.err));
         if (taken)
             one->was.lane = absent;
         if (store_row_same(one->changed) && one->was.leased && one->now.leased)
@@ -227,8 +228,8 @@ struct store_job_write write_of(struct trial *t, struct change *change)
     if (change->redact)
         job_redact(&change->after);
     if (!created)
-        ok(t, placement_of_job(before, &t->w.arena, &write.was, &t->w.err));
-    ok(t, placement_of_job(after, &t->w.arena, &write.now, &t->w.err));
+        ok(t, schedule_entry_of_job(before, &t->w.arena, &write.was, &t->w.err));
+    ok(t, schedule_entry_of_job(after, &t->w.arena, &write.now, &t->w.err));
     if (change->taken)
         write.was.lane = absent;
     if (store_row_same(write.changed) && write.was.leased && write.now.leased)
@@ -268,8 +269,8 @@ enum error_code refused_write(struct trial *t, struct store_txn *txn,
 
 /* ---- one command in one transaction ---- */
 
-struct answer act_(struct trial *t, struct uuid id, struct command command, const char *file,
-                   int line)
+struct decision_result act_(struct trial *t, struct uuid id, struct command command,
+                            const char *file, int line)
 {
     struct store_txn *txn = begin(t, STORE_WRITE);
     struct job_slice slice = load_whole(t, txn, id);
@@ -279,7 +280,7 @@ struct answer act_(struct trial *t, struct uuid id, struct command command, cons
     commit(t, txn);
     struct job_slice read = whole(t, id);
     assert_same_row_(t, &read, &change.after, file, line);
-    return change.answer;
+    return change.result;
 }
 
 struct uuid new_id(struct trial *t)

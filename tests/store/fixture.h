@@ -47,7 +47,7 @@ struct change {
     bool taken;          /* by a search, out of its lane */
     uint32_t taken_step; /* or this step of it; else STEP_NONE */
     bool redact;
-    struct answer answer;
+    struct decision_result result;
 };
 
 /* For cmocka; the initial state is the factory. */
@@ -91,8 +91,8 @@ enum error_code refused_write(struct trial *t, struct store_txn *txn,
 /* ---- one command in one transaction ---- */
 
 #define act(t, id, ...) act_(t, id, __VA_ARGS__, __FILE__, __LINE__)
-struct answer act_(struct trial *t, struct uuid id, struct command command, const char *file,
-                   int line);
+struct decision_result act_(struct trial *t, struct uuid id, struct command command,
+                            const char *file, int line);
 
 /* A job of kind "mail", or as the spec says, with that name. */
 struct uuid submit(struct trial *t, const char *name);

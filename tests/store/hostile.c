@@ -94,7 +94,7 @@ static void submit_held_back(struct batcher *batcher, const struct spec *spec, u
             ops[i].type = OP_COMMAND;
             ops[i].job = grants[i].slice->job.id;
             ops[i].command.actor = STR("w");
-            ops[i].command.token = grants[i].answer.token;
+            ops[i].command.token = grants[i].result.token;
             if (i % 2 == 0) {
                 ops[i].command.type = COMMAND_FAIL;
                 ops[i].command.fail.message = STR("no");

@@ -60,7 +60,7 @@ void player_close(struct player *player)
     arena_release(&player->arena);
 }
 
-static void tell_answer(struct buf *buf, const struct answer *answer)
+static void tell_answer(struct buf *buf, const struct decision_result *answer)
 {
     buf_addf(buf,
              " repeated=%d duplicate=%d token=%.*s expires=%lld cancel=%d wake=%d signal=%d "
@@ -85,14 +85,14 @@ static void tell_op(struct buf *buf, const struct op *op)
     if (op->code != ERR_OK || op_is_repeated(op))
         return;
     if (op->type == OP_COMMAND || op->type == OP_TIMER_FIRED) {
-        tell_answer(buf, &op->answer);
+        tell_answer(buf, &op->result);
         job_row_write(op->after, buf);
         buf_add_char(buf, '\n');
     }
     for (uint32_t i = 0; i < op->grant_count; i++) {
         buf_addf(buf, "grant step=%d",
                  op->grants[i].step == NULL ? -1 : (int)op->grants[i].step->ordinal);
-        tell_answer(buf, &op->grants[i].answer);
+        tell_answer(buf, &op->grants[i].result);
         job_row_write(op->grants[i].slice, buf);
         buf_add_char(buf, '\n');
     }

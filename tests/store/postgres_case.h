@@ -33,7 +33,7 @@ struct postgres_case {
 static inline struct store_options case_options(void)
 {
     return (struct store_options){
-        .create = true, .seed = 1, .connections = 2, .patience_ms = 10 * 1000};
+        .create = true, .seed = 1, .connections = 2, .timeout_ms = 10 * 1000};
 }
 
 /* The database alone. */

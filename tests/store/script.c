@@ -392,9 +392,9 @@ static void random_setting(struct script *script, struct op *op)
         op->kind.expected_version = -1;
         break;
     case 2:
-        op->type = chance(script, 50) ? OP_BLAME : OP_RESOURCE_GONE;
-        if (op->type == OP_BLAME)
-            op->blamed = resource->id;
+        op->type = chance(script, 50) ? OP_RESOURCE_FAILED : OP_RESOURCE_GONE;
+        if (op->type == OP_RESOURCE_FAILED)
+            op->failed_resource = resource->id;
         else
             op->resource_gone.id = resource->id;
         break;
@@ -427,7 +427,7 @@ static void random_group(struct script *script, struct op *batch, uint32_t count
         if ((op->type != OP_COMMAND && op->type != OP_CLAIM) || str_is_set(op->request.scope))
             return;
         op->atomic = true;
-        op->together = i > first;
+        op->atomic_with_previous = i > first;
     }
 }
 
@@ -476,6 +476,6 @@ void script_learn(struct script *script, const struct op *ops, uint32_t count)
             script->jobs[at] = ops[i].job;
         }
         for (uint32_t k = 0; k < ops[i].grant_count; k++)
-            remember(script, ops[i].grants[k].answer.token);
+            remember(script, ops[i].grants[k].result.token);
     }
 }

@@ -119,7 +119,7 @@ static inline bool is_there(const char *path)
 
 static inline struct store *open_ok(const struct place *place, bool create)
 {
-    struct store_options options = {.create = create, .patience_ms = 2000};
+    struct store_options options = {.create = create, .timeout_ms = 2000};
     struct store *store = NULL;
     struct err err;
     enum error_code code = sqlite_store_open(str_from(place->path), &options, &store, &err);

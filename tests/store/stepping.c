@@ -173,7 +173,7 @@ static void open_session(struct stepping *stepping, uint32_t number, const char 
         .clock_arg = &session->clock,
         .seed = 1,
         .connections = 1,
-        .patience_ms = STORE_PATIENCE_MS,
+        .timeout_ms = STORE_PATIENCE_MS,
     };
     char named[1200];
     struct err err = {0};

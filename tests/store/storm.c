@@ -96,7 +96,7 @@ static void *claim(void *arg)
             ops[i].job = grants[i].slice->job.id;
             ops[i].command.type = COMMAND_COMPLETE;
             ops[i].command.actor = STR("w");
-            ops[i].command.token = grants[i].answer.token;
+            ops[i].command.token = grants[i].result.token;
         }
         struct op *last = &ops[held];
         last->type = OP_CLAIM;

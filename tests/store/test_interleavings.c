@@ -162,8 +162,8 @@ static void set_up(struct world *world)
     assert_int_equal(player->ops[1].code, ERR_OK);
     const struct grant *grant = &player->ops[0].grants[0];
     assert_true(uuid_eq(grant->slice->job.id, world->j));
-    assert_int_equal(grant->answer.expires_at, world->start + LEASE_ENDS_MS);
-    (void)snprintf(world->token, sizeof world->token, "%.*s", STR_ARG(grant->answer.token));
+    assert_int_equal(grant->result.expires_at, world->start + LEASE_ENDS_MS);
+    (void)snprintf(world->token, sizeof world->token, "%.*s", STR_ARG(grant->result.token));
 }
 
 static struct op token_op(const struct world *world, enum command_type type, struct str actor)
@@ -317,8 +317,8 @@ static void tell_session(const struct world *world, struct buf *buf, uint32_t nu
     buf_addf(buf, "%s %s:", session_name(number), act_names[world->acts[number]]);
     for (uint32_t i = 0; i < session->op_count; i++) {
         const struct op *op = &session->ops[i];
-        buf_addf(buf, " %s repeated=%d cancel=%d", error_info(op->code)->name, op->answer.repeated,
-                 op->answer.cancel_requested);
+        buf_addf(buf, " %s repeated=%d cancel=%d", error_info(op->code)->name, op->result.repeated,
+                 op->result.cancel_requested);
         for (uint32_t k = 0; k < op->grant_count; k++)
             buf_addf(buf, " %s#%lld", uuid_eq(op->grants[k].slice->job.id, world->j) ? "J" : "Q",
                      (long long)op->grants[k].slice->job.attempt);
@@ -342,7 +342,7 @@ static uint32_t events_told(const struct op *op)
         return 2 * op->grant_count; /* leased and running */
     if (op->type == OP_TIMER_FIRED || op->command.type == COMMAND_HEARTBEAT)
         return 0; /* what expires is pawl's own doing */
-    return op->code == ERR_OK && !op->answer.repeated ? 1 : 0;
+    return op->code == ERR_OK && !op->result.repeated ? 1 : 0;
 }
 
 /* What the sessions were told against what is in the streams. */

@@ -49,7 +49,7 @@ static enum error_code open_memory(void *arg, const struct store_options *option
 {
     (void)arg;
     struct store_options impatient = *options;
-    impatient.patience_ms = 30;
+    impatient.timeout_ms = 30;
     return memory_store_open(&impatient, ret, err);
 }
 

@@ -113,14 +113,14 @@ static void when_the_clock_is_put_right_it_counts_again(void **state)
 static void time_goes_on_for_as_long_as_it_is_looked_after(void **state)
 {
     struct postgres_case *c = *state;
-    struct store_attendance attendance = {.trusted = 1};
+    struct store_liveness liveness = {.trusted = 1};
     set_clock(c, -HOUR);
     (void)now(c);
     int64_t first = now(c);
     for (int i = 1; i <= 6; i++) {
         set_clock(c, -HOUR + i * 5000);
-        assert_int_equal(store_attend(c->store, &attendance, &c->err), ERR_OK);
-        assert_true(attendance.wall < attendance.now);
+        assert_int_equal(store_record_liveness(c->store, &liveness, &c->err), ERR_OK);
+        assert_true(liveness.wall < liveness.now);
     }
     int64_t last = now(c);
     assert_true(last >= first + 15 * 1000);
@@ -130,9 +130,9 @@ static void time_goes_on_for_as_long_as_it_is_looked_after(void **state)
 static void a_clock_that_was_set_back_while_nobody_looked_is_seen(void **state)
 {
     struct postgres_case *c = *state;
-    struct store_attendance attendance = {.trusted = now(c)};
-    assert_int_equal(store_attend(c->store, &attendance, &c->err), ERR_OK);
-    int64_t noted = attendance.now;
+    struct store_liveness liveness = {.trusted = now(c)};
+    assert_int_equal(store_record_liveness(c->store, &liveness, &c->err), ERR_OK);
+    int64_t noted = liveness.now;
     batcher_release(&c->batcher);
     store_close(c->store);
     c->store = NULL;
@@ -148,8 +148,8 @@ static void a_clock_that_was_set_back_while_nobody_looked_is_seen(void **state)
 static void a_note_that_is_days_ahead_was_wrong(void **state)
 {
     struct postgres_case *c = *state;
-    struct store_attendance attendance = {.trusted = now(c)};
-    assert_int_equal(store_attend(c->store, &attendance, &c->err), ERR_OK);
+    struct store_liveness liveness = {.trusted = now(c)};
+    assert_int_equal(store_record_liveness(c->store, &liveness, &c->err), ERR_OK);
     (void)sql(c, "UPDATE pawl.attended SET at = at + 48 * 3600 * 1000");
     batcher_release(&c->batcher);
     store_close(c->store);

@@ -1,7 +1,7 @@
 /* Connections that go away: before, at and after COMMIT, while idle, in the middle of a batch. What
  * is acknowledged is there, what is not said to be unknown is certain, and work goes on. And what a
  * COMMIT waits for. */
-#include "core/placement.h"
+#include "core/schedule_entry.h"
 #include "store/postgres/postgres.h"
 #include "store/postgres_case.h"
 #include "store/proxy.h"
@@ -26,7 +26,7 @@ static int setup_proxied(void **state)
                    sql(c, "SELECT current_database()"));
     struct store_options options = case_options();
     options.connections = 1;
-    options.patience_ms = 3000;
+    options.timeout_ms = 3000;
     if (store_open(str_from(url), &options, &c->store, &c->err) != ERR_OK)
         fail_msg("%s", c->err.detail);
     batcher_init(&c->batcher, c->store, NULL, NULL);
@@ -77,7 +77,8 @@ static struct store_txn *write_job(struct postgres_case *c, struct uuid id)
                                     .event_count = decision.count,
                                     .changed = CHANGED_ALL,
                                     .created = true};
-    assert_int_equal(placement_of_job(&decision.after.job, &c->arena, &write.now, &c->err), ERR_OK);
+    assert_int_equal(schedule_entry_of_job(&decision.after.job, &c->arena, &write.now, &c->err),
+                     ERR_OK);
     struct store_write all = {.jobs = &write, .job_count = 1};
     assert_int_equal(store_write(txn, &all, &c->err), ERR_OK);
     return txn;

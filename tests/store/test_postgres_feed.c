@@ -293,7 +293,7 @@ static void many_names_take_one_lock(void **state)
     struct store_options options = case_options();
     struct store *other;
     struct store_txn *second;
-    options.patience_ms = 400;
+    options.timeout_ms = 400;
     assert_int_equal(store_open(str_from(c->url), &options, &other, &c->err), ERR_OK);
     assert_int_equal(store_begin(other, STORE_WRITE, &second, &c->err), ERR_OK);
     load = (struct store_load){.requests = requests, .request_count = 1};
@@ -350,7 +350,7 @@ static void text_with_a_nul_comes_back(void **state)
         .job = claim.grants[0].slice->job.id,
         .command = {.type = COMMAND_HEARTBEAT,
                     .actor = STR("w1"),
-                    .token = claim.grants[0].answer.token,
+                    .token = claim.grants[0].result.token,
                     .heartbeat = {.cursor = STR("a\0b\1c")}},
     };
     assert_int_equal(run_ops(&c->batcher, &beat, 1, &c->arena, &outcome, &c->err), ERR_OK);

@@ -172,7 +172,7 @@ static void a_password_is_never_shown(void **state)
     };
     for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
         struct store_options options = case_options();
-        options.patience_ms = 100;
+        options.timeout_ms = 100;
         enum error_code code = store_open(str_from(urls[i]), &options, &c->store, &c->err);
         assert_true(code == ERR_UNAVAILABLE || code == ERR_BAD_REQUEST);
         assert_false(has_text(c->err.detail, "geheim"));
@@ -184,7 +184,7 @@ static void a_server_that_is_not_there_is_given_up_in_time_and_named(void **stat
 {
     struct postgres_case *c = *state;
     struct store_options options = case_options();
-    options.patience_ms = 300;
+    options.timeout_ms = 300;
     int64_t start = monotonic_ms();
     assert_int_equal(
         store_open(STR("postgres://127.0.0.1:1/nowhere"), &options, &c->store, &c->err),
@@ -203,7 +203,7 @@ static void assert_hopeless(struct postgres_case *c, const char *url, const char
     struct store_options options = case_options();
     int64_t start = monotonic_ms();
     assert_int_equal(store_open(str_from(url), &options, &c->store, &c->err), ERR_UNAVAILABLE);
-    if (monotonic_ms() - start > options.patience_ms / 2)
+    if (monotonic_ms() - start > options.timeout_ms / 2)
         fail_msg("it took %lld ms: %s", (long long)(monotonic_ms() - start), c->err.detail);
     if (!has_text(c->err.detail, why))
         fail_msg("%s", c->err.detail);
@@ -291,7 +291,7 @@ static void why_it_failed_is_told_although_the_last_attempt_was_not_answered(voi
     struct postgres_case *c = *state;
     struct store_options options = case_options();
     struct mock mock = {.hangs_up_first = true, .words = STR("")};
-    options.patience_ms = 500;
+    options.timeout_ms = 500;
     mock_start(&mock);
     enum error_code code = store_open(str_from(mock_url(&mock)), &options, &c->store, &c->err);
     mock_end(&mock);
@@ -304,7 +304,7 @@ static void a_host_that_is_not_known_is_told(void **state)
 {
     struct postgres_case *c = *state;
     struct store_options options = case_options();
-    options.patience_ms = 300;
+    options.timeout_ms = 300;
     assert_int_equal(
         store_open(STR("postgres://no-such-host.invalid/x"), &options, &c->store, &c->err),
         ERR_UNAVAILABLE);

@@ -5,7 +5,7 @@
 
 static struct connection open_connection(struct postgres_case *c)
 {
-    struct connection connection = {.patience_ms = 10 * 1000};
+    struct connection connection = {.timeout_ms = 10 * 1000};
     if (connection_open(&connection, c->url, clock_monotonic_ms() + 10 * 1000, &c->err) != ERR_OK)
         fail_msg("%s", c->err.detail);
     connection.is_naming = true;

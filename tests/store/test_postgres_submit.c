@@ -54,8 +54,9 @@ static void an_admission_that_is_rolled_back_can_be_made_again(void **state)
     uint32_t count = 0;
     sql(c, "SELECT pawl_submit('mail')");
     assert_int_equal(store_begin(c->store, STORE_WRITE, &txn, &c->err), ERR_OK);
-    struct store_admission all = {.limit = 10};
-    assert_int_equal(store_admit(txn, &all, &c->arena, &submissions, &count, &c->err), ERR_OK);
+    struct store_outbox_request all = {.limit = 10};
+    assert_int_equal(store_outbox_drain(txn, &all, &c->arena, &submissions, &count, &c->err),
+                     ERR_OK);
     assert_int_equal(count, 1);
     /* Another server passes over what is being taken in. */
     assert_int_equal(admit(c), 0);

@@ -337,7 +337,7 @@ static void measure_batches(struct bench *bench, struct batcher *batcher, uint32
         for (uint32_t i = 0; i < count; i++) {
             ops[i] = (struct op){.type = OP_COMMAND, .job = claim.grants[i].slice->job.id};
             ops[i].command = (struct command){.type = commands[turn], .actor = STR("w")};
-            ops[i].command.token = claim.grants[i].answer.token;
+            ops[i].command.token = claim.grants[i].result.token;
         }
         cost = new_cost(bench, COST_BATCH, "batch: %u %s", count, names[turn]);
         cost->returned = count;
@@ -594,7 +594,7 @@ static void claim_many(struct bench *bench, uint32_t count)
         for (uint32_t i = 0; i < held; i++) {
             ops[i] = (struct op){.type = OP_COMMAND, .job = grants[i].slice->job.id};
             ops[i].command.type = COMMAND_COMPLETE;
-            ops[i].command.token = grants[i].answer.token;
+            ops[i].command.token = grants[i].result.token;
         }
         struct op *claim = &ops[held];
         claim->type = OP_CLAIM;

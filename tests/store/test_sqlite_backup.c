@@ -37,7 +37,7 @@ static const char *refused_copy(struct place *place, struct store *store, const 
 
 static struct store *open_copy(struct place *place, const char *name)
 {
-    struct store_options options = {.create = false, .patience_ms = 2000};
+    struct store_options options = {.create = false, .timeout_ms = 2000};
     struct store *store = NULL;
     struct err err;
     if (sqlite_store_open(str_from(in_place(place, name)), &options, &store, &err) != ERR_OK)

@@ -108,7 +108,7 @@ static void a_job_whose_row_is_damaged_is_not_remembered_and_others_are(void **s
     act(t, id, claim_by("w1", true));
     store_close(t->store);
     damage(place, "UPDATE claim_rows SET state = '{' || state");
-    struct store_options options = {.seed = 7, .patience_ms = 2000};
+    struct store_options options = {.seed = 7, .timeout_ms = 2000};
     ok(t, sqlite_store_open(str_from(place->path), &options, &t->store, &t->w.err));
     for (int i = 0; i < 2; i++) {
         struct store_job job = {.id = id};

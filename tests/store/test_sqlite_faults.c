@@ -577,7 +577,7 @@ static void the_log_is_shortened_while_the_store_is_open(void **state)
 static void whoever_waits_too_long_for_the_writer_is_told_so(void **state)
 {
     struct place *place = *state;
-    struct store_options options = {.create = true, .patience_ms = 20};
+    struct store_options options = {.create = true, .timeout_ms = 20};
     struct store *store;
     struct store_txn *txn;
     struct store_txn *second;

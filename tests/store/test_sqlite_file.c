@@ -292,14 +292,14 @@ static void when_a_file_is_deleted_or_replaced_nothing_more_is_written(void **st
         struct store *store = open_ok(place, true);
         struct store_txn *txn;
         struct err err;
-        struct store_attendance attendance = {0};
+        struct store_liveness liveness = {0};
         pause_ok(store, "mail");
-        assert_int_equal(store_attend(store, &attendance, &err), ERR_OK);
+        assert_int_equal(store_record_liveness(store, &liveness, &err), ERR_OK);
         assert_int_equal(unlink(beside(place, suffix)), 0);
         if (i % 2 == 1)
             write_file(beside(place, suffix), STR(""));
         if (i % 2 == 1)
-            assert_int_equal(store_attend(store, &attendance, &err), ERR_UNAVAILABLE);
+            assert_int_equal(store_record_liveness(store, &liveness, &err), ERR_UNAVAILABLE);
         assert_int_equal(pause_queue(store, "post", &err), ERR_UNAVAILABLE);
         assert_says(err.detail, beside(place, suffix));
         assert_says(err.detail, "deleted or replaced");

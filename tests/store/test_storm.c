@@ -19,7 +19,7 @@ enum { PROCESSES = 8 };
 static struct store *open_store(const char *url)
 {
     struct store_options options = {
-        .create = true, .seed = 1, .connections = 16, .patience_ms = 600 * 1000};
+        .create = true, .seed = 1, .connections = 16, .timeout_ms = 600 * 1000};
     struct store *store;
     struct err err = {0};
     if (store_open(str_from(url), &options, &store, &err) != ERR_OK)

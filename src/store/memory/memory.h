@@ -190,11 +190,11 @@ enum error_code memory_lanes_give_back(struct memory_txn *txn);
 enum error_code memory_lane(struct memory_txn *txn, struct str lane, bool make, int64_t *ret,
                             struct err *err);
 
-/* From one placement to the next, of a job or a step, its live lease included. `step` is NULL for
- * the job itself. `ret_place` is where it now stands. */
+/* From one schedule entry to the next, of a job or a step, its live lease included. `step` is NULL
+ * for the job itself. `ret_place` is where it now stands. */
 enum error_code memory_replace(struct memory_txn *txn, const struct job *job,
-                               const struct step *step, const struct placement *was,
-                               const struct placement *now, struct step_place *ret_place,
+                               const struct step *step, const struct schedule_entry *was,
+                               const struct schedule_entry *now, struct step_place *ret_place,
                                struct err *err);
 
 /* Takes a step that the caller knows nothing of out of its lane, and (all) out of its lease and due
@@ -226,8 +226,8 @@ enum error_code memory_write(struct store_txn *handle, const struct store_write 
 enum error_code memory_due(struct store *store, uint32_t limit, struct arena *arena,
                            struct store_due **ret, uint32_t *ret_count, int64_t *ret_now,
                            int64_t *ret_next, struct err *err);
-enum error_code memory_attend(struct store *base, struct store_attendance *attendance,
-                              struct err *err);
+enum error_code memory_record_liveness(struct store *base, struct store_liveness *liveness,
+                                       struct err *err);
 enum error_code memory_sweep(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,
                              struct err *err);
 /* memory_read.c */

@@ -156,19 +156,19 @@ enum error_code memory_sweep(struct store *store, int64_t now, uint32_t limit, u
     return code;
 }
 
-enum error_code memory_attend(struct store *base, struct store_attendance *attendance,
-                              struct err *err)
+enum error_code memory_record_liveness(struct store *base, struct store_liveness *liveness,
+                                       struct err *err)
 {
     struct memory_store *store = (struct memory_store *)base;
     (void)err;
     pthread_mutex_lock(&store->lock);
-    attendance->before = store->attended_at;
-    attendance->now = store_clock_now(&store->clock);
-    attendance->wall = store_clock_wall(&store->clock);
-    attendance->trusted_before = store->trusted_at;
-    if (attendance->trusted > 0) {
-        store->attended_at = attendance->now;
-        store->trusted_at = attendance->trusted / 1000 * 1000;
+    liveness->before = store->attended_at;
+    liveness->now = store_clock_now(&store->clock);
+    liveness->wall = store_clock_wall(&store->clock);
+    liveness->trusted_before = store->trusted_at;
+    if (liveness->trusted > 0) {
+        store->attended_at = liveness->now;
+        store->trusted_at = liveness->trusted / 1000 * 1000;
     }
     pthread_mutex_unlock(&store->lock);
     return ERR_OK;

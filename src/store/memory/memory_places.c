@@ -240,8 +240,8 @@ static enum error_code claim_put(struct memory_txn *txn, struct uuid job, uint32
 }
 
 static enum error_code claim_replace(struct memory_txn *txn, const struct job *job,
-                                     const struct step *step, const struct placement *was,
-                                     const struct placement *now, struct err *err)
+                                     const struct step *step, const struct schedule_entry *was,
+                                     const struct schedule_entry *now, struct err *err)
 {
     uint32_t ordinal = step != NULL ? step->ordinal : STEP_NONE;
     struct claim_row old = {0};
@@ -257,29 +257,29 @@ static enum error_code claim_replace(struct memory_txn *txn, const struct job *j
     return claim_put(txn, job->id, ordinal, &claim);
 }
 
-/* ---- placements ---- */
+/* ---- schedule entries ---- */
 
-static bool placement_same(const struct placement *a, const struct placement *b)
+static bool schedule_entry_same(const struct schedule_entry *a, const struct schedule_entry *b)
 {
     return str_eq(a->lane, b->lane) && a->priority == b->priority && a->run_at == b->run_at &&
            a->due_at == b->due_at && a->leased == b->leased;
 }
 
-static enum error_code place_of(struct memory_txn *txn, const struct placement *placement,
+static enum error_code place_of(struct memory_txn *txn, const struct schedule_entry *entry,
                                 bool make, struct step_place *ret, struct err *err)
 {
-    *ret = (struct step_place){.rank = -placement->priority,
-                               .run_at = placement->run_at,
-                               .due_at = placement->due_at,
-                               .leased = placement->leased};
-    if (!str_is_set(placement->lane))
+    *ret = (struct step_place){.rank = -entry->priority,
+                               .run_at = entry->run_at,
+                               .due_at = entry->due_at,
+                               .leased = entry->leased};
+    if (!str_is_set(entry->lane))
         return ERR_OK;
-    return memory_lane(txn, placement->lane, make, &ret->lane, err);
+    return memory_lane(txn, entry->lane, make, &ret->lane, err);
 }
 
 enum error_code memory_replace(struct memory_txn *txn, const struct job *job,
-                               const struct step *step, const struct placement *was,
-                               const struct placement *now, struct step_place *ret_place,
+                               const struct step *step, const struct schedule_entry *was,
+                               const struct schedule_entry *now, struct step_place *ret_place,
                                struct err *err)
 {
     uint32_t ordinal = step != NULL ? step->ordinal : STEP_NONE;
@@ -287,7 +287,7 @@ enum error_code memory_replace(struct memory_txn *txn, const struct job *job,
     enum error_code code = claim_replace(txn, job, step, was, now, err);
     if (code == ERR_OK)
         code = place_of(txn, now, true, ret_place, err);
-    if (code != ERR_OK || placement_same(was, now))
+    if (code != ERR_OK || schedule_entry_same(was, now))
         return code;
     code = place_of(txn, was, false, &old, err);
     bool found = false;

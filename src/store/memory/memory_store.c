@@ -10,7 +10,7 @@
 #include "base/planted.h"
 #include "store/memory/memory.h"
 
-enum { PATIENCE_MS_DEFAULT = 30 * 1000 };
+enum { TIMEOUT_MS_DEFAULT = 30 * 1000 };
 
 /* ---- tables within a transaction ---- */
 
@@ -147,8 +147,8 @@ enum error_code memory_verb_end(struct memory_txn *txn, enum error_code code, st
 /* Waits for its turn. */
 static bool memory_enter(struct memory_store *store)
 {
-    int64_t patience_ms = store->base.options.patience_ms;
-    struct timespec until = condition_deadline(patience_ms > 0 ? patience_ms : PATIENCE_MS_DEFAULT);
+    int64_t timeout_ms = store->base.options.timeout_ms;
+    struct timespec until = condition_deadline(timeout_ms > 0 ? timeout_ms : TIMEOUT_MS_DEFAULT);
     pthread_mutex_lock(&store->lock);
     int waited = 0;
     while (store->busy && waited == 0)
@@ -290,7 +290,7 @@ static const struct store_driver memory_driver = {
     .no_backup =
         "a memory store has no file to back up: use `pawl export`, or a store at sqlite:PATH",
     .sweep = memory_sweep,
-    .attend = memory_attend,
+    .record_liveness = memory_record_liveness,
 };
 
 /* Waits are measured by a clock that nobody sets. */

@@ -295,8 +295,8 @@ static enum error_code put_step_row(struct memory_txn *txn, struct uuid job,
 
 /* `was` is where the caller says it stood. */
 static enum error_code put_step(struct memory_txn *txn, const struct store_job_write *all,
-                                const struct store_step_write *write, const struct placement *was,
-                                struct err *err)
+                                const struct store_step_write *write,
+                                const struct schedule_entry *was, struct err *err)
 {
     const struct job *job = &all->after->job;
     struct step_row row = {0};
@@ -327,11 +327,11 @@ static enum error_code put_steps(struct memory_txn *txn, const struct store_job_
                                  struct err *err)
 {
     /* A new plan gives the places of the old one's steps to others: nothing stands anywhere now. */
-    static const struct placement nowhere = {0};
+    static const struct schedule_entry nowhere = {0};
     enum error_code code = ERR_OK;
     for (uint32_t i = 0; i < write->step_count && code == ERR_OK; i++) {
         const struct store_step_write *step = &write->steps[i];
-        const struct placement *was = write->plan_replaced ? &nowhere : &step->was;
+        const struct schedule_entry *was = write->plan_replaced ? &nowhere : &step->was;
         code = put_step(txn, write, step, was, err);
     }
     return code;

@@ -8,9 +8,9 @@
  * (`anchor` and `wall` in pawl.clock). From then on the store's time is the anchor plus half of
  * what has gone by on the clock since, for every server alike, until the clock has caught up.
  * Leases still end, timers fire, and nothing happens before what came earlier. Every few seconds
- * those who look after the store move the anchor on (postgres_attend), and no more than a few
- * seconds are added to it: a clock that is put right meanwhile does not count as time that has gone
- * by.
+ * those who look after the store move the anchor on (postgres_record_liveness), and no more than a
+ * few seconds are added to it: a clock that is put right meanwhile does not count as time that has
+ * gone by.
  *
  * All servers were down meanwhile: whoever opens the store goes on from the time that was last
  * noted in pawl.attended, unless that must have been wrong, by more than a day. */

@@ -65,7 +65,7 @@ static enum error_code timed_out(struct connection *connection, struct err *err)
     char at[CONNECTION_WHERE_MAX];
     connection->broken = true;
     return err_set(err, ERR_UNAVAILABLE, "PostgreSQL at %s did not respond within %lld ms",
-                   connection_where(connection, at), (long long)connection->patience_ms);
+                   connection_where(connection, at), (long long)connection->timeout_ms);
 }
 
 /* What a statement's failure means. */
@@ -306,7 +306,7 @@ void connection_close(struct connection *connection)
     if (connection->pg != NULL)
         PQfinish(connection->pg);
     prepared_release(&connection->prepared);
-    *connection = (struct connection){.patience_ms = connection->patience_ms};
+    *connection = (struct connection){.timeout_ms = connection->timeout_ms};
 }
 
 bool connection_alive(struct connection *connection)
@@ -419,7 +419,7 @@ static enum error_code checked_result(struct connection *connection, int64_t dea
 
 enum error_code connection_result(struct connection *connection, PGresult **ret, struct err *err)
 {
-    int64_t deadline = clock_monotonic_ms() + connection->patience_ms;
+    int64_t deadline = clock_monotonic_ms() + connection->timeout_ms;
     while (connection->quiet > 0) {
         PGresult *result = NULL;
         enum error_code code = checked_result(connection, deadline, &result, err);
@@ -469,7 +469,7 @@ enum error_code connection_sync(struct connection *connection, struct err *err)
     connection->unsent = false;
     connection->rolled_back = false;
     connection->conflicted = false;
-    return drain(connection, clock_monotonic_ms() + connection->patience_ms, err);
+    return drain(connection, clock_monotonic_ms() + connection->timeout_ms, err);
 }
 
 /* Whether the server is at the other end, and no pooler, which makes up the numbers of backends. */

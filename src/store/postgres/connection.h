@@ -35,7 +35,7 @@ struct connection {
     PGconn *pg;          /* NULL: not connected */
     struct uuid session; /* of this connection: a new one for each */
     int64_t batch;       /* number of its last writing transaction */
-    int64_t patience_ms; /* for each flight */
+    int64_t timeout_ms;  /* for each flight */
     uint32_t quiet;      /* statements sent whose results nobody wants */
     bool broken;
     bool conflicted;   /* the last sync met a row that was there already */

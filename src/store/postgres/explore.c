@@ -37,7 +37,7 @@ static void look_at_hosts(struct postgres *store, int64_t deadline, struct surve
     struct err ignored;
     *ret = (struct survey){0};
     for (uint32_t i = 0; i < store->hosts.count; i++) {
-        struct connection connection = {.patience_ms = HOST_MS};
+        struct connection connection = {.timeout_ms = HOST_MS};
         ret->answers[i] = open_host(store, &connection, i, deadline) &&
                           origin_look(&connection, &ret->at[i], &ignored) == ERR_OK;
         connection_close(&connection);
@@ -80,7 +80,7 @@ static void note_hosts(struct postgres *store, const struct survey *survey, int6
     (void)pthread_mutex_unlock(&store->mutex);
     for (uint32_t i = 0; i < store->hosts.count; i++) {
         const struct origin *seen = &survey->at[i];
-        struct connection connection = {.patience_ms = HOST_MS};
+        struct connection connection = {.timeout_ms = HOST_MS};
         if (!survey->answers[i] || seen->is_standby || seen->number == 0 || seen->timeline == 0 ||
             !is_later(&known, seen) || seen->superseded_by >= known.timeline)
             continue;
@@ -169,7 +169,7 @@ static void patrol_once(struct postgres *store)
     (void)pthread_mutex_unlock(&store->mutex);
     uint32_t best = best_host(store, &survey);
     if (best < store->hosts.count && is_later(&survey.at[best], &known)) {
-        struct connection connection = {.patience_ms = HOST_MS};
+        struct connection connection = {.timeout_ms = HOST_MS};
         if (open_host(store, &connection, best, deadline) &&
             origin_settle(store, &connection, &verdict, &ignored) == ERR_OK)
             store->preferred = best;

@@ -27,7 +27,7 @@ enum { KIND_WORK = 0, KIND_DUE = 1 };
     X(6, rank, int4, int4, rank)
 
 static void ready_add(struct columns *rows, const struct spot *spot, uint32_t lane,
-                      const struct placement *place)
+                      const struct schedule_entry *place)
 {
     COLUMNS_ADD(rows, READY_FIELDS);
 }
@@ -228,12 +228,12 @@ struct moves {
 };
 
 /* A lease has its due time in job_claims. */
-static int64_t timer_of(const struct placement *place)
+static int64_t timer_of(const struct schedule_entry *place)
 {
     return place->leased || place->due_at <= 0 ? 0 : place->due_at;
 }
 
-static bool same_work(const struct placement *a, const struct placement *b)
+static bool same_work(const struct schedule_entry *a, const struct schedule_entry *b)
 {
     return str_is_set(a->lane) && str_eq(a->lane, b->lane) && a->priority == b->priority &&
            a->run_at == b->run_at;
@@ -242,8 +242,8 @@ static bool same_work(const struct placement *a, const struct placement *b)
 static enum error_code move_work(struct postgres_txn *txn, struct moves *moves,
                                  const struct spot *spot, struct err *err)
 {
-    const struct placement *was = spot->was;
-    const struct placement *now = spot->now;
+    const struct schedule_entry *was = spot->was;
+    const struct schedule_entry *now = spot->now;
     if (same_work(was, now)) {
         if (spot->part == NULL && !store_row_same(spot->write->changed))
             ready_add(&moves->ready_anew, spot, spot->now_lane, now);

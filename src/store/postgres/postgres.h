@@ -20,7 +20,7 @@
 enum {
     CONNECTIONS_DEFAULT = 4,
     CONNECTIONS_MAX = 1000,
-    PATIENCE_MS_DEFAULT = 30 * 1000,
+    TIMEOUT_MS_DEFAULT = 30 * 1000,
     CAREFUL_MS = 60 * 1000,
 };
 
@@ -42,7 +42,7 @@ enum {
 struct postgres {
     struct store base;
     char *url; /* with its password: never shown */
-    int64_t patience_ms;
+    int64_t timeout_ms;
     char settings[2][864]; /* the statement that every transaction begins with, by its mode */
 
     pthread_mutex_t mutex; /* over the pool, the lane book and the origin */
@@ -134,7 +134,7 @@ struct postgres_txn {
 
 /* ---- the pool ---- */
 
-/* A connection that works, or unavailable when there is none within the store's patience. */
+/* A connection that works, or unavailable when there is none within the store's timeout. */
 enum error_code pool_take(struct postgres *store, struct connection **ret, struct err *err);
 void pool_give(struct postgres *store, struct connection *connection);
 
@@ -169,8 +169,8 @@ void patrol_stop(struct postgres *store);
  * clients would see. We know better than statistics, which may be as old as the last quiet hour,
  * that everything is to be found by an index. What writers send is planned once, whatever the size
  * of the batch; what readers send is planned for what they ask. A lock is waited for almost as long
- * as the client has patience, and a client that fell silent loses its locks. */
-void txn_settings(char *ret, size_t size, enum store_mode mode, int64_t patience_ms);
+ * as the client's timeout, and a client that fell silent loses its locks. */
+void txn_settings(char *ret, size_t size, enum store_mode mode, int64_t timeout_ms);
 
 /* Acknowledged means durable, whatever the database does otherwise. */
 #define TXN_SYNCHRONOUS                                                                            \
@@ -283,8 +283,8 @@ struct spot {
     struct packing packing;
     struct job_row row;  /* unless it stays as it is */
     bool may_have_state; /* there is a row in state_rows, or nobody knows */
-    const struct placement *was;
-    const struct placement *now;
+    const struct schedule_entry *was;
+    const struct schedule_entry *now;
     uint32_t was_lane; /* 0: none */
     uint32_t now_lane;
 };
@@ -387,9 +387,10 @@ enum error_code postgres_candidates(struct store_txn *handle, struct store_searc
                                     uint32_t count, struct arena *arena, struct err *err);
 enum error_code postgres_promote(struct store_txn *handle, uint32_t limit, uint32_t *ret_count,
                                  struct err *err);
-enum error_code postgres_admit(struct store_txn *handle, const struct store_admission *wanted,
-                               struct arena *arena, struct store_submission **ret,
-                               uint32_t *ret_count, struct err *err);
+enum error_code postgres_outbox_drain(struct store_txn *handle,
+                                      const struct store_outbox_request *wanted,
+                                      struct arena *arena, struct store_submission **ret,
+                                      uint32_t *ret_count, struct err *err);
 enum error_code postgres_write(struct store_txn *handle, const struct store_write *write,
                                struct err *err);
 enum error_code postgres_commit(struct store_txn *handle, enum store_outcome *outcome,
@@ -428,8 +429,8 @@ enum error_code postgres_resources(struct store_txn *handle, struct arena *arena
                                    struct resource **ret, uint32_t *ret_count, struct err *err);
 enum error_code postgres_tokens(struct store_txn *handle, struct store_tokens *tokens,
                                 struct arena *arena, struct err *err);
-enum error_code postgres_attend(struct store *handle, struct store_attendance *attendance,
-                                struct err *err);
+enum error_code postgres_record_liveness(struct store *handle, struct store_liveness *liveness,
+                                         struct err *err);
 enum error_code postgres_strays(struct store *handle, struct arena *arena, struct store_stray **ret,
                                 uint32_t *ret_count, struct err *err);
 enum error_code postgres_mend(struct store *handle, uint32_t lane, struct str key, struct err *err);

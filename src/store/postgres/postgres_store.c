@@ -28,12 +28,12 @@ static bool take_slot(struct postgres *store, int64_t deadline, struct connectio
 
 enum error_code pool_take(struct postgres *store, struct connection **ret, struct err *err)
 {
-    int64_t deadline = clock_monotonic_ms() + store->patience_ms;
+    int64_t deadline = clock_monotonic_ms() + store->timeout_ms;
     struct connection *connection = NULL;
     if (!take_slot(store, deadline, &connection))
         return err_set(err, ERR_UNAVAILABLE,
                        "all %u connections to PostgreSQL were busy for %lld ms",
-                       store->connection_count, (long long)store->patience_ms);
+                       store->connection_count, (long long)store->timeout_ms);
     assert(connection != NULL);
     if (!connection_alive(connection) || connection->generation != store->base.generation) {
         enum error_code code = origin_open(store, connection, deadline, err);
@@ -73,7 +73,7 @@ static void forget_session(const struct postgres *store, struct connection *conn
         connection->generation != store->base.generation)
         return;
     arena_init(&arena);
-    connection->patience_ms = GOODBYE_MS;
+    connection->timeout_ms = GOODBYE_MS;
     params_init(&params, &arena);
     params_add_uuid(&params, connection->session);
     if (connection_send_quiet(connection,
@@ -149,7 +149,7 @@ static const struct store_driver postgres_driver = {
     .lanes = postgres_lanes,
     .candidates = postgres_candidates,
     .promote = postgres_promote,
-    .admit = postgres_admit,
+    .outbox_drain = postgres_outbox_drain,
     .write = postgres_write,
     .commit = postgres_commit,
     .rollback = postgres_rollback,
@@ -171,7 +171,7 @@ static const struct store_driver postgres_driver = {
     .no_backup = "a PostgreSQL store has no file to back up: use `pg_dump -n pawl`, or `pawl "
                  "export` for single jobs",
     .sweep = postgres_sweep,
-    .attend = postgres_attend,
+    .record_liveness = postgres_record_liveness,
     .origin = postgres_origin,
     .strays = postgres_strays,
     .mend = postgres_mend,
@@ -228,10 +228,10 @@ static struct postgres *postgres_new(struct str url, const struct store_options 
     if (count > CONNECTIONS_MAX)
         count = CONNECTIONS_MAX;
     store->base = (struct store){.driver = &postgres_driver, .options = *options, .shared = true};
-    store->patience_ms = options->patience_ms > 0 ? options->patience_ms : PATIENCE_MS_DEFAULT;
+    store->timeout_ms = options->timeout_ms > 0 ? options->timeout_ms : TIMEOUT_MS_DEFAULT;
     for (int mode = STORE_READ; mode <= STORE_WRITE; mode++)
         txn_settings(store->settings[mode], sizeof store->settings[mode], (enum store_mode)mode,
-                     store->patience_ms);
+                     store->timeout_ms);
     store->lanes_known = INT32_MAX;
     store->lanes_many = store_lanes_many(0);
     (void)pthread_mutex_init(&store->mutex, NULL);
@@ -249,7 +249,7 @@ static struct postgres *postgres_new(struct str url, const struct store_options 
     memcpy(store->url, url.at, url.len);
     store->connection_count = count;
     for (uint32_t i = 0; i < count; i++) {
-        store->connections[i].patience_ms = store->patience_ms;
+        store->connections[i].timeout_ms = store->timeout_ms;
         store->idle[store->idle_count++] = count - 1 - i;
     }
     return store;

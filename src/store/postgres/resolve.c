@@ -69,24 +69,24 @@ enum error_code batch_resolve(struct postgres *store, struct connection *connect
                               struct uuid session, int64_t batch, enum store_outcome *outcome,
                               struct err *err)
 {
-    int64_t deadline = clock_monotonic_ms() + store->patience_ms;
+    int64_t deadline = clock_monotonic_ms() + store->timeout_ms;
     bool fenced = false;
     enum error_code code = ERR_UNAVAILABLE;
     for (int attempt = 0; code != ERR_OK && clock_monotonic_ms() < deadline; attempt++) {
         if (attempt > 0)
             connection_pause(attempt, deadline);
         code = origin_open(store, connection, deadline, err);
-        connection->patience_ms = deadline - clock_monotonic_ms();
+        connection->timeout_ms = deadline - clock_monotonic_ms();
         if (code == ERR_OK)
             code = ask_fate(connection, session, batch, &fenced, err);
     }
-    connection->patience_ms = store->patience_ms;
+    connection->timeout_ms = store->timeout_ms;
     if (code != ERR_OK) {
         *outcome = STORE_UNKNOWN;
         return err_set(err, ERR_UNAVAILABLE,
                        "the connection to PostgreSQL was lost during a commit and not restored "
                        "within %lld ms: the outcome is unknown",
-                       (long long)store->patience_ms);
+                       (long long)store->timeout_ms);
     }
     fenced = fenced || PLANTED(POSTGRES_COMMIT_DENIED);
     *outcome = fenced ? STORE_NOT_COMMITTED : STORE_COMMITTED;

@@ -1,4 +1,4 @@
-/* What has to do with time: promote, due, sweep; and admit, which works alike. */
+/* What has to do with time: promote, due, sweep; and outbox_drain, which works alike. */
 #include <stdlib.h>
 
 #include "core/request.h"
@@ -150,10 +150,10 @@ enum error_code postgres_promote(struct store_txn *handle, uint32_t limit, uint3
                           ret_count, err);
 }
 
-/* ---- admit ---- */
+/* ---- the outbox ---- */
 
 /* Submissions behind $1 and up to $2, $3 at most, but for those in $4. */
-static const char admit_submissions[] =
+static const char drain_submissions[] =
     "WITH taken AS MATERIALIZED ("
     " SELECT ctid AS place, id, seq, kind, queue, idempotency_key, payload, options"
     " FROM pawl.submissions"
@@ -162,8 +162,8 @@ static const char admit_submissions[] =
     "), gone AS (DELETE FROM pawl.submissions WHERE ctid = ANY (ARRAY(SELECT place FROM taken)))"
     " SELECT id, seq, kind, queue, idempotency_key, payload, options FROM taken ORDER BY seq";
 
-struct admission {
-    const struct store_admission *wanted;
+struct drain {
+    const struct store_outbox_request *wanted;
     struct arena *arena;
     struct store_submission *at;
     uint32_t count;
@@ -176,44 +176,44 @@ static int64_t seq_before(const struct mark_place *from)
     return from->step < -1 && from->at > INT64_MIN ? from->at - 1 : from->at;
 }
 
-static enum error_code ask_submissions(struct postgres_txn *txn, const struct admission *admission,
+static enum error_code ask_submissions(struct postgres_txn *txn, const struct drain *drain,
                                        const struct mark_place *from, const struct mark_place *to,
                                        uint32_t limit, PGresult **ret, struct err *err)
 {
-    const struct store_admission *wanted = admission->wanted;
+    const struct store_outbox_request *wanted = drain->wanted;
     struct params params;
-    struct array left;
+    struct array quarantined;
     params_init(&params, &txn->scratch);
     params_add_int8(&params, seq_before(from));
     params_add_int8(&params, seq_before(to));
     params_add_int8(&params, limit);
-    array_init(&left, &txn->scratch, PARAM_UUID, wanted->left_count);
-    for (uint32_t i = 0; i < wanted->left_count; i++)
-        array_add_uuid(&left, wanted->left[i]);
-    params_add_array(&params, &left);
+    array_init(&quarantined, &txn->scratch, PARAM_UUID, wanted->quarantined_count);
+    for (uint32_t i = 0; i < wanted->quarantined_count; i++)
+        array_add_uuid(&quarantined, wanted->quarantined[i]);
+    params_add_array(&params, &quarantined);
     txn->wrote = true;
-    return txn_ask(txn, admit_submissions, &params, ret, err);
+    return txn_ask(txn, drain_submissions, &params, ret, err);
 }
 
-static enum error_code admit_range(struct postgres_txn *txn, void *arg,
+static enum error_code drain_range(struct postgres_txn *txn, void *arg,
                                    const struct mark_place *from, const struct mark_place *to,
                                    uint32_t limit, struct taken *taken, struct err *err)
 {
-    struct admission *admission = arg;
+    struct drain *drain = arg;
     struct reader reader;
     PGresult *result;
-    enum error_code code = ask_submissions(txn, admission, from, to, limit, &result, err);
+    enum error_code code = ask_submissions(txn, drain, from, to, limit, &result, err);
     if (code != ERR_OK)
         return code;
-    size_t count = admission->count;
+    size_t count = drain->count;
     size_t more = (size_t)PQntuples(result);
-    admission->at = arena_grow(admission->arena, admission->at, count * sizeof *admission->at,
-                               (count + more) * sizeof *admission->at);
-    if (admission->at == NULL)
+    drain->at = arena_grow(drain->arena, drain->at, count * sizeof *drain->at,
+                           (count + more) * sizeof *drain->at);
+    if (drain->at == NULL)
         code = out_of_memory(err);
-    reader_init(&reader, result, admission->arena);
+    reader_init(&reader, result, drain->arena);
     for (size_t row = 0; row < more && code == ERR_OK; row++) {
-        struct store_submission *submission = &admission->at[admission->count++];
+        struct store_submission *submission = &drain->at[drain->count++];
         struct mark_place place = {.step = -1};
         reader_row(&reader, (int)row);
         *submission = (struct store_submission){.id = reader_uuid(&reader)};
@@ -233,15 +233,16 @@ static enum error_code admit_range(struct postgres_txn *txn, void *arg,
     return code;
 }
 
-enum error_code postgres_admit(struct store_txn *handle, const struct store_admission *wanted,
-                               struct arena *arena, struct store_submission **ret,
-                               uint32_t *ret_count, struct err *err)
+enum error_code postgres_outbox_drain(struct store_txn *handle,
+                                      const struct store_outbox_request *wanted,
+                                      struct arena *arena, struct store_submission **ret,
+                                      uint32_t *ret_count, struct err *err)
 {
-    struct admission admission = {.wanted = wanted, .arena = arena};
+    struct drain drain = {.wanted = wanted, .arena = arena};
     enum error_code code = take_from_line((struct postgres_txn *)handle, LINE_SUBMISSIONS,
-                                          wanted->limit, admit_range, &admission, ret_count, err);
+                                          wanted->limit, drain_range, &drain, ret_count, err);
     if (code == ERR_OK)
-        *ret = admission.at;
+        *ret = drain.at;
     return code;
 }
 
@@ -355,7 +356,7 @@ enum error_code postgres_sweep(struct store *handle, int64_t now, uint32_t limit
 
 /* $2: the trusted time to note, or 0. While the clock is behind, where the store's time has come to
  * is left for the others. Whether any of it is on the disk matters to nobody. */
-static const char attend[] =
+static const char record_liveness[] =
     "WITH clock AS MATERIALIZED (SELECT coalesce($1::int8, " SQL_NOW ") AS now,"
     " coalesce($1::int8, pawl.wall_ms()) AS wall)"
     ", noted AS (INSERT INTO pawl.attended (one, at, wall, trusted)"
@@ -367,17 +368,17 @@ static const char attend[] =
     " coalesce((SELECT trusted FROM pawl.attended), 0) / 1000 * 1000, now, wall,"
     " set_config('synchronous_commit', 'off', true) FROM clock";
 
-enum error_code postgres_attend(struct store *handle, struct store_attendance *attendance,
-                                struct err *err)
+enum error_code postgres_record_liveness(struct store *handle, struct store_liveness *liveness,
+                                         struct err *err)
 {
     struct postgres *store = (struct postgres *)handle;
     int64_t ret[4];
-    enum error_code code = ask_alone(handle, attend, &attendance->trusted, 1, ret, 4, err);
+    enum error_code code = ask_alone(handle, record_liveness, &liveness->trusted, 1, ret, 4, err);
     if (code != ERR_OK)
         return code;
-    attendance->before = ret[0];
-    attendance->trusted_before = ret[1];
-    attendance->now = clock_tell(store, ret[2]);
-    attendance->wall = ret[3];
+    liveness->before = ret[0];
+    liveness->trusted_before = ret[1];
+    liveness->now = clock_tell(store, ret[2]);
+    liveness->wall = ret[3];
     return ERR_OK;
 }

@@ -43,9 +43,9 @@ static void txn_free(struct postgres_txn *txn)
     free(txn);
 }
 
-void txn_settings(char *ret, size_t size, enum store_mode mode, int64_t patience_ms)
+void txn_settings(char *ret, size_t size, enum store_mode mode, int64_t timeout_ms)
 {
-    int64_t idle_ms = 2 * patience_ms > IDLE_MS_MIN ? 2 * patience_ms : IDLE_MS_MIN;
+    int64_t idle_ms = 2 * timeout_ms > IDLE_MS_MIN ? 2 * timeout_ms : IDLE_MS_MIN;
     (void)snprintf(ret, size,
                    "SELECT set_config('enable_seqscan', 'off', true),"
                    " set_config('enable_bitmapscan', 'off', true),"
@@ -62,7 +62,7 @@ void txn_settings(char *ret, size_t size, enum store_mode mode, int64_t patience
                    " set_config('synchronous_commit', coalesce(nullif("
                    "current_setting('synchronous_commit'), '%s'), 'on'), true)",
                    mode == STORE_WRITE ? "force_generic_plan" : "auto",
-                   (long long)(patience_ms - patience_ms / 8), (long long)idle_ms,
+                   (long long)(timeout_ms - timeout_ms / 8), (long long)idle_ms,
                    PLANTED(POSTGRES_COMMIT_NOT_AWAITED) ? "" : "off");
 }
 

@@ -232,7 +232,7 @@ enum error_code watch_init(struct watch *watch, watch_open_fn open, void *arg,
                            const _Atomic uint64_t *generation, struct err *err)
 {
     *watch = (struct watch){
-        .open_arg = arg, .generation = generation, .connection = {.patience_ms = WATCH_CLOSE_MS}};
+        .open_arg = arg, .generation = generation, .connection = {.timeout_ms = WATCH_CLOSE_MS}};
     if (pipe(watch->wake) != 0)
         return err_set(err, ERR_UNAVAILABLE, "cannot create a pipe: %s", strerror(errno));
     for (int i = 0; i < 2; i++) {

@@ -388,7 +388,7 @@ static enum error_code write_purges(struct postgres_txn *txn, const struct store
 /* ---- where everything stood and stands ---- */
 
 /* A new plan gives the places of the old one's steps to others: nothing stands anywhere. */
-static const struct placement nowhere = {.due_at = 0};
+static const struct schedule_entry nowhere = {.due_at = 0};
 
 static uint32_t collect_spots(const struct store_write *write, struct spot *ret)
 {

@@ -13,7 +13,7 @@
 /* If readers did not end in time, the wait is repeated only when the log has grown by so many
  * pages, or after a while: a reader that stays shall not make every commit wait. */
 enum {
-    READERS_PATIENCE_MS = 1000,
+    READERS_TIMEOUT_MS = 1000,
     READERS_REST_MS = 10 * 1000,
 };
 
@@ -49,7 +49,7 @@ static bool start(struct sqlite_store *store)
         return true;
     if (checkpointer->inline_only || atomic_load(&store->lost) ||
         lite_open(&checkpointer->connection, store->owner.path, CONNECTION_CHECKPOINTER,
-                  store->patience_ms, NULL) != ERR_OK)
+                  store->timeout_ms, NULL) != ERR_OK)
         return false;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -89,20 +89,20 @@ static void ask_thread(struct sqlite_store *store, int pages)
     sqlite_unlock(store);
 }
 
-/* ---- with the turn ---- */
+/* ---- with the writer lock ---- */
 
 /* Empties the log, for which no reader may be in it any more. That it is empty is on the disk when
  * the commit is, which waits for that next. */
 static void empty_log(struct sqlite_store *store)
 {
     struct connection *writer = &store->writer;
-    int64_t patience_ms = store->patience_ms > INT_MAX ? INT_MAX : store->patience_ms;
+    int64_t timeout_ms = store->timeout_ms > INT_MAX ? INT_MAX : store->timeout_ms;
     bool waits = !store->log_held ||
                  writer->wal_pages - store->log_held_pages >= store->log_pages_max ||
                  clock_monotonic_ms() - store->log_held_at >= READERS_REST_MS;
-    (void)sqlite3_busy_timeout(writer->db, waits ? READERS_PATIENCE_MS : 0);
+    (void)sqlite3_busy_timeout(writer->db, waits ? READERS_TIMEOUT_MS : 0);
     bool emptied = lite_checkpoint(writer, SQLITE_CHECKPOINT_TRUNCATE);
-    (void)sqlite3_busy_timeout(writer->db, (int)patience_ms);
+    (void)sqlite3_busy_timeout(writer->db, (int)timeout_ms);
     if (emptied) {
         store->log_erased = false;
         store->log_held = false;

@@ -84,13 +84,13 @@ static int note_wal_pages(void *arg, sqlite3 *db, const char *name, int pages)
     return SQLITE_OK;
 }
 
-static int configure(struct connection *connection, enum connection_sort sort, int64_t patience_ms)
+static int configure(struct connection *connection, enum connection_sort sort, int64_t timeout_ms)
 {
     sqlite3 *db = connection->db;
-    int patience = patience_ms > INT_MAX ? INT_MAX : (int)patience_ms;
+    int timeout = timeout_ms > INT_MAX ? INT_MAX : (int)timeout_ms;
     int result = sqlite3_extended_result_codes(db, 1);
     if (result == SQLITE_OK)
-        result = sqlite3_busy_timeout(db, patience);
+        result = sqlite3_busy_timeout(db, timeout);
     /* Rows of some kilobytes are made in memory of this sort. */
     if (result == SQLITE_OK)
         result = sqlite3_db_config(db, SQLITE_DBCONFIG_LOOKASIDE, NULL, 2304,
@@ -111,7 +111,7 @@ static int configure(struct connection *connection, enum connection_sort sort, i
 }
 
 enum error_code lite_open(struct connection *connection, const char *path,
-                          enum connection_sort sort, int64_t patience_ms, struct err *err)
+                          enum connection_sort sort, int64_t timeout_ms, struct err *err)
 {
     int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
     flags |= sort == CONNECTION_READER ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
@@ -123,7 +123,7 @@ enum error_code lite_open(struct connection *connection, const char *path,
         sqlite3_db_readonly(connection->db, "main") != 0)
         result = SQLITE_READONLY;
     if (result == SQLITE_OK)
-        result = configure(connection, sort, patience_ms);
+        result = configure(connection, sort, timeout_ms);
     if (result != SQLITE_OK)
         code = lite_fail(connection, result, "open the database", err);
     if (code == ERR_OK)

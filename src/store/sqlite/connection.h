@@ -48,9 +48,9 @@ enum connection_sort {
 };
 
 /* Opens; the file must be there. unavailable (also when the file can only be read), corrupt or
- * no_memory, as lite_fail. Locks of others are waited for up to `patience_ms`. */
+ * no_memory, as lite_fail. Locks of others are waited for up to `timeout_ms`. */
 enum error_code lite_open(struct connection *connection, const char *path,
-                          enum connection_sort sort, int64_t patience_ms, struct err *err);
+                          enum connection_sort sort, int64_t timeout_ms, struct err *err);
 
 /* Closes, if it is open. */
 void lite_close(struct connection *connection);

@@ -282,8 +282,8 @@ enum error_code sqlite_sweep(struct store *store, int64_t now, uint32_t limit, u
     return code;
 }
 
-enum error_code sqlite_attend(struct store *base, struct store_attendance *attendance,
-                              struct err *err)
+enum error_code sqlite_record_liveness(struct store *base, struct store_liveness *liveness,
+                                       struct err *err)
 {
     struct sqlite_store *store = (struct sqlite_store *)base;
     struct store_txn *txn;
@@ -295,11 +295,11 @@ enum error_code sqlite_attend(struct store *base, struct store_attendance *atten
             return code;
         sqlite_rollback(txn);
     }
-    attendance->before = store->owner.noted_at;
-    attendance->now = store_clock_now(&store->clock);
-    attendance->wall = store_clock_wall(&store->clock);
-    attendance->trusted_before = store->owner.trusted_at;
-    if (attendance->trusted > 0)
-        owner_note(&store->owner, attendance->now, attendance->trusted);
+    liveness->before = store->owner.noted_at;
+    liveness->now = store_clock_now(&store->clock);
+    liveness->wall = store_clock_wall(&store->clock);
+    liveness->trusted_before = store->owner.trusted_at;
+    if (liveness->trusted > 0)
+        owner_note(&store->owner, liveness->now, liveness->trusted);
     return ERR_OK;
 }

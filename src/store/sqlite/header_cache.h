@@ -1,10 +1,10 @@
 /* Headers of jobs in the owner's memory, decoded: what the database has, for the one who writes.
  *
  * One process owns the file and one transaction writes at a time, so what is here is what is
- * committed, or what the transaction that has the turn is about to commit; if that is rolled back,
- * what it has put here is forgotten. There are two generations: when the younger one is full, it
- * takes the place of the older one, which goes. Jobs that have ended are not kept. All functions
- * are for whoever has the turn. */
+ * committed, or what the transaction that has the writer lock is about to commit; if that is rolled
+ * back, what it has put here is forgotten. There are two generations: when the younger one is full,
+ * it takes the place of the older one, which goes. Jobs that have ended are not kept. All functions
+ * are for the transaction with the writer lock. */
 #ifndef PAWL_STORE_SQLITE_HEADER_CACHE_H
 #define PAWL_STORE_SQLITE_HEADER_CACHE_H
 

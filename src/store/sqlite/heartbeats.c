@@ -86,7 +86,7 @@ enum error_code sqlite_forget_beat(struct sqlite_txn *txn, const struct uuid *jo
 {
     static const struct claim_row ended;
     struct beat beat = beat_of(job, step, &ended);
-    /* Only who has the turn puts anything there. */
+    /* Only the transaction with the writer lock puts anything there. */
     bool known = txn->store->beats.live > 0 || txn->beat_count > 0;
     return !known || add_beat(txn, &beat) ? ERR_OK : sqlite_no_memory(err);
 }

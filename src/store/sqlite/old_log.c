@@ -10,6 +10,7 @@
 
 #include "core/evolve.h"
 #include "core/job_state.h"
+#include "core/retention.h"
 #include "store/codec.h"
 
 /* A record: magic, number, previous number, length of the body (8 bytes each, the low ones first),
@@ -341,8 +342,8 @@ static enum error_code write_of(struct sqlite_txn *txn, const struct store_load 
         .effect_count = after->effect_count,
     };
     if (!logged->created)
-        code = placement_of_job(&slices[0].job, arena, &ret->was, err);
-    return code == ERR_OK ? placement_of_job(&after->job, arena, &ret->now, err) : code;
+        code = schedule_entry_of_job(&slices[0].job, arena, &ret->was, err);
+    return code == ERR_OK ? schedule_entry_of_job(&after->job, arena, &ret->now, err) : code;
 }
 
 static enum error_code apply_record(struct sqlite_txn *txn, struct str body, struct arena *arena,

@@ -5,20 +5,20 @@
 #define TIMER_WORK STR("work")
 #define TIMER_DUE STR("due")
 
-enum error_code sqlite_place(struct sqlite_txn *txn, const struct placement *placement, bool make,
+enum error_code sqlite_place(struct sqlite_txn *txn, const struct schedule_entry *entry, bool make,
                              struct place *ret, struct err *err)
 {
     struct place place = {
-        .rank = -placement->priority,
-        .run_at = placement->run_at,
-        .due_at = placement->due_at,
-        .leased = placement->leased,
+        .rank = -entry->priority,
+        .run_at = entry->run_at,
+        .due_at = entry->due_at,
+        .leased = entry->leased,
     };
-    if (str_is_set(placement->lane))
-        place.lane = lane_book_find(&txn->store->lanes, placement->lane);
+    if (str_is_set(entry->lane))
+        place.lane = lane_book_find(&txn->store->lanes, entry->lane);
     enum error_code code = ERR_OK;
-    if (str_is_set(placement->lane) && place.lane == 0 && make)
-        code = sqlite_lane(txn, placement->lane, &place.lane, err);
+    if (str_is_set(entry->lane) && place.lane == 0 && make)
+        code = sqlite_lane(txn, entry->lane, &place.lane, err);
     if (code == ERR_OK)
         *ret = place;
     return code;
@@ -200,7 +200,7 @@ static enum error_code replace_claim(struct sqlite_txn *txn, const struct job *j
     return code;
 }
 
-/* ---- placements ---- */
+/* ---- schedule entries ---- */
 
 static bool is_same_place(const struct place *a, const struct place *b)
 {
@@ -232,8 +232,8 @@ static enum error_code move(struct sqlite_txn *txn, const struct uuid *job, uint
 }
 
 enum error_code sqlite_replace(struct sqlite_txn *txn, const struct job *job,
-                               const struct step *step, const struct placement *was,
-                               const struct placement *now, bool same, struct place *ret,
+                               const struct step *step, const struct schedule_entry *was,
+                               const struct schedule_entry *now, bool same, struct place *ret,
                                struct err *err)
 {
     struct place old = {0};

@@ -1,9 +1,9 @@
 /* What the parts of the SQLite store share; no one else includes this.
  *
  * There is one connection that writes, used by one transaction at a time, and a few that read, each
- * with a snapshot of its own. A commit is written to SQLite's log with the turn and synced without
- * it, so that the next transaction works meanwhile; nothing is told of a commit, and nobody reads
- * it, before it is synced. */
+ * with a snapshot of its own. A commit is written to SQLite's log with the writer lock and synced
+ * without it, so that the next transaction works meanwhile; nothing is told of a commit, and nobody
+ * reads it, before it is synced. */
 #ifndef PAWL_STORE_SQLITE_SQLITE_H
 #define PAWL_STORE_SQLITE_SQLITE_H
 
@@ -30,8 +30,9 @@ enum {
     REQUESTS_WALKED_MAX = 5 * 1000, /* requests that one sweep looks at */
 
     /* From this many pages on the log is moved to the database, beside those who write; from some
-     * times as many on whoever has the turn moves the rest. Readers can hold it back; from many
-     * times as many on it is waited for them, so that the log does not grow for ever. */
+     * times as many on the transaction with the writer lock moves the rest. Readers can hold it
+     * back; from many times as many on it is waited for them, so that the log does not grow for
+     * ever. */
     LOG_PAGES_MAX = 500,
     LOG_FULL = 8,     /* so many times as many */
     LOG_URGENT = 128, /* so many times as many */
@@ -103,10 +104,10 @@ struct reader_connection {
 };
 
 /* Somebody who waits for the writer. */
-struct turn {
+struct writer_waiter {
     pthread_cond_t came;
-    bool is_mine;
-    struct turn *next;
+    bool has_writer;
+    struct writer_waiter *next;
 };
 
 /* Moves the log to the database in a thread of its own (checkpoints.c). With the store's lock, but
@@ -127,7 +128,7 @@ struct sqlite_store {
     struct store_clock clock;
     struct owner owner;
     atomic_bool lost; /* one of its files is gone */
-    int64_t patience_ms;
+    int64_t timeout_ms;
     int64_t list_rows_max; /* LIST_ROWS_MAX, or less */
     int log_pages_max;     /* LOG_PAGES_MAX, or less */
 
@@ -142,8 +143,8 @@ struct sqlite_store {
     bool syncing;             /* somebody waits for the disk */
     pthread_cond_t freed;     /* nobody has the writer any more */
     bool writing;             /* somebody has the writer */
-    struct turn *first_turn;  /* who waits for it, in order */
-    struct turn *last_turn;
+    struct writer_waiter *first_waiter; /* who waits for it, in order */
+    struct writer_waiter *last_waiter;
     struct reader_connection *idle;
     uint32_t idle_count;
     uint32_t reader_count; /* idle or not */
@@ -166,7 +167,7 @@ struct sqlite_store {
     struct lane_book lanes;
     bool lanes_stale;                    /* to be read anew */
     uint32_t lanes_many;                 /* with more lanes than this some may be given back */
-    _Atomic uint64_t lanes_era;          /* changed with the turn */
+    _Atomic uint64_t lanes_era;          /* changed with the writer lock */
     uint32_t lanes_free[LANES_FREE_MAX]; /* the lowest numbers that were given back, rising */
     uint32_t lanes_free_count;
     uint32_t lanes_free_next; /* index of the next to be used */
@@ -319,8 +320,8 @@ enum error_code sqlite_promote(struct store_txn *base, uint32_t limit, uint32_t 
 enum error_code sqlite_due(struct store *store, uint32_t limit, struct arena *arena,
                            struct store_due **ret, uint32_t *ret_count, int64_t *ret_now,
                            int64_t *ret_next, struct err *err);
-enum error_code sqlite_attend(struct store *base, struct store_attendance *attendance,
-                              struct err *err);
+enum error_code sqlite_record_liveness(struct store *base, struct store_liveness *liveness,
+                                       struct err *err);
 /* Notes when the engine looks after the lease on a job, for when this is committed; 0: it ends. */
 enum error_code sqlite_note_lease(struct sqlite_txn *txn, int64_t no, const struct uuid *job,
                                   int64_t due_at, struct err *err);
@@ -335,8 +336,8 @@ enum error_code sqlite_sweep(struct store *store, int64_t now, uint32_t limit, u
 
 /* ---- places (places.c): ready, timers, step_claims ---- */
 
-/* A placement with its lane's number, or 0 when that lane is not known and `make` is false. */
-enum error_code sqlite_place(struct sqlite_txn *txn, const struct placement *placement, bool make,
+/* A schedule entry with its lane's number, or 0 when that lane is not known and `make` is false. */
+enum error_code sqlite_place(struct sqlite_txn *txn, const struct schedule_entry *entry, bool make,
                              struct place *ret, struct err *err);
 
 /* Puts work into its lane, or among the timers when it may not be claimed yet; and when to look
@@ -359,12 +360,12 @@ enum error_code sqlite_timer_delete(struct sqlite_txn *txn, struct str kind, int
                                     const struct uuid *job, uint32_t step, bool *ret_found,
                                     struct err *err);
 
-/* From one placement to the next, of a job or (step not NULL) of a step with its live lease.
+/* From one schedule entry to the next, of a job or (step not NULL) of a step with its live lease.
  * `same`: of the lease only its beats may have changed. `ret` is where it stands now. corrupt: it
  * did not stand where the caller said. */
 enum error_code sqlite_replace(struct sqlite_txn *txn, const struct job *job,
-                               const struct step *step, const struct placement *was,
-                               const struct placement *now, bool same, struct place *ret,
+                               const struct step *step, const struct schedule_entry *was,
+                               const struct schedule_entry *now, bool same, struct place *ret,
                                struct err *err);
 
 /* Ends the lease of a step, if there is one. */

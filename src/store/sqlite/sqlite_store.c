@@ -7,7 +7,7 @@
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/sqlite_schema.h"
 
-enum { PATIENCE_MS_DEFAULT = 30 * 1000 };
+enum { TIMEOUT_MS_DEFAULT = 30 * 1000 };
 
 static void close_store(struct store *base)
 {
@@ -64,7 +64,7 @@ static const struct store_driver driver = {
     .tokens = sqlite_tokens,
     .backup = sqlite_backup,
     .sweep = sqlite_sweep,
-    .attend = sqlite_attend,
+    .record_liveness = sqlite_record_liveness,
 };
 
 /* Opens the writer and makes the schema what it should be. */
@@ -79,7 +79,7 @@ static enum error_code open_writer(struct sqlite_store *store, const struct migr
     size_t home_len = slash == store->owner.path ? 1 : (size_t)(slash - store->owner.path);
     store->base.home = (struct str){store->owner.path, home_len};
     bool had_log = owner_has_log(&store->owner);
-    code = lite_open(&store->writer, store->owner.path, CONNECTION_WRITER, store->patience_ms, err);
+    code = lite_open(&store->writer, store->owner.path, CONNECTION_WRITER, store->timeout_ms, err);
     if (code != ERR_OK)
         return code;
     struct str read_version = STR("PRAGMA user_version");
@@ -164,7 +164,7 @@ static enum error_code open_store(struct str path, const struct store_options *o
     store->checkpointer.inline_only = log_pages_max != LOG_PAGES_MAX;
     store->base = (struct store){.driver = &driver, .options = *options};
     store_clock_init(&store->clock, options->clock, options->clock_arg, NULL, NULL);
-    store->patience_ms = options->patience_ms > 0 ? options->patience_ms : PATIENCE_MS_DEFAULT;
+    store->timeout_ms = options->timeout_ms > 0 ? options->timeout_ms : TIMEOUT_MS_DEFAULT;
     arena_init(&store->txn.scratch);
     arena_init(&store->txn.notes);
     arena_init(&store->sweep_arena);

@@ -48,7 +48,7 @@ out:
 
 void sqlite_turns_release(struct sqlite_store *store)
 {
-    assert(!store->writing && store->first_turn == NULL);
+    assert(!store->writing && store->first_waiter == NULL);
     assert(store->reader_count == store->idle_count);
     while (store->idle != NULL) {
         struct reader_connection *reader = store->idle;
@@ -66,73 +66,73 @@ void sqlite_turns_release(struct sqlite_store *store)
 
 /* ---- the writer, one after the other ---- */
 
-static void join_line(struct sqlite_store *store, struct turn *turn)
+static void add_waiter(struct sqlite_store *store, struct writer_waiter *waiter)
 {
-    if (store->last_turn == NULL)
-        store->first_turn = turn;
+    if (store->last_waiter == NULL)
+        store->first_waiter = waiter;
     else
-        store->last_turn->next = turn;
-    store->last_turn = turn;
+        store->last_waiter->next = waiter;
+    store->last_waiter = waiter;
 }
 
-static void leave_line(struct sqlite_store *store, struct turn *turn)
+static void remove_waiter(struct sqlite_store *store, struct writer_waiter *waiter)
 {
-    struct turn *before = NULL;
-    for (struct turn *at = store->first_turn; at != turn; at = at->next)
+    struct writer_waiter *before = NULL;
+    for (struct writer_waiter *at = store->first_waiter; at != waiter; at = at->next)
         before = at;
     if (before == NULL)
-        store->first_turn = turn->next;
+        store->first_waiter = waiter->next;
     else
-        before->next = turn->next;
-    if (store->last_turn == turn)
-        store->last_turn = before;
+        before->next = waiter->next;
+    if (store->last_waiter == waiter)
+        store->last_waiter = before;
 }
 
-static enum error_code take_turn(struct sqlite_store *store, struct err *err)
+static enum error_code writer_lock(struct sqlite_store *store, struct err *err)
 {
-    struct turn turn = {.is_mine = false};
+    struct writer_waiter waiter = {.has_writer = false};
     sqlite_lock(store);
     if (!store->writing) {
         store->writing = true;
         sqlite_unlock(store);
         return ERR_OK;
     }
-    if (!condition_init(&turn.came)) {
+    if (!condition_init(&waiter.came)) {
         sqlite_unlock(store);
         return err_set(err, ERR_UNAVAILABLE, "cannot create a lock");
     }
-    join_line(store, &turn);
+    add_waiter(store, &waiter);
 
-    struct timespec deadline = condition_deadline(store->patience_ms);
+    struct timespec deadline = condition_deadline(store->timeout_ms);
     int result = 0;
-    while (!turn.is_mine && result == 0)
-        result = pthread_cond_timedwait(&turn.came, &store->lock, &deadline);
-    if (!turn.is_mine)
-        leave_line(store, &turn);
+    while (!waiter.has_writer && result == 0)
+        result = pthread_cond_timedwait(&waiter.came, &store->lock, &deadline);
+    if (!waiter.has_writer)
+        remove_waiter(store, &waiter);
     sqlite_unlock(store);
-    (void)pthread_cond_destroy(&turn.came);
-    if (turn.is_mine)
+    (void)pthread_cond_destroy(&waiter.came);
+    if (waiter.has_writer)
         return ERR_OK;
     return err_set(err, ERR_UNAVAILABLE, "other transactions took longer than %lld ms: retry later",
-                   (long long)store->patience_ms);
+                   (long long)store->timeout_ms);
 }
 
 /* Hands the writer to the transaction that has waited longest. Returns the number of the last
  * commit, for wait_for_disk. */
-static uint64_t give_turn(struct sqlite_store *store)
+static uint64_t writer_unlock(struct sqlite_store *store)
 {
     sqlite_lock(store);
     assert(store->writing);
-    struct turn *turn = store->first_turn;
-    if (turn == NULL) {
+    struct writer_waiter *waiter = store->first_waiter;
+    if (waiter == NULL) {
         store->writing = false;
         (void)pthread_cond_broadcast(&store->freed);
     } else {
-        store->first_turn = turn->next;
-        if (store->first_turn == NULL)
-            store->last_turn = NULL;
-        turn->is_mine = true;
-        (void)pthread_cond_signal(&turn->came);
+        store->first_waiter = waiter->next;
+        if (store->first_waiter == NULL)
+            store->last_waiter = NULL;
+        waiter->has_writer = true;
+        (void)pthread_cond_signal(&waiter->came);
     }
     uint64_t number = store->written;
     sqlite_unlock(store);
@@ -239,7 +239,7 @@ static enum error_code check_before_write(struct sqlite_store *store, struct err
 static enum error_code take_reader(struct sqlite_store *store, struct reader_connection **ret,
                                    struct err *err)
 {
-    struct timespec deadline = condition_deadline(store->patience_ms);
+    struct timespec deadline = condition_deadline(store->timeout_ms);
     int result = 0;
     sqlite_lock(store);
     while (store->idle == NULL && store->reader_count >= READERS_MAX && result == 0)
@@ -287,7 +287,7 @@ static enum error_code make_reader(struct sqlite_store *store, struct reader_con
     struct reader_connection *reader = calloc(1, sizeof *reader);
     if (reader == NULL)
         return sqlite_no_memory(err);
-    code = lite_open(&reader->connection, store->owner.path, CONNECTION_READER, store->patience_ms,
+    code = lite_open(&reader->connection, store->owner.path, CONNECTION_READER, store->timeout_ms,
                      err);
     if (code != ERR_OK) {
         free(reader);
@@ -332,7 +332,7 @@ static enum error_code begin_read(struct sqlite_store *store, struct sqlite_txn 
 static enum error_code begin_write(struct sqlite_store *store, struct sqlite_txn **ret,
                                    struct err *err)
 {
-    enum error_code code = take_turn(store, err);
+    enum error_code code = writer_lock(store, err);
     if (code != ERR_OK)
         return code;
     code = check_before_write(store, err);
@@ -344,7 +344,7 @@ static enum error_code begin_write(struct sqlite_store *store, struct sqlite_txn
             lite_rollback(&store->writer);
     }
     if (code != ERR_OK) {
-        (void)give_turn(store);
+        (void)writer_unlock(store);
         return code;
     }
     struct sqlite_txn *txn = &store->txn;
@@ -377,8 +377,8 @@ enum error_code sqlite_begin(struct store *base, enum store_mode mode, struct st
     return ERR_OK;
 }
 
-/* Gives the turn on; the number is that of the last commit in the log, which is this one unless it
- * has written nothing: heartbeats alone wait only for what they may have seen. */
+/* Hands the writer lock on; the number is that of the last commit in the log, which is this one
+ * unless it has written nothing: heartbeats alone wait only for what they may have seen. */
 static uint64_t end_write(struct sqlite_txn *txn, bool committed)
 {
     struct sqlite_store *store = txn->store;
@@ -397,7 +397,7 @@ static uint64_t end_write(struct sqlite_txn *txn, bool committed)
     }
     arena_clear(&txn->scratch);
     arena_clear(&txn->notes);
-    return give_turn(store);
+    return writer_unlock(store);
 }
 
 static void end_read(struct sqlite_txn *txn)

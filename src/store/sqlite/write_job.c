@@ -564,7 +564,7 @@ static enum error_code put_parts(struct sqlite_txn *txn, struct job_change *chan
 
 /* ---- heartbeats ---- */
 
-static bool stays(const struct placement *was, const struct placement *now)
+static bool stays(const struct schedule_entry *was, const struct schedule_entry *now)
 {
     return was->leased == now->leased && was->due_at == now->due_at && was->run_at == now->run_at &&
            was->priority == now->priority && str_eq(was->lane, now->lane);

@@ -160,8 +160,8 @@ static enum error_code put_step(struct sqlite_txn *txn, const struct store_job_w
                                 const struct store_step_write *listed, struct err *err)
 {
     /* A new plan gives the places of the old one's steps to others: nothing stands anywhere now. */
-    static const struct placement nowhere;
-    const struct placement *was = write->plan_replaced ? &nowhere : &listed->was;
+    static const struct schedule_entry nowhere;
+    const struct schedule_entry *was = write->plan_replaced ? &nowhere : &listed->was;
     const struct job *job = &write->after->job;
     struct step_row row;
     struct place place;

@@ -1,9 +1,9 @@
-#include "random_placement.h"
+#include "random_schedule_entry.h"
 
 #include "core/job_state.h"
 #include "core/lane.h"
 #include "core/lifetime.h"
-#include "core/placement.h"
+#include "core/schedule_entry.h"
 
 #define YEAR_MS (INT64_C(366) * 24 * 60 * 60 * 1000)
 
@@ -124,14 +124,14 @@ const char *states_survive(const struct placed *placed, bool all)
 
 /* ---- what a store is told ---- */
 
-static bool is_nowhere(const struct placement *placement)
+static bool is_nowhere(const struct schedule_entry *entry)
 {
-    return !str_is_set(placement->lane) && placement->due_at == 0 && !placement->leased;
+    return !str_is_set(entry->lane) && entry->due_at == 0 && !entry->leased;
 }
 
 /* A store that is told that the steps are closed takes them out of their lanes by itself. What it
  * keeps of due times may then be in vain, which whoever looks at it finds out. */
-static const char *step_follows(const struct placement *was, const struct placement *now,
+static const char *step_follows(const struct schedule_entry *was, const struct schedule_entry *now,
                                 bool closed, bool replan)
 {
     bool same_lane = str_eq(was->lane, now->lane) && was->run_at == now->run_at &&
@@ -143,7 +143,7 @@ static const char *step_follows(const struct placement *was, const struct placem
     return was->leased == now->leased ? NULL : "a step that did not move changed its holder";
 }
 
-const char *placements_follow(const struct placed *placed)
+const char *schedule_entries_follow(const struct placed *placed)
 {
     struct world *world = placed->world;
     const struct job_slice *given = placed->given;
@@ -159,11 +159,11 @@ const char *placements_follow(const struct placed *placed)
     if (has_all)
         return NULL;
     for (uint32_t i = 0; i < now->step_count; i++) {
-        struct placement before;
-        struct placement after;
-        if (placement_of_step(&given->job, &given->steps[i], &world->arena, &before, &world->err) !=
-                ERR_OK ||
-            placement_of_step(&now->job, &now->steps[i], &world->arena, &after, &world->err) !=
+        struct schedule_entry before;
+        struct schedule_entry after;
+        if (schedule_entry_of_step(&given->job, &given->steps[i], &world->arena, &before,
+                                   &world->err) != ERR_OK ||
+            schedule_entry_of_step(&now->job, &now->steps[i], &world->arena, &after, &world->err) !=
                 ERR_OK)
             return world->err.detail;
         if (ended && !is_nowhere(&after))
@@ -214,10 +214,10 @@ static struct command command_on(enum command_type type, const struct job *job,
     return command;
 }
 
-static const char *check_job_claim(struct trial *trial, const struct placement *placement)
+static const char *check_job_claim(struct trial *trial, const struct schedule_entry *entry)
 {
     struct command claim = command_on(COMMAND_CLAIM, &trial->slice->job, NULL);
-    bool expected = str_is_set(placement->lane) && placement->run_at <= decided_at(trial) &&
+    bool expected = str_is_set(entry->lane) && entry->run_at <= decided_at(trial) &&
                     !job_outlived(&trial->slice->job, decided_at(trial));
     if (accepts(trial, &claim) != expected)
         return expected ? "a job in a lane cannot be claimed"
@@ -226,14 +226,14 @@ static const char *check_job_claim(struct trial *trial, const struct placement *
 }
 
 static const char *check_step_claims(struct trial *trial, const struct step *step,
-                                     const struct placement *placement)
+                                     const struct schedule_entry *entry)
 {
     const struct placed *placed = trial->placed;
-    bool due = str_is_set(placement->lane) && placement->run_at <= decided_at(trial) &&
+    bool due = str_is_set(entry->lane) && entry->run_at <= decided_at(trial) &&
                !job_outlived(&trial->slice->job, decided_at(trial));
     struct lane lane = {0};
-    if (str_is_set(placement->lane) &&
-        lane_read(placement->lane, trial->context.arena, &lane, &trial->err) != ERR_OK)
+    if (str_is_set(entry->lane) &&
+        lane_read(entry->lane, trial->context.arena, &lane, &trial->err) != ERR_OK)
         return "the key of a lane cannot be read";
     struct claimer critic = {.work = LANE_JUDGING};
     struct command claim = command_on(COMMAND_STEP_CLAIM, &trial->slice->job, step);
@@ -300,12 +300,12 @@ static bool anything_to_do(struct trial *trial, const struct step *step)
 }
 
 static const char *check_due(struct trial *trial, const struct step *step,
-                             const struct placement *placement)
+                             const struct schedule_entry *entry)
 {
     const struct job *job = &trial->slice->job;
-    int64_t due_at = placement->due_at;
+    int64_t due_at = entry->due_at;
     int64_t next = 0;
-    enum command_type type = placement_due(job, step, &trial->context, &next);
+    enum command_type type = schedule_entry_due(job, step, &trial->context, &next);
     if (type != COMMAND_NONE) {
         struct command command = command_on(type, job, step);
         if (due_at == 0 || due_at > decided_at(trial))
@@ -321,37 +321,37 @@ static const char *check_due(struct trial *trial, const struct step *step,
     then.context.now = next != 0 ? next : decided_at(trial) + YEAR_MS;
     if (next == 0)
         return anything_to_do(&then, step) ? "something can be done that is never due" : NULL;
-    type = placement_due(job, step, &then.context, &next);
+    type = schedule_entry_due(job, step, &then.context, &next);
     struct command command = command_on(type, job, step);
     return type != COMMAND_NONE && accepts(&then, &command)
                ? NULL
                : "what was said to be due then is not, or is refused";
 }
 
-const char *placements_hold(const struct placed *placed)
+const char *schedule_entries_hold(const struct placed *placed)
 {
     struct arena arena;
     arena_init(&arena);
     const struct job_slice *slice = &placed->world->slice;
     struct trial trial = {.placed = placed, .slice = slice, .context = placed->world->context};
-    struct placement placement;
+    struct schedule_entry entry;
     trial.context.arena = &arena;
-    const char *fault = "a placement cannot be made";
-    if (placement_of_job(&slice->job, &arena, &placement, &trial.err) == ERR_OK)
-        fault = check_job_claim(&trial, &placement);
+    const char *fault = "a schedule entry cannot be made";
+    if (schedule_entry_of_job(&slice->job, &arena, &entry, &trial.err) == ERR_OK)
+        fault = check_job_claim(&trial, &entry);
     if (fault == NULL)
-        fault = check_holder(&trial, &slice->job.lease, placement.leased);
+        fault = check_holder(&trial, &slice->job.lease, entry.leased);
     if (fault == NULL)
-        fault = check_due(&trial, NULL, &placement);
+        fault = check_due(&trial, NULL, &entry);
     for (uint32_t i = 0; i < slice->step_count && fault == NULL; i++) {
         const struct step *step = &slice->steps[i];
-        fault = "a placement of a step cannot be made";
-        if (placement_of_step(&slice->job, step, &arena, &placement, &trial.err) == ERR_OK)
-            fault = check_step_claims(&trial, step, &placement);
+        fault = "a schedule entry of a step cannot be made";
+        if (schedule_entry_of_step(&slice->job, step, &arena, &entry, &trial.err) == ERR_OK)
+            fault = check_step_claims(&trial, step, &entry);
         if (fault == NULL)
-            fault = check_holder(&trial, &step->lease, placement.leased);
+            fault = check_holder(&trial, &step->lease, entry.leased);
         if (fault == NULL)
-            fault = check_due(&trial, step, &placement);
+            fault = check_due(&trial, step, &entry);
     }
     arena_release(&arena);
     return fault;

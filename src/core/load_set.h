@@ -1,11 +1,11 @@
 /* Which parts of a job a command needs besides the header, so that a store loads those and no more.
  *
  * decide.h says what job_decide needs; this says it as data. Steps come first, since a step tells
- * which effects and signals are needed with it. The needs of several commands on one job may be
+ * which effects and signals are needed with it. The sets of several commands on one job may be
  * added up, all from the header as it was loaded: what commands of the same batch bring is in the
  * slice already. */
-#ifndef PAWL_CORE_NEEDS_H
-#define PAWL_CORE_NEEDS_H
+#ifndef PAWL_CORE_LOAD_SET_H
+#define PAWL_CORE_LOAD_SET_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@
 #include "core/job.h"
 
 /* Steps: all of them, or one, with its children where it may succeed. */
-struct step_needs {
+struct step_load_set {
     bool all;
     bool one; /* by ordinal, id or key, whichever is set */
     bool children;
@@ -25,7 +25,7 @@ struct step_needs {
 };
 
 /* Effects and signals. */
-struct part_needs {
+struct part_load_set {
     bool open_effects;         /* those of `step` that are open */
     bool all_open_effects;     /* of the job and of every step */
     struct str step;           /* absent: the job itself */
@@ -36,14 +36,14 @@ struct part_needs {
 };
 
 /* `job` is the header as loaded. */
-struct step_needs command_step_needs(const struct job *job, const struct command *command);
+struct step_load_set command_step_load_set(const struct job *job, const struct command *command);
 
-/* `step` is the one that was found for command_step_needs; NULL: none. */
-struct part_needs command_part_needs(const struct job *job, const struct step *step,
-                                     const struct command *command);
+/* `step` is the one that was found for command_step_load_set; NULL: none. */
+struct part_load_set command_part_load_set(const struct job *job, const struct step *step,
+                                           const struct command *command);
 
 /* Whether there is anything to load. */
-bool step_needs_any(const struct step_needs *needs);
-bool part_needs_any(const struct part_needs *needs);
+bool step_load_set_any(const struct step_load_set *set);
+bool part_load_set_any(const struct part_load_set *set);
 
 #endif

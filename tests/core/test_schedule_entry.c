@@ -1,5 +1,5 @@
 /* Where jobs and steps stand, and when the engine must look at them. */
-#include "core/placement.h"
+#include "core/schedule_entry.h"
 
 #include "../base/starve.h"
 #include "core/retention.h"
@@ -7,25 +7,25 @@
 
 #define NOW WORLD_START_MS
 
-static struct placement job_place(struct world *w)
+static struct schedule_entry job_place(struct world *w)
 {
-    struct placement placement;
-    assert_int_equal(placement_of_job(&w->slice.job, &w->arena, &placement, &w->err), ERR_OK);
-    return placement;
+    struct schedule_entry entry;
+    assert_int_equal(schedule_entry_of_job(&w->slice.job, &w->arena, &entry, &w->err), ERR_OK);
+    return entry;
 }
 
-static struct placement step_place(struct world *w, const char *step)
+static struct schedule_entry step_place(struct world *w, const char *step)
 {
-    struct placement placement;
+    struct schedule_entry entry;
     assert_int_equal(
-        placement_of_step(&w->slice.job, step_named(w, step), &w->arena, &placement, &w->err),
+        schedule_entry_of_step(&w->slice.job, step_named(w, step), &w->arena, &entry, &w->err),
         ERR_OK);
-    return placement;
+    return entry;
 }
 
 #define assert_place(place, lane_, run_at_, due_at_, leased_)                                      \
     do {                                                                                           \
-        struct placement place_ = (place);                                                         \
+        struct schedule_entry place_ = (place);                                                    \
         assert_str(place_.lane, (lane_) == NULL ? absent : js(w, lane_));                          \
         assert_int_equal(place_.run_at, run_at_);                                                  \
         assert_int_equal(place_.due_at, due_at_);                                                  \
@@ -39,8 +39,8 @@ static void due(struct world *w, const char *step, enum command_type expected, i
 {
     struct context context = {.now = w->now, .up_since = w->up_since};
     int64_t looked = -1;
-    enum command_type type =
-        placement_due(&w->slice.job, step == NULL ? NULL : step_named(w, step), &context, &looked);
+    enum command_type type = schedule_entry_due(
+        &w->slice.job, step == NULL ? NULL : step_named(w, step), &context, &looked);
     assert_int_equal(type, expected);
     assert_int_equal(looked, expected == COMMAND_NONE ? next : -1);
 }
@@ -412,28 +412,28 @@ static void a_job_that_has_ended_asks_nobody(void **state)
 
 /* ---- damage and memory ---- */
 
-static void damaged_lists_leave_the_placement_untouched(void **state)
+static void damaged_lists_leave_the_schedule_entry_untouched(void **state)
 {
     struct world *w = *state;
     planned(w, "[{'id':'a'}]");
     struct job job = w->slice.job;
     struct step step = *step_named(w, "a");
-    struct placement placement = {.run_at = 77};
+    struct schedule_entry entry = {.run_at = 77};
     step.spec.avoid = STR("[1]");
-    assert_int_equal(placement_of_step(&job, &step, &w->arena, &placement, &w->err), ERR_CORRUPT);
+    assert_int_equal(schedule_entry_of_step(&job, &step, &w->arena, &entry, &w->err), ERR_CORRUPT);
     world_clear(w, 2);
     submitted(w);
     job = w->slice.job;
     job.spec.capabilities = STR("{");
-    assert_int_equal(placement_of_job(&job, &w->arena, &placement, &w->err), ERR_CORRUPT);
-    assert_int_equal(placement.run_at, 77);
-    assert_false(str_is_set(placement.lane));
+    assert_int_equal(schedule_entry_of_job(&job, &w->arena, &entry, &w->err), ERR_CORRUPT);
+    assert_int_equal(entry.run_at, 77);
+    assert_false(str_is_set(entry.lane));
 }
 
 struct starved {
     const struct job *job;
     const struct step *step;
-    struct placement placement;
+    struct schedule_entry entry;
     enum error_code code;
 };
 
@@ -443,12 +443,12 @@ static bool try_to_place(struct arena *arena, void *data)
     struct err err = {0};
     starved->code =
         starved->step != NULL
-            ? placement_of_step(starved->job, starved->step, arena, &starved->placement, &err)
-            : placement_of_job(starved->job, arena, &starved->placement, &err);
+            ? schedule_entry_of_step(starved->job, starved->step, arena, &starved->entry, &err)
+            : schedule_entry_of_job(starved->job, arena, &starved->entry, &err);
     return starved->code != ERR_NO_MEMORY;
 }
 
-static void placements_survive_without_memory(void **state)
+static void schedule_entries_survive_without_memory(void **state)
 {
     struct world *w = *state;
     if (!STARVING)
@@ -526,8 +526,8 @@ int main(void)
         SCENARIO(a_job_asks_while_it_waits_for_a_person),
         SCENARIO(a_planned_job_asks_while_a_step_does),
         SCENARIO(a_job_that_has_ended_asks_nobody),
-        SCENARIO(damaged_lists_leave_the_placement_untouched),
-        SCENARIO(placements_survive_without_memory),
+        SCENARIO(damaged_lists_leave_the_schedule_entry_untouched),
+        SCENARIO(schedule_entries_survive_without_memory),
         SCENARIO(jobs_that_ended_well_are_kept_for_a_while_and_others_until_handled),
         SCENARIO(only_a_job_that_has_ended_may_be_erased),
     };

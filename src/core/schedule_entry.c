@@ -1,8 +1,7 @@
-#include "core/placement.h"
+#include "core/schedule_entry.h"
 
 #include <assert.h>
 
-#include "base/planted.h"
 #include "core/lane.h"
 #include "core/lifetime.h"
 
@@ -58,21 +57,21 @@ bool lease_holds(const struct lease *lease, const struct job *job)
     return lease->live && !job_status_terminal(job->status);
 }
 
-enum error_code placement_of_job(const struct job *job, struct arena *arena, struct placement *ret,
-                                 struct err *err)
+enum error_code schedule_entry_of_job(const struct job *job, struct arena *arena,
+                                      struct schedule_entry *ret, struct err *err)
 {
-    struct placement placement = {
+    struct schedule_entry entry = {
         .due_at = job_due_at(job),
         .leased = lease_holds(&job->lease, job),
     };
     if (job_can_be_claimed(job)) {
-        enum error_code code = lane_key_of_job(job, arena, &placement.lane, err);
+        enum error_code code = lane_key_of_job(job, arena, &entry.lane, err);
         if (code != ERR_OK)
             return code;
-        placement.priority = job->spec.priority;
-        placement.run_at = job->run_at;
+        entry.priority = job->spec.priority;
+        entry.run_at = job->run_at;
     }
-    *ret = placement;
+    *ret = entry;
     return ERR_OK;
 }
 
@@ -96,21 +95,22 @@ static bool step_can_be_claimed(const struct job *job, const struct step *step)
            (standing == STANDING_READY || standing == STANDING_HELD);
 }
 
-enum error_code placement_of_step(const struct job *job, const struct step *step,
-                                  struct arena *arena, struct placement *ret, struct err *err)
+enum error_code schedule_entry_of_step(const struct job *job, const struct step *step,
+                                       struct arena *arena, struct schedule_entry *ret,
+                                       struct err *err)
 {
-    struct placement placement = {
+    struct schedule_entry entry = {
         .due_at = step_due_at(job, step),
         .leased = lease_holds(&step->lease, job),
     };
     if (step_can_be_claimed(job, step)) {
-        enum error_code code = lane_key_of_step(job, step, arena, &placement.lane, err);
+        enum error_code code = lane_key_of_step(job, step, arena, &entry.lane, err);
         if (code != ERR_OK)
             return code;
-        placement.priority = job->spec.priority;
-        placement.run_at = later(job->run_at, step->held ? 0 : step->not_before);
+        entry.priority = job->spec.priority;
+        entry.run_at = later(job->run_at, step->held ? 0 : step->not_before);
     }
-    *ret = placement;
+    *ret = entry;
     return ERR_OK;
 }
 
@@ -124,8 +124,8 @@ static enum command_type due_command(int64_t at, enum command_type command, int6
     return COMMAND_NONE;
 }
 
-enum command_type placement_due(const struct job *job, const struct step *step,
-                                const struct context *context, int64_t *ret_next)
+enum command_type schedule_entry_due(const struct job *job, const struct step *step,
+                                     const struct context *context, int64_t *ret_next)
 {
     const struct lease *lease = step != NULL ? &step->lease : &job->lease;
     enum command_type command = COMMAND_NONE;
@@ -147,13 +147,4 @@ enum command_type placement_due(const struct job *job, const struct step *step,
     if (command == COMMAND_NONE)
         *ret_next = next;
     return command;
-}
-
-int64_t job_purge_at(const struct job *job, const struct kind_settings *kind)
-{
-    if (job->status != JOB_COMPLETED && job->status != JOB_CANCELLED)
-        return 0;
-    int64_t kept =
-        kind != NULL && kind->retention_ms > 0 ? kind->retention_ms : RETENTION_MS_DEFAULT;
-    return job->updated_at + (PLANTED(DELETED_TOO_EARLY) ? kept / 2 : kept);
 }

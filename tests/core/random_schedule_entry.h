@@ -25,9 +25,9 @@ const char *states_survive(const struct placed *placed, bool all);
 
 /* What a command changed for steps that it did not move, which nobody writes, is no more than a
  * store is told of them all. */
-const char *placements_follow(const struct placed *placed);
+const char *schedule_entries_follow(const struct placed *placed);
 
-/* Placements against decisions: every claim, token and deadline is tried. Slow. */
-const char *placements_hold(const struct placed *placed);
+/* Schedule entries against decisions: every claim, token and deadline is tried. Slow. */
+const char *schedule_entries_hold(const struct placed *placed);
 
 #endif

@@ -1,8 +1,8 @@
-#include "core/words.h"
+#include "core/enums.h"
 
-#define WORD_TEXT(symbol, text) STR_INIT(text),
+#define ENTRY_TEXT(symbol, text) STR_INIT(text),
 #define NAMES(name, LIST)                                                                          \
-    static const struct str name##_texts[] = {STR_INIT(""), LIST(WORD_TEXT)};                      \
+    static const struct str name##_texts[] = {STR_INIT(""), LIST(ENTRY_TEXT)};                     \
     const struct record_names name##_names = {name##_texts,                                        \
                                               sizeof name##_texts / sizeof name##_texts[0]};
 

@@ -45,7 +45,7 @@ static bool is_forgotten(const struct command *command)
 /* Decides on `*slice`, which is the job or a part of it, and makes it what comes of that. */
 static enum error_code decide_on(struct batch *batch, struct batch_job *job,
                                  struct job_slice **slice, const struct command *command,
-                                 struct answer *ret_answer, enum error_code *ret_refusal,
+                                 struct decision_result *ret_result, enum error_code *ret_refusal,
                                  struct err *refusal)
 {
     struct context context = batch_context(batch, &(*slice)->job);
@@ -56,8 +56,8 @@ static enum error_code decide_on(struct batch *batch, struct batch_job *job,
         return err_set(batch->err, code, "%s", refusal->detail);
     if (code != ERR_OK)
         return ERR_OK;
-    *ret_answer = decision.answer;
-    if (decision.answer.duplicate)
+    *ret_result = decision.result;
+    if (decision.result.duplicate)
         return ERR_OK;
     code = decision_seal(&decision, (*slice)->job.head, batch->arena, batch->err);
     if (code == ERR_OK && !is_forgotten(command))
@@ -74,7 +74,7 @@ static enum error_code wake_step(struct batch *batch, struct batch_job *job, uin
 {
     struct command wake = {.type = COMMAND_WAKE, .actor = STR("pawl")};
     struct job_slice narrow;
-    struct answer answer;
+    struct decision_result answer;
     enum error_code refusal;
     struct err why = {0};
     enum error_code code = batch_narrow(batch, job, ordinal, &narrow);
@@ -121,7 +121,7 @@ static enum error_code wake_steps(struct batch *batch, struct batch_job *job,
 /* Decides on no more of the job than the command is about, when more is loaded. Stored signals may
  * wake any step that begins to wait, so that then all are compared with what they were. */
 static enum error_code decide(struct batch *batch, struct batch_job *job,
-                              const struct command *command, struct answer *ret_answer,
+                              const struct command *command, struct decision_result *ret_result,
                               enum error_code *ret_refusal, struct err *refusal)
 {
     const struct step *step = job->now->step_count > 1 && job->now->job.stored_signals == 0
@@ -129,15 +129,15 @@ static enum error_code decide(struct batch *batch, struct batch_job *job,
                                   : NULL;
     if (step == NULL || job->now->step_count <= step->child_count + 1) {
         job->shown = NULL;
-        return decide_on(batch, job, &job->now, command, ret_answer, ret_refusal, refusal);
+        return decide_on(batch, job, &job->now, command, ret_result, ret_refusal, refusal);
     }
     struct job_slice narrow;
     struct job_slice *decided = &narrow;
     enum error_code code = batch_narrow_steps(batch, job->now, step, &narrow);
     if (code == ERR_OK)
-        code = decide_on(batch, job, &decided, command, ret_answer, ret_refusal, refusal);
+        code = decide_on(batch, job, &decided, command, ret_result, ret_refusal, refusal);
     if (code == ERR_OK && decided != &narrow) {
-        assert(!ret_answer->wake);
+        assert(!ret_result->wake);
         return batch_widen_steps(batch, job, decided);
     }
     job->shown = NULL; /* nothing has changed: the operation keeps all of it */
@@ -145,12 +145,12 @@ static enum error_code decide(struct batch *batch, struct batch_job *job,
 }
 
 enum error_code batch_decide(struct batch *batch, struct batch_job *job,
-                             const struct command *command, struct answer *ret_answer,
+                             const struct command *command, struct decision_result *ret_result,
                              enum error_code *ret_refusal, struct err *refusal)
 {
     const struct job_slice *before = job->now;
-    enum error_code code = decide(batch, job, command, ret_answer, ret_refusal, refusal);
-    bool wake = code == ERR_OK && *ret_refusal == ERR_OK && ret_answer->wake;
+    enum error_code code = decide(batch, job, command, ret_result, ret_refusal, refusal);
+    bool wake = code == ERR_OK && *ret_refusal == ERR_OK && ret_result->wake;
     for (uint32_t i = 0; wake && code == ERR_OK && i < WAKES_MAX; i++) {
         uint32_t events = job->event_count;
         const struct job_slice *begun = job->now;
@@ -175,14 +175,14 @@ static enum error_code bury_duplicate(struct batch *batch, struct batch_job *job
     buf_init(&message, batch->arena, 256);
     buf_addf(&message, "the idempotency_key \"%.*s\" belongs to job %.*s",
              STR_ARG(op->command.submit.spec->idempotency_key), UUID_TEXT_LEN, id);
-    enum error_code code = batch_decide(batch, job, &command, &op->answer, &op->code, &op->err);
+    enum error_code code = batch_decide(batch, job, &command, &op->result, &op->code, &op->err);
     if (code != ERR_OK || op->code != ERR_OK)
         return code;
     command = (struct command){.type = COMMAND_DEAD_LETTER, .actor = STR("pawl")};
     command.dead_letter.reason_code = DEAD_VALIDATION_FAILED;
     command.dead_letter.stage = STAGE_INPUT;
     command.dead_letter.message = buf_str(&message);
-    code = batch_decide(batch, job, &command, &op->answer, &op->code, &op->err);
+    code = batch_decide(batch, job, &command, &op->result, &op->code, &op->err);
     op->after = job->now;
     return code;
 }
@@ -196,7 +196,7 @@ static enum error_code do_submit(struct batch *batch, struct batch_job *job, str
     if (known != NULL && op->keeps_id)
         return bury_duplicate(batch, job, op, &known->job);
     command.submit.duplicate = known != NULL ? &known->job : NULL;
-    enum error_code code = batch_decide(batch, job, &command, &op->answer, &op->code, &op->err);
+    enum error_code code = batch_decide(batch, job, &command, &op->result, &op->code, &op->err);
     op->after = known != NULL ? known : job->now;
     if (PLANTED(ANOTHER_ID_TOLD) && known == NULL && batch->jobs[0].now->job.status != JOB_NONE)
         op->after = batch->jobs[0].now;
@@ -232,7 +232,7 @@ static enum error_code do_command(struct batch *batch, struct op *op)
         command.cancel.mode = CANCEL_SOFT;
     if (!str_is_set(command.actor))
         command.actor = holder_of(job, command.token);
-    enum error_code code = batch_decide(batch, job, &command, &op->answer, &op->code, &op->err);
+    enum error_code code = batch_decide(batch, job, &command, &op->result, &op->code, &op->err);
     op->after = batch_job_view(job);
     return code;
 }
@@ -293,7 +293,7 @@ static enum error_code do_timer(struct batch *batch, struct op *op)
         command.type = COMMAND_EXPIRE;
         command.expire.resource_lost = true;
     } else {
-        command.type = placement_due(&job->now->job, step, &context, &next);
+        command.type = schedule_entry_due(&job->now->job, step, &context, &next);
     }
     bool leased = lease_holds(lease, &job->before->job); /* in the store */
     if (command.type == COMMAND_NONE)
@@ -303,7 +303,7 @@ static enum error_code do_timer(struct batch *batch, struct op *op)
     if (command.type == COMMAND_EXPIRE)
         command.expire.attempt = step != NULL ? step->attempt : job->now->job.attempt;
     enum error_code refusal = ERR_OK;
-    enum error_code code = batch_decide(batch, job, &command, &op->answer, &refusal, &op->err);
+    enum error_code code = batch_decide(batch, job, &command, &op->result, &refusal, &op->err);
     op->after = batch_job_view(job);
     if (code != ERR_OK || refusal == ERR_OK || refusal == ERR_UNAVAILABLE)
         return code;
@@ -322,7 +322,7 @@ static enum error_code do_import(struct batch *batch, struct op *op)
     op->after = job->now;
     if (known && job->now->job.version == import->slice.job.version &&
         memcmp(job->now->job.head, import->slice.job.head, HASH_LEN) == 0) {
-        op->answer.repeated = true;
+        op->result.repeated = true;
         return ERR_OK;
     }
     if (known) {
@@ -392,7 +392,7 @@ static void register_resource(struct batch *batch, struct op *op)
         op->registered.used = known->used;
         op->registered.failures = known->failures;
         op->registered.failing_since = known->failing_since;
-        op->registered.rested_until = known->rested_until;
+        op->registered.cooldown_until = known->cooldown_until;
         op->registered.rests = known->rests;
     }
     if (op->ttl_ms > 0)
@@ -402,14 +402,14 @@ static void register_resource(struct batch *batch, struct op *op)
     batch_resource_put(batch, &op->registered);
 }
 
-static void do_blame(struct batch *batch, struct op *op)
+static void do_record_failure(struct batch *batch, struct op *op)
 {
-    struct resource *resource = batch_resource(batch, op->blamed);
+    struct resource *resource = batch_resource(batch, op->failed_resource);
     if (resource == NULL || resource->expires_at == 0) {
-        op->code = resource_unknown(op->blamed, &op->err);
+        op->code = resource_unknown(op->failed_resource, &op->err);
         return;
     }
-    op->rested = resource_blame(resource, batch->load.now);
+    op->cooldown = resource_record_failure(resource, batch->load.now);
     op->registered = *resource;
 }
 
@@ -480,7 +480,7 @@ static enum error_code do_setting(struct batch *batch, struct op *op)
 static bool may_lose_resource(struct batch *batch, uint32_t index)
 {
     const struct op *op = batch->ops[index];
-    for (uint32_t i = index + 1; i < batch->op_count && batch->ops[i]->together; i++) {
+    for (uint32_t i = index + 1; i < batch->op_count && batch->ops[i]->atomic_with_previous; i++) {
         const struct op *lost = batch->ops[i];
         const struct batch_job *job =
             lost->type == OP_TIMER_FIRED ? batch_job_find(batch, lost->job) : NULL;
@@ -589,8 +589,8 @@ static bool may_do(struct batch *batch, uint32_t index, const struct batch_job *
     case OP_TIMER_FIRED: /* not what a caller asks for */
     case OP_RESOURCE:    /* core/resource_owner.h says whose it is */
     case OP_RESOURCE_GONE:
-    case OP_BLAME:    /* not what a caller asks for either */
-    case OP_ANSWERED: /* it is done */
+    case OP_RESOURCE_FAILED: /* not what a caller asks for either */
+    case OP_ANSWERED:        /* it is done */
     case OP_PROBE:
     case OP_WORKER:      /* whose worker it is, batch_worker.c asks */
     case OP_WORKER_GONE: /* too */
@@ -640,11 +640,11 @@ static enum error_code do_claim(struct batch *batch, struct op *op, struct store
     return code == ERR_OK && search->max > search->found_count ? batch_claim_new(batch, op) : code;
 }
 
-enum error_code batch_do(struct batch *batch, uint32_t index)
+enum error_code batch_execute(struct batch *batch, uint32_t index)
 {
     struct op *op = batch->ops[index];
     const struct batch_job *job = batch_job_find(batch, op->job);
-    op->answer = (struct answer){0};
+    op->result = (struct decision_result){0};
     bool purged = job != NULL && job->purge;
     if (!may_do(batch, index, job) || (purged && op->type == OP_COMMAND))
         return do_foreign(batch, op);
@@ -667,8 +667,8 @@ enum error_code batch_do(struct batch *batch, uint32_t index)
         return do_import(batch, op);
     case OP_RESOURCE_GONE:
         return do_resource_gone(batch, index);
-    case OP_BLAME:
-        do_blame(batch, op);
+    case OP_RESOURCE_FAILED:
+        do_record_failure(batch, op);
         return ERR_OK;
     case OP_RESOURCE:
     case OP_KIND:
@@ -690,7 +690,7 @@ enum error_code batch_do(struct batch *batch, uint32_t index)
 
 /* Lays the settings of the kind under a new job's spec. The spec is the caller's: another run of
  * the batch may find other settings. */
-static enum error_code settle_spec(struct batch *batch, struct op *op)
+static enum error_code apply_kind_defaults(struct batch *batch, struct op *op)
 {
     const struct spec *asked = op->command.submit.spec;
     const struct kind_settings *kind = batch_kind(batch, asked->kind);
@@ -710,7 +710,8 @@ static enum error_code settle_spec(struct batch *batch, struct op *op)
 static void refuse_group(struct batch *batch, uint32_t first, uint32_t culprit)
 {
     const struct op refused = *batch->ops[culprit];
-    for (uint32_t i = first; i < batch->op_count && (i == first || batch->ops[i]->together); i++) {
+    for (uint32_t i = first;
+         i < batch->op_count && (i == first || batch->ops[i]->atomic_with_previous); i++) {
         if (refused.atomic && i != culprit) {
             batch->ops[i]->code = err_set(&batch->ops[i]->err, ERR_BATCH_REFUSED,
                                           "another operation of the batch was rejected");
@@ -728,14 +729,14 @@ void batch_take_back(struct batch *batch, uint32_t culprit)
     if (batch->ops[culprit]->type != OP_COMMAND ||
         batch->ops[culprit]->command.type != COMMAND_SUBMIT || batch->ops[culprit]->atomic)
         return;
-    while (first > 0 && batch->ops[first]->together)
+    while (first > 0 && batch->ops[first]->atomic_with_previous)
         first--;
     for (uint32_t i = first; i < culprit && !PLANTED(SUBMIT_TORN); i++) {
         struct op *op = batch->ops[i];
         struct batch_job *job = batch_job_find(batch, op->job);
         struct store_key *key = batch_key(batch, op->command.submit.spec);
         assert(job != NULL && op->command.type == COMMAND_SUBMIT);
-        if (op->answer.duplicate)
+        if (op->result.duplicate)
             continue;
         *job = (struct batch_job){.before = job->before, .now = job->before};
         if (key != NULL)
@@ -744,16 +745,16 @@ void batch_take_back(struct batch *batch, uint32_t culprit)
     refuse_group(batch, first, culprit);
 }
 
-enum error_code batch_settle(struct batch *batch)
+enum error_code batch_apply_kind_defaults(struct batch *batch)
 {
     uint32_t first = 0; /* of those that stand or fall together */
     for (uint32_t i = 0; i < batch->op_count && batch->load.kind_count > 0; i++) {
         struct op *op = batch->ops[i];
-        if (!op->together)
+        if (!op->atomic_with_previous)
             first = i;
         if (op->type != OP_COMMAND || op->command.type != COMMAND_SUBMIT || op->code != ERR_OK)
             continue;
-        enum error_code code = settle_spec(batch, op);
+        enum error_code code = apply_kind_defaults(batch, op);
         if (code != ERR_OK)
             return code;
         if (op->code != ERR_OK)
@@ -789,9 +790,9 @@ static enum error_code check_key(struct batch *batch, struct op *op, const struc
 enum error_code batch_check_keys(struct batch *batch, uint32_t index)
 {
     uint32_t end = index + 1;
-    while (end < batch->op_count && batch->ops[end]->together)
+    while (end < batch->op_count && batch->ops[end]->atomic_with_previous)
         end++;
-    if (batch->ops[index]->together || end == index + 1 || batch->load.key_count == 0)
+    if (batch->ops[index]->atomic_with_previous || end == index + 1 || batch->load.key_count == 0)
         return ERR_OK;
     const struct spec **firsts = arena_zalloc(batch->arena, batch->load.key_count, sizeof(void *));
     enum error_code code = firsts == NULL ? batch_no_memory(batch) : ERR_OK;

@@ -1,7 +1,7 @@
-/* Where a job or step is to be found by those who look for work, and when the engine must look at
- * it again. A function of the state alone: whoever holds a job knows where it stands. */
-#ifndef PAWL_CORE_PLACEMENT_H
-#define PAWL_CORE_PLACEMENT_H
+/* In which lane a job or step can be claimed, and when the engine must look at it again. Computed
+ * from its state alone, so that a store knows the old entry without searching for it. */
+#ifndef PAWL_CORE_SCHEDULE_ENTRY_H
+#define PAWL_CORE_SCHEDULE_ENTRY_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,9 +13,7 @@
 #include "core/decide.h"
 #include "core/job.h"
 
-#define RETENTION_MS_DEFAULT (INT64_C(7) * 24 * 60 * 60 * 1000)
-
-struct placement {
+struct schedule_entry {
     struct str lane; /* key of the lane that it can be claimed from; absent: from none */
     int64_t priority;
     int64_t run_at; /* from when it can be claimed */
@@ -32,12 +30,13 @@ bool lease_holds(const struct lease *lease, const struct job *job);
 
 /* Where the job itself stands; a job with a plan is never in a lane, its steps are. Fails as
  * lane_key_of_job. */
-enum error_code placement_of_job(const struct job *job, struct arena *arena, struct placement *ret,
-                                 struct err *err);
+enum error_code schedule_entry_of_job(const struct job *job, struct arena *arena,
+                                      struct schedule_entry *ret, struct err *err);
 
 /* Where a step stands. What `job` says of all its steps counts too: see job_takes_step_claims. */
-enum error_code placement_of_step(const struct job *job, const struct step *step,
-                                  struct arena *arena, struct placement *ret, struct err *err);
+enum error_code schedule_entry_of_step(const struct job *job, const struct step *step,
+                                       struct arena *arena, struct schedule_entry *ret,
+                                       struct err *err);
 
 /* Whether steps of this job may be claimed at all (when they are due). When this turns false, every
  * step of the job leaves its lane. It turns true again with PLAN or REQUEUE, which have all steps
@@ -55,12 +54,7 @@ bool job_asks(const struct job *job);
 /* The command to give at `context->now` to a job (`step` NULL) or step whose time has come: EXPIRE,
  * WAKE, CANCEL_DUE or LIFETIME; COMMAND_NONE when it is not due after all. `ret_next` is then when
  * to look again, or 0 for never. */
-enum command_type placement_due(const struct job *job, const struct step *step,
-                                const struct context *context, int64_t *ret_next);
-
-/* From when the job may be deleted, 0 for never: completed and cancelled jobs after the kind's
- * retention (NULL: no settings) or seven days; failed and dead-lettered ones stay until somebody
- * handles them. */
-int64_t job_purge_at(const struct job *job, const struct kind_settings *kind);
+enum command_type schedule_entry_due(const struct job *job, const struct step *step,
+                                     const struct context *context, int64_t *ret_next);
 
 #endif

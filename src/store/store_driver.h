@@ -61,7 +61,7 @@ struct store_driver {
 
     /* ---- time: what happens by itself ---- */
 
-    /* What is due at the store's time, the oldest first, at most `limit` of each sort; without
+    /* What is due at the store's time, the oldest first, at most `limit` of each kind; without
      * locks: others may be at it. `ret_now` is the store's time, `ret_next` when the next thing
      * will be due, or earlier when that is not certain (INT64_MAX: nothing is); work to promote
      * counts, also when its time has come. */

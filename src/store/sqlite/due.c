@@ -21,7 +21,7 @@ static void sort_due(struct due_list *list)
         qsort(list->at, list->count, sizeof *list->at, store_due_cmp);
 }
 
-/* Adds what is due of one sort, at most `limit`, and notes when the next will be. */
+/* Adds what is due of one kind, at most `limit`, and notes when the next will be. */
 static enum error_code add_due(struct sqlite_txn *txn, enum statement statement,
                                enum store_due_what what, uint32_t limit, struct arena *arena,
                                struct due_list *list, struct err *err)

@@ -637,7 +637,7 @@ struct pawl_outcome {
 
     /* PAWL_FAIL: more about the error; NULL or empty: nothing. What is no name (over 128 bytes, or
      * with control characters) is left out. */
-    char error_type[129]; /* what sort of error it is, such as the class of an exception: dead
+    char error_type[129]; /* what kind of error it is, such as the class of an exception: dead
                              letters are grouped by it */
     char error_code[129]; /* an error code or a status, as text */
     const char *stage;    /* "fetch", "input", "exec", "output" or "commit": where it failed. Not

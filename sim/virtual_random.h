@@ -1,4 +1,4 @@
-/* Randomness from a seed, of two sorts: streams that each part of the world has for itself, and
+/* Randomness from a seed, of two kinds: streams that each part of the world has for itself, and
  * random_fill, which the engine calls for ids and tokens, in place of the system's. */
 #ifndef PAWL_SIM_VIRTUAL_RANDOM_H
 #define PAWL_SIM_VIRTUAL_RANDOM_H

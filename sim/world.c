@@ -115,13 +115,13 @@ static void weather_turn(struct world *world)
 
 static void choose_faults(struct world *world, struct rng *rng)
 {
-    uint64_t sort = rng_below(rng, 8);
-    for (int fault = 0; fault < FAULT_COUNT && sort > 0; fault++)
+    uint64_t kind = rng_below(rng, 8);
+    for (int fault = 0; fault < FAULT_COUNT && kind > 0; fault++)
         if (rng_chance(rng, 650))
             world->faults |= UINT32_C(1) << fault;
-    if (sort <= 2)
+    if (kind <= 2)
         world->faults &= CALM_FAULTS;
-    if (sort == 0)
+    if (kind == 0)
         world->faults |= 1 << FAULT_STALL;
     world->faults &= world->scenario->faults;
     world->calm = (world->faults & ~(uint32_t)CALM_FAULTS) == 0;

@@ -266,7 +266,7 @@ enum error_code decide_step_complete(struct decider *d)
 }
 
 /* A lease that ends before the work began, or a critic's. */
-static enum error_code give_back(struct decider *d, struct str reason, struct str error,
+static enum error_code end_early(struct decider *d, struct str reason, struct str error,
                                  int64_t failures)
 {
     bool judged = d->step->held;
@@ -292,7 +292,7 @@ static enum error_code lose_critic(struct decider *d, struct str reason, struct 
     int64_t failures = d->step->failures + 1;
     return failures >= d->step->spec.retry.max_attempts
                ? fatal(d, VERDICT_NONE, reason, error, failures)
-               : give_back(d, reason, error, failures);
+               : end_early(d, reason, error, failures);
 }
 
 enum error_code decide_step_fail(struct decider *d)
@@ -327,7 +327,7 @@ enum error_code decide_step_release(struct decider *d)
     struct str reason = STR("released");
     struct str none = {NULL, 0};
     if (d->step->state == STEP_LEASED || d->step->held)
-        return give_back(d, reason, none, d->step->failures);
+        return end_early(d, reason, none, d->step->failures);
     return retry_later(d, VERDICT_NONE, reason, none, d->step->failures, 0);
 }
 
@@ -349,7 +349,7 @@ static enum error_code lose_lease(struct decider *d, struct str reason, struct s
     if (timed_out && d->step->state == STEP_RUNNING)
         return apply_verdict(d, VERDICT_RETRY, reason, error, NULL);
     if (d->step->state == STEP_LEASED && !spent)
-        return give_back(d, reason, error, failures);
+        return end_early(d, reason, error, failures);
     if (d->step->state == STEP_LEASED)
         code = decider_emit_step(d, EVENT_STEP_RUNNING); /* only what runs can fail */
     if (code != ERR_OK)

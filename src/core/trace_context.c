@@ -123,14 +123,14 @@ static uint64_t mix_text(uint64_t hash, struct str text)
 }
 
 /* What a span stands for. */
-enum sort { SORT_EPOCH = 1, SORT_ATTEMPT, SORT_STEP, SORT_EFFECT, SORT_WAIT };
+enum span_kind { SPAN_EPOCH = 1, SPAN_ATTEMPT, SPAN_STEP, SPAN_EFFECT, SPAN_WAIT };
 
-static struct trace_context span_of(const struct job *job, enum sort sort, struct str step,
+static struct trace_context span_of(const struct job *job, enum span_kind kind, struct str step,
                                     struct str key, int64_t number)
 {
     struct trace_context context = trace_of_job(job);
     uint64_t hash = mix(read_number(job->id.bytes, 8), read_number(job->id.bytes + 8, 8));
-    hash = mix(hash, (uint64_t)sort);
+    hash = mix(hash, (uint64_t)kind);
     hash = mix_text(hash, step);
     hash = mix_text(hash, key);
     hash = mix(hash, (uint64_t)number);
@@ -143,26 +143,26 @@ static struct trace_context span_of(const struct job *job, enum sort sort, struc
 
 struct trace_context trace_of_epoch(const struct job *job, int64_t epoch)
 {
-    return span_of(job, SORT_EPOCH, STR(""), STR(""), epoch);
+    return span_of(job, SPAN_EPOCH, STR(""), STR(""), epoch);
 }
 
 struct trace_context trace_of_attempt(const struct job *job, int64_t attempt)
 {
-    return span_of(job, SORT_ATTEMPT, STR(""), STR(""), attempt);
+    return span_of(job, SPAN_ATTEMPT, STR(""), STR(""), attempt);
 }
 
 /* By the step's name: its place in the plan may change. */
 struct trace_context trace_of_step(const struct job *job, struct str step, int64_t attempt)
 {
-    return span_of(job, SORT_STEP, step, STR(""), attempt);
+    return span_of(job, SPAN_STEP, step, STR(""), attempt);
 }
 
 struct trace_context trace_of_effect(const struct job *job, const struct effect *effect)
 {
-    return span_of(job, SORT_EFFECT, effect->step, effect->key, effect->attempt);
+    return span_of(job, SPAN_EFFECT, effect->step, effect->key, effect->attempt);
 }
 
 struct trace_context trace_of_wait(const struct job *job, struct str step, const struct wait *wait)
 {
-    return span_of(job, SORT_WAIT, step, wait->correlation_key, wait->since);
+    return span_of(job, SPAN_WAIT, step, wait->correlation_key, wait->since);
 }

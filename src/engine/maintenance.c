@@ -59,7 +59,7 @@ static enum error_code read_due(struct maintenance_run *run, int64_t *ret_away, 
 {
     const struct maintenance *maintenance = &run->engine->maintenance;
     struct store_due *due = NULL;
-    uint32_t limit = tasks[MAINTENANCE_TIMERS].budget; /* of each sort */
+    uint32_t limit = tasks[MAINTENANCE_TIMERS].budget; /* of each kind */
     uint32_t count = 0;
     int64_t now = 0;
     int64_t next = INT64_MAX;

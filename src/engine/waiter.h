@@ -65,7 +65,7 @@ enum waiter_action {
 enum waiter_pass {
     PASS_NOBODY,
     PASS_SAME, /* the next waiter that takes the same work */
-    PASS_ANY,  /* of all waiters that may take some of the same work, one of each sort */
+    PASS_ANY,  /* of all waiters that may take some of the same work, one of each kind */
 };
 
 struct waiter_move {

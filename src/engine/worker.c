@@ -37,8 +37,8 @@ static void slot_clear(struct slot *slot)
     slot->traceparent = slot->step = NULL;
 }
 
-/* Gives work back that nobody can do; without the lock. If that fails its lease will end. */
-static void give_back(struct pawl_worker *worker, struct pawl_json claim)
+/* Releases a claim that no slot can run; without the lock. If that fails its lease expires. */
+static void return_claim(struct pawl_worker *worker, struct pawl_json claim)
 {
     char *token = pawl_json_text(pawl_json_get(claim, "lease.token"));
     if (token != NULL && *token != '\0') {
@@ -83,7 +83,7 @@ static bool slot_fill(struct slot *slot, char *claim)
     slot->over_at = timeout_ms > 0 ? clock_monotonic_ms() + timeout_ms : INT64_MAX;
     if (slot->job_id == NULL || slot->kind == NULL || slot->token == NULL ||
         slot->payload == NULL || *slot->token == '\0' || (steps && slot->step == NULL)) {
-        give_back(slot->worker, whole);
+        return_claim(slot->worker, whole);
         slot_clear(slot);
         return false;
     }
@@ -166,7 +166,7 @@ static bool slot_run(struct slot *slot)
     if (next == NULL)
         return false;
     if (ending || atomic_load(&worker->stopped)) {
-        give_back(worker, pawl_json_read(next));
+        return_claim(worker, pawl_json_read(next));
         pawl_free(next);
         return false;
     }
@@ -253,7 +253,7 @@ static uint32_t hand_out(struct pawl_worker *worker, const char *answer)
         if (slot != NULL && !atomic_load(&worker->stopped))
             text = pawl_json_text(claim);
         if (text == NULL) {
-            give_back(worker, claim);
+            return_claim(worker, claim);
             continue;
         }
         if (slot_fill(slot, text)) {

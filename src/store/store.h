@@ -42,7 +42,7 @@ enum {
     STORE_LIST_MAX = 500,
     STORE_EVENTS_MAX = 1000,
     STORE_LANES_MAX = 100 * 1000, /* in one store at a time */
-    STORE_LANES_FEW = 1000,       /* below this none is given back */
+    STORE_LANES_FEW = 1000,       /* below this none is deleted */
     STORE_WORKERS_MAX = 10 * 1000,
     STORE_RESOURCES_MAX = 10 * 1000,
     STORE_TOKENS_MAX = 10 * 1000,

@@ -61,7 +61,7 @@ struct store_driver {
 
     /* ---- time: what happens by itself ---- */
 
-    /* What is due at the store's time, the oldest first, at most `limit` of each sort; without
+    /* What is due at the store's time, the oldest first, at most `limit` of each kind; without
      * locks: others may be at it. `ret_now` is the store's time, `ret_next` when the next thing
      * will be due, or earlier when that is not certain (INT64_MAX: nothing is); work to promote
      * counts, also when its time has come. */
@@ -74,7 +74,7 @@ struct store_driver {
      * registrations of workers whose time is over (WORKER_KEPT_MS). The
      * store's own time does not count: the caller says which time can be trusted. `ret_count` says
      * how many. When there are twice as many lanes as were needed the last time, those in which
-     * nothing stands are given back, which begins another era: their numbers mean nothing any more,
+     * nothing is are deleted, which begins another era: their numbers mean nothing any more,
      * or something else. */
     enum error_code (*sweep)(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,
                              struct err *err);
@@ -201,7 +201,7 @@ struct store_driver {
 /* Orders what is due, the oldest first: two struct store_due. */
 int store_due_cmp(const void *a, const void *b);
 
-/* With more lanes than this it is worth to look for those that may be given back, when
+/* With more lanes than this it is worth to look for empty ones, when
  * `left` were left the last time. */
 uint32_t store_lanes_many(uint32_t left);
 

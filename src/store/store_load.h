@@ -83,7 +83,7 @@ struct store_load {
     struct store_kind *kinds; /* by kind */
     uint32_t kind_count;
     struct names paused; /* queues, sorted */
-    uint64_t lanes_era;  /* another one than before: lanes were given back meanwhile, so that what
+    uint64_t lanes_era;  /* another one than before: lanes were deleted meanwhile, so that what
                             was known of them is to be forgotten */
 };
 

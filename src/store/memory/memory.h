@@ -72,7 +72,7 @@ struct memory_store {
     int64_t feed_last; /* positions may have gaps: a rollback does not give them back */
     int64_t telemetry_last;
     int64_t lane_last;   /* numbers may have gaps too */
-    uint32_t lanes_many; /* with more lanes than this some may be given back */
+    uint32_t lanes_many; /* with more lanes than this empty ones are deleted */
     uint64_t lanes_era;
 };
 
@@ -183,8 +183,8 @@ enum error_code memory_read_claim(struct memory_txn *txn, struct uuid job, uint3
 
 /* ---- places (memory_places.c) ---- */
 
-/* Gives back the lanes in which nothing stands, if there are many. */
-enum error_code memory_lanes_give_back(struct memory_txn *txn);
+/* Deletes the empty lanes, if there are many. */
+enum error_code memory_lanes_sweep(struct memory_txn *txn);
 
 /* The number of a lane; 0 when it has none and `make` is false. */
 enum error_code memory_lane(struct memory_txn *txn, struct str lane, bool make, int64_t *ret,

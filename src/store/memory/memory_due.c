@@ -143,7 +143,7 @@ enum error_code memory_sweep(struct store *store, int64_t now, uint32_t limit, u
         code = sweep_table(txn, TABLE_WORKERS_ENDS, TABLE_WORKERS, now - WORKER_KEPT_MS, limit,
                            &count);
     if (code == ERR_OK)
-        code = memory_lanes_give_back(txn);
+        code = memory_lanes_sweep(txn);
     code = memory_verb_end(txn, code, err);
     if (code != ERR_OK) {
         memory_rollback(handle);

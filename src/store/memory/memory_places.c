@@ -60,7 +60,7 @@ static bool has_ready(struct memory_txn *txn, int64_t number)
     return scan_next(&scan) != NULL;
 }
 
-enum error_code memory_lanes_give_back(struct memory_txn *txn)
+enum error_code memory_lanes_sweep(struct memory_txn *txn)
 {
     struct memory_store *store = txn->store;
     if (store->tables[TABLE_LANES].count <= store->lanes_many)

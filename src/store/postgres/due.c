@@ -178,7 +178,7 @@ static enum error_code ask_twice(struct postgres_txn *txn, uint32_t limit, struc
 
 /* ---- the answer ---- */
 
-/* The first `limit` of each sort that are due; the others say when to come again. */
+/* The first `limit` of each kind that are due; the others say when to come again. */
 static uint32_t cut(struct due_list *list, uint32_t limit, struct store_due *ret)
 {
     uint32_t taken[DUE_RESOURCE + 1] = {0};

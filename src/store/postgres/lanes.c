@@ -6,7 +6,7 @@
  * The book of numbers belongs to one era of one origin (origin.h): a transaction of another one
  * asks the database.
  *
- * Lanes are given back with the table locked against everybody. Each batch reads it when it loads
+ * Lanes are deleted with the table locked against everybody. Each batch reads it when it loads
  * and so holds it to its end: while a batch knows numbers no lane goes, and the next batch of the
  * same process reads that another era has begun. */
 #include "base/hash.h"
@@ -248,7 +248,7 @@ enum error_code lanes_number(struct postgres_txn *txn, const struct str *keys, u
     return code;
 }
 
-/* ---- giving back ---- */
+/* ---- sweeping empty lanes ---- */
 
 /* Everybody waits behind whoever waits for the table, and for whoever has it. What transactions
  * set for short statements would have all timers read once for each lane. */
@@ -256,9 +256,9 @@ static const char be_brief[] = "SELECT set_config('lock_timeout', '500ms', true)
                                " set_config('statement_timeout', '2s', true),"
                                " set_config('enable_hashjoin', 'on', true)";
 
-/* Gives back, begins an era, and says how many are left. What moves from timers to ready without
- * the lock is seen in one of them. */
-static const char give_back[] =
+/* Deletes empty lanes, begins an era, and says how many are left. What moves from timers to ready
+ * without the lock is seen in one of them. */
+static const char sweep_lanes[] =
     "WITH used AS MATERIALIZED (SELECT DISTINCT lane FROM pawl.timers WHERE lane IS NOT NULL"
     "), gone AS (DELETE FROM pawl.lanes l"
     " WHERE NOT EXISTS (SELECT FROM pawl.ready r WHERE r.lane = l.number)"
@@ -270,8 +270,8 @@ static const char give_back[] =
     " SELECT (SELECT count(*) FROM pawl.lanes) - (SELECT count(*) FROM gone)";
 
 /* With more than `many` lanes; `ret_left` is untouched when there are fewer. */
-static enum error_code give_back_in(struct postgres_txn *txn, uint32_t many, int64_t *ret_left,
-                                    struct err *err)
+static enum error_code sweep_in(struct postgres_txn *txn, uint32_t many, int64_t *ret_left,
+                                struct err *err)
 {
     int64_t count = 0;
     enum error_code code = txn_start(txn, err);
@@ -285,10 +285,10 @@ static enum error_code give_back_in(struct postgres_txn *txn, uint32_t many, int
     if (code == ERR_OK)
         code = connection_send_quiet(txn->connection,
                                      "LOCK TABLE pawl.lanes IN ACCESS EXCLUSIVE MODE", &none, err);
-    return code == ERR_OK ? txn_ask_int(txn, give_back, NULL, ret_left, err) : code;
+    return code == ERR_OK ? txn_ask_int(txn, sweep_lanes, NULL, ret_left, err) : code;
 }
 
-enum error_code lanes_give_back(struct postgres *store, struct err *err)
+enum error_code lanes_sweep(struct postgres *store, struct err *err)
 {
     struct store_txn *base;
     enum store_outcome outcome;
@@ -296,7 +296,7 @@ enum error_code lanes_give_back(struct postgres *store, struct err *err)
     enum error_code code = postgres_begin(&store->base, STORE_WRITE, &base, err);
     if (code != ERR_OK)
         return code;
-    code = give_back_in((struct postgres_txn *)base, store->lanes_many, &left, err);
+    code = sweep_in((struct postgres_txn *)base, store->lanes_many, &left, err);
     if (code != ERR_OK || left < 0) {
         postgres_rollback(base);
         if (code != ERR_UNAVAILABLE)

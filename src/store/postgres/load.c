@@ -372,22 +372,22 @@ static enum error_code take_settings(struct postgres_txn *txn, struct store_load
         code = out_of_memory(err);
     for (int row = 0; row < PQntuples(result) && code == ERR_OK; row++) {
         reader_row(&reader, row);
-        int64_t sort = reader_int(&reader);
-        if (sort == 0) {
+        int64_t kind = reader_int(&reader);
+        if (kind == 0) {
             code = take_kind(&reader, arena, &load->kinds[load->kind_count++], err);
-        } else if (sort == 1) {
+        } else if (kind == 1) {
             load->paused.at[load->paused.count++] = reader_str(&reader);
-        } else if (sort == 2) {
+        } else if (kind == 2) {
             reader_skip(&reader, 2);
             txn->now = clock_tell(txn->store, reader_int(&reader));
-        } else if (sort == 4) {
+        } else if (kind == 4) {
             reader_skip(&reader, 2);
             era = (uint64_t)reader_int(&reader);
-        } else if (sort == 5) {
+        } else if (kind == 5) {
             mark = reader_str(&reader);
             reader_skip(&reader, 1);
             timeline = reader_int(&reader);
-        } else if (sort == 6) {
+        } else if (kind == 6) {
             reader_skip(&reader, 2);
             flushed = reader_int(&reader);
         } else {

@@ -1,4 +1,4 @@
-/* load_parts: steps, effects and signals of many jobs, one statement for each sort, in one flight.
+/* load_parts: steps, effects and signals of many jobs, one statement for each kind, in one flight.
  *
  * Every selection is an array of (number of the part, job, what), so that results come back sorted
  * by part, each row once. */
@@ -227,8 +227,8 @@ static enum error_code send_signals(struct postgres_txn *txn, const struct store
 
 /* ---- results ---- */
 
-/* Rows of one sort, in order of parts: `size` bytes for each, made by `read`. */
-struct part_sort {
+/* Rows of one kind, in order of parts: `size` bytes for each, made by `read`. */
+struct part_kind {
     size_t size;
     enum error_code (*read)(struct reader *reader, struct arena *arena, void *ret, struct err *err);
     void (*set)(struct store_parts *part, void *at, uint32_t count);
@@ -292,11 +292,11 @@ static void set_signals(struct store_parts *part, void *at, uint32_t count)
     part->signal_count = count;
 }
 
-static const struct part_sort step_sort = {sizeof(struct step), read_step, set_steps};
-static const struct part_sort effect_sort = {sizeof(struct effect), read_effect, set_effects};
-static const struct part_sort signal_sort = {sizeof(struct signal), read_signal, set_signals};
+static const struct part_kind step_kind = {sizeof(struct step), read_step, set_steps};
+static const struct part_kind effect_kind = {sizeof(struct effect), read_effect, set_effects};
+static const struct part_kind signal_kind = {sizeof(struct signal), read_signal, set_signals};
 
-static enum error_code take_sort(struct postgres_txn *txn, const struct part_sort *sort,
+static enum error_code take_kind(struct postgres_txn *txn, const struct part_kind *kind,
                                  struct store_parts *parts, uint32_t count, struct arena *arena,
                                  struct err *err)
 {
@@ -306,7 +306,7 @@ static enum error_code take_sort(struct postgres_txn *txn, const struct part_sor
     if (code != ERR_OK)
         return code;
     uint32_t rows = (uint32_t)PQntuples(result);
-    char *all = arena_zalloc(arena, rows + (size_t)1, sort->size);
+    char *all = arena_zalloc(arena, rows + (size_t)1, kind->size);
     if (all == NULL)
         code = out_of_memory(err);
     reader_init(&reader, result, arena);
@@ -317,9 +317,9 @@ static enum error_code take_sort(struct postgres_txn *txn, const struct part_sor
             reader_row(&reader, (int)row);
             if (reader_int(&reader) != i)
                 break;
-            code = sort->read(&reader, arena, all + row * sort->size, err);
+            code = kind->read(&reader, arena, all + row * kind->size, err);
         }
-        sort->set(&parts[i], all + first * sort->size, row - first);
+        kind->set(&parts[i], all + first * kind->size, row - first);
     }
     PQclear(result);
     return code;
@@ -349,10 +349,10 @@ enum error_code postgres_load_parts(struct store_txn *handle, struct store_parts
     if (code == ERR_OK)
         code = txn_flush(txn, err);
     if (code == ERR_OK && steps)
-        code = take_sort(txn, &step_sort, parts, count, arena, err);
+        code = take_kind(txn, &step_kind, parts, count, arena, err);
     if (code == ERR_OK && effects)
-        code = take_sort(txn, &effect_sort, parts, count, arena, err);
+        code = take_kind(txn, &effect_kind, parts, count, arena, err);
     if (code == ERR_OK && signals)
-        code = take_sort(txn, &signal_sort, parts, count, arena, err);
+        code = take_kind(txn, &signal_kind, parts, count, arena, err);
     return txn_end_verb(txn, code);
 }

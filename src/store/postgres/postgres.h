@@ -53,7 +53,7 @@ struct postgres {
     uint32_t connection_count;
     struct lane_book lanes;
     uint64_t lanes_era;          /* of the book; under the mutex */
-    _Atomic uint32_t lanes_many; /* with more lanes than this some may be given back */
+    _Atomic uint32_t lanes_many; /* with more lanes than this empty ones are deleted */
 
     _Atomic int64_t clock_seen;  /* the latest time that was told */
     atomic_bool clock_is_behind; /* an earlier one was told after it */
@@ -260,8 +260,8 @@ uint64_t lanes_begin_era(struct postgres_txn *txn, uint64_t era);
 void lanes_learn(struct postgres *store, uint64_t era, const struct store_lane *lanes,
                  uint32_t count);
 
-/* Gives back the lanes in which nothing stands, if there are many and nobody is in the way. */
-enum error_code lanes_give_back(struct postgres *store, struct err *err);
+/* Deletes the empty lanes, if there are many and nobody is in the way. */
+enum error_code lanes_sweep(struct postgres *store, struct err *err);
 
 /* ---- write, in several files ---- */
 

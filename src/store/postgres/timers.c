@@ -346,7 +346,7 @@ enum error_code postgres_sweep(struct store *handle, int64_t now, uint32_t limit
     if (code == ERR_OK)
         code = ask_alone(handle, sweep_old, numbers, 6, found, 2, err);
     if (code == ERR_OK)
-        code = lanes_give_back(store, err);
+        code = lanes_sweep(store, err);
     if (code != ERR_OK)
         return code;
     store->entries_swept = found[1];

@@ -84,17 +84,17 @@ static int note_wal_pages(void *arg, sqlite3 *db, const char *name, int pages)
     return SQLITE_OK;
 }
 
-static int configure(struct connection *connection, enum connection_sort sort, int64_t timeout_ms)
+static int configure(struct connection *connection, enum connection_kind kind, int64_t timeout_ms)
 {
     sqlite3 *db = connection->db;
     int timeout = timeout_ms > INT_MAX ? INT_MAX : (int)timeout_ms;
     int result = sqlite3_extended_result_codes(db, 1);
     if (result == SQLITE_OK)
         result = sqlite3_busy_timeout(db, timeout);
-    /* Rows of some kilobytes are made in memory of this sort. */
+    /* Rows of some kilobytes are made in memory of this kind. */
     if (result == SQLITE_OK)
         result = sqlite3_db_config(db, SQLITE_DBCONFIG_LOOKASIDE, NULL, 2304,
-                                   sort == CONNECTION_WRITER ? 256 : 64);
+                                   kind == CONNECTION_WRITER ? 256 : 64);
     /* The file may have been made by somebody else: its schema gets no more than it needs. */
     if (result == SQLITE_OK)
         result = sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
@@ -102,7 +102,7 @@ static int configure(struct connection *connection, enum connection_sort sort, i
         result = sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     if (result == SQLITE_OK)
         result = sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-    if (result == SQLITE_OK && sort != CONNECTION_WRITER)
+    if (result == SQLITE_OK && kind != CONNECTION_WRITER)
         result = sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     /* Checkpoints are made by hand, so that their errors are seen. The hook takes the place of
      * SQLite's own. */
@@ -111,27 +111,27 @@ static int configure(struct connection *connection, enum connection_sort sort, i
 }
 
 enum error_code lite_open(struct connection *connection, const char *path,
-                          enum connection_sort sort, int64_t timeout_ms, struct err *err)
+                          enum connection_kind kind, int64_t timeout_ms, struct err *err)
 {
     int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
-    flags |= sort == CONNECTION_READER ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
+    flags |= kind == CONNECTION_READER ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
     *connection = (struct connection){0};
     enum error_code code = ERR_OK;
     int result = sqlite3_open_v2(path, &connection->db, flags, NULL);
     /* SQLite takes a file that it may not write as one to read. */
-    if (result == SQLITE_OK && sort != CONNECTION_READER &&
+    if (result == SQLITE_OK && kind != CONNECTION_READER &&
         sqlite3_db_readonly(connection->db, "main") != 0)
         result = SQLITE_READONLY;
     if (result == SQLITE_OK)
-        result = configure(connection, sort, timeout_ms);
+        result = configure(connection, kind, timeout_ms);
     if (result != SQLITE_OK)
         code = lite_fail(connection, result, "open the database", err);
     if (code == ERR_OK)
         code = lite_run_sql(
             connection,
-            sort == CONNECTION_READER
+            kind == CONNECTION_READER
                 ? STR("PRAGMA query_only = 1; PRAGMA cache_size = -8000; PRAGMA temp_store = 2")
-            : sort == CONNECTION_CHECKPOINTER
+            : kind == CONNECTION_CHECKPOINTER
                 ? STR("PRAGMA synchronous = NORMAL; PRAGMA cache_size = -100")
                 : STR("PRAGMA page_size = 4096; PRAGMA synchronous = NORMAL; "
                       "PRAGMA cache_size = -32000; PRAGMA temp_store = 2; "

@@ -41,7 +41,7 @@ struct connection {
 };
 
 /* What a connection is for. */
-enum connection_sort {
+enum connection_kind {
     CONNECTION_WRITER,       /* the only one that writes rows */
     CONNECTION_CHECKPOINTER, /* moves the log to the database, but not when it is closed */
     CONNECTION_READER,       /* cannot write, and never checkpoints, not even when it is closed */
@@ -50,7 +50,7 @@ enum connection_sort {
 /* Opens; the file must be there. unavailable (also when the file can only be read), corrupt or
  * no_memory, as lite_fail. Locks of others are waited for up to `timeout_ms`. */
 enum error_code lite_open(struct connection *connection, const char *path,
-                          enum connection_sort sort, int64_t timeout_ms, struct err *err);
+                          enum connection_kind kind, int64_t timeout_ms, struct err *err);
 
 /* Closes, if it is open. */
 void lite_close(struct connection *connection);

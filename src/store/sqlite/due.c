@@ -21,7 +21,7 @@ static void sort_due(struct due_list *list)
         qsort(list->at, list->count, sizeof *list->at, store_due_cmp);
 }
 
-/* Adds what is due of one sort, at most `limit`, and notes when the next will be. */
+/* Adds what is due of one kind, at most `limit`, and notes when the next will be. */
 static enum error_code add_due(struct sqlite_txn *txn, enum statement statement,
                                enum store_due_what what, uint32_t limit, struct arena *arena,
                                struct due_list *list, struct err *err)
@@ -258,7 +258,7 @@ enum error_code sqlite_sweep(struct store *store, int64_t now, uint32_t limit, u
     struct sqlite_txn *txn = (struct sqlite_txn *)base;
     enum store_outcome outcome;
     uint32_t count = 0;
-    bool gave_back = false;
+    bool swept_lanes = false;
     bool swept_feed = false;
     code = sqlite_verb_begin(txn, err);
     if (code == ERR_OK)
@@ -272,8 +272,8 @@ enum error_code sqlite_sweep(struct store *store, int64_t now, uint32_t limit, u
     if (code == ERR_OK)
         code = sqlite_sweep_feed(txn, &swept_feed, err);
     if (code == ERR_OK)
-        code = sqlite_lanes_give_back(txn, &gave_back, err);
-    if (code != ERR_OK || (count == 0 && !gave_back && !swept_feed))
+        code = sqlite_lanes_sweep(txn, &swept_lanes, err);
+    if (code != ERR_OK || (count == 0 && !swept_lanes && !swept_feed))
         sqlite_rollback(base);
     else
         code = sqlite_commit(base, &outcome, err);

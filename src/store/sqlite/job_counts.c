@@ -6,7 +6,7 @@
 
 enum {
     STORED_EVERY = 1000, /* rows of the feed */
-    OLDEST_ROWS = 2000,  /* that are looked at for the oldest job of each queue, of each sort */
+    OLDEST_ROWS = 2000,  /* that are looked at for the oldest job of each queue, of each kind */
 };
 
 void job_counts_init(struct job_counts *counts, uint64_t seed)

@@ -109,8 +109,8 @@ static enum error_code resolve(struct str path, bool create, char ret[PATH_MAX],
 }
 
 /* What can be told without opening. */
-static enum error_code check_sort(const struct owner *owner, struct stat *status, bool *ret_there,
-                                  struct err *err)
+static enum error_code check_file_kind(const struct owner *owner, struct stat *status,
+                                       bool *ret_there, struct err *err)
 {
     *ret_there = stat(owner->path, status) == 0;
     if (!*ret_there)
@@ -284,7 +284,7 @@ enum error_code owner_take(struct str path, bool create, struct owner *ret, stru
     bool there;
     enum error_code code = resolve(path, create, owner.path, err);
     if (code == ERR_OK)
-        code = check_sort(&owner, &status, &there, err);
+        code = check_file_kind(&owner, &status, &there, err);
     if (code == ERR_OK)
         code = take_lock(&owner, err);
     if (code != ERR_OK)
@@ -411,7 +411,7 @@ static bool is_open_here(const struct stat *status, int except)
     return found;
 }
 
-/* Whether locks of this sort stand beside SQLite's: on these file systems they are the same. */
+/* Whether locks of this kind stand beside SQLite's: on these file systems they are the same. */
 static bool has_file_locks(int file)
 {
     enum { NFS = 0x6969, SMB = 0x517b };
@@ -543,7 +543,7 @@ enum error_code owner_look(struct owner *owner, bool create, enum file_content *
 {
     struct stat status;
     bool there;
-    enum error_code code = check_sort(owner, &status, &there, err);
+    enum error_code code = check_file_kind(owner, &status, &there, err);
     if (code != ERR_OK)
         return code;
     bool is_empty = !there || status.st_size == 0;

@@ -9,7 +9,7 @@
  * opens anew.
  *
  * The database is opened here once, before SQLite opens it, and closed after SQLite has closed it:
- * closing any descriptor of a file ends all locks of the other sort, SQLite's, that the process has
+ * closing any descriptor of a file ends all locks of the other kind, SQLite's, that the process has
  * on it. */
 #ifndef PAWL_STORE_SQLITE_OWNER_H
 #define PAWL_STORE_SQLITE_OWNER_H

@@ -166,9 +166,9 @@ struct sqlite_store {
     struct sqlite_txn txn;
     struct lane_book lanes;
     bool lanes_stale;                    /* to be read anew */
-    uint32_t lanes_many;                 /* with more lanes than this some may be given back */
+    uint32_t lanes_many;                 /* with more lanes than this empty ones are deleted */
     _Atomic uint64_t lanes_era;          /* changed with the writer lock */
-    uint32_t lanes_free[LANES_FREE_MAX]; /* the lowest numbers that were given back, rising */
+    uint32_t lanes_free[LANES_FREE_MAX]; /* the lowest free numbers, rising */
     uint32_t lanes_free_count;
     uint32_t lanes_free_next; /* index of the next to be used */
     int64_t feed_end;
@@ -305,8 +305,8 @@ enum error_code sqlite_lane(struct sqlite_txn *txn, struct str key, int64_t *ret
 /* Fills the book of lanes from the database. */
 enum error_code sqlite_lanes_read(struct sqlite_store *store, struct err *err);
 
-/* Gives back the lanes in which nothing stands, if there are many. */
-enum error_code sqlite_lanes_give_back(struct sqlite_txn *txn, bool *ret_done, struct err *err);
+/* Deletes the empty lanes, if there are many. */
+enum error_code sqlite_lanes_sweep(struct sqlite_txn *txn, bool *ret_done, struct err *err);
 
 /* The lanes with numbers above `after`. */
 enum error_code sqlite_read_lanes(struct sqlite_txn *txn, uint32_t after, struct arena *arena,

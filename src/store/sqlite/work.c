@@ -53,7 +53,7 @@ enum error_code sqlite_lane(struct sqlite_txn *txn, struct str key, int64_t *ret
     return code;
 }
 
-enum error_code sqlite_lanes_give_back(struct sqlite_txn *txn, bool *ret_done, struct err *err)
+enum error_code sqlite_lanes_sweep(struct sqlite_txn *txn, bool *ret_done, struct err *err)
 {
     struct sqlite_store *store = txn->store;
     int changes = 0;

@@ -502,7 +502,7 @@ static void without_the_store_the_counters_are_still_told(void **state)
     server_close(c->server);
     c->server = NULL;
     struct server_options options = {.listen = STR("127.0.0.1:0")};
-    options.engine.store.patience_ms = 200;
+    options.engine.store.timeout_ms = 200;
     http_open(c, &options);
     submit(c, "");
     assert_string_equal(figure_on(c, page(c), "pawl_events_total"), "1");

@@ -14,6 +14,7 @@
 struct pawl {
     struct handle *handle;      /* NULL: it is a server */
     struct http_client *server; /* NULL: it is a store */
+    struct arena_pool *pool;    /* for the memory of calls */
     long long (*clock)(void *arg);
     void *clock_arg;
 };
@@ -69,9 +70,13 @@ enum pawl_code pawl_open(const char *url, const struct pawl_options *options,
         return library_fail(err_set(&err, ERR_NO_MEMORY, "out of memory"), &err, error);
     pawl->clock = options->clock;
     pawl->clock_arg = options->clock_arg;
-    enum error_code code = http_client_is_url(str_from(url)) ? open_server(pawl, url, options, &err)
-                                                             : open_store(pawl, url, options, &err);
+    pawl->pool = arena_pool_new();
+    enum error_code code = pawl->pool == NULL ? err_set(&err, ERR_NO_MEMORY, "out of memory")
+                           : http_client_is_url(str_from(url))
+                               ? open_server(pawl, url, options, &err)
+                               : open_store(pawl, url, options, &err);
     if (code != ERR_OK) {
+        arena_pool_drop(pawl->pool);
         free(pawl);
         return library_fail(code, &err, error);
     }
@@ -85,6 +90,7 @@ void pawl_close(struct pawl *pawl)
         return;
     handle_close(pawl->handle);
     http_client_close(pawl->server);
+    arena_pool_drop(pawl->pool);
     free(pawl);
 }
 
@@ -159,7 +165,7 @@ static enum pawl_code call(struct pawl *pawl, enum verb_name name, const char *r
                                     "pawl_%.*s requires an open store and an output argument",
                                     STR_ARG(verb_text(name))),
                             &err, error);
-    arena_init(&arena);
+    arena_init_pooled(&arena, pawl->pool);
     buf_init(&answer, &arena, 1024);
     enum error_code code = take_key(name, str_from(request), &arena, &key, &rest, &err);
     if (code == ERR_OK)

@@ -19,6 +19,7 @@ enum {
     /* Every commit wakes everybody who waits. Who was woken so often in vain looks again only after
      * a pause. */
     EAGER_ROUNDS = 8,
+    JOB_BYTES = 1280, /* of a job in a response, with a small payload */
     NAP_MS = 5,
     /* Pages of events that are passed over in one call, since nothing in them is for the caller. */
     PASSED_MAX = 16,
@@ -366,10 +367,20 @@ void verb_put(const struct verb_call *call, struct json_writer *writer)
         verb_at(call->name)->write(call, writer);
 }
 
+/* What a response of many jobs will take, roughly: a buffer that doubles is copied, and its new
+ * pages have to be made. */
+static size_t expected_bytes(const struct verb_call *call)
+{
+    size_t jobs = call->call.count;
+    for (uint32_t i = 0; i < call->call.count; i++)
+        jobs += call->call.ops[i]->grant_count;
+    return call->result.bytes + jobs * JOB_BYTES;
+}
+
 void verb_write(const struct verb_call *call, struct buf *buf)
 {
     struct json_writer writer;
-    (void)buf_reserve(buf, call->result.bytes);
+    (void)buf_reserve(buf, expected_bytes(call));
     json_writer_init(&writer, buf);
     verb_put(call, &writer);
 }

@@ -93,17 +93,34 @@ void effect_state_write(const struct effect *effect, enum state_form form, struc
     write_record(&effect_record, effect, RECORD_FROM(EFFECT_COLUMNS), form, buf);
 }
 
-enum error_code effect_state_read(struct str state, struct arena *arena, struct effect *effect,
-                                  struct err *err)
+static enum error_code read_effect(struct str state, uint64_t mask, struct arena *arena,
+                                   struct effect *effect, struct err *err)
 {
-    enum error_code code = read_record(&effect_record, state, RECORD_FROM(EFFECT_COLUMNS),
-                                       "the state of an effect", arena, effect, err);
+    enum error_code code =
+        read_record(&effect_record, state, mask, "the state of an effect", arena, effect, err);
     if (code == ERR_OK && !str_is_set(effect->key))
         code = err_set(err, ERR_CORRUPT, "an effect has no key");
     if (code != ERR_OK)
         return code;
     effect->name = effect_name(effect->step, effect->key, arena);
     return str_is_set(effect->name) ? ERR_OK : err_set(err, ERR_NO_MEMORY, "out of memory");
+}
+
+enum error_code effect_state_read(struct str state, struct arena *arena, struct effect *effect,
+                                  struct err *err)
+{
+    return read_effect(state, RECORD_FROM(EFFECT_COLUMNS), arena, effect, err);
+}
+
+void effect_write_whole(const struct effect *effect, struct buf *buf)
+{
+    write_record(&effect_record, effect, RECORD_ALL, STATE_PACKED, buf);
+}
+
+enum error_code effect_read_whole(struct str packed, struct arena *arena, struct effect *effect,
+                                  struct err *err)
+{
+    return read_effect(packed, RECORD_ALL, arena, effect, err);
 }
 
 /* A step that thousands must come before is read whenever one of them ends: its dependencies stand

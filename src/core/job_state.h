@@ -39,6 +39,11 @@ void effect_state_write(const struct effect *effect, enum state_form form, struc
 enum error_code effect_state_read(struct str state, struct arena *arena, struct effect *effect,
                                   struct err *err);
 
+/* An effect with all of that, packed; texts that are read are views of `packed`. */
+void effect_write_whole(const struct effect *effect, struct buf *buf);
+enum error_code effect_read_whole(struct str packed, struct arena *arena, struct effect *effect,
+                                  struct err *err);
+
 /* A step in two texts: what the plan says of it, which is written once, and the rest. The ordinal
  * is in neither. */
 void step_plan_write(const struct step *step, struct buf *buf);

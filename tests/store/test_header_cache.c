@@ -102,7 +102,7 @@ static void what_is_dropped_is_known_in_no_generation(void **state)
 static void large_jobs_take_no_more_memory_than_small_ones(void **state)
 {
     (void)state;
-    enum { PAYLOAD = 1024 * 1024, TWO_GENERATIONS = 2 * 18 * PAYLOAD };
+    enum { PAYLOAD = 1024 * 1024, TWO_GENERATIONS = 2 * 34 * PAYLOAD };
     static char payload[PAYLOAD];
     struct header_cache cache;
     header_cache_init(&cache, 7);

@@ -213,6 +213,56 @@ static void jobs_that_are_deleted_are_not_counted_after_a_kill_either(void **sta
     end(t);
 }
 
+/* ---- effects ---- */
+
+enum { EFFECTS = 24 };
+
+static void put_effect(struct trial *t, struct uuid id, int number)
+{
+    const char *key = numbered(&t->w, "call", number);
+    act(t, id, begin_of(&t->w, key, "1"));
+    assert_coherent(t, id);
+    act(t, id, commit_of(&t->w, key, "{'text':'a result that takes some room in the row'}"));
+    assert_coherent(t, id);
+}
+
+/* In the row of the job while they are few, each in a row of its own when they are many. */
+static void effects_are_the_same_when_they_become_too_many_for_the_row(void **state)
+{
+    struct trial *t = trial_in(*state);
+    struct uuid id = submit(t, "a");
+    act(t, id, claim_by("w1", true));
+    put_effect(t, id, 0);
+    assert_true(known(t, id)->effects.len > 0);
+    for (int i = 1; i < EFFECTS; i++)
+        put_effect(t, id, i);
+    assert_false(str_is_set(known(t, id)->effects));
+    reopen(t);
+    struct job_slice after = whole(t, id);
+    assert_int_equal(after.effect_count, EFFECTS);
+    for (int i = 0; i < EFFECTS; i++)
+        assert_true(after.effects[i].returned);
+    act(t, id, complete_with(&t->w, "1"));
+    assert_int_equal(whole(t, id).effect_count, EFFECTS);
+    end(t);
+}
+
+static void few_effects_outlive_their_lease(void **state)
+{
+    struct trial *t = trial_in(*state);
+    struct uuid id = submit(t, "a");
+    act(t, id, claim_by("w1", true));
+    put_effect(t, id, 0);
+    act(t, id, by_worker(&t->w, COMMAND_RELEASE));
+    assert_coherent(t, id);
+    reopen(t);
+    act(t, id, claim_by("w2", true));
+    put_effect(t, id, 1);
+    reopen(t);
+    assert_int_equal(whole(t, id).effect_count, 2);
+    end(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +273,8 @@ int main(void)
         IN_PLACE(whoever_comes_back_sees_what_another_process_did),
         IN_PLACE(what_is_counted_and_due_is_the_same_after_a_kill),
         IN_PLACE(jobs_that_are_deleted_are_not_counted_after_a_kill_either),
+        IN_PLACE(effects_are_the_same_when_they_become_too_many_for_the_row),
+        IN_PLACE(few_effects_outlive_their_lease),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,9 +4,8 @@
 
 /* Of one generation. A header takes a kilobyte beside what its spec and its state say. */
 enum {
-    HEADERS_MAX = 8192,
-    HEADER_BYTES_MAX = 16 * 1024 * 1024,
-    EFFECTS_KNOWN_MAX = 8,
+    HEADERS_MAX = 16 * 1024,
+    HEADER_BYTES_MAX = 32 * 1024 * 1024,
     LARGE_BYTES = 16 * 1024, /* of a payload, after which the memory is looked at */
 };
 
@@ -91,24 +90,6 @@ static bool copy(struct arena *arena, struct str *text)
     return str_is_set(*text) == was_set;
 }
 
-/* Without memory, or when they are many, they are left to the database. */
-static void copy_effects(struct header *header, struct arena *arena)
-{
-    struct effect *effects = NULL;
-    uint32_t count = header->effects_known ? header->effect_count : 0;
-    bool known = header->effects_known && count <= EFFECTS_KNOWN_MAX;
-    if (known && count > 0)
-        effects = arena_alloc(arena, count * sizeof *effects);
-    known = known && (count == 0 || effects != NULL);
-    for (uint32_t i = 0; i < count && known; i++) {
-        effects[i] = header->effects[i];
-        known = effect_copy_texts(&effects[i], arena);
-    }
-    header->effects_known = known;
-    header->effects = effects;
-    header->effect_count = known ? count : 0;
-}
-
 void header_cache_put(struct header_cache *cache, const struct header *header)
 {
     struct header_generation *young = &cache->generations[cache->young];
@@ -120,11 +101,11 @@ void header_cache_put(struct header_cache *cache, const struct header *header)
     /* The spec of a job that is known here is there already. */
     const struct spec *spec = kept != NULL && !kept->gone ? &kept->job.spec : NULL;
     if (kept == NULL || !job_copy_texts(&fresh.job, spec, &young->arena) ||
-        !copy(&young->arena, &fresh.hashes) || !copy(&young->arena, &fresh.record)) {
+        !copy(&young->arena, &fresh.hashes) || !copy(&young->arena, &fresh.record) ||
+        !copy(&young->arena, &fresh.effects)) {
         header_cache_drop(cache, &header->id);
         return;
     }
-    copy_effects(&fresh, &young->arena);
     *kept = fresh;
     /* What is replaced stays there until all of it goes. */
     if ((++young->puts & 63) == 0 || fresh.job.spec.payload.len >= LARGE_BYTES)

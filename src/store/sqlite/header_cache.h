@@ -24,10 +24,8 @@ struct header {
     int64_t claim_bytes; /* and in the other, */
     struct str hashes;   /* of which this is the rest, */
     struct str record;   /* or absent: to be read */
-    bool effects_known;  /* these are all effects of the job, as long as they are few */
-    struct effect *effects;
-    uint32_t effect_count;
-    bool gone; /* of the cache: it knows nothing of this job */
+    struct str effects;  /* all of them (inline_effects.h), or absent: they are in job_effects */
+    bool gone;           /* of the cache: it knows nothing of this job */
 };
 
 struct header_generation {

@@ -47,6 +47,10 @@ static void header_read(struct query *query, struct header *header, struct job_r
     header->claim_bytes = lite_read_int(query);
     row->cursor = lite_read_text(query);
     read_claim(query, header->claimed, row);
+    header->effects = lite_read_text(query);
+    /* A job that has only been made has none. */
+    if (!header->stated && !header->claimed)
+        header->effects = STR("");
 }
 
 /* Ends the query, which gives one header or none (no 0). */
@@ -86,9 +90,11 @@ static bool is_new(const struct sqlite_txn *txn, const struct uuid *id)
 enum error_code sqlite_find_header(struct sqlite_txn *txn, const struct uuid *id,
                                    struct arena *arena, struct header *ret, struct err *err)
 {
-    const struct header *known =
-        txn->reader == NULL ? header_cache_find(&txn->store->headers, id) : NULL;
-    if (known != NULL || is_new(txn, id)) {
+    const struct header *known = NULL;
+    bool new = is_new(txn, id);
+    if (txn->reader == NULL && !new)
+        known = header_cache_find(&txn->store->headers, id);
+    if (known != NULL || new) {
         *ret = known != NULL ? *known : (struct header){0};
         return ERR_OK;
     }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "core/job_state.h"
+#include "store/sqlite/inline_effects.h"
 #include "store/sqlite/sqlite.h"
 
 /* ---- steps ---- */
@@ -265,41 +266,50 @@ static bool is_among(struct str name, const struct str *names, uint32_t count)
 static bool is_wanted(const struct store_parts *parts, const struct effect *effect)
 {
     bool open = effect_is_open(effect);
+    const struct store_effects *of = &parts->effects_of;
+    if (of->wanted && str_eq(effect->step, of->step) && effect->version > of->after)
+        return true;
     return parts->all_effects || (parts->all_open_effects && open) ||
            (open && is_among(effect->step, parts->open_of, parts->open_of_count)) ||
            is_among(effect->name, parts->effect_names, parts->effect_name_count);
 }
 
-/* Adds what the cache knows; false when it does not know all. */
-static enum error_code take_known_effects(struct effects *effects, const struct store_parts *parts,
-                                          bool *ret_known)
+/* Adds those that are in the row of the job; *ret_all: the job has no others. */
+static enum error_code take_inline_effects(struct effects *effects, const struct store_parts *parts,
+                                           bool *ret_all)
 {
-    const struct sqlite_txn *txn = effects->txn;
-    const struct header *header =
-        txn->reader == NULL ? header_cache_find(&txn->store->headers, effects->job) : NULL;
-    *ret_known = header != NULL && header->effects_known && !parts->effects_of.wanted;
-    for (uint32_t i = 0; *ret_known && i < header->effect_count; i++) {
-        if (!is_wanted(parts, &header->effects[i]))
-            continue;
-        if (!sqlite_more(effects->arena, (void **)&effects->at, effects->count, &effects->cap,
-                         sizeof *effects->at))
-            return sqlite_no_memory(effects->err);
-        struct effect *effect = &effects->at[effects->count++];
-        *effect = header->effects[i];
-        if (!effect_copy_texts(effect, effects->arena))
-            return sqlite_no_memory(effects->err);
-    }
-    return ERR_OK;
+    struct header header;
+    enum error_code code =
+        sqlite_find_header(effects->txn, effects->job, effects->arena, &header, effects->err);
+    *ret_all = code == ERR_OK && (header.no == 0 || str_is_set(header.effects));
+    if (!*ret_all || header.no == 0)
+        return code;
+    /* What is in the cache may go. */
+    struct str packed = arena_copy(effects->arena, header.effects);
+    if (!str_is_set(packed))
+        return sqlite_no_memory(effects->err);
+    code = inline_effects_read(packed, effects->arena, &effects->at, &effects->count, effects->err);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < effects->count && code == ERR_OK; i++)
+        if (is_wanted(parts, &effects->at[i]))
+            effects->at[kept++] = effects->at[i];
+    effects->count = kept;
+    return code;
 }
 
 static enum error_code load_effects(struct sqlite_txn *txn, struct store_parts *parts,
                                     struct arena *arena, struct err *err)
 {
     struct effects effects = {.txn = txn, .job = &parts->job, .arena = arena, .err = err};
-    bool known = false;
-    enum error_code code = take_known_effects(&effects, parts, &known);
-    if (code != ERR_OK || known) {
-        /* That is all. */
+    bool all = false;
+    parts->effects = NULL;
+    parts->effect_count = 0;
+    if (!parts->all_effects && !parts->effects_of.wanted && !parts->all_open_effects &&
+        parts->open_of_count == 0 && parts->effect_name_count == 0)
+        return ERR_OK;
+    enum error_code code = take_inline_effects(&effects, parts, &all);
+    if (code != ERR_OK || all) {
+        /* There are no others. */
     } else if (parts->all_effects) {
         code = add_effects(&effects, STATEMENT_EFFECTS_ALL, NULL);
     } else if (parts->effects_of.wanted) {
@@ -318,6 +328,8 @@ static enum error_code load_effects(struct sqlite_txn *txn, struct store_parts *
     for (uint32_t i = 0; i < effects.count; i++)
         if (kept == 0 || compare_effects(&effects.at[i], &effects.at[kept - 1]) != 0)
             effects.at[kept++] = effects.at[i];
+    if (parts->effects_of.wanted && kept > parts->effects_of.max)
+        kept = parts->effects_of.max;
     parts->effects = effects.at;
     parts->effect_count = kept;
     return code;

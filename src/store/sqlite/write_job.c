@@ -11,6 +11,7 @@
  * had goes to `history`. */
 #include "base/planted.h"
 #include "core/job_state.h"
+#include "store/sqlite/inline_effects.h"
 #include "store/sqlite/packed.h"
 #include "store/sqlite/sqlite.h"
 
@@ -169,6 +170,14 @@ static enum error_code move_due(struct sqlite_txn *txn, const struct job_change 
                           : code;
 }
 
+static void put_inline_effects(struct query *query, const struct header *header)
+{
+    if (str_is_set(header->effects))
+        lite_put_blob(query, header->effects.at, header->effects.len);
+    else
+        lite_put_null(query);
+}
+
 static enum error_code put_claim(struct sqlite_txn *txn, struct job_change *change, struct err *err)
 {
     const struct job_row *row = &change->row;
@@ -199,6 +208,7 @@ static enum error_code put_claim(struct sqlite_txn *txn, struct job_change *chan
     lite_put_blob(&query, row->state.at, row->state.len);
     lite_put_blob(&query, buf_str(&change->hashes).at, change->hashes.len);
     lite_put_text(&query, buf_str(&change->record));
+    put_inline_effects(&query, header);
     if (!there)
         lite_put_int(&query, change->write->now.due_at);
     code = lite_run(&query);
@@ -289,6 +299,7 @@ static enum error_code put_state(struct sqlite_txn *txn, struct job_change *chan
     lite_put_blob(&query, row->state.at, row->state.len);
     lite_put_blob(&query, buf_str(&change->hashes).at, change->hashes.len);
     lite_put_text(&query, buf_str(&change->record));
+    put_inline_effects(&query, header);
     header->state_bytes = (header->stated ? header->state_bytes : 0) + more;
     header->claim_bytes = 0;
     header->stated = true;
@@ -303,7 +314,8 @@ static bool is_as_made(const struct job_change *change)
     const struct job_row *row = &change->row;
     return change->write->created && row->version == 1 && row->updated_at == row->created_at &&
            row->retry_count == 0 && row->purge_at == 0 && row->reason_code == 0 && !row->asking &&
-           !str_is_set(row->cursor) && str_is_set(change->write->now.lane);
+           !str_is_set(row->cursor) && str_is_set(change->write->now.lane) &&
+           str_is_set(change->header.effects) && change->header.effects.len == 0;
 }
 
 static enum error_code put_rows(struct sqlite_txn *txn, struct job_change *change, struct err *err)
@@ -479,33 +491,80 @@ static struct query effect_query(struct sqlite_txn *txn, enum statement statemen
     return query;
 }
 
-/* Whether there is a row already may be known, else it is tried out. */
-static bool is_new_effect(const struct header *header, const struct effect *effect)
-{
-    bool found = !header->effects_known;
-    for (uint32_t i = 0; i < header->effect_count && !found; i++)
-        found = str_eq(header->effects[i].name, effect->name);
-    return !found;
-}
-
-static enum error_code put_effect(struct sqlite_txn *txn, const struct header *header,
+/* An effect of a job that has many of them. */
+static enum error_code put_effect(struct sqlite_txn *txn, const struct uuid *job,
                                   const struct effect *effect, struct err *err)
 {
-    const struct uuid *job = &header->id;
     struct effect_row row;
+    bool found = false;
     if (row_of_effect(effect, STATE_PACKED, &txn->scratch, &row) != ERR_OK)
         return sqlite_no_memory(err);
-    if (!is_new_effect(header, effect)) {
-        bool found = false;
-        struct query update = effect_query(txn, STATEMENT_EFFECT_UPDATE, job, &row, err);
-        enum error_code code = lite_run_found(&update, &found);
-        if (code != ERR_OK || found)
-            return code;
-    }
+    struct query update = effect_query(txn, STATEMENT_EFFECT_UPDATE, job, &row, err);
+    enum error_code code = lite_run_found(&update, &found);
+    if (code != ERR_OK || found)
+        return code;
     struct query insert = effect_query(txn, STATEMENT_EFFECT_INSERT, job, &row, err);
     lite_put_text(&insert, row.step);
     lite_put_text(&insert, row.key);
     return lite_run(&insert);
+}
+
+/* The effects that are in the row of the job, with those that it writes. */
+static enum error_code merge_effects(struct sqlite_txn *txn, const struct job_change *change,
+                                     struct effect **ret, uint32_t *ret_count, struct err *err)
+{
+    const struct store_job_write *write = change->write;
+    struct effect *known = NULL;
+    uint32_t count = 0;
+    enum error_code code =
+        inline_effects_read(change->header.effects, &txn->scratch, &known, &count, err);
+    if (code != ERR_OK)
+        return code;
+    struct effect *all = arena_grow(&txn->scratch, known, count * sizeof *known,
+                                    ((size_t)count + write->effect_count) * sizeof *known);
+    if (all == NULL)
+        return sqlite_no_memory(err);
+    for (uint32_t i = 0; i < write->effect_count; i++) {
+        uint32_t at = 0;
+        while (at < count && !str_eq(all[at].name, write->effects[i]->name))
+            at++;
+        all[at] = *write->effects[i];
+        count += at == count;
+    }
+    *ret = all;
+    *ret_count = count;
+    return ERR_OK;
+}
+
+/* Before the row of the job is written, which has its effects as long as they are few. When they
+ * become many, each gets a row, and that is so from then on. */
+static enum error_code put_effects(struct sqlite_txn *txn, struct job_change *change,
+                                   struct err *err)
+{
+    const struct store_job_write *write = change->write;
+    struct header *header = &change->header;
+    struct effect *all = NULL;
+    uint32_t count = 0;
+    enum error_code code = ERR_OK;
+    if (write->effect_count == 0)
+        return ERR_OK;
+    if (!str_is_set(header->effects)) {
+        for (uint32_t i = 0; i < write->effect_count && code == ERR_OK; i++)
+            code = put_effect(txn, &header->id, write->effects[i], err);
+        return code;
+    }
+    code = merge_effects(txn, change, &all, &count, err);
+    if (code != ERR_OK)
+        return code;
+    header->effects = inline_effects_write(all, count, &txn->scratch);
+    if (!str_is_set(header->effects))
+        return sqlite_no_memory(err);
+    if (header->effects.len <= INLINE_EFFECTS_BYTES_MAX)
+        return ERR_OK;
+    header->effects = (struct str){NULL, 0};
+    for (uint32_t i = 0; i < count && code == ERR_OK; i++)
+        code = put_effect(txn, &header->id, &all[i], err);
+    return code;
 }
 
 static enum error_code put_signal(struct sqlite_txn *txn, const struct uuid *job,
@@ -521,45 +580,13 @@ static enum error_code put_signal(struct sqlite_txn *txn, const struct uuid *job
     return lite_run(&query);
 }
 
-/* The effects that are known of the job, with those that it writes. */
-static enum error_code note_effects(struct sqlite_txn *txn, struct job_change *change,
-                                    struct err *err)
-{
-    const struct store_job_write *write = change->write;
-    struct header *header = &change->header;
-    if (!header->effects_known || write->effect_count == 0)
-        return ERR_OK;
-    size_t most = (size_t)header->effect_count + write->effect_count;
-    struct effect *effects = arena_alloc(&txn->scratch, most * sizeof *effects);
-    if (effects == NULL)
-        return sqlite_no_memory(err);
-    uint32_t known = 0;
-    for (uint32_t i = 0; i < header->effect_count; i++)
-        effects[known++] = header->effects[i];
-    for (uint32_t i = 0; i < write->effect_count; i++) {
-        uint32_t at = 0;
-        while (at < known && !str_eq(effects[at].name, write->effects[i]->name))
-            at++;
-        effects[at] = *write->effects[i];
-        known += at == known;
-    }
-    header->effects = effects;
-    header->effect_count = known;
-    return ERR_OK;
-}
-
 static enum error_code put_parts(struct sqlite_txn *txn, struct job_change *change, struct err *err)
 {
     const struct store_job_write *write = change->write;
     enum error_code code = ERR_OK;
-    change->header.effects_known = change->header.effects_known || write->created;
-    for (uint32_t i = 0; i < write->effect_count && code == ERR_OK; i++)
-        code = put_effect(txn, &change->header, write->effects[i], err);
     for (uint32_t i = 0; i < write->signal_count && code == ERR_OK; i++)
         code = put_signal(txn, &change->header.id, write->signals[i], err);
-    if (code == ERR_OK)
-        code = sqlite_write_steps(txn, write, err);
-    return code == ERR_OK ? note_effects(txn, change, err) : code;
+    return code == ERR_OK ? sqlite_write_steps(txn, write, err) : code;
 }
 
 /* ---- heartbeats ---- */
@@ -629,8 +656,8 @@ static enum error_code begin_change(struct sqlite_txn *txn, struct job_change *c
         (change->event_count > 0 && there && change->first != change->header.job.version + 1))
         return err_set(err, ERR_VERSION_MISMATCH, "the job was changed since it was loaded");
     if (!there)
-        change->header =
-            (struct header){.id = job->id, .no = ++txn->last_no, .job.status = JOB_NONE};
+        change->header = (struct header){
+            .id = job->id, .no = ++txn->last_no, .job.status = JOB_NONE, .effects = STR("")};
     return ERR_OK;
 }
 
@@ -647,7 +674,9 @@ enum error_code sqlite_write_job(struct sqlite_txn *txn, const struct store_job_
     if (code == ERR_OK)
         code = begin_change(txn, &change, err);
     enum job_status was = change.header.job.status;
-    if (code == ERR_OK && !store_row_same(write->changed))
+    if (code == ERR_OK)
+        code = put_effects(txn, &change, err);
+    if (code == ERR_OK && (!store_row_same(write->changed) || write->effect_count > 0))
         code = put_rows(txn, &change, err);
     else if (code == ERR_OK && write->now.leased)
         code = put_beat(txn, &change, err);

@@ -43,7 +43,8 @@ CREATE INDEX jobs_by_agent ON job_rows (agent_id, job) WHERE agent_id IS NOT NUL
 -- A job after its first claim, while nobody holds it; or from the start, if it is in no lane then.
 -- While there is a row in claim_rows too, that one counts, and this one has only older events.
 -- `record` has events, each with a comma before it, and `hashes` 32 bytes for each. `job` is there for
--- the indexes below, and NULL for jobs that are in none.
+-- the indexes below, and NULL for jobs that are in none. `effects` has all effects of the job, or is
+-- NULL: they are in job_effects.
 CREATE TABLE state_rows (
     no INTEGER PRIMARY KEY,
     job BLOB,
@@ -57,7 +58,8 @@ CREATE TABLE state_rows (
     cursor TEXT,
     state BLOB NOT NULL,
     hashes BLOB NOT NULL,
-    record TEXT NOT NULL
+    record TEXT NOT NULL,
+    effects BLOB
 );
 
 -- Completed and cancelled jobs are the bulk, and found well enough by walking.
@@ -84,7 +86,8 @@ CREATE TABLE claim_rows (
     cursor TEXT,
     state BLOB NOT NULL,
     hashes BLOB NOT NULL,
-    record TEXT NOT NULL
+    record TEXT NOT NULL,
+    effects BLOB
 );
 
 -- Live leases on steps.
@@ -221,7 +224,13 @@ DROP TABLE old_events;
 DROP TABLE old_claims;
 DROP TABLE old_jobs;
 
--- An effect is found by its name; all of a job are next to each other.
+UPDATE state_rows SET effects = x''
+WHERE NOT EXISTS (SELECT 1 FROM job_effects e JOIN job_rows j ON j.job = e.job
+    WHERE j.no = state_rows.no);
+UPDATE claim_rows SET effects = x''
+WHERE NOT EXISTS (SELECT 1 FROM job_effects e WHERE e.job = claim_rows.job);
+
+-- Of a job that has many, an effect is found by its name; all of a job are next to each other.
 DROP INDEX job_effects_open;
 DROP INDEX job_effects_by_owner;
 

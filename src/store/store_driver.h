@@ -74,7 +74,7 @@ struct store_driver {
      * registrations of workers whose time is over (WORKER_KEPT_MS). The
      * store's own time does not count: the caller says which time can be trusted. `ret_count` says
      * how many. When there are twice as many lanes as were needed the last time, those in which
-     * nothing is are deleted, which begins another era: their numbers mean nothing any more,
+     * nothing is waiting are deleted, which begins another era: their numbers mean nothing any more,
      * or something else. */
     enum error_code (*sweep)(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,
                              struct err *err);

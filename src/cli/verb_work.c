@@ -8,7 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/planted.h"
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/duration.h"
@@ -298,7 +297,7 @@ static int run_command(struct running *running, struct child_end *ret)
 
 static bool is_permanent(const struct work *work, int code)
 {
-    if (code == EXIT_PERMANENT || PLANTED(FAILURE_IS_PERMANENT))
+    if (code == EXIT_PERMANENT)
         return true;
     size_t count = cli_count(work->args, "--permanent-exit");
     for (size_t i = 0; i < count; i++)

@@ -5,7 +5,6 @@
  * (engine/recall.h). */
 #include <assert.h>
 
-#include "base/planted.h"
 #include "core/request_memo.h"
 #include "engine/batch_private.h"
 
@@ -56,7 +55,7 @@ static enum error_code check_request(struct batch *batch, struct op *op, struct 
         return check_disclaimer(batch, known, op, first);
     op->code = request_check(known->found ? &known->record : NULL, op->request.body_hash,
                              batch_trusted(batch), &standing, &op->err);
-    if (op->code == ERR_OK && standing == REQUEST_REPEATED && !PLANTED(REPEAT_DONE_AGAIN)) {
+    if (op->code == ERR_OK && standing == REQUEST_REPEATED) {
         op->request.disposition = DISPOSITION_REPEATED;
         op->request.record = known->record.answer;
     } else if (op->code == ERR_OK && *first != NULL) {
@@ -155,8 +154,7 @@ static bool remember_leases(const struct op *op, struct arena *arena, struct req
                                         .version = grant->slice->job.version,
                                         .of_step = token.of_step,
                                         .step = token.of_step ? token.step : 0};
-        if (!PLANTED(SECRET_NOT_KEPT))
-            memcpy(lease->secret, token.secret, TOKEN_SECRET_LEN);
+        memcpy(lease->secret, token.secret, TOKEN_SECRET_LEN);
     }
     return true;
 }
@@ -182,7 +180,7 @@ static bool remember(const struct op *op, struct arena *arena, struct request_en
     } else {
         ret->type = REQUEST_JOB;
         ret->job.job = op->after->job.id;
-        ret->job.version = op->after->job.version + (PLANTED(VERSION_MISREMEMBERED) ? 1 : 0);
+        ret->job.version = op->after->job.version;
         ret->job.result = op->result;
         ret->job.has_effect_key = str_is_set(op->result.effect_idempotency_key);
         remember_beats(op, &ret->job.beats);

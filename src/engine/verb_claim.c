@@ -2,7 +2,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "base/planted.h"
 #include "base/refs.h"
 #include "engine/access.h"
 #include "engine/answer.h"
@@ -253,7 +252,7 @@ static void read_records(struct reader *reader, const struct grant *grant, struc
 {
     const struct job *job = &grant->slice->job;
     struct str step = grant->step != NULL ? grant->step->spec.id : (struct str){NULL, 0};
-    int64_t after = PLANTED(CLAIM_CARRIES_OLD_EFFECTS) ? 0 : job->effects_from;
+    int64_t after = job->effects_from;
     if (has_records(grant) &&
         !claim_records_read(&reader->records, job->id, step, after, reader->arena, ret))
         reader->failed = true;

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/planted.h"
 #include "engine/access.h"
 
 enum {
@@ -246,7 +245,7 @@ static enum error_code has_tokens(struct engine *engine, bool *ret, struct err *
 
 static enum error_code check_admin_token(struct str token, struct err *err)
 {
-    if (!str_is_set(token) || token.len >= ADMIN_TOKEN_LEN_MIN || PLANTED(SHORT_ADMIN_TOKEN))
+    if (!str_is_set(token) || token.len >= ADMIN_TOKEN_LEN_MIN)
         return ERR_OK;
     return err_set(err, ERR_BAD_REQUEST,
                    "the admin token has only %zu characters: use at least %d, for example from "
@@ -312,8 +311,7 @@ static void forget(struct authority *authority, const struct uuid *id)
 {
     for (int i = 0; i < KEPT_SETS; i++)
         for (int k = 0; k < KEPT_WAYS; k++)
-            if (id == NULL ||
-                (uuid_eq(authority->kept[i][k].token.id, *id) && !PLANTED(REVOKED_IS_REMEMBERED)))
+            if (id == NULL || uuid_eq(authority->kept[i][k].token.id, *id))
                 kept_drop(&authority->kept[i][k]);
     authority->forgotten++;
 }
@@ -448,7 +446,7 @@ static enum error_code ask_store(struct authority *authority, struct shown *show
     if (wanted.count > 0)
         token = wanted.at[0];
     *ret_live = wanted.count > 0 && hash_eq(token.hash, shown->hash, HASH_LEN) &&
-                (access_is_live(&token, trusted) || PLANTED(DEAD_TOKEN_OPENS));
+                access_is_live(&token, trusted);
     shown->token = token;
     int64_t keep_ms = AUTH_KEPT_MS;
     if (*ret_live && token.expires_at > 0 && token.expires_at - trusted < keep_ms)

@@ -6,7 +6,6 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/planted.h"
 #include "server/pool.h"
 #include "store/store.h"
 
@@ -247,8 +246,7 @@ void watch_park(struct watch *watch, struct watcher *watcher)
     bool idle = watch->first == NULL;
     if (idle && watch->seen < watcher->seen)
         watch->seen = watcher->seen;
-    bool parked = !watch->interrupted && !watch->closing &&
-                  (watcher->seen >= watch->seen || PLANTED(LATE_WATCHER_SLEEPS));
+    bool parked = !watch->interrupted && !watch->closing && watcher->seen >= watch->seen;
     if (parked) {
         watcher->previous = NULL;
         watcher->next = watch->first;

@@ -1,5 +1,4 @@
 /* Access tokens. */
-#include "base/planted.h"
 #include "store/memory/memory.h"
 
 static void token_pack(const struct access_token *token, struct memory_txn *txn, struct buf *value)
@@ -54,7 +53,7 @@ enum error_code memory_put_token(struct memory_txn *txn, const struct access_tok
     enum error_code code = memory_get(txn, TABLE_TOKENS, &key, &entry);
     if (code == ERR_OK && entry != NULL) {
         code = token_unpack(entry_value(entry), &txn->scratch, &put, err);
-        if (put.revoked_at == 0 && !PLANTED(MEMORY_REVOKED_LIVES))
+        if (put.revoked_at == 0)
             put.revoked_at = token->revoked_at;
         hash = bytes_key(txn, put.hash, sizeof put.hash);
     }

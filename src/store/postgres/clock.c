@@ -14,7 +14,6 @@
  *
  * All servers were down meanwhile: whoever opens the store goes on from the time that was last
  * noted in pawl.attended, unless that must have been wrong, by more than a day. */
-#include "base/planted.h"
 #include "store/postgres/postgres.h"
 
 enum { SLACK_MS = 100 }; /* answers of two connections may come in another order */
@@ -25,7 +24,7 @@ enum { SLACK_MS = 100 }; /* answers of two connections may come in another order
 int64_t clock_tell(struct postgres *store, int64_t now)
 {
     int64_t seen = atomic_load(&store->clock_seen);
-    if (store->base.options.clock != NULL || PLANTED(POSTGRES_CLOCK_SET_BACK))
+    if (store->base.options.clock != NULL)
         return now;
     if (seen - now > SLACK_MS)
         atomic_store(&store->clock_is_behind, true);

@@ -8,7 +8,6 @@
  *
  * One reader gives numbers at a time; the others do not wait for it, and read what has a number.
  * Numbers are on the disk before they are read, so that none is ever given to another batch. */
-#include "base/planted.h"
 #include "store/postgres/postgres.h"
 
 /* ---- numbers ---- */
@@ -63,10 +62,7 @@ static enum error_code give(struct postgres_txn *txn, struct err *err)
     if (code == ERR_OK)
         code = ask_bool(connection, lock_numbers, &lock, &is_locked, err);
     if (code == ERR_OK && is_locked)
-        code = connection_send_quiet(connection,
-                                     PLANTED(POSTGRES_FEED_GAP) ? GIVE_NUMBERS("seq")
-                                                                : GIVE_NUMBERS(NEXT_NUMBER),
-                                     &most, err);
+        code = connection_send_quiet(connection, GIVE_NUMBERS(NEXT_NUMBER), &most, err);
     if (code == ERR_OK)
         code = connection_send_quiet(connection, "COMMIT", NULL, err);
     return code == ERR_OK ? connection_sync(connection, err) : code;

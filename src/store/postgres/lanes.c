@@ -10,7 +10,6 @@
  * and so holds it to its end: while a batch knows numbers no lane goes, and the next batch of the
  * same process reads that another era has begun. */
 #include "base/hash.h"
-#include "base/planted.h"
 #include "store/postgres/postgres.h"
 
 enum { ERA_BITS = 40 };
@@ -101,7 +100,7 @@ static void hash_keys(struct params *params, const struct str *keys, uint32_t co
 uint64_t lanes_begin_era(struct postgres_txn *txn, uint64_t era)
 {
     struct postgres *store = txn->store;
-    uint64_t generation = PLANTED(POSTGRES_LANES_OUTLIVE_ORIGIN) ? 1 : txn->connection->generation;
+    uint64_t generation = txn->connection->generation;
     txn->lanes_era = generation << ERA_BITS | era;
     (void)pthread_mutex_lock(&store->mutex);
     if (txn->lanes_era > store->lanes_era) {

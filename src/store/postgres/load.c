@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
-#include "base/planted.h"
 #include "core/job_state.h"
 #include "store/postgres/postgres.h"
 
@@ -59,11 +58,7 @@ static enum error_code send_locks(struct postgres_txn *txn, const struct store_l
     if (load->job_count > 0) {
         params_init(&params, &txn->scratch);
         params_add_array(&params, ids);
-        code = connection_send_quiet(txn->connection,
-                                     PLANTED(POSTGRES_JOBS_NOT_LOCKED)
-                                         ? "SELECT count(*) FROM pawl.job_rows WHERE id = ANY ($1)"
-                                         : lock_jobs,
-                                     &params, err);
+        code = connection_send_quiet(txn->connection, lock_jobs, &params, err);
     }
     if (code != ERR_OK || count == 0)
         return code;

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 
-#include "base/planted.h"
 #include "store/postgres/postgres.h"
 
 enum { ADD_TRIES = 3 };
@@ -45,7 +44,7 @@ enum origin_verdict origin_judge(const struct origin *known, const struct origin
                                  const char **ret_why)
 {
     bool same = known->number == seen->number && uuid_eq(known->id, seen->id);
-    *ret_why = PLANTED(POSTGRES_OLD_PRIMARY_SERVED) ? NULL : refuse_timeline(known, seen);
+    *ret_why = refuse_timeline(known, seen);
     if (*ret_why != NULL)
         return ORIGIN_REFUSED;
     if (known->number == 0 && seen->number == 0)
@@ -347,8 +346,6 @@ static void begin_generation(struct postgres *store, const struct origin *seen)
 {
     store->origin = *seen;
     store->base.generation++;
-    if (PLANTED(POSTGRES_LANES_OUTLIVE_ORIGIN))
-        return;
     lane_book_clear(&store->lanes);
     marks_clear(&store->marks);
 }

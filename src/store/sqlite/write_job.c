@@ -9,7 +9,6 @@
  *
  * New events are added to the record of the row that is written. When it has become long, what it
  * had goes to `history`. */
-#include "base/planted.h"
 #include "core/job_state.h"
 #include "store/sqlite/packed.h"
 #include "store/sqlite/sqlite.h"

@@ -183,7 +183,7 @@ bool time_parse(struct str text, int64_t *ret_ms)
     return true;
 }
 
-/* A whole number of any length; false when there is none or it is past every duration. */
+/* A whole number of any length; false if missing or past every duration. */
 static bool take_amount(struct reader *reader, int64_t *ret)
 {
     const char *first = reader->at;

@@ -34,7 +34,7 @@ static bool all_refused(const struct counts *counts)
     return counts->matched > 0 && counts->refused == counts->matched;
 }
 
-/* One page. *cursor is where it starts, and then where the next one does; NULL: there is none. */
+/* One page. *cursor is where it starts, and then where the next one does; NULL: none. */
 static enum cli_exit run_page(const struct args *args, struct pawl *pawl, const struct bulk *bulk,
                               long long rate, bool dry, char **cursor, struct counts *counts)
 {

@@ -707,7 +707,7 @@ static enum cli_exit work_with(struct work *work, const struct pawl_worker_optio
         atomic_store(&work->worker, worker);
         if (!wanted->drain)
             say_waiting(work);
-        /* Whoever wanted to stop it before it was there. */
+        /* A stop that was requested before the child was there. */
         if (atomic_load(&work->told) > 0 || atomic_load(&work->broken) != 0)
             pawl_worker_stop(worker);
         (void)pawl_worker_wait(worker, -1);
@@ -838,7 +838,7 @@ static const struct option options[] = {
     {.name = "--concurrency", .value = "N", .text = "number of concurrent jobs (default: 1)"},
     {.name = "--once", .text = "exit after one job"},
     {.name = "--drain", .text = "exit when no job is ready"},
-    {.name = "--create", .text = "create the store if there is none"},
+    {.name = "--create", .text = "create the store if it does not exist"},
     {.name = "--lease-ttl",
      .value = "D",
      .field = "lease_ttl_ms",

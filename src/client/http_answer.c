@@ -129,7 +129,7 @@ static enum answer_stage end_head(struct http_answer *answer)
     if (answer->status == 204 || answer->status == 304)
         return ANSWER_OVER;
     if (answer->is_chunked) {
-        /* Whoever stands between may have gone by the length. */
+        /* A proxy in between may have gone by the length. */
         answer->keeps = answer->keeps && !answer->has_length;
         return ANSWER_CHUNK_SIZE;
     }

@@ -308,7 +308,7 @@ static enum error_code make_waiting(enum verb_name name, const struct waiting *w
 /* After an interruption: asks for what there is now. A claim may have been granted in that moment,
  * with nobody there to hear of it. So it is asked for under its key, with another time to wait: if
  * the first one was granted, the server says that they differ, and gives its answer again to
- * whoever sends it as it was; if not, it never will be. */
+ * anyone who sends it as it was; if not, it never will be. */
 static enum error_code part(struct http_client *client, enum verb_name name,
                             const struct waiting *waiting, const struct message *interrupted,
                             struct arena *arena, struct buf *answer, struct err *err)

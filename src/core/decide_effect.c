@@ -235,7 +235,7 @@ static enum error_code begin(struct decider *d, const struct effect_call *raw)
         d->out->result.effect_error = effect->error;
         return ERR_OK;
     }
-    /* What certainly did not happen is in no doubt, whoever began it. */
+    /* What certainly did not happen is in no doubt, whichever attempt began it. */
     if (effect->aborted)
         return call_tool(d, &call);
     if (effect->attempt == live_attempt(d)) {

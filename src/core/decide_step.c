@@ -332,7 +332,7 @@ enum error_code decide_step_cancelled(struct decider *d)
     return code == ERR_OK ? decide_step_release(d) : code;
 }
 
-/* A lost lease is a failure, or a step that kills whoever takes it would be handed on for ever. */
+/* A lost lease is a failure, or a step that kills its workers would be handed on for ever. */
 static enum error_code lose_lease(struct decider *d, struct str reason, struct str error,
                                   bool timed_out)
 {

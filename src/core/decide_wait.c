@@ -6,8 +6,8 @@
 #include "core/plan.h"
 
 /* A question to a person is answered after it was asked: nothing that was sent before answers it,
- * and so nobody who may not answer can do it in advance. A signal that is none of the choices was
- * sent for something else: it stays stored, for a wait that takes it, and hides no other. */
+ * and so nobody who may not answer can do it in advance. A signal that is not one of the choices
+ * was sent for something else: it stays stored, for a wait that takes it, and hides no other. */
 const struct signal *decider_stored_signal(const struct decider *d, enum wait_type type,
                                            struct str key, struct str choices)
 {

@@ -277,7 +277,7 @@ static enum error_code repeat_differs(const struct spec *asked, const char *what
                    STR_ARG(asked->idempotency_key), what);
 }
 
-/* The payload as it counts: null is none. */
+/* The payload as it counts: null means absent. */
 static struct str payload_of(const struct spec *spec)
 {
     struct str payload = str_is_set(spec->payload) ? json_trim(spec->payload) : STR("null");

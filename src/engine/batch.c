@@ -289,7 +289,7 @@ static void report(const struct batch *batch, int64_t began_us, int64_t written_
     observer->committed(observer->arg, &report);
 }
 
-/* Commits, and tells whoever watches what came of it. */
+/* Commits, and tells anyone who watches what came of it. */
 static enum error_code commit(struct batch *batch, int64_t began_us, enum store_outcome *outcome)
 {
     bool watched = batch->batcher->observer != NULL;

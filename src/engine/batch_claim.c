@@ -78,8 +78,8 @@ static enum error_code check_resource(struct batch *batch, struct op *op, uint32
     return ERR_OK;
 }
 
-/* What would be refused for any work is refused at once: whoever claims that way shall not think
- * that there is none. */
+/* What would be refused for any work is refused at once: anyone who claims that way shall not think
+ * that there is no work. */
 static enum error_code check_terms(const struct command *command, struct err *err)
 {
     enum error_code code = record_check_name(command->claim.worker_id, "worker_id", err);

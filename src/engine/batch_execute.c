@@ -498,7 +498,7 @@ static enum error_code do_resource_gone(struct batch *batch, uint32_t index)
     return ERR_OK;
 }
 
-/* Whoever makes a token clears away those that ended long ago, so that there is a bound. */
+/* Anyone who makes a token clears away those that ended long ago, so that there is a bound. */
 static enum error_code sort_tokens(struct batch *batch)
 {
     struct store_tokens all = {0};

@@ -22,7 +22,7 @@ static enum error_code check_duplicate(const struct op *first, struct op *op)
                    STR_ARG(op->request.key));
 }
 
-/* A lease that never arrived: if the record is of it, whoever repeats the request in this batch
+/* A lease that never arrived: if the record is of it, anyone who repeats the request in this batch
  * comes after it. A record that cannot be read stays. */
 static enum error_code check_disclaimer(struct batch *batch, const struct store_request *known,
                                         struct op *op, struct op **first)
@@ -207,7 +207,7 @@ static enum error_code write_memo(struct batch *batch, uint32_t first, struct bu
 }
 
 /* Writes what is left of a record without its leases. One of which nothing is left is as old as
- * those that count as none: whoever sweeps them takes it along. */
+ * those that count as none: anyone who sweeps them takes it along. */
 static enum error_code disclaim(struct batch *batch, const struct op_request *request,
                                 struct request_record *record, struct buf *buf)
 {

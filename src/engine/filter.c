@@ -5,7 +5,7 @@
 #include "base/record.h"
 #include "core/machine.h"
 
-/* All of them, for whoever has named another. */
+/* All of them, for anyone who has named another. */
 static enum error_code no_such_status(struct str name, struct err *err)
 {
     char text[256];

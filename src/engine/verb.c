@@ -15,8 +15,8 @@ enum verb_class { READ, WATCH, WRITE, CLAIM, LONG };
 enum { NO, YES = NO, KEY };
 
 enum {
-    /* Every commit wakes everybody who waits. Who was woken so often in vain looks again only after
-     * a pause. */
+    /* Every commit wakes everybody who waits. A waiter that was woken so often for nothing looks
+     * again only after a pause. */
     EAGER_ROUNDS = 8,
     JOB_BYTES = 1280, /* of a job in a response, with a small payload */
     NAP_MS = 5,

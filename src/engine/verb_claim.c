@@ -169,7 +169,7 @@ struct claim_result {
 };
 
 /* One who reads for the claims of a response. There is no transaction when the response is to be
- * brief, and when there is none to be had: then the response says what is left to read, since the
+ * brief, and when it cannot be had: then the response says what is left to read, since the
  * work itself must not get lost. */
 struct reader {
     struct store_txn *txn; /* NULL: nothing can be read */
@@ -181,7 +181,7 @@ struct reader {
     bool failed; /* memory ran out */
 };
 
-/* Reads one page of the events behind `after`; false when there is none to be had. */
+/* Reads one page of the events behind `after`; false when it cannot be had. */
 static bool read_page(struct reader *reader, struct uuid job, int64_t after, uint32_t limit,
                       struct event **ret, uint32_t *ret_count)
 {

@@ -290,7 +290,7 @@ const struct verb verb_fail = {
 
 static enum error_code check_wait(struct wait_request *wait, struct err *err)
 {
-    /* Whoever says how long or until when need not say what that is called. */
+    /* Anyone who says how long or until when need not say what that is called. */
     bool timed = wait->delay_ms != 0 || wait->until != 0;
     if (wait->type == WAIT_NONE && timed)
         wait->type = WAIT_TIMER;

@@ -88,7 +88,7 @@ bool address_is_loopback(const struct sockaddr *address)
     return is_mapped(bytes) ? bytes[12] == 127 : memcmp(bytes, one, sizeof one) == 0;
 }
 
-/* Whoever has one address of IPv6 has all with the same first half. */
+/* Anyone who has one address of IPv6 has all with the same first half. */
 static void peer_bytes(const struct sockaddr *peer, uint8_t ret[ADDRESS_LEN])
 {
     address_bytes(peer, ret);
@@ -129,7 +129,7 @@ static int64_t look_wait(struct authority *authority, const uint8_t address[ADDR
     return free_at > now ? free_at - now : 0;
 }
 
-/* Notes a wrong token; `looked`: the store was asked for it. Returns how long whoever showed it
+/* Notes a wrong token; `looked`: the store was asked for it. Returns how long its bearer
  * must wait; 0: not yet at all. One that comes while it should wait changes nothing. The place of
  * the one who was quiet for the longest is taken when there is no other. Under the lock. */
 static int64_t foe_note(struct authority *authority, const uint8_t address[ADDRESS_LEN],
@@ -350,7 +350,7 @@ static bool read_bearer(struct str header, struct str *ret)
     return end > at;
 }
 
-/* The token of a request, of the header or else of the cookie; false: there is none. */
+/* The token of a request, of the header or else of the cookie; false: none. */
 static bool read_token(const struct auth_request *request, struct str *ret)
 {
     if (str_is_set(request->authorization))
@@ -379,7 +379,7 @@ struct shown {
     bool no_memory;
 };
 
-/* Whoever shows a right token is let in, whatever else comes from the address, which many may
+/* Anyone who shows a right token is let in, whatever else comes from the address, which many may
  * share: what is known here is looked at first, and the store is asked for the rest. It is asked
  * for a token that was found before, and for one that was let in, in any case; for others only
  * until too many of them were wrong. Under the lock. */

@@ -30,7 +30,7 @@ static struct str without_port(struct str host)
     return (struct str){host.at, end};
 }
 
-/* 127.x.y.z, numbers of a byte and dots only, so that 127.0.0.1.example.com is none. */
+/* 127.x.y.z, numbers of a byte and dots only, so that 127.0.0.1.example.com does not count. */
 static bool is_loopback_address(struct str name)
 {
     int numbers = 0;

@@ -39,7 +39,7 @@ struct head_check {
     uint32_t lengths; /* Content-Length and Transfer-Encoding */
     uint32_t again;   /* headers that may be sent only once */
     uint32_t folded;
-    uint32_t nameless; /* or with a name that is none */
+    uint32_t nameless; /* or with an invalid name */
     uint32_t cut;      /* by a NUL */
     uint32_t bare;     /* lines that end with LF alone */
     const char *end;   /* of the value that came last, or of the first line */

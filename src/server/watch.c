@@ -176,7 +176,7 @@ static void *watch_run(void *arg)
         bool changed = now_seen != seen;
         int64_t start = engine_steady(watch->engine);
         (void)pthread_mutex_lock(&watch->mutex);
-        /* Whoever looked before this must not be parked behind it. */
+        /* Anyone who looked before this must not be parked behind it. */
         watch->seen = now_seen;
         struct watcher *taken = take(watch, start, now_seen);
         (void)pthread_mutex_unlock(&watch->mutex);
@@ -235,7 +235,7 @@ void watch_close(struct watch *watch)
 uint64_t watch_seen(struct watch *watch)
 {
     uint64_t seen = 0;
-    /* When it fails everything looks new, and whoever waits looks again. */
+    /* When it fails everything looks new, and anyone who waits looks again. */
     (void)engine_watch(watch->engine, 0, 0, &seen, NULL);
     return seen;
 }

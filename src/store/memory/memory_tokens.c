@@ -80,7 +80,7 @@ enum error_code memory_drop_token(struct memory_txn *txn, struct uuid id, struct
     return code == ERR_OK ? memory_take_buf(txn, TABLE_TOKEN_HASHES, &hash, NULL) : code;
 }
 
-/* Adds what stands in an entry. */
+/* Adds what is in an entry. */
 static enum error_code add_token(const struct entry *entry, struct store_tokens *tokens,
                                  uint32_t *cap, struct arena *arena, struct err *err)
 {

@@ -1,7 +1,7 @@
 /* The feed of all events: one entry a batch, numbered when it is first read.
  *
  * Sequences are not in the order of commits: a batch may have taken its `seq` and not be seen yet.
- * So the place of a batch in the feed is another number, which whoever reads gives to all that are
+ * So the place of a batch in the feed is another number, which a reader gives to all that are
  * seen and have none, in the order of `seq`, before anything is read. A batch that is seen later
  * comes later, whatever its `seq` is. The events of a job stay in order: who writes a job after
  * another takes a `seq` after that one's commit, and where the later is seen so is the earlier.
@@ -87,7 +87,7 @@ enum error_code feed_number(struct postgres_txn *txn, struct err *err)
 
 /* $1 $2: behind this position, $1 or later; $3: how many. A batch may have a thousand jobs, so
  * events are looked up only for the first entries, until there are enough of them. With each event
- * comes how far was looked: jobs may be gone, and whoever finds less than wanted goes on from
+ * comes how far was looked: jobs may be gone, and a caller that finds less than wanted goes on from
  * there. Batches that an older Pawl wrote may have the same number. */
 static const char read_feed[] =
     "WITH page AS MATERIALIZED (SELECT number, jobs, versions, counts, seqs FROM pawl.batch_rows"

@@ -1,5 +1,5 @@
 /* Lanes and their numbers. Numbers are given out behind a lock that is held up to the commit, so
- * that they are committed in order: whoever has read all up to some number misses none that is
+ * that they are committed in order: anyone who has read all up to some number misses none that is
  * smaller. It is the last lock that a batch waits for, so no two batches can wait for each other
  * over it; and new lanes are rare.
  *
@@ -249,8 +249,8 @@ enum error_code lanes_number(struct postgres_txn *txn, const struct str *keys, u
 
 /* ---- sweeping empty lanes ---- */
 
-/* Everybody waits behind whoever waits for the table, and for whoever has it. What transactions
- * set for short statements would have all timers read once for each lane. */
+/* All transactions queue behind one that waits for the table, and behind the one that has it. What
+ * transactions set for short statements would have all timers read once for each lane. */
 static const char be_brief[] = "SELECT set_config('lock_timeout', '500ms', true),"
                                " set_config('statement_timeout', '2s', true),"
                                " set_config('enable_hashjoin', 'on', true)";
@@ -313,7 +313,7 @@ enum error_code lanes_sweep(struct postgres *store, struct err *err)
 
 /* ---- work in lanes that do not exist ---- */
 
-/* Lanes of `ready` are found one after the other in its index, whatever stands in them. */
+/* Lanes of `ready` are found one after the other in its index, whatever is in them. */
 static const char find_strays[] =
     "WITH RECURSIVE used (lane) AS (SELECT min(lane) FROM pawl.ready UNION ALL"
     " SELECT (SELECT min(r.lane) FROM pawl.ready r WHERE r.lane > u.lane) FROM used u"

@@ -72,7 +72,7 @@ static bool is_idle(const struct mark *mark)
 }
 
 /* Makes room for more lines; with as many as there may be it forgets those that nobody scans: lanes
- * come and go, and a line without a mark is scanned from its head once. False: there is none. */
+ * come and go, and a line without a mark is scanned from its head once. False: none. */
 static bool make_room(struct marks *marks)
 {
     bool many = marks->count >= MARKED_MAX;

@@ -71,7 +71,7 @@ struct facts {
     int64_t flushed;
 };
 
-/* The newest row of pawl.incarnations; number 0: there is none. */
+/* The newest row of pawl.incarnations; number 0: none. */
 struct row {
     int64_t number;
     struct uuid id;
@@ -198,8 +198,8 @@ static const char add_row[] =
     " FROM (SELECT coalesce(max(number), 0) AS newest FROM pawl.incarnations) AS n"
     " WHERE n.newest = $1";
 
-/* A transaction that needs no standby: what it says is of this server only, and whoever comes after
- * a failover says it anew. */
+/* A transaction that needs no standby: what it says is of this server only, and anyone who comes
+ * after a failover says it anew. */
 static const char be_local[] = "SELECT set_config('synchronous_commit', 'local', true)";
 static const char lock_rows[] = "SELECT pg_advisory_xact_lock($1)::text";
 

@@ -51,7 +51,7 @@ void txn_settings(char *ret, size_t size, enum store_mode mode, int64_t timeout_
                    " set_config('enable_hashjoin', 'off', true),"
                    " set_config('enable_mergejoin', 'off', true),"
                    " set_config('enable_material', 'off', true), set_config('jit', 'off', true),"
-                   /* Before version 14 there is none. */
+                   /* Before version 14 it does not exist. */
                    " set_config(CASE WHEN current_setting('enable_memoize', true) IS NULL"
                    " THEN 'jit' ELSE 'enable_memoize' END, 'off', true),"
                    " set_config('plan_cache_mode', '%s', true),"

@@ -144,7 +144,7 @@ static enum error_code refuse_own(struct err *err)
                    (intmax_t)getpid());
 }
 
-/* Whoever is refused goes through the owner's socket instead, so that people see this only where
+/* Anyone who is refused goes through the owner's socket instead, so that people see this only where
  * nobody listens there. */
 static enum error_code refuse_second(int lock, struct err *err)
 {

@@ -219,8 +219,8 @@ static enum error_code check_files(struct sqlite_store *store, struct err *err)
     return code;
 }
 
-/* The same for whoever has the writer. What is in a log without a name is moved to the database,
- * which may well be there. */
+/* The same for the transaction that has the writer lock. What is in a log without a name is moved
+ * to the database, which may well be there. */
 static enum error_code check_before_write(struct sqlite_store *store, struct err *err)
 {
     enum error_code code = check_files(store, err);

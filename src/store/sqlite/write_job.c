@@ -296,7 +296,7 @@ static enum error_code put_state(struct sqlite_txn *txn, struct job_change *chan
     return lite_run(&query);
 }
 
-/* Whether job_rows says all there is: the job was made, stands in a lane, and nothing else. */
+/* Whether job_rows says all there is: the job was made, is in a lane, and nothing else. */
 static bool is_as_made(const struct job_change *change)
 {
     const struct job_row *row = &change->row;

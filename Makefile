@@ -13,6 +13,8 @@ DESTDIR ?=
 TESTS ?=
 SEED ?=
 COUNT ?=
+MUTANTS ?=
+DEEP ?=
 export FUZZ_SECONDS NO_INSTALL
 
 MAKEFLAGS += --no-print-directory
@@ -87,9 +89,10 @@ model: all ## the models of leases, waits and joins, checked by Spin
 	@scripts/install-deps test
 	@scripts/model
 
-mutants: ## each planted bug against the test that must catch it
+mutants: ## bugs as patches, each against the test that must fail (MUTANTS='core NAME', DEEP=1)
 	@scripts/install-deps build test
-	@scripts/mutants
+	@scripts/build build all meson-test-prereq tests/core_random_lives
+	@scripts/mutants $(if $(DEEP),--deep) $(MUTANTS)
 
 sim_count = $(or $(COUNT),$(if $(SEED),1,1000))
 

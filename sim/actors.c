@@ -333,7 +333,7 @@ static void signaller_act(struct world *world, struct actor *actor)
 
 /* ---- operators ---- */
 
-/* Whoever was asked to end may be made to, soon after. */
+/* Anyone who was asked to end may be made to, soon after. */
 static struct sim_call *cancel(struct world *world, struct actor *actor, struct str job,
                                const char *mode)
 {

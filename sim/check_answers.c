@@ -3,7 +3,7 @@
  *   answer       a submit is answered with its own job, or the one that has its key; what was
  *                recorded of an effect is given back as it was
  *   carried      a claim carries the effects since the last fresh start, as they are
- *   cancel_told  whoever holds a lease hears that the job is to end
+ *   cancel_told  anyone who holds a lease hears that the job is to end
  *   heard        where nothing gets lost, every call is answered */
 #include "checker.h"
 

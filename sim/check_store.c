@@ -168,7 +168,7 @@ bool check_store(struct world *world, bool ended)
     if (engine == NULL)
         return false;
     ledger_read(world);
-    world->healing = true; /* whoever checks has a good line */
+    world->healing = true; /* anyone who checks has a good line */
     for (uint32_t i = 0; i < world->ledger.job_count; i++) {
         check_job(world, engine, i, ended);
         if (ended)

@@ -325,7 +325,7 @@ static void check_call(const struct facts *facts, const struct fact *fact)
 
 /* ---- order ---- */
 
-/* Whether its answer told of what stands there. A claim that found nothing leaves no trace, nor
+/* Whether its answer told of what is there. A claim that found nothing leaves no trace, nor
  * does a submit that found its key taken; another copy of either may fare better later. */
 static bool is_told(const struct facts *facts, const struct fact *fact)
 {

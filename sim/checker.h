@@ -9,7 +9,7 @@
 /* What the ledger has of a call. */
 struct fact {
     const struct sim_call *call;
-    uint32_t place;  /* of its first event in the ledger, from 1 on; 0: there is none */
+    uint32_t place;  /* of its first event in the ledger, from 1 on; 0: none */
     uint64_t types;  /* of its events, as bits */
     uint32_t again;  /* events of a type that it had before; of a claim see `grants` */
     uint32_t grants; /* leases that begin with its events, */
@@ -29,7 +29,7 @@ bool call_says(const struct sim_call *call, const char *words);
 
 const struct event *event_at(const struct facts *facts, uint32_t place);
 
-/* The event that gave a token out; NULL: there is none. */
+/* The event that gave a token out; NULL: none. */
 const struct event *grant_of(const struct facts *facts, struct str token);
 
 /* What the job was submitted as; NULL: it was redacted. */

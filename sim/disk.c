@@ -437,7 +437,7 @@ static void cut_sector(struct node *node, const struct piece *piece, size_t from
         image_put(&node->safe, end ? at + len - part : at, end ? bytes + len - part : bytes, part);
         return;
     }
-    /* Blocks that are new to a file may have anything in them, but whoever writes a part of one
+    /* Blocks that are new to a file may have anything in them, but anyone who writes a part of one
      * writes zeros around it. */
     if (at < node->safe.len || damage->rubbish == 0)
         return;

@@ -1,6 +1,6 @@
 /* A disk in memory, on which power can be cut.
  *
- * Whatever this process does with paths below DISK_ROOT happens here: disk_calls.c stands in for
+ * Whatever this process does with paths below DISK_ROOT happens here: disk_calls.c replaces
  * the calls of the C library by which the store, and SQLite's own unix VFS, come to files. So both
  * are those that ship, and nothing in them knows of this.
  *
@@ -44,7 +44,7 @@ const char *disk_verb_name(enum disk_verb verb);
 bool disk_verb_changes(enum disk_verb verb);
 const char *disk_lie_text(enum disk_lie lie);
 
-/* By its name in disk_lie.def; DISK_HONEST when there is none, or no name. */
+/* By its name in disk_lie.def; DISK_HONEST if unknown, or no name. */
 enum disk_lie disk_lie_find(const char *name);
 
 struct disk;

@@ -149,9 +149,12 @@ static enum error_code faulty_due(struct store *handle, uint32_t limit, struct a
                                   int64_t *ret_next, struct err *err)
 {
     enum error_code code = reach(handle, err);
-    return code != ERR_OK ? code
-                          : store_due(faulty(handle)->inner, limit, arena, ret, ret_count, ret_now,
-                                      ret_next, err);
+    if (code == ERR_OK)
+        code =
+            store_due(faulty(handle)->inner, limit, arena, ret, ret_count, ret_now, ret_next, err);
+    if (code == ERR_OK && faulty(handle)->server->world->scenario->lie == LIE_TIMERS)
+        *ret_count = 0;
+    return code;
 }
 
 static enum error_code faulty_watch(struct store *handle, uint64_t seen, int64_t wait_ms,

@@ -11,7 +11,7 @@
 
 #include "world.h"
 
-enum { WOKEN_MS = 200 }; /* by then whoever waits for a job has it, or knows why not */
+enum { WOKEN_MS = 200 }; /* by then anyone who waits for a job has it, or knows why not */
 
 const struct recorded_job *ledger_find(const struct ledger *ledger, struct uuid id)
 {
@@ -118,7 +118,7 @@ void ledger_read(struct world *world)
     bool healing = world->healing;
     if (world->store == NULL)
         return;
-    world->healing = true; /* whoever reads has a good line */
+    world->healing = true; /* anyone who reads has a good line */
     world->read_at = world->now;
     world->read_offset = world->offset;
     while (count == STORE_EVENTS_MAX) {

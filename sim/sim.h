@@ -37,6 +37,7 @@ enum sim_lie {
     LIE_COMMIT, /* some commits are acknowledged and not made */
     LIE_KEYS,   /* answers are not kept for requests that come again */
     LIE_BEATS,  /* heartbeats are acknowledged and not kept */
+    LIE_TIMERS, /* nothing is ever due */
 };
 
 /* Over which store the world is. */

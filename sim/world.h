@@ -62,7 +62,7 @@ enum call_outcome {
     CALL_UNKNOWN, /* no answer came, or unavailable: it was carried out or not */
 };
 
-/* One call of a client, as it stands in its log. `mark` is in the request wherever it can be, and
+/* One call of a client, as it is in its log. `mark` is in the request wherever it can be, and
  * so in the events that come of it. */
 struct sim_call {
     uint32_t number; /* from 1 on */

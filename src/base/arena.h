@@ -29,7 +29,7 @@ struct arena {
 };
 
 /* An empty pool with one user; NULL: no memory. It is there until its last user has dropped it:
- * whoever has an arena with a pool sees to that. */
+ * anyone who has an arena with a pool sees to that. */
 struct arena_pool *arena_pool_new(void);
 void arena_pool_hold(struct arena_pool *pool);
 void arena_pool_drop(struct arena_pool *pool);

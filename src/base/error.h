@@ -46,7 +46,7 @@ void err_write(struct err *err, enum error_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* err_write, with the code as its value: `return err_set(err, ERR_NOT_FOUND, "there is no job %s",
- * id)`. A macro, so that whoever reads the caller, compilers and analyzers included, sees which
+ * id)`. A macro, so that anyone who reads the caller, compilers and analyzers included, sees which
  * code comes back. */
 #define err_set(err, code, ...) (err_write((err), (code), __VA_ARGS__), (enum error_code)(code))
 

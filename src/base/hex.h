@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* The values of all bytes as digits, plus one; 0: it is none. A table, since digits are random and
+/* The values of all bytes as digits, plus one; 0: invalid. A table, since digits are random and
  * branches on them are guessed wrong. */
 extern const uint8_t hex_values[256];
 

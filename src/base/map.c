@@ -4,8 +4,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/planted.h"
-
 enum { MAP_SLOTS_MIN = 8 };
 
 #define MAP_SLOTS_MAX (UINT32_C(1) << 31)
@@ -132,7 +130,7 @@ static bool resize(struct map *map, uint32_t slots)
         larger.slots[i].value = MAP_NONE;
     for (uint32_t i = 0; map->slots != NULL && i <= map->mask; i++) {
         struct map_slot *slot = &map->slots[i];
-        if (slot->value != MAP_NONE && !(PLANTED(MAP_LOSES_A_KEY) && slot->value == 0))
+        if (slot->value != MAP_NONE)
             *find_slot(&larger, slot->key, slot->hash) = *slot;
     }
     *map = larger;

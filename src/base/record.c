@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "base/hex.h"
-#include "base/planted.h"
 #include "base/times.h"
 #include "base/utf8.h"
 
@@ -244,7 +243,7 @@ static enum name_flaw name_flaw_from(const char *at, const char *end)
             return NAME_NOT_UTF8;
         bool control =
             first < 0x20 || first == 0x7f || (first == 0xc2 && (unsigned char)at[1] < 0xa0);
-        if (control && !PLANTED(CONTROL_IN_NAME))
+        if (control)
             return NAME_CONTROL;
         at += len;
     }
@@ -336,7 +335,7 @@ enum error_code record_check_shown(struct str name, const char *what, struct err
         if (len == 0)
             break; /* not a name: others say so */
         uint32_t c = code_point(at, len);
-        if (c >= 0x80 && is_format(c) && !PLANTED(FORMAT_IN_NAME))
+        if (c >= 0x80 && is_format(c))
             return err_set(
                 err, ERR_BAD_REQUEST,
                 "%s must not contain invisible formatting characters: found U+%04X at byte %zu",
@@ -626,7 +625,7 @@ static enum error_code read_object(const struct reader *reader, struct str json,
     while (json_object_next(&iter, &key, &value)) {
         const struct record_field *field = find_field(reader, key, next);
         if (field == NULL) {
-            if (reader->source != RECORD_STORED && !PLANTED(UNKNOWN_FIELD_IGNORED))
+            if (reader->source != RECORD_STORED)
                 return refuse_unknown(reader, key);
             continue;
         }

@@ -3,8 +3,6 @@
 #include <assert.h>
 #include <stddef.h>
 
-#include "base/planted.h"
-
 #define SECOND_MS INT64_C(1000)
 #define MINUTE_MS (60 * SECOND_MS)
 #define HOUR_MS (60 * MINUTE_MS)
@@ -52,7 +50,7 @@ static int64_t days_in_month(int64_t year, int64_t month)
 {
     static const int8_t days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     assert(month >= 1 && month <= 12);
-    bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0 || PLANTED(LEAP_DAY_IN_2100));
+    bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     return days[month - 1] + (month == 2 && leap ? 1 : 0);
 }
 
@@ -148,8 +146,7 @@ static bool take_offset(struct reader *reader, int64_t *ret_ms)
     if (!take_number(reader, 2, 0, 23, &hours) || !take_char(reader, ':') ||
         !take_number(reader, 2, 0, 59, &minutes))
         return false;
-    *ret_ms =
-        (PLANTED(OFFSET_TURNED_ROUND) ? -sign : sign) * (hours * HOUR_MS + minutes * MINUTE_MS);
+    *ret_ms = sign * (hours * HOUR_MS + minutes * MINUTE_MS);
     return true;
 }
 
@@ -186,7 +183,7 @@ bool time_parse(struct str text, int64_t *ret_ms)
     return true;
 }
 
-/* A whole number of any length; false when there is none or it is past every duration. */
+/* A whole number of any length; false if missing or past every duration. */
 static bool take_amount(struct reader *reader, int64_t *ret)
 {
     const char *first = reader->at;

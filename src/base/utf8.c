@@ -3,8 +3,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/planted.h"
-
 static bool is_tail(char c)
 {
     return ((unsigned char)c & 0xc0) == 0x80;
@@ -26,8 +24,7 @@ size_t utf8_length(const char *at, const char *end)
     /* The second byte decides what is too long a form, a surrogate, or past U+10FFFF. */
     unsigned char second = (unsigned char)at[1];
     if (first < 0xf0) {
-        bool allowed = !(first == 0xe0 && second < 0xa0) &&
-                       (!(first == 0xed && second > 0x9f) || PLANTED(SURROGATE_TAKEN));
+        bool allowed = !(first == 0xe0 && second < 0xa0) && !(first == 0xed && second > 0x9f);
         return allowed && room >= 3 && is_tail(at[2]) ? 3 : 0;
     }
     bool allowed =

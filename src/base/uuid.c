@@ -4,7 +4,6 @@
 #include <stddef.h>
 
 #include "base/hex.h"
-#include "base/planted.h"
 
 static void set_version(struct uuid *id, unsigned version)
 {
@@ -60,7 +59,7 @@ bool uuid_parse(struct str text, struct uuid *ret)
     struct uuid id;
     const char *at = text.at;
     for (size_t i = 0; i < sizeof id.bytes; i++) {
-        if (dash_before(i) && *at++ != '-' && !PLANTED(DASH_NOT_LOOKED_AT))
+        if (dash_before(i) && *at++ != '-')
             return false;
         int high = hex_value(at[0]);
         int low = hex_value(at[1]);

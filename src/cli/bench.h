@@ -165,7 +165,7 @@ double served_remote_cpu(const char *url);
 struct site {
     struct bench *bench;
     char url[BENCH_URL_MAX];       /* for pawl_open */
-    char path[BENCH_URL_MAX];      /* of the SQLite file; "": there is none here */
+    char path[BENCH_URL_MAX];      /* of the SQLite file; "": none here */
     char directory[BENCH_URL_MAX]; /* that was made for it; "": none */
     const char *queue;
     bool is_ours;   /* the whole store: nothing has to be cleaned up in it */
@@ -203,10 +203,10 @@ void site_settle(struct site *site);
 enum cli_exit site_tally(struct site *site, struct tally *ret);
 
 /* Events in the history of a job, on average over some of the newest `jobs` of the queue that have
- * `status`. 0 when there is none. */
+ * `status`. 0 if missing. */
 enum cli_exit site_events(struct site *site, const char *status, long long jobs, double *ret);
 
-/* Seconds of the server on its processors; less than 0: there is none, or nobody knows. */
+/* Seconds of the server on its processors; less than 0: none, or nobody knows. */
 double site_server_cpu(const struct site *site);
 
 /* ---- bench_run.c: many clients at once ---- */
@@ -258,7 +258,7 @@ enum cli_exit run_do(struct run *run, const struct role *roles, size_t role_coun
 /* How many of `jobs` the caller is to do next, at most `most`; 0: none, the run is over. */
 long long run_take(struct run *run, long long most);
 
-/* Waits until there is room for so many more jobs in the window; false: the run is over. Whoever
+/* Waits until there is room for so many more jobs in the window; false: the run is over. Anyone who
  * completes jobs makes room for as many. */
 bool run_enter(struct run *run, long long count);
 void run_leave(struct run *run, long long count);
@@ -351,7 +351,7 @@ void client_did(struct client *client, long long count);
 
 void client_fail(struct client *client, const struct pawl_error *error);
 
-/* ---- bench_mix.c: what stands in the way ---- */
+/* ---- bench_mix.c: what is in the way ---- */
 
 /* Makes the run's jobs, none of which a worker may have. */
 void mix_produce(struct client *client);

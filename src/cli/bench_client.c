@@ -170,7 +170,7 @@ static bool claim(struct client *client, cli_call call, const char *more, long l
                     "{\"worker_id\":\"bench-%lld\",\"max\":%lld,\"wait_ms\":%lld%s,"
                     "\"kinds\":[\"" BENCH_KIND "\"],\"queues\":[\"%s\"",
                     client->number, most, wait_ms, more, site->queue);
-        /* All that stands in the way is where it looks. */
+        /* All that is in the way is where it looks. */
         if (site->bench->mix)
             draft_print(draft, ",\"%s" BENCH_PAUSED "\"", site->queue);
         draft_text(draft, "]}");

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "base/planted.h"
 #include "cli/progress.h"
 #include "cli/screen.h"
 #include "cli/when.h"
@@ -35,7 +34,7 @@ static bool all_refused(const struct counts *counts)
     return counts->matched > 0 && counts->refused == counts->matched;
 }
 
-/* One page. *cursor is where it starts, and then where the next one does; NULL: there is none. */
+/* One page. *cursor is where it starts, and then where the next one does; NULL: none. */
 static enum cli_exit run_page(const struct args *args, struct pawl *pawl, const struct bulk *bulk,
                               long long rate, bool dry, char **cursor, struct counts *counts)
 {
@@ -45,7 +44,7 @@ static enum cli_exit run_page(const struct args *args, struct pawl *pawl, const 
     pawl_object_int(request, "limit", rate > 0 && rate < PAGE && !dry ? rate : PAGE);
     if (rate > 0)
         pawl_object_int(request, "rate_per_s", rate);
-    if (dry && !PLANTED(DRY_RUN_DOES_IT))
+    if (dry)
         pawl_object_flag(request, "dry_run", 1);
     pawl_object_text(request, "cursor", *cursor);
 

@@ -191,7 +191,7 @@ static bool make_pipes(const struct child_task *task, struct pipes *ret)
 }
 
 /* Everything but the standard files is closed at exec. The library opens its files like that, but
- * there are other libraries, and whoever started us. */
+ * there are other libraries, and the process that started us. */
 static void close_the_rest(void)
 {
 #ifndef CLOSE_RANGE_CLOEXEC

@@ -84,7 +84,7 @@ struct verb_line {
 extern const struct verb_line cli_verbs[];
 extern const size_t cli_verb_count;
 
-/* The verb of that name. When there is none, says so on stderr, names the nearest one, and returns
+/* The verb of that name. If it is unknown, says so on stderr, names the nearest one, and returns
  * NULL: the exit code is then CLI_USAGE. */
 const struct verb *cli_verb(const char *name);
 
@@ -146,7 +146,7 @@ const char *cli_value_at(const struct args *args, const char *name, size_t at);
 size_t cli_count(const struct args *args, const char *name);
 
 /* An option's value as a whole number from `min` to `max`, or as a duration in ms. Leaves *ret
- * alone when it was not given. CLI_USAGE: it is none, and that was said. */
+ * alone when it was not given. CLI_USAGE: it is invalid, and that was said. */
 enum cli_exit cli_number(const struct args *args, const char *name, long long min, long long max,
                          long long *ret);
 enum cli_exit cli_duration(const struct args *args, const char *name, long long *ret_ms);
@@ -187,7 +187,7 @@ enum cli_exit cli_no_memory(const struct verb *verb);
 /* The store to use: what --store said, else PAWL_STORE, else sqlite:pawl.db. */
 const char *cli_store_url(const struct args *args);
 
-/* The user's name, for histories; NULL when there is none, or one with strange characters. */
+/* The user's name, for histories; NULL if missing, or one with strange characters. */
 const char *cli_user(void);
 
 /* A URL for people to read: without its password. To be freed; NULL: no memory. */

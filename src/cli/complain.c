@@ -156,8 +156,8 @@ static bool is_duration(const struct option *option)
     return option != NULL && option->value != NULL && strcmp(option->value, "D") == 0;
 }
 
-/* Writes a message with the names of options in place of those of fields; what stands in quotes is
- * somebody's text. A verb's own name is left out, since it stands in front of all that we say. */
+/* Writes a message with the names of options in place of those of fields; what is in quotes is
+ * somebody's text. A verb's own name is left out, since it is in front of all that we say. */
 static void reword(const struct verb *verb, const char *message, char *ret, size_t size)
 {
     size_t len = strlen(verb->name);

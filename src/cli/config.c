@@ -86,7 +86,7 @@ static bool take_setting(struct yaml_reader *reader, struct config *config, cons
     return config->texts[name] != NULL || yaml_no_memory(reader);
 }
 
-/* Reads a key, which the latest event is. False: it is none, or too long. */
+/* Reads a key, which the latest event is. False: invalid, or too long. */
 static bool take_key(struct yaml_reader *reader, char ret[KEY_LEN_MAX + 1])
 {
     if (reader->event.type != YAML_SCALAR_EVENT)
@@ -240,8 +240,8 @@ static bool take_document(struct yaml_reader *reader, struct config *config)
     return good && yaml_end_document(reader);
 }
 
-/* Opens it, unless it is no file at all: a pipe in its place would keep the server waiting, deaf to
- * every signal. NULL: errno says why. */
+/* Opens it, unless it is not a regular file: a pipe in its place would keep the server waiting,
+ * deaf to every signal. NULL: errno says why. */
 static FILE *open_file(const char *path)
 {
     struct stat status;

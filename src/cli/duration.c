@@ -26,7 +26,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* The unit at the start of a text, not before `from`; UNIT_COUNT when there is none. */
+/* The unit at the start of a text, not before `from`; UNIT_COUNT if missing. */
 static size_t unit_at(const char *text, size_t len, size_t from)
 {
     for (size_t i = from; i < UNIT_COUNT; i++)

@@ -8,7 +8,7 @@
 enum { DURATION_LEN_MAX = 48 };
 
 /* Reads one: whole numbers, each with its unit (d, h, m, s, ms), the greater units first and each
- * at most once. False when it is none, or longer than 100 years. */
+ * at most once. False when it is invalid, or longer than 100 years. */
 bool duration_parse(const char *text, long long *ret_ms);
 
 /* Writes one in at most two units, rounded to the nearest: 1h 30m, 2d, 350ms. */

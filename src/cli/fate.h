@@ -10,7 +10,7 @@ struct fate {
     const char *how;  /* "waiting", "failed", "cancelled", ...; NULL: nobody can say */
     char detail[600]; /* more about it; "": nothing */
 
-    /* Of a failure, what comes now: "retry", "dead_letter" or "final"; NULL: it is none. */
+    /* Of a failure, what comes now: "retry", "dead_letter" or "final"; NULL: not a failure. */
     const char *next;
     char run_at[WHEN_LEN_MAX]; /* of a retry */
     long long pause_ms;        /* until then */

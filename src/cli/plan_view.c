@@ -73,7 +73,7 @@ static bool sort_ids(struct tree *tree)
     return good;
 }
 
-/* The step of that name; NONE: there is none. */
+/* The step of that name; NONE: unknown. */
 static int find(const struct tree *tree, struct pawl_json name)
 {
     char *id = pawl_json_text(name);
@@ -439,7 +439,7 @@ enum cli_exit plan_print(const struct verb *verb, struct pawl_json answer)
 
 /* ---- two versions ---- */
 
-/* JSON on one line, cut when it is long; "nothing" when there is none. */
+/* JSON on one line, cut when it is long; "nothing" if absent. */
 static void print_short(struct pawl_json value)
 {
     enum { WIDTH = 100 };

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/planted.h"
 #include "cli/config.h"
 #include "cli/duration.h"
 #include "cli/yaml_reader.h"
@@ -108,9 +107,7 @@ static const char *said_outside(const struct args *args, const struct setting *s
                                 const char **ret_name)
 {
     *ret_name = setting->flag;
-    if (*setting->flag != '\0' && cli_has(args, setting->flag) &&
-        !(PLANTED(ENVIRONMENT_BEFORE_FLAG) && *setting->variable != '\0' &&
-          getenv(setting->variable) != NULL))
+    if (*setting->flag != '\0' && cli_has(args, setting->flag))
         return setting->type == SETTING_IS_SWITCH ? "true" : cli_value(args, setting->flag);
     *ret_name = setting->variable;
     const char *said = *setting->variable != '\0' ? getenv(setting->variable) : NULL;

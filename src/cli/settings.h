@@ -51,7 +51,7 @@ bool complain(struct complaint *complaint, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Reads a value as the type of its setting wants it; of a CHOICE which of its words it is, from 0;
- * of a TEXT nothing. False: it is none, and what `name` must be is said. */
+ * of a TEXT nothing. False: invalid, and what `name` must be is said. */
 bool setting_parse(const struct setting *setting, const char *name, const char *said,
                    long long *ret, struct complaint *why);
 

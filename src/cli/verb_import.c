@@ -62,7 +62,7 @@ static enum cli_exit wrong_line(const struct import *import, const char *what)
     return CLI_FAILED;
 }
 
-/* Reads the next line. *ret_len is -1 when there is none. */
+/* Reads the next line. *ret_len is -1 at the end. */
 static enum cli_exit read_line(struct import *import, long long *ret_len)
 {
     size_t len = 0;

@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 #include "cli/result.h"
 
-/* A request with the lease that we were given; NULL when there is none, which was said. */
+/* A request with the lease that we were given; NULL if missing, which was said. */
 static struct pawl_object *request_new(const struct args *args)
 {
     const char *token = getenv("PAWL_LEASE");
@@ -284,7 +284,7 @@ static enum cli_exit commit(const struct args *args, struct pawl *pawl, const st
         code = cli_ask(args, pawl, pawl_effect_commit, request, &answer);
     }
     if (code == CLI_DONE) {
-        /* Only what is recorded is shown, so that whoever reads on has what a later attempt will
+        /* Only what is recorded is shown, so that anyone who reads on has what a later attempt will
          * have. */
         struct pawl_json result = pawl_json_read(json);
         if (pawl_json_is(result, "") || strcmp(json, "null") != 0)

@@ -169,7 +169,7 @@ static void address_of(const char *listen, char *ret, size_t size)
     (void)snprintf(ret, size, "%.*s", (int)(len < size ? len : size - 1), address);
 }
 
-/* Starts it, with a new store when there is none. */
+/* Starts it, with a new store if the file does not exist. */
 static enum cli_exit start(const struct args *args, const struct settings *settings,
                            struct serve_log *log, struct pawl_server **ret)
 {

@@ -96,7 +96,7 @@ static enum cli_exit put_times(const struct args *args, struct pawl_object *requ
 }
 
 /* What is not said is that of the job which this one is submitted from: 'pawl work' tells its
- * command. An empty option says that there is none. */
+ * command. An empty option means none. */
 static void put_inherited(const struct args *args, const char *option, const char *setting,
                           struct pawl_object *request, const char *key)
 {

@@ -8,7 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/planted.h"
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/duration.h"
@@ -298,7 +297,7 @@ static int run_command(struct running *running, struct child_end *ret)
 
 static bool is_permanent(const struct work *work, int code)
 {
-    if (code == EXIT_PERMANENT || PLANTED(FAILURE_IS_PERMANENT))
+    if (code == EXIT_PERMANENT)
         return true;
     size_t count = cli_count(work->args, "--permanent-exit");
     for (size_t i = 0; i < count; i++)
@@ -708,7 +707,7 @@ static enum cli_exit work_with(struct work *work, const struct pawl_worker_optio
         atomic_store(&work->worker, worker);
         if (!wanted->drain)
             say_waiting(work);
-        /* Whoever wanted to stop it before it was there. */
+        /* A stop that was requested before the child was there. */
         if (atomic_load(&work->told) > 0 || atomic_load(&work->broken) != 0)
             pawl_worker_stop(worker);
         (void)pawl_worker_wait(worker, -1);
@@ -839,7 +838,7 @@ static const struct option options[] = {
     {.name = "--concurrency", .value = "N", .text = "number of concurrent jobs (default: 1)"},
     {.name = "--once", .text = "exit after one job"},
     {.name = "--drain", .text = "exit when no job is ready"},
-    {.name = "--create", .text = "create the store if there is none"},
+    {.name = "--create", .text = "create the store if it does not exist"},
     {.name = "--lease-ttl",
      .value = "D",
      .field = "lease_ttl_ms",

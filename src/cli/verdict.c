@@ -33,7 +33,7 @@ static void choices_text(struct pawl_json choices, char *ret, size_t size)
     }
 }
 
-/* The choice that was said, as it stands in the list; none: it is not there. */
+/* The choice that was said, as it is in the list; none: it is not there. */
 static struct pawl_json find_choice(struct pawl_json choices, const char *said)
 {
     struct pawl_json choice = {NULL, 0};
@@ -45,7 +45,7 @@ static struct pawl_json find_choice(struct pawl_json choices, const char *said)
 }
 
 /* The answer as JSON: one of the choices where there are some, else itself if it is JSON, else a
- * text. To be freed; NULL: there is none. */
+ * text. To be freed; NULL: none. */
 static enum cli_exit read_answer(const struct args *args, const struct question *question,
                                  char **ret)
 {

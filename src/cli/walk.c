@@ -85,7 +85,7 @@ static enum cli_exit no_page(struct walk *walk, const struct pawl_error *error)
     return code;
 }
 
-/* *cursor is where the page starts, and then where the next one does; NULL: there is none. */
+/* *cursor is where the page starts, and then where the next one does; NULL: none. */
 static enum cli_exit run_page(struct walk *walk, int *limit, char **cursor)
 {
     struct pawl_error error = {0};

@@ -9,7 +9,7 @@ enum { WHEN_LEN_MAX = 56 };
 /* Milliseconds since 1970, by this machine's clock. */
 long long when_now(void);
 
-/* Reads "2030-01-02T03:04:05.678Z", fractions or not. False when it is none. */
+/* Reads "2030-01-02T03:04:05.678Z", fractions or not. False when it is invalid. */
 bool when_parse(const char *text, long long *ret_ms);
 
 /* Writes it back, with milliseconds. */

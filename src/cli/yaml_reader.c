@@ -5,7 +5,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/planted.h"
 #include "cli/duration.h"
 
 bool yaml_complain(const char *path, size_t line, struct complaint *why, const char *format, ...)
@@ -339,7 +338,7 @@ static bool write_mapping(struct yaml_reader *reader, enum yaml_durations durati
         free(key);
     }
     fputc('}', out);
-    good = good && (PLANTED(NAME_TWICE_IN_YAML) || yaml_names_check(reader, &names));
+    good = good && yaml_names_check(reader, &names);
     yaml_names_free(&names);
     return good;
 }

@@ -38,7 +38,7 @@ bool yaml_begin(struct yaml_reader *reader, const char *path, const char *text, 
                 struct complaint *why);
 void yaml_end(struct yaml_reader *reader);
 
-/* The next event becomes the latest. False: there is none that can be read, and it was said why. */
+/* The next event becomes the latest. False: none that can be read, and it was said why. */
 bool yaml_next(struct yaml_reader *reader);
 
 /* Goes to the first event of the document; *ret_empty: there is nothing in it. And past its end,

@@ -8,7 +8,6 @@
 #include <curl/curl.h>
 
 #include "base/json.h"
-#include "base/planted.h"
 
 /* ---- lines ---- */
 
@@ -61,8 +60,7 @@ static bool read_length(struct http_answer *answer, struct str value)
         good = is_digit(value.at[i]);
         length = length * 10 + (uint64_t)(value.at[i] - '0');
     }
-    if (!good ||
-        (answer->has_length && answer->length != length && !PLANTED(TWO_LENGTHS_IN_ANSWER)))
+    if (!good || (answer->has_length && answer->length != length))
         return false;
     answer->has_length = true;
     answer->length = length;
@@ -131,7 +129,7 @@ static enum answer_stage end_head(struct http_answer *answer)
     if (answer->status == 204 || answer->status == 304)
         return ANSWER_OVER;
     if (answer->is_chunked) {
-        /* Whoever stands between may have gone by the length. */
+        /* A proxy in between may have gone by the length. */
         answer->keeps = answer->keeps && !answer->has_length;
         return ANSWER_CHUNK_SIZE;
     }

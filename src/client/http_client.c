@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/planted.h"
 #include "base/random.h"
 #include "base/record.h"
 #include "base/uuid.h"
@@ -195,7 +194,7 @@ static bool is_worth_a_try(enum http_outcome outcome, const struct http_exchange
                            enum error_code code)
 {
     if (outcome == HTTP_NOT_SENT || outcome == HTTP_LOST)
-        return !PLANTED(CLIENT_GIVES_UP);
+        return true;
     if (outcome != HTTP_ANSWERED)
         return false;
     bool is_away = exchange->status == 502 || exchange->status == 503 || exchange->status == 504;
@@ -282,7 +281,7 @@ static enum error_code call_once(struct http_client *client, enum verb_name name
 {
     char own[UUID_TEXT_LEN + 1];
     bool stopped;
-    bool lacks_key = key == NULL && verb_needs_key(name) && !PLANTED(CLIENT_WITHOUT_KEYS);
+    bool lacks_key = key == NULL && verb_needs_key(name);
     struct message message = {
         .answer_ms = answer_ms_of(client, name) + wait_ms,
         .timeout_ms = client->timeout_ms,
@@ -309,7 +308,7 @@ static enum error_code make_waiting(enum verb_name name, const struct waiting *w
 /* After an interruption: asks for what there is now. A claim may have been granted in that moment,
  * with nobody there to hear of it. So it is asked for under its key, with another time to wait: if
  * the first one was granted, the server says that they differ, and gives its answer again to
- * whoever sends it as it was; if not, it never will be. */
+ * anyone who sends it as it was; if not, it never will be. */
 static enum error_code part(struct http_client *client, enum verb_name name,
                             const struct waiting *waiting, const struct message *interrupted,
                             struct arena *arena, struct buf *answer, struct err *err)
@@ -471,7 +470,7 @@ static enum error_code check_token(const char *token, struct err *err)
     size_t len = token == NULL ? 1 : strlen(token);
     bool is_word = len > 0 && len <= TOKEN_BYTES_MAX;
     for (size_t i = 0; token != NULL && is_word && i < len; i++)
-        is_word = (token[i] > ' ' && token[i] <= '~') || PLANTED(TOKEN_OF_TWO_LINES);
+        is_word = (token[i] > ' ' && token[i] <= '~');
     return is_word ? ERR_OK : (enum error_code)err_set(err, ERR_BAD_REQUEST, "malformed token");
 }
 

@@ -33,7 +33,7 @@ struct http_client_options {
 bool http_client_is_url(struct str url);
 
 /* Makes sure that there is a server at "http://HOST:PORT" or "https://...", with a path before /v1
- * if it has one. bad_request: the URL is none, or the token cannot be one; unavailable: nobody
+ * if it has one. bad_request: the URL or the token is invalid; unavailable: nobody
  * answers there as Pawl does; what the server says against us; no_memory. */
 enum error_code http_client_open(struct str url, const struct http_client_options *options,
                                  struct http_client **ret, struct err *err);

@@ -494,7 +494,7 @@ static enum http_outcome lose(struct http_exchange *exchange, const char *why)
 }
 
 /* Whether the server has said something: then it may not want the rest of the
- * request. What is TLS only is none of that. A connection that ended is, too.
+ * request. TLS records alone do not count. A connection that ended is, too.
  */
 static bool has_spoken(struct line *line)
 {

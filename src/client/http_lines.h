@@ -56,7 +56,7 @@ enum http_outcome {
     HTTP_LATE,      /* there was no answer in time */
     HTTP_STOPPED,   /* `stop` has become true */
     HTTP_BUSY,      /* all connections are in use */
-    HTTP_UNTRUSTED, /* the server is not the one that it should be, or its certificate is none */
+    HTTP_UNTRUSTED, /* the server is not the one that it should be, or its certificate is invalid */
     HTTP_BROKEN,    /* what came is not HTTP */
     HTTP_TOO_LARGE, /* the answer is too long */
     HTTP_NO_MEMORY,

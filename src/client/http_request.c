@@ -44,7 +44,7 @@ static void add_encoded(struct buf *buf, struct str text)
     }
 }
 
-/* The next {name} of a path, and what stands before it; false: there is none. */
+/* The next {name} of a path, and what stands before it; false: none. */
 static bool next_name(struct str *path, struct str *ret_before, struct str *ret_name)
 {
     const char *open = memchr(path->at, '{', path->len);

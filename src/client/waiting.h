@@ -19,7 +19,7 @@ struct waiting {
     int64_t wait_ms;
 };
 
-/* False: it does not ask to wait, or not as it should, which whoever carries it out will say. */
+/* False: it does not ask to wait, or not as it should, which the verb itself will report. */
 bool waiting_find(enum verb_name name, struct str request, struct waiting *ret);
 
 /* Adds the request with `wait_ms` in the place of its own. */

@@ -1,4 +1,4 @@
-/* Access tokens: what whoever shows one may do, and with the jobs of which queues. They have
+/* Access tokens: what its bearer may do, and with the jobs of which queues. They have
  * nothing to do with the tokens of leases (core/token.h). */
 #ifndef PAWL_CORE_ACCESS_H
 #define PAWL_CORE_ACCESS_H
@@ -76,7 +76,7 @@ bool access_text_is_valid(struct str text);
 /* What is kept of a token. */
 void access_hash(struct str text, uint8_t ret[HASH_LEN]);
 
-/* The scope of that name; 0: there is none. And all scopes as "read,work", and back: corrupt. */
+/* The scope of that name; 0: none. And all scopes as "read,work", and back: corrupt. */
 uint32_t access_scope_parse(struct str name);
 struct str access_scope_name(enum access_scope scope);
 void access_scopes_write(uint32_t scopes, struct buf *buf);

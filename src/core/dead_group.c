@@ -5,7 +5,6 @@
 
 #include "base/hash.h"
 #include "base/hex.h"
-#include "base/planted.h"
 
 /* Neither names nor the first line of a message have a line feed in them, so that no two groups
  * are the same text. */
@@ -21,7 +20,7 @@ static void set_id(struct dead_group *group)
         typed  ? STR("\ntype\n")
         : told ? STR("\nmessage\n")
                : STR("\n"),
-        PLANTED(GROUP_WITHOUT_ERROR) ? STR("") : error,
+        error,
     };
     uint8_t hash[HASH_LEN];
     hash_sha256(parts, sizeof parts / sizeof parts[0], hash);

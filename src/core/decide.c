@@ -3,7 +3,6 @@
 #include <assert.h>
 
 #include "base/json.h"
-#include "base/planted.h"
 #include "base/times.h"
 #include "base/utf8.h"
 #include "core/decider.h"
@@ -81,7 +80,7 @@ struct event *decider_add(struct decider *d, enum event_type type)
 static bool is_move(const struct decider *d, const struct event *event)
 {
     enum job_status to;
-    return event_type_class(event->type) != EVENT_CLASS_STATE || PLANTED(COMPLETE_WITHOUT_START) ||
+    return event_type_class(event->type) != EVENT_CLASS_STATE ||
            job_move(d->job->status, event->type, event_variant(event), &to);
 }
 
@@ -93,12 +92,6 @@ enum error_code decider_fold(struct decider *d)
     assert(event_type_class(event->type) != EVENT_CLASS_STEP ||
            (step_event_state(event->type, &step_to) &&
             step_move(job_step(&d->out->after, event->data.step)->state, step_to)));
-    if (PLANTED(SKIPPED_EVENT) && event->type == EVENT_JOB_RUNNING) {
-        /* The move happens, the event is never written. */
-        d->job->status = JOB_RUNNING;
-        d->out->count--;
-        return ERR_OK;
-    }
     return job_evolve(&d->out->after, event, d->context->arena, d->err);
 }
 
@@ -115,7 +108,7 @@ enum error_code decider_allows(struct decider *d, enum event_type type, const ch
 
 bool decider_blind(const struct decider *d)
 {
-    return d->command->blind && !str_is_set(d->command->token) && !PLANTED(REFUSAL_SHOWS_THE_JOB);
+    return d->command->blind && !str_is_set(d->command->token);
 }
 
 enum error_code decider_refuse(struct decider *d, const char *verb)

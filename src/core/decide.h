@@ -237,7 +237,7 @@ struct decision {
  *             a planned job's WAKE: all, or those that wait by themselves
  *
  * Raw JSON in a command must have passed json_check, and its enums must be values that there are:
- * whoever reads the request sees to that. context->kind is that of the job's kind.
+ * anyone who reads the request sees to that. context->kind is that of the job's kind.
  *
  * Everything returned lives in context->arena, or points into slice, command and context. On
  * failure `ret` is untouched, and the detail has the values:

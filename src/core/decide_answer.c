@@ -6,7 +6,6 @@
  * end a wait of a person, or one with choices, follow the same rules, so that there is no way
  * around them. */
 #include "base/json.h"
-#include "base/planted.h"
 #include "core/decider.h"
 #include "core/plan.h"
 
@@ -85,7 +84,7 @@ static enum error_code read_resolution(struct decider *d, const struct reply *re
         return err_set(d->err, ERR_BAD_REQUEST,
                        "the answer for an effect in doubt must be retry, done or fail, not %.*s",
                        STR_ARG(reply->payload));
-    if (resolution == RESOLVE_DONE && !word.has_result && !PLANTED(DONE_WITHOUT_RESULT))
+    if (resolution == RESOLVE_DONE && !word.has_result)
         return err_set(d->err, ERR_BAD_REQUEST,
                        "result is required with done: it is recorded as the effect's result");
     if (resolution != RESOLVE_DONE && word.has_result)
@@ -107,7 +106,7 @@ enum error_code decider_check_reply(struct decider *d, const struct wait *questi
         return err_set(d->err, ERR_BAD_REQUEST, "result is only for an effect in doubt");
     /* A stored signal was looked at before, and a default answer when the question was asked. */
     if (reply->outcome == OUTCOME_SIGNAL && reply->signal_version == 0 &&
-        !decider_fits(d, question->choices, reply->payload) && !PLANTED(ANSWER_NOT_A_CHOICE))
+        !decider_fits(d, question->choices, reply->payload))
         return err_set(d->err, ERR_BAD_REQUEST, "answer %.*s is not one of %.*s",
                        STR_ARG(str_is_set(reply->payload) ? reply->payload : STR("null")),
                        STR_ARG(decider_blind(d) ? STR("the choices") : question->choices));

@@ -3,7 +3,6 @@
 #include <assert.h>
 
 #include "base/json.h"
-#include "base/planted.h"
 #include "core/decider.h"
 
 static struct str step_id(const struct decider *d)
@@ -19,7 +18,7 @@ static int64_t live_attempt(const struct decider *d)
 enum error_code decider_no_open_effect(struct decider *d, const char *verb)
 {
     int64_t open = d->step != NULL ? d->step->open_effects : d->job->open_effects;
-    if (open == 0 || PLANTED(COMPLETE_WITH_OPEN_EFFECT))
+    if (open == 0)
         return ERR_OK;
     if (decider_blind(d))
         return err_set(d->err, ERR_INVALID_TRANSITION,
@@ -113,8 +112,7 @@ static void hash_input(struct str input, uint8_t ret[HASH_LEN])
 static bool same_input(const struct effect *effect, const struct effect_call *call)
 {
     uint8_t hash[HASH_LEN];
-    if (str_is_set(effect->fingerprint) && str_is_set(call->fingerprint) &&
-        !PLANTED(FINGERPRINT_IGNORED))
+    if (str_is_set(effect->fingerprint) && str_is_set(call->fingerprint))
         return str_eq(effect->fingerprint, call->fingerprint);
     /* Without an input there is nothing to tell it by but the fingerprint. */
     bool told = str_is_set(effect->fingerprint) || str_is_set(call->fingerprint);
@@ -177,17 +175,16 @@ static enum error_code in_doubt(struct decider *d, const struct effect *effect,
                                 const struct effect_call *call)
 {
     enum doubt_policy policy = d->job->spec.in_doubt;
-    if (effect->in_doubt != DOUBT_NONE && !PLANTED(DOUBT_OF_EFFECT_IGNORED))
+    if (effect->in_doubt != DOUBT_NONE)
         policy = effect->in_doubt;
-    bool first_wins = PLANTED(DOUBT_OF_FIRST_BEGIN_WINS) && effect->in_doubt != DOUBT_NONE;
-    if (call->in_doubt != DOUBT_NONE && !PLANTED(DOUBT_OF_EFFECT_IGNORED) && !first_wins)
+    if (call->in_doubt != DOUBT_NONE)
         policy = call->in_doubt;
     bool resolved = effect->resolved_epoch == d->job->epoch;
     /* An operator who requeues a job that failed over this wants an end to it, not the same again.
      */
     if (policy == DOUBT_FAIL && effect->epoch < d->job->epoch)
         policy = DOUBT_ASK;
-    if ((resolved && effect->resolution == RESOLVE_RETRY) || PLANTED(DOUBT_RERUN))
+    if (resolved && effect->resolution == RESOLVE_RETRY)
         policy = DOUBT_RETRY;
     if (resolved && effect->resolution == RESOLVE_FAIL)
         policy = DOUBT_FAIL;
@@ -228,7 +225,7 @@ static enum error_code begin(struct decider *d, const struct effect_call *raw)
         return decider_no_memory(d);
     if (effect == NULL)
         return call_tool(d, &call);
-    if (!same_input(effect, &call) && !PLANTED(REPLAY_MISMATCH_IGNORED))
+    if (!same_input(effect, &call))
         return err_set(d->err, ERR_REPLAY_MISMATCH,
                        "effect \"%.*s\" was started with a different input by attempt %lld",
                        STR_ARG(call.key), (long long)effect->attempt);
@@ -238,8 +235,8 @@ static enum error_code begin(struct decider *d, const struct effect_call *raw)
         d->out->result.effect_error = effect->error;
         return ERR_OK;
     }
-    /* What certainly did not happen is in no doubt, whoever began it. */
-    if (effect->aborted && !PLANTED(ABORTED_IN_DOUBT))
+    /* What certainly did not happen is in no doubt, whichever attempt began it. */
+    if (effect->aborted)
         return call_tool(d, &call);
     if (effect->attempt == live_attempt(d)) {
         d->out->result.effect = EFFECT_EXECUTE;
@@ -355,7 +352,7 @@ bool decider_commits_again(struct decider *d)
 static enum error_code go_on(struct decider *d)
 {
     const struct effect_end *said = &d->command->effect_commit;
-    switch (PLANTED(THEN_FORGOTTEN) ? THEN_NONE : said->then) {
+    switch (said->then) {
     case THEN_BEGIN:
         return begin(d, &said->begin);
     case THEN_WAIT:

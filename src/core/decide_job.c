@@ -2,7 +2,6 @@
 #include <assert.h>
 
 #include "base/json.h"
-#include "base/planted.h"
 #include "core/decider.h"
 #include "core/plan.h"
 
@@ -140,7 +139,7 @@ static int64_t cancel_grace_ms(const struct decider *d)
     const struct kind_settings *kind = d->context->kind;
     if (d->command->cancel.soft_ms > 0)
         return d->command->cancel.soft_ms;
-    if (kind != NULL && kind->cancel_grace_ms > 0 && !PLANTED(CANCEL_GRACE_OF_KIND_IGNORED))
+    if (kind != NULL && kind->cancel_grace_ms > 0)
         return kind->cancel_grace_ms;
     return d->context->cancel_grace_ms > 0 ? d->context->cancel_grace_ms : SOFT_CANCEL_MS_DEFAULT;
 }
@@ -212,7 +211,7 @@ enum error_code decide_requeue(struct decider *d)
     if (event == NULL)
         return decider_no_memory(d);
     event->data.reason = d->command->requeue.reason;
-    event->data.epoch = ended ? d->job->epoch + (PLANTED(EPOCH_NOT_RAISED) ? 0 : 1) : 0;
+    event->data.epoch = ended ? d->job->epoch + 1 : 0;
     event->data.failures = ended ? 0 : d->job->failures;
     event->data.fresh = d->command->requeue.fresh;
     code = decider_fold(d);
@@ -272,7 +271,7 @@ enum error_code decide_append(struct decider *d)
 {
     int64_t expected = d->command->append.expected_version;
     uint32_t count = d->command->append.count;
-    if (expected >= 0 && expected != d->job->version && !PLANTED(VERSION_CHECK_DROPPED))
+    if (expected >= 0 && expected != d->job->version)
         return err_set(d->err, ERR_VERSION_MISMATCH,
                        "the job has version %lld, not the expected %lld",
                        (long long)d->job->version, (long long)expected);

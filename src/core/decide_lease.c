@@ -3,7 +3,6 @@
 #include <assert.h>
 
 #include "base/json.h"
-#include "base/planted.h"
 #include "core/decider.h"
 #include "core/lifetime.h"
 
@@ -34,7 +33,7 @@ int64_t lease_ends_at(const struct lease *lease, const struct context *context)
 {
     int64_t end = lease->expires_at;
     /* The worker may have been told of any end up to this one. */
-    if (lease->beat_at < context->beats_since && !PLANTED(LOST_BEATS_NO_GRACE))
+    if (lease->beat_at < context->beats_since)
         end = larger(end, renewed_until(context->beats_since, lease->lease_ttl_ms,
                                         lease->heartbeat_ms, lease->timeout_at));
     /* What had ended before the break stays ended, or a token that was refused would come back to
@@ -97,7 +96,7 @@ static enum error_code claimable(struct decider *d)
     enum error_code code = decider_allows(d, EVENT_JOB_LEASED, "claim");
     if (code != ERR_OK)
         return code;
-    if (d->job->run_at > d->now && !PLANTED(CLAIM_BEFORE_DUE))
+    if (d->job->run_at > d->now)
         return err_set(d->err, ERR_INVALID_TRANSITION, "the job is not due for %lld ms",
                        (long long)(d->job->run_at - d->now));
     if (job_outlived(d->job, d->now))
@@ -133,7 +132,7 @@ enum error_code decide_claim(struct decider *d)
     struct event *event = decider_add(d, EVENT_JOB_LEASED);
     if (event == NULL)
         return decider_no_memory(d);
-    int64_t attempt = d->job->attempt + (PLANTED(ATTEMPT_NOT_RAISED) ? 0 : 1);
+    int64_t attempt = d->job->attempt + 1;
     code = decider_lease_data(d, attempt, &event->data);
     if (d->context->kind != NULL && d->context->kind->pin && !str_is_set(d->job->pin))
         event->data.pin = d->command->claim.code_version;
@@ -174,7 +173,7 @@ enum error_code decide_heartbeat(struct decider *d)
     event->data.cursor = d->command->heartbeat.cursor;
     event->data.expires_at =
         renewed_until(d->now, lease->lease_ttl_ms, lease->heartbeat_ms, lease->timeout_at);
-    if (event->data.expires_at < lease->expires_at && !PLANTED(HEARTBEAT_SHORTENS))
+    if (event->data.expires_at < lease->expires_at)
         event->data.expires_at = lease->expires_at; /* a clock that went back takes nothing away */
     d->out->result.expires_at = event->data.expires_at;
     d->out->result.cancel_requested = d->job->cancel_requested;
@@ -193,7 +192,7 @@ enum error_code decider_complete(struct decider *d, struct str raw)
 {
     struct str result;
     enum error_code code = decider_json(d, "result", raw, &result);
-    if (code == ERR_OK && !PLANTED(COMPLETE_WITHOUT_START))
+    if (code == ERR_OK)
         code = decider_allows(d, EVENT_JOB_COMPLETED, "complete");
     if (code == ERR_OK)
         code = decider_no_open_effect(d, "complete");
@@ -289,8 +288,8 @@ enum error_code decider_job_failure(struct decider *d, struct str reason,
     const struct retry_policy *policy = &d->job->spec.retry;
     enum error_class class = failure->error_class;
     bool final = class == CLASS_PERMANENT || class == CLASS_VALIDATION;
-    int64_t failures = d->job->failures + (PLANTED(FAILURE_NOT_COUNTED) ? 0 : 1);
-    bool exhausted = failures >= policy->max_attempts && !PLANTED(RETRIES_UNBOUNDED);
+    int64_t failures = d->job->failures + 1;
+    bool exhausted = failures >= policy->max_attempts;
     if (!final && !exhausted) {
         int64_t delay = failure->has_retry_after
                             ? failure->retry_after_ms
@@ -301,7 +300,7 @@ enum error_code decider_job_failure(struct decider *d, struct str reason,
     /* A job that was never started cannot have failed: it is a dead letter. */
     enum job_status to;
     bool can_fail = job_move(d->job->status, EVENT_JOB_FAILED, MOVE_PLAIN, &to);
-    bool lasts = policy->on_permanent != EXHAUSTED_DEAD_LETTER || PLANTED(ON_PERMANENT_IGNORED);
+    bool lasts = policy->on_permanent != EXHAUSTED_DEAD_LETTER;
     bool fails = can_fail && (final ? lasts : policy->on_exhausted == EXHAUSTED_FAIL);
     /* A lease that nobody renewed has its own name: nothing timed out but the worker's silence. */
     bool silent = str_eq(reason, STR("lease_expired"));
@@ -328,8 +327,7 @@ enum error_code decide_fail(struct decider *d)
 
 enum error_code decide_release(struct decider *d)
 {
-    int64_t failures = d->job->failures + (PLANTED(RELEASE_COSTS_A_FAILURE) ? 1 : 0);
-    return decider_requeue(d, STR("released"), (struct str){NULL, 0}, failures, d->now);
+    return decider_requeue(d, STR("released"), (struct str){NULL, 0}, d->job->failures, d->now);
 }
 
 enum error_code decider_cancel_asked(struct decider *d)
@@ -420,7 +418,7 @@ enum error_code decide_expire(struct decider *d)
     if (!lease->live || d->command->expire.attempt != d->job->attempt)
         return err_set(d->err, ERR_STALE_LEASE, "attempt %lld has no live lease to expire",
                        (long long)d->command->expire.attempt);
-    if (d->now < lease_ends_at(lease, d->context) && !PLANTED(REAPER_TOO_EARLY))
+    if (d->now < lease_ends_at(lease, d->context))
         return err_set(d->err, ERR_STALE_LEASE, "the lease of attempt %lld expires in %lld ms",
                        (long long)d->job->attempt,
                        (long long)(lease_ends_at(lease, d->context) - d->now));

@@ -1,5 +1,4 @@
 /* Commands about when a job runs and how long it lives: run now, and the end of its life. */
-#include "base/planted.h"
 #include "core/decider.h"
 #include "core/lifetime.h"
 
@@ -56,7 +55,7 @@ enum error_code decide_lifetime(struct decider *d)
     if (at == 0)
         return err_set(d->err, ERR_INVALID_TRANSITION,
                        "the job has neither an expiry nor a deadline");
-    if (at > d->now && !PLANTED(LIFETIME_TOO_SHORT))
+    if (at > d->now)
         return err_set(d->err, ERR_INVALID_TRANSITION, "the job expires in %lld ms",
                        (long long)(at - d->now));
     if (expires_at > 0 && expires_at <= d->now)
@@ -85,7 +84,7 @@ enum error_code decide_run(struct decider *d)
         return decider_no_memory(d);
     event->data.reason = str_is_set(d->command->run.reason) ? d->command->run.reason : STR("run");
     event->data.failures = d->job->failures;
-    event->data.not_before = PLANTED(RUN_NOW_RUNS_LATER) ? d->job->run_at : 0;
+    event->data.not_before = 0;
     return decider_fold(d);
 }
 

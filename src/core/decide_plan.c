@@ -2,7 +2,6 @@
 #include <assert.h>
 
 #include "base/json.h"
-#include "base/planted.h"
 #include "core/decider.h"
 #include "core/plan.h"
 
@@ -189,7 +188,7 @@ static enum error_code check_questions(struct decider *d)
     for (uint32_t i = 0; i < slice->step_count && code == ERR_OK; i++) {
         bool asks = false;
         code = asks_person(d, &slice->steps[i], &asks);
-        if (code == ERR_OK && asks && !PLANTED(QUESTION_PLANNED_AWAY))
+        if (code == ERR_OK && asks)
             code = err_set(d->err, ERR_FORBIDDEN,
                            "%s%.*s%s has an open question: a new plan would end it, which requires "
                            "a token with the scope answer",
@@ -304,7 +303,7 @@ static enum error_code job_failed(struct decider *d)
         return code;
     bool final = class == CLASS_PERMANENT || class == CLASS_VALIDATION;
     enum exhausted_policy then = final ? policy->on_permanent : policy->on_exhausted;
-    bool dead = then == EXHAUSTED_DEAD_LETTER && !PLANTED(PLAN_NEVER_DEAD_LETTERED);
+    bool dead = then == EXHAUSTED_DEAD_LETTER;
     return decider_end_in_failure(d, dead ? EVENT_JOB_DEAD_LETTERED : EVENT_JOB_FAILED,
                                   STR("step_failed"), error, d->job->failures,
                                   failure_reason_code(class, STAGE_NONE, final), STAGE_EXEC);
@@ -324,7 +323,7 @@ enum error_code decider_settle(struct decider *d)
         return ERR_OK;
     if (d->job->cancel_requested && steps[STANDING_ACTIVE] == 0)
         return decider_job_cancelled(d, CANCEL_SOFT, d->job->cancel_reason);
-    if (unfinished == 0 && (steps[STANDING_FAILED] == 0 || PLANTED(COMPLETED_WITH_FAILED_STEP)))
+    if (unfinished == 0 && steps[STANDING_FAILED] == 0)
         return job_completed(d);
     if (fatal)
         return job_failed(d);

@@ -3,7 +3,6 @@
 #include <assert.h>
 
 #include "base/json.h"
-#include "base/planted.h"
 #include "core/decider.h"
 #include "core/lifetime.h"
 #include "core/plan.h"
@@ -73,7 +72,7 @@ static enum error_code claimable(struct decider *d)
         return d->step->held && !d->step->lease.live
                    ? ERR_OK
                    : decider_refuse_step(d, "judge", d->step->held ? " and being judged" : "");
-    if (step_standing(d->step) != STANDING_READY && !PLANTED(DEPENDENCY_IGNORED))
+    if (step_standing(d->step) != STANDING_READY)
         return decider_refuse_step(d, "claim",
                                    d->step->open_deps > 0 ? ", its dependencies are open" : "");
     if (d->step->not_before > d->now)
@@ -88,9 +87,7 @@ static enum error_code claimable(struct decider *d)
         return err_set(d->err, ERR_INVALID_TRANSITION,
                        "resource \"%.*s\" does not serve the queue \"%.*s\"", STR_ARG(resource->id),
                        STR_ARG(d->job->spec.queue));
-    return PLANTED(AVOID_LIST_IGNORED)
-               ? ERR_OK
-               : resource_fits(resource, d->step, d->now, d->context->arena, d->err);
+    return resource_fits(resource, d->step, d->now, d->context->arena, d->err);
 }
 
 enum error_code decide_step_claim(struct decider *d)
@@ -209,8 +206,6 @@ static enum error_code apply_verdict(struct decider *d, enum verdict verdict, st
     int64_t failures = d->step->failures;
     enum verdict said = d->command->type == COMMAND_VERDICT ? verdict : VERDICT_NONE;
     enum step_state next = decide_next_state(verdict, failures, policy->max_attempts - 1);
-    if (PLANTED(STEP_RETRIES_UNBOUNDED) && verdict == VERDICT_RETRY)
-        next = STEP_FAILED_RETRYABLE;
     if (next == STEP_FAILED_RETRYABLE) {
         int64_t delay = failure != NULL && failure->has_retry_after
                             ? failure->retry_after_ms
@@ -337,7 +332,7 @@ enum error_code decide_step_cancelled(struct decider *d)
     return code == ERR_OK ? decide_step_release(d) : code;
 }
 
-/* A lost lease is a failure, or a step that kills whoever takes it would be handed on for ever. */
+/* A lost lease is a failure, or a step that kills its workers would be handed on for ever. */
 static enum error_code lose_lease(struct decider *d, struct str reason, struct str error,
                                   bool timed_out)
 {
@@ -466,7 +461,7 @@ static bool is_rejection(const struct wait *question, struct str answer)
     if (str_is_set(answer) && json_type(answer) == JSON_OBJECT)
         approved = json_member(answer, STR("approved"));
     return question->type == WAIT_HUMAN && !str_is_set(question->choices) &&
-           str_eq(approved, STR("false")) && !PLANTED(REJECTED_STEP_SUCCEEDS);
+           str_eq(approved, STR("false"));
 }
 
 /* The wait of a wait step is over: the engine runs the step and ends it. A rejected step fails, so

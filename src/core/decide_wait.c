@@ -2,13 +2,12 @@
 #include <assert.h>
 
 #include "base/json.h"
-#include "base/planted.h"
 #include "core/decider.h"
 #include "core/plan.h"
 
 /* A question to a person is answered after it was asked: nothing that was sent before answers it,
- * and so nobody who may not answer can do it in advance. A signal that is none of the choices was
- * sent for something else: it stays stored, for a wait that takes it, and hides no other. */
+ * and so nobody who may not answer can do it in advance. A signal that is not one of the choices
+ * was sent for something else: it stays stored, for a wait that takes it, and hides no other. */
 const struct signal *decider_stored_signal(const struct decider *d, enum wait_type type,
                                            struct str key, struct str choices)
 {
@@ -19,10 +18,8 @@ const struct signal *decider_stored_signal(const struct decider *d, enum wait_ty
         const struct signal *signal = &slice->signals[i];
         if (signal->delivered || !str_eq(signal->correlation_key, key))
             continue;
-        if (decider_fits(d, choices, signal->payload) || PLANTED(STORED_NOT_A_CHOICE))
+        if (decider_fits(d, choices, signal->payload))
             return signal;
-        if (PLANTED(STORED_SIGNAL_HIDES))
-            return NULL;
     }
     return NULL;
 }
@@ -136,7 +133,7 @@ enum error_code decider_wait(struct decider *d, const struct wait_request *asked
     /* A signal that came early is taken at once: the job does not block. */
     const struct signal *stored =
         decider_stored_signal(d, wait->type, wait->correlation_key, wait->choices);
-    if (stored != NULL && !PLANTED(EARLY_SIGNAL_LOST))
+    if (stored != NULL)
         return decider_end_wait(d, &(struct reply){.outcome = OUTCOME_SIGNAL,
                                                    .correlation_key = stored->correlation_key,
                                                    .payload = stored->payload,
@@ -164,15 +161,14 @@ enum error_code decide_wake(struct decider *d)
         return decider_start_ready_waits(d);
     if (wait->type == WAIT_NONE)
         return decider_refuse(d, "wake");
-    if (wait->until == 0 && !PLANTED(WAKE_TOO_EARLY))
+    if (wait->until == 0)
         return err_set(d->err, ERR_INVALID_TRANSITION, "the wait of this job has no timeout");
-    if (wait->until > d->now && !PLANTED(WAKE_TOO_EARLY))
+    if (wait->until > d->now)
         return err_set(d->err, ERR_INVALID_TRANSITION, "the wait of this job times out in %lld ms",
                        (long long)(wait->until - d->now));
-    bool forgotten = PLANTED(DEFAULT_ANSWER_FORGOTTEN);
     struct reply reply = {.outcome = OUTCOME_TIMEOUT,
                           .correlation_key = wait->correlation_key,
-                          .payload = forgotten ? (struct str){NULL, 0} : wait->default_answer};
+                          .payload = wait->default_answer};
     return decider_end_wait(d, &reply);
 }
 
@@ -199,7 +195,7 @@ static bool is_repeat(const struct decider *d, struct str key, struct str signal
     for (uint32_t i = 0; i < slice->signal_count; i++) {
         const struct signal *signal = &slice->signals[i];
         if (str_is_set(signal_id) && str_eq(signal->signal_id, signal_id))
-            return !PLANTED(SIGNAL_DELIVERED_TWICE);
+            return true;
         if (str_eq(signal->correlation_key, key))
             last = signal;
     }
@@ -297,7 +293,7 @@ enum error_code decide_signal(struct decider *d)
     const struct wait *wait = &d->job->wait;
     bool blocked = wait->type != WAIT_NONE;
     d->out->result.signal = SIGNAL_DELIVERED;
-    if (blocked && (str_eq(wait->correlation_key, key) || PLANTED(WRONG_KEY_DELIVERED))) {
+    if (blocked && str_eq(wait->correlation_key, key)) {
         bool person = wait->type == WAIT_HUMAN;
         struct reply reply = {.outcome = OUTCOME_SIGNAL,
                               .correlation_key = key,

@@ -96,7 +96,7 @@ enum error_code decider_text(struct decider *d, const char *what, struct str tex
 /* A name of a command, when it is given. */
 enum error_code decider_name(struct decider *d, const char *what, struct str name);
 
-/* Whether whoever gave the command may not read the job: a refusal then names nothing of it but its
+/* Whether the caller may not read the job: a refusal then names nothing of it but its
  * id, status and version, and what the command said itself. The holder of a live lease may read
  * it. */
 bool decider_blind(const struct decider *d);
@@ -168,7 +168,7 @@ enum error_code decider_no_open_effect(struct decider *d, const char *verb);
 enum error_code decider_wait(struct decider *d, const struct wait_request *asked);
 
 /* The oldest stored signal, among those loaded, that may end a wait of the type for the key with
- * these choices, which may be absent; NULL when there is none. */
+ * these choices, which may be absent; NULL if missing. */
 const struct signal *decider_stored_signal(const struct decider *d, enum wait_type type,
                                            struct str key, struct str choices);
 

@@ -4,7 +4,6 @@
 
 #include "base/buf.h"
 #include "base/json.h"
-#include "base/planted.h"
 #include "core/plan.h"
 
 #define ENTRY_NAME(member, text, names) RECORD_FIELD(struct event_data, member, text, NAME)

@@ -2,7 +2,6 @@
 
 #include <assert.h>
 
-#include "base/planted.h"
 #include "base/times.h"
 #include "core/fold.h"
 
@@ -155,7 +154,7 @@ enum error_code take_signal(struct job_slice *slice, const struct event *event, 
             slice->job.stored_signals--;
         slice->job.changed |= CHANGED_COUNTS;
         signal->delivered = true;
-        signal->changed = !PLANTED(CHANGE_NOT_NOTED);
+        signal->changed = true;
         return ERR_OK;
     }
     return fold_corrupt(err, event, "a stored signal with the key", data->correlation_key);
@@ -192,7 +191,7 @@ static enum error_code fold_wait_completed(struct job_slice *slice, const struct
     lease_end(&job->lease, event);
     keep_beats(data, &job->progress, &job->cursor, &job->changed);
     job->records_end = event->version + 1;
-    job->run_at = PLANTED(WOKEN_FOR_NOBODY) ? TIME_MAX_MS : event->at;
+    job->run_at = event->at;
     job->wait = (struct wait){0};
     job->resume = (struct resume){.outcome = data->outcome,
                                   .correlation_key = data->correlation_key,

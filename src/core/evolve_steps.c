@@ -2,7 +2,6 @@
  * whether a step is ready never needs the whole plan. */
 #include <assert.h>
 
-#include "base/planted.h"
 #include "core/fold.h"
 #include "core/plan.h"
 
@@ -139,8 +138,7 @@ static enum error_code release_children(struct job_slice *slice, const struct st
         if (child == NULL)
             return fold_corrupt(err, event, "a child of step", step->spec.id);
         slice->job.steps[step_standing(child)]--;
-        if (!PLANTED(CHILD_NOT_RELEASED))
-            child->open_deps--;
+        child->open_deps--;
         child->changed |= CHANGED_COUNTS;
         slice->job.steps[step_standing(child)]++;
     }

@@ -262,7 +262,7 @@ void job_slice_init(struct job_slice *slice, struct uuid id, uint64_t seed);
 enum error_code job_slice_copy(const struct job_slice *from, struct arena *arena,
                                struct job_slice *ret);
 
-/* Loaded parts by name; NULL when there is none. An effect older than the last fresh start does not
+/* Loaded parts by name; NULL if missing. An effect older than the last fresh start does not
  * count. */
 struct effect *job_effect(const struct job_slice *slice, struct str name);
 struct step *job_step(const struct job_slice *slice, struct str id);
@@ -270,13 +270,13 @@ struct step *job_step_at(const struct job_slice *slice, uint32_t ordinal);
 
 /* Whether the job itself, or a step of it, may have effects or waits that count since the last
  * fresh start, for a claim to carry. records_end is one past the version of the last event that
- * made one, and 1 from the first claim on while there is none. After a claim it is 0 in rows of
- * older versions, which did not keep it, and for a step that a new plan brings back: then there may
- * be some. */
+ * made one, and 1 from the first claim on while there is no such event. After a claim it is 0 in
+ * rows of older versions, which did not keep it, and for a step that a new plan brings back: then
+ * there may be some. */
 bool job_has_records(const struct job *job);
 bool step_has_records(const struct job *job, const struct step *step);
 
-/* Makes look-ups in a slice with many steps fast: for whoever loads one from elsewhere. */
+/* Makes look-ups in a slice with many steps fast: for anyone who loads one from elsewhere. */
 enum error_code job_slice_index(struct job_slice *slice, struct arena *arena);
 
 /* Adds an effect or a signal to the slice; NULL when there is no memory. */

@@ -107,7 +107,7 @@ static struct str effect_differs(const struct effect *a, const struct effect *b)
     return field == NULL ? (struct str){NULL, 0} : field->name;
 }
 
-/* The effect of the same name. It stands in the same place, unless a fresh start had the same
+/* The effect of the same name. It is in the same place, unless a fresh start had the same
  * effects begin in another order. */
 static const struct effect *effect_like(const struct job_slice *slice, const struct effect *effect,
                                         uint32_t place)

@@ -220,7 +220,7 @@ static bool take(struct str *text, struct str head)
 }
 
 /* Takes a number off the front of the text, without a sign or blanks, as they are written; false
- * when there is none below `below`. */
+ * if it is not below `below`. */
 static bool take_number(struct str *text, uint32_t below, uint32_t *ret)
 {
     uint32_t number = 0;

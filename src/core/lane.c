@@ -157,7 +157,7 @@ static enum error_code next_list(struct json_iter *iter, struct arena *arena, st
     return names_read(raw, UINT32_MAX, "lane", arena, ret, NULL);
 }
 
-/* Limits as they stand there: an array, of which an empty one is none. */
+/* Limits as given: an array; an empty one counts as absent. */
 static enum error_code next_limits(struct json_iter *iter, struct str *ret)
 {
     struct str raw;

@@ -1,10 +1,10 @@
-/* Lanes: work that the same claims may take stands in one line.
+/* Lanes: work that the same claims may take is in one lane.
  *
  * A lane is everything that decides whether a claim may have a piece of work: what it is (a job, a
  * step, or a finished step to be judged), its queue and kind, the capabilities it needs, and for
  * steps the selector and the resources to avoid; for jobs that are pinned the code version. A claim
  * looks only into lanes that it may take, so it never walks over what it cannot have. Stores number
- * lanes, and may give a number back when nothing stands in its lane. */
+ * lanes, and may give a number back when nothing is in its lane. */
 #ifndef PAWL_CORE_LANE_H
 #define PAWL_CORE_LANE_H
 
@@ -41,8 +41,8 @@ struct lane {
 enum error_code lane_key(const struct lane *lane, struct arena *arena, struct str *ret,
                          struct err *err);
 
-/* The key of the lane that a job, or a step of it, stands in when it can be claimed. A step that is
- * held for its critic stands in a lane of its own. Fails with no_memory, and with corrupt when the
+/* The key of the lane that a job, or a step of it, is in when it can be claimed. A step that is
+ * held for its critic is in a lane of its own. Fails with no_memory, and with corrupt when the
  * job's own lists are damaged. */
 enum error_code lane_key_of_job(const struct job *job, struct arena *arena, struct str *ret,
                                 struct err *err);

@@ -3,8 +3,6 @@
 #include <assert.h>
 #include <stddef.h>
 
-#include "base/planted.h"
-
 /* ---- jobs ---- */
 
 struct job_state {
@@ -49,9 +47,6 @@ bool job_move(enum job_status from, enum event_type event, enum move_variant var
 
     if ((size_t)event >= JOB_MOVE_EVENTS)
         return false;
-    if (PLANTED(MOVE_ADDED_TO_TABLE) && from == JOB_COMPLETED && event == EVENT_JOB_REQUEUED)
-        from = JOB_FAILED;
-
     const uint8_t *cell = job_moves[event][from];
     uint8_t to = cell[variant] != 0 ? cell[variant] : cell[MOVE_PLAIN];
     if (to == 0)

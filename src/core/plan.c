@@ -630,7 +630,7 @@ static enum error_code check_cycles(const struct builder *builder)
         }
         if (ready_count == builder->count)
             break;
-        /* Without this step the cycle is none: there may be another. */
+        /* Without this step there is no cycle: there may be another. */
         uint32_t first;
         code = refuse_cycle(builder, open, &first);
         if (code == ERR_NO_MEMORY)

@@ -30,8 +30,8 @@ enum request_standing {
 };
 
 /* Where a request with this body stands at `now`, given the record under its scope and key (NULL:
- * there is none). A record older than REQUEST_KEPT_MS counts as none. idempotency_mismatch when the
- * body is another one. */
+ * there is no record). A record older than REQUEST_KEPT_MS counts as none. idempotency_mismatch
+ * when the body is another one. */
 enum error_code request_check(const struct request_record *record,
                               const uint8_t body_hash[HASH_LEN], int64_t now,
                               enum request_standing *ret, struct err *err);

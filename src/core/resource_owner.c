@@ -2,8 +2,6 @@
 
 #include <assert.h>
 
-#include "base/planted.h"
-
 /* Whether it belongs to queues that are all among these. */
 static bool belongs_to(const struct resource *resource, const struct names *queues)
 {
@@ -13,13 +11,12 @@ static bool belongs_to(const struct resource *resource, const struct names *queu
 
 bool resource_may_use(const struct resource *resource, const struct names *queues)
 {
-    return resource->shared || belongs_to(resource, queues) || PLANTED(FOREIGN_RESOURCE_USED);
+    return resource->shared || belongs_to(resource, queues);
 }
 
 bool resource_may_change(const struct resource *resource, const struct names *queues)
 {
-    return queues == NULL || (!resource->shared && belongs_to(resource, queues)) ||
-           PLANTED(FOREIGN_RESOURCE_CHANGED);
+    return queues == NULL || (!resource->shared && belongs_to(resource, queues));
 }
 
 bool resource_may_adopt(const struct resource *resource)
@@ -29,8 +26,7 @@ bool resource_may_adopt(const struct resource *resource)
 
 bool resource_serves(const struct resource *resource, struct str queue)
 {
-    return resource->shared || resource->queues.count == 0 ||
-           names_have(&resource->queues, queue) || PLANTED(RESOURCE_SERVES_ANY_QUEUE);
+    return resource->shared || resource->queues.count == 0 || names_have(&resource->queues, queue);
 }
 
 enum error_code resource_unknown(struct str id, struct err *err)

@@ -5,8 +5,8 @@
  *                    it, or its queues were named        queues                queues
  *   of all queues    a token of all queues did           tokens of all queues  tokens of all queues
  *   shared           an admin of all queues shared it    every token           tokens of all queues
- *   unowned          0.1.0 registered it                 tokens of all queues  these, and whoever
- *                                                                               adopts it
+ *   unowned          0.1.0 registered it                 tokens of all queues  these, and a caller
+ * that adopts it
  *
  * A resource holds steps of its own queues only, so that deleting it ends no steps of other
  * queues. An unowned one is adopted by the first token of some queues that registers it again, as
@@ -49,8 +49,8 @@ enum error_code resource_check_delete(const struct resource *resource, const str
                                       struct err *err);
 
 /* Decides whose `ret`, which is registered, will be; `known` is the resource of that id, NULL when
- * there is none. forbidden: it is another's, or only an admin may say that; bad_request: shared and
- * of queues. */
+ * the resource is new. forbidden: it is another's, or only an admin may say that; bad_request:
+ * shared and of queues. */
 enum error_code resource_decide_owner(const struct resource *known,
                                       const struct resource_claimant *claimant,
                                       struct resource *ret, struct err *err);

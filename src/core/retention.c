@@ -1,7 +1,5 @@
 #include "core/retention.h"
 
-#include "base/planted.h"
-
 static enum error_code check_ended(const struct job *job, const char *verb, struct err *err)
 {
     char id[UUID_TEXT_LEN];
@@ -20,7 +18,7 @@ int64_t job_purge_at(const struct job *job, const struct kind_settings *kind)
         return 0;
     int64_t kept =
         kind != NULL && kind->retention_ms > 0 ? kind->retention_ms : RETENTION_MS_DEFAULT;
-    return job->updated_at + (PLANTED(DELETED_TOO_EARLY) ? kept / 2 : kept);
+    return job->updated_at + kept;
 }
 
 bool retention_is_over(int64_t purge_at, int64_t trusted)

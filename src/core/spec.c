@@ -3,7 +3,6 @@
 #include <assert.h>
 
 #include "base/hex.h"
-#include "base/planted.h"
 #include "base/times.h"
 #include "base/utf8.h"
 #include "core/plan.h"
@@ -130,7 +129,7 @@ enum error_code lease_terms_check(int64_t lease_ttl_ms, int64_t heartbeat_ms, st
 {
     enum error_code code = check_terms(lease_ttl_ms, heartbeat_ms, err);
     int64_t ttl = lease_ttl_ms != 0 ? lease_ttl_ms : LEASE_TTL_MS_MAX;
-    if (code == ERR_OK && heartbeat_ms > ttl / 2 && !PLANTED(HEARTBEAT_OF_A_WHOLE_LEASE)) {
+    if (code == ERR_OK && heartbeat_ms > ttl / 2) {
         code = err_set(err, ERR_BAD_REQUEST,
                        "heartbeat_ms must be at most half of lease_ttl_ms, but %lld is more than "
                        "half of %lld",
@@ -278,7 +277,7 @@ static enum error_code repeat_differs(const struct spec *asked, const char *what
                    STR_ARG(asked->idempotency_key), what);
 }
 
-/* The payload as it counts: null is none. */
+/* The payload as it counts: null means absent. */
 static struct str payload_of(const struct spec *spec)
 {
     struct str payload = str_is_set(spec->payload) ? json_trim(spec->payload) : STR("null");
@@ -289,8 +288,6 @@ enum error_code spec_check_repeat(const struct spec *asked, const struct submitt
                                   uint64_t seed, struct arena *arena, struct err *err)
 {
     bool same = false;
-    if (PLANTED(KEY_OF_ANOTHER_JOB))
-        return ERR_OK;
     if (!str_eq(asked->kind, known->spec->kind) && known->hidden)
         return repeat_differs(asked, "of another kind", err);
     if (!str_eq(asked->kind, known->spec->kind))

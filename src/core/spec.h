@@ -99,7 +99,7 @@ struct submitted {
     const struct spec *spec;
     bool planned;  /* it came with a plan, or its job got one */
     bool redacted; /* of the spec only the kind is left */
-    bool hidden;   /* whoever submits may not read it: the error does not name its kind */
+    bool hidden;   /* the submitter may not read it: the error does not name its kind */
 };
 
 /* Whether `asked` is the same submission as `known`, which has its idempotency key: the same kind,

@@ -3,7 +3,6 @@
 #include <assert.h>
 
 #include "base/buf.h"
-#include "base/planted.h"
 #include "base/record.h"
 #include "core/decider.h"
 
@@ -247,19 +246,18 @@ enum error_code decider_token(struct decider *d)
         return stale(d, "the plan does not have this step");
     if (str_is_set(d->command->step) && !str_eq(d->command->step, d->cause.step))
         return stale(d, "it belongs to another step");
-    if (token.attempt != attempt && !PLANTED(ATTEMPT_CHECK_DROPPED))
+    if (token.attempt != attempt)
         return stale(d, "there is a newer attempt");
 
     uint8_t hash[TOKEN_HASH_LEN];
     token_hash(d->command->token, hash);
-    if (!hash_eq(hash, lease->token_hash, TOKEN_HASH_LEN) && !PLANTED(ATTEMPT_CHECK_DROPPED) &&
-        !PLANTED(TOKEN_HASH_CHECK_DROPPED))
+    if (!hash_eq(hash, lease->token_hash, TOKEN_HASH_LEN))
         return stale(d, "its secret does not match");
     if (!lease->live && lease->ended_by == d->command->type)
         return repeated(d);
     if (!lease->live || job_status_terminal(d->job->status))
         return stale(d, "the lease has ended");
-    if (d->now >= lease_ends_at(lease, d->context) && !PLANTED(EXPIRY_CHECK_DROPPED))
+    if (d->now >= lease_ends_at(lease, d->context))
         return stale(d, "the lease has expired");
     return ERR_OK;
 }

@@ -34,8 +34,8 @@ bool token_parse(struct str text, struct token *ret);
 void token_hash(struct str text, uint8_t ret[TOKEN_HASH_LEN]);
 
 /* Whether the token is that of the job's live lease, or of the live lease of a step that is loaded,
- * which is then in `ret_step`; else NULL is there. For those who only read: whoever writes is asked
- * by job_decide. */
+ * which is then in `ret_step`; else NULL is there. For those who only read: job_decide checks the
+ * tokens of writers. */
 bool token_is_live(const struct job_slice *slice, struct str text, const struct step **ret_step);
 
 #endif

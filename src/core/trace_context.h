@@ -1,8 +1,9 @@
 /* The trace that a job belongs to, as W3C Trace Context has it, and the ids of the spans that stand
  * for it and its parts.
  *
- * Every id is made from what the job itself says, and nothing else: whoever ends a span names the
- * same one as whoever began it or is its child, whichever server that was and whenever. */
+ * Every id is made from what the job itself says, and nothing else: the server that ends a span
+ * names the same one as the server that began it or has its child, whichever server that was and
+ * whenever. */
 #ifndef PAWL_CORE_TRACE_CONTEXT_H
 #define PAWL_CORE_TRACE_CONTEXT_H
 
@@ -16,12 +17,12 @@ enum {
     TRACE_ID_LEN = 16,
     SPAN_ID_LEN = 8,
     TRACEPARENT_LEN = 55, /* 00-(32 digits)-(16 digits)-(2 digits) */
-    TRACE_SAMPLED = 1,    /* the flag: whoever called wants this trace to be kept */
+    TRACE_SAMPLED = 1,    /* the flag: the caller wants this trace to be kept */
 };
 
 struct trace_context {
     uint8_t trace_id[TRACE_ID_LEN];
-    uint8_t span_id[SPAN_ID_LEN]; /* all zero: there is none */
+    uint8_t span_id[SPAN_ID_LEN]; /* all zero: none */
     uint8_t flags;
 };
 

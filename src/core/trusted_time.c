@@ -2,8 +2,6 @@
 
 #include <assert.h>
 
-#include "base/planted.h"
-
 static int64_t sooner(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -11,7 +9,7 @@ static int64_t sooner(int64_t a, int64_t b)
 
 void trusted_time_begin(struct trusted_time *trusted, int64_t noted, int64_t clock, int64_t steady)
 {
-    bool is_new = noted == 0 || PLANTED(JUMP_IS_TRUSTED);
+    bool is_new = noted == 0;
     *trusted = (struct trusted_time){
         .is_known = true,
         .at = is_new ? clock : sooner(noted, clock),
@@ -26,7 +24,7 @@ void trusted_time_see(struct trusted_time *trusted, int64_t clock, int64_t stead
     assert(trusted->is_known);
     int64_t elapsed = steady - trusted->steady_at;
     int64_t drift = clock - trusted->clock_at - elapsed;
-    if ((drift > TRUSTED_JUMP_MS || drift < -TRUSTED_JUMP_MS) && !PLANTED(JUMP_IS_TRUSTED))
+    if (drift > TRUSTED_JUMP_MS || drift < -TRUSTED_JUMP_MS)
         trusted->steady_since = steady;
     bool is_plausible = steady - trusted->steady_since >= TRUSTED_AFTER_MS;
     trusted->at = is_plausible ? clock : sooner(trusted->at + 2 * elapsed, clock);

@@ -291,7 +291,7 @@ void verify_settled(struct verifier *v);
 /* The account of a step, or NULL. */
 struct step_account *step_account(const struct verifier *v, struct str id);
 
-/* The same for the event at hand, reported when there is none. */
+/* The same for the event at hand, reported if absent. */
 struct step_account *event_step_account(struct verifier *v);
 
 static inline bool step_lease_live(const struct verifier *v, const struct step_account *step)

@@ -146,7 +146,7 @@ static int64_t lease_span_max(const struct event_data *data)
     return two_beats < data->lease_ttl_ms ? two_beats : data->lease_ttl_ms;
 }
 
-/* Whoever holds a lease has a name and a token: without one, anyone could write. */
+/* The holder of a lease has a name and a token: without one, anyone could write. */
 void verify_lease_holder(struct verifier *v)
 {
     static const uint8_t none[TOKEN_HASH_LEN];

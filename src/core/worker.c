@@ -3,13 +3,12 @@
 #include <assert.h>
 
 #include "base/json.h"
-#include "base/planted.h"
 #include "base/record.h"
 #include "core/job_state.h"
 
 bool worker_is_live(const struct worker *worker, int64_t now)
 {
-    return now < worker->expires_at || PLANTED(EXPIRED_WORKER_IS_LIVE);
+    return now < worker->expires_at;
 }
 
 bool worker_handles_kind(const struct worker *worker, struct str kind)
@@ -28,7 +27,7 @@ void worker_cover(struct worker_coverage *coverage, const struct worker *worker,
     if (!worker_is_live(worker, now) || !worker_handles_kind(worker, kind))
         return;
     coverage->of_kind++;
-    if (!worker_handles_queue(worker, queue) && !PLANTED(WORKER_OF_ANY_QUEUE_FITS))
+    if (!worker_handles_queue(worker, queue))
         return;
     if (str_is_set(coverage->pin) && !str_eq(coverage->pin, worker->code_version)) {
         coverage->unfit++;
@@ -65,7 +64,7 @@ void worker_coverage_tell(const struct worker_coverage *coverage, struct str kin
 
 bool worker_is_visible(const struct worker *worker, const struct names *queues)
 {
-    return queues == NULL || PLANTED(FOREIGN_WORKER_SHOWN) ||
+    return queues == NULL ||
            (worker->queues.count > 0 && names_cover(queues, &worker->queues, NULL));
 }
 
@@ -80,7 +79,7 @@ bool worker_renew(struct worker *worker, int64_t now, int64_t wait_ms)
     if (now + wait_ms < worker_renewal_at(worker))
         return false;
     worker->expires_at = now + wait_ms + worker->ttl_ms;
-    return !PLANTED(CLAIM_RENEWS_NO_WORKER);
+    return true;
 }
 
 /* ---- as text ------------------------------------------------------------------------------ */

@@ -2,7 +2,6 @@
 
 #include <assert.h>
 
-#include "base/planted.h"
 #include "base/times.h"
 #include "core/lifetime.h"
 #include "core/trace_context.h"
@@ -413,8 +412,7 @@ static void put_granted_lease(struct json_writer *writer, const struct grant *gr
     json_begin_object(writer);
     answer_text(writer, STR("token"), grant->result.token);
     answer_int(writer, STR("attempt"), step != NULL ? step->attempt : grant->slice->job.attempt);
-    answer_time(writer, STR("expires_at"),
-                grant->result.expires_at + (PLANTED(LEASE_TOLD_TOO_LONG) ? 5000 : 0));
+    answer_time(writer, STR("expires_at"), grant->result.expires_at);
     answer_int(writer, STR("heartbeat_ms"), lease->heartbeat_ms);
     answer_int_set(writer, STR("timeout_ms"),
                    lease->timeout_at > 0 ? lease->timeout_at - lease->beat_at : 0);

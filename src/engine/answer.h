@@ -1,9 +1,9 @@
 /* Jobs, events, steps, leases and resources as callers see them: JSON. One form for the library,
  * the command line and HTTP.
  *
- * Members are always there, in the same order, null when there is nothing to say; so that whoever
- * reads need not guess. Payloads are copied byte for byte. Nothing here takes memory but the buffer
- * of the writer. */
+ * Members are always there, in the same order, null when there is nothing to say; so that anyone
+ * who reads need not guess. Payloads are copied byte for byte. Nothing here takes memory but the
+ * buffer of the writer. */
 #ifndef PAWL_ENGINE_ANSWER_H
 #define PAWL_ENGINE_ANSWER_H
 

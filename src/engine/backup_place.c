@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/planted.h"
-
 static bool has_parent(struct str path)
 {
     size_t start = 0;
@@ -58,13 +56,13 @@ enum error_code backup_place(struct str directory, struct str path, struct arena
         return err_set(err, ERR_BAD_REQUEST, "\"%.*s\" does not name a file: name a new one",
                        STR_ARG(path));
     (void)snprintf(wanted, sizeof wanted, "%.*s/", (int)(name - whole - 1), whole);
-    if (has_parent(path) && !PLANTED(BACKUP_ANYWHERE))
+    if (has_parent(path))
         return refuse(path, base, err);
     if (realpath(wanted, above) == NULL)
         return is_below(wanted, base)
                    ? err_set(err, ERR_BAD_REQUEST, "directory not found: \"%.200s\"", wanted)
                    : refuse(path, base, err);
-    if (!is_below(above, base) && !PLANTED(BACKUP_ANYWHERE))
+    if (!is_below(above, base))
         return refuse(path, base, err);
     len = snprintf(file, sizeof file, "%s/%s", strcmp(above, "/") == 0 ? "" : above, name);
     *ret = arena_copy(arena, (struct str){file, (size_t)len});

@@ -4,7 +4,6 @@
 #include <assert.h>
 
 #include "base/clock.h"
-#include "base/planted.h"
 #include "base/random.h"
 #include "engine/batch_private.h"
 
@@ -202,7 +201,7 @@ static enum error_code give_up_group(struct batch *batch, uint32_t index)
     group_of(batch->ops, batch->op_count, index, &first, &end);
     for (uint32_t i = first; i < end && !any; i++)
         any = batch->ops[i]->code == ERR_OK && !op_is_repeated(batch->ops[i]);
-    if (!any || PLANTED(ATOMIC_BATCH_TORN))
+    if (!any)
         return ERR_OK;
     for (uint32_t i = first; i < end; i++)
         if (i != index)
@@ -290,7 +289,7 @@ static void report(const struct batch *batch, int64_t began_us, int64_t written_
     observer->committed(observer->arg, &report);
 }
 
-/* Commits, and tells whoever watches what came of it. */
+/* Commits, and tells anyone who watches what came of it. */
 static enum error_code commit(struct batch *batch, int64_t began_us, enum store_outcome *outcome)
 {
     bool watched = batch->batcher->observer != NULL;

@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "base/planted.h"
 #include "core/lifetime.h"
 #include "engine/claim_order.h"
 
@@ -79,8 +78,8 @@ static enum error_code check_resource(struct batch *batch, struct op *op, uint32
     return ERR_OK;
 }
 
-/* What would be refused for any work is refused at once: whoever claims that way shall not think
- * that there is none. */
+/* What would be refused for any work is refused at once: anyone who claims that way shall not think
+ * that there is no work. */
 static enum error_code check_terms(const struct command *command, struct err *err)
 {
     enum error_code code = record_check_name(command->claim.worker_id, "worker_id", err);
@@ -256,7 +255,7 @@ static enum error_code leave_rest(struct batch *batch, const struct store_search
         code = step == NULL
                    ? schedule_entry_of_job(&now->job, batch->arena, &place, batch->err)
                    : schedule_entry_of_step(&now->job, step, batch->arena, &place, batch->err);
-        if (str_is_set(place.lane) && !PLANTED(CUT_SHORT_TELLS_NOBODY))
+        if (str_is_set(place.lane))
             batch_note_ready(batch, place.lane);
     }
     return code;
@@ -297,7 +296,7 @@ enum error_code batch_claim(struct batch *batch, struct op *op, struct store_sea
         bytes += job->now->job.spec.payload.len;
         grant->slice = batch_job_view(job);
         grant->step = ordinal == STEP_NONE ? NULL : job_step_at(grant->slice, ordinal);
-        if (op->claim.claimer.resource != NULL && !PLANTED(SLOTS_NOT_COUNTED_IN_BATCH))
+        if (op->claim.claimer.resource != NULL)
             batch_resource(batch, op->claim.resource_id)->used++;
         op->grant_count++;
     }

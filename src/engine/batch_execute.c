@@ -1,7 +1,6 @@
 /* The operations of a batch, one by one: decided, and folded into their jobs. */
 #include <assert.h>
 
-#include "base/planted.h"
 #include "core/job_state.h"
 #include "core/kind.h"
 #include "core/retention.h"
@@ -35,13 +34,6 @@ static enum error_code keep_events(struct batch *batch, struct batch_job *job,
     return ERR_OK;
 }
 
-/* Bugs: the caller is told that it was done, and it is not stored. */
-static bool is_forgotten(const struct command *command)
-{
-    return (PLANTED(CANCEL_FORGOTTEN) && command->type == COMMAND_CANCEL) ||
-           (PLANTED(START_FORGOTTEN) && command->type == COMMAND_START);
-}
-
 /* Decides on `*slice`, which is the job or a part of it, and makes it what comes of that. */
 static enum error_code decide_on(struct batch *batch, struct batch_job *job,
                                  struct job_slice **slice, const struct command *command,
@@ -60,7 +52,7 @@ static enum error_code decide_on(struct batch *batch, struct batch_job *job,
     if (decision.result.duplicate)
         return ERR_OK;
     code = decision_seal(&decision, (*slice)->job.head, batch->arena, batch->err);
-    if (code == ERR_OK && !is_forgotten(command))
+    if (code == ERR_OK)
         code = keep_events(batch, job, &decision);
     struct job_slice *after = code == ERR_OK ? batch_slice_copy(batch, &decision.after) : NULL;
     if (code == ERR_OK && after == NULL)
@@ -198,8 +190,6 @@ static enum error_code do_submit(struct batch *batch, struct batch_job *job, str
     command.submit.duplicate = known != NULL ? &known->job : NULL;
     enum error_code code = batch_decide(batch, job, &command, &op->result, &op->code, &op->err);
     op->after = known != NULL ? known : job->now;
-    if (PLANTED(ANOTHER_ID_TOLD) && known == NULL && batch->jobs[0].now->job.status != JOB_NONE)
-        op->after = batch->jobs[0].now;
     if (code != ERR_OK || op->code != ERR_OK || known != NULL)
         return code;
     batch_note_new(batch, &job->now->job);
@@ -227,9 +217,6 @@ static enum error_code do_command(struct batch *batch, struct op *op)
     if (op->command.type == COMMAND_SUBMIT)
         return do_submit(batch, job, op);
     struct command command = op->command;
-    if (PLANTED(SECOND_CANCEL_DROPPED) && command.type == COMMAND_CANCEL &&
-        job->now->job.cancel_requested)
-        command.cancel.mode = CANCEL_SOFT;
     if (!str_is_set(command.actor))
         command.actor = holder_of(job, command.token);
     enum error_code code = batch_decide(batch, job, &command, &op->result, &op->code, &op->err);
@@ -371,7 +358,7 @@ static enum error_code do_erase(struct batch *batch, struct op *op)
             return batch_no_memory(batch);
         job->now->job.redacted = true;
         job->shown = NULL;
-        job->redact = !PLANTED(REDACTION_FORGOTTEN);
+        job->redact = true;
     } else {
         job->purge = true;
     }
@@ -504,15 +491,14 @@ static enum error_code do_resource_gone(struct batch *batch, uint32_t index)
             &op->err, ERR_FORBIDDEN,
             "the token is limited to some queues, but steps of another queue run on \"%.*s\"",
             STR_ARG(op->resource_gone.id));
-    else if (op->resource_gone.if_expired && !has_ended(batch, resource) &&
-             !PLANTED(RENEWED_RESOURCE_LOST))
+    else if (op->resource_gone.if_expired && !has_ended(batch, resource))
         op->code = err_set(&op->err, ERR_INVALID_TRANSITION, "the resource is not lost any more");
     else /* what comes after it in this batch must see it */
         resource->expires_at = resource->ttl_ms = 0;
     return ERR_OK;
 }
 
-/* Whoever makes a token clears away those that ended long ago, so that there is a bound. */
+/* Anyone who makes a token clears away those that ended long ago, so that there is a bound. */
 static enum error_code sort_tokens(struct batch *batch)
 {
     struct store_tokens all = {0};
@@ -731,7 +717,7 @@ void batch_take_back(struct batch *batch, uint32_t culprit)
         return;
     while (first > 0 && batch->ops[first]->atomic_with_previous)
         first--;
-    for (uint32_t i = first; i < culprit && !PLANTED(SUBMIT_TORN); i++) {
+    for (uint32_t i = first; i < culprit; i++) {
         struct op *op = batch->ops[i];
         struct batch_job *job = batch_job_find(batch, op->job);
         struct store_key *key = batch_key(batch, op->command.submit.spec);

@@ -107,7 +107,7 @@ enum error_code batch_job_add(struct batch *batch, struct job_slice *slice, stru
 /* A copy in the arena of the batch, to be changed; NULL: no memory. Its parts are shared. */
 struct job_slice *batch_slice_copy(struct batch *batch, const struct job_slice *slice);
 
-/* The mark of a step, made when there is none; NULL: no memory. */
+/* The mark of a step, made if missing; NULL: no memory. */
 struct step_mark *batch_step_mark(struct batch *batch, struct batch_job *job, uint32_t ordinal);
 
 /* The settings of a kind; NULL: there are none. */
@@ -214,7 +214,7 @@ enum error_code batch_decide(struct batch *batch, struct batch_job *job,
                              const struct command *command, struct decision_result *ret_result,
                              enum error_code *ret_refusal, struct err *refusal);
 
-/* The resource that load has found; NULL when there is none. */
+/* The resource that load has found; NULL if missing. */
 struct resource *batch_resource(struct batch *batch, struct str id);
 
 /* Has what follows in the batch find the resource as it is now; its id was loaded. */

@@ -5,7 +5,6 @@
  * (engine/recall.h). */
 #include <assert.h>
 
-#include "base/planted.h"
 #include "core/request_memo.h"
 #include "engine/batch_private.h"
 
@@ -23,7 +22,7 @@ static enum error_code check_duplicate(const struct op *first, struct op *op)
                    STR_ARG(op->request.key));
 }
 
-/* A lease that never arrived: if the record is of it, whoever repeats the request in this batch
+/* A lease that never arrived: if the record is of it, anyone who repeats the request in this batch
  * comes after it. A record that cannot be read stays. */
 static enum error_code check_disclaimer(struct batch *batch, const struct store_request *known,
                                         struct op *op, struct op **first)
@@ -56,7 +55,7 @@ static enum error_code check_request(struct batch *batch, struct op *op, struct 
         return check_disclaimer(batch, known, op, first);
     op->code = request_check(known->found ? &known->record : NULL, op->request.body_hash,
                              batch_trusted(batch), &standing, &op->err);
-    if (op->code == ERR_OK && standing == REQUEST_REPEATED && !PLANTED(REPEAT_DONE_AGAIN)) {
+    if (op->code == ERR_OK && standing == REQUEST_REPEATED) {
         op->request.disposition = DISPOSITION_REPEATED;
         op->request.record = known->record.answer;
     } else if (op->code == ERR_OK && *first != NULL) {
@@ -155,8 +154,7 @@ static bool remember_leases(const struct op *op, struct arena *arena, struct req
                                         .version = grant->slice->job.version,
                                         .of_step = token.of_step,
                                         .step = token.of_step ? token.step : 0};
-        if (!PLANTED(SECRET_NOT_KEPT))
-            memcpy(lease->secret, token.secret, TOKEN_SECRET_LEN);
+        memcpy(lease->secret, token.secret, TOKEN_SECRET_LEN);
     }
     return true;
 }
@@ -182,7 +180,7 @@ static bool remember(const struct op *op, struct arena *arena, struct request_en
     } else {
         ret->type = REQUEST_JOB;
         ret->job.job = op->after->job.id;
-        ret->job.version = op->after->job.version + (PLANTED(VERSION_MISREMEMBERED) ? 1 : 0);
+        ret->job.version = op->after->job.version;
         ret->job.result = op->result;
         ret->job.has_effect_key = str_is_set(op->result.effect_idempotency_key);
         remember_beats(op, &ret->job.beats);
@@ -209,7 +207,7 @@ static enum error_code write_memo(struct batch *batch, uint32_t first, struct bu
 }
 
 /* Writes what is left of a record without its leases. One of which nothing is left is as old as
- * those that count as none: whoever sweeps them takes it along. */
+ * those that count as none: anyone who sweeps them takes it along. */
 static enum error_code disclaim(struct batch *batch, const struct op_request *request,
                                 struct request_record *record, struct buf *buf)
 {

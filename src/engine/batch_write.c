@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "base/planted.h"
 #include "core/job_state.h"
 #include "core/retention.h"
 #include "engine/batch_private.h"
@@ -382,7 +381,7 @@ static enum error_code write_settings(struct batch *batch, struct store_write *w
  * a commit of which a standby knows nothing yet: it is waited for like one of our own. */
 static bool confirms(const struct batch *batch)
 {
-    if (!batch->batcher->store->shared || PLANTED(REPEATED_IS_NOT_AWAITED))
+    if (!batch->batcher->store->shared)
         return false;
     for (uint32_t i = 0; i < batch->op_count; i++) {
         const struct op *op = batch->ops[i];

@@ -2,8 +2,6 @@
 
 #include <stdlib.h>
 
-#include "base/planted.h"
-
 /* So many jobs of its own batch are looked at for a claim: one that finds none among them is woken
  * by the batch. */
 enum { LOOK_MAX = 64 };
@@ -11,15 +9,13 @@ enum { LOOK_MAX = 64 };
 /* Whether nothing of the queue is given to the claim: it is paused, or not the caller's. */
 static bool is_closed(const struct batch *batch, const struct op *op, struct str queue)
 {
-    return (names_have(&batch->load.paused, queue) && !PLANTED(PAUSED_QUEUE_SERVED)) ||
+    return names_have(&batch->load.paused, queue) ||
            (op->queues != NULL && !names_have(op->queues, queue));
 }
 
 bool claim_may_have(const struct op *op, const struct job *job)
 {
     const struct claimer *claimer = &op->claim.claimer;
-    if (PLANTED(LANES_BELIEVED))
-        return true;
     return (claimer->queues.count == 0 || names_have(&claimer->queues, job->spec.queue)) &&
            (claimer->kinds.count == 0 || claimer->work != LANE_JOBS ||
             names_have(&claimer->kinds, job->spec.kind)) &&
@@ -85,7 +81,7 @@ enum error_code claim_order_lanes(struct batch *batch, const struct op *op,
     search->lanes = lanes;
     search->group_ends = ends;
     search->group_count = groups;
-    batch->batcher->turn += !PLANTED(QUEUES_TAKE_NO_TURNS);
+    batch->batcher->turn++;
     return ERR_OK;
 }
 
@@ -132,8 +128,7 @@ enum error_code claim_first_new(struct batch *batch, const struct op *op, struct
         struct batch_job *job = &batch->jobs[i];
         bool may;
         if (!is_new(job) ||
-            (*ret != NULL && (*ret)->now->job.spec.priority >=
-                                 job->now->job.spec.priority + PLANTED(NEWEST_JOB_FIRST)))
+            (*ret != NULL && (*ret)->now->job.spec.priority >= job->now->job.spec.priority))
             continue;
         looks++;
         code = may_have_new(batch, op, job, &may);
@@ -141,7 +136,7 @@ enum error_code claim_first_new(struct batch *batch, const struct op *op, struct
             return code;
         if (may)
             *ret = job;
-        if (may && !batch->new_ranked && !PLANTED(NEWEST_JOB_FIRST))
+        if (may && !batch->new_ranked)
             break;
     }
     return code;

@@ -29,7 +29,7 @@ struct merge {
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-/* The next effect; NULL: there is none, or it could not be read, which `ret_ok` says. */
+/* The next effect; NULL: the end, or it could not be read, which `ret_ok` says. */
 static const struct effect *next_effect(struct merge *merge, bool *ret_ok)
 {
     if (merge->effect_at == merge->effect_count && !merge->effects_over) {

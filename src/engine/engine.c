@@ -155,7 +155,7 @@ static bool is_much(const struct engine *engine)
     return pieces >= HELP_MIN;
 }
 
-/* Calls wait, or something else does: wakes whoever can see to it. Under the lock. */
+/* Calls wait, or something else does: wakes a thread that can see to it. Under the lock. */
 static void wake_runner(struct engine *engine)
 {
     if (engine->resting)

@@ -62,7 +62,7 @@ static void settle_moment(struct engine *engine)
     } while (engine->maintenance.fired != before);
 }
 
-/* The next moment that is not after `to`; `to` when there is none. */
+/* The next moment that is not after `to`; `to` if nothing is due before. */
 static int64_t next_moment(const struct engine *engine, int64_t now, int64_t to)
 {
     int64_t next = engine->maintenance.next_due;

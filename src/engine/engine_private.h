@@ -69,7 +69,8 @@ struct engine {
     struct observer observer;  /* the options' own, told of one batch at a time */
     pthread_mutex_t observing; /* one of us */
 
-    /* The rest but for the lock is touched by whoever takes the turn, unless said otherwise. */
+    /* The rest but for the lock is touched by the runner that has the turn, unless said otherwise.
+     */
     struct arena_pool *pool; /* for the memory of calls and batches */
     int64_t look_at;         /* when to look, at the earliest, for what other servers have done */
     struct maintenance maintenance;

@@ -2,7 +2,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "base/planted.h"
 #include "engine/engine_private.h"
 
 void engine_maintain_by(struct engine *engine, int64_t at)
@@ -51,8 +50,7 @@ static uint32_t gather(struct runner *runner, struct call_list *ret_over)
             break;
         call_list_remove(&engine->waiting, call);
         engine->bytes -= call->bytes;
-        if (call->class == CALL_CLAIM && !call_is_wanted(call) &&
-            !PLANTED(GONE_CALLER_GETS_A_JOB)) {
+        if (call->class == CALL_CLAIM && !call_is_wanted(call)) {
             call_refuse(call, ERR_UNAVAILABLE, "the caller disconnected");
             (void)engine_waiter_move(engine, call, WAITER_GONE);
             call_list_add(ret_over, call);
@@ -159,8 +157,7 @@ static enum error_code run_batch(struct runner *runner, uint32_t count, struct a
     int64_t start = engine_steady(engine);
     enum store_outcome outcome = STORE_NOT_COMMITTED;
     enum error_code code = ERR_UNAVAILABLE;
-    for (int i = 0; i < TRIES && code == ERR_UNAVAILABLE &&
-                    (outcome == STORE_NOT_COMMITTED || PLANTED(UNKNOWN_RUN_AGAIN)) &&
+    for (int i = 0; i < TRIES && code == ERR_UNAVAILABLE && outcome == STORE_NOT_COMMITTED &&
                     engine_steady(engine) - start < QUICK_MS;
          i++)
         code = batch_run(&runner->batcher, runner->ops, count, arena, &outcome, NULL);

@@ -182,7 +182,7 @@ static enum error_code parts_begin(struct str json, size_t size, struct arena *a
     return ERR_OK;
 }
 
-/* Reads the next of them into `part`; *ret_more is false when there is none. */
+/* Reads the next of them into `part`; *ret_more is false at the end. */
 static enum error_code parts_next(struct parts *parts, const struct record_type *type,
                                   const char *what, struct arena *arena, void *part, bool *ret_more,
                                   struct err *err)

@@ -59,7 +59,7 @@ bool filter_has_text(const struct job *job, struct str text);
 enum error_code cursor_read(struct str cursor, struct uuid *ret, struct err *err);
 
 /* The ids that begin with some hexadecimal digits: from `first` to the one before `behind`, which
- * is all zero when there is none behind them. */
+ * is all zero at the end. */
 struct id_range {
     struct uuid first;
     struct uuid behind;

@@ -140,7 +140,7 @@ static enum error_code find_owner(struct handle *handle, const char *path, bool 
             clock_pause(pause_ms);
             continue;
         }
-        /* Whoever has the lock but does not let us in has said why. */
+        /* The owner that does not let us in has said why. */
         bool is_refused = code == ERR_UNAVAILABLE && locked && !again;
         if (is_refused)
             return err_set(err, why.code, "%s: %s", path, why.detail);
@@ -257,7 +257,7 @@ static void give_key(struct message *message)
     message->key = (struct str){message->key_text, sizeof message->key_text};
 }
 
-/* Has a call carried out by whoever has the store, once, however often that changes. `ret_unmet`:
+/* Has a call carried out by the owner of the store, once, however often that changes. `ret_unmet`:
  * what it may wait for has not come. */
 static enum error_code do_once(struct handle *handle, struct message *message, struct arena *arena,
                                struct buf *answer, bool *ret_unmet, struct err *err)

@@ -1,11 +1,12 @@
 /* What is behind a struct pawl: an engine, or for a SQLite file that another process has, the way
  * to that process; and how the one becomes the other.
  *
- * Whoever opens a SQLite file becomes its owner, with an engine and a socket for the others, or
- * else talks to the owner. When the owner ends, one of the others takes its place: once an owner, a
- * handle stays that until it is closed. A call that was lost with the owner is made again. Calls
- * that must not be carried out twice have a request key from the start, whose record is in the same
- * commit as their effect, so that the next owner knows what the last one has done. */
+ * The first process that opens a SQLite file becomes its owner, with an engine and a socket for the
+ * others, or else talks to the owner. When the owner ends, one of the others takes its place: once
+ * an owner, a handle stays that until it is closed. A call that was lost with the owner is made
+ * again. Calls that must not be carried out twice have a request key from the start, whose record
+ * is in the same commit as their effect, so that the next owner knows what the last one has done.
+ */
 #ifndef PAWL_ENGINE_HANDLE_H
 #define PAWL_ENGINE_HANDLE_H
 

@@ -1,9 +1,9 @@
 /* Requests under a key for verbs that take long: bulk, redrive, drop, import, backup.
  *
  * What they do is many transactions, so that the record of the request cannot be in the same one:
- * it is written when all is done, with the answer. Whoever repeats the request before that must be
- * kept out by others (the server does); whoever repeats it after a crash has it carried out again,
- * which these verbs allow: what was done before is not there to be done any more. */
+ * it is written when all is done, with the answer. Anyone who repeats the request before that must
+ * be kept out by others (the server does); anyone who repeats it after a crash has it carried out
+ * again, which these verbs allow: what was done before is not there to be done any more. */
 #ifndef PAWL_ENGINE_KEYED_H
 #define PAWL_ENGINE_KEYED_H
 

@@ -55,7 +55,7 @@ enum pawl_code pawl_json_check(const char *text, struct pawl_error *error)
     enum error_code code = json_check_answer(given, "JSON", &arena, &err);
     arena_release(&arena);
     if (code != ERR_OK && error != NULL) {
-        /* Whoever asks knows what the text is. */
+        /* Anyone who asks knows what the text is. */
         const char *detail = err.detail;
         if (strncmp(detail, "JSON: ", strlen("JSON: ")) == 0)
             detail += strlen("JSON: ");

@@ -138,7 +138,7 @@ static enum error_code say_hello(int socket, int64_t deadline, bool *ret_again, 
     return code;
 }
 
-/* A new connection to whoever is the owner, if that says hello before `deadline`. */
+/* A new connection to the owner, if that says hello before `deadline`. */
 static enum error_code open_line(const struct local_client *client, int64_t deadline, int *ret,
                                  bool *ret_again, struct err *err)
 {

@@ -120,8 +120,8 @@ struct local_place {
 enum error_code local_listen(const char *path, int *ret_socket, struct local_place *ret_place,
                              struct err *err);
 
-/* Whether the socket is not there any more, although the lock beside it still is, so that whoever
- * made it is the owner and may make it again. */
+/* Whether the socket is not there any more, although the lock beside it still is, so that anyone
+ * who made it is the owner and may make it again. */
 bool local_is_lost(const char *path, const struct local_place *place);
 
 /* Takes it away again, so that nobody tries; but not that of another owner. */

@@ -172,7 +172,7 @@ static bool answer_call(struct connection *connection, struct arena *arena,
     struct err err = {0};
     buf_init(&answer, arena, 4096);
     enum error_code code = read_call(connection, arena, frame, &call, &err);
-    /* Whoever has given up since has been told that nothing was done. */
+    /* Anyone who has given up since has been told that nothing was done. */
     if (code == ERR_OK && !is_wanted(connection))
         return false;
     if (code == ERR_OK)
@@ -446,7 +446,7 @@ enum error_code local_server_start(struct engine *engine, const char *db_path,
         "cannot share the store with other processes: no descriptors or threads available");
 }
 
-/* What is being carried out is answered, but nothing more is heard. Whoever comes now finds no
+/* What is being carried out is answered, but nothing more is heard. Anyone who comes now finds no
  * socket, and tries again until there is a new owner. */
 static void hang_up(struct local_server *server, int how)
 {

@@ -2,7 +2,6 @@
 #include "engine/maintenance.h"
 
 #include "base/clock.h"
-#include "base/planted.h"
 #include "engine/engine_private.h"
 
 static const struct {
@@ -75,8 +74,7 @@ static enum error_code read_due(struct maintenance_run *run, int64_t *ret_away, 
             due[run->due_count++] = due[i];
     run->due = due;
     /* Also when nothing comes of what is due now: the next thing does not wait for it. */
-    if (run->due_count == 0 || !PLANTED(NEXT_TIME_FORGOTTEN))
-        *ret_away = next > now ? next - now : LOOK_MS_MAX;
+    *ret_away = next > now ? next - now : LOOK_MS_MAX;
     return ERR_OK;
 }
 
@@ -176,8 +174,6 @@ void engine_maintain(struct engine *engine)
     int64_t at = engine_steady(engine) + (away < look ? away : look);
     pthread_mutex_lock(&engine->lock);
     engine_flight_end(runner, true);
-    if (PLANTED(SOONER_TIME_FORGOTTEN))
-        engine->maintain_at = at;
     engine_maintain_by(engine, at);
     pthread_mutex_unlock(&engine->lock);
     arena_release(&arena);

@@ -1,6 +1,5 @@
 /* Work that arrives without a call: its delay or backoff is over, or a user has submitted it inside
  * a transaction of their own. */
-#include "base/planted.h"
 #include "engine/engine_private.h"
 
 enum error_code maintain_promotion(struct maintenance_run *run, struct err *err)
@@ -11,8 +10,7 @@ enum error_code maintain_promotion(struct maintenance_run *run, struct err *err)
     if (code != ERR_OK || run->done == 0)
         return code;
     pthread_mutex_lock(&engine->lock);
-    if (!PLANTED(SLEEPERS_NOT_WOKEN))
-        engine_tell_rumour(engine, RUMOUR_OF_WORK);
+    engine_tell_rumour(engine, RUMOUR_OF_WORK);
     pthread_mutex_unlock(&engine->lock);
     return code;
 }

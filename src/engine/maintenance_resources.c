@@ -1,6 +1,5 @@
 /* Resources that did not renew are lost, with the leases of the steps on them; and failures that
  * steps have put on a resource are counted on it. */
-#include "base/planted.h"
 #include "engine/engine_private.h"
 
 /* The steps on it go elsewhere, then it is forgotten: in a later round, when the budget has no room
@@ -18,7 +17,7 @@ static enum error_code lose(struct maintenance_run *run, const struct store_due 
     store_rollback(txn);
     if (code != ERR_OK)
         return code;
-    for (uint32_t i = 0; i < count && !PLANTED(LOST_RESOURCE_KEEPS_STEPS); i++) {
+    for (uint32_t i = 0; i < count; i++) {
         struct op *op = maintenance_op(run, OP_TIMER_FIRED);
         if (op == NULL)
             return ERR_OK;

@@ -1,4 +1,4 @@
-/* Work that stands in lanes which do not exist, so that no claim ever finds it: put into the lanes
+/* Work that is in lanes which do not exist, so that no claim ever finds it: put into the lanes
  * that it belongs to. */
 #ifndef PAWL_ENGINE_MEND_H
 #define PAWL_ENGINE_MEND_H

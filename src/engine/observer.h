@@ -1,5 +1,5 @@
-/* What the engine tells whoever watches it, for figures, traces and logs: what was committed, what
- * was refused, and what the store could not do.
+/* What the engine tells anyone who watches it, for figures, traces and logs: what was committed,
+ * what was refused, and what the store could not do.
  *
  * An observer never changes anything, and must never block: it is called on the threads that do the
  * work. What it is shown is gone when it returns. */

@@ -3,7 +3,6 @@
 #include <assert.h>
 
 #include "base/buf.h"
-#include "base/planted.h"
 
 enum error_code page_begin(const struct page_request *request, enum page_order order,
                            struct page *ret, struct err *err)
@@ -25,8 +24,6 @@ static bool is_before(struct page *page, struct str name)
 {
     if (page->order == PAGE_BY_PLACE)
         return page->seen++ < page->from;
-    if (PLANTED(PAGE_REPEATS_ITS_LAST))
-        return str_is_set(page->cursor) && str_cmp(name, page->cursor) < 0;
     return str_is_set(page->cursor) && str_cmp(name, page->cursor) <= 0;
 }
 

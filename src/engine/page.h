@@ -42,7 +42,7 @@ struct page {
     bool more;
 };
 
-/* bad_request: the cursor is none that a page has given out. Views of the request are kept. */
+/* bad_request: the cursor does not come from a page. Views of the request are kept. */
 enum error_code page_begin(const struct page_request *request, enum page_order order,
                            struct page *ret, struct err *err);
 

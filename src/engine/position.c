@@ -3,7 +3,6 @@
 #include <assert.h>
 
 #include "base/buf.h"
-#include "base/planted.h"
 #include "engine/answer.h"
 
 /* Digits from *at on, up to `end`. */
@@ -66,7 +65,7 @@ enum error_code position_check(struct store_txn *txn, struct store_position afte
     enum error_code code = store_feed_state(txn, after, &state, err);
     if (code != ERR_OK)
         return code;
-    if (!state.is_reset || PLANTED(LOST_EVENTS_PASSED_OVER)) {
+    if (!state.is_reset) {
         *ret_era = state.era;
         return ERR_OK;
     }

@@ -8,7 +8,7 @@
 
 enum { POSITION_TEXT_MAX = 64 };
 
-/* Reads one; absent is the beginning. bad_request, with the value, when it is none. */
+/* Reads one; absent is the beginning. bad_request, with the value, when it is invalid. */
 enum error_code position_read(struct str text, struct store_position *ret, struct err *err);
 
 /* One as a text, in `text`; and written as such. */

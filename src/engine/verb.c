@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/planted.h"
 #include "base/record.h"
 #include "core/spec.h"
 #include "engine/access.h"
@@ -16,8 +15,8 @@ enum verb_class { READ, WATCH, WRITE, CLAIM, LONG };
 enum { NO, YES = NO, KEY };
 
 enum {
-    /* Every commit wakes everybody who waits. Who was woken so often in vain looks again only after
-     * a pause. */
+    /* Every commit wakes everybody who waits. A waiter that was woken so often for nothing looks
+     * again only after a pause. */
     EAGER_ROUNDS = 8,
     JOB_BYTES = 1280, /* of a job in a response, with a small payload */
     NAP_MS = 5,
@@ -208,7 +207,7 @@ enum error_code verb_prepare(struct verb_call *call, struct err *err)
     request->key = call->key;
     verb_hash_request(call, request->body_hash);
     for (uint32_t i = 1; i < call->call.count; i++)
-        call->call.ops[i]->same_request = !PLANTED(REST_OF_BATCH_REPEATED);
+        call->call.ops[i]->same_request = true;
     return ERR_OK;
 }
 

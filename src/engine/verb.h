@@ -48,7 +48,7 @@ struct verb_result {
     struct str text;  /* set: the response itself, as it was kept for repetitions */
 };
 
-/* One call, from request to response. Whoever takes requests fills in the first members; all of it
+/* One call, from request to response. The server or library fills in the first members; all of it
  * lives in `arena`, and on one thread. */
 struct verb_call {
     struct engine *engine;
@@ -81,7 +81,7 @@ struct verb_call {
 };
 
 struct verb {
-    /* The members that a request may have, for whoever describes the verb; NULL: none. */
+    /* The members that a request may have, for anyone who describes the verb; NULL: none. */
     const struct record_type *request;
     /* WRITE: reads the request, checks it, and adds operations with verb_op. */
     enum error_code (*prepare)(struct verb_call *call, struct err *err);
@@ -102,7 +102,7 @@ struct verb {
     void (*write)(const struct verb_call *call, struct json_writer *writer);
 };
 
-/* The verb of that name; VERB_COUNT when there is none. */
+/* The verb of that name; VERB_COUNT if missing. */
 enum verb_name verb_find(struct str name);
 struct str verb_text(enum verb_name name);
 const struct verb *verb_at(enum verb_name name);
@@ -116,7 +116,7 @@ bool verb_needs_key(enum verb_name name);
 bool verb_is_of_lease(enum verb_name name);
 
 /* How long a request asks to wait, before it was checked; 0: not at all, or not as it should, which
- * whoever carries it out will say. */
+ * the verb itself will report. */
 int64_t verb_wait_ms(enum verb_name name, struct str request);
 
 /* How long a request for it may be; VERB_COUNT: for one that there is not. */
@@ -173,7 +173,7 @@ void *verb_data(struct verb_call *call, size_t size);
 enum error_code verb_read(const struct verb_call *call, const struct record_type *type, void *ret,
                           struct err *err);
 
-/* Reads the job id of a request: bad_request when it is none. */
+/* Reads the job id of a request: bad_request when it is invalid. */
 enum error_code verb_job_id(struct str text, struct uuid *ret, struct err *err);
 
 /* What every verb says alike: there is no memory, a member is missing (`what` it is for). */

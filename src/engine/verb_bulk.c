@@ -7,7 +7,6 @@
 #include <assert.h>
 
 #include "base/clock.h"
-#include "base/planted.h"
 #include "core/dead_group.h"
 #include "engine/access.h"
 #include "engine/answer.h"
@@ -119,7 +118,7 @@ static enum error_code sift(const struct walk *walk, struct store_job *jobs, uin
         if (!dead_group_of(&jobs[i].slice.job, arena, &group))
             return verb_no_memory(err);
         bool same = memcmp(group.id, walk->group, sizeof group.id) == 0;
-        if (same || PLANTED(GROUP_FILTER_DROPPED))
+        if (same)
             jobs[kept++] = jobs[i];
     }
     *count = kept;
@@ -198,7 +197,7 @@ static enum error_code walk_page(struct verb_call *call, struct walk *walk, stru
 }
 
 /* Walks until the limit, the end of the list, or the time that a call may take. What was done
- * before something went wrong is told; whoever goes on from there will hear of it. */
+ * before something went wrong is told; anyone who goes on from there will hear of it. */
 static enum error_code walk_all(struct verb_call *call, struct walk *walk, struct err *err)
 {
     int64_t until = engine_steady(call->engine) + WAIT_MS_MAX;
@@ -415,7 +414,7 @@ static const struct record_field redrive_fields[] = {
 };
 RECORD_TABLE(redrive);
 
-/* Whoever drops may give a reason too; nothing is left that could keep it. */
+/* Anyone who drops may give a reason too; nothing is left that could keep it. */
 static const struct record_field drop_fields[] = {
     FIELD(dead_request, id, TEXT),
     FIELD(dead_request, reason, TEXT),

@@ -2,7 +2,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "base/planted.h"
 #include "base/refs.h"
 #include "engine/access.h"
 #include "engine/answer.h"
@@ -170,7 +169,7 @@ struct claim_result {
 };
 
 /* One who reads for the claims of a response. There is no transaction when the response is to be
- * brief, and when there is none to be had: then the response says what is left to read, since the
+ * brief, and when it cannot be had: then the response says what is left to read, since the
  * work itself must not get lost. */
 struct reader {
     struct store_txn *txn; /* NULL: nothing can be read */
@@ -182,7 +181,7 @@ struct reader {
     bool failed; /* memory ran out */
 };
 
-/* Reads one page of the events behind `after`; false when there is none to be had. */
+/* Reads one page of the events behind `after`; false when it cannot be had. */
 static bool read_page(struct reader *reader, struct uuid job, int64_t after, uint32_t limit,
                       struct event **ret, uint32_t *ret_count)
 {
@@ -253,7 +252,7 @@ static void read_records(struct reader *reader, const struct grant *grant, struc
 {
     const struct job *job = &grant->slice->job;
     struct str step = grant->step != NULL ? grant->step->spec.id : (struct str){NULL, 0};
-    int64_t after = PLANTED(CLAIM_CARRIES_OLD_EFFECTS) ? 0 : job->effects_from;
+    int64_t after = job->effects_from;
     if (has_records(grant) &&
         !claim_records_read(&reader->records, job->id, step, after, reader->arena, ret))
         reader->failed = true;

@@ -413,7 +413,7 @@ static enum error_code verdict_prepare(struct verb_call *call, struct err *err)
         return code;
     op->command.type = COMMAND_VERDICT;
     op->command.token = request.token;
-    if (str_is_set(request.token)) /* then it is the word of whoever holds the lease */
+    if (str_is_set(request.token)) /* then the holder of the lease says so */
         op->command.actor = (struct str){NULL, 0};
     op->command.step = request.step;
     op->command.verdict.decision = request.decision;

@@ -3,7 +3,6 @@
  */
 #include <assert.h>
 
-#include "base/planted.h"
 #include "core/token.h"
 #include "engine/access.h"
 #include "engine/answer.h"
@@ -241,8 +240,7 @@ static void heartbeat_write(const struct verb_call *call, struct json_writer *wr
     const struct op *op = call->call.ops[0];
     json_begin_object(writer);
     answer_time(writer, STR("expires_at"), op->result.expires_at);
-    answer_bool(writer, STR("cancel_requested"),
-                op->result.cancel_requested && !PLANTED(CANCEL_NOT_TOLD));
+    answer_bool(writer, STR("cancel_requested"), op->result.cancel_requested);
     json_end_object(writer);
 }
 
@@ -260,7 +258,7 @@ static enum error_code complete_prepare(struct verb_call *call, struct err *err)
     enum error_code code = begin(call, &complete_record, COMMAND_COMPLETE, &request, &op, err);
     if (code == ERR_OK && str_is_set(request.result))
         code = verb_check_payload(request.result, "result", err);
-    if (code == ERR_OK && !PLANTED(RESULT_DROPPED))
+    if (code == ERR_OK)
         op->command.complete.result = request.result;
     return code;
 }
@@ -292,7 +290,7 @@ const struct verb verb_fail = {
 
 static enum error_code check_wait(struct wait_request *wait, struct err *err)
 {
-    /* Whoever says how long or until when need not say what that is called. */
+    /* Anyone who says how long or until when need not say what that is called. */
     bool timed = wait->delay_ms != 0 || wait->until != 0;
     if (wait->type == WAIT_NONE && timed)
         wait->type = WAIT_TIMER;
@@ -394,7 +392,7 @@ static void put_effect(struct json_writer *writer, const struct decision_result 
     answer_text(writer, STR("status"), words[begun ? said->effect : EFFECT_RECORDED]);
     if (begun && said->effect == EFFECT_RECORDED && str_is_set(said->effect_error))
         answer_raw(writer, STR("error"), said->effect_error);
-    else if (begun && said->effect == EFFECT_RECORDED && !PLANTED(RECORDED_RESULT_LOST))
+    else if (begun && said->effect == EFFECT_RECORDED)
         answer_raw(writer, STR("result"), said->effect_result);
     if (begun)
         answer_text(writer, STR("idempotency_key"), said->effect_idempotency_key);

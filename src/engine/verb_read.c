@@ -238,8 +238,8 @@ static enum error_code read_prefix(struct str prefix, struct listing *listing, s
     return ERR_OK;
 }
 
-/* Ids begin with the time at which they were made, by the clock of whoever made them: the page
- * begins a day behind that, so that a clock may be wrong by as much. */
+/* Ids begin with the time at which they were made, by the clock of the server that made them: the
+ * page begins a day behind that, so that a clock may be wrong by as much. */
 static void begin_before(struct listing *listing)
 {
     enum { CLOCKS_APART_MS = 24 * 60 * 60 * 1000 };
@@ -254,7 +254,7 @@ static void begin_before(struct listing *listing)
         *before = first;
 }
 
-/* Finds the one job that has an idempotency key in a queue, as submit does. If there is none, `ret`
+/* Finds the one job that has an idempotency key in a queue, as submit does. If it is missing, `ret`
  * is an id that no job has. */
 static enum error_code find_by_key(struct verb_call *call, const struct list_request *request,
                                    struct uuid *ret, struct err *err)

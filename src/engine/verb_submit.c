@@ -101,7 +101,7 @@ static enum error_code add_jobs(struct verb_call *call, struct str jobs, struct 
     return ERR_OK;
 }
 
-/* The member that makes it a request for many; absent when there is none. `ret_other` is the raw
+/* The member that makes it a request for many; absent if missing. `ret_other` is the raw
  * name of one that stands beside it. */
 static struct str jobs_member(struct str request, struct str *ret_other)
 {

@@ -2,8 +2,6 @@
 
 #include <stdbool.h>
 
-#include "base/planted.h"
-
 /* A move: what is done, the next state, and who is told. */
 /* clang-format off */
 #define park(to)    {WAITER_##to, WAITER_PARKS, PASS_NOBODY}
@@ -46,23 +44,7 @@ static const struct waiter_move moves[WAITER_STATE_COUNT][WAITER_EVENT_COUNT] = 
 };
 /* clang-format on */
 
-/* Bugs: a wake-up is lost. */
-static bool is_lost(enum waiter_state state, enum waiter_event event)
-{
-    return (PLANTED(WOKEN_IN_VAIN_TELLS_NOBODY) && event == WAITER_FAILED) ||
-           (PLANTED(GONE_WAITER_TELLS_NOBODY) && state == WAITER_HANDED && event == WAITER_GONE) ||
-           (PLANTED(SHADOWED_LEAVES_IN_SILENCE) && state == WAITER_SHADOWED) ||
-           (PLANTED(PROBE_KEEPS_ALL) && state == WAITER_PROBING && event == WAITER_SERVED);
-}
-
 struct waiter_move waiter_move(enum waiter_state state, enum waiter_event event)
 {
-    struct waiter_move move = moves[state][event];
-    if (is_lost(state, event))
-        move.pass = PASS_NOBODY;
-    if (PLANTED(PASSED_OVER_SLEEP_ON) && state == WAITER_SHADOWED && event == WAITER_UNLOCKED)
-        return (struct waiter_move)stay(SHADOWED);
-    if (PLANTED(MISSED_GOES_TO_SLEEP) && state == WAITER_MISSED && move.action == WAITER_QUEUES)
-        return (struct waiter_move)park(PARKED);
-    return move;
+    return moves[state][event];
 }

@@ -236,7 +236,7 @@ enum pawl_code pawl_task_progress(const struct pawl_task *task, const char *prog
 enum pawl_end pawl_task_cancelled(const struct pawl_task *task)
 {
     const struct slot *slot = (const struct slot *)task;
-    /* Whoever holds a lease has to keep its timeout too: the next attempt may begin as soon as it
+    /* The holder of a lease has to keep its timeout too: the next attempt may begin as soon as it
      * is over, and no store that is slow to answer may keep us from seeing that. */
     if (clock_monotonic_ms() >= slot->over_at)
         return PAWL_LEASE_LOST;

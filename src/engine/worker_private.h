@@ -2,8 +2,8 @@
  *
  * One thread claims, as many as there are slots run handlers, and one, the heart, keeps leases
  * alive. A slot belongs to one handler thread. It is free or has a task; only the claimer gives a
- * free slot a task, and only its own thread ends one. Whoever ends a task asks for the next in the
- * same call that reports the outcome, so that a busy worker pays one commit a job; the claimer
+ * free slot a task, and only its own thread ends one. Anyone who ends a task asks for the next in
+ * the same call that reports the outcome, so that a busy worker pays one commit a job; the claimer
  * waits for work on behalf of the slots that are free.
  *
  * Everything is done with the verbs of pawl.h: a worker runs on any handle. */
@@ -97,7 +97,7 @@ struct pawl_worker {
 /* Fills in `error` (NULL is allowed) and returns the code. */
 enum pawl_code worker_error(struct pawl_error *error, enum pawl_code code, const char *message);
 
-/* Whether trying again may help. Tells whoever wants to know about trouble, and its end; takes the
+/* Whether trying again may help. Tells the observer about trouble, and its end; takes the
  * lock. */
 bool worker_may_retry(struct pawl_worker *worker, enum pawl_code code,
                       const struct pawl_error *error);
@@ -137,7 +137,8 @@ enum pawl_code worker_ops_send(struct pawl_worker *worker, struct worker_ops *op
 enum pawl_code worker_op_result(struct pawl_json answer, uint32_t at, struct pawl_json *ret_body,
                                 struct pawl_error *error);
 
-/* Adds a list of names to a request; nothing when there are none. PAWL_BAD_REQUEST: one is none. */
+/* Adds a list of names to a request; nothing when there are none. PAWL_BAD_REQUEST: one is invalid.
+ */
 enum pawl_code worker_put_names(struct json_writer *writer, struct str key,
                                 const char *const *names, size_t count, struct pawl_error *error);
 

@@ -21,10 +21,10 @@ struct asset {
 extern const struct asset assets[];
 extern const size_t asset_count;
 
-/* The file of that name; NULL: there is none. */
+/* The file of that name; NULL: none. */
 const struct asset *asset_find(struct str name);
 
-/* The file as it is, for whoever does not take gzip; in `arena`. no_memory. */
+/* The file as it is, for anyone who does not take gzip; in `arena`. no_memory. */
 enum error_code asset_unpack(const struct asset *asset, struct arena *arena, struct str *ret,
                              struct err *err);
 

@@ -1,4 +1,4 @@
-/* The attempt that a job is in, from one event of a change to the next: for whoever watches the
+/* The attempt that a job is in, from one event of a change to the next: for anyone who watches the
  * engine and wants to tell whose an event was. */
 #ifndef PAWL_SERVER_ATTEMPT_H
 #define PAWL_SERVER_ATTEMPT_H

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/planted.h"
 #include "engine/access.h"
 
 enum {
@@ -89,7 +88,7 @@ bool address_is_loopback(const struct sockaddr *address)
     return is_mapped(bytes) ? bytes[12] == 127 : memcmp(bytes, one, sizeof one) == 0;
 }
 
-/* Whoever has one address of IPv6 has all with the same first half. */
+/* Anyone who has one address of IPv6 has all with the same first half. */
 static void peer_bytes(const struct sockaddr *peer, uint8_t ret[ADDRESS_LEN])
 {
     address_bytes(peer, ret);
@@ -130,7 +129,7 @@ static int64_t look_wait(struct authority *authority, const uint8_t address[ADDR
     return free_at > now ? free_at - now : 0;
 }
 
-/* Notes a wrong token; `looked`: the store was asked for it. Returns how long whoever showed it
+/* Notes a wrong token; `looked`: the store was asked for it. Returns how long its bearer
  * must wait; 0: not yet at all. One that comes while it should wait changes nothing. The place of
  * the one who was quiet for the longest is taken when there is no other. Under the lock. */
 static int64_t foe_note(struct authority *authority, const uint8_t address[ADDRESS_LEN],
@@ -246,7 +245,7 @@ static enum error_code has_tokens(struct engine *engine, bool *ret, struct err *
 
 static enum error_code check_admin_token(struct str token, struct err *err)
 {
-    if (!str_is_set(token) || token.len >= ADMIN_TOKEN_LEN_MIN || PLANTED(SHORT_ADMIN_TOKEN))
+    if (!str_is_set(token) || token.len >= ADMIN_TOKEN_LEN_MIN)
         return ERR_OK;
     return err_set(err, ERR_BAD_REQUEST,
                    "the admin token has only %zu characters: use at least %d, for example from "
@@ -312,8 +311,7 @@ static void forget(struct authority *authority, const struct uuid *id)
 {
     for (int i = 0; i < KEPT_SETS; i++)
         for (int k = 0; k < KEPT_WAYS; k++)
-            if (id == NULL ||
-                (uuid_eq(authority->kept[i][k].token.id, *id) && !PLANTED(REVOKED_IS_REMEMBERED)))
+            if (id == NULL || uuid_eq(authority->kept[i][k].token.id, *id))
                 kept_drop(&authority->kept[i][k]);
     authority->forgotten++;
 }
@@ -352,7 +350,7 @@ static bool read_bearer(struct str header, struct str *ret)
     return end > at;
 }
 
-/* The token of a request, of the header or else of the cookie; false: there is none. */
+/* The token of a request, of the header or else of the cookie; false: none. */
 static bool read_token(const struct auth_request *request, struct str *ret)
 {
     if (str_is_set(request->authorization))
@@ -381,7 +379,7 @@ struct shown {
     bool no_memory;
 };
 
-/* Whoever shows a right token is let in, whatever else comes from the address, which many may
+/* Anyone who shows a right token is let in, whatever else comes from the address, which many may
  * share: what is known here is looked at first, and the store is asked for the rest. It is asked
  * for a token that was found before, and for one that was let in, in any case; for others only
  * until too many of them were wrong. Under the lock. */
@@ -448,7 +446,7 @@ static enum error_code ask_store(struct authority *authority, struct shown *show
     if (wanted.count > 0)
         token = wanted.at[0];
     *ret_live = wanted.count > 0 && hash_eq(token.hash, shown->hash, HASH_LEN) &&
-                (access_is_live(&token, trusted) || PLANTED(DEAD_TOKEN_OPENS));
+                access_is_live(&token, trusted);
     shown->token = token;
     int64_t keep_ms = AUTH_KEPT_MS;
     if (*ret_live && token.expires_at > 0 && token.expires_at - trusted < keep_ms)

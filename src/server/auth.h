@@ -5,8 +5,8 @@
  * own. Nobody else can be called so: access_is_reserved.
  *
  * Tokens are kept as hashes and found by them. What was found is remembered for a few seconds, so
- * that a token which was revoked elsewhere opens nothing after that. Whoever shows wrong tokens is
- * slowed down, by address: they are told to come back later, and no thread waits for them. Right
+ * that a token which was revoked elsewhere opens nothing after that. Anyone who shows wrong tokens
+ * is slowed down, by address: they are told to come back later, and no thread waits for them. Right
  * tokens pass all the same, as many may share an address; but the store is asked only so often for
  * tokens of an address that turn out wrong, and beyond that a token that was never seen must wait
  * for its turn. */
@@ -33,7 +33,7 @@ struct authority;
 
 struct authority_options {
     struct engine *engine;          /* its store has the tokens, its steady clock the time */
-    struct str admin_token;         /* opens everything; absent: there is none */
+    struct str admin_token;         /* opens everything; absent: none */
     const struct sockaddr *address; /* that is listened on */
     bool tokens_required;           /* on loopback too */
 };
@@ -57,7 +57,7 @@ bool authority_is_open(struct authority *authority);
 struct auth_request {
     enum verb_name verb;         /* VERB_COUNT: none; then `scopes` says what is needed */
     uint32_t scopes;             /* one of these, or admin; 0: any token will do */
-    struct str authorization;    /* the header; absent: there is none */
+    struct str authorization;    /* the header; absent: none */
     struct str cookie;           /* the token of a session, for when there is no such header */
     const struct sockaddr *peer; /* NULL: not known */
     bool stranger; /* on this machine, and neither of the server's own user nor of root */
@@ -71,7 +71,7 @@ struct auth {
     bool by_cookie;             /* it came in a cookie, which a browser sends by itself */
     uint32_t scopes;            /* 0: nobody is asking, which is enough for a few pages */
     const struct names *queues; /* NULL: all */
-    bool open; /* there was no token, and none is needed: whoever asks must be on this machine */
+    bool open; /* there was no token, and none is needed: anyone who asks must be on this machine */
 };
 
 /* Whether auth_check would have to read the store, and may block: then it is not for a thread that

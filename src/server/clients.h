@@ -1,4 +1,4 @@
-/* How many connections each address has. Whoever uses it sees to it that it is one thread at a
+/* How many connections each address has. Anyone who uses it sees to it that it is one thread at a
  * time. */
 #ifndef PAWL_SERVER_CLIENTS_H
 #define PAWL_SERVER_CLIENTS_H

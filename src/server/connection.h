@@ -40,7 +40,7 @@ enum response_state {
     RESPONSE_NONE,
     RESPONSE_HELD,    /* operations and their results, in memory of the engine: verb_call_release
                          is needed */
-    RESPONSE_WRITTEN, /* `answer` has the text, or there is none for an error */
+    RESPONSE_WRITTEN, /* `answer` has the text, or there was no memory for it */
 };
 
 /* Whether a peer without a token is one whom the server trusts: asked once a connection. */
@@ -67,7 +67,7 @@ struct connection {
 
     /* The request, until it has been answered. */
     int64_t began_us;                 /* when its first line came, on the system's steady clock */
-    unsigned status;                  /* of the answer; 0: there is none yet */
+    unsigned status;                  /* of the answer; 0: none yet */
     struct arena arena;               /* its text, and what the engine needs of it */
     struct arena scratch;             /* of one look at the store */
     struct str headers[HEADER_COUNT]; /* the first of each; absent: it was not sent */

@@ -29,7 +29,7 @@ void exchange_resume_last(struct connection *connection);
 /* Of a connection that is parked in the watch: whether its client is still there. */
 bool exchange_is_watched(const struct watcher *watcher);
 
-/* Takes a place among those that wait; false: there is none left. */
+/* Takes a place among those that wait; false: none left. */
 bool exchange_park(struct connection *connection);
 
 /* Answers whether the server is ready as soon as that is known. */

@@ -3,7 +3,6 @@
 #include <strings.h>
 
 #include "base/json.h"
-#include "base/planted.h"
 #include "base/record.h"
 #include "server/peer.h"
 #include "server/rate.h"
@@ -31,7 +30,7 @@ static struct str without_port(struct str host)
     return (struct str){host.at, end};
 }
 
-/* 127.x.y.z, numbers of a byte and dots only, so that 127.0.0.1.example.com is none. */
+/* 127.x.y.z, numbers of a byte and dots only, so that 127.0.0.1.example.com does not count. */
 static bool is_loopback_address(struct str name)
 {
     int numbers = 0;
@@ -99,8 +98,7 @@ static enum error_code check_page(const struct connection *connection, struct er
     struct str origin = request_header(connection, HEADER_ORIGIN);
     struct str host = request_header(connection, HEADER_HOST);
     if (str_is_set(origin) && !is_own_origin(origin, host) &&
-        !is_own_origin(origin, request_header(connection, HEADER_X_FORWARDED_HOST)) &&
-        !PLANTED(FOREIGN_PAGE_SERVED))
+        !is_own_origin(origin, request_header(connection, HEADER_X_FORWARDED_HOST)))
         return err_set(
             err, ERR_FORBIDDEN,
             "a page of \"%.*s\" may not use this server (\"%.*s\") without its own token",
@@ -115,12 +113,12 @@ static enum error_code check_page(const struct connection *connection, struct er
 static enum error_code check_open(struct connection *connection, struct err *err)
 {
     struct str host = request_header(connection, HEADER_HOST);
-    if (connection->forwarded != NULL && !PLANTED(FORWARDED_SERVED))
+    if (connection->forwarded != NULL)
         return err_set(err, ERR_FORBIDDEN,
                        "the request was forwarded (%s), which requires a token: set PAWL_TOKEN for "
                        "the server and send it as Authorization: Bearer",
                        connection->forwarded);
-    if (str_is_set(host) && !guard_is_loopback(host) && !PLANTED(FOREIGN_HOST_SERVED))
+    if (str_is_set(host) && !guard_is_loopback(host))
         return err_set(err, ERR_FORBIDDEN,
                        "Host \"%.*s\" is not this machine: without a token use localhost",
                        STR_ARG(host));
@@ -192,8 +190,7 @@ static enum error_code read_actor(struct connection *connection, struct err *err
 {
     struct auth *auth = &connection->auth;
     struct str actor = request_header(connection, HEADER_PAWL_ACTOR);
-    if (!str_is_set(actor) ||
-        (!auth->open && (auth->scopes & ACCESS_ADMIN) == 0 && !PLANTED(ACTOR_BY_ANYBODY)))
+    if (!str_is_set(actor) || (!auth->open && (auth->scopes & ACCESS_ADMIN) == 0))
         return ERR_OK;
     enum error_code code = record_check_name(actor, "Pawl-Actor", err);
     if (code == ERR_OK)

@@ -1,6 +1,6 @@
 /* Who may ask. A server on loopback is open to processes of its own user and of root (peer.h), but
  * not to web pages that a browser of theirs shows, and not to what a proxy forwards from elsewhere.
- * Whoever has signed in with a browser may ask through our own page alone (session.h).
+ * Anyone who has signed in with a browser may ask through our own page alone (session.h).
  *
  * What tells that a page of somebody else asks: Sec-Fetch-Site, which browsers send to servers that
  * they trust (TLS, loopback), Origin, which they send with all that is no plain GET, and Host, when

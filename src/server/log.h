@@ -2,9 +2,9 @@
  * a message of a worker or a secret.
  *
  * A line is a JSON object: {"at", "level", "event", ...}, where `at` is when it happened, by this
- * machine's clock. Whoever has a fact puts it into a bounded backlog and goes on; a thread of the
- * log hands the lines out, one after the other. Lines that there was no room for are dropped, and a
- * line says how many. */
+ * machine's clock. Anyone who has a fact puts it into a bounded backlog and goes on; a thread of
+ * the log hands the lines out, one after the other. Lines that there was no room for are dropped,
+ * and a line says how many. */
 #ifndef PAWL_SERVER_LOG_H
 #define PAWL_SERVER_LOG_H
 

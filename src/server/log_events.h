@@ -13,7 +13,7 @@
 
 /* What the lines of a server's engine need besides the log. */
 struct log_events {
-    struct log *log;    /* NULL: there is none */
+    struct log *log;    /* NULL: none */
     struct arena arena; /* of the engine's thread */
     int64_t failed_at;  /* when a failure was last told, on a steady clock; the engine's thread */
     uint64_t failures;  /* since then */

@@ -8,7 +8,7 @@
 
 #include "server/metrics_text.h"
 
-/* Reads a file of /proc, as far as there is room; false: there is none. */
+/* Reads a file of /proc, as far as there is room; false: none. */
 static bool read_text(const char *path, char *ret, size_t size)
 {
     FILE *file = fopen(path, "re");

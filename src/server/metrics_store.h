@@ -1,8 +1,8 @@
 /* Figures of what is in the store, counted when somebody asks for them.
  *
  * Counting looks at every job, and may block for as long as the store's timeout: a thread of its
- * own does it, and whoever asks does not wait for it longer than a moment. What took long to count
- * is used again for a while, so that asking often does not keep the store busy. */
+ * own does it, and anyone who asks does not wait for it longer than a moment. What took long to
+ * count is used again for a while, so that asking often does not keep the store busy. */
 #ifndef PAWL_SERVER_METRICS_STORE_H
 #define PAWL_SERVER_METRICS_STORE_H
 

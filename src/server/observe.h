@@ -1,4 +1,4 @@
-/* Who is told what the server's engine does: figures, and whoever else the server's options name.
+/* Who is told what the server's engine does: figures, and anyone else the server's options name.
  *
  * It is told on the engine's thread, so that nobody here may block. */
 #ifndef PAWL_SERVER_OBSERVE_H

@@ -160,7 +160,7 @@ static void put_field(struct document *document, struct str operation,
     struct json_iter iter;
     struct str key;
     struct str value;
-    assert(str_is_set(words)); /* whoever adds a member says what it is for, in openapi.json */
+    assert(str_is_set(words)); /* anyone who adds a member says what it is for, in openapi.json */
     bool elsewhere = str_is_set(json_member(words, STR("$ref")));
     json_begin_object(writer);
     if (!elsewhere)
@@ -443,7 +443,7 @@ static struct operation operation_of(const struct document *document, const stru
     operation.request = verb && request == NULL ? &nothing : request;
     operation.text =
         verb ? str_from(route->text) : json_member(document->operations, operation.name);
-    assert(str_is_set(operation.text)); /* whoever adds a page says what it is for */
+    assert(str_is_set(operation.text)); /* anyone who adds a page says what it is for */
     return operation;
 }
 

@@ -407,7 +407,7 @@ static void *run(void *arg)
 
 /* ---- options ---- */
 
-/* Adds "name=value" as a header; its value is percent-encoded. False: it is none, or there is no
+/* Adds "name=value" as a header; its value is percent-encoded. False: invalid, or there is no
  * memory. */
 static bool add_header(struct otlp *otlp, struct str pair)
 {

@@ -1,7 +1,7 @@
 /* Sends spans to a collector: OTLP over HTTP, in its JSON form, from a thread of its own.
  *
- * Whoever has spans puts them into a bounded backlog and goes on. A collector that is slow or away
- * costs spans, which are counted, and nothing else. */
+ * Anyone who has spans puts them into a bounded backlog and goes on. A collector that is slow or
+ * away costs spans, which are counted, and nothing else. */
 #ifndef PAWL_SERVER_OTLP_H
 #define PAWL_SERVER_OTLP_H
 
@@ -52,7 +52,7 @@ struct otlp_counts otlp_counts(struct otlp *otlp);
 
 /* ---- its form ---- */
 
-/* A span as bytes that can be kept, and read again: `ret` points into them. False: it is none. */
+/* A span as bytes that can be kept, and read again: `ret` points into them. False: invalid. */
 bool span_read(struct str record, struct span *ret);
 
 /* Writes one span as OTLP has it. */

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
-#include "base/planted.h"
 
 enum {
     SETS = 512,
@@ -96,7 +95,7 @@ int64_t rate_take(struct rate *rate, struct str caller, uint32_t cost, bool alwa
     pthread_mutex_lock(&rate->lock);
     struct bucket *bucket = find(rate, caller, full, now);
     refill(bucket, per_s, full, now);
-    if (!always && bucket->level < ONE && !PLANTED(RATE_NOT_KEPT)) {
+    if (!always && bucket->level < ONE) {
         wait_ms = (ONE - bucket->level + per_s - 1) / per_s;
     } else {
         bucket->level -= (int64_t)cost * ONE;

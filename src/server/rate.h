@@ -1,5 +1,5 @@
 /* How often each token may ask: a bucket a token, which fills at so many requests a second and
- * holds those of one second, at least one. Whoever finds it empty is told when to come back.
+ * holds those of one second, at least one. Anyone who finds it empty is told when to come back.
  *
  * A bucket that nobody has touched for a second and owes nothing is full, as a new one is: so there
  * is a fixed number of places, and who was quiet for the longest makes room. */

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/planted.h"
 #include "base/random.h"
 #include "base/uuid.h"
 
@@ -72,7 +71,7 @@ static bool is_hanging(const struct readiness *readiness, int64_t now)
 
 static bool is_given(const struct readiness *readiness, int64_t now)
 {
-    if (is_proven(readiness, now) || PLANTED(READY_WITHOUT_A_WRITE))
+    if (is_proven(readiness, now))
         return true;
     bool failed =
         readiness->failure.code != ERR_OK && readiness->failed_at >= last_write(readiness);

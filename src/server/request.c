@@ -7,7 +7,6 @@
 #include <strings.h>
 
 #include "base/json.h"
-#include "base/planted.h"
 #include "base/record.h"
 #include "base/utf8.h"
 #include "core/trace_context.h"
@@ -40,7 +39,7 @@ struct head_check {
     uint32_t lengths; /* Content-Length and Transfer-Encoding */
     uint32_t again;   /* headers that may be sent only once */
     uint32_t folded;
-    uint32_t nameless; /* or with a name that is none */
+    uint32_t nameless; /* or with an invalid name */
     uint32_t cut;      /* by a NUL */
     uint32_t bare;     /* lines that end with LF alone */
     const char *end;   /* of the value that came last, or of the first line */
@@ -85,7 +84,7 @@ static bool is_cut(const char *end, const char *next, ptrdiff_t gap_max)
  * place of each character that ends a line. */
 static bool is_bare(const char *end, const char *next, ptrdiff_t gap)
 {
-    return end != NULL && next - end < gap && !PLANTED(BARE_LF_TAKEN);
+    return end != NULL && next - end < gap;
 }
 
 /* Which header it is, of those that are looked at; HEADER_COUNT: none of them. */
@@ -172,7 +171,7 @@ static enum error_code take_headers(struct connection *connection, const char *h
     if (info != NULL && check.by_place && memchr(head, '\r', info->header_size) != NULL)
         return err_set(err, ERR_BAD_REQUEST,
                        "the headers contain a CR without LF: end each line with CR LF");
-    if (check.lengths > 1 && !PLANTED(TWO_LENGTHS_TAKEN))
+    if (check.lengths > 1)
         return err_set(err, ERR_BAD_REQUEST,
                        "the length of the request is ambiguous: send either one Content-Length or "
                        "one Transfer-Encoding");
@@ -253,8 +252,7 @@ static enum error_code read_key(struct connection *connection, struct err *err)
     if (code != ERR_OK)
         return code;
     buf_init(&scope, &connection->arena, 128);
-    if (!PLANTED(KEYS_OF_ALL_CALLERS))
-        buf_add(&scope, connection->auth.caller);
+    buf_add(&scope, connection->auth.caller);
     buf_add_char(&scope, ' ');
     buf_add(&scope, verb_text(call->name));
     call->key = arena_copy(&connection->arena, key);

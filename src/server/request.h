@@ -1,7 +1,7 @@
 /* A request as it comes in: whether it may be answered at all, which verb it is for, and its text.
  *
  * The text of a verb's request is one object, made of what the path says, what the query says, and
- * the members of the body; whoever says the same twice is refused. */
+ * the members of the body; anyone who says the same twice is refused. */
 #ifndef PAWL_SERVER_REQUEST_H
 #define PAWL_SERVER_REQUEST_H
 

@@ -16,8 +16,8 @@ enum MHD_Result respond_answer(struct connection *connection);
 enum MHD_Result respond_text(struct connection *connection, unsigned status, const char *type,
                              struct str text);
 
-/* Answers with a file of the dashboard, compressed if the client takes that. `stays`: whoever has
- * it need never ask again. */
+/* Answers with a file of the dashboard, compressed if the client takes that. `stays`: anyone who
+ * has it need never ask again. */
 enum MHD_Result respond_asset(struct connection *connection, const struct asset *asset, bool stays);
 
 /* A response with a text that is the connection's or stays for ever; NULL: no memory. */

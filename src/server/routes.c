@@ -65,7 +65,7 @@ enum error_code route_decode(struct str text, const char *what, struct arena *ar
     return ERR_OK;
 }
 
-/* The next segment of a path, without its slash; false: there is none. */
+/* The next segment of a path, without its slash; false: none. */
 static bool next_segment(struct str *rest, struct str *ret)
 {
     if (rest->len == 0 || rest->at[0] != '/')

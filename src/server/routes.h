@@ -49,7 +49,7 @@ struct route_match {
 /* All routes, the verbs' first. */
 const struct route *routes_all(uint32_t *ret_count);
 
-/* Finds the route of a method and a path that is still encoded. not_found: there is none;
+/* Finds the route of a method and a path that is still encoded. not_found: none;
  * method_not_allowed: there are others for the path; bad_request: the path is not encoded as it
  * should be. */
 enum error_code route_find(struct str method, struct str path, struct arena *arena,

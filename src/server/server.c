@@ -371,7 +371,7 @@ static enum error_code copy_options(struct server *server, const struct server_o
 
 /* ---- from start to end ---- */
 
-/* While a server is about to end new connections are told so, for whoever stands before it would
+/* While a server is about to end new connections are told so, since a load balancer would
  * take a closed one for a fault; when what was begun is answered none are taken. */
 static enum MHD_Result may_connect(void *arg, const struct sockaddr *address, socklen_t len)
 {

@@ -1,8 +1,8 @@
 /* The server: Pawl over HTTP. It has the store, and answers every verb of verbs.def on its route.
  *
  * Threads of libmicrohttpd take requests, hand them to the engine (writes) or to a pool of threads
- * (reads), and go on with other connections meanwhile. Whoever asks to wait costs a connection and
- * some memory, but no thread. */
+ * (reads), and go on with other connections meanwhile. Anyone who asks to wait costs a connection
+ * and some memory, but no thread. */
 #ifndef PAWL_SERVER_SERVER_H
 #define PAWL_SERVER_SERVER_H
 

@@ -77,7 +77,7 @@ static enum error_code take_events(struct connection *connection, const struct v
     return ERR_OK;
 }
 
-/* The last event of a stream whose events were lost: whoever connects again with its id goes on
+/* The last event of a stream whose events were lost: anyone who connects again with its id goes on
  * where nothing is missing. */
 static void tell_reset(const struct err *err, struct buf *text)
 {
@@ -223,7 +223,7 @@ enum MHD_Result sse_begin(struct connection *connection)
 {
     struct MHD_Response *response = MHD_create_response_from_callback(
         MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_stream, connection, NULL);
-    /* Whoever has read the stream to its end is to connect anew. */
+    /* Anyone who has read the stream to its end is to connect anew. */
     if (response != NULL)
         (void)MHD_add_response_header(response, "Connection", "close");
     enum MHD_Result result = respond_queue(connection, 200, "text/event-stream", response);

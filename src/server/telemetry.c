@@ -95,7 +95,7 @@ void telemetry_request(const struct connection *connection, bool sent)
         return;
     if (route != NULL) {
         log_text(&line, STR("method"), route->method);
-        /* The route, and not what stands in the path: that may be the token of a lease. */
+        /* The route, and not what is in the path: that may be the token of a lease. */
         log_text(&line, STR("route"), route->path);
     }
     if (connection->status > 0)

@@ -13,7 +13,8 @@
 struct tls;
 struct tls_pair;
 
-/* Reads two PEM files. bad_request: one cannot be read, is none, or they do not belong together. */
+/* Reads two PEM files. bad_request: one cannot be read, is not PEM, or they do not belong together.
+ */
 enum error_code tls_open(struct str certificate, struct str key, struct tls **ret, struct err *err);
 
 /* No connection may be left. NULL does nothing. */

@@ -67,7 +67,7 @@ struct span {
     struct str texts[SPAN_TEXT_COUNT]; /* absent: it says nothing of that. ERROR: it went wrong */
 };
 
-/* Whoever takes spans copies them. */
+/* Receivers of spans copy them. */
 struct span_taker {
     void (*take)(void *arg, const struct span *span);
     void *arg;

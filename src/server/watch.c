@@ -6,7 +6,6 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/planted.h"
 #include "server/pool.h"
 #include "store/store.h"
 
@@ -177,7 +176,7 @@ static void *watch_run(void *arg)
         bool changed = now_seen != seen;
         int64_t start = engine_steady(watch->engine);
         (void)pthread_mutex_lock(&watch->mutex);
-        /* Whoever looked before this must not be parked behind it. */
+        /* Anyone who looked before this must not be parked behind it. */
         watch->seen = now_seen;
         struct watcher *taken = take(watch, start, now_seen);
         (void)pthread_mutex_unlock(&watch->mutex);
@@ -236,7 +235,7 @@ void watch_close(struct watch *watch)
 uint64_t watch_seen(struct watch *watch)
 {
     uint64_t seen = 0;
-    /* When it fails everything looks new, and whoever waits looks again. */
+    /* When it fails everything looks new, and anyone who waits looks again. */
     (void)engine_watch(watch->engine, 0, 0, &seen, NULL);
     return seen;
 }
@@ -247,8 +246,7 @@ void watch_park(struct watch *watch, struct watcher *watcher)
     bool idle = watch->first == NULL;
     if (idle && watch->seen < watcher->seen)
         watch->seen = watcher->seen;
-    bool parked = !watch->interrupted && !watch->closing &&
-                  (watcher->seen >= watch->seen || PLANTED(LATE_WATCHER_SLEEPS));
+    bool parked = !watch->interrupted && !watch->closing && watcher->seen >= watch->seen;
     if (parked) {
         watcher->previous = NULL;
         watcher->next = watch->first;

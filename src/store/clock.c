@@ -3,7 +3,6 @@
 #include <stddef.h>
 
 #include "base/clock.h"
-#include "base/planted.h"
 
 static int64_t system_wall(void *arg)
 {
@@ -47,7 +46,7 @@ int64_t store_clock_now(struct store_clock *clock)
         return clock->wall(clock->wall_arg);
     pthread_mutex_lock(&clock->lock);
     int64_t now = clock->wall(clock->wall_arg);
-    if (now >= clock->last || PLANTED(CLOCK_SET_BACK)) {
+    if (now >= clock->last) {
         clock->anchor = 0;
     } else {
         int64_t steady = clock->steady(clock->steady_arg);

@@ -2,8 +2,6 @@
 
 #include <assert.h>
 
-#include "base/planted.h"
-
 int lane_place_cmp(const struct lane_place *a, const struct lane_place *b)
 {
     if (a->rank != b->rank)
@@ -43,8 +41,7 @@ static enum error_code pick(struct merge *merge, uint32_t from, uint32_t to, str
             merge->is_dry[i] = !found;
         }
         if (merge->has_head[i] &&
-            (best == to || (lane_place_cmp(&merge->heads[i], &merge->heads[best]) < 0) !=
-                               PLANTED(LANES_OUT_OF_ORDER)))
+            (best == to || (lane_place_cmp(&merge->heads[i], &merge->heads[best]) < 0)))
             best = i;
     }
     *ret_found = best != to;

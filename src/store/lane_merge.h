@@ -14,7 +14,7 @@ struct lane_place {
 
 int lane_place_cmp(const struct lane_place *a, const struct lane_place *b);
 
-/* Gives the next place of lane `index` (in search->lanes), or found = false when there is none. */
+/* Gives the next place of lane `index` (in search->lanes), or found = false at the end. */
 typedef enum error_code (*lane_next)(void *arg, uint32_t index, struct lane_place *ret,
                                      bool *ret_found, struct err *err);
 

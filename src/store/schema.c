@@ -2,8 +2,6 @@
 
 #include <assert.h>
 
-#include "base/planted.h"
-
 enum error_code schema_standing(const struct migrations *known, int64_t version,
                                 int64_t usable_from, enum schema_standing *ret, struct err *err)
 {
@@ -13,7 +11,7 @@ enum error_code schema_standing(const struct migrations *known, int64_t version,
         return err_set(err, ERR_UNAVAILABLE,
                        "the schema says version %lld, usable from %lld: it is damaged",
                        (long long)version, (long long)usable_from);
-    if (usable_from > newest && !PLANTED(NEWER_SCHEMA_TAKEN))
+    if (usable_from > newest)
         return err_set(err, ERR_UNAVAILABLE,
                        "the schema has version %lld and needs a Pawl that knows version %lld; this "
                        "one knows %lld: use a newer pawl",

@@ -42,7 +42,7 @@ enum {
     STORE_LIST_MAX = 500,
     STORE_EVENTS_MAX = 1000,
     STORE_LANES_MAX = 100 * 1000, /* in one store at a time */
-    STORE_LANES_FEW = 1000,       /* below this none is deleted */
+    STORE_LANES_FEW = 1000,       /* below this, empty lanes stay */
     STORE_WORKERS_MAX = 10 * 1000,
     STORE_RESOURCES_MAX = 10 * 1000,
     STORE_TOKENS_MAX = 10 * 1000,
@@ -93,9 +93,9 @@ struct store {
     bool shared;            /* other processes may change it too */
     /* Heartbeats before this time may be lost: one that moves nothing but the end of a lease
      * (CHANGED_BEAT) may be kept in memory until the store is closed, and is then lost with a
-     * process that is killed. Whoever reads or loads a lease through this handle is given its moved
-     * end; `due` may tell of it too early; what such a heartbeat says as telemetry need not be
-     * kept. 0: none is lost. */
+     * process that is killed. Anyone who reads or loads a lease through this handle is given its
+     * moved end; `due` may tell of it too early; what such a heartbeat says as telemetry need not
+     * be kept. 0: none is lost. */
     int64_t beats_since;
     struct str home; /* the directory of its file, absolute and without links; absent: it has
                         no file */

@@ -49,7 +49,7 @@ struct store_driver {
                                struct err *err);
 
     /* Writes. Once in a transaction, after everything else. version_mismatch: an event's version is
-     * there already (whoever calls did not load); it may also come from commit, with
+     * there already (the caller did not load); it may also come from commit, with
      * NOT_COMMITTED. */
     enum error_code (*write)(struct store_txn *txn, const struct store_write *write,
                              struct err *err);
@@ -74,8 +74,8 @@ struct store_driver {
      * registrations of workers whose time is over (WORKER_KEPT_MS). The
      * store's own time does not count: the caller says which time can be trusted. `ret_count` says
      * how many. When there are twice as many lanes as were needed the last time, those in which
-     * nothing is are deleted, which begins another era: their numbers mean nothing any more,
-     * or something else. */
+     * nothing is waiting are deleted, which begins another era: their numbers mean nothing any
+     * more, or something else. */
     enum error_code (*sweep)(struct store *store, int64_t now, uint32_t limit, uint32_t *ret_count,
                              struct err *err);
 

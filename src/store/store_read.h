@@ -81,7 +81,7 @@ struct store_lease {
     uint32_t step;
 };
 
-/* How many jobs of a queue have a status; there is none for a status that no job has. */
+/* How many jobs of a queue have a status; a status that no job has is not listed. */
 struct store_queue_count {
     struct str queue;
     enum job_status status;

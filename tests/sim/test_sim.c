@@ -166,6 +166,32 @@ static void a_store_that_forgets_heartbeats_is_found_out(void **state)
     assert_string_equal(found_out(LIE_BEATS, rule), "reaped_early");
 }
 
+/* A world in which nothing is ever due cannot end once a lease is lost: one command and one fault
+ * do for that. */
+static void a_broken_world_is_made_smaller(void **state)
+{
+    (void)state;
+    struct scenario large = of_seed(1);
+    struct sim_counts ignored = {0};
+    struct sim_result result;
+    large.lie = LIE_TIMERS;
+    sim_run(&large, NULL, &ignored, &result);
+    assert_true(result.failed);
+    assert_string_equal(result.rule, "ends");
+    sim_result_release(&result);
+
+    struct scenario small = sim_minimise(&large, "ends");
+    sim_run(&small, NULL, &ignored, &result);
+    uint32_t left = result.given_count - small.skipped_count;
+    print_message("%u of %u commands and faults %x are left\n", left, large.commands, small.faults);
+    assert_true(result.failed);
+    assert_string_equal(result.rule, "ends");
+    assert_true(left <= large.commands / 4);
+    assert_true((small.faults & (small.faults - 1)) == 0);
+    sim_result_release(&result);
+    free(small.skipped);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +203,7 @@ int main(void)
         cmocka_unit_test(a_store_that_acknowledges_what_it_does_not_commit_is_found_out),
         cmocka_unit_test(a_store_that_forgets_requests_is_found_out),
         cmocka_unit_test(a_store_that_forgets_heartbeats_is_found_out),
+        cmocka_unit_test(a_broken_world_is_made_smaller),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

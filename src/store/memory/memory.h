@@ -1,7 +1,7 @@
 /* What the parts of the memory store share; no one else includes this.
  *
  * Everything is in ordered tables of bytes, named as in the SQL stores, with their indexes as
- * tables of their own. What goes in is copied, what comes out is a copy. Whoever holds the one
+ * tables of their own. What goes in is copied, what comes out is a copy. The holder of the one
  * transaction owns the tables. Each change is noted, so that a rollback, which needs no memory,
  * takes it back. */
 #ifndef PAWL_STORE_MEMORY_MEMORY_H
@@ -168,7 +168,7 @@ enum error_code signal_unpack(struct str value, struct signal *ret, struct err *
 void request_pack(const struct request_record *record, struct buf *value);
 enum error_code request_unpack(struct str value, struct request_record *ret, struct err *err);
 
-/* `position` is where it stands in the feed; 0 for telemetry. */
+/* `position` is where it is in the feed; 0 for telemetry. */
 void event_pack(const struct event *event, int64_t position, struct buf *value);
 enum error_code event_unpack(struct str value, struct event *ret, int64_t *ret_position,
                              struct err *err);

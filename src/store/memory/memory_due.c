@@ -1,7 +1,6 @@
 /* What has come due, and what has been kept for long enough. */
 #include <stdlib.h>
 
-#include "base/planted.h"
 #include "store/memory/memory.h"
 
 struct due_list {
@@ -132,14 +131,14 @@ enum error_code memory_sweep(struct store *store, int64_t now, uint32_t limit, u
         return code;
     struct memory_txn *txn = (struct memory_txn *)handle;
     uint32_t count = 0;
-    int64_t until = now - (PLANTED(MEMORY_ANSWERS_FORGOTTEN) ? 0 : REQUEST_KEPT_MS);
+    int64_t until = now - REQUEST_KEPT_MS;
     code = sweep_table(txn, TABLE_REQUEST_AGES, TABLE_REQUESTS, until, limit, &count);
     if (code == ERR_OK)
         code = sweep_table(txn, TABLE_TELEMETRY_AGES, TABLE_TELEMETRY, until, limit, &count);
-    if (code == ERR_OK && !PLANTED(MEMORY_PURGED_PILE_UP))
+    if (code == ERR_OK)
         code =
             sweep_table(txn, TABLE_PURGED_AGES, TABLE_PURGED, now - PURGED_KEPT_MS, limit, &count);
-    if (code == ERR_OK && !PLANTED(MEMORY_WORKERS_PILE_UP))
+    if (code == ERR_OK)
         code = sweep_table(txn, TABLE_WORKERS_ENDS, TABLE_WORKERS, now - WORKER_KEPT_MS, limit,
                            &count);
     if (code == ERR_OK)

@@ -1,6 +1,5 @@
 /* What a batch names, read at its start. The one transaction at a time is all the locking there is.
  */
-#include "base/planted.h"
 #include "core/job_state.h"
 #include "store/memory/memory.h"
 
@@ -8,7 +7,7 @@ static enum error_code load_key(struct memory_txn *txn, struct store_key *wanted
                                 struct arena *arena, struct err *err)
 {
     struct buf key = memory_buf(txn);
-    key_text(&key, PLANTED(MEMORY_KEY_OF_ALL_QUEUES) ? STR("q1") : wanted->queue);
+    key_text(&key, wanted->queue);
     key_text(&key, wanted->key);
     const struct entry *entry;
     enum error_code code = memory_get(txn, TABLE_JOB_KEYS, &key, &entry);

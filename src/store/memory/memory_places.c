@@ -1,5 +1,4 @@
 /* Lanes, what stands ready in them, and what waits for its time. */
-#include "base/planted.h"
 #include "store/lane_merge.h"
 #include "store/memory/memory.h"
 
@@ -127,7 +126,7 @@ static struct buf ready_key(struct memory_txn *txn, const struct step_place *pla
 {
     struct buf key = memory_buf(txn);
     key_int(&key, place->lane);
-    key_int(&key, PLANTED(MEMORY_PRIORITY_LOST) ? 0 : place->rank);
+    key_int(&key, place->rank);
     key_int(&key, place->run_at);
     key_uuid(&key, job);
     key_step(&key, step);
@@ -432,7 +431,7 @@ enum error_code memory_promote(struct store_txn *handle, uint32_t limit, uint32_
     while (code == ERR_OK && count < limit) {
         const struct entry *entry = scan_next(&scan);
         struct reader reader = reader_of(entry != NULL ? entry_key(entry) : STR(""));
-        if (entry == NULL || (read_key_int(&reader) > txn->now && !PLANTED(MEMORY_PROMOTED_EARLY)))
+        if (entry == NULL || read_key_int(&reader) > txn->now)
             break;
         code = promote_one(txn, entry);
         count++;

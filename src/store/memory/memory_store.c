@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/planted.h"
 #include "store/memory/memory.h"
 
 enum { TIMEOUT_MS_DEFAULT = 30 * 1000 };
@@ -203,7 +202,7 @@ static void memory_end(struct memory_txn *txn, bool changed)
 void memory_rollback(struct store_txn *handle)
 {
     struct memory_txn *txn = (struct memory_txn *)handle;
-    while (txn->undo_count > 0 && !PLANTED(MEMORY_KEEPS_WHAT_FAILED)) {
+    while (txn->undo_count > 0) {
         struct undo *undo = &txn->undos[--txn->undo_count];
         struct table *table = &txn->store->tables[undo->table];
         struct entry *gone = undo->out != NULL ? table_put(table, undo->out)

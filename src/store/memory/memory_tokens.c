@@ -1,5 +1,4 @@
 /* Access tokens. */
-#include "base/planted.h"
 #include "store/memory/memory.h"
 
 static void token_pack(const struct access_token *token, struct memory_txn *txn, struct buf *value)
@@ -54,7 +53,7 @@ enum error_code memory_put_token(struct memory_txn *txn, const struct access_tok
     enum error_code code = memory_get(txn, TABLE_TOKENS, &key, &entry);
     if (code == ERR_OK && entry != NULL) {
         code = token_unpack(entry_value(entry), &txn->scratch, &put, err);
-        if (put.revoked_at == 0 && !PLANTED(MEMORY_REVOKED_LIVES))
+        if (put.revoked_at == 0)
             put.revoked_at = token->revoked_at;
         hash = bytes_key(txn, put.hash, sizeof put.hash);
     }
@@ -81,7 +80,7 @@ enum error_code memory_drop_token(struct memory_txn *txn, struct uuid id, struct
     return code == ERR_OK ? memory_take_buf(txn, TABLE_TOKEN_HASHES, &hash, NULL) : code;
 }
 
-/* Adds what stands in an entry. */
+/* Adds what is in an entry. */
 static enum error_code add_token(const struct entry *entry, struct store_tokens *tokens,
                                  uint32_t *cap, struct arena *arena, struct err *err)
 {

@@ -1,5 +1,4 @@
 /* What a batch changes. */
-#include "base/planted.h"
 #include "core/job_state.h"
 #include "store/memory/memory.h"
 
@@ -35,7 +34,7 @@ static enum error_code put_event(struct memory_txn *txn, const struct event *eve
     enum error_code code = memory_get(txn, TABLE_EVENTS, &key, &there);
     if (code != ERR_OK)
         return code;
-    if (there != NULL && !PLANTED(MEMORY_EVENT_REPLACED)) {
+    if (there != NULL) {
         char id[UUID_TEXT_LEN];
         uuid_format(event->job_id, id);
         return err_set(err, ERR_VERSION_MISMATCH, "job %.*s already has an event with version %lld",
@@ -132,7 +131,7 @@ static enum error_code put_idempotency_key(struct memory_txn *txn, const struct 
     enum error_code code = memory_get(txn, TABLE_JOB_KEYS, &key, &there);
     if (code != ERR_OK)
         return code;
-    if (there != NULL && !PLANTED(MEMORY_KEY_TWICE))
+    if (there != NULL)
         return err_set(err, ERR_UNAVAILABLE,
                        "the idempotency key \"%.*s\" is already used by another job: retry later",
                        STR_ARG(row->idempotency_key));
@@ -572,8 +571,7 @@ static enum error_code purge_row(struct memory_txn *txn, const struct job_row *r
         struct buf unique = memory_buf(txn);
         key_text(&unique, row->queue);
         key_text(&unique, row->idempotency_key);
-        if (!PLANTED(MEMORY_KEY_STAYS))
-            code = memory_take_buf(txn, TABLE_JOB_KEYS, &unique, NULL);
+        code = memory_take_buf(txn, TABLE_JOB_KEYS, &unique, NULL);
     }
     if (code == ERR_OK)
         code = move_purge(txn, row->id, row->purge_at, 0);

@@ -45,11 +45,11 @@ void table_release(struct table *table);
  * owns the entry, the caller the one that comes back. */
 struct entry *table_put(struct table *table, struct entry *entry);
 
-/* Takes the entry of a key out; NULL when there is none. The caller owns it. */
+/* Takes the entry of a key out; NULL if missing. The caller owns it. */
 struct entry *table_take(struct table *table, struct str key);
 
 /* The entry with this key, the first with this or a larger key, the first with a larger key, the
- * last with a smaller one; NULL when there is none. Valid until the entry is taken out or replaced.
+ * last with a smaller one; NULL if missing. Valid until the entry is taken out or replaced.
  */
 const struct entry *table_get(const struct table *table, struct str key);
 const struct entry *table_seek(const struct table *table, struct str key);

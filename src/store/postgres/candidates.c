@@ -5,7 +5,7 @@
  * fetched again. What was picked is deleted, with whatever is sent next. What was fetched and not
  * picked stays where it is, locked until the transaction ends.
  *
- * A job that stands in a lane itself is held by nobody, so that there is no lease to read. One
+ * A job that is in a lane itself is held by nobody, so that there is no lease to read. One
  * whose steps stand there may be: under the snapshot of the statement that locks it an old lease
  * could be seen, so that it is read again, behind the lock.
  *
@@ -125,7 +125,7 @@ static enum error_code collect_lanes(struct finder *finder, const struct store_s
 
 /* The rows of a lane come in its order, since they are found one after the other: a sort would only
  * copy them. A job in a lane has no lease. What has become of it is as old as the row of `ready`,
- * or older: whoever writes it puts the row there anew. */
+ * or older: anyone who writes it puts the row there anew. */
 static const char fetch_lanes[] =
     "SELECT u.n, j.rank, j.run_at, j.id, j.step, j.place, " JOB_COLUMNS ", " NOTE_COLUMNS
     " FROM " FIELD_ROWS(
@@ -485,7 +485,7 @@ static enum error_code take_picks(struct finder *finder, struct store_search *se
 /* ---- what others hold ---- */
 
 /* Heads that SKIP LOCKED passed over cannot be told from none. A search that found nothing, which
- * is not busy then, looks at what still stands in its lanes: others have locked it. */
+ * is not busy then, looks at what is still in its lanes: others have locked it. */
 static const char count_locked[] =
     "SELECT count(*) FROM (SELECT 1 FROM pawl.ready r WHERE r.lane = ANY ($1::int4[])"
     " LIMIT $2::int8) AS r";

@@ -4,7 +4,8 @@
  * it was told.
  *
  * The clock was set back, or a standby whose clock is behind took over: the next time that is told
- * is earlier than one before. Whoever notices leaves the latest time and what the clock says
+ * is earlier than one before. The server that notices leaves the latest time and what the clock
+ * says
  * (`anchor` and `wall` in pawl.clock). From then on the store's time is the anchor plus half of
  * what has gone by on the clock since, for every server alike, until the clock has caught up.
  * Leases still end, timers fire, and nothing happens before what came earlier. Every few seconds
@@ -12,9 +13,8 @@
  * few seconds are added to it: a clock that is put right meanwhile does not count as time that has
  * gone by.
  *
- * All servers were down meanwhile: whoever opens the store goes on from the time that was last
+ * All servers were down meanwhile: the first server goes on from the time that was last
  * noted in pawl.attended, unless that must have been wrong, by more than a day. */
-#include "base/planted.h"
 #include "store/postgres/postgres.h"
 
 enum { SLACK_MS = 100 }; /* answers of two connections may come in another order */
@@ -25,7 +25,7 @@ enum { SLACK_MS = 100 }; /* answers of two connections may come in another order
 int64_t clock_tell(struct postgres *store, int64_t now)
 {
     int64_t seen = atomic_load(&store->clock_seen);
-    if (store->base.options.clock != NULL || PLANTED(POSTGRES_CLOCK_SET_BACK))
+    if (store->base.options.clock != NULL)
         return now;
     if (seen - now > SLACK_MS)
         atomic_store(&store->clock_is_behind, true);
@@ -36,7 +36,7 @@ int64_t clock_tell(struct postgres *store, int64_t now)
 
 /* $1: the latest time that was told. Should another server have been told a later one, it will
  * leave that. The row is locked before the condition is looked at for the last time. Whether it is
- * on the disk, or on a standby, does not matter: whoever notices again does it again. */
+ * on the disk, or on a standby, does not matter: the next server that notices does it again. */
 static const char leave_anchor[] =
     "WITH left_there AS (INSERT INTO pawl.clock AS c (one, anchor, wall)"
     " VALUES (true, $1, pawl.wall_ms())"

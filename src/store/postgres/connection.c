@@ -95,7 +95,7 @@ static enum error_code statement_failed(struct connection *connection, const PGr
         return err_set(err, ERR_UNAVAILABLE,
                        "the batch lost a race in PostgreSQL and must run again: %s",
                        reason(message, why));
-    /* Data that cannot be stored will not be stored the next time either: whoever brought it is to
+    /* Data that cannot be stored will not be stored the next time either: the caller is to
      * blame, and nobody else. */
     if (strncmp(state, "22", 2) == 0 || strncmp(state, "23", 2) == 0 ||
         strncmp(state, "54", 2) == 0)

@@ -49,7 +49,7 @@ static bool is_later(const struct origin *a, const struct origin *b)
     return a->system != 0 && a->system == b->system && a->timeline > b->timeline;
 }
 
-/* The host with the latest timeline of those that may be used; hosts.count: there is none. */
+/* The host with the latest timeline of those that may be used; hosts.count: none. */
 static uint32_t best_host(struct postgres *store, const struct survey *survey)
 {
     uint32_t best = store->hosts.count;

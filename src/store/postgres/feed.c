@@ -1,14 +1,13 @@
 /* The feed of all events: one entry a batch, numbered when it is first read.
  *
  * Sequences are not in the order of commits: a batch may have taken its `seq` and not be seen yet.
- * So the place of a batch in the feed is another number, which whoever reads gives to all that are
+ * So the place of a batch in the feed is another number, which a reader gives to all that are
  * seen and have none, in the order of `seq`, before anything is read. A batch that is seen later
  * comes later, whatever its `seq` is. The events of a job stay in order: who writes a job after
  * another takes a `seq` after that one's commit, and where the later is seen so is the earlier.
  *
  * One reader gives numbers at a time; the others do not wait for it, and read what has a number.
  * Numbers are on the disk before they are read, so that none is ever given to another batch. */
-#include "base/planted.h"
 #include "store/postgres/postgres.h"
 
 /* ---- numbers ---- */
@@ -63,10 +62,7 @@ static enum error_code give(struct postgres_txn *txn, struct err *err)
     if (code == ERR_OK)
         code = ask_bool(connection, lock_numbers, &lock, &is_locked, err);
     if (code == ERR_OK && is_locked)
-        code = connection_send_quiet(connection,
-                                     PLANTED(POSTGRES_FEED_GAP) ? GIVE_NUMBERS("seq")
-                                                                : GIVE_NUMBERS(NEXT_NUMBER),
-                                     &most, err);
+        code = connection_send_quiet(connection, GIVE_NUMBERS(NEXT_NUMBER), &most, err);
     if (code == ERR_OK)
         code = connection_send_quiet(connection, "COMMIT", NULL, err);
     return code == ERR_OK ? connection_sync(connection, err) : code;
@@ -91,7 +87,7 @@ enum error_code feed_number(struct postgres_txn *txn, struct err *err)
 
 /* $1 $2: behind this position, $1 or later; $3: how many. A batch may have a thousand jobs, so
  * events are looked up only for the first entries, until there are enough of them. With each event
- * comes how far was looked: jobs may be gone, and whoever finds less than wanted goes on from
+ * comes how far was looked: jobs may be gone, and a caller that finds less than wanted goes on from
  * there. Batches that an older Pawl wrote may have the same number. */
 static const char read_feed[] =
     "WITH page AS MATERIALIZED (SELECT number, jobs, versions, counts, seqs FROM pawl.batch_rows"

@@ -39,7 +39,7 @@ enum error_code hosts_read(struct hosts *hosts, const char *url, struct err *err
     *hosts = (struct hosts){0};
     PQconninfoOption *options = PQconninfoParse(url, NULL);
     if (options == NULL)
-        return ERR_OK; /* whoever connects will say what is wrong */
+        return ERR_OK; /* connecting will say what is wrong */
     const char *name = value_of(options, "host");
     const char *address = value_of(options, "hostaddr");
     const char *port = value_of(options, "port");

@@ -1,5 +1,5 @@
 /* Lanes and their numbers. Numbers are given out behind a lock that is held up to the commit, so
- * that they are committed in order: whoever has read all up to some number misses none that is
+ * that they are committed in order: anyone who has read all up to some number misses none that is
  * smaller. It is the last lock that a batch waits for, so no two batches can wait for each other
  * over it; and new lanes are rare.
  *
@@ -10,7 +10,6 @@
  * and so holds it to its end: while a batch knows numbers no lane goes, and the next batch of the
  * same process reads that another era has begun. */
 #include "base/hash.h"
-#include "base/planted.h"
 #include "store/postgres/postgres.h"
 
 enum { ERA_BITS = 40 };
@@ -101,7 +100,7 @@ static void hash_keys(struct params *params, const struct str *keys, uint32_t co
 uint64_t lanes_begin_era(struct postgres_txn *txn, uint64_t era)
 {
     struct postgres *store = txn->store;
-    uint64_t generation = PLANTED(POSTGRES_LANES_OUTLIVE_ORIGIN) ? 1 : txn->connection->generation;
+    uint64_t generation = txn->connection->generation;
     txn->lanes_era = generation << ERA_BITS | era;
     (void)pthread_mutex_lock(&store->mutex);
     if (txn->lanes_era > store->lanes_era) {
@@ -250,8 +249,8 @@ enum error_code lanes_number(struct postgres_txn *txn, const struct str *keys, u
 
 /* ---- sweeping empty lanes ---- */
 
-/* Everybody waits behind whoever waits for the table, and for whoever has it. What transactions
- * set for short statements would have all timers read once for each lane. */
+/* All transactions queue behind one that waits for the table, and behind the one that has it. What
+ * transactions set for short statements would have all timers read once for each lane. */
 static const char be_brief[] = "SELECT set_config('lock_timeout', '500ms', true),"
                                " set_config('statement_timeout', '2s', true),"
                                " set_config('enable_hashjoin', 'on', true)";
@@ -314,7 +313,7 @@ enum error_code lanes_sweep(struct postgres *store, struct err *err)
 
 /* ---- work in lanes that do not exist ---- */
 
-/* Lanes of `ready` are found one after the other in its index, whatever stands in them. */
+/* Lanes of `ready` are found one after the other in its index, whatever is in them. */
 static const char find_strays[] =
     "WITH RECURSIVE used (lane) AS (SELECT min(lane) FROM pawl.ready UNION ALL"
     " SELECT (SELECT min(r.lane) FROM pawl.ready r WHERE r.lane > u.lane) FROM used u"

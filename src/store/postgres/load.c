@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
-#include "base/planted.h"
 #include "core/job_state.h"
 #include "store/postgres/postgres.h"
 
@@ -18,8 +17,8 @@ static const char lock_jobs[] =
 
 /* Keys, requests, resources and workers are locked by the hash of what they are called, whether
  * they are there or not. The array is sorted, and read in order. The server has room for some
- * thousands of such locks in all: whoever wants many takes one lock over all names instead, which
- * those who want few share ($2, first of all). */
+ * thousands of such locks in all: a transaction that wants many takes one lock over all names
+ * instead, which those who want few share ($2, first of all). */
 static const char lock_names[] =
     "SELECT count(*) FROM unnest($1::int8[]) AS name, pg_advisory_xact_lock_shared($2)"
     " WHERE pg_advisory_xact_lock(name) IS NOT NULL";
@@ -59,11 +58,7 @@ static enum error_code send_locks(struct postgres_txn *txn, const struct store_l
     if (load->job_count > 0) {
         params_init(&params, &txn->scratch);
         params_add_array(&params, ids);
-        code = connection_send_quiet(txn->connection,
-                                     PLANTED(POSTGRES_JOBS_NOT_LOCKED)
-                                         ? "SELECT count(*) FROM pawl.job_rows WHERE id = ANY ($1)"
-                                         : lock_jobs,
-                                     &params, err);
+        code = connection_send_quiet(txn->connection, lock_jobs, &params, err);
     }
     if (code != ERR_OK || count == 0)
         return code;
@@ -118,7 +113,7 @@ static const char read_resources[] =
     "SELECT k.n, " RESOURCE_COLUMNS " FROM unnest($1::text[]) WITH ORDINALITY AS k (id, n)"
     " JOIN pawl.resources r ON r.id = k.id ORDER BY k.n";
 
-/* Sort 0: kinds; 1: paused queues; 2: the time; 3: lanes numbered above $1, so that whoever
+/* Kind 0: kinds; 1: paused queues; 2: the time; 3: lanes numbered above $1, so that anyone who
  * searches need not ask for them; 4: their era, which cannot end before this transaction does,
  * since it has read `lanes` (see lanes.c); 5 and 6: where it is (see origin.h). */
 #define SETTINGS                                                                                   \

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/planted.h"
-
 const struct mark_place MARK_FIRST = {INT32_MIN, INT64_MIN, {{0}}, INT32_MIN};
 const struct mark_place MARK_LAST = {
     INT32_MAX,
@@ -74,7 +72,7 @@ static bool is_idle(const struct mark *mark)
 }
 
 /* Makes room for more lines; with as many as there may be it forgets those that nobody scans: lanes
- * come and go, and a line without a mark is scanned from its head once. False: there is none. */
+ * come and go, and a line without a mark is scanned from its head once. False: none. */
 static bool make_room(struct marks *marks)
 {
     bool many = marks->count >= MARKED_MAX;
@@ -210,7 +208,7 @@ void marks_lower(struct marks *marks, uint32_t line, struct mark_place put)
 {
     (void)pthread_mutex_lock(&marks->mutex);
     struct mark *mark = line_of(marks, line);
-    if (mark != NULL && !PLANTED(POSTGRES_MARK_STAYS)) {
+    if (mark != NULL) {
         /* Even a mark that stands before it now could be raised over it by a scan under way. */
         struct mark_era *era = &mark->eras[mark->era % 2];
         if (mark_place_cmp(&put, &era->lowest) < 0)

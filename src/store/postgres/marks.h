@@ -4,7 +4,7 @@
  * head of a line (a lane, the timers, ...) would walk over the dead rows of all that was taken from
  * it before. So each line has a mark, the place of the last one taken, and scans start behind it.
  *
- * Within a process no work is missed: whoever puts something before a mark lowers it after the
+ * Within a process no work is missed: anyone who puts something before a mark lowers it after the
  * commit, and a scan that began before that cannot raise it again. What other processes put before
  * a mark, and what transactions that were rolled back leave there, is found by a full scan: one is
  * made when a scan from the mark found fewer than asked for, and whenever a second has passed; but

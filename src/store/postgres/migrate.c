@@ -4,7 +4,7 @@
 
 #include "store/postgres/postgres.h"
 
-/* Rewriting a large table takes its time; so does waiting for whoever is at it already. */
+/* Rewriting a large table takes its time; so does waiting for another process that does it. */
 #define MIGRATE_MS (INT64_C(60) * 60 * 1000)
 
 enum { MOVED_JOBS = 1000 }; /* in one transaction */

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 
-#include "base/planted.h"
 #include "store/postgres/postgres.h"
 
 enum { ADD_TRIES = 3 };
@@ -45,7 +44,7 @@ enum origin_verdict origin_judge(const struct origin *known, const struct origin
                                  const char **ret_why)
 {
     bool same = known->number == seen->number && uuid_eq(known->id, seen->id);
-    *ret_why = PLANTED(POSTGRES_OLD_PRIMARY_SERVED) ? NULL : refuse_timeline(known, seen);
+    *ret_why = refuse_timeline(known, seen);
     if (*ret_why != NULL)
         return ORIGIN_REFUSED;
     if (known->number == 0 && seen->number == 0)
@@ -72,7 +71,7 @@ struct facts {
     int64_t flushed;
 };
 
-/* The newest row of pawl.incarnations; number 0: there is none. */
+/* The newest row of pawl.incarnations; number 0: none. */
 struct row {
     int64_t number;
     struct uuid id;
@@ -199,8 +198,8 @@ static const char add_row[] =
     " FROM (SELECT coalesce(max(number), 0) AS newest FROM pawl.incarnations) AS n"
     " WHERE n.newest = $1";
 
-/* A transaction that needs no standby: what it says is of this server only, and whoever comes after
- * a failover says it anew. */
+/* A transaction that needs no standby: what it says is of this server only, and anyone who comes
+ * after a failover says it anew. */
 static const char be_local[] = "SELECT set_config('synchronous_commit', 'local', true)";
 static const char lock_rows[] = "SELECT pg_advisory_xact_lock($1)::text";
 
@@ -347,8 +346,6 @@ static void begin_generation(struct postgres *store, const struct origin *seen)
 {
     store->origin = *seen;
     store->base.generation++;
-    if (PLANTED(POSTGRES_LANES_OUTLIVE_ORIGIN))
-        return;
     lane_book_clear(&store->lanes);
     marks_clear(&store->marks);
 }

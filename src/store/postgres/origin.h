@@ -18,10 +18,10 @@
  *
  * The store's own part is the newest row of pawl.incarnations. It names the cluster, the timeline
  * and the database that it was written for, and the transaction that wrote it, which is also the
- * row's xmin: a copy that was loaded from a dump has another one. Whoever finds that the newest row
- * was written for something else adds one, with a random id, so that all servers learn of it from
- * the database. PostgreSQL tells the timeline and the system identifier to everybody, but a managed
- * service may not; what is not known (0) is not compared. */
+ * row's xmin: a copy that was loaded from a dump has another one. Anyone who finds that the newest
+ * row was written for something else adds one, with a random id, so that all servers learn of it
+ * from the database. PostgreSQL tells the timeline and the system identifier to everybody, but a
+ * managed service may not; what is not known (0) is not compared. */
 #ifndef PAWL_STORE_POSTGRES_ORIGIN_H
 #define PAWL_STORE_POSTGRES_ORIGIN_H
 
@@ -33,7 +33,7 @@
 enum { ORIGIN_MARK_MAX = 128 };
 
 struct origin {
-    int64_t number; /* of the row; 0: there is none (yet) */
+    int64_t number; /* of the row; 0: none (yet) */
     struct uuid id;
     int64_t system;        /* the cluster's identifier; 0: not known */
     int64_t timeline;      /* 0: not known, as on a standby */

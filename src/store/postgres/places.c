@@ -1,8 +1,8 @@
 /* Where work stands: ready, timers and claim_rows, moved for a whole batch at once.
  *
  * What was in a lane may be in `timers` or, promoted meanwhile, in `ready`: it is deleted from
- * timers first and from ready after that. Whoever promotes holds the row of timers until the row of
- * ready can be seen, so one of the two deletes finds it. */
+ * timers first and from ready after that. Anyone who promotes holds the row of timers until the row
+ * of ready can be seen, so one of the two deletes finds it. */
 #include "store/postgres/postgres.h"
 
 enum { KIND_WORK = 0, KIND_DUE = 1 };
@@ -50,15 +50,15 @@ static const char delete_timers[] = DELETE_PLACED(
                   " AND p.job_id = u.job_id AND p.step = u.step",                                  \
                   FIELD_ROWS(READY_FIELDS))
 
-/* A job that has changed is put there anew although its place is the same: whoever claims reads the
- * job as it was when the row was put there, and passes over one that is gone. */
+/* A job that has changed is put there anew although its place is the same: anyone who claims reads
+ * the job as it was when the row was put there, and passes over one that is gone. */
 static const char renew_ready[] =
     "WITH gone AS (" DELETE_READY " RETURNING *) INSERT INTO pawl.ready (" FIELD_NAMES(
         READY_FIELDS) ") SELECT " FIELD_NAMES(READY_FIELDS) " FROM gone";
 
-/* Being ready for a conflict costs as much again as the insert, and there is none as long as every
- * caller knows where its jobs stood. After one the careful statements are used for a while, so that
- * no job is stuck for ever. */
+/* Being ready for a conflict costs as much again as the insert, and there is no conflict as long as
+ * every caller knows where its jobs stood. After one the careful statements are used for a while,
+ * so that no job is stuck for ever. */
 #define INSERT_TIMERS INSERT_FIELDS("timers", TIMER_FIELDS)
 #define INSERT_READY INSERT_FIELDS("ready", READY_FIELDS)
 #define UNLESS_THERE " ON CONFLICT DO NOTHING"

@@ -134,14 +134,14 @@ struct postgres_txn {
 
 /* ---- the pool ---- */
 
-/* A connection that works, or unavailable when there is none within the store's timeout. */
+/* A connection that works, or unavailable if none is ready within the store's timeout. */
 enum error_code pool_take(struct postgres *store, struct connection **ret, struct err *err);
 void pool_give(struct postgres *store, struct connection *connection);
 
 /* ---- where connections lead ---- */
 
 /* Opens a connection that leads where the handle is, or moves the handle on to where it leads.
- * unavailable when there is none within the time, or at once when it is refused. */
+ * unavailable if none is ready in time, or at once when it is refused. */
 enum error_code origin_open(struct postgres *store, struct connection *connection, int64_t deadline,
                             struct err *err);
 
@@ -269,7 +269,7 @@ enum error_code lanes_sweep(struct postgres *store, struct err *err);
 struct packing {
     struct str record; /* without the first event of a new job */
     struct str hashes;
-    const struct event *first; /* NULL: there is none */
+    const struct event *first; /* NULL: none */
     uint32_t count;
 };
 

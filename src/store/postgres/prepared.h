@@ -36,7 +36,7 @@ struct prepared {
 
 void prepared_release(struct prepared *prepared);
 
-/* The name of a statement that is ready; NULL when there is none: it is noted for later. */
+/* The name of a statement that is ready; NULL if it is not: it is noted for later. */
 const char *prepared_find(struct prepared *prepared, const char *sql, const struct params *params);
 
 /* Queues what has been noted; the caller syncs and, when that went well, sets `ready`. False when

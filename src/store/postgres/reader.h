@@ -22,7 +22,7 @@ enum { TID_LEN = 6 };
 /* From this length on a record is full: what it has goes to `history`. */
 enum { RECORD_BYTES_MAX = 1500 };
 
-/* Stands in front of '0' for NUL and of '1' for itself. */
+/* Precedes '0' for NUL and of '1' for itself. */
 enum { FREE_TEXT_ESCAPE = 1 };
 
 struct reader {

@@ -1,7 +1,5 @@
 #include "store/postgres/resolve.h"
 
-#include "base/planted.h"
-
 /* Both want the row (session, batch), and only one can have it. If the old transaction still runs
  * the insert waits for its end; if its writes have not reached the server yet, they will fail on
  * our row. Asking again after an answer was lost finds the same row: nothing is decided twice.
@@ -11,13 +9,6 @@
 static const char take_row[] =
     "INSERT INTO pawl.batch_rows AS b (session, batch, fenced) VALUES ($1, $2, true)"
     " ON CONFLICT (session, batch) DO UPDATE SET at = excluded.at RETURNING b.fenced";
-
-/* The same without the write. */
-static const char leave_row[] =
-    "WITH mine AS (INSERT INTO pawl.batch_rows (session, batch, fenced) VALUES ($1, $2, true)"
-    " ON CONFLICT DO NOTHING RETURNING fenced)"
-    " SELECT fenced FROM mine UNION ALL"
-    " SELECT fenced FROM pawl.batch_rows WHERE session = $1 AND batch = $2";
 
 static enum error_code ask_fate(struct connection *connection, struct uuid session, int64_t batch,
                                 bool *ret_fenced, struct err *err)
@@ -37,9 +28,7 @@ static enum error_code ask_fate(struct connection *connection, struct uuid sessi
     if (code == ERR_OK)
         code = connection_send_quiet(connection, TXN_SYNCHRONOUS, &none, err);
     if (code == ERR_OK)
-        code = connection_ask(connection,
-                              PLANTED(POSTGRES_RESOLVER_WRITES_NOTHING) ? leave_row : take_row,
-                              &params, &result, err);
+        code = connection_ask(connection, take_row, &params, &result, err);
     bool found = code == ERR_OK && PQntuples(result) == 1;
     bool fenced = false;
     if (found) {
@@ -61,7 +50,7 @@ static enum error_code ask_fate(struct connection *connection, struct uuid sessi
     if (code == ERR_OK && !found)
         code = err_set(err, ERR_CORRUPT, "the number of a batch cannot be found");
     if (code == ERR_OK)
-        *ret_fenced = fenced && !PLANTED(POSTGRES_COMMIT_BELIEVED);
+        *ret_fenced = fenced;
     return code;
 }
 
@@ -88,7 +77,7 @@ enum error_code batch_resolve(struct postgres *store, struct connection *connect
                        "within %lld ms: the outcome is unknown",
                        (long long)store->timeout_ms);
     }
-    fenced = fenced || PLANTED(POSTGRES_COMMIT_DENIED);
+    fenced = fenced;
     *outcome = fenced ? STORE_NOT_COMMITTED : STORE_COMMITTED;
     if (fenced)
         return err_set(err, ERR_UNAVAILABLE,

@@ -3,7 +3,8 @@
 #include "core/job_state.h"
 #include "store/postgres/postgres.h"
 
-/* Names are locked, so that it is known when there is none: see places.c for why that matters. */
+/* Names are locked, so that an absent one is known to be absent: see places.c for why that matters.
+ */
 #define REQUEST_FIELDS(F, X)                                                                       \
     F(1, id, bytea, bytes, id, sizeof id)                                                          \
     X(2, at, int8, int8, record->at)                                                               \
@@ -101,7 +102,7 @@ static enum error_code write_registrations(struct postgres_txn *txn,
     return send_columns(txn, UPSERT_STATES("workers"), &columns, err);
 }
 
-/* Nobody has locked them; whoever is busy with one has renewed it, or is about to. */
+/* Nobody has locked them; a worker that uses one has renewed it, or is about to. */
 static const char renew_registrations[] =
     "WITH renewed AS MATERIALIZED (SELECT w.id, u.expires_at FROM " FIELD_ROWS(
         END_FIELDS) " JOIN pawl.workers w ON w.id = u.id WHERE w.expires_at < u.expires_at"

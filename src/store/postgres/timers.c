@@ -87,7 +87,7 @@ static enum error_code take_from_line(struct postgres_txn *txn, uint32_t line, u
 
 /* ---- promote ---- */
 
-/* The jobs are locked too, as weakly as keeps out whoever would write them: such a batch has loaded
+/* The jobs are locked too, just enough to keep out writers: such a batch has loaded
  * them, which does not go with FOR KEY SHARE. So nobody who writes a job ever waits for a promoter,
  * except in load, where waiting is in order. */
 static const char promote_work[] =

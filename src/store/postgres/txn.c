@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/planted.h"
 #include "store/postgres/postgres.h"
 #include "store/postgres/resolve.h"
 
@@ -52,7 +51,7 @@ void txn_settings(char *ret, size_t size, enum store_mode mode, int64_t timeout_
                    " set_config('enable_hashjoin', 'off', true),"
                    " set_config('enable_mergejoin', 'off', true),"
                    " set_config('enable_material', 'off', true), set_config('jit', 'off', true),"
-                   /* Before version 14 there is none. */
+                   /* Before version 14 it does not exist. */
                    " set_config(CASE WHEN current_setting('enable_memoize', true) IS NULL"
                    " THEN 'jit' ELSE 'enable_memoize' END, 'off', true),"
                    " set_config('plan_cache_mode', '%s', true),"
@@ -62,8 +61,7 @@ void txn_settings(char *ret, size_t size, enum store_mode mode, int64_t timeout_
                    " set_config('synchronous_commit', coalesce(nullif("
                    "current_setting('synchronous_commit'), '%s'), 'on'), true)",
                    mode == STORE_WRITE ? "force_generic_plan" : "auto",
-                   (long long)(timeout_ms - timeout_ms / 8), (long long)idle_ms,
-                   PLANTED(POSTGRES_COMMIT_NOT_AWAITED) ? "" : "off");
+                   (long long)(timeout_ms - timeout_ms / 8), (long long)idle_ms, "off");
 }
 
 enum error_code txn_start(struct postgres_txn *txn, struct err *err)
@@ -301,8 +299,7 @@ static enum error_code leave_number(struct postgres_txn *txn, struct err *err)
         txn->has_entry ? leave_entry
                        : "INSERT INTO pawl.batch_rows (session, batch) VALUES ($1, $2)",
         &params, err);
-    if (code != ERR_OK || connection->batch % BATCHES_KEPT != 0 ||
-        PLANTED(POSTGRES_NUMBERS_PILE_UP))
+    if (code != ERR_OK || connection->batch % BATCHES_KEPT != 0)
         return code;
     /* Not from the beginning: what is gone from there may not be vacuumed yet. */
     params_init(&params, &txn->scratch);

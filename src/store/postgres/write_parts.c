@@ -22,7 +22,7 @@
                   "victims v WHERE v.ended")
 
 /* $1..3: jobs, whether leases and due times end too, whether the plan is replaced; $4 $5: steps
- * that are listed, which are left alone unless the plan is replaced. In one statement: whoever
+ * that are listed, which are left alone unless the plan is replaced. In one statement: anyone who
  * promotes keeps away from jobs that a batch has loaded. */
 static const char close_steps[] =
     "WITH victims AS MATERIALIZED ("

@@ -45,7 +45,7 @@ void beats_release(struct beats *beats);
 /* What a heartbeat has moved a lease to. */
 struct beat beat_of(const struct uuid *job, uint32_t step, const struct claim_row *claim);
 
-/* Makes room for so many that beats_put cannot fail; false: there is none. */
+/* Makes room for so many that beats_put cannot fail; false: no memory. */
 bool beats_reserve(struct beats *beats, uint32_t more);
 
 /* Takes the place of what was known of the lease; with attempt 0 nothing is known any more. */

@@ -39,7 +39,7 @@ static void *move_pages(void *arg)
     return NULL;
 }
 
-/* Starts the thread, with signals left to others; false when there is none. */
+/* Starts the thread, with signals left to others; false if it cannot start. */
 static bool start(struct sqlite_store *store)
 {
     struct checkpointer *checkpointer = &store->checkpointer;

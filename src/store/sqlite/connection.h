@@ -1,7 +1,7 @@
 /* One connection to the file: its prepared statements, values in and out, and what SQLite's errors
  * mean here.
  *
- * A connection belongs to one thread at a time; whoever owns it sees to that. */
+ * A connection belongs to one thread at a time; its owner sees to that. */
 #ifndef PAWL_STORE_SQLITE_CONNECTION_H
 #define PAWL_STORE_SQLITE_CONNECTION_H
 
@@ -80,7 +80,7 @@ void lite_rollback(struct connection *connection);
  * yet stays in the log, which is no failure; false then. */
 bool lite_checkpoint(struct connection *connection, int how);
 
-/* Waits until the disk has what is in a log of SQLite's (NULL: there is none yet): SQLite itself
+/* Waits until the disk has what is in a log of SQLite's (NULL: none yet): SQLite itself
  * waits for that only when it moves the log to the database. Any thread may call this, while
  * another writes. A disk that fails ends the process. */
 void lite_sync_file(sqlite3_file *log);

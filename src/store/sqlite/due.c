@@ -288,7 +288,8 @@ enum error_code sqlite_record_liveness(struct store *base, struct store_liveness
     struct sqlite_store *store = (struct sqlite_store *)base;
     struct store_txn *txn;
     bool gone;
-    /* Who writes nothing sees here that the files are gone, as soon as whoever writes. */
+    /* A process that writes nothing notices here that the files are gone, as soon as a writer does.
+     */
     if (owner_check(&store->owner, &gone, NULL) != ERR_OK) {
         enum error_code code = sqlite_begin(base, STORE_WRITE, &txn, err);
         if (code != ERR_OK)

@@ -1,4 +1,4 @@
-/* What a batch names, read at its start; and headers of jobs for whoever needs one. The writer's
+/* What a batch names, read at its start; and headers of jobs for anyone who needs one. The writer's
  * transaction is all the locking there is. */
 #include "core/job_state.h"
 #include "store/sqlite/packed.h"

@@ -1,5 +1,4 @@
 /* Heartbeats that write no row, as transactions and the store see them: see beats.h. */
-#include "base/planted.h"
 #include "store/sqlite/sqlite.h"
 
 /* ---- the mark ---- */
@@ -78,7 +77,7 @@ enum error_code sqlite_note_beat(struct sqlite_txn *txn, const struct beat *beat
     if (!*ret_noted || store->beats_marked || txn->beats_marked)
         return ERR_OK;
     txn->beats_marked = true;
-    return PLANTED(SQLITE_BEATS_NOT_MARKED) ? ERR_OK : set_mark(store, true, err);
+    return set_mark(store, true, err);
 }
 
 enum error_code sqlite_forget_beat(struct sqlite_txn *txn, const struct uuid *job, uint32_t step,
@@ -108,7 +107,7 @@ void sqlite_keep_beats(struct sqlite_txn *txn)
 void sqlite_apply_beat(struct sqlite_store *store, const struct uuid *job, uint32_t step,
                        struct claim_row *claim)
 {
-    if (!claim->present || PLANTED(SQLITE_BEATS_NOT_READ))
+    if (!claim->present)
         return;
     sqlite_lock(store);
     beats_apply(&store->beats, job, step, claim);

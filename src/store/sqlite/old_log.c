@@ -42,7 +42,7 @@ static enum error_code unreadable(const char *path, struct err *err)
     return err_set(err, ERR_UNAVAILABLE, "%.300s cannot be read: %s", path, strerror(errno));
 }
 
-/* All of a file; empty when there is none. */
+/* All of a file; empty if missing. */
 static enum error_code read_file(const char *path, struct arena *arena, struct str *ret,
                                  struct err *err)
 {
@@ -151,7 +151,7 @@ static void sum_record(const char *fields, struct str body, uint64_t ret[WORDS])
         ret[i] = mix(words[i], words[(i + 1) % WORDS]);
 }
 
-/* The record at the start of `bytes`, of which it takes `ret_len`; 0: there is none with a higher
+/* The record at the start of `bytes`, of which it takes `ret_len`; 0: none with a higher
  * number. */
 static void read_record(struct str bytes, int64_t after, struct record *ret, size_t *ret_len)
 {

@@ -6,7 +6,7 @@
 
 #include "store/sqlite/sqlite.h"
 
-/* The schema from which on there is none. */
+/* The first schema without it. */
 enum { OLD_LOG_ENDS = 7 };
 
 /* Within the transaction that migrates to that schema: applies the records that the tables do not

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/planted.h"
 #include "store/sqlite/sqlite_schema.h"
 
 /* How often to open the lock anew when somebody deletes it meanwhile. */
@@ -145,7 +144,7 @@ static enum error_code refuse_own(struct err *err)
                    (intmax_t)getpid());
 }
 
-/* Whoever is refused goes through the owner's socket instead, so that people see this only where
+/* Anyone who is refused goes through the owner's socket instead, so that people see this only where
  * nobody listens there. */
 static enum error_code refuse_second(int lock, struct err *err)
 {
@@ -181,7 +180,7 @@ static int lock_now(int lock)
     do
         result = flock(lock, LOCK_EX | LOCK_NB);
     while (result != 0 && errno == EINTR);
-    return PLANTED(SQLITE_TWO_OWNERS) ? 0 : result;
+    return result;
 }
 
 /* Whether there is nothing in a lock file but what we write: the number of a process and, after

@@ -1,11 +1,11 @@
 /* Who owns a database file: the process that holds the lock beside it, PATH.lock, and the one on
- * the file itself, which keeps out whoever comes by another name of it (a hard link, a file mounted
- * elsewhere).
+ * the file itself, which keeps out processes that use another name of it (a hard link, a file
+ * mounted elsewhere).
  *
  * The locks are the kernel's and end with their holder, however that ends. The one beside the
  * database is taken before that is touched in any way. The file of the lock stays where it is, with
  * the number of the process that held it last; only when opening came to nothing and the lock is
- * new, it is deleted, and whoever then has just opened it sees that it is no longer there, and
+ * new, it is deleted, and a process that has just opened it sees that it is no longer there, and
  * opens anew.
  *
  * The database is opened here once, before SQLite opens it, and closed after SQLite has closed it:
@@ -55,7 +55,7 @@ enum file_content { FILE_EMPTY, FILE_OURS };
 enum error_code owner_take(struct str path, bool create, struct owner *ret, struct err *err);
 
 /* Opens the file, locks it and looks at it, without SQLite, so that nothing of somebody else's is
- * touched; makes an empty one where there is none and `create` is set. not_found: there is nothing
+ * touched; makes an empty one where it is missing and `create` is set. not_found: there is nothing
  * yet; unavailable: it is not ours, has an owner, or cannot be used. */
 enum error_code owner_look(struct owner *owner, bool create, enum file_content *ret,
                            struct err *err);

@@ -36,7 +36,7 @@ enum error_code packed_begin(struct packed *packed, struct str events, struct st
  * false at the end. Texts are views, or in `arena`. */
 bool packed_next(struct packed *packed, struct arena *arena, struct event *ret);
 
-/* The payload of one event; absent when there is none. corrupt: it cannot be read. */
+/* The payload of one event; absent if missing. corrupt: it cannot be read. */
 enum error_code packed_payload(struct str event, struct str *ret, struct err *err);
 
 #endif

@@ -218,7 +218,7 @@ static enum error_code move(struct sqlite_txn *txn, const struct uuid *job, uint
 {
     enum error_code code = ERR_OK;
     if (stood && was->lane != 0 && is_same_work(was, &now)) {
-        now.lane = 0; /* it stands there already */
+        now.lane = 0; /* it is there already */
     } else if (stood) {
         bool found = false;
         code = sqlite_take_work(txn, job, step, was, &found, err);

@@ -174,7 +174,7 @@ struct sqlite_store {
     int64_t feed_end;
     bool log_saved;      /* when a file was gone */
     bool log_erased;     /* what was to be erased may still be in the log */
-    bool log_held;       /* readers were waited for in vain, to empty it: */
+    bool log_held;       /* waiting for readers did not help to empty it: */
     int log_held_pages;  /* when it had so many pages, */
     int64_t log_held_at; /* at this monotonic time in ms */
 };
@@ -249,7 +249,7 @@ void sqlite_keep_beats(struct sqlite_txn *txn);
 /* no_memory, with a text. */
 enum error_code sqlite_no_memory(struct err *err);
 
-/* Room for one more element of an array in `arena`, which may move; false when there is none. */
+/* Room for one more element of an array in `arena`, which may move; false: no memory. */
 bool sqlite_more(struct arena *arena, void **at, uint32_t count, uint32_t *cap, size_t size);
 
 /* ---- counts of jobs (job_counts.c) ---- */

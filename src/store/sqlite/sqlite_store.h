@@ -9,7 +9,7 @@
 enum error_code sqlite_store_open(struct str path, const struct store_options *options,
                                   struct store **ret, struct err *err);
 
-/* The same with a log that is moved to the database from so many pages on, by whoever writes, for
+/* The same with a log that is moved to the database from so many pages on, by the writer, for
  * those who simulate. */
 enum error_code sqlite_store_open_with(struct str path, const struct store_options *options,
                                        int log_pages_max, struct store **ret, struct err *err);

@@ -4,7 +4,6 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/planted.h"
 #include "store/sqlite/sqlite.h"
 
 /* ---- locks ---- */
@@ -195,8 +194,7 @@ void sqlite_wait_for_disk(struct sqlite_store *store, uint64_t number)
         sqlite3_file *log = store->log;
         store->syncing = true;
         sqlite_unlock(store);
-        if (!PLANTED(SQLITE_COMMIT_NOT_SYNCED))
-            lite_sync_file(log);
+        lite_sync_file(log);
         sqlite_lock(store);
         store->syncing = false;
         store->synced = written;
@@ -221,8 +219,8 @@ static enum error_code check_files(struct sqlite_store *store, struct err *err)
     return code;
 }
 
-/* The same for whoever has the writer. What is in a log without a name is moved to the database,
- * which may well be there. */
+/* The same for the transaction that has the writer lock. What is in a log without a name is moved
+ * to the database, which may well be there. */
 static enum error_code check_before_write(struct sqlite_store *store, struct err *err)
 {
     enum error_code code = check_files(store, err);
@@ -319,8 +317,7 @@ static enum error_code begin_read(struct sqlite_store *store, struct sqlite_txn 
     sqlite_lock(store);
     uint64_t number = sqlite_commits_seen(store);
     sqlite_unlock(store);
-    if (!PLANTED(SQLITE_READS_UNSYNCED))
-        sqlite_wait_for_disk(store, number);
+    sqlite_wait_for_disk(store, number);
     reader->txn.connection = &reader->connection;
     reader->txn.reader = reader;
     *ret = &reader->txn;
@@ -391,7 +388,7 @@ static uint64_t end_write(struct sqlite_txn *txn, bool committed)
             sqlite_checkpoint_if_needed(store, txn->redacting);
     } else {
         store->lanes_stale = store->lanes_stale || txn->lanes_added;
-        for (uint32_t i = 0; i < txn->remembered_count && !PLANTED(SQLITE_ROLLBACK_REMEMBERED); i++)
+        for (uint32_t i = 0; i < txn->remembered_count; i++)
             header_cache_drop(&store->headers, &txn->remembered[i]);
         sqlite_counts_end(txn, false);
     }

@@ -9,7 +9,6 @@
  *
  * New events are added to the record of the row that is written. When it has become long, what it
  * had goes to `history`. */
-#include "base/planted.h"
 #include "core/job_state.h"
 #include "store/sqlite/inline_effects.h"
 #include "store/sqlite/packed.h"
@@ -308,7 +307,7 @@ static enum error_code put_state(struct sqlite_txn *txn, struct job_change *chan
     return lite_run(&query);
 }
 
-/* Whether job_rows says all there is: the job was made, stands in a lane, and nothing else. */
+/* Whether job_rows says all there is: the job was made, is in a lane, and nothing else. */
 static bool is_as_made(const struct job_change *change)
 {
     const struct job_row *row = &change->row;

@@ -1,4 +1,4 @@
-// The live stream of all jobs' events: one connection for the whole page, whoever listens.
+// The live stream of all jobs' events: one connection for the whole page, however many listen.
 //
 // After a lost connection it goes on behind the last event that it has seen. After a long gap, or when
 // the page was hidden, replaying would only be noise: it starts at `now` and everybody loads anew.
@@ -140,7 +140,7 @@ export async function connect(): Promise<void> {
 
 window.setInterval(() => void probe(), 1000);
 
-// Whoever signs out, or whose token has ended, hears of nothing more.
+// Anyone who signs out, or whose token has ended, hears of nothing more.
 effect(() => {
     if (!locked.value) return;
     close();

@@ -85,7 +85,7 @@ class Reader {
         this.phases.push({ kind, from, to: null });
     }
 
-    /* Waits until `until`, then stands in line. */
+    /* Waits until `until`, then is queued again. */
     private line(kind: 'later' | 'backoff', at: number, until: number | null): void {
         if (until !== null && until > at) {
             this.phases.push({ kind, from: at, to: until });

@@ -26,7 +26,7 @@ const AT_ONCE = 8;
 const PAGE = 500;
 const GRACE_MS = 3000;
 
-/* The server ends what it has begun, whoever listens. What is under way gets a moment to be answered, so
+/* The server ends what it has begun, even if nobody listens. What is under way gets a moment to be answered, so
  * that the number told is the true one, and is given up then. */
 function afterGrace(stop: AbortSignal): AbortSignal {
     const late = new AbortController();

@@ -295,12 +295,11 @@ def canonical(value: Any) -> str:
     return _text(value)
 
 
+_text = json.JSONEncoder(ensure_ascii=False).encode
+
+
 def _utf16(text: str) -> bytes:
     return text.encode("utf-16-be")
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _number(value: float) -> str:

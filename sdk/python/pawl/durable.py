@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextlib
 import contextvars
 import dataclasses
 import datetime
@@ -31,7 +30,8 @@ import time
 import traceback
 import uuid as uuids
 import warnings
-from typing import (Any, Awaitable, Callable, Coroutine, Generator, Generic, Iterator, Sequence,
+import weakref
+from typing import (Any, Awaitable, Callable, Coroutine, Generator, Generic, Sequence,
                     TypeVar, Union, cast, overload)
 
 from .codec import Codec, result_annotation
@@ -87,7 +87,7 @@ class State(enum.Enum):
     LOST = "lost"
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class EffectCall(Generic[T]):
     """One call of an effect: what to run, and what its failures mean."""
 
@@ -96,6 +96,7 @@ class EffectCall(Generic[T]):
     arguments: tuple[Any, ...]
     fingerprint: str
     returns: Any
+    is_async: bool
     in_doubt: InDoubt | None
     not_done: tuple[type[BaseException], ...]
     record: tuple[type[BaseException], ...]
@@ -104,12 +105,26 @@ class EffectCall(Generic[T]):
     failures: int = 0
     begun: bool = False
 
-    @property
-    def is_async(self) -> bool:
-        function = self.function
-        return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)) or inspect.iscoroutinefunction(
-            getattr(function, "func", None))
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)) or inspect.iscoroutinefunction(
+        getattr(function, "func", None))
+
+
+# What is known of an effect's function, as long as there is one: a closure is made in every run.
+_known_functions: weakref.WeakKeyDictionary[Callable[..., Any], tuple[Any, bool]] = (
+    weakref.WeakKeyDictionary())
+
+
+def _about(function: Callable[..., Any]) -> tuple[Any, bool]:
+    """The annotation of a function's result, and whether it is async."""
+    if not inspect.isfunction(function):
+        return result_annotation(function), _is_async(function)
+    known = _known_functions.get(function)
+    if known is None:
+        known = _known_functions[function] = result_annotation(function), _is_async(function)
+    return known
 
 
 class Attempt:
@@ -188,7 +203,9 @@ class Attempt:
     async def send(self, *ops: dict[str, Any]) -> list[Any]:
         """Sends operations under the lease, in one commit, and gives their responses."""
         try:
-            return await self._send(*({**op, "token": self.token} for op in ops))
+            for op in ops:
+                op["token"] = self.token
+            return await self._send(*ops)
         except StaleLease:
             self.lose()
             raise
@@ -206,11 +223,12 @@ class Attempt:
         TypeError) for arguments that cannot be encoded."""
         self.check()
         fingerprint = self.codec.fingerprint(list(arguments))
+        annotation, is_async = _about(function)
         policy: RetryPolicy = {"max_attempts": retry} if isinstance(retry, int) else retry
         return EffectCall(
             self.use(key), function, arguments, fingerprint,
-            result_annotation(function) if returns is None else returns,
-            in_doubt, not_done, record, policy, interruptible)
+            annotation if returns is None else returns, is_async, in_doubt,
+            not_done, record, policy, interruptible)
 
     def is_open(self, key: str) -> bool:
         """Whether an earlier attempt began the effect and left it open."""
@@ -250,26 +268,11 @@ class Attempt:
         call.begun = True
         return True
 
-    @contextlib.contextmanager
-    def executing(self, call: EffectCall[Any]) -> Iterator[None]:
-        """Around an effect, from its begin to its commit: cancellation does not interrupt it."""
-        counted = 0 if call.interruptible else 1
-        with self._lock:
-            self.running_effects += counted
-        try:
-            yield
-        finally:
+    def executing(self, call: EffectCall[Any], change: int) -> None:
+        """Before an effect (1) and after it (-1): cancellation does not interrupt it."""
+        if not call.interruptible:
             with self._lock:
-                self.running_effects -= counted
-
-    @contextlib.contextmanager
-    def inside(self, call: EffectCall[Any]) -> Iterator[None]:
-        """Around an effect's function."""
-        mark = _idempotency_key.set(self.idempotency_keys[call.key])
-        try:
-            yield
-        finally:
-            _idempotency_key.reset(mark)
+                self.running_effects += change
 
     async def commit(self, call: EffectCall[T], value: Any) -> T:
         """Records the value, and gives it as a replay will."""
@@ -479,21 +482,26 @@ class Context(_About):
         attempt = self._attempt
         if not call.begun and attempt.is_recorded(call):
             return attempt.recorded(call)
-        with attempt.executing(call):
+        attempt.executing(call, 1)
+        try:
             while call.begun or await attempt.begin(call):
                 call.begun = False
+                mark = _idempotency_key.set(attempt.idempotency_keys[call.key])
                 try:
-                    with attempt.inside(call):
-                        if call.is_async:
-                            value = await call.function(*call.arguments)
-                        else:
-                            value = await self._threads.run(call.function, *call.arguments)
-                            if inspect.isawaitable(value):
-                                value = await value
+                    if call.is_async:
+                        value = await call.function(*call.arguments)
+                    else:
+                        value = await self._threads.run(call.function, *call.arguments)
+                        if inspect.isawaitable(value):
+                            value = await value
                 except BaseException as error:
+                    _idempotency_key.reset(mark)
                     await asyncio.sleep(await attempt.failed(call, error))
                 else:
+                    _idempotency_key.reset(mark)
                     return await attempt.commit(call, value)
+        finally:
+            attempt.executing(call, -1)
         return attempt.recorded(call)
 
     async def gather(self, *awaitables: Awaitable[T]) -> list[T]:
@@ -617,18 +625,23 @@ class SyncContext(_About):
         attempt = self._attempt
         if not call.begun and attempt.is_recorded(call):
             return attempt.recorded(call)
-        with attempt.executing(call):
+        attempt.executing(call, 1)
+        try:
             while call.begun or self._on_loop(attempt.begin(call)):
                 call.begun = False
+                mark = _idempotency_key.set(attempt.idempotency_keys[call.key])
                 try:
-                    with attempt.inside(call):
-                        value = call.function(*call.arguments)
+                    value = call.function(*call.arguments)
                     if inspect.iscoroutine(value):
                         value = self._on_loop(value)
                 except BaseException as error:
+                    _idempotency_key.reset(mark)
                     time.sleep(self._on_loop(attempt.failed(call, error)))
                 else:
+                    _idempotency_key.reset(mark)
                     return self._on_loop(attempt.commit(call, value))
+        finally:
+            attempt.executing(call, -1)
         return attempt.recorded(call)
 
     def gather(self, *effects: Deferred[T]) -> list[T]:

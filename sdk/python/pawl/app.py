@@ -23,7 +23,7 @@ from .http import AsyncTransport, Endpoint, Transport
 from .plans import Plan
 from .sync_client import Client
 from .types import Event, InDoubt, Job as JobFields, RetryPolicy
-from .worker import Job, Worker
+from .worker import Handlers, Job, Worker
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -182,7 +182,7 @@ class _Submits:
         defaults = {} if isinstance(job, str) else dict(job.defaults)
         policy = {**defaults.pop("retry", {}), **(retry or {}), **_given(max_attempts=max_attempts)}
         fields = _given(
-            idempotency_key=key, plan=None if plan is None else plan.as_json(),
+            idempotency_key=key, plan=None if plan is None else plan.as_json(self.codec.encode),
             delay_ms=None if delay is None else to_ms(delay),
             run_at=None if run_at is None else _rfc3339(run_at),
             timeout_ms=None if timeout is None else to_ms(timeout),
@@ -218,6 +218,8 @@ class Pawl:
         self._timeout, self._transport = timeout, transport
         self.connect(Endpoint.of(url, token))
         self.jobs: dict[str, JobFunction[Any, Any]] = {}
+        self.steps: dict[str, JobFunction[Any, Any]] = {}
+        self.judges: dict[str, JobFunction[Any, Any]] = {}
         self._submits = _Submits(self.codec)
         self._worker: Worker | None = None
 
@@ -242,9 +244,20 @@ class Pawl:
         max_attempts, retry, in_doubt, queue, timeout (of an attempt), and every other field of a
         job."""
         policy = {**(retry or {}), **_given(max_attempts=max_attempts)}
-        return _Decorator(self, kind, _given(
+        return _Decorator(self.jobs, kind, _given(
             retry=policy or None, in_doubt=in_doubt, queue=queue,
             timeout_ms=None if timeout is None else to_ms(timeout), **options))
+
+    def step(self, kind: str) -> _Decorator:
+        """Makes a function the handler of steps of a kind, in plans. It gets the step's payload;
+        `ctx.inputs` has the results of the steps before it. Effects work as in jobs; waits are
+        steps of their own. `run` registers the worker as a resource then."""
+        return _Decorator(self.steps, kind, {})
+
+    def judge(self, kind: str) -> _Decorator:
+        """Makes a function the critic of steps of a kind (`critic=True`). It gets the result that
+        is held, and returns a decision or a `Verdict`."""
+        return _Decorator(self.judges, kind, {})
 
     # ---- submits ----
 
@@ -289,14 +302,17 @@ class Pawl:
     async def run(self, *, concurrency: int = 16, queues: Sequence[str] = (),
                   kinds: Sequence[str] = (), worker_id: str | None = None,
                   drain_timeout: float = 30.0, lease_ttl: Duration | None = None,
-                  code_version: str | None = None, handle_signals: bool = True) -> None:
+                  code_version: str | None = None, resource: Mapping[str, Any] | None = None,
+                  handle_signals: bool = True) -> None:
         """Works on jobs until `stop`, SIGTERM or SIGINT; then drains. Default: all queues that the
         token may take, and all kinds that have a job function. `code_version` (default:
         PAWL_CODE_VERSION) says which version of the code this is: of jobs that are pinned to a
-        version, the worker gets those of its own."""
+        version, the worker gets those of its own. With step functions the worker is a resource:
+        `resource` says its id (default: the worker's), capabilities and labels."""
         self._worker = self.worker(
             concurrency=concurrency, queues=queues, kinds=kinds, worker_id=worker_id,
-            drain_timeout=drain_timeout, lease_ttl=lease_ttl, code_version=code_version)
+            drain_timeout=drain_timeout, lease_ttl=lease_ttl, code_version=code_version,
+            resource=resource)
         try:
             await self._worker.run(handle_signals=handle_signals)
         finally:
@@ -305,10 +321,12 @@ class Pawl:
     def worker(self, *, concurrency: int = 16, queues: Sequence[str] = (),
                kinds: Sequence[str] = (), worker_id: str | None = None,
                drain_timeout: float = 30.0, lease_ttl: Duration | None = None,
-               code_version: str | None = None) -> Worker:
+               code_version: str | None = None,
+               resource: Mapping[str, Any] | None = None) -> Worker:
         """The worker that `run` runs, for tests that drive it themselves (`pawl.testing`)."""
         return Worker(
-            self.client, Client(transport=Transport(self.endpoint)), self.jobs, self.codec,
+            self.client, Client(transport=Transport(self.endpoint)),
+            Handlers(self.jobs, self.steps, self.judges), self.codec, resource=resource or {},
             concurrency=concurrency, queues=queues, kinds=kinds, worker_id=worker_id,
             drain_timeout=drain_timeout,
             lease_ttl_ms=None if lease_ttl is None else to_ms(lease_ttl),
@@ -323,8 +341,9 @@ class Pawl:
 class _Decorator:
     """Turns a handler into a JobFunction, with the types of its payload and result."""
 
-    def __init__(self, app: Pawl, kind: str, defaults: Mapping[str, Any]) -> None:
-        self._app, self._kind, self._defaults = app, kind, defaults
+    def __init__(self, functions: dict[str, JobFunction[Any, Any]], kind: str,
+                 defaults: Mapping[str, Any]) -> None:
+        self._functions, self._kind, self._defaults = functions, kind, defaults
 
     @overload
     def __call__(self, handler: Callable[[Context, In], Awaitable[Out]]
@@ -340,10 +359,10 @@ class _Decorator:
     def __call__(self, handler: Callable[[SyncContext], Out]) -> JobFunction[None, Out]: ...
 
     def __call__(self, handler: Callable[..., Any]) -> JobFunction[Any, Any]:
-        if self._kind in self._app.jobs:
-            raise ValueError(f'the kind "{self._kind}" has a job function already')
+        if self._kind in self._functions:
+            raise ValueError(f'the kind "{self._kind}" has a function already')
         function: JobFunction[Any, Any] = JobFunction(self._kind, handler, self._defaults)
-        self._app.jobs[self._kind] = function
+        self._functions[self._kind] = function
         return function
 
 

@@ -39,7 +39,7 @@ from .durations import Duration, to_ms
 from .errors import (Cancelled, ConcurrentWait, DuplicateKey, EffectFailed, NotDone, ReplayMismatch,
                      StaleLease, Suspend, UsageError, WaitTimeout)
 from .threads import Threads
-from .types import Claim, InDoubt, RetryPolicy
+from .types import InDoubt, Job, RetryPolicy
 
 T = TypeVar("T")
 Send = Callable[..., Awaitable["list[Any]"]]
@@ -132,13 +132,17 @@ class Attempt:
     shared by the context, the worker and the heartbeats; flags are set by any thread, all that is
     sent goes through the worker's event loop."""
 
-    def __init__(self, claim: Claim, codec: Codec, send: Send,
-                 clock: Callable[[], datetime.datetime]) -> None:
-        self.job = claim["job"]
-        self.token = claim["lease"]["token"]
-        self.number = claim["lease"]["attempt"]
-        self.effects = claim.get("effects") or {}
-        self.waits = claim.get("waits") or {}
+    def __init__(self, claim: Any, codec: Codec, send: Send,
+                 clock: Callable[[], datetime.datetime], is_judge: bool = False) -> None:
+        self.step: dict[str, Any] | None = claim.get("step")
+        self.job: Job = claim["job"] if self.step is None else _job_of_step(claim)
+        self.inputs: dict[str, Any] = claim.get("inputs") or {}
+        self.is_judge = is_judge
+        self.to_judge = self.step["result"] if self.step is not None else None
+        self.token: str = claim["lease"]["token"]
+        self.number: int = claim["lease"]["attempt"]
+        self.effects: dict[str, dict[str, Any]] = claim.get("effects") or {}
+        self.waits: dict[str, dict[str, Any]] = claim.get("waits") or {}
         self.codec = codec
         self.state = State.RUNNING
         self.error: BaseException | None = None
@@ -323,6 +327,9 @@ class Attempt:
     def wait_for(self, name: str, key: str | None, fields: dict[str, Any]) -> dict[str, Any]:
         """How a wait ended. Suspends the attempt when it has not."""
         self.check()
+        if self.step is not None:
+            raise UsageError(f"{name} in a step: let another step of the plan wait or ask, or"
+                             " return Verdict(\"needs_user\")")
         if _in_gather.get() or self.running_effects:
             raise ConcurrentWait(f"{name} while effects run: a wait ends the attempt")
         key = self.count(name, key)
@@ -330,6 +337,14 @@ class Attempt:
             return self.waits[key]
         self.wait = {"op": "wait", "correlation_key": key, **fields}
         raise self.close(State.SUSPENDED, Suspend(f'the job waits for "{key}"'))
+
+
+def _job_of_step(claim: Any) -> Job:
+    """A step's claim as that of a job, for all that they have in common."""
+    step = claim["step"]
+    return {"id": claim["job_id"], "kind": step["kind"], "payload": step["payload"],
+            "correlation_id": claim["correlation_id"], "agent_id": claim["agent_id"],
+            "goal": claim["goal"]}
 
 
 def error_fields(error: BaseException) -> dict[str, Any]:
@@ -372,8 +387,9 @@ class _About:
         return self._attempt.job["kind"]
 
     @property
-    def queue(self) -> str:
-        return self._attempt.job["queue"]
+    def queue(self) -> str | None:
+        """The job's queue; None in a step."""
+        return self._attempt.job.get("queue")
 
     @property
     def labels(self) -> dict[str, str]:
@@ -382,6 +398,25 @@ class _About:
     @property
     def correlation_id(self) -> str:
         return self._attempt.job["correlation_id"]
+
+    @property
+    def step(self) -> str | None:
+        """The id of the step that runs, or is judged."""
+        return None if self._attempt.step is None else str(self._attempt.step["id"])
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """In a step: the results of the steps that it comes after, by their ids."""
+        codec = self._attempt.codec
+        return {id: codec.decode(value, Any) for id, value in self._attempt.inputs.items()}
+
+    @property
+    def answer(self) -> Answer | None:
+        """In a step that asked a person (`Verdict("needs_user")`): the answer."""
+        step = self._attempt.step or {}
+        if step.get("answer") is None:
+            return None
+        return Answer(step["answer"], step.get("answered_by"), step.get("answer_comment"))
 
     @property
     def attempt(self) -> int:

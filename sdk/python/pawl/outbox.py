@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import logging
-from typing import Any, Protocol
+from typing import Any, Protocol, Sequence
 
 from .client import AsyncClient
 from .errors import ApiError, PawlError, PayloadTooLarge, TryLater, api_error
@@ -26,7 +26,7 @@ _OPS_MOST = 500
 _SPLIT_LEAST = 32
 _BYTES_MOST = 4 << 20
 _REQUEST_TIMEOUT_S = 60.0
-ENDS = frozenset({"complete", "fail", "wait", "release", "cancelled", "abandon"})
+ENDS = frozenset({"complete", "fail", "wait", "release", "cancelled", "abandon", "verdict"})
 
 
 class Refill(Protocol):
@@ -66,8 +66,8 @@ class _Parcel:
 class Outbox:
     """Belongs to one event loop."""
 
-    def __init__(self, client: AsyncClient, refill: Refill) -> None:
-        self._client, self._refill = client, refill
+    def __init__(self, client: AsyncClient, refills: Sequence[Refill]) -> None:
+        self._client, self._refills = client, refills
         self._waiting: collections.deque[_Parcel] = collections.deque()
         self._senders: set[asyncio.Task[None]] = set()
         self._active = 0  # senders that will look at _waiting again; a task is done later than that
@@ -77,7 +77,7 @@ class Outbox:
     async def send(self, *ops: dict[str, Any]) -> list[Any]:
         """Sends operations in one commit and gives their responses. They are repeated until the
         server has responded; raises the error of the first that was refused."""
-        results = self._loop.create_future()
+        results: asyncio.Future[list[Any]] = self._loop.create_future()
         self._waiting.append(_Parcel(ops, results))
         if self._active < _IN_FLIGHT_MOST:
             self._active += 1
@@ -116,15 +116,18 @@ class Outbox:
 
     async def _post(self, parcels: list[_Parcel]) -> None:
         ops = [op for parcel in parcels for op in parcel.ops]
-        claim = self._refill.ask() if any(op["op"] in ENDS for op in ops) else None
-        claims: list[Any] = []
+        asked: list[tuple[Refill, dict[str, Any]]] = []
+        if any(op["op"] in ENDS for op in ops):
+            asked = [(refill, claim) for refill in self._refills
+                     if (claim := refill.ask()) is not None]
+        claims: list[Any] = [[] for _ in asked]
         try:
-            body = to_bytes({"ops": ops if claim is None else [*ops, claim]})
+            body = to_bytes({"ops": [*ops, *(claim for _, claim in asked)]})
             if len(body) > _BYTES_MOST and len(parcels) > 1:
                 raise PayloadTooLarge(413, {"detail": f"{len(body)} bytes"})
             results = await self._client.send_ops(body, timeout=_REQUEST_TIMEOUT_S)
-            if claim is not None and results[-1]["status"] == 200:
-                claims = results[-1]["body"]["claims"]
+            claims = [result["body"]["claims"] if result["status"] == 200 else []
+                      for result in results[len(ops):]]
         except (ApiError, TypeError, ValueError) as error:
             if isinstance(error, TryLater) or len(parcels) == 1:
                 for parcel in parcels:
@@ -141,5 +144,5 @@ class Outbox:
                 parcel.settle(results[at:at + len(parcel.ops)])
                 at += len(parcel.ops)
         finally:
-            if claim is not None:
-                self._refill.take(claim, claims)
+            for (refill, claim), found in zip(asked, claims):
+                refill.take(claim, found)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 
-from pawl import Context, Pawl, Plan, Verdict
+from pawl import Context, Pawl, Plan, SyncContext, Verdict
 
 app = Pawl()
 
@@ -39,7 +39,7 @@ async def review(ctx: Context, found: list[str]) -> Verdict:
 
 
 @app.step("report.write")
-def write(ctx: Context) -> str:
+def write(ctx: SyncContext) -> str:
     happened("wrote")
     lines = [line for source in ("news", "papers") for line in ctx.inputs[source]]
     return f"{len(lines)} findings, approved: {ctx.inputs['approve']}"

@@ -342,9 +342,8 @@ class Attempt:
 def _job_of_step(claim: Any) -> Job:
     """A step's claim as that of a job, for all that they have in common."""
     step = claim["step"]
-    return {"id": claim["job_id"], "kind": step["kind"], "payload": step["payload"],
-            "correlation_id": claim["correlation_id"], "agent_id": claim["agent_id"],
-            "goal": claim["goal"]}
+    return cast(Job, {"id": claim["job_id"], "kind": step["kind"], "payload": step["payload"],
+                      "correlation_id": claim["correlation_id"]})
 
 
 def error_fields(error: BaseException) -> dict[str, Any]:
@@ -464,16 +463,16 @@ class Effect(Generic[T]):
     """An effect that is run when it is awaited, or given to `gather`."""
 
     def __init__(self, context: Context, call: EffectCall[T]) -> None:
-        self._context, self._call = context, call
-        self._started = False
+        self._context, self.call = context, call
+        self.started = False
 
     def __await__(self) -> Generator[Any, None, T]:
-        self._started = True
-        return self._context._run(self._call).__await__()
+        self.started = True
+        return self._context.execute(self.call).__await__()
 
     def __del__(self) -> None:
-        if not self._started:
-            warnings.warn(f'effect "{self._call.key}" was never awaited', RuntimeWarning)
+        if not self.started:
+            warnings.warn(f'effect "{self.call.key}" was never awaited', RuntimeWarning)
 
 
 class Context(_About):
@@ -513,7 +512,8 @@ class Context(_About):
             key, function, args, in_doubt=in_doubt, not_done=not_done, record=record, retry=retry,
             interruptible=interruptible, returns=returns))
 
-    async def _run(self, call: EffectCall[T]) -> T:
+    async def execute(self, call: EffectCall[T]) -> T:
+        """Runs an effect: what awaiting it does."""
         attempt = self._attempt
         if not call.begun and attempt.is_recorded(call):
             return attempt.recorded(call)
@@ -547,13 +547,13 @@ class Context(_About):
         try:
             attempt.check()
             for each in awaitables:
-                if isinstance(each, Effect) and attempt.is_open(each._call.key):
-                    if not attempt.is_recorded(each._call):
-                        await attempt.begin(each._call)
+                if isinstance(each, Effect) and attempt.is_open(each.call.key):
+                    if not attempt.is_recorded(each.call):
+                        await attempt.begin(each.call)
         except BaseException:
             for each in awaitables:
                 if isinstance(each, Effect):
-                    each._started = True
+                    each.started = True
                 elif inspect.iscoroutine(each):
                     each.close()
             raise
@@ -612,7 +612,7 @@ class Deferred(Generic[T]):
     """An effect for `SyncContext.gather`."""
 
     def __init__(self, call: EffectCall[T]) -> None:
-        self._call = call
+        self.call = call
 
 
 class SyncContext(_About):
@@ -645,7 +645,7 @@ class SyncContext(_About):
         """As `Context.effect`."""
         return self._run(self.deferred(
             key, function, *args, in_doubt=in_doubt, not_done=not_done, record=record, retry=retry,
-            returns=returns)._call)
+            returns=returns).call)
 
     def deferred(self, key: str, function: Callable[..., T], *args: Any,
                  in_doubt: InDoubt | None = None, not_done: tuple[type[BaseException], ...] = (),
@@ -684,9 +684,9 @@ class SyncContext(_About):
         attempt = self._attempt
         attempt.check()
         for each in effects:
-            if attempt.is_open(each._call.key) and not attempt.is_recorded(each._call):
-                self._on_loop(attempt.begin(each._call))
-        outcomes = [self._threads.start(self._run, each._call) for each in effects]
+            if attempt.is_open(each.call.key) and not attempt.is_recorded(each.call):
+                self._on_loop(attempt.begin(each.call))
+        outcomes = [self._threads.start(self._run, each.call) for each in effects]
         concurrent.futures.wait(outcomes)
         return [cast(T, outcome.result()) for outcome in outcomes]
 

@@ -39,10 +39,11 @@ class World:
         self.store = store
         self.server = trouble.Server(store)
         self.url: str = self.server.url
+        self.port: Any = self.server.port
 
     def restart(self) -> None:
         self.server.kill()
-        self.server = trouble.Server(self.store, self.server.port)
+        self.server = trouble.Server(self.store, self.port)
 
     def end(self) -> None:
         self.server.end()

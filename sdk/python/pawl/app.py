@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import datetime
 import inspect
+import json
 import os
 import time
 from typing import (Any, AsyncIterator, Awaitable, Callable, Generic, Iterator, Mapping, Sequence,
                     TypeVar, Union, cast, overload)
 
+from . import tracing
 from .client import AsyncClient
 from .codec import Codec, JsonCodec, hints_of, result_annotation
 from .durable import Context, SyncContext
@@ -22,6 +24,7 @@ from .errors import JobCancelled, JobDeadLettered, JobFailed
 from .http import AsyncTransport, Endpoint, Transport
 from .plans import Plan
 from .sync_client import Client
+from .terminal import SHOW_EVERY_MS, Progress
 from .types import Event, InDoubt, Job as JobFields, RetryPolicy
 from .worker import Handlers, Job, Worker
 
@@ -78,13 +81,18 @@ class Handle(Generic[Out]):
     async def status(self) -> str:
         return (await self.job())["status"]
 
-    async def result(self, timeout: float | None = None) -> Out:
+    async def result(self, timeout: float | None = None, *, show: bool = False) -> Out:
         """Waits until the job has ended, and gives its result. Raises JobFailed, JobCancelled,
-        JobDeadLettered; TimeoutError after `timeout` seconds."""
+        JobDeadLettered; TimeoutError after `timeout` seconds. With `show` a terminal shows the
+        job's progress meanwhile."""
+        progress = Progress() if show else None
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             left_ms = _POLL_MS if end is None else int((end - time.monotonic()) * 1000)
-            job = await self._client.job(self.id, wait_ms=max(0, min(left_ms, _POLL_MS)))
+            most_ms = SHOW_EVERY_MS if progress is not None else _POLL_MS
+            job = await self._client.job(self.id, wait_ms=max(0, min(left_ms, most_ms)))
+            if progress is not None:
+                progress.clear() if _has_ended(job) else progress.show(job)
             if _has_ended(job):
                 return cast(Out, self._codec.decode(_outcome(job), self._returns))
             if left_ms <= 0:
@@ -126,12 +134,16 @@ class SyncHandle(Generic[Out]):
         """As `Handle.status`."""
         return self.job()["status"]
 
-    def result(self, timeout: float | None = None) -> Out:
+    def result(self, timeout: float | None = None, *, show: bool = False) -> Out:
         """As `Handle.result`."""
+        progress = Progress() if show else None
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             left_ms = _POLL_MS if end is None else int((end - time.monotonic()) * 1000)
-            job = self._client.job(self.id, wait_ms=max(0, min(left_ms, _POLL_MS)))
+            most_ms = SHOW_EVERY_MS if progress is not None else _POLL_MS
+            job = self._client.job(self.id, wait_ms=max(0, min(left_ms, most_ms)))
+            if progress is not None:
+                progress.clear() if _has_ended(job) else progress.show(job)
             if _has_ended(job):
                 return cast(Out, self._codec.decode(_outcome(job), self._returns))
             if left_ms <= 0:
@@ -190,6 +202,8 @@ class _Submits:
             deadline_ms=None if deadline is None else to_ms(deadline),
             retry=policy or None, **options)
         # Sealed payloads differ each time: the fingerprint tells whether they are the same.
+        if (trace := tracing.traceparent()) is not None:
+            fields.setdefault("traceparent", trace)
         if key is not None and getattr(self.codec, "seals", False):
             fields["fingerprint"] = self.codec.fingerprint(payload)
         return {**defaults, "kind": job if isinstance(job, str) else job.kind,
@@ -403,6 +417,19 @@ class SyncPawl:
             options=options)
         made = self.client.request("POST", "/v1/jobs", spec)
         return self.handle(made["id"], self._submits.returns(job))
+
+    def submit_in(self, cursor: Any, job: Union[JobFunction[Any, Any], str], payload: Any = None,
+                  *, key: str | None = None, **options: Any) -> SyncHandle[Any]:
+        """Submits a job in a transaction of yours: the job exists when the transaction has
+        committed. `cursor` is one of psycopg (2 or 3) or another driver with %s, in the database
+        that the server uses. Options are the fields of a job, as there: delay_ms, queue, …"""
+        spec = self._submits.spec(
+            job, payload, key=key, plan=None, delay=None, run_at=None, timeout=None, expires=None,
+            deadline=None, max_attempts=None, retry=None, options=options)
+        kind, encoded = spec.pop("kind"), spec.pop("payload")
+        cursor.execute("SELECT pawl_submit(%s, %s::json, %s::json)",
+                       (kind, json.dumps(encoded), json.dumps(spec)))
+        return self.handle(str(cursor.fetchone()[0]), self._submits.returns(job))
 
     def handle(self, id: str, returns: Any = Any) -> SyncHandle[Any]:
         """As `Pawl.handle`."""

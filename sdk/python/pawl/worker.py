@@ -25,6 +25,7 @@ import threading
 import uuid
 from typing import Any, Callable, Mapping, Sequence
 
+from . import tracing
 from .claims import Source
 from .client import AsyncClient
 from .codec import Codec
@@ -233,7 +234,9 @@ class Worker:
         error: BaseException | None = None
         try:
             await self._complete_maps(attempt, claim)
-            result = await self._call(source.handlers[attempt.job["kind"]], attempt)
+            job = source.handlers[attempt.job["kind"]]
+            with tracing.attempt(job.kind, claim):
+                result = await self._call(job, attempt)
         except KeyboardInterrupt:
             raise
         except BaseException as caught:  # Suspend and CancelledError among them

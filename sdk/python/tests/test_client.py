@@ -182,6 +182,12 @@ def the_sync_client_is_made_from_the_async_one() -> None:
 
 
 @suite.plain
+def the_reference_is_made_from_the_docstrings() -> None:
+    done = subprocess.run([sys.executable, f"{SDK}/make_reference.py", "--check"], check=False)
+    check(done.returncode == 0)
+
+
+@suite.plain
 def the_sync_client_speaks_the_same() -> None:
     with Client(server.url) as client:
         job = client.submit("sync", {"n": 1}, queue="sync")

@@ -11,6 +11,6 @@ find . -name '*.py' -exec awk '
     length > 100 { print FILENAME ":" FNR ": more than 100 columns"; bad = 1 }
     FNR > 1000 { print FILENAME ": more than 1000 lines"; bad = 1; nextfile }
     END { exit bad }' {} +
-mypy --cache-dir "$build/mypy" pawl tests bench examples make_sync.py
+mypy --cache-dir "$build/mypy" pawl tests bench examples make_sync.py make_reference.py
 ../../scripts/npm-install tests/pyright "$build/pyright"
 node "$build/pyright/node_modules/pyright/index.js"

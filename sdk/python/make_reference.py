@@ -110,6 +110,7 @@ def page() -> str:
 
 def main() -> int:
     made = page()
+    assert " at 0x" not in made, "a default value has no name, and another text in every run"
     missing = [name for name in pawl.__all__ if not name.startswith("_")
                and f"`{name}" not in made and name != "InDoubt"]
     assert not missing, f"the page does not have {missing}"

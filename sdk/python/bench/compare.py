@@ -6,7 +6,7 @@ line is the median of its turns, and the ratio that of the ratios within a turn.
 before the clock starts. Celery and RQ use a Redis that writes nothing to the disk; Pawl's commits
 wait for the disk.
 
-usage: compare.py PAWL [TURNS [JOBS]]     with the Debian packages that scripts/bench-python installs
+usage: compare.py PAWL [TURNS [JOBS]]     scripts/bench-python installs what it needs
 """
 from __future__ import annotations
 

@@ -87,8 +87,8 @@ class Plan:
             question["timeout_ms"] = to_ms(timeout)
         return self.step(id, after=after, wait={"type": "human", **question})
 
-    def as_json(self, encode: Callable[[Any], Any] = lambda value: value) -> dict[str, Any]:
+    def as_json(self, encode: Callable[[Any], Any] | None = None) -> dict[str, Any]:
         """The plan as requests have it: `{"steps": […]}`. `encode` is for payloads."""
         return {"steps": [{**step.spec, "payload": encode(step.spec["payload"])}
-                          if "payload" in step.spec else step.spec
+                          if encode is not None and "payload" in step.spec else step.spec
                           for step in self._steps.values()]}

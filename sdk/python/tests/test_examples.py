@@ -158,7 +158,8 @@ def the_plan_survives_a_kill() -> None:
 
 def python_with_psycopg2() -> str:
     for candidate in (sys.executable, "/usr/bin/python3"):
-        if subprocess.run([candidate, "-c", "import psycopg2"], capture_output=True).returncode == 0:
+        found = subprocess.run([candidate, "-c", "import psycopg2"], capture_output=True)
+        if found.returncode == 0:
             return candidate
     raise AssertionError("python3-psycopg2 is missing")
 
@@ -179,6 +180,7 @@ def the_web_app_commits_order_and_job_together() -> None:
     web = trouble.start(python, "web.py", "0", cwd=f"{SDK}/examples", env={**os.environ, **env},
                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     worker = Worker("web:app", f"{SDK}/examples", [python, "-m", "pawl.cli"], **env)
+    assert web.stdout is not None, "it is a pipe"
     port = int(web.stdout.readline())
     status, said = post(port, "x" * 30)
     check(status == 400, status, said)

@@ -19,7 +19,7 @@ export FUZZ_SECONDS NO_INSTALL
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := all
-.PHONY: all run demo test lint format sanitize coverage bench bench-accept bench-stores bench-peers bench-flat bench-mixed \
+.PHONY: all run demo test lint format sanitize coverage bench bench-accept bench-stores bench-peers bench-flat bench-mixed bench-python \
 	bench-size fuzz model mutants sdk sdk-crashes sim torture machines metrics reference settings screenshots install clean help
 
 all: ## build build/pawl and build/libpawl.{a,so}; installs missing Debian packages first
@@ -116,6 +116,9 @@ sdk-crashes: ## N (1000) random crash schedules of durable functions in Python, 
 	@PAWL_POSTGRES_FSYNC=off scripts/with-postgres \
 		python3 sdk/python/tests/crashes.py build . $(or $(N),1000) $(SEED)
 
+bench-python: ## one Python worker beside Celery and RQ, in TURNS (5) of N (20000) jobs
+	@scripts/bench-python $(or $(TURNS),5) $(or $(N),20000)
+
 machines: all ## write docs/reference/states.md anew from the tables in the code
 	@scripts/machines > docs/reference/states.md.new
 	@mv docs/reference/states.md.new docs/reference/states.md
@@ -124,8 +127,9 @@ metrics: ## write docs/reference/metrics.md anew from src/server/metrics.def
 	@scripts/metrics > docs/reference/metrics.md.new
 	@mv docs/reference/metrics.md.new docs/reference/metrics.md
 
-reference: all ## write cli.md, http-routes.md and errors.md of docs/reference anew
+reference: all ## write cli.md, http-routes.md, errors.md and python.md of docs/reference anew
 	@scripts/reference
+	@sdk/python/make_reference.py
 
 settings: ## write the table of settings in docs/reference/settings.md anew
 	@scripts/settings

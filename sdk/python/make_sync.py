@@ -21,8 +21,8 @@ def main() -> int:
     body = text[text.index('"""', 3) + 3:]
     for pattern, word in WORDS:
         body = re.sub(pattern, word, body, flags=re.MULTILINE)
-    body = body.replace("JOB_ENDS, Transport, Backoff, Endpoint, Request, ops_body, path_of",
-                        "JOB_ENDS, Backoff, Endpoint, Request, Transport, ops_body, path_of")
+    body = body.replace("JOB_ENDS, Transport, Backoff, Endpoint, Request, path_of",
+                        "JOB_ENDS, Backoff, Endpoint, Request, Transport, path_of")
     about = '"""Every verb of the HTTP API, for threads. Made from client.py by make_sync.py."""'
     made = about + body
     target = HERE / "sync_client.py"

@@ -72,6 +72,7 @@ TOOLS: dict[str, Callable[[str], str]] = {"search": search, "read": read}
 async def research(ctx: Context, question: str) -> Report:
     seen: list[str] = []
     used: list[str] = []
+    decision = Decision()
     for step in range(STEPS_MOST):
         decision = await ctx.effect(f"think {step}", think, question, seen, in_doubt="retry",
                                     retry=3)

@@ -23,10 +23,11 @@ from .errors import (ApiError, BadRequest, BatchRefused, Cancelled, CodecError, 
                      Conflict, ConnectionLost, DuplicateKey, EffectFailed, FeedReset, Forbidden,
                      IdempotencyMismatch, InvalidTransition, JobCancelled, JobDeadLettered,
                      JobFailed, NotDone, NotFound, PawlError, PayloadTooLarge, Permanent,
-                     RateLimited, ReplayMismatch, RequestTimeout, Retry, StaleLease, Suspend,
-                     SuspendSwallowed, Unauthorized, Unavailable, UnknownField, Unprocessable,
-                     UsageError, Validation, VersionMismatch, WaitTimeout, WrongCorrelationKey)
-from .plans import Plan, Step
+                     RateLimited, ReplayMismatch, RequestTimeout, ResourceFailed, Retry, StaleLease,
+                     Suspend, SuspendSwallowed, Unauthorized, Unavailable, UnknownField,
+                     Unprocessable, UsageError, Validation, VersionMismatch, WaitTimeout,
+                     WrongCorrelationKey)
+from .plans import Plan, Step, Verdict
 from .sync_client import Client
 from .types import Event, InDoubt, Job, Question, RetryPolicy
 from .version import VERSION as __version__
@@ -35,11 +36,11 @@ __all__ = [
     "Answer", "ApiError", "AsyncClient", "BadRequest", "BatchRefused", "Cancelled", "Client",
     "Codec", "CodecError", "ConcurrentWait", "Conflict", "ConnectionLost", "Context", "Deferred",
     "DuplicateKey", "Effect", "EffectFailed", "Event", "FeedReset", "Forbidden", "Handle",
-    "IdempotencyMismatch", "InDoubt", "InvalidTransition", "Job", "JobCancelled",
-    "JobDeadLettered", "JobFailed", "JobFunction", "JsonCodec", "NotDone", "NotFound", "Pawl",
-    "PawlError", "PayloadTooLarge", "Permanent", "Plan", "Question", "RateLimited",
-    "ReplayMismatch", "RequestTimeout", "Retry", "RetryPolicy", "StaleLease", "Step", "Suspend",
+    "IdempotencyMismatch", "InDoubt", "InvalidTransition", "Job", "JobCancelled", "JobDeadLettered",
+    "JobFailed", "JobFunction", "JsonCodec", "NotDone", "NotFound", "Pawl", "PawlError",
+    "PayloadTooLarge", "Permanent", "Plan", "Question", "RateLimited", "ReplayMismatch",
+    "RequestTimeout", "ResourceFailed", "Retry", "RetryPolicy", "StaleLease", "Step", "Suspend",
     "SuspendSwallowed", "SyncContext", "SyncHandle", "SyncPawl", "Unauthorized", "Unavailable",
-    "UnknownField", "Unprocessable", "UsageError", "Validation", "VersionMismatch", "WaitTimeout",
-    "WrongCorrelationKey", "__version__", "idempotency_key",
+    "UnknownField", "Unprocessable", "UsageError", "Validation", "Verdict", "VersionMismatch",
+    "WaitTimeout", "WrongCorrelationKey", "__version__", "idempotency_key",
 ]

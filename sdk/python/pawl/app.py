@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import datetime
 import inspect
+import json
 import os
 import time
 from typing import (Any, AsyncIterator, Awaitable, Callable, Generic, Iterator, Mapping, Sequence,
                     TypeVar, Union, cast, overload)
 
+from . import tracing
 from .client import AsyncClient
 from .codec import Codec, JsonCodec, hints_of, result_annotation
 from .durable import Context, SyncContext
@@ -22,8 +24,9 @@ from .errors import JobCancelled, JobDeadLettered, JobFailed
 from .http import AsyncTransport, Endpoint, Transport
 from .plans import Plan
 from .sync_client import Client
+from .terminal import SHOW_EVERY_MS, Progress
 from .types import Event, InDoubt, Job as JobFields, RetryPolicy
-from .worker import Job, Worker
+from .worker import Handlers, Job, Worker
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -78,13 +81,18 @@ class Handle(Generic[Out]):
     async def status(self) -> str:
         return (await self.job())["status"]
 
-    async def result(self, timeout: float | None = None) -> Out:
+    async def result(self, timeout: float | None = None, *, show: bool = False) -> Out:
         """Waits until the job has ended, and gives its result. Raises JobFailed, JobCancelled,
-        JobDeadLettered; TimeoutError after `timeout` seconds."""
+        JobDeadLettered; TimeoutError after `timeout` seconds. With `show` a terminal shows the
+        job's progress meanwhile."""
+        progress = Progress() if show else None
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             left_ms = _POLL_MS if end is None else int((end - time.monotonic()) * 1000)
-            job = await self._client.job(self.id, wait_ms=max(0, min(left_ms, _POLL_MS)))
+            most_ms = SHOW_EVERY_MS if progress is not None else _POLL_MS
+            job = await self._client.job(self.id, wait_ms=max(0, min(left_ms, most_ms)))
+            if progress is not None:
+                progress.clear() if _has_ended(job) else progress.show(job)
             if _has_ended(job):
                 return cast(Out, self._codec.decode(_outcome(job), self._returns))
             if left_ms <= 0:
@@ -126,12 +134,16 @@ class SyncHandle(Generic[Out]):
         """As `Handle.status`."""
         return self.job()["status"]
 
-    def result(self, timeout: float | None = None) -> Out:
+    def result(self, timeout: float | None = None, *, show: bool = False) -> Out:
         """As `Handle.result`."""
+        progress = Progress() if show else None
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             left_ms = _POLL_MS if end is None else int((end - time.monotonic()) * 1000)
-            job = self._client.job(self.id, wait_ms=max(0, min(left_ms, _POLL_MS)))
+            most_ms = SHOW_EVERY_MS if progress is not None else _POLL_MS
+            job = self._client.job(self.id, wait_ms=max(0, min(left_ms, most_ms)))
+            if progress is not None:
+                progress.clear() if _has_ended(job) else progress.show(job)
             if _has_ended(job):
                 return cast(Out, self._codec.decode(_outcome(job), self._returns))
             if left_ms <= 0:
@@ -182,7 +194,7 @@ class _Submits:
         defaults = {} if isinstance(job, str) else dict(job.defaults)
         policy = {**defaults.pop("retry", {}), **(retry or {}), **_given(max_attempts=max_attempts)}
         fields = _given(
-            idempotency_key=key, plan=None if plan is None else plan.as_json(),
+            idempotency_key=key, plan=None if plan is None else plan.as_json(self.codec.encode),
             delay_ms=None if delay is None else to_ms(delay),
             run_at=None if run_at is None else _rfc3339(run_at),
             timeout_ms=None if timeout is None else to_ms(timeout),
@@ -190,6 +202,8 @@ class _Submits:
             deadline_ms=None if deadline is None else to_ms(deadline),
             retry=policy or None, **options)
         # Sealed payloads differ each time: the fingerprint tells whether they are the same.
+        if (trace := tracing.traceparent()) is not None:
+            fields.setdefault("traceparent", trace)
         if key is not None and getattr(self.codec, "seals", False):
             fields["fingerprint"] = self.codec.fingerprint(payload)
         return {**defaults, "kind": job if isinstance(job, str) else job.kind,
@@ -218,6 +232,8 @@ class Pawl:
         self._timeout, self._transport = timeout, transport
         self.connect(Endpoint.of(url, token))
         self.jobs: dict[str, JobFunction[Any, Any]] = {}
+        self.steps: dict[str, JobFunction[Any, Any]] = {}
+        self.judges: dict[str, JobFunction[Any, Any]] = {}
         self._submits = _Submits(self.codec)
         self._worker: Worker | None = None
 
@@ -242,9 +258,20 @@ class Pawl:
         max_attempts, retry, in_doubt, queue, timeout (of an attempt), and every other field of a
         job."""
         policy = {**(retry or {}), **_given(max_attempts=max_attempts)}
-        return _Decorator(self, kind, _given(
+        return _Decorator(self.jobs, kind, _given(
             retry=policy or None, in_doubt=in_doubt, queue=queue,
             timeout_ms=None if timeout is None else to_ms(timeout), **options))
+
+    def step(self, kind: str) -> _Decorator:
+        """Makes a function the handler of steps of a kind, in plans. It gets the step's payload;
+        `ctx.inputs` has the results of the steps before it. Effects work as in jobs; waits are
+        steps of their own. `run` registers the worker as a resource then."""
+        return _Decorator(self.steps, kind, {})
+
+    def judge(self, kind: str) -> _Decorator:
+        """Makes a function the critic of steps of a kind (`critic=True`). It gets the result that
+        is held, and returns a decision or a `Verdict`."""
+        return _Decorator(self.judges, kind, {})
 
     # ---- submits ----
 
@@ -289,14 +316,17 @@ class Pawl:
     async def run(self, *, concurrency: int = 16, queues: Sequence[str] = (),
                   kinds: Sequence[str] = (), worker_id: str | None = None,
                   drain_timeout: float = 30.0, lease_ttl: Duration | None = None,
-                  code_version: str | None = None, handle_signals: bool = True) -> None:
+                  code_version: str | None = None, resource: Mapping[str, Any] | None = None,
+                  handle_signals: bool = True) -> None:
         """Works on jobs until `stop`, SIGTERM or SIGINT; then drains. Default: all queues that the
         token may take, and all kinds that have a job function. `code_version` (default:
         PAWL_CODE_VERSION) says which version of the code this is: of jobs that are pinned to a
-        version, the worker gets those of its own."""
+        version, the worker gets those of its own. With step functions the worker is a resource:
+        `resource` says its id (default: the worker's), capabilities and labels."""
         self._worker = self.worker(
             concurrency=concurrency, queues=queues, kinds=kinds, worker_id=worker_id,
-            drain_timeout=drain_timeout, lease_ttl=lease_ttl, code_version=code_version)
+            drain_timeout=drain_timeout, lease_ttl=lease_ttl, code_version=code_version,
+            resource=resource)
         try:
             await self._worker.run(handle_signals=handle_signals)
         finally:
@@ -305,10 +335,12 @@ class Pawl:
     def worker(self, *, concurrency: int = 16, queues: Sequence[str] = (),
                kinds: Sequence[str] = (), worker_id: str | None = None,
                drain_timeout: float = 30.0, lease_ttl: Duration | None = None,
-               code_version: str | None = None) -> Worker:
+               code_version: str | None = None,
+               resource: Mapping[str, Any] | None = None) -> Worker:
         """The worker that `run` runs, for tests that drive it themselves (`pawl.testing`)."""
         return Worker(
-            self.client, Client(transport=Transport(self.endpoint)), self.jobs, self.codec,
+            self.client, Client(transport=Transport(self.endpoint)),
+            Handlers(self.jobs, self.steps, self.judges), self.codec, resource=resource or {},
             concurrency=concurrency, queues=queues, kinds=kinds, worker_id=worker_id,
             drain_timeout=drain_timeout,
             lease_ttl_ms=None if lease_ttl is None else to_ms(lease_ttl),
@@ -323,8 +355,9 @@ class Pawl:
 class _Decorator:
     """Turns a handler into a JobFunction, with the types of its payload and result."""
 
-    def __init__(self, app: Pawl, kind: str, defaults: Mapping[str, Any]) -> None:
-        self._app, self._kind, self._defaults = app, kind, defaults
+    def __init__(self, functions: dict[str, JobFunction[Any, Any]], kind: str,
+                 defaults: Mapping[str, Any]) -> None:
+        self._functions, self._kind, self._defaults = functions, kind, defaults
 
     @overload
     def __call__(self, handler: Callable[[Context, In], Awaitable[Out]]
@@ -340,10 +373,10 @@ class _Decorator:
     def __call__(self, handler: Callable[[SyncContext], Out]) -> JobFunction[None, Out]: ...
 
     def __call__(self, handler: Callable[..., Any]) -> JobFunction[Any, Any]:
-        if self._kind in self._app.jobs:
-            raise ValueError(f'the kind "{self._kind}" has a job function already')
+        if self._kind in self._functions:
+            raise ValueError(f'the kind "{self._kind}" has a function already')
         function: JobFunction[Any, Any] = JobFunction(self._kind, handler, self._defaults)
-        self._app.jobs[self._kind] = function
+        self._functions[self._kind] = function
         return function
 
 
@@ -384,6 +417,19 @@ class SyncPawl:
             options=options)
         made = self.client.request("POST", "/v1/jobs", spec)
         return self.handle(made["id"], self._submits.returns(job))
+
+    def submit_in(self, cursor: Any, job: Union[JobFunction[Any, Any], str], payload: Any = None,
+                  *, key: str | None = None, **options: Any) -> SyncHandle[Any]:
+        """Submits a job in a transaction of yours: the job exists when the transaction has
+        committed. `cursor` is one of psycopg (2 or 3) or another driver with %s, in the database
+        that the server uses. Options are the fields of a job, as there: delay_ms, queue, …"""
+        spec = self._submits.spec(
+            job, payload, key=key, plan=None, delay=None, run_at=None, timeout=None, expires=None,
+            deadline=None, max_attempts=None, retry=None, options=options)
+        kind, encoded = spec.pop("kind"), spec.pop("payload")
+        cursor.execute("SELECT pawl_submit(%s, %s::json, %s::json)",
+                       (kind, json.dumps(encoded), json.dumps(spec)))
+        return self.handle(str(cursor.fetchone()[0]), self._submits.returns(job))
 
     def handle(self, id: str, returns: Any = Any) -> SyncHandle[Any]:
         """As `Pawl.handle`."""

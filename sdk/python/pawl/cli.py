@@ -1,6 +1,7 @@
 """pawl-worker: runs the worker of an application.
 
     pawl-worker shop.jobs:app --concurrency 32 --queue default
+    pawl-worker check shop.jobs:app        replays stored histories against this code
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import threading
 from typing import Sequence
 
+from . import replay
 from .app import Pawl
 from .durations import to_ms
 from .errors import PawlError
@@ -68,8 +70,60 @@ def _reload(command: Sequence[str]) -> int:
         print("pawl-worker: a file has changed, starting anew", file=sys.stderr)
 
 
+async def _check(app: Pawl, kinds: Sequence[str], status: str, limit: int) -> int:
+    """Prints what does not fit. Gives how many jobs that were."""
+    handlers = {kind: job for kind, job in app.jobs.items() if not kinds or kind in kinds}
+    jobs = calls = problems = 0
+    async for each in replay.check(app.client, handlers, app.codec, status=status, limit=limit):
+        jobs, calls = jobs + 1, calls + each.calls
+        if each.problem is not None:
+            problems += 1
+            print(f"{each.job['kind']} {each.job['id']}: {each.problem}")
+        if sys.stderr.isatty():
+            print(f"\r{jobs} jobs", end="", file=sys.stderr, flush=True)
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr)
+    print(f"{jobs} jobs with {calls} recorded calls replayed, {problems} do not fit")
+    await app.client.close()
+    return problems
+
+
+def _main_check(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="pawl-worker check", description="Replays the histories"
+                                     " of stored jobs against the code that is here. Exits with 1"
+                                     " when one does not fit.")
+    parser.add_argument("app", help="module:app; the current directory is searched too")
+    parser.add_argument("--kind", action="append", default=[], help="only this kind; repeatable")
+    parser.add_argument("--status", default=replay.LIVE, metavar="S,S",
+                        help=f"jobs in these states (default: {replay.LIVE})")
+    parser.add_argument("--limit", type=int, default=1000, metavar="N",
+                        help="at most so many jobs of each kind (default: 1000)")
+    given = parser.parse_args(arguments)
+    app = _load(parser, given.app)
+    try:
+        return 1 if asyncio.run(_check(app, given.kind, given.status, given.limit)) else 0
+    except PawlError as error:
+        return _failed(error)
+
+
+def _load(parser: argparse.ArgumentParser, name: str) -> Pawl:
+    sys.path.insert(0, os.getcwd())
+    try:
+        return load(name)
+    except ValueError as error:
+        parser.error(str(error))
+
+
+def _failed(error: PawlError) -> int:
+    print(f"pawl-worker: {error}", file=sys.stderr)
+    return 5 if isinstance(error, (ConnectionError, TimeoutError)) else 1
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit codes: 0 drained, 1 failed, 2 wrong usage, 5 server out of reach."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["check"]:
+        return _main_check(arguments[1:])
     parser = argparse.ArgumentParser(prog="pawl-worker", description="Runs the worker of an"
                                      " application until SIGTERM, then drains it.")
     parser.add_argument("app", help="module:app; the current directory is searched too")
@@ -87,12 +141,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         help="start anew when a Python file below this directory changes")
     given = parser.parse_args(arguments)
     if given.reload:
-        words = sys.argv[1:] if arguments is None else arguments
-        return _reload([word for word in words if word != "--reload"])
+        return _reload([word for word in arguments if word != "--reload"])
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    sys.path.insert(0, os.getcwd())
+    app = _load(parser, given.app)
     try:
-        app = load(given.app)
         drain_timeout = to_ms(given.drain_timeout) / 1000
     except ValueError as error:
         parser.error(str(error))
@@ -101,8 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                             worker_id=given.worker_id, drain_timeout=drain_timeout,
                             code_version=given.code_version))
     except PawlError as error:
-        print(f"pawl-worker: {error}", file=sys.stderr)
-        return 5 if isinstance(error, (ConnectionError, TimeoutError)) else 1
+        return _failed(error)
     return 0
 
 

@@ -13,7 +13,7 @@ import json
 from typing import Any, AsyncIterator, Mapping, Sequence, cast
 
 from .errors import ConnectionLost, TryLater, api_error
-from .http import JOB_ENDS, AsyncTransport, Backoff, Endpoint, Request, ops_body, path_of
+from .http import JOB_ENDS, AsyncTransport, Backoff, Endpoint, Request, path_of
 from .types import Claim, Event, Job, Question
 
 _STREAM_PATIENCE_S = 60.0
@@ -255,11 +255,11 @@ class AsyncClient:
         response = await self.request("POST", "/v1/ops", {"ops": list(ops), "atomic": atomic})
         return cast("list[dict[str, Any]]", response["results"])
 
-    async def send_ops(self, ops: Sequence[bytes], *, timeout: float) -> list[dict[str, Any]]:
-        """As `ops`, of operations that are encoded already."""
+    async def send_ops(self, body: bytes, *, timeout: float) -> list[dict[str, Any]]:
+        """As `ops`, with a body that is encoded already."""
         request = Request.of("POST", "/v1/ops", timeout_s=timeout)
         response = await self.transport.request(
-            Request("POST", request.path, ops_body(ops), timeout, request.headers))
+            Request("POST", request.path, body, timeout, request.headers))
         return cast("list[dict[str, Any]]", response["results"])
 
     # ---- resources, workers ----

@@ -34,12 +34,15 @@ class Codec(Protocol):
     def encode(self, value: Any) -> Any:
         """JSON values (None, bool, int, float, str, list, dict) for a value, sharing nothing with
         it. Raises CodecError."""
+        ...
 
     def decode(self, value: Any, annotation: Any) -> Any:
         """The value of JSON values, as the annotation says. Raises CodecError."""
+        ...
 
     def fingerprint(self, value: Any) -> str:
         """64 hex digits that are equal for equal inputs. `value` is not encoded."""
+        ...
 
 
 class JsonCodec:
@@ -82,9 +85,9 @@ class JsonCodec:
             return {field.name: self.encode(getattr(value, field.name))
                     for field in dataclasses.fields(value)}
         if hasattr(value, "model_dump_json"):  # pydantic 2
-            return json.loads(value.model_dump_json())
+            return json.loads(getattr(value, "model_dump_json")())
         if hasattr(value, "parse_obj") and hasattr(value, "json"):  # pydantic 1
-            return json.loads(value.json())
+            return json.loads(getattr(value, "json")())
         raise CodecError(f"cannot encode a value of type {type(value).__qualname__}: {value!r:.80}")
 
     def _key(self, key: Any) -> str:
@@ -295,12 +298,11 @@ def canonical(value: Any) -> str:
     return _text(value)
 
 
+_text = json.JSONEncoder(ensure_ascii=False).encode
+
+
 def _utf16(text: str) -> bytes:
     return text.encode("utf-16-be")
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _number(value: float) -> str:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextlib
 import contextvars
 import dataclasses
 import datetime
@@ -31,7 +30,8 @@ import time
 import traceback
 import uuid as uuids
 import warnings
-from typing import (Any, Awaitable, Callable, Coroutine, Generator, Generic, Iterator, Sequence,
+import weakref
+from typing import (Any, Awaitable, Callable, Coroutine, Generator, Generic, Sequence,
                     TypeVar, Union, cast, overload)
 
 from .codec import Codec, result_annotation
@@ -39,7 +39,7 @@ from .durations import Duration, to_ms
 from .errors import (Cancelled, ConcurrentWait, DuplicateKey, EffectFailed, NotDone, ReplayMismatch,
                      StaleLease, Suspend, UsageError, WaitTimeout)
 from .threads import Threads
-from .types import Claim, InDoubt, RetryPolicy
+from .types import InDoubt, Job, RetryPolicy
 
 T = TypeVar("T")
 Send = Callable[..., Awaitable["list[Any]"]]
@@ -87,7 +87,7 @@ class State(enum.Enum):
     LOST = "lost"
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class EffectCall(Generic[T]):
     """One call of an effect: what to run, and what its failures mean."""
 
@@ -96,6 +96,7 @@ class EffectCall(Generic[T]):
     arguments: tuple[Any, ...]
     fingerprint: str
     returns: Any
+    is_async: bool
     in_doubt: InDoubt | None
     not_done: tuple[type[BaseException], ...]
     record: tuple[type[BaseException], ...]
@@ -104,12 +105,26 @@ class EffectCall(Generic[T]):
     failures: int = 0
     begun: bool = False
 
-    @property
-    def is_async(self) -> bool:
-        function = self.function
-        return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)) or inspect.iscoroutinefunction(
-            getattr(function, "func", None))
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)) or inspect.iscoroutinefunction(
+        getattr(function, "func", None))
+
+
+# What is known of an effect's function, as long as there is one: a closure is made in every run.
+_known_functions: weakref.WeakKeyDictionary[Callable[..., Any], tuple[Any, bool]] = (
+    weakref.WeakKeyDictionary())
+
+
+def _about(function: Callable[..., Any]) -> tuple[Any, bool]:
+    """The annotation of a function's result, and whether it is async."""
+    if not inspect.isfunction(function):
+        return result_annotation(function), _is_async(function)
+    known = _known_functions.get(function)
+    if known is None:
+        known = _known_functions[function] = result_annotation(function), _is_async(function)
+    return known
 
 
 class Attempt:
@@ -117,13 +132,17 @@ class Attempt:
     shared by the context, the worker and the heartbeats; flags are set by any thread, all that is
     sent goes through the worker's event loop."""
 
-    def __init__(self, claim: Claim, codec: Codec, send: Send,
-                 clock: Callable[[], datetime.datetime]) -> None:
-        self.job = claim["job"]
-        self.token = claim["lease"]["token"]
-        self.number = claim["lease"]["attempt"]
-        self.effects = claim.get("effects") or {}
-        self.waits = claim.get("waits") or {}
+    def __init__(self, claim: Any, codec: Codec, send: Send,
+                 clock: Callable[[], datetime.datetime], is_judge: bool = False) -> None:
+        self.step: dict[str, Any] | None = claim.get("step")
+        self.job: Job = claim["job"] if self.step is None else _job_of_step(claim)
+        self.inputs: dict[str, Any] = claim.get("inputs") or {}
+        self.is_judge = is_judge
+        self.to_judge = self.step["result"] if self.step is not None else None
+        self.token: str = claim["lease"]["token"]
+        self.number: int = claim["lease"]["attempt"]
+        self.effects: dict[str, dict[str, Any]] = claim.get("effects") or {}
+        self.waits: dict[str, dict[str, Any]] = claim.get("waits") or {}
         self.codec = codec
         self.state = State.RUNNING
         self.error: BaseException | None = None
@@ -188,7 +207,9 @@ class Attempt:
     async def send(self, *ops: dict[str, Any]) -> list[Any]:
         """Sends operations under the lease, in one commit, and gives their responses."""
         try:
-            return await self._send(*({**op, "token": self.token} for op in ops))
+            for op in ops:
+                op["token"] = self.token
+            return await self._send(*ops)
         except StaleLease:
             self.lose()
             raise
@@ -206,11 +227,12 @@ class Attempt:
         TypeError) for arguments that cannot be encoded."""
         self.check()
         fingerprint = self.codec.fingerprint(list(arguments))
+        annotation, is_async = _about(function)
         policy: RetryPolicy = {"max_attempts": retry} if isinstance(retry, int) else retry
         return EffectCall(
             self.use(key), function, arguments, fingerprint,
-            result_annotation(function) if returns is None else returns,
-            in_doubt, not_done, record, policy, interruptible)
+            annotation if returns is None else returns, is_async, in_doubt,
+            not_done, record, policy, interruptible)
 
     def is_open(self, key: str) -> bool:
         """Whether an earlier attempt began the effect and left it open."""
@@ -250,26 +272,11 @@ class Attempt:
         call.begun = True
         return True
 
-    @contextlib.contextmanager
-    def executing(self, call: EffectCall[Any]) -> Iterator[None]:
-        """Around an effect, from its begin to its commit: cancellation does not interrupt it."""
-        counted = 0 if call.interruptible else 1
-        with self._lock:
-            self.running_effects += counted
-        try:
-            yield
-        finally:
+    def executing(self, call: EffectCall[Any], change: int) -> None:
+        """Before an effect (1) and after it (-1): cancellation does not interrupt it."""
+        if not call.interruptible:
             with self._lock:
-                self.running_effects -= counted
-
-    @contextlib.contextmanager
-    def inside(self, call: EffectCall[Any]) -> Iterator[None]:
-        """Around an effect's function."""
-        mark = _idempotency_key.set(self.idempotency_keys[call.key])
-        try:
-            yield
-        finally:
-            _idempotency_key.reset(mark)
+                self.running_effects += change
 
     async def commit(self, call: EffectCall[T], value: Any) -> T:
         """Records the value, and gives it as a replay will."""
@@ -320,6 +327,9 @@ class Attempt:
     def wait_for(self, name: str, key: str | None, fields: dict[str, Any]) -> dict[str, Any]:
         """How a wait ended. Suspends the attempt when it has not."""
         self.check()
+        if self.step is not None:
+            raise UsageError(f"{name} in a step: let another step of the plan wait or ask, or"
+                             " return Verdict(\"needs_user\")")
         if _in_gather.get() or self.running_effects:
             raise ConcurrentWait(f"{name} while effects run: a wait ends the attempt")
         key = self.count(name, key)
@@ -327,6 +337,13 @@ class Attempt:
             return self.waits[key]
         self.wait = {"op": "wait", "correlation_key": key, **fields}
         raise self.close(State.SUSPENDED, Suspend(f'the job waits for "{key}"'))
+
+
+def _job_of_step(claim: Any) -> Job:
+    """A step's claim as that of a job, for all that they have in common."""
+    step = claim["step"]
+    return cast(Job, {"id": claim["job_id"], "kind": step["kind"], "payload": step["payload"],
+                      "correlation_id": claim["correlation_id"]})
 
 
 def error_fields(error: BaseException) -> dict[str, Any]:
@@ -369,8 +386,9 @@ class _About:
         return self._attempt.job["kind"]
 
     @property
-    def queue(self) -> str:
-        return self._attempt.job["queue"]
+    def queue(self) -> str | None:
+        """The job's queue; None in a step."""
+        return self._attempt.job.get("queue")
 
     @property
     def labels(self) -> dict[str, str]:
@@ -379,6 +397,25 @@ class _About:
     @property
     def correlation_id(self) -> str:
         return self._attempt.job["correlation_id"]
+
+    @property
+    def step(self) -> str | None:
+        """The id of the step that runs, or is judged."""
+        return None if self._attempt.step is None else str(self._attempt.step["id"])
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """In a step: the results of the steps that it comes after, by their ids."""
+        codec = self._attempt.codec
+        return {id: codec.decode(value, Any) for id, value in self._attempt.inputs.items()}
+
+    @property
+    def answer(self) -> Answer | None:
+        """In a step that asked a person (`Verdict("needs_user")`): the answer."""
+        step = self._attempt.step or {}
+        if step.get("answer") is None:
+            return None
+        return Answer(step["answer"], step.get("answered_by"), step.get("answer_comment"))
 
     @property
     def attempt(self) -> int:
@@ -426,16 +463,16 @@ class Effect(Generic[T]):
     """An effect that is run when it is awaited, or given to `gather`."""
 
     def __init__(self, context: Context, call: EffectCall[T]) -> None:
-        self._context, self._call = context, call
-        self._started = False
+        self._context, self.call = context, call
+        self.started = False
 
     def __await__(self) -> Generator[Any, None, T]:
-        self._started = True
-        return self._context._run(self._call).__await__()
+        self.started = True
+        return self._context.execute(self.call).__await__()
 
     def __del__(self) -> None:
-        if not self._started:
-            warnings.warn(f'effect "{self._call.key}" was never awaited', RuntimeWarning)
+        if not self.started:
+            warnings.warn(f'effect "{self.call.key}" was never awaited', RuntimeWarning)
 
 
 class Context(_About):
@@ -475,25 +512,31 @@ class Context(_About):
             key, function, args, in_doubt=in_doubt, not_done=not_done, record=record, retry=retry,
             interruptible=interruptible, returns=returns))
 
-    async def _run(self, call: EffectCall[T]) -> T:
+    async def execute(self, call: EffectCall[T]) -> T:
+        """Runs an effect: what awaiting it does."""
         attempt = self._attempt
         if not call.begun and attempt.is_recorded(call):
             return attempt.recorded(call)
-        with attempt.executing(call):
+        attempt.executing(call, 1)
+        try:
             while call.begun or await attempt.begin(call):
                 call.begun = False
+                mark = _idempotency_key.set(attempt.idempotency_keys[call.key])
                 try:
-                    with attempt.inside(call):
-                        if call.is_async:
-                            value = await call.function(*call.arguments)
-                        else:
-                            value = await self._threads.run(call.function, *call.arguments)
-                            if inspect.isawaitable(value):
-                                value = await value
+                    if call.is_async:
+                        value = await call.function(*call.arguments)
+                    else:
+                        value = await self._threads.run(call.function, *call.arguments)
+                        if inspect.isawaitable(value):
+                            value = await value
                 except BaseException as error:
+                    _idempotency_key.reset(mark)
                     await asyncio.sleep(await attempt.failed(call, error))
                 else:
+                    _idempotency_key.reset(mark)
                     return await attempt.commit(call, value)
+        finally:
+            attempt.executing(call, -1)
         return attempt.recorded(call)
 
     async def gather(self, *awaitables: Awaitable[T]) -> list[T]:
@@ -504,13 +547,13 @@ class Context(_About):
         try:
             attempt.check()
             for each in awaitables:
-                if isinstance(each, Effect) and attempt.is_open(each._call.key):
-                    if not attempt.is_recorded(each._call):
-                        await attempt.begin(each._call)
+                if isinstance(each, Effect) and attempt.is_open(each.call.key):
+                    if not attempt.is_recorded(each.call):
+                        await attempt.begin(each.call)
         except BaseException:
             for each in awaitables:
                 if isinstance(each, Effect):
-                    each._started = True
+                    each.started = True
                 elif inspect.iscoroutine(each):
                     each.close()
             raise
@@ -569,7 +612,7 @@ class Deferred(Generic[T]):
     """An effect for `SyncContext.gather`."""
 
     def __init__(self, call: EffectCall[T]) -> None:
-        self._call = call
+        self.call = call
 
 
 class SyncContext(_About):
@@ -602,7 +645,7 @@ class SyncContext(_About):
         """As `Context.effect`."""
         return self._run(self.deferred(
             key, function, *args, in_doubt=in_doubt, not_done=not_done, record=record, retry=retry,
-            returns=returns)._call)
+            returns=returns).call)
 
     def deferred(self, key: str, function: Callable[..., T], *args: Any,
                  in_doubt: InDoubt | None = None, not_done: tuple[type[BaseException], ...] = (),
@@ -617,18 +660,23 @@ class SyncContext(_About):
         attempt = self._attempt
         if not call.begun and attempt.is_recorded(call):
             return attempt.recorded(call)
-        with attempt.executing(call):
+        attempt.executing(call, 1)
+        try:
             while call.begun or self._on_loop(attempt.begin(call)):
                 call.begun = False
+                mark = _idempotency_key.set(attempt.idempotency_keys[call.key])
                 try:
-                    with attempt.inside(call):
-                        value = call.function(*call.arguments)
+                    value = call.function(*call.arguments)
                     if inspect.iscoroutine(value):
                         value = self._on_loop(value)
                 except BaseException as error:
+                    _idempotency_key.reset(mark)
                     time.sleep(self._on_loop(attempt.failed(call, error)))
                 else:
+                    _idempotency_key.reset(mark)
                     return self._on_loop(attempt.commit(call, value))
+        finally:
+            attempt.executing(call, -1)
         return attempt.recorded(call)
 
     def gather(self, *effects: Deferred[T]) -> list[T]:
@@ -636,9 +684,9 @@ class SyncContext(_About):
         attempt = self._attempt
         attempt.check()
         for each in effects:
-            if attempt.is_open(each._call.key) and not attempt.is_recorded(each._call):
-                self._on_loop(attempt.begin(each._call))
-        outcomes = [self._threads.start(self._run, each._call) for each in effects]
+            if attempt.is_open(each.call.key) and not attempt.is_recorded(each.call):
+                self._on_loop(attempt.begin(each.call))
+        outcomes = [self._threads.start(self._run, each.call) for each in effects]
         concurrent.futures.wait(outcomes)
         return [cast(T, outcome.result()) for outcome in outcomes]
 

@@ -196,6 +196,10 @@ class Retry(PawlError):
         self.after = after
 
 
+class ResourceFailed(PawlError):
+    """Raised by a step's handler: the resource does not work. The step moves to another one."""
+
+
 class NotDone(PawlError):
     """Raised by an effect's function: it certainly did not happen. The effect is aborted, and may
     be begun again."""

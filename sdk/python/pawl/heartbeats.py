@@ -85,8 +85,8 @@ class Heartbeats:
                 time.sleep(_PAUSE_AFTER_ERROR_S)  # they stay due
 
     def _beat(self, attempts: list[Attempt]) -> None:
-        ops = [to_bytes({"op": "heartbeat", "token": attempt.token}) for attempt in attempts]
-        results = self._client.send_ops(ops, timeout=_REQUEST_TIMEOUT_S)
+        ops = [{"op": "heartbeat", "token": attempt.token} for attempt in attempts]
+        results = self._client.send_ops(to_bytes({"ops": ops}), timeout=_REQUEST_TIMEOUT_S)
         now = time.monotonic()
         for attempt, result in zip(attempts, results):
             self._heard(attempt, result["status"], result["body"], now)

@@ -20,7 +20,7 @@ import threading
 import time
 import urllib.parse
 import uuid
-from typing import Any, AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any, AsyncIterator, Iterator, Mapping
 
 from .errors import ApiError, ConnectionLost, RequestTimeout, TryLater, api_error
 from .version import VERSION
@@ -35,11 +35,6 @@ JOB_ENDS = frozenset({"job_completed", "job_failed", "job_cancelled", "job_dead_
 def path_of(*parts: str) -> str:
     """A path below /v1, each part percent-encoded."""
     return "/v1/" + "/".join(urllib.parse.quote(part, safe="") for part in parts)
-
-
-def ops_body(ops: Sequence[bytes]) -> bytes:
-    """The body of a batch of operations that are encoded already."""
-    return b'{"ops":[' + b",".join(ops) + b"]}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,9 +105,13 @@ def _word(value: Any) -> str:
     return ",".join(value) if isinstance(value, (list, tuple)) else str(value)
 
 
+# json.dumps with options makes an encoder for every call.
+_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
 def to_bytes(value: Any) -> bytes:
     """JSON in bytes."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    return _encoder.encode(value).encode()
 
 
 @dataclasses.dataclass

@@ -2,8 +2,10 @@
 
 Nothing is delayed to fill a request: an operation leaves at once when fewer than `_IN_FLIGHT_MOST`
 requests are under way, and otherwise with the next one. So a quiet worker has the latency of single
-requests, and a busy one few requests. A request that ends leases asks for new work too: one commit
-ends some jobs and claims the next.
+requests, and a busy one few requests. Handlers that were resumed together would go on in step, and
+worker and server would work in turns: so when nothing is under way, half of many operations leave
+first. A request that ends leases asks for new work too: one commit ends some jobs and claims the
+next.
 """
 
 from __future__ import annotations
@@ -11,19 +13,20 @@ from __future__ import annotations
 import asyncio
 import collections
 import logging
-from typing import Any, Protocol
+from typing import Any, Protocol, Sequence
 
 from .client import AsyncClient
-from .errors import ApiError, PawlError, TryLater, api_error
+from .errors import ApiError, PawlError, PayloadTooLarge, TryLater, api_error
 from .http import to_bytes
 
 log = logging.getLogger("pawl.worker")
 
 _IN_FLIGHT_MOST = 2
 _OPS_MOST = 500
+_SPLIT_LEAST = 32
 _BYTES_MOST = 4 << 20
 _REQUEST_TIMEOUT_S = 60.0
-ENDS = frozenset({"complete", "fail", "wait", "release", "cancelled", "abandon"})
+ENDS = frozenset({"complete", "fail", "wait", "release", "cancelled", "abandon", "verdict"})
 
 
 class Refill(Protocol):
@@ -39,11 +42,11 @@ class Refill(Protocol):
 class _Parcel:
     """Operations that go together, and who waits for them."""
 
-    def __init__(self, ops: tuple[dict[str, Any], ...]) -> None:
-        self.ops = [to_bytes(op) for op in ops]
-        self.size = sum(map(len, self.ops))
-        self.ends = any(op["op"] in ENDS for op in ops)
-        self.results: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+    __slots__ = ("ops", "results")
+
+    def __init__(self, ops: tuple[dict[str, Any], ...],
+                 results: asyncio.Future[list[Any]]) -> None:
+        self.ops, self.results = ops, results
 
     def settle(self, results: list[dict[str, Any]]) -> None:
         """The bodies of the results, or the error of the first that was refused."""
@@ -63,22 +66,26 @@ class _Parcel:
 class Outbox:
     """Belongs to one event loop."""
 
-    def __init__(self, client: AsyncClient, refill: Refill) -> None:
-        self._client, self._refill = client, refill
+    def __init__(self, client: AsyncClient, refills: Sequence[Refill]) -> None:
+        self._client, self._refills = client, refills
         self._waiting: collections.deque[_Parcel] = collections.deque()
         self._senders: set[asyncio.Task[None]] = set()
+        self._active = 0  # senders that will look at _waiting again; a task is done later than that
+        self._under_way = 0
+        self._loop = asyncio.get_running_loop()
 
     async def send(self, *ops: dict[str, Any]) -> list[Any]:
         """Sends operations in one commit and gives their responses. They are repeated until the
         server has responded; raises the error of the first that was refused."""
-        parcel = _Parcel(ops)
-        self._waiting.append(parcel)
-        if len(self._senders) < _IN_FLIGHT_MOST:
-            sender = asyncio.create_task(self._drain())
+        results: asyncio.Future[list[Any]] = self._loop.create_future()
+        self._waiting.append(_Parcel(ops, results))
+        if self._active < _IN_FLIGHT_MOST:
+            self._active += 1
+            sender = self._loop.create_task(self._drain())
             self._senders.add(sender)
             sender.add_done_callback(self._senders.discard)
-        # A handler that is cancelled does not take back what is under way.
-        return await asyncio.shield(parcel.results)
+        # A handler that is cancelled here does not take back what it has sent.
+        return await results
 
     def close(self) -> None:
         """Gives up what was not sent."""
@@ -86,27 +93,42 @@ class Outbox:
             sender.cancel()
 
     async def _drain(self) -> None:
+        try:
+            await self._send_waiting()
+        finally:
+            self._active -= 1
+
+    async def _send_waiting(self) -> None:
         while self._waiting:
+            most = len(self._waiting)
+            if self._under_way == 0 and most >= _SPLIT_LEAST:
+                most = (most + 1) // 2
             parcels: list[_Parcel] = []
-            count = size = 0
-            while self._waiting and (not parcels or (
-                    count + len(self._waiting[0].ops) <= _OPS_MOST
-                    and size + self._waiting[0].size <= _BYTES_MOST)):
-                parcel = self._waiting.popleft()
-                parcels.append(parcel)
-                count, size = count + len(parcel.ops), size + parcel.size
-            await self._post(parcels)
+            count = 0
+            while self._waiting and len(parcels) < most and count < _OPS_MOST:
+                parcels.append(self._waiting.popleft())
+                count += len(parcels[-1].ops)
+            self._under_way += 1
+            try:
+                await self._post(parcels)
+            finally:
+                self._under_way -= 1
 
     async def _post(self, parcels: list[_Parcel]) -> None:
         ops = [op for parcel in parcels for op in parcel.ops]
-        claim = self._refill.ask() if any(parcel.ends for parcel in parcels) else None
-        claims: list[Any] = []
+        asked: list[tuple[Refill, dict[str, Any]]] = []
+        if any(op["op"] in ENDS for op in ops):
+            asked = [(refill, claim) for refill in self._refills
+                     if (claim := refill.ask()) is not None]
+        claims: list[Any] = [[] for _ in asked]
         try:
-            more = [] if claim is None else [to_bytes(claim)]
-            results = await self._client.send_ops(ops + more, timeout=_REQUEST_TIMEOUT_S)
-            if claim is not None and results[-1]["status"] == 200:
-                claims = results[-1]["body"]["claims"]
-        except ApiError as error:
+            body = to_bytes({"ops": [*ops, *(claim for _, claim in asked)]})
+            if len(body) > _BYTES_MOST and len(parcels) > 1:
+                raise PayloadTooLarge(413, {"detail": f"{len(body)} bytes"})
+            results = await self._client.send_ops(body, timeout=_REQUEST_TIMEOUT_S)
+            claims = [result["body"]["claims"] if result["status"] == 200 else []
+                      for result in results[len(ops):]]
+        except (ApiError, TypeError, ValueError) as error:
             if isinstance(error, TryLater) or len(parcels) == 1:
                 for parcel in parcels:
                     parcel.fail(error)
@@ -117,9 +139,10 @@ class Outbox:
             for parcel in parcels:
                 parcel.fail(error)
         else:
+            at = 0
             for parcel in parcels:
-                settled, results = results[:len(parcel.ops)], results[len(parcel.ops):]
-                parcel.settle(settled)
+                parcel.settle(results[at:at + len(parcel.ops)])
+                at += len(parcel.ops)
         finally:
-            if claim is not None:
-                self._refill.take(claim, claims)
+            for (refill, claim), found in zip(asked, claims):
+                refill.take(claim, found)

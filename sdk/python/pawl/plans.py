@@ -8,10 +8,30 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence, Union
+import dataclasses
+from typing import Any, Callable, Mapping, Sequence, Union
 
 from .durations import Duration, to_ms
 from .types import RetryPolicy
+
+
+@dataclasses.dataclass
+class Verdict:
+    """What a judge returns, and what a step's handler may return in place of a result. `decision`:
+    accept, retry, switch_resource, replan or needs_user. `result` takes the place of the step's own
+    with accept; `question` (prompt, choices, assignee, timeout_ms, default_answer) goes with
+    needs_user, and the step runs again with the answer in `ctx.answer`."""
+
+    decision: str
+    reason: str | None = None
+    result: Any = None
+    question: Mapping[str, Any] | None = None
+
+    def fields(self, encode: Callable[[Any], Any]) -> dict[str, Any]:
+        """The verdict as requests have it."""
+        fields = {"decision": self.decision, "reason": self.reason, "question": self.question,
+                  "result": None if self.result is None else encode(self.result)}
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 class Step:
@@ -67,6 +87,8 @@ class Plan:
             question["timeout_ms"] = to_ms(timeout)
         return self.step(id, after=after, wait={"type": "human", **question})
 
-    def as_json(self) -> dict[str, Any]:
-        """The plan as requests have it: `{"steps": […]}`."""
-        return {"steps": [step.spec for step in self._steps.values()]}
+    def as_json(self, encode: Callable[[Any], Any] | None = None) -> dict[str, Any]:
+        """The plan as requests have it: `{"steps": […]}`. `encode` is for payloads."""
+        return {"steps": [{**step.spec, "payload": encode(step.spec["payload"])}
+                          if encode is not None and "payload" in step.spec else step.spec
+                          for step in self._steps.values()]}

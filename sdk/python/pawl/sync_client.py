@@ -7,7 +7,7 @@ import time
 from typing import Any, Iterator, Mapping, Sequence, cast
 
 from .errors import ConnectionLost, TryLater, api_error
-from .http import JOB_ENDS, Backoff, Endpoint, Request, Transport, ops_body, path_of
+from .http import JOB_ENDS, Backoff, Endpoint, Request, Transport, path_of
 from .types import Claim, Event, Job, Question
 
 _STREAM_PATIENCE_S = 60.0
@@ -249,11 +249,11 @@ class Client:
         response = self.request("POST", "/v1/ops", {"ops": list(ops), "atomic": atomic})
         return cast("list[dict[str, Any]]", response["results"])
 
-    def send_ops(self, ops: Sequence[bytes], *, timeout: float) -> list[dict[str, Any]]:
-        """As `ops`, of operations that are encoded already."""
+    def send_ops(self, body: bytes, *, timeout: float) -> list[dict[str, Any]]:
+        """As `ops`, with a body that is encoded already."""
         request = Request.of("POST", "/v1/ops", timeout_s=timeout)
         response = self.transport.request(
-            Request("POST", request.path, ops_body(ops), timeout, request.headers))
+            Request("POST", request.path, body, timeout, request.headers))
         return cast("list[dict[str, Any]]", response["results"])
 
     # ---- resources, workers ----

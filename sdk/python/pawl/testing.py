@@ -24,7 +24,7 @@ import json
 import os
 import shutil
 import subprocess
-from typing import Any, AsyncIterator, Coroutine, TypeVar, Union
+from typing import Any, AsyncGenerator, Coroutine, TypeVar, Union
 
 from .app import Handle, Pawl
 from .durations import Duration, to_ms
@@ -104,7 +104,7 @@ class Environment:
 
 @contextlib.asynccontextmanager
 async def start(app: Pawl, *, binary: str | None = None,
-                **worker: Any) -> AsyncIterator[Environment]:
+                **worker: Any) -> AsyncGenerator[Environment, None]:
     """Starts a server, and points the application at it until the block ends. Options are those of
     `Pawl.run`: concurrency, queues, kinds, code_version."""
     server, before = Server(binary), app.endpoint

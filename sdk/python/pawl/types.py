@@ -20,7 +20,11 @@ class RetryPolicy(TypedDict, total=False):
     on_permanent: Literal["dead_letter", "fail"]
 
 
-class Job(TypedDict, total=False):
+class _Submitted(TypedDict, total=False):
+    duplicate: bool  # of a submit only
+
+
+class Job(_Submitted):
     """A job. A token without `read` sees id, status and version only."""
 
     id: str
@@ -59,10 +63,15 @@ class Job(TypedDict, total=False):
     capabilities: list[str] | None
     timeout_ms: int | None
     redacted: bool
-    duplicate: bool
 
 
-class Event(TypedDict, total=False):
+class _InFeed(TypedDict, total=False):
+    position: str
+    kind: str
+    queue: str
+
+
+class Event(_InFeed):
     """An event of a job's history. In the feed it has `kind`, `queue` and `position` too."""
 
     id: str
@@ -77,9 +86,6 @@ class Event(TypedDict, total=False):
     cause: str | None
     payload: Any
     hash: str | None
-    position: str
-    kind: str
-    queue: str
 
 
 class Lease(TypedDict):
@@ -92,20 +98,23 @@ class Lease(TypedDict):
     timeout_ms: int | None
 
 
-class Claim(TypedDict, total=False):
+class _Resumed(TypedDict, total=False):
+    resume: dict[str, Any]
+    effects_next: str
+    events: list[Event]
+
+
+class Claim(_Resumed):
     """A job that was claimed, with everything that earlier attempts recorded."""
 
     job: Job
     lease: Lease
     traceparent: str
-    resume: dict[str, Any]
     effects: dict[str, dict[str, Any]]
     waits: dict[str, dict[str, Any]]
-    effects_next: str
-    events: list[Event]
 
 
-class Question(TypedDict, total=False):
+class Question(TypedDict):
     """An open question of `inbox`: of a job, or of a step. `effect` names one that is in doubt."""
 
     id: str

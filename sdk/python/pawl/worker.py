@@ -1,8 +1,8 @@
-"""The worker: claims jobs, runs their handlers, and reports what came of them.
+"""The worker: claims jobs and steps, runs their handlers, and reports what came of them.
 
-Happy path: register, claim as many jobs as there are free slots, run each handler in a task (a
-`def` handler in a thread), send its outcome through the outbox, claim again. Heartbeats come from
-their own thread.
+Happy path: register, claim as much as there are free slots, run each handler in a task (a `def`
+handler in a thread), send its outcome through the outbox, claim again. Heartbeats come from their
+own thread. A worker that has step functions is a resource, too.
 
 - The server is away: requests are repeated; the worker goes on when it is back.
 - A lease is lost: the handler is cancelled, and nothing is reported.
@@ -14,36 +14,35 @@ their own thread.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import datetime
 import inspect
 import logging
 import os
-import random
 import signal
 import socket
 import threading
 import uuid
-from typing import Any, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
+from . import tracing
+from .claims import Source
 from .client import AsyncClient
 from .codec import Codec
 from .durable import Attempt, Context, State, SyncContext, error_fields
 from .durations import to_ms
 from .errors import (ApiError, CodecError, ConnectionLost, PawlError, Permanent, ReplayMismatch,
-                     RequestTimeout, Retry, StaleLease, Suspend, SuspendSwallowed, TryLater,
-                     Validation)
+                     RequestTimeout, ResourceFailed, Retry, StaleLease, Suspend, SuspendSwallowed,
+                     TryLater, UsageError, Validation)
 from .heartbeats import Heartbeats
 from .outbox import Outbox
 from .sync_client import Client
+from .plans import Verdict
 from .threads import Threads
-from .types import Claim
 
 log = logging.getLogger("pawl.worker")
 
-CLAIM_WAIT_MS = 20_000
 REGISTRATION_MS = 60_000
-_CLAIM_MOST = 1000
-_PAUSE_FIRST_S, _PAUSE_MOST_S = 0.05, 2.0
 
 Handler = Callable[..., Any]
 
@@ -60,35 +59,66 @@ class Job:
         self.is_async = inspect.iscoroutinefunction(handler)
 
 
+@dataclasses.dataclass
+class Handlers:
+    """What a worker can do, by kind: jobs, steps of plans, and results of steps to judge."""
+
+    jobs: Mapping[str, Job]
+    steps: Mapping[str, Job]
+    judges: Mapping[str, Job]
+
+    def only(self, kinds: Sequence[str]) -> Handlers:
+        """Those of some kinds. Raises ValueError for a kind that nobody handles."""
+        unknown = sorted(set(kinds) - {*self.jobs, *self.steps, *self.judges})
+        if unknown or not (self.jobs or self.steps or self.judges):
+            raise ValueError(f"no function for kind {', '.join(unknown) or 'any'}")
+        return self if not kinds else Handlers(*(
+            {kind: job for kind, job in part.items() if kind in kinds}
+            for part in (self.jobs, self.steps, self.judges)))
+
+
 class Worker:
     """Runs until it is stopped. One event loop, one run."""
 
-    def __init__(self, client: AsyncClient, heartbeat_client: Client, jobs: Mapping[str, Job],
+    def __init__(self, client: AsyncClient, heartbeat_client: Client, handlers: Handlers,
                  codec: Codec, *, concurrency: int, queues: Sequence[str], kinds: Sequence[str],
-                 worker_id: str | None, drain_timeout: float,
-                 lease_ttl_ms: int | None, code_version: str | None) -> None:
-        unknown = sorted(set(kinds) - set(jobs))
-        if unknown or not jobs:
-            raise ValueError(f"no job function for kind {', '.join(unknown) or 'any'}")
+                 worker_id: str | None, drain_timeout: float, lease_ttl_ms: int | None,
+                 code_version: str | None, resource: Mapping[str, Any]) -> None:
+        handlers = handlers.only(kinds)
         self.id = worker_id or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self._client, self._jobs, self._codec = client, jobs, codec
-        self._concurrency, self._queues = concurrency, list(queues)
-        self._kinds = list(kinds) or sorted(jobs)
-        self._drain_timeout, self._lease_ttl_ms = drain_timeout, lease_ttl_ms
-        self._code_version = code_version
+        self._client, self._codec = client, codec
+        self._drain_timeout = drain_timeout
+        self._loop = asyncio.get_running_loop()
         self.clock: Callable[[], datetime.datetime] = _system_clock  # what ctx.now() records
-        self._outbox = Outbox(client, self)
+        self._registration: dict[str, Any] = {
+            "kinds": sorted({*handlers.jobs, *handlers.steps, *handlers.judges}),
+            "slots": concurrency, "ttl_ms": REGISTRATION_MS}
+        options: dict[str, Any] = {"worker_id": self.id}
+        if queues:
+            options["queues"] = self._registration["queues"] = list(queues)
+        if lease_ttl_ms is not None:
+            options["lease_ttl_ms"] = lease_ttl_ms
+        version: dict[str, Any] = {} if code_version is None else {"code_version": code_version}
+        self._registration.update(version)
+        self._resource: dict[str, Any] | None = None
+        if handlers.steps:
+            self._resource = {"slots": concurrency, "ttl_ms": REGISTRATION_MS, **resource}
+            self._resource_id = self._resource.pop("id", self.id)
+            if queues:
+                self._resource["queues"] = list(queues)
+        self._sources = [
+            Source(client, op, part, {**options, "kinds": sorted(part), **more}, concurrency,
+                   self._begin)
+            for op, part, more in (
+                ("claim", handlers.jobs, version),
+                ("claim_steps", handlers.steps, {"resource_id": getattr(self, "_resource_id", "")}),
+                ("claim_steps", handlers.judges, {"judge": True})) if part]
+        self._outbox = Outbox(client, self._sources)
         self._threads = Threads()
         self._running: dict[asyncio.Task[None], Attempt] = {}
         self._handlers: dict[Attempt, asyncio.Task[None]] = {}  # of async handlers that run now
-        self._loop = asyncio.get_running_loop()
         self._heartbeats = Heartbeats(heartbeat_client, self._tell, self._register,
                                       REGISTRATION_MS / 3000)
-        self._busy = 0  # handlers that run
-        self._asked = 0  # jobs that were asked for, and have not come yet
-        self._reports = 0  # outcomes that are under way
-        self._is_plenty = False  # the last claim got all that it asked for
-        self._slot_free = asyncio.Event()
         self._stopping = asyncio.Event()
         self._draining = False
 
@@ -102,7 +132,7 @@ class Worker:
                 self._loop.add_signal_handler(number, self._on_signal)
         self._heartbeats.start()
         try:
-            await self._client.put_worker(self.id, **self._registration())
+            await self.register()
             await self._claim_until_stopped()
         finally:
             await self._drain()
@@ -123,15 +153,27 @@ class Worker:
                 task.cancel()
         self._stopping.set()
 
-    def _registration(self) -> dict[str, Any]:
-        fields: dict[str, Any] = {"kinds": self._kinds, "slots": self._concurrency,
-                                  "ttl_ms": REGISTRATION_MS}
-        if self._code_version is not None:
-            fields["code_version"] = self._code_version
-        return {**fields, "queues": self._queues} if self._queues else fields
+    async def register(self) -> None:
+        """Tells the server about this worker, and the resource that it is."""
+        await self._client.put_worker(self.id, **self._registration)
+        if self._resource is not None:
+            await self._client.put_resource(self._resource_id, **self._resource)
 
     def _register(self, client: Client) -> None:
-        client.put_worker(self.id, **self._registration())
+        client.put_worker(self.id, **self._registration)
+        if self._resource is not None:
+            client.put_resource(self._resource_id, **self._resource)
+
+    async def _claim_until_stopped(self) -> None:
+        stopping = asyncio.create_task(self._stopping.wait())
+        loops = [asyncio.create_task(source.run(stopping)) for source in self._sources]
+        try:
+            await asyncio.gather(*loops)
+        finally:
+            for source in self._sources:
+                source.stop()
+            for task in (stopping, *loops):
+                task.cancel()
 
     async def _drain(self) -> None:
         self._draining = True
@@ -149,91 +191,23 @@ class Worker:
             log.info("not deregistered: %s", error)
         await self._client.close()
 
-    # ---- claims ----
+    # ---- attempts ----
 
-    async def _claim_until_stopped(self) -> None:
-        stopping = asyncio.create_task(self._stopping.wait())
-        pause_s = _PAUSE_FIRST_S
-        try:
-            while not self._stopping.is_set():
-                free = self._free()
-                # While there is plenty of work, reports bring it: see `ask`.
-                if free <= 0 or (self._is_plenty and self._reports > 0):
-                    self._slot_free.clear()
-                    await _first(self._slot_free.wait(), stopping)
-                    continue
-                self._asked += free
-                try:
-                    claims = await _first(self._claim(free), stopping)
-                    pause_s = _PAUSE_FIRST_S
-                    self._is_plenty = len(claims or []) == min(free, _CLAIM_MOST)
-                except (ConnectionLost, RequestTimeout, TryLater) as error:
-                    log.warning("claim: %s", error)
-                    await _first(asyncio.sleep(pause_s * random.uniform(0.5, 1.0)), stopping)
-                    pause_s = min(pause_s * 2, _PAUSE_MOST_S)
-                    continue
-                finally:
-                    self._asked -= free
-                for claim in claims or []:
-                    self._begin(claim)
-        finally:
-            stopping.cancel()
-
-    def _free(self) -> int:
-        return self._concurrency - self._busy - self._asked
-
-    def _claim_options(self, free: int) -> dict[str, Any]:
-        options: dict[str, Any] = {"kinds": self._kinds, "max": min(free, _CLAIM_MOST)}
-        if self._code_version is not None:
-            options["code_version"] = self._code_version
-        if self._queues:
-            options["queues"] = self._queues
-        if self._lease_ttl_ms is not None:
-            options["lease_ttl_ms"] = self._lease_ttl_ms
-        return options
-
-    async def _claim(self, free: int, wait_ms: int = CLAIM_WAIT_MS) -> list[Claim]:
-        return await self._client.claim(self.id, wait_ms=wait_ms, **self._claim_options(free))
-
-    def ask(self) -> dict[str, Any] | None:
-        """As `Refill`: a claim for the slots that are free, while there is plenty of work."""
-        free = self._free()
-        if free <= 0 or not self._is_plenty or self._stopping.is_set():
-            return None
-        options = self._claim_options(free)
-        self._asked += options["max"]
-        return {"op": "claim", "worker_id": self.id, **options}
-
-    def take(self, asked: dict[str, Any], claims: list[Any]) -> None:
-        """As `Refill`."""
-        self._asked -= asked["max"]
-        self._is_plenty = len(claims) == asked["max"]
-        for claim in claims:
-            if self._stopping.is_set():
-                self._release(claim)
-            else:
-                self._begin(claim)
-        self._slot_free.set()
-
-    def _release(self, claim: Claim) -> None:
-        """Gives back what came after the worker was stopped."""
-        attempt = Attempt(claim, self._codec, self._outbox.send, self.clock)
-        task = asyncio.create_task(self._report(attempt, {"op": "release"}))
-        self._running[task] = attempt
-        task.add_done_callback(self._ended)
-
-    def _begin(self, claim: Claim) -> None:
-        self._busy += 1
-        attempt = Attempt(claim, self._codec, self._outbox.send, self.clock)
-        self._heartbeats.add(attempt, claim["lease"]["heartbeat_ms"])
-        task = asyncio.create_task(self._work(attempt, claim))
+    def _begin(self, source: Source, claim: Any) -> None:
+        attempt = Attempt(claim, self._codec, self._outbox.send, self.clock, source.judges)
+        if self._stopping.is_set():  # it came after the worker was stopped
+            work = self._report(attempt, {"op": "release"})
+        else:
+            source.busy += 1
+            self._heartbeats.add(attempt, claim["lease"]["heartbeat_ms"])
+            work = self._work(source, attempt, claim)
+        task = self._loop.create_task(work)
         self._running[task] = attempt
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         attempt = self._running.pop(task)
         self._heartbeats.remove(attempt)
-        self._slot_free.set()
         if not task.cancelled() and task.exception() is not None:
             log.error("job %s: not reported", attempt.job["id"], exc_info=task.exception())
 
@@ -241,40 +215,49 @@ class Worker:
         """For tests, in place of `run`: works off all that can be claimed now, and returns when
         nothing is left. Gives how many attempts that were. Leases are not renewed meanwhile."""
         attempts = 0
-        while claims := await self._claim(self._concurrency, wait_ms=0):
-            attempts += len(claims)
-            for claim in claims:
-                self._begin(claim)
+        if self._resource is not None:
+            await self.register()
+        while True:
+            before = attempts
+            for source in self._sources:
+                for claim in await source.claim(source.concurrency, wait_ms=0):
+                    attempts += 1
+                    self._begin(source, claim)
+            if attempts == before:
+                return attempts
             await asyncio.wait(self._running)
-        return attempts
 
     # ---- one job ----
 
-    async def _work(self, attempt: Attempt, claim: Claim) -> None:
+    async def _work(self, source: Source, attempt: Attempt, claim: Any) -> None:
         result: Any = None
         error: BaseException | None = None
         try:
             await self._complete_maps(attempt, claim)
-            result = await self._call(attempt)
+            job = source.handlers[attempt.job["kind"]]
+            with tracing.attempt(job.kind, claim):
+                result = await self._call(job, attempt)
         except KeyboardInterrupt:
             raise
         except BaseException as caught:  # Suspend and CancelledError among them
             error = caught
         finally:
             self._handlers.pop(attempt, None)
-            self._busy -= 1
+            source.busy -= 1
+            source.wake()
         op = outcome(attempt, result, error, is_draining=self._draining)
         if op is None:
             return
         if op["op"] == "release":
             attempt.lose()  # a thread may still run
-        self._reports += 1
+        source.reports += 1
         try:
             await self._report(attempt, op)
         finally:
-            self._reports -= 1
+            source.reports -= 1
+            source.wake()
 
-    async def _complete_maps(self, attempt: Attempt, claim: Claim) -> None:
+    async def _complete_maps(self, attempt: Attempt, claim: Any) -> None:
         """Reads what did not fit into the claim."""
         after = claim.get("effects_next")
         while after is not None:
@@ -283,12 +266,12 @@ class Worker:
             attempt.waits.update(page.get("waits") or {})
             after = page.get("effects_next")
 
-    async def _call(self, attempt: Attempt) -> Any:
-        job = self._jobs[attempt.job["kind"]]
+    async def _call(self, job: Job, attempt: Attempt) -> Any:
         arguments: list[Any] = []
         if job.payload is not inspect.Parameter.empty:
+            given = attempt.to_judge if attempt.is_judge else attempt.job.get("payload")
             try:
-                arguments.append(self._codec.decode(attempt.job.get("payload"), job.payload))
+                arguments.append(self._codec.decode(given, job.payload))
             except CodecError as error:
                 raise Validation(f"the payload is not as expected: {error}") from error
         if job.is_async:
@@ -335,16 +318,6 @@ class Worker:
             task.cancel()
 
 
-async def _first(awaitable: Awaitable[Any], stopping: asyncio.Task[Any]) -> Any:
-    """The result, or None when the worker is stopped before."""
-    task = asyncio.ensure_future(awaitable)
-    await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    if task.done():
-        return task.result()
-    task.cancel()
-    return None
-
-
 def outcome(attempt: Attempt, result: Any, error: BaseException | None, *,
             is_draining: bool = False) -> dict[str, Any] | None:
     """What to report of a handler that has returned or raised; None: the lease is over."""
@@ -352,7 +325,7 @@ def outcome(attempt: Attempt, result: Any, error: BaseException | None, *,
     if state in (State.LOST, State.ASKED):
         return None
     if state is State.CHANGED:
-        return _dead_letter(closed_by)
+        return _dead_letter(attempt, closed_by)
     if state is State.SUSPENDED:
         if error is closed_by:
             return attempt.wait
@@ -367,10 +340,18 @@ def outcome(attempt: Attempt, result: Any, error: BaseException | None, *,
     if state is State.BROKEN and closed_by is not None:
         return _failure(closed_by if error is None else error)
     if error is not None:
-        return _dead_letter(error) if isinstance(error, ReplayMismatch) else _failure(error)
+        return (_dead_letter(attempt, error) if isinstance(error, ReplayMismatch)
+                else _failure(error))
     try:
+        if attempt.is_judge and isinstance(result, str):
+            result = Verdict(result)
+        if isinstance(result, Verdict) and attempt.step is not None:
+            return {"op": "verdict", "id": attempt.job["id"], "step": attempt.step["id"],
+                    **result.fields(attempt.codec.encode)}
+        if attempt.is_judge:
+            raise UsageError(f"a judge returns a Verdict or a decision, not {result!r:.80}")
         return {"op": "complete", "result": attempt.codec.encode(result)}
-    except CodecError as unfit:
+    except (CodecError, UsageError) as unfit:
         return _failure(unfit)
 
 
@@ -378,6 +359,8 @@ def _failure(error: BaseException) -> dict[str, Any]:
     fields = error_fields(error)
     if isinstance(error, Permanent):
         fields["class"] = "validation" if isinstance(error, Validation) else "permanent"
+    elif isinstance(error, ResourceFailed):
+        fields["class"] = "resource"
     elif isinstance(error, Suspend):
         fields["message"] = "Suspend of another job"
     op: dict[str, Any] = {"op": "fail", "error": fields}
@@ -386,6 +369,9 @@ def _failure(error: BaseException) -> dict[str, Any]:
     return op
 
 
-def _dead_letter(error: BaseException | None) -> dict[str, Any]:
+def _dead_letter(attempt: Attempt, error: BaseException | None) -> dict[str, Any]:
+    if attempt.step is not None:  # a step cannot be a dead letter: it fails
+        return {"op": "fail", "error": {"class": "permanent", "type": "ReplayMismatch",
+                                        "message": f"ReplayMismatch: {error}"}}
     return {"op": "abandon", "reason_code": "policy_violation", "stage": "exec",
             "message": f"ReplayMismatch: {error}"}

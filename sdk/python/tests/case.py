@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from typing import Any, AsyncIterator, Awaitable, Callable
+from typing import Any, AsyncGenerator, Awaitable, Callable
 
 SOURCE = os.path.abspath(sys.argv[2])
 SDK = os.path.join(SOURCE, "sdk", "python")
@@ -23,7 +23,7 @@ PATIENCE_S: float = trouble.PATIENCE_S
 
 
 @contextlib.asynccontextmanager
-async def working(app: Pawl, **options: Any) -> AsyncIterator[asyncio.Task[None]]:
+async def working(app: Pawl, **options: Any) -> AsyncGenerator[asyncio.Task[None], None]:
     """A worker of the application, which drains in the end."""
     task = asyncio.create_task(app.run(handle_signals=False, **options))
     try:

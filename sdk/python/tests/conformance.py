@@ -39,10 +39,11 @@ class World:
         self.store = store
         self.server = trouble.Server(store)
         self.url: str = self.server.url
+        self.port: Any = self.server.port
 
     def restart(self) -> None:
         self.server.kill()
-        self.server = trouble.Server(self.store, self.server.port)
+        self.server = trouble.Server(self.store, self.port)
 
     def end(self) -> None:
         self.server.end()
@@ -179,14 +180,13 @@ def _effects(steps: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield from _effects(step.get("effects", []))
 
 
-async def killed_everywhere(world: World, case: dict[str, Any]) -> int:
-    """One life for each request and each side of it, until a worker was not killed any more.
-    Gives the number of lives in which one was."""
-    killed = 0
-    for first in itertools.count(1, AT_A_TIME // 2):
+async def killed_everywhere(world: World, case: dict[str, Any], sides: tuple[str, ...]) -> int:
+    """One life for each request (or await) and each side of it, until a worker was not killed any
+    more. Gives the number of lives in which one was."""
+    killed, at_a_time = 0, AT_A_TIME // len(sides)
+    for first in itertools.count(1, at_a_time):
         lives = [Life(world, case, iter([(number, side)]))
-                 for number in range(first, first + AT_A_TIME // 2)
-                 for side in ("before", "after")]
+                 for number in range(first, first + at_a_time) for side in sides]
         await asyncio.gather(*(life.live() for life in lives))
         killed += sum(life.killed > 0 for life in lives)
         if any(life.killed == 0 for life in lives):
@@ -196,8 +196,9 @@ async def killed_everywhere(world: World, case: dict[str, Any]) -> int:
 
 async def run_case(world: World, case: dict[str, Any]) -> int:
     """Runs a case. Gives the number of kills."""
-    if case.get("kill") == "every_request":
-        return await killed_everywhere(world, case)
+    kills = {"every_request": ("before", "after"), "every_await": ("await",)}
+    if "kill" in case:
+        return sum([await killed_everywhere(world, case, kills[each]) for each in case["kill"]])
     await Life(world, case, iter(())).live()
     return 0
 

@@ -3,12 +3,52 @@ is told to. A module of its own, for processes that do nothing else."""
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import functools
 import os
 import signal
-from typing import Any
+from typing import Any, Coroutine, Generator
 
 from pawl import Context, EffectFailed, NotDone, Pawl, WaitTimeout
 from pawl.http import AsyncTransport, Endpoint, Request
+
+
+class Counted:
+    """Awaits a coroutine, and kills the process when a handler, or a task that it started, awaits
+    for the time with a number."""
+
+    left = 0
+    is_handler: contextvars.ContextVar[bool] = contextvars.ContextVar("is_handler", default=False)
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self._coroutine = coroutine
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        step = functools.partial(self._coroutine.send, None)
+        while True:
+            try:
+                awaited = step()
+            except StopIteration as end:
+                return end.value
+            Counted.left -= 1
+            if Counted.left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            try:
+                step = functools.partial(self._coroutine.send, (yield awaited))
+            except BaseException as error:
+                step = functools.partial(self._coroutine.throw, error)
+
+    @classmethod
+    def task(cls, loop: asyncio.AbstractEventLoop, coroutine: Any,
+             **options: Any) -> asyncio.Task[Any]:
+        """Makes a task: the loop's factory."""
+        if cls.is_handler.get():
+            coroutine = _awaiting(cls(coroutine))
+        return asyncio.Task(coroutine, loop=loop, **options)
+
+
+async def _awaiting(counted: Counted) -> Any:
+    return await counted
 
 
 class Killing(AsyncTransport):
@@ -129,11 +169,19 @@ class Program:
 def main(url: str, kind: str, ledger_path: str, lease_ttl: str, kill_at: int = 0,
          side: str = "") -> None:
     """Works until SIGTERM, or until it is killed."""
-    app = Pawl(url, transport=lambda endpoint: Killing(endpoint, kill_at, side))
+    app = Pawl(url, transport=lambda endpoint: Killing(
+        endpoint, 0 if side == "await" else kill_at, side))
     ledger = Ledger(ledger_path)
 
     @app.job(kind)
     async def run(ctx: Context, program: Any) -> Any:
-        return await Program(ctx, program, ledger).run()
+        Counted.is_handler.set(True)
+        return await Counted(Program(ctx, program, ledger).run())
 
-    asyncio.run(app.run(concurrency=1, lease_ttl=lease_ttl, drain_timeout=0.1))
+    async def work() -> None:
+        if side == "await":
+            Counted.left = kill_at
+            asyncio.get_running_loop().set_task_factory(Counted.task)
+        await app.run(concurrency=1, lease_ttl=lease_ttl, drain_timeout=0.1)
+
+    asyncio.run(work())

@@ -588,7 +588,7 @@ async def an_answer_says_who_and_is_never_taken_for_yes() -> None:
 
 @suite.case
 async def gather_lets_all_finish_and_raises_the_first_error_in_order() -> None:
-    app, calls = app_of(), Calls()
+    app = app_of()
     finished: list[str] = []
 
     async def slow_failure() -> None:

@@ -12,10 +12,11 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any
+from typing import Any, cast
 
 from case import PATIENCE_S, SDK, Suite, check, trouble, until, working
-from pawl import Context, Pawl, SyncContext
+from pawl import AsyncClient, Context, Pawl, SyncContext
+from pawl.outbox import Outbox
 from pawl.http import AsyncTransport, Endpoint, Request
 
 suite = Suite()
@@ -121,6 +122,41 @@ def _given(condition: Any) -> Any:
         return condition()
 
     return ask
+
+
+class Slow:
+    """Stands in for a client: responses come when the test says so."""
+
+    def __init__(self) -> None:
+        self.requests: list[asyncio.Future[None]] = []
+
+    async def send_ops(self, body: bytes, *, timeout: float) -> list[dict[str, Any]]:
+        self.requests.append(asyncio.get_running_loop().create_future())
+        await self.requests[-1]
+        return [{"status": 200, "body": {}} for _ in json.loads(body)["ops"]]
+
+
+@suite.case
+async def handlers_go_on_when_two_requests_end_in_one_turn_of_the_loop() -> None:
+    client, turns, most = Slow(), 0, 0
+    outbox = Outbox(cast(AsyncClient, client), [])
+
+    async def handler(operations: int) -> None:
+        for _ in range(operations):
+            await outbox.send({"op": "heartbeat"})
+
+    # Those of the first request go on when those of the second one have ended.
+    tasks = [asyncio.create_task(handler(2 if number < 32 else 1)) for number in range(64)]
+    while not all(task.done() for task in tasks):
+        turns += 1
+        check(turns < 1000, "nothing is sent any more")
+        await asyncio.sleep(0)
+        under_way = [request for request in client.requests if not request.done()]
+        if len(under_way) == 2 or turns % 10 == 0:
+            most = max(most, len(under_way))
+            for request in under_way:
+                request.set_result(None)
+    check(most == 2, "requests did not overlap")
 
 
 @suite.case

@@ -1,0 +1,5 @@
+"""The no-op job of RQ that compare.py measures."""
+
+
+def noop() -> None:
+    return None

@@ -221,7 +221,9 @@ static enum error_code do_one(struct batch *batch, uint32_t index)
 /* Everything up to the write; the transaction is open and stays open. */
 static enum error_code execute(struct batch *batch)
 {
-    enum error_code code = store_load(batch->txn, &batch->load, batch->arena, batch->err);
+    enum error_code code = batch_look_ahead(batch);
+    if (code == ERR_OK)
+        code = store_load(batch->txn, &batch->load, batch->arena, batch->err);
     if (code == ERR_OK) {
         batcher_see(batch->batcher, batch->load.now);
         code = take_named(batch);

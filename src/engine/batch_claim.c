@@ -105,6 +105,34 @@ static enum error_code prepare(struct batch *batch, struct op *op, struct store_
     return claim_order_lanes(batch, op, search);
 }
 
+enum error_code batch_look_ahead(struct batch *batch)
+{
+    uint32_t turn = batch->batcher->turn;
+    uint32_t count = 0;
+    enum error_code code = ERR_OK;
+    for (uint32_t i = 0; i < batch->op_count; i++)
+        count += batch->ops[i]->type == OP_CLAIM;
+    if (count == 0 || batch->batcher->lanes.count == 0)
+        return ERR_OK;
+    struct store_search *searches = arena_zalloc(batch->arena, count, sizeof *searches);
+    if (searches == NULL)
+        return batch_no_memory(batch);
+    count = 0;
+    for (uint32_t i = 0; i < batch->op_count && code == ERR_OK; i++) {
+        const struct op *op = batch->ops[i];
+        if (op->type != OP_CLAIM || op->claim.claimer.work != LANE_JOBS || op->claim.max == 0 ||
+            op->claim.max > CLAIM_MAX)
+            continue;
+        searches[count] = (struct store_search){.max = op->claim.max};
+        code = claim_order_lanes(batch, op, &searches[count]);
+        count += searches[count].group_count > 0;
+    }
+    batch->batcher->turn = turn;
+    batch->load.searches = searches;
+    batch->load.search_count = count;
+    return code;
+}
+
 /* Adds what was found to the jobs of the batch and has the parts loaded that a claim needs. */
 static enum error_code take_in(struct batch *batch, struct op *op, struct store_search *search,
                                struct intent *intents, uint32_t *intent_count)
@@ -217,6 +245,7 @@ enum error_code batch_search(struct batch *batch)
     }
     if (code == ERR_OK)
         code = store_candidates(batch->txn, asked, count, batch->arena, batch->err);
+    batch->searched = count > 0;
     count = 0;
     for (uint32_t i = 0; i < batch->op_count && code == ERR_OK; i++) {
         if (batch->searches[i].max > 0 && batch->searches[i].group_count > 0)

@@ -67,6 +67,7 @@ struct batch {
     uint32_t job_cap;
     struct map index; /* id as 16 bytes -> place in jobs */
     struct store_search *searches;
+    bool searched; /* the store was asked for work, with at least one search */
     uint32_t new_count;   /* jobs that were made, and not claimed; at most so many can be */
     uint32_t new_first;   /* none of them stands before this place of `jobs` */
     int64_t new_priority; /* of the first that was made; */
@@ -195,6 +196,11 @@ enum error_code batch_check_keys(struct batch *batch, uint32_t index);
 
 /* Carries one operation out. What is wrong with it alone is in its code. */
 enum error_code batch_execute(struct batch *batch, uint32_t index);
+
+/* Tells load where the claims of the batch will probably look for work: in the lanes that are
+ * known, whatever has been paused since. Claims of steps are left out, since their resources are
+ * not loaded yet. */
+enum error_code batch_look_ahead(struct batch *batch);
 
 /* Finds work for every claim of the batch, and adds it to the jobs. */
 enum error_code batch_search(struct batch *batch);

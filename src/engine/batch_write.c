@@ -217,6 +217,8 @@ static bool may_stand_in_lane(const struct job *job)
 /* Whether somebody who searched beside this batch may have passed over work because of it. */
 static bool has_locked_unclaimed(const struct batch *batch)
 {
+    if (batch->load.search_count > 0 && !batch->searched)
+        return true;
     for (uint32_t i = 0; i < batch->op_count && batch->searches != NULL; i++)
         if (batch->searches[i].locked_unclaimed)
             return true;

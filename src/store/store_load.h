@@ -63,6 +63,8 @@ struct store_kind {
     struct kind_settings settings;
 };
 
+struct store_search;
+
 /* Everything that a batch names. Each array is sorted (jobs by id, the others by their texts as
  * str_cmp orders them, in the order of the members) and has nothing twice. */
 struct store_load {
@@ -77,6 +79,10 @@ struct store_load {
     struct store_registration *registrations;
     uint32_t registration_count;
     bool registrations_locked; /* no: they are only looked at, and nobody waits for them */
+    /* A hint: `candidates` will probably be called with these. A store may look for their work at
+     * once. What no search takes in the end stays where it is. */
+    const struct store_search *searches;
+    uint32_t search_count;
 
     /* Out: time, and what an operator has set, all as of this transaction. */
     int64_t now;

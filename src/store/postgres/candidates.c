@@ -1,5 +1,10 @@
 /* candidates: the heads of lanes, locked and never waited for.
  *
+ * If load is told which searches will follow, their lanes are fetched in the flight of the load
+ * (candidates_ahead), so that a claim needs no round trip of its own. The search then begins with
+ * those rows. A lane that it does not look into after all keeps its rows; they stay locked until
+ * the transaction ends, as rows do that are fetched and not picked.
+ *
  * All lanes of all searches are fetched in one flight, a few rows of each, every row locked and
  * read together with its job. lane_merge picks from what was fetched; a lane that runs dry is
  * fetched again. What was picked is deleted, with whatever is sent next. What was fetched and not
@@ -34,6 +39,7 @@ struct lane_feed {
     uint32_t count;
     uint32_t cap;
     uint32_t picked;
+    bool is_fetched;      /* its first rows are here */
     bool is_dry;          /* nothing is left behind the last row */
     bool has_gap;         /* nobody has looked before the mark */
     uint32_t more_behind; /* so many rows from the front on there may be more before the mark; 0: no
@@ -48,6 +54,9 @@ struct finder {
     struct map index;   /* number of a lane, as 4 bytes -> feed */
     PGresult **results; /* of all fetches, cleared in the end */
     uint32_t result_count;
+    struct fetch *ahead; /* sent with the load */
+    uint32_t ahead_count;
+    int64_t took; /* by full scans, in ms */
     struct err *err;
 };
 
@@ -75,7 +84,11 @@ static struct lane_feed *feed_of(struct finder *finder, const uint32_t *number)
     if (map_put(&finder->index, key, finder->feed_count, &found) != ERR_OK)
         return NULL;
     struct lane_feed *feed = &finder->feeds[finder->feed_count++];
-    *feed = (struct lane_feed){.number = *number};
+    *feed = (struct lane_feed){
+        .number = *number,
+        .scan = marks_start(&finder->txn->store->marks, LINE_LANES + *number,
+                            clock_monotonic_ms()),
+    };
     return feed;
 }
 
@@ -90,13 +103,17 @@ static double share(const struct store_search *search)
 static enum error_code collect_lanes(struct finder *finder, const struct store_search *searches,
                                      uint32_t count)
 {
-    size_t total = 0;
+    size_t size = sizeof *finder->feeds;
+    size_t total = finder->feed_count;
     for (uint32_t i = 0; i < count; i++)
         total += lane_total(&searches[i]);
-    finder->feeds = arena_zalloc(finder->arena, total + 1, sizeof *finder->feeds);
-    map_init(&finder->index, finder->arena, (uint32_t)total, finder->txn->store->base.options.seed);
-    if (finder->feeds == NULL)
+    struct lane_feed *feeds =
+        arena_grow(finder->arena, finder->feeds, finder->feed_count * size, (total + 1) * size);
+    if (feeds == NULL)
         return out_of_memory(finder->err);
+    finder->feeds = feeds;
+    for (uint32_t i = 0; i < finder->feed_count; i++)
+        finder->feeds[i].demand = finder->feeds[i].most = 0;
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < lane_total(&searches[i]); k++) {
             struct lane_feed *feed = feed_of(finder, &searches[i].lanes[k]);
@@ -182,8 +199,7 @@ static enum error_code send_fetch(struct finder *finder, const struct fetch *fet
     COLUMNS_INIT(&columns, finder->arena, LANE_FIELDS);
     for (uint32_t i = 0; i < count; i++)
         COLUMNS_ADD(&columns, LANE_FIELDS);
-    enum error_code code = ask_columns(finder->txn, fetch_lanes, &columns, finder->err);
-    return code == ERR_OK ? txn_flush(finder->txn, finder->err) : code;
+    return ask_columns(finder->txn, fetch_lanes, &columns, finder->err);
 }
 
 static bool keep_result(struct finder *finder, PGresult *result)
@@ -198,15 +214,13 @@ static bool keep_result(struct finder *finder, PGresult *result)
     return true;
 }
 
-/* Fetches; rows come in behind those that a lane has, or before them where they belong there. */
-static enum error_code fetch(struct finder *finder, struct fetch *fetches, uint32_t count)
+/* Takes what was fetched: rows come in behind those that a lane has, or before them where they
+ * belong there. */
+static enum error_code take_fetch(struct finder *finder, struct fetch *fetches, uint32_t count)
 {
     struct reader reader;
     PGresult *result;
-    assert(count > 0);
-    enum error_code code = send_fetch(finder, fetches, count);
-    if (code == ERR_OK)
-        code = connection_result(finder->txn->connection, &result, finder->err);
+    enum error_code code = connection_result(finder->txn->connection, &result, finder->err);
     if (code != ERR_OK)
         return code;
     if (!keep_result(finder, result)) {
@@ -239,6 +253,15 @@ static enum error_code fetch(struct finder *finder, struct fetch *fetches, uint3
     return code;
 }
 
+static enum error_code fetch(struct finder *finder, struct fetch *fetches, uint32_t count)
+{
+    assert(count > 0);
+    enum error_code code = send_fetch(finder, fetches, count);
+    if (code == ERR_OK)
+        code = txn_flush(finder->txn, finder->err);
+    return code == ERR_OK ? take_fetch(finder, fetches, count) : code;
+}
+
 static uint32_t first_ask(const struct lane_feed *feed)
 {
     double wanted = feed->demand + 1;
@@ -253,43 +276,60 @@ static void note_short(struct fetch *fetches, uint32_t count)
             fetches[i].feed->is_dry = true;
 }
 
-/* The first fetch of every lane from its mark; then, of those that had too little, what may stand
- * before the mark. */
-static enum error_code fetch_first(struct finder *finder, int64_t *ret_took)
+static struct fetch first_fetch(struct lane_feed *feed)
+{
+    feed->has_gap = !feed->scan.full;
+    feed->is_fetched = true;
+    return (struct fetch){
+        .feed = feed, .from = feed->scan.from, .to = MARK_LAST, .wanted = first_ask(feed)};
+}
+
+/* Looks before the mark of those lanes that had too little behind it. */
+static enum error_code fetch_before_marks(struct finder *finder, struct fetch *fetches,
+                                          int64_t start)
 {
     struct marks *marks = &finder->txn->store->marks;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < finder->feed_count; i++) {
+        struct lane_feed *feed = &finder->feeds[i];
+        uint32_t wanted = first_ask(feed);
+        if (!feed->is_dry || feed->count >= wanted ||
+            !marks_may_look_back(marks, &feed->scan, start))
+            continue;
+        fetches[count++] = (struct fetch){.feed = feed,
+                                          .from = MARK_FIRST,
+                                          .to = feed->scan.from,
+                                          .wanted = wanted - feed->count};
+        feed->has_gap = false;
+    }
+    enum error_code code = count > 0 ? fetch(finder, fetches, count) : ERR_OK;
+    for (uint32_t i = 0; i < count; i++)
+        if (fetches[i].got == fetches[i].wanted)
+            fetches[i].feed->more_behind = fetches[i].got;
+    return code;
+}
+
+/* The first fetch of every lane from its mark, unless that came with the load; then, of those that
+ * had too little, what may stand before the mark. */
+static enum error_code fetch_first(struct finder *finder)
+{
     int64_t start = clock_monotonic_ms();
     struct fetch *fetches =
         arena_zalloc(finder->arena, finder->feed_count + (size_t)1, sizeof *fetches);
+    uint32_t count = 0;
+    enum error_code code = ERR_OK;
     if (fetches == NULL)
         return out_of_memory(finder->err);
-    for (uint32_t i = 0; i < finder->feed_count; i++) {
-        struct lane_feed *feed = &finder->feeds[i];
-        feed->has_gap = !feed->scan.full;
-        fetches[i] = (struct fetch){
-            .feed = feed, .from = feed->scan.from, .to = MARK_LAST, .wanted = first_ask(feed)};
+    for (uint32_t i = 0; i < finder->feed_count; i++)
+        if (!finder->feeds[i].is_fetched)
+            fetches[count++] = first_fetch(&finder->feeds[i]);
+    if (count > 0) {
+        code = fetch(finder, fetches, count);
+        note_short(fetches, count);
     }
-    enum error_code code = fetch(finder, fetches, finder->feed_count);
-    if (code != ERR_OK)
-        return code;
-    note_short(fetches, finder->feed_count);
-    uint32_t again = 0;
-    for (uint32_t i = 0; i < finder->feed_count; i++) {
-        struct lane_feed *feed = &finder->feeds[i];
-        if (!feed->is_dry || !marks_may_look_back(marks, &feed->scan, start))
-            continue;
-        fetches[again++] = (struct fetch){.feed = feed,
-                                          .from = MARK_FIRST,
-                                          .to = feed->scan.from,
-                                          .wanted = fetches[i].wanted - fetches[i].got};
-        feed->has_gap = false;
-    }
-    if (again > 0)
-        code = fetch(finder, fetches, again);
-    for (uint32_t i = 0; i < again; i++)
-        if (fetches[i].got == fetches[i].wanted)
-            fetches[i].feed->more_behind = fetches[i].got;
-    *ret_took = clock_monotonic_ms() - start;
+    if (code == ERR_OK)
+        code = fetch_before_marks(finder, fetches, start);
+    finder->took += clock_monotonic_ms() - start;
     return code;
 }
 
@@ -517,7 +557,7 @@ static enum error_code count_first_empty(struct finder *finder, struct store_sea
 }
 
 static enum error_code find(struct finder *finder, struct store_search *searches, uint32_t count,
-                            struct arena *arena, int64_t *ret_took)
+                            struct arena *arena)
 {
     struct picks picks = {0};
     size_t wanted = 1;
@@ -528,19 +568,18 @@ static enum error_code find(struct finder *finder, struct store_search *searches
     picks.rows = arena_alloc(finder->arena, wanted * sizeof *picks.rows);
     if (picks.at == NULL || picks.numbers == NULL || picks.rows == NULL)
         return out_of_memory(finder->err);
-    enum error_code code = finder->feed_count == 0 ? ERR_OK : fetch_first(finder, ret_took);
+    enum error_code code = finder->feed_count == 0 ? ERR_OK : fetch_first(finder);
     for (uint32_t i = 0; i < count && code == ERR_OK; i++)
         code = search_once(finder, &searches[i], &picks);
-    for (uint32_t i = 0; i < finder->feed_count; i++)
-        searches[0].locked_unclaimed =
-            searches[0].locked_unclaimed || finder->feeds[i].count > finder->feeds[i].picked;
+    for (uint32_t i = 0; i < finder->feed_count && count > 0; i++)
+        searches[0].locked_unclaimed = searches[0].locked_unclaimed || finder->feeds[i].count > finder->feeds[i].picked;
     if (code == ERR_OK)
         code = take_picks(finder, searches, count, &picks, arena);
     return code == ERR_OK ? count_first_empty(finder, searches, count) : code;
 }
 
 /* Moves the marks, or leaves them where they are when the search failed. */
-static void end_scans(struct finder *finder, enum error_code code, int64_t took)
+static void end_scans(struct finder *finder, bool is_good)
 {
     int64_t now = clock_monotonic_ms();
     for (uint32_t i = 0; i < finder->feed_count; i++) {
@@ -549,7 +588,7 @@ static void end_scans(struct finder *finder, enum error_code code, int64_t took)
             .is_full = !feed->has_gap,
             .was_short = feed->is_dry,
             .now = now,
-            .took = took,
+            .took = finder->took,
             .has_taken = feed->picked > 0,
         };
         uint32_t cleared = feed->picked;
@@ -557,27 +596,84 @@ static void end_scans(struct finder *finder, enum error_code code, int64_t took)
             cleared = feed->more_behind;
         if (cleared > 0)
             found.taken = mark_of(&feed->rows[cleared - 1].place);
-        marks_end(&finder->txn->store->marks, &feed->scan, code == ERR_OK ? &found : NULL);
+        marks_end(&finder->txn->store->marks, &feed->scan,
+                  is_good && feed->is_fetched ? &found : NULL);
     }
+    for (uint32_t i = 0; i < finder->result_count; i++)
+        PQclear(finder->results[i]);
+    finder->txn->finder = NULL;
+}
+
+/* The finder of the transaction: what it has lives until the search is over, or the transaction. */
+static struct finder *finder_of(struct postgres_txn *txn, struct err *err)
+{
+    struct finder *finder = txn->finder;
+    if (finder == NULL)
+        finder = arena_zalloc(&txn->notes, 1, sizeof *finder);
+    if (finder == NULL)
+        return NULL;
+    if (txn->finder == NULL) {
+        finder->txn = txn;
+        finder->arena = &txn->notes;
+        map_init(&finder->index, finder->arena, 8, txn->store->base.options.seed);
+        txn->finder = finder;
+    }
+    finder->err = err;
+    return finder;
+}
+
+void candidates_forget(struct postgres_txn *txn)
+{
+    if (txn->finder != NULL)
+        end_scans(txn->finder, false);
+}
+
+enum error_code candidates_ahead(struct postgres_txn *txn, const struct store_search *searches,
+                                 uint32_t count, struct err *err)
+{
+    struct finder *finder = count > 0 ? finder_of(txn, err) : NULL;
+    if (finder == NULL)
+        return count > 0 ? out_of_memory(err) : ERR_OK;
+    enum error_code code = collect_lanes(finder, searches, count);
+    finder->ahead = arena_zalloc(finder->arena, finder->feed_count + 1, sizeof *finder->ahead);
+    if (code == ERR_OK && finder->ahead == NULL)
+        code = out_of_memory(err);
+    for (uint32_t i = 0; i < finder->feed_count && code == ERR_OK; i++)
+        if (!finder->feeds[i].scan.is_slow)
+            finder->ahead[finder->ahead_count++] = first_fetch(&finder->feeds[i]);
+    return code == ERR_OK && finder->ahead_count > 0
+               ? send_fetch(finder, finder->ahead, finder->ahead_count)
+               : code;
+}
+
+enum error_code candidates_take_ahead(struct postgres_txn *txn, int64_t start, struct err *err)
+{
+    enum { TOOK_MS_MAX = MARKS_FULL_EVERY_MS / MARKS_REST };
+    struct finder *finder = txn->finder;
+    if (finder == NULL || finder->ahead_count == 0)
+        return ERR_OK;
+    finder->err = err;
+    enum error_code code = take_fetch(finder, finder->ahead, finder->ahead_count);
+    if (code != ERR_OK)
+        return code;
+    note_short(finder->ahead, finder->ahead_count);
+    /* The flight may have waited for locks. A longer scan is timed by itself the next time. */
+    finder->took = clock_monotonic_ms() - start;
+    finder->took = finder->took < TOOK_MS_MAX ? finder->took : TOOK_MS_MAX;
+    return ERR_OK;
 }
 
 enum error_code postgres_candidates(struct store_txn *handle, struct store_search *searches,
                                     uint32_t count, struct arena *arena, struct err *err)
 {
     struct postgres_txn *txn = (struct postgres_txn *)handle;
-    struct finder finder = {.txn = txn, .arena = &txn->scratch, .err = err};
-    int64_t took = 0;
     enum error_code code = txn_start(txn, err);
+    struct finder *finder = code == ERR_OK ? finder_of(txn, err) : NULL;
+    if (finder == NULL)
+        return txn_end_verb(txn, code == ERR_OK ? out_of_memory(err) : code);
+    code = collect_lanes(finder, searches, count);
     if (code == ERR_OK)
-        code = collect_lanes(&finder, searches, count);
-    if (code != ERR_OK)
-        return txn_end_verb(txn, code);
-    for (uint32_t i = 0; i < finder.feed_count; i++)
-        finder.feeds[i].scan = marks_start(&txn->store->marks, LINE_LANES + finder.feeds[i].number,
-                                           clock_monotonic_ms());
-    code = find(&finder, searches, count, arena, &took);
-    end_scans(&finder, code, took);
-    for (uint32_t i = 0; i < finder.result_count; i++)
-        PQclear(finder.results[i]);
+        code = find(finder, searches, count, arena);
+    end_scans(finder, code == ERR_OK);
     return txn_end_verb(txn, code);
 }

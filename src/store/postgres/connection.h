@@ -41,6 +41,7 @@ struct connection {
     bool conflicted;   /* the last sync met a row that was there already */
     bool is_naming;    /* statements with parameters may go out under names */
     bool is_stale;     /* the server does not know what it should: to be closed, not kept */
+    bool is_settled;   /* the session has the settings of writing transactions */
     bool is_forgetful; /* it does not even know a statement that was prepared */
     struct prepared prepared;
     bool rolled_back; /* the last sync ended a transaction that the server rolled back */

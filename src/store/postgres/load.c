@@ -210,6 +210,8 @@ static enum error_code send_load(struct postgres_txn *txn, const struct store_lo
         code = send_named(txn, load, err);
     if (code == ERR_OK)
         code = send_settings(txn, err);
+    if (code == ERR_OK && txn->base.mode == STORE_WRITE)
+        code = candidates_ahead(txn, load->searches, load->search_count, err);
     return code == ERR_OK ? txn_flush(txn, err) : code;
 }
 
@@ -412,6 +414,7 @@ enum error_code postgres_load(struct store_txn *handle, struct store_load *load,
 {
     struct postgres_txn *txn = (struct postgres_txn *)handle;
     enum error_code code = txn_start(txn, err);
+    int64_t start = clock_monotonic_ms();
     if (code == ERR_OK)
         code = send_load(txn, load, err);
     if (code == ERR_OK && load->job_count > 0)
@@ -420,5 +423,7 @@ enum error_code postgres_load(struct store_txn *handle, struct store_load *load,
         code = take_all_named(txn, load, arena, err);
     if (code == ERR_OK)
         code = take_settings(txn, load, arena, err);
+    if (code == ERR_OK)
+        code = candidates_take_ahead(txn, start, err);
     return txn_end_verb(txn, code);
 }

@@ -155,6 +155,7 @@ struct mark_scan marks_start(struct marks *marks, uint32_t line, int64_t now)
         scan.from = mark->at;
         scan.full = false;
     }
+    scan.is_slow = scan.full && mark != NULL && mark->full_took >= MARKS_CHEAP_MS;
     (void)pthread_mutex_unlock(&marks->mutex);
     return scan;
 }

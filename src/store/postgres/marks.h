@@ -59,6 +59,7 @@ struct mark_scan {
     uint32_t line;
     struct mark_place from; /* look behind this */
     bool full;
+    bool is_slow; /* and the last full scan was not cheap */
     uint64_t era;
     uint64_t life; /* of all marks: see marks_clear */
 };

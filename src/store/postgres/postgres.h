@@ -43,7 +43,8 @@ struct postgres {
     struct store base;
     char *url; /* with its password: never shown */
     int64_t timeout_ms;
-    char settings[2][864]; /* the statement that every transaction begins with, by its mode */
+    char settings[2][864]; /* the statement that transactions begin with, by their mode; */
+    char session_settings[864]; /* or the one that a session for writing begins with */
 
     pthread_mutex_t mutex; /* over the pool, the lane book and the origin */
     pthread_cond_t freed;
@@ -130,6 +131,7 @@ struct postgres_txn {
     uint64_t lanes_era;
     struct store_lane *new_lanes;
     uint32_t new_lane_count;
+    struct finder *finder; /* of a search under way, or one whose rows came with the load */
 };
 
 /* ---- the pool ---- */
@@ -165,12 +167,12 @@ void patrol_stop(struct postgres *store);
 
 /* ---- transactions ---- */
 
-/* Writes the statement that sets up a transaction: local settings, nothing that a pooler's other
- * clients would see. We know better than statistics, which may be as old as the last quiet hour,
+/* Writes the statement that sets up a transaction, or all of a session that no pooler gives to
+ * others. We know better than statistics, which may be as old as the last quiet hour,
  * that everything is to be found by an index. What writers send is planned once, whatever the size
  * of the batch; what readers send is planned for what they ask. A lock is waited for almost as long
  * as the client's timeout, and a client that fell silent loses its locks. */
-void txn_settings(char *ret, size_t size, enum store_mode mode, int64_t timeout_ms);
+void txn_settings(char *ret, size_t size, enum store_mode mode, bool is_local, int64_t timeout_ms);
 
 /* Acknowledged means durable, whatever the database does otherwise. */
 #define TXN_SYNCHRONOUS                                                                            \
@@ -262,6 +264,18 @@ void lanes_learn(struct postgres *store, uint64_t era, const struct store_lane *
 
 /* Deletes the empty lanes, if there are many and nobody is in the way. */
 enum error_code lanes_sweep(struct postgres *store, struct err *err);
+
+/* ---- searches that come with a load ---- */
+
+/* Queues the fetch of the lanes that these searches will look into. */
+enum error_code candidates_ahead(struct postgres_txn *txn, const struct store_search *searches,
+                                 uint32_t count, struct err *err);
+
+/* Takes its rows, for postgres_candidates. `start`: when the flight was sent, monotonic. */
+enum error_code candidates_take_ahead(struct postgres_txn *txn, int64_t start, struct err *err);
+
+/* The transaction ends: no search will come. */
+void candidates_forget(struct postgres_txn *txn);
 
 /* ---- write, in several files ---- */
 

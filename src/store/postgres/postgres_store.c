@@ -231,7 +231,9 @@ static struct postgres *postgres_new(struct str url, const struct store_options 
     store->timeout_ms = options->timeout_ms > 0 ? options->timeout_ms : TIMEOUT_MS_DEFAULT;
     for (int mode = STORE_READ; mode <= STORE_WRITE; mode++)
         txn_settings(store->settings[mode], sizeof store->settings[mode], (enum store_mode)mode,
-                     store->timeout_ms);
+                     true, store->timeout_ms);
+    txn_settings(store->session_settings, sizeof store->session_settings, STORE_WRITE, false,
+                 store->timeout_ms);
     store->lanes_known = INT32_MAX;
     store->lanes_many = store_lanes_many(0);
     (void)pthread_mutex_init(&store->mutex, NULL);

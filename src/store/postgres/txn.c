@@ -36,37 +36,53 @@ enum error_code postgres_begin(struct store *handle, enum store_mode mode, struc
 
 static void txn_free(struct postgres_txn *txn)
 {
+    candidates_forget(txn);
     pool_give(txn->store, txn->connection);
     arena_release(&txn->scratch);
     arena_release(&txn->notes);
     free(txn);
 }
 
-void txn_settings(char *ret, size_t size, enum store_mode mode, int64_t timeout_ms)
+void txn_settings(char *ret, size_t size, enum store_mode mode, bool is_local, int64_t timeout_ms)
 {
     int64_t idle_ms = 2 * timeout_ms > IDLE_MS_MIN ? 2 * timeout_ms : IDLE_MS_MIN;
-    (void)snprintf(ret, size,
-                   "SELECT set_config('enable_seqscan', 'off', true),"
-                   " set_config('enable_bitmapscan', 'off', true),"
-                   " set_config('enable_hashjoin', 'off', true),"
-                   " set_config('enable_mergejoin', 'off', true),"
-                   " set_config('enable_material', 'off', true), set_config('jit', 'off', true),"
-                   /* Before version 14 it does not exist. */
-                   " set_config(CASE WHEN current_setting('enable_memoize', true) IS NULL"
-                   " THEN 'jit' ELSE 'enable_memoize' END, 'off', true),"
-                   " set_config('plan_cache_mode', '%s', true),"
-                   " set_config('lock_timeout', '%lld', true),"
-                   " set_config('idle_in_transaction_session_timeout', '%lld', true),"
-                   /* Acknowledged means durable, whatever the database does otherwise. */
-                   " set_config('synchronous_commit', coalesce(nullif("
-                   "current_setting('synchronous_commit'), '%s'), 'on'), true)",
-                   mode == STORE_WRITE ? "force_generic_plan" : "auto",
-                   (long long)(timeout_ms - timeout_ms / 8), (long long)idle_ms, "off");
+    const char *local = is_local ? "true" : "false";
+    (void)snprintf(
+        ret, size,
+        "SELECT set_config(s.name, s.value, %s) FROM (VALUES ('enable_seqscan', 'off'),"
+        " ('enable_bitmapscan', 'off'), ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'),"
+        " ('enable_material', 'off'), ('jit', 'off'),"
+        /* Before version 14 it does not exist. */
+        " (CASE WHEN current_setting('enable_memoize', true) IS NULL THEN 'jit'"
+        " ELSE 'enable_memoize' END, 'off'), ('plan_cache_mode', '%s'), ('lock_timeout', '%lld'),"
+        " ('idle_in_transaction_session_timeout', '%lld'),"
+        /* Acknowledged means durable, whatever the database does otherwise. */
+        " ('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), '%s'),"
+        " 'on'))) AS s (name, value)",
+        local, mode == STORE_WRITE ? "force_generic_plan" : "auto",
+        (long long)(timeout_ms - timeout_ms / 8), (long long)idle_ms, "off");
+}
+
+/* Sets a session up for writing, once. Only where nothing stands between us and the server: a
+ * pooler would give the session to others, and us another one. */
+static enum error_code settle_session(struct postgres_txn *txn, struct err *err)
+{
+    struct connection *connection = txn->connection;
+    if (connection->is_settled || connection->prepared.ready == 0)
+        return ERR_OK;
+    enum error_code code =
+        connection_send_quiet(connection, txn->store->session_settings, NULL, err);
+    if (code == ERR_OK)
+        code = connection_sync(connection, err);
+    connection->is_settled = code == ERR_OK;
+    return code;
 }
 
 enum error_code txn_start(struct postgres_txn *txn, struct err *err)
 {
     bool is_reader = txn->base.mode == STORE_READ;
+    struct connection *connection = txn->connection;
+    enum error_code code = ERR_OK;
     arena_clear(&txn->scratch);
     if (txn->failed)
         return err_set(err, ERR_UNAVAILABLE,
@@ -75,19 +91,21 @@ enum error_code txn_start(struct postgres_txn *txn, struct err *err)
         return ERR_OK;
     txn->begun = true;
     /* Those who read ask for this and that: it is planned as it comes. */
-    txn->connection->is_naming = !is_reader && !txn->store->is_nameless;
-    enum error_code code =
-        txn->connection->is_naming ? connection_prepare(txn->connection, err) : ERR_OK;
+    connection->is_naming = !is_reader && !txn->store->is_nameless;
+    if (connection->is_naming)
+        code = connection_prepare(connection, err);
+    if (code == ERR_OK && connection->is_naming)
+        code = settle_session(txn, err);
     if (code == ERR_OK)
-        code = connection_send_quiet(txn->connection,
+        code = connection_send_quiet(connection,
                                      is_reader ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
                                                : "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
                                      NULL, err);
     struct params none;
     params_init(&none, &txn->scratch);
-    return code == ERR_OK ? connection_send_quiet(txn->connection,
-                                                  txn->store->settings[txn->base.mode], &none, err)
-                          : code;
+    return code == ERR_OK && !(connection->is_naming && connection->is_settled)
+               ? connection_send_quiet(connection, txn->store->settings[txn->base.mode], &none, err)
+               : code;
 }
 
 enum error_code txn_flush(struct postgres_txn *txn, struct err *err)

@@ -59,10 +59,18 @@ bool condition_init(pthread_cond_t *condition)
 
 struct timespec condition_deadline(int64_t wait_ms)
 {
+    return condition_deadline_us((wait_ms < 0             ? 0
+                                  : wait_ms > WAIT_MS_MAX ? WAIT_MS_MAX
+                                                          : wait_ms) *
+                                 1000);
+}
+
+struct timespec condition_deadline_us(int64_t wait_us)
+{
     struct timespec at = read_clock(CLOCK_MONOTONIC);
-    wait_ms = wait_ms < 0 ? 0 : wait_ms > WAIT_MS_MAX ? WAIT_MS_MAX : wait_ms;
-    at.tv_sec += (time_t)(wait_ms / MS_PER_S);
-    at.tv_nsec += (long)(wait_ms % MS_PER_S) * NS_PER_MS;
+    wait_us = wait_us < 0 ? 0 : wait_us > WAIT_MS_MAX * 1000 ? WAIT_MS_MAX * 1000 : wait_us;
+    at.tv_sec += (time_t)(wait_us / (MS_PER_S * 1000));
+    at.tv_nsec += (long)(wait_us % (MS_PER_S * 1000)) * (NS_PER_MS / 1000);
     if (at.tv_nsec >= NS_PER_S) {
         at.tv_sec++;
         at.tv_nsec -= NS_PER_S;

@@ -25,5 +25,6 @@ bool condition_init(pthread_cond_t *condition);
 
 /* The moment `wait_ms` from now, for pthread_cond_timedwait; never more than a year away. */
 struct timespec condition_deadline(int64_t wait_ms);
+struct timespec condition_deadline_us(int64_t wait_us);
 
 #endif

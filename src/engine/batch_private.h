@@ -67,7 +67,7 @@ struct batch {
     uint32_t job_cap;
     struct map index; /* id as 16 bytes -> place in jobs */
     struct store_search *searches;
-    bool searched; /* the store was asked for work, with at least one search */
+    bool searched;        /* the store was asked for work, with at least one search */
     uint32_t new_count;   /* jobs that were made, and not claimed; at most so many can be */
     uint32_t new_first;   /* none of them stands before this place of `jobs` */
     int64_t new_priority; /* of the first that was made; */

@@ -164,6 +164,35 @@ static void wake_runner(struct engine *engine)
         pthread_cond_signal(&engine->help);
 }
 
+/* Whether what waits had better wait a little longer: beside a batch under way, for its end or for
+ * more; and just after a batch, for those callers that will call again. Sets until when. Under the
+ * lock. */
+static bool wants_company(const struct engine *engine, int64_t now_us, int64_t *until_us)
+{
+    if (engine->stop || engine->waiting.count == 0)
+        return false;
+    if (engine->waiting.count < engine->returning && now_us < engine->returning_until) {
+        *until_us = engine->returning_until;
+        return true;
+    }
+    return engine->in_flight > 0 && !is_much(engine) && now_us < *until_us;
+}
+
+void engine_await_company(struct engine *engine)
+{
+    int64_t now_us = clock_monotonic_us();
+    int64_t until_us = now_us + COMPANY_US;
+    pthread_mutex_lock(&engine->lock);
+    engine->resting = true;
+    while (wants_company(engine, now_us, &until_us)) {
+        struct timespec until = condition_deadline_us(until_us - now_us);
+        (void)pthread_cond_timedwait(&engine->work, &engine->lock, &until);
+        now_us = clock_monotonic_us();
+    }
+    engine->resting = false;
+    pthread_mutex_unlock(&engine->lock);
+}
+
 static bool is_stopped(struct engine *engine)
 {
     pthread_mutex_lock(&engine->lock);

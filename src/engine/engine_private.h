@@ -19,10 +19,13 @@ enum {
     BREAK_MS = 5 * 1000,        /* not having seen the store for longer than that is a break */
     CHANGE_MS = 10,             /* between two looks because of what other servers have done */
     RUNNERS_MAX = 2,
-    HERE_MAX = 16,   /* calls that an idle engine runs on the thread of their caller, */
-    HERE_MS_MAX = 5, /* unless a batch has taken longer than that a moment ago */
-    SINKS_MAX = 16,  /* that are flushed once a batch */
-    HELP_MIN = 3,    /* pieces of work that wait, for a second batch beside the one under way */
+    HERE_MAX = 16,     /* calls that an idle engine runs on the thread of their caller, */
+    HERE_MS_MAX = 5,   /* unless a batch has taken longer than that a moment ago */
+    SINKS_MAX = 16,    /* that are flushed once a batch */
+    HELP_MIN = 3,      /* pieces of work that wait, for a second batch beside the one under way */
+    COMPANY_US = 2000, /* and less waits for that batch, or for more, so long at most */
+    RETURN_US_MAX = 1000, /* callers that were answered are waited for: so long at most, */
+    RETURN_SHARE = 4,     /* and for such a part of what their batch took */
     CALL_WEIGHT = sizeof(struct op), /* what a call weighs at least */
 };
 
@@ -85,6 +88,8 @@ struct engine {
     int64_t slow_until;          /* no caller borrows it before; steady; under the lock */
     bool nudged;                 /* it should look again when it will have; under the lock */
     uint32_t in_flight;          /* batches at the store; under the lock */
+    uint32_t returning;          /* calls that were answered a moment ago, whose callers may */
+    int64_t returning_until;     /* call again by then (monotonic, in us); under the lock */
     struct sighting sighting;    /* of the store, by any of the runners; under the lock */
     struct trusted_time trusted; /* under the lock */
     int64_t maintain_at;         /* when the next round of maintenance is; under the lock */
@@ -133,6 +138,11 @@ bool engine_run_calls(struct runner *runner);
  * Under the lock. */
 void engine_flight_begin(struct runner *runner);
 void engine_flight_end(struct runner *runner, bool locked_unclaimed);
+
+/* Lets what waits wait a little for more to share its batch: what is done once for each batch, with
+ * the sync of its commit, costs more than a few operations. For the first runner of a shared store.
+ */
+void engine_await_company(struct engine *engine);
 
 /* Maintenance is to run at `at`, on the steady clock, if not sooner. Under the lock. */
 void engine_maintain_by(struct engine *engine, int64_t at);

@@ -2,6 +2,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
+#include "base/planted.h"
 #include "engine/engine_private.h"
 
 void engine_maintain_by(struct engine *engine, int64_t at)
@@ -35,6 +37,8 @@ void engine_flight_end(struct runner *runner, bool locked_unclaimed)
             (struct sighting){batcher->seen_at, batcher->down_since, batcher->up_since};
     if (locked_unclaimed)
         engine_tell_unlocked(engine);
+    if (engine->resting && engine->waiting.count > 0)
+        pthread_cond_signal(&engine->work);
 }
 
 /* Takes calls from the queue for one batch: in their order, as many as fit; and claims that wait
@@ -64,17 +68,30 @@ static uint32_t gather(struct runner *runner, struct call_list *ret_over)
     for (struct call *call = runner->calls.first; call != NULL; call = call->next)
         if (call->ops[0]->type == OP_CLAIM)
             call->ops[0]->claim.woken = call->waiter == WAITER_HANDED;
+    uint32_t calls = runner->calls.count;
+    engine->returning -= calls < engine->returning ? calls : engine->returning;
     if (count > 0)
         engine_flight_begin(runner);
     pthread_mutex_unlock(&engine->lock);
     return count;
 }
 
+/* Notes how many callers were answered, after a batch that took so long. Under the lock. */
+static void note_returning(struct engine *engine, uint32_t count, int64_t took_us)
+{
+    int64_t now_us = clock_monotonic_us();
+    int64_t wait_us =
+        took_us / RETURN_SHARE < RETURN_US_MAX ? took_us / RETURN_SHARE : RETURN_US_MAX;
+    engine->returning = now_us < engine->returning_until ? engine->returning + count : count;
+    engine->returning_until = now_us + wait_us;
+}
+
 /* Sorts out the calls of a batch that was run: those that are over, that wait, that go again. */
 static void settle(struct runner *runner, struct call_memory *memory, bool committed,
-                   struct call_list *ret_over)
+                   int64_t took_us, struct call_list *ret_over)
 {
     struct engine *engine = runner->engine;
+    uint32_t before = ret_over->count;
     pthread_mutex_lock(&engine->lock);
     engine_flight_end(runner, !committed || runner->batcher.wakeups.locked_unclaimed);
     while (runner->calls.first != NULL) {
@@ -93,6 +110,7 @@ static void settle(struct runner *runner, struct call_memory *memory, bool commi
         }
         call_list_add(ret_over, call);
     }
+    note_returning(engine, ret_over->count - before, took_us);
     pthread_mutex_unlock(&engine->lock);
 }
 
@@ -178,11 +196,14 @@ bool engine_run_calls(struct runner *runner)
     /* What comes while another batch has the store goes into this one. */
     if (engine->runner_count > 1)
         store_await_turn(engine->store, TURN_MS_MAX);
+    if (engine->runner_count > 1 && engine->store->shared && runner == &engine->runners[0])
+        engine_await_company(engine);
     uint32_t count = gather(runner, &over);
     bool any = count > 0 || over.count > 0;
     if (count > 0) {
         struct call_memory *memory = calloc(1, sizeof *memory);
         bool committed = false;
+        int64_t start_us = clock_monotonic_us();
         if (memory == NULL) {
             for (struct call *call = runner->calls.first; call != NULL; call = call->next)
                 call_refuse(call, ERR_NO_MEMORY, "out of memory");
@@ -200,7 +221,7 @@ bool engine_run_calls(struct runner *runner)
             failures = engine_resource_failures(runner, count, &memory->arena);
         /* From here on the calls belong to others: to their callers, or to who runs them again.
          * Those who found nothing are parked first: the news may be for them. */
-        settle(runner, memory, committed, &over);
+        settle(runner, memory, committed, clock_monotonic_us() - start_us, &over);
         if (committed) {
             tell_wakeups(runner, queues);
             engine_record_failures(runner, failures, &memory->arena);

@@ -86,8 +86,7 @@ static struct lane_feed *feed_of(struct finder *finder, const uint32_t *number)
     struct lane_feed *feed = &finder->feeds[finder->feed_count++];
     *feed = (struct lane_feed){
         .number = *number,
-        .scan = marks_start(&finder->txn->store->marks, LINE_LANES + *number,
-                            clock_monotonic_ms()),
+        .scan = marks_start(&finder->txn->store->marks, LINE_LANES + *number, clock_monotonic_ms()),
     };
     return feed;
 }

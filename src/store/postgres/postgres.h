@@ -43,7 +43,7 @@ struct postgres {
     struct store base;
     char *url; /* with its password: never shown */
     int64_t timeout_ms;
-    char settings[2][864]; /* the statement that transactions begin with, by their mode; */
+    char settings[2][864];      /* the statement that transactions begin with, by their mode; */
     char session_settings[864]; /* or the one that a session for writing begins with */
 
     pthread_mutex_t mutex; /* over the pool, the lane book and the origin */

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/planted.h"
 #include "engine/engine_private.h"
 
 void engine_maintain_by(struct engine *engine, int64_t at)

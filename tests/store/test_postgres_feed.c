@@ -364,6 +364,28 @@ static void text_with_a_nul_comes_back(void **state)
     assert_true(str_eq(job.slice.job.cursor, STR("a\0b\1c")));
 }
 
+/* Whoever has a job locked finds its rows by their places: a repair waits for them. */
+static void a_repair_of_lanes_waits_for_those_who_have_the_job(void **state)
+{
+    struct postgres_case *c = *state;
+    struct store_options options = case_options();
+    struct store *impatient;
+    char key[4096];
+    submit_job(c);
+    (void)snprintf(key, sizeof key, "%s", sql(c, "SELECT key FROM pawl.lanes"));
+    sql(c, "UPDATE pawl.ready SET lane = 999");
+    options.timeout_ms = 1000;
+    assert_int_equal(store_open(str_from(c->url), &options, &impatient, &c->err), ERR_OK);
+    sql(c, "BEGIN");
+    sql(c, "SELECT id FROM pawl.job_rows FOR UPDATE");
+    assert_int_equal(store_mend(impatient, 999, str_from(key), &c->err), ERR_UNAVAILABLE);
+    assert_int_equal(sql_int(c, "SELECT lane FROM pawl.ready"), 999);
+    sql(c, "COMMIT");
+    assert_int_equal(store_mend(impatient, 999, str_from(key), &c->err), ERR_OK);
+    store_close(impatient);
+    assert_int_equal(claim_jobs(c, 1), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -379,6 +401,7 @@ int main(void)
         CASE(many_names_take_one_lock),
         CASE(a_place_that_is_taken_already_does_not_hold_a_job_for_ever),
         CASE(text_with_a_nul_comes_back),
+        CASE(a_repair_of_lanes_waits_for_those_who_have_the_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

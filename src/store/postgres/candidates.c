@@ -571,7 +571,8 @@ static enum error_code find(struct finder *finder, struct store_search *searches
     for (uint32_t i = 0; i < count && code == ERR_OK; i++)
         code = search_once(finder, &searches[i], &picks);
     for (uint32_t i = 0; i < finder->feed_count && count > 0; i++)
-        searches[0].locked_unclaimed = searches[0].locked_unclaimed || finder->feeds[i].count > finder->feeds[i].picked;
+        searches[0].locked_unclaimed =
+            searches[0].locked_unclaimed || finder->feeds[i].count > finder->feeds[i].picked;
     if (code == ERR_OK)
         code = take_picks(finder, searches, count, &picks, arena);
     return code == ERR_OK ? count_first_empty(finder, searches, count) : code;

@@ -362,6 +362,7 @@ enum error_code connection_flush(struct connection *connection, struct err *err)
 {
     if (!PQsendFlushRequest(connection->pg) || PQflush(connection->pg) < 0)
         return lost(connection, err);
+    connection->flights++;
     connection->unsent = false;
     return ERR_OK;
 }
@@ -466,6 +467,7 @@ enum error_code connection_sync(struct connection *connection, struct err *err)
 {
     if (!PQpipelineSync(connection->pg))
         return lost(connection, err);
+    connection->flights++;
     connection->unsent = false;
     connection->rolled_back = false;
     connection->conflicted = false;

@@ -36,6 +36,7 @@ struct connection {
     struct uuid session; /* of this connection: a new one for each */
     int64_t batch;       /* number of its last writing transaction */
     int64_t timeout_ms;  /* for each flight */
+    uint64_t flights;    /* that were sent: each is a round trip */
     uint32_t quiet;      /* statements sent whose results nobody wants */
     bool broken;
     bool conflicted;   /* the last sync met a row that was there already */

@@ -362,6 +362,13 @@ enum error_code postgres_strays(struct store *handle, struct arena *arena, struc
     "UPDATE pawl." table " SET lane = $2 WHERE lane = $1"                                          \
     " AND NOT EXISTS (SELECT FROM pawl.lanes WHERE number = $1)"
 
+/* The jobs first, in their order: those who write a job find its rows by their places, which an
+ * update changes. */
+static const char lock_strays[] =
+    "WITH locked AS MATERIALIZED (SELECT id FROM pawl.job_rows WHERE id = ANY (ARRAY("
+    "SELECT job_id FROM pawl.ready WHERE lane = $1 UNION ALL SELECT job_id FROM pawl.timers"
+    " WHERE lane = $1)) ORDER BY id FOR UPDATE) SELECT count(*) FROM locked";
+
 enum error_code postgres_mend(struct store *handle, uint32_t lane, struct str key, struct err *err)
 {
     struct params params;
@@ -373,6 +380,10 @@ enum error_code postgres_mend(struct store *handle, uint32_t lane, struct str ke
         return code;
     struct postgres_txn *txn = (struct postgres_txn *)base;
     code = txn_start(txn, err);
+    params_init(&params, &txn->scratch);
+    params_add_int8(&params, lane);
+    if (code == ERR_OK)
+        code = connection_send_quiet(txn->connection, lock_strays, &params, err);
     if (code == ERR_OK)
         code = lanes_number(txn, &key, 1, true, &number, err);
     if (code == ERR_OK && number == 0)

@@ -413,7 +413,7 @@ enum error_code postgres_load(struct store_txn *handle, struct store_load *load,
                               struct arena *arena, struct err *err)
 {
     struct postgres_txn *txn = (struct postgres_txn *)handle;
-    enum error_code code = txn_start(txn, err);
+    enum error_code code = txn_start_planned(txn, err);
     int64_t start = clock_monotonic_ms();
     if (code == ERR_OK)
         code = send_load(txn, load, err);

@@ -339,7 +339,7 @@ enum error_code postgres_load_parts(struct store_txn *handle, struct store_parts
     }
     if (!steps && !effects && !signals)
         return ERR_OK;
-    enum error_code code = txn_start(txn, err);
+    enum error_code code = txn_start_planned(txn, err);
     if (code == ERR_OK && steps)
         code = send_steps(txn, parts, count, err);
     if (code == ERR_OK && effects)

@@ -114,6 +114,7 @@ struct postgres_txn {
     struct arena notes;   /* for what must be known at the end */
     bool begun;           /* BEGIN is queued, or more */
     bool failed;
+    bool is_generic;   /* the session's settings hold: statements are planned once */
     bool wrote;        /* there is something to commit */
     bool has_requests; /* load has found records of requests, or has not looked */
     bool has_now;
@@ -179,8 +180,12 @@ void txn_settings(char *ret, size_t size, enum store_mode mode, bool is_local, i
     "SELECT set_config('synchronous_commit',"                                                      \
     " coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true)"
 
-/* Queues BEGIN, unless that was done. Every verb starts with this. */
+/* Queues BEGIN, unless that was done. Every verb starts with this. What a transaction that only
+ * reads sends is planned as it comes, since it asks for this and that. */
 enum error_code txn_start(struct postgres_txn *txn, struct err *err);
+
+/* The same for verbs whose statements are planned once whoever sends them. */
+enum error_code txn_start_planned(struct postgres_txn *txn, struct err *err);
 
 /* Sends what was queued so that results can be read. */
 enum error_code txn_flush(struct postgres_txn *txn, struct err *err);

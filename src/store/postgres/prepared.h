@@ -17,7 +17,7 @@
 
 #include "store/postgres/params.h"
 
-enum { PREPARED_MAX = 48, PREPARED_NAME_MAX = 24 };
+enum { PREPARED_MAX = 64, PREPARED_NAME_MAX = 24 };
 
 struct prepared_statement {
     const char *sql; /* where the caller has it, */

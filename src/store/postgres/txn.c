@@ -78,34 +78,54 @@ static enum error_code settle_session(struct postgres_txn *txn, struct err *err)
     return code;
 }
 
-enum error_code txn_start(struct postgres_txn *txn, struct err *err)
+/* Queues BEGIN and, unless the session has them, the settings. */
+static enum error_code begin(struct postgres_txn *txn, struct err *err)
 {
     bool is_reader = txn->base.mode == STORE_READ;
     struct connection *connection = txn->connection;
-    enum error_code code = ERR_OK;
-    arena_clear(&txn->scratch);
-    if (txn->failed)
-        return err_set(err, ERR_UNAVAILABLE,
-                       "this transaction has already failed: roll it back and run it again");
-    if (txn->begun)
-        return ERR_OK;
-    txn->begun = true;
-    /* Those who read ask for this and that: it is planned as it comes. */
-    connection->is_naming = !is_reader && !txn->store->is_nameless;
-    if (connection->is_naming)
-        code = connection_prepare(connection, err);
-    if (code == ERR_OK && connection->is_naming)
+    bool names = !txn->store->is_nameless;
+    struct params none;
+    params_init(&none, &txn->scratch);
+    enum error_code code = names ? connection_prepare(connection, err) : ERR_OK;
+    if (code == ERR_OK && names)
         code = settle_session(txn, err);
     if (code == ERR_OK)
         code = connection_send_quiet(connection,
                                      is_reader ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
                                                : "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
                                      NULL, err);
-    struct params none;
-    params_init(&none, &txn->scratch);
-    return code == ERR_OK && !(connection->is_naming && connection->is_settled)
+    connection->is_naming = names && !is_reader;
+    txn->is_generic = names && connection->is_settled;
+    return code == ERR_OK && !txn->is_generic
                ? connection_send_quiet(connection, txn->store->settings[txn->base.mode], &none, err)
                : code;
+}
+
+enum error_code txn_start_planned(struct postgres_txn *txn, struct err *err)
+{
+    arena_clear(&txn->scratch);
+    if (txn->failed)
+        return err_set(err, ERR_UNAVAILABLE,
+                       "this transaction has already failed: roll it back and run it again");
+    enum error_code code = txn->begun ? ERR_OK : begin(txn, err);
+    txn->begun = true;
+    txn->connection->is_naming = !txn->store->is_nameless;
+    return code;
+}
+
+enum error_code txn_start(struct postgres_txn *txn, struct err *err)
+{
+    struct params none;
+    enum error_code code = txn_start_planned(txn, err);
+    if (code != ERR_OK || txn->base.mode == STORE_WRITE)
+        return code;
+    params_init(&none, &txn->scratch);
+    if (txn->is_generic)
+        code = connection_send_quiet(
+            txn->connection, "SELECT set_config('plan_cache_mode', 'auto', true)", &none, err);
+    txn->is_generic = false;
+    txn->connection->is_naming = false;
+    return code;
 }
 
 enum error_code txn_flush(struct postgres_txn *txn, struct err *err)

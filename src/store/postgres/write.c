@@ -499,7 +499,9 @@ static bool has_only_beats(const struct store_write *write)
                 write->token_gone_count == 0 && write->purged_count == 0;
     for (uint32_t i = 0; i < write->job_count && only; i++) {
         const struct store_job_write *job = &write->jobs[i];
-        only = job->changed == CHANGED_BEAT && job->event_count == 0 && job->now.leased;
+        only = job->changed == CHANGED_BEAT && job->now.leased;
+        for (uint32_t k = 0; k < job->event_count && only; k++)
+            only = is_telemetry(&job->events[k]);
         for (uint32_t k = 0; k < job->step_count && only; k++)
             only = job->steps[k].changed == CHANGED_BEAT && job->steps[k].now.leased;
     }

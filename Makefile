@@ -19,7 +19,7 @@ export FUZZ_SECONDS NO_INSTALL
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := all
-.PHONY: all run demo test lint format sanitize coverage bench bench-accept bench-stores bench-peers bench-flat bench-mixed bench-python \
+.PHONY: all run demo test check lint format sanitize coverage bench bench-accept bench-stores bench-peers bench-flat bench-mixed bench-python \
 	bench-size fuzz model mutants sdk sdk-crashes sim torture machines metrics reference settings screenshots install clean help
 
 all: ## build build/pawl and build/libpawl.{a,so}; installs missing Debian packages first
@@ -36,6 +36,8 @@ test: ## build and run every test; the last line is `N passed, N failed`
 	@scripts/install-deps build test
 	@scripts/build build all meson-test-prereq
 	@scripts/run-tests build $(TESTS)
+
+check: mutants ## what `make test` leaves out because it takes minutes: all mutants
 
 lint: ## formatting, clang-tidy, cppcheck, a clang build, and the house rules
 	@scripts/install-deps build lint

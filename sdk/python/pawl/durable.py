@@ -446,11 +446,15 @@ class _About:
             raise UsageError(f'the effect "{key}" has not begun in this attempt') from None
 
 
+def _at_least_1_ms(duration: Duration) -> int:
+    return max(1, to_ms(duration))  # the server refuses a delay of 0; a timeout of 0 is none there
+
+
 def _question(prompt: str, choices: Sequence[str] | None, assignee: str | None,
               timeout: Duration | None, default: Any) -> dict[str, Any]:
     fields = {"type": "human", "prompt": prompt, "choices": list(choices) if choices else None,
               "assignee": assignee, "default_answer": default,
-              "timeout_ms": None if timeout is None else to_ms(timeout)}
+              "timeout_ms": None if timeout is None else _at_least_1_ms(timeout)}
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -460,11 +464,12 @@ def _answer(ended: dict[str, Any]) -> Answer:
 
 
 def _timer(duration: Duration) -> dict[str, Any]:
-    return {"type": "timer", "delay_ms": max(1, to_ms(duration))}  # the server refuses 0
+    return {"type": "timer", "delay_ms": _at_least_1_ms(duration)}
 
 
 def _signal(timeout: Duration | None) -> dict[str, Any]:
-    return {"type": "signal", **({} if timeout is None else {"timeout_ms": to_ms(timeout)})}
+    return {"type": "signal",
+            **({} if timeout is None else {"timeout_ms": _at_least_1_ms(timeout)})}
 
 
 def _payload(attempt: Attempt, key: str, ended: dict[str, Any], returns: Any) -> Any:

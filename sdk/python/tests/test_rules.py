@@ -142,6 +142,22 @@ async def a_sleep_of_zero_ends_at_once() -> None:
 
 
 @suite.case
+async def a_timeout_of_zero_ends_a_wait_at_once() -> None:
+    app = app_of()
+
+    @app.job("rules.no_wait")
+    async def no_wait(ctx: Context) -> bool:
+        answer = await ctx.ask("ask", "Now?", timeout=0, default="later")
+        try:
+            await ctx.wait("wait", 0)
+        except WaitTimeout:
+            return answer == "later" and answer.timed_out
+        return False
+
+    check(await outcome(app, no_wait) is True)
+
+
+@suite.case
 async def a_result_that_is_too_large_fails_the_job_and_is_not_computed_again() -> None:
     app, calls = app_of(), Calls()
 

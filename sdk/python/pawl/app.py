@@ -297,9 +297,9 @@ class Pawl:
                      timeout: Duration | None = None, expires: Duration | None = None,
                      deadline: Duration | None = None, max_attempts: int | None = None,
                      retry: RetryPolicy | None = None, **options: Any) -> Handle[Any]:
-        """Submits a job, by its function or by its kind. `key` is its idempotency_key: submitted
-        again it is the same job. Options are the fields of a job: queue, priority, labels,
-        correlation_id, in_doubt, …"""
+        """Submits a job, by its function or by its kind; defaults of its decorator (max_attempts)
+        apply to a submit by function only. `key` is its idempotency_key: submitted again it is the
+        same job. Options are the fields of a job: queue, priority, labels, in_doubt, …"""
         spec = self._submits.spec(
             job, payload, key=key, plan=plan, delay=delay, run_at=run_at, timeout=timeout,
             expires=expires, deadline=deadline, max_attempts=max_attempts, retry=retry,

@@ -125,7 +125,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments[:1] == ["check"]:
         return _main_check(arguments[1:])
     parser = argparse.ArgumentParser(prog="pawl-worker", description="Runs the worker of an"
-                                     " application until SIGTERM, then drains it.")
+                                     " application until SIGTERM, then drains it.",
+                                     epilog="'pawl-worker check module:app' replays stored"
+                                     " histories against this code and runs nothing.")
     parser.add_argument("app", help="module:app; the current directory is searched too")
     parser.add_argument("--concurrency", type=int, default=16, metavar="N",
                         help="jobs at a time (default: 16)")
@@ -135,6 +137,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--code-version", metavar="V",
                         help="the version of this code, for jobs that are pinned to one"
                         " (default: PAWL_CODE_VERSION)")
+    parser.add_argument("--lease-ttl", metavar="D",
+                        help="how long the jobs of a killed worker stay with it (default: as the"
+                        " job, its kind or the server says)")
     parser.add_argument("--drain-timeout", default="30s", metavar="D",
                         help="how long handlers may take to end (default: 30s)")
     parser.add_argument("--reload", action="store_true",
@@ -144,14 +149,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _reload([word for word in arguments if word != "--reload"])
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     app = _load(parser, given.app)
+    unknown = sorted(set(given.kind) - {*app.jobs, *app.steps, *app.judges})
+    if unknown or not (app.jobs or app.steps or app.judges):
+        parser.error(f"{given.app} has no function for kind {', '.join(unknown) or 'any'}")
     try:
         drain_timeout = to_ms(given.drain_timeout) / 1000
+        lease_ttl_s = None if given.lease_ttl is None else to_ms(given.lease_ttl) / 1000
     except ValueError as error:
         parser.error(str(error))
     try:
         asyncio.run(app.run(concurrency=given.concurrency, queues=given.queue, kinds=given.kind,
                             worker_id=given.worker_id, drain_timeout=drain_timeout,
-                            code_version=given.code_version))
+                            lease_ttl=lease_ttl_s, code_version=given.code_version))
     except PawlError as error:
         return _failed(error)
     return 0

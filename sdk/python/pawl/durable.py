@@ -25,6 +25,7 @@ import datetime
 import enum
 import inspect
 import random as random_numbers
+import re
 import threading
 import time
 import traceback
@@ -36,8 +37,8 @@ from typing import (Any, Awaitable, Callable, Coroutine, Generator, Generic, Seq
 
 from .codec import Codec, result_annotation
 from .durations import Duration, to_ms
-from .errors import (Cancelled, ConcurrentWait, DuplicateKey, EffectFailed, NotDone, ReplayMismatch,
-                     StaleLease, Suspend, UsageError, WaitTimeout)
+from .errors import (Cancelled, ConcurrentWait, DuplicateKey, EffectFailed, NotDone,
+                     PayloadTooLarge, ReplayMismatch, StaleLease, Suspend, UsageError, WaitTimeout)
 from .threads import Threads
 from .types import InDoubt, Job, RetryPolicy
 
@@ -45,6 +46,8 @@ T = TypeVar("T")
 Send = Callable[..., Awaitable["list[Any]"]]
 
 RESERVED = "pawl:"
+_KEY_BYTES_MOST = 128  # docs/reference/limits.md: names
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
 _idempotency_key: contextvars.ContextVar[str | None] = contextvars.ContextVar(
     "pawl_idempotency_key", default=None)
 _in_gather: contextvars.ContextVar[bool] = contextvars.ContextVar("pawl_in_gather", default=False)
@@ -183,9 +186,11 @@ class Attempt:
 
     def use(self, key: str) -> str:
         """Takes a key for this run."""
-        if not key or key.startswith(RESERVED):
-            raise UsageError(f'the key "{key}" cannot be used: keys are not empty,'
-                             f' and do not begin with "{RESERVED}"')
+        if (not key or key.startswith(RESERVED) or _CONTROL.search(key)
+                or len(key.encode(errors="surrogatepass")) > _KEY_BYTES_MOST):
+            raise UsageError(f'the key {key!r:.160} cannot be used: keys have 1 to'
+                             f' {_KEY_BYTES_MOST} bytes, no control characters, and do not begin'
+                             f' with "{RESERVED}"')
         return self._take(key)
 
     def count(self, name: str, key: str | None) -> str:
@@ -286,7 +291,12 @@ class Attempt:
         except Exception as error:
             self.close(State.BROKEN, error)  # it happened, and cannot be recorded
             raise
-        await self.send({"op": "effect_commit", "key": call.key, "result": encoded})
+        try:
+            await self.send({"op": "effect_commit", "key": call.key, "result": encoded})
+        except PayloadTooLarge as error:  # in every attempt: a retry would only find it in doubt
+            raise self.close(State.BROKEN, UsageError(
+                f'the result of effect "{call.key}" cannot be recorded: {error.detail}; keep it'
+                " elsewhere, and return where it is")) from error
         return cast(T, decoded)
 
     async def failed(self, call: EffectCall[Any], error: BaseException) -> float:
@@ -436,11 +446,15 @@ class _About:
             raise UsageError(f'the effect "{key}" has not begun in this attempt') from None
 
 
+def _at_least_1_ms(duration: Duration) -> int:
+    return max(1, to_ms(duration))  # the server refuses a delay of 0; a timeout of 0 is none there
+
+
 def _question(prompt: str, choices: Sequence[str] | None, assignee: str | None,
               timeout: Duration | None, default: Any) -> dict[str, Any]:
     fields = {"type": "human", "prompt": prompt, "choices": list(choices) if choices else None,
               "assignee": assignee, "default_answer": default,
-              "timeout_ms": None if timeout is None else to_ms(timeout)}
+              "timeout_ms": None if timeout is None else _at_least_1_ms(timeout)}
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -449,8 +463,13 @@ def _answer(ended: dict[str, Any]) -> Answer:
                   ended["outcome"] == "timeout")
 
 
+def _timer(duration: Duration) -> dict[str, Any]:
+    return {"type": "timer", "delay_ms": _at_least_1_ms(duration)}
+
+
 def _signal(timeout: Duration | None) -> dict[str, Any]:
-    return {"type": "signal", **({} if timeout is None else {"timeout_ms": to_ms(timeout)})}
+    return {"type": "signal",
+            **({} if timeout is None else {"timeout_ms": _at_least_1_ms(timeout)})}
 
 
 def _payload(attempt: Attempt, key: str, ended: dict[str, Any], returns: Any) -> Any:
@@ -570,7 +589,7 @@ class Context(_About):
 
     async def sleep(self, duration: Duration, *, key: str | None = None) -> None:
         """Sleeps without a worker, for as long as you like."""
-        self._attempt.wait_for("sleep", key, {"type": "timer", "delay_ms": to_ms(duration)})
+        self._attempt.wait_for("sleep", key, _timer(duration))
 
     async def wait(self, key: str, timeout: Duration | None = None, *, returns: Any = Any) -> Any:
         """Waits for a signal, and gives its payload. Raises WaitTimeout."""
@@ -692,7 +711,7 @@ class SyncContext(_About):
 
     def sleep(self, duration: Duration, *, key: str | None = None) -> None:
         """As `Context.sleep`."""
-        self._attempt.wait_for("sleep", key, {"type": "timer", "delay_ms": to_ms(duration)})
+        self._attempt.wait_for("sleep", key, _timer(duration))
 
     def wait(self, key: str, timeout: Duration | None = None, *, returns: Any = Any) -> Any:
         """As `Context.wait`."""

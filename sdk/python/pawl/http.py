@@ -57,8 +57,11 @@ class Endpoint:
         tls = None
         if parts.scheme == "https":
             tls = ssl.create_default_context(cafile=os.environ.get("PAWL_CA_FILE"))
-        return cls(parts.hostname, parts.port or (443 if tls else 80),
-                   token or os.environ.get("PAWL_TOKEN"), tls, parts.path.rstrip("/"))
+        token = token or os.environ.get("PAWL_TOKEN")
+        if token is not None and not (token.isascii() and token.isprintable()):
+            raise ValueError("the token contains a line break or other non-printable text")
+        return cls(parts.hostname, parts.port or (443 if tls else 80), token, tls,
+                   parts.path.rstrip("/"))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,6 +25,7 @@ _IN_FLIGHT_MOST = 2
 _OPS_MOST = 500
 _SPLIT_LEAST = 32
 _BYTES_MOST = 4 << 20
+_BODY_BYTES_MOST = 8 << 20  # what the server reads of a request; it closes the connection then
 _REQUEST_TIMEOUT_S = 60.0
 ENDS = frozenset({"complete", "fail", "wait", "release", "cancelled", "abandon", "verdict"})
 
@@ -123,8 +124,11 @@ class Outbox:
         claims: list[Any] = [[] for _ in asked]
         try:
             body = to_bytes({"ops": [*ops, *(claim for _, claim in asked)]})
-            if len(body) > _BYTES_MOST and len(parcels) > 1:
-                raise PayloadTooLarge(413, {"detail": f"{len(body)} bytes"})
+            most = _BYTES_MOST if len(parcels) > 1 else _BODY_BYTES_MOST
+            if len(body) > most:
+                raise PayloadTooLarge(413, {"code": "payload_too_large", "detail":
+                                            f"the request has {len(body)} bytes;"
+                                            f" at most {most} are allowed"})
             results = await self._client.send_ops(body, timeout=_REQUEST_TIMEOUT_S)
             claims = [result["body"]["claims"] if result["status"] == 200 else []
                       for result in results[len(ops):]]

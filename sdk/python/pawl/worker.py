@@ -133,6 +133,8 @@ class Worker:
         self._heartbeats.start()
         try:
             await self.register()
+            log.info("worker %s: waiting for jobs of kind %s", self.id,
+                     ", ".join(self._registration["kinds"]))
             await self._claim_until_stopped()
         finally:
             await self._drain()
@@ -177,6 +179,8 @@ class Worker:
 
     async def _drain(self) -> None:
         self._draining = True
+        if self._running:
+            log.info("draining: %d handlers still running", len(self._running))
         end = self._loop.time() + self._drain_timeout
         while self._running and self._loop.time() < end:
             await asyncio.wait(self._running, timeout=end - self._loop.time())
@@ -188,7 +192,7 @@ class Worker:
         try:
             await asyncio.wait_for(self._client.delete_worker(self.id), 2.0)
         except (PawlError, asyncio.TimeoutError) as error:
-            log.info("not deregistered: %s", error)
+            log.info("not deregistered: %r", error)
         await self._client.close()
 
     # ---- attempts ----
@@ -246,6 +250,7 @@ class Worker:
             source.busy -= 1
             source.wake()
         op = outcome(attempt, result, error, is_draining=self._draining)
+        _log_failure(attempt, op, error)
         if op is None:
             return
         if op["op"] == "release":
@@ -294,6 +299,8 @@ class Worker:
         except ApiError as error:
             if op["op"] == "fail":
                 raise
+            log.warning("job %s (%s), attempt %d failed: %s was refused: %s", attempt.job["id"],
+                        attempt.job["kind"], attempt.number, op["op"], error)
             fields = {**error_fields(error), "class": "permanent"}
             await self._report(attempt, {"op": "fail", "error": fields})
 
@@ -353,6 +360,17 @@ def outcome(attempt: Attempt, result: Any, error: BaseException | None, *,
         return {"op": "complete", "result": attempt.codec.encode(result)}
     except (CodecError, UsageError) as unfit:
         return _failure(unfit)
+
+
+def _log_failure(attempt: Attempt, op: dict[str, Any] | None, error: BaseException | None) -> None:
+    job = attempt.job
+    if op is None:
+        log.warning("job %s (%s), attempt %d: %s", job["id"], job["kind"], attempt.number,
+                    attempt.error)
+    elif op["op"] in ("fail", "abandon"):
+        message = op["message"] if op["op"] == "abandon" else op["error"]["message"]
+        log.warning("job %s (%s), attempt %d failed: %s", job["id"], job["kind"], attempt.number,
+                    message, exc_info=None if isinstance(error, (Retry, Suspend)) else error)
 
 
 def _failure(error: BaseException) -> dict[str, Any]:

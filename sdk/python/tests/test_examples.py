@@ -69,15 +69,17 @@ def waiting(id: str, key: str, there: Client = client) -> bool:
     return wait is not None and wait["correlation_key"] == key
 
 
-def blocks_of_the_tutorial() -> list[str]:
+def blocks_of(section: str) -> list[str]:
     with open(f"{SDK}/README.md", encoding="utf-8") as page:
-        found = re.search(r"^## Tutorial$(.*?)^## ", page.read(), re.MULTILINE | re.DOTALL)
+        found = re.search(rf"^## {section}$(.*?)^## ", page.read(), re.MULTILINE | re.DOTALL)
     assert found is not None
     return re.findall(r"^```(?:python)?\n(.*?)^```$", found.group(1), re.MULTILINE | re.DOTALL)
 
 
 def the_tutorial_runs_from_the_wheel() -> None:
-    shop, command, submit, printed, sync = blocks_of_the_tutorial()
+    shop, command, submit, printed, sync = blocks_of("Tutorial")
+    (test,) = blocks_of("Tests")
+    test += "\n\nimport asyncio\nasyncio.run(test_refund())\n"
     place = os.path.join(trouble.place, "tutorial")
     run(f"{SOURCE}/scripts/build-sdk", place)
     (wheel,) = [name for name in os.listdir(place) if name.endswith(".whl")]
@@ -85,7 +87,8 @@ def the_tutorial_runs_from_the_wheel() -> None:
     run(sys.executable, "-m", "venv", f"{place}/venv")
     run(f"{place}/venv/bin/pip", "install", "--no-index", f"{place}/{wheel}")
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    for name, text in (("shop", shop), ("submit", submit), ("sync", sync)):
+    for name, text in (("shop", shop), ("submit", submit), ("sync", sync),
+                       ("test_shop", test)):
         with open(f"{place}/{name}.py", "w", encoding="utf-8") as file:
             file.write(text)
     check(command.strip() == "pawl-worker shop:app", command)
@@ -94,6 +97,7 @@ def the_tutorial_runs_from_the_wheel() -> None:
     python = f"{place}/venv/bin/python"
     check(run(python, "submit.py", cwd=place, env=env) == printed, printed)
     check("charge-8" in run(python, "sync.py", cwd=place, env=env))
+    run(python, "test_shop.py", cwd=place, env={**env, "PAWL_BINARY": str(trouble.PAWL)})
     said = worker.end()
     check(said.count("scoring order 7") == 1 and said.count("paying 4200") == 1, said)
 

@@ -114,6 +114,65 @@ async def keys_of_the_package_are_reserved() -> None:
 
 
 @suite.case
+async def keys_that_the_server_would_refuse_fail_the_job_for_good() -> None:
+    app, calls = app_of(), Calls()
+
+    @app.job("rules.bad_key")
+    async def bad_key(ctx: Context, key: str) -> None:
+        await ctx.effect(key, calls.named("call"))
+
+    for key in ("k" * 129, "\u00fc" * 65, "a\nb", "a\x7f"):
+        error = await outcome(app, bad_key, key)
+        check(error.error["type"] == "UsageError" and error.job["attempt"] == 1, key, error)
+    check(calls.made == [], calls.made)
+    check(await outcome(app, bad_key, "\u00fc" * 64) is None)
+
+
+@suite.case
+async def a_sleep_of_zero_ends_at_once() -> None:
+    app = app_of()
+
+    @app.job("rules.no_sleep")
+    async def no_sleep(ctx: Context) -> str:
+        await ctx.sleep(0)
+        await ctx.sleep("0.2ms")
+        return "awake"
+
+    check(await outcome(app, no_sleep) == "awake")
+
+
+@suite.case
+async def a_timeout_of_zero_ends_a_wait_at_once() -> None:
+    app = app_of()
+
+    @app.job("rules.no_wait")
+    async def no_wait(ctx: Context) -> bool:
+        answer = await ctx.ask("ask", "Now?", timeout=0, default="later")
+        try:
+            await ctx.wait("wait", 0)
+        except WaitTimeout:
+            return answer == "later" and answer.timed_out
+        return False
+
+    check(await outcome(app, no_wait) is True)
+
+
+@suite.case
+async def a_result_that_is_too_large_fails_the_job_and_is_not_computed_again() -> None:
+    app, calls = app_of(), Calls()
+
+    @app.job("rules.large", in_doubt="retry")
+    async def large(ctx: Context, size: int) -> None:
+        await ctx.effect("large", calls.named("call", "x" * size))
+
+    for size in (2 << 20, 9 << 20):  # refused by the server; not sent at all
+        calls.made.clear()
+        error = await outcome(app, large, size)
+        check("cannot be recorded" in str(error) and error.job["attempt"] == 1, error)
+        check(calls.made == ["call"], calls.made)
+
+
+@suite.case
 async def keyless_calls_count_up_and_are_recorded() -> None:
     app = app_of()
     seen: list[Any] = []

@@ -29,8 +29,6 @@ static struct gate at_write = {.lock = PTHREAD_MUTEX_INITIALIZER,
                                .moved = PTHREAD_COND_INITIALIZER};
 static struct gate at_search = {.lock = PTHREAD_MUTEX_INITIALIZER,
                                 .moved = PTHREAD_COND_INITIALIZER};
-enum { NUDGES_MAX = 20, NUDGE_MS = 500 };
-
 static struct gate at_due = {.lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
 
 static void gate_shut(struct gate *gate)
@@ -59,20 +57,6 @@ static void gate_await(struct gate *gate)
     while (!gate->occupied)
         pthread_cond_wait(&gate->moved, &gate->lock);
     pthread_mutex_unlock(&gate->lock);
-}
-
-/* The same for so long at most; whether somebody came. */
-static bool gate_await_for(struct gate *gate, int64_t ms)
-{
-    for (int64_t waited = 0; waited < ms; waited++) {
-        pthread_mutex_lock(&gate->lock);
-        bool occupied = gate->occupied;
-        pthread_mutex_unlock(&gate->lock);
-        if (occupied)
-            return true;
-        clock_pause(1);
-    }
-    return false;
 }
 
 static void gate_open(struct gate *gate)
@@ -353,19 +337,15 @@ static void a_command_alone_goes_with_the_batch_beside_a_search(void **state)
 static void a_time_that_is_set_during_a_look_for_what_is_due_is_kept(void **state)
 {
     struct scene *s = *state;
-    struct caller nudges[NUDGES_MAX] = {0};
-    uint32_t nudged = 0;
+    struct caller nudge = {0};
     uint32_t granted = 0;
     gate_shut(&at_due);
     let_pass(s, 1000);
-    /* The other runner may take a claim, and does not look at what is due. */
-    do
-        claim(s, &nudges[nudged++], &fax, 1);
-    while (!gate_await_for(&at_due, NUDGE_MS) && nudged < NUDGES_MAX);
+    claim(s, &nudge, &fax, 1);
+    gate_await(&at_due);
     (void)submit_many(s, 100);
     gate_open(&at_due);
-    for (uint32_t i = 0; i < nudged; i++)
-        await(&nudges[i]);
+    await(&nudge);
     (void)look(s, &fax, 1); /* the first runner is done with it */
     let_pass(s, 100);
     for (int i = 0; i < LOOKS && granted == 0; i++)
